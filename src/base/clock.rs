@@ -1,0 +1,24 @@
+//! The one place of the core that reads a clock.
+
+use std::time::{Duration, Instant};
+
+/// A moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(Instant);
+
+/// Now.
+pub fn now() -> Moment {
+    Moment(Instant::now())
+}
+
+impl Moment {
+    /// Time since this moment.
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// Whether `limit` has passed since this moment.
+    pub fn past(self, limit: Duration) -> bool {
+        self.elapsed() >= limit
+    }
+}

@@ -1,0 +1,203 @@
+//! One error type: what happened, to which rank, with which peer, in which operation, and what to do.
+//!
+//! Every message is a sentence for a person who did not write kolo. `remedy` says the next action;
+//! it is never empty in an error that a caller can see.
+
+use super::ids::Rank;
+use std::borrow::Cow;
+use std::fmt;
+
+/// Result codes of the C interface; the numbers are those of the field's common interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum Code {
+    /// The call did what it says.
+    Success = 0,
+    /// A CUDA call failed.
+    UnhandledCudaError = 1,
+    /// The operating system refused something.
+    SystemError = 2,
+    /// A fault in kolo itself.
+    InternalError = 3,
+    /// An argument has a value that no call accepts.
+    InvalidArgument = 4,
+    /// The call is not allowed now or not in this combination.
+    InvalidUsage = 5,
+    /// Another rank failed, aborted or disappeared.
+    RemoteError = 6,
+    /// A non-blocking operation has not ended yet.
+    InProgress = 7,
+    /// A limit set by `KOLO_TIMEOUT` ran out.
+    Timeout = 8,
+}
+
+impl Code {
+    /// The short name, as `koloGetErrorString` gives it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Code::Success => "no error",
+            Code::UnhandledCudaError => "unhandled CUDA error",
+            Code::SystemError => "unhandled system error",
+            Code::InternalError => "internal error",
+            Code::InvalidArgument => "invalid argument",
+            Code::InvalidUsage => "invalid usage",
+            Code::RemoteError => "remote process failed or left",
+            Code::InProgress => "operation in progress",
+            Code::Timeout => "timed out",
+        }
+    }
+
+    /// The code with this number, if there is one.
+    pub fn from_number(number: i32) -> Option<Code> {
+        const ALL: [Code; 9] = [
+            Code::Success,
+            Code::UnhandledCudaError,
+            Code::SystemError,
+            Code::InternalError,
+            Code::InvalidArgument,
+            Code::InvalidUsage,
+            Code::RemoteError,
+            Code::InProgress,
+            Code::Timeout,
+        ];
+        ALL.get(usize::try_from(number).ok()?).copied()
+    }
+}
+
+/// A failure with everything a person needs to act on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// Kind of failure.
+    pub code: Code,
+    /// The rank that reports it.
+    pub rank: Option<Rank>,
+    /// The rank it concerns, when it is another one.
+    pub peer: Option<Rank>,
+    /// The call, e.g. `AllReduce`.
+    pub operation: Option<Cow<'static, str>>,
+    /// What happened.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: Cow<'static, str>,
+}
+
+/// The usual result.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error without rank, peer and operation; add them with the methods below.
+    pub fn new(code: Code, what: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Error {
+        Error {
+            code,
+            rank: None,
+            peer: None,
+            operation: None,
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// `Code::InvalidArgument`.
+    pub fn argument(what: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Error {
+        Error::new(Code::InvalidArgument, what, remedy)
+    }
+
+    /// `Code::InvalidUsage`.
+    pub fn usage(what: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Error {
+        Error::new(Code::InvalidUsage, what, remedy)
+    }
+
+    /// `Code::InternalError`: a fault of kolo's own.
+    pub fn internal(what: impl Into<String>) -> Error {
+        Error::new(
+            Code::InternalError,
+            what,
+            "this is a fault in kolo: please report it with the output of `kolo info`",
+        )
+    }
+
+    /// `Code::SystemError` from the operating system's last error.
+    pub fn system(
+        doing: impl fmt::Display,
+        source: &std::io::Error,
+        remedy: impl Into<Cow<'static, str>>,
+    ) -> Error {
+        Error::new(Code::SystemError, format!("{doing}: {source}"), remedy)
+    }
+
+    /// `Code::RemoteError` about `peer`.
+    pub fn remote(
+        peer: Rank,
+        what: impl Into<String>,
+        remedy: impl Into<Cow<'static, str>>,
+    ) -> Error {
+        let mut error = Error::new(Code::RemoteError, what, remedy);
+        error.peer = Some(peer);
+        error
+    }
+
+    /// Names the reporting rank (kept if already named).
+    pub fn at(mut self, rank: Rank) -> Error {
+        self.rank.get_or_insert(rank);
+        self
+    }
+
+    /// Names the peer (kept if already named).
+    pub fn with_peer(mut self, peer: Rank) -> Error {
+        self.peer.get_or_insert(peer);
+        self
+    }
+
+    /// Names the operation (kept if already named).
+    pub fn during(mut self, operation: impl Into<Cow<'static, str>>) -> Error {
+        self.operation.get_or_insert(operation.into());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kolo: ")?;
+        if let Some(rank) = self.rank {
+            write!(f, "rank {rank}: ")?;
+        }
+        if let Some(operation) = &self.operation {
+            write!(f, "{operation}: ")?;
+        }
+        if let Some(peer) = self.peer {
+            write!(f, "[peer {peer}] ")?;
+        }
+        write!(f, "{}", self.what)?;
+        if !self.remedy.is_empty() {
+            write!(f, ". Remedy: {}", self.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_names_rank_peer_operation_and_remedy() {
+        let error = Error::remote(Rank(5), "process 77 on node9 ended", "restart the job")
+            .at(Rank(2))
+            .during("AllReduce");
+        assert_eq!(
+            error.to_string(),
+            "kolo: rank 2: AllReduce: [peer 5] process 77 on node9 ended. Remedy: restart the job"
+        );
+    }
+
+    #[test]
+    fn codes_round_trip() {
+        for number in 0..9 {
+            assert_eq!(Code::from_number(number).map(|c| c as i32), Some(number));
+        }
+        assert_eq!(Code::from_number(9), None);
+        assert_eq!(Code::from_number(-1), None);
+    }
+}

@@ -1,0 +1,11 @@
+//! What every other module stands on: errors, identifiers, checked arithmetic, atomics, the clock.
+
+pub mod checked;
+pub mod clock;
+pub mod error;
+pub mod hash;
+pub mod ids;
+pub mod sync;
+
+pub use error::{Code, Error, Result};
+pub use ids::{ChannelId, Rank};

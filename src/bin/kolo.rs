@@ -1,0 +1,3 @@
+//! The one command line of kolo.
+
+fn main() {}
