@@ -39,7 +39,7 @@ mod tests {
                 .contains("address space")
         );
         assert!(
-            bytes(usize::MAX / 4, 2)
+            bytes(usize::MAX / 4, 3)
                 .unwrap_err()
                 .what
                 .contains("address space")

@@ -26,7 +26,7 @@ mod tests {
     #[test]
     fn known_values() {
         assert_eq!(djb2a(b""), 5381);
-        assert_eq!(djb2a(b"a"), 5381 * 33 ^ 97);
+        assert_eq!(djb2a(b"a"), (5381 * 33) ^ 97);
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(host("node1.site.org"), host("node1"));
