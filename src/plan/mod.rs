@@ -1,1 +1,135 @@
-//! (being built)
+//! A plan: everything one rank does in a collective, without pointers, byte sizes or data types.
+//!
+//! The idea: a collective is a pure function that emits *steps*. A *lane* is one sequential list of
+//! steps; a *plan* is all lanes of one rank. The host executor, the checker and the simulator read
+//! the same plan, so the arithmetic of an algorithm exists once. Plans over connections with one
+//! writer are a Kahn process network (G. Kahn, "The semantics of a simple language for parallel
+//! programming", IFIP 1974): what flows through them does not depend on the interleaving. Memory
+//! does, and that is what [`check`] proves.
+//!
+//! Terms: *chunk*: a rank's share of one round; *slice*: the part of a chunk that is published at
+//! once; *round*: one pass of the plan; *token*: one published slice of a connection.
+
+pub mod cache;
+pub mod dump;
+pub mod emit;
+pub mod operand;
+pub mod shape;
+pub mod step;
+pub mod validate;
+pub mod window;
+
+pub use cache::Cache;
+pub use emit::Emitter;
+pub use operand::{ListId, Lists, Operand, Space};
+pub use shape::{Algorithm, Collective, Layout, Shape};
+pub use step::{POST_SCALE, PRE_SCALE, Step, StepOp};
+pub use window::{Geometry, Window};
+
+use std::ops::Range;
+
+/// Which way this rank uses a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Direction {
+    /// This rank writes.
+    Send,
+    /// This rank reads.
+    Recv,
+}
+
+/// The kind of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Link {
+    /// One writer, one reader, on this channel.
+    Pair {
+        /// Writing rank.
+        writer: u32,
+        /// Reading rank.
+        reader: u32,
+        /// Independent copies of the same pair.
+        channel: u16,
+    },
+    /// One writer; every other rank reads; the credit is that of the slowest reader.
+    Fan {
+        /// Writing rank.
+        writer: u32,
+    },
+}
+
+impl Link {
+    /// The rank that writes.
+    pub fn writer(self) -> u32 {
+        match self {
+            Link::Pair { writer, .. } | Link::Fan { writer } => writer,
+        }
+    }
+}
+
+/// One end of a connection that a plan uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionUse {
+    /// Which connection.
+    pub link: Link,
+    /// Which end of it.
+    pub direction: Direction,
+}
+
+/// One sequential list of steps, with connections of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// The channel that runs it.
+    pub channel: u16,
+    /// Its part of [`Plan::steps`].
+    pub steps: Range<usize>,
+}
+
+/// All lanes of one rank for one (collective, algorithm, shape, root, channels).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// What it was made for.
+    pub shape: Shape,
+    /// Steps of all lanes.
+    pub steps: Vec<Step>,
+    /// Operand lists of all steps.
+    pub lists: Lists,
+    /// Lanes, in order of channels.
+    pub lanes: Vec<Lane>,
+    /// Connections; operands name them by index. Each belongs to one lane.
+    pub connections: Vec<ConnectionUse>,
+    /// Modulus of chunk numbers.
+    pub chunks: u32,
+    /// How bytes are cut into chunks.
+    pub layout: Layout,
+}
+
+impl Plan {
+    /// The steps of a lane.
+    pub fn lane_steps(&self, lane: usize) -> &[Step] {
+        &self.steps[self.lanes[lane].steps.clone()]
+    }
+
+    /// Steps executed by one round of the whole plan, repetitions counted.
+    pub fn steps_per_round(&self) -> u64 {
+        self.steps.iter().map(|step| u64::from(step.repeat)).sum()
+    }
+
+    /// Chunks that pass through connection `index` in one round: with the rounds of the window and
+    /// the slices of a chunk this is the number of tokens, so nobody needs a second formula.
+    pub fn touches(&self, index: usize) -> u64 {
+        let touches = |list: ListId| {
+            self.lists
+                .get(list)
+                .iter()
+                .filter(|o| o.as_connection() == Some(index))
+                .count() as u64
+        };
+        let kept = |list: ListId| {
+            let is_kept = |o: &&Operand| o.as_connection() == Some(index) && o.keep;
+            self.lists.get(list).iter().filter(is_kept).count() as u64
+        };
+        self.steps
+            .iter()
+            .map(|s| (touches(s.srcs) - kept(s.srcs) + touches(s.dsts)) * u64::from(s.repeat))
+            .sum()
+    }
+}

@@ -1,0 +1,79 @@
+//! A bounded cache of plans: least recently used goes first.
+
+use super::{Plan, Shape};
+use lru::LruCache;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// Plans of one communicator.
+pub struct Cache {
+    plans: LruCache<Shape, Arc<Plan>>,
+    made: u64,
+}
+
+impl Cache {
+    /// Holds at most `capacity` plans (at least 1).
+    pub fn new(capacity: usize) -> Cache {
+        let capacity = NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN);
+        Cache {
+            plans: LruCache::new(capacity),
+            made: 0,
+        }
+    }
+
+    /// The plan of `shape`, made by `make` if it is not there.
+    pub fn get(&mut self, shape: &Shape, make: impl FnOnce() -> Plan) -> Arc<Plan> {
+        if let Some(plan) = self.plans.get(shape) {
+            return Arc::clone(plan);
+        }
+        self.made += 1;
+        let plan = Arc::new(make());
+        self.plans.put(*shape, Arc::clone(&plan));
+        plan
+    }
+
+    /// How many plans were made, for tests and `kolo info`.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// How many plans are held now.
+    pub fn len(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.plans.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Algorithm, Collective, Emitter, Layout};
+
+    #[test]
+    fn bounded_and_reused() {
+        let shape = |root| Shape {
+            collective: Collective::Broadcast,
+            algorithm: Algorithm::Ring,
+            rank: 0,
+            nranks: 9,
+            root,
+            channels: 1,
+        };
+        let mut cache = Cache::new(2);
+        for root in [0, 1, 0, 2, 0, 1] {
+            cache.get(&shape(root), || {
+                Emitter::new(shape(root), 1, Layout::Blocks).finish()
+            });
+            assert!(cache.len() <= 2);
+        }
+        assert_eq!(
+            cache.made(),
+            4,
+            "0, 1, 2 once each, and 1 again after it was dropped"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! What a plan is made for: collective, algorithm, ranks, root, channels.
+
+/// The operations that ranks call together, and the two of point-to-point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Collective {
+    /// Every rank gets the fold of all inputs.
+    AllReduce = 1,
+    /// Every rank gets the root's input.
+    Broadcast = 2,
+    /// The root gets the fold of all inputs.
+    Reduce = 3,
+    /// Every rank gets all inputs, in rank order.
+    AllGather = 4,
+    /// Rank r gets block r of the fold.
+    ReduceScatter = 5,
+    /// Rank r gets block r of every rank.
+    AllToAll = 6,
+    /// The root gets all inputs, in rank order.
+    Gather = 7,
+    /// Rank r gets block r of the root.
+    Scatter = 8,
+    /// Nobody leaves before everybody has entered.
+    Barrier = 9,
+    /// To one peer.
+    Send = 10,
+    /// From one peer.
+    Recv = 11,
+}
+
+impl Collective {
+    /// All of them.
+    pub const ALL: [Collective; 11] = [
+        Collective::AllReduce,
+        Collective::Broadcast,
+        Collective::Reduce,
+        Collective::AllGather,
+        Collective::ReduceScatter,
+        Collective::AllToAll,
+        Collective::Gather,
+        Collective::Scatter,
+        Collective::Barrier,
+        Collective::Send,
+        Collective::Recv,
+    ];
+
+    /// The name in messages: that of the call without its prefix.
+    pub fn name(self) -> &'static str {
+        match self {
+            Collective::AllReduce => "AllReduce",
+            Collective::Broadcast => "Broadcast",
+            Collective::Reduce => "Reduce",
+            Collective::AllGather => "AllGather",
+            Collective::ReduceScatter => "ReduceScatter",
+            Collective::AllToAll => "AllToAll",
+            Collective::Gather => "Gather",
+            Collective::Scatter => "Scatter",
+            Collective::Barrier => "Barrier",
+            Collective::Send => "Send",
+            Collective::Recv => "Recv",
+        }
+    }
+
+    /// Whether inputs are folded with a reduction operation.
+    pub fn reduces(self) -> bool {
+        matches!(
+            self,
+            Collective::AllReduce | Collective::Reduce | Collective::ReduceScatter
+        )
+    }
+
+    /// Whether one rank is special.
+    pub fn has_root(self) -> bool {
+        matches!(
+            self,
+            Collective::Broadcast | Collective::Reduce | Collective::Gather | Collective::Scatter
+        )
+    }
+
+    /// Whether it is one of the two point-to-point calls.
+    pub fn is_point_to_point(self) -> bool {
+        matches!(self, Collective::Send | Collective::Recv)
+    }
+}
+
+/// The algorithms that emit plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Algorithm {
+    /// Chunks travel along a ring.
+    Ring,
+    /// Every rank publishes, every rank folds in rank order.
+    OneShot,
+    /// One connection a lane: point-to-point groups and what is built of them.
+    Bundle,
+    /// One rank alone: a scaled copy.
+    Local,
+}
+
+impl Algorithm {
+    /// The name in settings and dumps.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Ring => "ring",
+            Algorithm::OneShot => "oneshot",
+            Algorithm::Bundle => "bundle",
+            Algorithm::Local => "local",
+        }
+    }
+}
+
+/// How a window cuts bytes into chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// The data of a round is split evenly into all chunks.
+    Split,
+    /// Chunk c is a part of block c; blocks are one count apart.
+    Blocks,
+}
+
+/// The key of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// What is computed.
+    pub collective: Collective,
+    /// How.
+    pub algorithm: Algorithm,
+    /// Whose plan it is.
+    pub rank: u32,
+    /// Ranks of the communicator.
+    pub nranks: u32,
+    /// Root, or peer of a point-to-point bundle; 0 otherwise.
+    pub root: u32,
+    /// Channels, at least 1.
+    pub channels: u16,
+}

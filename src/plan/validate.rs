@@ -1,0 +1,94 @@
+//! What must hold for a single plan before anyone runs it: indices, directions, ownership.
+
+use super::{Direction, Plan, Space, StepOp};
+
+/// The first fault of the plan, as a sentence that names lane and step.
+pub fn validate(plan: &Plan) -> Result<(), String> {
+    let mut owner: Vec<Option<usize>> = vec![None; plan.connections.len()];
+    let mut expected_start = 0;
+    for (lane_index, lane) in plan.lanes.iter().enumerate() {
+        let place =
+            |step: usize| format!("rank {}, lane {lane_index}, step {step}", plan.shape.rank);
+        if lane.steps.start != expected_start || lane.steps.end > plan.steps.len() {
+            return Err(format!(
+                "{}: lanes do not tile the steps",
+                place(lane.steps.start)
+            ));
+        }
+        expected_start = lane.steps.end;
+        for (number, step) in plan.lane_steps(lane_index).iter().enumerate() {
+            step_fault(plan, step).map_err(|fault| format!("{}: {fault}", place(number)))?;
+            for operand in plan
+                .lists
+                .get(step.srcs)
+                .iter()
+                .chain(plan.lists.get(step.dsts))
+            {
+                let Some(connection) = operand.as_connection() else {
+                    continue;
+                };
+                let holder = owner[connection].get_or_insert(lane_index);
+                if *holder != lane_index {
+                    return Err(format!(
+                        "{}: connection {connection} belongs to lane {holder}",
+                        place(number)
+                    ));
+                }
+            }
+        }
+    }
+    if expected_start != plan.steps.len() {
+        return Err(format!(
+            "rank {}: steps outside of every lane",
+            plan.shape.rank
+        ));
+    }
+    Ok(())
+}
+
+fn step_fault(plan: &Plan, step: &super::Step) -> Result<(), String> {
+    let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+    if step.repeat == 0 {
+        return Err("repeat is 0".into());
+    }
+    if step.chunk >= plan.chunks.max(1) {
+        return Err(format!("chunk {} of {}", step.chunk, plan.chunks));
+    }
+    let payload = u16::from(step.op != StepOp::Token);
+    if step.chunks != payload {
+        return Err(format!("{:?} with {} chunks", step.op, step.chunks));
+    }
+    match step.op {
+        StepOp::Copy if srcs.len() != 1 => return Err("a copy has one source".into()),
+        StepOp::Fold if srcs.is_empty() => return Err("a fold has sources".into()),
+        StepOp::Token
+            if srcs
+                .iter()
+                .chain(dsts)
+                .any(|o| o.space != Space::Connection) =>
+        {
+            return Err("a token step touches connections only".into());
+        }
+        _ => {}
+    }
+    let direction_fault = |operand: &super::Operand, wanted: Direction| {
+        let Some(index) = operand.as_connection() else {
+            return Ok(());
+        };
+        match plan.connections.get(index) {
+            None => Err(format!("connection {index} does not exist")),
+            Some(c) if c.direction != wanted => {
+                Err(format!("connection {index} is used against its direction"))
+            }
+            Some(_) => Ok(()),
+        }
+    };
+    srcs.iter()
+        .try_for_each(|operand| direction_fault(operand, Direction::Recv))?;
+    dsts.iter()
+        .try_for_each(|operand| direction_fault(operand, Direction::Send))?;
+    match dsts.iter().any(|operand| operand.space == Space::Input) {
+        true => Err("the input is never written".into()),
+        false => Ok(()),
+    }
+}

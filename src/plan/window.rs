@@ -1,0 +1,293 @@
+//! A window binds sizes to a lane at launch: which bytes chunk c of round k is, and how it is
+//! sliced.
+//!
+//! Geometry: a Simple connection has `slots` slots of `slot_bytes`. A chunk fills at most
+//! `chunk_steps` slots and is published in slices of `slice_steps` slots, so that the reader starts
+//! before the writer has finished. Small chunks make small slices, but never so small that the
+//! hand-over costs more than the copy.
+//!
+//! Two layouts: *split*: the data of a round is divided evenly into all chunks (all-reduce);
+//! *blocks*: chunk c is the same part of block c (all-gather: blocks of the output; an input of one
+//! block is found because chunk numbers are taken modulo the chunks of the space).
+
+use super::{Layout, Space};
+use crate::base::checked::{div_up, round_up};
+
+/// Sizes that hold for all lanes of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Slots of a connection.
+    pub slots: u32,
+    /// Bytes of a slot.
+    pub slot_bytes: usize,
+    /// Slots that a chunk fills at most.
+    pub chunk_steps: u32,
+    /// Slots that a slice takes.
+    pub slice_steps: u32,
+}
+
+impl Geometry {
+    /// Slots per Simple connection.
+    pub const SLOTS: u32 = 8;
+
+    /// Ring and Simple: chunks of half the connection, slices of a quarter.
+    pub fn ring(buffer_bytes: usize) -> Geometry {
+        let slots = Self::SLOTS;
+        let slot_bytes = buffer_bytes / slots as usize;
+        Geometry {
+            slots,
+            slot_bytes,
+            chunk_steps: slots / 2,
+            slice_steps: slots / 4,
+        }
+    }
+
+    /// Point-to-point bundles: every slot is a chunk of its own.
+    pub fn bundle(buffer_bytes: usize) -> Geometry {
+        let slots = Self::SLOTS;
+        let slot_bytes = buffer_bytes / slots as usize;
+        Geometry {
+            slots,
+            slot_bytes,
+            chunk_steps: 1,
+            slice_steps: 1,
+        }
+    }
+
+    /// Slices of a chunk.
+    pub fn slices(&self) -> u32 {
+        self.chunk_steps / self.slice_steps
+    }
+
+    /// Bytes of the largest slice.
+    pub fn slice_bytes(&self) -> usize {
+        self.slot_bytes * self.slice_steps as usize
+    }
+
+    /// Bytes of the largest chunk.
+    pub fn chunk_bytes(&self) -> usize {
+        self.slot_bytes * self.chunk_steps as usize
+    }
+}
+
+/// The least elements of a split chunk, so that vectors and cache lines stay whole.
+const CHUNK_ELEMENTS: usize = 64;
+/// The least elements of a slice.
+const SLICE_ELEMENTS: usize = 16;
+
+/// A part of a buffer, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// From the start of the buffer.
+    pub offset: usize,
+    /// How many; 0 for the empty slice of a short chunk, whose token passes all the same.
+    pub count: usize,
+}
+
+/// The sizes of one lane of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    layout: Layout,
+    /// Chunks of the plan.
+    chunks: u32,
+    /// Blocks of the input and of the output.
+    blocks: [u32; 2],
+    /// Distance of blocks, in elements.
+    block_stride: usize,
+    /// The lane's part of the data, or of every block.
+    low: usize,
+    high: usize,
+    /// Elements of the largest chunk and slice.
+    chunk_count: usize,
+    slice_count: usize,
+    slices: u32,
+    rounds: u64,
+}
+
+/// What a window is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding {
+    /// Elements of the data (split) or of one block (blocks).
+    pub count: usize,
+    /// Bytes of one element.
+    pub element_bytes: usize,
+    /// Blocks of the input: 1, or the ranks.
+    pub input_blocks: u32,
+    /// Blocks of the output: 1, or the ranks.
+    pub output_blocks: u32,
+    /// Which of how many lanes share the data.
+    pub lane: u32,
+    /// Lanes that share the data.
+    pub lanes: u32,
+}
+
+impl Window {
+    /// The window of one lane. Lanes get contiguous parts of about equal size.
+    pub fn bind(layout: Layout, chunks: u32, geometry: &Geometry, binding: &Binding) -> Window {
+        let share = round_up(
+            div_up(binding.count, binding.lanes as usize),
+            CHUNK_ELEMENTS,
+        );
+        let low = (share * binding.lane as usize).min(binding.count);
+        let high = (low + share).min(binding.count);
+        let chunk_count = (geometry.chunk_bytes() / binding.element_bytes).max(1);
+        let slice_count = (geometry.slice_bytes() / binding.element_bytes).max(1);
+        let per_round = match layout {
+            Layout::Split => chunk_count * chunks.max(1) as usize,
+            Layout::Blocks => chunk_count,
+        };
+        Window {
+            layout,
+            chunks,
+            blocks: [binding.input_blocks, binding.output_blocks],
+            block_stride: binding.count,
+            low,
+            high,
+            chunk_count,
+            slice_count,
+            slices: geometry.slices(),
+            rounds: div_up(high - low, per_round).max(1) as u64,
+        }
+    }
+
+    /// Passes of the plan, at least 1: an empty lane passes its tokens too.
+    pub fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    /// Slices of a chunk.
+    pub fn slices(&self) -> u32 {
+        self.slices
+    }
+
+    /// Where slice `slice` of chunk `chunk` lies in `space` in round `round`. Scratch has the
+    /// shape of the output. A connection carries the slice of the step's own chunk: its region's
+    /// offset has no meaning.
+    #[inline]
+    pub fn region(&self, space: Space, chunk: u32, round: u64, slice: u32) -> Region {
+        let (start, count) = self.chunk(space, chunk, round as usize);
+        let per_slice = self.slice_elements(count);
+        let first = (per_slice * slice as usize).min(count);
+        Region {
+            offset: start + first,
+            count: per_slice.min(count - first),
+        }
+    }
+
+    /// Start and length of a chunk.
+    fn chunk(&self, space: Space, chunk: u32, round: usize) -> (usize, usize) {
+        match self.layout {
+            Layout::Split => {
+                let round_start = self.low + round * self.chunk_count * self.chunks as usize;
+                let rest = self.high.saturating_sub(round_start);
+                let even = round_up(div_up(rest, self.chunks as usize), CHUNK_ELEMENTS);
+                let length = even.min(self.chunk_count);
+                let start = (round_start + length * chunk as usize).min(self.high);
+                (start, length.min(self.high - start))
+            }
+            Layout::Blocks => {
+                let blocks = self.blocks[usize::from(space != Space::Input)];
+                let block = (chunk % blocks.max(1)) as usize;
+                let start = (self.low + round * self.chunk_count).min(self.high);
+                let length = self.chunk_count.min(self.high - start);
+                (block * self.block_stride + start, length)
+            }
+        }
+    }
+
+    /// Elements of a slice of a chunk of `count`: an even share in whole groups of 16, but at
+    /// least a thirty-second of the largest slice.
+    fn slice_elements(&self, count: usize) -> usize {
+        let share = div_up(count, SLICE_ELEMENTS * self.slices as usize) * SLICE_ELEMENTS;
+        share.max(self.slice_count / 32).min(self.slice_count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binding(count: usize, lane: u32, lanes: u32) -> Binding {
+        Binding {
+            count,
+            element_bytes: 4,
+            input_blocks: 1,
+            output_blocks: 3,
+            lane,
+            lanes,
+        }
+    }
+
+    /// Every element is covered exactly once by (lane, round, chunk, slice).
+    fn covered(layout: Layout, count: usize, chunks: u32, lanes: u32, geometry: &Geometry) {
+        let blocks = if layout == Layout::Blocks { 3 } else { 1 };
+        let mut seen = vec![0u8; count * blocks];
+        for lane in 0..lanes {
+            let window = Window::bind(layout, chunks, geometry, &binding(count, lane, lanes));
+            for round in 0..window.rounds() {
+                for chunk in 0..chunks {
+                    for slice in 0..window.slices() {
+                        let r = window.region(Space::Output, chunk, round, slice);
+                        assert!(
+                            r.count * 4 <= geometry.slice_bytes(),
+                            "slice fits its slots"
+                        );
+                        seen[r.offset..r.offset + r.count]
+                            .iter_mut()
+                            .for_each(|s| *s += 1);
+                    }
+                }
+            }
+        }
+        assert!(
+            seen.iter().all(|&s| s == 1),
+            "{layout:?} {count} {chunks} {lanes}"
+        );
+    }
+
+    #[test]
+    fn every_element_exactly_once() {
+        let geometry = Geometry {
+            slots: 8,
+            slot_bytes: 1024,
+            chunk_steps: 4,
+            slice_steps: 2,
+        };
+        for count in [0, 1, 15, 16, 17, 63, 64, 65, 1000, 4096, 5000, 12_345] {
+            for lanes in 1..4 {
+                for chunks in [1, 2, 3, 5, 8] {
+                    covered(Layout::Split, count, chunks, lanes, &geometry);
+                }
+                covered(Layout::Blocks, count, 3, lanes, &geometry);
+            }
+        }
+    }
+
+    #[test]
+    fn checklist_geometry() {
+        let geometry = Geometry::ring(4 << 20);
+        assert_eq!(geometry.slot_bytes, 512 << 10);
+        assert_eq!(geometry.chunk_bytes(), 2 << 20);
+        assert_eq!(geometry.slice_bytes(), 1 << 20);
+        assert_eq!(geometry.slices(), 2);
+    }
+
+    #[test]
+    fn rounds_follow_the_loop_formula() {
+        let geometry = Geometry::ring(64 << 10);
+        for (count, chunks) in [(1usize << 20, 4u32), (12_345_678, 7), (1, 2), (0, 3)] {
+            let window = Window::bind(Layout::Split, chunks, &geometry, &binding(count, 0, 1));
+            let loops = div_up(count * 4, chunks as usize * geometry.chunk_bytes());
+            assert_eq!(window.rounds(), loops.max(1) as u64);
+        }
+    }
+
+    #[test]
+    fn input_of_one_block_repeats() {
+        let geometry = Geometry::ring(64 << 10);
+        let window = Window::bind(Layout::Blocks, 3, &geometry, &binding(100, 0, 1));
+        let first = window.region(Space::Input, 0, 0, 0);
+        assert_eq!(window.region(Space::Input, 2, 0, 0), first);
+        assert_eq!(window.region(Space::Output, 2, 0, 0).offset, 200);
+    }
+}
