@@ -1,0 +1,494 @@
+//! The table of options: one entry makes the TOML key, the environment variable, the default, the
+//! typed getter, the documentation and the help text.
+//!
+//! To add an option, add one entry to [`OPTIONS`] below, and a getter of that name exists. Then run
+//! `KOLO_BLESS=1 cargo test --lib config::` once to write the two generated files.
+
+use super::Settings;
+use super::kind::Kind;
+use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
+use super::words::{Affinity, Algo, DebugLevel, Progress, Proto, SocketFamily, Wait};
+use std::path::Path;
+use std::time::Duration;
+
+/// Who is expected to set an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// The people who run the machine, once, in a file.
+    Site,
+    /// The person who runs a job.
+    User,
+    /// Whoever looks for a fault in kolo; such an option may change with any version.
+    Debug,
+}
+
+impl Tag {
+    /// All tags in the order of the documentation.
+    pub const ALL: [Tag; 3] = [Tag::Site, Tag::User, Tag::Debug];
+
+    /// `site`, `user` or `debug`.
+    pub fn text(self) -> &'static str {
+        match self {
+            Tag::Site => "site",
+            Tag::User => "user",
+            Tag::Debug => "debug",
+        }
+    }
+}
+
+/// A documented variable of another library that sets an option of kolo too.
+#[derive(Clone, Copy)]
+pub struct Alias {
+    /// Its name.
+    pub name: &'static str,
+    /// Turns its values into kolo's; a value without a counterpart comes back unchanged, so that
+    /// the option's own check refuses it.
+    pub(super) translate: fn(&str) -> String,
+}
+
+/// One option.
+#[derive(Clone, Copy)]
+pub struct Opt {
+    /// The key in TOML files and in values given by the program.
+    pub key: &'static str,
+    /// One sentence.
+    pub(super) doc: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// The value where no layer gives one, written as in the environment.
+    pub default: &'static str,
+    /// The unit of its number, or nothing.
+    pub unit: &'static str,
+    /// Who sets it.
+    pub tag: Tag,
+    /// Whether all ranks must have the same value, because plans or the exchange of messages follow
+    /// from it.
+    pub shapes: bool,
+    /// Variables of other libraries that set it; where several are set, the first counts.
+    pub aliases: &'static [Alias],
+    /// What else the page of documentation says, such as how an alias is understood.
+    pub note: &'static str,
+}
+
+impl Opt {
+    /// The environment variable of the option: `KOLO_BUFFSIZE` for `buffsize`.
+    pub fn variable(&self) -> String {
+        format!("KOLO_{}", self.key.to_ascii_uppercase())
+    }
+
+    /// What the option does: one sentence.
+    pub fn doc(&self) -> &'static str {
+        self.doc.trim()
+    }
+}
+
+/// Variables named `KOLO_*` that are no options: the settings neither read nor refuse them.
+pub const RESERVED: &[(&str, &str)] = &[
+    ("KOLO_CONFIG", "names a TOML file; the file must exist"),
+    ("KOLO_PREFIX", "where builds and tests install kolo"),
+    ("KOLO_BLESS", "makes the tests rewrite the generated files"),
+    (
+        "KOLO_CHROOT_INSIDE",
+        "tells the test in a fresh system that it runs there",
+    ),
+];
+
+/// Beginning of further names that the settings neither read nor refuse: for test programs.
+pub const RESERVED_PREFIX: &str = "KOLO_TEST_";
+
+/// The option with this key.
+pub fn find(key: &str) -> Option<&'static Opt> {
+    OPTIONS.iter().find(|option| option.key == key)
+}
+
+const fn same(name: &'static str) -> Alias {
+    Alias {
+        name,
+        translate: str::to_string,
+    }
+}
+
+/// Entries that most options leave as they are.
+const BASE: Opt = Opt {
+    key: "",
+    doc: "",
+    kind: Kind::Bool,
+    default: "",
+    unit: "",
+    tag: Tag::User,
+    shapes: false,
+    aliases: &[],
+    note: "",
+};
+
+macro_rules! options {
+    ($(
+        $(#[doc = $doc:literal])+
+        $key:ident -> $out:ty { $($field:ident: $value:expr),+ $(,)? }
+    )+) => {
+        #[allow(non_camel_case_types)]
+        enum Index { $($key),+ }
+
+        /// All options, in the order of the documentation.
+        pub static OPTIONS: &[Opt] = &[
+            $( Opt {
+                key: stringify!($key),
+                doc: concat!($($doc),+),
+                $($field: $value,)+
+                ..BASE
+            } ),+
+        ];
+
+        /// Typed getters, one per option. A getter that returns an `Option` gives `None` where the
+        /// option is not set, or has the word that stands for 0 (`auto`, `none`).
+        impl Settings {
+            $(
+                $(#[doc = $doc])+
+                pub fn $key(&self) -> $out {
+                    FromValue::from_value(self.value(Index::$key as usize))
+                }
+            )+
+
+            /// Calls every getter, so that a test notices one whose type does not fit its kind.
+            #[cfg(test)]
+            pub(super) fn read_every_getter(&self) -> usize {
+                [$({ let _ = self.$key(); Index::$key as usize }),+].len()
+            }
+        }
+    };
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+options! {
+    /// Beginnings of the names of the network interfaces that may be used, such as `eth,ib`;
+    /// `^docker,lo` excludes, and `=eth1` compares whole names.
+    socket_ifname -> Option<&PrefixList> {
+        kind: Kind::Prefixes,
+        tag: Tag::Site,
+        aliases: &[same("NCCL_SOCKET_IFNAME")],
+    }
+
+    /// Address family of the sockets that ranks use to meet.
+    socket_family -> SocketFamily {
+        kind: Kind::Words(SocketFamily::WORDS),
+        default: "any",
+        tag: Tag::Site,
+        aliases: &[same("NCCL_SOCKET_FAMILY")],
+    }
+
+    /// File in hwloc's XML form that describes the machine in place of what hwloc detects.
+    topo_file -> Option<&Path> {
+        kind: Kind::Path,
+        tag: Tag::Site,
+    }
+
+    /// Where the threads that kolo starts may run; the program's own threads are never moved.
+    affinity -> Affinity {
+        kind: Kind::Words(Affinity::WORDS),
+        default: "auto",
+        tag: Tag::Site,
+    }
+
+    /// Do not use memory shared between processes, even where ranks are on one machine.
+    shm_disable -> bool {
+        kind: Kind::Bool,
+        default: "false",
+        tag: Tag::Site,
+        shapes: true,
+        aliases: &[same("NCCL_SHM_DISABLE")],
+    }
+
+    /// How much kolo writes about what it does.
+    debug -> DebugLevel {
+        kind: Kind::Words(DebugLevel::WORDS),
+        default: "warn",
+        aliases: &[same("NCCL_DEBUG")],
+    }
+
+    /// File that takes these messages in place of standard error; `%h` in its name becomes the
+    /// host name and `%p` the process id.
+    debug_file -> Option<&Path> {
+        kind: Kind::Path,
+        aliases: &[same("NCCL_DEBUG_FILE")],
+    }
+
+    /// Address at which rank 0 listens while the ranks meet, where no unique id is handed over.
+    comm_id -> Option<&HostPort> {
+        kind: Kind::Address,
+        aliases: &[same("NCCL_COMM_ID")],
+    }
+
+    /// Compare collective, count, type, operation and root between all ranks at every call, and
+    /// name the rank that differs.
+    check -> bool {
+        kind: Kind::Bool,
+        default: "false",
+        shapes: true,
+    }
+
+    /// Longest wait for a live rank that has not made its call yet, after which the call fails;
+    /// `none` waits without limit.
+    timeout -> Option<Duration> {
+        kind: Kind::Seconds { most: 31_536_000, zero: "none" },
+        default: "none",
+        unit: "seconds",
+    }
+
+    /// Wait after which one warning names the ranks that have not made their call yet; `none` never
+    /// warns.
+    warn_after -> Option<Duration> {
+        kind: Kind::Seconds { most: 31_536_000, zero: "none" },
+        default: "60",
+        unit: "seconds",
+    }
+
+    /// Longest time for which a call that failed waits until the live ranks have let go of its
+    /// buffers; `none` does not wait.
+    abort_grace -> Duration {
+        kind: Kind::Seconds { most: 60, zero: "none" },
+        default: "1",
+        unit: "seconds",
+    }
+
+    /// What a thread does while it waits for another rank.
+    wait -> Wait {
+        kind: Kind::Words(Wait::WORDS),
+        default: "auto",
+    }
+
+    /// Who moves asynchronous calls forward.
+    progress -> Progress {
+        kind: Kind::Words(Progress::WORDS),
+        default: "auto",
+    }
+
+    /// Memory of one connection of the Simple protocol, all its slots together.
+    buffsize -> u64 {
+        kind: Kind::Bytes { least: 64 * KIB, most: 64 * MIB, zero: None },
+        default: "1M",
+        unit: "bytes",
+        shapes: true,
+        aliases: &[same("NCCL_BUFFSIZE")],
+    }
+
+    /// Least number of channels of a communicator; a larger value than the built-in
+    /// `max_nchannels` raises that too.
+    min_nchannels -> u32 {
+        kind: Kind::Int { least: 1, most: 32, zero: None },
+        default: "1",
+        unit: "channels",
+        shapes: true,
+        aliases: &[same("NCCL_MIN_NCHANNELS"), same("NCCL_MIN_CTAS")],
+    }
+
+    /// Largest number of channels of a communicator.
+    max_nchannels -> u32 {
+        kind: Kind::Int { least: 1, most: 32, zero: None },
+        default: "2",
+        unit: "channels",
+        shapes: true,
+        aliases: &[same("NCCL_MAX_NCHANNELS"), same("NCCL_MAX_CTAS")],
+    }
+
+    /// Algorithm of the collectives that have a choice.
+    algo -> Algo {
+        kind: Kind::Words(Algo::WORDS),
+        default: "auto",
+        shapes: true,
+        aliases: &[Alias { name: "NCCL_ALGO", translate: nccl_algo }],
+        note: "`NCCL_ALGO` may be a list, or `^` and a list: one that allows `Ring` means `ring`, \
+               one that excludes others means `auto`.",
+    }
+
+    /// Protocol of the connections.
+    proto -> Proto {
+        kind: Kind::Words(Proto::WORDS),
+        default: "auto",
+        shapes: true,
+        aliases: &[Alias { name: "NCCL_PROTO", translate: nccl_proto }],
+        note: "`NCCL_PROTO` may be a list, or `^` and a list; `LL` and `LL128` mean `eager`, and a \
+               list that allows both kinds means `auto`.",
+    }
+
+    /// Largest message that takes the one-shot path over eager lines; `auto` is the limit that is
+    /// built in for the number of ranks.
+    eager_limit -> Option<u64> {
+        kind: Kind::Bytes { least: 1, most: MIB, zero: Some("auto") },
+        default: "auto",
+        unit: "bytes",
+        shapes: true,
+    }
+
+    /// How often a waiting thread polls before it first gives the core away.
+    spin_count -> Option<u32> {
+        kind: Kind::Int { least: 1, most: 1 << 30, zero: Some("auto") },
+        default: "auto",
+        unit: "polls",
+        tag: Tag::Debug,
+    }
+
+    /// How often a waiting thread gives the core away before it sleeps.
+    yield_count -> Option<u32> {
+        kind: Kind::Int { least: 1, most: 1 << 30, zero: Some("auto") },
+        default: "auto",
+        unit: "yields",
+        tag: Tag::Debug,
+    }
+
+    /// Flip one bit in one slot, written `call:rank:slot` and counted from 0, to show that a wrong
+    /// result is noticed.
+    fault_flip -> Option<FaultFlip> {
+        kind: Kind::Fault,
+        tag: Tag::Debug,
+    }
+}
+
+/// Values of `NCCL_ALGO`: a list of names, or `^` and a list of what not to take.
+///
+/// Of that library's algorithms kolo has the ring. A list that allows the ring means the ring, and
+/// one that excludes only others leaves kolo its choice.
+fn nccl_algo(text: &str) -> String {
+    const THEIRS: [&str; 7] = [
+        "ring",
+        "tree",
+        "collnetdirect",
+        "collnetchain",
+        "nvls",
+        "nvlstree",
+        "pat",
+    ];
+    let (exclude, names) = nccl_list(text);
+    let known = names.iter().all(|name| THEIRS.contains(&name.as_str()));
+    let ring = names.iter().any(|name| name == "ring");
+    match (known, exclude, ring) {
+        (true, false, true) => "ring".to_string(),
+        (true, true, false) => "auto".to_string(),
+        _ => text.to_string(),
+    }
+}
+
+/// Values of `NCCL_PROTO`, lists like those of `NCCL_ALGO`: its low-latency protocols `LL` and
+/// `LL128` are eager lines here.
+fn nccl_proto(text: &str) -> String {
+    let (exclude, names) = nccl_list(text);
+    let known = names
+        .iter()
+        .all(|name| ["simple", "ll", "ll128"].contains(&name.as_str()));
+    let has = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
+    let (simple, low) = if exclude {
+        // Excluding one of the two low-latency protocols leaves the other.
+        (!has(&["simple"]), !(has(&["ll"]) && has(&["ll128"])))
+    } else {
+        (has(&["simple"]), has(&["ll", "ll128"]))
+    };
+    match (known, simple, low) {
+        (true, true, true) => "auto".to_string(),
+        (true, true, false) => "simple".to_string(),
+        (true, false, true) => "eager".to_string(),
+        _ => text.to_string(),
+    }
+}
+
+fn nccl_list(text: &str) -> (bool, Vec<String>) {
+    let text = text.trim().to_ascii_lowercase();
+    let (exclude, rest) = match text.strip_prefix('^') {
+        Some(rest) => (true, rest),
+        None => (false, text.as_str()),
+    };
+    (
+        exclude,
+        rest.split(',')
+            .map(|name| name.trim().to_string())
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_table_is_sound() {
+        let mut names = BTreeSet::new();
+        for option in OPTIONS {
+            let key = option.key;
+            assert!(names.insert(option.variable()), "{key} twice");
+            assert!(
+                key.chars().all(|c| c.is_ascii_lowercase() || c == '_'),
+                "{key}"
+            );
+            assert!(
+                option.kind.parse(option.default).is_some(),
+                "default of {key}"
+            );
+            let doc = option.doc();
+            assert!(
+                doc.len() > 20 && doc.ends_with('.') && !doc.contains("  "),
+                "{key}: {doc}"
+            );
+            assert!(doc.starts_with(|c: char| c.is_uppercase()), "{key}: {doc}");
+            for alias in option.aliases {
+                assert!(alias.name.starts_with("NCCL_"), "{}", alias.name);
+                assert!(names.insert(alias.name.to_string()), "{} twice", alias.name);
+            }
+        }
+        for (name, _) in RESERVED {
+            assert!(
+                !names.contains(*name),
+                "{name} is both reserved and an option"
+            );
+        }
+        assert!(
+            OPTIONS
+                .iter()
+                .all(|o| !o.variable().starts_with(RESERVED_PREFIX))
+        );
+        assert_eq!(Settings::defaults().read_every_getter(), OPTIONS.len());
+    }
+
+    #[test]
+    fn nothing_in_the_table_exceeds_its_getter() {
+        // The getters of integers are 32 bits wide.
+        for option in OPTIONS {
+            if let Kind::Int { most, .. } = option.kind {
+                assert!(most <= u64::from(u32::MAX), "{}", option.key);
+            }
+        }
+    }
+
+    #[test]
+    fn algorithm_lists_of_the_alias() {
+        for (text, means) in [
+            ("Ring", "ring"),
+            ("Tree,Ring", "ring"),
+            ("^Tree", "auto"),
+            ("^Tree,NVLS", "auto"),
+            ("Tree", "Tree"),
+            ("^Ring", "^Ring"),
+            ("Ring,Spiral", "Ring,Spiral"),
+            ("oneshot", "oneshot"),
+        ] {
+            assert_eq!(nccl_algo(text), means, "{text}");
+        }
+    }
+
+    #[test]
+    fn protocol_lists_of_the_alias() {
+        for (text, means) in [
+            ("Simple", "simple"),
+            ("LL", "eager"),
+            ("LL128", "eager"),
+            ("LL,LL128,Simple", "auto"),
+            ("^LL128", "auto"),
+            ("^LL,LL128", "simple"),
+            ("^Simple", "eager"),
+            ("^LL,LL128,Simple", "^LL,LL128,Simple"),
+            ("Fast", "Fast"),
+        ] {
+            assert_eq!(nccl_proto(text), means, "{text}");
+        }
+    }
+}

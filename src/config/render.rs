@@ -1,0 +1,287 @@
+//! The table of options as text: the TOML file, the page of documentation, the help, and the values
+//! in force.
+
+use super::kind::Kind;
+use super::options::{OPTIONS, Opt, RESERVED, RESERVED_PREFIX, Tag};
+use super::settings::{Entry, Settings};
+use super::source::Layer;
+use super::value::Value;
+use std::fmt::Write;
+
+/// Columns of generated text.
+const WIDTH: usize = 96;
+
+/// Every option with its value, its layer, and the file or variable, then the files looked at: what
+/// `kolo info --config` prints.
+pub fn render_table(settings: &Settings) -> String {
+    let row = |entry: Entry<'_>| {
+        let value = match entry.value {
+            Value::Unset => "-".to_string(),
+            value => value.to_string(),
+        };
+        [
+            entry.option.key.to_string(),
+            value,
+            entry.option.tag.text().to_string(),
+            entry.source.layer.text().to_string(),
+            entry.source.origin.to_string(),
+        ]
+    };
+    let head = ["option", "value", "for", "layer", "from"].map(str::to_string);
+    let rows: Vec<_> = std::iter::once(head)
+        .chain(settings.entries().map(row))
+        .collect();
+    let mut text = columns(&rows);
+    text.push_str("\nFiles, each hiding what those above it say:\n");
+    for file in settings.files() {
+        let state = if file.found { "read" } else { "not there" };
+        let _ = writeln!(
+            text,
+            "  {} ({}): {state}",
+            file.path.display(),
+            file.layer.text()
+        );
+    }
+    text
+}
+
+fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, &width)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The file `config/kolo.toml`: every option, commented out, with its documentation and default.
+pub fn render_toml() -> String {
+    let mut text = wrap(
+        "Settings of kolo. Every option stands here with its default; remove the `#` before a key \
+         to set it. This file may lie at /etc/kolo/kolo.toml, PREFIX/etc/kolo.toml or \
+         ~/.config/kolo/kolo.toml, or be named by the variable KOLO_CONFIG; each of these hides \
+         those before it, and variables hide files. `kolo info --config` shows what is in force.",
+        "# ",
+    );
+    text.push_str("#\n# Generated from the table of options in src/config/options.rs.\n");
+    for tag in Tag::ALL {
+        let _ = write!(text, "\n# ---- {} ----\n", heading(tag));
+        for option in OPTIONS.iter().filter(|option| option.tag == tag) {
+            text.push('\n');
+            text.push_str(&wrap(option.doc(), "# "));
+            text.push_str(&wrap(&sentence("Value: ", &option.kind.expected()), "# "));
+            for word in words(option) {
+                let _ = writeln!(text, "#   {}: {}", word.0, word.1);
+            }
+            text.push_str(&wrap(&names(option), "# "));
+            if option.shapes {
+                text.push_str("# Must be the same on every rank.\n");
+            }
+            let _ = writeln!(text, "#{} = {}", option.key, default_of(option).toml());
+        }
+    }
+    text
+}
+
+/// The page `docs/settings.md`.
+pub fn render_markdown() -> String {
+    let mut text = String::from(
+        "# Settings\n\n\
+         Generated from the table of options in `src/config/options.rs`; `KOLO_BLESS=1 cargo test \
+         --lib config::` writes this page and `config/kolo.toml` anew.\n\n\
+         ## Layers\n\n\
+         A setting comes from the highest of these layers that gives it:\n\n",
+    );
+    for (number, layer) in Layer::ALL.into_iter().enumerate() {
+        let _ = writeln!(text, "{}. {}", number + 1, layer_line(layer));
+    }
+    text.push_str(
+        "\n\
+         `kolo info --config` prints every value with its layer and the file or variable it \
+         came from. Settings are read once per communicator, when it is made.\n\n\
+         An unknown key, an unknown `KOLO_*` variable and a bad value are errors that name the \
+         place, what was expected and the nearest valid name. An empty variable counts as not \
+         set. An `NCCL_*` variable is not looked at where the option's own `KOLO_*` variable or \
+         the program sets the option; `NCCL_*` variables that are not named below are never \
+         looked at. Words may be written in capitals or not. A size takes K, M, G or T for \
+         powers of 1024.\n\n\
+         Options marked *same on every rank* decide how messages are exchanged. Ranks compare \
+         them when a communicator is made; a difference is an error that names the values, \
+         nodes and sources.\n\n\
+         ## Overview\n\n\
+         | option | default | unit | for | same on every rank |\n\
+         |---|---|---|---|---|\n",
+    );
+    for option in OPTIONS {
+        let same = if option.shapes { "yes" } else { "" };
+        let (key, unit, tag) = (option.key, option.unit, option.tag.text());
+        let _ = writeln!(
+            text,
+            "| [`{key}`](#{key}) | {} | {unit} | {tag} | {same} |",
+            code(option)
+        );
+    }
+    for tag in Tag::ALL {
+        let _ = write!(text, "\n## {}\n", heading(tag));
+        for option in OPTIONS.iter().filter(|option| option.tag == tag) {
+            text.push_str(&section(option));
+        }
+    }
+    text.push_str("\n## Variables that are not options\n\n");
+    for (name, doc) in RESERVED {
+        let _ = writeln!(text, "- `{name}`: {doc}.");
+    }
+    let _ = writeln!(text, "- `{RESERVED_PREFIX}*`: for test programs.");
+    text
+}
+
+fn section(option: &Opt) -> String {
+    let mut text = format!("\n### `{}`\n\n{}\n\n", option.key, option.doc());
+    let _ = writeln!(text, "- {}", names(option));
+    let _ = writeln!(text, "- {}", sentence("Value: ", &option.kind.expected()));
+    for (word, doc) in words(option) {
+        let _ = writeln!(text, "  - `{word}`: {doc}");
+    }
+    if !option.unit.is_empty() {
+        let _ = writeln!(text, "- Unit: {}.", option.unit);
+    }
+    let _ = writeln!(text, "- Default: {}.", code(option));
+    if option.shapes {
+        text.push_str("- Same on every rank.\n");
+    }
+    if !option.note.is_empty() {
+        let _ = writeln!(text, "- {}", option.note);
+    }
+    text
+}
+
+/// What a terminal shows about the options that people set: all but those for debugging.
+pub fn render_help() -> String {
+    let mut text = String::from(
+        "Settings, as variables of the environment (in a TOML file: the name in small letters \
+         without KOLO_):\n",
+    );
+    for option in OPTIONS.iter().filter(|option| option.tag != Tag::Debug) {
+        let aliases: Vec<_> = option.aliases.iter().map(|alias| alias.name).collect();
+        let _ = write!(text, "\n  {}={}\n", option.variable(), placeholder(option));
+        let mut doc = option.doc().to_string();
+        if !option.default.is_empty() {
+            let _ = write!(doc, " [default: {}]", option.default);
+        }
+        if !aliases.is_empty() {
+            let _ = write!(doc, " [also: {}]", aliases.join(", "));
+        }
+        text.push_str(&wrap(&doc, "          "));
+    }
+    text.push_str("\n`kolo info --config` shows what is in force, and why.\n");
+    text
+}
+
+fn placeholder(option: &Opt) -> String {
+    match option.kind {
+        Kind::Words(words) => words
+            .iter()
+            .map(|word| word.text)
+            .collect::<Vec<_>>()
+            .join("|"),
+        Kind::Bool => "0|1".to_string(),
+        Kind::Int { .. } => "NUMBER".to_string(),
+        Kind::Bytes { .. } => "SIZE".to_string(),
+        Kind::Seconds { .. } => "SECONDS".to_string(),
+        Kind::Path => "FILE".to_string(),
+        Kind::Prefixes => "LIST".to_string(),
+        Kind::Address => "HOST:PORT".to_string(),
+        Kind::Fault => "CALL:RANK:SLOT".to_string(),
+    }
+}
+
+fn heading(tag: Tag) -> &'static str {
+    match tag {
+        Tag::Site => "For the site",
+        Tag::User => "For the user of a job",
+        Tag::Debug => "For debugging kolo; these may change with any version",
+    }
+}
+
+fn layer_line(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Default => "the defaults below",
+        Layer::System => "`/etc/kolo/kolo.toml`",
+        Layer::Prefix => {
+            "`PREFIX/etc/kolo.toml`, where PREFIX is the directory above the `lib` or `bin` that \
+             holds the running code"
+        }
+        Layer::User => "`~/.config/kolo/kolo.toml`, or `kolo/kolo.toml` in `XDG_CONFIG_HOME`",
+        Layer::ConfigFile => "the file named by `KOLO_CONFIG`, which must exist",
+        Layer::Alias => "the `NCCL_*` variables named below",
+        Layer::Environment => "the `KOLO_*` variables",
+        Layer::Caller => "what the program gives in its call",
+    }
+}
+
+fn default_of(option: &Opt) -> Value {
+    option.kind.parse(option.default).unwrap_or(Value::Unset)
+}
+
+fn code(option: &Opt) -> String {
+    match option.default {
+        "" => "none".to_string(),
+        default => format!("`{default}`"),
+    }
+}
+
+/// The words of an option with their documentation, or nothing for other kinds.
+fn words(option: &Opt) -> Vec<(&'static str, &'static str)> {
+    match option.kind {
+        Kind::Words(words) => words
+            .iter()
+            .map(|word| (word.text, word.doc.trim()))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn names(option: &Opt) -> String {
+    let aliases: Vec<_> = option
+        .aliases
+        .iter()
+        .map(|alias| format!("`{}`", alias.name))
+        .collect();
+    let variable = option.variable();
+    match aliases.len() {
+        0 => format!("Variable: `{variable}`."),
+        1 => format!("Variable: `{variable}`; alias: {}.", aliases[0]),
+        _ => format!("Variable: `{variable}`; aliases: {}.", aliases.join(", ")),
+    }
+}
+
+fn sentence(start: &str, rest: &str) -> String {
+    format!("{start}{rest}.")
+}
+
+/// `text` in lines of at most [`WIDTH`] columns, each after `start`.
+fn wrap(text: &str, start: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::from(start);
+    for word in text.split_whitespace() {
+        if line.len() > start.len() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push_str(&line);
+            lines.push('\n');
+            line.truncate(start.len());
+        }
+        if line.len() > start.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push_str(&line);
+    lines.push('\n');
+    lines
+}

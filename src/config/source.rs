@@ -1,0 +1,255 @@
+//! Where a value comes from: its layer, and the file or variable in that layer.
+
+use super::options::{OPTIONS, RESERVED, RESERVED_PREFIX};
+use crate::base::{Error, Result};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The layers of settings, lowest first: a value of a later one hides those of earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layer {
+    /// The table of options.
+    Default,
+    /// `/etc/kolo/kolo.toml`.
+    System,
+    /// `PREFIX/etc/kolo.toml`, beside the installed library.
+    Prefix,
+    /// `~/.config/kolo/kolo.toml`, or under `XDG_CONFIG_HOME`.
+    User,
+    /// The file named by `KOLO_CONFIG`.
+    ConfigFile,
+    /// The documented `NCCL_*` variables.
+    Alias,
+    /// The `KOLO_*` variables.
+    Environment,
+    /// What the program gives in its call.
+    Caller,
+}
+
+impl Layer {
+    /// All layers, lowest first.
+    pub const ALL: [Layer; 8] = [
+        Layer::Default,
+        Layer::System,
+        Layer::Prefix,
+        Layer::User,
+        Layer::ConfigFile,
+        Layer::Alias,
+        Layer::Environment,
+        Layer::Caller,
+    ];
+
+    /// The name that `kolo info --config` prints.
+    pub fn text(self) -> &'static str {
+        match self {
+            Layer::Default => "default",
+            Layer::System => "system file",
+            Layer::Prefix => "prefix file",
+            Layer::User => "user file",
+            Layer::ConfigFile => "KOLO_CONFIG",
+            Layer::Alias => "NCCL alias",
+            Layer::Environment => "environment",
+            Layer::Caller => "caller",
+        }
+    }
+}
+
+/// The place in a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The table of options.
+    BuiltIn,
+    /// The built-in value made way for that of another option.
+    Follows(&'static str),
+    /// A TOML file.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(String),
+    /// The program, in its call.
+    Caller,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::BuiltIn => f.write_str("built in"),
+            Origin::Follows(key) => write!(f, "follows {key}"),
+            Origin::File(path) => write!(f, "file {}", path.display()),
+            Origin::Variable(name) => write!(f, "variable {name}"),
+            Origin::Caller => f.write_str("the calling program"),
+        }
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The layer.
+    pub layer: Layer,
+    /// The place in it.
+    pub origin: Origin,
+}
+
+/// Everything that settings are read from; tests give their own.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The environment: `KOLO_*`, the aliases, `HOME` and `XDG_CONFIG_HOME` are looked at.
+    pub environment: BTreeMap<String, String>,
+    /// The file of the machine; `None` reads none.
+    pub system_file: Option<PathBuf>,
+    /// Where kolo is installed; its `etc/kolo.toml` is read.
+    pub prefix: Option<PathBuf>,
+    /// What the program gives: option key and value.
+    pub caller: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// The sources of this process.
+    ///
+    /// Like every reader of the environment, not to be called while another thread of the program
+    /// changes it with `setenv`.
+    ///
+    /// # Errors
+    /// A variable that kolo would read is not UTF-8.
+    pub fn of_process(caller: &[(String, String)]) -> Result<Sources> {
+        let mut environment = BTreeMap::new();
+        for (name, value) in std::env::vars_os() {
+            let Some(name) = name.to_str().filter(|name| concerns_kolo(name)) else {
+                continue;
+            };
+            environment.insert(name.to_string(), utf8(name, &value)?);
+        }
+        Ok(Sources {
+            environment,
+            system_file: Some(PathBuf::from("/etc/kolo/kolo.toml")),
+            prefix: super::install::install_prefix(),
+            caller: caller.to_vec(),
+        })
+    }
+
+    /// A variable that is set and not empty, without surrounding blanks.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        self.environment
+            .get(name)
+            .map(|value| value.trim())
+            .filter(|value| !value.is_empty())
+    }
+
+    /// The files to look at, lowest layer first.
+    pub(super) fn files(&self) -> Vec<(Layer, PathBuf)> {
+        let system = self.system_file.clone();
+        let prefix = self
+            .prefix
+            .as_ref()
+            .map(|prefix| prefix.join("etc/kolo.toml"));
+        let named = self.variable("KOLO_CONFIG").map(PathBuf::from);
+        [
+            (Layer::System, system),
+            (Layer::Prefix, prefix),
+            (Layer::User, self.user_file()),
+            (Layer::ConfigFile, named),
+        ]
+        .into_iter()
+        .filter_map(|(layer, path)| Some((layer, path?)))
+        .collect()
+    }
+
+    /// `kolo/kolo.toml` under `XDG_CONFIG_HOME`, or under `~/.config`. The base-directory
+    /// specification says that a relative `XDG_CONFIG_HOME` is to be ignored.
+    fn user_file(&self) -> Option<PathBuf> {
+        let xdg = self.variable("XDG_CONFIG_HOME").map(PathBuf::from);
+        let home = || {
+            self.variable("HOME")
+                .map(|home| Path::new(home).join(".config"))
+        };
+        let base = xdg.filter(|path| path.is_absolute()).or_else(home)?;
+        Some(base.join("kolo/kolo.toml"))
+    }
+}
+
+fn concerns_kolo(name: &str) -> bool {
+    let mut aliases = OPTIONS.iter().flat_map(|option| option.aliases);
+    (name.starts_with("KOLO_") && !is_reserved(name))
+        || ["KOLO_CONFIG", "HOME", "XDG_CONFIG_HOME"].contains(&name)
+        || aliases.any(|alias| alias.name == name)
+}
+
+/// Whether `name` is a `KOLO_*` variable that is no option.
+pub(super) fn is_reserved(name: &str) -> bool {
+    name.starts_with(RESERVED_PREFIX) || RESERVED.iter().any(|(reserved, _)| *reserved == name)
+}
+
+fn utf8(name: &str, value: &OsStr) -> Result<String> {
+    value.to_str().map(str::to_string).ok_or_else(|| {
+        Error::usage(
+            format!("variable {name} has the value {value:?}, which is not valid UTF-8"),
+            format!("give {name} a value in UTF-8, or unset it"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    fn user_file(environment: &[(&str, &str)]) -> Option<PathBuf> {
+        let pairs = environment
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        Sources {
+            environment: pairs.collect(),
+            ..Sources::default()
+        }
+        .user_file()
+    }
+
+    #[test]
+    fn the_user_file_follows_the_base_directory_specification() {
+        let path = |text| Some(PathBuf::from(text));
+        assert_eq!(
+            user_file(&[("HOME", "/h")]),
+            path("/h/.config/kolo/kolo.toml")
+        );
+        let both = [("HOME", "/h"), ("XDG_CONFIG_HOME", "/x")];
+        assert_eq!(user_file(&both), path("/x/kolo/kolo.toml"));
+        let relative = [("HOME", "/h"), ("XDG_CONFIG_HOME", "x")];
+        assert_eq!(user_file(&relative), path("/h/.config/kolo/kolo.toml"));
+        assert_eq!(user_file(&[("XDG_CONFIG_HOME", "")]), None);
+    }
+
+    #[test]
+    fn only_variables_that_concern_kolo_are_kept() {
+        for name in [
+            "KOLO_ALGO",
+            "KOLO_NONSENSE",
+            "KOLO_CONFIG",
+            "NCCL_ALGO",
+            "HOME",
+        ] {
+            assert!(concerns_kolo(name), "{name}");
+        }
+        for name in [
+            "KOLO_BLESS",
+            "KOLO_TEST_X",
+            "NCCL_IB_TC",
+            "PATH",
+            "kolo_algo",
+        ] {
+            assert!(!concerns_kolo(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_encodings_are_an_error_that_names_the_variable() {
+        let error = utf8("KOLO_DEBUG_FILE", OsStr::from_bytes(b"/x\xff"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("KOLO_DEBUG_FILE") && error.contains("UTF-8"),
+            "{error}"
+        );
+    }
+}

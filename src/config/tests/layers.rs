@@ -1,0 +1,307 @@
+//! Which layer wins, and what is said about where a value comes from.
+
+use super::super::*;
+use super::{Sandbox, with};
+use std::time::Duration;
+
+/// Sets `buffsize` to `value` in one layer, and tells where the value must be seen to come from.
+fn put(sandbox: &mut Sandbox, layer: Layer, value: &str) -> Source {
+    let line = format!("buffsize = \"{value}\"\n");
+    let origin = match layer {
+        Layer::Default => Origin::BuiltIn,
+        Layer::System => Origin::File(sandbox.write("etc/kolo/kolo.toml", &line)),
+        Layer::Prefix => Origin::File(sandbox.write("opt/etc/kolo.toml", &line)),
+        Layer::User => Origin::File(sandbox.write("home/.config/kolo/kolo.toml", &line)),
+        Layer::ConfigFile => {
+            let path = sandbox.write("job/my.toml", &line);
+            sandbox.set("KOLO_CONFIG", path.to_str().unwrap());
+            Origin::File(path)
+        }
+        Layer::Alias => {
+            sandbox.set("NCCL_BUFFSIZE", value);
+            Origin::Variable("NCCL_BUFFSIZE".to_string())
+        }
+        Layer::Environment => {
+            sandbox.set("KOLO_BUFFSIZE", value);
+            Origin::Variable("KOLO_BUFFSIZE".to_string())
+        }
+        Layer::Caller => {
+            sandbox.give("buffsize", value);
+            Origin::Caller
+        }
+    };
+    Source { layer, origin }
+}
+
+/// A size of its own for each layer; the default layer has the table's.
+fn size(layer: Layer) -> u64 {
+    match layer {
+        Layer::Default => 1 << 20,
+        other => (2 + other as u64) << 20,
+    }
+}
+
+fn text(layer: Layer) -> String {
+    format!("{}M", size(layer) >> 20)
+}
+
+#[test]
+fn of_any_two_layers_the_higher_wins_and_is_named() {
+    for (index, &low) in Layer::ALL.iter().enumerate() {
+        for &high in &Layer::ALL[index + 1..] {
+            let mut sandbox = Sandbox::new();
+            put(&mut sandbox, low, &text(low));
+            let source = put(&mut sandbox, high, &text(high));
+            let settings = sandbox.load().unwrap();
+            assert_eq!(settings.buffsize(), size(high), "{low:?} below {high:?}");
+            assert_eq!(*settings.entry("buffsize").unwrap().source, source);
+        }
+    }
+}
+
+#[test]
+fn each_layer_shows_once_those_above_are_gone() {
+    for (index, &top) in Layer::ALL.iter().enumerate() {
+        let mut sandbox = Sandbox::new();
+        let sources: Vec<_> = Layer::ALL[..=index]
+            .iter()
+            .map(|&layer| put(&mut sandbox, layer, &text(layer)))
+            .collect();
+        let settings = sandbox.load().unwrap();
+        assert_eq!(settings.buffsize(), size(top));
+        assert_eq!(*settings.entry("buffsize").unwrap().source, sources[index]);
+    }
+}
+
+#[test]
+fn options_of_different_layers_stand_side_by_side() {
+    let mut sandbox = Sandbox::new();
+    let system = sandbox.write(
+        "etc/kolo/kolo.toml",
+        "wait = \"yield\"\nalgo = \"oneshot\"\n",
+    );
+    let user = sandbox.write(
+        "home/.config/kolo/kolo.toml",
+        "algo = \"ring\"\ncheck = true\n",
+    );
+    sandbox.set("NCCL_DEBUG", "INFO");
+    sandbox.set("KOLO_TIMEOUT", "2.5");
+    sandbox.give("progress", "thread");
+    let settings = sandbox.load().unwrap();
+    assert_eq!(settings.wait(), Wait::Yield);
+    assert_eq!(settings.algo(), Algo::Ring);
+    assert!(settings.check());
+    assert_eq!(settings.debug(), DebugLevel::Info);
+    assert_eq!(settings.timeout(), Some(Duration::from_millis(2500)));
+    assert_eq!(settings.progress(), Progress::Thread);
+    let origin = |key| settings.entry(key).unwrap().source.origin.clone();
+    assert_eq!(origin("wait"), Origin::File(system.clone()));
+    assert_eq!(origin("algo"), Origin::File(user.clone()));
+    assert_eq!(origin("check"), Origin::File(user.clone()));
+    assert_eq!(origin("debug"), Origin::Variable("NCCL_DEBUG".into()));
+    assert_eq!(origin("timeout"), Origin::Variable("KOLO_TIMEOUT".into()));
+    assert_eq!(origin("progress"), Origin::Caller);
+    assert_eq!(origin("proto"), Origin::BuiltIn);
+    let seen: Vec<_> = settings
+        .files()
+        .iter()
+        .map(|file| (file.layer, file.found))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (Layer::System, true),
+            (Layer::Prefix, false),
+            (Layer::User, true)
+        ]
+    );
+    assert_eq!(settings.files()[0].path, system);
+}
+
+#[test]
+fn the_defaults_are_those_of_the_table() {
+    let settings = Settings::defaults();
+    assert_eq!(settings.debug(), DebugLevel::Warn);
+    assert_eq!(settings.debug_file(), None);
+    assert_eq!(settings.comm_id(), None);
+    assert_eq!(settings.socket_ifname(), None);
+    assert_eq!(settings.socket_family(), SocketFamily::Any);
+    assert_eq!(settings.topo_file(), None);
+    assert_eq!(settings.affinity(), Affinity::Auto);
+    assert!(!settings.shm_disable() && !settings.check());
+    assert_eq!(settings.timeout(), None);
+    assert_eq!(settings.warn_after(), Some(Duration::from_secs(60)));
+    assert_eq!(settings.abort_grace(), Duration::from_secs(1));
+    assert_eq!(
+        (settings.wait(), settings.progress()),
+        (Wait::Auto, Progress::Auto)
+    );
+    assert_eq!(settings.buffsize(), 1 << 20);
+    assert_eq!((settings.min_nchannels(), settings.max_nchannels()), (1, 2));
+    assert_eq!(
+        (settings.algo(), settings.proto()),
+        (Algo::Auto, Proto::Auto)
+    );
+    assert_eq!(settings.eager_limit(), None);
+    assert_eq!(
+        (settings.spin_count(), settings.yield_count()),
+        (None, None)
+    );
+    assert_eq!(settings.fault_flip(), None);
+    assert!(
+        settings
+            .entries()
+            .all(|entry| entry.source.layer == Layer::Default)
+    );
+    assert_eq!(settings.entries().count(), OPTIONS.len());
+}
+
+#[test]
+fn every_variable_and_every_alias_reaches_its_option() {
+    for option in OPTIONS {
+        let value = match option.kind {
+            Kind::Int { .. } => "2",
+            Kind::Bytes { .. } => "128K",
+            Kind::Seconds { .. } => "7",
+            Kind::Bool => "1",
+            Kind::Words(words) => words[2].text,
+            Kind::Path => "/some/file",
+            Kind::Prefixes => "^lo",
+            Kind::Address => "node1:5000",
+            Kind::Fault => "1:2:3",
+        };
+        let names = option
+            .aliases
+            .iter()
+            .map(|alias| (alias.name.to_string(), Layer::Alias));
+        for (name, layer) in names.chain([(option.variable(), Layer::Environment)]) {
+            // NCCL's words for what kolo calls so.
+            let value = match name.as_str() {
+                "NCCL_ALGO" => "Ring",
+                "NCCL_PROTO" => "LL",
+                "NCCL_SOCKET_FAMILY" => "AF_INET6",
+                "NCCL_DEBUG" => "WARN",
+                _ => value,
+            };
+            let settings = with(&[(&name, value)]).unwrap();
+            let entry = settings.entry(option.key).unwrap();
+            assert_eq!(
+                *entry.source,
+                Source {
+                    layer,
+                    origin: Origin::Variable(name)
+                }
+            );
+            assert_ne!(*entry.value, Value::Unset);
+        }
+    }
+    assert_eq!(with(&[("NCCL_ALGO", "Ring")]).unwrap().algo(), Algo::Ring);
+    assert_eq!(with(&[("NCCL_PROTO", "LL")]).unwrap().proto(), Proto::Eager);
+    let family = with(&[("NCCL_SOCKET_FAMILY", "AF_INET6")])
+        .unwrap()
+        .socket_family();
+    assert_eq!(family, SocketFamily::Ipv6);
+    assert!(with(&[("NCCL_SHM_DISABLE", "1")]).unwrap().shm_disable());
+}
+
+#[test]
+fn of_two_aliases_the_first_of_the_table_counts() {
+    let both = with(&[("NCCL_MAX_CTAS", "4"), ("NCCL_MAX_NCHANNELS", "8")]).unwrap();
+    assert_eq!(both.max_nchannels(), 8);
+    let origin = &both.entry("max_nchannels").unwrap().source.origin;
+    assert_eq!(*origin, Origin::Variable("NCCL_MAX_NCHANNELS".into()));
+    assert_eq!(with(&[("NCCL_MAX_CTAS", "4")]).unwrap().max_nchannels(), 4);
+}
+
+#[test]
+fn variables_of_others_and_empty_ones_are_as_if_unset() {
+    let settings = with(&[
+        ("NCCL_NONSENSE", "1"),
+        ("NCCL_IB_TC", "106"),
+        ("NCCL_ALGO", ""),
+        ("KOLO_WAIT", " "),
+        ("KOLO_CONFIG", ""),
+        ("KOLO_BLESS", "1"),
+        ("KOLO_PREFIX", "/opt"),
+        ("KOLO_TEST_ANYTHING", "x"),
+        ("PATH", "/bin"),
+    ]);
+    assert_eq!(settings.unwrap(), Settings::defaults());
+}
+
+#[test]
+fn a_hidden_alias_may_hold_words_of_the_other_library() {
+    assert!(with(&[("NCCL_ALGO", "Tree")]).is_err());
+    let hidden = with(&[("NCCL_ALGO", "Tree"), ("KOLO_ALGO", "ring")]).unwrap();
+    assert_eq!(hidden.algo(), Algo::Ring);
+    let mut sandbox = Sandbox::new();
+    sandbox.set("NCCL_ALGO", "Tree");
+    sandbox.give("algo", "oneshot");
+    assert_eq!(sandbox.load().unwrap().algo(), Algo::OneShot);
+}
+
+#[test]
+fn toml_takes_numbers_booleans_texts_and_lists() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "etc/kolo/kolo.toml",
+        "buffsize = 131072\ncheck = true\nshm_disable = 1\ntimeout = 0.25\nwarn_after = 0\n\
+         min_nchannels = 2\nmax_nchannels = \"3\"\neager_limit = \"4K\"\n\
+         socket_ifname = [\"^docker\", \"lo\"]\ncomm_id = \"[::1]:77\"\ntopo_file = \"/t.xml\"\n\
+         abort_grace = \"none\"\nspin_count = 1000\n",
+    );
+    let settings = sandbox.load().unwrap();
+    assert_eq!(settings.buffsize(), 131_072);
+    assert!(settings.check() && settings.shm_disable());
+    assert_eq!(settings.timeout(), Some(Duration::from_millis(250)));
+    assert_eq!(settings.warn_after(), None);
+    assert_eq!((settings.min_nchannels(), settings.max_nchannels()), (2, 3));
+    assert_eq!(settings.eager_limit(), Some(4096));
+    let list = settings.socket_ifname().unwrap();
+    assert!(list.exclude && list.names == ["docker", "lo"] && list.allows("eth0"));
+    let address = settings.comm_id().unwrap();
+    assert_eq!((address.host.as_str(), address.port), ("::1", 77));
+    assert_eq!(settings.topo_file(), Some(std::path::Path::new("/t.xml")));
+    assert_eq!(settings.abort_grace(), Duration::ZERO);
+    assert_eq!(settings.spin_count(), Some(1000));
+}
+
+#[test]
+fn an_empty_text_in_a_higher_file_takes_a_value_away() {
+    let sandbox = Sandbox::new();
+    sandbox.write("etc/kolo/kolo.toml", "socket_ifname = \"eth\"\n");
+    let user = sandbox.write("home/.config/kolo/kolo.toml", "socket_ifname = \"\"\n");
+    let settings = sandbox.load().unwrap();
+    assert_eq!(settings.socket_ifname(), None);
+    assert_eq!(
+        settings.entry("socket_ifname").unwrap().source.origin,
+        Origin::File(user)
+    );
+}
+
+#[test]
+fn the_least_number_of_channels_raises_the_built_in_largest() {
+    let raised = with(&[("NCCL_MIN_NCHANNELS", "16")]).unwrap();
+    assert_eq!((raised.min_nchannels(), raised.max_nchannels()), (16, 16));
+    let source = raised.entry("max_nchannels").unwrap().source;
+    assert_eq!(source.origin, Origin::Follows("min_nchannels"));
+    let fine = with(&[("KOLO_MIN_NCHANNELS", "4"), ("KOLO_MAX_NCHANNELS", "4")]).unwrap();
+    assert_eq!((fine.min_nchannels(), fine.max_nchannels()), (4, 4));
+}
+
+#[test]
+fn names_of_debug_files_are_filled_in() {
+    let name = |pattern| {
+        let settings = with(&[("KOLO_DEBUG_FILE", pattern)]).unwrap();
+        settings
+            .debug_file_of("node7", 42)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_string()
+    };
+    assert_eq!(name("/tmp/kolo.%h.%p.log"), "/tmp/kolo.node7.42.log");
+    assert_eq!(name("/tmp/100%%h"), "/tmp/100%h");
+    assert_eq!(name("/tmp/50%x%"), "/tmp/50%x%");
+    assert_eq!(Settings::defaults().debug_file_of("node7", 42), None);
+}

@@ -1,0 +1,146 @@
+//! Options whose value is one word of a short list: each list is one enum here.
+//!
+//! The word, other spellings, and the sentence that documents it stand beside the variant, so that
+//! the parser, the error messages and the documentation cannot disagree.
+
+use super::value::{FromValue, Value, wrong_kind};
+
+/// One word that an option may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The spelling that kolo prints.
+    pub text: &'static str,
+    /// Other spellings that are understood, such as those of an alias.
+    pub also: &'static [&'static str],
+    /// What it means: one phrase.
+    pub doc: &'static str,
+}
+
+macro_rules! words {
+    ($(
+        $(#[doc = $about:literal])+
+        $name:ident {
+            $( #[doc = $doc:literal] $variant:ident = $text:literal $(| $also:literal)*, )+
+        }
+    )+) => { $(
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $( #[doc = $doc] $variant, )+
+        }
+
+        impl $name {
+            /// The words in the order of the variants.
+            pub const WORDS: &'static [Word] = &[
+                $( Word { text: $text, also: &[$($also),*], doc: $doc }, )+
+            ];
+
+            /// The word of this variant.
+            pub fn text(self) -> &'static str {
+                match self { $( $name::$variant => $text, )+ }
+            }
+        }
+
+        impl FromValue<'_> for $name {
+            fn from_value(value: &Value) -> Self {
+                match value {
+                    $( Value::Word($text) => $name::$variant, )+
+                    other => wrong_kind(other),
+                }
+            }
+        }
+    )+ };
+}
+
+words! {
+    /// How much kolo says. Levels are ordered: a message is written when its level is at most this.
+    DebugLevel {
+        /// nothing
+        None = "none",
+        /// the version, once
+        Version = "version",
+        /// failures and suspicious states, such as a rank that others have waited for
+        Warn = "warn",
+        /// what was found and chosen at init
+        Info = "info",
+        /// every call
+        Trace = "trace",
+    }
+
+    /// The address family of sockets.
+    SocketFamily {
+        /// both
+        Any = "any",
+        /// IPv4 only
+        Ipv4 = "ipv4" | "AF_INET" | "inet",
+        /// IPv6 only
+        Ipv6 = "ipv6" | "AF_INET6" | "inet6",
+    }
+
+    /// The algorithm of collectives that have a choice.
+    Algo {
+        /// by size and shape
+        Auto = "auto",
+        /// each rank passes chunks to its neighbour in a ring
+        Ring = "ring",
+        /// every rank publishes its data and every rank folds in rank order
+        OneShot = "oneshot",
+    }
+
+    /// The protocol of connections.
+    Proto {
+        /// by size
+        Auto = "auto",
+        /// slots with a head and a tail count
+        Simple = "simple",
+        /// data, sequence and acknowledgement in one cache line
+        Eager = "eager",
+    }
+
+    /// What a thread does while it waits for a peer.
+    Wait {
+        /// by the cores that the ranks really have
+        Auto = "auto",
+        /// poll without pause
+        Spin = "spin",
+        /// poll, and give the core away between polls
+        Yield = "yield",
+        /// poll briefly, then sleep until the peer rings
+        Sleep = "sleep",
+    }
+
+    /// Who moves asynchronous calls forward.
+    Progress {
+        /// by the cores that the ranks really have
+        Auto = "auto",
+        /// the program's own threads, while they are inside a call of kolo
+        Inline = "inline",
+        /// a thread of kolo
+        Thread = "thread",
+    }
+
+    /// Where the threads that kolo starts may run.
+    Affinity {
+        /// on the cores of this rank, near the memory they serve
+        Auto = "auto",
+        /// wherever the operating system puts them
+        None = "none",
+        /// on the first cores of this rank
+        Compact = "compact",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_map_to_their_variants() {
+        assert_eq!(Algo::from_value(&Value::Word("oneshot")), Algo::OneShot);
+        assert_eq!(Algo::OneShot.text(), "oneshot");
+        assert_eq!(Wait::WORDS.len(), 4);
+        assert_eq!(Wait::WORDS[3].text, Wait::Sleep.text());
+        assert!(DebugLevel::Warn < DebugLevel::Info);
+        assert_eq!(SocketFamily::WORDS[1].also, ["AF_INET", "inet"]);
+    }
+}
