@@ -1,0 +1,84 @@
+//! Where a [`Machine`] comes from: the running system, or a file that was written on another one.
+//!
+//! Asking the system costs milliseconds and climate codes make many communicators, so each process
+//! asks once. Devices cost more (libraries of GPUs may be loaded) and are listed only when somebody
+//! wants them.
+
+use super::hardware::Machine;
+use super::hwloc_sys::{self, Devices};
+use super::xml::{self, Format};
+use crate::base::{Error, Result};
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// Files may have this size. A machine with 4096 PUs has about 10 MB.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// What the source of a live machine is called.
+const LIVE: &str = "this machine";
+
+static WITHOUT_DEVICES: OnceLock<Result<Machine>> = OnceLock::new();
+static WITH_DEVICES: OnceLock<Result<Machine>> = OnceLock::new();
+
+impl Machine {
+    /// This machine without devices: processors outside the cgroup are in it too, so that all ranks
+    /// of the machine get equal graphs. Asked once in a process, then kept; any thread may call.
+    /// hwloc's own variables apply (`HWLOC_XMLFILE` and others). Errors: libhwloc is not of the 2.x
+    /// series or cannot look at the machine; the error is kept as well.
+    pub fn detect() -> Result<&'static Machine> {
+        // A full description serves as well, where one was made already.
+        if let Some(Ok(machine)) = WITH_DEVICES.get() {
+            return Ok(machine);
+        }
+        kept(&WITHOUT_DEVICES, Devices::LeftOut)
+    }
+
+    /// This machine with its PCI and OS devices; otherwise as [`Machine::detect`].
+    pub fn detect_with_devices() -> Result<&'static Machine> {
+        kept(&WITH_DEVICES, Devices::Listed)
+    }
+
+    /// A machine from a file that `lstopo --of xml FILE` (or `--whole-io` for all devices) wrote.
+    /// Errors: the file cannot be read, is larger than 64 MiB, or is not what it should be; they
+    /// name the file, the line and the element.
+    pub fn from_xml_file(path: &Path) -> Result<Machine> {
+        let remedy = "check the path; the file is written by `lstopo --whole-io --of xml FILE`";
+        let refused = |error: std::io::Error| {
+            let doing = format!("the topology file {} cannot be read", path.display());
+            Error::system(doing, &error, remedy)
+        };
+        let bytes = std::fs::metadata(path).map_err(refused)?.len();
+        if bytes > MAX_FILE_BYTES {
+            let what = format!("the topology file {} has {bytes} bytes", path.display());
+            return Err(Error::argument(what + ", more than 64 MiB", remedy));
+        }
+        let text = std::fs::read_to_string(path).map_err(refused)?;
+        Machine::from_xml_str(&text, &path.display().to_string())
+    }
+
+    /// A machine from hwloc's XML; `source` is what errors call it. Format 1 (hwloc 1.x) is taken
+    /// too. Errors as for [`Machine::from_xml_file`].
+    pub fn from_xml_str(text: &str, source: &str) -> Result<Machine> {
+        match xml::format(text, source)? {
+            Format::Two => xml::parse(text, source),
+            Format::One => {
+                let newer = hwloc_sys::rewritten_xml(text).map_err(|mut error| {
+                    error.what = format!("{source} (hwloc 1.x format): {}", error.what);
+                    error
+                })?;
+                xml::parse(&newer, source)
+            }
+        }
+    }
+
+    /// The version of the loaded libhwloc, for `kolo info`: `2.8` is the interface of 2.8 and 2.9.
+    pub fn library_version() -> String {
+        let version = hwloc_sys::api_version();
+        format!("{}.{}", version >> 16, version >> 8 & 0xff)
+    }
+}
+
+fn kept(place: &'static OnceLock<Result<Machine>>, devices: Devices) -> Result<&'static Machine> {
+    let made = place.get_or_init(|| xml::parse(&hwloc_sys::live_xml(devices)?, LIVE));
+    made.as_ref().map_err(Error::clone)
+}

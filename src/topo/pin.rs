@@ -1,0 +1,262 @@
+//! Where kolo's own threads run.
+//!
+//! A rank has a service thread and perhaps a progress thread. They sleep when idle, but when they
+//! work they should be near the rank's memory (or near the device they serve) and must not take
+//! turns with the rank on its only core. Launchers bind a rank to one core as a rule, and a new
+//! thread inherits that binding; so the threads of such a rank are moved to a core that no rank of
+//! the node is bound to, if the cgroup leaves one.
+
+use super::allowed::affinity;
+use super::hardware::Machine;
+use super::{CpuSet, RankPlace};
+use crate::base::{Code, Error, Result};
+use hwloc2::{CpuBindError, CpuBindFlags, Topology};
+use std::fmt;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What a setting says about pinning.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum PinSetting {
+    /// As [`Pinning::decide`] describes.
+    #[default]
+    Auto,
+    /// Leave threads where the system puts them.
+    Off,
+    /// These PUs, wherever they are.
+    Cpus(CpuSet),
+}
+
+impl PinSetting {
+    /// Reads a setting: `auto`, `off` or a list of processors such as `0-3,8`.
+    pub fn parse(text: &str) -> Result<PinSetting> {
+        match text {
+            "auto" => Ok(PinSetting::Auto),
+            "off" => Ok(PinSetting::Off),
+            list => match CpuSet::parse_list(list)? {
+                cpus if cpus.is_empty() => Err(Error::argument(
+                    "the setting of pinning is empty",
+                    "set it to auto, off or a list of processors such as 0-3,8",
+                )),
+                cpus => Ok(PinSetting::Cpus(cpus)),
+            },
+        }
+    }
+}
+
+/// Why a thread was given its PUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinReason {
+    /// The setting leaves it to the system.
+    Off,
+    /// The setting names the PUs.
+    Given,
+    /// The rank has several cores; the thread uses those near its device.
+    OwnNearDevice,
+    /// The rank has several cores; the thread uses them all.
+    Own,
+    /// The rank has one core; cores near the device are free.
+    FreeNearDevice,
+    /// The rank has one core; cores of its NUMA node are free.
+    FreeSameNuma,
+    /// The rank has one core; only cores of other NUMA nodes are free.
+    FreeElsewhere,
+    /// No core is free, but another hardware thread of the rank's core is.
+    Sibling,
+    /// Nothing is free: the thread shares the rank's core.
+    Shared,
+}
+
+/// The decision for a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pinning {
+    /// The PUs; empty means that the thread is left where it is.
+    pub cpus: CpuSet,
+    /// Why these.
+    pub reason: PinReason,
+}
+
+impl Pinning {
+    /// Where a service or progress thread of the rank at `me` should run: a pure function. `local`
+    /// are the places of all ranks of the node, `me` among them; `device` are the PUs near the
+    /// device that the thread serves, if it serves one.
+    pub fn decide(
+        machine: &Machine,
+        me: &RankPlace,
+        local: &[&RankPlace],
+        device: Option<&CpuSet>,
+        setting: &PinSetting,
+    ) -> Pinning {
+        match setting {
+            PinSetting::Off => {
+                return Pinning {
+                    cpus: CpuSet::new(),
+                    reason: PinReason::Off,
+                };
+            }
+            PinSetting::Cpus(cpus) => {
+                return Pinning {
+                    cpus: cpus.clone(),
+                    reason: PinReason::Given,
+                };
+            }
+            PinSetting::Auto => {}
+        }
+        let near_device = |cpus: &CpuSet| match device {
+            Some(near) => cpus.intersection(near),
+            None => CpuSet::new(),
+        };
+        let choices = if me.cores.len() > 1 {
+            vec![
+                (near_device(&me.cpus), PinReason::OwnNearDevice),
+                (me.cpus.clone(), PinReason::Own),
+            ]
+        } else {
+            let bound = local
+                .iter()
+                .fold(me.cpus.clone(), |set, place| set.union(&place.cpus));
+            let free = machine.allowed.difference(&machine.whole_cores(&bound));
+            let same_numa = free.intersection(&machine.cpus_of_numa(&me.numa));
+            let own_core = machine.whole_cores(&me.cpus).intersection(&machine.allowed);
+            vec![
+                (near_device(&free), PinReason::FreeNearDevice),
+                (same_numa, PinReason::FreeSameNuma),
+                (free, PinReason::FreeElsewhere),
+                (own_core.difference(&bound), PinReason::Sibling),
+                (me.cpus.clone(), PinReason::Shared),
+            ]
+        };
+        let chosen = choices.into_iter().find(|(cpus, _)| !cpus.is_empty());
+        let (cpus, reason) = chosen.unwrap_or((CpuSet::new(), PinReason::Off));
+        Pinning { cpus, reason }
+    }
+
+    /// Binds the calling thread as decided; does nothing when the decision is to leave it. Errors
+    /// as for [`pin_current_thread`].
+    pub fn apply(&self) -> Result<()> {
+        if self.cpus.is_empty() {
+            Ok(())
+        } else {
+            pin_current_thread(&self.cpus)
+        }
+    }
+}
+
+impl fmt::Display for Pinning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.reason {
+            PinReason::Off => return write!(f, "not pinned"),
+            PinReason::Given => "as set",
+            PinReason::OwnNearDevice => "cores of the rank near the device",
+            PinReason::Own => "the rank's own cores",
+            PinReason::FreeNearDevice => "free cores near the device",
+            PinReason::FreeSameNuma => "free cores of the rank's NUMA node",
+            PinReason::FreeElsewhere => "free cores of another NUMA node",
+            PinReason::Sibling => "another hardware thread of the rank's core",
+            PinReason::Shared => "the rank's core, as none is free",
+        };
+        write!(f, "PUs {}: {why}", self.cpus)
+    }
+}
+
+/// hwloc's own view of the machine, which its binding calls need. Made on first use and kept.
+static BINDER: OnceLock<Option<Mutex<Topology>>> = OnceLock::new();
+
+/// Lets the calling thread run on these PUs only. Errors: the set is empty; the system refuses, or
+/// puts the thread elsewhere (a cgroup that does not contain the PUs).
+pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
+    let remedy = "check the cgroup and the pinning setting; `off` leaves threads unpinned";
+    if cpus.is_empty() {
+        return Err(Error::argument(
+            "a thread cannot be pinned to no processor at all",
+            remedy,
+        ));
+    }
+    let binder = BINDER.get_or_init(|| Topology::new().map(Mutex::new));
+    let Some(binder) = binder else {
+        return Err(Error::new(
+            Code::SystemError,
+            "hwloc cannot look at this machine",
+            remedy,
+        ));
+    };
+    let set: hwloc2::CpuSet = cpus.iter().collect();
+    // A panic of another thread leaves no half-done change in the topology: binding only reads it.
+    let mut binder = binder.lock().unwrap_or_else(PoisonError::into_inner);
+    binder
+        .set_cpubind(set, CpuBindFlags::CPUBIND_THREAD)
+        .map_err(|error| {
+            let CpuBindError::Generic(number, _) = error;
+            let source = std::io::Error::from_raw_os_error(number);
+            Error::system(
+                format!("a thread cannot be pinned to processors {cpus}"),
+                &source,
+                remedy,
+            )
+        })?;
+    // hwloc says yes without doing anything when its variables give it another machine's topology.
+    let now = affinity()?;
+    if now.is_subset(cpus) {
+        return Ok(());
+    }
+    let what = format!("a thread was pinned to processors {cpus} but may run on {now}");
+    Err(Error::new(Code::SystemError, what, remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bindings are of a thread: a thread of its own keeps the other tests as they are.
+    fn in_a_thread(body: impl FnOnce() + Send + 'static) {
+        std::thread::spawn(body).join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_goes_where_it_is_told() {
+        in_a_thread(|| {
+            let all = affinity().unwrap();
+            for cpu in all.iter() {
+                pin_current_thread(&CpuSet::single(cpu)).unwrap();
+                assert_eq!(affinity().unwrap(), CpuSet::single(cpu));
+            }
+            pin_current_thread(&all).unwrap();
+            assert_eq!(affinity().unwrap(), all);
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_an_error() {
+        in_a_thread(|| {
+            let before = affinity().unwrap();
+            let error = pin_current_thread(&CpuSet::new()).unwrap_err();
+            assert!(error.what.contains("no processor"), "{error}");
+            let error = pin_current_thread(&CpuSet::single(60_000)).unwrap_err();
+            assert!(error.what.contains("60000"), "{error}");
+            assert_eq!(affinity().unwrap(), before);
+        });
+    }
+
+    #[test]
+    fn settings() {
+        assert_eq!(PinSetting::parse("auto").unwrap(), PinSetting::Auto);
+        assert_eq!(PinSetting::parse("off").unwrap(), PinSetting::Off);
+        let cpus = CpuSet::parse_list("2-3").unwrap();
+        assert_eq!(PinSetting::parse("2-3").unwrap(), PinSetting::Cpus(cpus));
+        assert!(PinSetting::parse("").unwrap_err().what.contains("empty"));
+        assert!(PinSetting::parse("on").unwrap_err().what.contains("`on`"));
+    }
+
+    #[test]
+    fn applying_off_changes_nothing() {
+        in_a_thread(|| {
+            let before = affinity().unwrap();
+            Pinning {
+                cpus: CpuSet::new(),
+                reason: PinReason::Off,
+            }
+            .apply()
+            .unwrap();
+            assert_eq!(affinity().unwrap(), before);
+        });
+    }
+}
