@@ -1,1 +1,72 @@
-//! (being built)
+//! How ranks first meet.
+//!
+//! Problem: processes that a launcher started on many machines know nothing but their rank, the
+//! number of ranks, and 128 bytes that somebody handed to all of them. Before they can build
+//! connections they must exchange a few kilobytes each: host names, addresses, settings.
+//!
+//! Idea: one trait, [`Bootstrap`], with the three operations that start-up needs, over whatever
+//! is at hand:
+//!
+//! - [`TcpRing`]: ranks check in with a *root* thread ([`tcp_root`]) at the address inside the
+//!   [`UniqueId`], learn the address of their *next* rank, and form a ring of sockets.
+//! - [`TableBootstrap`]: a table of C functions, which is how MPI comes in (`libkolo_mpi`).
+//! - [`ThreadsBootstrap`]: ranks that are threads of one process.
+//!
+//! Terms: *root*, the thread that calls the roll; *check-in*, a rank telling the root that it is
+//! there; *door*, a listening socket that lets in only those who know the secret; *link*, one
+//! socket that carries frames; *next* and *prev*, the neighbours in the ring, rank + 1 and
+//! rank - 1 modulo the number of ranks.
+//!
+//! The bootstrap network is TCP only and carries start-up data only; collectives never use it.
+//! Nothing here reads the environment: the caller hands in [`NetSettings`].
+
+mod door;
+mod frame;
+mod link;
+mod net;
+mod rendezvous;
+mod roll;
+
+pub mod interfaces;
+pub mod local;
+pub mod mpi_abi;
+pub mod settings;
+pub mod table;
+pub mod tcp_ring;
+pub mod tcp_root;
+pub mod unique_id;
+
+pub use local::ThreadsBootstrap;
+pub use settings::{Family, NetSettings};
+pub use table::{IdleHook, TableBootstrap};
+pub use tcp_ring::TcpRing;
+pub use unique_id::UniqueId;
+
+use crate::base::{Rank, Result};
+
+/// The most bytes that one rank may contribute to one operation: 64 MiB.
+pub const MAX_FRAME: usize = 64 << 20;
+
+/// The exchanges that start-up needs. All ranks call the same operations in the same order.
+///
+/// Waiting for a live rank has no limit unless the implementation was given one. The death of a
+/// rank is an error at every rank that is inside an operation or enters one later; after an error
+/// every further operation returns the same error. Calls from several threads are safe but their
+/// order must agree between ranks, so in practice one thread calls.
+pub trait Bootstrap: Send + Sync {
+    /// This rank, `0..nranks`.
+    fn rank(&self) -> Rank;
+
+    /// The number of ranks, at least 1.
+    fn nranks(&self) -> u32;
+
+    /// Gathers the bytes of every rank, in rank order; lengths may differ (each at most
+    /// [`MAX_FRAME`]).
+    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>>;
+
+    /// Replaces `data` by that of rank `root` (at most [`MAX_FRAME`] bytes).
+    fn broadcast(&self, root: Rank, data: &mut Vec<u8>) -> Result<()>;
+
+    /// Returns when every rank has called it.
+    fn barrier(&self) -> Result<()>;
+}

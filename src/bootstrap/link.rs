@@ -1,0 +1,237 @@
+//! One socket that carries frames, both ways, without ever blocking.
+
+use super::frame::{Frame, HEADER_BYTES};
+use super::net;
+use crate::base::clock::now;
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+/// A body is received in pieces of this size, so that a false length reserves no memory.
+const PIECE: usize = 1 << 20;
+
+/// What a look at a link shows.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A whole frame.
+    Frame(Frame),
+    /// Nothing more for now.
+    Nothing,
+    /// The other side has closed, or the connection broke; with the system's words.
+    Closed(String),
+    /// The other side speaks something else.
+    Garbage,
+}
+
+/// A socket with a frame being received and frames to be sent.
+pub struct Link {
+    stream: TcpStream,
+    header: [u8; HEADER_BYTES],
+    header_have: usize,
+    frame: Option<(Frame, usize)>,
+    outbox: VecDeque<Vec<u8>>,
+    sent: usize,
+}
+
+impl Link {
+    /// Takes a stream that [`net::prepare`] has seen.
+    pub fn new(stream: TcpStream) -> Link {
+        Link {
+            stream,
+            header: [0; HEADER_BYTES],
+            header_have: 0,
+            frame: None,
+            outbox: VecDeque::new(),
+            sent: 0,
+        }
+    }
+
+    /// The entry for a poll set.
+    pub fn watch(&self) -> libc::pollfd {
+        net::watch(&self.stream, !self.outbox.is_empty())
+    }
+
+    /// Queues bytes; [`Link::flush`] sends them.
+    pub fn push(&mut self, bytes: Vec<u8>) {
+        self.outbox.push_back(bytes);
+    }
+
+    /// Whether everything queued is with the kernel.
+    pub fn is_flushed(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    /// Sends what the kernel takes now.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while let Some(first) = self.outbox.front() {
+            match (&self.stream).write(&first[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            if self.sent == first.len() {
+                self.outbox.pop_front();
+                self.sent = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is queued, but waits no longer than `limit`; whether all went out.
+    pub fn flush_within(&mut self, limit: Duration) -> bool {
+        let start = now();
+        while self.flush().is_ok() {
+            if self.is_flushed() {
+                return true;
+            }
+            if start.past(limit) {
+                break;
+            }
+            // Only room to write ends this wait; a peer that talks all the time must not spin it.
+            let mut entry = self.watch();
+            entry.events = libc::POLLOUT;
+            if net::poll(&mut [entry], Some(net::left(start, limit))).is_err() {
+                break;
+            }
+        }
+        false
+    }
+
+    /// Says farewell to the kernel: what is queued there still reaches the other side.
+    pub fn close_write(&self) {
+        // It fails only if the other side has closed already, which is as good.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Receives at most one frame; never reads beyond its end.
+    pub fn receive(&mut self) -> Seen {
+        loop {
+            if self.frame.is_none() {
+                match (&self.stream).read(&mut self.header[self.header_have..]) {
+                    Ok(0) => return Seen::Closed(self.closed_words()),
+                    Ok(count) => self.header_have += count,
+                    Err(error) => match self.stopped(error) {
+                        Some(seen) => return seen,
+                        None => continue,
+                    },
+                }
+                if self.header_have < HEADER_BYTES {
+                    continue;
+                }
+                match Frame::decode_header(&self.header) {
+                    Some(frame) => self.frame = Some(frame),
+                    None => return Seen::Garbage,
+                }
+            }
+            if let Some(seen) = self.receive_body() {
+                return seen;
+            }
+        }
+    }
+
+    fn receive_body(&mut self) -> Option<Seen> {
+        let (frame, length) = self.frame.as_mut()?;
+        let have = frame.body.len();
+        if have < *length {
+            frame.body.resize((have + PIECE).min(*length), 0);
+            let result = (&self.stream).read(&mut frame.body[have..]);
+            frame
+                .body
+                .truncate(have + result.as_ref().map_or(0, |&count| count));
+            return match result {
+                Ok(0) => Some(Seen::Closed(self.closed_words())),
+                Ok(_) => None,
+                Err(error) => self.stopped(error),
+            };
+        }
+        self.header_have = 0;
+        self.frame.take().map(|(frame, _)| Seen::Frame(frame))
+    }
+
+    fn closed_words(&self) -> String {
+        match self.header_have {
+            0 => "it closed the connection".into(),
+            _ => "the connection ended in the middle of a message".into(),
+        }
+    }
+
+    /// What a failed read means; `None`: read again.
+    fn stopped(&self, error: io::Error) -> Option<Seen> {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => Some(Seen::Nothing),
+            io::ErrorKind::Interrupted => None,
+            _ => Some(Seen::Closed(error.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bootstrap::frame::Kind;
+
+    fn pair() -> (TcpStream, Link) {
+        let (listener, address) = net::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let raw = TcpStream::connect(address).unwrap();
+        net::poll(&mut [net::watch(&listener, false)], None).unwrap();
+        let stream = listener.accept().unwrap().0;
+        net::prepare(&stream).unwrap();
+        (raw, Link::new(stream))
+    }
+
+    fn wait(link: &mut Link) -> Seen {
+        loop {
+            match link.receive() {
+                Seen::Nothing => net::poll(&mut [link.watch()], None).unwrap(),
+                seen => return seen,
+            }
+        }
+    }
+
+    #[test]
+    fn frames_survive_any_cutting() {
+        let (mut raw, mut link) = pair();
+        raw.set_nodelay(true).unwrap();
+        let frame = |n: u8| Frame::control(Kind::Notice, vec![n; usize::from(n) * 9]);
+        let bytes: Vec<u8> = (0..4).flat_map(|n| frame(n).encode()).collect();
+        let writer = std::thread::spawn(move || {
+            for piece in bytes.chunks(5) {
+                raw.write_all(piece).unwrap();
+            }
+        });
+        for n in 0..4 {
+            assert_eq!(wait(&mut link), Seen::Frame(frame(n)));
+        }
+        writer.join().unwrap();
+        assert!(matches!(wait(&mut link), Seen::Closed(_)));
+    }
+
+    #[test]
+    fn a_cut_message_and_garbage_are_told_apart() {
+        let (mut raw, mut link) = pair();
+        raw.write_all(&Frame::control(Kind::Notice, vec![1; 99]).encode()[..50])
+            .unwrap();
+        drop(raw);
+        assert_eq!(
+            wait(&mut link),
+            Seen::Closed("the connection ended in the middle of a message".into())
+        );
+        let (mut raw, mut link) = pair();
+        raw.write_all(&[b'x'; 64]).unwrap();
+        assert_eq!(wait(&mut link), Seen::Garbage);
+    }
+
+    #[test]
+    fn a_full_pipe_does_not_block() {
+        let (_raw, mut link) = pair();
+        link.push(vec![0; 64 << 20]);
+        link.flush().unwrap();
+        assert!(!link.is_flushed());
+        let start = now();
+        assert!(!link.flush_within(Duration::from_millis(50)));
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+}

@@ -1,0 +1,353 @@
+//! Sockets as the bootstrap wants them: non-blocking, kept alive, closed on exec; `poll`; limits.
+
+use super::settings::Family;
+use crate::base::clock::{Moment, now};
+use crate::base::{Error, Result};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// Length of the queue of connections that wait to be accepted; the kernel caps it at
+/// `net.core.somaxconn`.
+const BACKLOG: i32 = 16_384;
+
+/// The soft limit of open files that a root asks for: one connection a rank, and room to spare.
+const WANTED_FILES: libc::rlim_t = 65_536;
+
+/// A peer whose machine vanished without a word is given up after idle + interval * count.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_COUNT: u32 = 4;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Turns `host:port` or `[address]:port` into an address of the wanted family.
+pub fn resolve(text: &str, family: Family) -> Result<SocketAddr> {
+    let remedy = "set KOLO_COMM_ID to host:port or [IPv6 address]:port with a port from 1 to \
+                  65535, the same on every rank";
+    let addresses = text.trim().to_socket_addrs().map_err(|error| {
+        Error::argument(
+            format!("KOLO_COMM_ID=\"{text}\" is not a usable address: {error}"),
+            remedy,
+        )
+    })?;
+    let fits = |address: &SocketAddr| match family {
+        Family::Any => true,
+        Family::V4 => address.is_ipv4(),
+        Family::V6 => address.is_ipv6(),
+    };
+    let address = addresses.into_iter().find(fits).ok_or_else(|| {
+        Error::argument(
+            format!("KOLO_COMM_ID=\"{text}\" has no address of the family that is asked for"),
+            "change KOLO_SOCKET_FAMILY or the host name",
+        )
+    })?;
+    if address.port() == 0 {
+        return Err(Error::argument(
+            format!("KOLO_COMM_ID=\"{text}\" names port 0, so the ranks could not find it"),
+            remedy,
+        ));
+    }
+    Ok(address)
+}
+
+/// A non-blocking listener. With port 0 the kernel picks one; a forced port may be taken over
+/// from connections of an earlier job that are still winding down.
+pub fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if address.port() != 0 {
+        socket.set_reuse_address(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    let listener = TcpListener::from(socket);
+    let bound = listener.local_addr()?;
+    Ok((listener, bound))
+}
+
+/// Sets what every connection of the bootstrap has.
+pub fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_COUNT);
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&keepalive)?;
+    // Keepalive probes stop while sent data is unacknowledged; this bounds that case too.
+    socket.set_tcp_user_timeout(Some(KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_COUNT))
+}
+
+/// One entry of a poll set.
+pub fn watch(socket: &impl AsRawFd, write: bool) -> libc::pollfd {
+    let events = libc::POLLIN | libc::POLLRDHUP | if write { libc::POLLOUT } else { 0 };
+    libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events,
+        revents: 0,
+    }
+}
+
+/// Sleeps until something happens or `limit` has passed (`None`: for ever). A signal ends it
+/// early without an event.
+pub fn poll(set: &mut [libc::pollfd], limit: Option<Duration>) -> io::Result<()> {
+    let milliseconds = match limit {
+        // Rounded up, or the last part of a millisecond would be spent spinning.
+        Some(limit) => i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX),
+        None => -1,
+    };
+    let count = set.len() as libc::nfds_t;
+    // SAFETY: the pointer and the count describe one exclusive slice of pollfd.
+    let result = unsafe { libc::poll(set.as_mut_ptr(), count, milliseconds) };
+    if result >= 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    for entry in set {
+        entry.revents = 0;
+    }
+    match error.kind() {
+        io::ErrorKind::Interrupted => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// The smaller of two limits, where `None` means no limit.
+pub fn sooner(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// What is left of `limit` since `start`.
+pub fn left(start: Moment, limit: Duration) -> Duration {
+    limit.saturating_sub(start.elapsed())
+}
+
+/// Raises the soft limit of open files as far as a root needs and the hard limit allows.
+pub fn raise_file_limit() {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is a valid place for the two numbers.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return;
+    }
+    let wanted = WANTED_FILES.min(limit.rlim_max);
+    if limit.rlim_cur < wanted {
+        limit.rlim_cur = wanted;
+        // SAFETY: `limit` is initialised. A refusal leaves the old limit, which the root bears.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+    }
+}
+
+/// A connection attempt that is repeated with growing pauses until its limit.
+pub struct Dial {
+    address: SocketAddr,
+    start: Moment,
+    limit: Duration,
+    refusal_limit: Duration,
+    next_pause: Duration,
+    stage: Stage,
+}
+
+enum Stage {
+    Pausing(Moment, Duration),
+    Connecting(TcpStream),
+    Done,
+}
+
+impl Dial {
+    /// Begins to connect. `limit` bounds all attempts together, `refusal_limit` those that the
+    /// other machine answers with "nobody listens here".
+    pub fn start(address: SocketAddr, limit: Duration, refusal_limit: Duration) -> Dial {
+        let start = now();
+        Dial {
+            address,
+            start,
+            limit,
+            refusal_limit,
+            next_pause: FIRST_PAUSE,
+            stage: Stage::Pausing(start, Duration::ZERO),
+        }
+    }
+
+    /// What to add to a poll set, and how long that poll may sleep.
+    pub fn watch(&self) -> (Option<libc::pollfd>, Option<Duration>) {
+        match &self.stage {
+            Stage::Pausing(since, pause) => (None, Some(left(*since, *pause))),
+            Stage::Connecting(stream) => {
+                let mut entry = watch(stream, true);
+                entry.events = libc::POLLOUT;
+                (Some(entry), Some(left(self.start, self.limit)))
+            }
+            Stage::Done => (None, None),
+        }
+    }
+
+    /// Goes on without blocking: a stream, once, when connected; an error when the limit has
+    /// passed or trying again cannot help.
+    pub fn advance(&mut self) -> io::Result<Option<TcpStream>> {
+        let attempt = match &self.stage {
+            Stage::Pausing(since, pause) if since.past(*pause) => self.attempt(),
+            Stage::Connecting(stream) => connected(stream),
+            Stage::Pausing(..) | Stage::Done => return Ok(None),
+        };
+        match attempt {
+            Ok(true) => match std::mem::replace(&mut self.stage, Stage::Done) {
+                Stage::Connecting(stream) => prepare(&stream).map(|()| Some(stream)),
+                Stage::Pausing(..) | Stage::Done => Ok(None),
+            },
+            Ok(false) if self.start.past(self.limit) => Err(io::ErrorKind::TimedOut.into()),
+            Ok(false) => Ok(None),
+            Err(error) => self.again(error).map(|()| None),
+        }
+    }
+
+    /// Notes a failed attempt: a pause before the next one, or the error when time is up.
+    pub fn again(&mut self, error: io::Error) -> io::Result<()> {
+        let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+        let limit = match refused {
+            true => self.refusal_limit.min(self.limit),
+            false => self.limit,
+        };
+        if !is_passing(&error) || self.start.elapsed() + self.next_pause > limit {
+            return Err(error);
+        }
+        self.stage = Stage::Pausing(now(), self.next_pause);
+        self.next_pause = (self.next_pause * 2).min(LONGEST_PAUSE);
+        Ok(())
+    }
+
+    fn attempt(&mut self) -> io::Result<bool> {
+        let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None)?;
+        socket.set_nonblocking(true)?;
+        let result = socket.connect(&self.address.into());
+        self.stage = Stage::Connecting(TcpStream::from(socket));
+        match result {
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(false),
+            Err(error) => Err(error),
+            Ok(()) => match &self.stage {
+                Stage::Connecting(stream) => connected(stream),
+                Stage::Pausing(..) | Stage::Done => Ok(false),
+            },
+        }
+    }
+}
+
+/// Whether a connection that was begun has been made.
+fn connected(stream: &TcpStream) -> io::Result<bool> {
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    match stream.peer_addr() {
+        // Dialling a free port of one's own machine may by chance pick that very port as the
+        // local one; TCP then connects the socket to itself.
+        Ok(peer) if peer == stream.local_addr()? => {
+            Err(io::Error::from_raw_os_error(libc::ECONNREFUSED))
+        }
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Errors that may be gone at the next attempt.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNREFUSED
+                | libc::ECONNRESET
+                | libc::ECONNABORTED
+                | libc::ETIMEDOUT
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::EAGAIN
+                | libc::EADDRNOTAVAIL
+                | libc::EINTR
+        )
+    ) || error.kind() == io::ErrorKind::UnexpectedEof
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dial(address: SocketAddr, limit: Duration) -> io::Result<TcpStream> {
+        let mut dial = Dial::start(address, limit, limit);
+        loop {
+            if let Some(stream) = dial.advance()? {
+                return Ok(stream);
+            }
+            let (entry, sleep) = dial.watch();
+            poll(&mut Vec::from_iter(entry), sleep)?;
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        let four = resolve("127.0.0.1:80", Family::Any).unwrap();
+        assert_eq!(four, "127.0.0.1:80".parse().unwrap());
+        let six = resolve("[::1]:80", Family::V6).unwrap();
+        assert_eq!(six, "[::1]:80".parse().unwrap());
+        for (text, word) in [
+            ("127.0.0.1", "not a usable address"),
+            ("", "not a usable address"),
+            ("127.0.0.1:99999", "not a usable address"),
+            ("127.0.0.1:0", "port 0"),
+        ] {
+            let error = resolve(text, Family::Any).unwrap_err();
+            assert!(error.what.contains(word), "{text:?}: {error}");
+        }
+        let error = resolve("127.0.0.1:80", Family::V6).unwrap_err();
+        assert!(error.remedy.contains("KOLO_SOCKET_FAMILY"));
+    }
+
+    #[test]
+    fn dial_waits_for_a_late_listener() {
+        let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        drop(listener);
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(150));
+            listen(address).unwrap().0
+        });
+        dial(address, Duration::from_secs(20)).unwrap();
+        drop(late.join().unwrap());
+    }
+
+    #[test]
+    fn dial_gives_up_at_its_limit() {
+        let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        drop(listener);
+        let start = now();
+        let error = dial(address, Duration::from_millis(200)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn sockets_have_their_options() {
+        let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        assert_ne!(address.port(), 0);
+        let stream = dial(address, Duration::from_secs(5)).unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(stream.nodelay().unwrap() && socket.keepalive().unwrap());
+        drop(listener);
+        raise_file_limit();
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: `limit` is a valid place for the two numbers.
+        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+        assert!(limit.rlim_cur >= WANTED_FILES.min(limit.rlim_max));
+    }
+}

@@ -1,0 +1,457 @@
+//! How a rank meets the others: it checks in with the root, waits until all are there, and links
+//! to its neighbours.
+//!
+//! Every wait is a poll loop that also listens to the root, so that whatever goes wrong at
+//! another rank ends the wait here with that rank's name.
+
+use super::door::{Door, Entry, refuse};
+use super::frame::{Frame, Hello, Kind, Purpose, decode_error, decode_go, printable};
+use super::link::{Link, Seen};
+use super::net::{self, Dial};
+use super::settings::NetSettings;
+use super::tcp_root;
+use super::unique_id::{Secret, UniqueId};
+use super::{interfaces, settings::Warn};
+use crate::base::clock::{Moment, now};
+use crate::base::{Code, Error, Rank, Result};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long a port of a root that was there once may refuse connections.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
+/// How long last words may take to leave.
+const WORDS_LIMIT: Duration = Duration::from_secs(1);
+
+/// One rank on its way into the ring.
+pub struct Rendezvous<'a> {
+    id: &'a UniqueId,
+    secret: Secret,
+    rank: u32,
+    nranks: u32,
+    settings: &'a NetSettings,
+    start: Moment,
+    /// What the root said last about who is missing.
+    notice: String,
+}
+
+/// The neighbours, linked.
+pub struct Neighbours {
+    pub next: Link,
+    pub prev: Link,
+}
+
+struct Linking {
+    root: Link,
+    door: Door,
+    dial: Dial,
+    next: Option<Link>,
+    next_welcomed: bool,
+    prev: Option<Link>,
+}
+
+impl<'a> Rendezvous<'a> {
+    /// For rank `rank` of `nranks`.
+    pub fn new(
+        id: &'a UniqueId,
+        rank: u32,
+        nranks: u32,
+        settings: &'a NetSettings,
+    ) -> Rendezvous<'a> {
+        Rendezvous {
+            id,
+            secret: id.secret(),
+            rank,
+            nranks,
+            settings,
+            start: now(),
+            notice: String::new(),
+        }
+    }
+
+    /// Meets the others; `None` when this rank is alone.
+    pub fn meet(mut self) -> Result<Option<Neighbours>> {
+        let meeting_point = self.id.is_from_text().then(|| self.id.address().ip());
+        let interface = &interfaces::find(self.settings, meeting_point)?[0];
+        let (listener, address) = tcp_root::open(interface.socket_address(0), &interface.name)?;
+        let limit = self.settings.hello_limit;
+        let door = Door::new(listener, self.secret.clone(), Purpose::Ring, limit);
+        let mut root = self.check_in(address)?;
+        let (next, prev) = match self.wait_for_all(&mut root) {
+            Ok(addresses) => addresses,
+            Err(error) => return Err(give_up(&mut root, error)),
+        };
+        if self.nranks == 1 {
+            ready(&mut root);
+            return Ok(None);
+        }
+        let limit = self.settings.connect_limit;
+        let mut linking = Linking {
+            root,
+            door,
+            dial: Dial::start(next, limit, REFUSAL_LIMIT),
+            next: None,
+            next_welcomed: false,
+            prev: None,
+        };
+        match self.link(&mut linking, next, prev, address) {
+            Ok(neighbours) => {
+                ready(&mut linking.root);
+                Ok(Some(neighbours))
+            }
+            Err(error) => Err(give_up(&mut linking.root, error)),
+        }
+    }
+
+    fn hello(&self, purpose: Purpose, target: u32, address: SocketAddr) -> Vec<u8> {
+        let hello = Hello {
+            purpose,
+            rank: self.rank,
+            nranks: self.nranks,
+            target,
+            address,
+        };
+        hello.encode(&self.secret).to_vec()
+    }
+
+    /// Connects to the root and shows the secret, again if need be, until the root says welcome.
+    fn check_in(&self, address: SocketAddr) -> Result<Link> {
+        let root = self.id.address();
+        let limit = self.settings.connect_limit;
+        // A root named by text may start later than this rank; any other was there first.
+        let refusal_limit = match self.id.is_from_text() {
+            true => limit,
+            false => REFUSAL_LIMIT,
+        };
+        let mut dial = Dial::start(root, limit, refusal_limit);
+        loop {
+            let stream = connect(&mut dial).map_err(|error| self.no_root(&error))?;
+            let mut link = Link::new(stream);
+            link.push(self.hello(Purpose::CheckIn, 0, address));
+            match self.wait_for_welcome(&mut link)? {
+                true => return Ok(link),
+                // A root flooded with strays may have thrown this connection out with them.
+                false => dial
+                    .again(io::ErrorKind::UnexpectedEof.into())
+                    .map_err(|error| self.no_root(&error))?,
+            }
+        }
+    }
+
+    /// Whether the root said welcome; false when it closed without a word.
+    fn wait_for_welcome(&self, link: &mut Link) -> Result<bool> {
+        let limit = self.settings.connect_limit;
+        loop {
+            if link.flush().is_err() {
+                // The reason may lie in the queue of what was received.
+                return match link.receive() {
+                    Seen::Frame(frame) if frame.kind == Kind::Refused => Err(told(&frame)),
+                    Seen::Garbage => Err(self.not_a_root()),
+                    _ => Ok(false),
+                };
+            }
+            match link.receive() {
+                Seen::Frame(frame) => match frame.kind {
+                    Kind::Welcome => return Ok(true),
+                    Kind::Refused | Kind::Abort => return Err(told(&frame)),
+                    _ => {}
+                },
+                Seen::Closed(_) => return Ok(false),
+                Seen::Garbage => return Err(self.not_a_root()),
+                Seen::Nothing if self.start.past(limit) => return Err(self.not_a_root()),
+                Seen::Nothing => {
+                    let left = net::left(self.start, limit);
+                    net::poll(&mut [link.watch()], Some(left)).map_err(poll_failed)?;
+                }
+            }
+        }
+    }
+
+    fn wait_for_all(&mut self, root: &mut Link) -> Result<(SocketAddr, SocketAddr)> {
+        loop {
+            match root.receive() {
+                Seen::Frame(frame) => match frame.kind {
+                    Kind::Go => return decode_go(&frame.body).ok_or_else(|| self.not_a_root()),
+                    Kind::Refused | Kind::Abort => return Err(told(&frame)),
+                    Kind::Notice => self.note(&frame, &self.settings.warn.clone()),
+                    _ => {}
+                },
+                Seen::Closed(words) => return Err(self.root_ended(&words)),
+                Seen::Garbage => return Err(self.not_a_root()),
+                Seen::Nothing => {
+                    let left = self.time_left()?;
+                    net::poll(&mut [root.watch()], left).map_err(poll_failed)?;
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, frame: &Frame, warn: &Warn) {
+        self.notice = printable(&frame.body);
+        warn(&format!(
+            "kolo: rank {} of {} has waited {} s for the other ranks to start; {}",
+            self.rank,
+            self.nranks,
+            self.start.elapsed().as_secs(),
+            self.notice
+        ));
+    }
+
+    fn link(
+        &mut self,
+        linking: &mut Linking,
+        next: SocketAddr,
+        prev: SocketAddr,
+        address: SocketAddr,
+    ) -> Result<Neighbours> {
+        loop {
+            self.listen_to_root(linking)?;
+            self.reach_next(linking, next, address)?;
+            for entry in linking.door.serve() {
+                self.let_in(linking, entry);
+            }
+            if linking.next_welcomed
+                && linking.prev.is_some()
+                && let (Some(next), Some(prev)) = (linking.next.take(), linking.prev.take())
+            {
+                return Ok(Neighbours { next, prev });
+            }
+            let mut set = vec![linking.root.watch()];
+            let mut limit = self
+                .time_left()
+                .map_err(|error| self.late_links(error, prev))?;
+            limit = net::sooner(limit, linking.door.watch(&mut set));
+            match &linking.next {
+                Some(link) => set.push(link.watch()),
+                None => {
+                    let (entry, pause) = linking.dial.watch();
+                    set.extend(entry);
+                    limit = net::sooner(limit, pause);
+                }
+            }
+            net::poll(&mut set, limit).map_err(poll_failed)?;
+        }
+    }
+
+    fn listen_to_root(&self, linking: &mut Linking) -> Result<()> {
+        loop {
+            match linking.root.receive() {
+                Seen::Nothing => return Ok(()),
+                Seen::Frame(frame) if matches!(frame.kind, Kind::Refused | Kind::Abort) => {
+                    return Err(told(&frame));
+                }
+                Seen::Frame(_) => {}
+                Seen::Closed(words) => return Err(self.root_ended(&words)),
+                Seen::Garbage => return Err(self.not_a_root()),
+            }
+        }
+    }
+
+    fn reach_next(
+        &self,
+        linking: &mut Linking,
+        address: SocketAddr,
+        own: SocketAddr,
+    ) -> Result<()> {
+        if linking.next_welcomed {
+            return Ok(());
+        }
+        let next = self.next();
+        let failed = |error: io::Error| unreachable_next(next, address, &error);
+        let Some(link) = &mut linking.next else {
+            if let Some(stream) = linking.dial.advance().map_err(failed)? {
+                let mut link = Link::new(stream);
+                link.push(self.hello(Purpose::Ring, next.0, own));
+                linking.next = Some(link);
+                return self.reach_next(linking, address, own);
+            }
+            return Ok(());
+        };
+        // A broken link shows itself in the receive below.
+        let _ = link.flush();
+        match link.receive() {
+            Seen::Nothing => Ok(()),
+            Seen::Frame(frame) if frame.kind == Kind::Welcome => {
+                linking.next_welcomed = true;
+                Ok(())
+            }
+            Seen::Frame(frame) if frame.kind == Kind::Refused => Err(told(&frame)),
+            Seen::Frame(_) | Seen::Garbage => Err(failed(io::ErrorKind::InvalidData.into())),
+            Seen::Closed(_) => {
+                linking.next = None;
+                linking
+                    .dial
+                    .again(io::ErrorKind::UnexpectedEof.into())
+                    .map_err(failed)
+            }
+        }
+    }
+
+    fn let_in(&self, linking: &mut Linking, entry: Entry) {
+        let Entry {
+            hello, mut link, ..
+        } = entry;
+        let expected = (self.prev().0, self.rank, self.nranks);
+        let is_prev = (hello.rank, hello.target, hello.nranks) == expected;
+        if !is_prev || linking.prev.is_some() {
+            let error = Error::usage(
+                format!(
+                    "rank {} of {} wants to link to rank {}, but this is rank {}'s port and its \
+                     predecessor is rank {}",
+                    hello.rank, hello.nranks, hello.target, self.rank, expected.0
+                ),
+                "give every communicator an id of its own",
+            );
+            refuse(&mut link, &error);
+            return;
+        }
+        link.push(Frame::control(Kind::Welcome, Vec::new()).encode());
+        // The first bytes on a link always fit; a broken link shows itself in the first call.
+        let _ = link.flush();
+        linking.prev = Some(link);
+    }
+
+    fn next(&self) -> Rank {
+        Rank((self.rank + 1) % self.nranks)
+    }
+
+    fn prev(&self) -> Rank {
+        Rank((self.rank + self.nranks - 1) % self.nranks)
+    }
+
+    /// What is left until the timeout (`None`: no limit), or the error that it has passed.
+    fn time_left(&self) -> Result<Option<Duration>> {
+        let Some(timeout) = self.settings.timeout else {
+            return Ok(None);
+        };
+        if !self.start.past(timeout) {
+            return Ok(Some(net::left(self.start, timeout)));
+        }
+        let mut what = format!(
+            "waited {:.1} s for the other ranks of {} to start",
+            timeout.as_secs_f64(),
+            self.nranks
+        );
+        if !self.notice.is_empty() {
+            what += &format!("; {}", self.notice);
+        }
+        Err(Error::new(
+            Code::Timeout,
+            what,
+            "find out why those ranks do not start, or raise KOLO_TIMEOUT",
+        ))
+    }
+
+    fn late_links(&self, mut error: Error, prev: SocketAddr) -> Error {
+        error.what = format!(
+            "all ranks are there, but the links to rank {} and from rank {} at {prev} were not \
+             made in time",
+            self.next(),
+            self.prev()
+        );
+        error.remedy = "check that every node can reach the others on the interface that \
+                        KOLO_SOCKET_IFNAME chooses, or raise KOLO_TIMEOUT"
+            .into();
+        error
+    }
+
+    fn no_root(&self, error: &io::Error) -> Error {
+        let address = self.id.address();
+        let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+        if self.id.is_from_text() {
+            return Error::system(
+                format!("cannot reach rank 0 at {address}, which KOLO_COMM_ID names"),
+                error,
+                "check that rank 0 was started on that machine with the same KOLO_COMM_ID and \
+                 that no firewall is in the way",
+            );
+        }
+        if refused {
+            return Error::system(
+                format!(
+                    "nobody listens any more at {address}, where this unique id was made: its \
+                     process has ended, or all ranks of the communicator are already there"
+                ),
+                error,
+                "keep the process that called koloGetUniqueId alive until all ranks have \
+                 joined, and use every id for one communicator only",
+            );
+        }
+        Error::system(
+            format!("cannot reach the process that made the unique id, at {address}"),
+            error,
+            "check that this node can reach that address; choose another network with \
+             KOLO_SOCKET_IFNAME",
+        )
+    }
+
+    fn not_a_root(&self) -> Error {
+        Error::usage(
+            format!(
+                "what listens at {} does not answer as kolo does",
+                self.id.address()
+            ),
+            "check the host and port of KOLO_COMM_ID, and that all ranks use one version of kolo",
+        )
+    }
+
+    fn root_ended(&self, words: &str) -> Error {
+        Error::new(
+            Code::RemoteError,
+            format!(
+                "the process that calls the roll, at {}, was lost before the start was complete: \
+                 {words}",
+                self.id.address()
+            ),
+            "look into the output of rank 0 or of the process that called koloGetUniqueId",
+        )
+    }
+}
+
+fn connect(dial: &mut Dial) -> io::Result<std::net::TcpStream> {
+    loop {
+        if let Some(stream) = dial.advance()? {
+            return Ok(stream);
+        }
+        let (entry, limit) = dial.watch();
+        net::poll(&mut Vec::from_iter(entry), limit)?;
+    }
+}
+
+fn ready(root: &mut Link) {
+    root.push(Frame::control(Kind::Ready, Vec::new()).encode());
+    root.flush_within(WORDS_LIMIT);
+    root.close_write();
+}
+
+/// Tells the root why this rank leaves, so that the others learn it too.
+fn give_up(root: &mut Link, error: Error) -> Error {
+    root.push(Frame::error(Kind::Abort, &error).encode());
+    root.flush_within(WORDS_LIMIT);
+    root.close_write();
+    error
+}
+
+fn told(frame: &Frame) -> Error {
+    decode_error(&frame.body)
+        .unwrap_or_else(|| Error::internal("a refusal arrived that cannot be read"))
+}
+
+fn poll_failed(error: io::Error) -> Error {
+    Error::system(
+        "cannot wait for the network",
+        &error,
+        "check the memory of this node",
+    )
+}
+
+fn unreachable_next(next: Rank, address: SocketAddr, error: &io::Error) -> Error {
+    let mut failure = Error::system(
+        format!("cannot link to rank {next} at {address}"),
+        error,
+        "if that rank ended, look into its output; otherwise check that the nodes reach each \
+         other on the interface that KOLO_SOCKET_IFNAME chooses",
+    );
+    failure.peer = Some(next);
+    failure
+}

@@ -1,0 +1,102 @@
+//! What the bootstrap may be told, as plain values.
+
+use crate::base::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which address families may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4 or IPv6, whichever an interface offers first.
+    #[default]
+    Any,
+    /// IPv4 only.
+    V4,
+    /// IPv6 only.
+    V6,
+}
+
+impl std::str::FromStr for Family {
+    type Err = Error;
+
+    /// `""` or `any`, `4`, `ipv4`, `AF_INET`, `6`, `ipv6`, `AF_INET6`; letter case does not matter.
+    fn from_str(text: &str) -> Result<Family> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "" | "any" => Ok(Family::Any),
+            "4" | "ipv4" | "af_inet" => Ok(Family::V4),
+            "6" | "ipv6" | "af_inet6" => Ok(Family::V6),
+            _ => Err(Error::argument(
+                format!("\"{text}\" is not an address family"),
+                "use AF_INET, AF_INET6 or nothing",
+            )),
+        }
+    }
+}
+
+/// Receives a warning sentence while start-up waits; may be called from any thread.
+pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Settings of the bootstrap network.
+#[derive(Clone)]
+pub struct NetSettings {
+    /// Interfaces to use, in the syntax of [`super::interfaces::matches`]; `None` chooses.
+    pub socket_ifname: Option<String>,
+    /// Address families to use.
+    pub socket_family: Family,
+    /// `host:port` where rank 0 listens instead of a port that the kernel picks.
+    pub comm_id: Option<String>,
+    /// How long an operation may wait for ranks that are alive but late; `None`: for ever.
+    pub timeout: Option<Duration>,
+    /// When to warn, once, which ranks are late.
+    pub warn_after: Duration,
+    /// How long to go on trying to connect to a listener that is not there yet.
+    pub connect_limit: Duration,
+    /// How long a new connection may take to show the secret.
+    pub hello_limit: Duration,
+    /// Where warnings go; by default to `tracing`.
+    pub warn: Warn,
+}
+
+impl Default for NetSettings {
+    fn default() -> NetSettings {
+        NetSettings {
+            socket_ifname: None,
+            socket_family: Family::Any,
+            comm_id: None,
+            timeout: None,
+            warn_after: Duration::from_secs(60),
+            connect_limit: Duration::from_secs(60),
+            hello_limit: Duration::from_secs(5),
+            warn: Arc::new(|sentence| tracing::warn!("{sentence}")),
+        }
+    }
+}
+
+impl fmt::Debug for NetSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NetSettings")
+            .field("socket_ifname", &self.socket_ifname)
+            .field("socket_family", &self.socket_family)
+            .field("comm_id", &self.comm_id)
+            .field("timeout", &self.timeout)
+            .field("warn_after", &self.warn_after)
+            .field("connect_limit", &self.connect_limit)
+            .field("hello_limit", &self.hello_limit)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn family_words() {
+        assert_eq!("".parse::<Family>().unwrap(), Family::Any);
+        assert_eq!("AF_INET".parse::<Family>().unwrap(), Family::V4);
+        assert_eq!("af_inet6".parse::<Family>().unwrap(), Family::V6);
+        let error = "ipx".parse::<Family>().unwrap_err();
+        assert!(error.what.contains("ipx") && error.remedy.contains("AF_INET6"));
+    }
+}

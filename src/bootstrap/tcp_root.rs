@@ -1,0 +1,350 @@
+//! The root: a thread that calls the roll and tells every rank its neighbours.
+//!
+//! It lives in the process that made the unique id (or in rank 0's, with `KOLO_COMM_ID`), serves
+//! all connections from one poll loop, and ends when every rank has its links. Until then it
+//! keeps one connection to every rank, so that the death of a rank, even before it has
+//! neighbours, is seen at once and told to all.
+
+use super::door::{Door, Entry, refuse};
+use super::frame::{Frame, Kind, Purpose, decode_error, encode_go};
+use super::link::{Link, Seen};
+use super::roll::{CheckIn, MemberId, Order, Roll};
+use super::settings::NetSettings;
+use super::unique_id::Secret;
+use super::{interfaces, net};
+use crate::base::clock::{Moment, now};
+use crate::base::{Error, Rank, Result};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+/// How long queued words may take to leave once the root is done.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
+/// How long late ranks are still told why the start has failed.
+const FAILURE_LINGER: Duration = Duration::from_secs(600);
+/// How long to try to open a forced port that an earlier root is still leaving.
+const REBIND_LIMIT: Duration = Duration::from_secs(2);
+const REBIND_PAUSE: Duration = Duration::from_millis(20);
+
+/// Opens a port and starts the root thread behind it; returns where it listens. `forced` is an
+/// address that must be used; otherwise the first usable interface and a port of the kernel's.
+pub(crate) fn start(
+    forced: Option<SocketAddr>,
+    secret: &Secret,
+    settings: &NetSettings,
+) -> Result<SocketAddr> {
+    net::raise_file_limit();
+    let (listener, address) = match forced {
+        Some(address) => open_forced(address)?,
+        None => open_any(settings)?,
+    };
+    let door = Door::new(
+        listener,
+        secret.clone(),
+        Purpose::CheckIn,
+        settings.hello_limit,
+    );
+    // A timeout should find the names of the late ranks in hand.
+    let notice_after = match settings.timeout {
+        Some(timeout) => settings.warn_after.min(timeout / 4 * 3),
+        None => settings.warn_after,
+    };
+    let mut root = Root {
+        door: Some(door),
+        roll: Roll::default(),
+        members: BTreeMap::new(),
+        next_id: 0,
+        notice_after,
+        failed: None,
+        over: None,
+    };
+    std::thread::Builder::new()
+        .name("kolo root".into())
+        .spawn(move || root.run())
+        .map_err(|error| {
+            Error::system(
+                "cannot start the root thread",
+                &error,
+                "raise the limit of processes (`ulimit -u`)",
+            )
+        })?;
+    Ok(address)
+}
+
+fn open_any(settings: &NetSettings) -> Result<(TcpListener, SocketAddr)> {
+    let interface = &interfaces::find(settings, None)?[0];
+    open(interface.socket_address(0), &interface.name)
+}
+
+/// Opens a listener for a rank or a root, with words for the case that it cannot.
+pub(crate) fn open(address: SocketAddr, name: &str) -> Result<(TcpListener, SocketAddr)> {
+    net::listen(address).map_err(|error| {
+        Error::system(
+            format!("cannot listen on {name} at {}", address.ip()),
+            &error,
+            "choose another interface with KOLO_SOCKET_IFNAME",
+        )
+    })
+}
+
+fn open_forced(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+    let begin = now();
+    loop {
+        match net::listen(address) {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AddrInUse && !begin.past(REBIND_LIMIT) =>
+            {
+                std::thread::sleep(REBIND_PAUSE);
+            }
+            result => {
+                return result.map_err(|error| {
+                    Error::system(
+                        format!("rank 0 cannot listen at {address}, which KOLO_COMM_ID names"),
+                        &error,
+                        "KOLO_COMM_ID must name an address of the machine where rank 0 runs and \
+                         a port that no other program or job uses",
+                    )
+                });
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In the roll.
+    Present,
+    /// Has its last words; leaves when they are sent.
+    Leaving,
+}
+
+struct Member {
+    link: Link,
+    rank: u32,
+    nranks: u32,
+    since: Moment,
+    noticed: bool,
+    state: State,
+}
+
+struct Root {
+    /// Open until all have checked in.
+    door: Option<Door>,
+    roll: Roll,
+    members: BTreeMap<MemberId, Member>,
+    next_id: MemberId,
+    notice_after: Duration,
+    /// When the last words were queued to all, after a failure while the ring was made.
+    failed: Option<Moment>,
+    /// When the roll became impossible to complete.
+    over: Option<Moment>,
+}
+
+impl Root {
+    fn run(&mut self) {
+        while self.door.is_some() || !self.members.is_empty() {
+            let mut set = Vec::new();
+            let mut limit = self.door.as_ref().and_then(|door| door.watch(&mut set));
+            let base = set.len();
+            set.extend(self.members.values().map(|member| member.link.watch()));
+            limit = net::sooner(limit, self.next_notice());
+            limit = net::sooner(limit, self.failed.map(|at| net::left(at, FAREWELL_LIMIT)));
+            limit = net::sooner(limit, self.over.map(|at| net::left(at, FAILURE_LINGER)));
+            if net::poll(&mut set, limit).is_err() {
+                // Only a lack of memory makes poll fail here; it may pass.
+                std::thread::sleep(REBIND_PAUSE);
+                continue;
+            }
+            let ids: Vec<MemberId> = self.members.keys().copied().collect();
+            for (id, entry) in ids.into_iter().zip(&set[base..]) {
+                if entry.revents != 0 {
+                    self.serve(id);
+                }
+            }
+            let entries = self.door.as_mut().map(Door::serve).unwrap_or_default();
+            for entry in entries {
+                self.enter(entry);
+            }
+            self.send_notices();
+            if self.roll.is_over() {
+                self.over.get_or_insert_with(now);
+            }
+            let past = |since: Option<Moment>, limit| since.is_some_and(|at| at.past(limit));
+            if past(self.failed, FAREWELL_LIMIT) || past(self.over, FAILURE_LINGER) {
+                return;
+            }
+        }
+    }
+
+    /// How long until the next rank has waited long enough to be told who is missing.
+    fn next_notice(&self) -> Option<Duration> {
+        self.door.as_ref()?;
+        let waiting = self
+            .members
+            .values()
+            .filter(|m| m.state == State::Present && !m.noticed);
+        waiting
+            .map(|member| net::left(member.since, self.notice_after))
+            .min()
+    }
+
+    fn send_notices(&mut self) {
+        if self.door.is_none() {
+            return;
+        }
+        let (roll, after) = (&self.roll, self.notice_after);
+        for member in self.members.values_mut() {
+            if member.state == State::Present && !member.noticed && member.since.past(after) {
+                member.noticed = true;
+                let text = roll.missing(member.nranks).into_bytes();
+                member
+                    .link
+                    .push(Frame::control(Kind::Notice, text).encode());
+                // A broken link shows itself at the next look.
+                let _ = member.link.flush();
+            }
+        }
+    }
+
+    fn enter(&mut self, entry: Entry) {
+        let Entry {
+            hello,
+            mut link,
+            from,
+        } = entry;
+        if self.roll.is_complete() {
+            // It came in the same burst as the last rank.
+            refuse(&mut link, &too_late(hello.rank));
+            return;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let member = Member {
+            link,
+            rank: hello.rank,
+            nranks: hello.nranks,
+            since: now(),
+            noticed: false,
+            state: State::Present,
+        };
+        self.members.insert(id, member);
+        let who = CheckIn {
+            rank: hello.rank,
+            nranks: hello.nranks,
+            address: hello.address,
+            from,
+        };
+        let orders = self.roll.check_in(id, who);
+        self.obey(orders);
+    }
+
+    fn obey(&mut self, orders: Vec<Order>) {
+        for order in orders {
+            match order {
+                Order::Welcome(id) => self.tell(id, Frame::control(Kind::Welcome, Vec::new())),
+                Order::Refuse(id, error) => self.dismiss(id, Frame::error(Kind::Refused, &error)),
+                Order::Complete => self.send_off(),
+            }
+        }
+    }
+
+    fn tell(&mut self, id: MemberId, frame: Frame) {
+        if let Some(member) = self.members.get_mut(&id) {
+            member.link.push(frame.encode());
+            // A broken link shows itself at the next look.
+            let _ = member.link.flush();
+        }
+    }
+
+    /// Says the last words to a member and drops it once they are sent.
+    fn dismiss(&mut self, id: MemberId, frame: Frame) {
+        self.tell(id, frame);
+        let Some(member) = self.members.get_mut(&id) else {
+            return;
+        };
+        member.state = State::Leaving;
+        if member.link.is_flushed() {
+            member.link.close_write();
+            self.members.remove(&id);
+        }
+    }
+
+    /// All are there: the port closes first, so that a later root can use it at once.
+    fn send_off(&mut self) {
+        self.door = None;
+        let ring = self.roll.ring();
+        for (rank, &(id, _)) in ring.iter().enumerate() {
+            let next = ring[(rank + 1) % ring.len()].1;
+            let prev = ring[(rank + ring.len() - 1) % ring.len()].1;
+            self.tell(id, Frame::control(Kind::Go, encode_go(next, prev)));
+        }
+    }
+
+    fn serve(&mut self, id: MemberId) {
+        let Some(member) = self.members.get_mut(&id) else {
+            return;
+        };
+        // A broken link shows itself in the receive below.
+        let _ = member.link.flush();
+        if member.state == State::Leaving {
+            let gone = matches!(member.link.receive(), Seen::Closed(_) | Seen::Garbage);
+            if gone || member.link.is_flushed() {
+                member.link.close_write();
+                self.members.remove(&id);
+            }
+            return;
+        }
+        match member.link.receive() {
+            Seen::Nothing => {}
+            Seen::Frame(frame) if frame.kind == Kind::Ready => {
+                self.members.remove(&id);
+            }
+            Seen::Frame(frame) if frame.kind == Kind::Abort => {
+                let own = decode_error(&frame.body);
+                self.lose(id, "it sent an error that cannot be read", own);
+            }
+            Seen::Frame(_) | Seen::Garbage => self.lose(id, "it sent what no rank sends", None),
+            Seen::Closed(words) => self.lose(id, &words, None),
+        }
+    }
+
+    /// A member died or gave up; `own` is the error that it reported itself.
+    fn lose(&mut self, id: MemberId, words: &str, own: Option<Error>) {
+        let Some(member) = self.members.remove(&id) else {
+            return;
+        };
+        let rank = member.rank;
+        let own = own.map(|mut error| {
+            error.what = format!("rank {rank} gave up its start: {}", error.what);
+            error.code = crate::base::Code::RemoteError;
+            error.with_peer(Rank(rank))
+        });
+        if !self.roll.is_complete() {
+            let words = own.map_or(words.to_string(), |error| error.what);
+            let orders = self.roll.lost(id, &words);
+            self.obey(orders);
+            return;
+        }
+        let error = own.unwrap_or_else(|| lost_while_linking(rank, words));
+        self.failed.get_or_insert_with(now);
+        let ids: Vec<MemberId> = self.members.keys().copied().collect();
+        for id in ids {
+            self.dismiss(id, Frame::error(Kind::Abort, &error));
+        }
+    }
+}
+
+fn too_late(rank: u32) -> Error {
+    Error::usage(
+        format!("rank {rank} checks in after all ranks of this communicator have checked in"),
+        "start as many processes as nranks says, and give every communicator an id of its own",
+    )
+}
+
+fn lost_while_linking(rank: u32, words: &str) -> Error {
+    Error::remote(
+        Rank(rank),
+        format!("rank {rank} was lost while the ring was being made: {words}"),
+        "look into the output of that rank; if it was killed (out of memory?) restart the job",
+    )
+}

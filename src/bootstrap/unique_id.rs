@@ -1,0 +1,284 @@
+//! The 128 bytes that one rank makes and hands to all: where the root listens, and a secret.
+//!
+//! Layout (numbers big-endian): 0..8 magic with version, 8 address family (4 or 6), 9 flags,
+//! 10..12 port, 12..16 IPv6 scope, 16..32 address, 32..64 secret, 64..120 zero, 120..128 FNV-1a of
+//! all before. The checksum finds an id that was never filled in or was cut short on its way; it
+//! is no protection, the secret is.
+
+use super::settings::NetSettings;
+use super::{net, tcp_root};
+use crate::base::{Error, Result, hash};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+/// Length of an id in bytes.
+pub const ID_BYTES: usize = 128;
+/// Length of the secret in bytes.
+pub const SECRET_BYTES: usize = 32;
+
+const MAGIC: [u8; 8] = *b"KOLOID\0\x01";
+const FROM_TEXT: u8 = 1;
+const CHECKED: usize = 120;
+
+/// What a connection must show before anything else it says is read. Never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret([u8; SECRET_BYTES]);
+
+impl Secret {
+    fn random() -> Result<Secret> {
+        let mut bytes = [0; SECRET_BYTES];
+        getrandom::fill(&mut bytes).map_err(|error| {
+            Error::system(
+                "the system gives no random bytes",
+                &std::io::Error::other(error.to_string()),
+                "check that /dev/urandom is readable",
+            )
+        })?;
+        // All zero is what an uninitialised id holds, so it must never be a secret.
+        if bytes == [0; SECRET_BYTES] {
+            bytes[0] = 1;
+        }
+        Ok(Secret(bytes))
+    }
+
+    /// Weaker than a random secret: whoever knows or guesses the text can compute it.
+    fn from_text(text: &str) -> Secret {
+        let mut bytes = [0; SECRET_BYTES];
+        for (lane, chunk) in bytes.chunks_exact_mut(8).enumerate() {
+            let salted = format!("kolo comm id {lane} {}", text.trim());
+            chunk.copy_from_slice(&hash::fnv1a(salted.as_bytes()).to_be_bytes());
+        }
+        Secret(bytes)
+    }
+
+    /// The bytes, to be sent to the holder of the other end.
+    pub fn bytes(&self) -> &[u8; SECRET_BYTES] {
+        &self.0
+    }
+
+    /// Compares in time that does not depend on where the two differ.
+    pub fn is(&self, other: &[u8; SECRET_BYTES]) -> bool {
+        let difference = self
+            .0
+            .iter()
+            .zip(other)
+            .fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b)));
+        difference == 0
+    }
+}
+
+/// Where the ranks of one communicator meet. Copy the 128 bytes to every rank, unchanged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct UniqueId([u8; ID_BYTES]);
+
+impl UniqueId {
+    /// Makes a new id; one rank calls it and hands the bytes to all.
+    ///
+    /// Without [`NetSettings::comm_id`] this opens a port that the kernel picks on the first
+    /// usable interface and starts the root thread behind it, so the calling process must live
+    /// until every rank has joined. With it, the id holds that address and a secret derived from
+    /// its text (weaker: anyone who knows the text can join); every rank may call it and gets the
+    /// same id, and the root starts when rank 0 joins, on the machine of that address.
+    pub fn create(settings: &NetSettings) -> Result<UniqueId> {
+        if let Some(text) = &settings.comm_id {
+            let address = net::resolve(text, settings.socket_family)?;
+            return Ok(UniqueId::build(
+                &Secret::from_text(text),
+                address,
+                FROM_TEXT,
+            ));
+        }
+        let secret = Secret::random()?;
+        let address = tcp_root::start(None, &secret, settings)?;
+        Ok(UniqueId::build(&secret, address, 0))
+    }
+
+    /// Takes bytes that came from another rank; an error says what is wrong with them.
+    pub fn from_bytes(bytes: [u8; ID_BYTES]) -> Result<UniqueId> {
+        let remedy = "call koloGetUniqueId on one rank and broadcast all 128 bytes to the others \
+                      before koloCommInitRank";
+        if bytes.iter().all(|&byte| byte == 0) {
+            return Err(Error::argument(
+                "the unique id was never filled in: all 128 bytes are zero",
+                remedy,
+            ));
+        }
+        if bytes[..6] != MAGIC[..6] {
+            return Err(Error::argument(
+                "the unique id was not made by kolo: it may be uninitialised memory",
+                remedy,
+            ));
+        }
+        if bytes[..8] != MAGIC {
+            return Err(Error::argument(
+                format!(
+                    "the unique id has format {}, this kolo reads format {}",
+                    u16::from_be_bytes([bytes[6], bytes[7]]),
+                    u16::from_be_bytes([MAGIC[6], MAGIC[7]])
+                ),
+                "use the same version of kolo on every rank",
+            ));
+        }
+        let known_family = matches!(bytes[8], 4 | 6);
+        let has_secret = bytes[32..64].iter().any(|&byte| byte != 0);
+        if bytes[CHECKED..] != hash::fnv1a(&bytes[..CHECKED]).to_be_bytes()
+            || !known_family
+            || !has_secret
+        {
+            return Err(Error::argument(
+                "the unique id is garbled: its checksum does not fit (were all 128 bytes copied?)",
+                remedy,
+            ));
+        }
+        Ok(UniqueId(bytes))
+    }
+
+    /// The bytes to hand to the other ranks. They hold the secret: do not print them.
+    pub fn as_bytes(&self) -> &[u8; ID_BYTES] {
+        &self.0
+    }
+
+    /// Where the root listens.
+    pub fn address(&self) -> SocketAddr {
+        let port = u16::from_be_bytes([self.0[10], self.0[11]]);
+        let mut octets = [0; 16];
+        octets.copy_from_slice(&self.0[16..32]);
+        if self.0[8] == 4 {
+            let v4 = Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3]);
+            SocketAddr::new(IpAddr::V4(v4), port)
+        } else {
+            let scope = u32::from_be_bytes([self.0[12], self.0[13], self.0[14], self.0[15]]);
+            SocketAddrV6::new(Ipv6Addr::from(octets), port, 0, scope).into()
+        }
+    }
+
+    /// Whether the address was given as text (`KOLO_COMM_ID`): then rank 0 starts the root.
+    pub fn is_from_text(&self) -> bool {
+        self.0[9] & FROM_TEXT != 0
+    }
+
+    pub(crate) fn secret(&self) -> Secret {
+        let mut bytes = [0; SECRET_BYTES];
+        bytes.copy_from_slice(&self.0[32..64]);
+        Secret(bytes)
+    }
+
+    fn build(secret: &Secret, address: SocketAddr, flags: u8) -> UniqueId {
+        let mut bytes = [0; ID_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[9] = flags;
+        bytes[10..12].copy_from_slice(&address.port().to_be_bytes());
+        match address {
+            SocketAddr::V4(v4) => {
+                bytes[8] = 4;
+                bytes[16..20].copy_from_slice(&v4.ip().octets());
+            }
+            SocketAddr::V6(v6) => {
+                bytes[8] = 6;
+                bytes[12..16].copy_from_slice(&v6.scope_id().to_be_bytes());
+                bytes[16..32].copy_from_slice(&v6.ip().octets());
+            }
+        }
+        bytes[32..64].copy_from_slice(secret.bytes());
+        let checksum = hash::fnv1a(&bytes[..CHECKED]).to_be_bytes();
+        bytes[CHECKED..].copy_from_slice(&checksum);
+        UniqueId(bytes)
+    }
+}
+
+impl fmt::Display for UniqueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kolo id at {}", self.address())
+    }
+}
+
+impl fmt::Debug for UniqueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UniqueId")
+            .field("address", &self.address())
+            .field("from_text", &self.is_from_text())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> UniqueId {
+        let secret = Secret::random().unwrap();
+        UniqueId::build(&secret, "10.1.2.3:4567".parse().unwrap(), 0)
+    }
+
+    #[test]
+    fn bytes_round_trip_for_both_families() {
+        for address in ["10.1.2.3:4567", "[2001:db8::7]:65535", "[fe80::1%3]:9"] {
+            let address: SocketAddr = address.parse().unwrap();
+            let secret = Secret::random().unwrap();
+            let id = UniqueId::build(&secret, address, FROM_TEXT);
+            let back = UniqueId::from_bytes(*id.as_bytes()).unwrap();
+            assert_eq!(back.address(), address);
+            assert!(back.secret() == secret && back.is_from_text());
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let id = sample();
+        for bit in 0..ID_BYTES * 8 {
+            let mut bytes = *id.as_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let error = UniqueId::from_bytes(bytes).expect_err("a flipped bit went unnoticed");
+            assert!(!error.remedy.is_empty());
+        }
+    }
+
+    #[test]
+    fn unfilled_and_foreign_ids_have_sentences() {
+        let what = |bytes| UniqueId::from_bytes(bytes).unwrap_err().what;
+        assert!(what([0; ID_BYTES]).contains("never filled in"));
+        assert!(what([0xcc; ID_BYTES]).contains("not made by kolo"));
+        let mut cut = *sample().as_bytes();
+        cut[64..].fill(0);
+        assert!(what(cut).contains("garbled"));
+        let mut newer = *sample().as_bytes();
+        newer[7] = 9;
+        assert!(what(newer).contains("format 9"));
+    }
+
+    #[test]
+    fn printing_shows_the_address_and_never_the_secret() {
+        let id = sample();
+        let printed = format!("{id} {id:?} {id:#?}");
+        assert!(printed.contains("10.1.2.3:4567"));
+        let secret = id.secret();
+        let hex: String = secret.bytes().iter().map(|b| format!("{b:02x}")).collect();
+        let list = format!("{:?}", secret.bytes());
+        let inner = list.trim_matches(['[', ']']);
+        assert!(!printed.contains(&hex) && !printed.contains(&inner[..12]));
+    }
+
+    #[test]
+    fn secrets_differ_and_compare() {
+        let (a, b) = (Secret::random().unwrap(), Secret::random().unwrap());
+        assert!(a != b && a.is(a.bytes()) && !a.is(b.bytes()));
+        let mut last = *a.bytes();
+        last[31] ^= 0x80;
+        assert!(!a.is(&last));
+    }
+
+    #[test]
+    fn text_gives_the_same_id_everywhere() {
+        let settings = NetSettings {
+            comm_id: Some("127.0.0.1:4711".into()),
+            ..NetSettings::default()
+        };
+        let (a, b) = (
+            UniqueId::create(&settings).unwrap(),
+            UniqueId::create(&settings).unwrap(),
+        );
+        assert!(a == b && a.is_from_text());
+        assert_eq!(a.address(), "127.0.0.1:4711".parse().unwrap());
+        assert!(a.secret() != Secret::from_text("127.0.0.1:4712"));
+    }
+}

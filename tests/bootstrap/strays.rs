@@ -1,0 +1,156 @@
+//! Connections that are no ranks: they must neither harm nor delay those that are.
+
+use super::support::*;
+use kolo::bootstrap::{NetSettings, UniqueId};
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+#[test]
+fn the_root_never_echoes_a_secret() {
+    within(30, || {
+        let id = UniqueId::create(&settings()).unwrap();
+        let (secret, offered) = (&id.as_bytes()[32..64], [7u8; 32]);
+        let mut hello = [0; 128];
+        hello[..8].copy_from_slice(b"KOLOHI\r\n");
+        hello[8..11].copy_from_slice(&[0, 1, 1]);
+        hello[16..48].copy_from_slice(&offered);
+        let mut stream = TcpStream::connect(id.address()).unwrap();
+        stream.write_all(&hello).unwrap();
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).unwrap();
+        assert!(String::from_utf8_lossy(&reply).contains("secret in the unique id is not"));
+        for needle in [secret, &offered] {
+            assert!(
+                !reply
+                    .windows(8)
+                    .any(|window| needle.windows(8).any(|n| n == window))
+            );
+        }
+    });
+}
+
+/// Ports on which this process listens, by the kernel's own tables.
+fn listening_ports() -> Vec<u16> {
+    let mut inodes = HashSet::new();
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap().flatten() {
+        if let Ok(target) = std::fs::read_link(entry.path()) {
+            let name = target.to_string_lossy().into_owned();
+            let inode = name
+                .strip_prefix("socket:[")
+                .and_then(|n| n.strip_suffix(']'));
+            inodes.extend(inode.map(str::to_string));
+        }
+    }
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let lines = table
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines
+        .filter(|words| words[3] == "0A" && inodes.contains(words[9]))
+        .filter_map(|words| u16::from_str_radix(words[1].rsplit(':').next()?, 16).ok())
+        .collect()
+}
+
+/// One stray connection: silent, garbage, half a hello, or a whole one with a bad secret.
+fn stray(port: u16, random: &mut fastrand::Rng) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).ok()?;
+    let mut bytes = vec![0; random.usize(..400)];
+    random.fill(&mut bytes);
+    match random.u8(..5) {
+        0 => bytes.clear(),
+        1 => bytes = b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        2 if bytes.len() > 11 => bytes[..8].copy_from_slice(b"KOLOHI\r\n"),
+        3 if bytes.len() > 11 => {
+            bytes[..8].copy_from_slice(b"KOLOHI\r\n");
+            bytes[8..11].copy_from_slice(&[0, 1, random.u8(1..3)]);
+        }
+        _ => {}
+    }
+    // The other side may have hung up already, as it should.
+    let _ = stream.write_all(&bytes);
+    random.bool().then_some(stream)
+}
+
+#[test]
+fn garbage_on_every_port_while_ranks_meet() {
+    let seed = std::env::var("KOLO_TEST_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok());
+    for seed in seed.map_or(vec![1, 2, 3], |seed| vec![seed]) {
+        println!("KOLO_TEST_SEED={seed}");
+        within(60, move || {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let id = UniqueId::create(&settings()).unwrap();
+            let mut ranks: Vec<_> = (0..5).map(|rank| start(id, rank, 6, settings())).collect();
+            pause(200);
+            let ports = listening_ports();
+            assert!(ports.len() >= 6, "root and ring ports: {ports:?}");
+            let mut held = Vec::new();
+            for _ in 0..600 {
+                held.extend(stray(ports[random.usize(..ports.len())], &mut random));
+            }
+            let begin = Instant::now();
+            ranks.push(start(id, 5, 6, settings()));
+            for _ in 0..100 {
+                held.extend(stray(ports[random.usize(..ports.len())], &mut random));
+            }
+            let members: Vec<_> = ranks
+                .into_iter()
+                .map(|r| r.join().unwrap().unwrap())
+                .collect();
+            let took = begin.elapsed();
+            assert!(
+                took < Duration::from_secs(4),
+                "strays delayed the ranks: {took:?}"
+            );
+            each(&members, check_exchange);
+            drop(held);
+        });
+    }
+}
+
+#[test]
+fn more_silent_connections_than_the_root_keeps() {
+    within(60, || {
+        let id = UniqueId::create(&settings()).unwrap();
+        let first = start(id, 0, 2, settings());
+        let silent: Vec<_> = (0..1500)
+            .map(|_| TcpStream::connect(id.address()).unwrap())
+            .collect();
+        let begin = Instant::now();
+        let second = start(id, 1, 2, settings()).join().unwrap().unwrap();
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(4), "{took:?}");
+        let members = [first.join().unwrap().unwrap(), second];
+        each(&members, check_exchange);
+        drop(silent);
+    });
+}
+
+#[test]
+fn silent_connections_are_thrown_out_after_their_time() {
+    within(30, || {
+        let hasty = NetSettings {
+            hello_limit: Duration::from_millis(100),
+            ..settings()
+        };
+        let id = UniqueId::create(&hasty).unwrap();
+        let mut silent = TcpStream::connect(id.address()).unwrap();
+        let begin = Instant::now();
+        assert_eq!(silent.read(&mut [0; 8]).unwrap(), 0);
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        // One byte at a time does not help.
+        let mut slow = TcpStream::connect(id.address()).unwrap();
+        let begin = Instant::now();
+        for byte in b"KOLOHI\r\n".iter().cycle() {
+            pause(30);
+            if slow.write_all(&[*byte]).is_err() {
+                break;
+            }
+        }
+        assert!(begin.elapsed() < Duration::from_secs(5));
+    });
+}
