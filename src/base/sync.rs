@@ -7,3 +7,56 @@ pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Order
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+/// Memory that a protocol hands from one thread to another; loom sees every access to it.
+#[cfg(not(loom))]
+#[repr(transparent)]
+#[derive(Debug, Default)]
+pub struct Shared<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> Shared<T> {
+    /// Wraps a value.
+    pub const fn new(value: T) -> Self {
+        Shared(std::cell::UnsafeCell::new(value))
+    }
+
+    /// A pointer to read through while `f` runs.
+    #[inline(always)]
+    pub fn read<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    /// A pointer to write through while `f` runs.
+    #[inline(always)]
+    pub fn write<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+/// Memory that a protocol hands from one thread to another; loom sees every access to it.
+#[cfg(loom)]
+#[derive(Debug)]
+pub struct Shared<T>(loom::cell::UnsafeCell<T>);
+
+#[cfg(loom)]
+impl<T> Shared<T> {
+    /// Wraps a value.
+    pub fn new(value: T) -> Self {
+        Shared(loom::cell::UnsafeCell::new(value))
+    }
+
+    /// A pointer to read through while `f` runs.
+    pub fn read<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        self.0.with(f)
+    }
+
+    /// A pointer to write through while `f` runs.
+    pub fn write<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        self.0.with_mut(f)
+    }
+}
+
+// SAFETY: the protocol that owns the memory decides who touches it when; `Shared` only passes
+// pointers on, and each access through them has a SAFETY sentence of its own.
+unsafe impl<T: Send> Sync for Shared<T> {}

@@ -1,6 +1,7 @@
 //! What the bootstrap may be told, as plain values.
 
 use crate::base::{Error, Result};
+use crate::config::{Settings, SocketFamily};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +57,23 @@ pub struct NetSettings {
     pub hello_limit: Duration,
     /// Where warnings go; by default to `tracing`.
     pub warn: Warn,
+}
+
+impl From<&Settings> for NetSettings {
+    fn from(settings: &Settings) -> NetSettings {
+        NetSettings {
+            socket_ifname: settings.socket_ifname().map(|list| list.to_string()),
+            socket_family: match settings.socket_family() {
+                SocketFamily::Any => Family::Any,
+                SocketFamily::Ipv4 => Family::V4,
+                SocketFamily::Ipv6 => Family::V6,
+            },
+            comm_id: settings.comm_id().map(|id| id.to_string()),
+            timeout: settings.timeout(),
+            warn_after: settings.warn_after().unwrap_or(Duration::MAX),
+            ..NetSettings::default()
+        }
+    }
 }
 
 impl Default for NetSettings {

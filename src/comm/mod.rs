@@ -1,1 +1,256 @@
-//! (being built)
+//! Communicators: what the bindings call.
+//!
+//! A call takes this way: [`Communicator::enqueue`] checks the arguments ([`call`]), the size class
+//! chooses the plan ([`crate::tune`]), and the plan runs on the calling thread ([`enqueue`]). Groups
+//! ([`mod@group`]) and streams ([`stream`]) put ops ([`op`]) into the communicator's queue instead,
+//! which whoever waits drives. [`wait`] is how a rank waits, [`fault`] says what went wrong.
+
+mod call;
+mod enqueue;
+mod fault;
+pub mod group;
+mod init;
+mod lock;
+mod op;
+pub mod safe;
+mod split;
+mod state;
+mod stream;
+mod wait;
+
+pub use call::{Call, Collective, RedOp};
+pub use state::IdleHook;
+pub use stream::Stream;
+
+use crate::base::{Code, Error, Rank, Result};
+use crate::bootstrap::{Bootstrap, UniqueId};
+use crate::dtype::DataType;
+use state::Inner;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// What the caller may set when a communicator is made: the highest layer of the settings.
+#[derive(Clone, Debug, Default)]
+pub struct CommConfig {
+    /// Name in messages; a number if absent.
+    pub name: Option<String>,
+    /// Least channels.
+    pub min_channels: Option<u32>,
+    /// Most channels.
+    pub max_channels: Option<u32>,
+    /// Options by key, as in a settings file.
+    pub overrides: Vec<(String, String)>,
+}
+
+/// A group of ranks that call collectives together. Clones are the same communicator.
+///
+/// One thread at a time may call; two at once is an error that names the mistake. Different
+/// communicators are independent.
+#[derive(Clone)]
+pub struct Communicator {
+    inner: Arc<Inner>,
+}
+
+impl Communicator {
+    /// Joins the communicator of `id` as `rank` of `nranks`. Every rank calls it; it returns when
+    /// all have.
+    ///
+    /// # Errors
+    /// Wrong ranks, an id that is none, settings that differ between ranks, ranks that died.
+    pub fn init_rank(
+        nranks: u32,
+        id: &UniqueId,
+        rank: u32,
+        config: &CommConfig,
+    ) -> Result<Communicator> {
+        init::over_tcp(nranks, id, rank, config)
+    }
+
+    /// Joins over a bootstrap that exists already, such as an MPI communicator's.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`].
+    pub fn init_bootstrap(
+        bootstrap: Box<dyn Bootstrap>,
+        config: &CommConfig,
+    ) -> Result<Communicator> {
+        init::over(&*bootstrap, config, None)
+    }
+
+    /// As [`Communicator::init_bootstrap`]; `idle` is called now and then by callers that wait, so
+    /// that the MPI of the program makes progress too.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`].
+    pub fn init_bootstrap_with_idle(
+        bootstrap: Box<dyn Bootstrap>,
+        config: &CommConfig,
+        idle: Option<IdleHook>,
+    ) -> Result<Communicator> {
+        init::over(&*bootstrap, config, idle)
+    }
+
+    /// A communicator of `nranks` ranks inside this process, one handle a rank.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`].
+    pub fn init_all(nranks: u32, config: &CommConfig) -> Result<Vec<Communicator>> {
+        init::all_threads(nranks, config)
+    }
+
+    /// Splits: ranks with the same `color` make a new communicator, ordered by (`key`, rank).
+    /// Every rank calls it; without color a rank gets none.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`].
+    pub fn split(
+        &self,
+        color: Option<u32>,
+        key: i32,
+        config: &CommConfig,
+    ) -> Result<Option<Communicator>> {
+        self.inner.alive()?;
+        split::split(self, color, key, config)
+            .map_err(|error| error.at(Rank(self.inner.rank)).during("CommSplit"))
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> u32 {
+        self.inner.rank
+    }
+
+    /// Ranks of the communicator.
+    pub fn nranks(&self) -> u32 {
+        self.inner.nranks
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The settings it was made with.
+    pub fn settings(&self) -> &crate::config::Settings {
+        &self.inner.settings
+    }
+
+    /// Waits until every call in flight on this communicator has ended.
+    ///
+    /// # Errors
+    /// The error that stopped the communicator.
+    pub fn finalize(&self) -> Result<()> {
+        self.inner.alive()?;
+        let mut exec = self.inner.user()?;
+        let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) else {
+            return Ok(());
+        };
+        self.inner
+            .drive_until(&mut exec, &last, ("CommFinalize", None))
+    }
+
+    /// Ends the use of the communicator by this rank: waits for calls in flight, says goodbye to
+    /// the other ranks, and frees what it holds once no clone is left. Idempotent.
+    ///
+    /// # Errors
+    /// That of a call in flight that failed.
+    pub fn destroy(&self) -> Result<()> {
+        if self.inner.destroyed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let ended = if self.inner.is_stopped() {
+            Ok(())
+        } else {
+            self.finalize()
+        };
+        self.inner.node.board(self.inner.rank as usize).leave();
+        self.inner.node.wake_others();
+        self.inner.stopped.store(true, Ordering::Release);
+        self.inner.leave();
+        ended
+    }
+
+    /// Stops the communicator at once, here and on all ranks: their calls return an error that
+    /// names this rank.
+    ///
+    /// # Errors
+    /// None; safe to call from any thread, at any time.
+    pub fn abort(&self) -> Result<()> {
+        if !self.inner.destroyed.load(Ordering::Acquire) {
+            self.inner.stop(&Error::new(
+                Code::RemoteError,
+                format!("rank {} called CommAbort", self.inner.rank),
+                "see why the program aborted; make a new communicator to go on",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the communicator still works.
+    ///
+    /// # Errors
+    /// The error that stopped it.
+    pub fn async_error(&self) -> Result<()> {
+        self.inner.alive()
+    }
+
+    /// Makes a sum whose inputs are multiplied by `scalar` (one element of `dtype`) first. It is
+    /// local: ranks may use different scalars.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `scalar` is not one element.
+    pub fn pre_mul_sum(&self, scalar: &[u8], dtype: DataType) -> Result<RedOp> {
+        self.inner.alive()?;
+        let mut padded = [0; 8];
+        if scalar.len() != dtype.size_bytes() {
+            return Err(Error::argument(
+                format!("{} bytes are not one {}", scalar.len(), dtype.name()),
+                "pass a pointer to one element of the data type",
+            ));
+        }
+        padded[..scalar.len()].copy_from_slice(scalar);
+        let number = self.inner.next_op.fetch_add(1, Ordering::Relaxed);
+        let handle = RedOp::FIRST_DYNAMIC + (number % (1 << 30)) as i32;
+        let mut ops = self
+            .inner
+            .dynamic_ops
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        ops.insert(handle, (dtype, padded));
+        Ok(RedOp(handle))
+    }
+
+    /// Forgets an operation made by [`Communicator::pre_mul_sum`]; calls in flight keep it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no such operation.
+    pub fn destroy_op(&self, op: RedOp) -> Result<()> {
+        let mut ops = self
+            .inner
+            .dynamic_ops
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        ops.remove(&op.0).map(|_| ()).ok_or_else(|| {
+            Error::argument(
+                format!("{} is not an operation made on this communicator", op.0),
+                "destroy each operation once, on the communicator that made it",
+            )
+        })
+    }
+
+    /// Steps executed so far on this rank, and the steps that the plans of all its calls have:
+    /// equal when nothing is in flight, because there is no path beside the plan.
+    pub fn step_counts(&self) -> Result<(u64, u64)> {
+        let exec = self.inner.user()?;
+        Ok((exec.wires.steps_executed, exec.steps_planned))
+    }
+}
+
+impl std::fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} (rank {} of {})",
+            self.inner.name, self.inner.rank, self.inner.nranks
+        )
+    }
+}

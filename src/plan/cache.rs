@@ -21,14 +21,16 @@ impl Cache {
         }
     }
 
-    /// The plan of `shape`, made by `make` if it is not there.
-    pub fn get(&mut self, shape: &Shape, make: impl FnOnce() -> Plan) -> Arc<Plan> {
-        if let Some(plan) = self.plans.get(shape) {
-            return Arc::clone(plan);
-        }
+    /// The plan of `shape`, if it is held.
+    pub fn find(&mut self, shape: &Shape) -> Option<Arc<Plan>> {
+        self.plans.get(shape).map(Arc::clone)
+    }
+
+    /// Keeps a plan that was just made.
+    pub fn insert(&mut self, shape: Shape, plan: Plan) -> Arc<Plan> {
         self.made += 1;
-        let plan = Arc::new(make());
-        self.plans.put(*shape, Arc::clone(&plan));
+        let plan = Arc::new(plan);
+        self.plans.put(shape, Arc::clone(&plan));
         plan
     }
 
@@ -65,9 +67,10 @@ mod tests {
         };
         let mut cache = Cache::new(2);
         for root in [0, 1, 0, 2, 0, 1] {
-            cache.get(&shape(root), || {
-                Emitter::new(shape(root), 1, Layout::Blocks).finish()
-            });
+            let shape = shape(root);
+            if cache.find(&shape).is_none() {
+                cache.insert(shape, Emitter::new(shape, 1, Layout::Blocks).finish());
+            }
             assert!(cache.len() <= 2);
         }
         assert_eq!(

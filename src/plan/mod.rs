@@ -108,6 +108,14 @@ impl Plan {
         &self.steps[self.lanes[lane].steps.clone()]
     }
 
+    /// Steps executed by one round of a lane, repetitions counted.
+    pub fn lane_steps_per_round(&self, lane: usize) -> u64 {
+        self.lane_steps(lane)
+            .iter()
+            .map(|step| u64::from(step.repeat))
+            .sum()
+    }
+
     /// Steps executed by one round of the whole plan, repetitions counted.
     pub fn steps_per_round(&self) -> u64 {
         self.steps.iter().map(|step| u64::from(step.repeat)).sum()

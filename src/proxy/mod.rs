@@ -1,1 +1,3 @@
-//! (being built)
+//! Threads of kolo's own.
+
+pub mod progress;

@@ -1,1 +1,5 @@
-//! (being built)
+//! Transports construct connections.
+
+pub mod futex;
+pub mod node;
+pub mod shm;

@@ -1,1 +1,30 @@
-//! (being built)
+//! Connections: how a token changes hands in memory that both ends can address.
+//!
+//! A connection has 8 lines, and a slot of payload behind each. [`pair`] connections have one
+//! reader, [`fan`] connections many. [`line`] is the hand-over itself, [`layout`] says where each
+//! connection lies in the shared memory of a node, [`board`] who does what, and [`signature`]
+//! packs what a call is into the 8 bytes that travel with every token.
+
+pub mod board;
+pub mod doorbell;
+pub mod fan;
+pub mod layout;
+pub mod line;
+pub mod pair;
+pub mod signature;
+
+use pair::PairMemory;
+
+/// Wakes ranks that sleep.
+pub trait Bell: Send + Sync {
+    /// Called after something was published for `local` (a local rank).
+    fn ring(&self, local: usize);
+    /// Called after something was published for all other ranks of the node.
+    fn ring_others(&self);
+}
+
+/// Where pair connections come from, on first use.
+pub trait PairSource: Send {
+    /// The memory of the pair connection; `None` if the ranks cannot reach each other.
+    fn pair(&self, writer: usize, reader: usize, channel: usize) -> Option<PairMemory>;
+}

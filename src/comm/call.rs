@@ -1,0 +1,311 @@
+//! One call: what the caller asked for, checked before anything is touched.
+
+use crate::base::{Error, Result, checked};
+use crate::dtype::DataType;
+pub use crate::plan::Collective;
+use crate::wire::signature::{Fields, Signature};
+
+/// A reduction operation as a handle: the built-in ones, or one made by `pre_mul_sum`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RedOp(pub i32);
+
+impl RedOp {
+    /// Sum.
+    pub const SUM: RedOp = RedOp(0);
+    /// Product.
+    pub const PROD: RedOp = RedOp(1);
+    /// Maximum.
+    pub const MAX: RedOp = RedOp(2);
+    /// Minimum.
+    pub const MIN: RedOp = RedOp(3);
+    /// Sum divided by the number of ranks.
+    pub const AVG: RedOp = RedOp(4);
+    /// Handles from here on are pre-multiplied sums.
+    pub const FIRST_DYNAMIC: i32 = 16;
+}
+
+/// What the caller asked for. Pointers are not dereferenced before [`Call::check`].
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Which operation.
+    pub collective: Collective,
+    /// Send buffer; unused by `Recv`, and by ranks that send nothing.
+    pub send: *const u8,
+    /// Receive buffer; unused by `Send`, and by ranks that receive nothing.
+    pub recv: *mut u8,
+    /// Elements: of the data for all-reduce, broadcast, reduce, send and receive; of one rank's
+    /// block for the others.
+    pub count: usize,
+    /// Type of the elements.
+    pub dtype: DataType,
+    /// Operation, where the call reduces.
+    pub op: RedOp,
+    /// Root, or peer of `Send` and `Recv`; ignored otherwise.
+    pub peer: u32,
+}
+
+// SAFETY: a call is a description; whoever dereferences its pointers answers for it.
+unsafe impl Send for Call {}
+
+/// A call whose arguments hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checked {
+    pub call: Call,
+    /// Bytes of `count` elements.
+    pub bytes: usize,
+    pub signature: u64,
+}
+
+impl Call {
+    /// Blocks (of `count` elements) that this rank's buffers hold; 0 for an unused buffer.
+    fn blocks(&self, rank: u32, nranks: u32) -> (u32, u32) {
+        let at_root = |blocks: u32| if rank == self.peer { blocks } else { 0 };
+        match self.collective {
+            Collective::AllReduce => (1, 1),
+            Collective::Broadcast => (at_root(1), 1),
+            Collective::Reduce => (1, at_root(1)),
+            Collective::AllGather => (1, nranks),
+            Collective::ReduceScatter => (nranks, 1),
+            Collective::AllToAll => (nranks, nranks),
+            Collective::Gather => (1, at_root(nranks)),
+            Collective::Scatter => (at_root(nranks), 1),
+            Collective::Barrier => (0, 0),
+            Collective::Send => (1, 0),
+            Collective::Recv => (0, 1),
+        }
+    }
+
+    /// Checks everything that one rank can see.
+    #[inline]
+    pub(super) fn check(&self, rank: u32, nranks: u32) -> Result<Checked> {
+        let bytes = checked::bytes(self.count, self.dtype.size_bytes())?;
+        let blocks = self.blocks(rank, nranks);
+        if self.peer >= nranks
+            && (self.collective.has_root() || self.collective.is_point_to_point())
+        {
+            return Err(self.bad_peer(nranks));
+        }
+        if bytes > 0 {
+            self.check_buffers(rank, bytes, blocks)?;
+        }
+        Ok(Checked {
+            call: *self,
+            bytes,
+            signature: self.signature().0,
+        })
+    }
+
+    #[cold]
+    fn bad_peer(&self, nranks: u32) -> Error {
+        let role = if self.collective.has_root() {
+            "root"
+        } else {
+            "peer"
+        };
+        Error::argument(
+            format!(
+                "{role} {} is not a rank of this communicator of {nranks}",
+                self.peer as i32
+            ),
+            format!("pass a {role} from 0 to {}", nranks - 1),
+        )
+    }
+
+    #[inline]
+    fn check_buffers(&self, rank: u32, bytes: usize, blocks: (u32, u32)) -> Result<()> {
+        if (blocks.0 > 0 && self.send.is_null()) || (blocks.1 > 0 && self.recv.is_null()) {
+            return Err(self.null_buffer(blocks.0 > 0 && self.send.is_null()));
+        }
+        let alignment = self.dtype.size_bytes() - 1;
+        if (self.send as usize * usize::from(blocks.0 > 0)
+            | self.recv as usize * usize::from(blocks.1 > 0))
+            & alignment
+            != 0
+        {
+            return Err(Error::argument(
+                format!("a buffer is not aligned for {}", self.dtype.name()),
+                "pass pointers to elements of the type (address a multiple of its size)",
+            ));
+        }
+        let send_bytes = checked::bytes(bytes, blocks.0 as usize)?;
+        let recv_bytes = checked::bytes(bytes, blocks.1 as usize)?;
+        let (send, recv) = (self.send as usize, self.recv as usize);
+        let apart = send + send_bytes <= recv || recv + recv_bytes <= send;
+        if apart || send_bytes == 0 || recv_bytes == 0 || self.in_place(rank, bytes) {
+            return Ok(());
+        }
+        Err(self.overlap(rank))
+    }
+
+    /// Whether the buffers overlap in the one way that the collective allows.
+    fn in_place(&self, rank: u32, bytes: usize) -> bool {
+        let (send, recv, mine) = (
+            self.send as usize,
+            self.recv as usize,
+            rank as usize * bytes,
+        );
+        match self.collective {
+            Collective::AllReduce | Collective::Broadcast | Collective::Reduce => send == recv,
+            Collective::AllGather | Collective::Gather => send == recv + mine,
+            Collective::ReduceScatter | Collective::Scatter => recv == send + mine,
+            _ => false,
+        }
+    }
+
+    #[cold]
+    fn null_buffer(&self, is_send: bool) -> Error {
+        let which = if is_send { "send" } else { "receive" };
+        Error::argument(
+            format!("the {which} buffer is NULL but count is {}", self.count),
+            format!("pass a {which} buffer, or count 0 on all ranks"),
+        )
+    }
+
+    #[cold]
+    fn overlap(&self, rank: u32) -> Error {
+        let allowed = match self.collective {
+            Collective::AllReduce | Collective::Broadcast | Collective::Reduce => {
+                "in place means send == recv".into()
+            }
+            Collective::AllGather | Collective::Gather => {
+                format!("in place means send == recv + {rank} * count")
+            }
+            Collective::ReduceScatter | Collective::Scatter => {
+                format!("in place means recv == send + {rank} * count")
+            }
+            _ => "this call has no in-place form".into(),
+        };
+        Error::argument(
+            "send and receive buffers overlap",
+            format!("use separate buffers; {allowed}"),
+        )
+    }
+
+    /// What travels with every token of the call. Both sides of a point-to-point message carry the
+    /// same one.
+    #[inline]
+    pub(super) fn signature(&self) -> Signature {
+        let point_to_point = self.collective.is_point_to_point();
+        let collective = if point_to_point {
+            Collective::Send
+        } else {
+            self.collective
+        };
+        Signature::pack(Fields {
+            collective: collective as u8,
+            dtype: self.dtype as u8,
+            op: if self.collective.reduces() {
+                op_code(self.op)
+            } else {
+                0
+            },
+            root: if self.collective.has_root() {
+                self.peer
+            } else {
+                0
+            },
+            count: self.count as u64,
+        })
+    }
+}
+
+/// Operation numbers in signatures: all pre-multiplied sums are alike, for their handles differ.
+fn op_code(op: RedOp) -> u8 {
+    op.0.clamp(0, RedOp::FIRST_DYNAMIC) as u8
+}
+
+/// A signature in words: `AllReduce of 4 double, sum`.
+pub(super) fn describe(signature: Signature) -> String {
+    let fields = signature.unpack();
+    let collective = Collective::ALL
+        .iter()
+        .find(|c| **c as u8 == fields.collective);
+    let Some(collective) = collective else {
+        return format!("an unknown call ({:#x})", signature.0);
+    };
+    if *collective == Collective::Barrier {
+        return "Barrier".into();
+    }
+    let dtype = DataType::from_number(i32::from(fields.dtype)).map_or("unknown type", |d| d.name());
+    let name = match collective.is_point_to_point() {
+        true => "Send/Recv",
+        false => collective.name(),
+    };
+    let mut text = format!("{name} of {} {dtype}", fields.count);
+    if collective.reduces() {
+        let op = ["sum", "prod", "max", "min", "avg"];
+        text.push_str(", ");
+        text.push_str(op.get(usize::from(fields.op)).unwrap_or(&"premulsum"));
+    }
+    if collective.has_root() {
+        text.push_str(&format!(", root {}", fields.root));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(collective: Collective, send: usize, recv: usize, count: usize) -> Call {
+        Call {
+            collective,
+            send: send as *const u8,
+            recv: recv as *mut u8,
+            count,
+            dtype: DataType::Float64,
+            op: RedOp::SUM,
+            peer: 0,
+        }
+    }
+
+    #[test]
+    fn in_place_forms_and_other_overlaps() {
+        let ok = |c: Call| assert!(c.check(2, 4).is_ok(), "{c:?}");
+        let bad = |c: Call| {
+            let error = c.check(2, 4).unwrap_err();
+            assert!(error.what.contains("overlap"), "{error}");
+        };
+        ok(call(Collective::AllReduce, 0x1000, 0x1000, 10));
+        bad(call(Collective::AllReduce, 0x1000, 0x1008, 10));
+        ok(call(Collective::AllReduce, 0x1000, 0x1050, 10));
+        ok(call(Collective::AllGather, 0x1000 + 2 * 80, 0x1000, 10));
+        bad(call(Collective::AllGather, 0x1000, 0x1000, 10));
+        ok(call(Collective::ReduceScatter, 0x1000, 0x1000 + 2 * 80, 10));
+        bad(call(Collective::ReduceScatter, 0x1000, 0x1000, 10));
+        bad(call(Collective::AllToAll, 0x1000, 0x1000, 10));
+    }
+
+    #[test]
+    fn null_overflow_root_and_alignment_are_named() {
+        let what = |c: Call| c.check(1, 3).unwrap_err().what;
+        assert!(what(call(Collective::AllReduce, 0, 0x1000, 1)).contains("send buffer is NULL"));
+        assert!(what(call(Collective::AllReduce, 0x1000, 0, 1)).contains("receive buffer is NULL"));
+        assert!(
+            call(Collective::AllReduce, 0, 0, 0).check(1, 3).is_ok(),
+            "count 0 is legal"
+        );
+        let huge = call(Collective::AllReduce, 0x1000, 0x9000, usize::MAX / 2);
+        assert!(what(huge).contains("address space"));
+        let blocks = call(Collective::AllGather, 0x1000, 0x9000, usize::MAX / 32);
+        assert!(what(blocks).contains("address space"));
+        let mut root = call(Collective::Broadcast, 0x1000, 0x1000, 1);
+        root.peer = 3;
+        assert!(what(root).contains("root 3"));
+        assert!(what(call(Collective::AllReduce, 0x1001, 0x2000, 1)).contains("aligned"));
+        let not_root = call(Collective::Reduce, 0x1000, 0, 1);
+        assert!(not_root.check(1, 3).is_ok(), "only the root receives");
+    }
+
+    #[test]
+    fn signatures_in_words() {
+        let text = describe(call(Collective::AllReduce, 0, 0, 4).signature());
+        assert_eq!(text, "AllReduce of 4 double, sum");
+        let text = describe(call(Collective::Broadcast, 0, 0, 4).signature());
+        assert_eq!(text, "Broadcast of 4 double, root 0");
+        assert_eq!(
+            call(Collective::Send, 0, 0, 4).signature(),
+            call(Collective::Recv, 0, 0, 4).signature()
+        );
+    }
+}

@@ -1,0 +1,395 @@
+//! From a checked call to tokens: the blocking fast path, and the queue of calls in flight.
+//!
+//! Data path of a small blocking call: [`Communicator::enqueue`] checks -> the owner lock -> the
+//! size class says one-shot -> `exec::oneshot` -> `wire::fan`. No lock that waits, no hash, no
+//! clock, no allocation. Everything else becomes an [`Op`] in the communicator's queue, which the
+//! caller drives until its own call has ended.
+
+use super::call::{Call, Checked, Collective};
+use super::lock::Guard;
+use super::op::{Completion, Op, Step};
+use super::state::{Exec, Inner};
+use super::stream::Stream;
+use super::wait::Waiter;
+use super::{Communicator, fault, group};
+use crate::base::{Error, Rank, Result};
+use crate::exec::oneshot::{SmallCall, Stop};
+use crate::exec::{Kernel, Waiting};
+use crate::plan::Algorithm;
+use crate::proxy::progress::{Engine, Pass, Work};
+use crate::tune::Choice;
+use std::sync::Arc;
+
+impl Communicator {
+    /// Runs one call, or begins it.
+    ///
+    /// Without stream and outside of a group it returns when the result is in place. Inside a
+    /// group it only takes the call down; on a stream it begins it, in the order of the stream.
+    ///
+    /// # Errors
+    /// `InvalidArgument` and `InvalidUsage` before anything is touched; `RemoteError` when a rank
+    /// died or aborted; `Timeout` after `KOLO_TIMEOUT`. After an error of the last two kinds the
+    /// communicator answers only abort, destroy and queries.
+    ///
+    /// # Safety
+    /// The buffers hold what the call says, and nobody else touches them until it has ended.
+    pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
+        let run = || {
+            self.inner.alive()?;
+            let checked = call.check(self.inner.rank, self.inner.nranks)?;
+            if group::active() {
+                return group::push(self, checked, stream);
+            }
+            match stream {
+                None => self.blocking(&checked),
+                Some(stream) => self.on_stream(&checked, stream, false),
+            }
+        };
+        run().map_err(|error| {
+            error
+                .at(Rank(self.inner.rank))
+                .during(call.collective.name())
+        })
+    }
+
+    /// As [`Communicator::enqueue`] on a stream, but a message joins the messages at the end of the
+    /// queue instead of waiting for them: for callers that know that no two of them share memory.
+    pub(super) unsafe fn enqueue_joining(&self, call: &Call, stream: &Stream) -> Result<()> {
+        let run = || {
+            self.inner.alive()?;
+            let checked = call.check(self.inner.rank, self.inner.nranks)?;
+            self.on_stream(&checked, stream, true)
+        };
+        run().map_err(|error| {
+            error
+                .at(Rank(self.inner.rank))
+                .during(call.collective.name())
+        })
+    }
+
+    #[inline]
+    fn blocking(&self, checked: &Checked) -> Result<()> {
+        let inner = &*self.inner;
+        let mut exec = inner.user()?;
+        let collective = checked.call.collective;
+        let number = inner.begin(&mut exec, checked);
+        if exec.queue.is_empty() {
+            if inner.check_calls && number.is_some() {
+                inner.check_first(&mut exec, checked, number)?;
+            }
+            if checked.bytes == 0 && collective != Collective::Barrier {
+                return Ok(());
+            }
+            if exec.table.is_oneshot(collective, checked.bytes)
+                && collective != Collective::Reduce
+                && checked.call.op.0 < super::RedOp::FIRST_DYNAMIC
+            {
+                return inner.oneshot(&mut exec, checked, number);
+            }
+        }
+        let ops = inner.ops_of(&mut exec, checked)?;
+        if collective.is_point_to_point() && checked.call.peer == inner.rank && !ops.is_empty() {
+            return Err(Error::usage(
+                "a blocking message to oneself can never match",
+                "put Send and Recv to oneself into one group (GroupStart, GroupEnd)",
+            ));
+        }
+        let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
+            return Ok(());
+        };
+        exec.queue.extend(ops);
+        inner.drive_until(&mut exec, &last, (collective.name(), number))
+    }
+
+    fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
+        let mut exec = self.inner.user()?;
+        self.inner.begin(&mut exec, checked);
+        let joins = join
+            && checked.call.collective.is_point_to_point()
+            && exec
+                .queue
+                .back()
+                .is_some_and(|op| op.collective.is_point_to_point());
+        if joins && let Some(mut bundle) = exec.queue.pop_back() {
+            let kernel = self.inner.builtin_kernel(&exec, checked);
+            let joined = bundle.message(&mut exec, checked, kernel);
+            exec.queue.push_back(bundle);
+            joined?;
+        } else {
+            let ops = self.inner.ops_of(&mut exec, checked)?;
+            self.inner.put_on_stream(&mut exec, ops, stream);
+        }
+        drop(exec);
+        self.inner.set_off();
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// The owner lock for a call of the user.
+    #[inline(always)]
+    pub(super) fn user(&self) -> Result<Guard<'_, Exec>> {
+        self.exec.user().map_err(|_| {
+            Error::usage(
+                "another thread is inside a call of this communicator",
+                "use one communicator per thread, or let one thread call at a time",
+            )
+        })
+    }
+
+    /// Counts a collective, and notes it on the board.
+    #[inline(always)]
+    pub(super) fn begin(&self, exec: &mut Exec, checked: &Checked) -> Option<u64> {
+        if checked.call.collective.is_point_to_point() {
+            return None;
+        }
+        if let Some((call, slot)) = exec.flip
+            && call == exec.calls
+        {
+            exec.wires.flip_bit_in(slot);
+        }
+        exec.calls += 1;
+        self.node
+            .board(self.rank as usize)
+            .begin(exec.calls, checked.signature);
+        Some(exec.calls)
+    }
+
+    /// `KOLO_CHECK`: all ranks show their signatures before the call.
+    #[cold]
+    fn check_first(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
+        if self.nranks == 1 {
+            return Ok(());
+        }
+        let barrier = Call {
+            collective: Collective::Barrier,
+            count: 0,
+            ..checked.call
+        };
+        let shown = Checked {
+            call: barrier,
+            bytes: 0,
+            ..*checked
+        };
+        self.oneshot(exec, &shown, number)
+    }
+
+    /// A small call, without interpretation.
+    #[inline]
+    fn oneshot(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
+        let call = &checked.call;
+        let collective = call.collective;
+        let op = if collective.reduces() { call.op.0 } else { 0 };
+        let index = call.dtype as usize * super::state::BUILTIN_OPS + op as usize;
+        let Exec {
+            kernels,
+            wires,
+            sources,
+            ..
+        } = exec;
+        let Some(kernel) = kernels.get(index).filter(|_| (0..5).contains(&op)) else {
+            return Err(self.unknown_op(op));
+        };
+        let small = SmallCall {
+            send: call.send,
+            recv: call.recv,
+            count: call.count,
+            kernel,
+            signature: checked.signature,
+            root: call.peer as usize,
+        };
+        let mut waiter = Waiter::new(self, (collective.name(), number));
+        // SAFETY: the promise of `enqueue`.
+        let ended = unsafe {
+            match collective {
+                Collective::AllReduce => small.all_reduce(wires, sources, &mut waiter, &mut ()),
+                Collective::AllGather => small.all_gather(wires, &mut waiter, &mut ()),
+                Collective::Broadcast => small.broadcast(wires, &mut waiter, &mut ()),
+                _ => small.barrier(wires, &mut waiter, &mut ()),
+            }
+        };
+        drop(waiter);
+        exec.steps_planned += exec.small_steps[collective as usize];
+        ended.map_err(|stop| self.stopped_by(exec, stop, number))
+    }
+
+    #[cold]
+    fn unknown_op(&self, op: i32) -> Error {
+        Error::argument(
+            format!("{op} is not a reduction operation"),
+            "use koloSum, koloProd, koloMax, koloMin, koloAvg or one made on this communicator",
+        )
+    }
+
+    #[cold]
+    fn stopped_by(&self, exec: &mut Exec, stop: Stop, number: Option<u64>) -> Error {
+        let error = match stop {
+            Stop::Mismatch(mismatch) => fault::mismatch(self, mismatch, number),
+            Stop::Error(error) => error,
+        };
+        self.fail(exec, error)
+    }
+
+    /// Stops the communicator for this reason; every call in flight ends with it.
+    #[cold]
+    pub(super) fn fail(&self, exec: &mut Exec, error: Error) -> Error {
+        self.stop(&error);
+        for op in exec.queue.drain(..) {
+            op.completion.finish(Err(error.clone()));
+        }
+        error
+    }
+
+    /// The ops of a call: a check of signatures if wanted, and the call itself.
+    pub(super) fn ops_of(&self, exec: &mut Exec, checked: &Checked) -> Result<Vec<Op>> {
+        let call = &checked.call;
+        let kernel = self.kernel(exec, checked)?;
+        let mut ops = Vec::with_capacity(2);
+        let mut queued_check = !exec.queue.is_empty() || group::active();
+        queued_check &= self.check_calls && self.nranks > 1;
+        if queued_check && !call.collective.is_point_to_point() {
+            ops.push(self.check_op(exec, checked, &kernel)?);
+        }
+        if checked.bytes == 0 && call.collective != Collective::Barrier {
+            return Ok(ops);
+        }
+        if call.collective.is_point_to_point() {
+            let mut op = Op::new(call.collective);
+            op.message(exec, checked, kernel)?;
+            ops.push(op);
+            return Ok(ops);
+        }
+        let mut choice = exec.table.choose(call.collective, checked.bytes);
+        if kernel.pre_scaled && self.nranks > 64 && choice.algorithm == Algorithm::OneShot {
+            // The kernel marks scaled sources in a 64-bit mask.
+            choice = Choice {
+                algorithm: Algorithm::Ring,
+                channels: 1,
+            };
+        }
+        ops.push(Op::collective(exec, checked, kernel, choice)?);
+        Ok(ops)
+    }
+
+    fn check_op(&self, exec: &mut Exec, checked: &Checked, kernel: &Kernel) -> Result<Op> {
+        let barrier = Call {
+            collective: Collective::Barrier,
+            count: 0,
+            ..checked.call
+        };
+        let shown = Checked {
+            call: barrier,
+            bytes: 0,
+            ..*checked
+        };
+        let choice = Choice {
+            algorithm: Algorithm::OneShot,
+            channels: 1,
+        };
+        Op::collective(exec, &shown, kernel.clone(), choice)
+    }
+
+    /// Puts ops into the queue, behind what is on the stream already.
+    pub(super) fn put_on_stream(self: &Arc<Inner>, exec: &mut Exec, ops: Vec<Op>, stream: &Stream) {
+        for mut op in ops {
+            stream.follow(self, &mut op);
+            exec.queue.push_back(op);
+        }
+    }
+
+    /// Lets the engine know that there is work, and makes a first pass.
+    pub(super) fn set_off(self: &Arc<Inner>) {
+        let engine = Engine::global();
+        if self.thread_progress {
+            let pinning = self.pinning.clone();
+            engine.want_thread(move || {
+                if let Err(error) = pinning.apply() {
+                    tracing::warn!("the progress thread runs unpinned: {error}");
+                }
+            });
+        }
+        if self.pass() != Pass::Idle {
+            engine.add(Arc::clone(self) as Arc<dyn Work>);
+        }
+    }
+
+    /// Drives the queue until `last` has ended.
+    pub(super) fn drive_until(
+        &self,
+        exec: &mut Exec,
+        last: &Completion,
+        call: (&'static str, Option<u64>),
+    ) -> Result<()> {
+        let mut waiter = Waiter::new(self, call);
+        loop {
+            let passed = self.pass_queue(exec);
+            if let Some(result) = last.result() {
+                return result;
+            }
+            match passed {
+                Ok(Step::Moved) | Ok(Step::Done) => waiter.moved(),
+                Ok(Step::Blocked(peer)) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Moves the first op of the queue, and those behind it as they come first.
+    pub(super) fn pass_queue(&self, exec: &mut Exec) -> Result<Step> {
+        let mut moved = false;
+        while let Some(mut op) = exec.queue.pop_front() {
+            if op.after.iter().any(|earlier| earlier.result().is_none()) {
+                exec.queue.push_front(op);
+                return Ok(if moved {
+                    Step::Moved
+                } else {
+                    Step::Blocked(self.rank as usize)
+                });
+            }
+            match op.pass(exec) {
+                Ok(Step::Done) => {
+                    moved = true;
+                    op.completion.finish(Ok(()));
+                }
+                Ok(step) => {
+                    exec.queue.push_front(op);
+                    return Ok(if moved { Step::Moved } else { step });
+                }
+                Err(mismatch) => {
+                    let number = (!op.collective.is_point_to_point()).then_some(exec.calls);
+                    let error = fault::mismatch(self, mismatch, number)
+                        .at(Rank(self.rank))
+                        .during(op.collective.name());
+                    op.completion.finish(Err(error.clone()));
+                    return Err(self.fail(exec, error));
+                }
+            }
+        }
+        Ok(Step::Done)
+    }
+}
+
+impl Work for Inner {
+    fn pass(&self) -> Pass {
+        let Some(mut exec) = self.exec.driver() else {
+            return Pass::Waiting;
+        };
+        if exec.queue.is_empty() {
+            return Pass::Idle;
+        }
+        if self.is_stopped() {
+            let error = self.stop_error();
+            self.fail(&mut exec, error);
+            return Pass::Idle;
+        }
+        match self.pass_queue(&mut exec) {
+            Ok(Step::Moved) => Pass::Moved,
+            Ok(Step::Blocked(_)) => Pass::Waiting,
+            Ok(Step::Done) | Err(_) => Pass::Idle,
+        }
+    }
+}

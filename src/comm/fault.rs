@@ -1,0 +1,129 @@
+//! Saying what went wrong between ranks: who called something else, who is late.
+
+use super::call::describe;
+use super::state::Inner;
+use crate::base::{Code, Error, Rank, Result};
+use crate::exec::wires::Mismatch;
+use crate::wire::signature::Signature;
+
+/// The error for a token that carries another signature than this rank's call.
+pub(super) fn mismatch(inner: &Inner, mismatch: Mismatch, call: Option<u64>) -> Error {
+    if let Some(call) = call
+        && let Err(error) = compare_boards(inner, call)
+    {
+        return error;
+    }
+    let peer = mismatch.peer as u32;
+    Error::new(
+        Code::InvalidUsage,
+        format!(
+            "ranks disagree: rank {} called {}, but rank {peer} on {} called {}",
+            inner.rank,
+            describe(mismatch.mine),
+            inner.place(peer),
+            describe(mismatch.theirs),
+        ),
+        "make all ranks call the same operations with the same arguments in the same order",
+    )
+    .with_peer(Rank(peer))
+}
+
+/// Compares what all ranks called as their collective number `call`, as far as the boards tell.
+///
+/// # Errors
+/// When they differ: names the rank that deviates from the majority, and both calls.
+pub(super) fn compare_boards(inner: &Inner, call: u64) -> Result<()> {
+    let seen: Vec<(u32, Signature)> = (0..inner.nranks)
+        .filter_map(|rank| {
+            let signature = inner.node.board(rank as usize).signature(call)?;
+            Some((rank, Signature(signature)))
+        })
+        .collect();
+    let votes = |s: Signature| seen.iter().filter(|(_, other)| *other == s).count();
+    let Some(&(usual_rank, usual)) = seen
+        .iter()
+        .max_by_key(|(rank, s)| (votes(*s), std::cmp::Reverse(*rank)))
+    else {
+        return Ok(());
+    };
+    let Some(&(rank, other)) = seen.iter().find(|(_, s)| *s != usual) else {
+        return Ok(());
+    };
+    let rest = seen.iter().filter(|(_, s)| *s != usual).count() - 1;
+    let more = if rest > 0 {
+        format!(" ({rest} more ranks differ)")
+    } else {
+        String::new()
+    };
+    Err(Error::new(
+        Code::InvalidUsage,
+        format!(
+            "ranks disagree in collective {call} of communicator {}: rank {rank} on {} called {}, \
+             but rank {usual_rank} on {} called {}{more}",
+            inner.name,
+            inner.place(rank),
+            describe(other),
+            inner.place(usual_rank),
+            describe(usual),
+        ),
+        "make all ranks call the same operations with the same arguments in the same order",
+    )
+    .with_peer(Rank(rank)))
+}
+
+/// Whether the rank that is waited for will never come.
+///
+/// # Errors
+/// If it has destroyed the communicator without entering the call.
+pub(super) fn check_left(
+    inner: &Inner,
+    call: (&'static str, Option<u64>),
+    peer: usize,
+) -> Result<()> {
+    let board = inner.node.board(peer);
+    let entered = call.1.is_some_and(|number| board.calls() >= number);
+    if peer as u32 == inner.rank || entered || !board.has_left() {
+        return Ok(());
+    }
+    Err(Error::remote(
+        Rank(peer as u32),
+        format!(
+            "rank {peer} on {} has destroyed the communicator, but rank {} waits for it in {}",
+            inner.place(peer as u32),
+            inner.rank,
+            call.0
+        ),
+        "make all ranks call the same operations before they destroy the communicator",
+    ))
+}
+
+/// Who is waited for, in words.
+pub(super) fn late(inner: &Inner, call: (&'static str, Option<u64>), peer: usize) -> String {
+    let Some(number) = call.1 else {
+        return format!(
+            "rank {peer} on {}, which has not called the matching operation",
+            inner.place(peer as u32)
+        );
+    };
+    let behind = |rank: &u32| inner.node.board(*rank as usize).calls() < number;
+    let late: Vec<u32> = (0..inner.nranks).filter(behind).collect();
+    match late.as_slice() {
+        [] => format!(
+            "rank {peer} on {}, which has entered the call",
+            inner.place(peer as u32)
+        ),
+        [one] => format!(
+            "rank {one} on {}, which has not called yet",
+            inner.place(*one)
+        ),
+        many => {
+            let shown: Vec<String> = many.iter().take(8).map(u32::to_string).collect();
+            let more = if many.len() > 8 { ", ..." } else { "" };
+            format!(
+                "{} ranks that have not called yet: {}{more}",
+                many.len(),
+                shown.join(", ")
+            )
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! Making a communicator: ranks meet over a bootstrap, compare what must be equal, share memory.
+//!
+//! 1. Every rank shows its version, its place on the machine, and its plan-shaping settings.
+//! 2. Everybody compares: a difference is an error on every rank, with names and sources.
+//! 3. Rank 0 draws a nonce; the ranks of the node share memory under it.
+//! 4. Limits are bound into tables; a barrier ends the initialisation.
+
+use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
+use super::{CommConfig, Communicator};
+use crate::base::{Code, Error, Rank, Result};
+use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
+use crate::config::{self, Settings};
+use crate::exec::Wires;
+use crate::plan::{Algorithm, Cache, Geometry};
+use crate::topo::{self, Machine, RankPlace, WaitPolicy};
+use crate::transport::node::NodeMemory;
+use crate::transport::shm;
+use crate::tune::{Inputs, Table};
+use crate::wire::layout::Layout;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex, Weak};
+
+/// Bytes of an eager slot, and so the most that the one-shot path takes.
+const EAGER_BYTES: usize = 32 << 10;
+
+/// The caller's layer of the settings.
+fn caller_layer(config: &CommConfig) -> Vec<(String, String)> {
+    let mut layer = config.overrides.clone();
+    let numbers = [
+        ("min_nchannels", config.min_channels),
+        ("max_nchannels", config.max_channels),
+    ];
+    for (key, value) in numbers {
+        layer.extend(value.map(|value| (key.to_string(), value.to_string())));
+    }
+    layer
+}
+
+/// Joins by unique id.
+pub(super) fn over_tcp(
+    nranks: u32,
+    id: &UniqueId,
+    rank: u32,
+    config: &CommConfig,
+) -> Result<Communicator> {
+    let settings = Settings::load(&caller_layer(config))?;
+    let meet = || {
+        let net = NetSettings::from(&settings);
+        let bootstrap = TcpRing::connect(id, rank, nranks, &net)?;
+        with_settings(&bootstrap, settings, config, None)
+    };
+    meet().map_err(|error| error.at(Rank(rank)).during("CommInitRank"))
+}
+
+/// Joins over a bootstrap.
+pub(super) fn over(
+    bootstrap: &dyn Bootstrap,
+    config: &CommConfig,
+    idle: Option<IdleHook>,
+) -> Result<Communicator> {
+    let settings = Settings::load(&caller_layer(config))?;
+    let made = with_settings(bootstrap, settings, config, idle);
+    made.map_err(|error| error.at(bootstrap.rank()).during("CommInit"))
+}
+
+/// All ranks as threads of this process.
+pub(super) fn all_threads(nranks: u32, config: &CommConfig) -> Result<Vec<Communicator>> {
+    if nranks == 0 {
+        return Err(Error::argument(
+            "a communicator of 0 ranks",
+            "ask for at least one rank",
+        ));
+    }
+    let members = crate::bootstrap::ThreadsBootstrap::group(nranks);
+    let threads: Vec<_> = members
+        .into_iter()
+        .map(|member| {
+            let config = config.clone();
+            std::thread::spawn(move || over(&member, &config, None))
+        })
+        .collect();
+    threads
+        .into_iter()
+        .map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(Error::internal("initialising panicked")))
+        })
+        .collect()
+}
+
+/// What a rank shows at the beginning.
+struct Hello {
+    version: String,
+    place: Vec<u8>,
+    shape: Vec<u8>,
+}
+
+impl Hello {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for part in [self.version.as_bytes(), &self.place, &self.shape] {
+            bytes.extend((part.len() as u32).to_le_bytes());
+            bytes.extend(part);
+        }
+        bytes
+    }
+
+    fn from_bytes(mut bytes: &[u8]) -> Option<Hello> {
+        let mut part = || {
+            let (length, rest) = bytes.split_first_chunk::<4>()?;
+            let length = u32::from_le_bytes(*length) as usize;
+            let (part, rest) = rest.split_at_checked(length)?;
+            bytes = rest;
+            Some(part.to_vec())
+        };
+        let version = String::from_utf8(part()?).ok()?;
+        Some(Hello {
+            version,
+            place: part()?,
+            shape: part()?,
+        })
+    }
+}
+
+/// Gathers and compares what all ranks show.
+fn meet(bootstrap: &dyn Bootstrap, settings: &Settings) -> Result<Vec<RankPlace>> {
+    let machine = machine(settings)?;
+    let mine = Hello {
+        version: env!("CARGO_PKG_VERSION").into(),
+        place: RankPlace::here(bootstrap.rank(), None, machine)?.to_bytes(),
+        shape: settings.shape_bytes(),
+    };
+    let shown = bootstrap.all_gather(&mine.to_bytes())?;
+    let hellos: Vec<Hello> = shown
+        .iter()
+        .enumerate()
+        .map(|(rank, bytes)| {
+            Hello::from_bytes(bytes).ok_or_else(|| {
+                Error::internal("a rank introduced itself in a way that cannot be read")
+                    .with_peer(Rank(rank as u32))
+            })
+        })
+        .collect::<Result<_>>()?;
+    if let Some(rank) = hellos
+        .iter()
+        .position(|hello| hello.version != mine.version)
+    {
+        return Err(Error::usage(
+            format!(
+                "this rank runs kolo {}, the peer {}",
+                mine.version, hellos[rank].version
+            ),
+            "let all ranks load the same libkolo (check LD_LIBRARY_PATH and modules per node)",
+        )
+        .with_peer(Rank(rank as u32)));
+    }
+    let gathered: Vec<Vec<u8>> = hellos.iter().map(|hello| hello.place.clone()).collect();
+    let places = topo::gathered(&gathered)?;
+    let shapes: Vec<(Rank, &str, &[u8])> = places
+        .iter()
+        .zip(&hellos)
+        .map(|(place, hello)| (place.rank, place.host.as_str(), hello.shape.as_slice()))
+        .collect();
+    config::compare_shapes(&shapes)?;
+    Ok(places)
+}
+
+fn machine(settings: &Settings) -> Result<&'static Machine> {
+    static FROM_FILE: Mutex<Vec<(std::path::PathBuf, &'static Machine)>> = Mutex::new(Vec::new());
+    let Some(path) = settings.topo_file() else {
+        return Machine::detect();
+    };
+    let mut known = FROM_FILE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some((_, machine)) = known.iter().find(|(name, _)| name == path) {
+        return Ok(machine);
+    }
+    let machine: &'static Machine = Box::leak(Box::new(Machine::from_xml_file(path)?));
+    known.push((path.to_path_buf(), machine));
+    Ok(machine)
+}
+
+/// One machine only, for now: says which ranks are where.
+fn require_one_node(me: Rank, places: &[RankPlace]) -> Result<()> {
+    if topo::local_ranks(me, places).len() == places.len() {
+        return Ok(());
+    }
+    let other = places
+        .iter()
+        .find(|p| !topo::local_ranks(me, places).contains(&p.rank));
+    let (mine, other) = (&places[me.index()], other.unwrap_or(&places[0]));
+    Err(Error::usage(
+        format!(
+            "rank {} is on {} and rank {} on {}: this version connects the ranks of one machine",
+            mine.rank, mine.host, other.rank, other.host
+        ),
+        "split the communicator by node, or start all ranks on one node",
+    ))
+}
+
+fn layout(settings: &Settings, nranks: u32) -> Layout {
+    let slots = Geometry::SLOTS as usize;
+    Layout {
+        ranks: nranks as usize,
+        channels: settings.max_nchannels().max(1) as usize,
+        slot_bytes: (settings.buffsize() as usize / slots).next_multiple_of(4096),
+        eager_bytes: EAGER_BYTES,
+    }
+}
+
+fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
+    let forced = match (settings.algo(), settings.proto()) {
+        (config::Algo::Ring, _) | (_, config::Proto::Simple) => Some(Algorithm::Ring),
+        (config::Algo::OneShot, _) | (_, config::Proto::Eager) => Some(Algorithm::OneShot),
+        _ => None,
+    };
+    let channels = (
+        settings.min_nchannels() as u16,
+        settings.max_nchannels() as u16,
+    );
+    let eager_limit = settings.eager_limit().map(|limit| limit as usize);
+    Inputs {
+        nranks,
+        oversubscribed,
+        eager_bytes: EAGER_BYTES,
+        eager_limit,
+        forced,
+        channels,
+    }
+}
+
+fn wait_setup(settings: &Settings, policy: WaitPolicy) -> WaitSetup {
+    let (spins, yields) = match policy {
+        WaitPolicy::Spin => (4_000, 20_000),
+        WaitPolicy::Yield => (0, 2_000),
+        WaitPolicy::Sleep => (0, 10),
+    };
+    WaitSetup {
+        spins: settings.spin_count().unwrap_or(spins),
+        yields: settings.yield_count().unwrap_or(yields),
+        warn_after: settings.warn_after().unwrap_or_default(),
+        timeout: settings.timeout().unwrap_or_default(),
+    }
+}
+
+fn with_settings(
+    bootstrap: &dyn Bootstrap,
+    settings: Settings,
+    config: &CommConfig,
+    idle: Option<IdleHook>,
+) -> Result<Communicator> {
+    let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
+    let places = meet(bootstrap, &settings)?;
+    require_one_node(rank, &places)?;
+    let local = topo::local_places(rank, &places);
+    let crowding = topo::crowding(&local);
+    let nonce = draw_nonce(bootstrap)?;
+    let layout = layout(&settings, nranks);
+
+    let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
+    let pids: Vec<(Rank, u32)> = places.iter().map(|place| (place.rank, place.pid)).collect();
+    let group = shm::LocalGroup {
+        me: rank,
+        ranks: pids,
+    };
+    let on_death = death_callback(Arc::clone(&cell));
+    let joined = shm::join(bootstrap, &group, nonce, layout.total(), on_death)?;
+    let segment = Arc::clone(&joined.segment);
+    // SAFETY: the segment has `layout.total()` zeroed bytes behind its confirmation lines, at a
+    // page boundary, and stays mapped as long as the `Arc` lives.
+    let node = unsafe {
+        let base = segment.base().add(shm::user_offset(group.ranks.len()));
+        NodeMemory::new(base, layout, rank.index(), segment)
+    };
+
+    let wiring = (rank.index(), nranks as usize, layout.channels);
+    let wires = Wires::new(
+        wiring,
+        node.fans(),
+        Box::new(node.clone()),
+        Box::new(node.clone()),
+    );
+    let table = Table::new(inputs(&settings, nranks, crowding.oversubscribed));
+    let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
+    let exec = Exec {
+        wires,
+        table,
+        plans: Cache::new(state::PLANS),
+        kernels: state::kernels(nranks),
+        sources: Vec::with_capacity(nranks as usize),
+        queue: VecDeque::new(),
+        calls: 0,
+        steps_planned: 0,
+        small_steps: state::small_steps(rank.0, nranks),
+        buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
+        eager_bytes: EAGER_BYTES,
+        rank: rank.0,
+        nranks,
+        flip: flip.map(|flip| (flip.call, flip.slot)),
+    };
+    let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
+    let spare_core = crowding.cores > crowding.ranks;
+    let inner = Arc::new(Inner {
+        rank: rank.0,
+        nranks,
+        name: config
+            .name
+            .clone()
+            .unwrap_or_else(|| format!("{:08x}", nonce as u32)),
+        places: places
+            .iter()
+            .map(|p| format!("{} (pid {})", p.host, p.pid))
+            .collect(),
+        node,
+        wait: wait_setup(&settings, policy),
+        check_calls: settings.check(),
+        idle,
+        exec: super::lock::OwnerLock::new(exec),
+        stopped: AtomicBool::new(false),
+        failure: Mutex::new(None),
+        destroyed: AtomicBool::new(false),
+        dynamic_ops: Mutex::new(HashMap::new()),
+        next_op: AtomicU32::new(0),
+        thread_progress: match settings.progress() {
+            config::Progress::Thread => true,
+            config::Progress::Inline => false,
+            config::Progress::Auto => spare_core,
+        },
+        pinning: pinning(&settings, &places[rank.index()], &local)?,
+        watch: Mutex::new(Some(joined.watch)),
+        settings,
+    });
+    *cell
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::downgrade(&inner);
+    bootstrap.barrier()?;
+    inner.alive()?;
+    Ok(Communicator { inner })
+}
+
+fn pinning(settings: &Settings, me: &RankPlace, local: &[&RankPlace]) -> Result<topo::Pinning> {
+    let wanted = match settings.affinity() {
+        config::Affinity::None => topo::PinSetting::Off,
+        _ => topo::PinSetting::Auto,
+    };
+    Ok(topo::Pinning::decide(
+        machine(settings)?,
+        me,
+        local,
+        None,
+        &wanted,
+    ))
+}
+
+fn wait_policy_setting(settings: &Settings) -> Option<WaitPolicy> {
+    match settings.wait() {
+        config::Wait::Auto => None,
+        config::Wait::Spin => Some(WaitPolicy::Spin),
+        config::Wait::Yield => Some(WaitPolicy::Yield),
+        config::Wait::Sleep => Some(WaitPolicy::Sleep),
+    }
+}
+
+fn draw_nonce(bootstrap: &dyn Bootstrap) -> Result<u128> {
+    let mut bytes = vec![0; 16];
+    if bootstrap.rank() == Rank(0) {
+        getrandom::fill(&mut bytes).map_err(|error| {
+            Error::new(
+                Code::SystemError,
+                format!("no random numbers: {error}"),
+                "check the system",
+            )
+        })?;
+    }
+    bootstrap.broadcast(Rank(0), &mut bytes)?;
+    let bytes: [u8; 16] = bytes
+        .try_into()
+        .map_err(|_| Error::internal("the nonce of the communicator has a wrong length"))?;
+    Ok(u128::from_le_bytes(bytes))
+}
+
+/// What the service thread calls when the process of some ranks has ended.
+fn death_callback(cell: Arc<Mutex<Weak<Inner>>>) -> shm::OnDeath {
+    Box::new(move |ranks: &[Rank], description: &str| {
+        let cell = cell
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (Some(inner), Some(first)) = (cell.upgrade(), ranks.first()) else {
+            return;
+        };
+        let names: Vec<String> = ranks.iter().map(|rank| rank.to_string()).collect();
+        let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+        inner.stop(&Error::remote(
+            *first,
+            format!("{word} {} died: {description}", names.join(", ")),
+            "look for the reason in that rank's output; end the job, or make a new communicator \
+             without it",
+        ));
+    })
+}

@@ -1,0 +1,121 @@
+//! Who may touch the connections of a communicator now: its user, a driver of work in flight, or
+//! nobody.
+//!
+//! Two users at once is the caller's mistake and is detected; a driver leaves soon and is waited
+//! for.
+
+use crate::base::sync::{AtomicU32, Ordering};
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+
+const FREE: u32 = 0;
+const USER: u32 = 1;
+const DRIVER: u32 = 2;
+
+/// A value behind the lock.
+pub(super) struct OwnerLock<T> {
+    owner: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached only through a guard, and there is one guard at a time.
+unsafe impl<T: Send> Sync for OwnerLock<T> {}
+
+/// Another thread is inside a call of the same communicator.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InUse;
+
+impl<T> OwnerLock<T> {
+    pub fn new(value: T) -> OwnerLock<T> {
+        OwnerLock {
+            owner: AtomicU32::new(FREE),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// For a call of the user.
+    #[inline(always)]
+    pub fn user(&self) -> Result<Guard<'_, T>, InUse> {
+        match self
+            .owner
+            .compare_exchange(FREE, USER, Ordering::Acquire, Ordering::Relaxed)
+        {
+            Ok(_) => Ok(Guard { lock: self }),
+            Err(_) => self.user_slow(),
+        }
+    }
+
+    #[cold]
+    fn user_slow(&self) -> Result<Guard<'_, T>, InUse> {
+        loop {
+            match self
+                .owner
+                .compare_exchange(FREE, USER, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return Ok(Guard { lock: self }),
+                Err(USER) => return Err(InUse),
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// For a driver: `None` if somebody else is there.
+    pub fn driver(&self) -> Option<Guard<'_, T>> {
+        self.owner
+            .compare_exchange(FREE, DRIVER, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| Guard { lock: self })
+    }
+}
+
+/// Exclusive access while it lives.
+pub(super) struct Guard<'a, T> {
+    lock: &'a OwnerLock<T>,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: this guard is the only one.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this guard is the only one.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.lock.owner.store(FREE, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_users_are_a_mistake_and_a_driver_is_waited_for() {
+        let lock = OwnerLock::new(0);
+        let first = lock.user().unwrap();
+        assert!(matches!(lock.user(), Err(InUse)));
+        assert!(lock.driver().is_none());
+        drop(first);
+        let driver = lock.driver().unwrap();
+        std::thread::scope(|scope| {
+            let user = scope.spawn(|| *lock.user().unwrap() += 1);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            drop(driver);
+            user.join().unwrap();
+        });
+        assert_eq!(*lock.user().unwrap(), 1);
+    }
+}

@@ -1,0 +1,294 @@
+//! The Rust interface: generic over element types, with slices instead of pointers and counts.
+//!
+//! Blocking calls borrow their buffers for the call. Asynchronous calls live in a [`Scope`], which
+//! borrows their buffers until all of them have ended, as `std::thread::scope` does for threads:
+//!
+//! ```
+//! # use kolo::comm::{CommConfig, Communicator, RedOp};
+//! # let comm = Communicator::init_all(1, &CommConfig::default()).unwrap().remove(0);
+//! let send = [1.0f64, 2.0];
+//! let mut sums = [0.0; 2];
+//! comm.scope(|scope| scope.all_reduce(&send, &mut sums, RedOp::SUM)).unwrap();
+//! assert_eq!(sums, send, "one rank alone");
+//! ```
+//!
+//! A buffer that is still in use cannot be touched:
+//!
+//! ```compile_fail,E0502
+//! # use kolo::comm::{CommConfig, Communicator, RedOp};
+//! # let comm = Communicator::init_all(1, &CommConfig::default()).unwrap().remove(0);
+//! let send = [1.0f64, 2.0];
+//! let mut sums = [0.0; 2];
+//! comm.scope(|scope| {
+//!     scope.all_reduce(&send, &mut sums, RedOp::SUM)?;
+//!     println!("{}", sums[0]); // the call may not have ended: this does not compile
+//!     scope.barrier()
+//! }).unwrap();
+//! ```
+//!
+//! Nor can it be freed before the scope ends:
+//!
+//! ```compile_fail,E0597
+//! # use kolo::comm::{CommConfig, Communicator, RedOp};
+//! # let comm = Communicator::init_all(1, &CommConfig::default()).unwrap().remove(0);
+//! let mut sums = [0.0; 2];
+//! comm.scope(|scope| {
+//!     let send = [1.0f64, 2.0]; // lives shorter than the call: this does not compile
+//!     scope.all_reduce(&send, &mut sums, RedOp::SUM)
+//! }).unwrap();
+//! ```
+
+use super::{Call, Collective, Communicator, RedOp, Stream};
+use crate::base::{Error, Result};
+use crate::dtype::Element;
+use std::marker::PhantomData;
+
+/// Builds the description of a call.
+fn call<T: Element>(
+    collective: Collective,
+    send: &[T],
+    recv: *mut T,
+    count: usize,
+    (op, peer): (RedOp, u32),
+) -> Call {
+    let send = send.as_ptr().cast();
+    Call {
+        collective,
+        send,
+        recv: recv.cast(),
+        count,
+        dtype: T::DTYPE,
+        op,
+        peer,
+    }
+}
+
+/// An error unless `found` is `wanted` elements.
+fn require(name: &str, found: usize, wanted: usize) -> Result<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Error::argument(
+        format!("the {name} buffer has {found} elements where {wanted} are needed"),
+        "make the buffer as long as the call needs it",
+    ))
+}
+
+/// The calls that exist both blocking and in a scope, once: `run` says how.
+macro_rules! calls {
+    ($([$life:lifetime])?) => {
+        /// Every rank gets the fold of all inputs.
+        ///
+        /// # Errors
+        /// Slices of different lengths; see [`Communicator::enqueue`].
+        pub fn all_reduce<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            require("receive", recv.len(), send.len())?;
+            self.run(&call(Collective::AllReduce, send, recv.as_mut_ptr(), send.len(), (op, 0)))
+        }
+
+        /// [`Self::all_reduce`] in place.
+        ///
+        /// # Errors
+        /// See [`Communicator::enqueue`].
+        pub fn all_reduce_in_place<T: Element>(
+            &self, data: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            let place = data.as_mut_ptr();
+            self.run(&call(Collective::AllReduce, data, place, data.len(), (op, 0)))
+        }
+
+        /// Every rank gets the root's data.
+        ///
+        /// # Errors
+        /// See [`Communicator::enqueue`].
+        pub fn broadcast<T: Element>(&self, data: &$($life)? mut [T], root: u32) -> Result<()> {
+            let (place, op) = (data.as_mut_ptr(), RedOp::SUM);
+            self.run(&call(Collective::Broadcast, data, place, data.len(), (op, root)))
+        }
+
+        /// The root gets the fold of all inputs; the other ranks' `recv` is not touched and may be
+        /// empty.
+        ///
+        /// # Errors
+        /// Slices of different lengths at the root; see [`Communicator::enqueue`].
+        pub fn reduce<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp, root: u32,
+        ) -> Result<()> {
+            if self.comm().rank() == root {
+                require("receive", recv.len(), send.len())?;
+            }
+            let place = recv.as_mut_ptr();
+            self.run(&call(Collective::Reduce, send, place, send.len(), (op, root)))
+        }
+
+        /// Every rank gets all inputs in rank order: `recv` has `nranks * send.len()` elements.
+        ///
+        /// # Errors
+        /// Slices of wrong lengths; see [`Communicator::enqueue`].
+        pub fn all_gather<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T],
+        ) -> Result<()> {
+            require("receive", recv.len(), send.len() * self.comm().nranks() as usize)?;
+            let place = recv.as_mut_ptr();
+            self.run(&call(Collective::AllGather, send, place, send.len(), (RedOp::SUM, 0)))
+        }
+
+        /// Rank r gets block r of the fold: `send` has `nranks * recv.len()` elements.
+        ///
+        /// # Errors
+        /// Slices of wrong lengths; see [`Communicator::enqueue`].
+        pub fn reduce_scatter<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            require("send", send.len(), recv.len() * self.comm().nranks() as usize)?;
+            let (place, count) = (recv.as_mut_ptr(), recv.len());
+            self.run(&call(Collective::ReduceScatter, send, place, count, (op, 0)))
+        }
+
+        /// Block p of `send` goes to rank p, block p of `recv` comes from rank p.
+        ///
+        /// # Errors
+        /// Slices of different lengths, or not a multiple of the ranks; see
+        /// [`Communicator::enqueue`].
+        pub fn all_to_all<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T],
+        ) -> Result<()> {
+            require("receive", recv.len(), send.len())?;
+            let count = send.len() / self.comm().nranks() as usize;
+            require("send", send.len(), count * self.comm().nranks() as usize)?;
+            let place = recv.as_mut_ptr();
+            self.run(&call(Collective::AllToAll, send, place, count, (RedOp::SUM, 0)))
+        }
+
+        /// The root gets all inputs in rank order; the other ranks' `recv` may be empty.
+        ///
+        /// # Errors
+        /// Slices of wrong lengths; see [`Communicator::enqueue`].
+        pub fn gather<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], root: u32,
+        ) -> Result<()> {
+            if self.comm().rank() == root {
+                require("receive", recv.len(), send.len() * self.comm().nranks() as usize)?;
+            }
+            let place = recv.as_mut_ptr();
+            self.run(&call(Collective::Gather, send, place, send.len(), (RedOp::SUM, root)))
+        }
+
+        /// Rank r gets block r of the root; the other ranks' `send` may be empty.
+        ///
+        /// # Errors
+        /// Slices of wrong lengths; see [`Communicator::enqueue`].
+        pub fn scatter<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], root: u32,
+        ) -> Result<()> {
+            if self.comm().rank() == root {
+                require("send", send.len(), recv.len() * self.comm().nranks() as usize)?;
+            }
+            let (place, count) = (recv.as_mut_ptr(), recv.len());
+            self.run(&call(Collective::Scatter, send, place, count, (RedOp::SUM, root)))
+        }
+
+        /// Sends to one peer, which receives as many elements.
+        ///
+        /// # Errors
+        /// See [`Communicator::enqueue`].
+        pub fn send<T: Element>(&self, data: &$($life)? [T], peer: u32) -> Result<()> {
+            let none = std::ptr::null_mut();
+            self.run(&call(Collective::Send, data, none, data.len(), (RedOp::SUM, peer)))
+        }
+
+        /// Receives from one peer.
+        ///
+        /// # Errors
+        /// See [`Communicator::enqueue`].
+        pub fn recv<T: Element>(&self, data: &$($life)? mut [T], peer: u32) -> Result<()> {
+            let (place, count) = (data.as_mut_ptr(), data.len());
+            self.run(&call(Collective::Recv, &[] as &[T], place, count, (RedOp::SUM, peer)))
+        }
+
+        /// Nobody leaves before everybody has entered.
+        ///
+        /// # Errors
+        /// See [`Communicator::enqueue`].
+        pub fn barrier(&self) -> Result<()> {
+            let none = std::ptr::null_mut();
+            self.run(&call::<u8>(Collective::Barrier, &[], none, 0, (RedOp::SUM, 0)))
+        }
+    };
+}
+
+impl Communicator {
+    calls!();
+
+    fn comm(&self) -> &Communicator {
+        self
+    }
+
+    fn run(&self, call: &Call) -> Result<()> {
+        if super::group::active() {
+            return Err(Error::usage(
+                "a safe call inside a group could outlive its buffers",
+                "use Communicator::scope for calls that progress together",
+            ));
+        }
+        // SAFETY: the buffers are borrowed by our caller until this returns; the call blocks,
+        // because there is no stream and no group.
+        unsafe { self.enqueue(call, None) }
+    }
+
+    /// Runs `body`, whose calls begin in order and progress together, and returns when all of
+    /// them have ended. Neighbouring sends and receives progress together, in any order of peers.
+    ///
+    /// # Errors
+    /// The error of `body`, else that of the first call that failed.
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
+    ) -> Result<R> {
+        let stream = Stream::new()?;
+        let scope = Scope {
+            comm: self,
+            stream,
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        /// Waits also when `body` panics: the buffers must not be freed before.
+        struct Wait<'a>(&'a Stream);
+        impl Drop for Wait<'_> {
+            fn drop(&mut self) {
+                // The error, if any, is reported by the other wait; this one is for panics.
+                let _ = self.0.synchronize();
+            }
+        }
+        let wait = Wait(&scope.stream);
+        let result = body(&scope);
+        let ended = wait.0.synchronize();
+        drop(wait);
+        let value = result?;
+        ended.map(|()| value)
+    }
+}
+
+/// Asynchronous calls on one communicator; see [`Communicator::scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    comm: &'env Communicator,
+    stream: Stream,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'env> Scope<'_, 'env> {
+    calls!(['env]);
+
+    fn comm(&self) -> &Communicator {
+        self.comm
+    }
+
+    fn run(&self, call: &Call) -> Result<()> {
+        // SAFETY: the buffers are borrowed for 'env, which outlives the scope, and the scope does
+        // not end before the call has ended; mutable ones are borrowed once, so calls share none.
+        unsafe { self.comm.enqueue_joining(call, &self.stream) }
+    }
+}

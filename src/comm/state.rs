@@ -1,0 +1,316 @@
+//! What a communicator is made of.
+//!
+//! [`Inner`] is what every thread may see at any time: identity, settings, the shared memory of the
+//! node, whether the communicator still works and why not. [`Exec`] is what only the owner of the
+//! lock touches: connections, plans, kernels, calls in flight.
+
+use super::call::{Call, Checked};
+use super::lock::OwnerLock;
+use super::op::Op;
+use crate::base::{Error, Rank, Result};
+use crate::config::Settings;
+use crate::dtype::{self, DataType, FoldParams, ReduceOp};
+use crate::exec::oneshot::Sources;
+use crate::exec::{Kernel, Launch, Wires};
+use crate::plan::{Algorithm, Cache, Collective, Geometry, Shape};
+use crate::transport::node::NodeMemory;
+use crate::tune::{Choice, Table};
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How a rank waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitSetup {
+    /// Polls before the first yield.
+    pub spins: u32,
+    /// Yields before the first sleep.
+    pub yields: u32,
+    /// Warning about late ranks.
+    pub warn_after: std::time::Duration,
+    /// Limit of a wait; zero for none.
+    pub timeout: std::time::Duration,
+}
+
+/// A function that lets the host MPI make progress, called from waiting callers only.
+pub type IdleHook = Arc<dyn Fn() + Send + Sync>;
+
+/// The state of a communicator.
+pub(super) struct Inner {
+    pub rank: u32,
+    pub nranks: u32,
+    pub name: String,
+    pub settings: Settings,
+    /// Where each rank runs, `host (pid)`, for messages.
+    pub places: Vec<String>,
+    pub node: NodeMemory,
+    pub wait: WaitSetup,
+    pub check_calls: bool,
+    pub idle: Option<IdleHook>,
+    pub exec: OwnerLock<Exec>,
+    /// Nonzero when calls are refused: see [`Inner::stop`].
+    pub stopped: AtomicBool,
+    pub failure: Mutex<Option<Error>>,
+    pub destroyed: AtomicBool,
+    /// Pre-multiplied sums by handle.
+    pub dynamic_ops: Mutex<HashMap<i32, (DataType, [u8; 8])>>,
+    pub next_op: AtomicU32,
+    pub thread_progress: bool,
+    /// Where kolo's own threads of this rank run.
+    pub pinning: crate::topo::Pinning,
+    /// Sees the death of peers; dropping it says goodbye.
+    pub watch: Mutex<Option<crate::transport::shm::Watch>>,
+}
+
+// SAFETY: `sources` is scratch space within one call; everything else is `Send`.
+unsafe impl Send for Exec {}
+
+/// What only the owner of the lock touches.
+pub(super) struct Exec {
+    pub wires: Wires,
+    pub table: Table,
+    pub plans: Cache,
+    pub kernels: Vec<Kernel>,
+    pub sources: Sources,
+    pub queue: VecDeque<Op>,
+    /// Collectives begun.
+    pub calls: u64,
+    /// Steps that the plans of all finished calls have.
+    pub steps_planned: u64,
+    /// Steps of the one-shot plan of each collective, by its number.
+    pub small_steps: [u64; 16],
+    pub buffer_bytes: usize,
+    pub eager_bytes: usize,
+    pub rank: u32,
+    pub nranks: u32,
+    /// Fault injection: (call counted from 0, slot).
+    pub flip: Option<(u64, u64)>,
+}
+
+/// Plans kept per communicator.
+pub(super) const PLANS: usize = 64;
+
+impl Inner {
+    /// The error that stopped the communicator.
+    #[cold]
+    pub fn stop_reason(&self) -> Error {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let reason = failure.clone().unwrap_or_else(|| {
+            Error::usage(
+                "the communicator was destroyed",
+                "create a new communicator",
+            )
+        });
+        reason.at(Rank(self.rank))
+    }
+
+    /// Refuses calls from now on, for this reason (the first one counts), and tells the others.
+    pub fn stop(&self, error: &Error) {
+        {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert_with(|| error.clone().at(Rank(self.rank)));
+        }
+        self.stopped.store(true, Ordering::Release);
+        self.node.abort(self.rank, error);
+    }
+
+    /// Whether it stopped here or elsewhere.
+    #[inline(always)]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire) || self.node.aborted()
+    }
+
+    /// The reason, wherever it happened.
+    #[cold]
+    pub fn stop_error(&self) -> Error {
+        if !self.stopped.load(Ordering::Acquire)
+            && let Some(abort) = self.node.abort_reason()
+        {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(abort);
+            self.stopped.store(true, Ordering::Release);
+        }
+        self.stop_reason()
+    }
+
+    /// Refuses calls on a communicator that does not work any more.
+    #[inline(always)]
+    pub fn alive(&self) -> Result<()> {
+        if self.is_stopped() {
+            Err(self.stop_error())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Says goodbye to the other ranks: from now on this process may end without harm to them.
+    pub fn leave(&self) {
+        let watch = self
+            .watch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(watch);
+    }
+
+    /// Host and process of a rank, for messages.
+    pub fn place(&self, rank: u32) -> &str {
+        self.places.get(rank as usize).map_or("?", String::as_str)
+    }
+
+    /// The kernel of a call that does not reduce, or with a built-in operation.
+    pub fn builtin_kernel(&self, exec: &Exec, checked: &Checked) -> Kernel {
+        let call = &checked.call;
+        let op = if call.collective.reduces() {
+            call.op.0 as usize
+        } else {
+            0
+        };
+        exec.kernels[call.dtype as usize * BUILTIN_OPS + op].clone()
+    }
+
+    /// The kernel of a call.
+    pub fn kernel(&self, exec: &Exec, checked: &Checked) -> Result<Kernel> {
+        let Call {
+            collective,
+            dtype,
+            op,
+            ..
+        } = checked.call;
+        if !collective.reduces() || (0..BUILTIN_OPS as i32).contains(&op.0) {
+            return Ok(self.builtin_kernel(exec, checked));
+        }
+        let ops = self
+            .dynamic_ops
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match ops.get(&op.0) {
+            Some(&(made_for, scalar)) if made_for == dtype => {
+                let mut kernel = make_kernel(dtype, ReduceOp::PreMulSum, exec.nranks);
+                kernel.params.scalar = scalar;
+                kernel.pre_scaled = true;
+                Ok(kernel)
+            }
+            Some(&(made_for, _)) => Err(Error::argument(
+                format!(
+                    "operation {} was made for {}, not {}",
+                    op.0,
+                    made_for.name(),
+                    dtype.name()
+                ),
+                "make an operation for this type with RedOpCreatePreMulSum",
+            )),
+            None => Err(Error::argument(
+                format!("{} is not a reduction operation of this communicator", op.0),
+                "use koloSum, koloProd, koloMax, koloMin, koloAvg or one made on this communicator",
+            )),
+        }
+    }
+}
+
+/// Sum, product, maximum, minimum, average.
+pub(super) const BUILTIN_OPS: usize = 5;
+
+fn make_kernel(dtype: DataType, op: ReduceOp, nranks: u32) -> Kernel {
+    Kernel {
+        fold: dtype::fold(dtype, op),
+        copy: dtype::copy(),
+        element_bytes: dtype.size_bytes(),
+        params: FoldParams::default(),
+        pre_scaled: false,
+        divisor: NonZeroU32::new(nranks).filter(|_| op == ReduceOp::Avg),
+    }
+}
+
+/// Steps of this rank's one-shot plans, by number of the collective.
+pub(super) fn small_steps(rank: u32, nranks: u32) -> [u64; 16] {
+    let mut steps = [0; 16];
+    for collective in Collective::ALL {
+        let algorithm = Algorithm::OneShot;
+        let shape = Shape {
+            collective,
+            algorithm,
+            rank,
+            nranks,
+            root: 0,
+            channels: 1,
+        };
+        if let Ok(plan) = crate::algo::plan(&shape) {
+            steps[collective as usize] = plan.steps_per_round();
+        }
+    }
+    steps
+}
+
+/// The kernels of all types and built-in operations, by `type * BUILTIN_OPS + operation`.
+pub(super) fn kernels(nranks: u32) -> Vec<Kernel> {
+    let ops = [
+        ReduceOp::Sum,
+        ReduceOp::Prod,
+        ReduceOp::Max,
+        ReduceOp::Min,
+        ReduceOp::Avg,
+    ];
+    DataType::ALL
+        .iter()
+        .flat_map(|&dtype| ops.iter().map(move |&op| make_kernel(dtype, op, nranks)))
+        .collect()
+}
+
+impl Exec {
+    /// Blocks of input and output as windows count them, on every rank alike.
+    pub fn window_blocks(&self, collective: Collective) -> (u32, u32) {
+        let n = self.nranks;
+        match collective {
+            Collective::AllGather | Collective::Gather => (1, n),
+            Collective::ReduceScatter | Collective::Scatter => (n, 1),
+            Collective::AllToAll => (n, n),
+            _ => (1, 1),
+        }
+    }
+
+    /// Slots and slices of an algorithm.
+    fn geometry(&self, collective: Collective, algorithm: Algorithm) -> Geometry {
+        match (algorithm, collective) {
+            (Algorithm::Ring, Collective::Broadcast | Collective::Reduce) => {
+                Geometry::bundle(self.buffer_bytes)
+            }
+            (Algorithm::Ring, _) => Geometry::ring(self.buffer_bytes),
+            // One-shot reduce goes over pairs, and so in their slots; the others over fans.
+            (Algorithm::OneShot, Collective::Reduce) => Geometry::bundle(self.buffer_bytes),
+            (Algorithm::OneShot, _) => {
+                Geometry::bundle(self.eager_bytes * Geometry::SLOTS as usize)
+            }
+            _ => Geometry::bundle(self.buffer_bytes),
+        }
+    }
+
+    /// Binds the plan of a call.
+    pub fn launch(&mut self, checked: &Checked, kernel: Kernel, choice: Choice) -> Result<Launch> {
+        let call = &checked.call;
+        let rooted = call.collective.has_root() || call.collective.is_point_to_point();
+        let shape = Shape {
+            collective: call.collective,
+            algorithm: choice.algorithm,
+            rank: self.rank,
+            nranks: self.nranks,
+            root: if rooted { call.peer } else { 0 },
+            channels: choice.channels,
+        };
+        let plan = match self.plans.find(&shape) {
+            Some(plan) => plan,
+            None => self.plans.insert(shape, crate::algo::plan(&shape)?),
+        };
+        let geometry = self.geometry(call.collective, choice.algorithm);
+        let buffers = (call.send, call.recv);
+        Launch::new(
+            plan,
+            buffers,
+            kernel,
+            checked.signature,
+            geometry,
+            &mut self.wires,
+        )
+    }
+}

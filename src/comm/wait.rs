@@ -1,0 +1,179 @@
+//! Waiting: spin, then yield, then sleep on the doorbell, by the cores that the ranks really have.
+//!
+//! Whoever waits also moves other work of the process, lets the host MPI make progress now and
+//! then, and looks for reasons to stop: abort, death of a peer, a limit. After a while it reads the
+//! board: who has not called yet, and who called something else.
+
+use super::fault;
+use super::state::Inner;
+use crate::base::clock::{self, Moment};
+use crate::base::{Code, Error, Result};
+use crate::exec::Waiting;
+use crate::proxy::progress::Engine;
+use crate::transport::futex::SystemFutex;
+use crate::wire::doorbell::Ticket;
+use std::time::Duration;
+
+/// Polls between two looks at the abort word while spinning.
+const LOOK_EVERY: u32 = 64;
+/// Yields between two calls of the idle hook.
+const IDLE_EVERY: u32 = 32;
+/// Yields between two looks at the clock.
+const CLOCK_EVERY: u32 = 64;
+/// The first nap; each one is twice as long as the one before, up to [`LONGEST_NAP`].
+const FIRST_NAP: Duration = Duration::from_micros(500);
+/// The longest nap: the bound within which an abort is noticed even if nobody rings.
+const LONGEST_NAP: Duration = Duration::from_millis(20);
+/// How long ranks may disagree before the boards are compared.
+const SUSPICION: Duration = Duration::from_millis(200);
+
+/// The waiting of one call.
+pub(super) struct Waiter<'a> {
+    inner: &'a Inner,
+    /// Name of the call, and its number if it is a collective.
+    call: (&'static str, Option<u64>),
+    spins: u32,
+    yields: u32,
+    nap: Duration,
+    ticket: Option<Ticket>,
+    since: Option<Moment>,
+    compared: Duration,
+    warned: bool,
+}
+
+impl<'a> Waiter<'a> {
+    pub fn new(inner: &'a Inner, call: (&'static str, Option<u64>)) -> Waiter<'a> {
+        Waiter {
+            inner,
+            call,
+            spins: 0,
+            yields: 0,
+            nap: FIRST_NAP,
+            ticket: None,
+            since: None,
+            compared: SUSPICION,
+            warned: false,
+        }
+    }
+
+    /// Something moved: waiting begins anew.
+    #[inline]
+    pub fn moved(&mut self) {
+        self.spins = 0;
+        if self.since.is_some() {
+            self.reset();
+        }
+    }
+
+    #[cold]
+    fn reset(&mut self) {
+        self.disarm();
+        self.yields = 0;
+        self.nap = FIRST_NAP;
+        self.since = None;
+        self.compared = SUSPICION;
+        self.warned = false;
+    }
+
+    fn disarm(&mut self) {
+        if self.ticket.take().is_some() {
+            self.inner.node.bell(self.inner.rank as usize).disarm();
+        }
+    }
+
+    #[cold]
+    fn slow(&mut self, peer: usize) -> Result<()> {
+        if self.inner.is_stopped() {
+            return Err(self.inner.stop_error().during(self.call.0));
+        }
+        let since = *self.since.get_or_insert_with(clock::now);
+        self.yields = self.yields.wrapping_add(1);
+        let engine = Engine::global();
+        if engine.busy() && engine.drive() {
+            return Ok(());
+        }
+        if self.yields.is_multiple_of(IDLE_EVERY)
+            && let Some(idle) = &self.inner.idle
+        {
+            idle();
+        }
+        if self.yields < self.inner.wait.yields || engine.busy() {
+            std::thread::yield_now();
+            if self.yields.is_multiple_of(CLOCK_EVERY) {
+                return self.look(since, peer);
+            }
+            return Ok(());
+        }
+        self.sleep();
+        self.look(since, peer)
+    }
+
+    /// The first call arms the bell and goes back to look once more; the next one sleeps.
+    fn sleep(&mut self) {
+        let bell = self.inner.node.bell(self.inner.rank as usize);
+        match self.ticket.take() {
+            None => self.ticket = Some(bell.arm()),
+            Some(ticket) => {
+                bell.sleep(ticket, self.nap, &SystemFutex);
+                bell.disarm();
+                self.nap = (self.nap * 2).min(LONGEST_NAP);
+                self.ticket = Some(bell.arm());
+            }
+        }
+    }
+
+    /// Reasons to stop or to speak that need the clock.
+    fn look(&mut self, since: Moment, peer: usize) -> Result<()> {
+        let waited = since.elapsed();
+        let wait = &self.inner.wait;
+        if waited >= self.compared {
+            self.compared = waited * 2;
+            fault::check_left(self.inner, self.call, peer)?;
+            if let Some(call) = self.call.1 {
+                fault::compare_boards(self.inner, call)?;
+            }
+        }
+        if !self.warned && !wait.warn_after.is_zero() && waited >= wait.warn_after {
+            self.warned = true;
+            let late = fault::late(self.inner, self.call, peer);
+            tracing::warn!(
+                "kolo: rank {}: {} has waited {:.0} s for {late}",
+                self.inner.rank,
+                self.call.0,
+                waited.as_secs_f64(),
+            );
+        }
+        if !wait.timeout.is_zero() && waited >= wait.timeout {
+            let late = fault::late(self.inner, self.call, peer);
+            return Err(Error::new(
+                Code::Timeout,
+                format!("waited {:.1} s for {late}", waited.as_secs_f64()),
+                "find out why the rank is late, or raise KOLO_TIMEOUT (0 waits without limit)",
+            )
+            .with_peer(crate::base::Rank(peer as u32))
+            .during(self.call.0));
+        }
+        Ok(())
+    }
+}
+
+impl Waiting for Waiter<'_> {
+    #[inline(always)]
+    fn pause(&mut self, peer: usize) -> Result<()> {
+        self.spins = self.spins.wrapping_add(1);
+        if self.spins < self.inner.wait.spins {
+            if self.spins.is_multiple_of(LOOK_EVERY) && self.inner.is_stopped() {
+                return self.slow(peer);
+            }
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        self.slow(peer)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.disarm();
+    }
+}

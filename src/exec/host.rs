@@ -1,0 +1,268 @@
+//! The interpreter of plans on host memory.
+//!
+//! The state of a lane is {round, step, repetition, slice}: it can stop wherever a token or a credit
+//! is missing and go on later, so one thread drives many lanes, and any thread may drive a lane.
+
+use super::launch::Launch;
+use super::trace::{Event, Tracer};
+use super::wires::{End, Mismatch, Wires};
+use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp, Window};
+
+/// How far a lane got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Something moved, and now this rank's token or credit is missing.
+    Moved(usize),
+    /// Nothing moved: this rank's token or credit is missing.
+    Blocked(usize),
+    /// The lane is finished.
+    Done,
+}
+
+/// One lane on its way.
+pub struct LaneRun {
+    lane: usize,
+    window: Window,
+    round: u64,
+    step: usize,
+    repetition: u16,
+    slice: u32,
+    /// Operands of the current step instance known to be ready.
+    ready: usize,
+    begun: bool,
+    srcs: Vec<*const u8>,
+    dsts: Vec<*mut u8>,
+}
+
+// SAFETY: the pointer lists are only scratch space within one call of `progress`.
+unsafe impl Send for LaneRun {}
+
+impl LaneRun {
+    /// The lane at its beginning.
+    pub fn new(lane: usize, window: Window) -> LaneRun {
+        LaneRun {
+            lane,
+            window,
+            round: 0,
+            step: 0,
+            repetition: 0,
+            slice: 0,
+            ready: 0,
+            begun: false,
+            srcs: Vec::new(),
+            dsts: Vec::new(),
+        }
+    }
+
+    /// Where the lane stands, for messages: (round, step, slice).
+    pub fn position(&self) -> (u64, usize, u32) {
+        (self.round, self.step, self.slice)
+    }
+
+    /// Runs the lane as far as tokens and credits allow.
+    ///
+    /// # Errors
+    /// A token whose signature is not that of this call.
+    ///
+    /// # Safety
+    /// The buffers of `launch` hold what its windows address, and nobody else touches them.
+    pub unsafe fn progress(
+        &mut self,
+        launch: &Launch,
+        wires: &mut Wires,
+        tracer: &mut impl Tracer,
+    ) -> Result<Progress, Mismatch> {
+        let steps = launch.plan.lane_steps(self.lane);
+        if !self.begun {
+            self.begin(launch, wires);
+        }
+        let mut moved = false;
+        while self.round < self.window.rounds() {
+            let step = &steps[self.step];
+            if let Some(end) = self.missing(step, launch, wires)? {
+                let peer = wires.waits_for(end);
+                return Ok(if moved {
+                    Progress::Moved(peer)
+                } else {
+                    Progress::Blocked(peer)
+                });
+            }
+            // SAFETY: passed on to our caller.
+            unsafe { self.execute(step, launch, wires, tracer) };
+            self.advance(step, steps.len(), wires);
+            moved = true;
+        }
+        Ok(Progress::Done)
+    }
+
+    fn begin(&mut self, launch: &Launch, wires: &mut Wires) {
+        self.begun = true;
+        let mut seen: Vec<End> = Vec::new();
+        for step in launch.plan.lane_steps(self.lane) {
+            let lists = &launch.plan.lists;
+            for operand in lists.get(step.srcs).iter().chain(lists.get(step.dsts)) {
+                let Some(index) = operand.as_connection() else {
+                    continue;
+                };
+                let end = launch.ends[index];
+                if !seen.contains(&end) {
+                    seen.push(end);
+                    wires.begin(end, launch.geometry.chunk_steps);
+                }
+            }
+        }
+    }
+
+    /// The first end of the step whose token or credit is missing.
+    #[inline]
+    fn missing(
+        &mut self,
+        step: &Step,
+        launch: &Launch,
+        wires: &mut Wires,
+    ) -> Result<Option<End>, Mismatch> {
+        let lists = &launch.plan.lists;
+        let operands = lists.get(step.srcs).iter().chain(lists.get(step.dsts));
+        for operand in operands.skip(self.ready) {
+            if let Some(index) = operand.as_connection() {
+                let end = launch.ends[index];
+                if !wires.ready(end, launch.geometry.slice_steps) {
+                    return Ok(Some(end));
+                }
+                wires.check(end, launch.signature)?;
+            }
+            self.ready += 1;
+        }
+        Ok(None)
+    }
+
+    /// Folds or copies one slice, publishes and releases.
+    #[inline]
+    unsafe fn execute(
+        &mut self,
+        step: &Step,
+        launch: &Launch,
+        wires: &mut Wires,
+        tracer: &mut impl Tracer,
+    ) {
+        let plan = &launch.plan;
+        let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+        let chunk = step.chunk_at(self.repetition, plan.chunks);
+        let mut bytes = 0;
+        if step.op != StepOp::Token {
+            let count = self
+                .window
+                .region(Space::Output, chunk, self.round, self.slice)
+                .count;
+            bytes = count * launch.kernel.element_bytes;
+            if count > 0 {
+                // SAFETY: passed on to our caller.
+                unsafe { self.fold(step, launch, wires, chunk, count) };
+            }
+        }
+        let slots = launch.geometry.slice_steps;
+        for index in dsts.iter().filter_map(Operand::as_connection) {
+            wires.publish(launch.ends[index], slots, bytes, launch.signature);
+            tracer.event(Event::Publish {
+                link: plan.connections[index].link,
+                bytes,
+            });
+        }
+        for operand in srcs.iter().filter(|operand| !operand.keep) {
+            let Some(index) = operand.as_connection() else {
+                continue;
+            };
+            wires.release(launch.ends[index], slots);
+            tracer.event(Event::Release {
+                link: plan.connections[index].link,
+                bytes,
+            });
+        }
+    }
+
+    #[inline]
+    unsafe fn fold(
+        &mut self,
+        step: &Step,
+        launch: &Launch,
+        wires: &mut Wires,
+        chunk: u32,
+        count: usize,
+    ) {
+        let plan = &launch.plan;
+        let kernel = &launch.kernel;
+        let element_bytes = kernel.element_bytes;
+        let mut params = kernel.params;
+        params.pre_scale_mask = 0;
+        self.srcs.clear();
+        self.dsts.clear();
+        for operand in plan.lists.get(step.srcs) {
+            let place = self.place(operand, launch, wires, chunk, count * element_bytes);
+            if operand.space == Space::Input && kernel.pre_scaled && step.flags & PRE_SCALE != 0 {
+                params.pre_scale_mask |= 1 << self.srcs.len();
+            }
+            self.srcs.push(place.cast_const());
+        }
+        params.divisor = kernel.divisor.filter(|_| step.flags & POST_SCALE != 0);
+        let scaled = params.divisor.is_some() || params.pre_scale_mask != 0;
+        let copies = step.op == StepOp::Copy && !scaled;
+        for operand in plan.lists.get(step.dsts) {
+            let place = self.place(operand, launch, wires, chunk, count * element_bytes);
+            if !(copies && place.cast_const() == self.srcs[0]) {
+                self.dsts.push(place);
+            }
+        }
+        if copies {
+            // SAFETY: each place holds the slice (window and slot sizes), distinct or equal.
+            unsafe { (kernel.copy)(&self.srcs, &self.dsts, count * element_bytes, &params) };
+        } else {
+            // SAFETY: as above; the elements have the kernel's type.
+            unsafe { (kernel.fold)(&self.srcs, &self.dsts, count, &params) };
+        }
+    }
+
+    #[inline]
+    fn place(
+        &self,
+        operand: &Operand,
+        launch: &Launch,
+        wires: &mut Wires,
+        chunk: u32,
+        bytes: usize,
+    ) -> *mut u8 {
+        let base = match operand.space {
+            Space::Connection => {
+                return wires.place(launch.ends[usize::from(operand.index)], bytes);
+            }
+            Space::Input => launch.send.cast_mut(),
+            Space::Output | Space::Scratch => launch.recv,
+        };
+        let modulus = i64::from(launch.plan.chunks.max(1));
+        let chunk = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
+        let region = self
+            .window
+            .region(operand.space, chunk, self.round, self.slice);
+        base.wrapping_add(region.offset * launch.kernel.element_bytes)
+    }
+
+    #[inline]
+    fn advance(&mut self, step: &Step, steps: usize, wires: &mut Wires) {
+        self.ready = 0;
+        self.slice += 1;
+        if self.slice < self.window.slices() {
+            return;
+        }
+        self.slice = 0;
+        wires.steps_executed += 1;
+        self.repetition += 1;
+        if self.repetition < step.repeat {
+            return;
+        }
+        self.repetition = 0;
+        self.step += 1;
+        if self.step == steps {
+            self.step = 0;
+            self.round += 1;
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! One-shot plans without interpretation: the same tokens in the same order as the plan, proved by
+//! a test that compares the traces.
+//!
+//! A call is one function per collective; there is no step to decode and no list to walk, so an
+//! 8-byte all-reduce costs little more than the hand-over of its cache line.
+
+use super::trace::{Event, Tracer};
+use super::wires::{End, Mismatch, Wires};
+use super::{Kernel, Waiting};
+use crate::base::Error;
+use crate::plan::Link;
+
+/// One small call.
+pub struct SmallCall<'a> {
+    /// The caller's send buffer.
+    pub send: *const u8,
+    /// The caller's receive buffer.
+    pub recv: *mut u8,
+    /// Elements of the data (of a block for all-gather).
+    pub count: usize,
+    /// How data is folded.
+    pub kernel: &'a Kernel,
+    /// Travels with every token.
+    pub signature: u64,
+    /// Root, for broadcast.
+    pub root: usize,
+}
+
+/// Why a small call ended early.
+pub enum Stop {
+    /// Another rank called something else.
+    Mismatch(Mismatch),
+    /// Waiting ended with an error.
+    Error(Error),
+}
+
+impl From<Mismatch> for Stop {
+    fn from(mismatch: Mismatch) -> Stop {
+        Stop::Mismatch(mismatch)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Error(error)
+    }
+}
+
+/// The scratch list of sources, kept by the communicator so that no call allocates.
+pub type Sources = Vec<*const u8>;
+
+impl SmallCall<'_> {
+    fn bytes(&self) -> usize {
+        self.count * self.kernel.element_bytes
+    }
+
+    /// Input -> own fan, as soon as a slot is free.
+    #[inline(always)]
+    unsafe fn publish(
+        &self,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+        own_output: Option<*mut u8>,
+    ) -> Result<(), Stop> {
+        while !wires.fans.may_publish() {
+            let late = wires.waits_for(End::FanSend);
+            waiting.pause(late)?;
+        }
+        let bytes = self.bytes();
+        if bytes > 0 {
+            let slot = wires.fans.place(bytes);
+            let both = [own_output.unwrap_or(slot), slot];
+            let skip_own = own_output.is_none_or(|output| output.cast_const() == self.send);
+            let dsts = &both[usize::from(skip_own)..];
+            // SAFETY: the slot holds `bytes` (checked when the call was classed as small), the
+            // buffers hold `count` elements (contract of the entry points).
+            unsafe { self.copy_in(dsts) };
+        }
+        wires.publish(End::FanSend, 1, bytes, self.signature);
+        tracer.event(Event::Publish {
+            link: Link::Fan {
+                writer: wires.me() as u32,
+            },
+            bytes,
+        });
+        Ok(())
+    }
+
+    #[inline(always)]
+    unsafe fn copy_in(&self, dsts: &[*mut u8]) {
+        let kernel = self.kernel;
+        let mut params = kernel.params;
+        params.divisor = None;
+        if kernel.pre_scaled {
+            params.pre_scale_mask = 1;
+            // SAFETY: see `publish`.
+            unsafe { (kernel.fold)(&[self.send], dsts, self.count, &params) };
+        } else {
+            // SAFETY: see `publish`.
+            unsafe { (kernel.copy)(&[self.send], dsts, self.bytes(), &params) };
+        }
+    }
+
+    /// Waits for the token of `peer` and checks what it is.
+    #[inline(always)]
+    fn await_token(
+        &self,
+        wires: &mut Wires,
+        peer: usize,
+        waiting: &mut impl Waiting,
+    ) -> Result<(), Stop> {
+        while !wires.fans.ready(peer) {
+            waiting.pause(peer)?;
+        }
+        Ok(wires.check(End::FanRecv(peer), self.signature)?)
+    }
+
+    #[inline(always)]
+    fn release(&self, wires: &mut Wires, peer: usize, bytes: usize, tracer: &mut impl Tracer) {
+        wires.release(End::FanRecv(peer), 1);
+        tracer.event(Event::Release {
+            link: Link::Fan {
+                writer: peer as u32,
+            },
+            bytes,
+        });
+    }
+
+    /// Publish, then fold everybody's in rank order.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// The buffers hold what the call says and belong to it until it returns.
+    pub unsafe fn all_reduce(
+        &self,
+        wires: &mut Wires,
+        sources: &mut Sources,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
+        // SAFETY: our caller's promise.
+        unsafe { self.publish(wires, waiting, tracer, None)? };
+        sources.clear();
+        for peer in 0..ranks {
+            if peer == me {
+                sources.push(self.send);
+                continue;
+            }
+            self.await_token(wires, peer, waiting)?;
+            sources.push(wires.fans.source(peer, bytes));
+        }
+        let mut params = self.kernel.params;
+        params.pre_scale_mask = u64::from(self.kernel.pre_scaled) << (me & 63);
+        params.divisor = self.kernel.divisor;
+        // SAFETY: every source holds `count` elements until the call completes.
+        unsafe { (self.kernel.fold)(sources, &[self.recv], self.count, &params) };
+        for peer in (0..ranks).filter(|&peer| peer != me) {
+            self.release(wires, peer, bytes, tracer);
+        }
+        wires.complete_eager();
+        wires.steps_executed += 2;
+        Ok(())
+    }
+
+    /// Publish, then take everybody's.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// The buffers hold what the call says and belong to it until it returns.
+    pub unsafe fn all_gather(
+        &self,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
+        let block = |rank: usize| self.recv.wrapping_add(rank * bytes);
+        // SAFETY: our caller's promise.
+        unsafe { self.publish(wires, waiting, tracer, Some(block(me)))? };
+        for peer in (0..ranks).filter(|&peer| peer != me) {
+            self.await_token(wires, peer, waiting)?;
+            let source = wires.fans.source(peer, bytes);
+            // SAFETY: the token holds `bytes`, and block `peer` of the output too.
+            unsafe { (self.kernel.copy)(&[source], &[block(peer)], bytes, &self.kernel.params) };
+            self.release(wires, peer, bytes, tracer);
+        }
+        wires.complete_eager();
+        wires.steps_executed += ranks as u64;
+        Ok(())
+    }
+
+    /// The root publishes, the others read.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// The buffers hold what the call says and belong to it until it returns.
+    pub unsafe fn broadcast(
+        &self,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let bytes = self.bytes();
+        if wires.me() == self.root {
+            // SAFETY: our caller's promise.
+            unsafe { self.publish(wires, waiting, tracer, Some(self.recv))? };
+        } else {
+            self.await_token(wires, self.root, waiting)?;
+            let source = wires.fans.source(self.root, bytes);
+            // SAFETY: the token and the output hold `bytes`.
+            unsafe { (self.kernel.copy)(&[source], &[self.recv], bytes, &self.kernel.params) };
+            self.release(wires, self.root, bytes, tracer);
+        }
+        wires.complete_eager();
+        wires.steps_executed += 1;
+        Ok(())
+    }
+
+    /// Everybody signals, everybody waits for everybody.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    pub fn barrier(
+        &self,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let (me, ranks) = (wires.me(), wires.ranks());
+        // SAFETY: a barrier has no payload (`count` is 0), so no buffer is touched.
+        unsafe { self.publish(wires, waiting, tracer, None)? };
+        for peer in (0..ranks).filter(|&peer| peer != me) {
+            self.await_token(wires, peer, waiting)?;
+        }
+        for peer in (0..ranks).filter(|&peer| peer != me) {
+            self.release(wires, peer, 0, tracer);
+        }
+        wires.complete_eager();
+        wires.steps_executed += 2;
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! All connections of one rank, as the executors use them.
+
+use crate::base::{Error, Rank, Result};
+use crate::plan::{ConnectionUse, Direction, Link};
+use crate::wire::fan::Fans;
+use crate::wire::line::Arrival;
+use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
+use crate::wire::signature::Signature;
+use crate::wire::{Bell, PairSource};
+
+/// One end of a connection, resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Index into the senders, and the reading rank.
+    Send(usize, usize),
+    /// Index into the receivers, and the writing rank.
+    Recv(usize, usize),
+    /// The own fan.
+    FanSend,
+    /// The fan of this rank.
+    FanRecv(usize),
+}
+
+/// The connections of one rank of a communicator.
+pub struct Wires {
+    me: usize,
+    ranks: usize,
+    channels: usize,
+    senders: Vec<Option<PairSender>>,
+    receivers: Vec<Option<PairReceiver>>,
+    source: Box<dyn PairSource>,
+    /// The fans of the node.
+    pub fans: Fans,
+    bell: Box<dyn Bell>,
+    /// Steps executed since the communicator was made.
+    pub steps_executed: u64,
+    /// Fault injection: tokens with payload still to publish before one bit is flipped.
+    flip: Option<u64>,
+}
+
+/// A token's signature differs from what this rank called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The rank that published it.
+    pub peer: usize,
+    /// Its signature.
+    pub theirs: Signature,
+    /// This rank's.
+    pub mine: Signature,
+}
+
+impl Wires {
+    /// Connections of rank `me` of `ranks` on up to `channels` channels.
+    pub fn new(
+        (me, ranks, channels): (usize, usize, usize),
+        fans: Fans,
+        source: Box<dyn PairSource>,
+        bell: Box<dyn Bell>,
+    ) -> Wires {
+        let ends = ranks * channels;
+        Wires {
+            me,
+            ranks,
+            channels,
+            senders: (0..ends).map(|_| None).collect(),
+            receivers: (0..ends).map(|_| None).collect(),
+            source,
+            fans,
+            bell,
+            steps_executed: 0,
+            flip: None,
+        }
+    }
+
+    /// The rank these connections belong to.
+    pub fn me(&self) -> usize {
+        self.me
+    }
+
+    /// Ranks of the communicator.
+    pub fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    /// Fault injection for tests: flips one bit of the `token`-th payload published from now on.
+    pub fn flip_bit_in(&mut self, token: u64) {
+        self.flip = Some(token);
+    }
+
+    /// The end of a plan's connection, made on first use.
+    ///
+    /// # Errors
+    /// `InternalError` if the plan names a connection that cannot exist.
+    pub fn resolve(&mut self, used: &ConnectionUse) -> Result<End> {
+        match (used.link, used.direction) {
+            (Link::Fan { .. }, Direction::Send) => Ok(End::FanSend),
+            (Link::Fan { writer }, Direction::Recv) => Ok(End::FanRecv(writer as usize)),
+            (
+                Link::Pair {
+                    reader, channel, ..
+                },
+                Direction::Send,
+            ) => {
+                let (reader, channel) = (reader as usize, usize::from(channel));
+                let index = self.index(reader, channel)?;
+                if self.senders[index].is_none() {
+                    let memory = self.memory(self.me, reader, channel)?;
+                    self.senders[index] = Some(PairSender::new(memory));
+                }
+                Ok(End::Send(index, reader))
+            }
+            (
+                Link::Pair {
+                    writer, channel, ..
+                },
+                Direction::Recv,
+            ) => {
+                let (writer, channel) = (writer as usize, usize::from(channel));
+                let index = self.index(writer, channel)?;
+                if self.receivers[index].is_none() {
+                    let memory = self.memory(writer, self.me, channel)?;
+                    self.receivers[index] = Some(PairReceiver::new(memory));
+                }
+                Ok(End::Recv(index, writer))
+            }
+        }
+    }
+
+    fn index(&self, peer: usize, channel: usize) -> Result<usize> {
+        if peer >= self.ranks || channel >= self.channels {
+            return Err(Error::internal(format!(
+                "no connection with rank {peer} on {channel}"
+            )));
+        }
+        Ok(peer * self.channels + channel)
+    }
+
+    fn memory(&self, writer: usize, reader: usize, channel: usize) -> Result<PairMemory> {
+        self.source.pair(writer, reader, channel).ok_or_else(|| {
+            Error::internal(format!("rank {writer} has no connection to rank {reader}"))
+                .with_peer(Rank(if writer == self.me { reader } else { writer } as u32))
+        })
+    }
+
+    #[inline(always)]
+    fn sender(&mut self, index: usize) -> &mut PairSender {
+        self.senders[index].as_mut().expect("resolved before use")
+    }
+
+    #[inline(always)]
+    fn receiver(&mut self, index: usize) -> &mut PairReceiver {
+        self.receivers[index].as_mut().expect("resolved before use")
+    }
+
+    /// Begins a launch on this end.
+    pub fn begin(&mut self, end: End, chunk_steps: u32) {
+        match end {
+            End::Send(index, _) => self.sender(index).begin(chunk_steps),
+            End::Recv(index, _) => self.receiver(index).begin(chunk_steps),
+            End::FanSend | End::FanRecv(_) => {}
+        }
+    }
+
+    /// The rank for which this end waits when it is not ready.
+    pub fn waits_for(&self, end: End) -> usize {
+        match end {
+            End::Send(_, peer) | End::Recv(_, peer) | End::FanRecv(peer) => peer,
+            End::FanSend => self.fans.holding_back().first().copied().unwrap_or(self.me),
+        }
+    }
+
+    /// Whether a token of `slots` slots may move at this end.
+    #[inline]
+    pub fn ready(&mut self, end: End, slots: u32) -> bool {
+        match end {
+            End::Send(index, _) => self.sender(index).ready(slots),
+            End::Recv(index, _) => self.receiver(index).ready(),
+            End::FanSend => self.fans.may_publish(),
+            End::FanRecv(writer) => self.fans.ready(writer),
+        }
+    }
+
+    /// The token that is there, checked against the call of this rank.
+    ///
+    /// # Errors
+    /// The two signatures, if they differ.
+    #[inline]
+    pub fn check(&mut self, end: End, mine: u64) -> std::result::Result<(), Mismatch> {
+        let (peer, arrival): (usize, Arrival) = match end {
+            End::Recv(index, peer) => (peer, self.receiver(index).arrival()),
+            End::FanRecv(writer) => (writer, self.fans.arrival(writer)),
+            End::Send(..) | End::FanSend => return Ok(()),
+        };
+        if arrival.signature == mine {
+            return Ok(());
+        }
+        Err(Mismatch {
+            peer,
+            theirs: Signature(arrival.signature),
+            mine: Signature(mine),
+        })
+    }
+
+    /// Where the payload of the next token lies.
+    #[inline]
+    pub fn place(&mut self, end: End, bytes: usize) -> *mut u8 {
+        match end {
+            End::Send(index, _) => self.sender(index).place(bytes),
+            End::Recv(index, _) => self.receiver(index).place(bytes).cast_mut(),
+            End::FanSend => self.fans.place(bytes),
+            End::FanRecv(writer) => self.fans.source(writer, bytes).cast_mut(),
+        }
+    }
+
+    /// Publishes the token written at [`Wires::place`], and wakes its readers.
+    #[inline]
+    pub fn publish(&mut self, end: End, slots: u32, bytes: usize, signature: u64) {
+        if self.flip.is_some() {
+            self.inject_fault(end, bytes);
+        }
+        match end {
+            End::Send(index, reader) => {
+                self.sender(index).publish(slots, bytes, signature);
+                self.bell.ring(reader);
+            }
+            End::FanSend => {
+                self.fans.publish(signature);
+                self.ring_all();
+            }
+            End::Recv(..) | End::FanRecv(_) => debug_assert!(false, "published against direction"),
+        }
+    }
+
+    /// Gives a token back, and wakes its writer.
+    #[inline]
+    pub fn release(&mut self, end: End, slots: u32) {
+        match end {
+            End::Recv(index, writer) => {
+                self.receiver(index).release(slots);
+                self.bell.ring(writer);
+            }
+            End::FanRecv(writer) => self.fans.release(writer),
+            End::Send(..) | End::FanSend => debug_assert!(false, "released against direction"),
+        }
+    }
+
+    /// Ends an eager call: see [`Fans::complete`].
+    #[inline]
+    pub fn complete_eager(&mut self) {
+        if self.fans.complete() {
+            self.ring_all();
+        }
+    }
+
+    #[inline]
+    fn ring_all(&self) {
+        self.bell.ring_others();
+    }
+
+    #[cold]
+    fn inject_fault(&mut self, end: End, bytes: usize) {
+        let Some(left) = &mut self.flip else { return };
+        if bytes == 0 || !matches!(end, End::Send(..) | End::FanSend) {
+            return;
+        }
+        if *left > 0 {
+            *left -= 1;
+            return;
+        }
+        self.flip = None;
+        let place = self.place(end, bytes);
+        // SAFETY: the place holds `bytes > 0` bytes that this rank has written and not published.
+        unsafe { *place ^= 1 };
+    }
+}

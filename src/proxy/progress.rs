@@ -1,0 +1,183 @@
+//! The progress engine: who moves work that no caller is waiting for.
+//!
+//! Work in flight (calls on streams, groups) registers here. Any thread that waits inside kolo
+//! drives it, and under the policy `thread` so does one progress thread of the process, which
+//! sleeps while nothing is in flight.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// What a pass over some work did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Something moved.
+    Moved,
+    /// Nothing could move now.
+    Waiting,
+    /// Nothing is in flight: the engine forgets this work until it is added again.
+    Idle,
+}
+
+/// Work that anybody may drive; one driver at a time is its own concern.
+pub trait Work: Send + Sync {
+    /// Moves what can move, without waiting.
+    fn pass(&self) -> Pass;
+}
+
+/// All work in flight of this process.
+pub struct Engine {
+    work: Mutex<Vec<Arc<dyn Work>>>,
+    in_flight: AtomicUsize,
+    thread_wanted: AtomicBool,
+    thread_started: AtomicBool,
+    wake: Condvar,
+}
+
+/// Passes without movement after which the progress thread sleeps between passes.
+const PATIENCE: u32 = 200;
+/// How long it sleeps then.
+const NAP: Duration = Duration::from_micros(200);
+
+impl Engine {
+    /// The engine of this process.
+    pub fn global() -> &'static Engine {
+        static ENGINE: OnceLock<Engine> = OnceLock::new();
+        ENGINE.get_or_init(|| Engine {
+            work: Mutex::new(Vec::new()),
+            in_flight: AtomicUsize::new(0),
+            thread_wanted: AtomicBool::new(false),
+            thread_started: AtomicBool::new(false),
+            wake: Condvar::new(),
+        })
+    }
+
+    /// Whether anything is in flight: one load, for waiting loops.
+    #[inline(always)]
+    pub fn busy(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) > 0
+    }
+
+    /// Adds work unless it is there already.
+    pub fn add(&self, work: Arc<dyn Work>) {
+        let mut list = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        if !list.iter().any(|known| Arc::ptr_eq(known, &work)) {
+            list.push(work);
+            self.in_flight.store(list.len(), Ordering::Relaxed);
+        }
+        drop(list);
+        self.wake.notify_one();
+    }
+
+    /// One pass over all work; says whether anything moved.
+    pub fn drive(&self) -> bool {
+        let list: Vec<Arc<dyn Work>> = match self.work.try_lock() {
+            Ok(list) => list.clone(),
+            Err(_) => return false,
+        };
+        let mut moved = false;
+        let mut idle: Vec<Arc<dyn Work>> = Vec::new();
+        for work in list {
+            match work.pass() {
+                Pass::Moved => moved = true,
+                Pass::Waiting => {}
+                Pass::Idle => idle.push(work),
+            }
+        }
+        self.forget(&idle);
+        moved
+    }
+
+    /// Removes work that is still idle now that nobody can add it.
+    fn forget(&self, idle: &[Arc<dyn Work>]) {
+        if idle.is_empty() {
+            return;
+        }
+        let mut list = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|work| {
+            let candidate = idle.iter().any(|gone| Arc::ptr_eq(gone, work));
+            !(candidate && work.pass() == Pass::Idle)
+        });
+        self.in_flight.store(list.len(), Ordering::Relaxed);
+    }
+
+    /// Makes sure that the progress thread exists. `prepare` runs first on it (pinning).
+    pub fn want_thread(&'static self, prepare: impl FnOnce() + Send + 'static) {
+        self.thread_wanted.store(true, Ordering::Relaxed);
+        if self.thread_started.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let body = move || {
+            prepare();
+            self.run();
+        };
+        if std::thread::Builder::new()
+            .name("kolo progress".into())
+            .spawn(body)
+            .is_err()
+        {
+            self.thread_started.store(false, Ordering::Release);
+            tracing::warn!("no progress thread: work in flight moves only inside kolo calls");
+        }
+    }
+
+    fn run(&self) {
+        let mut still = 0;
+        loop {
+            if self.drive() {
+                still = 0;
+                continue;
+            }
+            still += 1;
+            let list = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+            if list.is_empty() {
+                still = 0;
+                drop(self.wake.wait(list));
+            } else {
+                drop(list);
+                if still > PATIENCE {
+                    std::thread::sleep(NAP)
+                } else {
+                    std::thread::yield_now()
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    struct Countdown(AtomicU32);
+
+    impl Work for Countdown {
+        fn pass(&self) -> Pass {
+            let left = self.0.load(Ordering::SeqCst);
+            if left == 0 {
+                return Pass::Idle;
+            }
+            self.0.store(left - 1, Ordering::SeqCst);
+            Pass::Moved
+        }
+    }
+
+    #[test]
+    fn work_is_driven_and_forgotten() {
+        let engine = Engine {
+            work: Mutex::new(Vec::new()),
+            in_flight: AtomicUsize::new(0),
+            thread_wanted: AtomicBool::new(false),
+            thread_started: AtomicBool::new(false),
+            wake: Condvar::new(),
+        };
+        let work = Arc::new(Countdown(AtomicU32::new(3)));
+        engine.add(Arc::clone(&work) as Arc<dyn Work>);
+        engine.add(Arc::clone(&work) as Arc<dyn Work>);
+        assert!(engine.busy());
+        let passes = (0..10).take_while(|_| engine.drive()).count();
+        assert_eq!(passes, 3);
+        assert!(!engine.busy(), "forgotten when idle");
+    }
+}

@@ -1,0 +1,128 @@
+//! Where things lie in the memory that the ranks of a node share: positions by formula, so that a
+//! connection needs no handshake. Pages appear when they are first touched; what is never used
+//! costs address space only.
+//!
+//! | part | how many | bytes each |
+//! |---|---|---|
+//! | abort record | 1 | 4,096 |
+//! | board (doorbell, call) | ranks | 256 |
+//! | fan headers | ranks | 640 |
+//! | pair headers | ranks x ranks x channels | 640 |
+//! | fan slots | ranks | 8 x eager bytes |
+//! | pair slots | ranks x ranks x channels | 8 x slot bytes |
+
+use super::fan::FanHeader;
+use super::line::{LINES, PairHeader};
+
+/// Bytes of the abort record.
+pub const ABORT_BYTES: usize = 4096;
+/// Bytes of one rank's board.
+pub const BOARD_BYTES: usize = 256;
+const PAGE: usize = 4096;
+
+/// Sizes that fix all positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Ranks of the node.
+    pub ranks: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Bytes of a pair slot, a multiple of 4,096.
+    pub slot_bytes: usize,
+    /// Bytes of a fan slot, a multiple of 4,096.
+    pub eager_bytes: usize,
+}
+
+impl Layout {
+    const fn page(bytes: usize) -> usize {
+        bytes.div_ceil(PAGE) * PAGE
+    }
+
+    fn pairs(&self) -> usize {
+        self.ranks * self.ranks * self.channels
+    }
+
+    fn pair(&self, writer: usize, reader: usize, channel: usize) -> usize {
+        debug_assert!(writer < self.ranks && reader < self.ranks && channel < self.channels);
+        (writer * self.ranks + reader) * self.channels + channel
+    }
+
+    fn fan_headers(&self) -> usize {
+        ABORT_BYTES + Self::page(self.ranks * BOARD_BYTES)
+    }
+
+    fn pair_headers(&self) -> usize {
+        self.fan_headers() + Self::page(self.ranks * size_of::<FanHeader>())
+    }
+
+    fn fan_slots(&self) -> usize {
+        self.pair_headers() + Self::page(self.pairs() * size_of::<PairHeader>())
+    }
+
+    fn pair_slots(&self) -> usize {
+        self.fan_slots() + self.ranks * LINES * self.eager_bytes
+    }
+
+    /// Bytes of everything.
+    pub fn total(&self) -> usize {
+        self.pair_slots() + self.pairs() * LINES * self.slot_bytes
+    }
+
+    /// Offset of a rank's board.
+    pub fn board(&self, rank: usize) -> usize {
+        ABORT_BYTES + rank * BOARD_BYTES
+    }
+
+    /// Offset of a fan's header.
+    pub fn fan_header(&self, writer: usize) -> usize {
+        self.fan_headers() + writer * size_of::<FanHeader>()
+    }
+
+    /// Offset of a fan's slots.
+    pub fn fan_data(&self, writer: usize) -> usize {
+        self.fan_slots() + writer * LINES * self.eager_bytes
+    }
+
+    /// Offset of a pair's header.
+    pub fn pair_header(&self, writer: usize, reader: usize, channel: usize) -> usize {
+        self.pair_headers() + self.pair(writer, reader, channel) * size_of::<PairHeader>()
+    }
+
+    /// Offset of a pair's slots.
+    pub fn pair_data(&self, writer: usize, reader: usize, channel: usize) -> usize {
+        self.pair_slots() + self.pair(writer, reader, channel) * LINES * self.slot_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_overlap() {
+        let l = Layout {
+            ranks: 3,
+            channels: 2,
+            slot_bytes: 8192,
+            eager_bytes: 4096,
+        };
+        let mut parts = vec![(0, ABORT_BYTES)];
+        for w in 0..3 {
+            parts.push((l.board(w), BOARD_BYTES));
+            parts.push((l.fan_header(w), size_of::<FanHeader>()));
+            parts.push((l.fan_data(w), LINES * l.eager_bytes));
+            for r in 0..3 {
+                for c in 0..2 {
+                    parts.push((l.pair_header(w, r, c), size_of::<PairHeader>()));
+                    parts.push((l.pair_data(w, r, c), LINES * l.slot_bytes));
+                }
+            }
+        }
+        parts.sort_unstable();
+        for pair in parts.windows(2) {
+            assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{pair:?}");
+        }
+        let last = parts.last().unwrap();
+        assert_eq!(last.0 + last.1, l.total());
+    }
+}

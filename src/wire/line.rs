@@ -1,0 +1,129 @@
+//! The line: payload, signature, ack and sequence in one cache line.
+//!
+//! A token is published by writing everything else first and the sequence last. The reader sees
+//! the sequence, and with it all that was written before. A payload of up to 40 bytes travels in
+//! the line itself, so that a small message costs one cache-line transfer; a larger one lies in
+//! the slot that belongs to the line, written before the line.
+//!
+//! The sequence is the writer's 64-bit count of slots, never reset: line = count modulo slots. A
+//! stale line therefore never looks new, and no barrier closes a call.
+
+use crate::base::sync::{AtomicU64, Ordering, Shared};
+
+/// Bytes of payload inside a line.
+pub const INLINE_BYTES: usize = 40;
+/// Lines (and slots) of a connection.
+pub const LINES: usize = 8;
+
+/// One cache line.
+#[repr(C, align(64))]
+pub struct Line {
+    payload: Shared<[u8; INLINE_BYTES]>,
+    signature: AtomicU64,
+    ack: AtomicU64,
+    sequence: AtomicU64,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Line>() == 64, "a line is one cache line");
+
+/// What came with a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The writer's signature of its call.
+    pub signature: u64,
+    /// The second word: an acknowledgement on fans, the byte count on pairs.
+    pub ack: u64,
+}
+
+impl Line {
+    /// An empty line; sequence 0 is never published.
+    #[cfg(any(test, loom))]
+    pub fn new() -> Line {
+        Line {
+            payload: Shared::new([0; INLINE_BYTES]),
+            signature: AtomicU64::new(0),
+            ack: AtomicU64::new(0),
+            sequence: AtomicU64::new(0),
+        }
+    }
+
+    /// Where the writer puts a small payload before it publishes.
+    #[inline(always)]
+    pub fn payload(&self) -> &Shared<[u8; INLINE_BYTES]> {
+        &self.payload
+    }
+
+    /// Publishes the token `sequence`: release, so that payload and slot are seen with it.
+    #[inline(always)]
+    pub fn publish(&self, sequence: u64, signature: u64, ack: u64) {
+        self.signature.store(signature, Ordering::Relaxed);
+        self.ack.store(ack, Ordering::Relaxed);
+        self.sequence.store(sequence, Ordering::Release);
+    }
+
+    /// Whether a token later than `count` has arrived: acquire, pairs with [`Line::publish`].
+    #[inline(always)]
+    pub fn arrived(&self, count: u64) -> bool {
+        self.sequence.load(Ordering::Acquire) > count
+    }
+
+    /// What came with the token; meaningful after [`Line::arrived`] and until its release.
+    #[inline(always)]
+    pub fn arrival(&self) -> Arrival {
+        Arrival {
+            signature: self.signature.load(Ordering::Relaxed),
+            ack: self.ack.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A reader's count of slots it has given back, alone on its line.
+#[repr(C, align(64))]
+pub struct Credit(AtomicU64);
+
+impl Credit {
+    /// Nothing given back yet.
+    #[cfg(any(test, loom))]
+    pub fn new() -> Credit {
+        Credit(AtomicU64::new(0))
+    }
+
+    /// Gives back all slots below `count`: release, so that reads of them are over.
+    #[inline(always)]
+    pub fn give(&self, count: u64) {
+        self.0.store(count, Ordering::Release);
+    }
+
+    /// What has been given back: acquire, pairs with [`Credit::give`].
+    #[inline(always)]
+    pub fn given(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The shared words of a pair connection.
+#[repr(C, align(64))]
+pub struct PairHeader {
+    /// One line a slot.
+    pub lines: [Line; LINES],
+    /// The reader's credit.
+    pub credit: Credit,
+    /// Keeps the next header out of the adjacent-line prefetcher's reach.
+    pad: [u64; 8],
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<PairHeader>() == 640);
+
+impl PairHeader {
+    /// A header in ordinary memory, for tests.
+    #[cfg(any(test, loom))]
+    pub fn new() -> PairHeader {
+        PairHeader {
+            lines: std::array::from_fn(|_| Line::new()),
+            credit: Credit::new(),
+            pad: [0; 8],
+        }
+    }
+}
