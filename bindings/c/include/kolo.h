@@ -1,0 +1,676 @@
+/* kolo: collective communication on host memory and GPUs. C99 and C++11.
+ *
+ * Generated from bindings/c/src: do not edit.
+ *
+ * Every function returns a koloResult_t unless it says otherwise, and never crashes on a wrong
+ * handle or number: it returns an error, and koloGetLastError has the sentence. Buffers must be
+ * as large as the call needs; nobody can check that. */
+
+#ifndef KOLO_H
+#define KOLO_H
+
+#include <stddef.h>
+
+/* Version of this header as one number; koloGetVersion gives that of the library. */
+#define KOLO_VERSION_CODE (KOLO_MAJOR * 10000 + KOLO_MINOR * 100 + KOLO_PATCH)
+
+/* The value of a koloConfig_t field that was not chosen. */
+#define KOLO_CONFIG_UNDEF_INT (-2147483647 - 1)
+
+/* koloConfig_t config = KOLO_CONFIG_INITIALIZER; */
+#define KOLO_CONFIG_INITIALIZER \
+    { \
+        sizeof(koloConfig_t), KOLO_CONFIG_MAGIC, KOLO_VERSION_CODE, KOLO_CONFIG_UNDEF_INT, \
+        KOLO_CONFIG_UNDEF_INT, KOLO_CONFIG_UNDEF_INT, NULL, NULL \
+    }
+
+/* Second names of data types. */
+#define koloChar koloInt8
+#define koloInt koloInt32
+#define koloHalf koloFloat16
+#define koloFloat koloFloat32
+#define koloDouble koloFloat64
+
+
+/**
+ * Version of this header, first part: a new one may break programs.
+ */
+#define KOLO_MAJOR 0
+
+/**
+ * Second part: new functions.
+ */
+#define KOLO_MINOR 1
+
+/**
+ * Third part: corrections.
+ */
+#define KOLO_PATCH 0
+
+/**
+ * Bytes of a koloUniqueId.
+ */
+#define KOLO_UNIQUE_ID_BYTES 128
+
+/**
+ * The `color` of a rank that wants no new communicator from koloCommSplit.
+ */
+#define KOLO_SPLIT_NOCOLOR -1
+
+/**
+ * The entry of `devlist` (koloCommInitAll) that means host memory.
+ */
+#define KOLO_DEVICE_HOST -1
+
+/**
+ * The mark in a koloConfig_t that KOLO_CONFIG_INITIALIZER filled.
+ */
+#define KOLO_CONFIG_MAGIC 1802464367
+
+/**
+ * The version of koloMpiTable that this header describes.
+ */
+#define KOLO_MPI_TABLE_VERSION 1
+
+/**
+ * Result of a call. Every failure also leaves a sentence for koloGetLastError.
+ */
+typedef enum {
+    /**
+     * The call did what it says.
+     */
+    koloSuccess = 0,
+    /**
+     * A CUDA call failed.
+     */
+    koloUnhandledCudaError = 1,
+    /**
+     * The operating system refused something.
+     */
+    koloSystemError = 2,
+    /**
+     * A fault in kolo itself: please report it.
+     */
+    koloInternalError = 3,
+    /**
+     * An argument has a value that no call accepts. Nothing was touched.
+     */
+    koloInvalidArgument = 4,
+    /**
+     * The call is not allowed now or not in this combination. Nothing was touched.
+     */
+    koloInvalidUsage = 5,
+    /**
+     * Another rank failed, aborted or disappeared.
+     */
+    koloRemoteError = 6,
+    /**
+     * An asynchronous operation has not ended yet (koloStreamQuery).
+     */
+    koloInProgress = 7,
+    /**
+     * A limit set by KOLO_TIMEOUT ran out.
+     */
+    koloTimeout = 8,
+} koloResult_t;
+
+/**
+ * Type of an element.
+ */
+typedef enum {
+    /**
+     * Signed, 1 byte.
+     */
+    koloInt8 = 0,
+    /**
+     * Unsigned, 1 byte.
+     */
+    koloUint8 = 1,
+    /**
+     * Signed, 4 bytes.
+     */
+    koloInt32 = 2,
+    /**
+     * Unsigned, 4 bytes.
+     */
+    koloUint32 = 3,
+    /**
+     * Signed, 8 bytes.
+     */
+    koloInt64 = 4,
+    /**
+     * Unsigned, 8 bytes.
+     */
+    koloUint64 = 5,
+    /**
+     * IEEE 754 half precision, 2 bytes.
+     */
+    koloFloat16 = 6,
+    /**
+     * IEEE 754 single precision, 4 bytes.
+     */
+    koloFloat32 = 7,
+    /**
+     * IEEE 754 double precision, 8 bytes.
+     */
+    koloFloat64 = 8,
+    /**
+     * The upper half of a koloFloat32, 2 bytes.
+     */
+    koloBfloat16 = 9,
+    /**
+     * 1 byte: 4 bits of exponent, 3 of mantissa, no infinity.
+     */
+    koloFloat8e4m3 = 10,
+    /**
+     * 1 byte: 5 bits of exponent, 2 of mantissa.
+     */
+    koloFloat8e5m2 = 11,
+} koloDataType_t;
+
+/**
+ * Reduction. koloRedOpCreatePreMulSum makes further ones, with larger numbers.
+ */
+typedef enum {
+    /**
+     * Sum. Integers wrap around.
+     */
+    koloSum = 0,
+    /**
+     * Product. Integers wrap around.
+     */
+    koloProd = 1,
+    /**
+     * Largest element.
+     */
+    koloMax = 2,
+    /**
+     * Smallest element.
+     */
+    koloMin = 3,
+    /**
+     * The sum divided by the number of ranks.
+     */
+    koloAvg = 4,
+    /**
+     * The largest number an operation can have; no operation itself.
+     */
+    koloMaxRedOp = 2147483647,
+} koloRedOp_t;
+
+/**
+ * When the scalar of koloRedOpCreatePreMulSum is read.
+ */
+typedef enum {
+    /**
+     * At every call that uses the operation: the scalar must live as long as the operation.
+     */
+    koloScalarDevice = 0,
+    /**
+     * Before koloRedOpCreatePreMulSum returns.
+     */
+    koloScalarHostImmediate = 1,
+} koloScalarResidence_t;
+
+/**
+ * What is behind a koloComm_t. A handle is a number, not an address.
+ */
+typedef struct koloComm koloComm;
+
+/**
+ * What is behind a koloStream_t.
+ */
+typedef struct koloStream koloStream;
+
+/**
+ * One rank's membership in a group of ranks. A wrong handle (NULL, garbage, destroyed) is
+ * koloInvalidArgument in every call. One thread at a time may use a communicator; different
+ * communicators are independent.
+ */
+typedef koloComm *koloComm_t;
+
+/**
+ * Names a communicator to be: one rank makes it with koloGetUniqueId and hands it to the others
+ * by any means. Holds an address and a secret.
+ */
+typedef struct {
+    /**
+     * Opaque bytes.
+     */
+    char internal[KOLO_UNIQUE_ID_BYTES];
+} koloUniqueId;
+
+/**
+ * Optional properties of a communicator. Start with KOLO_CONFIG_INITIALIZER and change what you
+ * need; only the first `size` bytes are read, so a program built with an older header runs.
+ */
+typedef struct {
+    /**
+     * Bytes of this structure as the caller knows it.
+     */
+    size_t size;
+    /**
+     * KOLO_CONFIG_MAGIC.
+     */
+    unsigned int magic;
+    /**
+     * KOLO_VERSION_CODE of the caller's header.
+     */
+    unsigned int version;
+    /**
+     * 1 (default): calls without a stream block. 0 is refused: use a koloStream_t instead.
+     */
+    int blocking;
+    /**
+     * Least number of channels, at least 1.
+     */
+    int minChannels;
+    /**
+     * Largest number of channels, at least 1.
+     */
+    int maxChannels;
+    /**
+     * Name of the communicator in messages (UTF-8), or NULL.
+     */
+    const char *name;
+    /**
+     * NULL, or an array of "KEY=VALUE" strings that ends with NULL: settings of this
+     * communicator, stronger than files and environment. Keys as `kolo info --config` shows them.
+     */
+    const char *const *settings;
+} koloConfig_t;
+
+/**
+ * How the ranks of koloCommInitTable meet: functions of a launcher (an MPI, for example). All but
+ * `idle` are called only by the thread that is inside koloCommInitTable. The int results are 0
+ * for success.
+ */
+typedef struct {
+    /**
+     * Bytes of this structure as the caller knows it.
+     */
+    size_t size;
+    /**
+     * KOLO_MPI_TABLE_VERSION.
+     */
+    unsigned int version;
+    /**
+     * This rank, 0 <= rank < nranks.
+     */
+    int rank;
+    /**
+     * Number of ranks.
+     */
+    int nranks;
+    /**
+     * First argument of the functions.
+     */
+    void *ctx;
+    /**
+     * `bytes` bytes at `buffer` go from `root` to all ranks.
+     */
+    int (*bcast)(void *ctx, void *buffer, size_t bytes, int root);
+    /**
+     * `bytes` bytes of every rank at `send` go to `recv` of all ranks, in rank order.
+     */
+    int (*allgather)(void *ctx, const void *send, size_t bytes, void *recv);
+    /**
+     * Called now and then while a thread waits inside kolo, so that the launcher's own messages
+     * move; may be NULL.
+     */
+    void (*idle)(void *ctx);
+    /**
+     * Called once, when kolo needs `ctx` no more (also when the call fails, unless the table
+     * itself was refused); may be NULL.
+     */
+    void (*free)(void *ctx);
+} koloMpiTable;
+
+/**
+ * An in-order queue of asynchronous operations on host memory. NULL in a call means: block until
+ * the result is in place (inside a group: until the outermost koloGroupEnd).
+ */
+typedef koloStream *koloStream_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * The short name of a result, in English; never NULL, valid for ever. Any thread.
+ */
+const char *koloGetErrorString(koloResult_t result);
+
+/**
+ * The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
+ * remedy. With NULL, or a handle that is not alive: of the last call of this thread that failed.
+ * "no error" when there is none. Never NULL. The text stays valid until this thread calls
+ * koloGetLastError with the same argument again. Any thread.
+ */
+const char *koloGetLastError(koloComm_t comm);
+
+/**
+ * Writes the version of the library to `*version`: major * 10000 + minor * 100 + patch.
+ * Errors: koloInvalidArgument (NULL). Any thread, any time.
+ */
+koloResult_t koloGetVersion(int *version);
+
+/**
+ * Makes a new id for one communicator and starts the thread at which its ranks check in; call it
+ * on one rank and give the bytes to all. The calling process must live until all ranks have
+ * returned from koloCommInitRank.
+ * Errors: koloInvalidArgument (NULL, bad setting), koloSystemError (no usable network interface).
+ * Any thread.
+ */
+koloResult_t koloGetUniqueId(koloUniqueId *uniqueId);
+
+/**
+ * Makes rank `rank` of a communicator of `nranks` ranks; returns when all ranks have called.
+ * Inside a group it returns at once, `*newcomm` is NULL until the outermost koloGroupEnd has
+ * filled it, and must stay valid till then: so one thread makes several ranks.
+ * Errors: koloInvalidArgument (NULL, rank not in 0..nranks, an id that kolo did not make),
+ * koloInvalidUsage (a rank checked in twice, different settings), koloRemoteError, koloTimeout,
+ * koloSystemError. Any thread.
+ */
+koloResult_t koloCommInitRank(koloComm_t *newcomm, int nranks, koloUniqueId commId, int rank);
+
+/**
+ * koloCommInitRank with properties; `config` may be NULL and is read before the call returns.
+ * Further errors: koloInvalidArgument (koloConfig_t not from KOLO_CONFIG_INITIALIZER, a field out
+ * of range, an unknown setting).
+ */
+koloResult_t koloCommInitRankConfig(koloComm_t *newcomm,
+                                    int nranks,
+                                    koloUniqueId commId,
+                                    int rank,
+                                    const koloConfig_t *config);
+
+/**
+ * Makes all `ndev` ranks of a communicator in this process and writes them to comms[0..ndev], in
+ * rank order. `devlist` is NULL (host memory) or has one device for each rank; on this build every
+ * entry must be KOLO_DEVICE_HOST. Each rank is then used by one thread at a time, or all of them
+ * by one thread inside groups. Not deferred by a group.
+ * Errors: koloInvalidArgument (NULL, ndev < 1, unknown device), koloSystemError. Any thread.
+ */
+koloResult_t koloCommInitAll(koloComm_t *comms, int ndev, const int *devlist);
+
+/**
+ * Makes new communicators of the ranks of `comm`: those that give the same `color` (>= 0) belong
+ * together, ordered by `key` and then by their old rank. KOLO_SPLIT_NOCOLOR: this rank takes part
+ * but gets NULL. All ranks of `comm` call it; inside a group it is deferred as koloCommInitRank is.
+ * `config` may be NULL. `comm` stays usable.
+ * Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color.
+ */
+koloResult_t koloCommSplit(koloComm_t comm,
+                           int color,
+                           int key,
+                           koloComm_t *newcomm,
+                           const koloConfig_t *config);
+
+/**
+ * Waits until everything that was started on `comm` has ended; afterwards only koloCommDestroy,
+ * koloCommAbort and the queries are allowed. Optional: koloCommDestroy does it too.
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group), koloRemoteError.
+ */
+koloResult_t koloCommFinalize(koloComm_t comm);
+
+/**
+ * Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
+ * than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, another thread is in a
+ * call on it), koloRemoteError.
+ */
+koloResult_t koloCommDestroy(koloComm_t comm);
+
+/**
+ * Ends `comm` without waiting for anybody: calls in progress, here and on the other ranks, return
+ * koloRemoteError. The handle is invalid afterwards. The one call that another thread may make
+ * while a thread is inside a call on `comm`.
+ * Errors: koloInvalidArgument (handle).
+ */
+koloResult_t koloCommAbort(koloComm_t comm);
+
+/**
+ * Writes the number of ranks to `*count`. Errors: koloInvalidArgument. Any thread.
+ */
+koloResult_t koloCommCount(koloComm_t comm, int *count);
+
+/**
+ * Writes this rank to `*rank`. Errors: koloInvalidArgument. Any thread.
+ */
+koloResult_t koloCommUserRank(koloComm_t comm, int *rank);
+
+/**
+ * Writes koloSuccess to `*asyncError`, or the code of the error that has stopped `comm` (its
+ * sentence: koloGetLastError(comm)). Does not wait.
+ * Errors of the call itself: koloInvalidArgument. Any thread.
+ */
+koloResult_t koloCommGetAsyncError(koloComm_t comm, koloResult_t *asyncError);
+
+/**
+ * Makes a communicator of ranks that already have a launcher's collective functions, which
+ * koloCommInitMPI of libkolo_mpi uses. The table is copied. Not deferred by a group: the functions
+ * are called by this thread, before the call returns.
+ * Errors: koloInvalidArgument (NULL, size, version, rank), koloRemoteError (a function of the
+ * table failed), and those of koloCommInitRank.
+ */
+koloResult_t koloCommInitTable(koloComm_t *newcomm, const koloMpiTable *table);
+
+/**
+ * Opens a group on this thread: the calls that follow only queue their work, until the matching
+ * koloGroupEnd. Groups nest; the outermost counts. Sends and receives that wait for each other,
+ * and calls on several ranks of one thread, must be in one group.
+ * Errors: none. Any thread.
+ */
+koloResult_t koloGroupStart(void);
+
+/**
+ * Closes a group. The outermost one runs what was queued, all of it together: initialisations
+ * first, then blocking calls until their results are in place; calls with a stream are started.
+ * Buffers of the group's calls must stay valid until then.
+ * Errors: koloInvalidUsage (no group is open), and those of the queued calls: then
+ * koloGetLastError of the communicators concerned has the sentence too.
+ */
+koloResult_t koloGroupEnd(void);
+
+/**
+ * Reduces `count` elements of all ranks with `op`; every rank gets the same bits. In place:
+ * sendbuff == recvbuff.
+ * Errors of this and all following calls: koloInvalidArgument (handle, NULL with count > 0, count
+ * too large, unknown datatype or op, root or peer outside 0..nranks, overlapping buffers),
+ * koloInvalidUsage (destroyed or failed communicator, two threads at once, ranks that disagree),
+ * koloRemoteError (a rank died or aborted), koloTimeout. After the last two the communicator only
+ * answers koloCommAbort, koloCommDestroy and queries. Counts are elements; count 0 is allowed;
+ * buffers need the alignment of their type only. All ranks make the same calls in the same order.
+ * With stream NULL the call blocks until the result is in place (inside a group: until the
+ * outermost koloGroupEnd), otherwise until koloStreamSynchronize the buffers belong to kolo.
+ */
+koloResult_t koloAllReduce(const void *sendbuff,
+                           void *recvbuff,
+                           size_t count,
+                           koloDataType_t datatype,
+                           koloRedOp_t op,
+                           koloComm_t comm,
+                           koloStream_t stream);
+
+/**
+ * Copies `count` elements of `root`'s sendbuff to recvbuff of all ranks; sendbuff of the others
+ * is not used. In place: sendbuff == recvbuff on the root.
+ */
+koloResult_t koloBroadcast(const void *sendbuff,
+                           void *recvbuff,
+                           size_t count,
+                           koloDataType_t datatype,
+                           int root,
+                           koloComm_t comm,
+                           koloStream_t stream);
+
+/**
+ * koloBroadcast with one buffer: read on the root, written on the others.
+ */
+koloResult_t koloBcast(void *buff,
+                       size_t count,
+                       koloDataType_t datatype,
+                       int root,
+                       koloComm_t comm,
+                       koloStream_t stream);
+
+/**
+ * Reduces `count` elements of all ranks with `op` into recvbuff of `root`; recvbuff of the others
+ * is not used. In place: sendbuff == recvbuff on the root.
+ */
+koloResult_t koloReduce(const void *sendbuff,
+                        void *recvbuff,
+                        size_t count,
+                        koloDataType_t datatype,
+                        koloRedOp_t op,
+                        int root,
+                        koloComm_t comm,
+                        koloStream_t stream);
+
+/**
+ * Collects `sendcount` elements of every rank in recvbuff of all ranks (nranks * sendcount
+ * elements, in rank order). In place: sendbuff == recvbuff + rank * sendcount elements.
+ */
+koloResult_t koloAllGather(const void *sendbuff,
+                           void *recvbuff,
+                           size_t sendcount,
+                           koloDataType_t datatype,
+                           koloComm_t comm,
+                           koloStream_t stream);
+
+/**
+ * Reduces nranks * recvcount elements of all ranks with `op`; rank r gets block r (`recvcount`
+ * elements). In place: recvbuff == sendbuff + rank * recvcount elements.
+ */
+koloResult_t koloReduceScatter(const void *sendbuff,
+                               void *recvbuff,
+                               size_t recvcount,
+                               koloDataType_t datatype,
+                               koloRedOp_t op,
+                               koloComm_t comm,
+                               koloStream_t stream);
+
+/**
+ * Block p of sendbuff goes to rank p, block p of recvbuff comes from rank p; `count` elements in
+ * each of the nranks blocks. Not in place.
+ */
+koloResult_t koloAllToAll(const void *sendbuff,
+                          void *recvbuff,
+                          size_t count,
+                          koloDataType_t datatype,
+                          koloComm_t comm,
+                          koloStream_t stream);
+
+/**
+ * Collects `sendcount` elements of every rank in recvbuff of `root` (nranks * sendcount elements,
+ * in rank order); recvbuff of the others is not used. In place on the root: sendbuff == recvbuff +
+ * root * sendcount elements.
+ */
+koloResult_t koloGather(const void *sendbuff,
+                        void *recvbuff,
+                        size_t sendcount,
+                        koloDataType_t datatype,
+                        int root,
+                        koloComm_t comm,
+                        koloStream_t stream);
+
+/**
+ * Block r of `root`'s sendbuff (nranks * recvcount elements) goes to rank r; sendbuff of the
+ * others is not used. In place on the root: recvbuff == sendbuff + root * recvcount elements.
+ */
+koloResult_t koloScatter(const void *sendbuff,
+                         void *recvbuff,
+                         size_t recvcount,
+                         koloDataType_t datatype,
+                         int root,
+                         koloComm_t comm,
+                         koloStream_t stream);
+
+/**
+ * Returns when all ranks have called.
+ */
+koloResult_t koloBarrier(koloComm_t comm, koloStream_t stream);
+
+/**
+ * Sends `count` elements to rank `peer`, which receives them by koloRecv with the same count and
+ * datatype; the calls between two ranks match in order. A rank may send to itself inside a group.
+ */
+koloResult_t koloSend(const void *sendbuff,
+                      size_t count,
+                      koloDataType_t datatype,
+                      int peer,
+                      koloComm_t comm,
+                      koloStream_t stream);
+
+/**
+ * Receives what rank `peer` sends by koloSend.
+ */
+koloResult_t koloRecv(void *recvbuff,
+                      size_t count,
+                      koloDataType_t datatype,
+                      int peer,
+                      koloComm_t comm,
+                      koloStream_t stream);
+
+/**
+ * Makes an operation that multiplies every rank's elements by that rank's `*scalar` (of type
+ * `datatype`) and sums them. Only for calls on `comm` with the same `datatype`. `residence` says
+ * when the scalar is read: before this call returns, or at every call that uses the operation.
+ * End it with koloRedOpDestroy.
+ * Errors: koloInvalidArgument (handle, NULL, unknown datatype or residence).
+ */
+koloResult_t koloRedOpCreatePreMulSum(koloRedOp_t *op,
+                                      const void *scalar,
+                                      koloDataType_t datatype,
+                                      koloScalarResidence_t residence,
+                                      koloComm_t comm);
+
+/**
+ * Ends an operation of koloRedOpCreatePreMulSum. Calls that use it may still be pending.
+ * Errors: koloInvalidArgument (handle, an operation that is built in or not alive on `comm`).
+ */
+koloResult_t koloRedOpDestroy(koloRedOp_t op, koloComm_t comm);
+
+/**
+ * Makes a stream. Errors: koloInvalidArgument (NULL), koloSystemError. Any thread.
+ */
+koloResult_t koloStreamCreate(koloStream_t *stream);
+
+/**
+ * Waits for the operations of `stream` and frees it; the handle is invalid afterwards, whatever
+ * is returned. Errors: koloInvalidArgument (handle), those of the operations.
+ */
+koloResult_t koloStreamDestroy(koloStream_t stream);
+
+/**
+ * Waits until all operations of `stream` have ended: their receive buffers are filled, their send
+ * buffers may be changed. Errors: koloInvalidArgument (handle), those of the operations.
+ */
+koloResult_t koloStreamSynchronize(koloStream_t stream);
+
+/**
+ * koloSuccess when all operations of `stream` have ended, koloInProgress while some are pending
+ * (no error, no sentence). Moves them on, does not wait.
+ * Errors: koloInvalidArgument (handle), those of the operations.
+ */
+koloResult_t koloStreamQuery(koloStream_t stream);
+
+/**
+ * Allocates `bytes` bytes, zeroed and page-aligned, that kolo can share between the ranks of a
+ * node; calls on such buffers may run with fewer copies. 0 bytes give NULL. Not inherited over
+ * fork(). Errors: koloInvalidArgument (NULL, size), koloSystemError (no memory). Any thread.
+ */
+koloResult_t koloMemAlloc(void **ptr, size_t bytes);
+
+/**
+ * Frees memory of koloMemAlloc; NULL is allowed. No operation may still use it.
+ * Errors: koloInvalidArgument (not the start of a live allocation). Any thread.
+ */
+koloResult_t koloMemFree(void *ptr);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* KOLO_H */

@@ -1,0 +1,391 @@
+//! The calls that move data. All have one path: handle, numbers, core.
+
+use crate::comm::Member;
+use crate::group::note;
+use crate::guard::guard_comm;
+use crate::op::fixed;
+use crate::stream::STREAMS;
+use crate::types::*;
+use kolo_core::base::{Error, Result};
+use kolo_core::comm::{Call, Collective, RedOp, Stream};
+use std::ffi::{c_int, c_void};
+
+/// A call as it arrives.
+struct Raw {
+    collective: Collective,
+    send: *const c_void,
+    recv: *mut c_void,
+    count: usize,
+    datatype: DataTypeArg,
+    op: RedOpArg,
+    /// Root or peer.
+    peer: c_int,
+}
+
+/// Checks what only the binding can see, and hands the call to the core, which checks the rest.
+///
+/// # Safety
+/// The buffers are as kolo.h asks.
+#[inline]
+unsafe fn enqueue(
+    name: &'static str,
+    raw: Raw,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    guard_comm(name, comm, |member| {
+        let call = Call {
+            collective: raw.collective,
+            send: raw.send.cast(),
+            recv: raw.recv.cast(),
+            count: raw.count,
+            dtype: data_type(raw.datatype)?,
+            op: RedOp(raw.op),
+            peer: u32::try_from(raw.peer).map_err(|_| negative(raw.peer))?,
+        };
+        let stream = match stream.is_null() {
+            true => None,
+            false => Some(STREAMS.get(stream as usize)?),
+        };
+        note(comm);
+        if raw.op > RedOp::AVG.0 {
+            // SAFETY: our caller's promise.
+            return unsafe { with_made_op(member, call, stream.as_deref()) };
+        }
+        // SAFETY: our caller's promise.
+        unsafe { member.communicator.enqueue(&call, stream.as_deref()) }?;
+        Ok(koloResult_t::koloSuccess)
+    })
+}
+
+/// The call with an operation that the program made; some read their scalar now.
+///
+/// # Safety
+/// The buffers, and the scalar of the operation, are as kolo.h asks.
+#[cold]
+unsafe fn with_made_op(
+    member: &Member,
+    mut call: Call,
+    stream: Option<&Stream>,
+) -> Result<koloResult_t> {
+    let read_now = member.scalar_of(call.op);
+    if let Some((scalar, dtype)) = read_now {
+        // SAFETY: kolo.h asks that the scalar lives as long as the operation.
+        call.op = unsafe { fixed(member, scalar, dtype) }?;
+    }
+    // SAFETY: our caller's promise.
+    let done = unsafe { member.communicator.enqueue(&call, stream) };
+    if read_now.is_some() {
+        member.communicator.destroy_op(call.op)?;
+    }
+    done.map(|()| koloResult_t::koloSuccess)
+}
+
+#[cold]
+fn negative(peer: c_int) -> Error {
+    Error::argument(
+        format!("{peer} is no rank"),
+        "give a root or peer in 0..nranks; ranks count from 0",
+    )
+}
+
+const NO_OP: RedOpArg = 0;
+const NO_PEER: c_int = 0;
+
+/// Reduces `count` elements of all ranks with `op`; every rank gets the same bits. In place:
+/// sendbuff == recvbuff.
+/// Errors of this and all following calls: koloInvalidArgument (handle, NULL with count > 0, count
+/// too large, unknown datatype or op, root or peer outside 0..nranks, overlapping buffers),
+/// koloInvalidUsage (destroyed or failed communicator, two threads at once, ranks that disagree),
+/// koloRemoteError (a rank died or aborted), koloTimeout. After the last two the communicator only
+/// answers koloCommAbort, koloCommDestroy and queries. Counts are elements; count 0 is allowed;
+/// buffers need the alignment of their type only. All ranks make the same calls in the same order.
+/// With stream NULL the call blocks until the result is in place (inside a group: until the
+/// outermost koloGroupEnd), otherwise until koloStreamSynchronize the buffers belong to kolo.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloAllReduce(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: DataTypeArg,
+    op: RedOpArg,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let collective = Collective::AllReduce;
+    let raw = Raw {
+        collective,
+        send: sendbuff,
+        recv: recvbuff,
+        count,
+        datatype,
+        op,
+        peer: NO_PEER,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("AllReduce", raw, comm, stream) }
+}
+
+/// Copies `count` elements of `root`'s sendbuff to recvbuff of all ranks; sendbuff of the others
+/// is not used. In place: sendbuff == recvbuff on the root.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloBroadcast(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: DataTypeArg,
+    root: c_int,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let collective = Collective::Broadcast;
+    let raw = Raw {
+        collective,
+        send: sendbuff,
+        recv: recvbuff,
+        count,
+        datatype,
+        op: NO_OP,
+        peer: root,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("Broadcast", raw, comm, stream) }
+}
+
+/// koloBroadcast with one buffer: read on the root, written on the others.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloBcast(
+    buff: *mut c_void,
+    count: usize,
+    datatype: DataTypeArg,
+    root: c_int,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let collective = Collective::Broadcast;
+    let raw = Raw {
+        collective,
+        send: buff,
+        recv: buff,
+        count,
+        datatype,
+        op: NO_OP,
+        peer: root,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("Bcast", raw, comm, stream) }
+}
+
+/// Reduces `count` elements of all ranks with `op` into recvbuff of `root`; recvbuff of the others
+/// is not used. In place: sendbuff == recvbuff on the root.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloReduce(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: DataTypeArg,
+    op: RedOpArg,
+    root: c_int,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let collective = Collective::Reduce;
+    let raw = Raw {
+        collective,
+        send: sendbuff,
+        recv: recvbuff,
+        count,
+        datatype,
+        op,
+        peer: root,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("Reduce", raw, comm, stream) }
+}
+
+/// Collects `sendcount` elements of every rank in recvbuff of all ranks (nranks * sendcount
+/// elements, in rank order). In place: sendbuff == recvbuff + rank * sendcount elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloAllGather(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    sendcount: usize,
+    datatype: DataTypeArg,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let raw = Raw {
+        collective: Collective::AllGather,
+        send: sendbuff,
+        recv: recvbuff,
+        count: sendcount,
+        datatype,
+        op: NO_OP,
+        peer: NO_PEER,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("AllGather", raw, comm, stream) }
+}
+
+/// Reduces nranks * recvcount elements of all ranks with `op`; rank r gets block r (`recvcount`
+/// elements). In place: recvbuff == sendbuff + rank * recvcount elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloReduceScatter(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    recvcount: usize,
+    datatype: DataTypeArg,
+    op: RedOpArg,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let raw = Raw {
+        collective: Collective::ReduceScatter,
+        send: sendbuff,
+        recv: recvbuff,
+        count: recvcount,
+        datatype,
+        op,
+        peer: NO_PEER,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("ReduceScatter", raw, comm, stream) }
+}
+
+/// Block p of sendbuff goes to rank p, block p of recvbuff comes from rank p; `count` elements in
+/// each of the nranks blocks. Not in place.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloAllToAll(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: DataTypeArg,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let raw = Raw {
+        collective: Collective::AllToAll,
+        send: sendbuff,
+        recv: recvbuff,
+        count,
+        datatype,
+        op: NO_OP,
+        peer: NO_PEER,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("AllToAll", raw, comm, stream) }
+}
+
+/// Collects `sendcount` elements of every rank in recvbuff of `root` (nranks * sendcount elements,
+/// in rank order); recvbuff of the others is not used. In place on the root: sendbuff == recvbuff +
+/// root * sendcount elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloGather(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    sendcount: usize,
+    datatype: DataTypeArg,
+    root: c_int,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let raw = Raw {
+        collective: Collective::Gather,
+        send: sendbuff,
+        recv: recvbuff,
+        count: sendcount,
+        datatype,
+        op: NO_OP,
+        peer: root,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("Gather", raw, comm, stream) }
+}
+
+/// Block r of `root`'s sendbuff (nranks * recvcount elements) goes to rank r; sendbuff of the
+/// others is not used. In place on the root: recvbuff == sendbuff + root * recvcount elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloScatter(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    recvcount: usize,
+    datatype: DataTypeArg,
+    root: c_int,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let raw = Raw {
+        collective: Collective::Scatter,
+        send: sendbuff,
+        recv: recvbuff,
+        count: recvcount,
+        datatype,
+        op: NO_OP,
+        peer: root,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("Scatter", raw, comm, stream) }
+}
+
+/// Returns when all ranks have called.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloBarrier(comm: koloComm_t, stream: koloStream_t) -> koloResult_t {
+    let raw = Raw {
+        collective: Collective::Barrier,
+        send: std::ptr::null(),
+        recv: std::ptr::null_mut(),
+        count: 0,
+        datatype: koloDataType_t::koloUint8 as DataTypeArg,
+        op: NO_OP,
+        peer: NO_PEER,
+    };
+    // SAFETY: no buffers.
+    unsafe { enqueue("Barrier", raw, comm, stream) }
+}
+
+/// Sends `count` elements to rank `peer`, which receives them by koloRecv with the same count and
+/// datatype; the calls between two ranks match in order. A rank may send to itself inside a group.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloSend(
+    sendbuff: *const c_void,
+    count: usize,
+    datatype: DataTypeArg,
+    peer: c_int,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let raw = Raw {
+        collective: Collective::Send,
+        send: sendbuff,
+        recv: std::ptr::null_mut(),
+        count,
+        datatype,
+        op: NO_OP,
+        peer,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("Send", raw, comm, stream) }
+}
+
+/// Receives what rank `peer` sends by koloSend.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloRecv(
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: DataTypeArg,
+    peer: c_int,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let raw = Raw {
+        collective: Collective::Recv,
+        send: std::ptr::null(),
+        recv: recvbuff,
+        count,
+        datatype,
+        op: NO_OP,
+        peer,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("Recv", raw, comm, stream) }
+}

@@ -1,0 +1,69 @@
+//! Texts of results.
+
+use crate::comm::COMMS;
+use crate::guard::{Sentence, last_of_thread};
+use crate::types::{ResultArg, koloComm_t};
+use kolo_core::base::Code;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ffi::{CString, c_char};
+use std::panic::catch_unwind;
+use std::sync::LazyLock;
+
+/// A thread that asks for the sentences of more communicators than this at once loses the oldest.
+const HELD_LIMIT: usize = 64;
+
+thread_local! {
+    /// The sentences this thread was given, so that their pointers stay valid.
+    static HELD: RefCell<VecDeque<(usize, Sentence)>> = const { RefCell::new(VecDeque::new()) };
+}
+
+static TEXTS: LazyLock<Vec<CString>> = LazyLock::new(|| {
+    (0..)
+        .map_while(Code::from_number)
+        .map(|c| CString::new(c.text()).unwrap_or_default())
+        .collect()
+});
+
+/// The short name of a result, in English; never NULL, valid for ever. Any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn koloGetErrorString(result: ResultArg) -> *const c_char {
+    let find = || {
+        usize::try_from(result)
+            .ok()
+            .and_then(|n| TEXTS.get(n))
+            .map(|t| t.as_ptr())
+    };
+    catch_unwind(find)
+        .ok()
+        .flatten()
+        .unwrap_or(c"unknown result code".as_ptr())
+}
+
+/// The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
+/// remedy. With NULL, or a handle that is not alive: of the last call of this thread that failed.
+/// "no error" when there is none. Never NULL. The text stays valid until this thread calls
+/// koloGetLastError with the same argument again. Any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn koloGetLastError(comm: koloComm_t) -> *const c_char {
+    let handle = comm as usize;
+    let find = || {
+        let sentence = match COMMS.find(handle) {
+            Some(member) => member.last(),
+            None => last_of_thread(),
+        }?;
+        let text = sentence.as_ptr();
+        HELD.try_with(|held| {
+            let mut held = held.borrow_mut();
+            held.retain(|(owner, _)| *owner != handle);
+            held.truncate(HELD_LIMIT - 1);
+            held.push_front((handle, sentence));
+        })
+        .ok()?;
+        Some(text)
+    };
+    catch_unwind(find)
+        .ok()
+        .flatten()
+        .unwrap_or(c"no error".as_ptr())
+}

@@ -1,0 +1,62 @@
+//! Groups: several calls that progress together.
+
+use crate::comm::COMMS;
+use crate::guard::{guard, last_of_thread};
+use crate::types::{koloComm_t, koloResult_t};
+use kolo_core::comm::group;
+use std::cell::RefCell;
+
+thread_local! {
+    /// The communicators that were used in the open group: a failure of its end concerns them.
+    static USED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Remembers that the open group, if any, uses `comm`.
+#[inline]
+pub(crate) fn note(comm: koloComm_t) {
+    if group::active() {
+        let _ = USED.try_with(|used| {
+            let mut used = used.borrow_mut();
+            if used.last() != Some(&(comm as usize)) {
+                used.push(comm as usize);
+            }
+        });
+    }
+}
+
+/// Opens a group on this thread: the calls that follow only queue their work, until the matching
+/// koloGroupEnd. Groups nest; the outermost counts. Sends and receives that wait for each other,
+/// and calls on several ranks of one thread, must be in one group.
+/// Errors: none. Any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn koloGroupStart() -> koloResult_t {
+    guard("GroupStart", || {
+        group::start();
+        Ok(koloResult_t::koloSuccess)
+    })
+}
+
+/// Closes a group. The outermost one runs what was queued, all of it together: initialisations
+/// first, then blocking calls until their results are in place; calls with a stream are started.
+/// Buffers of the group's calls must stay valid until then.
+/// Errors: koloInvalidUsage (no group is open), and those of the queued calls: then
+/// koloGetLastError of the communicators concerned has the sentence too.
+#[unsafe(no_mangle)]
+pub extern "C" fn koloGroupEnd() -> koloResult_t {
+    let code = guard("GroupEnd", || {
+        group::end()?;
+        Ok(koloResult_t::koloSuccess)
+    });
+    guard("GroupEnd", || {
+        if !group::active() {
+            let used = USED.try_with(|used| std::mem::take(&mut *used.borrow_mut()));
+            if code != koloResult_t::koloSuccess
+                && let (Ok(used), Some(sentence)) = (used, last_of_thread())
+            {
+                let members = used.into_iter().filter_map(|handle| COMMS.find(handle));
+                members.for_each(|member| member.keep(sentence.clone()));
+            }
+        }
+        Ok(code)
+    })
+}

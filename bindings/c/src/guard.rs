@@ -1,0 +1,132 @@
+//! The one door of the interface: errors and panics become a result code and a kept sentence.
+
+use crate::comm::{COMMS, Member};
+use crate::types::{koloComm_t, koloResult_t};
+use kolo_core::base::{Error, Rank, Result};
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CStr, CString};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A sentence for `koloGetLastError`.
+pub(crate) type Sentence = Arc<CStr>;
+
+thread_local! {
+    /// The sentence of this thread's last failed call.
+    static LAST: RefCell<Option<Sentence>> = const { RefCell::new(None) };
+}
+
+/// The sentence of this thread's last failed call.
+pub(crate) fn last_of_thread() -> Option<Sentence> {
+    LAST.try_with(|last| last.borrow().clone()).ok().flatten()
+}
+
+/// Runs `body`, the work of the exported function `kolo<call>`.
+#[inline]
+pub(crate) fn guard(
+    call: &'static str,
+    body: impl FnOnce() -> Result<koloResult_t>,
+) -> koloResult_t {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => failed(error.during(call), None),
+        Err(panic) => failed(panicked(panic).during(call), None),
+    }
+}
+
+/// Runs `body` on a live communicator; its errors name the rank and stay with the communicator.
+#[inline]
+pub(crate) fn guard_comm(
+    call: &'static str,
+    comm: koloComm_t,
+    body: impl FnOnce(&Member) -> Result<koloResult_t>,
+) -> koloResult_t {
+    let run = || match COMMS.get(comm as usize) {
+        Ok(member) => match body(&member) {
+            Ok(code) => Ok(code),
+            Err(error) => Err(failed(error.during(call), Some(&member))),
+        },
+        Err(error) => Err(failed(error.during(call), None)),
+    };
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(code) | Err(code)) => code,
+        Err(panic) => failed(
+            panicked(panic).during(call),
+            COMMS.find(comm as usize).as_deref(),
+        ),
+    }
+}
+
+/// Keeps the sentence of `error` and gives its code.
+#[cold]
+pub(crate) fn failed(error: Error, member: Option<&Member>) -> koloResult_t {
+    let error = match member {
+        Some(member) => error.at(Rank(member.communicator.rank())),
+        None => error,
+    };
+    let sentence = sentence(&error);
+    if let Some(member) = member {
+        member.keep(sentence.clone());
+    }
+    // A thread that is ending has no place left to keep it; the code still tells.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = Some(sentence));
+    error.code.into()
+}
+
+/// The text of `error` for C.
+pub(crate) fn sentence(error: &Error) -> Sentence {
+    let text = error.to_string().replace('\0', " ");
+    CString::new(text).unwrap_or_default().into()
+}
+
+/// Turns a caught panic into an error.
+pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Error {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without text".to_owned());
+    Error::internal(format!("a check inside kolo failed: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread_sentence() -> String {
+        last_of_thread().unwrap().to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_panic_becomes_an_internal_error_with_its_text() {
+        let code = guard("AllReduce", || panic!("chunk {} is gone", 3));
+        assert_eq!(code, koloResult_t::koloInternalError);
+        let text = thread_sentence();
+        assert!(
+            text.contains("AllReduce") && text.contains("chunk 3 is gone"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_error_keeps_its_code_and_sentence() {
+        let code = guard("MemFree", || {
+            Err(Error::usage("what \0 happened", "do that"))
+        });
+        assert_eq!(code, koloResult_t::koloInvalidUsage);
+        assert_eq!(
+            thread_sentence(),
+            "kolo: MemFree: what   happened. Remedy: do that"
+        );
+    }
+
+    #[test]
+    fn success_leaves_no_sentence() {
+        let fresh = std::thread::spawn(|| {
+            assert_eq!(guard("X", || Ok(koloResult_t::koloInProgress)) as i32, 7);
+            last_of_thread().is_none()
+        });
+        assert!(fresh.join().unwrap());
+    }
+}

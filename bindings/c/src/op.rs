@@ -1,0 +1,109 @@
+//! Reductions that a program makes: sums of pre-multiplied elements.
+
+use crate::comm::{Member, null};
+use crate::guard::guard_comm;
+use crate::types::*;
+use kolo_core::base::{Error, Result};
+use kolo_core::comm::RedOp;
+use kolo_core::dtype::DataType;
+use std::ffi::c_void;
+use std::sync::PoisonError;
+
+/// Numbers of operations whose scalar is read at every call. The core counts its own from 5.
+const BY_POINTER_BASE: i32 = 0x4000_0000;
+/// More such operations at once are taken for a leak.
+const BY_POINTER_LIMIT: usize = 4096;
+
+/// Makes an operation that multiplies every rank's elements by that rank's `*scalar` (of type
+/// `datatype`) and sums them. Only for calls on `comm` with the same `datatype`. `residence` says
+/// when the scalar is read: before this call returns, or at every call that uses the operation.
+/// End it with koloRedOpDestroy.
+/// Errors: koloInvalidArgument (handle, NULL, unknown datatype or residence).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloRedOpCreatePreMulSum(
+    op: *mut RedOpArg,
+    scalar: *const c_void,
+    datatype: DataTypeArg,
+    residence: ScalarResidenceArg,
+    comm: koloComm_t,
+) -> koloResult_t {
+    guard_comm("RedOpCreatePreMulSum", comm, |member| {
+        if op.is_null() {
+            return Err(null("op"));
+        }
+        if scalar.is_null() {
+            return Err(null("scalar"));
+        }
+        let dtype = data_type(datatype)?;
+        const IMMEDIATE: i32 = koloScalarResidence_t::koloScalarHostImmediate as i32;
+        const DEVICE: i32 = koloScalarResidence_t::koloScalarDevice as i32;
+        let made = match residence {
+            // SAFETY: kolo.h asks for a readable scalar of this type.
+            IMMEDIATE => unsafe { fixed(member, scalar as usize, dtype) }?,
+            DEVICE => by_pointer(member, scalar as usize, dtype)?,
+            _ => {
+                return Err(Error::argument(
+                    format!("{residence} is no residence of a scalar"),
+                    "give koloScalarDevice or koloScalarHostImmediate",
+                ));
+            }
+        };
+        // SAFETY: not null, valid by the contract of kolo.h.
+        unsafe { *op = made.0 };
+        Ok(koloResult_t::koloSuccess)
+    })
+}
+
+/// Ends an operation of koloRedOpCreatePreMulSum. Calls that use it may still be pending.
+/// Errors: koloInvalidArgument (handle, an operation that is built in or not alive on `comm`).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloRedOpDestroy(op: RedOpArg, comm: koloComm_t) -> koloResult_t {
+    guard_comm("RedOpDestroy", comm, |member| {
+        if (0..=RedOp::AVG.0).contains(&op) {
+            return Err(Error::argument(
+                format!("operation {op} is built in"),
+                "destroy only what koloRedOpCreatePreMulSum made",
+            ));
+        }
+        let mut known = member
+            .by_pointer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match known.iter().position(|entry| entry.0 == op) {
+            Some(index) => drop(known.swap_remove(index)),
+            None => {
+                drop(known);
+                member.communicator.destroy_op(RedOp(op))?;
+            }
+        }
+        Ok(koloResult_t::koloSuccess)
+    })
+}
+
+/// An operation of the core with the scalar's present value.
+///
+/// # Safety
+/// `scalar` is the address of a readable element of type `dtype`.
+pub(crate) unsafe fn fixed(member: &Member, scalar: usize, dtype: DataType) -> Result<RedOp> {
+    // SAFETY: the caller's promise; bytes need no alignment.
+    let bytes = unsafe { std::slice::from_raw_parts(scalar as *const u8, dtype.size()) };
+    member.communicator.pre_mul_sum(bytes, dtype)
+}
+
+fn by_pointer(member: &Member, scalar: usize, dtype: DataType) -> Result<RedOp> {
+    let mut known = member
+        .by_pointer
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let free = (BY_POINTER_BASE..)
+        .take(BY_POINTER_LIMIT)
+        .find(|number| known.iter().all(|entry| entry.0 != *number));
+    let number = free.ok_or_else(|| {
+        Error::usage(
+            format!("the communicator has {BY_POINTER_LIMIT} operations alive"),
+            "destroy operations with koloRedOpDestroy when they are no longer needed",
+        )
+    })?;
+    known.push((number, scalar, dtype));
+    Ok(RedOp(number))
+}

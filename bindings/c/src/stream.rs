@@ -1,0 +1,70 @@
+//! Streams: asynchronous calls on host memory.
+
+use crate::comm::null;
+use crate::guard::guard;
+use crate::handle::Registry;
+use crate::types::{koloResult_t, koloStream_t};
+use kolo_core::base::Result;
+use kolo_core::comm::Stream;
+
+/// All live streams of this process.
+pub(crate) static STREAMS: Registry<Stream> = Registry::new(0x9d17_6ae8_33c4_b05e, "stream");
+
+/// Makes a stream. Errors: koloInvalidArgument (NULL), koloSystemError. Any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloStreamCreate(stream: *mut koloStream_t) -> koloResult_t {
+    guard("StreamCreate", || {
+        if stream.is_null() {
+            return Err(null("stream"));
+        }
+        let handle = STREAMS.insert(Stream::new()?)?;
+        // SAFETY: not null, valid by the contract of kolo.h.
+        unsafe { *stream = handle as koloStream_t };
+        Ok(koloResult_t::koloSuccess)
+    })
+}
+
+/// Waits for the operations of `stream` and frees it; the handle is invalid afterwards, whatever
+/// is returned. Errors: koloInvalidArgument (handle), those of the operations.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloStreamDestroy(stream: koloStream_t) -> koloResult_t {
+    with_stream("StreamDestroy", stream, |object| {
+        let ended = object.synchronize();
+        STREAMS.remove(stream as usize)?;
+        ended.map(|()| koloResult_t::koloSuccess)
+    })
+}
+
+/// Waits until all operations of `stream` have ended: their receive buffers are filled, their send
+/// buffers may be changed. Errors: koloInvalidArgument (handle), those of the operations.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloStreamSynchronize(stream: koloStream_t) -> koloResult_t {
+    with_stream("StreamSynchronize", stream, |object| {
+        object.synchronize()?;
+        Ok(koloResult_t::koloSuccess)
+    })
+}
+
+/// koloSuccess when all operations of `stream` have ended, koloInProgress while some are pending
+/// (no error, no sentence). Moves them on, does not wait.
+/// Errors: koloInvalidArgument (handle), those of the operations.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloStreamQuery(stream: koloStream_t) -> koloResult_t {
+    with_stream("StreamQuery", stream, |object| {
+        Ok(match object.query()? {
+            true => koloResult_t::koloSuccess,
+            false => koloResult_t::koloInProgress,
+        })
+    })
+}
+
+fn with_stream(
+    call: &'static str,
+    stream: koloStream_t,
+    body: impl FnOnce(&Stream) -> Result<koloResult_t>,
+) -> koloResult_t {
+    guard(call, || {
+        let object = STREAMS.get(stream as usize)?;
+        body(&object)
+    })
+}

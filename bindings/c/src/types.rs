@@ -1,0 +1,305 @@
+//! The types of kolo.h. Enumerators cross the interface as plain integers, because an integer that
+//! is no enumerator must be an error and not undefined behaviour; the `...Arg` names below are
+//! those integers, and cbindgen writes the name of the enumeration in their place.
+
+use kolo_core::base::{Code, Error, Result};
+use kolo_core::dtype::DataType;
+use std::ffi::{c_char, c_int, c_uint, c_void};
+
+/// Version of this header, first part: a new one may break programs.
+pub const KOLO_MAJOR: c_int = 0;
+/// Second part: new functions.
+pub const KOLO_MINOR: c_int = 1;
+/// Third part: corrections.
+pub const KOLO_PATCH: c_int = 0;
+
+/// Bytes of a koloUniqueId.
+pub const KOLO_UNIQUE_ID_BYTES: usize = 128;
+
+/// The `color` of a rank that wants no new communicator from koloCommSplit.
+pub const KOLO_SPLIT_NOCOLOR: c_int = -1;
+
+/// The entry of `devlist` (koloCommInitAll) that means host memory.
+pub const KOLO_DEVICE_HOST: c_int = -1;
+
+/// The mark in a koloConfig_t that KOLO_CONFIG_INITIALIZER filled.
+pub const KOLO_CONFIG_MAGIC: c_uint = 0x6b6f6c6f;
+
+/// The version of koloMpiTable that this header describes.
+pub const KOLO_MPI_TABLE_VERSION: c_uint = 1;
+
+/// Result of a call. Every failure also leaves a sentence for koloGetLastError.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum koloResult_t {
+    /// The call did what it says.
+    koloSuccess = 0,
+    /// A CUDA call failed.
+    koloUnhandledCudaError = 1,
+    /// The operating system refused something.
+    koloSystemError = 2,
+    /// A fault in kolo itself: please report it.
+    koloInternalError = 3,
+    /// An argument has a value that no call accepts. Nothing was touched.
+    koloInvalidArgument = 4,
+    /// The call is not allowed now or not in this combination. Nothing was touched.
+    koloInvalidUsage = 5,
+    /// Another rank failed, aborted or disappeared.
+    koloRemoteError = 6,
+    /// An asynchronous operation has not ended yet (koloStreamQuery).
+    koloInProgress = 7,
+    /// A limit set by KOLO_TIMEOUT ran out.
+    koloTimeout = 8,
+}
+
+/// Type of an element.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum koloDataType_t {
+    /// Signed, 1 byte.
+    koloInt8 = 0,
+    /// Unsigned, 1 byte.
+    koloUint8 = 1,
+    /// Signed, 4 bytes.
+    koloInt32 = 2,
+    /// Unsigned, 4 bytes.
+    koloUint32 = 3,
+    /// Signed, 8 bytes.
+    koloInt64 = 4,
+    /// Unsigned, 8 bytes.
+    koloUint64 = 5,
+    /// IEEE 754 half precision, 2 bytes.
+    koloFloat16 = 6,
+    /// IEEE 754 single precision, 4 bytes.
+    koloFloat32 = 7,
+    /// IEEE 754 double precision, 8 bytes.
+    koloFloat64 = 8,
+    /// The upper half of a koloFloat32, 2 bytes.
+    koloBfloat16 = 9,
+    /// 1 byte: 4 bits of exponent, 3 of mantissa, no infinity.
+    koloFloat8e4m3 = 10,
+    /// 1 byte: 5 bits of exponent, 2 of mantissa.
+    koloFloat8e5m2 = 11,
+}
+
+/// Reduction. koloRedOpCreatePreMulSum makes further ones, with larger numbers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum koloRedOp_t {
+    /// Sum. Integers wrap around.
+    koloSum = 0,
+    /// Product. Integers wrap around.
+    koloProd = 1,
+    /// Largest element.
+    koloMax = 2,
+    /// Smallest element.
+    koloMin = 3,
+    /// The sum divided by the number of ranks.
+    koloAvg = 4,
+    /// The largest number an operation can have; no operation itself.
+    koloMaxRedOp = 0x7fff_ffff,
+}
+
+/// When the scalar of koloRedOpCreatePreMulSum is read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum koloScalarResidence_t {
+    /// At every call that uses the operation: the scalar must live as long as the operation.
+    koloScalarDevice = 0,
+    /// Before koloRedOpCreatePreMulSum returns.
+    koloScalarHostImmediate = 1,
+}
+
+/// The integer in the place of a koloResult_t.
+pub type ResultArg = c_int;
+/// The integer in the place of a koloDataType_t.
+pub type DataTypeArg = c_int;
+/// The integer in the place of a koloRedOp_t.
+pub type RedOpArg = c_int;
+/// The integer in the place of a koloScalarResidence_t.
+pub type ScalarResidenceArg = c_int;
+
+/// What is behind a koloComm_t. A handle is a number, not an address.
+pub struct koloComm {
+    _opaque: [u8; 0],
+}
+
+/// What is behind a koloStream_t.
+pub struct koloStream {
+    _opaque: [u8; 0],
+}
+
+/// One rank's membership in a group of ranks. A wrong handle (NULL, garbage, destroyed) is
+/// koloInvalidArgument in every call. One thread at a time may use a communicator; different
+/// communicators are independent.
+pub type koloComm_t = *mut koloComm;
+
+/// An in-order queue of asynchronous operations on host memory. NULL in a call means: block until
+/// the result is in place (inside a group: until the outermost koloGroupEnd).
+pub type koloStream_t = *mut koloStream;
+
+/// Names a communicator to be: one rank makes it with koloGetUniqueId and hands it to the others
+/// by any means. Holds an address and a secret.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct koloUniqueId {
+    /// Opaque bytes.
+    pub internal: [c_char; KOLO_UNIQUE_ID_BYTES],
+}
+
+/// Optional properties of a communicator. Start with KOLO_CONFIG_INITIALIZER and change what you
+/// need; only the first `size` bytes are read, so a program built with an older header runs.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct koloConfig_t {
+    /// Bytes of this structure as the caller knows it.
+    pub size: usize,
+    /// KOLO_CONFIG_MAGIC.
+    pub magic: c_uint,
+    /// KOLO_VERSION_CODE of the caller's header.
+    pub version: c_uint,
+    /// 1 (default): calls without a stream block. 0 is refused: use a koloStream_t instead.
+    pub blocking: c_int,
+    /// Least number of channels, at least 1.
+    pub minChannels: c_int,
+    /// Largest number of channels, at least 1.
+    pub maxChannels: c_int,
+    /// Name of the communicator in messages (UTF-8), or NULL.
+    pub name: *const c_char,
+    /// NULL, or an array of "KEY=VALUE" strings that ends with NULL: settings of this
+    /// communicator, stronger than files and environment. Keys as `kolo info --config` shows them.
+    pub settings: *const *const c_char,
+}
+
+/// How the ranks of koloCommInitTable meet: functions of a launcher (an MPI, for example). All but
+/// `idle` are called only by the thread that is inside koloCommInitTable. The int results are 0
+/// for success.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct koloMpiTable {
+    /// Bytes of this structure as the caller knows it.
+    pub size: usize,
+    /// KOLO_MPI_TABLE_VERSION.
+    pub version: c_uint,
+    /// This rank, 0 <= rank < nranks.
+    pub rank: c_int,
+    /// Number of ranks.
+    pub nranks: c_int,
+    /// First argument of the functions.
+    pub ctx: *mut c_void,
+    /// `bytes` bytes at `buffer` go from `root` to all ranks.
+    pub bcast: Option<
+        unsafe extern "C" fn(
+            ctx: *mut c_void,
+            buffer: *mut c_void,
+            bytes: usize,
+            root: c_int,
+        ) -> c_int,
+    >,
+    /// `bytes` bytes of every rank at `send` go to `recv` of all ranks, in rank order.
+    pub allgather: Option<
+        unsafe extern "C" fn(
+            ctx: *mut c_void,
+            send: *const c_void,
+            bytes: usize,
+            recv: *mut c_void,
+        ) -> c_int,
+    >,
+    /// Called now and then while a thread waits inside kolo, so that the launcher's own messages
+    /// move; may be NULL.
+    pub idle: Option<unsafe extern "C" fn(ctx: *mut c_void)>,
+    /// Called once, when kolo needs `ctx` no more (also when the call fails, unless the table
+    /// itself was refused); may be NULL.
+    pub free: Option<unsafe extern "C" fn(ctx: *mut c_void)>,
+}
+
+impl From<Code> for koloResult_t {
+    fn from(code: Code) -> koloResult_t {
+        match code {
+            Code::Success => koloResult_t::koloSuccess,
+            Code::UnhandledCudaError => koloResult_t::koloUnhandledCudaError,
+            Code::SystemError => koloResult_t::koloSystemError,
+            Code::InternalError => koloResult_t::koloInternalError,
+            Code::InvalidArgument => koloResult_t::koloInvalidArgument,
+            Code::InvalidUsage => koloResult_t::koloInvalidUsage,
+            Code::RemoteError => koloResult_t::koloRemoteError,
+            Code::InProgress => koloResult_t::koloInProgress,
+            Code::Timeout => koloResult_t::koloTimeout,
+        }
+    }
+}
+
+/// The data type with this number.
+#[inline]
+pub(crate) fn data_type(number: DataTypeArg) -> Result<DataType> {
+    const ALL: [DataType; 12] = [
+        DataType::Int8,
+        DataType::Uint8,
+        DataType::Int32,
+        DataType::Uint32,
+        DataType::Int64,
+        DataType::Uint64,
+        DataType::Float16,
+        DataType::Float32,
+        DataType::Float64,
+        DataType::Bfloat16,
+        DataType::Float8e4m3,
+        DataType::Float8e5m2,
+    ];
+    usize::try_from(number)
+        .ok()
+        .and_then(|index| ALL.get(index))
+        .copied()
+        .ok_or_else(|| {
+            Error::argument(
+                format!("{number} is no data type"),
+                "give one of the koloDataType_t values of kolo.h (0 to 11)",
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_data_types_are_those_of_the_core() {
+        use koloDataType_t::*;
+        let all = [
+            koloInt8,
+            koloUint8,
+            koloInt32,
+            koloUint32,
+            koloInt64,
+            koloUint64,
+            koloFloat16,
+            koloFloat32,
+            koloFloat64,
+            koloBfloat16,
+            koloFloat8e4m3,
+            koloFloat8e5m2,
+        ];
+        for (number, this) in all.into_iter().enumerate() {
+            assert_eq!(this as usize, number);
+            let core = data_type(number as c_int).unwrap();
+            assert_eq!(format!("kolo{core:?}"), format!("{this:?}"));
+        }
+        for number in [-1, 12, c_int::MAX, c_int::MIN] {
+            assert_eq!(data_type(number).unwrap_err().code, Code::InvalidArgument);
+        }
+    }
+
+    #[test]
+    fn numbers_of_results_are_those_of_the_core() {
+        for number in 0..9 {
+            let code = Code::from_number(number).unwrap();
+            assert_eq!(koloResult_t::from(code) as i32, number);
+        }
+    }
+
+    #[test]
+    fn version_is_that_of_the_package() {
+        let package = format!("{KOLO_MAJOR}.{KOLO_MINOR}.{KOLO_PATCH}");
+        assert_eq!(package, env!("CARGO_PKG_VERSION"));
+    }
+}

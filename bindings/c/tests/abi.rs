@@ -1,0 +1,146 @@
+//! The library as a C program meets it: its name, its symbols, and the programs in `tests/abi`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Builds libkolo and gives the folder that holds it under its installed name. Cargo builds no
+/// cdylib for the tests of its own package, so this asks for it.
+fn library_folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let target = temporary.parent().unwrap();
+        let (profile, folder) = match cfg!(debug_assertions) {
+            true => ("dev", "debug"),
+            false => ("release", "release"),
+        };
+        let status = Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--quiet",
+                "-p",
+                "kolo-c",
+                "--profile",
+                profile,
+                "--target-dir",
+            ])
+            .arg(target)
+            .current_dir(root())
+            .status()
+            .unwrap();
+        assert!(status.success(), "libkolo does not build");
+        let installed = temporary.join(format!("lib-{}", std::process::id()));
+        std::fs::create_dir_all(&installed).unwrap();
+        for name in ["libkolo.so", "libkolo.so.0"] {
+            std::fs::copy(target.join(folder).join("libkolo.so"), installed.join(name)).unwrap();
+        }
+        installed
+    })
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{text}\n{errors}",
+        output.status
+    );
+    text
+}
+
+fn compile_and_run(program: &str) {
+    let library = library_folder();
+    let binary = library.join(program);
+    output(
+        Command::new("cc")
+            .args([
+                "-std=gnu11",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-g",
+                "-pthread",
+                "-I",
+            ])
+            .arg(root().join("include"))
+            .arg(root().join(format!("../../tests/abi/{program}.c")))
+            .arg("-o")
+            .arg(&binary)
+            .arg("-L")
+            .arg(library)
+            .arg("-lkolo")
+            .arg(format!("-Wl,-rpath,{}", library.display())),
+    );
+    let said = output(Command::new("timeout").arg("300").arg(&binary));
+    assert_eq!(said.trim(), format!("{program}: ok"));
+}
+
+#[test]
+fn every_call_works_from_c() {
+    compile_and_run("calls");
+}
+
+#[test]
+fn misuse_from_c_is_an_error() {
+    compile_and_run("misuse");
+}
+
+#[test]
+fn exported_symbols_are_those_of_kolo_h() {
+    let library = library_folder().join("libkolo.so");
+    let symbols = output(
+        Command::new("nm")
+            .args(["-D", "--defined-only"])
+            .arg(&library),
+    );
+    let exported: BTreeSet<String> = symbols
+        .lines()
+        .map(|line| {
+            line.rsplit(' ')
+                .next()
+                .unwrap()
+                .split('@')
+                .next()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    let header = std::fs::read_to_string(root().join("include/kolo.h")).unwrap();
+    let declared: BTreeSet<String> = header
+        .lines()
+        .filter(|line| {
+            line.starts_with("koloResult_t kolo") || line.starts_with("const char *kolo")
+        })
+        .map(|line| line.split('(').next().unwrap())
+        .map(|line| {
+            line.trim_start_matches("koloResult_t ")
+                .trim_start_matches("const char *")
+        })
+        .map(str::to_owned)
+        .collect();
+    assert!(declared.len() > 30, "{declared:?}");
+    assert_eq!(exported, declared);
+}
+
+#[test]
+fn the_library_names_itself_by_its_interface() {
+    let library = library_folder().join("libkolo.so");
+    let dynamic = output(Command::new("objdump").arg("-p").arg(library));
+    let soname = dynamic
+        .lines()
+        .find(|line| line.trim_start().starts_with("SONAME"));
+    assert_eq!(
+        soname.map(|line| line.split_whitespace().collect::<Vec<_>>()),
+        Some(vec!["SONAME", "libkolo.so.0"])
+    );
+}

@@ -1,0 +1,96 @@
+//! `include/kolo.h` is what cbindgen makes of the sources today, and compilers accept it.
+
+use std::path::Path;
+use std::process::Command;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn generate() -> String {
+    let config = cbindgen::Config::from_file(root().join("cbindgen.toml")).unwrap();
+    let mut text = Vec::new();
+    // The files in reading order; cbindgen keeps it.
+    [
+        "types",
+        "error",
+        "comm",
+        "table",
+        "group",
+        "collective",
+        "op",
+        "stream",
+        "memory",
+    ]
+    .iter()
+    .fold(
+        cbindgen::Builder::new().with_config(config),
+        |builder, file| builder.with_src(root().join(format!("src/{file}.rs"))),
+    )
+    .generate()
+    .unwrap()
+    .write(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn kolo_h_is_not_stale() {
+    let path = root().join("include/kolo.h");
+    let fresh = generate();
+    if std::env::var_os("KOLO_BLESS").is_some() {
+        std::fs::write(&path, &fresh).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == fresh,
+        "include/kolo.h is stale: run KOLO_BLESS=1 cargo test -p kolo-c --test header"
+    );
+}
+
+#[test]
+fn every_source_file_is_in_the_header() {
+    let text = generate();
+    for entry in std::fs::read_dir(root().join("src")).unwrap() {
+        let source = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let functions = source.split("extern \"C\" fn kolo").skip(1);
+        for name in functions.map(|rest| rest.split('(').next().unwrap()) {
+            assert!(
+                text.contains(&format!("kolo{name}(")),
+                "kolo{name} is not in kolo.h"
+            );
+        }
+    }
+}
+
+#[test]
+fn compilers_accept_kolo_h_without_a_warning() {
+    let dir = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let text = "#include <kolo.h>\n#include <kolo.h>\nextern int use_kolo(koloComm_t *comm);\n\
+                int use_kolo(koloComm_t *comm) {\n  koloConfig_t config = KOLO_CONFIG_INITIALIZER;\n  \
+                koloUniqueId id = {{0}};\n  koloDataType_t type = koloDouble;\n  \
+                if (koloAllReduce(NULL, NULL, 0, type, koloSum, *comm, NULL) != koloSuccess)\n    \
+                return KOLO_VERSION_CODE;\n  \
+                return (int)koloCommInitRankConfig(comm, 1, id, 0, &config);\n}\n";
+    let cases = [
+        ("cc", "c99", "c"),
+        ("cc", "c11", "c"),
+        ("c++", "c++11", "cpp"),
+        ("c++", "c++17", "cpp"),
+    ];
+    for (compiler, standard, suffix) in cases {
+        let source = dir.join(format!("header_{standard}.{suffix}"));
+        std::fs::write(&source, text).unwrap();
+        let status = Command::new(compiler)
+            .args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"])
+            .arg(format!("-std={standard}"))
+            .arg("-I")
+            .arg(root().join("include"))
+            .arg(&source)
+            .status()
+            .unwrap();
+        assert!(
+            status.success(),
+            "{compiler} -std={standard} does not accept kolo.h"
+        );
+    }
+}

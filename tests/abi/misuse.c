@@ -1,0 +1,296 @@
+/* Every wrong argument is an error code and a sentence; nothing crashes or hangs. */
+#define _POSIX_C_SOURCE 200809L
+#include "check.h"
+#include <limits.h>
+#include <time.h>
+
+static double a[64], b[64];
+static const koloDataType_t type = koloFloat64;
+
+/* All calls that take a communicator, on one that is not alive. */
+static void every_call_refuses(koloComm_t comm) {
+    const koloResult_t bad = koloInvalidArgument;
+    int number = 0;
+    koloResult_t state;
+    koloRedOp_t op;
+    koloComm_t other;
+    const char *word = "communicator";
+    FAILS(bad, word, koloCommCount(comm, &number));
+    FAILS(bad, word, koloCommUserRank(comm, &number));
+    FAILS(bad, word, koloCommGetAsyncError(comm, &state));
+    FAILS(bad, word, koloCommSplit(comm, 0, 0, &other, NULL));
+    FAILS(bad, word, koloCommFinalize(comm));
+    FAILS(bad, word, koloCommDestroy(comm));
+    FAILS(bad, word, koloCommAbort(comm));
+    FAILS(bad, word, koloAllReduce(a, b, 1, type, koloSum, comm, NULL));
+    FAILS(bad, word, koloBroadcast(a, b, 1, type, 0, comm, NULL));
+    FAILS(bad, word, koloBcast(a, 1, type, 0, comm, NULL));
+    FAILS(bad, word, koloReduce(a, b, 1, type, koloSum, 0, comm, NULL));
+    FAILS(bad, word, koloAllGather(a, b, 1, type, comm, NULL));
+    FAILS(bad, word, koloReduceScatter(a, b, 1, type, koloSum, comm, NULL));
+    FAILS(bad, word, koloAllToAll(a, b, 1, type, comm, NULL));
+    FAILS(bad, word, koloGather(a, b, 1, type, 0, comm, NULL));
+    FAILS(bad, word, koloScatter(a, b, 1, type, 0, comm, NULL));
+    FAILS(bad, word, koloBarrier(comm, NULL));
+    FAILS(bad, word, koloSend(a, 1, type, 0, comm, NULL));
+    FAILS(bad, word, koloRecv(b, 1, type, 0, comm, NULL));
+    FAILS(bad, word, koloRedOpCreatePreMulSum(&op, a, type, koloScalarHostImmediate, comm));
+    FAILS(bad, word, koloRedOpDestroy((koloRedOp_t)5, comm));
+    CHECK(strcmp(koloGetLastError(comm), koloGetLastError(NULL)) == 0);
+}
+
+static void handles(void) {
+    koloComm_t comm, again;
+    koloStream_t stream;
+    uintptr_t random = 88172645463325252u;
+    OK(koloCommInitAll(&comm, 1, NULL));
+    OK(koloStreamCreate(&stream));
+    every_call_refuses(NULL);
+    every_call_refuses((koloComm_t)(uintptr_t)0x1234);
+    every_call_refuses((koloComm_t)(uintptr_t)-1);
+    every_call_refuses((koloComm_t)(void *)a);
+    every_call_refuses((koloComm_t)(void *)stream);
+    for (int bit = 0; bit < 64; bit++)
+        FAILS(koloInvalidArgument, "0x",
+              koloBarrier((koloComm_t)((uintptr_t)comm ^ (uintptr_t)1 << bit), NULL));
+    for (int turn = 0; turn < 10000; turn++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        FAILS(koloInvalidArgument, "0x", koloBarrier((koloComm_t)random, NULL));
+    }
+    OK(koloCommDestroy(comm));
+    every_call_refuses(comm);
+    OK(koloCommInitAll(&again, 1, NULL));
+    CHECK(again != comm);
+    every_call_refuses(comm);
+    OK(koloCommAbort(again));
+    every_call_refuses(again);
+    FAILS(koloInvalidArgument, "stream", koloStreamSynchronize(NULL));
+    FAILS(koloInvalidArgument, "stream", koloStreamQuery((koloStream_t)(void *)comm));
+    OK(koloStreamQuery(stream));
+    OK(koloStreamDestroy(stream));
+    FAILS(koloInvalidArgument, "destroyed", koloStreamDestroy(stream));
+    FAILS(koloInvalidArgument, "stream", koloStreamCreate(NULL));
+}
+
+static void initialisation(void) {
+    koloComm_t comm = (koloComm_t)a;
+    koloUniqueId id, zero;
+    koloConfig_t config = KOLO_CONFIG_INITIALIZER;
+    const char *unknown[] = {"KOLO_NO_SUCH_SETTING=1", NULL};
+    const char *shapeless[] = {"KOLO_ALGO", NULL};
+    const int devices[2] = {KOLO_DEVICE_HOST, 3};
+    int version = 0;
+    const koloResult_t bad = koloInvalidArgument;
+    memset(&zero, 0, sizeof zero);
+    FAILS(bad, "version", koloGetVersion(NULL));
+    OK(koloGetVersion(&version));
+    CHECK(version == KOLO_VERSION_CODE);
+    FAILS(bad, "uniqueId", koloGetUniqueId(NULL));
+    OK(koloGetUniqueId(&id));
+    FAILS(bad, "newcomm", koloCommInitRank(NULL, 1, id, 0));
+    FAILS(bad, "rank 0 of 0", koloCommInitRank(&comm, 0, id, 0));
+    FAILS(bad, "rank -1 of 2", koloCommInitRank(&comm, 2, id, -1));
+    FAILS(bad, "rank 2 of 2", koloCommInitRank(&comm, 2, id, 2));
+    FAILS(bad, "rank 0 of -5", koloCommInitRank(&comm, -5, id, 0));
+    FAILS(bad, "", koloCommInitRank(&comm, 2, zero, 0));
+    CHECK(comm == NULL);
+    config.magic = 0;
+    FAILS(bad, "magic", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    config = (koloConfig_t)KOLO_CONFIG_INITIALIZER;
+    config.size = 1;
+    FAILS(bad, "size", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    config = (koloConfig_t)KOLO_CONFIG_INITIALIZER;
+    config.version = 70000;
+    FAILS(bad, "7.0", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    config = (koloConfig_t)KOLO_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    FAILS(bad, "koloStream_t", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    config = (koloConfig_t)KOLO_CONFIG_INITIALIZER;
+    config.minChannels = -3;
+    FAILS(bad, "minChannels", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    config = (koloConfig_t)KOLO_CONFIG_INITIALIZER;
+    config.settings = unknown;
+    FAILS(bad, "NO_SUCH_SETTING", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    config.settings = shapeless;
+    FAILS(bad, "KEY=VALUE", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    FAILS(bad, "comms", koloCommInitAll(NULL, 2, NULL));
+    FAILS(bad, "ndev", koloCommInitAll(&comm, 0, NULL));
+    FAILS(bad, "ndev", koloCommInitAll(&comm, -1, NULL));
+    FAILS(bad, "devlist[1]", koloCommInitAll(&comm, 2, devices));
+    FAILS(bad, "newcomm", koloCommInitTable(NULL, NULL));
+    FAILS(bad, "table", koloCommInitTable(&comm, NULL));
+}
+
+static int table_fails(void *ctx, void *buffer, size_t bytes, int root) {
+    (void)buffer, (void)bytes, (void)root;
+    ++*(int *)ctx;
+    return 77;
+}
+static int table_gather_fails(void *ctx, const void *send, size_t bytes, void *recv) {
+    (void)send, (void)bytes, (void)recv;
+    ++*(int *)ctx;
+    return 78;
+}
+static void table_free(void *ctx) { *(int *)ctx += 1000; }
+
+static void tables(void) {
+    koloComm_t comm;
+    int calls = 0;
+    koloMpiTable good = {sizeof(koloMpiTable), KOLO_MPI_TABLE_VERSION, 0, 2, &calls, table_fails,
+                         table_gather_fails,   NULL,                   table_free};
+    koloMpiTable table = good;
+    table.version = 9;
+    FAILS(koloInvalidArgument, "version 9", koloCommInitTable(&comm, &table));
+    table = good, table.size = 8;
+    FAILS(koloInvalidArgument, "8 bytes", koloCommInitTable(&comm, &table));
+    table = good, table.rank = 2;
+    FAILS(koloInvalidArgument, "rank 2 of 2", koloCommInitTable(&comm, &table));
+    table = good, table.bcast = NULL;
+    FAILS(koloInvalidArgument, "bcast", koloCommInitTable(&comm, &table));
+    CHECK(calls == 0);
+    FAILS(koloRemoteError, "returned 7", koloCommInitTable(&comm, &good));
+    CHECK(calls == 1001 && comm == NULL);
+}
+
+static void arguments(koloComm_t comm) {
+    const koloResult_t bad = koloInvalidArgument;
+    const int types[] = {-1, 12, 1000, INT_MAX, INT_MIN};
+    const int ops[] = {-1, 5, 1 << 20, INT_MAX, INT_MIN};
+    const int ranks[] = {-1, 1, 7, INT_MAX, INT_MIN};
+    char *bytes = (char *)a;
+    for (int i = 0; i < 5; i++) {
+        koloDataType_t wrong = (koloDataType_t)types[i];
+        koloRedOp_t op = (koloRedOp_t)ops[i];
+        FAILS(bad, "data type", koloAllReduce(a, b, 1, wrong, koloSum, comm, NULL));
+        FAILS(bad, "data type", koloSend(a, 1, wrong, 0, comm, NULL));
+        FAILS(bad, "", koloAllReduce(a, b, 1, type, op, comm, NULL));
+        FAILS(bad, "", koloReduce(a, b, 1, type, op, 0, comm, NULL));
+        FAILS(bad, "", koloReduceScatter(a, b, 1, type, op, comm, NULL));
+        FAILS(bad, "rank", koloBroadcast(a, b, 1, type, ranks[i], comm, NULL));
+        FAILS(bad, "rank", koloBcast(a, 1, type, ranks[i], comm, NULL));
+        FAILS(bad, "rank", koloReduce(a, b, 1, type, koloSum, ranks[i], comm, NULL));
+        FAILS(bad, "rank", koloGather(a, b, 1, type, ranks[i], comm, NULL));
+        FAILS(bad, "rank", koloScatter(a, b, 1, type, ranks[i], comm, NULL));
+        FAILS(bad, "rank", koloSend(a, 1, type, ranks[i], comm, NULL));
+        FAILS(bad, "rank", koloRecv(a, 1, type, ranks[i], comm, NULL));
+    }
+    FAILS(bad, "", koloAllReduce(NULL, b, 1, type, koloSum, comm, NULL));
+    FAILS(bad, "", koloAllReduce(a, NULL, 1, type, koloSum, comm, NULL));
+    FAILS(bad, "", koloBcast(NULL, 1, type, 0, comm, NULL));
+    FAILS(bad, "", koloGather(a, NULL, 1, type, 0, comm, NULL));
+    FAILS(bad, "", koloAllReduce(a, b, SIZE_MAX, type, koloSum, comm, NULL));
+    FAILS(bad, "", koloAllGather(a, b, SIZE_MAX / 4, type, comm, NULL));
+    FAILS(bad, "", koloBcast(a, SIZE_MAX / 2, type, 0, comm, NULL));
+    FAILS(bad, "", koloAllReduce(bytes, bytes + 8, 4, type, koloSum, comm, NULL));
+    FAILS(bad, "", koloAllReduce(bytes + 8, bytes, 4, type, koloSum, comm, NULL));
+    FAILS(bad, "", koloAllToAll(a, a, 4, type, comm, NULL));
+    OK(koloAllReduce(NULL, NULL, 0, type, koloSum, comm, NULL));
+    FAILS(bad, "stream", koloAllReduce(a, b, 1, type, koloSum, comm, (koloStream_t)(void *)b));
+    FAILS(bad, "count", koloCommCount(comm, NULL));
+    FAILS(bad, "rank", koloCommUserRank(comm, NULL));
+    FAILS(bad, "asyncError", koloCommGetAsyncError(comm, NULL));
+    FAILS(bad, "newcomm", koloCommSplit(comm, 0, 0, NULL, NULL));
+    FAILS(bad, "color", koloCommSplit(comm, -2, 0, &comm, NULL));
+    CHECK(strstr(koloGetLastError(comm), "rank 0") != NULL);
+}
+
+static void operations(koloComm_t comm) {
+    const koloResult_t bad = koloInvalidArgument;
+    double scalar = 2.0;
+    koloRedOp_t op;
+    koloScalarResidence_t now = koloScalarHostImmediate;
+    FAILS(bad, "op", koloRedOpCreatePreMulSum(NULL, &scalar, type, now, comm));
+    FAILS(bad, "scalar", koloRedOpCreatePreMulSum(&op, NULL, type, now, comm));
+    FAILS(bad, "data type", koloRedOpCreatePreMulSum(&op, a, (koloDataType_t)99, now, comm));
+    FAILS(bad, "residence", koloRedOpCreatePreMulSum(&op, a, type, (koloScalarResidence_t)7, comm));
+    FAILS(bad, "built in", koloRedOpDestroy(koloSum, comm));
+    for (int residence = 0; residence < 2; residence++) {
+        OK(koloRedOpCreatePreMulSum(&op, &scalar, type, (koloScalarResidence_t)residence, comm));
+        CHECK(op > koloAvg);
+        OK(koloRedOpDestroy(op, comm));
+        FAILS(bad, "", koloRedOpDestroy(op, comm));
+        FAILS(bad, "", koloAllReduce(a, b, 1, type, op, comm, NULL));
+    }
+}
+
+static void memory(void) {
+    void *pointer = a;
+    FAILS(koloInvalidArgument, "ptr", koloMemAlloc(NULL, 8));
+    FAILS(koloInvalidArgument, "address space", koloMemAlloc(&pointer, SIZE_MAX));
+    CHECK(pointer == (void *)a);
+    OK(koloMemAlloc(&pointer, 0));
+    CHECK(pointer == NULL);
+    OK(koloMemFree(NULL));
+    OK(koloMemAlloc(&pointer, 10000));
+    CHECK((uintptr_t)pointer % 4096 == 0 && ((char *)pointer)[9999] == 0);
+    memset(pointer, 1, 10000);
+    FAILS(koloInvalidArgument, "8 bytes inside", koloMemFree((char *)pointer + 8));
+    FAILS(koloInvalidArgument, "no live allocation", koloMemFree(a));
+    OK(koloMemFree(pointer));
+    FAILS(koloInvalidArgument, "freed twice", koloMemFree(pointer));
+}
+
+static void sentences(koloComm_t comm) {
+    koloComm_t fresh;
+    const char *kept;
+    char copy[512];
+    OK(koloCommInitAll(&fresh, 1, NULL));
+    CHECK(strcmp(koloGetLastError(fresh), "no error") == 0);
+    FAILS(koloInvalidArgument, "count", koloCommCount(comm, NULL));
+    kept = koloGetLastError(comm);
+    snprintf(copy, sizeof copy, "%s", kept);
+    FAILS(koloInvalidArgument, "ptr", koloMemAlloc(NULL, 8));
+    FAILS(koloInvalidArgument, "rank", koloCommUserRank(fresh, NULL));
+    CHECK(strcmp(copy, kept) == 0 && strcmp(copy, koloGetLastError(comm)) == 0);
+    CHECK(strstr(koloGetLastError(fresh), "UserRank") != NULL);
+    CHECK(strcmp(koloGetErrorString(koloSuccess), "no error") == 0);
+    for (int code = 1; code <= 8; code++)
+        CHECK(strcmp(koloGetErrorString((koloResult_t)code), "no error") != 0);
+    CHECK(strcmp(koloGetErrorString((koloResult_t)9), "unknown result code") == 0);
+    CHECK(strcmp(koloGetErrorString((koloResult_t)-1), "unknown result code") == 0);
+    FAILS(koloInvalidUsage, "", koloGroupEnd());
+    OK(koloCommDestroy(fresh));
+}
+
+static void *wait_in_barrier(void *comm) {
+    koloResult_t *code = malloc(sizeof *code);
+    *code = koloBarrier(*(koloComm_t *)comm, NULL);
+    return code;
+}
+
+/* A second thread on a communicator that is in use gets an error, and may abort it. */
+static void two_threads(void) {
+    koloComm_t comms[2];
+    pthread_t thread;
+    void *code;
+    struct timespec moment = {0, 200000000};
+    OK(koloCommInitAll(comms, 2, NULL));
+    CHECK(pthread_create(&thread, NULL, wait_in_barrier, &comms[0]) == 0);
+    nanosleep(&moment, NULL);
+    FAILS(koloInvalidUsage, "thread", koloBarrier(comms[0], NULL));
+    OK(koloCommAbort(comms[0]));
+    CHECK(pthread_join(thread, &code) == 0);
+    CHECK(*(koloResult_t *)code == koloRemoteError);
+    free(code);
+    FAILS(koloInvalidArgument, "aborted", koloBarrier(comms[0], NULL));
+    OK(koloCommAbort(comms[1]));
+}
+
+int main(void) {
+    koloComm_t comm;
+    handles();
+    initialisation();
+    tables();
+    memory();
+    OK(koloCommInitAll(&comm, 1, NULL));
+    arguments(comm);
+    operations(comm);
+    sentences(comm);
+    a[0] = 5.0;
+    OK(koloAllReduce(a, b, 1, type, koloSum, comm, NULL));
+    CHECK(b[0] == 5.0);
+    OK(koloCommDestroy(comm));
+    two_threads();
+    puts("misuse: ok");
+    return 0;
+}
