@@ -193,14 +193,15 @@ static int launcher_bcast(void *ctx, void *buffer, size_t bytes, int root) {
     pthread_barrier_wait(&me->shared->barrier);
     return 0;
 }
-static void launcher_idle(void *ctx) { ((member *)ctx)->idle_calls++; }
-static void launcher_free(void *ctx) { ((member *)ctx)->freed++; }
+static int launcher_idle(void *ctx) { return ((member *)ctx)->idle_calls++, 0; }
+static int launcher_free(void *ctx) { return ((member *)ctx)->freed++, 0; }
 
 static void *launched_main(void *pointer) {
     member *me = pointer;
-    koloMpiTable table = {sizeof table, KOLO_MPI_TABLE_VERSION, me->rank,      me->shared->nranks,
-                          me,           launcher_bcast,         launcher_allgather, launcher_idle,
-                          launcher_free};
+    koloMpiTable table = {.size = sizeof table, .version = KOLO_MPI_TABLE_VERSION, .ctx = me};
+    table.rank = me->rank, table.nranks = me->shared->nranks;
+    table.bcast = launcher_bcast, table.allgather = launcher_allgather;
+    table.idle = launcher_idle, table.free = launcher_free;
     koloComm_t comm;
     OK(koloCommInitTable(&comm, &table));
     reductions(me->rank, me->shared->nranks, comm, NULL);

@@ -131,28 +131,34 @@ static int table_gather_fails(void *ctx, const void *send, size_t bytes, void *r
     ++*(int *)ctx;
     return 78;
 }
-static void table_free(void *ctx) { *(int *)ctx += 1000; }
+static int table_idle(void *ctx) { return (void)ctx, 0; }
+static int table_free(void *ctx) { return *(int *)ctx += 1000, 0; }
 
 static void tables(void) {
     koloComm_t comm;
     int calls = 0;
-    koloMpiTable good = {sizeof(koloMpiTable), KOLO_MPI_TABLE_VERSION, 0, 2, &calls, table_fails,
-                         table_gather_fails,   NULL,                   table_free};
+    koloMpiTable good = {.size = sizeof good, .version = KOLO_MPI_TABLE_VERSION, .nranks = 2};
+    good.ctx = &calls, good.bcast = table_fails, good.allgather = table_gather_fails;
+    good.idle = table_idle, good.free = table_free;
     koloMpiTable table = good;
     table.version = 9;
-    FAILS(koloInvalidArgument, "version 9", koloCommInitTable(&comm, &table));
+    FAILS(koloInvalidArgument, "9", koloCommInitTable(&comm, &table));
     table = good, table.size = 8;
     FAILS(koloInvalidArgument, "8 bytes", koloCommInitTable(&comm, &table));
     table = good, table.rank = 2;
-    FAILS(koloInvalidArgument, "rank 2 of 2", koloCommInitTable(&comm, &table));
+    FAILS(koloInvalidArgument, "2", koloCommInitTable(&comm, &table));
     table = good, table.bcast = NULL;
     FAILS(koloInvalidArgument, "bcast", koloCommInitTable(&comm, &table));
+    table = good, table.problem = "MPI is not running", table.problemCode = koloInvalidUsage;
+    FAILS(koloInvalidUsage, "MPI is not running", koloCommInitTable(&comm, &table));
     CHECK(calls == 0);
-    FAILS(koloRemoteError, "returned 7", koloCommInitTable(&comm, &good));
+    CHECK(koloCommInitTable(&comm, &good) == koloSystemError);
+    CHECK(strstr(koloGetLastError(NULL), "failed with code 7") != NULL);
     CHECK(calls == 1001 && comm == NULL);
 }
 
 static void arguments(koloComm_t comm) {
+    koloComm_t other;
     const koloResult_t bad = koloInvalidArgument;
     const int types[] = {-1, 12, 1000, INT_MAX, INT_MIN};
     const int ops[] = {-1, 5, 1 << 20, INT_MAX, INT_MIN};
@@ -190,7 +196,7 @@ static void arguments(koloComm_t comm) {
     FAILS(bad, "rank", koloCommUserRank(comm, NULL));
     FAILS(bad, "asyncError", koloCommGetAsyncError(comm, NULL));
     FAILS(bad, "newcomm", koloCommSplit(comm, 0, 0, NULL, NULL));
-    FAILS(bad, "color", koloCommSplit(comm, -2, 0, &comm, NULL));
+    FAILS(bad, "color", koloCommSplit(comm, -2, 0, &other, NULL));
     CHECK(strstr(koloGetLastError(comm), "rank 0") != NULL);
 }
 
@@ -249,6 +255,13 @@ static void sentences(koloComm_t comm) {
     CHECK(strcmp(koloGetErrorString((koloResult_t)9), "unknown result code") == 0);
     CHECK(strcmp(koloGetErrorString((koloResult_t)-1), "unknown result code") == 0);
     FAILS(koloInvalidUsage, "", koloGroupEnd());
+    /* A wrong call in a group: the end reports it and runs nothing. */
+    a[0] = 3.0, b[0] = -1.0;
+    OK(koloGroupStart());
+    OK(koloAllReduce(a, b, 1, type, koloSum, comm, NULL));
+    FAILS(koloInvalidArgument, "data type", koloSend(a, 1, (koloDataType_t)44, 0, comm, NULL));
+    CHECK(koloGroupEnd() == koloInvalidArgument && b[0] == -1.0);
+    CHECK(strstr(koloGetLastError(comm), "data type") != NULL);
     OK(koloCommDestroy(fresh));
 }
 

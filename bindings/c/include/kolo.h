@@ -281,9 +281,9 @@ typedef struct {
 } koloConfig_t;
 
 /**
- * How the ranks of koloCommInitTable meet: functions of a launcher (an MPI, for example). All but
- * `idle` are called only by the thread that is inside koloCommInitTable. The int results are 0
- * for success.
+ * How the ranks of koloCommInitTable meet: functions of a launcher (an MPI, for example). The
+ * int results are 0 for success. bcast and allgather are called only by the thread that is inside
+ * koloCommInitTable, idle only by threads that are inside a kolo call of the program.
  */
 typedef struct {
     /**
@@ -295,6 +295,10 @@ typedef struct {
      */
     unsigned int version;
     /**
+     * First argument of the functions; belongs to kolo once the table is accepted.
+     */
+    void *ctx;
+    /**
      * This rank, 0 <= rank < nranks.
      */
     int rank;
@@ -302,10 +306,6 @@ typedef struct {
      * Number of ranks.
      */
     int nranks;
-    /**
-     * First argument of the functions.
-     */
-    void *ctx;
     /**
      * `bytes` bytes at `buffer` go from `root` to all ranks.
      */
@@ -316,14 +316,22 @@ typedef struct {
     int (*allgather)(void *ctx, const void *send, size_t bytes, void *recv);
     /**
      * Called now and then while a thread waits inside kolo, so that the launcher's own messages
-     * move; may be NULL.
+     * move.
      */
-    void (*idle)(void *ctx);
+    int (*idle)(void *ctx);
     /**
      * Called once, when kolo needs `ctx` no more (also when the call fails, unless the table
-     * itself was refused); may be NULL.
+     * itself was refused).
      */
-    void (*free)(void *ctx);
+    int (*free)(void *ctx);
+    /**
+     * NULL, or why no table could be made: the call fails with this sentence.
+     */
+    const char *problem;
+    /**
+     * The koloResult_t that goes with `problem`.
+     */
+    int problemCode;
 } koloMpiTable;
 
 /**
@@ -410,15 +418,16 @@ koloResult_t koloCommSplit(koloComm_t comm,
 /**
  * Waits until everything that was started on `comm` has ended; afterwards only koloCommDestroy,
  * koloCommAbort and the queries are allowed. Optional: koloCommDestroy does it too.
- * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group), koloRemoteError.
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
+ * koloRemoteError.
  */
 koloResult_t koloCommFinalize(koloComm_t comm);
 
 /**
  * Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
  * than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
- * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, another thread is in a
- * call on it), koloRemoteError.
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
+ * koloRemoteError.
  */
 koloResult_t koloCommDestroy(koloComm_t comm);
 
@@ -448,11 +457,11 @@ koloResult_t koloCommUserRank(koloComm_t comm, int *rank);
 koloResult_t koloCommGetAsyncError(koloComm_t comm, koloResult_t *asyncError);
 
 /**
- * Makes a communicator of ranks that already have a launcher's collective functions, which
- * koloCommInitMPI of libkolo_mpi uses. The table is copied. Not deferred by a group: the functions
- * are called by this thread, before the call returns.
- * Errors: koloInvalidArgument (NULL, size, version, rank), koloRemoteError (a function of the
- * table failed), and those of koloCommInitRank.
+ * Makes a communicator of ranks that already have a launcher's collective functions, as
+ * koloCommInitMPI of libkolo_mpi does. The table is copied. Not deferred by a group: bcast and
+ * allgather are called by this thread, before the call returns.
+ * Errors: koloInvalidArgument (NULL, size, version, rank: the table was refused),
+ * koloSystemError (a function of the table failed), and those of koloCommInitRank.
  */
 koloResult_t koloCommInitTable(koloComm_t *newcomm, const koloMpiTable *table);
 

@@ -2,12 +2,12 @@
 
 use crate::comm::Member;
 use crate::group::note;
-use crate::guard::guard_comm;
+use crate::guard::{guard_comm, last_error};
 use crate::op::fixed;
 use crate::stream::STREAMS;
 use crate::types::*;
-use kolo_core::base::{Error, Result};
-use kolo_core::comm::{Call, Collective, RedOp, Stream};
+use kolo_core::base::Result;
+use kolo_core::comm::{Call, Collective, RedOp, Stream, group};
 use std::ffi::{c_int, c_void};
 
 /// A call as it arrives.
@@ -33,7 +33,7 @@ unsafe fn enqueue(
     comm: koloComm_t,
     stream: koloStream_t,
 ) -> koloResult_t {
-    guard_comm(name, comm, |member| {
+    let code = guard_comm(name, comm, |member| {
         let call = Call {
             collective: raw.collective,
             send: raw.send.cast(),
@@ -41,7 +41,8 @@ unsafe fn enqueue(
             count: raw.count,
             dtype: data_type(raw.datatype)?,
             op: RedOp(raw.op),
-            peer: u32::try_from(raw.peer).map_err(|_| negative(raw.peer))?,
+            // A negative one becomes too large, and the core shows it as it was.
+            peer: raw.peer as u32,
         };
         let stream = match stream.is_null() {
             true => None,
@@ -55,7 +56,19 @@ unsafe fn enqueue(
         // SAFETY: our caller's promise.
         unsafe { member.communicator.enqueue(&call, stream.as_deref()) }?;
         Ok(koloResult_t::koloSuccess)
-    })
+    });
+    if code != koloResult_t::koloSuccess {
+        refuse_group();
+    }
+    code
+}
+
+/// The open group, if any, must not run without the call that just failed: peers would wait.
+#[cold]
+fn refuse_group() {
+    if let Some(error) = last_error() {
+        group::refuse(&error);
+    }
 }
 
 /// The call with an operation that the program made; some read their scalar now.
@@ -79,14 +92,6 @@ unsafe fn with_made_op(
         member.communicator.destroy_op(call.op)?;
     }
     done.map(|()| koloResult_t::koloSuccess)
-}
-
-#[cold]
-fn negative(peer: c_int) -> Error {
-    Error::argument(
-        format!("{peer} is no rank"),
-        "give a root or peer in 0..nranks; ranks count from 0",
-    )
 }
 
 const NO_OP: RedOpArg = 0;

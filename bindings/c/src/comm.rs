@@ -80,26 +80,34 @@ impl Slot {
     fn fill(self, communicator: Option<Communicator>) -> Result<()> {
         if let Some(communicator) = communicator {
             let handle = adopt(communicator)?;
-            // SAFETY: not null (checked by `birth`), valid and ours by the rule above.
+            // SAFETY: not null (checked by `clear`), valid and ours by the rule above.
             unsafe { *self.0 = handle };
         }
         Ok(())
     }
 }
 
-/// Runs `make` now, or at the end of the open group, and writes the handle to `*newcomm`.
+/// Checks a result pointer, and writes NULL there, which stays if the call fails.
 ///
 /// # Safety
-/// `newcomm` is NULL or valid for writes until `make` has run.
-unsafe fn birth(
-    newcomm: *mut koloComm_t,
-    make: impl FnOnce() -> Result<Option<Communicator>> + Send + 'static,
-) -> Result<koloResult_t> {
+/// `newcomm` is NULL or valid for writes.
+pub(crate) unsafe fn clear(newcomm: *mut koloComm_t) -> Result<()> {
     if newcomm.is_null() {
         return Err(null("newcomm"));
     }
     // SAFETY: not null, valid by the caller's promise.
     unsafe { *newcomm = std::ptr::null_mut() };
+    Ok(())
+}
+
+/// Runs `make` now, or at the end of the open group, and writes the handle to `*newcomm`.
+///
+/// # Safety
+/// `newcomm` went through `clear`, and is valid for writes until `make` has run.
+unsafe fn birth(
+    newcomm: *mut koloComm_t,
+    make: impl FnOnce() -> Result<Option<Communicator>> + Send + 'static,
+) -> Result<koloResult_t> {
     let slot = Slot(newcomm);
     if group::active() {
         group::defer_init(Box::new(move || {
@@ -186,7 +194,7 @@ pub unsafe extern "C" fn koloCommInitRankConfig(
 }
 
 /// # Safety
-/// `newcomm` is as `birth` wants it.
+/// `newcomm` is NULL or valid for writes, inside a group until its end.
 unsafe fn init_rank(
     call: &'static str,
     newcomm: *mut koloComm_t,
@@ -196,6 +204,8 @@ unsafe fn init_rank(
     config: impl FnOnce() -> Result<CommConfig>,
 ) -> koloResult_t {
     guard(call, || {
+        // SAFETY: our caller's promise.
+        unsafe { clear(newcomm) }?;
         let (Ok(count), Ok(own)) = (u32::try_from(nranks), u32::try_from(rank)) else {
             return Err(outside(nranks, rank));
         };
@@ -203,7 +213,7 @@ unsafe fn init_rank(
             return Err(outside(nranks, rank));
         }
         let config = config()?;
-        let id = UniqueId::from_bytes(id.internal.map(|byte| byte as u8));
+        let id = UniqueId::from_bytes(id.internal.map(|byte| byte as u8))?;
         // SAFETY: our caller's promise.
         unsafe {
             birth(newcomm, move || {
@@ -278,6 +288,8 @@ pub unsafe extern "C" fn koloCommSplit(
     config: *const koloConfig_t,
 ) -> koloResult_t {
     guard_comm("CommSplit", comm, |member| {
+        // SAFETY: the contract of kolo.h.
+        unsafe { clear(newcomm) }?;
         let color = match color {
             KOLO_SPLIT_NOCOLOR => None,
             0.. => Some(color as u32),
@@ -298,7 +310,8 @@ pub unsafe extern "C" fn koloCommSplit(
 
 /// Waits until everything that was started on `comm` has ended; afterwards only koloCommDestroy,
 /// koloCommAbort and the queries are allowed. Optional: koloCommDestroy does it too.
-/// Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group), koloRemoteError.
+/// Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
+/// koloRemoteError.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
     guard_comm("CommFinalize", comm, |member| {
@@ -309,8 +322,8 @@ pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
 
 /// Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
 /// than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
-/// Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, another thread is in a
-/// call on it), koloRemoteError.
+/// Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
+/// koloRemoteError.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
     guard_comm("CommDestroy", comm, |member| {

@@ -13,13 +13,22 @@ use std::sync::Arc;
 pub(crate) type Sentence = Arc<CStr>;
 
 thread_local! {
-    /// The sentence of this thread's last failed call.
-    static LAST: RefCell<Option<Sentence>> = const { RefCell::new(None) };
+    /// The error of this thread's last failed call, and its sentence.
+    static LAST: RefCell<Option<(Error, Sentence)>> = const { RefCell::new(None) };
 }
 
 /// The sentence of this thread's last failed call.
 pub(crate) fn last_of_thread() -> Option<Sentence> {
-    LAST.try_with(|last| last.borrow().clone()).ok().flatten()
+    LAST.try_with(|last| last.borrow().as_ref().map(|last| last.1.clone()))
+        .ok()
+        .flatten()
+}
+
+/// The error of this thread's last failed call.
+pub(crate) fn last_error() -> Option<Error> {
+    LAST.try_with(|last| last.borrow().as_ref().map(|last| last.0.clone()))
+        .ok()
+        .flatten()
 }
 
 /// Runs `body`, the work of the exported function `kolo<call>`.
@@ -69,9 +78,10 @@ pub(crate) fn failed(error: Error, member: Option<&Member>) -> koloResult_t {
     if let Some(member) = member {
         member.keep(sentence.clone());
     }
+    let code = error.code.into();
     // A thread that is ending has no place left to keep it; the code still tells.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = Some(sentence));
-    error.code.into()
+    let _ = LAST.try_with(|last| *last.borrow_mut() = Some((error, sentence)));
+    code
 }
 
 /// The text of `error` for C.

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn koloRedOpDestroy(op: RedOpArg, comm: koloComm_t) -> kol
 /// `scalar` is the address of a readable element of type `dtype`.
 pub(crate) unsafe fn fixed(member: &Member, scalar: usize, dtype: DataType) -> Result<RedOp> {
     // SAFETY: the caller's promise; bytes need no alignment.
-    let bytes = unsafe { std::slice::from_raw_parts(scalar as *const u8, dtype.size()) };
+    let bytes = unsafe { std::slice::from_raw_parts(scalar as *const u8, dtype.size_bytes()) };
     member.communicator.pre_mul_sum(bytes, dtype)
 }
 

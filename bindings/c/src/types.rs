@@ -171,9 +171,9 @@ pub struct koloConfig_t {
     pub settings: *const *const c_char,
 }
 
-/// How the ranks of koloCommInitTable meet: functions of a launcher (an MPI, for example). All but
-/// `idle` are called only by the thread that is inside koloCommInitTable. The int results are 0
-/// for success.
+/// How the ranks of koloCommInitTable meet: functions of a launcher (an MPI, for example). The
+/// int results are 0 for success. bcast and allgather are called only by the thread that is inside
+/// koloCommInitTable, idle only by threads that are inside a kolo call of the program.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct koloMpiTable {
@@ -181,12 +181,12 @@ pub struct koloMpiTable {
     pub size: usize,
     /// KOLO_MPI_TABLE_VERSION.
     pub version: c_uint,
+    /// First argument of the functions; belongs to kolo once the table is accepted.
+    pub ctx: *mut c_void,
     /// This rank, 0 <= rank < nranks.
     pub rank: c_int,
     /// Number of ranks.
     pub nranks: c_int,
-    /// First argument of the functions.
-    pub ctx: *mut c_void,
     /// `bytes` bytes at `buffer` go from `root` to all ranks.
     pub bcast: Option<
         unsafe extern "C" fn(
@@ -206,11 +206,15 @@ pub struct koloMpiTable {
         ) -> c_int,
     >,
     /// Called now and then while a thread waits inside kolo, so that the launcher's own messages
-    /// move; may be NULL.
-    pub idle: Option<unsafe extern "C" fn(ctx: *mut c_void)>,
+    /// move.
+    pub idle: Option<unsafe extern "C" fn(ctx: *mut c_void) -> c_int>,
     /// Called once, when kolo needs `ctx` no more (also when the call fails, unless the table
-    /// itself was refused); may be NULL.
-    pub free: Option<unsafe extern "C" fn(ctx: *mut c_void)>,
+    /// itself was refused).
+    pub free: Option<unsafe extern "C" fn(ctx: *mut c_void) -> c_int>,
+    /// NULL, or why no table could be made: the call fails with this sentence.
+    pub problem: *const c_char,
+    /// The koloResult_t that goes with `problem`.
+    pub problemCode: c_int,
 }
 
 impl From<Code> for koloResult_t {
