@@ -1,0 +1,85 @@
+#!/bin/sh
+# Builds the Fortran interface.
+#
+#   [FC=gfortran] [CC=cc] bindings/fortran/build.sh OUTPUT-DIRECTORY
+#
+# FC names the Fortran compiler; without it, gfortran and flang are built as far as they are there.
+# The output has libkolo_fortran_<name>.so.0 and <name>/kolo.mod, <name> being gfortran, flang, or
+# the last part of FC. Other variables:
+#   LIBDIR       folder of libkolo.so (default: the output, then target/release)
+#   KOLO_INCLUDE folder of kolo.h (default: bindings/c/include)
+#   CFI_INCLUDE  folder of the compiler's ISO_Fortran_binding.h, where it is not found
+#   MPIFC        MPI wrapper for FC: if its module mpi_f08 is readable, kolo_mpi_f08.mod is made too
+set -eu
+
+CC=${CC:-cc}
+out=${1:?usage: FC=compiler CC=compiler build.sh OUTPUT-DIRECTORY}
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+if [ -z "${FC:-}" ]; then
+    built=no
+    for compiler in gfortran flang-new-19 flang-new flang; do
+        command -v "$compiler" >/dev/null || continue
+        case $compiler:$built in flang*:*flang*) continue ;; esac
+        FC=$compiler "$0" "$out"
+        built=$built-$compiler
+    done
+    if [ "$built" = no ]; then
+        echo "build.sh: no Fortran compiler found; install gfortran or name one with FC=" >&2
+        exit 1
+    fi
+    exit 0
+fi
+
+if [ -z "${LIBDIR:-}" ]; then
+    LIBDIR=$out
+    [ -e "$LIBDIR/libkolo.so" ] || LIBDIR=$here/../../target/release
+fi
+if [ ! -e "$LIBDIR/libkolo.so" ]; then
+    echo "build.sh: no libkolo.so in $LIBDIR; build it first: cargo build --release -p kolo-c" >&2
+    exit 1
+fi
+
+# The first word of FC is the compiler, the rest are flags.
+compiler=${FC%% *}
+case $($FC --version 2>&1 | head -n 1) in
+*"GNU Fortran"*) name=gfortran ;;
+*flang*) name=flang ;;
+*) name=$(basename "$compiler") ;;
+esac
+
+# flang has its header beside the compiler; gcc finds gfortran's by itself.
+if [ -z "${CFI_INCLUDE:-}" ] && [ "$name" = flang ]; then
+    prefix=$(dirname "$(dirname "$(readlink -f "$(command -v "$compiler")")")")
+    for folder in "$prefix/include/flang" "$prefix"/lib/clang/*/include; do
+        if [ -f "$folder/ISO_Fortran_binding.h" ]; then CFI_INCLUDE=$folder; fi
+    done
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+libdir=$(cd "$LIBDIR" && pwd)
+cd "$work"
+$FC -O2 -fPIC -c "$here/kolo.f90" -o kolo.o
+for part in kolo_fortran kolo_fortran_decode kolo_fortran_call kolo_fortran_control; do
+    $CC -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden ${CFI_INCLUDE:+-I "$CFI_INCLUDE"} \
+        -I "${KOLO_INCLUDE:-$here/../c/include}" -c "$here/$part.c" -o "$part.o"
+done
+# CC links, so that no Fortran library comes in: there must be only one of it, the program's.
+library=libkolo_fortran_$name.so
+$CC -shared -Wl,-soname,"$library.0" -Wl,-rpath,'$ORIGIN' ./*.o -L "$libdir" -lkolo -ldl \
+    -o "$out/$library.0"
+ln -sf "$library.0" "$out/$library"
+mkdir -p "$out/$name"
+cp kolo.mod "$out/$name/"
+
+if [ -n "${MPIFC:-}" ]; then
+    if $MPIFC -c "$here/kolo_mpi_f08.f90" -o f08.object 2>/dev/null; then
+        cp kolo_mpi_f08.mod "$out/$name/"
+    else
+        echo "build.sh: no kolo_mpi_f08 for $name, because it cannot read this MPI's mpi_f08" >&2
+    fi
+fi
+echo "$out/$library.0"

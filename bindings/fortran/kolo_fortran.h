@@ -1,0 +1,123 @@
+/* What the parts of the Fortran decoder share.
+ *
+ * Problem: Fortran hands arrays of any type, kind and rank to one procedure, as descriptors whose
+ * type codes differ between compilers, possibly with gaps between the elements, and wants errors
+ * to stop the job unless it asked for the code.
+ *
+ * Idea: a descriptor becomes a `view` (decode.c: the only part that knows type codes), a call
+ * carries its name, communicator and error text (call.c), and all data calls take one path:
+ * views are checked, gaps are packed away, the C function runs, results are unpacked.
+ * kolo_fortran.c has the entry points of the data calls, control.c those of all others. The files
+ * are compiled once for each Fortran compiler, with that compiler's ISO_Fortran_binding.h. */
+#ifndef KOLO_FORTRAN_H
+#define KOLO_FORTRAN_H
+
+#include <ISO_Fortran_binding.h>
+#include <kolo.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KOLO_ENTRY __attribute__((visibility("default")))
+
+/* The types of module kolo as C sees them. */
+typedef struct {
+    koloComm_t handle;
+} fortran_comm;
+typedef struct {
+    koloStream_t handle;
+} fortran_stream;
+typedef struct {
+    int32_t code;
+} fortran_op;
+typedef struct {
+    int32_t code;
+} fortran_type;
+
+/* Kinds of types, as far as kolo treats them differently. */
+typedef enum {
+    CLASS_INTEGER,
+    CLASS_REAL,
+    CLASS_BFLOAT,
+    CLASS_COMPLEX,
+    CLASS_LOGICAL,
+    CLASS_CHARACTER,
+    CLASS_STRUCT,
+    CLASS_POINTER,
+    CLASS_UNKNOWN
+} type_class;
+
+/* An array argument. */
+typedef struct {
+    const char *argument; /* its name in the interface */
+    char *base;
+    type_class class;
+    size_t element_bytes;
+    size_t elements; /* 0 when assumed-size */
+    bool assumed_size;
+    bool contiguous;
+    bool in_place; /* it is KOLO_IN_PLACE */
+    int rank;
+    CFI_dim_t dim[CFI_MAX_RANK];
+} view;
+
+/* One call of a Fortran procedure. */
+typedef struct {
+    const char *name;
+    koloComm_t comm;
+    bool async;
+    koloStream_t stream;
+    int32_t *ierror; /* NULL: the argument is absent */
+    koloResult_t code;
+    char text[1024]; /* the sentence when `code` was found here and not by libkolo */
+} call;
+
+/* What moves, in the terms of the C interface. */
+typedef struct {
+    koloDataType_t type;
+    size_t per_element; /* C elements for one Fortran element */
+    size_t bytes;       /* of one C element */
+} unit;
+
+typedef enum {
+    DO_ALLREDUCE,
+    DO_BCAST,
+    DO_REDUCE,
+    DO_ALLGATHER,
+    DO_GATHER,
+    DO_SCATTER,
+    DO_REDUCE_SCATTER,
+    DO_ALLTOALL,
+    DO_SEND,
+    DO_RECV
+} action;
+
+/* kolo_fortran_decode.c */
+void kolo_fi_view(const CFI_cdesc_t *descriptor, const char *argument, view *out);
+void kolo_fi_type_name(const view *v, char *text, size_t capacity);
+void kolo_fi_pack(const view *v, char *packed, size_t bytes);
+void kolo_fi_unpack(const view *v, const char *packed, size_t bytes);
+bool kolo_fi_move_unit(call *c, const view *v, unit *out);
+bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out);
+bool kolo_fi_named_unit(call *c, fortran_type type, bool reduces, int32_t op, unit *out);
+bool kolo_fi_named_fits(call *c, fortran_type type, const view *v);
+
+/* kolo_fortran_call.c */
+void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
+                   const fortran_stream *stream, int32_t *ierror);
+bool kolo_fi_problem(call *c, koloResult_t code, const char *remedy, const char *what, ...)
+    __attribute__((format(printf, 4, 5)));
+bool kolo_fi_check(call *c, koloResult_t code);
+void kolo_fi_finish(call *c);
+void kolo_fi_exchange(call *c, action what, const view *send, size_t send_bytes, const view *recv,
+                      size_t recv_bytes, koloDataType_t type, size_t count, int32_t op,
+                      int32_t peer);
+koloResult_t kolo_fi_group_start(void);
+void kolo_fi_group_end(call *c);
+size_t kolo_fi_last_error(koloComm_t comm, char *text, size_t capacity);
+
+/* kolo_fortran_control.c: a function of libkolo_mpi, or NULL; what the program has written. */
+void *kolo_fi_mpi_function(const char *name);
+void kolo_fi_flush_units(void);
+
+#endif

@@ -1,0 +1,225 @@
+/* One call: its errors, its temporaries, and groups of calls. */
+#define _GNU_SOURCE
+#include "kolo_fortran.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The last sentence that was found here and not by libkolo, and the communicator it is about. */
+static _Thread_local char last_text[1024];
+static _Thread_local koloComm_t last_comm;
+
+/* Temporaries that live until the open group ends. */
+typedef struct pending {
+    struct pending *next;
+    char *temporary;
+    size_t bytes;
+    bool unpack;
+    view target;
+} pending;
+static _Thread_local pending *pending_first, **pending_last;
+static _Thread_local int group_depth;
+/* The first call of the open group that failed here: the group must not run without it. */
+static _Thread_local char refused_text[1024];
+static _Thread_local koloResult_t refused_code;
+
+void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
+                   const fortran_stream *stream, int32_t *ierror) {
+    c->name = name;
+    c->comm = comm ? comm->handle : NULL;
+    c->async = stream != NULL;
+    c->stream = stream ? stream->handle : NULL;
+    c->ierror = ierror;
+    c->code = koloSuccess;
+    c->text[0] = '\0';
+    if (c->async && c->stream == NULL)
+        kolo_fi_problem(c, koloInvalidArgument, "make it with kolo_stream_create",
+                        "the stream was not created or is already destroyed");
+}
+
+bool kolo_fi_problem(call *c, koloResult_t code, const char *remedy, const char *what, ...) {
+    int rank = -1, used = 0;
+    const int capacity = (int)sizeof c->text;
+    va_list list;
+    if (c->comm) koloCommUserRank(c->comm, &rank);
+    used = rank < 0 ? snprintf(c->text, capacity, "kolo: %s: ", c->name)
+                    : snprintf(c->text, capacity, "kolo: rank %d: %s: ", rank, c->name);
+    va_start(list, what);
+    if (used < capacity) used += vsnprintf(c->text + used, (size_t)(capacity - used), what, list);
+    va_end(list);
+    if (used < capacity)
+        snprintf(c->text + used, (size_t)(capacity - used), ". Remedy: %s", remedy);
+    c->code = code;
+    return false;
+}
+
+bool kolo_fi_check(call *c, koloResult_t code) {
+    c->code = code;
+    return code == koloSuccess;
+}
+
+/* Ends the job as MPI does when a call fails that nobody watches. */
+static _Noreturn void stop_job(const char *sentence, const call *c) {
+    void (*mpi_abort)(int);
+    fprintf(stderr, "%s\nkolo: the job stops, because this call of %s has no ierror argument\n",
+            sentence, c->name);
+    fflush(NULL);
+    kolo_fi_flush_units();
+    *(void **)&mpi_abort = kolo_fi_mpi_function("koloAbortMPI");
+    if (mpi_abort) mpi_abort(1);
+    /* exit lets the Fortran library write its buffers; the alarm ends a process that hangs there.
+     * A launcher ends the other ranks when one ends with a non-zero code. */
+    alarm(10);
+    exit(1);
+}
+
+void kolo_fi_finish(call *c) {
+    const char *sentence;
+    if (c->code == koloSuccess) {
+        if (c->ierror) *c->ierror = koloSuccess;
+        return;
+    }
+    if (group_depth > 0 && c->text[0] && !refused_text[0]) {
+        memcpy(refused_text, c->text, sizeof refused_text);
+        refused_code = c->code;
+    }
+    last_comm = c->comm;
+    snprintf(last_text, sizeof last_text, "%s", c->text);
+    sentence = c->text[0] ? c->text : koloGetLastError(NULL);
+    if (!c->ierror) stop_job(sentence, c);
+    *c->ierror = (int32_t)c->code;
+}
+
+size_t kolo_fi_last_error(koloComm_t comm, char *text, size_t capacity) {
+    const bool own = last_text[0] && comm == last_comm;
+    const char *sentence = own ? last_text : koloGetLastError(comm);
+    const size_t length = strlen(sentence);
+    memcpy(text, sentence, length < capacity ? length : capacity);
+    return length < capacity ? length : capacity;
+}
+
+/* An argument as the C function gets it. */
+typedef struct {
+    char *data;
+    pending *temporary; /* NULL: the caller's own memory */
+} staged;
+
+static bool stage(call *c, const view *v, size_t bytes, bool unpack, staged *out) {
+    pending *p;
+    out->temporary = NULL;
+    out->data = v ? v->base : NULL;
+    if (!v || v->contiguous || bytes == 0) return true;
+    if (c->async)
+        return kolo_fi_problem(c, koloInvalidArgument,
+                               "pass a contiguous array to calls with a stream, or call without one",
+                               "the argument %s is not contiguous", v->argument);
+    p = malloc(sizeof *p);
+    if (p) p->temporary = malloc(bytes);
+    if (!p || !p->temporary) {
+        free(p);
+        return kolo_fi_problem(c, koloSystemError, "pass a contiguous array",
+                               "no memory for a copy of %zu bytes of the argument %s", bytes,
+                               v->argument);
+    }
+    p->next = NULL, p->bytes = bytes, p->unpack = unpack, p->target = *v;
+    kolo_fi_pack(v, p->temporary, bytes);
+    out->temporary = p;
+    out->data = p->temporary;
+    return true;
+}
+
+static void release(pending *p, bool succeeded) {
+    if (p->unpack && succeeded) kolo_fi_unpack(&p->target, p->temporary, p->bytes);
+    free(p->temporary);
+    free(p);
+}
+
+/* Results go back now, or when the group has ended; a call that failed was not queued. */
+static void unstage(call *c, staged *s) {
+    if (!s->temporary) return;
+    if (group_depth == 0 || c->code != koloSuccess) {
+        release(s->temporary, c->code == koloSuccess);
+        return;
+    }
+    if (!pending_first) pending_last = &pending_first;
+    *pending_last = s->temporary;
+    pending_last = &s->temporary->next;
+}
+
+static koloResult_t run(const call *c, action what, const void *send, void *recv, size_t count,
+                        koloDataType_t type, koloRedOp_t op, int peer) {
+    switch (what) {
+    case DO_ALLREDUCE: return koloAllReduce(send, recv, count, type, op, c->comm, c->stream);
+    case DO_BCAST: return koloBcast(recv, count, type, peer, c->comm, c->stream);
+    case DO_REDUCE: return koloReduce(send, recv, count, type, op, peer, c->comm, c->stream);
+    case DO_ALLGATHER: return koloAllGather(send, recv, count, type, c->comm, c->stream);
+    case DO_GATHER: return koloGather(send, recv, count, type, peer, c->comm, c->stream);
+    case DO_SCATTER: return koloScatter(send, recv, count, type, peer, c->comm, c->stream);
+    case DO_REDUCE_SCATTER:
+        return koloReduceScatter(send, recv, count, type, op, c->comm, c->stream);
+    case DO_ALLTOALL: return koloAllToAll(send, recv, count, type, c->comm, c->stream);
+    case DO_SEND: return koloSend(send, count, type, peer, c->comm, c->stream);
+    case DO_RECV: return koloRecv(recv, count, type, peer, c->comm, c->stream);
+    }
+    return koloInternalError;
+}
+
+/* The block of this rank inside the other buffer, for KOLO_IN_PLACE. */
+static bool own_block(call *c, action what, size_t block_bytes, size_t *offset) {
+    int rank = 0;
+    *offset = 0;
+    if (what == DO_ALLREDUCE || what == DO_REDUCE) return true;
+    if (!kolo_fi_check(c, koloCommUserRank(c->comm, &rank))) return false;
+    *offset = (size_t)rank * block_bytes;
+    return true;
+}
+
+void kolo_fi_exchange(call *c, action what, const view *send, size_t send_bytes, const view *recv,
+                      size_t recv_bytes, koloDataType_t type, size_t count, int32_t op,
+                      int32_t peer) {
+    const bool send_in_place = send && send->in_place, recv_in_place = recv && recv->in_place;
+    staged from = {0}, to = {0};
+    size_t offset;
+    if (stage(c, send_in_place ? NULL : send, send_bytes, false, &from) &&
+        stage(c, recv_in_place ? NULL : recv, recv_bytes, true, &to)) {
+        if (send_in_place && own_block(c, what, send_bytes, &offset)) from.data = to.data + offset;
+        if (recv_in_place && own_block(c, what, recv_bytes, &offset)) to.data = from.data + offset;
+        if (c->code == koloSuccess)
+            kolo_fi_check(c, run(c, what, from.data, to.data, count, type, (koloRedOp_t)op, peer));
+    }
+    unstage(c, &from);
+    unstage(c, &to);
+}
+
+koloResult_t kolo_fi_group_start(void) {
+    const koloResult_t code = koloGroupStart();
+    if (code == koloSuccess) group_depth++;
+    return code;
+}
+
+void kolo_fi_group_end(call *c) {
+    koloResult_t code;
+    if (group_depth == 1 && refused_text[0]) {
+        /* libkolo has not seen the call that failed: this one tells it to run nothing. */
+        koloBarrier(NULL, NULL);
+        koloGroupEnd();
+        code = c->code = refused_code;
+        memcpy(c->text, refused_text, sizeof refused_text);
+        refused_text[0] = '\0';
+    } else {
+        code = koloGroupEnd();
+        kolo_fi_check(c, code);
+    }
+    if (group_depth > 0) group_depth--;
+    if (group_depth == 0) {
+        pending *p = pending_first;
+        pending_first = NULL;
+        while (p) {
+            pending *next = p->next;
+            release(p, code == koloSuccess);
+            p = next;
+        }
+    }
+}

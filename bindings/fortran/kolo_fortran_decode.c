@@ -1,0 +1,257 @@
+/* From descriptors to views: types, shapes, gaps. */
+#include "kolo_fortran.h"
+#include <stdio.h>
+#include <string.h>
+
+/* The variable of module kolo that says "in place"; only its address matters. */
+extern int32_t kolo_fortran_in_place;
+
+#ifdef CFI_type_mask
+/* gfortran: the low byte is the intrinsic type. */
+static type_class class_of(CFI_type_t type, size_t bytes) {
+    (void)bytes;
+    if (type == CFI_type_struct) return CLASS_STRUCT;
+    if (type == CFI_type_cptr || type == CFI_type_cfunptr) return CLASS_POINTER;
+    if (type < 0) return CLASS_UNKNOWN;
+    switch (type & CFI_type_mask) {
+    case CFI_type_Integer: return CLASS_INTEGER;
+    case CFI_type_Logical: return CLASS_LOGICAL;
+    case CFI_type_Real: return CLASS_REAL;
+    case CFI_type_Complex: return CLASS_COMPLEX;
+    case CFI_type_Character: return CLASS_CHARACTER;
+    default: return CLASS_UNKNOWN;
+    }
+}
+#else
+/* Others: the standard's codes, which may be synonyms, so no switch. flang codes the logical kinds
+ * but the first as int_least, and a c_ptr as a structure. */
+static type_class class_of(CFI_type_t type, size_t bytes) {
+    (void)bytes;
+    if (type == CFI_type_Bool) return CLASS_LOGICAL;
+    if (type == CFI_type_int || type == CFI_type_long || type == CFI_type_long_long ||
+        type == CFI_type_short || type == CFI_type_signed_char || type == CFI_type_int8_t ||
+        type == CFI_type_int16_t || type == CFI_type_int32_t || type == CFI_type_int64_t ||
+        type == CFI_type_size_t || type == CFI_type_intptr_t || type == CFI_type_ptrdiff_t ||
+        type == CFI_type_intmax_t)
+        return CLASS_INTEGER;
+#ifdef CFI_type_half_float /* flang */
+    if (type >= CFI_type_int_least8_t && type <= CFI_type_int_least64_t) return CLASS_LOGICAL;
+    if (type == CFI_type_int128_t) return CLASS_INTEGER;
+    if (type == CFI_type_bfloat) return CLASS_BFLOAT;
+    if (type >= CFI_type_half_float && type <= CFI_type_float128) return CLASS_REAL;
+    if (type >= CFI_type_half_float_Complex && type <= CFI_type_float128_Complex)
+        return CLASS_COMPLEX;
+    if (type == CFI_type_char16_t || type == CFI_type_char32_t) return CLASS_CHARACTER;
+#endif
+    if (type == CFI_type_float || type == CFI_type_double || type == CFI_type_long_double)
+        return CLASS_REAL;
+    if (type == CFI_type_float_Complex || type == CFI_type_double_Complex ||
+        type == CFI_type_long_double_Complex)
+        return CLASS_COMPLEX;
+    if (type == CFI_type_char) return CLASS_CHARACTER;
+    if (type == CFI_type_cptr) return CLASS_POINTER;
+    if (type == CFI_type_struct) return CLASS_STRUCT;
+    return CLASS_UNKNOWN;
+}
+#endif
+
+void kolo_fi_view(const CFI_cdesc_t *d, const char *argument, view *out) {
+    CFI_index_t dense = (CFI_index_t)d->elem_len;
+    out->argument = argument;
+    out->base = d->base_addr;
+    out->class = class_of(d->type, d->elem_len);
+    out->element_bytes = d->elem_len;
+    out->rank = d->rank;
+    out->in_place = d->base_addr == (void *)&kolo_fortran_in_place;
+    out->contiguous = true;
+    out->assumed_size = false;
+    out->elements = 1;
+    for (int i = 0; i < d->rank; i++) {
+        CFI_index_t extent = d->dim[i].extent;
+        out->dim[i] = d->dim[i];
+        if (extent < 0) {
+            out->assumed_size = true;
+            extent = 0;
+        }
+        if (extent > 1 && d->dim[i].sm != dense) out->contiguous = false;
+        dense *= extent;
+        out->elements *= (size_t)extent;
+    }
+    if (out->assumed_size || out->elements <= 1) out->contiguous = true;
+}
+
+void kolo_fi_type_name(const view *v, char *text, size_t capacity) {
+    static const char *const names[] = {"integer",   "real",           "bfloat real",
+                                        "complex",   "logical",        "character",
+                                        "derived type", "C pointer", "unknown type"};
+    const size_t kind = v->class == CLASS_COMPLEX ? v->element_bytes / 2 : v->element_bytes;
+    const char *form = v->class == CLASS_CHARACTER ? "%s(len=%zu)"
+                       : v->class >= CLASS_STRUCT  ? "%s of %zu bytes"
+                                                   : "%s(%zu)";
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    snprintf(text, capacity, form, names[v->class], kind);
+#pragma GCC diagnostic pop
+}
+
+/* Copies the first `bytes` bytes of the array in element order, to or from `packed`. */
+static void walk(const view *v, char *packed, size_t bytes, bool out) {
+    size_t run = v->element_bytes, done = 0;
+    CFI_index_t index[CFI_MAX_RANK] = {0};
+    int first = 0;
+    char *at = v->base;
+    while (first < v->rank && v->dim[first].sm == (CFI_index_t)run)
+        run *= (size_t)v->dim[first++].extent;
+    while (done < bytes) {
+        const size_t now = run < bytes - done ? run : bytes - done;
+        int i = first;
+        if (out)
+            memcpy(packed + done, at, now);
+        else
+            memcpy(at, packed + done, now);
+        done += now;
+        for (; i < v->rank; i++) {
+            at += v->dim[i].sm;
+            if (++index[i] < v->dim[i].extent) break;
+            at -= v->dim[i].sm * v->dim[i].extent;
+            index[i] = 0;
+        }
+        if (i == v->rank) return;
+    }
+}
+
+void kolo_fi_pack(const view *v, char *packed, size_t bytes) { walk(v, packed, bytes, true); }
+
+void kolo_fi_unpack(const view *v, const char *packed, size_t bytes) {
+    walk(v, (char *)packed, bytes, false);
+}
+
+/* The C type of an arithmetic element, or false. */
+static bool arithmetic(type_class class, size_t bytes, unit *out) {
+    static const struct {
+        type_class class;
+        size_t bytes;
+        koloDataType_t type;
+    } table[] = {
+        {CLASS_INTEGER, 1, koloInt8},  {CLASS_INTEGER, 4, koloInt32}, {CLASS_INTEGER, 8, koloInt64},
+        {CLASS_REAL, 2, koloFloat16},  {CLASS_REAL, 4, koloFloat32},  {CLASS_REAL, 8, koloFloat64},
+        {CLASS_BFLOAT, 2, koloBfloat16},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].class == class && table[i].bytes == bytes) {
+            *out = (unit){table[i].type, 1, bytes};
+            return true;
+        }
+    return false;
+}
+
+bool kolo_fi_move_unit(call *c, const view *v, unit *out) {
+    if (v->class == CLASS_POINTER)
+        return kolo_fi_problem(c, koloInvalidArgument,
+                               "pass the array itself; c_f_pointer makes one of a C pointer",
+                               "the argument %s is a C pointer", v->argument);
+    if (!arithmetic(v->class, v->element_bytes, out))
+        *out = (unit){koloUint8, v->element_bytes, 1};
+    return true;
+}
+
+/* A reduction of elements that are not plain numbers. */
+static bool special_reduction(call *c, type_class class, size_t bytes, const char *name,
+                              int32_t op, unit *out) {
+    const koloResult_t bad = koloInvalidArgument;
+    if (class == CLASS_COMPLEX) {
+        if (op != koloSum && op != koloAvg)
+            return kolo_fi_problem(c, bad, "complex numbers have KOLO_SUM and KOLO_AVG only",
+                                   "this operation does not exist for %s", name);
+        if (arithmetic(CLASS_REAL, bytes / 2, out)) {
+            out->per_element = 2;
+            return true;
+        }
+    }
+    if (class == CLASS_LOGICAL)
+        return kolo_fi_problem(c, bad,
+                               "reduce merge(1, 0, mask): KOLO_MAX is any, KOLO_MIN is all, "
+                               "KOLO_SUM is count",
+                               "%s has no reductions", name);
+    if (class == CLASS_INTEGER || class == CLASS_REAL || class == CLASS_COMPLEX)
+        return kolo_fi_problem(c, bad,
+                               "convert to integer(4), integer(8), real(4), real(8) or complex of "
+                               "these before the call",
+                               "kolo has no reductions of %s", name);
+    return kolo_fi_problem(c, bad, "reduce integer or real arrays", "%s has no reductions", name);
+}
+
+bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out) {
+    char name[64];
+    if (arithmetic(v->class, v->element_bytes, out)) return true;
+    kolo_fi_type_name(v, name, sizeof name);
+    return special_reduction(c, v->class, v->element_bytes, name, op, out);
+}
+
+/* The constants of module kolo; below 100 they are those of kolo.h. */
+static const struct {
+    int32_t code;
+    const char *name;
+    type_class class;
+    size_t bytes;
+} named_types[] = {
+    {koloInt8, "KOLO_INTEGER1", CLASS_INTEGER, 1},
+    {koloUint8, "KOLO_BYTE", CLASS_UNKNOWN, 1},
+    {koloInt32, "KOLO_INTEGER4", CLASS_INTEGER, 4},
+    {koloInt64, "KOLO_INTEGER8", CLASS_INTEGER, 8},
+    {koloFloat16, "KOLO_REAL2", CLASS_REAL, 2},
+    {koloFloat32, "KOLO_REAL4", CLASS_REAL, 4},
+    {koloFloat64, "KOLO_REAL8", CLASS_REAL, 8},
+    {koloBfloat16, "KOLO_BFLOAT16", CLASS_BFLOAT, 2},
+    {100, "KOLO_INTEGER2", CLASS_INTEGER, 2},
+    {101, "KOLO_REAL16", CLASS_REAL, 16},
+    {102, "KOLO_COMPLEX8", CLASS_COMPLEX, 8},
+    {103, "KOLO_COMPLEX16", CLASS_COMPLEX, 16},
+    {104, "KOLO_COMPLEX32", CLASS_COMPLEX, 32},
+    {105, "KOLO_LOGICAL1", CLASS_LOGICAL, 1},
+    {106, "KOLO_LOGICAL2", CLASS_LOGICAL, 2},
+    {107, "KOLO_LOGICAL4", CLASS_LOGICAL, 4},
+    {108, "KOLO_LOGICAL8", CLASS_LOGICAL, 8},
+    {109, "KOLO_CHARACTER", CLASS_CHARACTER, 1},
+};
+
+static int find_named(call *c, fortran_type type) {
+    for (int i = 0; i < (int)(sizeof named_types / sizeof *named_types); i++)
+        if (named_types[i].code == type.code) return i;
+    kolo_fi_problem(c, koloInvalidArgument, "give one of the KOLO_ types, such as KOLO_REAL8",
+                    "the data type has the unknown number %d", (int)type.code);
+    return -1;
+}
+
+bool kolo_fi_named_unit(call *c, fortran_type type, bool reduces, int32_t op, unit *out) {
+    const int i = find_named(c, type);
+    if (i < 0) return false;
+    if (arithmetic(named_types[i].class, named_types[i].bytes, out)) return true;
+    if (!reduces || type.code == koloUint8) {
+        *out = (unit){koloUint8, named_types[i].bytes, 1};
+        return true;
+    }
+    return special_reduction(c, named_types[i].class, named_types[i].bytes, named_types[i].name, op,
+                             out);
+}
+
+bool kolo_fi_named_fits(call *c, fortran_type type, const view *v) {
+    const int i = find_named(c, type);
+    char name[64];
+    if (i < 0) return false;
+    const type_class class = named_types[i].class;
+    const size_t bytes = named_types[i].bytes;
+    if (class == CLASS_UNKNOWN || v->class >= CLASS_STRUCT || v->in_place) return true;
+    if (class == v->class && (bytes == v->element_bytes || class == CLASS_CHARACTER)) return true;
+    /* The parts of complex numbers, and 16-bit floats in integers where the compiler lacks them. */
+    if (class == CLASS_REAL && v->class == CLASS_COMPLEX && 2 * bytes == v->element_bytes)
+        return true;
+    if (v->class == CLASS_INTEGER && v->element_bytes == 2 && bytes == 2 &&
+        (class == CLASS_REAL || class == CLASS_BFLOAT))
+        return true;
+    kolo_fi_type_name(v, name, sizeof name);
+    return kolo_fi_problem(c, koloInvalidArgument,
+                           "give the data type of the array (KOLO_BYTE fits every type)",
+                           "the data type is %s, but the argument %s is %s", named_types[i].name,
+                           v->argument, name);
+}

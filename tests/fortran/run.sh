@@ -1,0 +1,74 @@
+#!/bin/sh
+# Builds the Fortran interface with one compiler and runs its tests without MPI: 1 to 4 processes
+# that meet by a unique id.
+#
+#   FC=gfortran LIBDIR=folder-of-libkolo.so tests/fortran/run.sh
+set -eu
+FC=${FC:?name the Fortran compiler}
+LIBDIR=$(cd "${LIBDIR:?name the folder of libkolo.so}" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+[ -e "$LIBDIR/libkolo.so.0" ] || { cp "$LIBDIR/libkolo.so" "$work/libkolo.so.0"; }
+
+fail() {
+    echo "fortran ($FC): $*" >&2
+    exit 1
+}
+
+library=$(FC=$FC LIBDIR=$LIBDIR "$here/../../bindings/fortran/build.sh" "$work" | tail -n 1)
+name=$(basename "$library" .so.0)
+name=${name#libkolo_fortran_}
+case $name in
+gfortran) flags="-Wall -Wextra -Werror -Wno-compare-reals -Wno-maybe-uninitialized -fcheck=all" ;;
+*) flags= ;;
+esac
+link="-L $work -lkolo_fortran_$name -L $LIBDIR -lkolo -Wl,-rpath,$work -Wl,-rpath,$LIBDIR"
+link="$link -Wl,-rpath-link,$LIBDIR"
+cd "$work"
+for part in start_plain checks; do
+    $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
+done
+for program in reductions moves errors stops; do
+    $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
+done
+
+# Starts $1 on $2 ranks; the exit code is that of the last rank that failed.
+on_ranks() {
+    program=$1 nranks=$2 result=0 pids= rank=0
+    rm -f id id.part
+    while [ "$rank" -lt "$nranks" ]; do
+        KOLO_TEST_RANK=$rank KOLO_TEST_RANKS=$nranks KOLO_TEST_ID=$work/id \
+            timeout 60 "./$program" >"out.$rank" 2>"err.$rank" &
+        pids="$pids $!"
+        rank=$((rank + 1))
+    done
+    for pid in $pids; do
+        wait "$pid" || result=$?
+    done
+    return "$result"
+}
+
+for nranks in 1 2 3 4; do
+    for program in reductions moves errors; do
+        on_ranks "$program" "$nranks" || fail "$program on $nranks ranks: $(cat err.*)"
+        [ "$(cat out.*)" = "$program: ok" ] || fail "$program on $nranks ranks said: $(cat out.*)"
+    done
+done
+
+# Without ierror the process ends, with the sentence on standard error and its output written.
+if on_ranks stops 1; then fail "a wrong call without ierror came back"; fi
+for words in "kolo: rank 0: kolo_allreduce: logical" "Remedy: " "no ierror"; do
+    grep -q "$words" err.0 || fail "no '$words' in: $(cat err.0)"
+done
+grep -q "written before" out.0 || fail "the output before the stop is lost"
+if grep -q survived out.0; then fail "the program went on"; fi
+
+# Wrong programs do not compile.
+$FC -I "$name" -c "$here/reject/accepted.f90" -o reject.o || fail "accepted.f90 does not compile"
+for wrong in "$here"/reject/*.f90; do
+    case $wrong in */accepted.f90) continue ;; esac
+    if $FC -I "$name" -c "$wrong" -o reject.o 2>reject.log; then fail "$wrong compiles"; fi
+    grep -qi "kolo\|subscript\|private\|definable" reject.log || fail "$wrong: $(cat reject.log)"
+done
+echo "fortran ($name): ok"
