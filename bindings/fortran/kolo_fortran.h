@@ -112,12 +112,13 @@ void kolo_fi_finish(call *c);
 void kolo_fi_exchange(call *c, action what, const view *send, size_t send_bytes, const view *recv,
                       size_t recv_bytes, koloDataType_t type, size_t count, int32_t op,
                       int32_t peer);
+bool kolo_fi_in_group(void);
 koloResult_t kolo_fi_group_start(void);
 void kolo_fi_group_end(call *c);
 size_t kolo_fi_last_error(koloComm_t comm, char *text, size_t capacity);
 
-/* kolo_fortran_control.c: a function of libkolo_mpi, or NULL; what the program has written. */
-void *kolo_fi_mpi_function(const char *name);
+/* kolo_fortran_control.c: how a program ends that made a wrong call. */
 void kolo_fi_flush_units(void);
+void kolo_fi_abort_mpi(void);
 
 #endif

@@ -62,13 +62,11 @@ bool kolo_fi_check(call *c, koloResult_t code) {
 
 /* Ends the job as MPI does when a call fails that nobody watches. */
 static _Noreturn void stop_job(const char *sentence, const call *c) {
-    void (*mpi_abort)(int);
     fprintf(stderr, "%s\nkolo: the job stops, because this call of %s has no ierror argument\n",
             sentence, c->name);
     fflush(NULL);
     kolo_fi_flush_units();
-    *(void **)&mpi_abort = kolo_fi_mpi_function("koloAbortMPI");
-    if (mpi_abort) mpi_abort(1);
+    kolo_fi_abort_mpi();
     /* exit lets the Fortran library write its buffers; the alarm ends a process that hangs there.
      * A launcher ends the other ranks when one ends with a non-zero code. */
     alarm(10);
@@ -192,6 +190,8 @@ void kolo_fi_exchange(call *c, action what, const view *send, size_t send_bytes,
     unstage(c, &from);
     unstage(c, &to);
 }
+
+bool kolo_fi_in_group(void) { return group_depth > 0; }
 
 koloResult_t kolo_fi_group_start(void) {
     const koloResult_t code = koloGroupStart();

@@ -2,19 +2,61 @@
 #define _GNU_SOURCE
 #include "kolo_fortran.h"
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
-/* libkolo_mpi is found at run time, so that programs without MPI link without it. A program that
- * names it on its link line may still lack it, because linkers drop libraries that nothing refers
- * to: so it is loaded by name as well. */
-void *kolo_fi_mpi_function(const char *name) {
-    static const char *const files[] = {"libkolo_mpi.so.0", "libkolo_mpi.so"};
-    void *function = dlsym(RTLD_DEFAULT, name);
-    for (size_t i = 0; !function && i < sizeof files / sizeof *files; i++) {
-        void *library = dlopen(files[i], RTLD_NOW | RTLD_GLOBAL);
-        if (library) function = dlsym(library, name);
+/* The MPI handle that kolo was started with, for the end of the job. */
+static _Atomic bool started_by_mpi;
+static _Atomic int32_t mpi_handle;
+
+/* The binary interface of the MPI that the program is linked to, or NULL. */
+static const char *mpi_family(void) {
+    int (*get_version)(char *, int *);
+    static char text[8192]; /* at least MPI_MAX_LIBRARY_VERSION_STRING */
+    int length = 0;
+    *(void **)&get_version = dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
+    if (!get_version || get_version(text, &length) != 0) return NULL;
+    return strstr(text, "Open MPI") ? "openmpi" : "mpich";
+}
+
+/* koloCommInitMPI_f is looked up at run time, so that programs without MPI link without it. A
+ * program that names libkolo_mpi on its link line may lack it all the same, because linkers drop
+ * libraries that nothing refers to: so it is loaded from its place beside this library too. */
+static void *find_init(void) {
+    static const char name[] = "koloCommInitMPI_f", file[] = "libkolo_mpi.so";
+    void *function = dlsym(RTLD_DEFAULT, name), *library = NULL;
+    const char *family = function ? NULL : mpi_family();
+    Dl_info here;
+    if (!family) return function;
+    if (dladdr((void *)find_init, &here) && strrchr(here.dli_fname, '/')) {
+        const int length = (int)(strrchr(here.dli_fname, '/') - here.dli_fname);
+        static const char *const places[] = {"%.*s/kolo/%s/%s", "%.*s/%s/%s"};
+        char path[4096];
+        for (int i = 0; i < 2 && !library; i++) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+            snprintf(path, sizeof path, places[i], length, here.dli_fname, family, file);
+#pragma GCC diagnostic pop
+            library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+        }
     }
-    return function;
+    if (!library) library = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
+    return library ? dlsym(library, name) : NULL;
+}
+
+/* Ends the job through MPI, if kolo was started by it and it runs. */
+void kolo_fi_abort_mpi(void) {
+    void (*mpi_abort)(const int32_t *, const int32_t *, int32_t *);
+    int (*ask)(int *), answer = 0;
+    const int32_t handle = mpi_handle, code = 1;
+    int32_t ierror;
+    *(void **)&mpi_abort = dlsym(RTLD_DEFAULT, "mpi_abort_");
+    if (!started_by_mpi || !mpi_abort) return;
+    *(void **)&ask = dlsym(RTLD_DEFAULT, "MPI_Initialized");
+    if (!ask || ask(&answer) != 0 || !answer) return;
+    *(void **)&ask = dlsym(RTLD_DEFAULT, "MPI_Finalized");
+    if (!ask || ask(&answer) != 0 || answer) return;
+    mpi_abort(&handle, &code, &ierror);
 }
 
 /* Writes the buffers of gfortran's units; flang has no call for that and writes them at exit. */
@@ -29,13 +71,15 @@ KOLO_ENTRY void kolo_f_comm_init(const int32_t *mpi_comm, fortran_comm *comm, in
     call c;
     comm->handle = NULL;
     kolo_fi_begin(&c, "kolo_comm_init", NULL, NULL, ierror);
-    *(void **)&init = kolo_fi_mpi_function("koloCommInitMPI_f");
+    if (!started_by_mpi) mpi_handle = *mpi_comm;
+    started_by_mpi = true;
+    *(void **)&init = find_init();
     if (init)
         kolo_fi_check(&c, init(&comm->handle, *mpi_comm));
     else
         kolo_fi_problem(&c, koloInvalidUsage,
-                        "link with -lkolo_mpi (the build for the MPI of the program), or have its "
-                        "folder in LD_LIBRARY_PATH",
+                        "link with -lkolo_mpi of the MPI that the program uses, or have its folder in "
+                        "LD_LIBRARY_PATH",
                         "the library libkolo_mpi is not loaded and cannot be found");
     kolo_fi_finish(&c);
 }
@@ -65,7 +109,11 @@ KOLO_ENTRY void kolo_f_comm_split(const fortran_comm *comm, const int32_t *color
     call c;
     koloComm_t made = NULL;
     kolo_fi_begin(&c, "kolo_comm_split", comm, NULL, ierror);
-    kolo_fi_check(&c, koloCommSplit(c.comm, *color, *key, &made, NULL));
+    if (kolo_fi_in_group())
+        kolo_fi_problem(&c, koloInvalidUsage, "call it before kolo_group_start",
+                        "communicators cannot be split inside a group");
+    else
+        kolo_fi_check(&c, koloCommSplit(c.comm, *color, *key, &made, NULL));
     newcomm->handle = made;
     kolo_fi_finish(&c);
 }

@@ -88,6 +88,7 @@ contains
 
   subroutine numbers()
     integer :: a(4), b(4)
+    type(kolo_comm) :: none
     a = 1; b = -1
     call kolo_bcast(a, nranks, comm, ierror)
     call expect_error(ierror, ['rank'], 'a root beyond the ranks')
@@ -99,6 +100,11 @@ contains
     call expect_error(ierror, ['KOLO_IN_PLACE'], 'an in-place call that does not exist')
     call kolo_allreduce(KOLO_IN_PLACE, b, KOLO_SUM, comm, ierror)
     call expect_error(ierror, ['KOLO_IN_PLACE'], 'in place in the short form')
+    call kolo_group_start()
+    call kolo_comm_split(comm, 0, 0, none, ierror)
+    call expect_error(ierror, ['group'], 'a split in a group')
+    call kolo_group_end(ierror)
+    call expect(ierror == KOLO_INVALID_USAGE .and. kolo_comm_is_null(none), 'its group')
     ! A wrong call in a group: the end of the group reports it, and nothing ran.
     call kolo_group_start()
     call kolo_allreduce(a, b, KOLO_SUM, comm, ierror)
@@ -130,7 +136,7 @@ contains
     if (.not. with_mpi) then
       call kolo_comm_init(0, none, ierror)
       call kolo_get_last_error(none, message)
-      call expect(ierror == KOLO_INVALID_USAGE .and. index(message, '-lkolo_mpi') > 0, &
+      call expect(ierror == KOLO_INVALID_USAGE .and. index(message, '-lkolo_mpi of') > 0, &
         'no libkolo_mpi: ' // message)
     end if
     call expect(a == 1, 'nothing was touched')

@@ -9,7 +9,7 @@ LIBDIR=$(cd "${LIBDIR:?name the folder of libkolo.so}" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-[ -e "$LIBDIR/libkolo.so.0" ] || { cp "$LIBDIR/libkolo.so" "$work/libkolo.so.0"; }
+cp "$LIBDIR/libkolo.so" "$work/libkolo.so.0" # beside libkolo_fortran, as in an installation
 
 fail() {
     echo "fortran ($FC): $*" >&2
@@ -23,8 +23,7 @@ case $name in
 gfortran) flags="-Wall -Wextra -Werror -Wno-compare-reals -Wno-maybe-uninitialized -fcheck=all" ;;
 *) flags= ;;
 esac
-link="-L $work -lkolo_fortran_$name -L $LIBDIR -lkolo -Wl,-rpath,$work -Wl,-rpath,$LIBDIR"
-link="$link -Wl,-rpath-link,$LIBDIR"
+link="-L $work -lkolo_fortran_$name -L $LIBDIR -lkolo -Wl,-rpath,$work"
 cd "$work"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"

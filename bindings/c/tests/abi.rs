@@ -1,47 +1,13 @@
 //! The library as a C program meets it: its name, its symbols, and the programs in `tests/abi`.
 
+mod library;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Builds libkolo and gives the folder that holds it under its installed name. Cargo builds no
-/// cdylib for the tests of its own package, so this asks for it.
-fn library_folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let target = temporary.parent().unwrap();
-        let (profile, folder) = match cfg!(debug_assertions) {
-            true => ("dev", "debug"),
-            false => ("release", "release"),
-        };
-        let status = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "-p",
-                "kolo-c",
-                "--profile",
-                profile,
-                "--target-dir",
-            ])
-            .arg(target)
-            .current_dir(root())
-            .status()
-            .unwrap();
-        assert!(status.success(), "libkolo does not build");
-        let installed = temporary.join(format!("lib-{}", std::process::id()));
-        std::fs::create_dir_all(&installed).unwrap();
-        for name in ["libkolo.so", "libkolo.so.0"] {
-            std::fs::copy(target.join(folder).join("libkolo.so"), installed.join(name)).unwrap();
-        }
-        installed
-    })
 }
 
 fn output(command: &mut Command) -> String {
@@ -59,7 +25,7 @@ fn output(command: &mut Command) -> String {
 }
 
 fn compile_and_run(program: &str) {
-    let library = library_folder();
+    let library = library::folder();
     let binary = library.join(program);
     output(
         Command::new("cc")
@@ -97,7 +63,7 @@ fn misuse_from_c_is_an_error() {
 
 #[test]
 fn exported_symbols_are_those_of_kolo_h() {
-    let library = library_folder().join("libkolo.so");
+    let library = library::folder().join("libkolo.so");
     let symbols = output(
         Command::new("nm")
             .args(["-D", "--defined-only"])
@@ -134,7 +100,7 @@ fn exported_symbols_are_those_of_kolo_h() {
 
 #[test]
 fn the_library_names_itself_by_its_interface() {
-    let library = library_folder().join("libkolo.so");
+    let library = library::folder().join("libkolo.so");
     let dynamic = output(Command::new("objdump").arg("-p").arg(library));
     let soname = dynamic
         .lines()

@@ -94,3 +94,66 @@ fn compilers_accept_kolo_h_without_a_warning() {
         );
     }
 }
+
+/// The enumerators and whole-number macros of kolo.h: (name, value).
+fn numbers_of_header() -> Vec<(String, i64)> {
+    let text = std::fs::read_to_string(root().join("include/kolo.h")).unwrap();
+    let entry = |line: &str| {
+        let line = line.trim().trim_end_matches(',');
+        let (name, value) = match line.strip_prefix("#define ") {
+            Some(rest) => rest.split_once(' ')?,
+            None => line.split_once(" = ")?,
+        };
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    text.lines().filter_map(entry).collect()
+}
+
+#[test]
+fn kolo_f90_has_the_numbers_of_kolo_h() {
+    let header = numbers_of_header();
+    let text = std::fs::read_to_string(root().join("../fortran/kolo.f90")).unwrap();
+    // Fortran names whose C name is another one.
+    let renamed = [
+        ("INTEGER1", "Int8"),
+        ("BYTE", "Uint8"),
+        ("INTEGER4", "Int32"),
+        ("INTEGER8", "Int64"),
+        ("REAL2", "Float16"),
+        ("REAL4", "Float32"),
+        ("REAL8", "Float64"),
+        ("UNDEFINED", "_SPLIT_NOCOLOR"),
+    ];
+    let mut compared = 0;
+    for line in text
+        .lines()
+        .filter(|line| line.contains("parameter, public ::"))
+    {
+        let (name, value) = line
+            .split_once(":: KOLO_")
+            .unwrap()
+            .1
+            .split_once(" = ")
+            .unwrap();
+        let number = value.rsplit('(').next().unwrap().trim_end_matches(')');
+        let Ok(number) = number.parse::<i64>() else {
+            continue;
+        };
+        if number >= 100 {
+            continue;
+        }
+        let other = renamed.iter().find(|(fortran, _)| *fortran == name);
+        let wanted = match other {
+            Some((_, c)) => format!("kolo{c}").to_lowercase(),
+            None => format!("kolo{}", name.replace('_', "")).to_lowercase(),
+        };
+        let found = header.iter().find(|(c, _)| c.to_lowercase() == wanted);
+        assert_eq!(found.map(|(_, value)| *value), Some(number), "KOLO_{name}");
+        compared += 1;
+    }
+    assert_eq!(
+        compared,
+        5 + 8 + 9 + 1,
+        "operations, data types, results, color"
+    );
+}

@@ -1,0 +1,16 @@
+#!/bin/sh
+# A wrong call without ierror ends the whole job, and standard error says why.
+. "$(dirname "$0")/common"
+compile_fortran stops
+for nranks in 1 3; do
+    if timeout 60 $MPIRUN -n $nranks "$work/stops" >"$work/out" 2>"$work/err"; then
+        fail "the job on $nranks ranks ended well"
+    elif [ $? -eq 124 ]; then
+        fail "the job on $nranks ranks did not end"
+    fi
+    for words in "kolo: rank $((nranks - 1)): kolo_allreduce: logical" "Remedy: "; do
+        cat "$work/out" "$work/err" | grep -q "$words" || fail "no '$words' in: $(cat "$work/err")"
+    done
+    if grep -q survived "$work/out"; then fail "a rank went on"; fi
+done
+echo "$test_name ($MPI, $FC): ok"
