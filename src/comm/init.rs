@@ -254,6 +254,7 @@ fn with_settings(
 ) -> Result<Communicator> {
     let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
     let places = meet(bootstrap, &settings)?;
+    super::logging::install(&settings, &places[rank.index()].host);
     require_one_node(rank, &places)?;
     let local = topo::local_places(rank, &places);
     let crowding = topo::crowding(&local);

@@ -11,6 +11,7 @@ mod fault;
 pub mod group;
 mod init;
 mod lock;
+mod logging;
 mod op;
 pub mod safe;
 mod split;

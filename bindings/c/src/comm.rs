@@ -5,7 +5,7 @@ use crate::guard::{Sentence, guard, guard_comm, panicked};
 use crate::handle::Registry;
 use crate::types::*;
 use kolo_core::base::{Code, Error, Result};
-use kolo_core::bootstrap::UniqueId;
+use kolo_core::bootstrap::{NetSettings, UniqueId};
 use kolo_core::comm::{CommConfig, Communicator, RedOp, group};
 use kolo_core::config::Settings;
 use kolo_core::dtype::DataType;
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn koloGetUniqueId(uniqueId: *mut koloUniqueId) -> koloRes
         if uniqueId.is_null() {
             return Err(null("uniqueId"));
         }
-        let id = UniqueId::create(&Settings::load(&[])?)?;
+        let id = UniqueId::create(&NetSettings::from(&Settings::load(&[])?))?;
         let internal = id.as_bytes().map(|byte| byte as c_char);
         // SAFETY: not null, valid by the contract of kolo.h.
         unsafe { *uniqueId = koloUniqueId { internal } };

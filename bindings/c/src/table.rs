@@ -1,5 +1,6 @@
 //! Ranks that meet through functions of a launcher: how `libkolo_mpi` starts kolo.
 
+use std::sync::Arc;
 use crate::comm::{adopt, clear};
 use crate::guard::guard;
 use crate::types::{KOLO_MPI_TABLE_VERSION, koloComm_t, koloMpiTable, koloResult_t};
@@ -27,7 +28,7 @@ pub unsafe extern "C" fn koloCommInitTable(
         let made = Communicator::init_bootstrap_with_idle(
             Box::new(bootstrap),
             &CommConfig::default(),
-            Some(Box::new(move || idle.call())),
+            Some(Arc::new(move || idle.call())),
         )?;
         // SAFETY: checked by `clear`.
         unsafe { *newcomm = adopt(made)? };
