@@ -22,7 +22,10 @@ static koloResult_t fail(koloResult_t code, const char *words)
     return code;
 }
 
-static unsigned char expected(int rank, size_t at) { return (unsigned char)(rank * 31 + at * 7 + 1); }
+static unsigned char expected(int rank, size_t at)
+{
+    return (unsigned char)((size_t)rank * 31 + at * 7 + 1);
+}
 
 /* Broadcast from every root, all-gather, of lengths that are no multiple of anything. */
 static int exercise(const koloMpiTable *t)
