@@ -4,9 +4,9 @@
 //! the others. A rank can be at most one round ahead, because the next round needs a deposit of
 //! everybody, so one stored result is enough.
 
+use super::Bootstrap;
 use super::frame::check_length;
 use super::settings::{NetSettings, Warn};
-use super::{Bootstrap, MAX_FRAME};
 use crate::base::clock::now;
 use crate::base::{Error, Rank, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -256,12 +256,10 @@ impl Drop for ThreadsBootstrap {
     }
 }
 
-// The bound of the trait holds here too, although nothing needs it.
-const _: () = assert!(MAX_FRAME < isize::MAX as usize);
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bootstrap::MAX_FRAME;
 
     fn run<T: Send>(nranks: u32, body: impl Fn(ThreadsBootstrap) -> T + Sync) -> Vec<T> {
         std::thread::scope(|scope| {

@@ -56,9 +56,6 @@ pub struct MpiTable {
     pub problem_code: c_int,
 }
 
-/// Bytes of [`MpiTable`] up to and including `free`: the least that is accepted.
-pub const TABLE_LEAST_BYTES: usize = std::mem::offset_of!(MpiTable, problem);
-
 /// Value of [`MpiApi::version`].
 pub const API_VERSION: u32 = 1;
 
@@ -74,7 +71,7 @@ pub type MpiComm = usize;
 /// MPI for the `kolo` command line tool, which is not linked to it. `kolo_mpi_start` returns a
 /// pointer to one that lives until the process ends.
 ///
-/// Functions return 0, a positive error class of MPI's own, [`MPI_NOT_SUPPORTED`] or
+/// Functions return 0, a positive error code of MPI's own, [`MPI_NOT_SUPPORTED`] or
 /// [`MPI_BAD_ARGUMENT`]. Types and operations carry kolo's numbers. Counts are elements per rank
 /// as in kolo's call of the same name. `send` null means in place, as MPI_IN_PLACE does.
 /// Thread-safety is that of the thread level MPI gave.

@@ -79,7 +79,10 @@ impl<'a> Rendezvous<'a> {
         let mut root = self.check_in(address)?;
         let (next, prev) = match self.wait_for_all(&mut root) {
             Ok(addresses) => addresses,
-            Err(error) => return Err(give_up(&mut root, error)),
+            Err(error) => {
+                tell(&mut root, &error);
+                return Err(error);
+            }
         };
         if self.nranks == 1 {
             ready(&mut root);
@@ -99,7 +102,15 @@ impl<'a> Rendezvous<'a> {
                 ready(&mut linking.root);
                 Ok(Some(neighbours))
             }
-            Err(error) => Err(give_up(&mut linking.root, error)),
+            Err(error) => {
+                // A neighbour that has both of its links listens to the root no more.
+                let welcomed = linking.next.take().filter(|_| linking.next_welcomed);
+                for mut link in welcomed.into_iter().chain(linking.prev.take()) {
+                    tell(&mut link, &error);
+                }
+                tell(&mut linking.root, &error);
+                Err(error)
+            }
         }
     }
 
@@ -424,12 +435,11 @@ fn ready(root: &mut Link) {
     root.close_write();
 }
 
-/// Tells the root why this rank leaves, so that the others learn it too.
-fn give_up(root: &mut Link, error: Error) -> Error {
-    root.push(Frame::error(Kind::Abort, &error).encode());
-    root.flush_within(WORDS_LIMIT);
-    root.close_write();
-    error
+/// Says why this rank leaves, so that the others learn it too.
+fn tell(link: &mut Link, error: &Error) {
+    link.push(Frame::error(Kind::Abort, error).encode());
+    link.flush_within(WORDS_LIMIT);
+    link.close_write();
 }
 
 fn told(frame: &Frame) -> Error {

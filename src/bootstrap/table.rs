@@ -5,12 +5,14 @@
 //! that is inside the kolo call: a program below MPI_THREAD_MULTIPLE must call kolo from the
 //! thread that may call MPI.
 
-use super::mpi_abi::{MpiTable, TABLE_LEAST_BYTES, TABLE_VERSION};
+use super::mpi_abi::{MpiTable, TABLE_VERSION};
 use super::{Bootstrap, MAX_FRAME};
 use crate::base::{Code, Error, Rank, Result, checked};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Bytes of a table up to and including `free`: the least that is accepted.
+const TABLE_LEAST_BYTES: usize = std::mem::offset_of!(MpiTable, problem);
 /// Stands for a contribution that is too long, so that all ranks fail together.
 const TOO_LONG: u64 = u64::MAX;
 

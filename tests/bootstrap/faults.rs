@@ -3,8 +3,8 @@
 use super::support::*;
 use kolo::base::{Code, Rank, Result, hash};
 use kolo::bootstrap::{Bootstrap, MAX_FRAME, NetSettings, TcpRing, UniqueId};
-use std::io::Write;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -295,5 +295,50 @@ fn comm_id_with_nobody_or_somebody_else_there() {
             error.what.contains("cannot reach rank 0") && error.remedy.contains("KOLO_COMM_ID")
         );
         assert!(begin.elapsed() < Duration::from_secs(5));
+    });
+}
+
+/// A rank that checks in by hand and then does nothing more.
+fn half_rank(id: &UniqueId, rank: u32, nranks: u32) -> (TcpStream, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut hello = [0; 128];
+    hello[..8].copy_from_slice(b"KOLOHI\r\n");
+    hello[8..11].copy_from_slice(&[0, 1, 1]);
+    hello[12..16].copy_from_slice(&rank.to_be_bytes());
+    hello[16..48].copy_from_slice(&id.as_bytes()[32..64]);
+    hello[48..52].copy_from_slice(&nranks.to_be_bytes());
+    hello[56] = 4;
+    hello[58..60].copy_from_slice(&listener.local_addr().unwrap().port().to_be_bytes());
+    hello[64..68].copy_from_slice(&[127, 0, 0, 1]);
+    let mut stream = TcpStream::connect(id.address()).unwrap();
+    stream.write_all(&hello).unwrap();
+    (stream, listener)
+}
+
+#[test]
+fn a_rank_lost_while_the_ring_is_made_is_named() {
+    within(30, || {
+        let id = UniqueId::create(&settings()).unwrap();
+        let others: Vec<_> = [0, 2, 3].map(|rank| start(id, rank, 4, settings())).into();
+        let (mut stream, listener) = half_rank(&id, 1, 4);
+        // Welcome (32 bytes) and the addresses (32 + 48): all are there, the ring is being made.
+        stream.read_exact(&mut [0; 112]).unwrap();
+        pause(200);
+        let begin = Instant::now();
+        drop(stream);
+        // Rank 3 has both of its links already; it learns of the death when it first needs one.
+        for other in others {
+            let error = match other.join().unwrap() {
+                Ok(member) => member.barrier().unwrap_err(),
+                Err(error) => error,
+            };
+            assert_eq!(error.peer, Some(Rank(1)), "{error}");
+            assert!(
+                error.what.contains("while the ring was being made"),
+                "{error}"
+            );
+        }
+        assert!(begin.elapsed() < Duration::from_secs(2));
+        drop(listener);
     });
 }

@@ -1,0 +1,39 @@
+/*
+ * kolo over MPI: link with -lkolo_mpi -lkolo. There is one libkolo_mpi per MPI family.
+ */
+#ifndef KOLO_MPI_H
+#define KOLO_MPI_H
+
+#include <kolo.h>
+#include <mpi.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Makes a kolo communicator of the ranks of `comm`, with the same ranks. Collective over `comm`.
+ *
+ * MPI must be initialised. `comm` stays yours: it is not duplicated, and is used only inside
+ * koloCommInitMPI and koloCommSplit of the new communicator (which are collective), so you may
+ * free it once you make no more of these calls. MPI may be finalised before or after
+ * koloCommDestroy.
+ *
+ * Threads: below MPI_THREAD_MULTIPLE a blocking kolo call counts as an MPI call of its thread,
+ * because kolo lets MPI make progress while it waits (it polls with a probe that matches no
+ * message). Below MPI_THREAD_SERIALIZED it does so on the main thread only.
+ *
+ * Errors: koloInvalidUsage (MPI is not initialised, or finalised), koloInvalidArgument (newcomm is
+ * NULL, comm is MPI_COMM_NULL or an inter-communicator), and those of koloCommInitRank;
+ * koloGetLastError(NULL) has the sentence.
+ */
+koloResult_t koloCommInitMPI(koloComm_t *newcomm, MPI_Comm comm);
+
+/* The same with a communicator of Fortran: an INTEGER handle, or the mpi_val of type(MPI_Comm). */
+koloResult_t koloCommInitMPI_f(koloComm_t *newcomm, MPI_Fint comm);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

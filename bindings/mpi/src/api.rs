@@ -1,0 +1,295 @@
+//! MPI for the `kolo` command line tool: `kolo_mpi_start`.
+//!
+//! The tool is not linked to MPI; it loads this library and gets a table of functions. Each is
+//! one MPI call with its arguments translated, so that timing through the table times MPI.
+
+use crate::abi::{API_VERSION, MPI_BAD_ARGUMENT, MpiApi, MpiComm, MpiTable};
+use crate::comm::{self, Context};
+use crate::{code, contained, moves, outcome};
+use mpi::ffi;
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+unsafe extern "C" {
+    static kolo_mpi_is_open_mpi: c_int;
+}
+
+/// The table, with pointers to strings that are never freed.
+struct Api(MpiApi);
+
+// SAFETY: the pointers lead to constant or leaked strings; everything else is plain data.
+unsafe impl Send for Api {}
+// SAFETY: as above; nothing is ever written.
+unsafe impl Sync for Api {}
+
+static API: OnceLock<Option<Api>> = OnceLock::new();
+/// Whether MPI was initialised here and is to be finalised here.
+static OURS: AtomicBool = AtomicBool::new(false);
+
+/// A handle as a number, whatever the MPI family makes it of.
+trait Word: Copy {
+    fn to_word(self) -> usize;
+    fn from_word(word: usize) -> Self;
+}
+
+impl Word for c_int {
+    fn to_word(self) -> usize {
+        self as u32 as usize
+    }
+    fn from_word(word: usize) -> c_int {
+        word as u32 as c_int
+    }
+}
+
+impl<T> Word for *mut T {
+    fn to_word(self) -> usize {
+        self.expose_provenance()
+    }
+    fn from_word(word: usize) -> *mut T {
+        std::ptr::with_exposed_provenance_mut(word)
+    }
+}
+
+/// The communicator behind a number; 0 is none.
+pub(crate) fn handle(comm: MpiComm) -> Result<ffi::MPI_Comm, c_int> {
+    match comm {
+        0 => Err(MPI_BAD_ARGUMENT),
+        word => Ok(ffi::MPI_Comm(Word::from_word(word))),
+    }
+}
+
+/// Initialises MPI if the program has not, and gives the table; the same one every time. Null
+/// when MPI cannot be had, with a sentence on standard error. `thread_level`: 0 single, 1
+/// funneled, 2 serialized, 3 multiple. To be called by the main thread.
+///
+/// # Safety
+/// No other thread calls MPI_Init or MPI_Finalize at the same time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kolo_mpi_start(thread_level: c_int) -> *const MpiApi {
+    contained(std::ptr::null(), || {
+        // SAFETY: the caller's promise.
+        let api = API.get_or_init(|| unsafe { make(thread_level) });
+        match api {
+            Some(api) if !mpi::environment::is_finalized() => &raw const api.0,
+            _ => {
+                eprintln!("kolo: MPI cannot be started: it is finalised, or MPI_Init failed");
+                std::ptr::null()
+            }
+        }
+    })
+}
+
+/// # Safety
+/// As for [`kolo_mpi_start`].
+unsafe fn make(thread_level: c_int) -> Option<Api> {
+    if mpi::environment::is_finalized() {
+        return None;
+    }
+    // SAFETY: constants of the MPI library.
+    let levels = unsafe {
+        [
+            ffi::RSMPI_THREAD_SINGLE,
+            ffi::RSMPI_THREAD_FUNNELED,
+            ffi::RSMPI_THREAD_SERIALIZED,
+            ffi::RSMPI_THREAD_MULTIPLE,
+        ]
+    };
+    let wanted = levels[thread_level.clamp(0, 3) as usize];
+    let mut given = wanted;
+    // SAFETY: MPI is not finalised; null arguments are allowed since MPI-2.
+    unsafe {
+        if mpi::environment::is_initialized() {
+            ffi::PMPI_Query_thread(&mut given);
+        } else {
+            let (argc, argv) = (std::ptr::null_mut(), std::ptr::null_mut());
+            outcome(ffi::PMPI_Init_thread(argc, argv, wanted, &mut given)).ok()?;
+            OURS.store(true, Ordering::SeqCst);
+        }
+    }
+    let level = levels.iter().position(|&level| level == given).unwrap_or(0);
+    let (mut rank, mut nranks) = (0, 0);
+    // SAFETY: MPI is initialised.
+    let world = unsafe {
+        let world = ffi::RSMPI_COMM_WORLD;
+        outcome(ffi::PMPI_Comm_rank(world, &mut rank)).ok()?;
+        outcome(ffi::PMPI_Comm_size(world, &mut nranks)).ok()?;
+        world.0.to_word()
+    };
+    Some(Api(MpiApi {
+        size: size_of::<MpiApi>(),
+        version: API_VERSION,
+        thread_level: level as c_int,
+        family: family().as_ptr(),
+        library: library().into_raw(),
+        world,
+        rank,
+        nranks,
+        table,
+        comm_info,
+        split,
+        comm_free,
+        barrier,
+        wtime,
+        bcast_bytes,
+        allgather_bytes,
+        allreduce: moves::allreduce,
+        reduce_scatter: moves::reduce_scatter,
+        reduce: moves::reduce,
+        bcast: moves::bcast,
+        allgather: moves::allgather,
+        alltoall: moves::alltoall,
+        gather: moves::gather,
+        scatter: moves::scatter,
+        sendrecv: moves::sendrecv,
+        finalize,
+        abort,
+    }))
+}
+
+fn family() -> &'static CStr {
+    // SAFETY: a constant of the shim.
+    match unsafe { kolo_mpi_is_open_mpi } {
+        0 => c"mpich",
+        _ => c"openmpi",
+    }
+}
+
+/// The first line of what MPI says about itself.
+fn library() -> CString {
+    // SAFETY: the buffer has the length that MPI asks for; the call is allowed at any time.
+    let text = unsafe {
+        let mut text = vec![0u8; ffi::RSMPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
+        let mut length = 0;
+        ffi::PMPI_Get_library_version(text.as_mut_ptr().cast(), &mut length);
+        text.truncate(length.max(0) as usize);
+        text
+    };
+    let line = text.split(|&byte| matches!(byte, b'\n' | b'\r' | 0)).next();
+    let line = line.unwrap_or_default().to_vec();
+    let line = line
+        .into_iter()
+        .map(|byte| if byte == b'\t' { b' ' } else { byte });
+    CString::new(line.collect::<Vec<u8>>()).unwrap_or_default()
+}
+
+unsafe extern "C" fn table(comm: MpiComm, table: *mut MpiTable) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        let (Ok(comm), false) = (handle(comm), table.is_null()) else {
+            return MPI_BAD_ARGUMENT;
+        };
+        let filled = match Context::new(comm) {
+            Ok(context) => Context::table(&context),
+            Err(problem) => Context::refusal(&problem),
+        };
+        // SAFETY: the caller gives room for a table.
+        unsafe { table.write(filled) };
+        0
+    })
+}
+
+unsafe extern "C" fn comm_info(comm: MpiComm, rank: *mut c_int, nranks: *mut c_int) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        let (Ok(comm), false, false) = (handle(comm), rank.is_null(), nranks.is_null()) else {
+            return MPI_BAD_ARGUMENT;
+        };
+        // SAFETY: a communicator that the caller says is alive, and two numbers to write.
+        code(unsafe {
+            outcome(ffi::PMPI_Comm_rank(comm, rank))
+                .and_then(|()| outcome(ffi::PMPI_Comm_size(comm, nranks)))
+        })
+    })
+}
+
+unsafe extern "C" fn split(comm: MpiComm, color: c_int, key: c_int, new: *mut MpiComm) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        let (Ok(comm), false) = (handle(comm), new.is_null()) else {
+            return MPI_BAD_ARGUMENT;
+        };
+        // SAFETY: a communicator that the caller says is alive, and a handle to write.
+        code(unsafe {
+            let color = if color < 0 {
+                ffi::RSMPI_UNDEFINED
+            } else {
+                color
+            };
+            let mut made = ffi::RSMPI_COMM_NULL;
+            let result = outcome(ffi::PMPI_Comm_split(comm, color, key, &mut made));
+            *new = match made == ffi::RSMPI_COMM_NULL {
+                true => 0,
+                false => made.0.to_word(),
+            };
+            result
+        })
+    })
+}
+
+unsafe extern "C" fn comm_free(comm: MpiComm) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        // SAFETY: a communicator that the caller says is alive and will not use again.
+        code(handle(comm).and_then(|mut comm| outcome(unsafe { ffi::PMPI_Comm_free(&mut comm) })))
+    })
+}
+
+unsafe extern "C" fn barrier(comm: MpiComm) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        // SAFETY: a communicator that the caller says is alive.
+        code(handle(comm).and_then(|comm| outcome(unsafe { ffi::PMPI_Barrier(comm) })))
+    })
+}
+
+unsafe extern "C" fn wtime() -> f64 {
+    // SAFETY: MPI is initialised, else there were no table. (A macro in MPICH, hence rsmpi's.)
+    contained(0.0, || unsafe { ffi::RSMPI_Wtime() })
+}
+
+unsafe extern "C" fn bcast_bytes(
+    comm: MpiComm,
+    buffer: *mut c_void,
+    bytes: usize,
+    root: c_int,
+) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || match handle(comm) {
+        // SAFETY: a communicator that the caller says is alive, and its buffer.
+        Ok(comm) => unsafe { comm::bcast_bytes(comm, buffer, bytes, root) },
+        Err(code) => code,
+    })
+}
+
+unsafe extern "C" fn allgather_bytes(
+    comm: MpiComm,
+    send: *const c_void,
+    bytes: usize,
+    receive: *mut c_void,
+) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        let Ok(comm) = handle(comm) else {
+            return MPI_BAD_ARGUMENT;
+        };
+        let mut nranks = 0;
+        // SAFETY: a communicator that the caller says is alive, and its buffers.
+        unsafe {
+            match ffi::PMPI_Comm_size(comm, &mut nranks) {
+                0 => comm::allgather_bytes(comm, nranks as usize, send, bytes, receive),
+                code => code,
+            }
+        }
+    })
+}
+
+unsafe extern "C" fn finalize() -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        if !OURS.load(Ordering::SeqCst) || mpi::environment::is_finalized() {
+            return 0;
+        }
+        // SAFETY: MPI is initialised and not finalised.
+        unsafe { ffi::PMPI_Finalize() }
+    })
+}
+
+unsafe extern "C" fn abort(code: c_int) -> c_int {
+    // SAFETY: MPI is initialised, else there were no table.
+    contained(MPI_BAD_ARGUMENT, || unsafe {
+        ffi::PMPI_Abort(ffi::RSMPI_COMM_WORLD, code)
+    })
+}

@@ -1,0 +1,306 @@
+//! The program's communicator as a table of functions for kolo.
+
+use crate::abi::{MPI_BAD_ARGUMENT, MpiTable, TABLE_VERSION};
+use crate::{code, contained, outcome};
+use mpi::ffi;
+use mpi::topology::{Communicator, SimpleCommunicator};
+use mpi::traits::{AsRaw, FromRaw};
+use std::ffi::{c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The most bytes of one MPI call; counts are `int`.
+const PIECE: usize = 1 << 30;
+/// The tag that every MPI allows.
+const LEAST_TAG_UB: c_int = 32_767;
+
+unsafe extern "C" {
+    static kolo_mpi_tag_ub_key: c_int;
+}
+
+/// Why a communicator cannot be used.
+pub struct Problem {
+    /// kolo's result code.
+    pub code: c_int,
+    /// A sentence with its remedy, as the table carries it.
+    pub words: &'static std::ffi::CStr,
+}
+
+const INVALID_ARGUMENT: c_int = 4;
+const INVALID_USAGE: c_int = 5;
+
+/// The context of a table: lives from the making of the table until kolo calls `free`.
+pub struct Context {
+    /// Not ours to free, so it is never dropped.
+    comm: ManuallyDrop<SimpleCommunicator>,
+    nranks: usize,
+    thread_level: c_int,
+    probe_tag: c_int,
+    freed: AtomicBool,
+}
+
+// SAFETY: plain values that never change but for the atomic; which thread may call MPI with
+// them is MPI's rule, kept by kolo (collectives) and by `may_call` (idle).
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Checks that MPI can be used and wraps `raw`, which stays the program's.
+    pub fn new(raw: ffi::MPI_Comm) -> Result<Arc<Context>, Problem> {
+        if !mpi::environment::is_initialized() {
+            return Err(Problem {
+                code: INVALID_USAGE,
+                words: c"MPI is not initialised. Remedy: call MPI_Init or MPI_Init_thread before \
+                         koloCommInitMPI",
+            });
+        }
+        if mpi::environment::is_finalized() {
+            return Err(Problem {
+                code: INVALID_USAGE,
+                words: c"MPI is finalised already. Remedy: call koloCommInitMPI before \
+                         MPI_Finalize",
+            });
+        }
+        // SAFETY: the handles are constants of the MPI library.
+        let (null, world, own) = unsafe {
+            (
+                ffi::RSMPI_COMM_NULL,
+                ffi::RSMPI_COMM_WORLD,
+                ffi::RSMPI_COMM_SELF,
+            )
+        };
+        if raw == null {
+            return Err(Problem {
+                code: INVALID_ARGUMENT,
+                words: c"the communicator is MPI_COMM_NULL. Remedy: only ranks that belong to the \
+                         communicator call koloCommInitMPI",
+            });
+        }
+        let mut inter = 0;
+        // SAFETY: MPI is initialised and the program says that `raw` is a communicator.
+        unsafe { ffi::PMPI_Comm_test_inter(raw, &mut inter) };
+        if inter != 0 {
+            return Err(Problem {
+                code: INVALID_ARGUMENT,
+                words: c"the communicator is an inter-communicator. Remedy: merge its two groups \
+                         with MPI_Intercomm_merge first",
+            });
+        }
+        let comm = if raw == world {
+            SimpleCommunicator::world()
+        } else if raw == own {
+            SimpleCommunicator::self_comm()
+        } else {
+            // SAFETY: a live intra-communicator that is none of MPI's own; ManuallyDrop below
+            // keeps rsmpi from freeing it.
+            unsafe { SimpleCommunicator::from_raw(raw) }
+        };
+        let comm = ManuallyDrop::new(comm);
+        let mut thread_level = 0;
+        // SAFETY: MPI is initialised.
+        unsafe { ffi::PMPI_Query_thread(&mut thread_level) };
+        Ok(Arc::new(Context {
+            nranks: comm.size() as usize,
+            comm,
+            thread_level,
+            probe_tag: probe_tag(),
+            freed: AtomicBool::new(false),
+        }))
+    }
+
+    /// A table whose context holds one reference, which `free` gives back.
+    pub fn table(context: &Arc<Context>) -> MpiTable {
+        MpiTable {
+            rank: context.comm.rank(),
+            nranks: context.comm.size(),
+            context: Arc::into_raw(Arc::clone(context)).cast_mut().cast(),
+            bcast: Some(bcast),
+            allgather: Some(allgather),
+            idle: Some(idle),
+            free: Some(free),
+            ..empty_table()
+        }
+    }
+
+    /// A table that only says what is wrong.
+    pub fn refusal(problem: &Problem) -> MpiTable {
+        MpiTable {
+            problem: problem.words.as_ptr(),
+            problem_code: problem.code,
+            ..empty_table()
+        }
+    }
+
+    /// Gives back the reference of a table that kolo did not accept.
+    pub fn take_back(context: &Arc<Context>, table: &MpiTable) {
+        if !context.freed.load(Ordering::SeqCst) {
+            // SAFETY: `table` holds a reference to `context` that nobody has given back.
+            drop(unsafe { Arc::from_raw(table.context.cast::<Context>().cast_const()) });
+        }
+    }
+
+    /// Whether this thread may call MPI now.
+    fn may_call(&self) -> bool {
+        let (mut finalized, mut main) = (0, 0);
+        // SAFETY: both may be called by any thread, the first at any time.
+        unsafe {
+            if ffi::PMPI_Finalized(&mut finalized) != 0 || finalized != 0 {
+                return false;
+            }
+            // A blocking kolo call counts as an MPI call of its thread, as kolo_mpi.h says; so
+            // below SERIALIZED it must be the main thread.
+            self.thread_level >= ffi::RSMPI_THREAD_SERIALIZED
+                || (ffi::PMPI_Is_thread_main(&mut main) == 0 && main != 0)
+        }
+    }
+}
+
+fn empty_table() -> MpiTable {
+    MpiTable {
+        size: size_of::<MpiTable>(),
+        version: TABLE_VERSION,
+        context: std::ptr::null_mut(),
+        rank: 0,
+        nranks: 0,
+        bcast: None,
+        allgather: None,
+        idle: None,
+        free: None,
+        problem: std::ptr::null::<c_char>(),
+        problem_code: 0,
+    }
+}
+
+/// The largest tag. A probe for a message that is there returns at once and makes no progress,
+/// so idle must probe for one that no program sends.
+fn probe_tag() -> c_int {
+    let (mut value, mut found) = (std::ptr::null_mut::<c_int>(), 0);
+    // SAFETY: MPI is initialised; the attribute's value is a pointer to int that MPI keeps.
+    unsafe {
+        let place = (&raw mut value).cast::<c_void>();
+        let world = ffi::RSMPI_COMM_WORLD;
+        ffi::PMPI_Comm_get_attr(world, kolo_mpi_tag_ub_key, place, &mut found);
+        match found != 0 && !value.is_null() {
+            true => *value,
+            false => LEAST_TAG_UB,
+        }
+    }
+}
+
+/// # Safety
+/// `context` comes from [`Context::table`] and was not freed.
+unsafe fn held<'a>(context: *mut c_void) -> &'a Context {
+    // SAFETY: the caller's promise.
+    unsafe { &*context.cast::<Context>() }
+}
+
+unsafe extern "C" fn bcast(
+    context: *mut c_void,
+    buffer: *mut c_void,
+    bytes: usize,
+    root: c_int,
+) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        // SAFETY: kolo hands back the context of the table before it frees it.
+        let comm = unsafe { held(context) }.comm.as_raw();
+        // SAFETY: kolo's buffer holds `bytes` bytes.
+        unsafe { bcast_bytes(comm, buffer, bytes, root) }
+    })
+}
+
+unsafe extern "C" fn allgather(
+    context: *mut c_void,
+    send: *const c_void,
+    bytes: usize,
+    receive: *mut c_void,
+) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        // SAFETY: kolo hands back the context of the table before it frees it.
+        let context = unsafe { held(context) };
+        // SAFETY: kolo's buffers hold `bytes` bytes, and that of every rank.
+        unsafe { allgather_bytes(context.comm.as_raw(), context.nranks, send, bytes, receive) }
+    })
+}
+
+unsafe extern "C" fn idle(context: *mut c_void) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        // SAFETY: kolo hands back the context of the table before it frees it.
+        let context = unsafe { held(context) };
+        if !context.may_call() {
+            return 0;
+        }
+        let mut flag = 0;
+        // The world, because the program may have freed its communicator by now; progress is
+        // made for all of them.
+        // SAFETY: MPI is initialised, not finalised, and this thread may call it.
+        unsafe {
+            ffi::PMPI_Iprobe(
+                ffi::RSMPI_ANY_SOURCE,
+                context.probe_tag,
+                ffi::RSMPI_COMM_WORLD,
+                &mut flag,
+                ffi::RSMPI_STATUS_IGNORE,
+            )
+        }
+    })
+}
+
+unsafe extern "C" fn free(context: *mut c_void) -> c_int {
+    contained(MPI_BAD_ARGUMENT, || {
+        // SAFETY: kolo frees the context once; the reference is the one that the table holds.
+        let context = unsafe { Arc::from_raw(context.cast::<Context>().cast_const()) };
+        context.freed.store(true, Ordering::SeqCst);
+        0
+    })
+}
+
+/// MPI_Bcast of any number of bytes.
+///
+/// # Safety
+/// `comm` is a live intra-communicator, `buffer` holds `bytes` bytes.
+pub unsafe fn bcast_bytes(
+    comm: ffi::MPI_Comm,
+    buffer: *mut c_void,
+    bytes: usize,
+    root: c_int,
+) -> c_int {
+    let mut done = 0;
+    while done < bytes {
+        let count = (bytes - done).min(PIECE);
+        // SAFETY: the piece lies inside the buffer; the count fits into int.
+        let result = unsafe {
+            let piece = buffer.cast::<u8>().add(done).cast::<c_void>();
+            ffi::PMPI_Bcast(piece, count as c_int, ffi::RSMPI_UINT8_T, root, comm)
+        };
+        if result != 0 {
+            return result;
+        }
+        done += count;
+    }
+    0
+}
+
+/// MPI_Allgather of at most 1 GiB per rank.
+///
+/// # Safety
+/// `comm` is a live intra-communicator of `nranks` ranks, `send` holds `bytes` bytes and
+/// `receive` nranks times that.
+pub unsafe fn allgather_bytes(
+    comm: ffi::MPI_Comm,
+    nranks: usize,
+    send: *const c_void,
+    bytes: usize,
+    receive: *mut c_void,
+) -> c_int {
+    if bytes > PIECE || bytes.checked_mul(nranks).is_none() {
+        return crate::abi::MPI_NOT_SUPPORTED;
+    }
+    let count = bytes as c_int;
+    // SAFETY: the caller's promises; the count fits into int.
+    code(outcome(unsafe {
+        let byte = ffi::RSMPI_UINT8_T;
+        ffi::PMPI_Allgather(send, count, byte, receive, count, byte, comm)
+    }))
+}

@@ -1,0 +1,70 @@
+//! What a C or Fortran program calls: `koloCommInitMPI`.
+
+use crate::abi::MpiTable;
+use crate::comm::Context;
+use crate::contained;
+use mpi::ffi;
+use std::ffi::{c_int, c_void};
+
+/// `koloInternalError`.
+const INTERNAL_ERROR: c_int = 3;
+
+/// `koloComm_t`.
+type KoloComm = *mut c_void;
+
+unsafe extern "C" {
+    /// Of `libkolo.so.0`.
+    fn koloCommInitTable(newcomm: *mut KoloComm, table: *const MpiTable) -> c_int;
+}
+
+/// Makes a kolo communicator of the ranks of `comm`. Collective over `comm`; see `kolo_mpi.h`.
+///
+/// # Safety
+/// `newcomm` is null (an error) or can be written; `comm` is MPI_COMM_NULL (an error) or a live
+/// communicator, when MPI is initialised.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloCommInitMPI(newcomm: *mut KoloComm, comm: ffi::MPI_Comm) -> c_int {
+    contained(INTERNAL_ERROR, || {
+        // SAFETY: the caller's promises.
+        unsafe { start(newcomm, comm) }
+    })
+}
+
+/// The same with the handle that Fortran has.
+///
+/// # Safety
+/// As for [`koloCommInitMPI`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloCommInitMPI_f(newcomm: *mut KoloComm, comm: ffi::RSMPI_Fint) -> c_int {
+    contained(INTERNAL_ERROR, || {
+        // Handles can be converted only while MPI runs; any handle will do to say that it is not.
+        let usable = mpi::environment::is_initialized() && !mpi::environment::is_finalized();
+        // SAFETY: MPI converts the handles that it gave to Fortran; the caller's promises.
+        unsafe {
+            let comm = match usable {
+                true => ffi::RSMPI_Comm_f2c(comm),
+                false => ffi::RSMPI_COMM_NULL,
+            };
+            start(newcomm, comm)
+        }
+    })
+}
+
+/// # Safety
+/// As for [`koloCommInitMPI`].
+unsafe fn start(newcomm: *mut KoloComm, comm: ffi::MPI_Comm) -> c_int {
+    match Context::new(comm) {
+        Ok(context) => {
+            let table = Context::table(&context);
+            // SAFETY: the table is whole and its functions belong to its context.
+            let code = unsafe { koloCommInitTable(newcomm, &table) };
+            if code != 0 {
+                Context::take_back(&context, &table);
+            }
+            code
+        }
+        // libkolo turns the sentence into this thread's last error.
+        // SAFETY: a table with a problem is read no further.
+        Err(problem) => unsafe { koloCommInitTable(newcomm, &Context::refusal(&problem)) },
+    }
+}
