@@ -1,6 +1,6 @@
 #!/bin/sh
 # Tests libkolo_mpi.so against a double of libkolo.so.0 under one MPI.
-# Usage: tests/mpi/run.sh openmpi|mpich PATH/libkolo_mpi.so
+# Usage: tests/mpi_library/run.sh openmpi|mpich PATH/libkolo_mpi.so
 set -eu
 
 family=${1:?usage: $0 openmpi|mpich PATH/libkolo_mpi.so}
