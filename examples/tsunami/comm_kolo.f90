@@ -2,7 +2,9 @@
 ! kolo_comm_init no message of the model goes through MPI.
 module comm_kolo
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Init, MPI_Finalize, MPI_Abort
-  use kolo
+  use kolo, only: kolo_comm, kolo_comm_init, kolo_comm_destroy, kolo_comm_rank, kolo_comm_size, &
+    kolo_comm_abort, kolo_allreduce, kolo_bcast, kolo_gather, kolo_send, kolo_recv, &
+    kolo_group_start, kolo_group_end, KOLO_MAX, KOLO_SUM
   use, intrinsic :: iso_fortran_env, only: error_unit
   use comm_layer, only: comm_t, message_t, rk, int64
   implicit none

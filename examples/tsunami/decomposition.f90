@@ -2,7 +2,8 @@
 !
 ! Problem: any number of ranks, primes too, shall share nx x ny cells. Idea: ranks form a px x py
 ! chequer-board; column c of it owns cells 1 + c*nx/px .. (c+1)*nx/px, so widths differ by at most
-! one. Longitude closes on itself, the north and south edges are walls.
+! one. Of all boards the one with the shortest rim is taken: blocks as square as they can be.
+! Longitude closes on itself, the north and south edges are walls.
 !
 ! Terms: a block's halo is the rim of `halo_width` cells around it that repeats its neighbours'
 ! cells. One exchange fills it, corners too, by one message to each of eight directions.
@@ -49,7 +50,7 @@ contains
       if (mod(nranks, px) /= 0) cycle
       py = nranks / px
       if (nx / px < halo_width .or. ny / py < halo_width) cycle
-      rim = (nx + px - 1) / px * merge(1, 0, py > 1) + (ny + py - 1) / py * merge(1, 0, px > 1)
+      rim = (nx + px - 1) / px + (ny + py - 1) / py
       if (rim < best) then
         best = rim
         b%px = px

@@ -24,6 +24,10 @@ module diagnostics
 contains
 
   !> Sums and extremes over all ranks. The halo of m%now must have been exchanged.
+  !>
+  !> Currents are half a step ahead of heights. So the potential energy takes the product of this
+  !> height and the next: with it, forward-backward stepping keeps the energy of linear waves
+  !> exactly, where the plain square would wobble by the step's length.
   subroutine take_budget(comm, m, total)
     class(comm_t), intent(inout) :: comm
     type(model_t), intent(in) :: m
@@ -41,7 +45,7 @@ contains
         water = m%depth(i, j) + z
         row(1) = row(1) + z
         row(2) = row(2) + abs(z)
-        row(3) = row(3) + gravity * z * z &
+        row(3) = row(3) + gravity * z * (z - m%dt_old * outflow(m, i, j)) &
                  + 0.5_rk * (water + m%depth(i - 1, j) + m%now(i - 1, j, at_height)) &
                  * m%now(i, j, at_u)**2 &
                  + 0.5_rk * (water + m%depth(i, j - 1) + m%now(i, j - 1, at_height)) &
@@ -61,6 +65,26 @@ contains
     ! A comparison with a NaN is false, so this also catches one.
     total%finite = abs(total%energy) < huge(1.0_rk) .and. total%shallowest > 0.0_rk
   end subroutine take_budget
+
+  !> How fast the surface of a cell falls, m/s.
+  pure real(rk) function outflow(m, i, j)
+    type(model_t), intent(in) :: m
+    integer, intent(in) :: i, j
+    outflow = (face(i + 1, j, i, j) * m%now(i + 1, j, at_u) &
+               - face(i, j, i - 1, j) * m%now(i, j, at_u) &
+               + face(i, j + 1, i, j) * m%now(i, j + 1, at_v) * m%cos_v(j + 1) &
+               - face(i, j, i, j - 1) * m%now(i, j, at_v) * m%cos_v(j)) &
+              / (earth_radius * m%dl * m%cos_c(j))
+
+  contains
+
+    !> Depth of water between two cells.
+    pure real(rk) function face(i1, j1, i2, j2)
+      integer, intent(in) :: i1, j1, i2, j2
+      face = 0.5_rk * (m%depth(i1, j1) + m%now(i1, j1, at_height) &
+                       + m%depth(i2, j2) + m%now(i2, j2, at_height))
+    end function face
+  end function outflow
 
   !> 16 hexadecimal digits that depend on every bit of height and currents and on the place of each
   !> number, and on neither the number of ranks nor the order of the sum: each number is hashed

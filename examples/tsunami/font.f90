@@ -2,7 +2,8 @@
 !
 ! Each letter is a grid of 5 x 7 points, with two more rows below the line for letters that hang.
 ! The points are not painted as squares: points that touch are joined by strokes, which gives smooth
-! letters at any size. The sign ^ stands for the degree sign. Letters have their own widths.
+! letters at any size. The sign ^ stands for the degree sign,
+! ~ for plus or minus. Letters have their own widths.
 module font
   implicit none
   private
@@ -15,7 +16,7 @@ module font
     logical :: dot(0:columns + 1, 0:rows + 1) = .false.   !! with an empty rim
   end type glyph_t
 
-  character(len=55), parameter :: drawings(80) = [character(len=55) :: &
+  character(len=55), parameter :: drawings(81) = [character(len=55) :: &
     'A .###. #...# #...# ##### #...# #...# #...# ..... .....', &
     'B ####. #...# #...# ####. #...# #...# ####. ..... .....', &
     'C .###. #...# #.... #.... #.... #...# .###. ..... .....', &
@@ -95,6 +96,7 @@ module font
     '_ ..... ..... ..... ..... ..... ..... ..... ##### .....', &
     ''' #.... #.... ..... ..... ..... ..... ..... ..... .....', &
     '< ...#. ..#.. .#... #.... .#... ..#.. ...#. ..... .....', &
+    '~ ..#.. ..#.. ##### ..#.. ..#.. ..... ##### ..... .....', &
     '> #.... .#... ..#.. ...#. ..#.. .#... #.... ..... .....']
 
 contains

@@ -1,8 +1,8 @@
 ! Draws fields of the globe as a Pacific-centred map in Robinson's projection.
 !
 ! The map is painted backwards: for each point of the sheet, where on Earth is it, and what is
-! there? (A. H. Robinson, A new map projection, International Yearbook of Cartography 14, 1974, gives the
-! projection as a table every five degrees.)
+! there? (A. H. Robinson, A new map projection, International Yearbook of Cartography 14, 1974,
+! gives the projection as a table every five degrees.)
 module map
   use comm_layer, only: rk
   use ocean, only: grid_t, coast_mask
@@ -226,11 +226,12 @@ contains
     call sheet%frame(self%x, self%y, self%w, self%h, faint)
   end subroutine paint
 
-  !> Lines of equal arrival time, one every `every` hours, and their labels along a course.
-  subroutine isochrones(self, sheet, hours, every, pen, colour)
+  !> Lines of equal arrival time, one every `every` hours.
+  subroutine isochrones(self, sheet, hours, reached, every, pen, colour)
     class(map_t), intent(in) :: self
     type(canvas_t), intent(inout) :: sheet
-    real, intent(in) :: hours(:, :)          !! arrival in hours, negative where none
+    real, intent(in) :: hours(:, :)          !! arrival in hours, land closed
+    real, intent(in) :: reached(:, :)        !! 0 in the sea that no wave has reached, else 1
     integer, intent(in) :: every
     real, intent(in) :: pen, colour(3)
     integer :: i, j, s, w, h
@@ -245,6 +246,7 @@ contains
         call to_globe(self, self%x + (real(i) - 0.5) / s, self%y + (real(j) - 0.5) / s, lon, lat)
         t(i, j) = sample(hours, lon, lat, .false.)
         if (sample(self%land, lon, lat, .false.) > 0.3) t(i, j) = -1.0
+        if (sample(reached, lon, lat, .false.) < 0.999) t(i, j) = -1.0
       end do
     end do
     step = real(every)

@@ -18,10 +18,10 @@ module ocean
   real(rk), parameter :: degree = acos(-1.0_rk) / 180.0_rk
   real(rk), parameter :: lat_edge = 72.0_rk            !! walls at 72 S and 72 N
 
-  real(rk), parameter :: shelf_depth = 150.0_rk        !! m
+  real(rk), parameter :: shelf_depth = 300.0_rk        !! m; shallower, half a degree is too coarse
   real(rk), parameter :: basin_depth = 4500.0_rk       !! m
-  real(rk), parameter :: shelf_width = 60.0e3_rk       !! m
-  real(rk), parameter :: slope_width = 220.0e3_rk      !! m
+  real(rk), parameter :: shelf_width = 40.0e3_rk       !! m
+  real(rk), parameter :: slope_width = 260.0e3_rk      !! m
 
   type :: grid_t
     integer :: nx = 0, ny = 0

@@ -55,10 +55,10 @@ contains
     c = ramp(heat, t)
   end function sequential
 
-  !> -1 .. 1 for -top .. top by a signed square root; colour bars are drawn with the same function.
+  !> -1 .. 1 for -top .. top by a signed power; colour bars are drawn with the same function.
   elemental real function compress(x, top)
     real, intent(in) :: x, top
-    compress = sign(sqrt(min(1.0, abs(x) / top)), x)
+    compress = sign(min(1.0, abs(x) / top)**0.68, x)
   end function compress
 
   !> The next of 1, 2, 5 times a power of ten that is not below x.

@@ -16,7 +16,7 @@ module picture
     real(rk), allocatable :: height(:, :), highest(:, :), arrival(:, :)   !! m, m, s
     real(rk) :: hours = 0.0_rk
     real(rk) :: source_lon = 0.0_rk, source_lat = 0.0_rk
-    integer :: ranks = 0
+    integer :: ranks = 0, px = 1, py = 1                                  !! px x py blocks
     character(len=:), allocatable :: title, carrier, checksum
   end type scene_t
 
@@ -73,7 +73,7 @@ contains
     call sheet%text('Coast lines: global-land-mask (GLOBE, public data). Depth idealised by '// &
                     'distance to the coast: heights and times are not a forecast.', &
                     left, 884.0, 1.5, muted, -1)
-    call sheet%text('Robinson projection.  Made by the model itself.', &
+    call sheet%text('Robinson projection. Dotted: the blocks of the ranks.', &
                     side_x + side_w, 884.0, 1.5, muted, 1)
   end subroutine draw_words
 
@@ -111,17 +111,52 @@ contains
     call fill_land(layer%field, grid%wet)
     call m%prepare(left, top, main_w, main_h)
     call m%paint(sheet, layer)
+    call draw_blocks(sheet, m, grid, scene)
     call to_sheet(m, real(scene%source_lon), real(scene%source_lat), x, y)
     call star(sheet, x, y)
-    call sheet%text('uplift', x + 14.0, y + 24.0, 1.5, paper, -1, halo=ink)
+    call sheet%text('uplift', x - 14.0, y - 8.0, 1.5, paper, 1, halo=ink)
     do k = 1, gauge_count
       call to_sheet(m, real(g%lon(k)), real(g%lat(k)), x, y)
       call sheet%stroke(x, y, x, y, 11.0, ink, 0.8)
       call sheet%stroke(x, y, x, y, 7.0, accent, 1.0)
       if (k > 1) call sheet%text(trim(g%name(k)), x + 11.0, y + 4.0, 1.5, paper, -1, halo=ink)
     end do
-    call colour_bar(sheet, left, top + main_h + 14.0, main_w, layer, 'height of the sea, cm')
+    call colour_bar(sheet, left, top + main_h + 14.0, main_w, layer)
   end subroutine draw_sea
+
+  !> Dotted lines where one rank's block ends and the next begins.
+  subroutine draw_blocks(sheet, m, grid, scene)
+    type(canvas_t), intent(inout) :: sheet
+    type(map_t), intent(in) :: m
+    type(grid_t), intent(in) :: grid
+    type(scene_t), intent(in) :: scene
+    integer :: c
+    real :: degree_of
+    do c = 0, merge(scene%px, 0, scene%px > 1) - 1
+      degree_of = real(c * grid%nx / scene%px) * real(grid%step)
+      call dots(degree_of, degree_of, -72.0, 72.0)
+    end do
+    do c = 1, scene%py - 1
+      degree_of = real(c * grid%ny / scene%py) * real(grid%step) - 72.0
+      call dots(0.0, 360.0, degree_of, degree_of)
+    end do
+
+  contains
+
+    subroutine dots(lon1, lon2, lat1, lat2)
+      real, intent(in) :: lon1, lon2, lat1, lat2
+      real :: x, y, t
+      integer :: k, n
+      n = nint(max(lon2 - lon1, lat2 - lat1))
+      do k = 0, n
+        t = real(k) / real(n)
+        call to_sheet(m, lon1 + t * (lon2 - lon1), lat1 + t * (lat2 - lat1), x, y)
+        if (x < m%x + 2.0 .or. x > m%x + m%w - 2.0) cycle
+        if (y < m%y + 2.0 .or. y > m%y + m%h - 2.0) cycle
+        call sheet%stroke(x, y, x, y, 1.6, paper, 0.55)
+      end do
+    end subroutine dots
+  end subroutine draw_blocks
 
   subroutine star(sheet, x, y)
     type(canvas_t), intent(inout) :: sheet
@@ -137,14 +172,14 @@ contains
   end subroutine star
 
   !> A bar with its ticks at round values, spaced as compress spaces them.
-  subroutine colour_bar(sheet, x, y, w, layer, words)
+  subroutine colour_bar(sheet, x, y, w, layer)
     type(canvas_t), intent(inout) :: sheet
     real, intent(in) :: x, y, w
     type(layer_t), intent(in) :: layer
-    character(len=*), intent(in) :: words
+    character(len=16) :: words
     real, parameter :: shares(5) = [0.0, 0.05, 0.2, 0.5, 1.0]
     real :: t, at, bar
-    integer :: k, sign_of
+    integer :: k, sign_of, align
     bar = 12.0
     do k = 0, nint(2.0 * w) - 1
       t = (real(k) + 0.5) / (2.0 * w)
@@ -161,12 +196,14 @@ contains
         at = x + t * w
         if (layer%both_signs) at = x + (0.5 + 0.5 * t) * w
         call sheet%stroke(at, y + bar, at, y + bar + 4.0, 1.0, muted, 1.0)
-        call sheet%text(short(real(sign_of) * shares(k) * layer%top * 100.0), &
-                        min(max(at, x + 12.0), x + w - 12.0), y + bar + 20.0, 1.5, muted, 0)
+        words = short(real(sign_of) * shares(k) * layer%top * 100.0)
+        if (k == size(shares)) words = trim(words)//' cm'
+        align = 0
+        if (at < x + 10.0) align = -1
+        if (at > x + w - 10.0) align = 1
+        call sheet%text(trim(words), at, y + bar + 20.0, 1.5, muted, align)
       end do
     end do
-    call sheet%text(words, x + w * merge(0.30, 0.335, layer%both_signs), y + bar + 20.0, 1.5, &
-                    paper, 0)
   end subroutine colour_bar
 
   !> As few digits as say it.
@@ -174,9 +211,9 @@ contains
     real, intent(in) :: x
     character(len=:), allocatable :: text
     character(len=16) :: buffer
-    if (abs(x - anint(x)) < 0.005 * max(1.0, abs(x))) then
+    if (abs(x) >= 20.0 .or. abs(x - anint(x)) < 0.005 * max(1.0, abs(x))) then
       write (buffer, '(i0)') nint(x)
-    else if (abs(x) >= 1.0) then
+    else if (abs(x) >= 1.0 .or. abs(10.0 * x - anint(10.0 * x)) < 0.01) then
       write (buffer, '(f8.1)') x
     else
       write (buffer, '(f8.2)') x
@@ -194,7 +231,7 @@ contains
     type(scene_t), intent(in) :: scene
     type(map_t) :: m
     type(layer_t) :: layer
-    real, allocatable :: hours(:, :)
+    real, allocatable :: hours(:, :), reached(:, :)
     integer :: every
     call sheet%text('Highest water, and hours until the wave arrives', side_x, top - 10.0, 1.5, &
                     paper, -1)
@@ -203,13 +240,14 @@ contains
     layer%top = nice_above(upper_level(layer%field, grid%wet, 0.004))
     call fill_land(layer%field, grid%wet)
     hours = real(scene%arrival) / 3600.0
+    reached = merge(0.0, 1.0, grid%wet .and. hours < 0.0)
     call fill_land(hours, hours >= 0.0)
     call m%prepare(side_x, top, side_w, side_h)
     call m%paint(sheet, layer)
     every = max(1, nint(real(scene%hours) / 12.0))
-    call m%isochrones(sheet, hours, every, 1.1, paper)
+    call m%isochrones(sheet, hours, reached, every, 1.1, paper)
     call label_hours(sheet, m, hours, scene, every)
-    call colour_bar(sheet, side_x, top + side_h + 14.0, side_w, layer, 'cm')
+    call colour_bar(sheet, side_x, top + side_h + 14.0, side_w, layer)
   end subroutine draw_highest
 
   !> Writes the hour on each line where a course from the source to southern Chile meets it.
@@ -269,7 +307,7 @@ contains
     real, parameter :: room = 20.0
     integer :: n
     middle = y + 26.0
-    reach = nice_above(100.0 * max(0.01, real(maxval(abs(g%height(k, :g%samples))))))
+    reach = 100.0 * max(0.01, real(maxval(abs(g%height(k, :g%samples)))))
     call sheet%stroke(side_x, middle, side_x + side_w, middle, 1.0, faint, 1.0)
     do n = 2, g%samples
       x1 = side_x + side_w * real(g%hours(n - 1)) / hours
@@ -278,7 +316,8 @@ contains
       y2 = middle - room * 100.0 * real(g%height(k, n)) / reach
       call sheet%stroke(x1, y1, x2, y2, 1.8, diverging(sign(0.72, 2.0 * middle - y1 - y2)), 1.0)
     end do
-    call sheet%text(trim(g%name(k)), side_x + 6.0, y + 4.0, 1.5, paper, -1, halo=ink)
-    call sheet%text('+-'//short(reach), side_x + side_w - 4.0, y + 4.0, 1.5, muted, 1, halo=ink)
+    call sheet%text(trim(g%name(k)), side_x + 6.0, y - 2.0, 1.5, paper, -1, halo=ink)
+    call sheet%text('highest '//short(100.0 * real(maxval(g%height(k, :g%samples)))), &
+                    side_x + side_w - 4.0, y - 2.0, 1.5, muted, 1, halo=ink)
   end subroutine draw_series
 end module picture

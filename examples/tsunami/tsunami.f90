@@ -5,7 +5,7 @@ program tsunami
   use comm_layer, only: comm_t, rk, int64
   use comm_mpi, only: make_mpi_comm
   use comm_kolo, only: make_kolo_comm, kolo_is_built
-  use decomposition, only: block_t, halo_t, make_block, make_halo, gather_field, halo_width
+  use decomposition, only: block_t, halo_t, make_block, make_halo, gather_field
   use settings, only: settings_t, comm_choice, read_settings
   use ocean, only: grid_t, make_grid, surface_uplift
   use waves, only: model_t, make_model, step_model, courant_rate, at_height
@@ -189,7 +189,7 @@ contains
       (last%mass - first%mass) / first%moved, ' of the water moved'
     write (output_unit, '(a,es22.15,a,f6.2,a)') 'energy    ', last%energy, ' J,', &
       100.0_rk * last%energy / first%energy, ' % of the start'
-    write (output_unit, '(a,i0,a,f0.2,a,2(f0.2,a))') 'time      ', steps, ' steps in ', seconds, &
+    write (output_unit, '(a,i0,3(a,f6.2),a)') 'time      ', steps, ' steps in ', seconds, &
       ' s; at most ', spent(1), ' s of it in communication and ', spent(2), ' s in computing'
     write (output_unit, '(2a)') 'checksum  ', checksum
   end subroutine conclude
@@ -216,6 +216,8 @@ contains
     if (.not. s%picture) return
     scene%hours = s%hours
     scene%ranks = comm%nranks
+    scene%px = b%px
+    scene%py = b%py
     scene%title = trim(s%title)
     scene%carrier = comm%name
     scene%checksum = checksum
