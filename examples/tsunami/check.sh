@@ -4,8 +4,8 @@
 #   ./check.sh PROGRAM [COMM...]      COMM is kolo or mpi; both when none is named
 #
 # Waves must really cross the edges between blocks, else a wrong halo would go unseen. So there are
-# three cases: the uplift off Tohoku, one at the Greenwich meridian, where the grid closes on itself,
-# and a high one at 180 E on the equator, where the corners of blocks meet.
+# three cases: the uplift off Tohoku, one at the Greenwich meridian, where the grid closes on
+# itself, and a high one at 180 E on the equator, where the corners of blocks meet.
 #
 # MPIRUN (mpirun --oversubscribe) and RANKS (1 2 3 4 7 8) may be set in the environment.
 # Exit status: 0 when all checksums agree and sums agree to rounding, 1 when they do not.
