@@ -23,6 +23,7 @@ echo '&tsunami hours = 5 /' > "$cases/tohoku"
 echo '&tsunami hours = 4, resolution = 1, source_lon = 359.8, source_lat = -1 /' > "$cases/seam"
 echo '&tsunami hours = 4, resolution = 1, source_lon = 180, source_lat = 0.3, up = 20 /' \
   > "$cases/corner"
+printf 'IEND' > "$cases/tail"
 failed=0 runs=0
 
 # one_case NAME: all libraries and rank numbers against the first run.
@@ -60,5 +61,18 @@ comms=$*
 one_case tohoku
 one_case seam
 one_case corner
+
+# A run with everything it prints and writes.
+if ! $MPIRUN -n 3 "$program" --comm "$1" --resolution 2 --hours 1 --out "$cases/out" \
+     > "$cases/text" || ! grep -q '^checksum' "$cases/text"; then
+  echo "FAIL  a run with output did not finish"
+  failed=1
+elif ! tail -c 8 "$cases/out/tsunami.png" | head -c 4 | cmp -s - "$cases/tail" \
+     || [ ! -s "$cases/out/tsunami.nc" ]; then
+  echo "FAIL  the picture or the NetCDF file is not whole"
+  failed=1
+else
+  echo "ok    picture and NetCDF file"
+fi
 [ "$failed" = 0 ] && echo "$runs runs: the same field in each case, whatever the number of ranks"
 exit "$failed"

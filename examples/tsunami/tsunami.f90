@@ -170,7 +170,7 @@ contains
   end subroutine report
 
   subroutine headline()
-    write (output_unit, '(a,i0,4a,4(a,i0),a)') 'tsunami: ', comm%nranks, &
+    write (output_unit, '(a,i0,3a,4(a,i0),a)') 'tsunami: ', comm%nranks, &
       trim(merge(' rank ', ' ranks', comm%nranks == 1)), ' on ', comm%name, ', blocks ', &
       b%px, ' x ', b%py, ' of ', grid%nx, ' x ', grid%ny, ' cells'
     write (output_unit, '(a)') '    time        step     highest    lowest      mass drift'
