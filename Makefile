@@ -10,16 +10,28 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 SHELL  := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
-# `make test` covers both MPI families; the rest uses the one named by MPI.
-FAMILIES := openmpi mpich
-STAGE    := $(CURDIR)/build/stage
-TESTED   := --workspace --exclude kolo-mpi
+# `make test` covers both MPI families; the rest uses the one named by MPI. On a machine with one
+# MPI under other names: make install FAMILIES=mpich MPICC_mpich=mpicc MPIFC_mpich=mpifort
+FAMILIES      ?= openmpi mpich
+MPICC_openmpi ?= mpicc.openmpi
+MPICC_mpich   ?= mpicc.mpich
+MPIFC_openmpi ?= mpifort.openmpi
+MPIFC_mpich   ?= mpifort.mpich
+
+# Looked up when it is needed: `make deps` may have installed it just now.
+FLANG = $(firstword $(shell command -v flang-new-19 flang-19 flang-new-18 flang-new flang))
+
+STAGE   := $(CURDIR)/build/stage
+TESTED  := --workspace --exclude kolo-mpi
+FORTRAN := $(wildcard bindings/fortran/*)
 
 ifeq ($(filter $(MPI),$(FAMILIES)),)
 $(error MPI=$(MPI) is not known: use one of: $(FAMILIES))
 endif
 
 .DEFAULT_GOAL := help
+# The order of prerequisites matters, and cargo uses all cores by itself.
+.NOTPARALLEL:
 .PHONY: help demo test build install uninstall deps check bench clean stage \
         core $(FAMILIES:%=mpi-%) fortran test-rust test-loom test-install test-mpi
 
@@ -36,7 +48,7 @@ test: deps check test-rust test-loom stage test-install test-mpi ## install what
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
 
 install: build ## install under PREFIX (DESTDIR is honoured)
-	@bindings/install.sh "$(PREFIX)"
+	@FAMILIES="$(FAMILIES)" bindings/install.sh "$(PREFIX)"
 
 uninstall: ## remove what install put under PREFIX; settings in PREFIX/etc stay
 	@bindings/install.sh --remove "$(PREFIX)"
@@ -47,6 +59,8 @@ deps: ## install missing packages with apt, after saying which and why
 check: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked $(TESTED) --all-targets -- -D warnings
+	MPICC=$(MPICC_$(MPI)) $(CARGO) clippy --locked --release -p kolo-mpi --target-dir target/$(MPI) \
+	    -- -D warnings
 
 bench: stage ## run the benchmarks
 	$(CARGO) bench --locked
@@ -59,14 +73,23 @@ core:
 
 # One target directory per MPI, because the bindings are generated from its headers.
 $(FAMILIES:%=mpi-%): mpi-%: core
-	MPICC=mpicc.$* $(CARGO) build --locked --release -p kolo-mpi --target-dir target/$*
+	MPICC=$(MPICC_$*) $(CARGO) build --locked --release -p kolo-mpi --target-dir target/$*
 
-fortran: core
-	bindings/fortran/build.sh build/fortran
+# One build per compiler; gfortran's is repeated for each MPI, because of its module mpi_f08.
+fortran: core $(FAMILIES:%=build/fortran/%/done) build/fortran/flang/done
+
+$(FAMILIES:%=build/fortran/%/done): build/fortran/%/done: $(FORTRAN) bindings/c/include/kolo.h
+	FC=gfortran MPIFC=$(MPIFC_$*) LIBDIR=$(CURDIR)/target/release bindings/fortran/build.sh $(@D)
+	@touch $@
+
+build/fortran/flang/done: $(FORTRAN) bindings/c/include/kolo.h
+	@if [ -n "$(FLANG)" ]; then \
+	    FC=$(FLANG) LIBDIR=$(CURDIR)/target/release bindings/fortran/build.sh $(@D) && touch $@; \
+	else echo 'There is no flang here: the Fortran module is built for gfortran only.'; fi
 
 stage: build
 	@rm -rf $(STAGE)
-	@DESTDIR= bindings/install.sh $(STAGE)
+	@DESTDIR= FAMILIES="$(FAMILIES)" bindings/install.sh $(STAGE)
 
 # Tests use the dev profile (debug assertions, overflow checks) and share its build with clippy;
 # what is staged, and run under MPI, is the release build that users get.

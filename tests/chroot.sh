@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A fresh machine in a directory: a Debian chroot that has nothing but make and the Rust toolchain of
-# this machine. The repository is cloned into it, and `make demo` and `make test` run there.
+# A fresh machine in a directory: a Debian chroot that has nothing but make and the Rust toolchain
+# of this machine. The repository is cloned into it, and `make demo` and `make test` run there.
 #
 #   tests/chroot.sh                  both (as root; needs debootstrap and about 8 GB of disk)
 #   tests/chroot.sh deps build       other targets, in this order
@@ -24,7 +24,11 @@ if [ "${KOLO_CHROOT_INSIDE:-}" != "$root" ]; then
     status=0
     KOLO_CHROOT_INSIDE=$root CHROOT_DIR=$root \
         unshare --mount --propagation private --pid --fork --kill-child "$0" "$@" || status=$?
-    if [ -n "${KEEP:-}" ]; then echo "left as it is: $root"; else rm -rf --one-file-system "$root"; fi
+    if [ -n "${KEEP:-}" ]; then
+        echo "left as it is: $root"
+    else
+        rm -rf --one-file-system "$root" "$root.log"
+    fi
     exit $status
 fi
 
@@ -40,7 +44,8 @@ bootstrap() {
     [ -n "$mirror" ] || die "apt here has no source for $suite: set MIRROR=URL"
     echo "== debootstrap $suite into $root"
     debootstrap --variant=minbase --include=ca-certificates,make "$suite" "$root" "$mirror" \
-        >"$root.log" 2>&1 || { tail -20 "$root.log"; die "debootstrap failed"; }
+        >"$root.log" 2>&1 ||
+        { tail -20 "$root.log"; die "debootstrap failed"; }
     rm -f "$root.log"
     if [ -n "$(sources)" ]; then sources | sed 's/^/deb /' >"$root/etc/apt/sources.list"; fi
 }
@@ -48,8 +53,8 @@ bootstrap() {
 # Proxies, certificates, cargo's and pip's own settings: how this machine reaches the outside.
 reach_outside() {
     cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-    local file
-    for file in $(grep -lE 'Acquire::(http|https|Retries)' /etc/apt/apt.conf.d/* 2>/dev/null || true); do
+    local file proxy='Acquire::(http|https|Retries)'
+    for file in $(grep -lE "$proxy" /etc/apt/apt.conf.d/* 2>/dev/null || true); do
         cp "$file" "$root/etc/apt/apt.conf.d/"
     done
     mkdir -p "$root/usr/local/share/ca-certificates"
@@ -79,7 +84,8 @@ inside() {
     for name in $(compgen -e | grep -iE "^($proxy|$certificate|CARGO_(HTTP|NET).*)\$" || true); do
         keep+=("$name=${!name}")
     done
-    chroot "$root" /usr/bin/env -i ${keep[@]+"${keep[@]}"} HOME=/root LANG=C.UTF-8 CI=true TERM=dumb \
+    chroot "$root" /usr/bin/env -i ${keep[@]+"${keep[@]}"} \
+        HOME=/root LANG=C.UTF-8 CI=true TERM=dumb \
         PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         /bin/sh -c "$1" </dev/null
 }
