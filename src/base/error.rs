@@ -1,4 +1,4 @@
-//! One error type: what happened, to which rank, with which peer, in which operation, and what to do.
+//! One error type: what happened, to which rank, with which peer, in which operation, what to do.
 //!
 //! Every message is a sentence for a person who did not write kolo. `remedy` says the next action;
 //! it is never empty in an error that a caller can see.

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# The installed tree: what must be there, what the libraries export and need, and that installing
+# again keeps a site's settings and removing leaves nothing else behind.
+#
+#   tests/install.sh PREFIX    PREFIX is a staged installation
+set -euo pipefail
+prefix=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.."
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+fail() { echo "FAIL  $*" >&2; exit 1; }
+
+for name in bin/kolo include/kolo.h include/kolo_mpi.h lib/libkolo.so lib/libkolo.so.0 \
+    include/kolo/gfortran/kolo.mod include/kolo/flang/kolo.mod lib/libkolo_fortran_gfortran.so \
+    lib/libkolo_fortran_flang.so lib/kolo/openmpi/libkolo_mpi.so lib/kolo/mpich/libkolo_mpi.so \
+    share/kolo/fortran/kolo.f90 share/doc/kolo/README.md etc/kolo.toml; do
+    [ -e "$prefix/$name" ] || fail "$name is not installed"
+done
+
+dynamic() { readelf -d "$prefix/lib/$1" | sed -n "s/.*($2).*\[\(.*\)\]/\1/p"; }
+[ "$(dynamic libkolo.so SONAME)" = libkolo.so.0 ] || fail "SONAME of libkolo.so"
+for mpi in openmpi mpich; do
+    library=kolo/$mpi/libkolo_mpi.so
+    [ "$(dynamic $library SONAME)" = libkolo_mpi.so.0 ] || fail "SONAME of $library"
+    ! ldd "$prefix/lib/$library" | grep 'not found' || fail "$library does not find its libraries"
+done
+# The core has no MPI, neither in the library nor in the command.
+for file in lib/libkolo.so bin/kolo; do
+    ! readelf -d "$prefix/$file" | grep NEEDED | grep -iE 'mpi|mpich' || fail "$file needs MPI"
+done
+
+exported() { nm -D --defined-only "$1" | awk '$2 ~ /[TDBRVW]/ { print $3 }'; }
+others=$(exported "$prefix/lib/libkolo.so" | grep -v '^kolo' || true)
+[ -z "$others" ] || fail "libkolo.so exports what is not its own: $others"
+# What the header declares is exported.
+for name in $(grep -oE '\bkolo[A-Z][A-Za-z]*\(' "$prefix/include/kolo.h" | tr -d '(' | sort -u); do
+    exported "$prefix/lib/libkolo.so" | grep -qx "$name" || fail "kolo.h declares $name: not there"
+done
+others=$(exported "$prefix/bin/kolo" | grep '^kolo[A-Z]' || true)
+[ -z "$others" ] || fail "the command exports $others"
+
+for package in kolo kolo-mpi kolo-mpi-openmpi kolo-mpi-mpich kolo-fortran kolo-fortran-flang; do
+    pkg-config --print-errors --cflags --libs $package >/dev/null || fail "pkg-config $package"
+done
+
+# A second installation, under DESTDIR and then removed.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir -p "$scratch/opt/kolo/etc"
+echo '# mine' >"$scratch/opt/kolo/etc/kolo.toml"
+touch "$scratch/opt/kolo/README.mine"
+DESTDIR=$scratch bindings/install.sh /opt/kolo >/dev/null
+grep -q '^prefix=/opt/kolo$' "$scratch/opt/kolo/lib/pkgconfig/kolo.pc" || fail "prefix in kolo.pc"
+grep -q mine "$scratch/opt/kolo/etc/kolo.toml" || fail "the settings were overwritten"
+! grep -rIl "$scratch" "$scratch/opt/kolo" || fail "DESTDIR is written into installed files"
+DESTDIR=$scratch bindings/install.sh --remove /opt/kolo >/dev/null
+left=$(cd "$scratch" && find . -type f -o -type l | sort | tr '\n' ' ')
+[ "$left" = "./opt/kolo/README.mine ./opt/kolo/etc/kolo.toml " ] || fail "left behind: $left"
+[ ! -d "$scratch/opt/kolo/lib" ] || fail "empty folders are left behind"
+echo "ok    the installed tree"

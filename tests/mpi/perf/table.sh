@@ -1,0 +1,24 @@
+# Reads the table that kolo perf prints. Sourced by the tests whose names begin with perf_.
+collectives="all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter sendrecv
+hypercube"
+
+# right N COLLECTIVE LINES OPTIONS...: run it on N ranks; the table has at least LINES lines of
+# results, and each counts 0 wrong elements twice (out of place, in place). N/A is not an answer.
+right() {
+    local n=$1 collective=$2 lines=$3
+    shift 3
+    if [ "$collective" = hypercube ] && [ $((n & (n - 1))) != 0 ]; then return; fi
+    echo "== $n ranks: kolo perf $collective $*"
+    $MPIRUN -n "$n" "$KOLO" perf "$collective" "$@" >table || { cat table; return 1; }
+    awk -v lines="$lines" -v collective="$collective" '
+        $1 ~ /^[0-9]+$/ && NF >= 13 {
+            seen++
+            # In place there is nothing to compare for an exchange of other data.
+            if ($9 != "0" || ($13 != "0" && $13 != "N/A") ) { print "wrong: " $0; bad++ }
+            if ($13 == "N/A") missing++
+        }
+        END {
+            print seen + 0 " lines, " bad + 0 " of them wrong"
+            exit bad > 0 || seen < lines || (missing == seen && collective !~ /alltoall/)
+        }' table || { cat table; return 1; }
+}

@@ -1,0 +1,180 @@
+//! The habits of this project that a program can check, so that nobody has to remember them.
+//!
+//! Each rule is a function from a source file to its faults, with tests of its own that show a bad
+//! sample being caught. Here the rules meet the tree.
+
+#[path = "tidy/confined.rs"]
+mod confined;
+#[path = "tidy/documents.rs"]
+mod documents;
+#[path = "tidy/layers.rs"]
+mod layers;
+#[path = "tidy/size.rs"]
+mod size;
+#[path = "tidy/source.rs"]
+mod source;
+#[path = "tidy/unsafety.rs"]
+mod unsafety;
+
+use source::Source;
+use std::path::Path;
+use std::process::Command;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Apply a rule to every file and report all faults at once.
+fn hold(rule: impl Fn(&Source) -> Vec<String>) {
+    let sources = source::all(root());
+    assert!(
+        sources.len() > 20,
+        "only {} source files were found",
+        sources.len()
+    );
+    report(sources.iter().flat_map(rule).collect());
+}
+
+fn report(faults: Vec<String>) {
+    assert!(
+        faults.is_empty(),
+        "{} faults:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn rooms_import_along_the_arrows() {
+    hold(layers::faults);
+}
+
+#[test]
+fn lines_fit() {
+    hold(|source| {
+        if is_data(source) {
+            Vec::new()
+        } else {
+            size::columns(source)
+        }
+    });
+}
+
+#[test]
+fn files_and_functions_fit_on_a_screen() {
+    hold(|source| {
+        if is_data(source) {
+            Vec::new()
+        } else {
+            size::lengths(source, size::EXCEPTIONS)
+        }
+    });
+}
+
+#[test]
+fn files_open_with_their_purpose() {
+    hold(size::opening);
+}
+
+#[test]
+fn listed_exceptions_exist() {
+    let listed = size::EXCEPTIONS
+        .iter()
+        .map(|e| e.path)
+        .chain(size::DATA.iter().copied());
+    report(
+        listed
+            .filter(|path| !root().join(path).is_file())
+            .map(str::to_owned)
+            .collect(),
+    );
+}
+
+#[test]
+fn every_unsafe_says_why() {
+    hold(unsafety::faults);
+}
+
+#[test]
+fn loom_is_chosen_in_one_file() {
+    hold(confined::loom);
+}
+
+#[test]
+fn the_clock_is_read_in_one_file() {
+    hold(|source| confined::faults(source, &confined::CLOCK));
+}
+
+#[test]
+fn the_environment_is_read_where_options_are() {
+    hold(|source| confined::faults(source, &confined::ENVIRONMENT));
+}
+
+#[test]
+fn sockets_stay_in_their_rooms() {
+    hold(|source| confined::faults(source, &confined::SOCKETS));
+}
+
+#[test]
+fn the_core_exports_no_symbol() {
+    hold(|source| confined::faults(source, &confined::SYMBOLS));
+}
+
+#[test]
+fn nothing_is_unfinished() {
+    hold(confined::unfinished);
+}
+
+#[test]
+fn the_top_level_is_fixed() {
+    report(documents::strangers(&top_level()));
+}
+
+#[test]
+fn the_checklist_is_complete_and_true() {
+    let text = documents::read_below(root(), "docs/checklist.md").expect("docs/checklist.md");
+    report(documents::checklist(&text, &|name| {
+        documents::read_below(root(), name)
+    }));
+}
+
+#[test]
+fn the_readme_shows_the_examples_as_they_are() {
+    let read = |name| documents::read_below(root(), name).unwrap_or_else(|| panic!("{name}"));
+    let readme = read("README.md");
+    for example in ["examples/c/hello.c", "examples/fortran/hello.f90"] {
+        assert!(
+            documents::shows(&readme, &read(example)),
+            "README.md does not show {example}"
+        );
+    }
+}
+
+fn is_data(source: &Source) -> bool {
+    size::DATA.contains(&source.path.as_str())
+}
+
+/// The names that git tracks at the top; in a copy without git, all names but build products.
+fn top_level() -> Vec<String> {
+    let git = Command::new("git")
+        .args(["ls-tree", "--name-only", "HEAD"])
+        .current_dir(root())
+        .output();
+    let tracked = match git {
+        Ok(output) if output.status.success() => String::from_utf8(output.stdout).expect("UTF-8"),
+        _ => String::new(),
+    };
+    if !tracked.is_empty() {
+        return tracked.lines().map(str::to_owned).collect();
+    }
+    let entries = std::fs::read_dir(root()).expect("the repository root");
+    let names = entries.map(|e| {
+        e.expect("an entry")
+            .file_name()
+            .to_string_lossy()
+            .into_owned()
+    });
+    names
+        .filter(|name| name != "build" && !name.starts_with("target"))
+        .collect()
+}

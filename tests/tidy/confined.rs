@@ -1,0 +1,221 @@
+//! What may be used only in one place: loom, clocks, the environment, sockets, exported symbols.
+//!
+//! The plan of a collective has no clock and no environment; a rule that forbids the words
+//! everywhere else keeps it so without anybody having to remember.
+
+use crate::source::Source;
+
+/// Words that only some rooms or files may use.
+pub struct Confined {
+    pub words: &'static [&'static str],
+    /// Rooms (`config`) or files (`src/base/clock.rs`) that may use them.
+    pub allowed: &'static [&'static str],
+    /// Whether the bindings may use them too.
+    pub in_bindings: bool,
+    pub advice: &'static str,
+}
+
+pub const CLOCK: Confined = Confined {
+    words: &[
+        "Instant::now",
+        "SystemTime",
+        "clock_gettime",
+        "gettimeofday",
+        "_rdtsc",
+    ],
+    allowed: &["src/base/clock.rs"],
+    in_bindings: false,
+    advice: "read the clock through base::clock",
+};
+
+pub const ENVIRONMENT: Confined = Confined {
+    words: &[
+        "env::var",
+        "env::set_var",
+        "env::remove_var",
+        "getenv",
+        "setenv",
+        "libc::environ",
+    ],
+    allowed: &["config", "bootstrap", "transport", "proxy"],
+    in_bindings: false,
+    advice: "make it an option of room config",
+};
+
+/// Addresses are plain values; what opens a socket or asks for a name is not.
+pub const SOCKETS: Confined = Confined {
+    words: &[
+        "ToSocketAddrs",
+        "unix::net",
+        "TcpStream",
+        "TcpListener",
+        "UdpSocket",
+        "UnixStream",
+        "UnixListener",
+        "UnixDatagram",
+        "libc::socket",
+        "libc::connect",
+    ],
+    allowed: &["bootstrap", "transport", "proxy"],
+    in_bindings: false,
+    advice: "sockets live in rooms bootstrap, transport and proxy",
+};
+
+/// An exported symbol of the core would leak into every library that links it.
+pub const SYMBOLS: Confined = Confined {
+    words: &["no_mangle", "export_name"],
+    allowed: &[],
+    in_bindings: true,
+    advice: "C symbols are exported by bindings/c, never by the core",
+};
+
+pub fn faults(source: &Source, rule: &Confined) -> Vec<String> {
+    let at_home = rule
+        .allowed
+        .iter()
+        .any(|place| source.room() == Some(place) || source.path == *place);
+    let binding_may = rule.in_bindings && source.path.starts_with("bindings/");
+    let build_or_test = source.path.ends_with("/build.rs") || source.path.contains("/tests/");
+    if !source.is_product() || at_home || binding_may || build_or_test {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (i, line) in source.code.iter().enumerate() {
+        for word in rule.words.iter().filter(|word| line.contains(**word)) {
+            found.push(source.fault(i, &format!("`{word}`: {}", rule.advice)));
+        }
+    }
+    found
+}
+
+/// Atomics come from one module that is std or loom; nobody else asks which. Tests may.
+pub fn loom(source: &Source) -> Vec<String> {
+    if !source.is_product() || source.path == "src/base/sync.rs" {
+        return Vec::new();
+    }
+    let asks = |line: &String| {
+        let words: Vec<&str> = line
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .collect();
+        let has = |word: &str| words.contains(&word);
+        (has("cfg") || has("cfg_attr")) && has("loom") && !has("test")
+    };
+    let lines = source
+        .code
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| asks(line));
+    lines
+        .map(|(i, _)| source.fault(i, "`cfg(loom)` belongs to base/sync.rs"))
+        .collect()
+}
+
+/// Work that is not done is not in the tree.
+pub fn unfinished(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    let later = concat!("FIX", "ME");
+    for (i, line) in source.raw.iter().enumerate() {
+        if line.contains(later) {
+            found.push(source.fault(i, "a note about work that is not done"));
+        }
+    }
+    if !source.is_rust() {
+        return found;
+    }
+    for (i, line) in source.code.iter().enumerate() {
+        for word in ["todo!", "unimplemented!", "dbg!"] {
+            if line.contains(word) {
+                found.push(source.fault(i, &format!("`{word}`")));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(path: &str, text: &str, rule: &Confined) -> usize {
+        faults(&Source::new(path, text), rule).len()
+    }
+
+    #[test]
+    fn a_clock_outside_its_file_is_a_fault() {
+        let bad = "let t = std::time::Instant::now();";
+        assert_eq!(count("src/plan/mod.rs", bad, &CLOCK), 1);
+        assert_eq!(count("bindings/c/src/lib.rs", bad, &CLOCK), 1);
+        assert_eq!(count("src/base/clock.rs", bad, &CLOCK), 0);
+        assert_eq!(count("tests/a.rs", bad, &CLOCK), 0);
+    }
+
+    #[test]
+    fn the_environment_outside_its_rooms_is_a_fault() {
+        let bad = "std::env::var(\"KOLO_X\")";
+        assert_eq!(count("src/exec/host.rs", bad, &ENVIRONMENT), 1);
+        assert_eq!(count("src/bin/kolo.rs", bad, &ENVIRONMENT), 1);
+        assert_eq!(count("src/config/env.rs", bad, &ENVIRONMENT), 0);
+        assert_eq!(count("bindings/mpi/build.rs", bad, &ENVIRONMENT), 0);
+        assert_eq!(
+            count(
+                "src/exec/host.rs",
+                "env!(\"CARGO_PKG_VERSION\")",
+                &ENVIRONMENT
+            ),
+            0
+        );
+    }
+
+    #[test]
+    fn a_socket_outside_its_rooms_is_a_fault() {
+        assert_eq!(
+            count("src/comm/mod.rs", "use std::net::ToSocketAddrs;", &SOCKETS),
+            1
+        );
+        assert_eq!(
+            count("src/config/value.rs", "std::net::Ipv6Addr", &SOCKETS),
+            0
+        );
+        assert_eq!(count("src/comm/mod.rs", "UnixStream::pair()", &SOCKETS), 1);
+        assert_eq!(
+            count("src/bootstrap/tcp.rs", "TcpStream::connect(a)", &SOCKETS),
+            0
+        );
+        assert_eq!(
+            count("src/comm/mod.rs", "// as a TcpStream does\n", &SOCKETS),
+            0
+        );
+    }
+
+    #[test]
+    fn an_exported_symbol_in_the_core_is_a_fault() {
+        let bad = "#[unsafe(no_mangle)]\npub extern \"C\" fn koloX() {}";
+        assert_eq!(count("src/comm/mod.rs", bad, &SYMBOLS), 1);
+        assert_eq!(count("bindings/c/src/lib.rs", bad, &SYMBOLS), 0);
+    }
+
+    #[test]
+    fn loom_outside_sync_is_a_fault() {
+        let asks = |path: &str, text: &str| loom(&Source::new(path, text)).len();
+        assert_eq!(
+            asks("src/wire/slot.rs", "#[cfg(loom)]\n#[cfg(not(loom))]"),
+            2
+        );
+        assert_eq!(asks("src/wire/slot.rs", "if cfg!(loom) {}"), 1);
+        assert_eq!(asks("src/wire/slot.rs", "#[cfg(all(test, not(loom)))]"), 0);
+        assert_eq!(asks("src/base/sync.rs", "#[cfg(loom)]"), 0);
+        assert_eq!(asks("tests/loom.rs", "#![cfg(loom)]"), 0);
+    }
+
+    #[test]
+    fn unfinished_work_is_a_fault() {
+        let asks = |path: &str, text: &str| unfinished(&Source::new(path, text)).len();
+        assert_eq!(asks("src/a.rs", "fn f() { todo!() }"), 1);
+        assert_eq!(
+            asks("src/a.rs", "fn f() { unimplemented!(\"x\"); dbg!(1) }"),
+            2
+        );
+        assert_eq!(asks("examples/a.c", concat!("/* FIX", "ME later */")), 1);
+        assert_eq!(asks("src/a.rs", "// a todo! in a comment is a word\n"), 0);
+    }
+}
