@@ -8,6 +8,9 @@ pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Order
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
+/// Whether this build is a model for loom: layouts then differ from those of shared memory.
+pub const MODEL: bool = cfg!(loom);
+
 /// Memory that a protocol hands from one thread to another; loom sees every access to it.
 #[cfg(not(loom))]
 #[repr(transparent)]

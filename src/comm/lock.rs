@@ -98,7 +98,7 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

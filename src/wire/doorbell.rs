@@ -30,7 +30,6 @@ pub struct Ticket(u32);
 
 impl Doorbell {
     /// A bell in ordinary memory, for tests.
-    #[cfg(any(test, loom))]
     pub fn new() -> Doorbell {
         Doorbell {
             ticket: AtomicU32::new(0),

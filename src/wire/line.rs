@@ -8,7 +8,7 @@
 //! The sequence is the writer's 64-bit count of slots, never reset: line = count modulo slots. A
 //! stale line therefore never looks new, and no barrier closes a call.
 
-use crate::base::sync::{AtomicU64, Ordering, Shared};
+use crate::base::sync::{AtomicU64, Ordering, Shared, MODEL};
 
 /// Bytes of payload inside a line.
 pub const INLINE_BYTES: usize = 40;
@@ -24,8 +24,7 @@ pub struct Line {
     sequence: AtomicU64,
 }
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<Line>() == 64, "a line is one cache line");
+const _: () = assert!(MODEL || size_of::<Line>() == 64, "a line is one cache line");
 
 /// What came with a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,6 @@ pub struct Arrival {
 
 impl Line {
     /// An empty line; sequence 0 is never published.
-    #[cfg(any(test, loom))]
     pub fn new() -> Line {
         Line {
             payload: Shared::new([0; INLINE_BYTES]),
@@ -84,7 +82,6 @@ pub struct Credit(AtomicU64);
 
 impl Credit {
     /// Nothing given back yet.
-    #[cfg(any(test, loom))]
     pub fn new() -> Credit {
         Credit(AtomicU64::new(0))
     }
@@ -113,12 +110,10 @@ pub struct PairHeader {
     pad: [u64; 8],
 }
 
-#[cfg(not(loom))]
-const _: () = assert!(size_of::<PairHeader>() == 640);
+const _: () = assert!(MODEL || size_of::<PairHeader>() == 640);
 
 impl PairHeader {
     /// A header in ordinary memory, for tests.
-    #[cfg(any(test, loom))]
     pub fn new() -> PairHeader {
         PairHeader {
             lines: std::array::from_fn(|_| Line::new()),
