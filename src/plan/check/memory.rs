@@ -20,9 +20,10 @@
 //! they entered. Both rules can be switched off, to see what they are good for.
 
 use super::clocks::Clocks;
-use super::net::{Block, Event, Instance, NONE, Net, Port};
+use super::net::{Block, Instance, NONE, Net, Port};
 use super::order::Order;
 use super::report::{Counterexample, Form, Forms, Refusal};
+use super::touch::{Touch, region, touches};
 use crate::plan::{Collective, Link, Operand, Space, Step, StepOp};
 
 /// Rules of the executor that the proof relies on.
@@ -83,13 +84,6 @@ pub(super) fn check(
     pass.returns();
     pass.barrier()?;
     Ok(pass.out)
-}
-
-/// What an event touches, with its place in user memory.
-struct Touch<'o> {
-    operand: &'o Operand,
-    chunk: u32,
-    at: [u32; 2],
 }
 
 impl<'n, 'a> Pass<'n, 'a> {
@@ -176,7 +170,7 @@ impl<'n, 'a> Pass<'n, 'a> {
                     let net = self.net;
                     self.refuse(token.event, Form::DirectRead, mode, state.write, || {
                         format!(
-                            "overwrites what {} published and {} reads",
+                            "overwrites what {} published, and {} may still read it",
                             net.place(token.event),
                             net.place(number)
                         )
@@ -336,7 +330,8 @@ impl<'n, 'a> Pass<'n, 'a> {
                     let net = self.net;
                     let rank = instance.rank;
                     self.refuse(writer, Form::DirectWrite, mode, writer, || {
-                        let wire = super::net::link_text(net.wires[port.connection as usize].link);
+                        let wire =
+                            super::pairing::link_text(net.wires[port.connection as usize].link);
                         format!("writes over {wire} before rank {rank} has entered the call")
                     });
                 }
@@ -487,45 +482,5 @@ impl<'n, 'a> Pass<'n, 'a> {
             in_place,
             because: self.net.fault(at, message),
         });
-    }
-}
-
-/// The operands of an event in user memory and scratch.
-fn touches<'o>(
-    instance: &'o Instance,
-    event: &'o Event,
-    net: &Net,
-    operands: &'o [Operand],
-) -> impl Iterator<Item = Touch<'o>> + use<'o> {
-    let channel = u32::from(net.lanes[event.lane as usize].channel);
-    let places = &instance.places;
-    let own = operands.iter().filter(|o| o.space != Space::Connection);
-    own.map(move |operand| {
-        let chunk = places.chunk(operand, event.chunk);
-        let at = [false, true].map(|in_place| places.at(channel, operand.space, chunk, in_place));
-        Touch { operand, chunk, at }
-    })
-}
-
-impl Touch<'_> {
-    fn text(&self) -> String {
-        super::places::text(self.operand.space, self.chunk)
-    }
-}
-
-/// Where in user memory a published value can be read: the source of a copy, else the output.
-fn region(instance: &Instance, event: &Event, net: &Net, step: &Step) -> [u32; 2] {
-    let lists = &instance.plan.lists;
-    let is_user = |operand: &Operand| matches!(operand.space, Space::Input | Space::Output);
-    let srcs = lists.get(step.srcs);
-    let source = (step.op == StepOp::Copy && is_user(&srcs[0])).then_some(srcs);
-    let outputs = lists.get(step.dsts).iter().position(is_user);
-    let output = outputs.map(|at| &lists.get(step.dsts)[at..]);
-    match source.or(output).filter(|_| step.op != StepOp::Token) {
-        Some(operands) => {
-            let first = touches(instance, event, net, &operands[..1]).next();
-            first.map_or([NONE; 2], |touch| touch.at)
-        }
-        None => [NONE; 2],
     }
 }

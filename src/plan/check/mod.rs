@@ -4,28 +4,32 @@
 //! month. The idea: a plan is data, so all ranks' plans can be run together without memory, sizes
 //! or threads, and what holds there holds in every run:
 //!
-//! * (a) [`tokens`]: no deadlock, from a least capacity up, at the executor's slice granularity,
+//! * (a) `tokens`: no deadlock, from a least capacity up, at the executor's slice granularity,
 //!   over several rounds and several calls back to back;
-//! * (b) [`memory`]: conflicting accesses to any chunk are ordered by lanes and tokens, for slots,
+//! * (b) `memory`: conflicting accesses to any chunk are ordered by lanes and tokens, for slots,
 //!   direct reads and direct writes, in place and out of place; steps may be direct only where
 //!   this says so;
-//! * (c) [`values`]: every result is made of every contribution exactly once, all ranks get the
+//! * (c) `values`: every result is made of every contribution exactly once, all ranks get the
 //!   same bits, scaling happens once; whether rank order is kept is computed.
 //!
-//! Before that [`structure`] looks at each plan, and [`net`] pairs the k-th send of each connection
-//! with the k-th receive. Terms: *event*: one repetition of a step; *port*: a connection operand
-//! of it; *place*: a chunk of user memory or scratch; *component*: lanes that are connected.
+//! Before that `structure` looks at each plan, `net` lays them out flat, and `pairing` pairs the
+//! k-th send of each connection with the k-th receive. Terms: *event*: one repetition of a step;
+//! *port*: a connection operand of it; *place*: a chunk of user memory or scratch; *component*:
+//! lanes that are connected.
 //!
 //! All functions are pure: no clock, no environment, no randomness; any thread may call them.
 
 mod clocks;
+mod expressions;
 mod memory;
 mod net;
 mod order;
+mod pairing;
 mod places;
 mod report;
 mod structure;
 mod tokens;
+mod touch;
 mod trace;
 mod values;
 

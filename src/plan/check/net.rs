@@ -6,6 +6,7 @@
 //! What the k-th send on a connection meets is the k-th receive, whatever the timing; so senders
 //! and receivers are paired here, before anything runs.
 
+use super::pairing;
 use super::places::Places;
 use super::report::Counterexample;
 use super::structure::structure;
@@ -211,7 +212,7 @@ impl<'a> Net<'a> {
             follows,
             places,
         };
-        self.pair(&block)?;
+        pairing::pair(self, &block)?;
         self.blocks.push(block);
         Ok(self.blocks.len() - 1)
     }
@@ -416,85 +417,5 @@ impl<'a> Net<'a> {
                 position + u32::from(position >= writer)
             }
         }
-    }
-
-    /// Every send of a round meets a receive that expects just this.
-    fn pair(&self, block: &Block) -> Result<(), Counterexample> {
-        for (number, wire) in self.wires.iter().enumerate() {
-            let sends = block.sends.get(number as u32);
-            for reader in wire.first_reader..wire.first_reader + wire.readers {
-                let receives = block.receives.get(reader);
-                for (&send, &receive) in sends.iter().zip(receives) {
-                    self.meet(wire, send, receive)?;
-                }
-                let rank = self.reader_rank(wire, reader);
-                let (sent, received) = (sends.len(), receives.len());
-                if sent > received {
-                    let message = format!(
-                        "sends {sent} chunks a round on {}, but rank {rank} receives {received}; \
-                         this one is never received",
-                        link_text(wire.link)
-                    );
-                    return Err(self.fault(sends[received], message));
-                }
-                if received > sent {
-                    let message = format!(
-                        "receives {received} chunks a round on {}, but rank {} sends {sent}; \
-                         this one never comes",
-                        link_text(wire.link),
-                        wire.link.writer()
-                    );
-                    return Err(self.fault(receives[sent], message));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn meet(&self, wire: &Wire, send: u32, receive: u32) -> Result<(), Counterexample> {
-        let (from, to) = (&self.events[send as usize], &self.events[receive as usize]);
-        let (writer, reader) = (
-            &self.lanes[from.lane as usize],
-            &self.lanes[to.lane as usize],
-        );
-        let rounds = |event: &Event| self.instance_of(event).rounds;
-        let fault = if from.carries != to.carries {
-            let holds = |carries: u32, chunk: u32| match carries {
-                0 => "a token without payload".to_string(),
-                _ => format!("chunk {chunk}"),
-            };
-            format!(
-                "expects {} but gets {}",
-                holds(to.carries, to.chunk),
-                holds(from.carries, from.chunk)
-            )
-        } else if writer.channel != reader.channel {
-            format!(
-                "reads with the window of channel {} what was written with that of channel {}",
-                reader.channel, writer.channel
-            )
-        } else if rounds(from) != rounds(to) {
-            format!("has {} rounds, but the sender {}", rounds(to), rounds(from))
-        } else {
-            return Ok(());
-        };
-        let message = format!(
-            "{fault} on {} from {}",
-            link_text(wire.link),
-            self.place(send)
-        );
-        Err(self.fault(receive, message))
-    }
-}
-
-/// A connection in words.
-pub(super) fn link_text(link: Link) -> String {
-    match link {
-        Link::Pair {
-            writer,
-            reader,
-            channel,
-        } => format!("connection {writer}->{reader} of channel {channel}"),
-        Link::Fan { writer } => format!("the fan of rank {writer}"),
     }
 }

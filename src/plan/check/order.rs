@@ -1,4 +1,4 @@
-//! An order in which all events of one round can happen, for the parts that prove memory and values.
+//! An order in which all events of one round can happen, for the proofs of memory and values.
 //!
 //! One round of one slice is enough there. Rounds and slices touch disjoint bytes of the same
 //! chunks, and whatever orders two events for one slice (a lane, a token) orders every slice of

@@ -1,6 +1,6 @@
 //! What must hold for one plan before it is put beside others, and for plans of one call.
 
-use super::net::link_text;
+use super::pairing::link_text;
 use super::report::Counterexample;
 use crate::plan::{Collective, Direction, Layout, Link, Plan, Shape, validate};
 

@@ -11,7 +11,8 @@
 //! *completed the call*. Direct connections must use the first rule: there a call completes only
 //! after its regions are released, and with the second rule each end would wait for the other.
 
-use super::net::{Block, Event, NONE, Net, link_text};
+use super::net::{Block, Event, NONE, Net};
+use super::pairing::link_text;
 use super::report::Counterexample;
 use std::collections::VecDeque;
 use std::fmt::Write;
