@@ -300,6 +300,52 @@ fn direct_write_without_exchange_of_addresses() {
     assert!(check::check(&plans, &options).is_ok_and(|r| r.direct_write_ok.out_of_place));
 }
 
+/// Output that is received twice: the second one must not be direct, because the first is still
+/// being sent on; and what is sent on must not be read where it lies.
+#[test]
+fn direct_over_output_in_use() {
+    let plans = by_hand(Collective::Broadcast, 3, 1, |e, rank| match rank {
+        0 => {
+            let to = e.to(1);
+            e.copy_send(to, 0);
+            e.send(to, 0);
+        }
+        1 => {
+            let (from, to) = (e.from(0), e.to(2));
+            e.recv(from, 0);
+            e.send_from_output(to, 0);
+            e.recv(from, 0);
+        }
+        _ => {
+            let from = e.from(1);
+            e.recv(from, 0);
+        }
+    });
+    let report = check::check(&plans, &Options::default()).unwrap_or_else(|f| panic!("{f}"));
+    assert!(report.forms.allows(0, 0, Form::DirectWrite, false));
+    assert!(!report.forms.allows(0, 1, Form::DirectWrite, false));
+    assert!(report.forms.allows(0, 1, Form::DirectRead, false));
+    assert!(!report.forms.allows(1, 1, Form::DirectRead, false));
+    let require = |form| Options {
+        required: vec![(form, false)],
+        ..Options::default()
+    };
+    let fault = caught(&plans, &require(Form::DirectWrite));
+    assert_eq!((fault.rank, fault.step), (0, 1));
+    assert!(
+        fault.message.contains("while rank 1, lane 0, step"),
+        "{fault}"
+    );
+    let fault = caught(&plans, &require(Form::DirectRead));
+    assert_eq!((fault.rank, fault.step), (1, 2));
+    assert!(
+        fault
+            .message
+            .contains("rank 2, lane 0, step 0 may still read it"),
+        "{fault}"
+    );
+}
+
 /// Two lanes of a rank that do not know of each other: apart they are right, in place they race.
 #[test]
 fn in_place_hazard_between_lanes() {
