@@ -11,6 +11,7 @@
 //! once; *round*: one pass of the plan; *token*: one published slice of a connection.
 
 pub mod cache;
+pub mod check;
 pub mod dump;
 pub mod emit;
 pub mod operand;

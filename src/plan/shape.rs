@@ -77,6 +77,22 @@ impl Collective {
         )
     }
 
+    /// Blocks of one count that the input has, where a plan is laid out in blocks.
+    pub fn input_blocks(self, nranks: u32) -> u32 {
+        match self {
+            Collective::ReduceScatter | Collective::AllToAll | Collective::Scatter => nranks,
+            _ => 1,
+        }
+    }
+
+    /// Blocks of one count that the output has, where a plan is laid out in blocks.
+    pub fn output_blocks(self, nranks: u32) -> u32 {
+        match self {
+            Collective::AllGather | Collective::AllToAll | Collective::Gather => nranks,
+            _ => 1,
+        }
+    }
+
     /// Whether it is one of the two point-to-point calls.
     pub fn is_point_to_point(self) -> bool {
         matches!(self, Collective::Send | Collective::Recv)

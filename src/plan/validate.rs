@@ -1,52 +1,57 @@
 //! What must hold for a single plan before anyone runs it: indices, directions, ownership.
 
-use super::{Direction, Plan, Space, StepOp};
+use super::{Direction, Operand, Plan, Space, StepOp};
 
 /// The first fault of the plan, as a sentence that names lane and step.
 pub fn validate(plan: &Plan) -> Result<(), String> {
+    first_fault(plan).map_err(|(lane, step, fault)| {
+        let rank = plan.shape.rank;
+        format!("rank {rank}, lane {lane}, step {step}: {fault}")
+    })
+}
+
+/// The first fault of the plan: lane, step of the lane, and what is wrong.
+pub fn first_fault(plan: &Plan) -> Result<(), (usize, usize, String)> {
     let mut owner: Vec<Option<usize>> = vec![None; plan.connections.len()];
     let mut expected_start = 0;
     for (lane_index, lane) in plan.lanes.iter().enumerate() {
-        let place =
-            |step: usize| format!("rank {}, lane {lane_index}, step {step}", plan.shape.rank);
-        if lane.steps.start != expected_start || lane.steps.end > plan.steps.len() {
-            return Err(format!(
-                "{}: lanes do not tile the steps",
-                place(lane.steps.start)
-            ));
+        let fault = |step: usize, text: String| Err((lane_index, step, text));
+        let tiles = lane.steps.start == expected_start && lane.steps.start <= lane.steps.end;
+        if !tiles || lane.steps.end > plan.steps.len() {
+            return fault(0, "lanes do not tile the steps".into());
         }
         expected_start = lane.steps.end;
         for (number, step) in plan.lane_steps(lane_index).iter().enumerate() {
-            step_fault(plan, step).map_err(|fault| format!("{}: {fault}", place(number)))?;
-            for operand in plan
-                .lists
-                .get(step.srcs)
-                .iter()
-                .chain(plan.lists.get(step.dsts))
+            if let Err(text) = step_fault(plan, step) {
+                return fault(number, text);
+            }
+            let lists = [step.srcs, step.dsts].map(|list| plan.lists.get(list));
+            for connection in lists
+                .into_iter()
+                .flatten()
+                .filter_map(Operand::as_connection)
             {
-                let Some(connection) = operand.as_connection() else {
-                    continue;
-                };
                 let holder = owner[connection].get_or_insert(lane_index);
                 if *holder != lane_index {
-                    return Err(format!(
-                        "{}: connection {connection} belongs to lane {holder}",
-                        place(number)
-                    ));
+                    let text = format!("connection {connection} belongs to lane {holder}");
+                    return fault(number, text);
                 }
             }
         }
     }
     if expected_start != plan.steps.len() {
-        return Err(format!(
-            "rank {}: steps outside of every lane",
-            plan.shape.rank
-        ));
+        return Err((plan.lanes.len(), 0, "steps outside of every lane".into()));
     }
     Ok(())
 }
 
 fn step_fault(plan: &Plan, step: &super::Step) -> Result<(), String> {
+    if [step.srcs, step.dsts]
+        .iter()
+        .any(|list| usize::from(list.0) >= plan.lists.len())
+    {
+        return Err("an operand list does not exist".into());
+    }
     let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
     if step.repeat == 0 {
         return Err("repeat is 0".into());

@@ -1,0 +1,81 @@
+//! Pairing: what the k-th send on a connection meets is the k-th receive, whatever the timing.
+
+use super::net::{Block, Event, Net, Wire};
+use super::report::Counterexample;
+use crate::plan::Link;
+
+/// Every send of a round meets a receive that expects just this.
+pub(super) fn pair(net: &Net, block: &Block) -> Result<(), Counterexample> {
+    for (number, wire) in net.wires.iter().enumerate() {
+        let sends = block.sends.get(number as u32);
+        for reader in wire.first_reader..wire.first_reader + wire.readers {
+            let receives = block.receives.get(reader);
+            for (&send, &receive) in sends.iter().zip(receives) {
+                meet(net, wire, send, receive)?;
+            }
+            let rank = net.reader_rank(wire, reader);
+            let (sent, received) = (sends.len(), receives.len());
+            if sent > received {
+                let message = format!(
+                    "sends {sent} chunks a round on {}, but rank {rank} receives {received}; \
+                         this one is never received",
+                    link_text(wire.link)
+                );
+                return Err(net.fault(sends[received], message));
+            }
+            if received > sent {
+                let message = format!(
+                    "receives {received} chunks a round on {}, but rank {} sends {sent}; \
+                         this one never comes",
+                    link_text(wire.link),
+                    wire.link.writer()
+                );
+                return Err(net.fault(receives[sent], message));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn meet(net: &Net, wire: &Wire, send: u32, receive: u32) -> Result<(), Counterexample> {
+    let (from, to) = (&net.events[send as usize], &net.events[receive as usize]);
+    let (writer, reader) = (&net.lanes[from.lane as usize], &net.lanes[to.lane as usize]);
+    let rounds = |event: &Event| net.instance_of(event).rounds;
+    let fault = if from.carries != to.carries {
+        let holds = |carries: u32, chunk: u32| match carries {
+            0 => "a token without payload".to_string(),
+            _ => format!("chunk {chunk}"),
+        };
+        format!(
+            "expects {} but gets {}",
+            holds(to.carries, to.chunk),
+            holds(from.carries, from.chunk)
+        )
+    } else if writer.channel != reader.channel {
+        format!(
+            "reads with the window of channel {} what was written with that of channel {}",
+            reader.channel, writer.channel
+        )
+    } else if rounds(from) != rounds(to) {
+        format!("has {} rounds, but the sender {}", rounds(to), rounds(from))
+    } else {
+        return Ok(());
+    };
+    let message = format!(
+        "{fault} on {} from {}",
+        link_text(wire.link),
+        net.place(send)
+    );
+    Err(net.fault(receive, message))
+}
+/// A connection in words.
+pub(super) fn link_text(link: Link) -> String {
+    match link {
+        Link::Pair {
+            writer,
+            reader,
+            channel,
+        } => format!("connection {writer}->{reader} of channel {channel}"),
+        Link::Fan { writer } => format!("the fan of rank {writer}"),
+    }
+}

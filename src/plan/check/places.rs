@@ -1,0 +1,158 @@
+//! Places: the chunks of user memory and scratch that a plan touches, numbered.
+//!
+//! Each plan instance has input, output and scratch of its own; lanes of different channels work on
+//! disjoint parts of the data, so each channel has its own copy of all chunks. In place, an input
+//! chunk and an output chunk are one place.
+
+use crate::plan::{Collective, Layout, Operand, Plan, Shape, Space};
+
+/// How input and output coincide when a call is made in place.
+#[derive(Clone, Copy)]
+enum Alias {
+    /// There is no in-place form.
+    None,
+    /// Chunk c of the input is chunk c of the output.
+    Same,
+    /// The input is block `rank` of the output.
+    InputInOutput,
+    /// The output is block `rank` of the input.
+    OutputInInput,
+}
+
+/// The places of one plan instance.
+pub(super) struct Places {
+    base: u32,
+    channels: u32,
+    chunks: u32,
+    rank: u32,
+    pub inputs: u32,
+    pub outputs: u32,
+    alias: Alias,
+}
+
+impl Places {
+    /// Numbers the places of `plan` from `base`.
+    pub fn new(plan: &Plan, base: u32) -> Places {
+        let Shape {
+            collective,
+            nranks,
+            rank,
+            ..
+        } = plan.shape;
+        let chunks = plan.chunks.max(1);
+        let (inputs, outputs) = match plan.layout {
+            Layout::Split => (chunks, chunks),
+            Layout::Blocks => (
+                collective.input_blocks(nranks),
+                collective.output_blocks(nranks),
+            ),
+        };
+        let alias = match collective {
+            Collective::AllReduce
+            | Collective::Reduce
+            | Collective::Broadcast
+            | Collective::AllToAll => Alias::Same,
+            Collective::AllGather | Collective::Gather => Alias::InputInOutput,
+            Collective::ReduceScatter | Collective::Scatter => Alias::OutputInInput,
+            Collective::Barrier | Collective::Send | Collective::Recv => Alias::None,
+        };
+        let channels = plan.lanes.iter().map(|lane| u32::from(lane.channel) + 1);
+        Places {
+            base,
+            channels: channels.max().unwrap_or(1),
+            chunks,
+            rank,
+            inputs,
+            outputs,
+            alias,
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.channels * self.per_channel()
+    }
+
+    /// Channels that have places of their own.
+    pub fn channels(&self) -> u32 {
+        self.channels
+    }
+
+    fn per_channel(&self) -> u32 {
+        self.inputs + 2 * self.outputs
+    }
+
+    /// The chunk number of an operand in its space, for an event with chunk number `chunk`.
+    #[inline]
+    pub fn chunk(&self, operand: &Operand, chunk: u32) -> u32 {
+        let shifted = if operand.offset == 0 {
+            chunk % self.chunks
+        } else {
+            let sum = i64::from(chunk) + i64::from(operand.offset);
+            sum.rem_euclid(i64::from(self.chunks)) as u32
+        };
+        let blocks = match operand.space {
+            Space::Input => self.inputs,
+            _ => self.outputs,
+        };
+        shifted % blocks
+    }
+
+    /// The place of a chunk of a space.
+    #[inline]
+    pub fn at(&self, channel: u32, space: Space, chunk: u32, in_place: bool) -> u32 {
+        let (space, chunk) = match (in_place, space, self.alias) {
+            (true, Space::Input, Alias::Same) => (Space::Output, chunk % self.outputs),
+            (true, Space::Input, Alias::InputInOutput) => (Space::Output, self.rank % self.outputs),
+            (true, Space::Output, Alias::OutputInInput) => (Space::Input, self.rank % self.inputs),
+            _ => (space, chunk),
+        };
+        let offset = match space {
+            Space::Input => 0,
+            Space::Output => self.inputs,
+            _ => self.inputs + self.outputs,
+        };
+        self.base + channel * self.per_channel() + offset + chunk
+    }
+}
+
+/// Whether `rank` may read its input.
+pub(super) fn has_input(shape: &Shape, rank: u32) -> bool {
+    match shape.collective {
+        Collective::Broadcast | Collective::Scatter => rank == shape.root,
+        Collective::Barrier | Collective::Recv => false,
+        _ => true,
+    }
+}
+
+/// Whether `rank` may write its output.
+pub(super) fn has_output(shape: &Shape, rank: u32) -> bool {
+    match shape.collective {
+        Collective::Reduce | Collective::Gather => rank == shape.root,
+        Collective::Barrier | Collective::Send => false,
+        _ => true,
+    }
+}
+
+/// Whether callers may rely on the in-place form.
+pub(super) fn promises_in_place(collective: Collective) -> bool {
+    matches!(
+        collective,
+        Collective::AllReduce
+            | Collective::Reduce
+            | Collective::Broadcast
+            | Collective::AllGather
+            | Collective::ReduceScatter
+    )
+}
+
+/// A chunk of a space in words.
+pub(super) fn text(space: Space, chunk: u32) -> String {
+    let name = match space {
+        Space::Input => "input",
+        Space::Output => "output",
+        Space::Scratch => "scratch",
+        Space::Connection => "connection",
+    };
+    format!("{name}[{chunk}]")
+}

@@ -1,0 +1,53 @@
+//! What an event touches in user memory and scratch.
+
+use super::net::{Event, Instance, NONE, Net};
+use crate::plan::{Operand, Space, Step, StepOp};
+
+/// What an event touches, with its place in user memory.
+pub(super) struct Touch<'o> {
+    pub operand: &'o Operand,
+    pub chunk: u32,
+    /// Out of place and in place.
+    pub at: [u32; 2],
+}
+
+/// The operands of an event in user memory and scratch.
+pub(super) fn touches<'o>(
+    instance: &'o Instance,
+    event: &'o Event,
+    net: &Net,
+    operands: &'o [Operand],
+) -> impl Iterator<Item = Touch<'o>> + use<'o> {
+    let channel = u32::from(net.lanes[event.lane as usize].channel);
+    let places = &instance.places;
+    let own = operands.iter().filter(|o| o.space != Space::Connection);
+    own.map(move |operand| {
+        let chunk = places.chunk(operand, event.chunk);
+        let at = [false, true].map(|in_place| places.at(channel, operand.space, chunk, in_place));
+        Touch { operand, chunk, at }
+    })
+}
+
+impl Touch<'_> {
+    /// The chunk in words.
+    pub fn text(&self) -> String {
+        super::places::text(self.operand.space, self.chunk)
+    }
+}
+
+/// Where in user memory a published value can be read: the source of a copy, else the output.
+pub(super) fn region(instance: &Instance, event: &Event, net: &Net, step: &Step) -> [u32; 2] {
+    let lists = &instance.plan.lists;
+    let is_user = |operand: &Operand| matches!(operand.space, Space::Input | Space::Output);
+    let srcs = lists.get(step.srcs);
+    let source = (step.op == StepOp::Copy && is_user(&srcs[0])).then_some(srcs);
+    let outputs = lists.get(step.dsts).iter().position(is_user);
+    let output = outputs.map(|at| &lists.get(step.dsts)[at..]);
+    match source.or(output).filter(|_| step.op != StepOp::Token) {
+        Some(operands) => {
+            let first = touches(instance, event, net, &operands[..1]).next();
+            first.map_or([NONE; 2], |touch| touch.at)
+        }
+        None => [NONE; 2],
+    }
+}

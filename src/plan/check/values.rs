@@ -1,0 +1,360 @@
+//! Part (c): every result is made of every contribution exactly once.
+//!
+//! The network runs on symbols, see [`super::expressions`]. "All ranks fold in the same way" is a
+//! comparison of numbers; a fold of two values whose sets of ranks overlap counts a contribution
+//! twice; the leaves of a value, read from left to right, tell whether rank order was kept.
+//!
+//! The pass is made twice: with input and output apart, and in place, where an input chunk and an
+//! output chunk are one; a plan that reads its input after the output was written over it is
+//! refused there.
+
+use super::expressions::{Expressions, first_bit};
+use super::net::{Block, Event, Instance, NONE, Net};
+use super::order::Order;
+use super::places::{has_input, has_output, text};
+use super::report::Counterexample;
+use crate::plan::{Collective, Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp};
+use std::collections::{HashMap, VecDeque};
+
+/// A place that nothing has written.
+const UNDEFINED: u32 = u32::MAX;
+
+struct Pass<'n, 'a> {
+    net: &'n Net<'a>,
+    block: &'n Block,
+    in_place: bool,
+    /// First raw leaf of each instance.
+    leaf_start: Vec<u32>,
+    expressions: Expressions,
+    values: Vec<u32>,
+    /// The event that wrote a place last.
+    writers: Vec<u32>,
+    tokens: Vec<u32>,
+    sent: Vec<u32>,
+    received: Vec<u32>,
+}
+
+/// Proves the values of a block. True: every fold of a result has the ranks in order.
+pub(super) fn check(
+    net: &Net,
+    number: usize,
+    order: &Order,
+    in_place: bool,
+) -> Result<bool, Counterexample> {
+    let mut pass = Pass::new(net, &net.blocks[number], in_place);
+    for &event in &order.events {
+        pass.event(event)?;
+    }
+    pass.results()
+}
+
+impl<'n, 'a> Pass<'n, 'a> {
+    fn new(net: &'n Net<'a>, block: &'n Block, in_place: bool) -> Pass<'n, 'a> {
+        let instances = block.instances.start as usize..block.instances.end as usize;
+        let instances = &net.instances[instances];
+        let leaves = |instance: &Instance| instance.places.inputs * instance.places.channels();
+        let total: u32 = instances.iter().map(leaves).sum();
+        let mut values = vec![UNDEFINED; block.places as usize];
+        let mut leaf_start = Vec::with_capacity(instances.len());
+        let mut expressions = Expressions::new(total, net.nranks);
+        let mut leaf = 0;
+        for instance in instances {
+            let places = &instance.places;
+            leaf_start.push(leaf);
+            for channel in 0..places.channels() {
+                for chunk in 0..places.inputs {
+                    let at = places.at(channel, Space::Input, chunk, in_place);
+                    values[at as usize] = leaf;
+                    leaf += 1;
+                    if instance.plan.shape.collective.reduces() {
+                        let key = channel * places.inputs + chunk;
+                        expressions.add_scaled_leaf(key, instance.rank);
+                    }
+                }
+            }
+        }
+        Pass {
+            net,
+            block,
+            in_place,
+            leaf_start,
+            expressions,
+            writers: vec![NONE; values.len()],
+            values,
+            tokens: vec![UNDEFINED; block.sends.len()],
+            sent: vec![0; net.wires.len()],
+            received: vec![0; net.readers as usize],
+        }
+    }
+
+    fn event(&mut self, number: u32) -> Result<(), Counterexample> {
+        let net = self.net;
+        let event = &net.events[number as usize];
+        let instance = net.instance_of(event);
+        let step = &instance.plan.steps[event.step as usize];
+        let mut value = UNDEFINED;
+        if step.op != StepOp::Token {
+            let sources = instance.plan.lists.get(step.srcs);
+            let result = self.sources(event, instance, step, sources);
+            value = result.map_err(|message| self.fault(number, message))?;
+            for operand in instance.plan.lists.get(step.dsts) {
+                if operand.space == Space::Connection {
+                    continue;
+                }
+                if operand.space == Space::Output
+                    && !has_output(&instance.plan.shape, instance.rank)
+                {
+                    let message = "writes an output that the call does not have".to_string();
+                    return Err(self.fault(number, message));
+                }
+                let at = self.place(event, instance, operand);
+                self.values[at] = value;
+                self.writers[at] = number;
+            }
+        }
+        for port in net.srcs(event).iter().filter(|port| !port.keep) {
+            self.received[port.reader as usize] += 1;
+        }
+        for port in net.dsts(event) {
+            let sent = &mut self.sent[port.connection as usize];
+            let token = self.block.sends.start[port.connection as usize] + *sent;
+            self.tokens[token as usize] = value;
+            *sent += 1;
+        }
+        Ok(())
+    }
+
+    fn fault(&self, number: u32, message: String) -> Counterexample {
+        let place = if self.in_place { "in place, " } else { "" };
+        self.net.fault(number, format!("{place}{message}"))
+    }
+
+    fn place(&self, event: &Event, instance: &Instance, operand: &Operand) -> usize {
+        let channel = u32::from(self.net.lanes[event.lane as usize].channel);
+        let chunk = instance.places.chunk(operand, event.chunk);
+        let places = &instance.places;
+        places.at(channel, operand.space, chunk, self.in_place) as usize
+    }
+
+    /// The result of a step: its sources, folded in order, and scaled.
+    fn sources(
+        &mut self,
+        event: &Event,
+        instance: &Instance,
+        step: &Step,
+        sources: &[Operand],
+    ) -> Result<u32, String> {
+        let reduces = instance.plan.shape.collective.reduces();
+        if step.op == StepOp::Fold && !reduces {
+            return Err("folds, and the collective does not reduce".into());
+        }
+        let mut ports = self.net.srcs(event).iter();
+        let mut result = UNDEFINED;
+        for (index, operand) in sources.iter().enumerate() {
+            let value = match operand.space {
+                Space::Connection => {
+                    let port = ports.next().expect("one port for each connection operand");
+                    let start = self.block.sends.start[port.connection as usize];
+                    self.tokens[(start + self.received[port.reader as usize]) as usize]
+                }
+                Space::Input => self.input(event, instance, step, operand)?,
+                _ => self.values[self.place(event, instance, operand)],
+            };
+            if value == UNDEFINED {
+                let chunk = instance.places.chunk(operand, event.chunk);
+                let place = text(operand.space, chunk);
+                return Err(format!("reads {place}, which nothing has written"));
+            }
+            if reduces && self.expressions.is_raw(value) {
+                return Err("reads a contribution from the output without PRE_SCALE".into());
+            }
+            result = match index {
+                0 => value,
+                _ => self.expressions.fold(result, value)?,
+            };
+        }
+        match reduces && step.flags & POST_SCALE != 0 {
+            true => self.expressions.finish(result),
+            false => Ok(result),
+        }
+    }
+
+    fn input(
+        &self,
+        event: &Event,
+        instance: &Instance,
+        step: &Step,
+        operand: &Operand,
+    ) -> Result<u32, String> {
+        if !has_input(&instance.plan.shape, instance.rank) {
+            return Err("reads an input that the call does not have".into());
+        }
+        let value = self.values[self.place(event, instance, operand)];
+        let chunk = instance.places.chunk(operand, event.chunk);
+        let channel = u32::from(self.net.lanes[event.lane as usize].channel);
+        if value != self.leaf(instance, channel, chunk) {
+            let place = text(Space::Input, chunk);
+            let at = self.place(event, instance, operand);
+            let writer = self.net.place(self.writers[at]);
+            return Err(format!("reads {place} after {writer} has written over it"));
+        }
+        if !instance.plan.shape.collective.reduces() {
+            return Ok(value);
+        }
+        match step.flags & PRE_SCALE {
+            0 => Err("reads its contribution without PRE_SCALE".into()),
+            _ => Ok(value + self.expressions.leaves),
+        }
+    }
+
+    /// The raw leaf of an input chunk.
+    fn leaf(&self, instance: &Instance, channel: u32, chunk: u32) -> u32 {
+        let start = self.leaf_start[(instance.number - self.block.instances.start) as usize];
+        start + channel * instance.places.inputs + chunk
+    }
+
+    /// Compares every output with what the collective defines.
+    fn results(&self) -> Result<bool, Counterexample> {
+        let net = self.net;
+        let mut rank_ordered = true;
+        let mut sends = Sends::new(net, self.block);
+        let mut reference = Vec::new();
+        for number in self.block.instances.clone() {
+            let instance = &net.instances[number as usize];
+            if !has_output(&instance.plan.shape, instance.rank) {
+                continue;
+            }
+            let sender = sends.sender_of(instance);
+            let places = &instance.places;
+            for channel in 0..places.channels() {
+                for chunk in 0..places.outputs {
+                    let at = places.at(channel, Space::Output, chunk, self.in_place) as usize;
+                    let place = text(Space::Output, chunk);
+                    let fault = |message: String| match self.writers[at] {
+                        NONE => instance.at_end(message),
+                        writer => self.fault(writer, message),
+                    };
+                    // In place, an input that is already where it belongs need not be written.
+                    if self.values[at] == UNDEFINED || (self.writers[at] == NONE && !self.in_place)
+                    {
+                        return Err(fault(format!("returns, and nothing has written {place}")));
+                    }
+                    let wanted = self.wanted(instance, sender, channel, chunk);
+                    let judged = self.judge(self.values[at], &wanted, &place);
+                    rank_ordered &= judged.map_err(fault)?;
+                    if instance.plan.shape.collective != Collective::AllReduce {
+                        continue;
+                    }
+                    let position = (channel * places.outputs + chunk) as usize;
+                    if position == reference.len() {
+                        reference.push(self.values[at]);
+                    }
+                    if reference[position] != self.values[at] {
+                        return Err(fault(format!(
+                            "folds {place} in another order than rank 0: the bits may differ"
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(rank_ordered)
+    }
+
+    fn wanted(&self, instance: &Instance, sender: Option<u32>, channel: u32, chunk: u32) -> Wanted {
+        let shape = &instance.plan.shape;
+        let of_rank = |rank: u32| &self.net.instances[(self.block.instances.start + rank) as usize];
+        let inputs = instance.places.inputs;
+        let leaf = |rank: u32, chunk: u32| Wanted::Leaf(self.leaf(of_rank(rank), channel, chunk));
+        match shape.collective {
+            Collective::AllReduce | Collective::Reduce => Wanted::Fold(channel * inputs + chunk),
+            Collective::ReduceScatter => Wanted::Fold(channel * inputs + instance.rank),
+            Collective::Broadcast => leaf(shape.root, chunk),
+            Collective::AllGather | Collective::Gather => leaf(chunk, 0),
+            Collective::AllToAll => leaf(chunk, instance.rank),
+            Collective::Scatter => leaf(shape.root, instance.rank),
+            Collective::Recv | Collective::Send | Collective::Barrier => {
+                let sender = sender.map(|number| &self.net.instances[number as usize]);
+                sender.map_or(Wanted::Nothing, |s| Wanted::Leaf(self.leaf(s, 0, 0)))
+            }
+        }
+    }
+
+    /// Whether a final value is the wanted one; and whether its leaves are in rank order.
+    fn judge(&self, value: u32, wanted: &Wanted, place: &str) -> Result<bool, String> {
+        let key = match *wanted {
+            Wanted::Leaf(leaf) if leaf == value => return Ok(true),
+            Wanted::Leaf(leaf) => {
+                let (holds, wants) = (self.leaf_text(value), self.leaf_text(leaf));
+                return Err(format!("{place} ends as {holds} instead of {wants}"));
+            }
+            Wanted::Nothing => return Err(format!("{place} has no sender")),
+            Wanted::Fold(key) => key,
+        };
+        if self.expressions.is_raw(value) {
+            return Err(format!("{place} is the unscaled input"));
+        }
+        let node = self.expressions.node(value);
+        if node.key != key {
+            return Err(format!(
+                "{place} ends as chunk {} instead of {key}",
+                node.key
+            ));
+        }
+        if node.size < self.net.nranks {
+            let set = self.expressions.set(value).iter();
+            let missing = first_bit(set.map(|word| !word)).unwrap_or(0);
+            return Err(format!("{place} lacks the contribution of rank {missing}"));
+        }
+        match node.is_final {
+            true => Ok(node.is_ordered),
+            false => Err(format!("{place} is written without POST_SCALE")),
+        }
+    }
+
+    fn leaf_text(&self, leaf: u32) -> String {
+        let number = self.leaf_start.partition_point(|&start| start <= leaf) - 1;
+        let instance = &self.net.instances[self.block.instances.start as usize + number];
+        let chunk = (leaf - self.leaf_start[number]) % instance.places.inputs;
+        format!("{} of rank {}", text(Space::Input, chunk), instance.rank)
+    }
+}
+
+/// What an output chunk must be.
+enum Wanted {
+    /// The input chunk with this leaf.
+    Leaf(u32),
+    /// All ranks' contributions to this chunk.
+    Fold(u32),
+    /// No send belongs to the receive.
+    Nothing,
+}
+
+/// Point-to-point: the k-th receive from a peer takes the k-th send to this rank.
+struct Sends {
+    by_pair: HashMap<(u32, u32), VecDeque<u32>>,
+}
+
+impl Sends {
+    fn new(net: &Net, block: &Block) -> Sends {
+        let mut by_pair: HashMap<_, VecDeque<u32>> = HashMap::new();
+        for number in block.instances.clone() {
+            let instance = &net.instances[number as usize];
+            let shape = &instance.plan.shape;
+            if shape.collective == Collective::Send {
+                let pair = (instance.rank, shape.root);
+                by_pair.entry(pair).or_default().push_back(number);
+            }
+        }
+        Sends { by_pair }
+    }
+
+    fn sender_of(&mut self, instance: &Instance) -> Option<u32> {
+        let shape = &instance.plan.shape;
+        if shape.collective != Collective::Recv {
+            return None;
+        }
+        self.by_pair
+            .get_mut(&(shape.root, instance.rank))?
+            .pop_front()
+    }
+}
