@@ -6,8 +6,9 @@
 # FC names the Fortran compiler; without it, gfortran and flang are built as far as they are there.
 # The output has libkolo_fortran_<name>.so.0 and <name>/kolo.mod, <name> being gfortran, flang, or
 # the last part of FC. Other variables:
-#   LIBDIR       folder of libkolo.so (default: the output, then target/release)
-#   KOLO_INCLUDE folder of kolo.h (default: bindings/c/include)
+#   LIBDIR       folder of libkolo.so
+#   KOLO_INCLUDE folder of kolo.h
+#                (defaults: this source tree, or the installation that this script belongs to)
 #   CFI_INCLUDE  folder of the compiler's ISO_Fortran_binding.h, where it is not found
 #   MPIFC        MPI wrapper for FC: if its module mpi_f08 is readable, kolo_mpi_f08.mod is made too
 set -eu
@@ -33,12 +34,16 @@ if [ -z "${FC:-}" ]; then
     exit 0
 fi
 
-if [ -z "${LIBDIR:-}" ]; then
-    LIBDIR=$out
-    [ -e "$LIBDIR/libkolo.so" ] || LIBDIR=$here/../../target/release
-fi
-if [ ! -e "$LIBDIR/libkolo.so" ]; then
-    echo "build.sh: no libkolo.so in $LIBDIR; build it first: cargo build --release -p kolo-c" >&2
+# In an installation this script is in PREFIX/share/kolo/fortran.
+for folder in "$out" "$here/../../target/release" "$here/../../../lib"; do
+    if [ -z "${LIBDIR:-}" ] && [ -e "$folder/libkolo.so" ]; then LIBDIR=$folder; fi
+done
+for folder in "$here/../c/include" "$here/../../../include"; do
+    if [ -z "${KOLO_INCLUDE:-}" ] && [ -e "$folder/kolo.h" ]; then KOLO_INCLUDE=$folder; fi
+done
+if [ ! -e "${LIBDIR:-}/libkolo.so" ] || [ ! -e "${KOLO_INCLUDE:-}/kolo.h" ]; then
+    echo "build.sh: libkolo.so or kolo.h not found; run 'cargo build --release -p kolo-c' first," \
+        "or set LIBDIR and KOLO_INCLUDE" >&2
     exit 1
 fi
 
@@ -61,11 +66,12 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 libdir=$(cd "$LIBDIR" && pwd)
+include=$(cd "$KOLO_INCLUDE" && pwd)
 cd "$work"
 $FC -O2 -fPIC -c "$here/kolo.f90" -o kolo.o
 for part in kolo_fortran kolo_fortran_decode kolo_fortran_call kolo_fortran_control; do
     $CC -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden ${CFI_INCLUDE:+-I "$CFI_INCLUDE"} \
-        -I "${KOLO_INCLUDE:-$here/../c/include}" -c "$here/$part.c" -o "$part.o"
+        -I "$include" -c "$here/$part.c" -o "$part.o"
 done
 # CC links, so that no Fortran library comes in: there must be only one of it, the program's.
 library=libkolo_fortran_$name.so

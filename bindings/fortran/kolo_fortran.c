@@ -22,7 +22,8 @@ static bool whole(call *c, array descriptor, const char *argument, view *out) {
                                "the argument %s is KOLO_IN_PLACE", argument);
     if (out->assumed_size)
         return kolo_fi_problem(c, koloInvalidArgument, explicit_remedy,
-                               "the array of the argument %s is assumed-size, its length is unknown",
+                               "the array of the argument %s is assumed-size: its length is not "
+                               "known",
                                argument);
     if (!out->base && out->elements > 0)
         return kolo_fi_problem(c, koloInvalidArgument, "allocate it before the call",
@@ -124,7 +125,8 @@ static void short_blocks(call *c, action what, array send, array recv, int32_t o
         (!here || (whole(c, gathers ? recv : send, all_name, &all) &&
                    same_type(c, &block, &all) && sized(c, &block, nranks, &all)))) {
         const size_t block_bytes = block.elements * block.element_bytes;
-        const size_t all_bytes = block_bytes * (size_t)nranks, count = block.elements * u.per_element;
+        const size_t all_bytes = block_bytes * (size_t)nranks;
+        const size_t count = block.elements * u.per_element;
         view *other = here ? &all : NULL;
         if (gathers)
             kolo_fi_exchange(c, what, &block, block_bytes, other, all_bytes, u.type, count, op,

@@ -111,7 +111,7 @@ static bool stage(call *c, const view *v, size_t bytes, bool unpack, staged *out
     if (!v || v->contiguous || bytes == 0) return true;
     if (c->async)
         return kolo_fi_problem(c, koloInvalidArgument,
-                               "pass a contiguous array to calls with a stream, or call without one",
+                               "pass a contiguous array to a call with a stream, or use none",
                                "the argument %s is not contiguous", v->argument);
     p = malloc(sizeof *p);
     if (p) p->temporary = malloc(bytes);

@@ -78,8 +78,8 @@ KOLO_ENTRY void kolo_f_comm_init(const int32_t *mpi_comm, fortran_comm *comm, in
         kolo_fi_check(&c, init(&comm->handle, *mpi_comm));
     else
         kolo_fi_problem(&c, koloInvalidUsage,
-                        "link with -lkolo_mpi of the MPI that the program uses, or have its folder in "
-                        "LD_LIBRARY_PATH",
+                        "link with -lkolo_mpi of the MPI that the program uses, or have its folder "
+                        "in LD_LIBRARY_PATH",
                         "the library libkolo_mpi is not loaded and cannot be found");
     kolo_fi_finish(&c);
 }
@@ -207,7 +207,8 @@ KOLO_ENTRY void kolo_f_stream_query(const fortran_stream *stream, int32_t *done,
 KOLO_ENTRY void kolo_f_version(int32_t *version) { koloGetVersion(version); }
 
 /* Fills `text` with the sentence and blanks. */
-KOLO_ENTRY void kolo_f_get_last_error(const fortran_comm *comm, char *text, const int64_t *capacity) {
+KOLO_ENTRY void kolo_f_get_last_error(const fortran_comm *comm, char *text,
+                                      const int64_t *capacity) {
     const size_t room = *capacity > 0 ? (size_t)*capacity : 0;
     const size_t used = kolo_fi_last_error(comm->handle, text, room);
     memset(text + used, ' ', room - used);

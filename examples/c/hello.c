@@ -1,4 +1,4 @@
-/* mpicc hello.c $(pkg-config --cflags --libs kolo-mpi) -o hello && mpirun -n 4 ./hello */
+/* mpicc hello.c $(pkg-config --cflags --libs kolo-mpi-openmpi) -o hello && mpirun -n 4 ./hello */
 #include <kolo_mpi.h>
 #include <stdio.h>
 

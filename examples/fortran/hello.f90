@@ -1,4 +1,5 @@
-! mpif90 hello.f90 $(pkg-config --cflags --libs kolo-fortran) -o hello && mpirun -n 4 ./hello
+! mpif90 hello.f90 $(pkg-config --cflags --libs kolo-fortran kolo-mpi-openmpi) -o hello
+! mpirun -n 4 ./hello
 program hello
   use mpi
   use kolo

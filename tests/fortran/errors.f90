@@ -44,6 +44,8 @@ contains
     call expect_error(ierror, ['real(4)', 'real(8)'], 'two types')
     call kolo_allreduce(r4, r4, 3, KOLO_REAL8, KOLO_SUM, comm, ierror)
     call expect_error(ierror, ['KOLO_REAL8', 'real(4)   '], 'a wrong data type')
+    call kolo_bcast(r4, 3, KOLO_INTEGER4, 0, comm, ierror)
+    call expect_error(ierror, ['KOLO_INTEGER4', 'real(4)      '], 'a wrong data type of that size')
     call kolo_allreduce(l, l, 1, KOLO_LOGICAL, KOLO_SUM, comm, ierror)
     call expect_error(ierror, ['KOLO_LOGICAL4'], 'KOLO_LOGICAL')
     call expect(all(r8 == 1) .and. all(r4 == 1), 'nothing was touched')

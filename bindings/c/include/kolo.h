@@ -405,8 +405,8 @@ koloResult_t koloCommInitAll(koloComm_t *comms, int ndev, const int *devlist);
 /**
  * Makes new communicators of the ranks of `comm`: those that give the same `color` (>= 0) belong
  * together, ordered by `key` and then by their old rank. KOLO_SPLIT_NOCOLOR: this rank takes part
- * but gets NULL. All ranks of `comm` call it; inside a group it is deferred as koloCommInitRank is.
- * `config` may be NULL. `comm` stays usable.
+ * but gets NULL. All ranks of `comm` call it; inside a group it is deferred, as koloCommInitRank
+ * is. `config` may be NULL. `comm` stays usable.
  * Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color.
  */
 koloResult_t koloCommSplit(koloComm_t comm,

@@ -276,8 +276,8 @@ pub unsafe extern "C" fn koloCommInitAll(
 
 /// Makes new communicators of the ranks of `comm`: those that give the same `color` (>= 0) belong
 /// together, ordered by `key` and then by their old rank. KOLO_SPLIT_NOCOLOR: this rank takes part
-/// but gets NULL. All ranks of `comm` call it; inside a group it is deferred as koloCommInitRank is.
-/// `config` may be NULL. `comm` stays usable.
+/// but gets NULL. All ranks of `comm` call it; inside a group it is deferred, as koloCommInitRank
+/// is. `config` may be NULL. `comm` stays usable.
 /// Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommSplit(

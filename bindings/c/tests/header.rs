@@ -66,7 +66,8 @@ fn every_source_file_is_in_the_header() {
 fn compilers_accept_kolo_h_without_a_warning() {
     let dir = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let text = "#include <kolo.h>\n#include <kolo.h>\nextern int use_kolo(koloComm_t *comm);\n\
-                int use_kolo(koloComm_t *comm) {\n  koloConfig_t config = KOLO_CONFIG_INITIALIZER;\n  \
+                int use_kolo(koloComm_t *comm) {\n  \
+                koloConfig_t config = KOLO_CONFIG_INITIALIZER;\n  \
                 koloUniqueId id = {{0}};\n  koloDataType_t type = koloDouble;\n  \
                 if (koloAllReduce(NULL, NULL, 0, type, koloSum, *comm, NULL) != koloSuccess)\n    \
                 return KOLO_VERSION_CODE;\n  \
