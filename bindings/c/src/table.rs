@@ -8,6 +8,7 @@ use kolo_core::bootstrap::TableBootstrap;
 use kolo_core::bootstrap::mpi_abi::{MpiTable, TABLE_VERSION};
 use kolo_core::comm::{CommConfig, Communicator};
 use std::mem::offset_of;
+use std::sync::Arc;
 
 /// Makes a communicator of ranks that already have a launcher's collective functions, as
 /// koloCommInitMPI of libkolo_mpi does. The table is copied. Not deferred by a group: bcast and

@@ -30,7 +30,7 @@ pub fn folder() -> &'static Path {
             .status()
             .unwrap();
         assert!(status.success(), "libkolo does not build");
-        let installed = temporary.join(format!("lib-{}", std::process::id()));
+        let installed = temporary.join(concat!("lib-", env!("CARGO_CRATE_NAME")));
         std::fs::create_dir_all(&installed).unwrap();
         for name in ["libkolo.so", "libkolo.so.0"] {
             std::fs::copy(target.join(folder).join("libkolo.so"), installed.join(name)).unwrap();
