@@ -46,7 +46,10 @@ fn pair_memory(pair: &Pair) -> PairMemory {
 
 /// Passes `tokens` tokens of `slots` slots through a pair connection.
 fn pass(tokens: u32, slots: u32) {
-    let pair = Arc::new(Pair { header: PairHeader::new(), slots: Slots::new() });
+    let pair = Arc::new(Pair {
+        header: PairHeader::new(),
+        slots: Slots::new(),
+    });
     let writer = {
         let pair = Arc::clone(&pair);
         thread::spawn(move || {
@@ -115,7 +118,10 @@ fn exchange(shared: &FanPair, fans: &mut Fans, me: usize, call: u32) {
     while !fans.ready(other) {
         thread::yield_now();
     }
-    assert_eq!(shared.slots[other].read(fans.count(other)), call * 10 + other as u32);
+    assert_eq!(
+        shared.slots[other].read(fans.count(other)),
+        call * 10 + other as u32
+    );
     fans.release(other);
     fans.complete();
 }
@@ -203,8 +209,14 @@ impl Futex for ModelFutex {
 fn the_doorbell_loses_no_wake_up() {
     model(|| {
         let bell = Arc::new(Doorbell::new());
-        let futex = Arc::new(ModelFutex { lock: Mutex::new(()), wake: Condvar::new() });
-        let pair = Arc::new(Pair { header: PairHeader::new(), slots: Slots::new() });
+        let futex = Arc::new(ModelFutex {
+            lock: Mutex::new(()),
+            wake: Condvar::new(),
+        });
+        let pair = Arc::new(Pair {
+            header: PairHeader::new(),
+            slots: Slots::new(),
+        });
         let writer = {
             let (bell, futex, pair) = (Arc::clone(&bell), Arc::clone(&futex), Arc::clone(&pair));
             thread::spawn(move || {

@@ -170,15 +170,18 @@ fn run_calls(members: Vec<Member>) -> Result<()> {
     wait_for(&issued)
 }
 
+/// An op, and the stream it goes to.
+type Placed = (Op, Option<Stream>);
+
 /// The ops of one communicator's calls in order, neighbouring messages bundled, each with its
 /// stream; and whether all are blocking.
 fn ops_of<'a>(
     inner: &Arc<Inner>,
     members: impl Iterator<Item = &'a Member>,
-) -> Result<(Vec<(Op, Option<Stream>)>, bool)> {
+) -> Result<(Vec<Placed>, bool)> {
     let mut exec = inner.user()?;
     let exec = &mut *exec;
-    let mut ops: Vec<(Op, Option<Stream>)> = Vec::new();
+    let mut ops: Vec<Placed> = Vec::new();
     let mut blocking = true;
     for member in members {
         let checked = &member.checked;

@@ -18,7 +18,9 @@ pub(super) fn install(settings: &Settings, host: &str) {
             DebugLevel::Info => LevelFilter::INFO,
             DebugLevel::Trace => LevelFilter::TRACE,
         };
-        let builder = tracing_subscriber::fmt().with_max_level(level).with_target(false);
+        let builder = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_target(false);
         let file = settings.debug_file_of(host, std::process::id());
         let file = file.and_then(|path| {
             let opened = OpenOptions::new().create(true).append(true).open(&path);
@@ -29,7 +31,10 @@ pub(super) fn install(settings: &Settings, host: &str) {
         });
         // An error means that the program has a subscriber already, which is fine.
         let _ = match file {
-            Some(file) => builder.with_ansi(false).with_writer(Mutex::new(file)).try_init(),
+            Some(file) => builder
+                .with_ansi(false)
+                .with_writer(Mutex::new(file))
+                .try_init(),
             None => builder.with_writer(std::io::stderr).try_init(),
         };
         if settings.debug() >= DebugLevel::Version {

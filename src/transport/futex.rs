@@ -18,7 +18,13 @@ impl Futex for SystemFutex {
         // SAFETY: the word and the time live through the call; every outcome (woken, changed,
         // timed out, interrupted) means "look again", so the result is not needed.
         unsafe {
-            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, value, &raw const limit);
+            libc::syscall(
+                libc::SYS_futex,
+                word,
+                libc::FUTEX_WAIT,
+                value,
+                &raw const limit,
+            );
         }
     }
 

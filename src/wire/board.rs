@@ -5,7 +5,7 @@
 //! who is late, and who called something else. The abort record lets the first rank that
 //! fails tell all others why.
 
-use crate::base::sync::{AtomicU32, AtomicU64, Ordering, MODEL};
+use crate::base::sync::{AtomicU32, AtomicU64, MODEL, Ordering};
 
 /// How many of a rank's last calls its board remembers.
 const HISTORY: usize = 14;

@@ -28,6 +28,12 @@ pub struct Doorbell {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u32);
 
+impl Default for Doorbell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Doorbell {
     /// A bell in ordinary memory, for tests.
     pub fn new() -> Doorbell {

@@ -9,8 +9,8 @@
 //! All ranks of a communicator make the same calls in the same order; so an epoch means the same
 //! call everywhere. A call publishes at most one token on each fan.
 
-use crate::base::sync::MODEL;
 use super::line::{Arrival, Credit, INLINE_BYTES, LINES, Line};
+use crate::base::sync::MODEL;
 
 /// The shared words of a fan.
 #[repr(C, align(64))]
@@ -23,6 +23,12 @@ pub struct FanHeader {
 }
 
 const _: () = assert!(MODEL || size_of::<FanHeader>() == 640);
+
+impl Default for FanHeader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl FanHeader {
     /// A header in ordinary memory, for tests.

@@ -8,7 +8,7 @@
 //! The sequence is the writer's 64-bit count of slots, never reset: line = count modulo slots. A
 //! stale line therefore never looks new, and no barrier closes a call.
 
-use crate::base::sync::{AtomicU64, Ordering, Shared, MODEL};
+use crate::base::sync::{AtomicU64, MODEL, Ordering, Shared};
 
 /// Bytes of payload inside a line.
 pub const INLINE_BYTES: usize = 40;
@@ -33,6 +33,12 @@ pub struct Arrival {
     pub signature: u64,
     /// The second word: an acknowledgement on fans, the byte count on pairs.
     pub ack: u64,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Line {
@@ -80,6 +86,12 @@ impl Line {
 #[repr(C, align(64))]
 pub struct Credit(AtomicU64);
 
+impl Default for Credit {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Credit {
     /// Nothing given back yet.
     pub fn new() -> Credit {
@@ -111,6 +123,12 @@ pub struct PairHeader {
 }
 
 const _: () = assert!(MODEL || size_of::<PairHeader>() == 640);
+
+impl Default for PairHeader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl PairHeader {
     /// A header in ordinary memory, for tests.

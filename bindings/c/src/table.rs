@@ -1,6 +1,5 @@
 //! Ranks that meet through functions of a launcher: how `libkolo_mpi` starts kolo.
 
-use std::sync::Arc;
 use crate::comm::{adopt, clear};
 use crate::guard::guard;
 use crate::types::{KOLO_MPI_TABLE_VERSION, koloComm_t, koloMpiTable, koloResult_t};
