@@ -1,1 +1,105 @@
-//! (being built)
+//! Data types, reduction operations, and the kernels that fold buffers.
+//!
+//! **Problem.** A step of a plan folds an ordered list of sources and writes the result to a list
+//! of destinations, for 12 data types and 6 operations, at the speed of memory; and whatever the
+//! processor, the bits of the result must be the same.
+//!
+//! **Idea.** One generic algorithm (`kernel`) over a vector trait (`lanes`). The files of `isa`
+//! only instantiate it: plain Rust, AVX2, AVX-512. One element's arithmetic is defined once
+//! (`scalar`); every instruction set must equal it bit for bit, and tests compare them all with a
+//! naive oracle. Which instruction set is used is decided once in a process.
+//!
+//! **Order.** Sources are folded from left to right: `((s0 op s1) op s2) ...`. Nothing is
+//! reassociated and no multiply-add is contracted.
+//!
+//! **Rounding.** float and double round every operation to nearest even. half, bfloat16 and the two
+//! 8-bit floats are converted to float (exactly), folded in float over all sources of the step, and
+//! rounded once to nearest even when written. Too large becomes infinity, for e4m3 (which has none)
+//! NaN: the non-saturating mode of the OCP specification.
+//!
+//! **Special values.** A NaN that a fold writes is always the canonical NaN of its type. `max` and
+//! `min` are IEEE 754-2019 `maximum` and `minimum`: NaN if any source is NaN, and `-0 < +0`.
+//! Integers wrap. An average divides the sum once by the number of ranks; integers truncate toward
+//! zero. A fold of one source that scales nothing copies the bits.
+//!
+//! `docs/numerics.md` says the same for users, with the consequences for whole collectives.
+//! Everything here is thread-safe: no state but the choice of the instruction set.
+
+mod element;
+mod isa;
+mod kernel;
+mod lanes;
+mod minifloat;
+mod scalar;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+pub use element::Element;
+pub use half::{bf16, f16};
+pub use isa::Isa;
+pub use minifloat::{F8E4M3, F8E5M2};
+pub use types::{DataType, ReduceOp};
+
+use std::num::NonZeroU32;
+
+/// What a fold does beside combining. The default scales nothing and writes in the ordinary way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FoldParams {
+    /// Bit `i` set: source `i` is multiplied by `scalar` when loaded. [`ReduceOp::PreMulSum`]
+    /// only; 0 for every other operation. Sources from number 64 on cannot be scaled.
+    pub pre_scale_mask: u64,
+    /// The factor, in the data type and the machine's byte order, in the first bytes.
+    pub scalar: [u8; 8],
+    /// The result is divided by this before it is written. [`ReduceOp::Avg`] only; `None` for
+    /// every other operation. The number of ranks, in the step that completes a sum.
+    pub divisor: Option<NonZeroU32>,
+    /// Bit `i` set: destination `i` is not read soon, so it may be written past the caches
+    /// (non-temporal stores, ordered before everything that follows the call). Only a hint: short
+    /// ranges, and destinations that cannot be brought to the start of a cache line together with
+    /// the first streamed one, are written in the ordinary way.
+    pub stream_mask: u64,
+}
+
+/// Folds `count` elements of every source, in list order, and writes the result to every
+/// destination.
+///
+/// # Safety
+/// - At least one source; any number of destinations.
+/// - Every source is readable and every destination writable for `count` elements, and nobody
+///   else writes the former or touches the latter during the call.
+/// - A destination equals a source exactly or does not overlap it; destinations do not overlap one
+///   another.
+/// - Pointers have the alignment of the data type (more is not needed, and less is tolerated).
+/// - `params` holds only what the operation knows (see [`FoldParams`]).
+pub type FoldFn =
+    unsafe fn(srcs: &[*const u8], dsts: &[*mut u8], count: usize, params: &FoldParams);
+
+/// The fastest fold of this processor for a data type and an operation. Look it up once, not for
+/// every call.
+pub fn fold(dtype: DataType, op: ReduceOp) -> FoldFn {
+    isa::chosen().1.fold[dtype as usize][op as usize]
+}
+
+/// The fastest copy of this processor: exactly one source, any number of destinations, `count` in
+/// bytes; of `params` only `stream_mask` is read.
+pub fn copy() -> FoldFn {
+    isa::chosen().1.copy
+}
+
+/// [`fold`] of one instruction set, or `None` where the processor lacks it: for tests and
+/// measurements.
+pub fn fold_of(isa: Isa, dtype: DataType, op: ReduceOp) -> Option<FoldFn> {
+    Some(isa.kernels()?.fold[dtype as usize][op as usize])
+}
+
+/// [`copy`] of one instruction set, or `None` where the processor lacks it.
+pub fn copy_of(isa: Isa) -> Option<FoldFn> {
+    Some(isa.kernels()?.copy)
+}
+
+/// The name of the instruction set in use (`portable`, `avx2` or `avx512`).
+pub fn isa_name() -> &'static str {
+    isa::chosen().0.name()
+}

@@ -1,0 +1,39 @@
+//! Every kernel against a naive oracle, with the same seeds for every instruction set.
+
+mod conversions;
+mod harness;
+mod mutants;
+mod oracle;
+mod random;
+mod special;
+
+use super::{DataType, Isa, ReduceOp};
+
+/// The instruction sets of this machine; the portable one is always among them.
+fn available() -> Vec<Isa> {
+    Isa::ALL
+        .into_iter()
+        .filter(|isa| isa.is_available())
+        .collect()
+}
+
+/// Every pair of data type and operation.
+fn pairs() -> impl Iterator<Item = (DataType, ReduceOp)> {
+    DataType::ALL
+        .into_iter()
+        .flat_map(|dtype| ReduceOp::ALL.into_iter().map(move |op| (dtype, op)))
+}
+
+#[test]
+fn the_best_available_instruction_set_is_chosen() {
+    let best = available().pop().unwrap();
+    assert_eq!(super::isa_name(), best.name());
+    for (dtype, op) in pairs() {
+        let wanted = super::fold_of(best, dtype, op).unwrap();
+        assert!(std::ptr::fn_addr_eq(super::fold(dtype, op), wanted));
+    }
+    assert!(std::ptr::fn_addr_eq(
+        super::copy(),
+        super::copy_of(best).unwrap()
+    ));
+}
