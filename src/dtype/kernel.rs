@@ -1,8 +1,8 @@
 //! The one algorithm: fold an ordered list of sources, write to an ordered list of destinations.
 //!
 //! A range is walked in blocks of [`UNROLL`] registers, then in vectors, then in single elements.
-//! Each of them is read from every source before it is written to any destination, so a destination
-//! may be one of the sources. Lists of the usual lengths come as arrays, so that their loops unroll.
+//! Each is read from every source before it is written to any destination, so a destination may be
+//! one of the sources. Lists of the usual lengths come as arrays, so that their loops unroll.
 
 use super::lanes::{LINE_BYTES, Lanes, scalar_of};
 use super::scalar::Arithmetic;

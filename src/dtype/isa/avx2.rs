@@ -1,8 +1,8 @@
 //! AVX2 and F16C: registers of 32 bytes.
 
-use super::x86::{float_lanes, integer_lanes};
+use super::x86::{by_lanes, float_lanes, integer_lanes};
 use super::{Kernels, entries, kernels};
-use crate::dtype::lanes::{Lanes, by_lanes, scalar_of};
+use crate::dtype::lanes::{Lanes, scalar_of};
 use crate::dtype::minifloat::{self, F8E4M3, F8E5M2, Layout};
 use crate::dtype::scalar::Arithmetic;
 use half::{bf16, f16};
