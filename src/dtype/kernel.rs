@@ -1,13 +1,15 @@
 //! The one algorithm: fold an ordered list of sources, write to an ordered list of destinations.
 //!
-//! A range is walked in blocks of [`UNROLL`] vectors, then in vectors, then in single elements. In
-//! a block every source is read before any destination is written, so a destination may be one of
-//! the sources. Lists of the usual lengths come as arrays, so that their loops unroll.
+//! A range is walked in blocks of [`UNROLL`] registers, then in vectors, then in single elements.
+//! Each is read from every source before it is written to any destination, so a destination may be
+//! one of the sources. Lists of the usual lengths come as arrays, so that their loops unroll.
 
-use super::lanes::{Array, LINE_BYTES, Lanes};
+use super::lanes::{LINE_BYTES, Lanes, scalar_of};
+use super::scalar::Arithmetic;
 use super::{FoldParams, ReduceOp};
+use std::ops::Range;
 
-/// Vectors per block: enough independent chains to hide the latency of an addition.
+/// Registers per block: enough independent chains to hide the latency of an addition.
 const UNROLL: usize = 4;
 
 /// Ranges shorter than this are not streamed: they stay in the first cache anyway.
@@ -24,6 +26,8 @@ pub(super) trait Operation {
     /// # Safety
     /// The processor has the instruction set of `V`.
     unsafe fn combine<V: Lanes>(sofar: V, next: V) -> V;
+    /// The same for one element.
+    fn combine_one<E: Arithmetic>(sofar: E::Acc, next: E::Acc) -> E::Acc;
 }
 
 macro_rules! operations {
@@ -38,6 +42,10 @@ macro_rules! operations {
                 // SAFETY: the caller guarantees the instruction set of `V`.
                 unsafe { sofar.$method(next) }
             }
+            #[inline(always)]
+            fn combine_one<E: Arithmetic>(sofar: E::Acc, next: E::Acc) -> E::Acc {
+                E::$method(sofar, next)
+            }
         }
     )*};
 }
@@ -51,7 +59,21 @@ operations! {
     PreMulSum = add { PRE };
 }
 
-/// Folds `count` elements; see [`super::FoldFn`].
+/// Whether these parameters make the operation scale anything. If not, it is a plain sum.
+#[inline(always)]
+pub(super) fn scales<O: Operation>(params: &FoldParams) -> bool {
+    debug_assert!(
+        O::PRE || params.pre_scale_mask == 0,
+        "only a pre-multiplied sum scales its sources"
+    );
+    debug_assert!(
+        O::POST || params.divisor.is_none(),
+        "only an average divides"
+    );
+    (O::PRE && params.pre_scale_mask != 0) || (O::POST && params.divisor.is_some())
+}
+
+/// Folds `count` elements of several sources; see [`super::FoldFn`].
 ///
 /// # Safety
 /// As [`super::FoldFn`], and the processor has the instruction set of `V`.
@@ -62,24 +84,12 @@ pub(super) unsafe fn fold<V: Lanes, O: Operation>(
     count: usize,
     params: &FoldParams,
 ) {
-    debug_assert!(!srcs.is_empty(), "a fold needs a source");
-    debug_assert!(
-        O::PRE || params.pre_scale_mask == 0,
-        "only a pre-multiplied sum scales its sources"
-    );
-    debug_assert!(
-        O::POST || params.divisor.is_none(),
-        "only an average divides"
-    );
-    let scaled = (O::PRE && params.pre_scale_mask != 0) || (O::POST && params.divisor.is_some());
     // SAFETY: the caller's promises are passed on; the arrays are the same lists.
     unsafe {
         match (srcs, dsts) {
-            _ if scaled => sweep::<V, O, _, _, true>(srcs, dsts, count, params),
-            (&[a, b], &[c]) => sweep::<V, O, _, _, false>([a, b], [c], count, params),
-            (&[a, b], &[c, d]) => sweep::<V, O, _, _, false>([a, b], [c, d], count, params),
-            (&[_], _) => copy::<V::Bytes>(srcs, dsts, count * size_of::<V::Element>(), params),
-            _ => sweep::<V, O, _, _, false>(srcs, dsts, count, params),
+            (&[a, b], &[c]) => sweep::<V, O, _, _>([a, b], [c], count, params),
+            (&[a, b], &[c, d]) => sweep::<V, O, _, _>([a, b], [c, d], count, params),
+            _ => sweep::<V, O, _, _>(srcs, dsts, count, params),
         }
     }
 }
@@ -103,11 +113,7 @@ pub(super) unsafe fn copy<B: Lanes<Element = u8>>(
     // left out.
     unsafe {
         if params.stream_mask != 0 && bytes >= LEAST_STREAM_BYTES {
-            match dsts {
-                &[to] => sweep::<B, Sum, _, _, false>([srcs[0]], [to], bytes, params),
-                _ => sweep::<B, Sum, _, _, false>(srcs, dsts, bytes, params),
-            }
-            return;
+            return sweep::<B, Sum, _, _>([srcs[0]], dsts, bytes, params);
         }
         let piece = if dsts.len() == 1 { bytes } else { PIECE_BYTES };
         let mut at = 0;
@@ -128,7 +134,7 @@ pub(super) unsafe fn copy<B: Lanes<Element = u8>>(
 /// # Safety
 /// As [`fold`].
 #[inline(always)]
-unsafe fn sweep<V: Lanes, O: Operation, S, D, const SCALED: bool>(
+pub(super) unsafe fn sweep<V: Lanes, O: Operation, S, D>(
     srcs: S,
     dsts: D,
     count: usize,
@@ -138,29 +144,28 @@ unsafe fn sweep<V: Lanes, O: Operation, S, D, const SCALED: bool>(
     D: AsRef<[*mut u8]>,
 {
     let (srcs, dsts) = (srcs.as_ref(), dsts.as_ref());
+    debug_assert!(!srcs.is_empty(), "a fold needs a source");
     let mut at = 0;
     let mut stream = 0;
     // SAFETY: every step stays below `count`, and the caller's promises hold for that range.
     unsafe {
-        if params.stream_mask != 0 && count * size_of::<V::Element>() >= LEAST_STREAM_BYTES {
+        let bytes = count * size_of::<V::Element>();
+        if V::IS_REGISTER && params.stream_mask != 0 && bytes >= LEAST_STREAM_BYTES {
             let (head, aligned) = align::<V>(dsts, params.stream_mask);
             stream = aligned;
-            while at < head {
-                step::<Array<V::Element, 1>, O, 1, SCALED>(srcs, dsts, at, 0, params);
-                at += 1;
-            }
+            singles::<V::Element, O>(srcs, dsts, 0..head, params);
+            at = head;
         }
-        while count - at >= UNROLL * V::COUNT {
-            step::<V, O, UNROLL, SCALED>(srcs, dsts, at, stream, params);
+        while V::IS_REGISTER && count - at >= UNROLL * V::COUNT {
+            step::<V, O, UNROLL>(srcs, dsts, at, stream, params);
             at += UNROLL * V::COUNT;
         }
         while count - at >= V::COUNT {
-            step::<V, O, 1, SCALED>(srcs, dsts, at, 0, params);
+            step::<V, O, 1>(srcs, dsts, at, 0, params);
             at += V::COUNT;
         }
-        while at < count {
-            step::<Array<V::Element, 1>, O, 1, SCALED>(srcs, dsts, at, 0, params);
-            at += 1;
+        if at < count {
+            singles::<V::Element, O>(srcs, dsts, at..count, params);
         }
     }
     if stream != 0 {
@@ -173,19 +178,18 @@ unsafe fn sweep<V: Lanes, O: Operation, S, D, const SCALED: bool>(
 #[inline(always)]
 fn align<V: Lanes>(dsts: &[*mut u8], mask: u64) -> (usize, u64) {
     let element = size_of::<V::Element>();
-    let wanted = |index: usize| index < 64 && mask >> index & 1 != 0;
     let misfit = |to: *mut u8, head: usize| (to.addr() + head * element) % LINE_BYTES;
     let first = dsts
         .iter()
         .enumerate()
-        .find(|&(index, to)| wanted(index) && misfit(*to, 0) % element == 0);
+        .find(|&(index, to)| is_set(mask, index) && misfit(*to, 0) % element == 0);
     let Some((_, &first)) = first else {
         return (0, 0);
     };
     let head = (LINE_BYTES - misfit(first, 0)) % LINE_BYTES / element;
     let mut aligned = 0;
     for (index, &to) in dsts.iter().enumerate() {
-        if wanted(index) && misfit(to, head) == 0 {
+        if is_set(mask, index) && misfit(to, head) == 0 {
             aligned |= 1 << index;
         }
     }
@@ -198,7 +202,7 @@ fn align<V: Lanes>(dsts: &[*mut u8], mask: u64) -> (usize, u64) {
 /// As [`fold`], for the elements `at .. at + U * V::COUNT`; destinations in `stream` begin a cache
 /// line there, give or take whole vectors.
 #[inline(always)]
-unsafe fn step<V: Lanes, O: Operation, const U: usize, const SCALED: bool>(
+unsafe fn step<V: Lanes, O: Operation, const U: usize>(
     srcs: &[*const u8],
     dsts: &[*mut u8],
     at: usize,
@@ -210,15 +214,14 @@ unsafe fn step<V: Lanes, O: Operation, const U: usize, const SCALED: bool>(
     // SAFETY: the caller gives the range; all loads come before the first store, so a destination
     // may equal a source.
     unsafe {
-        let mut sofar = read::<V, O, U, SCALED>(srcs, 0, offset, params);
+        let mut sofar = read::<V, O, U>(srcs, 0, offset, params);
         for index in 1..srcs.len() {
-            let next = read::<V, O, U, SCALED>(srcs, index, offset, params);
+            let next = read::<V, O, U>(srcs, index, offset, params);
             for u in 0..U {
                 sofar[u] = O::combine(sofar[u], next[u]);
             }
         }
-        if SCALED
-            && O::POST
+        if O::POST
             && let Some(by) = params.divisor
         {
             for lanes in &mut sofar {
@@ -231,13 +234,13 @@ unsafe fn step<V: Lanes, O: Operation, const U: usize, const SCALED: bool>(
         }
         for (index, &to) in dsts.iter().enumerate() {
             let to = to.add(offset);
-            if stream != 0 && index < 64 && stream >> index & 1 != 0 {
-                for u in 0..U {
-                    V::stream(packed[u], to.add(u * stride));
+            if stream != 0 && is_set(stream, index) {
+                for (u, &packed) in packed.iter().enumerate() {
+                    V::stream(packed, to.add(u * stride));
                 }
             } else {
-                for u in 0..U {
-                    V::store(packed[u], to.add(u * stride));
+                for (u, &packed) in packed.iter().enumerate() {
+                    V::store(packed, to.add(u * stride));
                 }
             }
         }
@@ -249,7 +252,7 @@ unsafe fn step<V: Lanes, O: Operation, const U: usize, const SCALED: bool>(
 /// # Safety
 /// As [`step`].
 #[inline(always)]
-unsafe fn read<V: Lanes, O: Operation, const U: usize, const SCALED: bool>(
+unsafe fn read<V: Lanes, O: Operation, const U: usize>(
     srcs: &[*const u8],
     index: usize,
     offset: usize,
@@ -260,10 +263,10 @@ unsafe fn read<V: Lanes, O: Operation, const U: usize, const SCALED: bool>(
     unsafe {
         let from = srcs.get_unchecked(index).add(offset);
         let mut lanes = [V::load(from); U];
-        for u in 1..U {
-            lanes[u] = V::load(from.add(u * stride));
+        for (u, lanes) in lanes.iter_mut().enumerate().skip(1) {
+            *lanes = V::load(from.add(u * stride));
         }
-        if SCALED && O::PRE && index < 64 && params.pre_scale_mask >> index & 1 != 0 {
+        if O::PRE && is_set(params.pre_scale_mask, index) {
             let scalar = V::splat(&params.scalar);
             for lanes in &mut lanes {
                 *lanes = lanes.mul(scalar);
@@ -271,6 +274,57 @@ unsafe fn read<V: Lanes, O: Operation, const U: usize, const SCALED: bool>(
         }
         lanes
     }
+}
+
+/// Folds the elements of a range one by one: what is too short for a vector. Compiled once for all
+/// instruction sets.
+///
+/// # Safety
+/// As [`fold`], for the elements of the range.
+#[inline(never)]
+unsafe fn singles<E: Arithmetic, O: Operation>(
+    srcs: &[*const u8],
+    dsts: &[*mut u8],
+    range: Range<usize>,
+    params: &FoldParams,
+) {
+    for at in range {
+        let load = |index: usize| {
+            // SAFETY: the caller gives this element of every source.
+            let value = unsafe {
+                srcs.get_unchecked(index)
+                    .cast::<E>()
+                    .add(at)
+                    .read_unaligned()
+            };
+            let value = value.widen();
+            if O::PRE && is_set(params.pre_scale_mask, index) {
+                E::mul(value, scalar_of::<E>(&params.scalar).widen())
+            } else {
+                value
+            }
+        };
+        let mut sofar = load(0);
+        for index in 1..srcs.len() {
+            sofar = O::combine_one::<E>(sofar, load(index));
+        }
+        if O::POST
+            && let Some(by) = params.divisor
+        {
+            sofar = E::divide(sofar, by.get());
+        }
+        let result = E::narrow(sofar);
+        for &to in dsts {
+            // SAFETY: the caller gives this element of every destination.
+            unsafe { to.cast::<E>().add(at).write_unaligned(result) };
+        }
+    }
+}
+
+/// Whether bit `index` of a mask is set; there are none from 64 on.
+#[inline(always)]
+fn is_set(mask: u64, index: usize) -> bool {
+    index < 64 && mask >> index & 1 != 0
 }
 
 /// Orders streaming stores before every later store, so that a flag that is published afterwards

@@ -5,7 +5,6 @@
 //! the ends of a range, and the fallback for operations an instruction set lacks.
 
 use super::scalar::Arithmetic;
-use std::mem::transmute_copy;
 
 /// `COUNT` accumulators of one data type.
 ///
@@ -17,10 +16,11 @@ pub(super) trait Lanes: Copy {
     type Element: Arithmetic;
     /// The accumulators in the form in which they are written.
     type Packed: Copy;
-    /// The vector of bytes of the same instruction set (for copies).
-    type Bytes: Lanes<Element = u8>;
     /// Elements per vector.
     const COUNT: usize;
+    /// Whether it is one register, of which several make a block and which can be streamed. (An
+    /// array is a block of its own: the compiler spreads it over registers.)
+    const IS_REGISTER: bool;
 
     /// Reads and widens `COUNT` elements.
     ///
@@ -93,7 +93,7 @@ pub(super) struct Array<E: Arithmetic, const N: usize>([E::Acc; N]);
 
 impl<E: Arithmetic, const N: usize> Array<E, N> {
     #[inline(always)]
-    fn zip(self, other: Self, combine: impl Fn(E::Acc, E::Acc) -> E::Acc) -> Self {
+    pub(super) fn zip(self, other: Self, combine: impl Fn(E::Acc, E::Acc) -> E::Acc) -> Self {
         let mut result = self.0;
         for (lane, other) in result.iter_mut().zip(other.0) {
             *lane = combine(*lane, other);
@@ -105,8 +105,8 @@ impl<E: Arithmetic, const N: usize> Array<E, N> {
 impl<E: Arithmetic, const N: usize> Lanes for Array<E, N> {
     type Element = E;
     type Packed = [E; N];
-    type Bytes = Array<u8, 32>;
     const COUNT: usize = N;
+    const IS_REGISTER: bool = false;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
@@ -168,23 +168,5 @@ impl<E: Arithmetic, const N: usize> Lanes for Array<E, N> {
     #[inline(always)]
     unsafe fn divide(self, by: u32) -> Self {
         self.zip(self, |lane, _| E::divide(lane, by))
-    }
-}
-
-/// An operation of [`Array`] on two registers, for what an instruction set lacks.
-///
-/// # Safety
-/// `V` is a register that holds exactly `N` accumulators of `E`.
-#[inline(always)]
-pub(super) unsafe fn by_lanes<V: Copy, E: Arithmetic, const N: usize>(
-    a: V,
-    b: V,
-    combine: impl Fn(E::Acc, E::Acc) -> E::Acc,
-) -> V {
-    const { assert!(size_of::<V>() == size_of::<Array<E, N>>()) };
-    // SAFETY: equal sizes (checked above), and both are plain numbers for every bit pattern.
-    unsafe {
-        let (a, b): (Array<E, N>, Array<E, N>) = (transmute_copy(&a), transmute_copy(&b));
-        transmute_copy(&a.zip(b, combine))
     }
 }

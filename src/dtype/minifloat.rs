@@ -20,17 +20,17 @@ const F32_NAN: u32 = 0x7fc0_0000;
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     /// Explicit mantissa bits.
-    mantissa_bits: u32,
+    pub(super) mantissa_bits: u32,
     /// Exponent bias.
-    bias: u32,
+    pub(super) bias: u32,
     /// First code (without sign) above the finite numbers; what overflows gets this code.
-    overflow: u32,
+    pub(super) overflow: u32,
     /// Whether `overflow` is infinity (else it is the NaN).
-    has_infinity: bool,
+    pub(super) has_infinity: bool,
     /// The code of a NaN result.
-    nan: u32,
+    pub(super) nan: u32,
     /// The sign bit.
-    sign: u32,
+    pub(super) sign: u32,
 }
 
 pub(super) const F16: Layout = Layout {
@@ -69,6 +69,27 @@ impl Layout {
         1 - self.bias as i32 - self.mantissa_bits as i32
     }
 
+    /// Mantissa bits of an f32 that the type lacks.
+    pub(super) const fn dropped_bits(self) -> u32 {
+        23 - self.mantissa_bits
+    }
+
+    /// What the code of a normal number is less than its f32 bits without the dropped ones.
+    pub(super) const fn rebias(self) -> u32 {
+        (127 - self.bias) << self.mantissa_bits
+    }
+
+    /// 2^23 units of the subnormal numbers: adding it makes the unit the last place of the sum, so
+    /// that the addition rounds.
+    pub(super) const fn shift(self) -> f32 {
+        Self::power(self.unit_exponent() + 23)
+    }
+
+    /// The f32 bits of the least normal number.
+    pub(super) const fn least_normal(self) -> u32 {
+        (128 - self.bias) << 23
+    }
+
     /// The value of a code, exactly.
     #[inline(always)]
     pub(super) fn decode(self, code: u32) -> f32 {
@@ -101,18 +122,15 @@ impl Layout {
         let bits = value.to_bits();
         let sign = (bits & 0x8000_0000) / (0x8000_0000 / self.sign);
         let magnitude = bits & 0x7fff_ffff;
-        let drop = 23 - self.mantissa_bits;
+        let drop = self.dropped_bits();
         let round = (1 << (drop - 1)) - 1 + ((magnitude >> drop) & 1);
         // Wraps only for numbers that the subnormal branch serves.
-        let rebias = (127 - self.bias) << self.mantissa_bits;
-        let normal = ((magnitude + round) >> drop).wrapping_sub(rebias);
-        // Adding 2^23 units makes the unit the last place of the sum: the addition rounds.
-        let shift = Self::power(self.unit_exponent() + 23);
+        let normal = ((magnitude + round) >> drop).wrapping_sub(self.rebias());
+        let shift = self.shift();
         let subnormal = (f32::from_bits(magnitude) + shift)
             .to_bits()
             .wrapping_sub(shift.to_bits());
-        let least_normal = (128 - self.bias) << 23;
-        let finite = if magnitude < least_normal {
+        let finite = if magnitude < self.least_normal() {
             subnormal & (self.sign - 1)
         } else {
             normal

@@ -66,7 +66,9 @@ macro_rules! integers {
 integers!(i8 via i64, u8 via u32, i32 via i64, u32 via u32, i64 via i64, u64 via u64);
 
 macro_rules! reals {
-    ($($real:ident nan $nan:literal infinity $infinity:literal magnitude $magnitude:literal),*) => {$(
+    ($(
+        $real:ident nan $nan:literal infinity $infinity:literal magnitude $magnitude:literal
+    ),*) => {$(
         impl Arithmetic for $real {
             type Acc = $real;
             #[inline(always)]

@@ -1,9 +1,9 @@
 //! AVX2 and F16C: registers of 32 bytes.
 
-use super::x86::{float_lanes, integer_lanes};
+use super::x86::{by_lanes, float_lanes, integer_lanes};
 use super::{Kernels, entries, kernels};
-use crate::dtype::lanes::{Array, Lanes, by_lanes, scalar_of};
-use crate::dtype::minifloat::{F8E4M3, F8E5M2};
+use crate::dtype::lanes::{Lanes, scalar_of};
+use crate::dtype::minifloat::{self, F8E4M3, F8E5M2, Layout};
 use crate::dtype::scalar::Arithmetic;
 use half::{bf16, f16};
 use std::arch::x86_64::*;
@@ -50,10 +50,29 @@ float_lanes!(Bf16: [bf16; 8] in __m256, packed __m128i;
     _mm_storeu_si128, _mm_stream_si128; broadcast _mm256_set1_ps as f32;
     _mm256_add_ps, _mm256_mul_ps, _mm256_div_ps, max_f32, min_f32);
 
-/// The kernels. The 8-bit floats use plain Rust, compiled for these instructions.
+float_lanes!(E4m3: [F8E4M3; 8] in __m256, packed u64;
+    load widen_e4m3; pack |v| narrow_f8(v, minifloat::E4M3);
+    store_eight, store_eight; broadcast _mm256_set1_ps as f32;
+    _mm256_add_ps, _mm256_mul_ps, _mm256_div_ps, max_f32, min_f32);
+float_lanes!(E5m2: [F8E5M2; 8] in __m256, packed u64;
+    load widen_e5m2; pack |v| narrow_f8(v, minifloat::E5M2);
+    store_eight, store_eight; broadcast _mm256_set1_ps as f32;
+    _mm256_add_ps, _mm256_mul_ps, _mm256_div_ps, max_f32, min_f32);
+
+/// The kernels.
 pub(super) static KERNELS: Kernels = kernels!(
-    fold, copy:
-    I8, U8, I32, U32, I64, U64, F16, F32, F64, Bf16, Array<F8E4M3, 16>, Array<F8E5M2, 16>,
+    I8: U8,
+    U8: U8,
+    I32: U32,
+    U32: U32,
+    I64: U64,
+    U64: U64,
+    F16: F16,
+    F32: F32,
+    F64: F64,
+    Bf16: Bf16,
+    E4m3: E4m3,
+    E5m2: E5m2,
 );
 
 /// # Safety
@@ -177,5 +196,84 @@ unsafe fn narrow_bf16(v: __m256) -> __m128i {
             _mm256_castsi256_si128(rounded),
             _mm256_extracti128_si256::<1>(rounded),
         )
+    }
+}
+
+/// # Safety
+/// 8 bytes are writable at `to`.
+#[inline(always)]
+unsafe fn store_eight(to: *mut u64, packed: u64) {
+    // SAFETY: an unaligned store to what the caller made writable.
+    unsafe { to.write_unaligned(packed) }
+}
+
+/// An e5m2 is the upper half of a binary16.
+///
+/// # Safety
+/// The processor has AVX2 and F16C, and 8 bytes are readable at `from`.
+#[inline(always)]
+unsafe fn widen_e5m2(from: *const u8) -> __m256 {
+    // SAFETY: the caller guarantees the instructions and the bytes.
+    unsafe {
+        let codes = _mm_cvtepu8_epi16(_mm_loadl_epi64(from.cast()));
+        _mm256_cvtph_ps(_mm_slli_epi16::<8>(codes))
+    }
+}
+
+/// An e4m3 becomes a binary16 of 1/256 of its value when its fields are put in their places; the
+/// NaN becomes what would be 480.
+///
+/// # Safety
+/// The processor has AVX2 and F16C, and 8 bytes are readable at `from`.
+#[inline(always)]
+unsafe fn widen_e4m3(from: *const u8) -> __m256 {
+    // SAFETY: the caller guarantees the instructions and the bytes.
+    unsafe {
+        let codes = _mm_cvtepu8_epi16(_mm_loadl_epi64(from.cast()));
+        let magnitude = _mm_slli_epi16::<7>(_mm_and_si128(codes, _mm_set1_epi16(0x7f)));
+        let sign = _mm_slli_epi16::<8>(_mm_and_si128(codes, _mm_set1_epi16(0x80)));
+        let small = _mm256_cvtph_ps(_mm_or_si128(magnitude, sign));
+        let value = _mm256_mul_ps(small, _mm256_set1_ps(256.0));
+        let positive = _mm256_andnot_ps(_mm256_set1_ps(-0.0), value);
+        let nan = _mm256_cmp_ps::<_CMP_EQ_OQ>(positive, _mm256_set1_ps(480.0));
+        _mm256_or_ps(value, nan)
+    }
+}
+
+/// [`Layout::encode`] on eight lanes.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn narrow_f8(v: __m256, layout: Layout) -> u64 {
+    // SAFETY: the caller guarantees AVX2.
+    unsafe {
+        let set = |value: u32| _mm256_set1_epi32(value as i32);
+        let drop = _mm_cvtsi32_si128(layout.dropped_bits() as i32);
+        let bits = _mm256_castps_si256(v);
+        let magnitude = _mm256_and_si256(bits, set(0x7fff_ffff));
+        let sign = _mm256_and_si256(_mm256_srli_epi32::<24>(bits), set(0x80));
+        let odd = _mm256_and_si256(_mm256_srl_epi32(magnitude, drop), set(1));
+        let half = set((1 << (layout.dropped_bits() - 1)) - 1);
+        let raised = _mm256_add_epi32(magnitude, _mm256_add_epi32(odd, half));
+        let normal = _mm256_sub_epi32(_mm256_srl_epi32(raised, drop), set(layout.rebias()));
+        let shift = _mm256_set1_ps(layout.shift());
+        let shifted = _mm256_add_ps(_mm256_castsi256_ps(magnitude), shift);
+        let subnormal = _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_castps_si256(shift));
+        let below = _mm256_cmpgt_epi32(set(layout.least_normal()), magnitude);
+        let finite = _mm256_blendv_epi8(normal, subnormal, below);
+        let code = _mm256_min_epi32(finite, set(layout.overflow));
+        let nan = if layout.has_infinity {
+            _mm256_cmpgt_epi32(magnitude, set(0x7f80_0000))
+        } else {
+            _mm256_cmpeq_epi32(code, set(layout.overflow))
+        };
+        let code = _mm256_blendv_epi8(_mm256_or_si256(code, sign), set(layout.nan), nan);
+        let (low, high) = (
+            _mm256_castsi256_si128(code),
+            _mm256_extracti128_si256::<1>(code),
+        );
+        let words = _mm_packus_epi32(low, high);
+        _mm_cvtsi128_si64(_mm_packus_epi16(words, words)) as u64
     }
 }

@@ -1,9 +1,9 @@
 //! AVX-512 F, BW, DQ and VL: registers of 64 bytes.
 
-use super::x86::{float_lanes, integer_lanes};
+use super::x86::{by_lanes, float_lanes, integer_lanes};
 use super::{Kernels, entries, kernels};
-use crate::dtype::lanes::{Array, Lanes, by_lanes, scalar_of};
-use crate::dtype::minifloat::{F8E4M3, F8E5M2};
+use crate::dtype::lanes::{Lanes, scalar_of};
+use crate::dtype::minifloat::{self, F8E4M3, F8E5M2, Layout};
 use crate::dtype::scalar::Arithmetic;
 use half::{bf16, f16};
 use std::arch::x86_64::*;
@@ -50,10 +50,29 @@ float_lanes!(Bf16: [bf16; 16] in __m512, packed __m256i;
     _mm256_storeu_si256, _mm256_stream_si256; broadcast _mm512_set1_ps as f32;
     _mm512_add_ps, _mm512_mul_ps, _mm512_div_ps, max_f32, min_f32);
 
-/// The kernels. The 8-bit floats use plain Rust, compiled for these instructions.
+float_lanes!(E4m3: [F8E4M3; 16] in __m512, packed __m128i;
+    load widen_e4m3; pack |v| narrow_f8(v, minifloat::E4M3);
+    _mm_storeu_si128, _mm_stream_si128; broadcast _mm512_set1_ps as f32;
+    _mm512_add_ps, _mm512_mul_ps, _mm512_div_ps, max_f32, min_f32);
+float_lanes!(E5m2: [F8E5M2; 16] in __m512, packed __m128i;
+    load widen_e5m2; pack |v| narrow_f8(v, minifloat::E5M2);
+    _mm_storeu_si128, _mm_stream_si128; broadcast _mm512_set1_ps as f32;
+    _mm512_add_ps, _mm512_mul_ps, _mm512_div_ps, max_f32, min_f32);
+
+/// The kernels.
 pub(super) static KERNELS: Kernels = kernels!(
-    fold, copy:
-    I8, U8, I32, U32, I64, U64, F16, F32, F64, Bf16, Array<F8E4M3, 16>, Array<F8E5M2, 16>,
+    I8: U8,
+    U8: U8,
+    I32: U32,
+    U32: U32,
+    I64: U64,
+    U64: U64,
+    F16: F16,
+    F32: F32,
+    F64: F64,
+    Bf16: Bf16,
+    E4m3: E4m3,
+    E5m2: E5m2,
 );
 
 /// The float functions of one width; see the AVX2 file for the idea of `max` and `min`.
@@ -125,5 +144,69 @@ unsafe fn narrow_bf16(v: __m512) -> __m256i {
         let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
         let half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
         _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(_mm512_add_epi32(bits, half)))
+    }
+}
+
+/// An e5m2 is the upper half of a binary16.
+///
+/// # Safety
+/// The processor has AVX-512, and 16 bytes are readable at `from`.
+#[inline(always)]
+unsafe fn widen_e5m2(from: *const u8) -> __m512 {
+    // SAFETY: the caller guarantees AVX-512 and the bytes.
+    unsafe {
+        let codes = _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast()));
+        _mm512_cvtph_ps(_mm256_slli_epi16::<8>(codes))
+    }
+}
+
+/// See the AVX2 file for the idea.
+///
+/// # Safety
+/// The processor has AVX-512, and 16 bytes are readable at `from`.
+#[inline(always)]
+unsafe fn widen_e4m3(from: *const u8) -> __m512 {
+    // SAFETY: the caller guarantees AVX-512 and the bytes.
+    unsafe {
+        let codes = _mm256_cvtepu8_epi16(_mm_loadu_si128(from.cast()));
+        let magnitude = _mm256_and_si256(codes, _mm256_set1_epi16(0x7f));
+        let sign = _mm256_slli_epi16::<8>(_mm256_and_si256(codes, _mm256_set1_epi16(0x80)));
+        let small = _mm512_cvtph_ps(_mm256_or_si256(_mm256_slli_epi16::<7>(magnitude), sign));
+        let value = _mm512_mul_ps(small, _mm512_set1_ps(256.0));
+        let nan = _mm256_cmpeq_epi16_mask(magnitude, _mm256_set1_epi16(0x7f));
+        _mm512_mask_mov_ps(value, nan, _mm512_set1_ps(f32::NAN))
+    }
+}
+
+/// [`Layout::encode`] on sixteen lanes.
+///
+/// # Safety
+/// The processor has AVX-512.
+#[inline(always)]
+unsafe fn narrow_f8(v: __m512, layout: Layout) -> __m128i {
+    // SAFETY: the caller guarantees AVX-512.
+    unsafe {
+        let set = |value: u32| _mm512_set1_epi32(value as i32);
+        let drop = _mm_cvtsi32_si128(layout.dropped_bits() as i32);
+        let bits = _mm512_castps_si512(v);
+        let magnitude = _mm512_and_si512(bits, set(0x7fff_ffff));
+        let sign = _mm512_and_si512(_mm512_srli_epi32::<24>(bits), set(0x80));
+        let odd = _mm512_and_si512(_mm512_srl_epi32(magnitude, drop), set(1));
+        let half = set((1 << (layout.dropped_bits() - 1)) - 1);
+        let raised = _mm512_add_epi32(magnitude, _mm512_add_epi32(odd, half));
+        let normal = _mm512_sub_epi32(_mm512_srl_epi32(raised, drop), set(layout.rebias()));
+        let shift = _mm512_set1_ps(layout.shift());
+        let shifted = _mm512_add_ps(_mm512_castsi512_ps(magnitude), shift);
+        let subnormal = _mm512_sub_epi32(_mm512_castps_si512(shifted), _mm512_castps_si512(shift));
+        let below = _mm512_cmpgt_epi32_mask(set(layout.least_normal()), magnitude);
+        let finite = _mm512_mask_mov_epi32(normal, below, subnormal);
+        let code = _mm512_min_epi32(finite, set(layout.overflow));
+        let nan = if layout.has_infinity {
+            _mm512_cmpgt_epi32_mask(magnitude, set(0x7f80_0000))
+        } else {
+            _mm512_cmpeq_epi32_mask(code, set(layout.overflow))
+        };
+        let code = _mm512_mask_mov_epi32(_mm512_or_si512(code, sign), nan, set(layout.nan));
+        _mm512_cvtepi32_epi8(code)
     }
 }

@@ -20,31 +20,35 @@ pub(super) struct Kernels {
     pub(super) copy: FoldFn,
 }
 
-/// The vector types of one instruction set, in the order of the data types' numbers.
+/// The kernels of one instruction set. Each entry is `vector: vector for sums and products`, in
+/// the order of the data types' numbers; signed integers use the unsigned ones there, since they
+/// wrap to the same bits.
 macro_rules! kernels {
-    ($fold:ident, $copy:ident: $($lanes:ty),* $(,)?) => {
+    ($($lanes:ty: $unsigned:ty),* $(,)?) => {
         crate::dtype::isa::Kernels {
             fold: [$([
-                $fold::<$lanes, crate::dtype::kernel::Sum>,
-                $fold::<$lanes, crate::dtype::kernel::Prod>,
-                $fold::<$lanes, crate::dtype::kernel::Max>,
-                $fold::<$lanes, crate::dtype::kernel::Min>,
-                $fold::<$lanes, crate::dtype::kernel::Avg>,
-                $fold::<$lanes, crate::dtype::kernel::PreMulSum>,
+                fold::<$unsigned, crate::dtype::kernel::Sum>,
+                fold::<$unsigned, crate::dtype::kernel::Prod>,
+                fold::<$lanes, crate::dtype::kernel::Max>,
+                fold::<$lanes, crate::dtype::kernel::Min>,
+                fold_scaled::<$lanes, $unsigned, crate::dtype::kernel::Avg>,
+                fold_scaled::<$unsigned, $unsigned, crate::dtype::kernel::PreMulSum>,
             ]),*],
-            copy: $copy,
+            copy,
         }
     };
 }
 use kernels;
 
-/// The two entry points of an instruction set: here, and only here, its features are enabled.
+/// The entry points of an instruction set: here, and only here, its features are enabled.
 macro_rules! entries {
     ($bytes:ty $(, $features:literal)?) => {
-        /// [`crate::dtype::FoldFn`] for one vector type and operation.
+        /// [`FoldFn`] for one vector type and an operation that does not scale.
         ///
         /// # Safety
-        /// As [`crate::dtype::FoldFn`], and the processor has this instruction set.
+        /// As [`FoldFn`], and the processor has this instruction set.
+        ///
+        /// [`FoldFn`]: crate::dtype::FoldFn
         $(#[target_feature(enable = $features)])?
         unsafe fn fold<V: crate::dtype::lanes::Lanes, O: crate::dtype::kernel::Operation>(
             srcs: &[*const u8],
@@ -53,13 +57,49 @@ macro_rules! entries {
             params: &crate::dtype::FoldParams,
         ) {
             // SAFETY: the caller's promises are the callee's.
-            unsafe { crate::dtype::kernel::fold::<V, O>(srcs, dsts, count, params) }
+            unsafe {
+                if srcs.len() == 1 {
+                    copy(srcs, dsts, count * size_of::<V::Element>(), params)
+                } else {
+                    crate::dtype::kernel::fold::<V, O>(srcs, dsts, count, params)
+                }
+            }
         }
 
-        /// [`crate::dtype::FoldFn`] that copies bytes.
+        /// [`FoldFn`] for one vector type and an operation that scales; `P` for the plain sum that
+        /// it is in the steps that do not scale.
         ///
         /// # Safety
-        /// As [`crate::dtype::FoldFn`], and the processor has this instruction set.
+        /// As [`FoldFn`], and the processor has this instruction set.
+        ///
+        /// [`FoldFn`]: crate::dtype::FoldFn
+        $(#[target_feature(enable = $features)])?
+        unsafe fn fold_scaled<
+            V: crate::dtype::lanes::Lanes,
+            P: crate::dtype::lanes::Lanes,
+            O: crate::dtype::kernel::Operation,
+        >(
+            srcs: &[*const u8],
+            dsts: &[*mut u8],
+            count: usize,
+            params: &crate::dtype::FoldParams,
+        ) {
+            // SAFETY: the caller's promises are the callee's.
+            unsafe {
+                if crate::dtype::kernel::scales::<O>(params) {
+                    crate::dtype::kernel::sweep::<V, O, _, _>(srcs, dsts, count, params)
+                } else {
+                    fold::<P, crate::dtype::kernel::Sum>(srcs, dsts, count, params)
+                }
+            }
+        }
+
+        /// [`FoldFn`] that copies bytes.
+        ///
+        /// # Safety
+        /// As [`FoldFn`], and the processor has this instruction set.
+        ///
+        /// [`FoldFn`]: crate::dtype::FoldFn
         $(#[target_feature(enable = $features)])?
         unsafe fn copy(
             srcs: &[*const u8],

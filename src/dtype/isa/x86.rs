@@ -1,6 +1,11 @@
-//! What the x86 files share: macros that turn a list of intrinsics into a [`Lanes`] type.
+//! What the x86 files share: macros that turn a list of intrinsics into a [`Lanes`] type, and the
+//! fallback for operations without an instruction.
 //!
 //! [`Lanes`]: crate::dtype::lanes::Lanes
+
+use crate::dtype::lanes::Array;
+use crate::dtype::scalar::Arithmetic;
+use std::mem::transmute_copy;
 
 /// A vector of integers. `mul`, `max` and `min` name functions of two registers.
 macro_rules! integer_lanes {
@@ -13,8 +18,8 @@ macro_rules! integer_lanes {
         impl Lanes for $name {
             type Element = $element;
             type Packed = $register;
-            type Bytes = U8;
             const COUNT: usize = $count;
+            const IS_REGISTER: bool = true;
 
             #[inline(always)]
             unsafe fn load(from: *const u8) -> Self {
@@ -98,8 +103,8 @@ macro_rules! float_lanes {
         impl Lanes for $name {
             type Element = $element;
             type Packed = $packed;
-            type Bytes = U8;
             const COUNT: usize = $count;
+            const IS_REGISTER: bool = true;
 
             #[inline(always)]
             unsafe fn load(from: *const u8) -> Self {
@@ -165,3 +170,21 @@ macro_rules! float_lanes {
     };
 }
 pub(super) use float_lanes;
+
+/// An operation of [`Array`] on two registers, for what an instruction set lacks.
+///
+/// # Safety
+/// `V` is a register that holds exactly `N` accumulators of `E`.
+#[inline(always)]
+pub(super) unsafe fn by_lanes<V: Copy, E: Arithmetic, const N: usize>(
+    a: V,
+    b: V,
+    combine: impl Fn(E::Acc, E::Acc) -> E::Acc,
+) -> V {
+    const { assert!(size_of::<V>() == size_of::<Array<E, N>>()) };
+    // SAFETY: equal sizes (checked above), and both are plain numbers for every bit pattern.
+    unsafe {
+        let (a, b): (Array<E, N>, Array<E, N>) = (transmute_copy(&a), transmute_copy(&b));
+        transmute_copy(&a.zip(b, combine))
+    }
+}
