@@ -94,10 +94,16 @@ stage: build
 # Tests use the dev profile (debug assertions, overflow checks) and share its build with clippy;
 # what is staged, and run under MPI, is the release build that users get.
 test-rust:
-	$(CARGO) test --locked $(TESTED)
+	$(CARGO) test --locked --no-fail-fast $(TESTED)
 
+# Loom models are modules named loom_tests. A run that finds none of them has not passed.
 test-loom:
-	RUSTFLAGS='--cfg loom' $(CARGO) test --locked --target-dir target/loom --test loom
+	@mkdir -p build
+	RUSTFLAGS='--cfg loom' $(CARGO) test --locked --target-dir target/loom --lib loom_tests \
+	    | tee build/loom.log
+	@grep -q '^test .*loom_tests.* ok$$' build/loom.log
+	$(if $(wildcard tests/loom.rs),RUSTFLAGS='--cfg loom' $(CARGO) test --locked \
+	    --target-dir target/loom --test loom)
 
 test-install:
 	tests/install.sh $(STAGE)

@@ -23,9 +23,10 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
 if [ -n "$remove" ]; then
     [ -f "$manifest" ] || fail "there is no $manifest: nothing of kolo is installed there"
-    while read -r name; do rm -f "$top/$name"; done <"$manifest"
+    names=$(cat "$manifest")
+    echo "$names" | while read -r name; do rm -f "$top/$name"; done
     # Folders that only kolo used are empty now; others are not, and stay.
-    sort -r "$manifest" | while read -r name; do
+    echo "$names" | while read -r name; do
         folder=$(dirname "$name")
         while [ "$folder" != . ]; do
             rmdir "$top/$folder" 2>/dev/null || true
