@@ -109,7 +109,8 @@ fn about() -> String {
         "threads of one process, shared memory of one machine",
     );
     text.push_str(
-        "\n`kolo info --config` shows the settings in force, `kolo info --options` all there are.\n",
+        "\n`kolo info --config` shows the settings in force, `kolo info --options` what there \
+         are.\n",
     );
     text
 }

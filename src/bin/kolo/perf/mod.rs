@@ -3,6 +3,16 @@
 //! [`team`] brings the ranks together, [`engine`] is the table of collectives, [`data`] makes data
 //! and expected results, [`bench`] measures one call, and [`table`] prints. Every rank runs
 //! [`Session::run`]; rank 0 reports.
+//!
+//! **Showing that a wrong byte is noticed.** `KOLO_FAULT_FLIP=call:rank:slot` flips one bit of one
+//! slot that `rank` publishes. With `-n 1 -w 0` each side of a line makes three calls (untimed,
+//! timed, checked), so call 2 is the first that is checked, and messages, which have no call
+//! number, are counted by slots from call 0 on. Both of these print exactly one wrong element:
+//!
+//! ```text
+//! KOLO_FAULT_FLIP=0:0:2 mpirun -n 2 kolo perf sendrecv -n 1 -w 0 -b 64K -e 64K
+//! KOLO_FAULT_FLIP=2:0:0 mpirun -n 2 kolo perf all_reduce -n 1 -w 0 -b 8 -e 8
+//! ```
 
 mod bench;
 mod calls;
@@ -290,8 +300,8 @@ impl Session<'_> {
         for (rank, place) in who.places.iter().enumerate() {
             report.line(&format!(
                 "#  Rank {rank:>2} Group {:>2} Pid {:>6} on {:>10} cores {} {}",
-                place["group"],
-                place["pid"],
+                place["group"].as_u64().unwrap_or(0),
+                place["pid"].as_u64().unwrap_or(0),
                 place["host"].as_str().unwrap_or("?"),
                 place["cores"].as_str().unwrap_or("?"),
                 place["name"].as_str().unwrap_or(""),
@@ -343,8 +353,7 @@ impl Who {
         if cores.len() > 100 {
             cores = format!("{} of them", place.core_count());
         }
-        let mut name = info::processor();
-        name.truncate(name.floor_char_boundary(100));
+        let name: String = info::processor().chars().take(60).collect();
         let mine = json!({
             "pid": place.pid, "host": place.host, "node": place.host_hash.to_string(),
             "cores": cores, "name": name, "group": member.color,

@@ -61,32 +61,30 @@ impl<'a> Report<'a> {
 
     /// The column heads.
     pub fn heads(&self) {
-        let compares = self.args.compare.is_some();
-        let more = |text: &'static str| if compares { text } else { "" };
-        self.line("#");
-        self.line(&format!(
-            "# {:58}{:>34}{}{:>33}",
+        // Below each other: what stands over one side, its columns, and their units.
+        let mut side = [
             "",
-            "out-of-place        ",
-            more("                         "),
-            "in-place         ",
-        ));
-        let side = "    time   algbw   busbw #wrong";
-        let unit = "    (us)  (GB/s)  (GB/s)       ";
-        self.line(&format!(
-            "# {:>12}  {:>12}  {:>8}  {:>6}  {:>6}  {side}{}  {side}{}",
-            "size",
-            "count",
-            "type",
-            "redop",
-            "root",
-            more("  mpi-us  ratio spread%"),
-            more("  mpi-us  ratio spread%")
-        ));
-        self.line(&format!(
-            "# {:>12}  {:>12}  {:>8}  {:>6}  {:>6}  {unit}",
-            "(B)", "(elements)", "", "", ""
-        ));
+            "   time   algbw   busbw #wrong",
+            "   (us)  (GB/s)  (GB/s)",
+        ]
+        .map(|text| format!("{text:<30}"));
+        if self.args.compare.is_some() {
+            side[0].push_str(&" ".repeat(25));
+            side[1].push_str("   mpi-us  ratio spread%");
+            side[2].push_str("     (us)               ");
+        }
+        let width = side[1].len();
+        let left = |[size, count, dtype, op, root]: [&str; 5]| {
+            format!("# {size:>12}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}")
+        };
+        self.line("#");
+        let (apart, same) = ("out-of-place", "in-place");
+        let blank = left([""; 5]);
+        self.line(&format!("{blank}  {apart:^width$}  {same:^width$}"));
+        let columns = left(["size", "count", "type", "redop", "root"]);
+        self.line(&format!("{columns}  {0}  {0}", side[1]));
+        let units = left(["(B)", "(elements)", "", "", ""]);
+        self.line(&format!("{units}  {0}  {0}", side[2]));
     }
 
     /// One line; `shown` is (bytes, count).

@@ -13,7 +13,7 @@ use kolo::config::Settings;
 use std::sync::Arc;
 
 /// Bytes of a text that ranks exchange.
-const TEXT_BYTES: usize = 512;
+const TEXT_BYTES: usize = 1024;
 
 /// How one rank gets its communicators.
 pub enum Meeting {
@@ -24,7 +24,7 @@ pub enum Meeting {
     /// One rank per process under MPI.
     Mpi,
     /// Several ranks per process under MPI: by ids that MPI has broadcast.
-    Ids([UniqueId; 2], u32, u32),
+    Ids(Box<[UniqueId; 2]>, u32, u32),
 }
 
 /// One rank.
@@ -64,7 +64,7 @@ pub fn meetings(args: &PerfArgs, mpi: Option<&Mpi>) -> Result<Vec<Meeting>> {
         Some(mpi) => {
             let ids = [broadcast_id(mpi)?, broadcast_id(mpi)?];
             let (first, nranks) = (mpi.rank() * threads, mpi.nranks() * threads);
-            let meeting = |thread| Meeting::Ids(ids, first + thread, nranks);
+            let meeting = |thread| Meeting::Ids(Box::new(ids), first + thread, nranks);
             Ok((0..threads).map(meeting).collect())
         }
         None if args.parallel_init == 1 => {
