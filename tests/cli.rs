@@ -210,7 +210,7 @@ fn one_flipped_bit_is_one_wrong_element() {
     assert_eq!([0, 1, 2, 3].map(message), [0, 0, 1, 0]);
     let ring = |call: u32| {
         flipped(
-            &format!("{call}:0:1"),
+            &format!("{call}:0:3"),
             &format!("all_reduce {options} -b 64K -e 64K"),
         )
     };
