@@ -1,3 +1,18 @@
-//! The one command line of kolo.
+//! The one command line of kolo: `kolo perf`, `kolo info`, `kolo topo`, `kolo version`.
 
-fn main() {}
+#[path = "kolo/cli.rs"]
+mod cli;
+#[path = "kolo/info.rs"]
+mod info;
+#[path = "kolo/launcher.rs"]
+mod launcher;
+#[path = "kolo/out.rs"]
+mod out;
+#[path = "kolo/perf/mod.rs"]
+mod perf;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

@@ -140,13 +140,15 @@ impl Inner {
     /// Counts a collective, and notes it on the board.
     #[inline(always)]
     pub(super) fn begin(&self, exec: &mut Exec, checked: &Checked) -> Option<u64> {
-        if checked.call.collective.is_point_to_point() {
-            return None;
-        }
+        // Messages have no number: before the first collective they belong to call 0, and so on.
         if let Some((call, slot)) = exec.flip
             && call == exec.calls
         {
+            exec.flip = None;
             exec.wires.flip_bit_in(slot);
+        }
+        if checked.call.collective.is_point_to_point() {
+            return None;
         }
         exec.calls += 1;
         self.node

@@ -86,6 +86,10 @@ impl Opt {
 pub const RESERVED: &[(&str, &str)] = &[
     ("KOLO_CONFIG", "names a TOML file; the file must exist"),
     ("KOLO_PREFIX", "where builds and tests install kolo"),
+    (
+        "KOLO_MPI_LIBRARY",
+        "names the libkolo_mpi.so that the kolo program loads under mpirun",
+    ),
     ("KOLO_BLESS", "makes the tests rewrite the generated files"),
     (
         "KOLO_CHROOT_INSIDE",

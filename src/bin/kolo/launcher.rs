@@ -1,0 +1,255 @@
+//! Who started this process, and MPI, if it was MPI's launcher.
+//!
+//! `kolo` is linked to no MPI. A launcher is recognised by the variables it sets; then the
+//! `libkolo_mpi.so` of the same family is loaded, which hands out a table of functions.
+
+use kolo::base::{Error, Result};
+use kolo::bootstrap::mpi_abi::{API_VERSION, MpiApi, MpiTable};
+use std::ffi::{CStr, c_int};
+use std::path::{Path, PathBuf};
+
+/// The library's file name.
+const LIBRARY: &str = "libkolo_mpi.so";
+/// Names a library to be loaded instead of those that are searched.
+const LIBRARY_VARIABLE: &str = "KOLO_MPI_LIBRARY";
+
+/// Families of MPI that share a binary interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Open MPI.
+    OpenMpi,
+    /// MPICH and all that share its interface.
+    Mpich,
+}
+
+impl Family {
+    /// Both.
+    pub const ALL: [Family; 2] = [Family::OpenMpi, Family::Mpich];
+
+    /// The directory name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::OpenMpi => "openmpi",
+            Family::Mpich => "mpich",
+        }
+    }
+}
+
+/// The families to try, best first, of the launcher whose variables `is_set` tells of; empty
+/// without launcher.
+fn families(is_set: impl Fn(&str) -> bool) -> Vec<Family> {
+    if is_set("OMPI_COMM_WORLD_SIZE") {
+        return vec![Family::OpenMpi];
+    }
+    if is_set("PMI_SIZE") {
+        return vec![Family::Mpich];
+    }
+    match is_set("PMIX_RANK") {
+        true => Family::ALL.to_vec(),
+        false => Vec::new(),
+    }
+}
+
+/// The families that the launcher of this process may have started, best first.
+pub fn launched_by() -> Vec<Family> {
+    families(|name| std::env::var_os(name).is_some())
+}
+
+/// Where the library of a family may be: beside the installed program, then in the build tree.
+pub fn places(family: Family) -> Vec<PathBuf> {
+    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
+        return vec![PathBuf::from(path)];
+    }
+    let name = family.name();
+    let Some(bin) = std::env::current_exe()
+        .ok()
+        .and_then(|exe| exe.parent().map(Path::to_path_buf))
+    else {
+        return Vec::new();
+    };
+    [
+        format!("../lib/kolo/{name}"),
+        format!("../{name}/release"),
+        format!("../{name}/debug"),
+        format!("../target/{name}/release"),
+        // A test's or example's program lies one directory deeper.
+        format!("../../{name}/release"),
+        format!("../../{name}/debug"),
+    ]
+    .iter()
+    .map(|place| bin.join(place).join(LIBRARY))
+    .collect()
+}
+
+/// The library of a family, if there is one.
+pub fn find(family: Family) -> Option<PathBuf> {
+    places(family).into_iter().find(|place| place.is_file())
+}
+
+/// MPI, started.
+pub struct Mpi {
+    api: &'static MpiApi,
+    /// The file it came from.
+    pub library: PathBuf,
+}
+
+type Start = unsafe extern "C" fn(c_int) -> *const MpiApi;
+
+impl Mpi {
+    /// Loads the library of the first family that has one, and starts MPI on this thread.
+    ///
+    /// # Errors
+    /// No library, one of another version, or MPI that cannot be started.
+    pub fn start(families: &[Family]) -> Result<Mpi> {
+        let Some(library) = families.iter().find_map(|family| find(*family)) else {
+            return Err(not_found(families));
+        };
+        let unusable = |why: String| {
+            Error::usage(
+                format!("{} cannot be used: {why}", library.display()),
+                "install kolo and its libkolo_mpi together, for the MPI whose mpirun is used",
+            )
+        };
+        // SAFETY: the library is kolo's own; its initialisers only set up MPI. MPI loads plugins
+        // that look for its symbols among the global ones.
+        let loaded = unsafe {
+            use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+            Library::open(Some(&library), RTLD_NOW | RTLD_GLOBAL)
+        };
+        let loaded = loaded.map_err(|error| unusable(error.to_string()))?;
+        // SAFETY: the exported function has this type (see kolo::bootstrap::mpi_abi).
+        let start = unsafe { loaded.get::<Start>(b"kolo_mpi_start\0") };
+        let start = *start.map_err(|error| unusable(error.to_string()))?;
+        // MPI keeps threads and handlers: it is never unloaded.
+        std::mem::forget(loaded);
+        const FUNNELED: c_int = 1;
+        // SAFETY: no other thread runs yet that could start MPI.
+        let api = unsafe { start(FUNNELED) };
+        if api.is_null() {
+            return Err(unusable("MPI did not start".into()));
+        }
+        // SAFETY: not null, so it points to a table that begins with size and version.
+        let (size, version) = unsafe { ((*api).size, (*api).version) };
+        if size < size_of::<MpiApi>() || version != API_VERSION {
+            return Err(unusable(format!(
+                "its table is version {version} of {size} bytes, not {API_VERSION}"
+            )));
+        }
+        // SAFETY: the table is complete, constant, and lives until the process ends.
+        let api = unsafe { &*api };
+        Ok(Mpi { api, library })
+    }
+
+    /// The functions.
+    pub fn api(&self) -> &MpiApi {
+        self.api
+    }
+
+    /// This process among those that were launched.
+    pub fn rank(&self) -> u32 {
+        self.api.rank as u32
+    }
+
+    /// Processes that were launched.
+    pub fn nranks(&self) -> u32 {
+        self.api.nranks as u32
+    }
+
+    /// What MPI says it is.
+    pub fn version(&self) -> String {
+        // SAFETY: a string that lives until the process ends.
+        let text = unsafe { CStr::from_ptr(self.api.library) };
+        text.to_string_lossy().into_owned()
+    }
+
+    /// A table over all launched processes, for kolo's start.
+    ///
+    /// # Errors
+    /// MPI's.
+    pub fn table(&self) -> Result<MpiTable> {
+        let mut table = std::mem::MaybeUninit::<MpiTable>::zeroed();
+        // SAFETY: the communicator is the world; there is room for a table.
+        let code = unsafe { (self.api.table)(self.api.world, table.as_mut_ptr()) };
+        // SAFETY: every member of the table may be zero, and the function wrote it if code is 0.
+        mpi_result(code, "making a table").map(|()| unsafe { table.assume_init() })
+    }
+
+    /// Broadcasts bytes from process 0.
+    ///
+    /// # Errors
+    /// MPI's.
+    pub fn broadcast(&self, bytes: &mut [u8]) -> Result<()> {
+        let (place, length) = (bytes.as_mut_ptr().cast(), bytes.len());
+        // SAFETY: the buffer has that length on all ranks.
+        let code = unsafe { (self.api.bcast_bytes)(self.api.world, place, length, 0) };
+        mpi_result(code, "MPI_Bcast")
+    }
+
+    /// Ends MPI. Every process calls it.
+    pub fn finalize(&self) {
+        // SAFETY: nothing of MPI is used afterwards but `abort`, which is not called then.
+        unsafe { (self.api.finalize)() };
+    }
+
+    /// Ends all processes of the job.
+    pub fn abort(&self) {
+        // SAFETY: MPI is running.
+        unsafe { (self.api.abort)(1) };
+    }
+}
+
+/// An error unless MPI reports success.
+pub fn mpi_result(code: i32, doing: &str) -> Result<()> {
+    match code {
+        0 => Ok(()),
+        _ => Err(Error::usage(
+            format!("{doing} failed in MPI with class {code}"),
+            "see MPI's own message above",
+        )),
+    }
+}
+
+fn not_found(families: &[Family]) -> Error {
+    let tried: Vec<String> = families
+        .iter()
+        .flat_map(|family| places(*family))
+        .map(|place| place.display().to_string())
+        .collect();
+    let names: Vec<&str> = families.iter().map(|family| family.name()).collect();
+    Error::usage(
+        format!(
+            "the launcher is that of {}, but its {LIBRARY} is in none of {}",
+            names.join(" or "),
+            tried.join(", ")
+        ),
+        format!(
+            "install kolo for this MPI (make install MPI={}), name the library in \
+             {LIBRARY_VARIABLE}, or use --ranks N without mpirun",
+            names.first().unwrap_or(&"openmpi")
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launchers_are_known_by_their_variables() {
+        let of = |set: &'static [&str]| families(move |name| set.contains(&name));
+        assert_eq!(of(&[]), []);
+        assert_eq!(
+            of(&["PMIX_RANK", "OMPI_COMM_WORLD_SIZE"]),
+            [Family::OpenMpi]
+        );
+        assert_eq!(of(&["PMI_SIZE", "PMI_RANK"]), [Family::Mpich]);
+        assert_eq!(of(&["PMIX_RANK"]), Family::ALL);
+    }
+
+    #[test]
+    fn a_missing_library_names_places_and_remedy() {
+        let error = not_found(&[Family::Mpich]);
+        assert!(error.what.contains("mpich"), "{error}");
+        assert!(error.remedy.contains("make install MPI=mpich"), "{error}");
+    }
+}

@@ -1,0 +1,324 @@
+//! The data that ranks send, and the results they must get.
+//!
+//! **Problem.** A wrong byte anywhere must be noticed, for every type and operation, without using
+//! the code under test to compute what is right.
+//!
+//! **Idea.** The value of an element is a function of (repetition, rank, element), so every rank
+//! knows everybody's data. Values of reductions are small integers chosen such that no partial
+//! result, in any order of folding, needs rounding; the expected value is computed in integers and
+//! rounded once, by the division of an average. Data that is only moved is random bits.
+//!
+//! **Period.** Values repeat after [`PERIOD`] elements, a prime, so that filling and comparing
+//! megabytes is copying and comparing memory. Chunks and blocks are powers of two of bytes or
+//! fractions of the data, so what lands in a wrong place still differs.
+
+use kolo::dtype::{DataType, ReduceOp};
+
+/// Elements after which the data repeats.
+pub const PERIOD: usize = 10_007;
+/// What receive buffers hold before a call that is checked.
+pub const POISON: u8 = 0xa5;
+/// Ranks whose factor in a product is not one, so that the product stays representable.
+const FACTORS: u64 = 4;
+
+/// What distinguishes the data of one checked call.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    /// Type of the elements.
+    pub dtype: DataType,
+    /// The operation, where the call reduces.
+    pub op: Option<ReduceOp>,
+    /// Ranks.
+    pub nranks: u32,
+    /// Number of the repetition.
+    pub repetition: u64,
+}
+
+/// A mixing function (Steele et al., "Fast splittable pseudorandom number generators", 2014).
+fn mix(a: u64, b: u64) -> u64 {
+    let mut z = a
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(b.wrapping_mul(0xbf58_476d_1ce4_e5b9));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The factor that `rank` gives to a pre-multiplied sum.
+pub fn scalar(rank: u32) -> i64 {
+    1 + i64::from(rank % 2)
+}
+
+/// The largest number up to which the type has all integers, or one that is large enough.
+fn exact_limit(dtype: DataType) -> u64 {
+    match dtype {
+        DataType::Int8 | DataType::Uint8 => 100,
+        DataType::Float8e4m3 => 16,
+        DataType::Float8e5m2 => 8,
+        DataType::Bfloat16 => 256,
+        DataType::Float16 => 2048,
+        DataType::Int32 | DataType::Uint32 | DataType::Float32 => 1 << 20,
+        DataType::Int64 | DataType::Uint64 | DataType::Float64 => 1 << 40,
+    }
+}
+
+fn is_signed(dtype: DataType) -> bool {
+    !matches!(dtype, DataType::Uint8 | DataType::Uint32 | DataType::Uint64)
+}
+
+impl Data {
+    /// What `rank` contributes to a reduction at `element`.
+    fn value(&self, op: ReduceOp, rank: u32, element: usize) -> i64 {
+        let common = mix(self.repetition, element as u64);
+        let own = mix(common, 1 + u64::from(rank));
+        let ranks = u64::from(self.nranks);
+        // Who takes part changes with the element: each rank's turn comes.
+        let turn = (common % ranks + u64::from(rank)) % ranks;
+        let limit = exact_limit(self.dtype);
+        let within = |most: u64| match is_signed(self.dtype) {
+            true => (own % (2 * most + 1)) as i64 - most as i64,
+            false => (own % (most + 1)) as i64,
+        };
+        match op {
+            ReduceOp::Max | ReduceOp::Min => within(limit),
+            ReduceOp::Prod => {
+                let factor = if turn < FACTORS { 2 } else { 1 };
+                let negative = is_signed(self.dtype) && own % 2 == 1;
+                if negative { -factor } else { factor }
+            }
+            ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PreMulSum => {
+                let scale = if op == ReduceOp::PreMulSum { 2 } else { 1 };
+                let takers = ranks.min(limit / scale);
+                let most = limit / (scale * takers);
+                if turn < takers { within(most) } else { 0 }
+            }
+        }
+    }
+
+    /// The bytes of `rank`'s data from its first element on, at most a period long.
+    pub fn input(&self, rank: u32, elements: usize) -> Pattern {
+        let size = self.dtype.size_bytes();
+        Pattern::make(size, elements, |element, place| match self.op {
+            Some(op) => encode(self.dtype, self.value(op, rank, element), 1, place),
+            None => {
+                let common = mix(self.repetition, element as u64);
+                let bits = mix(common, 1 + u64::from(rank));
+                place.copy_from_slice(&bits.to_le_bytes()[..size]);
+            }
+        })
+    }
+
+    /// The bytes of the reduction of all ranks' data.
+    pub fn reduced(&self, op: ReduceOp, elements: usize) -> Pattern {
+        Pattern::make(self.dtype.size_bytes(), elements, |element, place| {
+            let values = (0..self.nranks).map(|rank| {
+                let value = self.value(op, rank, element);
+                match op {
+                    ReduceOp::PreMulSum => value * scalar(rank),
+                    _ => value,
+                }
+            });
+            let folded = match op {
+                ReduceOp::Max => values.max().unwrap_or(0),
+                ReduceOp::Min => values.min().unwrap_or(0),
+                ReduceOp::Prod => values.product(),
+                ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PreMulSum => values.sum(),
+            };
+            let divisor = match op {
+                ReduceOp::Avg => i64::from(self.nranks),
+                _ => 1,
+            };
+            encode(self.dtype, folded, divisor, place);
+        })
+    }
+
+    /// The scalar of `rank` in the bytes of the type.
+    pub fn scalar_bytes(&self, rank: u32) -> Vec<u8> {
+        let mut bytes = vec![0; self.dtype.size_bytes()];
+        encode(self.dtype, scalar(rank), 1, &mut bytes);
+        bytes
+    }
+}
+
+/// Writes `value / divisor` into `place`, rounded once: integers toward zero, others to the nearest
+/// even. The quotient in double precision is close enough to be rounded again: a tie of the
+/// narrower type differs from an inexact quotient by far more than the first rounding.
+fn encode(dtype: DataType, value: i64, divisor: i64, place: &mut [u8]) {
+    let size = dtype.size_bytes();
+    let quotient = value as f64 / divisor as f64;
+    let bits = match dtype {
+        DataType::Float64 => quotient.to_bits(),
+        DataType::Float32 => u64::from((quotient as f32).to_bits()),
+        DataType::Float16 => narrow(quotient, 10, 15, 16),
+        DataType::Bfloat16 => narrow(quotient, 7, 127, 16),
+        DataType::Float8e4m3 => narrow(quotient, 3, 7, 8),
+        DataType::Float8e5m2 => narrow(quotient, 2, 15, 8),
+        _ => (value / divisor) as u64,
+    };
+    place.copy_from_slice(&bits.to_le_bytes()[..size]);
+}
+
+/// The code of a finite number that does not overflow, in a type of `mantissa` bits, exponent
+/// `bias` and `width` bits.
+fn narrow(value: f64, mantissa: i32, bias: i32, width: u32) -> u64 {
+    let sign = u64::from(value.is_sign_negative()) << (width - 1);
+    let magnitude = value.abs();
+    let least = 1 - bias;
+    let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(least);
+    let quantum = f64::powi(2.0, exponent - mantissa);
+    let units = (magnitude / quantum).round_ties_even() as u64;
+    // A normal number has the bit of 2^mantissa set, and so counts as exponent field one more than
+    // a subnormal one; rounding up to the next power of two carries into it by itself.
+    let field = (exponent - least) as u64;
+    sign | ((field << mantissa) + units)
+}
+
+/// Periodic content of a buffer.
+pub struct Pattern {
+    bytes: Vec<u8>,
+    size: usize,
+}
+
+impl Pattern {
+    fn make(size: usize, elements: usize, mut put: impl FnMut(usize, &mut [u8])) -> Pattern {
+        let mut bytes = vec![0; elements.clamp(1, PERIOD) * size];
+        for (element, place) in bytes.chunks_exact_mut(size).enumerate() {
+            put(element, place);
+        }
+        Pattern { bytes, size }
+    }
+
+    /// Poison, as elements of `size` bytes.
+    pub fn poison(size: usize) -> Pattern {
+        Pattern::make(size, PERIOD, |_, place| place.fill(POISON))
+    }
+
+    /// The stretches of the pattern that follow each other from `element` on, over `bytes` bytes.
+    fn stretches(&self, element: usize, bytes: usize) -> impl Iterator<Item = (usize, &[u8])> {
+        let mut from = element * self.size % self.bytes.len();
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            if done == bytes {
+                return None;
+            }
+            let length = (self.bytes.len() - from).min(bytes - done);
+            let stretch = (done, &self.bytes[from..from + length]);
+            from = 0;
+            done += length;
+            Some(stretch)
+        })
+    }
+
+    /// Writes the pattern from `element` on over all of `place`.
+    pub fn fill(&self, element: usize, place: &mut [u8]) {
+        for (at, stretch) in self.stretches(element, place.len()) {
+            place[at..at + stretch.len()].copy_from_slice(stretch);
+        }
+    }
+
+    /// Elements of `place` that differ from the pattern from `element` on.
+    pub fn wrong(&self, element: usize, place: &[u8]) -> u64 {
+        let mut wrong = 0;
+        for (at, stretch) in self.stretches(element, place.len()) {
+            let found = &place[at..at + stretch.len()];
+            if found != stretch {
+                let pairs = found
+                    .chunks_exact(self.size)
+                    .zip(stretch.chunks_exact(self.size));
+                wrong += pairs.filter(|(found, wanted)| found != wanted).count() as u64;
+            }
+        }
+        wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kolo::dtype::{F8E4M3, F8E5M2, bf16, f16};
+
+    #[test]
+    fn narrow_codes_match_the_types() {
+        for numerator in -300i32..=300 {
+            for divisor in 1..20 {
+                let value = f64::from(numerator) / f64::from(divisor);
+                let near = value as f32;
+                assert_eq!(
+                    narrow(value, 10, 15, 16),
+                    u64::from(f16::from_f64(value).to_bits())
+                );
+                assert_eq!(
+                    narrow(value, 7, 127, 16),
+                    u64::from(bf16::from_f64(value).to_bits())
+                );
+                let e4m3 = u64::from(F8E4M3::from_f32(near).to_bits());
+                assert_eq!(narrow(value, 3, 7, 8), e4m3, "{value}");
+                let e5m2 = u64::from(F8E5M2::from_f32(near).to_bits());
+                assert_eq!(narrow(value, 2, 15, 8), e5m2, "{value}");
+            }
+        }
+    }
+
+    #[test]
+    fn partial_sums_and_products_need_no_rounding() {
+        for dtype in DataType::ALL {
+            for nranks in [1, 2, 3, 7, 64, 300] {
+                for op in [ReduceOp::Sum, ReduceOp::PreMulSum] {
+                    let data = Data {
+                        dtype,
+                        op: Some(op),
+                        nranks,
+                        repetition: 3,
+                    };
+                    for element in 0..50 {
+                        let most: i64 = (0..nranks)
+                            .map(|rank| 2 * data.value(op, rank, element).abs())
+                            .sum();
+                        let scale = if op == ReduceOp::Sum { 2 } else { 1 };
+                        assert!(
+                            most <= scale * exact_limit(dtype) as i64,
+                            "{dtype} {op} {most}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn data_differ_by_rank_element_and_repetition() {
+        let input = |rank, repetition| {
+            let op = Some(ReduceOp::Sum);
+            let data = Data {
+                dtype: DataType::Float32,
+                op,
+                nranks: 4,
+                repetition,
+            };
+            data.input(rank, 100).bytes
+        };
+        assert_ne!(input(0, 0), input(1, 0));
+        assert_ne!(input(0, 0), input(0, 1));
+        assert_ne!(input(0, 0)[..4], input(0, 0)[4..8]);
+    }
+
+    #[test]
+    fn patterns_wrap_and_count_wrong_elements() {
+        let data = Data {
+            dtype: DataType::Int32,
+            op: None,
+            nranks: 1,
+            repetition: 0,
+        };
+        let pattern = data.input(0, usize::MAX);
+        let mut place = vec![0; 3 * PERIOD * 4];
+        pattern.fill(5, &mut place);
+        assert_eq!(pattern.wrong(5, &place), 0);
+        assert_eq!(place[..4], place[PERIOD * 4..PERIOD * 4 + 4]);
+        assert!(pattern.wrong(6, &place) > 2 * PERIOD as u64);
+        place[17] ^= 1;
+        place[19] ^= 1;
+        place[40_000] ^= 1;
+        assert_eq!(pattern.wrong(5, &place), 2);
+    }
+}

@@ -1,0 +1,341 @@
+//! The program `kolo` as a user runs it, with ranks as threads.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Collectives that reduce, those with a root, and the others.
+const REDUCING: [&str; 3] = ["all_reduce", "reduce_scatter", "reduce"];
+const ROOTED: [&str; 4] = ["reduce", "broadcast", "gather", "scatter"];
+const ALL: [&str; 11] = [
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "alltoall",
+    "gather",
+    "scatter",
+    "sendrecv",
+    "hypercube",
+    "barrier",
+];
+
+/// The program, free of settings and launchers around the test.
+fn kolo() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kolo"));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if ["KOLO_", "NCCL_", "OMPI_", "PMI"]
+            .iter()
+            .any(|p| name.starts_with(p))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn run(arguments: &str) -> Output {
+    let mut command = kolo();
+    command.args(arguments.split_whitespace());
+    command.output().expect("the program starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The lines of the table, as words.
+fn rows(text: &str) -> Vec<Vec<String>> {
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split_whitespace().map(str::to_string).collect())
+        .collect()
+}
+
+/// The sum of both columns of wrong elements.
+fn wrong(text: &str) -> u64 {
+    let cell = |row: &Vec<String>, column: usize| match row[column].as_str() {
+        "N/A" => 0,
+        number => number.parse::<u64>().expect("a number of wrong elements"),
+    };
+    rows(text)
+        .iter()
+        .map(|row| cell(row, 8) + cell(row, 12))
+        .sum()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()))
+}
+
+/// A run that must succeed: its output.
+fn perf(arguments: &str) -> String {
+    let output = run(&format!("perf {arguments}"));
+    let (out, err) = (stdout(&output), stderr(&output));
+    assert!(output.status.success(), "{arguments}: {err}\n{out}");
+    assert_eq!(wrong(&out), 0, "{arguments}: {out}");
+    assert!(
+        out.contains("# Out of bounds values : 0 OK"),
+        "{arguments}: {out}"
+    );
+    assert!(
+        out.contains("# steps: executed == planned"),
+        "{arguments}: {out}"
+    );
+    out
+}
+
+#[test]
+fn every_collective_type_operation_and_root_is_right() {
+    for collective in ALL {
+        for ranks in 1..=4 {
+            if collective == "hypercube" && ranks == 3 {
+                continue;
+            }
+            let out = perf(&format!(
+                "{collective} --ranks {ranks} -b 8 -e 8K -f 32 -n 1 -w 0 -d all -o all -r all"
+            ));
+            let (types, ops, roots, sizes) = match collective {
+                "barrier" => (1, 1, 1, 1),
+                name => (
+                    12,
+                    if REDUCING.contains(&name) { 6 } else { 1 },
+                    if ROOTED.contains(&name) { ranks } else { 1 },
+                    3,
+                ),
+            };
+            let table = rows(&out);
+            assert_eq!(
+                table.len(),
+                types * ops * roots * sizes,
+                "{collective} {ranks}"
+            );
+            let width = |row: &Vec<String>| row.len() == 13;
+            assert!(table.iter().all(width), "{collective} {ranks}: {out}");
+        }
+    }
+}
+
+#[test]
+fn sizes_that_need_several_slots_and_rounds() {
+    for collective in ALL {
+        perf(&format!("{collective} --ranks 2 -b 3M -e 3M -n 1 -w 1"));
+    }
+}
+
+#[test]
+fn groups_streams_splits_shifted_buffers_and_other_clocks() {
+    perf("all_reduce --ranks 3 -b 8 -e 64K -f 64 -n 4 -w 1 -m 3 -a 3");
+    perf("all_gather --ranks 2 -b 8 -e 64K -f 64 -n 4 -w 1 -z 0 -p 1 -u 1 -N 2");
+    perf("hypercube --ranks 4 -b 1K -e 64K -f 64 -n 4 -w 1 -z 0");
+    perf("sendrecv --ranks 2 -b 8 -e 64K -f 64 -n 4 -w 1 -m 2 -C 1 -a 0");
+    let out = perf("reduce_scatter --ranks 4 -b 1K -e 3K -i 1K -n 2 -w 1 --split-mask 1 -S 1");
+    assert_eq!(rows(&out).len(), 3);
+    assert!(out.contains("Group  1"), "{out}");
+}
+
+#[test]
+fn without_check_there_is_no_verdict_on_elements() {
+    let out = perf("all_reduce --ranks 2 -b 64 -e 64 -n 1 -w 0 -c 0");
+    assert_eq!(rows(&out)[0][8], "N/A");
+    assert_eq!(rows(&out)[0][12], "N/A");
+}
+
+#[test]
+fn the_file_holds_what_the_table_shows() {
+    let path = scratch("perf.json");
+    let file = path.display();
+    let out = perf(&format!(
+        "all_reduce --ranks 2 -b 8 -e 8K -f 32 -n 1 -w 0 --json {file}"
+    ));
+    let text = std::fs::read_to_string(&path).expect("the file is there");
+    std::fs::remove_file(&path).expect("it can be removed");
+    let document: Value = serde_json::from_str(&text).expect("valid JSON");
+    let results = document["results"].as_array().expect("a list");
+    assert_eq!(results.len(), rows(&out).len());
+    for (result, row) in results.iter().zip(rows(&out)) {
+        assert_eq!(result["size"].to_string(), row[0]);
+        assert_eq!(result["out_of_place"]["wrong"], 0);
+        assert!(
+            result["in_place"]["time_us"]
+                .as_f64()
+                .is_some_and(|time| time > 0.0)
+        );
+    }
+    let environment = &document["environment"];
+    assert_eq!(environment["nranks"], 2);
+    assert_eq!(environment["ranks"].as_array().map(Vec::len), Some(2));
+    assert_eq!(environment["settings"]["buffsize"], "1M");
+    assert_eq!(document["steps"]["equal"], true);
+}
+
+/// Runs with one bit flipped in one slot, and says how many elements were wrong.
+fn flipped(flip: &str, arguments: &str) -> u64 {
+    let mut command = kolo();
+    command.env("KOLO_FAULT_FLIP", flip).arg("perf");
+    // What the number of slots follows from.
+    command
+        .env("KOLO_MAX_NCHANNELS", "1")
+        .env("KOLO_BUFFSIZE", "1M");
+    let output = command
+        .args(arguments.split_whitespace())
+        .output()
+        .expect("it starts");
+    let text = stdout(&output);
+    let found = wrong(&text);
+    assert_eq!(output.status.success(), found == 0, "{text}");
+    assert_eq!(text.contains("FAILED"), found > 0, "{text}");
+    found
+}
+
+/// With `-n 1 -w 0` each side of a line makes three calls: untimed, timed, checked. So call 2 is
+/// the one whose result is looked at. Messages have no call number: all slots of rank 0 count, and
+/// one slot carries a message of 64 KiB. The last slot that a ring publishes carries a final
+/// result to one rank alone; so does the line of the one-shot path when there are two ranks.
+#[test]
+fn one_flipped_bit_is_one_wrong_element() {
+    let options = "--ranks 2 -n 1 -w 0 -d int32";
+    let message = |slot: u32| {
+        flipped(
+            &format!("0:0:{slot}"),
+            &format!("sendrecv {options} -b 64K -e 64K"),
+        )
+    };
+    assert_eq!([0, 1, 2, 3].map(message), [0, 0, 1, 0]);
+    let ring = |call: u32| {
+        flipped(
+            &format!("{call}:0:3"),
+            &format!("all_reduce {options} -b 64K -e 64K"),
+        )
+    };
+    assert_eq!([1, 2, 3].map(ring), [0, 1, 0]);
+    let line = |call: u32| {
+        flipped(
+            &format!("{call}:1:0"),
+            &format!("all_reduce {options} -b 8 -e 8"),
+        )
+    };
+    assert_eq!([1, 2, 5, 6].map(line), [0, 1, 1, 0]);
+}
+
+#[test]
+fn mistakes_in_the_options_are_usage_errors() {
+    for (arguments, says) in [
+        ("perf all_reduse --ranks 2", "did you mean all_reduce?"),
+        ("perf", "<COLLECTIVE>"),
+        ("perf all_reduce --ranks 0", "--ranks"),
+        ("perf all_reduce --ranks 2 -b 1X", "K, M, G or T"),
+        (
+            "perf all_reduce --ranks 2 -b 2K -e 1K",
+            "exceeds the greatest",
+        ),
+        ("perf all_reduce --ranks 2 -f 1", "--stepfactor"),
+        ("perf all_reduce --ranks 2 -i 0 -b 1 -e 2", "never ends"),
+        ("perf all_reduce --ranks 2 -d float17", "f8e5m2"),
+        ("perf all_reduce --ranks 2 -o xor", "mulsum"),
+        (
+            "perf broadcast --ranks 2 -r 2",
+            "root 2 is none of the 2 ranks",
+        ),
+        ("perf hypercube --ranks 3", "1, 2, 4, 8"),
+        (
+            "perf all_reduce --ranks 2 --compare mpi -b 8 -e 8",
+            "start it with mpirun",
+        ),
+        ("perf all_reduce -G 1", "-G"),
+        ("frobnicate", "frobnicate"),
+    ] {
+        let output = run(arguments);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {text}");
+        assert!(text.contains(says), "{arguments}: {text}");
+        assert!(output.stdout.is_empty(), "{arguments}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn errors_have_a_sentence_and_code_1() {
+    let mut command = kolo();
+    let output = command
+        .env("KOLO_BUFSIZE", "1M")
+        .args(["info", "--config"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("KOLO_BUFFSIZE"),
+        "{}",
+        stderr(&output)
+    );
+    let output = run("topo --file /nowhere/machine.xml");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("/nowhere/machine.xml"),
+        "{}",
+        stderr(&output)
+    );
+    let output = run("perf all_reduce --ranks 1 -b 8 -e 8 --json /nowhere/at/all.json");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("/nowhere/at/all.json"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_launcher_without_its_library_says_where_it_was_looked_for() {
+    let mut command = kolo();
+    command
+        .env("OMPI_COMM_WORLD_SIZE", "1")
+        .env("KOLO_MPI_LIBRARY", "/nowhere/libkolo_mpi.so");
+    let output = command.args(["perf", "all_reduce"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(
+        text.contains("/nowhere/libkolo_mpi.so") && text.contains("openmpi"),
+        "{text}"
+    );
+    let mut command = kolo();
+    command.env("PMI_SIZE", "2");
+    let output = command
+        .args(["perf", "all_reduce", "--ranks", "2"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("without mpirun"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn help_info_topo_and_version() {
+    for (arguments, says) in [
+        ("help", "Measure a collective"),
+        ("--help", "Show the machine"),
+        ("help perf", "--compare"),
+        ("help settings", "KOLO_BUFFSIZE=SIZE"),
+        ("info --options", "KOLO_BUFFSIZE=SIZE"),
+        ("info --config", "/etc/kolo/kolo.toml"),
+        ("info", "instruction set"),
+        ("topo", "core"),
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("--version", env!("CARGO_PKG_VERSION")),
+    ] {
+        let output = run(arguments);
+        assert!(output.status.success(), "{arguments}: {}", stderr(&output));
+        assert!(
+            stdout(&output).contains(says),
+            "{arguments}: {}",
+            stdout(&output)
+        );
+    }
+}
