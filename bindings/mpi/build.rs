@@ -40,7 +40,7 @@ fn main() {
 
     println!("cargo:rustc-cdylib-link-arg=-L{}", out.display());
     println!("cargo:rustc-cdylib-link-arg=-l:libkolo.so.0");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libkolo_mpi.so");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libkolo_mpi.so.0");
     // Beside libkolo.so.0, or one or two folders below it (one folder per MPI family).
     println!("cargo:rustc-cdylib-link-arg=-Wl,-rpath,$ORIGIN:$ORIGIN/..:$ORIGIN/../..");
 }

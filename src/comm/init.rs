@@ -12,9 +12,10 @@ use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
 use crate::plan::{Algorithm, Cache, Geometry};
+use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, Machine, RankPlace, WaitPolicy};
 use crate::transport::node::NodeMemory;
-use crate::transport::shm;
+use crate::transport::segment::{Nonce, Segment};
 use crate::tune::{Inputs, Table};
 use crate::wire::layout::Layout;
 use std::collections::{HashMap, VecDeque};
@@ -246,6 +247,70 @@ fn wait_setup(settings: &Settings, policy: WaitPolicy) -> WaitSetup {
     }
 }
 
+/// The memory that the ranks of this node share, and the watch over their processes.
+fn share_memory(
+    bootstrap: &dyn Bootstrap,
+    places: &[RankPlace],
+    nonce: u128,
+    layout: Layout,
+    cell: &Arc<Mutex<Weak<Inner>>>,
+) -> Result<(NodeMemory, proxy::Watch)> {
+    let my_rank = bootstrap.rank();
+    let group = LocalGroup {
+        my_rank,
+        ranks: places.iter().map(|place| (place.rank, place.pid)).collect(),
+        node: places[my_rank.index()].host.clone(),
+    };
+    let offset = Segment::user_offset(group.ranks.len());
+    let length = offset + layout.total();
+    let on_death = death_callback(Arc::clone(cell));
+    let joined = proxy::join(bootstrap, &group, Nonce(nonce), length, on_death)?;
+    let segment = Arc::clone(&joined.segment);
+    // SAFETY: the segment has `layout.total()` zeroed bytes behind its confirmation lines, at a
+    // page boundary, and stays mapped as long as the `Arc` lives.
+    let node = unsafe {
+        let base = segment.as_ptr().add(offset);
+        NodeMemory::new(base, layout, my_rank.index(), segment)
+    };
+    Ok((node, joined.watch))
+}
+
+/// Connections, tables and kernels of a rank.
+fn exec(
+    settings: &Settings,
+    rank: Rank,
+    nranks: u32,
+    node: &NodeMemory,
+    oversubscribed: bool,
+) -> Exec {
+    let layout = *node.layout();
+    let wiring = (rank.index(), nranks as usize, layout.channels);
+    let wires = Wires::new(
+        wiring,
+        node.fans(),
+        Box::new(node.clone()),
+        Box::new(node.clone()),
+    );
+    let table = Table::new(inputs(settings, nranks, oversubscribed));
+    let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
+    Exec {
+        wires,
+        table,
+        plans: Cache::new(state::PLANS),
+        kernels: state::kernels(nranks),
+        sources: Vec::with_capacity(nranks as usize),
+        queue: VecDeque::new(),
+        calls: 0,
+        steps_planned: 0,
+        small_steps: state::small_steps(rank.0, nranks),
+        buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
+        eager_bytes: EAGER_BYTES,
+        rank: rank.0,
+        nranks,
+        flip: flip.map(|flip| (flip.call, flip.slot)),
+    }
+}
+
 fn with_settings(
     bootstrap: &dyn Bootstrap,
     settings: Settings,
@@ -262,46 +327,8 @@ fn with_settings(
     let layout = layout(&settings, nranks);
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
-    let pids: Vec<(Rank, u32)> = places.iter().map(|place| (place.rank, place.pid)).collect();
-    let group = shm::LocalGroup {
-        me: rank,
-        ranks: pids,
-    };
-    let on_death = death_callback(Arc::clone(&cell));
-    let joined = shm::join(bootstrap, &group, nonce, layout.total(), on_death)?;
-    let segment = Arc::clone(&joined.segment);
-    // SAFETY: the segment has `layout.total()` zeroed bytes behind its confirmation lines, at a
-    // page boundary, and stays mapped as long as the `Arc` lives.
-    let node = unsafe {
-        let base = segment.base().add(shm::user_offset(group.ranks.len()));
-        NodeMemory::new(base, layout, rank.index(), segment)
-    };
-
-    let wiring = (rank.index(), nranks as usize, layout.channels);
-    let wires = Wires::new(
-        wiring,
-        node.fans(),
-        Box::new(node.clone()),
-        Box::new(node.clone()),
-    );
-    let table = Table::new(inputs(&settings, nranks, crowding.oversubscribed));
-    let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
-    let exec = Exec {
-        wires,
-        table,
-        plans: Cache::new(state::PLANS),
-        kernels: state::kernels(nranks),
-        sources: Vec::with_capacity(nranks as usize),
-        queue: VecDeque::new(),
-        calls: 0,
-        steps_planned: 0,
-        small_steps: state::small_steps(rank.0, nranks),
-        buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
-        eager_bytes: EAGER_BYTES,
-        rank: rank.0,
-        nranks,
-        flip: flip.map(|flip| (flip.call, flip.slot)),
-    };
+    let (node, watch) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
+    let exec = exec(&settings, rank, nranks, &node, crowding.oversubscribed);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {
@@ -331,7 +358,7 @@ fn with_settings(
             config::Progress::Auto => spare_core,
         },
         pinning: pinning(&settings, &places[rank.index()], &local)?,
-        watch: Mutex::new(Some(joined.watch)),
+        watch: Mutex::new(Some(watch)),
         settings,
     });
     *cell
@@ -384,8 +411,8 @@ fn draw_nonce(bootstrap: &dyn Bootstrap) -> Result<u128> {
 }
 
 /// What the service thread calls when the process of some ranks has ended.
-fn death_callback(cell: Arc<Mutex<Weak<Inner>>>) -> shm::OnDeath {
-    Box::new(move |ranks: &[Rank], description: &str| {
+fn death_callback(cell: Arc<Mutex<Weak<Inner>>>) -> OnDeath {
+    Arc::new(move |ranks: &[Rank], description: &str| {
         let cell = cell
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);

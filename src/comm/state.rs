@@ -60,7 +60,7 @@ pub(super) struct Inner {
     /// Where kolo's own threads of this rank run.
     pub pinning: crate::topo::Pinning,
     /// Sees the death of peers; dropping it says goodbye.
-    pub watch: Mutex<Option<crate::transport::shm::Watch>>,
+    pub watch: Mutex<Option<crate::proxy::Watch>>,
 }
 
 // SAFETY: `sources` is scratch space within one call; everything else is `Send`.

@@ -1,3 +1,17 @@
-//! Threads of kolo's own.
+//! What works beside the callers: the service thread, and the engine of work in flight.
+//!
+//! - [`service`]: one thread per process that answers other processes of the machine and notices
+//!   their death.
+//! - [`shm`]: how the local ranks of a new communicator come to share one segment.
+//! - [`progress`]: calls on streams and groups move here, whoever drives.
+//! - `frame`, `socket`, `state`: the service's messages, its sockets, and what it knows.
 
+mod frame;
 pub mod progress;
+pub mod service;
+pub mod shm;
+mod socket;
+mod state;
+
+pub use service::{OnDeath, Watch};
+pub use shm::{Joined, LocalGroup, join};

@@ -1,5 +1,21 @@
-//! Transports construct connections.
+//! Transports construct connections: what they stand on is memory that ranks of a machine share.
+//!
+//! - [`node`]: the shared memory of a communicator on one node, by name instead of by offset.
+//! - [`segment`]: one mapping per communicator and node, shared by its processes and threads.
+//! - [`register`]: the segments of this process, by name.
+//! - [`confirm`]: the proof that all local ranks see the same segment.
+//! - [`futex`]: sleeping on a word of a segment.
+//! - [`fork`]: file descriptors and mappings that a forked child must not keep.
 
+pub mod confirm;
+pub mod fork;
 pub mod futex;
 pub mod node;
-pub mod shm;
+pub mod register;
+pub mod segment;
+
+/// What to do when ranks of one machine cannot share memory.
+pub const SAME_CONTAINER: &str = "start all ranks of a node in one container, or let the \
+    containers share the network namespace (--network host) and the IPC namespace (--ipc host): \
+    kolo's sockets belong to a network namespace; or give the ranks different host ids \
+    (KOLO_SHM_DISABLE), so that they are treated as ranks of different nodes";

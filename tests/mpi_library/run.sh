@@ -24,6 +24,7 @@ flags="-std=gnu11 -Wall -Wextra -Werror -O1"
 cc $flags -shared -fPIC -Wl,-soname,libkolo.so.0 -I"$here/double" \
     "$here/double/kolo.c" -o "$work/libkolo.so.0"
 ln -s "$library" "$work/libkolo_mpi.so"
+ln -s "$library" "$work/libkolo_mpi.so.0"
 $mpicc $flags -I"$here/double" "$here/init.c" -o "$work/init" \
     -L"$work" -lkolo_mpi -l:libkolo.so.0
 cc $flags "$here/api.c" -o "$work/api" -ldl

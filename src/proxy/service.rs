@@ -1,0 +1,489 @@
+//! The service: one thread per process that serves and watches the machine's other processes.
+//!
+//! **Problem.** Local ranks must hand memory to each other and notice each other's death, while
+//! their own threads compute, sleep in system calls, or wait inside kolo.
+//!
+//! **Idea.** A thread named "kolo service" sleeps in poll(2) on a listening socket and on one
+//! socket per other process with which this one shares a communicator. The kernel closes a dying
+//! process's sockets whatever killed it, so the end of a link *is* the death of that process,
+//! and it is noticed at once. A rank that leaves in good order says goodbye first.
+//!
+//! **Cost.** Made on first use and kept until the process ends: one sleeping thread without any
+//! periodic work, two descriptors, and one per linked process. Keeping it makes its address a
+//! stable identity of the process and leaves no races between an ending and a beginning service.
+//!
+//! **Trust.** A connection from another user is closed at once. A connection that does not name
+//! a communicator of this process by its 128-bit nonce, or a published segment by its key, within
+//! five seconds, is closed as well; so is one that sends anything else. None of this is visible to
+//! the communicators.
+//!
+//! **Fork.** A forked child has neither the thread nor (see `transport::fork`) the sockets; there
+//! [`get`] returns an error, and dropping what was inherited does nothing.
+
+use super::frame::{Frame, Kind};
+pub use super::socket::Address;
+use super::socket::{self, Received};
+use super::state::{Answer, Death, STRANGER_LIMIT, State};
+pub use super::state::{OnDeath, Peer};
+use crate::base::clock::{self, Moment};
+use crate::base::{Error, Rank, Result};
+use crate::transport::fork::{self, Fd};
+use crate::transport::segment::{Key, Nonce};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How often a connection that the other side closed is tried. (A service drops its oldest
+/// strangers when there are many.)
+const TRY_COUNT: u32 = 8;
+/// The first pause between tries; each further one is twice as long.
+const TRY_PAUSE: Duration = Duration::from_millis(2);
+/// How long a peer that lives may be late before one warning says so; then again and again.
+const LATE: Duration = Duration::from_secs(60);
+/// How long no connection is accepted after the process ran out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How many connections are accepted before the links get their turn.
+const ACCEPT_COUNT: usize = 64;
+/// How often an exiting process tries to say so.
+const EXIT_TRY_COUNT: usize = 1000;
+/// The thread calls nothing that is deep.
+const STACK_BYTES: usize = 256 << 10;
+
+/// The service of this process.
+pub struct Service {
+    address: Address,
+    /// The process that made it.
+    pid: u32,
+    listener: Fd,
+    /// An eventfd: makes the thread look at the state again.
+    bell: Fd,
+    state: Mutex<State>,
+    /// Signalled after every turn of the thread in which something happened.
+    answers: Condvar,
+}
+
+static SERVICE: OnceLock<Arc<Service>> = OnceLock::new();
+static CREATION: Mutex<()> = Mutex::new(());
+
+/// The service of this process, made on the first call.
+///
+/// # Errors
+/// `InvalidUsage` in a process forked from one that had used kolo; `SystemError` when the system
+/// has no descriptor or thread left.
+pub fn get() -> Result<&'static Service> {
+    if fork::in_child_of_user() {
+        return Err(forked_error());
+    }
+    if let Some(service) = SERVICE.get() {
+        // A raw `clone` runs no fork handlers, so the process number is compared, too.
+        if service.pid != std::process::id() {
+            return Err(forked_error());
+        }
+        return Ok(service);
+    }
+    let _creating = CREATION.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(service) = SERVICE.get() {
+        return Ok(service);
+    }
+    let service = Service::create().map_err(|source| start_error(&source))?;
+    start_thread(service.clone()).map_err(|source| start_error(&source))?;
+    // SAFETY: `at_exit` is a function for the whole life of the process and never unwinds. A
+    // refusal only makes the description of a normal exit less precise.
+    unsafe { libc::atexit(at_exit) };
+    Ok(SERVICE.get_or_init(|| service))
+}
+
+fn forked_error() -> Error {
+    Error::usage(
+        "this process was forked from one that already used kolo, and has neither kolo's thread \
+         nor its shared memory",
+        "create communicators after fork, or start the process by exec (posix_spawn, system, \
+         Python's multiprocessing with the \"spawn\" method)",
+    )
+}
+
+fn start_error(source: &io::Error) -> Error {
+    let remedy = match source.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => {
+            "this process or machine has too many open files: raise the limit (`ulimit -n 65536` \
+             in the job script)"
+        }
+        Some(libc::EAGAIN | libc::ENOMEM) => {
+            "this process may not start another thread: raise the limit on processes (`ulimit -u`, \
+             or pids.max of the job's control group) or ask for more memory"
+        }
+        _ => "allow Unix sockets (AF_UNIX, SOCK_SEQPACKET) in the container's security profile",
+    };
+    Error::system("could not start kolo's service thread", source, remedy)
+}
+
+fn start_thread(service: Arc<Service>) -> io::Result<()> {
+    // The application's signal handlers must not run on this thread: a new thread inherits the
+    // signal mask, so all signals are blocked while it is made.
+    // SAFETY: all-zero bytes are a valid signal set, and the calls fill both sets.
+    let before = unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    };
+    let started = std::thread::Builder::new()
+        .name("kolo service".to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(move || service.run());
+    // SAFETY: `before` is the mask that this thread had.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    started.map(drop)
+}
+
+/// Runs when the process exits in an orderly way: peers who still use its communicators learn
+/// that it was not killed.
+extern "C" fn at_exit() {
+    let Some(service) = SERVICE.get() else { return };
+    if service.pid != std::process::id() {
+        return;
+    }
+    // Another thread holds the lock for microseconds, unless it was stopped for good meanwhile:
+    // an exit must not hang on that.
+    for _ in 0..EXIT_TRY_COUNT {
+        if let Ok(mut state) = service.state.try_lock() {
+            return state.announce_exit();
+        }
+        std::thread::yield_now();
+    }
+}
+
+impl Service {
+    fn create() -> io::Result<Arc<Service>> {
+        let address = Address::random()?;
+        let listener = socket::listen(&address)?;
+        // SAFETY: plain system call; a new descriptor has no other owner.
+        let bell =
+            unsafe { Fd::from_result(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) };
+        Ok(Arc::new(Service {
+            address,
+            pid: std::process::id(),
+            listener,
+            bell: bell?,
+            state: Mutex::default(),
+            answers: Condvar::new(),
+        }))
+    }
+
+    /// Where it listens, which also tells processes apart.
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The state's methods do not panic half-way; a lost callback is no reason to stop.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the thread look at the state again.
+    fn wake(&self) {
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: eight readable bytes. It fails only when the counter is full, and then the
+        // thread is about to wake anyway.
+        unsafe { libc::write(self.bell.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Lets other processes fetch `fd` by its key until the result is dropped.
+    pub fn publish(&'static self, key: Key, fd: Arc<Fd>) -> Published {
+        self.lock().publish(key, fd);
+        Published { service: self, key }
+    }
+
+    /// Begins to watch a communicator for `rank` of this process: from now on other processes may
+    /// introduce their ranks, and `on_death` is called for each process that ends before its ranks
+    /// said goodbye. `node` is this machine's name, for messages.
+    pub fn watch(&'static self, nonce: Nonce, rank: Rank, node: &str, on_death: OnDeath) -> Watch {
+        let id = self.lock().watch(nonce, rank, node, on_death);
+        Watch {
+            service: self,
+            nonce,
+            rank,
+            id,
+        }
+    }
+
+    /// Fetches the memory that the service at `from` has published under `key`.
+    ///
+    /// Ends with an error when that process has ended (`ConnectionRefused`: nobody listens there,
+    /// at least not in this network namespace) or does not want to (`ConnectionReset`). Waits
+    /// without limit for one that is only stopped, with a warning each minute.
+    pub fn fetch(&self, from: &Address, key: Key) -> io::Result<Fd> {
+        let mut late = Late::new();
+        let operation = self.lock().number();
+        let request = Frame::new(Kind::GetFd, operation, key.0);
+        persist(&mut late, |late| {
+            let fd = socket::connect(from)?;
+            socket::send(&fd, &request, None)?;
+            while !socket::wait_readable(&fd, LATE)? {
+                late.warn();
+            }
+            match socket::receive(&fd, true)? {
+                Received::Frame(frame, Some(passed))
+                    if frame.kind == Kind::TakeFd && frame.operation == operation =>
+                {
+                    Ok(passed)
+                }
+                _ => Err(io::ErrorKind::ConnectionReset.into()),
+            }
+        })
+    }
+
+    // ---- the thread ----
+
+    fn run(&self) {
+        let mut entries = Vec::new();
+        let mut links = Vec::new();
+        loop {
+            let limit = self.poll_list(&mut entries, &mut links);
+            // SAFETY: `entries` is a live array of that many entries.
+            let ready =
+                unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, limit) };
+            if ready < 0 {
+                if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                    // The kernel has no memory at the moment: rest instead of spinning.
+                    std::thread::sleep(ACCEPT_PAUSE);
+                }
+                continue;
+            }
+            for death in self.turn(&entries, &links) {
+                // A callback that panics must not end the watch over everyone else.
+                let call = || (death.on_death)(&death.ranks, &death.text);
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err() {
+                    tracing::error!("the handler of \"{}\" panicked", death.text);
+                }
+            }
+        }
+    }
+
+    /// Fills the list for poll, the links' numbers beside it, and says how long poll may sleep:
+    /// without limit unless a stranger or a pause is to end.
+    fn poll_list(&self, entries: &mut Vec<libc::pollfd>, links: &mut Vec<u64>) -> libc::c_int {
+        entries.clear();
+        links.clear();
+        let mut state = self.lock();
+        state.sweep();
+        let mut limit: Option<Duration> = None;
+        let mut due = |since: Moment, after: Duration| {
+            let left = after.saturating_sub(since.elapsed());
+            limit = Some(limit.map_or(left, |limit| limit.min(left)));
+        };
+        if let Some(since) = state.accept_paused {
+            if since.past(ACCEPT_PAUSE) {
+                state.accept_paused = None;
+            } else {
+                due(since, ACCEPT_PAUSE);
+            }
+        }
+        let entry = |fd: &Fd, events| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events,
+            revents: 0,
+        };
+        let accepting = if state.accept_paused.is_none() {
+            libc::POLLIN
+        } else {
+            0
+        };
+        entries.push(entry(&self.bell, libc::POLLIN));
+        entries.push(entry(&self.listener, accepting));
+        for (id, link) in &state.links {
+            entries.push(entry(&link.fd, link.events()));
+            links.push(*id);
+            if let Some(since) = link.stranger_since() {
+                due(since, STRANGER_LIMIT);
+            }
+        }
+        // One millisecond more, so that what is due is past when poll returns.
+        limit.map_or(-1, |limit| limit.as_millis() as libc::c_int + 1)
+    }
+
+    /// Handles everything that poll found.
+    fn turn(&self, entries: &[libc::pollfd], links: &[u64]) -> Vec<Death> {
+        let mut deaths = Vec::new();
+        if entries[0].revents != 0 {
+            let mut count = [0_u8; 8];
+            // SAFETY: eight writable bytes; the descriptor does not block.
+            unsafe {
+                libc::read(
+                    self.bell.as_raw_fd(),
+                    count.as_mut_ptr().cast(),
+                    count.len(),
+                )
+            };
+        }
+        let mut state = self.lock();
+        for (entry, &id) in entries[2..].iter().zip(links) {
+            if entry.revents & libc::POLLOUT != 0 {
+                state.writable(id);
+            }
+            if entry.revents & !libc::POLLOUT != 0 {
+                state.readable(id, &mut deaths);
+            }
+        }
+        if entries[1].revents != 0 {
+            self.accept(&mut state);
+        }
+        drop(state);
+        self.answers.notify_all();
+        deaths
+    }
+
+    fn accept(&self, state: &mut State) {
+        for _ in 0..ACCEPT_COUNT {
+            match socket::accept(&self.listener) {
+                Ok(fd) => state.accepted(fd),
+                Err(error) => match error.raw_os_error() {
+                    // Another user, or one who left again: the next, please.
+                    None | Some(libc::ECONNABORTED | libc::EINTR) => {}
+                    Some(libc::EAGAIN) => return,
+                    // No descriptor left. The listener stays readable, so polling it now would
+                    // spin.
+                    _ => {
+                        state.accept_paused = Some(clock::now());
+                        return;
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// Counts the minutes that a peer is late.
+struct Late {
+    since: Moment,
+    warned_count: u32,
+}
+
+impl Late {
+    fn new() -> Late {
+        Late {
+            since: clock::now(),
+            warned_count: 0,
+        }
+    }
+
+    /// Warns if another minute has passed.
+    fn warn(&mut self) {
+        if self.since.past(LATE * (self.warned_count + 1)) {
+            self.warned_count += 1;
+            tracing::warn!(
+                "another process of this machine has not answered for {} s while a communicator is \
+                 being made; still waiting (is it stopped by a debugger or a signal?)",
+                self.since.elapsed().as_secs()
+            );
+        }
+    }
+}
+
+/// Tries until there is a result: at most `TRY_COUNT` times when the other side closes, without
+/// limit while it has no room for connections.
+fn persist<T>(
+    late: &mut Late,
+    mut attempt: impl FnMut(&mut Late) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut closed_count = 0;
+    loop {
+        match attempt(late) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                late.warn();
+                std::thread::sleep(TRY_PAUSE);
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+                ) =>
+            {
+                closed_count += 1;
+                if closed_count == TRY_COUNT {
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
+                std::thread::sleep(TRY_PAUSE * (1 << closed_count));
+            }
+            other => return other,
+        }
+    }
+}
+
+/// A published segment; withdrawn on drop.
+#[derive(Debug)]
+pub struct Published {
+    service: &'static Service,
+    key: Key,
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        if self.service.pid == std::process::id() {
+            self.service.lock().unpublish(self.key);
+        }
+    }
+}
+
+/// One rank's watch over its communicator. Dropping it says goodbye: the end of this process is
+/// no longer a death for that communicator, and no callback begins any more (one that has already
+/// begun may still be running on the service thread).
+///
+/// Dropping it in a forked child does nothing.
+#[derive(Debug)]
+pub struct Watch {
+    service: &'static Service,
+    nonce: Nonce,
+    rank: Rank,
+    id: u64,
+}
+
+impl Watch {
+    /// Makes sure that this process and `peer` are linked and know each other as members of the
+    /// communicator, as far as it is this side's part: of two processes, the one with the larger
+    /// address does it. The other must have called [`Service::watch`] before.
+    ///
+    /// Errors and waiting are those of [`Service::fetch`].
+    pub fn link(&self, peer: &Peer) -> io::Result<()> {
+        if self.service.address <= peer.address {
+            return Ok(());
+        }
+        let mut late = Late::new();
+        persist(&mut late, |late| {
+            let (nonce, service) = (self.nonce, self.service);
+            let mut state = service.lock();
+            let operation = state.hello(nonce, self.rank, service.pid, peer)?;
+            service.wake();
+            loop {
+                match state.answer(operation) {
+                    Some(Answer::Welcome) => return Ok(()),
+                    Some(Answer::Refused | Answer::Lost) => {
+                        service.wake();
+                        return Err(io::ErrorKind::ConnectionReset.into());
+                    }
+                    None => {}
+                }
+                let waited = service.answers.wait_timeout(state, LATE);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                late.warn();
+            }
+        })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.service.pid == std::process::id() {
+            self.service.lock().unwatch(self.nonce, self.id);
+            self.service.wake();
+        }
+    }
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Service({}, process {})", self.address, self.pid)
+    }
+}

@@ -1,0 +1,431 @@
+//! How the local ranks of a new communicator come to share one segment.
+//!
+//! All ranks of the communicator call [`join`] together; each node makes its own segment.
+//!
+//! 1. Everyone tells everyone the address of its process's service (over the bootstrap).
+//! 2. The lowest rank of each node makes the segment: a memfd if the node's ranks are in several
+//!    processes, anonymous memory if they are threads of one.
+//! 3. The other processes fetch the memfd and map it; all processes of the node link up, so that
+//!    each notices the others' death; every rank writes its confirmation line.
+//! 4. Every rank reads all lines of its node.
+//!
+//! After each phase the ranks exchange whether they succeeded. So they all succeed or all fail, a
+//! failure is told to all in the words of the rank that it happened to, and a failing rank never
+//! leaves others in a barrier. Waiting for late ranks and noticing dead ones between the phases is
+//! the bootstrap's part.
+
+use super::service::{self, Address, OnDeath, Peer, Published, Service, Watch};
+use crate::base::{Code, Error, Rank, Result, hash};
+use crate::bootstrap::Bootstrap;
+use crate::transport::segment::{Key, Nonce, Segment};
+use crate::transport::{SAME_CONTAINER, confirm, register};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+/// Bytes of the text in which a failing rank tells the others what happened.
+const REPORT_BYTES: usize = 1024;
+
+/// The ranks that are thought to share a machine with the caller.
+#[derive(Clone, Debug)]
+pub struct LocalGroup {
+    /// The caller's rank in the communicator.
+    pub my_rank: Rank,
+    /// All local ranks in ascending order, the caller's included, each with its process number
+    /// (for messages: equal numbers do not make one process).
+    pub ranks: Vec<(Rank, u32)>,
+    /// The machine's name, for messages.
+    pub node: String,
+}
+
+/// What the ranks of a node share.
+#[derive(Debug)]
+pub struct Joined {
+    /// The memory; the same object for ranks that are threads of one process.
+    pub segment: Arc<Segment>,
+    /// The watch over the node's processes; drop it to leave in good order.
+    pub watch: Watch,
+}
+
+/// What a rank tells all others at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Card {
+    address: Address,
+    pid: u32,
+    /// Of the list of local ranks.
+    group_hash: u64,
+    /// Of the nonce, which itself is nobody's business.
+    nonce_hash: u64,
+    length: u64,
+}
+
+const CARD_BYTES: usize = 44;
+
+impl Card {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(CARD_BYTES);
+        bytes.extend_from_slice(&self.address.0);
+        bytes.extend_from_slice(&self.pid.to_le_bytes());
+        for word in [self.group_hash, self.nonce_hash, self.length] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Card> {
+        let word = |at: usize| {
+            bytes
+                .get(at..at + 8)?
+                .try_into()
+                .ok()
+                .map(u64::from_le_bytes)
+        };
+        Some(Card {
+            address: Address(bytes.get(..16)?.try_into().ok()?),
+            pid: u32::from_le_bytes(bytes.get(16..20)?.try_into().ok()?),
+            group_hash: word(20)?,
+            nonce_hash: word(28)?,
+            length: word(36)?,
+        })
+    }
+}
+
+/// One call of `join`.
+struct Join<'a> {
+    bootstrap: &'a dyn Bootstrap,
+    group: &'a LocalGroup,
+    nonce: Nonce,
+    length: usize,
+}
+
+/// Gives the caller and its local peers one segment of `length` bytes, all zero beyond the
+/// confirmation lines (use it from [`Segment::user_offset`] of the number of local ranks), and a
+/// watch over their processes. Collective over all ranks of `bootstrap`; several of them may be
+/// threads of this process.
+///
+/// `nonce` is the same on all ranks, random, and never used for two communicators that live at the
+/// same time. `on_death` is called on the service thread, possibly before `join` returns.
+///
+/// # Errors
+/// The same outcome on all ranks: what the ranks' arguments contradict, what the system refused,
+/// or why ranks that should be local cannot reach each other. An error of the bootstrap (a rank
+/// died) is returned as it is.
+pub fn join(
+    bootstrap: &dyn Bootstrap,
+    group: &LocalGroup,
+    nonce: Nonce,
+    length: usize,
+    on_death: OnDeath,
+) -> Result<Joined> {
+    let join = Join {
+        bootstrap,
+        group,
+        nonce,
+        length,
+    };
+    join.run(on_death).map_err(|error| error.at(group.my_rank))
+}
+
+impl Join<'_> {
+    fn run(&self, on_death: OnDeath) -> Result<Joined> {
+        let begun = self.begin(on_death);
+        let ((service, watch), cards) = self.exchange(CARD_BYTES, begun)?;
+        let members = self.members(&cards);
+        let made = members.and_then(|members| Ok((self.lead(service, &members)?, members)));
+        let ((lead, members), _) = self.exchange(0, made.map(|made| (made, Vec::new())))?;
+        let mapped = self.map_and_link(service, &watch, &members);
+        let (segment, _) = self.exchange(0, mapped.map(|segment| (segment, Vec::new())))?;
+        // Every process has mapped it by now: nobody needs the descriptor any more.
+        drop(lead);
+        let ranks: Vec<Rank> = members.iter().map(|(rank, _)| *rank).collect();
+        let confirmed = confirm::check(&segment, self.nonce, &ranks);
+        self.exchange(0, confirmed.map(|()| ((), Vec::new())))?;
+        Ok(Joined { segment, watch })
+    }
+
+    /// Checks the arguments, starts watching, and writes the card.
+    fn begin(&self, on_death: OnDeath) -> Result<((&'static Service, Watch), Vec<u8>)> {
+        let LocalGroup {
+            my_rank,
+            ranks,
+            node,
+        } = self.group;
+        let ascending = ranks.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let known = ranks
+            .iter()
+            .all(|(rank, _)| rank.0 < self.bootstrap.nranks());
+        if !ascending || !known || *my_rank != self.bootstrap.rank() || self.my_index().is_none() {
+            return Err(Error::internal(format!(
+                "the list of local ranks {ranks:?} of rank {my_rank} is not in order"
+            )));
+        }
+        if self.length < Segment::user_offset(ranks.len()) {
+            return Err(Error::internal(format!(
+                "a segment of {} bytes has no room for the confirmations of {} ranks",
+                self.length,
+                ranks.len()
+            )));
+        }
+        let service = service::get()?;
+        let watch = service.watch(self.nonce, *my_rank, node, on_death);
+        let list: Vec<u8> = ranks.iter().flat_map(|(r, _)| r.0.to_le_bytes()).collect();
+        let card = Card {
+            address: service.address(),
+            pid: std::process::id(),
+            group_hash: hash::fnv1a(&list),
+            nonce_hash: hash::fnv1a(&self.nonce.0.to_le_bytes()),
+            length: self.length as u64,
+        };
+        Ok(((service, watch), card.encode()))
+    }
+
+    fn my_index(&self) -> Option<usize> {
+        let mut ranks = self.group.ranks.iter();
+        ranks.position(|(rank, _)| *rank == self.group.my_rank)
+    }
+
+    fn leader(&self) -> Rank {
+        self.group.ranks[0].0
+    }
+
+    fn key(&self) -> Key {
+        Key::new(self.nonce, self.leader())
+    }
+
+    /// The local ranks with their cards, if all of them agree with the caller.
+    fn members(&self, cards: &[Vec<u8>]) -> Result<Vec<(Rank, Card)>> {
+        let garbled = || Error::internal("a rank sent an address of another form");
+        let mine = &cards[self.group.my_rank.index()];
+        let mine = Card::decode(mine).ok_or_else(garbled)?;
+        let mut members = Vec::new();
+        for (rank, _) in &self.group.ranks {
+            let card = Card::decode(&cards[rank.index()]).ok_or_else(garbled)?;
+            let differ = if card.group_hash != mine.group_hash {
+                format!("which ranks run on {}", self.group.node)
+            } else if card.nonce_hash != mine.nonce_hash {
+                "the communicator's secret".to_owned()
+            } else if card.length != mine.length {
+                format!(
+                    "the length of the shared memory ({} and {} bytes)",
+                    mine.length, card.length
+                )
+            } else {
+                members.push((*rank, card));
+                continue;
+            };
+            return Err(Error::new(
+                Code::InvalidUsage,
+                format!(
+                    "ranks {} and {rank} disagree about {differ}",
+                    self.group.my_rank
+                ),
+                "start all ranks with the same settings and the same version of kolo (`kolo info \
+                 --config` on each node shows them)",
+            )
+            .with_peer(*rank));
+        }
+        Ok(members)
+    }
+
+    /// The leader's part: makes the segment, and publishes it if other processes need it. The
+    /// result keeps it alive and fetchable.
+    fn lead(
+        &self,
+        service: &'static Service,
+        members: &[(Rank, Card)],
+    ) -> Result<Option<(Arc<Segment>, Option<Published>)>> {
+        if self.group.my_rank != self.leader() {
+            return Ok(None);
+        }
+        if members
+            .iter()
+            .all(|(_, card)| card.address == service.address())
+        {
+            let segment = register::shared(self.key(), || Segment::anonymous(self.length))?;
+            return Ok(Some((segment, None)));
+        }
+        let mut published = None;
+        let segment = register::shared(self.key(), || {
+            let lines = Segment::user_offset(members.len());
+            let (segment, fd) = Segment::create(self.length, lines)?;
+            published = Some(service.publish(self.key(), Arc::new(fd)));
+            Ok(segment)
+        })?;
+        if published.is_none() {
+            return Err(Error::internal(
+                "two communicators were given the same secret",
+            ));
+        }
+        Ok(Some((segment, published)))
+    }
+
+    /// Everyone's part: maps the segment, links the process to the others, writes the line.
+    fn map_and_link(
+        &self,
+        service: &'static Service,
+        watch: &Watch,
+        members: &[(Rank, Card)],
+    ) -> Result<Arc<Segment>> {
+        let (leader, source) = members[0];
+        let segment = register::shared(self.key(), || {
+            if source.address == service.address() {
+                return Err(Error::internal("the leader's segment is gone"));
+            }
+            let fd = service
+                .fetch(&source.address, self.key())
+                .map_err(|cause| self.unreachable(leader, source.pid, &cause))?;
+            Segment::open(&fd, self.length)
+        })?;
+        for peer in peers(service.address(), members).values() {
+            watch
+                .link(peer)
+                .map_err(|cause| self.unreachable(peer.ranks[0], peer.pid, &cause))?;
+        }
+        if let Some(index) = self.my_index() {
+            confirm::write(&segment, self.nonce, index, self.group.my_rank);
+        }
+        Ok(segment)
+    }
+
+    /// Why the process of `peer` could not be reached.
+    fn unreachable(&self, peer: Rank, pid: u32, cause: &io::Error) -> Error {
+        let me = self.group.my_rank;
+        let node = &self.group.node;
+        let who = format!("rank {me} cannot reach rank {peer} (process {pid}) on {node}");
+        let error = match cause.kind() {
+            io::ErrorKind::ConnectionRefused => Error::new(
+                Code::SystemError,
+                format!(
+                    "{who}, although both report this host and the same boot id: that process has \
+                     ended, or the two run in different containers (network namespaces)"
+                ),
+                SAME_CONTAINER,
+            ),
+            io::ErrorKind::ConnectionReset => Error::new(
+                Code::SystemError,
+                format!(
+                    "{who}: its service closed the connection; the process is ending, runs another \
+                     version of kolo, or has no file descriptor left"
+                ),
+                "look for messages of that process, start the same version of kolo everywhere, and \
+                 raise the limit on open files (`ulimit -n 65536` in the job script)",
+            ),
+            io::ErrorKind::PermissionDenied => Error::system(
+                who,
+                cause,
+                "start all ranks of a job as the same user (and in the same user namespace)",
+            ),
+            _ => Error::system(
+                who,
+                cause,
+                "raise the limit on open files (`ulimit -n 65536` in the job script), and see \
+                 whether the machine is out of memory",
+            ),
+        };
+        error.with_peer(peer)
+    }
+
+    /// Exchanges the outcome of a phase, and `payload_bytes` from each rank that succeeded. If any
+    /// rank failed, all get an error: the failed ones their own, the others the one of the lowest
+    /// failed rank. All messages have one length, because not every bootstrap takes others.
+    fn exchange<T>(
+        &self,
+        payload_bytes: usize,
+        mine: Result<(T, Vec<u8>)>,
+    ) -> Result<(T, Vec<Vec<u8>>)> {
+        let mut message = vec![u8::from(mine.is_err())];
+        if let Ok((_, payload)) = &mine {
+            message.extend_from_slice(payload);
+        }
+        message.resize(1 + payload_bytes, 0);
+        let mut all = self.gather(&message)?;
+        if all.iter().all(|message| message[0] == 0) {
+            for message in &mut all {
+                message.remove(0);
+            }
+            return mine.map(|(value, _)| (value, all));
+        }
+        let report = match &mine {
+            Ok(_) => vec![0; REPORT_BYTES],
+            Err(error) => encode_report(error),
+        };
+        let reports = self.gather(&report)?;
+        let value = mine?;
+        drop(value);
+        let failed = all.iter().position(|message| message[0] != 0);
+        let failed = failed.unwrap_or_default();
+        Err(decode_report(Rank(failed as u32), &reports[failed]))
+    }
+
+    /// `all_gather` of messages that have one length everywhere.
+    fn gather(&self, message: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let all = self.bootstrap.all_gather(message)?;
+        let complete = all.len() == self.bootstrap.nranks() as usize;
+        if !complete || all.iter().any(|other| other.len() != message.len()) {
+            return Err(Error::internal(
+                "the ranks are not at the same point of making a communicator",
+            ));
+        }
+        Ok(all)
+    }
+}
+
+/// The other processes among `members`, each with its ranks.
+fn peers(mine: Address, members: &[(Rank, Card)]) -> BTreeMap<Address, Peer> {
+    let mut peers = BTreeMap::new();
+    for (rank, card) in members.iter().filter(|(_, card)| card.address != mine) {
+        let peer = peers.entry(card.address).or_insert_with(|| Peer {
+            address: card.address,
+            pid: card.pid,
+            ranks: Vec::new(),
+        });
+        peer.ranks.push(*rank);
+    }
+    peers
+}
+
+/// What happened and what to do, cut to the fixed length.
+fn encode_report(error: &Error) -> Vec<u8> {
+    let mut bytes = format!("{}\0{}\0", error.what, error.remedy).into_bytes();
+    bytes.resize(REPORT_BYTES, 0);
+    bytes
+}
+
+/// The error of another rank as this one reports it.
+fn decode_report(rank: Rank, bytes: &[u8]) -> Error {
+    let mut parts = bytes.split(|&byte| byte == 0);
+    let mut part = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
+    let (what, remedy) = (part(), part());
+    Error::remote(rank, format!("rank {rank} could not join: {what}"), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_round_trip() {
+        let card = Card {
+            address: Address([7; 16]),
+            pid: 1234,
+            group_hash: 1,
+            nonce_hash: u64::MAX,
+            length: 1 << 40,
+        };
+        let bytes = card.encode();
+        assert_eq!(bytes.len(), CARD_BYTES);
+        assert_eq!(Card::decode(&bytes), Some(card));
+        assert_eq!(Card::decode(&bytes[..43]), None);
+    }
+
+    #[test]
+    fn reports_keep_the_sentence() {
+        let error = Error::internal("x".repeat(3000));
+        let cut = decode_report(Rank(2), &encode_report(&error));
+        assert!(cut.what.starts_with("rank 2 could not join: xxx"));
+        let error = Error::usage("what ä", "remedy");
+        let told = decode_report(Rank(3), &encode_report(&error));
+        assert_eq!(told.what, "rank 3 could not join: what ä");
+        assert_eq!((told.remedy.as_ref(), told.peer), ("remedy", Some(Rank(3))));
+    }
+}

@@ -1,0 +1,435 @@
+//! What the service knows: links to other processes, communicators, and who waits for what.
+//!
+//! **Terms.** A *link* is one connection with another process. A process opens links to processes
+//! with smaller addresses and accepts them from those with larger ones, so there is one link for a
+//! pair, whatever ranks the two have in how many communicators. A link is *known* once the other
+//! side has shown the nonce of a communicator of this process; strangers have a few seconds for
+//! that. A link's *uses* say which ranks of which communicators live and die with it. A *watcher*
+//! is a rank of this process that wants to hear of deaths in its communicator.
+//!
+//! Nothing here waits. Only the service thread closes links, because it polls their descriptors.
+
+use super::frame::{Frame, Kind};
+use super::socket::{self, Address, Received};
+use crate::base::Rank;
+use crate::base::clock::{self, Moment};
+use crate::transport::fork::Fd;
+use crate::transport::segment::{Key, Nonce};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Called on the service thread with the dead ranks and a description of what happened to their
+/// process ("process 77 on node1 ended ..."). It must not block.
+pub type OnDeath = Arc<dyn Fn(&[Rank], &str) + Send + Sync>;
+
+/// How long a stranger may stay connected.
+pub(super) const STRANGER_LIMIT: Duration = Duration::from_secs(5);
+/// How many strangers may be connected; the oldest goes first.
+const STRANGER_COUNT: usize = 256;
+/// How many messages may wait for a process that does not read them (it may be stopped by a
+/// debugger). A waiting message belongs to a communicator created or destroyed meanwhile.
+const OUT_COUNT: usize = 65_536;
+/// How many messages of one link are read before the others get their turn.
+const READ_COUNT: usize = 64;
+
+/// A process at the other end, as the ranks of a new communicator know it.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Where its service listens.
+    pub address: Address,
+    /// Its process number, for messages.
+    pub pid: u32,
+    /// Its ranks in the communicator.
+    pub ranks: Vec<Rank>,
+}
+
+pub(super) struct Link {
+    pub fd: Fd,
+    /// Set when this process opened the link.
+    address: Option<Address>,
+    pid: u32,
+    known: bool,
+    opened: Moment,
+    uses: HashMap<Nonce, BTreeSet<Rank>>,
+    /// Messages that the socket had no room for.
+    out: VecDeque<Frame>,
+    /// The other side said that its process is exiting.
+    leaving: bool,
+    /// No longer needed: goes when `out` is empty.
+    closing: bool,
+}
+
+struct Watcher {
+    id: u64,
+    rank: Rank,
+    node: String,
+    on_death: OnDeath,
+}
+
+/// A callback to be made, outside all locks.
+pub(super) struct Death {
+    pub on_death: OnDeath,
+    pub ranks: Vec<Rank>,
+    pub text: String,
+}
+
+/// How a `Hello` ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Welcome,
+    Refused,
+    /// The link ended first.
+    Lost,
+}
+
+struct Pending {
+    link: u64,
+    nonce: Nonce,
+    ranks: Vec<Rank>,
+    answer: Option<Answer>,
+}
+
+/// Why a link ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Closed,
+    Garbage,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub links: BTreeMap<u64, Link>,
+    watchers: HashMap<Nonce, Vec<Watcher>>,
+    published: HashMap<Key, Arc<Fd>>,
+    pending: HashMap<u64, Pending>,
+    last_number: u64,
+    /// Set when the system had no descriptor left for a new connection.
+    pub accept_paused: Option<Moment>,
+}
+
+impl Link {
+    fn new(fd: Fd, address: Option<Address>, pid: u32) -> Link {
+        Link {
+            fd,
+            address,
+            pid,
+            known: address.is_some(),
+            opened: clock::now(),
+            uses: HashMap::new(),
+            out: VecDeque::new(),
+            leaving: false,
+            closing: false,
+        }
+    }
+
+    /// Sends now if possible, else when the socket has room again.
+    fn post(&mut self, frame: Frame) {
+        if self.out.is_empty() {
+            // Where the other side is gone, the service thread will find the end of the link.
+            let gone = [libc::EPIPE, libc::ECONNRESET, libc::ENOTCONN];
+            match socket::send(&self.fd, &frame, None) {
+                Ok(()) => return,
+                Err(error) if error.raw_os_error().is_some_and(|n| gone.contains(&n)) => return,
+                Err(_) => {}
+            }
+        }
+        self.out.push_back(frame);
+        if self.out.len() > OUT_COUNT {
+            self.out.clear();
+            self.closing = true;
+        }
+    }
+
+    /// Sends what waits, as far as the socket has room.
+    fn flush(&mut self) {
+        while let Some(frame) = self.out.front() {
+            match socket::send(&self.fd, frame, None) {
+                Ok(()) => drop(self.out.pop_front()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.out.clear(),
+            }
+        }
+    }
+
+    /// What to poll for.
+    pub fn events(&self) -> libc::c_short {
+        if self.out.is_empty() {
+            libc::POLLIN
+        } else {
+            libc::POLLIN | libc::POLLOUT
+        }
+    }
+
+    /// When a stranger came.
+    pub fn stranger_since(&self) -> Option<Moment> {
+        (!self.known).then_some(self.opened)
+    }
+}
+
+impl State {
+    /// A number not given before: names links, watchers and operations.
+    pub fn number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    // ---- what callers ask for ----
+
+    pub fn publish(&mut self, key: Key, fd: Arc<Fd>) {
+        self.published.insert(key, fd);
+    }
+
+    pub fn unpublish(&mut self, key: Key) {
+        self.published.remove(&key);
+    }
+
+    pub fn watch(&mut self, nonce: Nonce, rank: Rank, node: &str, on_death: OnDeath) -> u64 {
+        let id = self.number();
+        self.watchers.entry(nonce).or_default().push(Watcher {
+            id,
+            rank,
+            node: node.to_owned(),
+            on_death,
+        });
+        id
+    }
+
+    /// Ends a watch: says goodbye to everyone who knows the rank, and lets go of links that no
+    /// communicator of this process needs any more.
+    pub fn unwatch(&mut self, nonce: Nonce, id: u64) {
+        let Some(watchers) = self.watchers.get_mut(&nonce) else {
+            return;
+        };
+        let Some(at) = watchers.iter().position(|watcher| watcher.id == id) else {
+            return;
+        };
+        let rank = watchers.swap_remove(at).rank;
+        let last = watchers.is_empty();
+        if last {
+            self.watchers.remove(&nonce);
+        }
+        let mut bye = Frame::new(Kind::Bye, 0, nonce.0);
+        bye.rank = rank.0;
+        for link in self.links.values_mut() {
+            if link.uses.contains_key(&nonce) {
+                link.post(bye);
+            }
+            if last {
+                link.uses.remove(&nonce);
+            }
+        }
+        self.close_unused();
+    }
+
+    /// Marks links that this process opened and no longer needs.
+    fn close_unused(&mut self) {
+        for (id, link) in &mut self.links {
+            let awaited = self.pending.values().any(|pending| pending.link == *id);
+            if link.address.is_some() && link.uses.is_empty() && !awaited {
+                link.closing = true;
+            }
+        }
+    }
+
+    /// Introduces `rank` to `peer` over the link to it, which is made if there is none. The number
+    /// returned is the operation whose `answer` to wait for. Errors are those of
+    /// [`socket::connect`].
+    pub fn hello(&mut self, nonce: Nonce, rank: Rank, pid: u32, peer: &Peer) -> io::Result<u64> {
+        let open = |link: &Link| link.address == Some(peer.address) && !link.closing;
+        let found = self.links.iter().find(|(_, link)| open(link));
+        let link_id = match found.map(|(id, _)| *id) {
+            Some(id) => id,
+            None => {
+                let fd = socket::connect(&peer.address)?;
+                let id = self.number();
+                let link = Link::new(fd, Some(peer.address), peer.pid);
+                self.links.insert(id, link);
+                id
+            }
+        };
+        let operation = self.number();
+        let pending = Pending {
+            link: link_id,
+            nonce,
+            ranks: peer.ranks.clone(),
+            answer: None,
+        };
+        self.pending.insert(operation, pending);
+        let mut frame = Frame::new(Kind::Hello, operation, nonce.0);
+        frame.rank = rank.0;
+        frame.pid = pid;
+        if let Some(link) = self.links.get_mut(&link_id) {
+            link.post(frame);
+        }
+        Ok(operation)
+    }
+
+    /// The answer to an operation, once; `None` while it is awaited.
+    pub fn answer(&mut self, operation: u64) -> Option<Answer> {
+        let answer = self.pending.get(&operation)?.answer?;
+        self.pending.remove(&operation);
+        self.close_unused();
+        Some(answer)
+    }
+
+    /// Tells everyone that this process exits without goodbye; only what the sockets take at once.
+    pub fn announce_exit(&mut self) {
+        let leaving = Frame::new(Kind::Leaving, 0, 0);
+        for link in self.links.values().filter(|link| link.known) {
+            // Nothing can be done about a failure: the end of the link then says less.
+            let _ = socket::send(&link.fd, &leaving, None);
+        }
+    }
+
+    // ---- what the service thread sees ----
+
+    /// Takes in a connection; if there are too many strangers, the oldest leaves.
+    pub fn accepted(&mut self, fd: Fd) {
+        let id = self.number();
+        self.links.insert(id, Link::new(fd, None, 0));
+        let strangers = self.links.iter().filter(|(_, link)| !link.known);
+        let strangers: Vec<u64> = strangers.map(|(id, _)| *id).collect();
+        if strangers.len() > STRANGER_COUNT {
+            self.links.remove(&strangers[0]);
+        }
+    }
+
+    /// Drops strangers whose time is over and links that are done with.
+    pub fn sweep(&mut self) {
+        let past = |moment: Moment| moment.past(STRANGER_LIMIT);
+        self.links.retain(|_, link| {
+            let done = link.closing && link.out.is_empty();
+            !done && !link.stranger_since().is_some_and(past)
+        });
+    }
+
+    pub fn writable(&mut self, id: u64) {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.flush();
+        }
+    }
+
+    /// Reads what has come over a link, and adds the deaths that it tells of.
+    pub fn readable(&mut self, id: u64, deaths: &mut Vec<Death>) {
+        let mut reset = false;
+        for _ in 0..READ_COUNT {
+            let Some(link) = self.links.get(&id) else {
+                return;
+            };
+            match socket::receive(&link.fd, false) {
+                Ok(Received::Frame(frame, _)) => {
+                    if !self.understood(id, &frame) {
+                        return self.end(id, End::Garbage, deaths);
+                    }
+                }
+                Ok(Received::Garbage) => return self.end(id, End::Garbage, deaths),
+                Ok(Received::End) => return self.end(id, End::Closed, deaths),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return,
+                    io::ErrorKind::Interrupted => {}
+                    // The other side closed before it had read all from here. This error comes
+                    // once, *before* messages that still wait, and a goodbye may be among them.
+                    io::ErrorKind::ConnectionReset if !reset => reset = true,
+                    _ => return self.end(id, End::Closed, deaths),
+                },
+            }
+        }
+    }
+
+    /// Acts on a message; false if its sender had no right to it or makes no sense.
+    fn understood(&mut self, id: u64, frame: &Frame) -> bool {
+        let nonce = Nonce(frame.secret);
+        let is_ours = self.watchers.contains_key(&nonce);
+        let Some(link) = self.links.get_mut(&id) else {
+            return false;
+        };
+        match frame.kind {
+            Kind::Hello if link.address.is_none() => {
+                if !is_ours && !link.known {
+                    return false;
+                }
+                let answer = if is_ours {
+                    link.known = true;
+                    link.pid = frame.pid;
+                    link.uses.entry(nonce).or_default().insert(Rank(frame.rank));
+                    Kind::Welcome
+                } else {
+                    Kind::Refused
+                };
+                link.post(Frame::new(answer, frame.operation, 0));
+            }
+            Kind::Welcome | Kind::Refused if link.address.is_some() => {
+                let welcome = frame.kind == Kind::Welcome;
+                self.answered(id, frame.operation, welcome);
+            }
+            Kind::GetFd if link.address.is_none() => {
+                let Some(fd) = self.published.get(&Key(frame.secret)) else {
+                    return false;
+                };
+                let reply = Frame::new(Kind::TakeFd, frame.operation, 0);
+                // On failure the link ends, and the asker tries again.
+                return socket::send(&link.fd, &reply, Some(fd)).is_ok();
+            }
+            Kind::Bye if link.known => {
+                if let Some(ranks) = link.uses.get_mut(&nonce) {
+                    ranks.remove(&Rank(frame.rank));
+                }
+            }
+            Kind::Leaving if link.known => link.leaving = true,
+            _ => return false,
+        }
+        true
+    }
+
+    fn answered(&mut self, link_id: u64, operation: u64, welcome: bool) {
+        let Some(pending) = self.pending.get_mut(&operation) else {
+            return;
+        };
+        if pending.link != link_id || pending.answer.is_some() {
+            return;
+        }
+        if !welcome {
+            pending.answer = Some(Answer::Refused);
+            return;
+        }
+        pending.answer = Some(Answer::Welcome);
+        if let Some(link) = self.links.get_mut(&link_id)
+            && self.watchers.contains_key(&pending.nonce)
+        {
+            let ranks = pending.ranks.iter().copied();
+            link.uses.entry(pending.nonce).or_default().extend(ranks);
+        }
+    }
+
+    /// A link is over: whoever waits for an answer gets none, and the ranks behind it that have
+    /// not said goodbye are dead to the watchers of their communicators.
+    fn end(&mut self, id: u64, why: End, deaths: &mut Vec<Death>) {
+        let Some(link) = self.links.remove(&id) else {
+            return;
+        };
+        for pending in self.pending.values_mut() {
+            if pending.link == id {
+                pending.answer.get_or_insert(Answer::Lost);
+            }
+        }
+        let fate = match why {
+            End::Garbage => "sent a message that this version of kolo does not understand",
+            End::Closed if link.leaving => "ended without koloCommDestroy",
+            End::Closed => "ended (it was killed or crashed)",
+        };
+        for (nonce, ranks) in link.uses.iter().filter(|(_, ranks)| !ranks.is_empty()) {
+            for watcher in self.watchers.get(nonce).into_iter().flatten() {
+                deaths.push(Death {
+                    on_death: watcher.on_death.clone(),
+                    ranks: ranks.iter().copied().collect(),
+                    text: format!("process {} on {} {fate}", link.pid, watcher.node),
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

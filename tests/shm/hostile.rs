@@ -1,0 +1,142 @@
+//! Connections from strangers: garbage, wrong secrets, idlers, floods. The job does not notice.
+
+use super::job;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// A connection to the service named `name`.
+fn connect(name: &str, kind: libc::c_int) -> Option<OwnedFd> {
+    // SAFETY: all-zero bytes are a valid `sockaddr_un`; the new descriptor is owned by `fd` alone;
+    // the address is filled for the length given.
+    unsafe {
+        let fd = libc::socket(libc::AF_UNIX, kind | libc::SOCK_CLOEXEC, 0);
+        assert!(fd >= 0);
+        let fd = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_un = std::mem::zeroed();
+        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+        for (to, byte) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+            *to = byte as libc::c_char;
+        }
+        let length = size_of::<libc::sa_family_t>() + 1 + name.len();
+        let length = length as libc::socklen_t;
+        let result = libc::connect(fd.as_raw_fd(), (&raw const address).cast(), length);
+        (result == 0).then_some(fd)
+    }
+}
+
+fn send(fd: &OwnedFd, bytes: &[u8]) {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: `bytes` is readable. The service may have closed the connection: no matter.
+    unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+}
+
+/// Whether the service closes the connection within `limit`, and sends nothing before.
+fn is_closed(fd: &OwnedFd, limit: Duration) -> bool {
+    let begun = Instant::now();
+    loop {
+        let mut bytes = [0_u8; 128];
+        // SAFETY: `bytes` is writable for its length.
+        let result = unsafe {
+            let at = bytes.as_mut_ptr().cast();
+            libc::recv(fd.as_raw_fd(), at, bytes.len(), libc::MSG_DONTWAIT)
+        };
+        let error = std::io::Error::last_os_error();
+        match result {
+            0 => return true,
+            -1 if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            -1 => return true,
+            _ => return false,
+        }
+        if begun.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A message of the right form, of any kind and with any secret.
+fn frame(kind: u16, secret: u128, random: &mut fastrand::Rng) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes[..4].copy_from_slice(b"kolo");
+    bytes[4] = 1;
+    bytes[6..8].copy_from_slice(&kind.to_le_bytes());
+    bytes[8..16].copy_from_slice(&random.u64(..).to_le_bytes());
+    bytes[16..32].copy_from_slice(&secret.to_le_bytes());
+    bytes[32..36].copy_from_slice(&random.u32(..8).to_le_bytes());
+    bytes
+}
+
+/// One seeded attack.
+fn attack(name: &str, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let Some(fd) = connect(name, libc::SOCK_SEQPACKET) else {
+        panic!("the service no longer accepts connections (seed {seed})");
+    };
+    match random.u32(0..5) {
+        0 => {
+            for _ in 0..random.usize(1..20) {
+                let length = random.usize(1..2000);
+                let bytes: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
+                send(&fd, &bytes);
+            }
+        }
+        1 => send(&fd, &frame(random.u16(0..10), random.u128(..), &mut random)),
+        2 => {
+            let mut bytes = frame(random.u16(1..8), random.u128(..), &mut random);
+            bytes[random.usize(..64)] ^= 1 << random.u32(..8);
+            send(&fd, &bytes[..random.usize(1..=64)]);
+        }
+        3 => send(&fd, &[]),
+        _ => return, // Leaves without a word.
+    }
+    assert!(is_closed(&fd, Duration::from_secs(4)), "seed {seed}");
+}
+
+#[test]
+fn strangers_do_no_harm() {
+    let mut job = job::start("watch", &[&[0], &[1], &[2]]);
+    let names: Vec<String> = job.iter().map(|process| process.hear("address")).collect();
+    job.iter().for_each(|process| drop(process.hear("ready")));
+    for seed in 0..400 {
+        attack(&names[seed as usize % 3], seed);
+    }
+    assert!(connect(&names[0], libc::SOCK_STREAM).is_none());
+    // More idlers than a service keeps: the oldest are closed, and it still answers.
+    let idlers: Vec<_> = (0..400)
+        .filter_map(|_| connect(&names[0], libc::SOCK_SEQPACKET))
+        .collect();
+    assert!(is_closed(&idlers[0], Duration::from_secs(4)));
+    attack(&names[0], 1000);
+    // The rest have their time.
+    assert!(is_closed(&idlers[399], Duration::from_secs(8)));
+    // The watch still works.
+    job[2].kill();
+    for process in &job[..2] {
+        process.hear("death of 2:");
+    }
+    job.truncate(2);
+    job.into_iter().for_each(job::Process::finish);
+}
+
+#[test]
+fn a_full_table_of_descriptors_is_a_sentence_and_does_not_spin() {
+    let job = job::start("emfile", &[&[0], &[1]]);
+    let name = job[0].hear("address");
+    let own = job[0].hear("kolo: rank 0:");
+    assert!(
+        own.contains("os error 24") && own.contains("ulimit -n"),
+        "{own}"
+    );
+    let told = job[1].hear("kolo: rank 1: [peer 0] rank 0 could not join:");
+    assert!(
+        told.contains("os error 24") && told.contains("ulimit -n"),
+        "{told}"
+    );
+    job[0].hear("full");
+    let stranger = connect(&name, libc::SOCK_SEQPACKET).unwrap();
+    send(&stranger, &[0; 64]);
+    assert!(!is_closed(&stranger, Duration::from_millis(500)));
+    job[0].hear("room again");
+    assert!(is_closed(&stranger, Duration::from_secs(4)));
+    job.into_iter().for_each(job::Process::finish);
+}
