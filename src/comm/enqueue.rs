@@ -53,7 +53,10 @@ impl Communicator {
     }
 
     /// As [`Communicator::enqueue`] on a stream, but a message joins the messages at the end of the
-    /// queue instead of waiting for them: for callers that know that no two of them share memory.
+    /// queue instead of waiting for them.
+    ///
+    /// # Safety
+    /// As [`Communicator::enqueue`], and no two of the messages that join share memory.
     pub(super) unsafe fn enqueue_joining(&self, call: &Call, stream: &Stream) -> Result<()> {
         let run = || {
             self.inner.alive()?;

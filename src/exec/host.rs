@@ -1,7 +1,8 @@
 //! The interpreter of plans on host memory.
 //!
-//! The state of a lane is {round, step, repetition, slice}: it can stop wherever a token or a credit
-//! is missing and go on later, so one thread drives many lanes, and any thread may drive a lane.
+//! The state of a lane is {round, step, repetition, slice}: it can stop wherever a token or a
+//! credit is missing and go on later, so one thread drives many lanes, and any thread may
+//! drive a lane.
 
 use super::launch::Launch;
 use super::trace::{Event, Tracer};

@@ -23,7 +23,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("exec", &["plan", "wire", "dtype"]),
-    ("proxy", &["plan", "transport"]),
+    ("proxy", &["plan", "transport", "bootstrap"]),
     ("tune", &["algo", "topo", "plan"]),
     ("algo", &["plan"]),
     ("transport", &["wire"]),

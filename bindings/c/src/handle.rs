@@ -104,7 +104,7 @@ impl<T: Send + Sync + 'static> Registry<T> {
         }
         Error::argument(
             format!(
-                "{handle:#x} is no live {kind} handle: it was destroyed or aborted, or never was one"
+                "{handle:#x} is no live {kind} handle: it was destroyed or aborted, or never one"
             ),
             format!("give a {kind} that kolo made, and none after its end"),
         )

@@ -87,6 +87,9 @@ fn call(body: impl FnOnce() -> Result<c_int, c_int>) -> c_int {
 }
 
 /// MPI_Allreduce.
+///
+/// # Safety
+/// The buffers hold what the MPI call of this name needs, and `comm` is live.
 pub unsafe extern "C" fn allreduce(
     comm: MpiComm,
     send: *const c_void,
@@ -104,6 +107,9 @@ pub unsafe extern "C" fn allreduce(
 }
 
 /// MPI_Reduce_scatter_block.
+///
+/// # Safety
+/// The buffers hold what the MPI call of this name needs, and `comm` is live.
 pub unsafe extern "C" fn reduce_scatter(
     comm: MpiComm,
     send: *const c_void,
@@ -121,6 +127,9 @@ pub unsafe extern "C" fn reduce_scatter(
 }
 
 /// MPI_Reduce.
+///
+/// # Safety
+/// The buffers hold what the MPI call of this name needs, and `comm` is live.
 pub unsafe extern "C" fn reduce(
     comm: MpiComm,
     send: *const c_void,
@@ -139,6 +148,9 @@ pub unsafe extern "C" fn reduce(
 }
 
 /// MPI_Bcast.
+///
+/// # Safety
+/// The buffers hold what the MPI call of this name needs, and `comm` is live.
 pub unsafe extern "C" fn bcast(
     comm: MpiComm,
     buffer: *mut c_void,
@@ -154,6 +166,9 @@ pub unsafe extern "C" fn bcast(
 }
 
 /// MPI_Allgather.
+///
+/// # Safety
+/// The buffers hold what the MPI call of this name needs, and `comm` is live.
 pub unsafe extern "C" fn allgather(
     comm: MpiComm,
     send: *const c_void,
@@ -170,6 +185,9 @@ pub unsafe extern "C" fn allgather(
 }
 
 /// MPI_Alltoall.
+///
+/// # Safety
+/// The buffers hold what the MPI call of this name needs, and `comm` is live.
 pub unsafe extern "C" fn alltoall(
     comm: MpiComm,
     send: *const c_void,
@@ -186,6 +204,9 @@ pub unsafe extern "C" fn alltoall(
 }
 
 /// MPI_Gather.
+///
+/// # Safety
+/// The buffers hold what the MPI call of this name needs, and `comm` is live.
 pub unsafe extern "C" fn gather(
     comm: MpiComm,
     send: *const c_void,
@@ -203,6 +224,9 @@ pub unsafe extern "C" fn gather(
 }
 
 /// MPI_Scatter; at the root it is `receive` that may be null for in place.
+///
+/// # Safety
+/// The buffers hold what the MPI call of this name needs, and `comm` is live.
 pub unsafe extern "C" fn scatter(
     comm: MpiComm,
     send: *const c_void,
@@ -220,6 +244,9 @@ pub unsafe extern "C" fn scatter(
 }
 
 /// MPI_Sendrecv.
+///
+/// # Safety
+/// The buffers hold what the MPI call of this name needs, and `comm` is live.
 pub unsafe extern "C" fn sendrecv(
     comm: MpiComm,
     send: *const c_void,

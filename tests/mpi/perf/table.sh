@@ -19,6 +19,6 @@ right() {
         }
         END {
             print seen + 0 " lines, " bad + 0 " of them wrong"
-            exit bad > 0 || seen < lines || (missing == seen && collective !~ /alltoall/)
+            exit bad > 0 || seen < lines || (missing == seen && collective !~ /alltoall|sendrecv/)
         }' table || { cat table; return 1; }
 }
