@@ -117,11 +117,9 @@ impl Call {
             return Err(self.null_buffer(blocks.0 > 0 && self.send.is_null()));
         }
         let alignment = self.dtype.size_bytes() - 1;
-        if (self.send as usize * usize::from(blocks.0 > 0)
-            | self.recv as usize * usize::from(blocks.1 > 0))
-            & alignment
-            != 0
-        {
+        let send = if blocks.0 > 0 { self.send as usize } else { 0 };
+        let recv = if blocks.1 > 0 { self.recv as usize } else { 0 };
+        if (send | recv) & alignment != 0 {
             return Err(Error::argument(
                 format!("a buffer is not aligned for {}", self.dtype.name()),
                 "pass pointers to elements of the type (address a multiple of its size)",
@@ -129,7 +127,6 @@ impl Call {
         }
         let send_bytes = checked::bytes(bytes, blocks.0 as usize)?;
         let recv_bytes = checked::bytes(bytes, blocks.1 as usize)?;
-        let (send, recv) = (self.send as usize, self.recv as usize);
         let apart = send + send_bytes <= recv || recv + recv_bytes <= send;
         if apart || send_bytes == 0 || recv_bytes == 0 || self.in_place(rank, bytes) {
             return Ok(());
