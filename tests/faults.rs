@@ -1,0 +1,152 @@
+//! What happens when ranks disagree, come late, abort or misuse a communicator: an error that says
+//! so, never a hang.
+
+use kolo::base::Code;
+use kolo::comm::{CommConfig, Communicator, RedOp};
+
+fn comms(nranks: u32, overrides: &[(&str, &str)]) -> Vec<Communicator> {
+    let overrides = overrides
+        .iter()
+        .map(|(k, v)| (k.to_string(), v.to_string()))
+        .collect();
+    let config = CommConfig {
+        overrides,
+        ..CommConfig::default()
+    };
+    Communicator::init_all(nranks, &config).expect("init")
+}
+
+/// Every rank runs `body`; the results in rank order.
+fn all<R: Send>(comms: &[Communicator], body: impl Fn(&Communicator) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = comms
+            .iter()
+            .map(|comm| scope.spawn(|| body(comm)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    })
+}
+
+/// Rank 2 of 4 deviates; all ranks must hear it, and at least one sentence names both calls.
+fn deviating(overrides: &[(&str, &str)], usual: usize, other: usize) {
+    let comms = comms(4, overrides);
+    let results = all(&comms, |comm| {
+        let count = if comm.rank() == 2 { other } else { usual };
+        let mut data = vec![1.0f64; count];
+        comm.all_reduce_in_place(&mut data, RedOp::SUM)
+            .and_then(|()| comm.barrier())
+            .unwrap_err()
+            .to_string()
+    });
+    for text in &results {
+        assert!(text.contains("rank 2"), "{text}");
+        assert!(text.contains(&format!("of {other} double")), "{text}");
+        assert!(text.contains(&format!("of {usual} double")), "{text}");
+    }
+}
+
+#[test]
+fn different_counts_of_small_messages() {
+    deviating(&[], 3, 4);
+}
+
+#[test]
+fn different_counts_with_checks() {
+    deviating(&[("check", "1")], 100_000, 100_001);
+}
+
+#[test]
+fn a_small_and_a_large_call_do_not_hang() {
+    deviating(&[], 1, 1_000_000);
+}
+
+#[test]
+fn different_roots_are_named_with_checks() {
+    let comms = comms(3, &[("check", "1")]);
+    let results = all(&comms, |comm| {
+        let mut data = [7i32];
+        comm.broadcast(&mut data, u32::from(comm.rank() == 1))
+            .unwrap_err()
+    });
+    for error in results {
+        let text = error.to_string();
+        assert!(text.contains("root 0") && text.contains("root 1"), "{text}");
+    }
+}
+
+#[test]
+fn abort_ends_the_wait_of_the_others() {
+    let comms = comms(3, &[]);
+    let results = all(&comms, |comm| {
+        if comm.rank() == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            comm.abort().unwrap();
+            return comm.barrier().unwrap_err();
+        }
+        comm.barrier().unwrap_err()
+    });
+    for error in results {
+        assert_eq!(error.code, Code::RemoteError);
+        assert!(
+            error.to_string().contains("rank 0 called CommAbort"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_late_rank_is_waited_for_up_to_the_limit() {
+    let comms = comms(2, &[("timeout", "0.3")]);
+    let results = all(&comms, |comm| match comm.rank() {
+        0 => comm.barrier().unwrap_err(),
+        _ => {
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            comm.barrier().unwrap_err()
+        }
+    });
+    assert_eq!(results[0].code, Code::Timeout);
+    assert!(results[0].to_string().contains("rank 1"), "{}", results[0]);
+    assert_eq!(results[1].code, Code::RemoteError);
+}
+
+#[test]
+fn calls_after_destroy_are_refused() {
+    let comms = comms(1, &[]);
+    comms[0].destroy().unwrap();
+    comms[0].destroy().expect("destroying twice does no harm");
+    assert_eq!(comms[0].barrier().unwrap_err().code, Code::InvalidUsage);
+}
+
+#[test]
+fn two_threads_in_one_communicator_are_told() {
+    let comms = comms(2, &[("timeout", "5")]);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| comms[0].barrier());
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let error = comms[0].barrier().unwrap_err();
+        assert!(error.to_string().contains("another thread"), "{error}");
+        comms[1].barrier().unwrap();
+        first.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_rank_that_left_is_not_waited_for() {
+    let comms = comms(2, &[]);
+    comms[1].destroy().unwrap();
+    let error = comms[0].barrier().unwrap_err();
+    assert!(
+        error.to_string().contains("destroyed the communicator"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_message_to_oneself_outside_of_a_group() {
+    let comms = comms(1, &[]);
+    let error = comms[0].send(&[1i32], 0).unwrap_err();
+    assert_eq!(error.code, Code::InvalidUsage);
+}
