@@ -9,6 +9,10 @@ use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
 use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp, Window};
 
+/// Slices from this size on are written to their slots past the cache: the reader's core fetches
+/// them from memory faster than from the writer's cache.
+const STREAM_BYTES: usize = 32 << 10;
+
 /// How far a lane got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -212,6 +216,18 @@ impl LaneRun {
             if !(copies && place.cast_const() == self.srcs[0]) {
                 self.dsts.push(place);
             }
+        }
+        params.stream_mask = 0;
+        if count * element_bytes >= STREAM_BYTES {
+            let to_slot = |operand: &&Operand| operand.space == Space::Connection;
+            let slots = plan
+                .lists
+                .get(step.dsts)
+                .iter()
+                .rev()
+                .take_while(to_slot)
+                .count();
+            params.stream_mask = ((1 << slots) - 1) << (self.dsts.len() - slots);
         }
         if copies {
             // SAFETY: each place holds the slice (window and slot sizes), distinct or equal.
