@@ -26,6 +26,7 @@
 //! Everything here is thread-safe: no state but the choice of the instruction set.
 
 mod element;
+pub mod exact;
 mod isa;
 mod kernel;
 mod lanes;
