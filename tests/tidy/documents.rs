@@ -38,8 +38,6 @@ const STATES: &[(&str, bool)] = &[
     ("done", true),
     // Shown by a test on host memory and one machine; the network and GPU part comes later.
     ("host", true),
-    // Belongs to the milestone that is being built; not shown by a test yet.
-    ("open", false),
     // Belongs to a later milestone.
     ("planned", false),
 ];
