@@ -70,7 +70,11 @@ fn pass(tokens: u32, slots: u32) {
         }
         let arrival = receiver.arrival();
         assert_eq!(arrival.signature, u64::from(token));
-        assert_eq!(arrival.ack, 4096 + u64::from(token), "a slot says how many bytes it holds");
+        assert_eq!(
+            arrival.ack,
+            4096 + u64::from(token),
+            "a slot says how many bytes it holds"
+        );
         assert_eq!(pair.slots.read(receiver.position()), 100 + token);
         receiver.release(slots);
     }

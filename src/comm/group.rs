@@ -210,7 +210,7 @@ fn ops_of<'a>(
     if ops.len() > MAX_IN_FLIGHT {
         return Err(Error::usage(
             format!(
-                "{} calls on one communicator in one group; at most {MAX_IN_FLIGHT} can be in flight",
+                "{} calls on one communicator in one group, where {MAX_IN_FLIGHT} can be in flight",
                 ops.len()
             ),
             "end the group earlier (neighbouring Send and Recv count as one call)",

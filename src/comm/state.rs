@@ -131,7 +131,7 @@ impl Inner {
     pub fn stop_error(&self) -> Error {
         if fork::in_child_of_user() {
             return Error::usage(
-                "this process was forked from the one that made the communicator, and cannot use it",
+                "this process was forked from the one that made the communicator",
                 "make calls only in the process that made the communicator; create communicators \
                  after fork",
             )

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# One flipped bit in one slot is exactly one wrong element: the checks of kolo perf see all there is.
+# One flipped bit in one slot is exactly one wrong element: the checks of kolo perf see it.
 # limit: 120 s
 set -euo pipefail
-# wrong FLIP CHANNELS COLLECTIVE OPTIONS...: the numbers of wrong elements, out of place and in place.
+# wrong FLIP CHANNELS COLLECTIVE OPTIONS...: out of place and in place together have one.
 wrong() {
     local flip=$1 channels=$2 status=0
     shift 2

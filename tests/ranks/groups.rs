@@ -1,4 +1,4 @@
-//! Groups and streams: several ranks on one thread, calls in flight, calls of several communicators.
+//! Groups and streams: several ranks on one thread, order of calls in flight, their bound.
 
 use super::{AbortOnPanic, POISON, input, sum};
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream, group};

@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(faults("| 7 | m | `src/a.rs` | - | done |"), 1);
         assert_eq!(faults("| 7 | m | - | - | soon |"), 1);
         assert_eq!(faults("| 7 | m | - | planned |"), 1);
-        assert_eq!(faults("| 7 | | - | - | open |"), 1);
+        assert_eq!(faults("| 7 | | - | - | planned |"), 1);
     }
 
     #[test]
