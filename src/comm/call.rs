@@ -20,6 +20,9 @@ impl RedOp {
     pub const MIN: RedOp = RedOp(3);
     /// Sum divided by the number of ranks.
     pub const AVG: RedOp = RedOp(4);
+    /// The correctly rounded exact sum of floats or doubles, in all-reduce and reduce: the same
+    /// bits for every number of ranks, order and algorithm.
+    pub const SUM_EXACT: RedOp = RedOp(10);
     /// Handles from here on are pre-multiplied sums.
     pub const FIRST_DYNAMIC: i32 = 16;
 }
@@ -84,6 +87,9 @@ impl Call {
             && (self.collective.has_root() || self.collective.is_point_to_point())
         {
             return Err(self.bad_peer(nranks));
+        }
+        if super::exact::is_exact(self) {
+            super::exact::check(self)?;
         }
         if bytes > 0 {
             self.check_buffers(rank, bytes, blocks)?;
@@ -231,8 +237,12 @@ pub(super) fn describe(signature: Signature) -> String {
     let mut text = format!("{name} of {} {dtype}", fields.count);
     if collective.reduces() {
         let op = ["sum", "prod", "max", "min", "avg"];
+        let other = match RedOp(i32::from(fields.op)) {
+            RedOp::SUM_EXACT => "exact sum",
+            _ => "premulsum",
+        };
         text.push_str(", ");
-        text.push_str(op.get(usize::from(fields.op)).unwrap_or(&"premulsum"));
+        text.push_str(op.get(usize::from(fields.op)).unwrap_or(&other));
     }
     if collective.has_root() {
         text.push_str(&format!(", root {}", fields.root));

@@ -11,7 +11,7 @@ use super::op::{Completion, Op, Step};
 use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
-use super::{Communicator, fault, group};
+use super::{Communicator, exact, fault, group};
 use crate::base::{Error, Rank, Result};
 use crate::exec::oneshot::{SmallCall, Stop};
 use crate::exec::{Kernel, Waiting};
@@ -86,6 +86,9 @@ impl Communicator {
             }
             if checked.bytes == 0 && collective != Collective::Barrier {
                 return Ok(());
+            }
+            if exact::is_exact(&checked.call) {
+                return inner.exact(&mut exec, checked, number);
             }
             if checked.call.op.0 < super::RedOp::FIRST_DYNAMIC
                 && (exec.table.is_oneshot(collective, checked.bytes)
@@ -169,7 +172,12 @@ impl Inner {
 
     /// `KOLO_CHECK`: all ranks show their signatures before the call.
     #[cold]
-    fn check_first(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
+    pub(super) fn check_first(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Result<()> {
         if self.nranks == 1 {
             return Ok(());
         }
@@ -188,7 +196,12 @@ impl Inner {
 
     /// A small call, without interpretation.
     #[inline]
-    fn oneshot(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
+    pub(super) fn oneshot(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Result<()> {
         let call = &checked.call;
         let collective = call.collective;
         let op = if collective.reduces() { call.op.0 } else { 0 };
@@ -243,11 +256,15 @@ impl Inner {
 
     #[cold]
     fn stopped_by(&self, exec: &mut Exec, stop: Stop, number: Option<u64>) -> Error {
-        let error = match stop {
+        let error = self.reason(stop, number);
+        self.fail(exec, error)
+    }
+
+    fn reason(&self, stop: Stop, number: Option<u64>) -> Error {
+        match stop {
             Stop::Mismatch(mismatch) => fault::mismatch(self, mismatch, number),
             Stop::Error(error) => error,
-        };
-        self.fail(exec, error)
+        }
     }
 
     /// Stops the communicator for this reason; every call in flight ends with it.
@@ -263,7 +280,11 @@ impl Inner {
     /// The ops of a call: a check of signatures if wanted, and the call itself.
     pub(super) fn ops_of(&self, exec: &mut Exec, checked: &Checked) -> Result<Vec<Op>> {
         let call = &checked.call;
-        let kernel = self.kernel(exec, checked)?;
+        let is_exact = exact::is_exact(call);
+        let kernel = match is_exact {
+            true => exact::limb_kernel(exec),
+            false => self.kernel(exec, checked)?,
+        };
         let mut ops = Vec::with_capacity(2);
         let mut queued_check = !exec.queue.is_empty() || group::active();
         queued_check &= self.check_calls && self.nranks > 1;
@@ -271,6 +292,11 @@ impl Inner {
             ops.push(self.check_op(exec, checked, &kernel)?);
         }
         if checked.bytes == 0 && call.collective != Collective::Barrier {
+            return Ok(ops);
+        }
+        if is_exact {
+            let ranks = (self.rank, self.nranks);
+            ops.push(Op::exact(exact::Exact::new(checked, ranks, None)));
             return Ok(ops);
         }
         if call.collective.is_point_to_point() {
@@ -291,7 +317,12 @@ impl Inner {
         Ok(ops)
     }
 
-    fn check_op(&self, exec: &mut Exec, checked: &Checked, kernel: &Kernel) -> Result<Op> {
+    pub(super) fn check_op(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        kernel: &Kernel,
+    ) -> Result<Op> {
         let barrier = Call {
             collective: Collective::Barrier,
             count: 0,
@@ -398,9 +429,10 @@ impl Inner {
                     exec.queue.push_front(op);
                     return Ok(if moved { Step::Moved } else { step });
                 }
-                Err(mismatch) => {
+                Err(stop) => {
                     let number = (!op.collective.is_point_to_point()).then_some(exec.calls);
-                    let error = fault::mismatch(self, mismatch, number)
+                    let error = self
+                        .reason(stop, number)
                         .at(Rank(self.rank))
                         .during(op.collective.name());
                     op.completion.finish(Err(error.clone()));

@@ -319,6 +319,7 @@ fn exec(
         plans: Cache::new(state::PLANS),
         kernels: state::kernels(nranks),
         sources: Vec::with_capacity(nranks as usize),
+        exact: Default::default(),
         queue: VecDeque::new(),
         calls: 0,
         steps_planned: 0,

@@ -8,6 +8,7 @@
 
 mod call;
 mod enqueue;
+mod exact;
 mod fault;
 pub mod group;
 mod init;
@@ -18,6 +19,7 @@ pub mod safe;
 mod split;
 mod state;
 mod stream;
+mod sum;
 mod wait;
 
 pub use call::{Call, Collective, RedOp};

@@ -1,8 +1,10 @@
 //! A call in flight: its launches, their lanes, and whoever waits for it.
 
 use super::call::Checked;
+use super::exact::Exact;
 use super::state::Exec;
 use crate::base::{Error, Result};
+use crate::exec::oneshot::Stop;
 use crate::exec::wires::Mismatch;
 use crate::exec::{Kernel, LaneRun, Launch, Progress};
 use crate::plan::{Algorithm, Collective};
@@ -43,6 +45,8 @@ pub(super) struct Op {
     queues: Vec<Queue>,
     /// Fans were used: an epoch ends with the call.
     eager: bool,
+    /// What follows when the launches have ended: an exact sum has several in a row.
+    then: Option<Box<Exact>>,
     /// Nothing of this op moves before these have ended.
     pub after: Vec<Arc<Completion>>,
     pub completion: Arc<Completion>,
@@ -64,6 +68,7 @@ impl Op {
             launches: Vec::new(),
             queues: Vec::new(),
             eager: false,
+            then: None,
             after: Vec::new(),
             completion: Arc::default(),
             collective,
@@ -78,7 +83,26 @@ impl Op {
         choice: crate::tune::Choice,
     ) -> Result<Op> {
         let mut op = Op::new(checked.call.collective);
-        op.eager = choice.algorithm == Algorithm::OneShot;
+        op.begin(exec, checked, kernel, choice)?;
+        Ok(op)
+    }
+
+    /// Adds an exact sum, whose launches are made one by one.
+    pub fn exact(exact: Exact) -> Op {
+        let mut op = Op::new(exact.collective());
+        op.then = Some(Box::new(exact));
+        op
+    }
+
+    /// Adds a launch whose lanes all run at once.
+    fn begin(
+        &mut self,
+        exec: &mut Exec,
+        checked: &Checked,
+        kernel: Kernel,
+        choice: crate::tune::Choice,
+    ) -> Result<()> {
+        self.eager = choice.algorithm == Algorithm::OneShot;
         let launch = exec.launch(checked, kernel, choice)?;
         let collective = checked.call.collective;
         let blocks = (
@@ -89,12 +113,28 @@ impl Op {
             let window = launch.window(lane, checked.call.count, blocks);
             exec.steps_planned += launch.plan.lane_steps_per_round(lane) * window.rounds();
             let run = LaneRun::new(lane, window);
-            op.queues.push(Queue {
+            self.queues.push(Queue {
                 lanes: VecDeque::from([(0, run)]),
             });
         }
-        op.launches.push(launch);
-        Ok(op)
+        self.launches.push(launch);
+        Ok(())
+    }
+
+    /// Makes the next launch of an op whose launches have ended; false if there is none.
+    fn go_on(&mut self, exec: &mut Exec) -> Result<bool> {
+        let Some(then) = &mut self.then else {
+            return Ok(false);
+        };
+        self.launches.clear();
+        // SAFETY: the buffers belong to the call until it completes, and no launch is left.
+        let Some((checked, kernel)) = (unsafe { then.next(exec) }) else {
+            self.then = None;
+            return Ok(false);
+        };
+        let choice = exec.table.choose(checked.call.collective, checked.bytes);
+        self.begin(exec, &checked, kernel, choice)?;
+        Ok(true)
     }
 
     /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
@@ -128,7 +168,19 @@ impl Op {
     }
 
     /// Moves what can move.
-    pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Mismatch> {
+    pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Stop> {
+        let mut moved = false;
+        loop {
+            match self.pass_lanes(exec)? {
+                Step::Done if self.go_on(exec)? => moved = true,
+                Step::Blocked(_) if moved => return Ok(Step::Moved),
+                step => return Ok(step),
+            }
+        }
+    }
+
+    /// Moves what can move of the present launches.
+    fn pass_lanes(&mut self, exec: &mut Exec) -> std::result::Result<Step, Mismatch> {
         let mut moved = false;
         let mut missing = None;
         for queue in &mut self.queues {

@@ -74,6 +74,8 @@ pub(super) struct Exec {
     pub plans: Cache,
     pub kernels: Vec<Kernel>,
     pub sources: Sources,
+    /// Memory of exact sums.
+    pub exact: super::exact::Scratch,
     pub queue: VecDeque<Op>,
     /// Collectives begun.
     pub calls: u64,

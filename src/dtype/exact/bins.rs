@@ -8,7 +8,7 @@
 //! Terms of similar size meet in the same counter, and each addition waits for the one before; so
 //! there are [`LANES`] sets of counters, and neighbours go to different ones.
 
-use super::fixed::Fixed;
+use super::fixed::Halves;
 use super::{Marks, Part, Summand, minus_zero};
 
 /// Sets of counters.
@@ -37,10 +37,12 @@ impl Bins {
     }
 
     /// Adds all terms; `into` takes what the counters cannot hold any more.
-    pub fn fill<T: Summand>(&mut self, terms: &[T], into: &mut Fixed) {
+    pub fn fill<T: Summand>(&mut self, terms: &[T], into: &mut Halves) {
         for piece in terms.chunks(MOST_TERMS) {
             if self.terms > MOST_TERMS - piece.len() {
                 self.empty::<T>(into);
+                self.counters = [[0; COUNTERS]; LANES];
+                self.terms = 0;
             }
             self.terms += piece.len();
             self.fill_piece(piece);
@@ -63,8 +65,8 @@ impl Bins {
         }
     }
 
-    /// Moves everything to `into`.
-    fn empty<T: Summand>(&mut self, into: &mut Fixed) {
+    /// Adds everything to `into`.
+    fn empty<T: Summand>(&self, into: &mut Halves) {
         let negative_from = COUNTERS_OF::<T>() / 2;
         for index in 0..COUNTERS_OF::<T>() {
             let sum: u128 = self.counters.iter().map(|lane| lane[index]).sum();
@@ -78,14 +80,13 @@ impl Bins {
                 0 => (sum >> 1, 0),
                 _ => (sum, (group << SHARED_BITS) - 1),
             };
-            into.accumulate(value, T::BASE + bit, index >= negative_from);
+            into.of(index >= negative_from)
+                .accumulate(value, T::BASE + bit);
         }
-        self.counters = [[0; COUNTERS]; LANES];
-        self.terms = 0;
     }
 
     /// Ends the filling.
-    pub fn finish<T: Summand>(mut self, into: &mut Fixed) -> Marks {
+    pub fn finish<T: Summand>(self, into: &mut Halves) -> Marks {
         self.empty::<T>(into);
         self.marks
     }

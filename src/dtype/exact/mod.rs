@@ -11,8 +11,8 @@
 //!
 //! **Terms.**
 //! - *unit*: 2^-1074, the smallest subnormal double; all integers here count units.
-//! - *fixed*: a two's complement integer of 34 words ([`fixed`]); it holds any sum of fewer than
-//!   2^62 doubles.
+//! - *fixed*: an integer of 34 words, one for the positive and one for the negative terms
+//!   ([`fixed`]); it holds any sum of fewer than 2^62 doubles.
 //! - *bin*: 32 exponents share one 128-bit counter ([`bins`]); filling bins is how long arrays are
 //!   added fast, without a carry and without a rounding.
 //! - *limb*: up to 60 bits of the integer in an `i64`, with a sign and head room for the other

@@ -1,14 +1,14 @@
 //! The accumulator that programs use.
 
 use super::bins::Bins;
-use super::fixed::Fixed;
+use super::fixed::Halves;
 use super::view::View;
 use super::wire::Format;
 use super::{Marks, Part, Summand};
 use std::marker::PhantomData;
 
 /// From this many terms on, bins are faster than one addition after the other.
-const LEAST_FOR_BINS: usize = 192;
+const LEAST_FOR_BINS: usize = 96;
 
 /// The exact sum of the terms so far.
 ///
@@ -23,7 +23,7 @@ const LEAST_FOR_BINS: usize = 192;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExactSum<T: Summand> {
-    pub(super) fixed: Fixed,
+    pub(super) halves: Halves,
     pub(super) marks: Marks,
     kind: PhantomData<T>,
 }
@@ -38,7 +38,7 @@ impl<T: Summand> ExactSum<T> {
     /// The sum of no terms; its value is +0.
     pub fn new() -> ExactSum<T> {
         ExactSum {
-            fixed: Fixed::ZERO,
+            halves: Halves::ZERO,
             marks: Marks::default(),
             kind: PhantomData,
         }
@@ -52,8 +52,9 @@ impl<T: Summand> ExactSum<T> {
         let part = Part::of::<T>(raw);
         if part.exponent != T::SPECIAL {
             let (whole, shift) = part.scaled::<T>();
-            self.fixed
-                .accumulate(u128::from(whole), T::BASE + shift, part.negative);
+            self.halves
+                .of(part.negative)
+                .accumulate(u128::from(whole), T::BASE + shift);
         }
     }
 
@@ -63,8 +64,8 @@ impl<T: Summand> ExactSum<T> {
             return terms.iter().for_each(|&term| self.add(term));
         }
         let mut bins = Bins::new();
-        bins.fill(terms, &mut self.fixed);
-        let marks = bins.finish::<T>(&mut self.fixed);
+        bins.fill(terms, &mut self.halves);
+        let marks = bins.finish::<T>(&mut self.halves);
         self.marks.merge(marks);
     }
 
@@ -86,14 +87,15 @@ impl<T: Summand> ExactSum<T> {
             return view.gather(&mut |terms| terms.iter().for_each(|&term| self.add(term)));
         }
         let mut bins = Bins::new();
-        view.gather(&mut |terms| bins.fill(terms, &mut self.fixed));
-        let marks = bins.finish::<T>(&mut self.fixed);
+        view.gather(&mut |terms| bins.fill(terms, &mut self.halves));
+        let marks = bins.finish::<T>(&mut self.halves);
         self.marks.merge(marks);
     }
 
     /// Adds all terms of another sum.
     pub fn merge(&mut self, other: &ExactSum<T>) {
-        self.fixed.merge(&other.fixed);
+        self.halves.positive.merge(&other.halves.positive);
+        self.halves.negative.merge(&other.halves.negative);
         self.marks.merge(other.marks);
     }
 

@@ -102,8 +102,7 @@ impl Format {
     /// Writes the sum of many terms.
     pub fn encode_sum<T: Summand>(&self, sum: &ExactSum<T>, words: &mut [i64]) {
         let (limbs, marks) = words.split_at_mut(self.limbs);
-        let negative = sum.fixed.is_negative();
-        let magnitude = sum.fixed.magnitude();
+        let (magnitude, negative) = sum.halves.positive.difference(&sum.halves.negative);
         let mut bit = T::BASE;
         for limb in limbs {
             let value = magnitude.bits(bit, self.payload) as i64;
@@ -156,15 +155,90 @@ impl Format {
     }
 
     /// The value of limbs `first..`, the others being zero.
+    #[inline]
     pub(super) fn decode_limbs<T: Summand>(&self, first: usize, limbs: &[i64], marks: Marks) -> T {
-        marks.verdict().unwrap_or_else(|| {
-            let number = Number::carried(limbs, self.payload);
-            match number.top_bit() {
-                Some(top) => number.round(first as u32 * self.payload, top),
-                None => marks.zero(),
+        if let Some(value) = marks.verdict() {
+            return value;
+        }
+        // Most limbs are zero, and need no carry.
+        let is_used = |limb: &i64| *limb != 0;
+        let Some(low) = limbs.iter().position(is_used) else {
+            return marks.zero();
+        };
+        let high = limbs.iter().rposition(is_used).unwrap_or(low);
+        let base = (first + low) as u32 * self.payload;
+        match limbs[low..=high] {
+            [one] => short(i128::from(one), base, marks),
+            [one, two] => {
+                let sum = i128::from(one) + (i128::from(two) << self.payload);
+                short(sum, base, marks)
             }
-        })
+            ref many => long(many, self.payload, base, marks),
+        }
     }
+}
+
+/// The value of a few limbs that fit into one number.
+#[inline]
+fn short<T: Summand>(sum: i128, base: u32, marks: Marks) -> T {
+    let magnitude = sum.unsigned_abs();
+    let Some(top) = magnitude.checked_ilog2() else {
+        return marks.zero();
+    };
+    let bits = |from: u32, count: u32| (magnitude >> from) as u64 & ((1 << count) - 1);
+    let any_below = |end: u32| magnitude & ((1 << end) - 1) != 0;
+    round(sum < 0, (base, top), bits, any_below)
+}
+
+/// The value of many limbs, carried first.
+fn long<T: Summand>(limbs: &[i64], payload: u32, base: u32, marks: Marks) -> T {
+    let number = Number::carried(limbs, payload);
+    match number.top_bit() {
+        Some(top) => round(
+            number.negative,
+            (base, top),
+            |from, count| number.bits(from, count),
+            |end| number.any_below(end),
+        ),
+        None => marks.zero(),
+    }
+}
+
+/// The float nearest to a number, ties to even. Bit 0 of the number counts 2^`base` of the type's
+/// units, `top` is its highest bit; `bits` gives some from a place on, `any_below` tells whether
+/// any is set below a place.
+#[inline(always)]
+fn round<T: Summand>(
+    negative: bool,
+    (base, top): (u32, u32),
+    bits: impl Fn(u32, u32) -> u64,
+    any_below: impl Fn(u32) -> bool,
+) -> T {
+    let precision = T::FRACTION_BITS + 1;
+    // The place of the result's last bit.
+    let lowest = (base + top).saturating_sub(precision - 1);
+    let mut whole;
+    if lowest <= base {
+        whole = bits(0, top + 1) << (base - lowest);
+    } else {
+        let from = lowest - base;
+        whole = bits(from, precision);
+        let half = bits(from - 1, 1) != 0;
+        whole += u64::from(half && (whole & 1 != 0 || any_below(from - 1)));
+    }
+    // The leading bit of `whole` adds one to the exponent field, also when rounding moved it; a
+    // subnormal number has lowest = 0 and no leading bit.
+    let infinity = T::SPECIAL << T::FRACTION_BITS;
+    let raw = if u64::from(lowest) >= T::SPECIAL {
+        infinity
+    } else {
+        ((u64::from(lowest) << T::FRACTION_BITS) + whole).min(infinity)
+    };
+    T::from_raw(if negative {
+        raw | minus_zero::<T>()
+    } else {
+        raw
+    })
 }
 
 /// A number whose limbs have been carried: each is below 2^payload, and not negative.
@@ -231,34 +305,5 @@ impl Number {
         let (index, shift) = ((end / self.payload) as usize, end % self.payload);
         self.limbs[index] & ((1 << shift) - 1) != 0
             || self.limbs[..index].iter().any(|&limb| limb != 0)
-    }
-
-    /// The nearest float, ties to even; bit 0 counts 2^`base` of the type's units.
-    fn round<T: Summand>(&self, base: u32, top: u32) -> T {
-        let precision = T::FRACTION_BITS + 1;
-        // Bits of the result below bit 0 of the number, or of the number below the result's.
-        let lowest = (base + top).saturating_sub(precision - 1);
-        let mut whole;
-        if lowest <= base {
-            whole = self.bits(0, top + 1) << (base - lowest);
-        } else {
-            let from = lowest - base;
-            whole = self.bits(from, precision);
-            let half = self.bits(from - 1, 1) != 0;
-            whole += u64::from(half && (whole & 1 != 0 || self.any_below(from - 1)));
-        }
-        // The leading bit of `whole` adds one to the exponent field, also when rounding moved it;
-        // a subnormal number has lowest = 0 and no leading bit.
-        let infinity = T::SPECIAL << T::FRACTION_BITS;
-        let raw = if u64::from(lowest) >= T::SPECIAL {
-            infinity
-        } else {
-            ((u64::from(lowest) << T::FRACTION_BITS) + whole).min(infinity)
-        };
-        T::from_raw(if self.negative {
-            raw | minus_zero::<T>()
-        } else {
-            raw
-        })
     }
 }
