@@ -112,6 +112,7 @@ for family in $families; do
 done
 if [ -d build/fortran/flang ]; then fortran flang build/fortran/flang kolo-fortran-flang; fi
 for file in bindings/fortran/*.f90 bindings/fortran/*.c bindings/fortran/*.h \
+    bindings/fortran/*.inc \
     bindings/fortran/build.sh; do
     put 644 "$file" "share/kolo/fortran/$(basename "$file")"
 done

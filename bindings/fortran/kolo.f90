@@ -19,8 +19,8 @@
 !! The procedures are interface bodies only; C functions (kolo_fortran*.c) implement them. No MPI
 !! module is used; kolo_mpi_f08.f90 adds type(MPI_Comm).
 module kolo
-  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_int, c_int32_t, c_int64_t, &
-    c_null_char, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_double, c_double_complex, &
+    c_float, c_float_complex, c_int, c_int32_t, c_int64_t, c_null_char, c_null_ptr, c_ptr
   implicit none
   private
 
@@ -58,6 +58,8 @@ module kolo
   type(kolo_op), parameter, public :: KOLO_MAX = kolo_op(2)
   type(kolo_op), parameter, public :: KOLO_MIN = kolo_op(3)
   type(kolo_op), parameter, public :: KOLO_AVG = kolo_op(4)
+  ! koloSumExact; in Fortran, KOLO_SUM_EXACT would be the function kolo_sum_exact.
+  type(kolo_op), parameter, public :: KOLO_EXACT_SUM = kolo_op(10)
 
   ! Below 100 the numbers are those of kolo.h. Names end with bytes, as MPI's do.
   type(kolo_datatype), parameter, public :: KOLO_INTEGER1 = kolo_datatype(0)
@@ -109,7 +111,7 @@ module kolo
   public :: kolo_comm_finalize, kolo_comm_destroy, kolo_comm_abort
   public :: kolo_allreduce, kolo_bcast, kolo_reduce, kolo_allgather, kolo_gather, kolo_scatter
   public :: kolo_reduce_scatter, kolo_alltoall, kolo_barrier, kolo_send, kolo_recv
-  public :: kolo_group_start, kolo_group_end
+  public :: kolo_group_start, kolo_group_end, kolo_sum_exact
   public :: kolo_stream_create, kolo_stream_destroy, kolo_stream_synchronize, kolo_stream_query
   public :: kolo_get_last_error, kolo_version
 
@@ -295,6 +297,8 @@ module kolo
       integer(c_int32_t), intent(out), optional :: ierror
     end subroutine kolo_f_allreduce_8
   end interface kolo_allreduce
+
+  include 'kolo_exact.inc'
 
   !> Copies buf of the root to all ranks; any type.
   interface kolo_bcast

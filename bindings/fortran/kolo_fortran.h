@@ -102,6 +102,9 @@ bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out);
 bool kolo_fi_named_unit(call *c, fortran_type type, bool reduces, int32_t op, unit *out);
 bool kolo_fi_named_fits(call *c, fortran_type type, const view *v);
 
+/* kolo_fortran.c: the view of an array whose size must be known. */
+bool kolo_fi_whole(call *c, const CFI_cdesc_t *descriptor, const char *argument, view *out);
+
 /* kolo_fortran_call.c */
 void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
                    const fortran_stream *stream, int32_t *ierror);

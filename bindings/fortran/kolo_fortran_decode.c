@@ -160,8 +160,10 @@ static bool special_reduction(call *c, type_class class, size_t bytes, const cha
                               int32_t op, unit *out) {
     const koloResult_t bad = koloInvalidArgument;
     if (class == CLASS_COMPLEX) {
-        if (op != koloSum && op != koloAvg)
-            return kolo_fi_problem(c, bad, "complex numbers have KOLO_SUM and KOLO_AVG only",
+        if (op != koloSum && op != koloAvg && op != koloSumExact)
+            return kolo_fi_problem(c, bad,
+                                   "complex numbers have KOLO_SUM, KOLO_AVG and KOLO_EXACT_SUM "
+                                   "only",
                                    "this operation does not exist for %s", name);
         if (arithmetic(CLASS_REAL, bytes / 2, out)) {
             out->per_element = 2;

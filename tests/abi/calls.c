@@ -1,6 +1,7 @@
 /* Every call with real data: ranks are threads, buffers differ by rank and element, receive
  * buffers start poisoned. */
 #include "check.h"
+#include <math.h>
 
 enum { ELEMENTS = 1000, MOST = 4 };
 
@@ -42,6 +43,46 @@ static void reductions(int rank, int nranks, koloComm_t comm, koloStream_t strea
     OK(koloAllReduce(in, in, ELEMENTS, type, koloSum, comm, stream));
     if (stream) OK(koloStreamSynchronize(stream));
     for (int i = 0; i < ELEMENTS; i++) CHECK(in[i] == sum_of(nranks, i));
+}
+
+/* Terms that a plain sum loses. */
+static void exact(int rank, int nranks, koloComm_t comm) {
+    double terms[300], out[300], sum = -1, both[2] = {-1, -1};
+    float singles[300], single = -1;
+    unsigned char mask[300];
+    for (int i = 0; i < 300; i++) {
+        terms[i] = i % 3 == 1 ? 0.5 / 128 : i % 3 ? -1e300 : 1e300;
+        singles[i] = i % 3 == 1 ? 0.5f : i % 3 ? -1e30f : 1e30f;
+        mask[i] = i % 3 == 1 ? 1 << i % 8 : 0;
+    }
+    const double wanted = nranks * (100 * 0.5 / 128);
+    OK(koloSumExactDouble(terms, 300, &sum, comm));
+    CHECK(sum == wanted);
+    OK(koloSumExactDoubleMasked(terms, mask, rank ? 300 : 0, &sum, comm));
+    CHECK(sum == (nranks - 1) * (100 * 0.5 / 128));
+    OK(koloSumExactFloat(singles, 300, &single, comm));
+    CHECK(single == 50.0f * nranks);
+    OK(koloSumExactFloatMasked(singles, mask, 300, &single, comm));
+    CHECK(single == 50.0f * nranks);
+    OK(koloSumExactDouble(NULL, 0, &sum, comm));
+    CHECK(sum == 0 && !signbit(sum));
+    /* 10 x 15 complex numbers, every second row backwards, without the last column. */
+    const size_t extents[2] = {5, 14};
+    const ptrdiff_t strides[2] = {-32, 160}, mask_strides[2] = {0, 1};
+    double parts[2] = {0, 0};
+    for (int y = 0; y < 14; y++)
+        for (int x = 0; x < 5; x++)
+            for (int part = 0; part < 2; part++)
+                parts[part] += mask[y] ? (terms[20 * y + 4 * x + part] = 20 * y + 4 * x + part) : 0;
+    OK(koloSumExactArray(terms + 16, koloFloat64, 2, 2, extents, strides, mask, 1, mask_strides,
+                         both, comm));
+    CHECK(both[0] == nranks * parts[0] && both[1] == nranks * parts[1]);
+    OK(koloSumExactArray(&wanted, koloFloat64, 1, 0, NULL, NULL, NULL, 0, NULL, both, comm));
+    CHECK(both[0] == nranks * wanted);
+    for (int i = 0; i < 300; i++) terms[i] = rank == 0 ? 1e300 : rank == nranks - 1 ? -1e300 : 0.5;
+    OK(koloAllReduce(terms, out, 300, koloDouble, koloSumExact, comm, NULL));
+    for (int i = 0; i < 300; i++)
+        CHECK(out[i] == (nranks == 1 ? 1e300 : (nranks - 2) * 0.5));
 }
 
 static void moves(int rank, int nranks, koloComm_t comm, koloStream_t stream) {
@@ -124,6 +165,7 @@ static void one_rank(int rank, int nranks, koloComm_t comm) {
     int64_t in = value(rank, 0), out = -1;
     OK(koloStreamCreate(&stream));
     reductions(rank, nranks, comm, NULL);
+    exact(rank, nranks, comm);
     moves(rank, nranks, comm, NULL);
     reductions(rank, nranks, comm, stream);
     moves(rank, nranks, comm, stream);

@@ -26,6 +26,7 @@ static void every_call_refuses(koloComm_t comm) {
     FAILS(bad, word, koloBroadcast(a, b, 1, type, 0, comm, NULL));
     FAILS(bad, word, koloBcast(a, 1, type, 0, comm, NULL));
     FAILS(bad, word, koloReduce(a, b, 1, type, koloSum, 0, comm, NULL));
+    FAILS(bad, word, koloSumExactDouble(a, 1, b, comm));
     FAILS(bad, word, koloAllGather(a, b, 1, type, comm, NULL));
     FAILS(bad, word, koloReduceScatter(a, b, 1, type, koloSum, comm, NULL));
     FAILS(bad, word, koloAllToAll(a, b, 1, type, comm, NULL));
@@ -219,6 +220,34 @@ static void operations(koloComm_t comm) {
     }
 }
 
+static void exact(koloComm_t comm) {
+    const koloResult_t bad = koloInvalidArgument;
+    const size_t huge[2] = {SIZE_MAX / 4, 8}, few[1] = {3};
+    double sum = -1;
+    FAILS(bad, "exact sum of int32", koloAllReduce(a, b, 1, koloInt32, koloSumExact, comm, NULL));
+    FAILS(bad, "ReduceScatter", koloReduceScatter(a, b, 1, type, koloSumExact, comm, NULL));
+    FAILS(bad, "built in", koloRedOpDestroy(koloSumExact, comm));
+    FAILS(bad, "result", koloSumExactDouble(a, 1, NULL, comm));
+    FAILS(bad, "array", koloSumExactDouble(NULL, 1, &sum, comm));
+    FAILS(bad, "address space", koloSumExactDouble(a, SIZE_MAX / 2, &sum, comm));
+    FAILS(bad, "mask", koloSumExactDoubleMasked(a, NULL, 1, &sum, comm));
+    FAILS(bad, "NULL", koloSumExactDouble(a, 1, &sum, NULL));
+#define ARRAY(t, parts, rank, extents, mask, bytes) \
+    koloSumExactArray(a, t, parts, rank, extents, NULL, mask, bytes, NULL, &sum, comm)
+    FAILS(bad, "int64", ARRAY(koloInt64, 1, 1, few, NULL, 0));
+    FAILS(bad, "data type", ARRAY((koloDataType_t)77, 1, 1, few, NULL, 0));
+    FAILS(bad, "parts", (ARRAY(type, 0, 1, few, NULL, 0)));
+    FAILS(bad, "dimensions", ARRAY(type, 1, 16, few, NULL, 0));
+    FAILS(bad, "dimensions", ARRAY(type, 1, -1, few, NULL, 0));
+    FAILS(bad, "extents", ARRAY(type, 1, 1, NULL, NULL, 0));
+    FAILS(bad, "address space", ARRAY(type, 1, 2, huge, NULL, 0));
+    FAILS(bad, "mask", ARRAY(type, 1, 1, few, a, 0));
+    CHECK(sum == -1);
+    OK(koloGroupStart());
+    FAILS(koloInvalidUsage, "group", koloSumExactDouble(a, 1, &sum, comm));
+    CHECK(koloGroupEnd() == koloInvalidUsage);
+}
+
 static void memory(void) {
     void *pointer = a;
     FAILS(koloInvalidArgument, "ptr", koloMemAlloc(NULL, 8));
@@ -298,6 +327,7 @@ int main(void) {
     OK(koloCommInitAll(&comm, 1, NULL));
     arguments(comm);
     operations(comm);
+    exact(comm);
     sentences(comm);
     a[0] = 5.0;
     OK(koloAllReduce(a, b, 1, type, koloSum, comm, NULL));

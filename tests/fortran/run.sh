@@ -28,7 +28,7 @@ cd "$work"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done
-for program in reductions moves errors stops; do
+for program in reductions moves exact errors stops; do
     $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
 done
 
@@ -49,7 +49,7 @@ on_ranks() {
 }
 
 for nranks in 1 2 3 4; do
-    for program in reductions moves errors; do
+    for program in reductions moves exact errors; do
         on_ranks "$program" "$nranks" || fail "$program on $nranks ranks: $(cat err.*)"
         [ "$(cat out.*)" = "$program: ok" ] || fail "$program on $nranks ranks said: $(cat out.*)"
     done

@@ -193,6 +193,11 @@ typedef enum {
      */
     koloAvg = 4,
     /**
+     * The correctly rounded exact sum of koloFloat32 or koloFloat64, in koloAllReduce and
+     * koloReduce: the same bits for every number of ranks, order and algorithm.
+     */
+    koloSumExact = 10,
+    /**
      * The largest number an operation can have; no operation itself.
      */
     koloMaxRedOp = 2147483647,
@@ -621,6 +626,60 @@ koloResult_t koloRecv(void *recvbuff,
                       int peer,
                       koloComm_t comm,
                       koloStream_t stream);
+
+/**
+ * The correctly rounded sum of all elements of all ranks in `*result` of every rank: the same
+ * bits for every number of ranks and every distribution of the elements over them. Ranks may have
+ * different counts, also 0; the sum of nothing is +0. NaN and infinities follow IEEE 754. Blocks;
+ * not inside a group (use koloSumExact in koloAllReduce there).
+ * Errors: those of koloAllReduce; koloInvalidArgument (result NULL, local NULL with count > 0).
+ */
+koloResult_t koloSumExactDouble(const double *local, size_t count, double *result, koloComm_t comm);
+
+/**
+ * koloSumExactDouble of floats: the float nearest to the exact sum.
+ */
+koloResult_t koloSumExactFloat(const float *local, size_t count, float *result, koloComm_t comm);
+
+/**
+ * koloSumExactDouble of the elements whose byte in `mask` is not zero.
+ */
+koloResult_t koloSumExactDoubleMasked(const double *local,
+                                      const unsigned char *mask,
+                                      size_t count,
+                                      double *result,
+                                      koloComm_t comm);
+
+/**
+ * koloSumExactFloat of the elements whose byte in `mask` is not zero.
+ */
+koloResult_t koloSumExactFloatMasked(const float *local,
+                                     const unsigned char *mask,
+                                     size_t count,
+                                     float *result,
+                                     koloComm_t comm);
+
+/**
+ * koloSumExactDouble of an array of up to 15 dimensions, with gaps and a mask.
+ * An element is `parts` (1 to 8) numbers of type `datatype` (koloFloat32 or koloFloat64), each
+ * summed by itself: 1 for real, 2 for complex numbers; `result` has room for `parts` numbers.
+ * `extents` counts the elements along each dimension; `strides` are the bytes from one element to
+ * the next along it, also negative; NULL means packed, the first dimension fastest. `rank` 0 is
+ * one element. `mask` is NULL, or has an entry of `maskbytes` bytes for each element: the element
+ * counts if a byte of it is not zero; `maskstrides` is as `strides`.
+ * Errors: those of koloSumExactDouble; koloInvalidArgument (datatype, rank, parts, extents).
+ */
+koloResult_t koloSumExactArray(const void *first,
+                               koloDataType_t datatype,
+                               size_t parts,
+                               int rank,
+                               const size_t *extents,
+                               const ptrdiff_t *strides,
+                               const void *mask,
+                               size_t maskbytes,
+                               const ptrdiff_t *maskstrides,
+                               void *result,
+                               koloComm_t comm);
 
 /**
  * Makes an operation that multiplies every rank's elements by that rank's `*scalar` (of type

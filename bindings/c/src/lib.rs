@@ -19,6 +19,7 @@ pub mod types;
 pub mod collective;
 pub mod comm;
 pub mod error;
+pub mod exact;
 pub mod group;
 pub mod memory;
 pub mod op;

@@ -9,7 +9,7 @@ use kolo_core::dtype::DataType;
 use std::ffi::c_void;
 use std::sync::PoisonError;
 
-/// Numbers of operations whose scalar is read at every call. The core counts its own from 5.
+/// Numbers of operations whose scalar is read at every call. The core counts its own from 16.
 const BY_POINTER_BASE: i32 = 0x4000_0000;
 /// More such operations at once are taken for a leak.
 const BY_POINTER_LIMIT: usize = 4096;
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn koloRedOpCreatePreMulSum(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloRedOpDestroy(op: RedOpArg, comm: koloComm_t) -> koloResult_t {
     guard_comm("RedOpDestroy", comm, |member| {
-        if (0..=RedOp::AVG.0).contains(&op) {
+        if (0..RedOp::FIRST_DYNAMIC).contains(&op) {
             return Err(Error::argument(
                 format!("operation {op} is built in"),
                 "destroy only what koloRedOpCreatePreMulSum made",

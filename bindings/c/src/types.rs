@@ -96,6 +96,9 @@ pub enum koloRedOp_t {
     koloMin = 3,
     /// The sum divided by the number of ranks.
     koloAvg = 4,
+    /// The correctly rounded exact sum of koloFloat32 or koloFloat64, in koloAllReduce and
+    /// koloReduce: the same bits for every number of ranks, order and algorithm.
+    koloSumExact = 10,
     /// The largest number an operation can have; no operation itself.
     koloMaxRedOp = 0x7fff_ffff,
 }

@@ -18,6 +18,7 @@ fn generate() -> String {
         "table",
         "group",
         "collective",
+        "exact",
         "op",
         "stream",
         "memory",
@@ -123,6 +124,7 @@ fn kolo_f90_has_the_numbers_of_kolo_h() {
         ("REAL2", "Float16"),
         ("REAL4", "Float32"),
         ("REAL8", "Float64"),
+        ("EXACT_SUM", "SumExact"),
         ("UNDEFINED", "_SPLIT_NOCOLOR"),
     ];
     let mut compared = 0;
@@ -154,7 +156,7 @@ fn kolo_f90_has_the_numbers_of_kolo_h() {
     }
     assert_eq!(
         compared,
-        5 + 8 + 9 + 1,
+        6 + 8 + 9 + 1,
         "operations, data types, results, color"
     );
 }

@@ -44,7 +44,7 @@ pub mod wire;
 mod tests;
 
 pub use sum::ExactSum;
-pub use view::{Dimension, Mask, View};
+pub use view::{Dimension, MOST_DIMENSIONS, Mask, View};
 
 use super::Element;
 

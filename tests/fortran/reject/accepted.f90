@@ -11,4 +11,6 @@ program accepted
   call kolo_bcast(a, 0, comm)
   call kolo_recv(a, 0, comm)
   call kolo_allreduce(buf=a, op=KOLO_SUM, comm=comm, ierror=ierror)
+  a(1) = kolo_sum_exact(a, comm)
+  a(1) = kolo_sum_exact(a, mask=a > 0, comm=comm, ierror=ierror)
 end program accepted
