@@ -8,7 +8,8 @@
 # itself, and a high one at 180 E on the equator, where the corners of blocks meet.
 #
 # MPIRUN (mpirun --oversubscribe) and RANKS (1 2 3 4 7 8) may be set in the environment.
-# Exit status: 0 when all checksums agree and sums agree to rounding, 1 when they do not.
+# Exit status: 0 when all checksums agree, mass and energy agree bit for bit on kolo, and to rounding
+# with plain MPI; 1 when they do not.
 set -eu
 program=${1:?usage: ./check.sh PROGRAM [kolo] [mpi]}
 shift
@@ -29,7 +30,7 @@ failed=0 runs=0
 # one_case NAME: all libraries and rank numbers against the first run.
 one_case() {
   name=$1
-  wanted='' energy_wanted=''
+  wanted='' energy_wanted='' bits_wanted=''
   for comm in $comms; do
     for n in $RANKS; do
       label="$name, $comm on $n ranks"
@@ -42,7 +43,9 @@ one_case() {
       fi
       sum=$(echo "$text" | awk '$1 == "checksum" { print $2 }')
       energy=$(echo "$text" | awk '$1 == "energy" { print $2 }')
+      bits=$(echo "$text" | awk '$1 == "bits" { print $3, $5 }')
       : "${wanted:=$sum}" "${energy_wanted:=$energy}"
+      if [ "$comm" = kolo ]; then : "${bits_wanted:=$bits}"; fi
       if [ -z "$sum" ] || [ "$sum" != "$wanted" ]; then
         echo "FAIL  $label: checksum '$sum', but the first run had '$wanted'"
         failed=1
@@ -50,8 +53,11 @@ one_case() {
                  'BEGIN { d = (a - b) / b; exit !(d < 1e-12 && d > -1e-12) }'; then
         echo "FAIL  $label: energy $energy, but the first run had $energy_wanted"
         failed=1
+      elif [ "$comm" = kolo ] && { [ -z "$bits" ] || [ "$bits" != "$bits_wanted" ]; }; then
+        echo "FAIL  $label: mass and energy $bits, but the first run on kolo had $bits_wanted"
+        failed=1
       else
-        echo "ok    $label: checksum $sum, energy $energy J"
+        echo "ok    $label: checksum $sum, energy $energy J, bits of mass and energy $bits"
       fi
     done
   done

@@ -4,7 +4,7 @@ module comm_kolo
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Init, MPI_Finalize, MPI_Abort
   use kolo, only: kolo_comm, kolo_comm_init, kolo_comm_destroy, kolo_comm_rank, kolo_comm_size, &
     kolo_comm_abort, kolo_allreduce, kolo_bcast, kolo_gather, kolo_send, kolo_recv, &
-    kolo_group_start, kolo_group_end, KOLO_MAX, KOLO_SUM
+    kolo_group_start, kolo_group_end, kolo_sum_exact, KOLO_MAX, KOLO_SUM
   use, intrinsic :: iso_fortran_env, only: error_unit
   use comm_layer, only: comm_t, message_t, rk, int64
   implicit none
@@ -22,6 +22,7 @@ module comm_kolo
     procedure :: exchange
     procedure :: max_real
     procedure :: sum_real
+    procedure :: sum_cells
     procedure :: sum_integer
     procedure :: gather
     procedure :: bcast_logical
@@ -83,6 +84,16 @@ contains
     call kolo_allreduce(x, KOLO_SUM, self%handle)
     call self%toc()
   end subroutine sum_real
+
+  function sum_cells(self, x, wet) result(total)
+    class(kolo_comm_t), intent(inout) :: self
+    real(rk), intent(in) :: x(:, :)
+    logical, intent(in) :: wet(:, :)
+    real(rk) :: total
+    call self%tic()
+    total = kolo_sum_exact(x, wet, self%handle)
+    call self%toc()
+  end function sum_cells
 
   subroutine sum_integer(self, x)
     class(kolo_comm_t), intent(inout) :: self

@@ -35,6 +35,7 @@ module comm_layer
     procedure(exchange_i), deferred :: exchange         !! all messages at once
     procedure(real_i), deferred :: max_real             !! element-wise maximum, in place
     procedure(real_i), deferred :: sum_real             !! element-wise sum, in place
+    procedure(sum_cells_i), deferred :: sum_cells       !! one sum over the cells of all ranks
     procedure(integer_i), deferred :: sum_integer       !! element-wise sum, in place
     procedure(gather_i), deferred :: gather             !! equal parts to rank 0, in rank order
     procedure(bcast_logical_i), deferred :: bcast_logical
@@ -66,6 +67,15 @@ module comm_layer
       class(comm_t), intent(inout) :: self
       real(rk), contiguous, intent(inout) :: x(:)
     end subroutine real_i
+    !> The sum of `x` where `wet`. On kolo it is exact, and so has the same bits on any number of
+    !> ranks; on plain MPI it depends in its last digits on how the cells are grouped.
+    function sum_cells_i(self, x, wet) result(total)
+      import :: comm_t, rk
+      class(comm_t), intent(inout) :: self
+      real(rk), intent(in) :: x(:, :)
+      logical, intent(in) :: wet(:, :)
+      real(rk) :: total
+    end function sum_cells_i
     subroutine integer_i(self, x)
       import :: comm_t, int64
       class(comm_t), intent(inout) :: self

@@ -14,6 +14,7 @@ module comm_mpi
     procedure :: exchange
     procedure :: max_real
     procedure :: sum_real
+    procedure :: sum_cells
     procedure :: sum_integer
     procedure :: gather
     procedure :: bcast_logical
@@ -82,6 +83,22 @@ contains
     call MPI_Allreduce(MPI_IN_PLACE, x, size(x), MPI_REAL8, MPI_SUM, MPI_COMM_WORLD)
     call self%toc()
   end subroutine sum_real
+
+  function sum_cells(self, x, wet) result(total)
+    class(mpi_comm_t), intent(inout) :: self
+    real(rk), intent(in) :: x(:, :)
+    logical, intent(in) :: wet(:, :)
+    real(rk) :: total, mine
+    integer :: j
+    mine = 0.0_rk
+    ! Row by row, which rounds less than one long sum.
+    do j = 1, size(x, 2)
+      mine = mine + sum(x(:, j), mask=wet(:, j))
+    end do
+    call self%tic()
+    call MPI_Allreduce(mine, total, 1, MPI_REAL8, MPI_SUM, MPI_COMM_WORLD)
+    call self%toc()
+  end function sum_cells
 
   subroutine sum_integer(self, x)
     class(mpi_comm_t), intent(inout) :: self

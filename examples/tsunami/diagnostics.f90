@@ -32,33 +32,34 @@ contains
     class(comm_t), intent(inout) :: comm
     type(model_t), intent(in) :: m
     type(budget_t), intent(out) :: total
-    real(rk) :: sums(3), extremes(3), row(3), area, z, water
+    real(rk), allocatable :: cells(:, :, :)
+    logical, allocatable :: wet(:, :)
+    real(rk) :: extremes(3), area, z, water
     integer :: i, j
-    sums = 0.0_rk
+    allocate (cells(m%nx, m%ny, 3))
+    wet = m%depth(1:m%nx, 1:m%ny) > 0.0_rk
     extremes = -huge(1.0_rk)
     do j = 1, m%ny
-      row = 0.0_rk
       area = (earth_radius * m%dl)**2 * m%cos_c(j)
       do i = 1, m%nx
-        if (m%depth(i, j) <= 0.0_rk) cycle
+        if (.not. wet(i, j)) cycle
         z = m%now(i, j, at_height)
         water = m%depth(i, j) + z
-        row(1) = row(1) + z
-        row(2) = row(2) + abs(z)
-        row(3) = row(3) + gravity * z * (z - m%dt_old * outflow(m, i, j)) &
-                 + 0.5_rk * (water + m%depth(i - 1, j) + m%now(i - 1, j, at_height)) &
-                 * m%now(i, j, at_u)**2 &
-                 + 0.5_rk * (water + m%depth(i, j - 1) + m%now(i, j - 1, at_height)) &
-                 * m%now(i, j, at_v)**2 * (m%cos_v(j) / m%cos_c(j))
+        cells(i, j, 1) = area * z
+        cells(i, j, 2) = area * abs(z)
+        cells(i, j, 3) = 0.5_rk * density * area &
+                         * (gravity * z * (z - m%dt_old * outflow(m, i, j)) &
+                            + 0.5_rk * (water + m%depth(i - 1, j) + m%now(i - 1, j, at_height)) &
+                            * m%now(i, j, at_u)**2 &
+                            + 0.5_rk * (water + m%depth(i, j - 1) + m%now(i, j - 1, at_height)) &
+                            * m%now(i, j, at_v)**2 * (m%cos_v(j) / m%cos_c(j)))
         extremes = max(extremes, [z, -z, -water])
       end do
-      sums = sums + row * [area, area, 0.5_rk * density * area]
     end do
-    call comm%sum_real(sums)
+    total%mass = comm%sum_cells(cells(:, :, 1), wet)
+    total%moved = comm%sum_cells(cells(:, :, 2), wet)
+    total%energy = comm%sum_cells(cells(:, :, 3), wet)
     call comm%max_real(extremes)
-    total%mass = sums(1)
-    total%moved = sums(2)
-    total%energy = sums(3)
     total%highest = extremes(1)
     total%lowest = -extremes(2)
     total%shallowest = -extremes(3)

@@ -190,6 +190,8 @@ contains
       (last%mass - first%mass) / first%moved, ' of the water moved'
     write (output_unit, '(a,es22.15,a,f6.2,a)') 'energy    ', last%energy, ' J,', &
       100.0_rk * last%energy / first%energy, ' % of the start'
+    write (output_unit, '(2(a,z16.16))') 'bits      mass ', transfer(last%mass, 0_int64), &
+      ' energy ', transfer(last%energy, 0_int64)
     write (output_unit, '(a,i0,3(a,f6.2),a)') 'time      ', steps, ' steps in ', seconds, &
       ' s; at most ', spent(1), ' s of it in communication and ', spent(2), ' s in computing'
     write (output_unit, '(2a)') 'checksum  ', checksum

@@ -159,19 +159,20 @@ fn windows(bounds: &[u8]) -> impl Iterator<Item = Bounds> {
     whole.iter().map(|&bytes| Bounds::from_bytes(bytes))
 }
 
-/// Appends the limbs of elements that lie in their windows; see [`elements`].
+/// Writes the limbs of elements that lie in their windows; see [`elements`].
 unsafe fn encode_windows<T: Summand>(
     format: &Format,
     first: *const u8,
     bounds: &[u8],
-    words: &mut Vec<i64>,
+    words: &mut [i64],
 ) {
     // SAFETY: passed on.
     let terms = unsafe { elements::<T>(first, bounds.len() / BOUND_BYTES) };
+    let mut at = 0;
     for (term, window) in terms.iter().zip(windows(bounds)) {
-        let at = words.len();
-        words.resize(at + window.width(format), 0);
-        window.encode(format, *term, &mut words[at..]);
+        let end = at + window.width(format);
+        window.encode(format, *term, &mut words[at..end]);
+        at = end;
     }
 }
 
@@ -357,7 +358,7 @@ impl Exact {
         });
         let to = from + fitting.count();
         self.stage = Stage::Limbs(from, to);
-        words.clear();
+        words.resize(MOST_WORDS - room, 0);
         let first = self.at(call.send.cast_mut(), self.finished + from);
         let bounds = &bounds[..(to - from) * BOUND_BYTES];
         // SAFETY: our caller promises the buffers.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The tsunami model: the same field bits on any number of ranks, on kolo and on plain MPI; and its
-# picture and NetCDF file are there. All of the rank numbers under Open MPI, some under MPICH.
+# The tsunami model: the same field bits on any number of ranks, on kolo and on plain MPI, and on
+# kolo the same bits of mass and energy; its picture and NetCDF file are there. All of the rank
+# numbers under Open MPI, some under MPICH.
 # limit: 400 s
 set -euo pipefail
 make -s -C "$SOURCE/examples/tsunami" BUILD="$PWD/tsunami" FC="$MPIFC" KOLO_PREFIX="$PREFIX" \

@@ -26,6 +26,8 @@ const MOST_LIMBS: usize = (2098 + ROOM_BITS).div_ceil(LEAST_PAYLOAD) as usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     payload: u32,
+    /// 2^32 / payload, rounded up: multiplying is faster than dividing.
+    reciprocal: u64,
     limbs: usize,
     mark_words: usize,
 }
@@ -41,6 +43,7 @@ impl Format {
         let bits = T::SPECIAL as u32 - 1 + T::FRACTION_BITS + ROOM_BITS;
         Format {
             payload,
+            reciprocal: (1u64 << 32).div_ceil(u64::from(payload)),
             limbs: bits.div_ceil(payload) as usize,
             mark_words: if nranks < MANY_RANKS { 1 } else { 2 },
         }
@@ -54,6 +57,13 @@ impl Format {
     /// Limbs of one sum.
     pub fn limbs(&self) -> usize {
         self.limbs
+    }
+
+    /// The limb that a bit lies in, and its place there; exact for all bits, as a test shows.
+    #[inline(always)]
+    pub(super) fn place(&self, bit: u32) -> (usize, u32) {
+        let limb = (u64::from(bit) * self.reciprocal >> 32) as u32;
+        (limb as usize, bit - limb * self.payload)
     }
 
     /// Writes one term.
@@ -74,8 +84,8 @@ impl Format {
             return;
         }
         let (whole, shift) = part.scaled::<T>();
-        let mut rest = u128::from(whole) << (shift % self.payload);
-        let mut at = (shift / self.payload) as usize;
+        let (mut at, shift) = self.place(shift);
+        let mut rest = u128::from(whole) << shift;
         while rest != 0 {
             let limb = (rest & ((1 << self.payload) - 1)) as i64;
             limbs[at - first] = if part.negative { -limb } else { limb };
@@ -93,10 +103,7 @@ impl Format {
             return None;
         }
         let top = shift + whole.ilog2();
-        Some((
-            (shift / self.payload) as usize,
-            (top / self.payload) as usize,
-        ))
+        Some((self.place(shift).0, self.place(top).0))
     }
 
     /// Writes the sum of many terms.

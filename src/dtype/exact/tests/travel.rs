@@ -201,3 +201,15 @@ fn bounds_that_no_rank_can_send_do_no_harm() {
         assert!(bounds.width(&format) <= format.limbs());
     }
 }
+
+#[test]
+fn places_are_quotients() {
+    for nranks in (0..=31).map(|bit| 1u32 << bit) {
+        let format = Format::of::<f64>(nranks);
+        let payload = (63 - nranks.ilog2()).min(60);
+        for bit in 0..2176 {
+            let wanted = ((bit / payload) as usize, bit % payload);
+            assert_eq!(format.place(bit), wanted, "bit {bit}, {nranks} ranks");
+        }
+    }
+}
