@@ -8,8 +8,8 @@
 # itself, and a high one at 180 E on the equator, where the corners of blocks meet.
 #
 # MPIRUN (mpirun --oversubscribe) and RANKS (1 2 3 4 7 8) may be set in the environment.
-# Exit status: 0 when all checksums agree, mass and energy agree bit for bit on kolo, and to rounding
-# with plain MPI; 1 when they do not.
+# Exit status: 0 when all checksums agree, mass and energy agree bit for bit on kolo, and energy
+# to rounding with plain MPI; 1 when they do not.
 set -eu
 program=${1:?usage: ./check.sh PROGRAM [kolo] [mpi]}
 shift

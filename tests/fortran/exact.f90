@@ -51,11 +51,11 @@ contains
     call expect(kolo_sum_exact(cube(1:3:2, ::3, 5:1:-2), comm) == 6 * nranks, 'a section of rank 3')
     four = 1.25
     call expect(kolo_sum_exact(four, comm) == 150 * nranks, 'rank 4')
-    call expect(kolo_sum_exact(four(2, :, 1:4:3, ::2), comm) == 22.5 * nranks, 'a section of rank 4')
+    call expect(kolo_sum_exact(four(2, :, 1:4:3, ::2), comm) == 22.5 * nranks, 'rank 4, with gaps')
     plane = reshape([(real(i, real64), i = 1, 1200)], shape(plane))
     call expect(kolo_sum_exact(plane, comm) == 720600.0_real64 * nranks, 'rank 2')
     call expect(kolo_sum_exact(plane(7, :), comm) == sum(plane(7, :)) * nranks, 'a row')
-    call expect(kolo_sum_exact(plane(2:29, 2:39), comm) == sum(plane(2:29, 2:39)) * nranks, 'inside')
+    call expect(kolo_sum_exact(plane(2:29, 2:39), comm) == sum(plane(2:29, 2:39)) * nranks, 'a box')
     c4 = [(cmplx(i, -rank), i = 1, 7)]
     call expect(kolo_sum_exact(c4, comm) == cmplx(28 * nranks, -7 * (nranks * last / 2.0)), &
       'complex(4)')
