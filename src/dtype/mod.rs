@@ -22,6 +22,8 @@
 //! Integers wrap. An average divides the sum once by the number of ranks; integers truncate toward
 //! zero. A fold of one source that scales nothing copies the bits.
 //!
+//! **Exact sums** ([`exact`]) are apart: long integers instead of floats, one rounding at the end.
+//!
 //! `docs/numerics.md` says the same for users, with the consequences for whole collectives.
 //! Everything here is thread-safe: no state but the choice of the instruction set.
 
