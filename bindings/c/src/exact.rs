@@ -11,7 +11,7 @@ use kolo_core::dtype::exact::{Dimension, ExactSum, MOST_DIMENSIONS, Mask, Summan
 use std::ffi::{c_int, c_uchar, c_void};
 
 /// Most numbers in one element.
-const MOST_PARTS: usize = 8;
+const MOST_PARTS: usize = 2;
 
 /// Runs `body` as the exported function `kolo<name>`.
 fn sum(
@@ -57,16 +57,20 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    fn dimensions(&self, element_bytes: usize, entry_bytes: usize) -> Result<Vec<Dimension>> {
+    fn dimensions(
+        &self,
+        element_bytes: usize,
+        entry_bytes: usize,
+    ) -> Result<[Dimension; MOST_DIMENSIONS]> {
         let mut dense = 1usize;
-        let mut dimensions = Vec::with_capacity(self.extents.len());
+        let mut dimensions = [Dimension::default(); MOST_DIMENSIONS];
         for (at, &extent) in self.extents.iter().enumerate() {
             let packed = |bytes: usize| (dense * bytes) as isize;
-            dimensions.push(Dimension {
+            dimensions[at] = Dimension {
                 extent,
                 stride: self.strides.map_or(packed(element_bytes), |s| s[at]),
                 mask_stride: self.mask_strides.map_or(packed(entry_bytes), |s| s[at]),
-            });
+            };
             dense = dense
                 .checked_mul(extent)
                 .filter(|all| all.checked_mul(element_bytes.max(entry_bytes)).is_some())
@@ -95,6 +99,7 @@ unsafe fn sum_array<T: Summand>(
 ) -> Result<()> {
     let entry_bytes = mask.map_or(0, |mask| mask.1);
     let dimensions = line.dimensions(parts * size_of::<T>(), entry_bytes)?;
+    let dimensions = &dimensions[..line.extents.len()];
     let elements: usize = line.extents.iter().product();
     if result.is_null() {
         return Err(null("result"));
@@ -109,17 +114,15 @@ unsafe fn sum_array<T: Summand>(
         first: first.cast(),
         entry_bytes,
     });
-    let mut sums = Vec::with_capacity(parts);
-    for part in 0..parts {
-        let mut sum = ExactSum::<T>::new();
+    let mut sums = [const { ExactSum::<T>::new() }; MOST_PARTS];
+    for (part, sum) in sums[..parts].iter_mut().enumerate() {
         if elements > 0 {
             // SAFETY: the caller promises all elements, each of `parts` numbers, and the mask.
-            sum.add_view(&unsafe { View::new(first.wrapping_add(part), &dimensions, mask) });
+            sum.add_view(&unsafe { View::new(first.wrapping_add(part), dimensions, mask) });
         }
-        sums.push(sum);
     }
     let mut values = [T::from_raw(0); MOST_PARTS];
-    communicator.sums_exact_of(&sums, &mut values[..parts])?;
+    communicator.sums_exact_of(&sums[..parts], &mut values[..parts])?;
     for (part, value) in values[..parts].iter().enumerate() {
         // SAFETY: the caller promises `parts` numbers; alignment does not matter.
         unsafe { result.add(part).write_unaligned(*value) };
@@ -190,7 +193,7 @@ pub unsafe extern "C" fn koloSumExactFloatMasked(
 }
 
 /// koloSumExactDouble of an array of up to 15 dimensions, with gaps and a mask.
-/// An element is `parts` (1 to 8) numbers of type `datatype` (koloFloat32 or koloFloat64), each
+/// An element is `parts` (1 or 2) numbers of type `datatype` (koloFloat32 or koloFloat64), each
 /// summed by itself: 1 for real, 2 for complex numbers; `result` has room for `parts` numbers.
 /// `extents` counts the elements along each dimension; `strides` are the bytes from one element to
 /// the next along it, also negative; NULL means packed, the first dimension fastest. `rank` 0 is
@@ -216,7 +219,7 @@ pub unsafe extern "C" fn koloSumExactArray(
         let rank = usize::try_from(rank).unwrap_or(usize::MAX);
         if rank > MOST_DIMENSIONS || !(1..=MOST_PARTS).contains(&parts) {
             return Err(Error::argument(
-                "an array has 0 to 15 dimensions, and its elements 1 to 8 parts",
+                "an array has 0 to 15 dimensions, and its elements 1 or 2 parts",
                 "give a rank from 0 to 15 and 1 part, or 2 for complex numbers",
             ));
         }

@@ -49,23 +49,41 @@ impl Fixed {
         }
     }
 
+    /// The words that are not all zero in both numbers: from, to. Most numbers use few.
+    fn used(&self, other: &Fixed) -> (usize, usize) {
+        let is_used = |(a, b): (&u64, &u64)| a | b != 0;
+        let mut pairs = self.0.iter().zip(&other.0);
+        let from = pairs.position(is_used).unwrap_or(WORDS);
+        let mut pairs = self.0.iter().zip(&other.0);
+        (
+            from,
+            pairs.rposition(is_used).map_or(WORDS, |last| last + 1),
+        )
+    }
+
     /// The distance of two numbers, and whether the second one is larger.
-    pub fn difference(&self, other: &Fixed) -> (Fixed, bool) {
-        let is_larger = self.0.iter().rev().lt(other.0.iter().rev());
+    pub fn difference(&self, other: &Fixed) -> Distance {
+        let (from, to) = self.used(other);
+        let (mine, theirs) = (&self.0[from..to], &other.0[from..to]);
+        let is_larger = mine.iter().rev().lt(theirs.iter().rev());
         let (more, less) = if is_larger {
-            (other, self)
+            (theirs, mine)
         } else {
-            (self, other)
+            (mine, theirs)
         };
-        let mut result = Fixed::ZERO;
+        let mut magnitude = Fixed::ZERO;
         let mut borrow = false;
-        for (place, (a, b)) in result.0.iter_mut().zip(more.0.iter().zip(less.0)) {
-            let (once, first) = a.overflowing_sub(b);
+        for (place, (a, b)) in magnitude.0[from..to].iter_mut().zip(more.iter().zip(less)) {
+            let (once, first) = a.overflowing_sub(*b);
             let (twice, second) = once.overflowing_sub(u64::from(borrow));
             *place = twice;
             borrow = first | second;
         }
-        (result, is_larger)
+        Distance {
+            magnitude,
+            is_negative: is_larger,
+            bits: (64 * from as u32, 64 * to as u32),
+        }
     }
 
     /// `count` (at most 63) bits from bit `from` on; zeros beyond the end.
@@ -76,6 +94,14 @@ impl Fixed {
         let pair = at(word) | at(word + 1) << 64;
         (pair >> shift) as u64 & ((1 << count) - 1)
     }
+}
+
+/// The difference of two numbers.
+pub(super) struct Distance {
+    pub magnitude: Fixed,
+    pub is_negative: bool,
+    /// No bit outside of these is set: from, to.
+    pub bits: (u32, u32),
 }
 
 /// A sum: its positive and its negative terms.

@@ -110,6 +110,14 @@ pub struct Marks {
 }
 
 impl Marks {
+    /// No mark: no terms.
+    pub const NONE: Marks = Marks {
+        positive: false,
+        negative: false,
+        other: false,
+        minus_zero: false,
+    };
+
     /// The marks of both sets.
     pub fn merge(&mut self, other: Marks) {
         self.positive |= other.positive;

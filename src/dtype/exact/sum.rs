@@ -36,10 +36,10 @@ impl<T: Summand> Default for ExactSum<T> {
 
 impl<T: Summand> ExactSum<T> {
     /// The sum of no terms; its value is +0.
-    pub fn new() -> ExactSum<T> {
+    pub const fn new() -> ExactSum<T> {
         ExactSum {
             halves: Halves::ZERO,
-            marks: Marks::default(),
+            marks: Marks::NONE,
             kind: PhantomData,
         }
     }

@@ -10,7 +10,7 @@ pub const MOST_DIMENSIONS: usize = 15;
 const GATHERED: usize = 512;
 
 /// One dimension of an array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dimension {
     /// Elements along it.
     pub extent: usize,

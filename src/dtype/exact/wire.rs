@@ -78,19 +78,34 @@ impl Format {
     /// Writes limbs `first..` of a term, all that it has.
     #[inline]
     pub(super) fn encode_limbs<T: Summand>(&self, raw: u64, first: usize, limbs: &mut [i64]) {
-        limbs.fill(0);
         let part = Part::of::<T>(raw);
-        if part.exponent == T::SPECIAL {
-            return;
-        }
-        let (whole, shift) = part.scaled::<T>();
-        let (mut at, shift) = self.place(shift);
+        let (whole, shift) = match part.exponent == T::SPECIAL {
+            true => (0, 0),
+            false => part.scaled::<T>(),
+        };
+        let (at, shift) = self.place(shift);
         let mut rest = u128::from(whole) << shift;
-        while rest != 0 {
+        let mut next = || {
             let limb = (rest & ((1 << self.payload) - 1)) as i64;
-            limbs[at - first] = if part.negative { -limb } else { limb };
             rest >>= self.payload;
-            at += 1;
+            if part.negative { -limb } else { limb }
+        };
+        if whole == 0 {
+            return limbs.fill(0);
+        }
+        // Three limbs hold 53 bits from any place on.
+        let at = at - first;
+        match limbs {
+            [one] => *one = next(),
+            [one, two] if at == 0 => (*one, *two) = (next(), next()),
+            [one, two] => (*one, *two) = (0, next()),
+            many => {
+                many.fill(0);
+                many[at..]
+                    .iter_mut()
+                    .take(3)
+                    .for_each(|limb| *limb = next());
+            }
         }
     }
 
@@ -109,11 +124,17 @@ impl Format {
     /// Writes the sum of many terms.
     pub fn encode_sum<T: Summand>(&self, sum: &ExactSum<T>, words: &mut [i64]) {
         let (limbs, marks) = words.split_at_mut(self.limbs);
-        let (magnitude, negative) = sum.halves.positive.difference(&sum.halves.negative);
-        let mut bit = T::BASE;
-        for limb in limbs {
-            let value = magnitude.bits(bit, self.payload) as i64;
-            *limb = if negative { -value } else { value };
+        let distance = sum.halves.positive.difference(&sum.halves.negative);
+        let (from, to) = distance.bits;
+        limbs.fill(0);
+        let first = self.place(from.saturating_sub(T::BASE)).0;
+        let mut bit = T::BASE + first as u32 * self.payload;
+        for limb in &mut limbs[first.min(self.limbs)..] {
+            if bit >= to {
+                break;
+            }
+            let value = distance.magnitude.bits(bit, self.payload) as i64;
+            *limb = if distance.is_negative { -value } else { value };
             bit += self.payload;
         }
         self.encode_marks(sum.marks, marks);
@@ -192,60 +213,41 @@ fn short<T: Summand>(sum: i128, base: u32, marks: Marks) -> T {
     let Some(top) = magnitude.checked_ilog2() else {
         return marks.zero();
     };
-    let bits = |from: u32, count: u32| (magnitude >> from) as u64 & ((1 << count) - 1);
-    let any_below = |end: u32| magnitude & ((1 << end) - 1) != 0;
-    round(sum < 0, (base, top), bits, any_below)
+    let aligned = magnitude << (127 - top);
+    let leading = ((aligned >> 64) as u64, aligned as u64 != 0);
+    round(sum < 0, base + top, leading)
 }
 
 /// The value of many limbs, carried first.
 fn long<T: Summand>(limbs: &[i64], payload: u32, base: u32, marks: Marks) -> T {
     let number = Number::carried(limbs, payload);
     match number.top_bit() {
-        Some(top) => round(
-            number.negative,
-            (base, top),
-            |from, count| number.bits(from, count),
-            |end| number.any_below(end),
-        ),
+        Some(top) => round(number.negative, base + top, number.leading(top)),
         None => marks.zero(),
     }
 }
 
-/// The float nearest to a number, ties to even. Bit 0 of the number counts 2^`base` of the type's
-/// units, `top` is its highest bit; `bits` gives some from a place on, `any_below` tells whether
-/// any is set below a place.
-#[inline(always)]
-fn round<T: Summand>(
-    negative: bool,
-    (base, top): (u32, u32),
-    bits: impl Fn(u32, u32) -> u64,
-    any_below: impl Fn(u32) -> bool,
-) -> T {
-    let precision = T::FRACTION_BITS + 1;
-    // The place of the result's last bit.
-    let lowest = (base + top).saturating_sub(precision - 1);
-    let mut whole;
-    if lowest <= base {
-        whole = bits(0, top + 1) << (base - lowest);
-    } else {
-        let from = lowest - base;
-        whole = bits(from, precision);
-        let half = bits(from - 1, 1) != 0;
-        whole += u64::from(half && (whole & 1 != 0 || any_below(from - 1)));
-    }
+/// The float nearest to a number, ties to even. Its highest bit counts 2^`top` of the type's units;
+/// it and the 63 bits below are `leading`, and `rest` tells whether any bit further down is set.
+#[inline]
+fn round<T: Summand>(negative: bool, top: u32, (leading, rest): (u64, bool)) -> T {
+    const HALF: u64 = 1 << 63;
+    // The place of the result's last bit, and the bits that it has.
+    let lowest = top.saturating_sub(T::FRACTION_BITS);
+    let kept = top - lowest + 1;
+    let whole = leading >> (64 - kept);
+    let dropped = leading << kept;
+    let up = dropped > HALF || (dropped == HALF && (rest || whole & 1 != 0));
     // The leading bit of `whole` adds one to the exponent field, also when rounding moved it; a
     // subnormal number has lowest = 0 and no leading bit.
     let infinity = T::SPECIAL << T::FRACTION_BITS;
     let raw = if u64::from(lowest) >= T::SPECIAL {
         infinity
     } else {
-        ((u64::from(lowest) << T::FRACTION_BITS) + whole).min(infinity)
+        ((u64::from(lowest) << T::FRACTION_BITS) + whole + u64::from(up)).min(infinity)
     };
-    T::from_raw(if negative {
-        raw | minus_zero::<T>()
-    } else {
-        raw
-    })
+    let sign = if negative { minus_zero::<T>() } else { 0 };
+    T::from_raw(raw | sign)
 }
 
 /// A number whose limbs have been carried: each is below 2^payload, and not negative.
@@ -294,23 +296,22 @@ impl Number {
         Some(index as u32 * self.payload + self.limbs[index].ilog2())
     }
 
-    /// `count` (at most 53) bits from bit `from` on.
-    fn bits(&self, from: u32, count: u32) -> u64 {
-        let (index, shift) = ((from / self.payload) as usize, from % self.payload);
-        let mut value = 0u128;
-        // Two limbs of 60 bits or three of 32 hold 53 bits from any place on.
-        for (at, &limb) in self.limbs[index..self.used].iter().take(3).enumerate() {
-            value |= u128::from(limb)
-                .checked_shl(at as u32 * self.payload)
-                .unwrap_or(0);
+    /// The bit `top` and the 63 below it, and whether any further down is set.
+    fn leading(&self, top: u32) -> (u64, bool) {
+        let mut index = (top / self.payload) as usize;
+        // The highest limb's bits at the upper end, then whole limbs below, as far as they go.
+        let mut free = 127 - top % self.payload;
+        let mut aligned = u128::from(self.limbs[index]) << free;
+        while index > 0 && free > 0 {
+            index -= 1;
+            let limb = u128::from(self.limbs[index]);
+            let moved = free.min(self.payload);
+            // What does not fit any more counts only as something that is set.
+            let cut = limb & ((1 << (self.payload - moved)) - 1);
+            aligned |= (limb >> (self.payload - moved)) << (free - moved) | u128::from(cut != 0);
+            free -= moved;
         }
-        (value >> shift) as u64 & ((1 << count) - 1)
-    }
-
-    /// Whether any bit below `end` is set.
-    fn any_below(&self, end: u32) -> bool {
-        let (index, shift) = ((end / self.payload) as usize, end % self.payload);
-        self.limbs[index] & ((1 << shift) - 1) != 0
-            || self.limbs[..index].iter().any(|&limb| limb != 0)
+        let below = self.limbs[..index].iter().any(|&limb| limb != 0);
+        ((aligned >> 64) as u64, aligned as u64 != 0 || below)
     }
 }
