@@ -661,7 +661,7 @@ koloResult_t koloSumExactFloatMasked(const float *local,
 
 /**
  * koloSumExactDouble of an array of up to 15 dimensions, with gaps and a mask.
- * An element is `parts` (1 to 8) numbers of type `datatype` (koloFloat32 or koloFloat64), each
+ * An element is `parts` (1 or 2) numbers of type `datatype` (koloFloat32 or koloFloat64), each
  * summed by itself: 1 for real, 2 for complex numbers; `result` has room for `parts` numbers.
  * `extents` counts the elements along each dimension; `strides` are the bytes from one element to
  * the next along it, also negative; NULL means packed, the first dimension fastest. `rank` 0 is

@@ -10,9 +10,6 @@ use kolo_core::dtype::DataType;
 use kolo_core::dtype::exact::{Dimension, ExactSum, MOST_DIMENSIONS, Mask, Summand, View};
 use std::ffi::{c_int, c_uchar, c_void};
 
-/// Most numbers in one element.
-const MOST_PARTS: usize = 2;
-
 /// Runs `body` as the exported function `kolo<name>`.
 fn sum(
     name: &'static str,
@@ -46,7 +43,7 @@ unsafe fn sum_line<T: Summand>(
     };
     let mask = mask.map(|mask| (mask.cast(), 1));
     // SAFETY: passed on.
-    unsafe { sum_array::<T>(communicator, local.cast(), 1, line, mask, result) }
+    unsafe { sum_array::<T, 1>(communicator, local, line, mask, result) }
 }
 
 /// Extents, and distances in bytes where they are not those of a packed array.
@@ -57,16 +54,17 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    fn dimensions(
+    /// Writes the dimensions to `place`, and gives them back.
+    fn dimensions<'a>(
         &self,
-        element_bytes: usize,
-        entry_bytes: usize,
-    ) -> Result<[Dimension; MOST_DIMENSIONS]> {
+        (element_bytes, entry_bytes): (usize, usize),
+        place: &'a mut [Dimension; MOST_DIMENSIONS],
+    ) -> Result<&'a [Dimension]> {
         let mut dense = 1usize;
-        let mut dimensions = [Dimension::default(); MOST_DIMENSIONS];
-        for (at, &extent) in self.extents.iter().enumerate() {
+        let place = &mut place[..self.extents.len()];
+        for (at, (dimension, &extent)) in place.iter_mut().zip(self.extents).enumerate() {
             let packed = |bytes: usize| (dense * bytes) as isize;
-            dimensions[at] = Dimension {
+            *dimension = Dimension {
                 extent,
                 stride: self.strides.map_or(packed(element_bytes), |s| s[at]),
                 mask_stride: self.mask_strides.map_or(packed(entry_bytes), |s| s[at]),
@@ -81,7 +79,7 @@ impl Line<'_> {
                     )
                 })?;
         }
-        Ok(dimensions)
+        Ok(place)
     }
 }
 
@@ -89,17 +87,16 @@ impl Line<'_> {
 ///
 /// # Safety
 /// As [`koloSumExactArray`].
-unsafe fn sum_array<T: Summand>(
+unsafe fn sum_array<T: Summand, const PARTS: usize>(
     communicator: &Communicator,
     first: *const T,
-    parts: usize,
     line: Line,
     mask: Option<(*const c_void, usize)>,
     result: *mut T,
 ) -> Result<()> {
     let entry_bytes = mask.map_or(0, |mask| mask.1);
-    let dimensions = line.dimensions(parts * size_of::<T>(), entry_bytes)?;
-    let dimensions = &dimensions[..line.extents.len()];
+    let mut place = [Dimension::default(); MOST_DIMENSIONS];
+    let dimensions = line.dimensions((PARTS * size_of::<T>(), entry_bytes), &mut place)?;
     let elements: usize = line.extents.iter().product();
     if result.is_null() {
         return Err(null("result"));
@@ -114,17 +111,17 @@ unsafe fn sum_array<T: Summand>(
         first: first.cast(),
         entry_bytes,
     });
-    let mut sums = [const { ExactSum::<T>::new() }; MOST_PARTS];
-    for (part, sum) in sums[..parts].iter_mut().enumerate() {
+    let mut sums = [const { ExactSum::<T>::new() }; PARTS];
+    for (part, sum) in sums.iter_mut().enumerate() {
         if elements > 0 {
-            // SAFETY: the caller promises all elements, each of `parts` numbers, and the mask.
+            // SAFETY: the caller promises all elements, each of `PARTS` numbers, and the mask.
             sum.add_view(&unsafe { View::new(first.wrapping_add(part), dimensions, mask) });
         }
     }
-    let mut values = [T::from_raw(0); MOST_PARTS];
-    communicator.sums_exact_of(&sums[..parts], &mut values[..parts])?;
-    for (part, value) in values[..parts].iter().enumerate() {
-        // SAFETY: the caller promises `parts` numbers; alignment does not matter.
+    let mut values = [T::from_raw(0); PARTS];
+    communicator.sums_exact_of(&sums, &mut values)?;
+    for (part, value) in values.iter().enumerate() {
+        // SAFETY: the caller promises `PARTS` numbers; alignment does not matter.
         unsafe { result.add(part).write_unaligned(*value) };
     }
     Ok(())
@@ -217,7 +214,7 @@ pub unsafe extern "C" fn koloSumExactArray(
     sum("SumExactArray", comm, |communicator| {
         let dtype = data_type(datatype)?;
         let rank = usize::try_from(rank).unwrap_or(usize::MAX);
-        if rank > MOST_DIMENSIONS || !(1..=MOST_PARTS).contains(&parts) {
+        if rank > MOST_DIMENSIONS || !(1..=2).contains(&parts) {
             return Err(Error::argument(
                 "an array has 0 to 15 dimensions, and its elements 1 or 2 parts",
                 "give a rank from 0 to 15 and 1 part, or 2 for complex numbers",
@@ -240,13 +237,12 @@ pub unsafe extern "C" fn koloSumExactArray(
                 mask_strides: given(maskstrides, rank),
             };
             let mask = (!mask.is_null()).then_some((mask, maskbytes));
-            match dtype {
-                DataType::Float64 => {
-                    sum_array::<f64>(communicator, first.cast(), parts, line, mask, result.cast())
-                }
-                DataType::Float32 => {
-                    sum_array::<f32>(communicator, first.cast(), parts, line, mask, result.cast())
-                }
+            let (c, x, y) = (communicator, first, result);
+            match (dtype, parts) {
+                (DataType::Float64, 1) => sum_array::<f64, 1>(c, x.cast(), line, mask, y.cast()),
+                (DataType::Float64, _) => sum_array::<f64, 2>(c, x.cast(), line, mask, y.cast()),
+                (DataType::Float32, 1) => sum_array::<f32, 1>(c, x.cast(), line, mask, y.cast()),
+                (DataType::Float32, _) => sum_array::<f32, 2>(c, x.cast(), line, mask, y.cast()),
                 _ => Err(Error::argument(
                     format!("there is no exact sum of {}", dtype.name()),
                     "give koloFloat32 or koloFloat64",

@@ -2,7 +2,7 @@
 
 use super::bins::Bins;
 use super::fixed::Halves;
-use super::view::View;
+use super::view::{Dimension, Mask, View};
 use super::wire::Format;
 use super::{Marks, Part, Summand};
 use std::marker::PhantomData;
@@ -75,7 +75,17 @@ impl<T: Summand> ExactSum<T> {
     /// If the lengths differ.
     pub fn add_masked(&mut self, terms: &[T], mask: &[bool]) {
         assert_eq!(terms.len(), mask.len(), "a mask has an entry for each term");
-        self.add_view(&View::masked(terms, mask));
+        let line = [Dimension {
+            extent: terms.len(),
+            stride: size_of::<T>() as isize,
+            mask_stride: 1,
+        }];
+        let mask = Mask {
+            first: mask.as_ptr().cast(),
+            entry_bytes: 1,
+        };
+        // SAFETY: both slices hold `extent` elements, and a bool is a byte.
+        self.add_view(&unsafe { View::new(terms.as_ptr(), &line, Some(mask)) });
     }
 
     /// Adds the elements of an array with gaps, as far as its mask selects them.

@@ -34,8 +34,7 @@ pub struct Mask {
 pub struct View<'a, T> {
     first: *const T,
     mask: Option<Mask>,
-    dimensions: [Dimension; MOST_DIMENSIONS],
-    rank: usize,
+    dimensions: &'a [Dimension],
     elements: usize,
     borrow: PhantomData<&'a [T]>,
 }
@@ -51,39 +50,18 @@ impl<'a, T: Summand> View<'a, T> {
     /// `'a`. Alignment does not matter.
     pub unsafe fn new(
         first: *const T,
-        dimensions: &[Dimension],
+        dimensions: &'a [Dimension],
         mask: Option<Mask>,
     ) -> View<'a, T> {
-        let mut copied = [Dimension {
-            extent: 1,
-            stride: 0,
-            mask_stride: 0,
-        }; MOST_DIMENSIONS];
-        copied[..dimensions.len()].copy_from_slice(dimensions);
+        assert!(dimensions.len() <= MOST_DIMENSIONS, "at most 15 dimensions");
         let extents = dimensions.iter().map(|dimension| dimension.extent);
         View {
             first,
             mask,
-            dimensions: copied,
-            rank: dimensions.len(),
+            dimensions,
             elements: extents.product(),
             borrow: PhantomData,
         }
-    }
-
-    /// The terms of a slice whose mask is true; both have the same length.
-    pub(super) fn masked(terms: &'a [T], mask: &'a [bool]) -> View<'a, T> {
-        let line = Dimension {
-            extent: terms.len().min(mask.len()),
-            stride: size_of::<T>() as isize,
-            mask_stride: 1,
-        };
-        let mask = Mask {
-            first: mask.as_ptr().cast(),
-            entry_bytes: 1,
-        };
-        // SAFETY: both slices hold `extent` elements and are borrowed for 'a.
-        unsafe { View::new(terms.as_ptr(), &[line], Some(mask)) }
     }
 
     /// Elements, masked or not.
@@ -94,7 +72,7 @@ impl<'a, T: Summand> View<'a, T> {
     /// The elements as a slice, if they have no gaps, order and mask.
     pub(super) fn contiguous(&self) -> Option<&'a [T]> {
         let mut dense = size_of::<T>() as isize;
-        for dimension in &self.dimensions[..self.rank] {
+        for dimension in self.dimensions {
             if dimension.extent != 1 && dimension.stride != dense {
                 return None;
             }
@@ -116,7 +94,11 @@ impl<'a, T: Summand> View<'a, T> {
         let mut filled = 0;
         let mut index = [0usize; MOST_DIMENSIONS];
         let (mut at, mut mask_at) = (0isize, 0isize);
-        let inner = self.dimensions[0];
+        let one = Dimension {
+            extent: 1,
+            ..Dimension::default()
+        };
+        let inner = self.dimensions.first().copied().unwrap_or(one);
         loop {
             for step in 0..inner.extent as isize {
                 let element = at.wrapping_add(step * inner.stride);
@@ -135,7 +117,7 @@ impl<'a, T: Summand> View<'a, T> {
             // The next row, as a counter with one digit a dimension.
             let mut dimension = 1;
             loop {
-                if dimension >= self.rank {
+                if dimension >= self.dimensions.len() {
                     take(&buffer[..filled]);
                     return;
                 }

@@ -157,12 +157,18 @@ impl Format {
     /// Word and shift of a field of the marks.
     #[inline]
     fn field(&self, index: usize) -> (usize, usize) {
-        let per_word = 4 / self.mark_words;
-        (index / per_word, index % per_word * (64 / per_word))
+        match self.mark_words {
+            1 => (0, 16 * index),
+            _ => (index / 2, 32 * (index % 2)),
+        }
     }
 
     fn decode_marks(&self, words: &[i64]) -> Marks {
-        let mask = u64::MAX >> (64 - 64 / (4 / self.mark_words));
+        let mask = if self.mark_words == 1 {
+            0xffff
+        } else {
+            0xffff_ffff
+        };
         let field = |index| {
             let (word, shift) = self.field(index);
             words[word] as u64 >> shift & mask != 0

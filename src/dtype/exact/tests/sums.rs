@@ -136,13 +136,13 @@ fn scalars_empty_arrays_and_masks_of_slices() {
     // SAFETY: no dimension is one element.
     sum.add_view(&unsafe { View::new(&one, &[], None) });
     sum.add_slice(&[]);
-    let none = Dimension {
+    let none = [Dimension {
         extent: 0,
         stride: 8,
         mask_stride: 0,
-    };
+    }; 2];
     // SAFETY: no element is named.
-    sum.add_view(&unsafe { View::new(&one, &[none, none], None) });
+    sum.add_view(&unsafe { View::new(&one, &none, None) });
     sum.add_masked(&[1.0, f64::NAN, 4.0], &[true, false, true]);
     assert_eq!(sum.value(), 7.5);
 }
