@@ -76,7 +76,7 @@ pub(super) struct Exec {
     pub sources: Sources,
     pub queue: VecDeque<Op>,
     /// The op of the blocking call that runs alone, kept for its memory.
-    pub spare: Option<Op>,
+    pub spare: Option<Box<Op>>,
     /// The last run of a bundle on each end.
     pub latest: super::op::Latest,
     /// Collectives begun.
@@ -293,13 +293,13 @@ impl Exec {
     }
 
     /// An op without lanes; the one of the last call that ran alone, if it is there.
-    pub fn spare_op(&mut self, collective: Collective) -> Op {
+    pub fn spare_op(&mut self, collective: Collective) -> Box<Op> {
         match self.spare.take() {
             Some(mut op) => {
                 op.recycle(collective);
                 op
             }
-            None => Op::new(collective),
+            None => Box::new(Op::new(collective)),
         }
     }
 

@@ -61,15 +61,14 @@ impl LaneRun {
 
     /// The same as [`LaneRun::new`], keeping the memory of a finished run.
     pub fn restart(&mut self, lane: usize, window: Window) {
-        let (srcs, dsts) = (
-            std::mem::take(&mut self.srcs),
-            std::mem::take(&mut self.dsts),
-        );
-        *self = LaneRun {
-            srcs,
-            dsts,
-            ..LaneRun::new(lane, window)
-        };
+        self.lane = lane;
+        self.window = window;
+        self.round = 0;
+        self.step = 0;
+        self.repetition = 0;
+        self.slice = 0;
+        self.ready = 0;
+        self.begun = false;
     }
 
     /// Where the lane stands, for messages: (round, step, slice).
