@@ -65,10 +65,10 @@ fn pass(tokens: u32, slots: u32) {
     };
     let mut receiver = PairReceiver::new(pair_memory(&pair));
     for token in 0..tokens {
-        while !receiver.ready() {
+        while !receiver.ready(0) {
             thread::yield_now();
         }
-        assert_eq!(receiver.arrival().signature, u64::from(token));
+        assert_eq!(receiver.arrival(0).signature, u64::from(token));
         assert_eq!(pair.slots.read(receiver.position()), 100 + token);
         receiver.release(slots);
     }
@@ -227,9 +227,9 @@ fn the_doorbell_loses_no_wake_up() {
             })
         };
         let receiver = PairReceiver::new(pair_memory(&pair));
-        while !receiver.ready() {
+        while !receiver.ready(0) {
             let ticket = bell.arm();
-            if !receiver.ready() {
+            if !receiver.ready(0) {
                 bell.sleep(ticket, Duration::MAX, &*futex);
             }
             bell.disarm();

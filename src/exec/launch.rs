@@ -1,10 +1,10 @@
 //! A launch: a plan bound to buffers, sizes, a kernel and connections.
 
 use super::wires::{End, Wires};
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::dtype::{FoldFn, FoldParams};
 use crate::plan::window::{Binding, Geometry};
-use crate::plan::{Algorithm, Plan, Window};
+use crate::plan::{Plan, Window};
 use std::sync::Arc;
 
 /// How data is folded and copied.
@@ -40,6 +40,8 @@ pub struct Launch {
     pub geometry: Geometry,
     /// The ends of the plan's connections, in its order.
     pub ends: Vec<End>,
+    /// Channels that share the data.
+    channels: u32,
 }
 
 // SAFETY: the buffers belong to the call until it completes (contract of the entry points), and
@@ -50,7 +52,7 @@ impl Launch {
     /// Resolves the plan's connections.
     ///
     /// # Errors
-    /// When a connection cannot be made.
+    /// When a connection cannot be made, or a packed token cannot hold its chunks.
     pub fn new(
         plan: Arc<Plan>,
         (send, recv): (*const u8, *mut u8),
@@ -59,6 +61,19 @@ impl Launch {
         geometry: Geometry,
         wires: &mut Wires,
     ) -> Result<Launch> {
+        let least_bytes = plan.pieces as usize * kernel.element_bytes;
+        if least_bytes > geometry.slice_bytes() {
+            return Err(Error::usage(
+                format!(
+                    "tokens of {} chunks need {least_bytes} bytes, and those of this communicator \
+                     hold {}",
+                    plan.pieces,
+                    geometry.slice_bytes()
+                ),
+                "raise KOLO_BUFFSIZE, or choose another algorithm with KOLO_ALGO",
+            ));
+        }
+        let channels = plan.channels();
         let ends = plan
             .connections
             .iter()
@@ -72,24 +87,21 @@ impl Launch {
             signature,
             geometry,
             ends,
+            channels,
         })
     }
 
-    /// The window of one lane for `count` elements (of the data, or of a block).
+    /// The window of one lane for `count` elements (of the data, or of a block): lanes of one
+    /// channel share a window, and channels share the data.
     pub fn window(&self, lane: usize, count: usize, (input, output): (u32, u32)) -> Window {
-        let shared = self.plan.shape.algorithm == Algorithm::Ring;
-        let (lane, lanes) = if shared {
-            (lane, self.plan.lanes.len())
-        } else {
-            (0, 1)
-        };
         let binding = Binding {
             count,
             element_bytes: self.kernel.element_bytes,
             input_blocks: input,
             output_blocks: output,
-            lane: lane as u32,
-            lanes: lanes as u32,
+            lane: u32::from(self.plan.lanes[lane].channel),
+            lanes: self.channels,
+            pieces: self.plan.pieces,
         };
         Window::bind(self.plan.layout, self.plan.chunks, &self.geometry, &binding)
     }

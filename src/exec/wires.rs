@@ -169,12 +169,13 @@ impl Wires {
         }
     }
 
-    /// Whether a token of `slots` slots may move at this end.
+    /// Whether a token of `slots` slots may move at this end; of those to be read, the one
+    /// `ahead` slots behind the next.
     #[inline]
-    pub fn ready(&mut self, end: End, slots: u32) -> bool {
+    pub fn ready(&mut self, end: End, slots: u32, ahead: u32) -> bool {
         match end {
             End::Send(index, _) => self.sender(index).ready(slots),
-            End::Recv(index, _) => self.receiver(index).ready(),
+            End::Recv(index, _) => self.receiver(index).ready(ahead),
             End::FanSend => self.fans.may_publish(),
             End::FanRecv(writer) => self.fans.ready(writer),
         }
@@ -185,9 +186,9 @@ impl Wires {
     /// # Errors
     /// The two signatures, if they differ.
     #[inline]
-    pub fn check(&mut self, end: End, mine: u64) -> std::result::Result<(), Mismatch> {
+    pub fn check(&mut self, end: End, mine: u64, ahead: u32) -> std::result::Result<(), Mismatch> {
         let (peer, arrival): (usize, Arrival) = match end {
-            End::Recv(index, peer) => (peer, self.receiver(index).arrival()),
+            End::Recv(index, peer) => (peer, self.receiver(index).arrival(ahead)),
             End::FanRecv(writer) => (writer, self.fans.arrival(writer)),
             End::Send(..) | End::FanSend => return Ok(()),
         };
@@ -201,12 +202,12 @@ impl Wires {
         })
     }
 
-    /// Where the payload of the next token lies.
+    /// Where the payload of the next token, or of that `ahead` slots behind it, lies.
     #[inline]
-    pub fn place(&mut self, end: End, bytes: usize) -> *mut u8 {
+    pub fn place(&mut self, end: End, bytes: usize, ahead: u32) -> *mut u8 {
         match end {
             End::Send(index, _) => self.sender(index).place(bytes),
-            End::Recv(index, _) => self.receiver(index).place(bytes).cast_mut(),
+            End::Recv(index, _) => self.receiver(index).place(bytes, ahead).cast_mut(),
             End::FanSend => self.fans.place(bytes),
             End::FanRecv(writer) => self.fans.source(writer, bytes).cast_mut(),
         }
@@ -268,7 +269,7 @@ impl Wires {
             return;
         }
         self.flip = None;
-        let place = self.place(end, bytes);
+        let place = self.place(end, bytes, 0);
         // SAFETY: the place holds `bytes > 0` bytes that this rank has written and not published.
         unsafe { *place ^= 1 };
     }

@@ -2,7 +2,7 @@
 
 use super::pairing::link_text;
 use super::report::Counterexample;
-use crate::plan::{Collective, Direction, Layout, Link, Plan, Shape, validate};
+use crate::plan::{Collective, Direction, Layout, Link, Operand, Plan, Shape, Space, validate};
 
 /// Plans of a collective: one a rank, in order, made for the same call.
 pub(super) fn same_call(plans: &[Plan]) -> Result<(), Counterexample> {
@@ -31,6 +31,13 @@ pub(super) fn same_call(plans: &[Plan]) -> Result<(), Counterexample> {
             let text = "cuts the data for another number of channels than rank 0";
             return fault(text.into());
         }
+        if plan.pieces != first.pieces {
+            return fault(format!(
+                "cuts chunks so that {} fit a token, rank 0 so that {} do: all ranks must declare \
+                 the most that any of them packs (Emitter::pieces)",
+                plan.pieces, first.pieces
+            ));
+        }
         if (plan.chunks, plan.layout) != (first.chunks, first.layout) {
             return fault(format!(
                 "cuts the data into {} chunks, {:?}; rank 0 into {}, {:?}",
@@ -48,6 +55,12 @@ fn shape_fault(plan: &Plan) -> bool {
         Collective::AllReduce | Collective::Broadcast | Collective::Reduce
     );
     plan.shape.root >= plan.shape.nranks || (plan.layout == Layout::Split && !whole)
+}
+
+/// Whether the operand is another chunk of the caller's buffers than the step's own.
+fn is_moved(plan: &Plan, operand: &Operand) -> bool {
+    let offset = i64::from(operand.offset).rem_euclid(i64::from(plan.chunks.max(1)));
+    matches!(operand.space, Space::Input | Space::Output) && offset != 0
 }
 
 /// What must hold for one plan before it is put beside others.
@@ -83,6 +96,10 @@ pub(super) fn structure(plan: &Plan, rank: u32, nranks: u32) -> Result<(), Count
         for (at, step) in plan.steps[lane.steps.clone()].iter().enumerate() {
             for (list, kept_is_legal) in [(step.srcs, true), (step.dsts, false)] {
                 let operands = plan.lists.get(list);
+                if plan.layout == Layout::Split && operands.iter().any(|o| is_moved(plan, o)) {
+                    let text = "takes one chunk of a split for another: their lengths differ";
+                    return Err(fault(number, at, text.into()));
+                }
                 if !kept_is_legal && operands.iter().any(|operand| operand.keep) {
                     return Err(fault(number, at, "keeps a token it writes".into()));
                 }
