@@ -97,6 +97,12 @@ fn operand_text(plan: &Plan, operand: &Operand, (chunk, run): (u32, u16)) -> Str
                 }
                 (Link::Fan { .. }, Direction::Send) => format!("fan->all{keep}"),
                 (Link::Fan { writer }, Direction::Recv) => format!("fan<-{writer}{keep}"),
+                (Link::Cast { channel, .. }, Direction::Send) => {
+                    format!("cast{channel}->all{keep}")
+                }
+                (Link::Cast { writer, channel }, Direction::Recv) => {
+                    format!("cast{channel}<-{writer}{keep}")
+                }
             }
         }
     }

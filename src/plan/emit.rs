@@ -99,13 +99,22 @@ impl Emitter {
 
     /// Uses the fan of `writer`: to write if that is this rank, else to read.
     pub fn fan(&mut self, writer: u32) -> Connection {
-        let mine = writer == self.plan.shape.rank;
-        let direction = if mine {
-            Direction::Send
-        } else {
-            Direction::Recv
+        self.use_one_to_all(Link::Fan { writer })
+    }
+
+    /// Uses the cast of `writer` on the current channel: to write if that is this rank, else to
+    /// read. Every other rank must read every token.
+    pub fn cast(&mut self, writer: u32) -> Connection {
+        let channel = self.channel;
+        self.use_one_to_all(Link::Cast { writer, channel })
+    }
+
+    fn use_one_to_all(&mut self, link: Link) -> Connection {
+        let direction = match link.writer() == self.plan.shape.rank {
+            true => Direction::Send,
+            false => Direction::Recv,
         };
-        self.use_connection(Link::Fan { writer }, direction)
+        self.use_connection(link, direction)
     }
 
     fn use_connection(&mut self, link: Link, direction: Direction) -> Connection {

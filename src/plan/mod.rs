@@ -51,10 +51,18 @@ pub enum Link {
         /// Independent copies of the same pair.
         channel: u16,
     },
-    /// One writer; every other rank reads; the credit is that of the slowest reader.
+    /// One writer; every other rank reads; the credit is that of the slowest reader. One token a
+    /// call: for small calls.
     Fan {
         /// Writing rank.
         writer: u32,
+    },
+    /// As a fan, but for calls of any size: slots, slices and rounds, on this channel.
+    Cast {
+        /// Writing rank.
+        writer: u32,
+        /// Independent copies of the same cast.
+        channel: u16,
     },
 }
 
@@ -62,7 +70,23 @@ impl Link {
     /// The rank that writes.
     pub fn writer(self) -> u32 {
         match self {
-            Link::Pair { writer, .. } | Link::Fan { writer } => writer,
+            Link::Pair { writer, .. } | Link::Fan { writer } | Link::Cast { writer, .. } => writer,
+        }
+    }
+
+    /// Whether `rank` reads: the reader of a pair, every rank but the writer of the others.
+    pub fn is_read_by(self, rank: u32) -> bool {
+        match self {
+            Link::Pair { reader, .. } => reader == rank,
+            Link::Fan { writer } | Link::Cast { writer, .. } => writer != rank,
+        }
+    }
+
+    /// How many of `nranks` ranks read.
+    pub fn readers(self, nranks: u32) -> u32 {
+        match self {
+            Link::Pair { .. } => 1,
+            Link::Fan { .. } | Link::Cast { .. } => nranks - 1,
         }
     }
 }

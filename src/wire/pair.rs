@@ -5,7 +5,7 @@
 //! so calls follow each other without a barrier, and each end keeps its count here, not in launch
 //! arguments.
 
-use super::line::{Arrival, INLINE_BYTES, LINES, PairHeader};
+use super::line::{Arrival, INLINE_BYTES, LINES, PairHeader, align};
 
 /// Shared memory of one pair connection.
 #[derive(Clone, Copy)]
@@ -51,13 +51,6 @@ impl PairMemory {
         // SAFETY: `index < LINES`, and the slots hold `LINES * slot_bytes` bytes.
         unsafe { self.slots.add(index * self.slot_bytes) }
     }
-}
-
-/// The next multiple of `unit` (a power of two).
-#[inline(always)]
-fn align(position: u64, unit: u32) -> u64 {
-    let mask = u64::from(unit) - 1;
-    (position + mask) & !mask
 }
 
 /// The writing end.

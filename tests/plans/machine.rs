@@ -176,7 +176,9 @@ impl Machine<'_> {
         let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
         let readers = |link: Link| match link {
             Link::Pair { reader, .. } => vec![reader],
-            Link::Fan { writer } => (0..plan.shape.nranks).filter(|&r| r != writer).collect(),
+            Link::Fan { writer } | Link::Cast { writer, .. } => {
+                (0..plan.shape.nranks).filter(|&r| r != writer).collect()
+            }
         };
         let length = |machine: &Self, link, reader| {
             machine.queues.get(&(link, reader)).map_or(0, VecDeque::len)

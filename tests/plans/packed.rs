@@ -1,4 +1,4 @@
-//! Plans made by hand that use packed tokens: proved, run on the naive machine, and mutated.
+//! Plans made by hand that use packed tokens and casts: proved, run on the naive machine, and mutated.
 
 use super::machine::{self, Setting};
 use super::samples::{self, SAMPLES, Sample};
@@ -180,6 +180,74 @@ fn chunks_of_a_split_are_not_taken_for_each_other() {
     });
     let fault = caught(&plans);
     assert!(fault.message.contains("lengths differ"), "{fault}");
+}
+
+fn named(name: &str) -> &'static Sample {
+    let found = SAMPLES.iter().find(|sample| sample.name == name);
+    found.expect("a sample")
+}
+
+/// Every reader of a cast must read every token.
+#[test]
+fn readers_that_leave_a_cast_alone() {
+    let original = samples::plans(named("broadcast by casts of packed chunks"), 5, 1);
+    let mut plans = original.clone();
+    plans[3].steps.pop();
+    plans[3].lanes[0].steps.end -= 1;
+    let fault = caught(&plans);
+    assert_eq!((fault.rank, fault.step), (0, 1));
+    let wanted = "2 tokens a round on the cast of rank 0 on channel 0, but rank 3 receives 1";
+    assert!(fault.message.contains(wanted), "{fault}");
+    let mut plans = original;
+    plans[4].steps.clear();
+    plans[4].lanes.clear();
+    assert!(caught(&plans).message.contains("rank 4 receives 0"));
+}
+
+/// The credit of a cast is that of its slowest reader: two ranks that read each other's casts
+/// only after having cast more than the slots hold wait for ever.
+#[test]
+fn casts_wait_for_their_slowest_reader() {
+    let plans = by_hand(Collective::AllGather, Layout::Blocks, |e, rank| {
+        let (mine, theirs) = (e.cast(rank), e.cast(1 - rank));
+        for _ in 0..3 {
+            e.copy_send(mine, i64::from(rank));
+        }
+        for _ in 0..3 {
+            e.recv(theirs, i64::from(1 - rank));
+        }
+    });
+    let mut plans = plans;
+    plans.iter_mut().for_each(|plan| plan.chunks = 2);
+    let report = proved(&plans, "three casts each");
+    assert_eq!(report.least_tokens, [3, 6]);
+    let few = Options {
+        most_tokens: 2,
+        ..Options::default()
+    };
+    let fault = check::check(&plans, &few).expect_err("two tokens are too few");
+    assert!(
+        fault
+            .message
+            .contains("waits for credit on the cast of rank"),
+        "{fault}"
+    );
+}
+
+/// What is cast may be read where it lies, but nobody can write into many outputs at once.
+#[test]
+fn forms_of_casts() {
+    let plans = samples::plans(named("all-gather by casts"), 4, 1);
+    let report = proved(&plans, "all-gather by casts");
+    assert!(report.direct_read_ok.out_of_place && report.direct_read_ok.in_place);
+    assert_eq!(report.forms.steps(Form::DirectWrite, false).count(), 0);
+    assert!(
+        proved(
+            &samples::plans(named("all-reduce by casts, in rank order"), 5, 1),
+            ""
+        )
+        .rank_ordered
+    );
 }
 
 /// One random change of what only packed steps have.

@@ -1,5 +1,5 @@
-//! Plans made by hand that use what the registered algorithms may use one day: packed tokens in
-//! one and in several runs, kept tokens, tokens forwarded as they are. The checker proves them, a
+//! Plans made by hand that use what algorithms may use: packed tokens in one and in several runs,
+//! kept tokens, tokens forwarded as they are, casts. The checker proves them, a
 //! naive machine runs them with numbers, and ranks as threads run them with data.
 
 use kolo::plan::{
@@ -51,6 +51,30 @@ pub const SAMPLES: &[Sample] = &[
         collective: Collective::AllGather,
         fits: |n| n > 1,
         plan: hub_all_gather,
+    },
+    Sample {
+        name: "all-gather by casts",
+        collective: Collective::AllGather,
+        fits: |n| n > 1,
+        plan: cast_all_gather,
+    },
+    Sample {
+        name: "all-reduce by casts, in rank order",
+        collective: Collective::AllReduce,
+        fits: |n| n > 1,
+        plan: cast_all_reduce,
+    },
+    Sample {
+        name: "all-reduce by owners that cast",
+        collective: Collective::AllReduce,
+        fits: |n| n > 1,
+        plan: owners_all_reduce,
+    },
+    Sample {
+        name: "broadcast by casts of packed chunks",
+        collective: Collective::Broadcast,
+        fits: |n| n > 1,
+        plan: cast_broadcast,
     },
 ];
 
@@ -250,6 +274,86 @@ fn hub_all_gather(shape: &Shape) -> Plan {
             match rank {
                 1 => e.send_from_output_many(to, 0..n),
                 _ => (0..n).for_each(|block| e.send_from_output(to, block)),
+            }
+        }
+    }
+    e.finish()
+}
+
+/// Every rank casts its block.
+fn cast_all_gather(shape: &Shape) -> Plan {
+    let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
+    for channel in 0..shape.channels {
+        let mine = e.lane(channel).cast(shape.rank);
+        e.copy_send(mine, i64::from(shape.rank));
+        for rank in (0..shape.nranks).filter(|&rank| rank != shape.rank) {
+            let theirs = e.cast(rank);
+            e.recv(theirs, i64::from(rank));
+        }
+    }
+    e.finish()
+}
+
+/// Every rank casts its input, and everybody folds everything in rank order.
+fn cast_all_reduce(shape: &Shape) -> Plan {
+    let mut e = Emitter::new(*shape, 1, Layout::Blocks);
+    for channel in 0..shape.channels {
+        let mine = e.lane(channel).cast(shape.rank);
+        e.send(mine, 0);
+        let srcs: Vec<Operand> = (0..shape.nranks)
+            .map(|rank| match rank == shape.rank {
+                true => Operand::INPUT,
+                false => e.cast(rank).operand(),
+            })
+            .collect();
+        e.fold(&srcs, 0);
+    }
+    e.finish()
+}
+
+/// Chunk c is folded by rank c, which casts the result.
+fn owners_all_reduce(shape: &Shape) -> Plan {
+    let n = shape.nranks;
+    let mut e = Emitter::new(*shape, n, Layout::Split);
+    let mine = i64::from(shape.rank);
+    for channel in 0..shape.channels {
+        e.lane(channel);
+        for owner in (0..n).filter(|&owner| owner != shape.rank) {
+            let to = e.to(owner);
+            e.send(to, i64::from(owner));
+        }
+        let srcs: Vec<Operand> = (0..n)
+            .map(|rank| match rank == shape.rank {
+                true => Operand::INPUT,
+                false => e.from(rank).operand(),
+            })
+            .collect();
+        let cast = e.cast(shape.rank).operand();
+        let flags = PRE_SCALE | POST_SCALE;
+        e.step(StepOp::Fold, flags, &srcs, &[Operand::OUTPUT, cast], mine);
+        for owner in (0..n).filter(|&owner| owner != shape.rank) {
+            let from = e.cast(owner);
+            e.recv(from, i64::from(owner));
+        }
+    }
+    e.finish()
+}
+
+/// Rank 0 casts the even and the odd chunks.
+fn cast_broadcast(shape: &Shape) -> Plan {
+    let mut e = Emitter::new(*shape, 6, Layout::Split);
+    for channel in 0..shape.channels {
+        let cast = e.lane(channel).cast(0);
+        for first in 0..2 {
+            let runs = Runs {
+                first,
+                length: 1,
+                count: 3,
+                distance: 2,
+            };
+            match shape.rank {
+                0 => e.copy_send_many(cast, runs),
+                _ => e.recv_many(cast, runs),
             }
         }
     }

@@ -304,10 +304,7 @@ impl<'a> Net<'a> {
     /// The end of a connection that `rank` uses, with a number for a connection seen first.
     fn end(&mut self, used: &ConnectionUse, rank: u32) -> Port {
         let connection = *self.by_link.entry(used.link).or_insert_with(|| {
-            let readers = match used.link {
-                Link::Pair { .. } => 1,
-                Link::Fan { .. } => self.nranks - 1,
-            };
+            let readers = used.link.readers(self.nranks);
             self.wires.push(Wire {
                 link: used.link,
                 first_reader: self.readers,
@@ -320,7 +317,7 @@ impl<'a> Net<'a> {
         let reader = match (used.direction, used.link) {
             (Direction::Send, _) => NONE,
             (Direction::Recv, Link::Pair { .. }) => first,
-            (Direction::Recv, Link::Fan { writer }) => first + rank - u32::from(rank > writer),
+            (Direction::Recv, link) => first + rank - u32::from(rank > link.writer()),
         };
         Port {
             connection,
@@ -426,7 +423,7 @@ impl<'a> Net<'a> {
     pub fn reader_rank(&self, wire: &Wire, reader: u32) -> u32 {
         match wire.link {
             Link::Pair { reader, .. } => reader,
-            Link::Fan { writer } => {
+            Link::Fan { writer } | Link::Cast { writer, .. } => {
                 let position = reader - wire.first_reader;
                 position + u32::from(position >= writer)
             }

@@ -74,5 +74,6 @@ pub(super) fn link_text(link: Link) -> String {
             channel,
         } => format!("connection {writer}->{reader} of channel {channel}"),
         Link::Fan { writer } => format!("the fan of rank {writer}"),
+        Link::Cast { writer, channel } => format!("the cast of rank {writer} on channel {channel}"),
     }
 }

@@ -68,16 +68,13 @@ pub(super) fn structure(plan: &Plan, rank: u32, nranks: u32) -> Result<(), Count
     let fault = |lane, step, text| Counterexample::new(plan, rank, lane, step, text);
     validate::first_fault(plan).map_err(|(lane, step, text)| fault(lane, step, text))?;
     for used in &plan.connections {
-        let (mine, legal) = match (used.link, used.direction) {
-            (Link::Pair { writer, reader, .. }, direction) => {
-                let mine = match direction {
-                    Direction::Send => writer,
-                    Direction::Recv => reader,
-                };
-                (mine == rank, writer < nranks && reader < nranks)
-            }
-            (Link::Fan { writer }, Direction::Send) => (writer == rank, nranks > 1),
-            (Link::Fan { writer }, Direction::Recv) => (writer != rank, writer < nranks),
+        let mine = match used.direction {
+            Direction::Send => used.link.writer() == rank,
+            Direction::Recv => used.link.is_read_by(rank),
+        };
+        let legal = match used.link {
+            Link::Pair { writer, reader, .. } => writer < nranks && reader < nranks,
+            Link::Fan { writer } | Link::Cast { writer, .. } => nranks > 1 && writer < nranks,
         };
         if !(mine && legal) {
             let text = format!("{} is not this rank's to use", link_text(used.link));
