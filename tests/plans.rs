@@ -13,7 +13,7 @@ mod sequences;
 use kolo::algo::{self, Entry, REGISTRY};
 use kolo::base::clock;
 use kolo::plan::check::{self, Form, Options, Placement, Report};
-use kolo::plan::{Algorithm, Collective, Plan, Shape};
+use kolo::plan::{Algorithm, Collective, Nodes, Plan, Shape};
 use std::time::Duration;
 
 /// Ranks up to here: every capacity from the least to the most.
@@ -36,7 +36,7 @@ fn plans(entry: &Entry, n: u32, root: u32, channels: u16) -> Vec<Plan> {
         channels,
     };
     (0..n)
-        .map(|rank| algo::plan(&shape(rank)).expect("a registered algorithm"))
+        .map(|rank| algo::plan(&shape(rank), &Nodes::one(n)).expect("a registered algorithm"))
         .collect()
 }
 

@@ -7,7 +7,7 @@
 //! complete at rank `c` after the reduce-scatter half, and then travels once more around.
 
 use crate::plan::emit::Connection;
-use crate::plan::{Emitter, Layout, Plan, Shape};
+use crate::plan::{Emitter, Layout, Nodes, Plan, Shape};
 
 /// Opens the lane of `channel` with the connections from and to the neighbours.
 fn neighbours(e: &mut Emitter, shape: &Shape, channel: u16) -> (Connection, Connection) {
@@ -17,7 +17,7 @@ fn neighbours(e: &mut Emitter, shape: &Shape, channel: u16) -> (Connection, Conn
 }
 
 /// Reduce-scatter and all-gather in one loop of 2(n-1) hand-overs.
-pub fn all_reduce(shape: &Shape) -> Plan {
+pub fn all_reduce(shape: &Shape, _: &Nodes) -> Plan {
     let (n, c) = (i64::from(shape.nranks), i64::from(shape.rank));
     let mut e = Emitter::new(*shape, shape.nranks, Layout::Split);
     for channel in 0..shape.channels {
@@ -36,7 +36,7 @@ pub fn all_reduce(shape: &Shape) -> Plan {
 }
 
 /// Block r ends, folded, at rank r.
-pub fn reduce_scatter(shape: &Shape) -> Plan {
+pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
     let (n, c) = (i64::from(shape.nranks), i64::from(shape.rank));
     let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
     for channel in 0..shape.channels {
@@ -51,7 +51,7 @@ pub fn reduce_scatter(shape: &Shape) -> Plan {
 }
 
 /// Every block travels once around.
-pub fn all_gather(shape: &Shape) -> Plan {
+pub fn all_gather(shape: &Shape, _: &Nodes) -> Plan {
     let (n, c) = (i64::from(shape.nranks), i64::from(shape.rank));
     let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
     for channel in 0..shape.channels {
@@ -66,7 +66,7 @@ pub fn all_gather(shape: &Shape) -> Plan {
 }
 
 /// A chain from the root around the ring; chunks follow each other.
-pub fn broadcast(shape: &Shape) -> Plan {
+pub fn broadcast(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     let distance = (shape.rank + shape.nranks - shape.root) % shape.nranks;
     for channel in 0..shape.channels {
@@ -83,7 +83,7 @@ pub fn broadcast(shape: &Shape) -> Plan {
 }
 
 /// A chain that starts behind the root and ends at it.
-pub fn reduce(shape: &Shape) -> Plan {
+pub fn reduce(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     let distance = (shape.rank + shape.nranks - shape.root) % shape.nranks;
     for channel in 0..shape.channels {

@@ -4,7 +4,7 @@ use super::wires::{End, Wires};
 use crate::base::Result;
 use crate::dtype::{FoldFn, FoldParams};
 use crate::plan::window::{Binding, Geometry};
-use crate::plan::{Algorithm, Plan, Window};
+use crate::plan::{Plan, Window};
 use std::sync::Arc;
 
 /// How data is folded and copied.
@@ -75,21 +75,16 @@ impl Launch {
         })
     }
 
-    /// The window of one lane for `count` elements (of the data, or of a block).
+    /// The window of one lane for `count` elements (of the data, or of a block). Channels share the
+    /// data; lanes of one channel see the same part of it.
     pub fn window(&self, lane: usize, count: usize, (input, output): (u32, u32)) -> Window {
-        let shared = self.plan.shape.algorithm == Algorithm::Ring;
-        let (lane, lanes) = if shared {
-            (lane, self.plan.lanes.len())
-        } else {
-            (0, 1)
-        };
         let binding = Binding {
             count,
             element_bytes: self.kernel.element_bytes,
             input_blocks: input,
             output_blocks: output,
-            lane: lane as u32,
-            lanes: lanes as u32,
+            lane: u32::from(self.plan.lanes[lane].channel),
+            lanes: u32::from(self.plan.shape.channels),
         };
         Window::bind(self.plan.layout, self.plan.chunks, &self.geometry, &binding)
     }
