@@ -4,10 +4,18 @@
 //! `docs/algorithms.md` has a row for each: hand-overs, bytes on the wire, paper, and when it is
 //! good. `docs/HACKING.md` shows how to add one.
 
+pub mod binomial;
 pub mod bundle;
+pub mod chain;
+pub mod dissemination;
+pub mod group;
 pub mod local;
 pub mod oneshot;
+pub mod pairwise;
+pub mod rd;
 pub mod ring;
+pub mod tree;
+pub mod twoshot;
 
 use crate::base::{Error, Result};
 use crate::plan::{Algorithm, Collective, Nodes, Plan, Shape};
@@ -30,6 +38,8 @@ pub struct Entry {
     pub channels: u16,
     /// Most ranks that it is meant for, and checked with.
     pub most_ranks: u32,
+    /// It looks at the nodes.
+    pub by_node: bool,
 }
 
 /// `plan` computes `collective` and is called `algorithm`: any number of rounds, one token a
@@ -47,6 +57,7 @@ const fn of(
         most_rounds: 0,
         channels: 1,
         most_ranks: 1024,
+        by_node: false,
     }
 }
 
@@ -61,6 +72,20 @@ impl Entry {
     const fn one_round(self) -> Entry {
         Entry {
             most_rounds: 1,
+            ..self
+        }
+    }
+
+    const fn two_trees(self) -> Entry {
+        Entry {
+            channels: 2,
+            ..self
+        }
+    }
+
+    const fn by_node(self) -> Entry {
+        Entry {
+            by_node: true,
             ..self
         }
     }
@@ -85,6 +110,26 @@ pub const REGISTRY: &[Entry] = {
         of(A::OneShot, C::Broadcast, oneshot::broadcast).tokens(|s| s).one_round(),
         of(A::OneShot, C::Reduce, oneshot::reduce).tokens(|s| s).one_round(),
         of(A::OneShot, C::Barrier, oneshot::barrier).tokens(|s| s).one_round().up_to(256),
+        of(A::RecursiveDoubling, C::AllReduce, rd::all_reduce).tokens(|slices| slices),
+        of(A::RecursiveDoubling, C::AllGather, rd::all_gather).tokens(|slices| slices).up_to(256),
+        of(A::RecursiveDoubling, C::Barrier, rd::barrier).tokens(|slices| slices),
+        of(A::Binomial, C::Broadcast, binomial::broadcast),
+        of(A::Binomial, C::Reduce, binomial::reduce),
+        of(A::Binomial, C::Gather, binomial::gather),
+        of(A::Binomial, C::Scatter, binomial::scatter),
+        of(A::Chain, C::Broadcast, chain::broadcast).by_node(),
+        of(A::Chain, C::Reduce, chain::reduce).by_node(),
+        of(A::Tree, C::AllReduce, tree::all_reduce).by_node().two_trees(),
+        of(A::Tree, C::Broadcast, tree::broadcast).by_node().two_trees(),
+        of(A::Tree, C::Reduce, tree::reduce).by_node().two_trees(),
+        of(A::TwoShot, C::AllReduce, twoshot::all_reduce).tokens(|slices| slices + 1).up_to(128),
+        of(A::TwoShot, C::ReduceScatter, twoshot::reduce_scatter).tokens(|s| s).up_to(128),
+        of(A::TwoShot, C::AllGather, twoshot::all_gather).tokens(|s| s).up_to(128),
+        of(A::TwoShot, C::Broadcast, twoshot::broadcast).tokens(|s| s).up_to(128),
+        of(A::TwoShot, C::Reduce, twoshot::reduce).tokens(|s| s).up_to(128),
+        of(A::Pairwise, C::AllToAll, pairwise::all_to_all).tokens(|slices| slices).up_to(256),
+        of(A::Dissemination, C::Barrier, dissemination::barrier).tokens(|slices| slices),
+        of(A::Dissemination, C::AllGather, dissemination::all_gather).tokens(|s| s).up_to(256),
         of(A::Bundle, C::AllToAll, bundle::all_to_all).up_to(256),
         of(A::Bundle, C::Gather, bundle::gather),
         of(A::Bundle, C::Scatter, bundle::scatter),
