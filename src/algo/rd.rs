@@ -53,7 +53,7 @@ impl Cores {
 
     pub fn role(&self, member: u32) -> Role {
         let (number, host) = match member < 2 * self.extra {
-            true if member % 2 == 0 => return Role::Guest,
+            true if member.is_multiple_of(2) => return Role::Guest,
             true => (member / 2, true),
             false => (member - self.extra, false),
         };

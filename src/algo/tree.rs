@@ -87,10 +87,11 @@ pub fn binary(n: u32, v: u32) -> (Option<u32>, Vec<u32>) {
         0 => n.next_power_of_two(),
         _ => v & v.wrapping_neg(),
     };
-    let parent = (v > 0).then(|| match (v ^ bit) | bit << 1 {
-        beyond if beyond >= n => v ^ bit,
-        parent => parent,
-    });
+    let parent = match (v ^ bit) | bit << 1 {
+        _ if v == 0 => None,
+        beyond if beyond >= n => Some(v ^ bit),
+        parent => Some(parent),
+    };
     let halves = || std::iter::successors(Some(bit >> 1), |&half| Some(half >> 1));
     let low = halves()
         .next()
@@ -113,7 +114,7 @@ pub fn double(n: u32, v: u32, is_second: bool, rooted: bool) -> (Option<u32>, Ve
     let count = n - low;
     let swap = |v: u32, shift: u32| match v {
         v if v < low => v,
-        v if count % 2 == 0 => n - 1 + low - v,
+        v if count.is_multiple_of(2) => n - 1 + low - v,
         v => (v - low + shift) % count + low,
     };
     let (parent, children) = binary(n, swap(v, count - 1));
