@@ -11,7 +11,7 @@ use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
-use crate::plan::{Algorithm, Cache, Geometry};
+use crate::plan::{Algorithm, Cache, Geometry, Nodes};
 use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, Machine, RankPlace, WaitPolicy};
 use crate::transport::node::NodeMemory;
@@ -232,11 +232,19 @@ fn layout(settings: &Settings, nranks: u32) -> Layout {
     }
 }
 
+/// The nodes that plans are made for.
+fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
+    match settings.ranks_per_node() {
+        Some(per_node) => Nodes::every(places.len() as u32, per_node),
+        None => Nodes::of(&topo::nodes(places).node_of),
+    }
+}
+
 fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
     let forced = match (settings.algo(), settings.proto()) {
-        (config::Algo::Ring, _) | (_, config::Proto::Simple) => Some(Algorithm::Ring),
-        (config::Algo::OneShot, _) | (_, config::Proto::Eager) => Some(Algorithm::OneShot),
-        _ => None,
+        (config::Algo::Auto, config::Proto::Simple) => Some(Algorithm::Ring),
+        (config::Algo::Auto, config::Proto::Eager) => Some(Algorithm::OneShot),
+        (named, _) => Algorithm::named(named.text()),
     };
     let channels = (
         settings.min_nchannels() as u16,
@@ -299,10 +307,12 @@ fn share_memory(
 fn exec(
     settings: &Settings,
     rank: Rank,
-    nranks: u32,
+    places: &[RankPlace],
     node: &NodeMemory,
     oversubscribed: bool,
 ) -> Exec {
+    let nodes = plan_nodes(settings, places);
+    let nranks = nodes.nranks();
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
     let wires = Wires::new(
@@ -317,6 +327,8 @@ fn exec(
         wires,
         table,
         plans: Cache::new(state::PLANS),
+        small_steps: state::small_steps(rank.0, &nodes),
+        nodes,
         kernels: state::kernels(nranks),
         sources: Vec::with_capacity(nranks as usize),
         queue: VecDeque::new(),
@@ -324,7 +336,6 @@ fn exec(
         latest: super::op::Latest::new(nranks as usize * layout.channels),
         calls: 0,
         steps_planned: 0,
-        small_steps: state::small_steps(rank.0, nranks),
         buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
         eager_bytes: EAGER_BYTES,
         rank: rank.0,
@@ -351,7 +362,7 @@ fn with_settings(
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, watch) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let exec = exec(&settings, rank, nranks, &node, crowding.oversubscribed);
+    let exec = exec(&settings, rank, &places, &node, crowding.oversubscribed);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {
