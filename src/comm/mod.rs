@@ -164,6 +164,9 @@ impl Communicator {
         } else {
             self.finalize()
         };
+        if let Ok(mut exec) = self.inner.user() {
+            exec.wires.scratch.clear();
+        }
         self.inner.node.board(self.inner.rank as usize).leave();
         self.inner.node.wake_others();
         self.inner.stopped.store(true, Ordering::Release);
