@@ -4,7 +4,7 @@ use super::wires::{End, Wires};
 use crate::base::{Error, Result};
 use crate::dtype::{FoldFn, FoldParams};
 use crate::plan::window::{Binding, Geometry};
-use crate::plan::{Plan, Window};
+use crate::plan::{Plan, Protocol, Window};
 use std::sync::Arc;
 
 /// How data is folded and copied.
@@ -38,6 +38,8 @@ pub struct Launch {
     pub signature: u64,
     /// Slots and slices.
     pub geometry: Geometry,
+    /// How pair connections hand tokens over.
+    pub protocol: Protocol,
     /// The ends of the plan's connections, in its order.
     pub ends: Vec<End>,
     /// Channels that share the data.
@@ -49,19 +51,43 @@ pub struct Launch {
 unsafe impl Send for Launch {}
 
 impl Launch {
-    /// Resolves the plan's connections.
+    /// As [`Launch::with_protocol`], with slots.
     ///
     /// # Errors
-    /// When a connection cannot be made, or a packed token cannot hold its chunks.
+    /// As [`Launch::with_protocol`].
     pub fn new(
         plan: Arc<Plan>,
-        (send, recv): (*const u8, *mut u8),
+        buffers: (*const u8, *mut u8),
         kernel: Kernel,
         signature: u64,
         geometry: Geometry,
         wires: &mut Wires,
     ) -> Result<Launch> {
+        let how = (geometry, Protocol::Simple);
+        Launch::with_protocol(plan, buffers, kernel, signature, how, wires)
+    }
+
+    /// Resolves the plan's connections. Flagged lines hold less than slots, so with LL and LL128
+    /// chunks shrink to fit; where not even one element of each piece of a packed token does, slots
+    /// are used. That depends only on plan and type: all ranks come to the same.
+    ///
+    /// # Errors
+    /// When a connection cannot be made, or a packed token cannot hold its chunks.
+    pub fn with_protocol(
+        plan: Arc<Plan>,
+        (send, recv): (*const u8, *mut u8),
+        kernel: Kernel,
+        signature: u64,
+        (mut geometry, mut protocol): (Geometry, Protocol),
+        wires: &mut Wires,
+    ) -> Result<Launch> {
         let least_bytes = plan.pieces as usize * kernel.element_bytes;
+        let slot_bytes = geometry.slot_bytes.min(Wires::capacity(protocol));
+        if least_bytes > slot_bytes * geometry.slice_steps as usize {
+            protocol = Protocol::Simple;
+        } else {
+            geometry.slot_bytes = slot_bytes;
+        }
         if least_bytes > geometry.slice_bytes() {
             return Err(Error::usage(
                 format!(
@@ -77,7 +103,7 @@ impl Launch {
         let ends = plan
             .connections
             .iter()
-            .map(|used| wires.resolve(used))
+            .map(|used| wires.resolve(used, protocol))
             .collect::<Result<_>>()?;
         Ok(Launch {
             plan,
@@ -86,6 +112,7 @@ impl Launch {
             kernel,
             signature,
             geometry,
+            protocol,
             ends,
             channels,
         })
