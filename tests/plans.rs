@@ -9,6 +9,9 @@ mod grid;
 mod machine;
 #[path = "plans/mutants.rs"]
 mod mutants;
+#[path = "plans/packed.rs"]
+mod packed;
+mod samples;
 #[path = "plans/sequences.rs"]
 mod sequences;
 

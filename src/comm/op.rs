@@ -64,7 +64,7 @@ impl Latest {
         let place = match end {
             End::Send(index, _) => 2 * index,
             End::Recv(index, _) => 2 * index + 1,
-            End::FanSend | End::FanRecv(_) => return None,
+            _ => return None,
         };
         let before = std::mem::replace(&mut self.runs[place], (stamp, run));
         (before.0 == stamp).then_some(before.1)

@@ -328,12 +328,6 @@ impl Exec {
         };
         let geometry = self.geometry(call.collective, choice.algorithm);
         let buffers = (call.send, call.recv);
-        Ok(Launch::new(
-            plan,
-            buffers,
-            kernel,
-            checked.signature,
-            geometry,
-        ))
+        Launch::new(plan, buffers, kernel, checked.signature, geometry)
     }
 }

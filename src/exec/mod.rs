@@ -8,6 +8,7 @@
 pub mod host;
 pub mod launch;
 pub mod oneshot;
+pub mod scratch;
 pub mod trace;
 pub mod wires;
 
