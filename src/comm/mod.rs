@@ -165,18 +165,13 @@ impl Communicator {
         } else {
             self.finalize()
         };
-<<<<<<< HEAD
+        if let Ok(mut exec) = self.inner.user() {
+            exec.wires.scratch.clear();
+        }
         if !fork::in_child_of_user() {
             self.inner.node.board(self.inner.rank as usize).leave();
             self.inner.node.wake_others();
         }
-=======
-        if let Ok(mut exec) = self.inner.user() {
-            exec.wires.scratch.clear();
-        }
-        self.inner.node.board(self.inner.rank as usize).leave();
-        self.inner.node.wake_others();
->>>>>>> w-plan
         self.inner.stopped.store(true, Ordering::Release);
         self.inner.leave();
         ended

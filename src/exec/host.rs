@@ -129,29 +129,13 @@ impl LaneRun {
 
     fn begin(&mut self, launch: &Launch, wires: &mut Wires) {
         self.begun = true;
-<<<<<<< HEAD
-        for &end in &launch.plan.lane_ends[self.lane] {
-            wires.begin(end, launch.geometry.chunk_steps);
-=======
         let scratch = self.window.scratch_stride() * launch.plan.scratch as usize;
         if scratch > 0 {
             let bytes = scratch * launch.kernel.element_bytes;
             self.scratch = Some(wires.scratch.take(bytes));
         }
-        let mut seen: Vec<End> = Vec::new();
-        for step in launch.plan.lane_steps(self.lane) {
-            let lists = &launch.plan.lists;
-            for operand in lists.get(step.srcs).iter().chain(lists.get(step.dsts)) {
-                let Some(index) = operand.as_connection() else {
-                    continue;
-                };
-                let end = launch.ends[index];
-                if !seen.contains(&end) {
-                    seen.push(end);
-                    wires.begin(end, launch.geometry.chunk_steps);
-                }
-            }
->>>>>>> w-plan
+        for &end in &launch.plan.lane_ends[self.lane] {
+            wires.begin(end, launch.geometry.chunk_steps);
         }
     }
 
