@@ -296,8 +296,8 @@ impl Inner {
             return op.message(exec, checked, kernel);
         }
         let mut choice = exec.table.choose(call.collective, checked.bytes);
-        if kernel.pre_scaled && self.nranks > 64 && choice.algorithm == Algorithm::OneShot {
-            // The kernel marks scaled sources in a 64-bit mask.
+        if kernel.pre_scaled && self.nranks > 64 {
+            // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
             choice = Choice {
                 algorithm: Algorithm::Ring,
                 channels: 1,
