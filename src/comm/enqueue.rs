@@ -304,7 +304,8 @@ impl Inner {
             };
         }
         if !kernel.pre_scaled && exec.table.may_be_direct(call.collective, checked.bytes) {
-            return op.direct(exec, checked, kernel, choice);
+            op.direct(checked, kernel, choice);
+            return Ok(());
         }
         op.collective(exec, checked, kernel, choice)
     }
