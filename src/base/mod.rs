@@ -7,6 +7,7 @@ pub mod error;
 pub mod float_env;
 pub mod hash;
 pub mod ids;
+pub mod own_thread;
 pub mod sync;
 
 pub use error::{Code, Error, Result};
