@@ -1,6 +1,9 @@
 //! What happens when ranks disagree, come late, abort or misuse a communicator: an error that says
 //! so, never a hang.
 
+#[path = "faults/starting.rs"]
+mod starting;
+
 use kolo::base::Code;
 use kolo::comm::{CommConfig, Communicator, RedOp};
 
