@@ -1,6 +1,9 @@
 //! What happens when ranks disagree, come late, abort or misuse a communicator: an error that says
 //! so, never a hang.
 
+#[path = "faults/starting.rs"]
+mod starting;
+
 use kolo::base::Code;
 use kolo::comm::{CommConfig, Communicator, RedOp};
 
@@ -41,8 +44,10 @@ fn deviating(overrides: &[(&str, &str)], usual: usize, other: usize) {
             .unwrap_err()
             .to_string()
     });
-    for text in &results {
+    for (rank, text) in results.iter().enumerate() {
         assert!(text.contains("rank 2"), "{text}");
+        assert!(!text.contains(&format!("[peer {rank}]")), "{text}");
+        assert!(!text.contains("about rank"), "{text}");
         assert!(text.contains(&format!("of {other} double")), "{text}");
         assert!(text.contains(&format!("of {usual} double")), "{text}");
     }

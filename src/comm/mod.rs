@@ -14,6 +14,7 @@ pub mod group;
 mod init;
 mod lock;
 mod logging;
+mod meet;
 mod op;
 pub mod safe;
 mod split;
@@ -44,6 +45,20 @@ pub struct CommConfig {
     pub max_channels: Option<u32>,
     /// Options by key, as in a settings file.
     pub overrides: Vec<(String, String)>,
+    /// Why this rank cannot say what it wants: it takes part in the first exchange only, so that
+    /// making the communicator fails with this error here, and on the others with one that names
+    /// this rank.
+    pub refused: Option<Error>,
+}
+
+impl CommConfig {
+    /// The part of a rank whose own arguments were wrong.
+    pub fn refused(error: Error) -> CommConfig {
+        CommConfig {
+            refused: Some(error),
+            ..CommConfig::default()
+        }
+    }
 }
 
 /// A group of ranks that call collectives together. Clones are the same communicator.

@@ -215,7 +215,7 @@ unsafe fn init_rank(
         if own >= count {
             return Err(outside(nranks, rank));
         }
-        let config = config()?;
+        let config = config().unwrap_or_else(CommConfig::refused);
         let id = UniqueId::from_bytes(id.internal.map(|byte| byte as u8))?;
         // SAFETY: our caller's promise.
         unsafe {
@@ -293,18 +293,20 @@ pub unsafe extern "C" fn koloCommSplit(
     guard_comm("CommSplit", comm, |member| {
         // SAFETY: the contract of kolo.h.
         unsafe { clear(newcomm) }?;
+        // Wrong arguments of one rank are an error of all: none may wait for a part of the others.
+        // SAFETY: the contract of kolo.h.
+        let mut config = unsafe { config::read(config) }.unwrap_or_else(CommConfig::refused);
         let color = match color {
             KOLO_SPLIT_NOCOLOR => None,
             0.. => Some(color as u32),
             _ => {
-                return Err(Error::argument(
+                config = CommConfig::refused(Error::argument(
                     format!("color is {color}"),
                     "give a color >= 0, or KOLO_SPLIT_NOCOLOR",
                 ));
+                None
             }
         };
-        // SAFETY: the contract of kolo.h.
-        let config = unsafe { config::read(config) }?;
         let parent = member.communicator.clone();
         // SAFETY: the contract of kolo.h.
         unsafe {
