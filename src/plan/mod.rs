@@ -14,6 +14,7 @@ pub mod cache;
 pub mod check;
 pub mod dump;
 pub mod emit;
+pub mod machine;
 pub mod operand;
 pub mod shape;
 pub mod step;
@@ -22,6 +23,7 @@ pub mod window;
 
 pub use cache::Cache;
 pub use emit::Emitter;
+pub use machine::{Costs, Level, Machine};
 pub use operand::{ListId, Lists, Operand, Space};
 pub use shape::{Algorithm, Collective, Layout, Shape};
 pub use step::{POST_SCALE, PRE_SCALE, Step, StepOp};
