@@ -466,10 +466,7 @@ mod tests {
             let named = |link: &u32| links.describe(*link);
             path[..length].iter().map(named).collect::<Vec<_>>()
         };
-        assert_eq!(
-            kinds(0, 7),
-            [(LinkKind::PortOut, 0), (LinkKind::PortIn, 7)]
-        );
+        assert_eq!(kinds(0, 7), [(LinkKind::PortOut, 0), (LinkKind::PortIn, 7)]);
         assert_eq!(kinds(7, 8), [(LinkKind::NicOut, 1), (LinkKind::NicIn, 2)]);
         let far = [
             (LinkKind::NicOut, 0),

@@ -78,7 +78,10 @@ impl<'a> Engine<'a> {
             ended: false,
         };
         let machine = &job.machine;
-        let cores = machine.core_of(machine.nranks() - 1).max(machine.nranks() - 1) as usize + 1;
+        let cores = machine
+            .core_of(machine.nranks() - 1)
+            .max(machine.nranks() - 1) as usize
+            + 1;
         let core = Core {
             free: 0,
             rank: u32::MAX,
@@ -456,9 +459,8 @@ impl<'a> Engine<'a> {
     }
 
     fn report(self) -> Report {
-        let conserved = |wire: &super::program::Wire| {
-            wire.sent == wire.arrived && wire.arrived == wire.freed
-        };
+        let conserved =
+            |wire: &super::program::Wire| wire.sent == wire.arrived && wire.arrived == wire.freed;
         debug_assert!(
             self.program.wires.iter().all(conserved),
             "every token that is published arrives and is given back"

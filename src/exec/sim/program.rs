@@ -17,6 +17,8 @@ pub(super) const KEEP: u32 = 1 << 31;
 pub(super) const RUN: u32 = 1 << 30;
 /// Most wires: the two bits above.
 const MOST_WIRES: usize = RUN as usize - 1;
+/// So many plans say what all of them will take.
+const FEW_RANKS: u32 = 16;
 /// No lane.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -86,10 +88,11 @@ impl Program {
         for rank in 0..nranks {
             let plan = plan(rank)?;
             compiler.add(job, rank, nranks, &plan)?;
-            if compiler.program.actions > 4 * super::MOST_ACTIONS {
-                // The rest is about alike, and the caller refuses this anyway.
-                let scale = u64::from(nranks) / u64::from(rank + 1);
-                compiler.program.actions *= scale.max(1);
+            // The other ranks are about alike: what is far too much is refused at once.
+            let so_far = u128::from(compiler.program.actions) * u128::from(nranks);
+            let estimate = so_far / u128::from(rank + 1);
+            if rank >= FEW_RANKS && estimate > 16 * u128::from(super::MOST_ACTIONS) {
+                compiler.program.actions = estimate as u64;
                 return Ok(compiler.program);
             }
         }

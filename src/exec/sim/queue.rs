@@ -35,7 +35,9 @@ impl Queue {
     }
 
     pub fn pop(&mut self) -> Option<(Time, Event)> {
-        self.heap.pop().map(|Reverse((time, _, event))| (time, event))
+        self.heap
+            .pop()
+            .map(|Reverse((time, _, event))| (time, event))
     }
 
     /// Whether nothing else happens up to and including `time`.
