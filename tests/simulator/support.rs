@@ -54,7 +54,6 @@ impl Case {
                 self.collective.input_blocks(n),
                 self.collective.output_blocks(n),
             ),
-            lanes_share: self.algorithm == Algorithm::Ring,
         }
     }
 

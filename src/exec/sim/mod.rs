@@ -52,24 +52,18 @@ pub struct Job {
     pub geometry: Geometry,
     /// Blocks of the input and the output.
     pub blocks: (u32, u32),
-    /// Whether the lanes of a plan share the data, or each moves all of its own.
-    pub lanes_share: bool,
 }
 
 impl Job {
-    /// The window of one lane of a plan.
-    pub(super) fn window(&self, plan: &Plan, lane: usize) -> Window {
-        let (lane, lanes) = match self.lanes_share {
-            true => (lane as u32, plan.lanes.len() as u32),
-            false => (0, 1),
-        };
+    /// The window of the lanes of one channel; channels share the data.
+    pub(super) fn window(&self, plan: &Plan, channel: u32) -> Window {
         let binding = Binding {
             count: self.count,
             element_bytes: self.element_bytes,
             input_blocks: self.blocks.0,
             output_blocks: self.blocks.1,
-            lane,
-            lanes,
+            lane: channel,
+            lanes: u32::from(plan.shape.channels),
         };
         Window::bind(plan.layout, plan.chunks, &self.geometry, &binding)
     }

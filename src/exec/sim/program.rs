@@ -229,15 +229,12 @@ impl Compiler {
     }
 
     fn window(&mut self, job: &Job, plan: &Plan, lane: usize) -> u32 {
-        let shared = match job.lanes_share {
-            true => (lane as u32, plan.lanes.len() as u32),
-            false => (0, 1),
-        };
+        let channel = u32::from(plan.lanes[lane].channel);
         let split = plan.layout == crate::plan::Layout::Split;
-        let key = (plan.chunks, shared.0, shared.1, split);
+        let key = (plan.chunks, channel, u32::from(plan.shape.channels), split);
         let windows = &mut self.program.windows;
         *self.window_numbers.entry(key).or_insert_with(|| {
-            windows.push(job.window(plan, lane));
+            windows.push(job.window(plan, channel));
             windows.len() as u32 - 1
         })
     }
