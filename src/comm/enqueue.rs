@@ -102,9 +102,7 @@ impl Communicator {
             ));
         }
         if exec.queue.is_empty() {
-            let mut op = exec.spare_op(collective);
-            inner.add_to(&mut op, &mut exec, checked)?;
-            return inner.run_alone(&mut exec, op, number);
+            return inner.run_parts(&mut exec, checked, number);
         }
         let ops = inner.ops_of(&mut exec, checked)?;
         let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
@@ -277,14 +275,12 @@ impl Inner {
         if checked.bytes == 0 && call.collective != Collective::Barrier {
             return Ok(ops);
         }
-        let mut op = Op::new(call.collective);
-        self.add_to(&mut op, exec, checked)?;
-        ops.push(op);
+        self.push_parts(exec, checked, &mut ops)?;
         Ok(ops)
     }
 
     /// Adds one call, which moves something, to an op.
-    fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
+    pub(super) fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
         let call = &checked.call;
         let kernel = self.kernel(exec, checked)?;
         if call.collective.is_point_to_point() {
@@ -293,10 +289,7 @@ impl Inner {
         let mut choice = exec.table.choose(call.collective, checked.bytes);
         if kernel.pre_scaled && self.nranks > 64 && choice.algorithm == Algorithm::OneShot {
             // The kernel marks scaled sources in a 64-bit mask.
-            choice = Choice {
-                algorithm: Algorithm::Ring,
-                channels: 1,
-            };
+            choice = Choice::plain(call.collective, Algorithm::Ring, 1);
         }
         op.collective(exec, checked, kernel, choice)
     }
@@ -336,10 +329,7 @@ impl Inner {
             bytes: 0,
             ..*checked
         };
-        let choice = Choice {
-            algorithm: Algorithm::OneShot,
-            channels: 1,
-        };
+        let choice = Choice::plain(Collective::Barrier, Algorithm::OneShot, 1);
         let kernel = self.builtin_kernel(exec, &shown);
         let mut op = Op::new(Collective::Barrier);
         op.collective(exec, &shown, kernel, choice)?;

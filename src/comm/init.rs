@@ -11,7 +11,7 @@ use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
-use crate::plan::{Algorithm, Cache, Geometry};
+use crate::plan::{Cache, Geometry};
 use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, Machine, RankPlace, WaitPolicy};
 use crate::transport::node::NodeMemory;
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, Weak};
 
 /// Bytes of an eager slot, and so the most that the one-shot path takes.
-const EAGER_BYTES: usize = 32 << 10;
+pub(super) const EAGER_BYTES: usize = 32 << 10;
 
 /// The caller's layer of the settings.
 fn caller_layer(config: &CommConfig) -> Vec<(String, String)> {
@@ -223,34 +223,18 @@ fn require_transport(me: Rank, settings: &Settings, places: &[RankPlace]) -> Res
 }
 
 fn layout(settings: &Settings, nranks: u32) -> Layout {
-    let slots = Geometry::SLOTS as usize;
     Layout {
         ranks: nranks as usize,
         channels: settings.max_nchannels().max(1) as usize,
-        slot_bytes: (settings.buffsize() as usize / slots).next_multiple_of(4096),
+        slot_bytes: slot_bytes(settings),
         eager_bytes: EAGER_BYTES,
     }
 }
 
-fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
-    let forced = match (settings.algo(), settings.proto()) {
-        (config::Algo::Ring, _) | (_, config::Proto::Simple) => Some(Algorithm::Ring),
-        (config::Algo::OneShot, _) | (_, config::Proto::Eager) => Some(Algorithm::OneShot),
-        _ => None,
-    };
-    let channels = (
-        settings.min_nchannels() as u16,
-        settings.max_nchannels() as u16,
-    );
-    let eager_limit = settings.eager_limit().map(|limit| limit as usize);
-    Inputs {
-        nranks,
-        oversubscribed,
-        eager_bytes: EAGER_BYTES,
-        eager_limit,
-        forced,
-        channels,
-    }
+/// Bytes of a slot of a Simple connection.
+pub(super) fn slot_bytes(settings: &Settings) -> usize {
+    let slots = Geometry::SLOTS as usize;
+    (settings.buffsize() as usize / slots).next_multiple_of(4096)
 }
 
 fn wait_setup(settings: &Settings, policy: WaitPolicy) -> WaitSetup {
@@ -296,13 +280,8 @@ fn share_memory(
 }
 
 /// Connections, tables and kernels of a rank.
-fn exec(
-    settings: &Settings,
-    rank: Rank,
-    nranks: u32,
-    node: &NodeMemory,
-    oversubscribed: bool,
-) -> Exec {
+fn exec(settings: &Settings, rank: Rank, inputs: Inputs, node: &NodeMemory) -> Exec {
+    let nranks = inputs.nranks;
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
     let wires = Wires::new(
@@ -311,11 +290,10 @@ fn exec(
         Box::new(node.clone()),
         Box::new(node.clone()),
     );
-    let table = Table::new(inputs(settings, nranks, oversubscribed));
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     Exec {
         wires,
-        table,
+        table: Table::new(inputs),
         plans: Cache::new(state::PLANS),
         kernels: state::kernels(nranks),
         sources: Vec::with_capacity(nranks as usize),
@@ -323,6 +301,7 @@ fn exec(
         spare: None,
         latest: super::op::Latest::new(nranks as usize * layout.channels),
         calls: 0,
+        barrier_word: vec![0],
         steps_planned: 0,
         small_steps: state::small_steps(rank.0, nranks),
         buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
@@ -346,12 +325,13 @@ fn with_settings(
     require_transport(rank, &settings, &places)?;
     let local = topo::local_places(rank, &places);
     let crowding = topo::crowding(&local);
+    let inputs = super::tuning::inputs(bootstrap, &settings, &places, crowding)?;
     let nonce = draw_nonce(bootstrap)?;
     let layout = layout(&settings, nranks);
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, watch) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let exec = exec(&settings, rank, nranks, &node, crowding.oversubscribed);
+    let exec = exec(&settings, rank, inputs, &node);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {

@@ -7,6 +7,7 @@
 //! wrong.
 
 mod call;
+mod compose;
 mod enqueue;
 mod fault;
 pub mod group;
@@ -18,6 +19,7 @@ pub mod safe;
 mod split;
 mod state;
 mod stream;
+pub mod tuning;
 mod wait;
 
 pub use call::{Call, Collective, RedOp};

@@ -170,10 +170,7 @@ impl Op {
 
     /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
     pub fn message(&mut self, exec: &mut Exec, checked: &Checked, kernel: Kernel) -> Result<()> {
-        let choice = Choice {
-            algorithm: Algorithm::Bundle,
-            channels: 1,
-        };
+        let choice = Choice::plain(self.collective, Algorithm::Bundle, 1);
         if self.stamp == 0 {
             exec.latest.stamp += 1;
             self.stamp = exec.latest.stamp;

@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::dtype::{self, DataType, FoldParams, ReduceOp};
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
-use crate::plan::{Algorithm, Cache, Collective, Geometry, Shape};
+use crate::plan::{Algorithm, Cache, Collective, Shape};
 use crate::transport::fork;
 use crate::transport::node::NodeMemory;
 use crate::tune::{Choice, Table};
@@ -81,6 +81,8 @@ pub(super) struct Exec {
     pub latest: super::op::Latest,
     /// Collectives begun.
     pub calls: u64,
+    /// What a barrier sums where it runs as an all-reduce.
+    pub barrier_word: Vec<u64>,
     /// Steps that the plans of all finished calls have.
     pub steps_planned: u64,
     /// Steps of the one-shot plan of each collective, by its number.
@@ -276,22 +278,6 @@ pub(super) fn kernels(nranks: u32) -> Vec<Kernel> {
 }
 
 impl Exec {
-    /// Slots and slices of an algorithm.
-    fn geometry(&self, collective: Collective, algorithm: Algorithm) -> Geometry {
-        match (algorithm, collective) {
-            (Algorithm::Ring, Collective::Broadcast | Collective::Reduce) => {
-                Geometry::bundle(self.buffer_bytes)
-            }
-            (Algorithm::Ring, _) => Geometry::ring(self.buffer_bytes),
-            // One-shot reduce goes over pairs, and so in their slots; the others over fans.
-            (Algorithm::OneShot, Collective::Reduce) => Geometry::bundle(self.buffer_bytes),
-            (Algorithm::OneShot, _) => {
-                Geometry::bundle(self.eager_bytes * Geometry::SLOTS as usize)
-            }
-            _ => Geometry::bundle(self.buffer_bytes),
-        }
-    }
-
     /// An op without lanes; the one of the last call that ran alone, if it is there.
     pub fn spare_op(&mut self, collective: Collective) -> Op {
         match self.spare.take() {
@@ -322,7 +308,12 @@ impl Exec {
                 self.plans.insert(shape, bound)
             }
         };
-        let geometry = self.geometry(call.collective, choice.algorithm);
+        let geometry = crate::tune::geometry(
+            call.collective,
+            choice.algorithm,
+            self.buffer_bytes,
+            self.eager_bytes,
+        );
         let buffers = (call.send, call.recv);
         Ok(Launch::new(
             plan,

@@ -191,6 +191,7 @@ fn placeholder(option: &Opt) -> String {
             .map(|word| word.text)
             .collect::<Vec<_>>()
             .join("|"),
+        Kind::Lists(_) => "LIST".to_string(),
         Kind::Bool => "0|1".to_string(),
         Kind::Int { .. } => "NUMBER".to_string(),
         Kind::Bytes { .. } => "SIZE".to_string(),
@@ -240,7 +241,7 @@ fn code(option: &Opt) -> String {
 /// The words of an option with their documentation, or nothing for other kinds.
 fn words(option: &Opt) -> Vec<(&'static str, &'static str)> {
     match option.kind {
-        Kind::Words(words) => words
+        Kind::Words(words) | Kind::Lists(words) => words
             .iter()
             .map(|word| (word.text, word.doc.trim()))
             .collect(),

@@ -81,7 +81,7 @@ fn bad_values_of_every_kind_in_a_variable() {
         ("max_nchannels", "33", "an integer from 1 to 32"),
         ("min_nchannels", "0", "an integer from 1 to 32"),
         ("check", "perhaps", "true or false"),
-        ("algo", "tree", "one of `auto`, `ring`, `oneshot`"),
+        ("algo", "spiral", "a list of `auto`, `ring`, `oneshot`"),
         (
             "debug",
             "loud",
@@ -105,9 +105,30 @@ fn bad_values_of_every_kind_in_a_variable() {
         );
         has(&error, &[&shown.0, &shown.1, &shown.2, expected]);
     }
+    for (value, says) in [
+        (
+            "rnig",
+            "`rnig` is not a valid name, the nearest one is `ring`",
+        ),
+        (
+            "allreduce:ring;broadcast:^one-shot",
+            "the nearest one is `oneshot`",
+        ),
+        (
+            "all_reduse:ring",
+            "`all_reduse` is not a collective, the nearest one is `allreduce`",
+        ),
+        (
+            "ring;oneshot",
+            "`oneshot` is not the only rule for its collective",
+        ),
+        ("^auto", "`auto` is not to be listed with others"),
+    ] {
+        has(&with(&[("KOLO_ALGO", value)]).unwrap_err(), &[says]);
+    }
     has(
-        &with(&[("KOLO_ALGO", "rnig")]).unwrap_err(),
-        &["did you mean `ring`?"],
+        &with(&[("KOLO_WAIT", "spni")]).unwrap_err(),
+        &["did you mean `spin`?"],
     );
 }
 
@@ -192,7 +213,7 @@ fn the_file_named_by_kolo_config_must_exist() {
 #[test]
 fn other_files_may_be_missing_but_not_unreadable() {
     let sandbox = Sandbox::new();
-    assert_eq!(sandbox.load().unwrap().algo(), Algo::Auto);
+    assert_eq!(sandbox.load().unwrap().algo().to_string(), "auto");
     std::fs::create_dir_all(sandbox.path("etc/kolo/kolo.toml")).unwrap();
     let error = sandbox.error();
     assert_eq!(error.code, Code::SystemError);

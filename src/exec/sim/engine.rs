@@ -2,12 +2,13 @@
 
 use super::links::LinkTable;
 use super::path::{self, Action, Cause, NO_ACTION};
-use super::program::{FlatStep, KEEP, LOCAL, Program, RUN, token_bytes, tokens};
+use super::program::{FlatStep, KEEP, LOCAL, NONE, Program, RUN, token_bytes, tokens};
 use super::queue::{Event, Queue, Time, picoseconds};
 use super::{Job, Report};
 use crate::base::{Error, Rank, Result};
 use crate::plan::StepOp;
 use crate::plan::machine::Carrier;
+use std::collections::VecDeque;
 
 /// Where a lane stands.
 #[derive(Clone, Copy)]
@@ -24,11 +25,17 @@ struct Cursor {
     ended: bool,
 }
 
-#[derive(Clone, Copy)]
+/// A core serves one lane until that has to wait, then the one that has waited longest.
+#[derive(Clone)]
 struct Core {
+    /// The lane that has it, or is the next to have it.
+    holder: u32,
+    /// The end of its last action.
     free: Time,
+    /// The rank that had it last, and its last action.
     rank: u32,
     action: u32,
+    waiting: VecDeque<u32>,
 }
 
 /// A token on its way over links.
@@ -83,9 +90,11 @@ impl<'a> Engine<'a> {
             .max(machine.nranks() - 1) as usize
             + 1;
         let core = Core {
+            holder: NONE,
             free: 0,
-            rank: u32::MAX,
+            rank: NONE,
             action: NO_ACTION,
+            waiting: VecDeque::new(),
         };
         let entries = program.wires.len() * depth;
         Engine {
@@ -133,25 +142,35 @@ impl<'a> Engine<'a> {
             self.cursors[lane as usize].ended = true;
             return;
         }
+        let core = self
+            .job
+            .machine
+            .core_of(self.program.lanes[lane as usize].rank) as usize;
         loop {
             let index = range.0 + self.cursors[lane as usize].step;
             let step = self.program.steps[index as usize];
             if !self.ready(lane, &step) {
+                self.leave(core, lane, now);
                 return;
             }
             let ready = self.cursors[lane as usize].ready;
             if ready > now {
+                self.leave(core, lane, now);
                 if !self.queue.is_free_until(ready) {
                     self.queue.push(ready, Event::Lane(lane));
                     return;
                 }
                 now = ready;
             }
+            if !self.takes(core, lane, now) {
+                return;
+            }
             let (end, action) = self.execute(lane, &step, now);
             let steps = range.1 - range.0;
             if !self.next(lane, &step, steps) {
                 self.first_end = self.first_end.min(end);
                 self.last_end = self.last_end.max(end);
+                self.leave(core, lane, end);
                 return;
             }
             let cursor = &mut self.cursors[lane as usize];
@@ -163,6 +182,34 @@ impl<'a> Engine<'a> {
                 return;
             }
             now = end;
+        }
+    }
+
+    /// Whether the lane has the core now; if not, it will be woken when it has.
+    fn takes(&mut self, core: usize, lane: u32, now: Time) -> bool {
+        let core = &mut self.cores[core];
+        if core.holder != NONE && core.holder != lane {
+            core.waiting.push_back(lane);
+            return false;
+        }
+        core.holder = lane;
+        if core.free > now {
+            self.queue.push(core.free, Event::Lane(lane));
+            return false;
+        }
+        true
+    }
+
+    /// The lane has to wait, or has ended: its core goes to the one that has waited longest.
+    fn leave(&mut self, core: usize, lane: u32, now: Time) {
+        let core = &mut self.cores[core];
+        if core.holder != lane {
+            return;
+        }
+        core.holder = NONE;
+        if let Some(next) = core.waiting.pop_front() {
+            core.holder = next;
+            self.queue.push(now, Event::Lane(next));
         }
     }
 
@@ -234,24 +281,19 @@ impl<'a> Engine<'a> {
         };
         let core = self.job.machine.core_of(rank) as usize;
         let mut why = cursor.why;
-        let mut start = now;
-        if self.cores[core].free > now {
-            start = self.cores[core].free;
+        if now > cursor.ready {
             why = (Cause::Core, self.cores[core].action);
         }
         let mut work_ns = costs.step_ns;
         if self.cores[core].rank != rank && self.job.machine.crowded() {
             work_ns += costs.switch_ns;
         }
-        let (move_ns, fetched) = self.moves(flat, rank, bytes, start);
-        let end = (start + picoseconds(work_ns + move_ns)).max(fetched);
+        let (move_ns, fetched) = self.moves(flat, rank, bytes, now);
+        let end = (now + picoseconds(work_ns + move_ns)).max(fetched);
         let action = self.actions.len() as u32;
         self.actions.push(Action::new(lane, end, why));
-        self.cores[core] = Core {
-            free: end,
-            rank,
-            action,
-        };
+        let core = &mut self.cores[core];
+        (core.free, core.rank, core.action) = (end, rank, action);
         self.hand_over(flat, bytes, end, action);
         (end, action)
     }

@@ -8,8 +8,8 @@
 //! which none could have been later without delaying the end.
 //!
 //! **The model.** LogGP per level (see [`crate::plan::machine`]). A step of a lane occupies the
-//! core of its rank; lanes of a rank, and ranks of a core, are served in the order in which they
-//! become ready. Where the reader carries the bytes, they occupy its core, the memory of its
+//! core of its rank; a core serves one lane until that has to wait, then the lane of its ranks that
+//! has waited longest. Where the reader carries the bytes, they occupy its core, the memory of its
 //! socket, and the link between sockets; where wires carry them, they pass the links one after the
 //! other. **Contention: a link serves tokens one at a time, in the order in which they reach it**
 //! (first come, first served; several tokens never share a link); a token's head goes on to the
