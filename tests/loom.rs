@@ -7,9 +7,10 @@
 #![cfg(loom)]
 
 use kolo::base::sync::{AtomicU32, Shared};
+use kolo::wire::cast::{CastHeader, CastMemory, CastReceiver, CastSender};
 use kolo::wire::doorbell::{Doorbell, Futex};
 use kolo::wire::fan::{FanHeader, FanMemory, Fans};
-use kolo::wire::line::PairHeader;
+use kolo::wire::line::{Credit, PairHeader};
 use kolo::wire::pair::{PairMemory, PairReceiver, PairSender};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -65,10 +66,10 @@ fn pass(tokens: u32, slots: u32) {
     };
     let mut receiver = PairReceiver::new(pair_memory(&pair));
     for token in 0..tokens {
-        while !receiver.ready() {
+        while !receiver.ready(0) {
             thread::yield_now();
         }
-        let arrival = receiver.arrival();
+        let arrival = receiver.arrival(0);
         assert_eq!(arrival.signature, u64::from(token));
         assert_eq!(
             arrival.ack,
@@ -96,6 +97,63 @@ fn pair_hands_over_and_takes_back() {
 #[test]
 fn pair_of_single_slots() {
     model(|| pass(2, 1));
+}
+
+struct Cast {
+    header: CastHeader,
+    tails: [Credit; 3],
+    slots: Slots,
+}
+
+impl Cast {
+    fn new() -> Arc<Cast> {
+        Arc::new(Cast {
+            header: CastHeader::new(),
+            tails: std::array::from_fn(|_| Credit::new()),
+            slots: Slots::new(),
+        })
+    }
+
+    fn memory(&self) -> CastMemory {
+        let tails = (self.tails.as_ptr(), self.tails.len());
+        // SAFETY: all of it lives in an `Arc` that all threads hold; payload goes through `Slots`.
+        unsafe { CastMemory::new(&raw const self.header, tails, std::ptr::null_mut(), 0) }
+    }
+}
+
+#[test]
+fn a_cast_waits_for_both_of_its_readers() {
+    // Three tokens of four slots: the third one needs the credit of the first, from both readers.
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(|| {
+        let cast = Cast::new();
+        let readers = [1, 2].map(|me| {
+            let cast = Arc::clone(&cast);
+            thread::spawn(move || {
+                let mut receiver = CastReceiver::new(cast.memory(), me);
+                for token in 0..3 {
+                    while !receiver.ready(0) {
+                        thread::yield_now();
+                    }
+                    assert_eq!(receiver.arrival(0).signature, u64::from(token));
+                    assert_eq!(cast.slots.read(receiver.position()), 100 + token);
+                    receiver.release(4);
+                }
+            })
+        });
+        let mut sender = CastSender::new(cast.memory(), 0);
+        for token in 0..3 {
+            while !sender.ready(4) {
+                thread::yield_now();
+            }
+            cast.slots.write(sender.position(), 100 + token);
+            sender.publish(4, 4096, u64::from(token));
+        }
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
 }
 
 struct FanPair {
@@ -233,9 +291,9 @@ fn the_doorbell_loses_no_wake_up() {
             })
         };
         let receiver = PairReceiver::new(pair_memory(&pair));
-        while !receiver.ready() {
+        while !receiver.ready(0) {
             let ticket = bell.arm();
-            if !receiver.ready() {
+            if !receiver.ready(0) {
                 bell.sleep(ticket, Duration::MAX, &*futex);
             }
             bell.disarm();

@@ -7,6 +7,9 @@ mod faults;
 mod machine;
 #[path = "plans/mutants.rs"]
 mod mutants;
+#[path = "plans/packed.rs"]
+mod packed;
+mod samples;
 #[path = "plans/sequences.rs"]
 mod sequences;
 

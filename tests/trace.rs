@@ -83,7 +83,7 @@ fn interpreted(collective: Collective, wires: &mut Wires, count: usize) -> Trace
     let buffers = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
     let geometry = Geometry::bundle(8 * 4096);
     let bound = Arc::new(Bound::new(plan, wires).unwrap());
-    let launch = Launch::new(bound, buffers, kernel(), 5, geometry);
+    let launch = Launch::new(bound, buffers, kernel(), 5, geometry).unwrap();
     let blocks = if collective == Collective::AllGather {
         (1, nranks)
     } else {

@@ -295,7 +295,12 @@ impl Inner {
     }
 
     /// Runs an op while nothing else is in flight, and keeps its memory.
-    pub(super) fn run_alone(&self, exec: &mut Exec, mut op: Op, number: Option<u64>) -> Result<()> {
+    pub(super) fn run_alone(
+        &self,
+        exec: &mut Exec,
+        mut op: Box<Op>,
+        number: Option<u64>,
+    ) -> Result<()> {
         let mut waiter = Waiter::new(self, (op.collective.name(), number));
         loop {
             match op.pass(exec) {

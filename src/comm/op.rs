@@ -64,7 +64,7 @@ impl Latest {
         let place = match end {
             End::Send(index, _) => 2 * index,
             End::Recv(index, _) => 2 * index + 1,
-            End::FanSend | End::FanRecv(_) => return None,
+            _ => return None,
         };
         let before = std::mem::replace(&mut self.runs[place], (stamp, run));
         (before.0 == stamp).then_some(before.1)
@@ -74,12 +74,12 @@ impl Latest {
 /// One call, or a bundle of point-to-point calls, in flight.
 pub(super) struct Op {
     launches: Vec<Launch>,
+    /// The runs of this call, and behind them some of earlier calls, kept for their memory.
     runs: Vec<Run>,
+    count: usize,
     pending: usize,
     /// All runs before this one are done.
     first: usize,
-    /// Finished runs of earlier calls, kept for their memory.
-    spare: Vec<LaneRun>,
     /// Which entries of [`Latest`] are this op's.
     stamp: u64,
     /// Fans were used: an epoch ends with the call.
@@ -104,9 +104,9 @@ impl Op {
         Op {
             launches: Vec::new(),
             runs: Vec::new(),
+            count: 0,
             pending: 0,
             first: 0,
-            spare: Vec::new(),
             stamp: 0,
             eager: false,
             after: Vec::new(),
@@ -118,8 +118,8 @@ impl Op {
     /// Makes a finished op, which nobody waits for, ready for another call.
     pub fn recycle(&mut self, collective: Collective) {
         self.launches.clear();
-        self.spare.extend(self.runs.drain(..).map(|run| run.lane));
-        self.spare.truncate(SPARE_RUNS);
+        self.runs.truncate(SPARE_RUNS);
+        self.count = 0;
         self.pending = 0;
         self.first = 0;
         self.stamp = 0;
@@ -128,17 +128,16 @@ impl Op {
     }
 
     fn push(&mut self, launch: usize, lane: usize, window: Window, after: Option<usize>) {
-        let lane = match self.spare.pop() {
-            Some(mut run) => {
-                run.restart(lane, window);
-                run
-            }
-            None => LaneRun::new(lane, window),
-        };
         self.pending += 1;
+        self.count += 1;
+        if let Some(run) = self.runs.get_mut(self.count - 1) {
+            run.lane.restart(lane, window);
+            (run.launch, run.after, run.done) = (launch, after, false);
+            return;
+        }
         self.runs.push(Run {
             launch,
-            lane,
+            lane: LaneRun::new(lane, window),
             after,
             done: false,
         });
@@ -178,7 +177,7 @@ impl Op {
         let launch = exec.launch(checked, kernel, choice)?;
         let window = launch.window(0, checked.call.count, (1, 1));
         exec.steps_planned += launch.plan.lane_steps_per_round(0) * window.rounds();
-        let run = self.runs.len();
+        let run = self.count;
         let end = launch.plan.ends.first();
         let after = end.and_then(|&end| exec.latest.replace(self.stamp, end, run));
         self.push(self.launches.len(), 0, window, after);
@@ -190,11 +189,12 @@ impl Op {
     pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Mismatch> {
         let mut moved = false;
         let mut missing = None;
-        while self.runs.get(self.first).is_some_and(|run| run.done) {
+        let runs = &mut self.runs[..self.count];
+        while runs.get(self.first).is_some_and(|run| run.done) {
             self.first += 1;
         }
-        for index in self.first..self.runs.len() {
-            let (before, rest) = self.runs.split_at_mut(index);
+        for index in self.first..runs.len() {
+            let (before, rest) = runs.split_at_mut(index);
             let run = &mut rest[0];
             if run.done || run.after.is_some_and(|after| !before[after].done) {
                 continue;

@@ -76,7 +76,7 @@ pub(super) struct Exec {
     pub sources: Sources,
     pub queue: VecDeque<Op>,
     /// The op of the blocking call that runs alone, kept for its memory.
-    pub spare: Option<Op>,
+    pub spare: Option<Box<Op>>,
     /// The last run of a bundle on each end.
     pub latest: super::op::Latest,
     /// Collectives begun.
@@ -279,13 +279,13 @@ pub(super) fn kernels(nranks: u32) -> Vec<Kernel> {
 
 impl Exec {
     /// An op without lanes; the one of the last call that ran alone, if it is there.
-    pub fn spare_op(&mut self, collective: Collective) -> Op {
+    pub fn spare_op(&mut self, collective: Collective) -> Box<Op> {
         match self.spare.take() {
             Some(mut op) => {
                 op.recycle(collective);
                 op
             }
-            None => Op::new(collective),
+            None => Box::new(Op::new(collective)),
         }
     }
 
@@ -315,12 +315,6 @@ impl Exec {
             self.eager_bytes,
         );
         let buffers = (call.send, call.recv);
-        Ok(Launch::new(
-            plan,
-            buffers,
-            kernel,
-            checked.signature,
-            geometry,
-        ))
+        Launch::new(plan, buffers, kernel, checked.signature, geometry)
     }
 }

@@ -1,10 +1,10 @@
 //! A launch: a plan bound to buffers, sizes, a kernel and connections.
 
 use super::wires::{End, Wires};
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::dtype::{FoldFn, FoldParams};
 use crate::plan::window::{Binding, Geometry};
-use crate::plan::{Algorithm, Operand, Plan, Window};
+use crate::plan::{Operand, Plan, Window};
 use std::sync::Arc;
 
 /// How data is folded and copied.
@@ -31,6 +31,8 @@ pub struct Bound {
     pub ends: Vec<End>,
     /// The ends that each lane uses, once each.
     pub lane_ends: Vec<Vec<End>>,
+    /// Channels that share the data.
+    channels: u32,
 }
 
 impl std::ops::Deref for Bound {
@@ -66,6 +68,7 @@ impl Bound {
         };
         let lane_ends = (0..plan.lanes.len()).map(of_lane).collect();
         Ok(Bound {
+            channels: plan.channels(),
             plan,
             ends,
             lane_ends,
@@ -95,38 +98,49 @@ unsafe impl Send for Launch {}
 
 impl Launch {
     /// One call over a bound plan.
+    ///
+    /// # Errors
+    /// When a packed token cannot hold its chunks.
     pub fn new(
         plan: Arc<Bound>,
         (send, recv): (*const u8, *mut u8),
         kernel: Kernel,
         signature: u64,
         geometry: Geometry,
-    ) -> Launch {
-        Launch {
+    ) -> Result<Launch> {
+        let least_bytes = plan.pieces as usize * kernel.element_bytes;
+        if least_bytes > geometry.slice_bytes() {
+            return Err(Error::usage(
+                format!(
+                    "tokens of {} chunks need {least_bytes} bytes, and those of this communicator \
+                     hold {}",
+                    plan.pieces,
+                    geometry.slice_bytes()
+                ),
+                "raise KOLO_BUFFSIZE, or choose another algorithm with KOLO_ALGO",
+            ));
+        }
+        Ok(Launch {
             plan,
             send,
             recv,
             kernel,
             signature,
             geometry,
-        }
+        })
     }
 
-    /// The window of one lane for `count` elements (of the data, or of a block).
+    /// The window of one lane for `count` elements (of the data, or of a block): lanes of one
+    /// channel share a window, and channels share the data.
     pub fn window(&self, lane: usize, count: usize, (input, output): (u32, u32)) -> Window {
-        let shared = self.plan.shape.algorithm == Algorithm::Ring;
-        let (lane, lanes) = if shared {
-            (lane, self.plan.lanes.len())
-        } else {
-            (0, 1)
-        };
         let binding = Binding {
             count,
             element_bytes: self.kernel.element_bytes,
             input_blocks: input,
             output_blocks: output,
-            lane: lane as u32,
-            lanes: lanes as u32,
+            lane: u32::from(self.plan.lanes[lane].channel),
+            lanes: self.plan.channels,
+            pieces: self.plan.pieces,
         };
         Window::bind(self.plan.layout, self.plan.chunks, &self.geometry, &binding)
     }

@@ -35,6 +35,15 @@ impl Operand {
     /// The chunk of the receive buffer.
     pub const OUTPUT: Operand = Operand::of(Space::Output, 0);
 
+    /// The chunk of scratch memory.
+    pub const SCRATCH: Operand = Operand::of(Space::Scratch, 0);
+
+    /// The chunk `offset` behind that of the step (before it, if negative). It means nothing for a
+    /// connection, and in a split it may be used on scratch only, because chunks differ in length.
+    pub const fn at(self, offset: i32) -> Operand {
+        Operand { offset, ..self }
+    }
+
     /// Connection number `index` of the plan.
     pub const fn connection(index: u16) -> Operand {
         Operand::of(Space::Connection, index)

@@ -6,6 +6,9 @@
 //! before the writer has finished. Small chunks make small slices, but never so small that the
 //! hand-over costs more than the copy.
 //!
+//! A packed token holds up to `pieces` chunks in one slice's worth of slots; so the largest chunk
+//! shrinks by that number, and slice s of the token is slice s of every piece, empty ones included.
+//!
 //! Two layouts: *split*: the data of a round is divided evenly into all chunks (all-reduce);
 //! *blocks*: chunk c is the same part of block c (all-gather: blocks of the output; an input of one
 //! block is found because chunk numbers are taken modulo the chunks of the space).
@@ -119,10 +122,25 @@ pub struct Binding {
     pub lane: u32,
     /// Lanes that share the data.
     pub lanes: u32,
+    /// Chunks in the largest token: `pieces` of the plan, at least 1.
+    pub pieces: u32,
+}
+
+/// Elements of the largest slice of a chunk. Slices of packed tokens are cut to whole groups of
+/// elements, so that pieces follow each other on good addresses.
+fn slice_count(geometry: &Geometry, binding: &Binding) -> usize {
+    let piece_bytes = geometry.slice_bytes() / binding.pieces.max(1) as usize;
+    let fitting = (piece_bytes / binding.element_bytes).max(1);
+    if binding.pieces > 1 && fitting > SLICE_ELEMENTS {
+        return fitting / SLICE_ELEMENTS * SLICE_ELEMENTS;
+    }
+    fitting
 }
 
 impl Window {
     /// The window of one lane. Lanes get contiguous parts of about equal size.
+    ///
+    /// One element of each piece must fit a slice: the executor refuses larger tokens.
     pub fn bind(layout: Layout, chunks: u32, geometry: &Geometry, binding: &Binding) -> Window {
         let share = round_up(
             div_up(binding.count, binding.lanes as usize),
@@ -130,8 +148,8 @@ impl Window {
         );
         let low = (share * binding.lane as usize).min(binding.count);
         let high = (low + share).min(binding.count);
-        let chunk_count = (geometry.chunk_bytes() / binding.element_bytes).max(1);
-        let slice_count = (geometry.slice_bytes() / binding.element_bytes).max(1);
+        let slice_count = slice_count(geometry, binding);
+        let chunk_count = slice_count * geometry.slices() as usize;
         let per_round = match layout {
             Layout::Split => chunk_count * chunks.max(1) as usize,
             Layout::Blocks => chunk_count,
@@ -215,23 +233,40 @@ mod tests {
             output_blocks: 3,
             lane,
             lanes,
+            pieces: 1,
         }
     }
 
     /// Every element is covered exactly once by (lane, round, chunk, slice).
     fn covered(layout: Layout, count: usize, chunks: u32, lanes: u32, geometry: &Geometry) {
+        for (pieces, element_bytes) in [(1, 4), (2, 4), (3, 4), (7, 4), (1, 12), (5, 16)] {
+            let sizes = |lane| Binding {
+                element_bytes,
+                pieces,
+                ..binding(count, lane, lanes)
+            };
+            covered_by(layout, count, chunks, geometry, (lanes, &sizes));
+        }
+    }
+
+    fn covered_by(
+        layout: Layout,
+        count: usize,
+        chunks: u32,
+        geometry: &Geometry,
+        (lanes, sizes): (u32, &dyn Fn(u32) -> Binding),
+    ) {
         let blocks = if layout == Layout::Blocks { 3 } else { 1 };
         let mut seen = vec![0u8; count * blocks];
         for lane in 0..lanes {
-            let window = Window::bind(layout, chunks, geometry, &binding(count, lane, lanes));
+            let sizes = sizes(lane);
+            let window = Window::bind(layout, chunks, geometry, &sizes);
             for round in 0..window.rounds() {
                 for chunk in 0..chunks {
                     for slice in 0..window.slices() {
                         let r = window.region(Space::Output, chunk, round, slice);
-                        assert!(
-                            r.count * 4 <= geometry.slice_bytes(),
-                            "slice fits its slots"
-                        );
+                        let token = r.count * sizes.element_bytes * sizes.pieces as usize;
+                        assert!(token <= geometry.slice_bytes(), "tokens fit their slots");
                         seen[r.offset..r.offset + r.count]
                             .iter_mut()
                             .for_each(|s| *s += 1);

@@ -63,7 +63,8 @@ impl Job {
             input_blocks: self.blocks.0,
             output_blocks: self.blocks.1,
             lane: channel,
-            lanes: u32::from(plan.shape.channels),
+            lanes: plan.channels(),
+            pieces: plan.pieces,
         };
         Window::bind(plan.layout, plan.chunks, &self.geometry, &binding)
     }

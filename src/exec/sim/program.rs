@@ -6,7 +6,7 @@
 
 use super::Job;
 use crate::base::{Error, Result};
-use crate::plan::{Direction, Link, Operand, Plan, Step, StepOp, Window};
+use crate::plan::{Direction, Link, Operand, Plan, Space, Step, StepOp, Window};
 use std::collections::HashMap;
 
 /// An operand in the caller's memory.
@@ -77,7 +77,7 @@ pub(super) struct Program {
 struct Compiler {
     program: Program,
     pairs: HashMap<Link, u32>,
-    window_numbers: HashMap<(u32, u32, u32, bool), u32>,
+    window_numbers: HashMap<(u32, u32, u32, u32, bool), u32>,
 }
 
 impl Program {
@@ -184,9 +184,10 @@ impl Compiler {
         };
         Ok(match (link, direction) {
             (Link::Pair { .. }, _) => first,
-            (Link::Fan { .. }, Direction::Send) => first | RUN,
-            (Link::Fan { writer }, Direction::Recv) => {
-                self.program.runs[first as usize].0 + rank - u32::from(rank > writer)
+            (_, Direction::Send) => first | RUN,
+            (_, Direction::Recv) => {
+                let behind = u32::from(rank > link.writer());
+                self.program.runs[first as usize].0 + rank - behind
             }
         })
     }
@@ -211,10 +212,10 @@ impl Compiler {
                 wires.push(wire(writer, reader));
                 start
             }
-            Link::Fan { writer } => {
-                let readers = (0..nranks).filter(|&reader| reader != writer);
+            Link::Fan { writer } | Link::Cast { writer, .. } => {
+                let readers = (0..nranks).filter(|&reader| link.is_read_by(reader));
                 wires.extend(readers.map(|reader| wire(writer, reader)));
-                self.program.runs.push((start, nranks - 1));
+                self.program.runs.push((start, link.readers(nranks)));
                 self.program.runs.len() as u32 - 1
             }
         };
@@ -231,7 +232,7 @@ impl Compiler {
     fn window(&mut self, job: &Job, plan: &Plan, lane: usize) -> u32 {
         let channel = u32::from(plan.lanes[lane].channel);
         let split = plan.layout == crate::plan::Layout::Split;
-        let key = (plan.chunks, channel, u32::from(plan.shape.channels), split);
+        let key = (plan.chunks, channel, plan.channels(), plan.pieces, split);
         let windows = &mut self.program.windows;
         *self.window_numbers.entry(key).or_insert_with(|| {
             windows.push(job.window(plan, channel));
@@ -256,7 +257,7 @@ impl Program {
 
 /// Tokens of one round and slice of a step.
 pub(super) fn tokens(step: &Step) -> u64 {
-    u64::from(step.repeat)
+    u64::from(step.tokens())
 }
 
 /// Bytes of one slice of one token.
@@ -270,7 +271,10 @@ pub(super) fn token_bytes(
     if step.op == StepOp::Token {
         return 0;
     }
-    let chunk = step.chunk_at(repetition, chunks);
-    let region = window.region(crate::plan::Space::Output, chunk, round, slice);
-    (region.count * element_bytes) as u64
+    let piece = |piece| {
+        let chunk = step.piece_at(repetition, piece, chunks);
+        window.region(Space::Output, chunk, round, slice).count
+    };
+    let elements: usize = (0..step.pieces()).map(piece).sum();
+    (elements * element_bytes) as u64
 }
