@@ -7,7 +7,7 @@ use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
 use kolo::exec::oneshot::{SmallCall, Stop};
 use kolo::exec::trace::Event;
 use kolo::exec::{Bound, Kernel, LaneRun, Launch, Progress, Waiting, Wires};
-use kolo::plan::{Algorithm, Collective, Geometry, Shape};
+use kolo::plan::{Algorithm, Collective, Geometry, Nodes, Shape};
 use kolo::transport::node::NodeMemory;
 use kolo::transport::segment::Segment;
 use kolo::wire::layout::Layout;
@@ -77,7 +77,7 @@ fn interpreted(collective: Collective, wires: &mut Wires, count: usize) -> Trace
         root,
         channels: 1,
     };
-    let plan = algo::plan(&shape).unwrap();
+    let plan = algo::plan(&shape, &Nodes::one(nranks)).unwrap();
     let send = input(me);
     let mut recv = vec![-1; COUNT * ranks];
     let buffers = (send.as_ptr().cast(), recv.as_mut_ptr().cast());

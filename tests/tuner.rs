@@ -44,7 +44,7 @@ fn the_model_agrees_with_the_simulator() {
     for machine in machines() {
         let setting = setting(machine, Costs::default());
         for entry in REGISTRY {
-            if entry.collective.is_point_to_point() || machine.nranks() > entry_most(entry) {
+            if entry.collective.is_point_to_point() || machine.nranks() > entry.most_ranks {
                 continue;
             }
             for bytes in SIZES {
@@ -84,9 +84,4 @@ fn the_model_agrees_with_the_simulator() {
         middle <= MIDDLE,
         "half of the estimates are off by {middle:.2}"
     );
-}
-
-/// Most ranks with which an entry is compared.
-fn entry_most(_: &kolo::algo::Entry) -> u32 {
-    256
 }

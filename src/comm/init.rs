@@ -11,7 +11,7 @@ use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
-use crate::plan::{Cache, Geometry};
+use crate::plan::{Cache, Geometry, Nodes};
 use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, Machine, RankPlace, WaitPolicy};
 use crate::transport::node::NodeMemory;
@@ -237,6 +237,14 @@ pub(super) fn slot_bytes(settings: &Settings) -> usize {
     (settings.buffsize() as usize / slots).next_multiple_of(4096)
 }
 
+/// The nodes that plans are made for.
+fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
+    match settings.ranks_per_node() {
+        Some(per_node) => Nodes::every(places.len() as u32, per_node),
+        None => Nodes::of(&topo::nodes(places).node_of),
+    }
+}
+
 fn wait_setup(settings: &Settings, policy: WaitPolicy) -> WaitSetup {
     let (spins, yields) = match policy {
         WaitPolicy::Spin => (500, 20_000),
@@ -280,7 +288,7 @@ fn share_memory(
 }
 
 /// Connections, tables and kernels of a rank.
-fn exec(settings: &Settings, rank: Rank, inputs: Inputs, node: &NodeMemory) -> Exec {
+fn exec(settings: &Settings, rank: Rank, nodes: Nodes, inputs: Inputs, node: &NodeMemory) -> Exec {
     let nranks = inputs.nranks;
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
@@ -295,6 +303,8 @@ fn exec(settings: &Settings, rank: Rank, inputs: Inputs, node: &NodeMemory) -> E
         wires,
         table: Table::new(inputs),
         plans: Cache::new(state::PLANS),
+        small_steps: state::small_steps(rank.0, &nodes),
+        nodes,
         kernels: state::kernels(nranks),
         sources: Vec::with_capacity(nranks as usize),
         queue: VecDeque::new(),
@@ -303,7 +313,6 @@ fn exec(settings: &Settings, rank: Rank, inputs: Inputs, node: &NodeMemory) -> E
         calls: 0,
         barrier_word: vec![0],
         steps_planned: 0,
-        small_steps: state::small_steps(rank.0, nranks),
         buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
         eager_bytes: EAGER_BYTES,
         rank: rank.0,
@@ -331,7 +340,8 @@ fn with_settings(
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, watch) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let exec = exec(&settings, rank, inputs, &node);
+    let nodes = plan_nodes(&settings, &places);
+    let exec = exec(&settings, rank, nodes, inputs, &node);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {

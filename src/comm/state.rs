@@ -12,7 +12,7 @@ use crate::config::Settings;
 use crate::dtype::{self, DataType, FoldParams, ReduceOp};
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
-use crate::plan::{Algorithm, Cache, Collective, Shape};
+use crate::plan::{Algorithm, Cache, Collective, Nodes, Shape};
 use crate::transport::fork;
 use crate::transport::node::NodeMemory;
 use crate::tune::{Choice, Table};
@@ -72,6 +72,8 @@ pub(super) struct Exec {
     pub wires: Wires,
     pub table: Table,
     pub plans: Cache<Bound>,
+    /// Which rank lives where, for planning.
+    pub nodes: Nodes,
     pub kernels: Vec<Kernel>,
     pub sources: Sources,
     pub queue: VecDeque<Op>,
@@ -243,7 +245,8 @@ fn make_kernel(dtype: DataType, op: ReduceOp, nranks: u32) -> Kernel {
 }
 
 /// Steps of this rank's one-shot plans, by number of the collective.
-pub(super) fn small_steps(rank: u32, nranks: u32) -> [u64; 16] {
+pub(super) fn small_steps(rank: u32, nodes: &Nodes) -> [u64; 16] {
+    let nranks = nodes.nranks();
     let mut steps = [0; 16];
     for collective in Collective::ALL {
         let algorithm = Algorithm::OneShot;
@@ -255,7 +258,7 @@ pub(super) fn small_steps(rank: u32, nranks: u32) -> [u64; 16] {
             root: 0,
             channels: 1,
         };
-        if let Ok(plan) = crate::algo::plan(&shape) {
+        if let Ok(plan) = crate::algo::plan(&shape, nodes) {
             steps[collective as usize] = plan.steps_per_round();
         }
     }
@@ -304,7 +307,8 @@ impl Exec {
         let plan = match self.plans.find(&shape) {
             Some(plan) => plan,
             None => {
-                let bound = Bound::new(crate::algo::plan(&shape)?, &mut self.wires)?;
+                let plan = crate::algo::plan(&shape, &self.nodes)?;
+                let bound = Bound::new(plan, &mut self.wires)?;
                 self.plans.insert(shape, bound)
             }
         };

@@ -32,6 +32,7 @@ mod kind;
 mod layers;
 mod lists;
 mod message;
+mod nccl;
 mod options;
 mod render;
 mod settings;

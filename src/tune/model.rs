@@ -206,6 +206,7 @@ pub fn predict(
         Algorithm::Ring => call.ring()?,
         Algorithm::OneShot => call.one_shot()?,
         Algorithm::Bundle => call.bundle()?,
+        _ => return None,
     };
     Some(time + setting.costs.call_ns)
 }

@@ -42,8 +42,10 @@ pub struct Inputs {
 pub struct Cell {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// Its channels; 0 takes them by size.
+    /// Its channels; 0 takes them by size ...
     pub channels: u16,
+    /// ... in multiples of this.
+    pub multiple: u16,
     /// Run as two collectives in a row instead.
     pub composed: bool,
     /// Chosen because the table contradicted itself.
@@ -74,6 +76,7 @@ pub(super) struct Grid {
 const NOTHING: Cell = Cell {
     algorithm: Algorithm::Bundle,
     channels: 1,
+    multiple: 1,
     composed: false,
     mended: false,
     measured: false,
@@ -176,7 +179,7 @@ impl Table {
             ..Choice::plain(
                 collective,
                 cell.algorithm,
-                self.channels(cell.channels, bytes),
+                self.channels(cell.channels, bytes, cell.multiple),
             )
         }
     }
@@ -204,57 +207,61 @@ impl Table {
 
     /// Everything that may run, fastest first.
     pub fn candidates(&self, collective: Collective, bytes: usize) -> Vec<Candidate> {
-        let mut found = self.candidates_among(collective, bytes, true);
+        let inputs = &self.inputs;
+        let meant = |entry: &Entry| inputs.nranks <= entry.most_ranks;
+        let allowed = |entry: &Entry| inputs.allowed.allows(collective, entry.algorithm);
+        // Where the user allows nothing that computes this collective at this size, or nothing is
+        // meant for so many ranks, what is there has to do.
+        let mut found = self.among(collective, bytes, &|entry| meant(entry) && allowed(entry));
         if found.is_empty() {
-            // What the user allows does not compute this collective at this size.
-            found = self.candidates_among(collective, bytes, false);
+            found = self.among(collective, bytes, &meant);
+        }
+        if found.is_empty() {
+            found = self.among(collective, bytes, &|entry| {
+                entry.algorithm == Algorithm::Ring
+            });
         }
         found.sort_by(|a, b| a.time_ns.total_cmp(&b.time_ns));
         found
     }
 
-    fn candidates_among(
+    fn among(
         &self,
         collective: Collective,
         bytes: usize,
-        allowed_only: bool,
+        takes: &dyn Fn(&Entry) -> bool,
     ) -> Vec<Candidate> {
-        let inputs = &self.inputs;
         let entries = REGISTRY.iter().filter(|entry| {
-            entry.collective == collective
-                && self.can_run(entry, bytes)
-                && (!allowed_only || inputs.allowed.allows(collective, entry.algorithm))
+            entry.collective == collective && self.can_carry(entry, bytes) && takes(entry)
         });
-        let candidates = entries.flat_map(|entry| {
-            let timed = inputs
-                .measured
-                .time_ns(collective, entry.algorithm, bytes)
-                .map(|(time_ns, channels)| (time_ns, channels, true));
-            let channels = self.channels(0, bytes);
-            let modelled = || {
-                let algorithm = entry.algorithm;
-                model::predict(collective, algorithm, bytes, channels, &inputs.setting)
-                    .map(|time_ns| (time_ns, channels, false))
-            };
-            let (time_ns, channels, measured) = timed.or_else(modelled)?;
-            let time_ns = if time_ns.is_finite() && time_ns > 0.0 {
-                time_ns
-            } else {
-                f64::MAX
-            };
-            Some(Candidate {
-                choice: Choice::plain(collective, entry.algorithm, channels),
-                time_ns,
-                measured,
-            })
-        });
+        let candidates = entries.filter_map(|entry| self.candidate(entry, bytes));
         candidates.collect()
     }
 
-    /// Whether the algorithm can move so many bytes among so many ranks at all.
-    fn can_run(&self, entry: &Entry, bytes: usize) -> bool {
-        let carried = entry.most_rounds == 0 || bytes <= self.inputs.setting.eager_bytes;
-        carried && self.inputs.nranks <= MOST_PEERS || entry.algorithm == Algorithm::Ring && carried
+    fn candidate(&self, entry: &Entry, bytes: usize) -> Option<Candidate> {
+        let inputs = &self.inputs;
+        let (collective, algorithm) = (entry.collective, entry.algorithm);
+        let measured = inputs.measured.time_ns(collective, algorithm, bytes);
+        let (time_ns, channels) = match measured {
+            Some((time_ns, channels)) => (time_ns, self.channels(channels, bytes, entry.channels)),
+            None => {
+                let channels = self.channels(0, bytes, entry.channels);
+                let setting = &inputs.setting;
+                let time_ns = model::predict(collective, algorithm, bytes, channels, setting)?;
+                (time_ns, channels)
+            }
+        };
+        let sound = time_ns.is_finite() && time_ns > 0.0;
+        Some(Candidate {
+            choice: Choice::plain(collective, algorithm, channels),
+            time_ns: if sound { time_ns } else { f64::MAX },
+            measured: measured.is_some(),
+        })
+    }
+
+    /// Whether the algorithm can move so many bytes at all.
+    fn can_carry(&self, entry: &Entry, bytes: usize) -> bool {
+        entry.most_rounds == 0 || bytes <= self.inputs.setting.eager_bytes
     }
 
     fn best(&self, collective: Collective, bytes: usize) -> Cell {
@@ -286,11 +293,12 @@ impl Table {
         };
         Cell {
             algorithm: chosen.choice.algorithm,
-            channels: if chosen.measured {
-                chosen.choice.channels
-            } else {
-                0
+            channels: match chosen.measured {
+                true => chosen.choice.channels,
+                false => 0,
             },
+            multiple: crate::algo::find(collective, chosen.choice.algorithm)
+                .map_or(1, |entry| entry.channels),
             composed: false,
             mended: false,
             measured: chosen.measured,
@@ -331,15 +339,16 @@ impl Table {
         limit.min(inputs.setting.eager_bytes)
     }
 
-    fn channels(&self, wanted: u16, bytes: usize) -> u16 {
+    /// Channels for a call: `wanted`, or by its size, in multiples of what the algorithm asks for.
+    fn channels(&self, wanted: u16, bytes: usize, multiple: u16) -> u16 {
         let (least, most) = self.inputs.channels;
-        let by_size = bytes / CHANNEL_BYTES;
-        let channels = if wanted == 0 {
-            by_size
-        } else {
-            usize::from(wanted)
+        let (least, most) = (least.max(1), most.max(1));
+        let channels = match wanted {
+            0 => (bytes / CHANNEL_BYTES).min(usize::from(most)) as u16,
+            wanted => wanted,
         };
-        channels.clamp(usize::from(least.max(1)), usize::from(most.max(1))) as u16
+        let channels = channels.clamp(least, most);
+        channels.next_multiple_of(multiple.max(1)).min(most)
     }
 
     /// The first size that the one-shot path does not take.
@@ -367,9 +376,6 @@ impl Table {
         limit + 1
     }
 }
-
-/// Most connections that a plan can name.
-const MOST_PEERS: u32 = 65_535;
 
 impl Protocol {
     /// The protocol over which an algorithm's tokens go.

@@ -55,8 +55,8 @@ fn tokens_of(case: &Case, rounds_and_slices: u64) -> [u64; 4] {
         for (index, used) in plan.connections.iter().enumerate() {
             let readers = match used.link {
                 Link::Pair { writer, reader, .. } if writer == rank => vec![reader],
-                Link::Fan { writer } if writer == rank => (0..case.machine.nranks())
-                    .filter(|&reader| reader != writer)
+                link if link.writer() == rank => (0..case.machine.nranks())
+                    .filter(|&reader| link.is_read_by(reader))
                     .collect(),
                 _ => Vec::new(),
             };

@@ -5,7 +5,7 @@ use kolo::base::Result;
 use kolo::exec::sim::{self, Job, Report};
 use kolo::plan::emit::Connection;
 use kolo::plan::{
-    Algorithm, Collective, Costs, Emitter, Geometry, Layout, Machine, Operand, POST_SCALE, Plan,
+    Algorithm, Collective, Costs, Emitter, Geometry, Layout, Machine, Nodes, Operand, POST_SCALE, Plan,
     Shape, StepOp,
 };
 
@@ -32,14 +32,16 @@ impl Case {
     }
 
     pub fn plan(&self, rank: u32) -> Result<Plan> {
-        algo::plan(&Shape {
+        let nodes = Nodes::uniform(self.machine.nodes, self.machine.per_node);
+        let shape = Shape {
             collective: self.collective,
             algorithm: self.algorithm,
             rank,
             nranks: self.machine.nranks(),
             root: 0,
             channels: self.channels,
-        })
+        };
+        algo::plan(&shape, &nodes)
     }
 
     pub fn job(&self, geometry: &Geometry, costs: &Costs) -> Job {

@@ -2,7 +2,7 @@
 
 use kolo::algo;
 use kolo::exec::sim::{self, Job};
-use kolo::plan::{Algorithm, Collective, Costs, Machine, Shape};
+use kolo::plan::{Algorithm, Collective, Costs, Machine, Nodes, Shape};
 use kolo::tune::{self, Allowed, Inputs, Measured, Setting};
 use std::fmt;
 
@@ -61,15 +61,17 @@ pub fn simulated(
         ),
         blocks: (collective.input_blocks(n), collective.output_blocks(n)),
     };
+    let nodes = Nodes::uniform(setting.machine.nodes, setting.machine.per_node);
     let plan = |rank| {
-        algo::plan(&Shape {
+        let shape = Shape {
             collective,
             algorithm,
             rank,
             nranks: n,
             root: 0,
             channels,
-        })
+        };
+        algo::plan(&shape, &nodes)
     };
     let report = sim::simulate(&job, &plan).expect("it can be simulated");
     report.time_ns
