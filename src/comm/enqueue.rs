@@ -195,7 +195,7 @@ impl Inner {
         let call = &checked.call;
         let collective = call.collective;
         let op = if collective.reduces() { call.op.0 } else { 0 };
-        let index = call.dtype as usize * super::state::BUILTIN_OPS + op as usize;
+        let index = call.dtype as usize * super::state::BUILTIN_OPS + op.max(0) as usize;
         let Exec {
             kernels,
             wires,

@@ -7,6 +7,7 @@
 mod packed;
 
 use super::launch::Launch;
+use super::scratch::Block;
 use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
 use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp, Window};
@@ -37,6 +38,8 @@ pub struct LaneRun {
     /// Operands of the current step instance known to be ready.
     ready: usize,
     begun: bool,
+    /// Scratch memory of this lane, while it runs.
+    scratch: Option<Block>,
     lists: Lists,
 }
 
@@ -63,6 +66,7 @@ impl LaneRun {
             slice: 0,
             ready: 0,
             begun: false,
+            scratch: None,
             lists: Lists::default(),
         }
     }
@@ -117,11 +121,19 @@ impl LaneRun {
             self.advance(step, steps.len(), wires);
             moved = true;
         }
+        if let Some(block) = self.scratch.take() {
+            wires.scratch.give_back(block);
+        }
         Ok(Progress::Done)
     }
 
     fn begin(&mut self, launch: &Launch, wires: &mut Wires) {
         self.begun = true;
+        let scratch = self.window.scratch_stride() * launch.plan.scratch as usize;
+        if scratch > 0 {
+            let bytes = scratch * launch.kernel.element_bytes;
+            self.scratch = Some(wires.scratch.take(bytes));
+        }
         for &end in &launch.plan.lane_ends[self.lane] {
             wires.begin(end, launch.geometry.chunk_steps);
         }
@@ -209,13 +221,13 @@ impl LaneRun {
         count: usize,
     ) {
         let bytes = count * launch.kernel.element_bytes;
-        let at = (&self.window, self.round, self.slice);
+        let at = At::new(&self.window, self.round, self.slice, &self.scratch);
         let place = |operand: &Operand| match operand.as_connection() {
             Some(index) => {
                 let ahead = kept_ahead(operand, self.slice, launch.geometry.slice_steps);
                 wires.place(launch.plan.ends[index], bytes, ahead)
             }
-            None => user_place(operand, launch, at, chunk),
+            None => at.place(operand, launch, chunk),
         };
         // SAFETY: each place holds the slice (window and slot sizes), distinct or equal.
         unsafe { self.lists.fold(step, launch, count, place) };
@@ -249,22 +261,56 @@ fn kept_ahead(operand: &Operand, slice: u32, slots: u32) -> u32 {
     if operand.keep { slice * slots } else { 0 }
 }
 
-/// Where the slice of an operand in the call's own memory lies: (window, round, slice).
-#[inline]
-fn user_place(
-    operand: &Operand,
-    launch: &Launch,
-    (window, round, slice): (&Window, u64, u32),
-    chunk: u32,
-) -> *mut u8 {
-    let base = match operand.space {
-        Space::Input => launch.send.cast_mut(),
-        _ => launch.recv,
-    };
-    let modulus = i64::from(launch.plan.chunks.max(1));
-    let chunk = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
-    let region = window.region(operand.space, chunk, round, slice);
-    base.wrapping_add(region.offset * launch.kernel.element_bytes)
+/// Which slice of which round is at hand.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    window: &'a Window,
+    round: u64,
+    slice: u32,
+    scratch: &'a Option<Block>,
+}
+
+impl<'a> At<'a> {
+    #[inline(always)]
+    fn new(window: &'a Window, round: u64, slice: u32, scratch: &'a Option<Block>) -> At<'a> {
+        At {
+            window,
+            round,
+            slice,
+            scratch,
+        }
+    }
+
+    /// Where it lies in the call's own memory.
+    #[inline]
+    fn place(self, operand: &Operand, launch: &Launch, chunk: u32) -> *mut u8 {
+        let base = match operand.space {
+            Space::Input => launch.send.cast_mut(),
+            Space::Scratch => return self.scratch_place(operand, launch, chunk),
+            _ => launch.recv,
+        };
+        let modulus = i64::from(launch.plan.chunks.max(1));
+        let chunk = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
+        let region = self
+            .window
+            .region(operand.space, chunk, self.round, self.slice);
+        base.wrapping_add(region.offset * launch.kernel.element_bytes)
+    }
+
+    fn scratch_place(self, operand: &Operand, launch: &Launch, chunk: u32) -> *mut u8 {
+        let modulus = i64::from(launch.plan.scratch.max(1));
+        let place = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
+        let region = self
+            .window
+            .scratch_region(place, chunk, self.round, self.slice);
+        let offset = region.offset * launch.kernel.element_bytes;
+        // A lane without payload has no block, and is never asked.
+        let block = self
+            .scratch
+            .as_ref()
+            .map_or(std::ptr::null_mut(), Block::as_ptr);
+        block.wrapping_add(offset)
+    }
 }
 
 impl Lists {

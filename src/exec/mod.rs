@@ -9,6 +9,7 @@
 pub mod host;
 pub mod launch;
 pub mod oneshot;
+pub mod scratch;
 pub mod sim;
 pub mod trace;
 pub mod wires;

@@ -1,5 +1,6 @@
 //! All connections of one rank, as the executors use them.
 
+use super::scratch::Pool;
 use crate::base::{Error, Rank, Result};
 use crate::plan::{ConnectionUse, Direction, Link};
 use crate::wire::cast::{CastMemory, CastReceiver, CastSender};
@@ -39,6 +40,8 @@ pub struct Wires {
     /// The fans of the node.
     pub fans: Fans,
     bell: Box<dyn Bell>,
+    /// Memory for lanes that need scratch.
+    pub scratch: Pool,
     /// Steps executed since the communicator was made.
     pub steps_executed: u64,
     /// Fault injection: tokens with payload still to publish before one bit is flipped.
@@ -76,6 +79,7 @@ impl Wires {
             source,
             fans,
             bell,
+            scratch: Pool::default(),
             steps_executed: 0,
             flip: None,
         }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub fn dump(plan: &Plan) -> String {
     let shape = &plan.shape;
     let mut text = format!(
-        "{} {} rank {} of {} root {} channels {} chunks {} {:?}\n",
+        "{} {} rank {} of {} root {} channels {} chunks {} {:?}",
         shape.collective.name(),
         shape.algorithm.name(),
         shape.rank,
@@ -17,6 +17,13 @@ pub fn dump(plan: &Plan) -> String {
         plan.chunks,
         plan.layout,
     );
+    if plan.pieces > 1 {
+        let _ = write!(text, ", at most {} in a token", plan.pieces);
+    }
+    if plan.scratch > 0 {
+        let _ = write!(text, ", {} of scratch a lane", plan.scratch);
+    }
+    text.push('\n');
     for (index, lane) in plan.lanes.iter().enumerate() {
         let _ = writeln!(text, "lane {index} channel {}", lane.channel);
         for (number, step) in plan.lane_steps(index).iter().enumerate() {
@@ -65,7 +72,11 @@ pub fn step_text(plan: &Plan, step: &Step) -> String {
 /// An operand, with the chunks of the first run.
 fn operand_text(plan: &Plan, operand: &Operand, (chunk, run): (u32, u16)) -> String {
     let shifted = i64::from(chunk) + i64::from(operand.offset);
-    let modulus = i64::from(plan.chunks.max(1));
+    let modulus = match operand.space {
+        Space::Scratch => plan.scratch,
+        _ => plan.chunks,
+    };
+    let modulus = i64::from(modulus.max(1));
     let first = shifted.rem_euclid(modulus);
     let chunks = match run {
         1 => format!("{first}"),

@@ -11,7 +11,7 @@ pub use packed::Runs;
 
 use super::{
     ConnectionUse, Direction, Lane, Layout, Link, ListId, Lists, Operand, PACKED, POST_SCALE,
-    PRE_SCALE, Plan, Shape, Step, StepOp,
+    PRE_SCALE, Plan, Shape, Space, Step, StepOp,
 };
 
 /// Builds one plan.
@@ -45,6 +45,7 @@ impl Emitter {
                 chunks,
                 layout,
                 pieces: 1,
+                scratch: 0,
             },
             lane_start: 0,
             channel: 0,
@@ -69,9 +70,22 @@ impl Emitter {
         }
     }
 
+    /// Says how many chunks of scratch memory each lane has; chunk numbers of
+    /// [`Operand::SCRATCH`] are taken modulo this. Left out, a plan that uses scratch has as many
+    /// chunks of it as its data have.
+    pub fn scratch(&mut self, chunks: u32) -> &mut Emitter {
+        self.plan.scratch = self.plan.scratch.max(chunks);
+        self
+    }
+
     /// The finished plan.
     pub fn finish(mut self) -> Plan {
         self.close_lane();
+        let lists = 0..self.plan.lists.len() as u16;
+        let mut operands = lists.flat_map(|list| self.plan.lists.get(ListId(list)));
+        if self.plan.scratch == 0 && operands.any(|operand| operand.space == Space::Scratch) {
+            self.plan.scratch = self.plan.chunks.max(1);
+        }
         self.plan
     }
 

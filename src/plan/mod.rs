@@ -133,6 +133,8 @@ pub struct Plan {
     /// Chunks in the largest token of any rank's plan: all ranks have the same number, because
     /// chunks shrink until that many fit a slot. 1 where nothing is packed.
     pub pieces: u32,
+    /// Chunks of scratch memory that each lane has. Each takes the room of the largest chunk.
+    pub scratch: u32,
 }
 
 impl Plan {

@@ -89,8 +89,12 @@ fn step_fault(plan: &Plan, step: &Step) -> Result<(), String> {
         .try_for_each(|operand| direction_fault(operand, Direction::Recv))?;
     dsts.iter()
         .try_for_each(|operand| direction_fault(operand, Direction::Send))?;
-    match dsts.iter().any(|operand| operand.space == Space::Input) {
-        true => Err("the input is never written".into()),
+    if dsts.iter().any(|operand| operand.space == Space::Input) {
+        return Err("the input is never written".into());
+    }
+    let mut operands = srcs.iter().chain(dsts);
+    match plan.scratch == 0 && operands.any(|operand| operand.space == Space::Scratch) {
+        true => Err("uses scratch memory, and the plan has none".into()),
         false => Ok(()),
     }
 }

@@ -178,9 +178,9 @@ impl Window {
         self.slices
     }
 
-    /// Where slice `slice` of chunk `chunk` lies in `space` in round `round`. Scratch has the
-    /// shape of the output. A connection carries the slice of the step's own chunk: its region's
-    /// offset has no meaning.
+    /// Where slice `slice` of chunk `chunk` lies in `space` in round `round`. A connection carries
+    /// the slice of the step's own chunk: its region's offset has no meaning. For scratch see
+    /// [`Window::scratch_region`].
     #[inline]
     pub fn region(&self, space: Space, chunk: u32, round: u64, slice: u32) -> Region {
         let (start, count) = self.chunk(space, chunk, round as usize);
@@ -188,6 +188,30 @@ impl Window {
         let first = (per_slice * slice as usize).min(count);
         Region {
             offset: start + first,
+            count: per_slice.min(count - first),
+        }
+    }
+
+    /// Elements from one chunk of scratch to the next: room for the largest chunk, so that each
+    /// begins a cache line.
+    pub fn scratch_stride(&self) -> usize {
+        let data = self.high - self.low;
+        let largest = match self.layout {
+            Layout::Split => div_up(data, self.chunks.max(1) as usize),
+            Layout::Blocks => data,
+        };
+        round_up(largest.min(self.chunk_count), CHUNK_ELEMENTS)
+    }
+
+    /// Where slice `slice` of chunk `chunk` lies in round `round` if it was put into chunk `place`
+    /// of the scratch memory.
+    #[inline]
+    pub fn scratch_region(&self, place: u32, chunk: u32, round: u64, slice: u32) -> Region {
+        let (_, count) = self.chunk(Space::Output, chunk, round as usize);
+        let per_slice = self.slice_elements(count);
+        let first = (per_slice * slice as usize).min(count);
+        Region {
+            offset: place as usize * self.scratch_stride() + first,
             count: per_slice.min(count - first),
         }
     }
@@ -294,6 +318,28 @@ mod tests {
                     covered(Layout::Split, count, chunks, lanes, &geometry);
                 }
                 covered(Layout::Blocks, count, 3, lanes, &geometry);
+            }
+        }
+    }
+
+    /// Chunks of scratch hold any chunk of any round, and do not overlap.
+    #[test]
+    fn scratch_holds_the_largest_chunk() {
+        let geometry = Geometry::ring(64 << 10);
+        for layout in [Layout::Split, Layout::Blocks] {
+            for count in [0, 1, 63, 100, 5000, 123_456] {
+                let window = Window::bind(layout, 3, &geometry, &binding(count, 0, 1));
+                let stride = window.scratch_stride();
+                assert_eq!(stride % 64, 0);
+                for (round, chunk) in (0..window.rounds()).flat_map(|r| [(r, 0), (r, 2)]) {
+                    for slice in 0..window.slices() {
+                        let there = window.scratch_region(5, chunk, round, slice);
+                        let here = window.region(Space::Output, chunk, round, slice);
+                        assert_eq!(there.count, here.count);
+                        assert!(there.offset >= 5 * stride);
+                        assert!(there.offset + there.count <= 6 * stride);
+                    }
+                }
             }
         }
     }

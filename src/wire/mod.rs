@@ -1,9 +1,9 @@
 //! Connections: how a token changes hands in memory that both ends can address.
 //!
 //! A connection has 8 lines, and a slot of payload behind each. [`pair`] connections have one
-//! reader, [`cast`] and [`fan`] connections many. [`line`] is the hand-over itself, [`layout`] says where each
-//! connection lies in the shared memory of a node, [`board`] who does what, and [`signature`]
-//! packs what a call is into the 8 bytes that travel with every token.
+//! reader, [`cast`] and [`fan`] connections many. [`line`] is the hand-over itself, [`layout`] says
+//! where each connection lies in the shared memory of a node, [`board`] who does what, and
+//! [`signature`] packs what a call is into the 8 bytes that travel with every token.
 
 pub mod board;
 pub mod cast;

@@ -257,6 +257,11 @@ impl Machine<'_> {
             + i64::from(times) * i64::from(step.stride)
             + i64::from(within)
             + i64::from(operand.offset);
+        if space == 2 {
+            // Each lane has its own, and it does not outlive the round.
+            let chunk = chunk.rem_euclid(i64::from(plan.scratch)) as u32;
+            return (rank, 2, lane as u16, chunk, cursor.round, cursor.slice);
+        }
         let chunk = chunk.rem_euclid(i64::from(plan.chunks)) as u32 % self.blocks(plan, space);
         let channel = plan.lanes[lane].channel;
         self.place(rank, space, channel, chunk, (cursor.round, cursor.slice))

@@ -1,8 +1,9 @@
-//! Plans made by hand that use packed tokens and casts: proved, run on the naive machine, and mutated.
+//! Plans made by hand that use packed tokens, casts and scratch: proved, run on the naive machine,
+//! and mutated.
 
 use super::machine::{self, Setting};
 use super::samples::{self, SAMPLES, Sample};
-use kolo::plan::check::{self, Counterexample, Form, Options, Report};
+use kolo::plan::check::{self, Counterexample, Form, Member, Options, Report};
 use kolo::plan::dump::dump;
 use kolo::plan::{Collective, Emitter, Layout, Operand, Plan, Runs, Shape, Step, StepOp};
 
@@ -247,6 +248,94 @@ fn forms_of_casts() {
             ""
         )
         .rank_ordered
+    );
+}
+
+/// Scratch: what it needs is stated, what is read was written, and as the same chunk of a split.
+#[test]
+fn faults_of_scratch() {
+    let bruck = samples::plans(named("all-to-all by Bruck"), 5, 1);
+    assert!(bruck.iter().all(|plan| plan.scratch == 5));
+    assert!(dump(&bruck[0]).contains("5 of scratch a lane"));
+    let mut plans = bruck.clone();
+    plans[2].scratch = 4;
+    let fault = caught(&plans);
+    assert!(
+        fault.message.contains("lie on each other at scratch"),
+        "{fault}"
+    );
+    let mut plans = bruck;
+    plans[2].scratch = 0;
+    assert!(caught(&plans).message.contains("the plan has none"));
+
+    let reduce = samples::plans(named("binomial reduce with partial sums in scratch"), 4, 1);
+    let mut plans = reduce.clone();
+    plans[2].steps.remove(0);
+    plans[2].lanes[0].steps.end -= 1;
+    let fault = caught(&plans);
+    assert_eq!((fault.rank, fault.step), (2, 0));
+    assert!(
+        fault
+            .message
+            .contains("reads scratch[0], which nothing has written"),
+        "{fault}"
+    );
+
+    let plans = by_hand(Collective::AllReduce, Layout::Split, |e, _| {
+        let srcs = [Operand::INPUT];
+        e.step(StepOp::Copy, 1, &srcs, &[Operand::SCRATCH], 1);
+        e.step(
+            StepOp::Copy,
+            0,
+            &[Operand::SCRATCH.at(-2)],
+            &[Operand::OUTPUT],
+            3,
+        );
+    });
+    let fault = caught(&plans);
+    assert_eq!((fault.rank, fault.step), (0, 1));
+    assert!(
+        fault.message.contains("as chunk 3, and it holds chunk 1"),
+        "{fault}"
+    );
+}
+
+/// Two messages in flight use scratch each, in the same chunk number: it is not the same memory.
+#[test]
+fn scratch_of_calls_in_flight_is_apart() {
+    let message = |collective, rank: u32| {
+        let shape = Shape {
+            collective,
+            algorithm: kolo::plan::Algorithm::Bundle,
+            rank,
+            nranks: 2,
+            root: 1 - rank,
+            channels: 1,
+        };
+        let mut e = Emitter::new(shape, 1, Layout::Blocks);
+        let (src, dst) = match collective {
+            Collective::Send => (Operand::INPUT, e.to(1 - rank).operand()),
+            _ => (e.from(1 - rank).operand(), Operand::OUTPUT),
+        };
+        e.step(StepOp::Copy, 0, &[src], &[Operand::SCRATCH], 0);
+        e.step(StepOp::Copy, 0, &[Operand::SCRATCH], &[dst], 0);
+        e.finish()
+    };
+    let kinds = [Collective::Send, Collective::Recv];
+    let plans = [0, 1].map(|rank| kinds.map(|kind| [message(kind, rank), message(kind, rank)]));
+    let groups: Vec<Vec<Member>> = plans
+        .iter()
+        .map(|plans| {
+            let plans = plans.iter().flatten();
+            plans.map(|plan| Member { plan, rounds: 2 }).collect()
+        })
+        .collect();
+    let report = check::check_bundle(&groups, &Options::default());
+    assert_eq!(
+        report
+            .unwrap_or_else(|fault| panic!("{fault}"))
+            .least_tokens,
+        [1, 1]
     );
 }
 

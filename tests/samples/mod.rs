@@ -1,5 +1,5 @@
 //! Plans made by hand that use what algorithms may use: packed tokens in one and in several runs,
-//! kept tokens, tokens forwarded as they are, casts. The checker proves them, a
+//! kept tokens, tokens forwarded as they are, casts, scratch memory. The checker proves them, a
 //! naive machine runs them with numbers, and ranks as threads run them with data.
 
 use kolo::plan::{
@@ -75,6 +75,24 @@ pub const SAMPLES: &[Sample] = &[
         collective: Collective::Broadcast,
         fits: |n| n > 1,
         plan: cast_broadcast,
+    },
+    Sample {
+        name: "all-to-all by Bruck",
+        collective: Collective::AllToAll,
+        fits: |n| n > 1,
+        plan: bruck,
+    },
+    Sample {
+        name: "binomial reduce with partial sums in scratch",
+        collective: Collective::Reduce,
+        fits: |n| n > 1,
+        plan: binomial_reduce,
+    },
+    Sample {
+        name: "scatter along a chain, ranks packing differently",
+        collective: Collective::Scatter,
+        fits: |n| n > 1,
+        plan: chain_scatter,
     },
 ];
 
@@ -356,6 +374,110 @@ fn cast_broadcast(shape: &Shape) -> Plan {
                 _ => e.recv_many(cast, runs),
             }
         }
+    }
+    e.finish()
+}
+
+/// J. Bruck et al., IEEE Trans. Parallel Distrib. Syst. 8 (1997): block i of scratch is on its way
+/// to the rank i ahead of where it came from, and moves by the bits of i.
+fn bruck(shape: &Shape) -> Plan {
+    let n = shape.nranks;
+    let mut e = Emitter::new(*shape, n, Layout::Blocks);
+    let (rank, how) = (shape.rank as i32, (StepOp::Copy, 0));
+    for channel in 0..shape.channels {
+        e.lane(channel);
+        let turned = Operand::SCRATCH.at(-rank);
+        e.pack(
+            how,
+            &[Operand::INPUT],
+            &[turned],
+            Runs::from(0..i64::from(n)),
+        );
+        for bit in (0..32).map(|bit| 1u32 << bit).take_while(|&bit| bit < n) {
+            let to = e.to((shape.rank + bit) % n).operand();
+            let from = e.from((shape.rank + n - bit) % n).operand();
+            let moved = (0..n).filter(|block| block & bit != 0);
+            let moved: Vec<i64> = moved.map(i64::from).collect();
+            e.pack_list(how, &[Operand::SCRATCH], &[to], &moved);
+            e.pack_list(how, &[from], &[Operand::SCRATCH], &moved);
+        }
+        for block in 0..n as i32 {
+            let source = (rank - block).rem_euclid(n as i32);
+            let scratch = Operand::SCRATCH.at(block - source);
+            e.step(
+                StepOp::Copy,
+                0,
+                &[scratch],
+                &[Operand::OUTPUT],
+                i64::from(source),
+            );
+        }
+    }
+    e.finish()
+}
+
+/// Ranks other than the root have no output: what they have folded so far lies in scratch, one
+/// chunk for all chunks of the data in turn.
+fn binomial_reduce(shape: &Shape) -> Plan {
+    let (n, chunks) = (shape.nranks, 3);
+    let mut e = Emitter::new(*shape, chunks, Layout::Split);
+    e.scratch(1);
+    for channel in 0..shape.channels {
+        e.lane(channel);
+        for chunk in 0..i64::from(chunks) {
+            let step = (StepOp::Copy, PRE_SCALE);
+            e.step(
+                step.0,
+                step.1,
+                &[Operand::INPUT],
+                &[Operand::SCRATCH],
+                chunk,
+            );
+            let mut bit = 1;
+            while bit < n && shape.rank & bit == 0 {
+                if shape.rank + bit < n {
+                    let from = e.from(shape.rank + bit).operand();
+                    let srcs = [Operand::SCRATCH, from];
+                    e.step(StepOp::Fold, 0, &srcs, &[Operand::SCRATCH], chunk);
+                }
+                bit *= 2;
+            }
+            let (dst, flags) = match shape.rank {
+                0 => (Operand::OUTPUT, POST_SCALE),
+                rank => (e.to(rank - bit).operand(), 0),
+            };
+            e.step(StepOp::Copy, flags, &[Operand::SCRATCH], &[dst], chunk);
+        }
+    }
+    e.finish()
+}
+
+/// Rank r takes the blocks r.. in one token, keeps its own and hands on the others.
+fn chain_scatter(shape: &Shape) -> Plan {
+    let (n, rank) = (i64::from(shape.nranks), i64::from(shape.rank));
+    let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
+    e.pieces(shape.nranks - 1);
+    for channel in 0..shape.channels {
+        e.lane(channel);
+        let source = match shape.rank {
+            0 => Operand::INPUT,
+            _ => {
+                let prev = e.from(shape.rank - 1).operand();
+                let how = (StepOp::Copy, 0);
+                e.pack(how, &[prev], &[Operand::SCRATCH], Runs::from(rank..n));
+                Operand::SCRATCH
+            }
+        };
+        if rank + 1 < n {
+            let next = e.to(shape.rank + 1).operand();
+            e.pack(
+                (StepOp::Copy, 0),
+                &[source],
+                &[next],
+                Runs::from(rank + 1..n),
+            );
+        }
+        e.step(StepOp::Copy, 0, &[source], &[Operand::OUTPUT], rank);
     }
     e.finish()
 }

@@ -4,7 +4,7 @@
 //! the window says; pieces that follow each other everywhere (whole chunks of split data, a token
 //! that is forwarded as it is) are folded or copied as one.
 
-use super::{LaneRun, Lists, kept_ahead, user_place};
+use super::{At, LaneRun, Lists, kept_ahead};
 use crate::exec::launch::Launch;
 use crate::exec::wires::Wires;
 use crate::plan::{Operand, Space, Step};
@@ -32,7 +32,7 @@ impl LaneRun {
         wires: &mut Wires,
     ) -> usize {
         let (plan, element_bytes) = (&launch.plan, launch.kernel.element_bytes);
-        let at = (&self.window, self.round, self.slice);
+        let at = At::new(&self.window, self.round, self.slice, &self.scratch);
         let piece = |number: u32| {
             let chunk = step.piece_at(0, number, plan.chunks);
             let region = self
@@ -57,7 +57,7 @@ impl LaneRun {
         {
             let pieces = &mut self.lists.pieces;
             pieces.locate(operands(step, launch), done * element_bytes, |operand| {
-                user_place(operand, launch, at, chunk)
+                at.place(operand, launch, chunk)
             });
             if joined == 0 || !pieces.follow(joined * element_bytes) {
                 // SAFETY: the places of the pieces so far hold them (window and slot sizes).

@@ -18,13 +18,13 @@ pub(super) fn touches<'o>(
     net: &'o Net,
     operands: &'o [Operand],
 ) -> impl Iterator<Item = Touch<'o>> + use<'o> {
-    let channel = u32::from(net.lanes[event.lane as usize].channel);
+    let lane = &net.lanes[event.lane as usize];
     let places = &instance.places;
     let own = operands.iter().filter(|o| o.space != Space::Connection);
     let pieces = own.flat_map(|operand| (0..event.pieces).map(move |piece| (operand, piece)));
     pieces.map(move |(operand, piece)| {
         let chunk = places.chunk(operand, net.piece(event, piece));
-        let at = [false, true].map(|in_place| places.at(channel, operand.space, chunk, in_place));
+        let at = [false, true].map(|in_place| places.of(lane, operand.space, chunk, in_place));
         Touch { operand, chunk, at }
     })
 }

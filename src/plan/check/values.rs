@@ -14,7 +14,7 @@ use super::order::Order;
 use super::places::{has_input, has_output, text};
 use super::report::Counterexample;
 use super::touch::touches;
-use crate::plan::{Collective, Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp};
+use crate::plan::{Collective, Layout, Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp};
 use std::collections::{HashMap, VecDeque};
 
 /// A place that nothing has written.
@@ -38,8 +38,9 @@ struct Pass<'n, 'a> {
     leaf_start: Vec<u32>,
     expressions: Expressions,
     values: Vec<u32>,
-    /// The event that wrote a place last.
+    /// The event that wrote a place last, and the number of the chunk that it wrote.
     writers: Vec<u32>,
+    written_as: Vec<u32>,
     /// The values of all pieces of all tokens, and where those of each token begin.
     tokens: Vec<u32>,
     token_start: Vec<u32>,
@@ -101,6 +102,7 @@ impl<'n, 'a> Pass<'n, 'a> {
             leaf_start,
             expressions,
             writers: vec![NONE; values.len()],
+            written_as: vec![NONE; values.len()],
             values,
             tokens: vec![UNDEFINED; payload as usize],
             token_start,
@@ -157,6 +159,7 @@ impl<'n, 'a> Pass<'n, 'a> {
             let at = self.place(what, operand);
             self.values[at] = value;
             self.writers[at] = number;
+            self.written_as[at] = what.chunk;
         }
         Ok(())
     }
@@ -194,10 +197,10 @@ impl<'n, 'a> Pass<'n, 'a> {
     }
 
     fn place(&self, what: &What, operand: &Operand) -> usize {
-        let channel = u32::from(self.net.lanes[what.event.lane as usize].channel);
+        let lane = &self.net.lanes[what.event.lane as usize];
         let places = &what.instance.places;
         let chunk = places.chunk(operand, what.chunk);
-        places.at(channel, operand.space, chunk, self.in_place) as usize
+        places.of(lane, operand.space, chunk, self.in_place) as usize
     }
 
     /// The result of a step: its sources, folded in order, and scaled.
@@ -220,7 +223,8 @@ impl<'n, 'a> Pass<'n, 'a> {
                     self.tokens[(start + what.piece) as usize]
                 }
                 Space::Input => self.input(what, operand)?,
-                _ => self.values[self.place(what, operand)],
+                Space::Output => self.values[self.place(what, operand)],
+                Space::Scratch => self.scratch(what, operand)?,
             };
             if value == UNDEFINED {
                 let chunk = instance.places.chunk(operand, what.chunk);
@@ -239,6 +243,18 @@ impl<'n, 'a> Pass<'n, 'a> {
             true => self.expressions.finish(result),
             false => Ok(result),
         }
+    }
+
+    fn scratch(&self, what: &What, operand: &Operand) -> Result<u32, String> {
+        let at = self.place(what, operand);
+        let (was, is) = (self.written_as[at], what.chunk);
+        if was != is && was != NONE && what.instance.plan.layout == Layout::Split {
+            let place = text(Space::Scratch, what.instance.places.chunk(operand, is));
+            return Err(format!(
+                "reads {place} as chunk {is}, and it holds chunk {was}: their lengths differ"
+            ));
+        }
+        Ok(self.values[at])
     }
 
     fn input(&self, what: &What, operand: &Operand) -> Result<u32, String> {
