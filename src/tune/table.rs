@@ -234,11 +234,10 @@ impl Table {
         let entries = REGISTRY.iter().filter(|entry| {
             entry.collective == collective && self.can_carry(entry, bytes) && takes(entry)
         });
-        let candidates = entries.filter_map(|entry| self.candidate(entry, bytes));
-        candidates.collect()
+        entries.map(|entry| self.candidate(entry, bytes)).collect()
     }
 
-    fn candidate(&self, entry: &Entry, bytes: usize) -> Option<Candidate> {
+    fn candidate(&self, entry: &Entry, bytes: usize) -> Candidate {
         let inputs = &self.inputs;
         let (collective, algorithm) = (entry.collective, entry.algorithm);
         let measured = inputs.measured.time_ns(collective, algorithm, bytes);
@@ -247,16 +246,17 @@ impl Table {
             None => {
                 let channels = self.channels(0, bytes, entry.channels);
                 let setting = &inputs.setting;
-                let time_ns = model::predict(collective, algorithm, bytes, channels, setting)?;
-                (time_ns, channels)
+                // Without a closed form an algorithm runs where nothing else does.
+                let time_ns = model::predict(collective, algorithm, bytes, channels, setting);
+                (time_ns.unwrap_or(f64::MAX), channels)
             }
         };
         let sound = time_ns.is_finite() && time_ns > 0.0;
-        Some(Candidate {
+        Candidate {
             choice: Choice::plain(collective, algorithm, channels),
             time_ns: if sound { time_ns } else { f64::MAX },
             measured: measured.is_some(),
-        })
+        }
     }
 
     /// Whether the algorithm can move so many bytes at all.
@@ -271,21 +271,18 @@ impl Table {
             // Beyond the limit one-shot needs a measurement.
             candidates.retain(|c| c.measured || c.choice.algorithm != Algorithm::OneShot);
         }
-        let usual = candidates
-            .iter()
-            .find(|candidate| candidate.choice.algorithm == default);
-        let fastest = candidates.first();
-        let chosen = match (usual, fastest) {
-            (Some(usual), Some(fastest)) => {
-                let sure = usual.measured && fastest.measured;
-                let margin = if sure { 1.0 } else { MARGIN };
-                // The limit of one-shot was tuned by hand, or set by the user.
-                let inputs = &self.inputs;
-                let tuned = inputs.eager_limit.is_some() || inputs.nranks <= TUNED_RANKS;
-                let wanted = default == Algorithm::OneShot && tuned && !sure;
-                match !wanted && fastest.time_ns * margin < usual.time_ns {
+        let usual = candidates.iter().find(|c| c.choice.algorithm == default);
+        // What was measured to be fastest, or what kolo has always used, stands ...
+        let standing = candidates.iter().find(|c| c.measured).or(usual);
+        // ... until an estimate is much better; but where one-shot was tuned by hand or asked for
+        // by the user, estimates do not count.
+        let tuned = self.inputs.eager_limit.is_some() || self.inputs.nranks <= TUNED_RANKS;
+        let chosen = match (standing, candidates.first()) {
+            (Some(standing), Some(fastest)) => {
+                let by_hand = tuned && default == Algorithm::OneShot && !standing.measured;
+                match !by_hand && fastest.time_ns * MARGIN < standing.time_ns {
                     true => fastest,
-                    false => usual,
+                    false => standing,
                 }
             }
             (None, Some(fastest)) => fastest,
@@ -308,7 +305,8 @@ impl Table {
 
     /// What kolo runs where nothing is known to be faster.
     fn default_algorithm(&self, collective: Collective, bytes: usize) -> Algorithm {
-        if bytes <= self.built_in_limit(collective) {
+        let one_shot = crate::algo::find(collective, Algorithm::OneShot);
+        if one_shot.is_some() && bytes <= self.built_in_limit(collective) {
             return Algorithm::OneShot;
         }
         match collective {

@@ -144,7 +144,7 @@ fn what_was_measured_decides() {
              [[series]]\ncollective = \"AllReduce\"\nalgorithm = \"ring\"\nchannels = 1\n\
              nodes = 1\nranks_per_node = 4\nsizes = [8, 8192]\ntimes_us = [{first}, {first}]\n\
              [[series]]\ncollective = \"AllReduce\"\nalgorithm = \"oneshot\"\nchannels = 1\n\
-             nodes = 1\nranks_per_node = 4\nsizes = [8, 8192]\ntimes_us = [1.0, {second}]\n"
+             nodes = 1\nranks_per_node = 4\nsizes = [8, 8192]\ntimes_us = [0.05, {second}]\n"
         )
     };
     let table = |first, second| {
@@ -154,9 +154,9 @@ fn what_was_measured_decides() {
             ..one_node(4)
         })
     };
-    assert!(!table(0.5, 2.0).is_oneshot(Collective::AllReduce, 8));
-    assert!(table(3.0, 2.0).is_oneshot(Collective::AllReduce, 8192));
-    assert!(!table(3.0, 100.0).is_oneshot(Collective::AllReduce, 8192));
+    assert!(!table(0.01, 0.2).is_oneshot(Collective::AllReduce, 8));
+    assert!(table(0.3, 0.2).is_oneshot(Collective::AllReduce, 8192));
+    assert!(!table(0.3, 10.0).is_oneshot(Collective::AllReduce, 8192));
     let series = Measured::from_toml(&text(0.5, 2.0), "test").unwrap();
     assert_eq!(series.of_arrangement(2, 2).series.len(), 0);
 }
