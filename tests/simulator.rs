@@ -95,6 +95,12 @@ fn recursive_doubling() {
                     let time = case.run_plans(&one_pass(bytes), &costs, &plan).time_ns;
                     let known = f64::from(log) * (a + bytes as f64 * (b + fold_ns));
                     assert_close(time, known, 0.01, &case);
+                    let own = Case {
+                        algorithm: Algorithm::RecursiveDoubling,
+                        ..case
+                    };
+                    let time = own.run(&one_pass(bytes), &costs).time_ns;
+                    assert_close(time, known, 0.01, &own);
                 }
             }
         }
@@ -118,6 +124,51 @@ fn direct_exchange() {
                     assert_close(time, known, 0.01, &case);
                 }
             }
+        }
+    }
+}
+
+/// Thakur et al.: a binomial tree takes ceil(log2 n) (a + S b).
+#[test]
+fn binomial_tree() {
+    for n in [2u32, 3, 4, 7, 8, 16, 33, 64, 100] {
+        let log = f64::from(n).log2().ceil();
+        for (a, b) in COSTS {
+            for bytes in [256, 8192, 1 << 20] {
+                for collective in [Collective::Broadcast, Collective::Reduce] {
+                    let case = Case::new(collective, Algorithm::Binomial, n, bytes);
+                    let time = case.run(&one_pass(bytes), &Costs::plain(a, b)).time_ns;
+                    assert_close(time, log * (a + bytes as f64 * b), 0.01, &case);
+                }
+            }
+        }
+    }
+}
+
+/// Sanders, Speck and Träff: in one binary tree over 2^d ranks an inner rank sends each of k pieces
+/// twice, so that a broadcast takes (2d - 1 + 2(k - 1))(a + S/k b); two trees, each for half of the
+/// pieces, take about 2d + k instead: the full bandwidth of a rank.
+#[test]
+fn binary_and_double_binary_trees() {
+    const PIECE: usize = 8192;
+    for d in [2u32, 3, 4, 5, 6, 8] {
+        for (a, b) in COSTS {
+            let run = |channels: u16, pieces: usize| {
+                let bytes = pieces * PIECE;
+                let case = Case {
+                    channels,
+                    ..Case::new(Collective::Broadcast, Algorithm::Tree, 1 << d, bytes)
+                };
+                let time = case.run(&one_pass(PIECE), &Costs::plain(a, b)).time_ns;
+                (time / (a + PIECE as f64 * b), case)
+            };
+            for pieces in [1, 2, 16, 64] {
+                let (slots, case) = run(1, pieces);
+                let known = f64::from(2 * d - 1) + 2.0 * (pieces as f64 - 1.0);
+                assert_close(slots, known, 0.01, &case);
+            }
+            let (slots, case) = run(2, 1024);
+            assert_close(slots, f64::from(2 * d) + 1024.0, 0.01, &case);
         }
     }
 }

@@ -31,8 +31,11 @@ impl Case {
         }
     }
 
-    pub fn plan(&self, rank: u32) -> Result<Plan> {
-        let nodes = Nodes::uniform(self.machine.nodes, self.machine.per_node);
+    pub fn nodes(&self) -> Nodes {
+        Nodes::uniform(self.machine.nodes, self.machine.per_node)
+    }
+
+    pub fn plan(&self, rank: u32, nodes: &Nodes) -> Result<Plan> {
         let shape = Shape {
             collective: self.collective,
             algorithm: self.algorithm,
@@ -41,7 +44,7 @@ impl Case {
             root: 0,
             channels: self.channels,
         };
-        algo::plan(&shape, &nodes)
+        algo::plan(&shape, nodes)
     }
 
     pub fn job(&self, geometry: &Geometry, costs: &Costs) -> Job {
@@ -60,7 +63,8 @@ impl Case {
     }
 
     pub fn run(&self, geometry: &Geometry, costs: &Costs) -> Report {
-        self.run_plans(geometry, costs, &|rank| self.plan(rank))
+        let nodes = self.nodes();
+        self.run_plans(geometry, costs, &|rank| self.plan(rank, &nodes))
     }
 
     pub fn run_plans(
