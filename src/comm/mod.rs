@@ -139,6 +139,14 @@ impl Communicator {
         &self.inner.settings
     }
 
+    /// The table from which algorithms are chosen, as it was bound at init.
+    ///
+    /// # Errors
+    /// `InvalidUsage` while another thread is inside a call of this communicator.
+    pub fn tuner(&self) -> Result<crate::tune::Table> {
+        Ok(self.inner.user()?.table.clone())
+    }
+
     /// Waits until every call in flight on this communicator has ended.
     ///
     /// # Errors

@@ -89,12 +89,7 @@ pub(super) fn inputs(
     let measured = match &facts.file {
         None => Measured::default(),
         Some(Ok((name, text))) => Measured::from_toml(text, name)?,
-        Some(Err(fault)) => {
-            return Err(Error::usage(
-                format!("the measured times of rank 0 cannot be used: {fault}"),
-                "let KOLO_TUNER_FILE name a file that `kolo tune` wrote, or unset it",
-            ));
-        }
+        Some(Err(fault)) => return Err(unusable(fault)),
     };
     let nodes = topo::nodes(places);
     let count = nodes.ranks.len() as u32;
@@ -106,43 +101,54 @@ pub(super) fn inputs(
     Ok(Inputs {
         nranks: places.len() as u32,
         oversubscribed: facts.oversubscribed,
-        setting: Setting {
-            machine,
-            costs: measured.factors.costs(&Costs::default()),
-            ..setting(settings)
-        },
-        measured: measured.of_arrangement(count, per_node),
-        ..of_settings(settings)?
+        ..for_machine(settings, &machine, &measured)?
     })
 }
 
-/// The inputs of one rank alone, where only settings count: what a caller replaces is not equal on
-/// all ranks otherwise.
+/// The inputs on a machine that need not be there, for `kolo explain` and `kolo sim`, with the
+/// measured times that the settings of this process name.
 ///
 /// # Errors
-/// `algo` leaves nothing for a collective that it names.
-pub fn of_settings(settings: &Settings) -> Result<Inputs> {
+/// A file of measured times that cannot be used; `algo` leaves nothing for a collective that it
+/// names.
+pub fn imagined(settings: &Settings, machine: &plan::Machine) -> Result<Inputs> {
+    let measured = match settings.tuner_file().map(read) {
+        None => Measured::default(),
+        Some(Ok((name, text))) => Measured::from_toml(&text, &name)?,
+        Some(Err(fault)) => return Err(unusable(&fault)),
+    };
+    for_machine(settings, machine, &measured)
+}
+
+fn unusable(fault: &str) -> Error {
+    Error::usage(
+        format!("the measured times of rank 0 cannot be used: {fault}"),
+        "let KOLO_TUNER_FILE name a file that `kolo tune` wrote, or unset it",
+    )
+}
+
+fn for_machine(
+    settings: &Settings,
+    machine: &plan::Machine,
+    measured: &Measured,
+) -> Result<Inputs> {
     Ok(Inputs {
-        nranks: 1,
-        oversubscribed: false,
-        setting: setting(settings),
+        nranks: machine.nranks(),
+        oversubscribed: machine.crowded(),
+        setting: Setting {
+            machine: *machine,
+            costs: measured.factors.costs(&Costs::default()),
+            buffer_bytes: init::slot_bytes(settings) * plan::Geometry::SLOTS as usize,
+            eager_bytes: init::EAGER_BYTES,
+        },
         eager_limit: settings.eager_limit().map(|limit| limit as usize),
         allowed: allowed(settings)?,
         channels: (
             settings.min_nchannels() as u16,
             settings.max_nchannels() as u16,
         ),
-        measured: Measured::default(),
+        measured: measured.of_arrangement(machine.nodes, machine.per_node),
     })
-}
-
-fn setting(settings: &Settings) -> Setting {
-    Setting {
-        machine: plan::Machine::uniform(1, 1),
-        costs: Costs::default(),
-        buffer_bytes: init::slot_bytes(settings) * plan::Geometry::SLOTS as usize,
-        eager_bytes: init::EAGER_BYTES,
-    }
 }
 
 fn allowed(settings: &Settings) -> Result<Allowed> {

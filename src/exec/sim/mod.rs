@@ -56,7 +56,7 @@ pub struct Job {
 
 impl Job {
     /// The window of the lanes of one channel; channels share the data.
-    pub(super) fn window(&self, plan: &Plan, channel: u32) -> Window {
+    pub fn window(&self, plan: &Plan, channel: u32) -> Window {
         let binding = Binding {
             count: self.count,
             element_bytes: self.element_bytes,
