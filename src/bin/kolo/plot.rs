@@ -206,7 +206,7 @@ fn grid(svg: &mut String, axes: &Axes) {
             svg,
             "<line x1=\"{left}\" y1=\"{y:.1}\" x2=\"{right}\" y2=\"{y:.1}\" stroke=\"#bbb\"/>\
              <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#333\">{label}</text>",
-            left - 8.0,
+            left - 14.0,
             y + 5.0
         );
         if decade == axes.y.1 as i32 {

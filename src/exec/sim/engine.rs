@@ -64,8 +64,8 @@ pub(super) struct Engine<'a> {
     flights: Vec<Flight>,
     idle_flights: Vec<u32>,
     actions: Vec<Action>,
-    first_end: Time,
-    last_end: Time,
+    /// The end of each rank's last lane.
+    ends: Vec<Time>,
 }
 
 impl<'a> Engine<'a> {
@@ -109,8 +109,7 @@ impl<'a> Engine<'a> {
             flights: Vec::new(),
             idle_flights: Vec::new(),
             actions: Vec::with_capacity(program.actions as usize),
-            first_end: Time::MAX,
-            last_end: 0,
+            ends: vec![0; machine.nranks() as usize],
             program,
         }
     }
@@ -168,8 +167,8 @@ impl<'a> Engine<'a> {
             let (end, action) = self.execute(lane, &step, now);
             let steps = range.1 - range.0;
             if !self.next(lane, &step, steps) {
-                self.first_end = self.first_end.min(end);
-                self.last_end = self.last_end.max(end);
+                let rank = self.program.lanes[lane as usize].rank as usize;
+                self.ends[rank] = self.ends[rank].max(end);
                 self.leave(core, lane, end);
                 return;
             }
@@ -507,6 +506,8 @@ impl<'a> Engine<'a> {
             self.program.wires.iter().all(conserved),
             "every token that is published arrives and is given back"
         );
+        let last = self.ends.iter().copied().max().unwrap_or(0);
+        let first = self.ends.iter().copied().min().unwrap_or(0);
         let tokens = self.links.levels.iter().map(|level| level.tokens).sum();
         let memory_bytes = self.program.memory_bytes()
             + self.cursors.len() * size_of::<Cursor>()
@@ -517,8 +518,8 @@ impl<'a> Engine<'a> {
             + self.links.memory_bytes()
             + self.queue.memory_bytes();
         Report {
-            time_ns: self.last_end as f64 / 1e3,
-            first_end_ns: self.first_end.min(self.last_end) as f64 / 1e3,
+            time_ns: last as f64 / 1e3,
+            first_end_ns: first as f64 / 1e3,
             actions: self.actions.len() as u64,
             tokens,
             levels: self.links.levels,
