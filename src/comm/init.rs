@@ -5,6 +5,7 @@
 //! 3. Rank 0 draws a nonce; the ranks of the node share memory under it.
 //! 4. Limits are bound into tables; a barrier ends the initialisation.
 
+use super::direct::Direct;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
 use super::{CommConfig, Communicator};
 use crate::base::{Code, Error, Rank, Result};
@@ -266,7 +267,7 @@ fn share_memory(
     nonce: u128,
     layout: Layout,
     cell: &Arc<Mutex<Weak<Inner>>>,
-) -> Result<(NodeMemory, proxy::Watch)> {
+) -> Result<(NodeMemory, proxy::Joined)> {
     let my_rank = bootstrap.rank();
     let group = LocalGroup {
         my_rank,
@@ -284,11 +285,18 @@ fn share_memory(
         let base = segment.as_ptr().add(offset);
         NodeMemory::new(base, layout, my_rank.index(), segment)
     };
-    Ok((node, joined.watch))
+    Ok((node, joined))
 }
 
 /// Connections, tables and kernels of a rank.
-fn exec(settings: &Settings, rank: Rank, nodes: Nodes, inputs: Inputs, node: &NodeMemory) -> Exec {
+fn exec(
+    settings: &Settings,
+    rank: Rank,
+    nodes: Nodes,
+    inputs: Inputs,
+    node: &NodeMemory,
+    direct: Direct,
+) -> Exec {
     let nranks = inputs.nranks;
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
@@ -301,6 +309,7 @@ fn exec(settings: &Settings, rank: Rank, nodes: Nodes, inputs: Inputs, node: &No
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     Exec {
         wires,
+        direct,
         table: Table::new(inputs),
         plans: Cache::new(state::PLANS),
         small_steps: state::small_steps(rank.0, &nodes),
@@ -339,9 +348,10 @@ fn with_settings(
     let layout = layout(&settings, nranks);
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
-    let (node, watch) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
+    let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
+    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services);
     let nodes = plan_nodes(&settings, &places);
-    let exec = exec(&settings, rank, nodes, inputs, &node);
+    let exec = exec(&settings, rank, nodes, inputs, &node, direct);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {
@@ -371,7 +381,7 @@ fn with_settings(
             config::Progress::Auto => spare_core,
         },
         pinning: pinning(&settings, &places[rank.index()], &local)?,
-        watch: Mutex::new(Some(watch)),
+        watch: Mutex::new(Some(joined.watch)),
         settings,
     });
     *cell

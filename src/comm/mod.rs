@@ -8,6 +8,7 @@
 
 mod call;
 mod compose;
+mod direct;
 mod enqueue;
 mod fault;
 pub mod group;

@@ -148,6 +148,7 @@ fn for_machine(
             settings.max_nchannels() as u16,
         ),
         measured: measured.of_arrangement(machine.nodes, machine.per_node),
+        direct: settings.direct(),
     })
 }
 

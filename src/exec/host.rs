@@ -4,6 +4,7 @@
 //! credit is missing and go on later, so one thread drives many lanes, and any thread may
 //! drive a lane.
 
+pub mod direct;
 mod packed;
 
 use super::launch::Launch;
@@ -121,6 +122,18 @@ impl LaneRun {
             self.advance(step, steps.len(), wires);
             moved = true;
         }
+        if launch.direct.is_some() {
+            // What this rank has shown must not be touched before the peers are done with it.
+            let shown = launch.plan.lane_ends[self.lane].iter();
+            if let Some(&end) = shown.into_iter().find(|&&end| !wires.drained(end)) {
+                let peer = wires.waits_for(end);
+                return Ok(if moved {
+                    Progress::Moved(peer)
+                } else {
+                    Progress::Blocked(peer)
+                });
+            }
+        }
         if let Some(block) = self.scratch.take() {
             wires.scratch.give_back(block);
         }
@@ -186,14 +199,20 @@ impl LaneRun {
                 .region(Space::Output, chunk, self.round, self.slice)
                 .count;
             bytes = count * launch.kernel.element_bytes;
-            if count > 0 {
+            match &launch.direct {
+                _ if count == 0 => {}
                 // SAFETY: passed on to our caller.
-                unsafe { self.fold(step, launch, wires, chunk, count) };
+                None => unsafe { self.fold(step, launch, wires, chunk, count) },
+                // SAFETY: passed on to our caller.
+                Some(bases) => unsafe {
+                    self.fold_direct(step, launch, wires, (bases, chunk, count));
+                },
             }
         }
         let slots = launch.geometry.slice_steps;
+        let in_slot = if launch.direct.is_none() { bytes } else { 0 };
         for index in dsts.iter().filter_map(Operand::as_connection) {
-            wires.publish(launch.plan.ends[index], slots, bytes, launch.signature);
+            wires.publish(launch.plan.ends[index], slots, in_slot, launch.signature);
             tracer.event(Event::Publish {
                 link: plan.connections[index].link,
                 bytes,

@@ -33,6 +33,8 @@ pub struct Bound {
     pub lane_ends: Vec<Vec<End>>,
     /// Channels that share the data.
     channels: u32,
+    /// Whether peers may read the buffers where they lie.
+    pub is_direct: bool,
 }
 
 impl std::ops::Deref for Bound {
@@ -69,10 +71,37 @@ impl Bound {
         let lane_ends = (0..plan.lanes.len()).map(of_lane).collect();
         Ok(Bound {
             channels: plan.channels(),
+            is_direct: super::host::direct::is_possible(&plan),
             plan,
             ends,
             lane_ends,
         })
+    }
+}
+
+/// Where this rank reads a buffer of a peer.
+#[derive(Clone, Debug)]
+pub struct Base {
+    start: *const u8,
+    /// Keeps it readable.
+    keeper: Option<Arc<dyn std::any::Any + Send + Sync>>,
+}
+
+impl Base {
+    /// A buffer that begins at `start`, as long as `keeper` lives or, without one, by agreement.
+    pub fn new(start: *const u8, keeper: Option<Arc<dyn std::any::Any + Send + Sync>>) -> Base {
+        Base { start, keeper }
+    }
+
+    /// The byte at `offset`.
+    #[inline(always)]
+    pub fn at(&self, offset: usize) -> *const u8 {
+        self.start.wrapping_add(offset)
+    }
+
+    /// Whether it belongs to another process.
+    pub fn is_mapped(&self) -> bool {
+        self.keeper.is_some()
     }
 }
 
@@ -90,6 +119,10 @@ pub struct Launch {
     pub signature: u64,
     /// Slots and slices.
     pub geometry: Geometry,
+    /// Bytes of the data, or of a block.
+    pub bytes: usize,
+    /// Where the send and receive buffers of all ranks are read; `None` over slots.
+    pub direct: Option<Vec<[Base; 2]>>,
 }
 
 // SAFETY: the buffers belong to the call until it completes (contract of the entry points), and
@@ -127,6 +160,8 @@ impl Launch {
             kernel,
             signature,
             geometry,
+            bytes: 0,
+            direct: None,
         })
     }
 

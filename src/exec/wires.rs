@@ -302,6 +302,15 @@ impl Wires {
         }
     }
 
+    /// Whether every token written at this end was given back; true for reading ends.
+    pub fn drained(&mut self, end: End) -> bool {
+        match end {
+            End::Send(index, _) => self.sender(index).drained(),
+            End::CastSend(channel) => self.cast(channel).drained(),
+            _ => true,
+        }
+    }
+
     /// Gives a token back, and wakes its writer.
     #[inline]
     pub fn release(&mut self, end: End, slots: u32) {

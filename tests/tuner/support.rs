@@ -36,6 +36,7 @@ pub fn inputs(machine: Machine) -> Inputs {
         allowed: Allowed::default(),
         channels: (1, 2),
         measured: Measured::default(),
+        direct: true,
     }
 }
 

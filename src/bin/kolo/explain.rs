@@ -17,11 +17,12 @@ pub struct ExplainArgs {
 }
 
 /// The settings on which choices depend.
-const DECIDING: [&str; 7] = [
+const DECIDING: [&str; 8] = [
     "algo",
     "proto",
     "eager_limit",
     "tuner_file",
+    "direct",
     "buffsize",
     "min_nchannels",
     "max_nchannels",
@@ -44,6 +45,12 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
         "why         {}",
         why(question, collective, &choice, &table, &settings)
     );
+    if table.may_be_direct(collective, question.bytes()) && question.machine().nodes == 1 {
+        text.push_str(
+            "direct      two-shot reads the buffers where they lie if all ranks are threads of one \
+             process or\n            all buffers come from koloMemAlloc; the above is for others\n",
+        );
+    }
     runners_up(&mut text, question, collective, &choice, &table);
     text.push_str("\nsettings that choices depend on\n");
     for key in DECIDING {

@@ -323,6 +323,8 @@ impl<'a> Tuning<'a> {
                 set("algo", algorithm.name()),
                 set("proto", "auto"),
                 set("tuner_file", ""),
+                // Times are those of slots: where buffers lie differs from call to call.
+                set("direct", "false"),
             ],
             ..CommConfig::default()
         };
