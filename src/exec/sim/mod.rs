@@ -21,6 +21,7 @@
 //! made; 16 bytes remain of every executed step, from which the critical path is read backwards.
 
 mod engine;
+mod handover;
 mod links;
 mod path;
 mod program;
