@@ -292,12 +292,13 @@ impl Inner {
             return op.message(exec, checked, kernel);
         }
         let mut choice = exec.table.choose(call.collective, checked.bytes);
-        if kernel.pre_scaled && self.nranks > 64 && choice.algorithm == Algorithm::OneShot {
-            // The kernel marks scaled sources in a 64-bit mask.
+        if kernel.pre_scaled && self.nranks > 64 {
+            // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
             choice = Choice::plain(call.collective, Algorithm::Ring, 1);
         }
         if !kernel.pre_scaled && exec.table.may_be_direct(call.collective, checked.bytes) {
-            return op.direct(exec, checked, kernel, choice);
+            op.direct(checked, kernel, choice);
+            return Ok(());
         }
         op.collective(exec, checked, kernel, choice)
     }

@@ -13,7 +13,7 @@ use crate::dtype::{self, DataType, FoldParams, ReduceOp};
 use crate::exec::launch::Base;
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
-use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Shape};
+use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Protocol, Shape};
 use crate::transport::fork;
 use crate::transport::node::NodeMemory;
 use crate::tune::{Choice, Table};
@@ -304,7 +304,7 @@ impl Exec {
             Some(plan) => Ok(plan),
             None => {
                 let plan = crate::algo::plan(shape, &self.nodes)?;
-                let bound = Bound::new(plan, &mut self.wires)?;
+                let bound = Bound::new(plan, Protocol::Simple, &mut self.wires)?;
                 Ok(self.plans.insert(*shape, bound))
             }
         }

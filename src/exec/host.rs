@@ -11,7 +11,7 @@ use super::launch::Launch;
 use super::scratch::Block;
 use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
-use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp, Window};
+use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Protocol, Space, Step, StepOp, Window};
 
 /// Slices from this size on are written to their slots past the cache: the reader's core fetches
 /// them from memory faster than from the writer's cache.
@@ -167,7 +167,14 @@ impl LaneRun {
                 let end = launch.plan.ends[index];
                 let slots = launch.geometry.slice_steps;
                 let ahead = kept_ahead(operand, self.slice, slots);
-                if !wires.ready(end, slots, ahead) {
+                let is_ready = match end {
+                    End::LinesRecv(number, _) => {
+                        let token = (self.token_bytes(step, launch), launch.signature);
+                        wires.has_lines(number, token, ahead)
+                    }
+                    _ => wires.ready(end, slots, ahead),
+                };
+                if !is_ready {
                     return Ok(Some(end));
                 }
                 wires.check(end, launch.signature, ahead)?;
@@ -175,6 +182,19 @@ impl LaneRun {
             self.ready += 1;
         }
         Ok(None)
+    }
+
+    /// Bytes of the token at hand: the slice of all its pieces.
+    fn token_bytes(&self, step: &Step, launch: &Launch) -> usize {
+        let chunks = launch.plan.chunks;
+        let pieces = (0..step.pieces()).map(|piece| {
+            let chunk = step.piece_at(self.repetition, piece, chunks);
+            let region = self
+                .window
+                .region(Space::Output, chunk, self.round, self.slice);
+            region.count
+        });
+        pieces.sum::<usize>() * launch.kernel.element_bytes
     }
 
     /// Folds or copies one slice, publishes and releases.
@@ -371,7 +391,7 @@ impl Lists {
             }
         }
         params.stream_mask = 0;
-        if count * element_bytes >= STREAM_BYTES {
+        if count * element_bytes >= STREAM_BYTES && launch.plan.protocol == Protocol::Simple {
             let to_slot = |operand: &&Operand| operand.space == Space::Connection;
             let slots = plan
                 .lists

@@ -1,7 +1,7 @@
 //! The cost model: how long a collective takes, by a closed form per algorithm.
 //!
-//! **Idea.** An algorithm is a row of *hand-overs* (a writer's step, the way, a reader's step). In a
-//! *lock-step* algorithm every rank is busy in every hand-over, so its time is that of the chain of
+//! **Idea.** An algorithm is a row of *hand-overs* (a writer's step, the way, a reader's step).
+//! In a *lock-step* algorithm every rank is busy in every hand-over, so its time is that of the chain of
 //! hand-overs or that of the busiest core or link, whichever is longer. In a *pipelined* one pieces
 //! follow each other: the first piece travels the whole way, and each further one adds what the
 //! busiest place needs for it. Both are sums of the costs of the levels that are really crossed
@@ -13,6 +13,7 @@
 mod flat;
 mod hop;
 mod logarithmic;
+mod packed;
 mod spread;
 
 use super::geometry::geometry;
@@ -67,6 +68,10 @@ pub fn predict(
         Algorithm::Chain => call.chain()?,
         Algorithm::Tree => call.tree()?,
         Algorithm::TwoShot => call.two_shot()?,
+        Algorithm::HalvingDoubling => call.halving_doubling()?,
+        Algorithm::Bruck => call.bruck()?,
+        Algorithm::Pat => call.pat()?,
+        Algorithm::Nvls => call.nvls()?,
         _ => return None,
     };
     Some(time + setting.costs.call_ns)

@@ -93,7 +93,7 @@ impl fmt::Display for Shown {
         let m = &self.machine;
         write!(
             f,
-            "{} {} of {} bytes on {}x{} ({} sockets, {} cores): simulated {:.0} ns, estimated {:.0}",
+            "{} {} of {} bytes on {}x{} ({} sockets, {} cores): simulated {:.0}, estimated {:.0}",
             self.collective.name(),
             self.algorithm.name(),
             self.bytes,

@@ -6,7 +6,7 @@ use clap::Args;
 use kolo::base::Result;
 use kolo::config::{Layer, Settings};
 use kolo::plan::{Algorithm, Collective};
-use kolo::tune::{Choice, Table, parts};
+use kolo::tune::{Candidate, Choice, Table, parts};
 use std::fmt::Write;
 
 /// What is to be explained.
@@ -129,6 +129,19 @@ fn chosen(
         plural(steps, "step"),
         rounds * steps
     );
+    time_line(text, question, collective, choice, table);
+    Ok(())
+}
+
+/// The expected time, and where it comes from.
+fn time_line(
+    text: &mut String,
+    question: &Question,
+    collective: Collective,
+    choice: &Choice,
+    table: &Table,
+) {
+    let bytes = question.bytes();
     let found = table.candidates(collective, bytes);
     let found = found
         .iter()
@@ -143,7 +156,6 @@ fn chosen(
         false => String::new(),
     };
     let _ = writeln!(text, "time        {} {how}{speed}", time_text(time_ns));
-    Ok(())
 }
 
 fn plural(count: u64, word: &str) -> String {
@@ -209,25 +221,21 @@ fn why(
             bytes_text(limit as f64)
         );
     }
-    let candidates = table.candidates(collective, bytes);
-    match candidates
-        .iter()
-        .find(|c| c.choice.algorithm != choice.algorithm)
-    {
+    by_estimate(&table.candidates(collective, bytes), choice)
+}
+
+/// The reason where nothing but estimates decided.
+fn by_estimate(candidates: &[Candidate], choice: &Choice) -> String {
+    let is_chosen = |c: &&Candidate| c.choice.algorithm == choice.algorithm;
+    let own = candidates.iter().find(is_chosen);
+    let own = own.map_or(f64::INFINITY, |c| c.time_ns);
+    match candidates.iter().find(|c| !is_chosen(c)) {
         None => "nothing else computes it".to_string(),
-        Some(next) => {
-            let own = candidates
-                .iter()
-                .find(|c| c.choice.algorithm == choice.algorithm);
-            let own = own.map_or(f64::INFINITY, |c| c.time_ns);
-            match own <= next.time_ns {
-                true => "the least estimated time".to_string(),
-                false => format!(
-                    "kolo's usual choice; {} is estimated to be less than a third faster",
-                    next.choice.algorithm.name()
-                ),
-            }
-        }
+        Some(next) if own <= next.time_ns => "the least estimated time".to_string(),
+        Some(next) => format!(
+            "kolo's usual choice; {} is estimated to be less than a third faster",
+            next.choice.algorithm.name()
+        ),
     }
 }
 

@@ -201,8 +201,8 @@ impl<'a> Tuning<'a> {
             args,
             measured,
             place: (machine.nodes, machine.per_node),
-            send: Buffer::new(room)?,
-            recv: Buffer::new(room)?,
+            send: Buffer::new(room, false)?,
+            recv: Buffer::new(room, false)?,
             bar: None,
         })
     }

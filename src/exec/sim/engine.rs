@@ -2,12 +2,10 @@
 
 use super::links::LinkTable;
 use super::path::{self, Action, Cause, NO_ACTION};
-use super::program::{FlatStep, KEEP, LOCAL, NONE, Program, RUN, token_bytes, tokens};
+use super::program::{FlatStep, KEEP, LOCAL, NONE, Program, token_bytes, tokens};
 use super::queue::{Event, Queue, Time, picoseconds};
 use super::{Job, Report};
 use crate::base::{Error, Rank, Result};
-use crate::plan::StepOp;
-use crate::plan::machine::Carrier;
 use std::collections::VecDeque;
 
 /// Where a lane stands.

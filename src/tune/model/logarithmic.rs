@@ -5,7 +5,7 @@ use super::hop::{Hop, Work};
 use crate::plan::{Collective, Level};
 
 /// `input -> next`, then `prev + output -> output`: two steps, because both sides do both.
-const EXCHANGE_FOLD: Work = Work {
+pub(super) const EXCHANGE_FOLD: Work = Work {
     steps: 2.0,
     reads: 1.0,
     sends: 1.0,
@@ -14,7 +14,7 @@ const EXCHANGE_FOLD: Work = Work {
     folds: 1.0,
 };
 /// `output -> next`, then `prev -> output`.
-const EXCHANGE: Work = Work {
+pub(super) const EXCHANGE: Work = Work {
     steps: 2.0,
     reads: 1.0,
     sends: 1.0,
@@ -47,7 +47,7 @@ impl Call<'_> {
     }
 
     /// Whether a rank that looks over `distance` ranks finds one on another node somewhere.
-    fn crossing(&self, distance: u32, work: Work) -> Hop {
+    pub fn crossing(&self, distance: u32, work: Work) -> Hop {
         let machine = &self.setting.machine;
         if machine.nodes == 1 || distance >= machine.per_node {
             return self.exchange(distance, work);
@@ -64,7 +64,7 @@ impl Call<'_> {
         self.setting.machine.nranks().is_power_of_two()
     }
 
-    fn distances(&self) -> impl Iterator<Item = u32> + use<> {
+    pub fn distances(&self) -> impl Iterator<Item = u32> + use<> {
         let n = self.setting.machine.nranks();
         (0..31).map(|k| 1 << k).take_while(move |&d| d < n)
     }
@@ -91,31 +91,16 @@ impl Call<'_> {
                 path + guests * self.crossing(1, SIGNAL).path(0.0)
             }
             Collective::AllGather => {
-                let blocks = powers().map(|d| (d, f64::from(d)));
+                let each = self.n / f64::from(cores);
+                let blocks: Vec<_> = powers().map(|d| (d, f64::from(d) * each)).collect();
                 let guest = match guests > 0.0 {
-                    true => self.blocks(&mut [(1, self.n)].into_iter()),
+                    true => self.doubling_blocks(&[(1, self.n - 1.0)]),
                     false => 0.0,
                 };
-                self.blocks(&mut blocks.into_iter()) + guest
+                self.doubling_blocks(&blocks) + guest
             }
             _ => return None,
         })
-    }
-
-    /// Exchanges of so many blocks over such distances, one block against one.
-    fn blocks(&self, exchanges: &mut dyn Iterator<Item = (u32, f64)>) -> f64 {
-        let chunk = self.geometry.chunk_bytes() as f64;
-        let (rounds, bytes) = self.rounds(chunk);
-        let once: f64 = exchanges
-            .map(|(distance, count)| {
-                let hop = self.crossing(distance, EXCHANGE);
-                let turn = hop.turn(bytes, self.depth()).max(hop.busy(1.0, bytes));
-                // A block goes out, one comes in: after the first, each waits for the other's.
-                let pace = turn.max(hop.path(bytes).min(2.0 * hop.busy(1.0, bytes)));
-                hop.crowded_path(bytes) + (count - 1.0) * pace
-            })
-            .sum();
-        rounds * once
     }
 
     /// Exchange k goes to the rank 2^k ahead.
@@ -128,7 +113,7 @@ impl Call<'_> {
             }
             Collective::AllGather => {
                 let blocks = self.distances().map(|d| (d, f64::from(d.min(n - d))));
-                self.blocks(&mut blocks.into_iter())
+                self.doubling_blocks(&blocks.collect::<Vec<_>>())
             }
             _ => return None,
         })

@@ -7,11 +7,21 @@ use crate::plan::{Collective, Level};
 
 /// The core of a rank, the interfaces of a node, and the longest way, for one phase of messages.
 #[derive(Clone, Copy, Debug, Default)]
-struct Phase {
-    core: f64,
-    link: f64,
-    latency: f64,
+pub(super) struct Phase {
+    pub core: f64,
+    pub link: f64,
+    pub latency: f64,
 }
+
+/// `prev -> output`
+pub(super) const RECEIVE: Work = Work {
+    steps: 1.0,
+    reads: 1.0,
+    sends: 0.0,
+    locals: 0.0,
+    writes: 1.0,
+    folds: 0.0,
+};
 
 impl Phase {
     fn time(&self) -> f64 {
@@ -107,7 +117,7 @@ impl Call<'_> {
     }
 
     /// Messages of `bytes` from (or to) every other rank, by every rank of `ranks`.
-    fn phase(&self, count: f64, bytes: f64, work: Work, all: bool) -> Phase {
+    pub fn phase(&self, count: f64, bytes: f64, work: Work, all: bool) -> Phase {
         let machine = &self.setting.machine;
         let mut phase = Phase::default();
         for (part, level) in self.everybody() {
@@ -139,6 +149,15 @@ impl Call<'_> {
 
     /// Slices to their owners, results from them.
     pub fn two_shot(&self) -> Option<f64> {
+        self.two_shots(false)
+    }
+
+    /// The same, where an owner writes its result once for all.
+    pub fn two_shot_by_cast(&self) -> Option<f64> {
+        self.two_shots(true)
+    }
+
+    fn two_shots(&self, cast: bool) -> Option<f64> {
         let others = self.n - 1.0;
         let chunk = self.geometry.chunk_bytes() as f64;
         let split = |pieces: f64| {
@@ -152,12 +171,7 @@ impl Call<'_> {
             locals: 1.0,
             ..Work::default()
         };
-        let recv = Work {
-            steps: 1.0,
-            reads: 1.0,
-            writes: 1.0,
-            ..Work::default()
-        };
+        let recv = RECEIVE;
         let fold = Work {
             reads: 1.0,
             folds: 1.0,
@@ -172,8 +186,10 @@ impl Call<'_> {
         let take = |bytes| self.phase(others, bytes, recv, true).core;
         let folding = |bytes| self.phase(others, bytes, fold, true).core + own(bytes);
         let spread = |bytes| {
-            let mut phase = self.phase(others, bytes, copies, true);
+            let copied = if cast { 1.0 } else { others };
+            let mut phase = self.phase(copied, bytes, copies, true);
             phase.core += own(bytes);
+            phase.link = phase.link.max(self.phase(others, bytes, copies, true).link);
             phase.time()
         };
         Some(match self.collective {
