@@ -1,5 +1,8 @@
 //! The program `kolo` as a user runs it, with ranks as threads.
 
+#[path = "cli/tuning.rs"]
+mod tuning;
+
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -322,6 +325,9 @@ fn help_info_topo_and_version() {
         ("help", "Measure a collective"),
         ("--help", "Show the machine"),
         ("help perf", "--compare"),
+        ("help explain", "64x8"),
+        ("help sim", "--plot"),
+        ("help tune", "kolo tune --ranks 4"),
         ("help settings", "KOLO_BUFFSIZE=SIZE"),
         ("info --options", "KOLO_BUFFSIZE=SIZE"),
         ("info --config", "/etc/kolo/kolo.toml"),

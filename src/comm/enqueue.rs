@@ -109,9 +109,7 @@ impl Communicator {
             ));
         }
         if exec.queue.is_empty() {
-            let mut op = exec.spare_op(collective);
-            inner.add_to(&mut op, &mut exec, checked)?;
-            return inner.run_alone(&mut exec, op, number);
+            return inner.run_parts(&mut exec, checked, number);
         }
         let ops = inner.ops_of(&mut exec, checked, number)?;
         let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
@@ -325,9 +323,7 @@ impl Inner {
             ops.push(self.check_op(exec, checked)?);
         }
         if checked.bytes > 0 || call.collective == Collective::Barrier {
-            let mut op = Op::new(call.collective);
-            self.add_to(&mut op, exec, checked)?;
-            ops.push(op);
+            self.push_parts(exec, checked, &mut ops)?;
         }
         for op in &mut ops {
             op.number = number;
@@ -336,7 +332,7 @@ impl Inner {
     }
 
     /// Adds one call, which moves something, to an op.
-    fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
+    pub(super) fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
         let call = &checked.call;
         let kernel = self.kernel(exec, checked)?;
         if call.collective.is_point_to_point() {
@@ -345,10 +341,7 @@ impl Inner {
         let mut choice = exec.table.choose(call.collective, checked.bytes);
         if kernel.pre_scaled && self.nranks > 64 {
             // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
-            choice = Choice {
-                algorithm: Algorithm::Ring,
-                channels: 1,
-            };
+            choice = Choice::plain(call.collective, Algorithm::Ring, 1);
         }
         if !kernel.pre_scaled && exec.table.may_be_direct(call.collective, checked.bytes) {
             op.direct(checked, kernel, choice);
@@ -404,10 +397,7 @@ impl Inner {
             bytes: 0,
             ..*checked
         };
-        let choice = Choice {
-            algorithm: Algorithm::OneShot,
-            channels: 1,
-        };
+        let choice = Choice::plain(Collective::Barrier, Algorithm::OneShot, 1);
         let kernel = self.builtin_kernel(exec, &shown);
         let mut op = Op::new(Collective::Barrier);
         op.collective(exec, &shown, kernel, choice)?;

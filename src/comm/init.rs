@@ -14,7 +14,7 @@ use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
-use crate::plan::{Algorithm, Cache, Geometry, Nodes};
+use crate::plan::{Cache, Geometry, Nodes};
 use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, RankPlace, WaitPolicy};
 use crate::transport::node::NodeMemory;
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, Weak};
 
 /// Bytes of an eager slot, and so the most that the one-shot path takes.
-const EAGER_BYTES: usize = 32 << 10;
+pub(super) const EAGER_BYTES: usize = 32 << 10;
 
 /// The settings of a new communicator, unless the caller has failed to say what it wants.
 fn settings(config: &CommConfig) -> Result<Settings> {
@@ -148,13 +148,18 @@ fn require_transport(me: Rank, settings: &Settings, places: &[RankPlace]) -> Res
 }
 
 fn layout(settings: &Settings, nranks: u32) -> Layout {
-    let slots = Geometry::SLOTS as usize;
     Layout {
         ranks: nranks as usize,
         channels: settings.max_nchannels().max(1) as usize,
-        slot_bytes: (settings.buffsize() as usize / slots).next_multiple_of(4096),
+        slot_bytes: slot_bytes(settings),
         eager_bytes: EAGER_BYTES,
     }
+}
+
+/// Bytes of a slot of a Simple connection.
+pub(super) fn slot_bytes(settings: &Settings) -> usize {
+    let slots = Geometry::SLOTS as usize;
+    (settings.buffsize() as usize / slots).next_multiple_of(4096)
 }
 
 /// The nodes that plans are made for.
@@ -162,28 +167,6 @@ fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
     match settings.ranks_per_node() {
         Some(per_node) => Nodes::every(places.len() as u32, per_node),
         None => Nodes::of(&topo::nodes(places).node_of),
-    }
-}
-
-fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
-    let forced = match (settings.algo(), settings.proto()) {
-        (config::Algo::Auto, config::Proto::Simple) => Some(Algorithm::Ring),
-        (config::Algo::Auto, config::Proto::Eager) => Some(Algorithm::OneShot),
-        (named, _) => Algorithm::named(named.text()),
-    };
-    let channels = (
-        settings.min_nchannels() as u16,
-        settings.max_nchannels() as u16,
-    );
-    let eager_limit = settings.eager_limit().map(|limit| limit as usize);
-    Inputs {
-        nranks,
-        oversubscribed,
-        eager_bytes: EAGER_BYTES,
-        eager_limit,
-        forced,
-        channels,
-        direct: settings.direct(),
     }
 }
 
@@ -233,13 +216,12 @@ fn share_memory(
 fn exec(
     settings: &Settings,
     rank: Rank,
-    places: &[RankPlace],
+    nodes: Nodes,
+    inputs: Inputs,
     node: &NodeMemory,
     direct: Direct,
-    oversubscribed: bool,
 ) -> Exec {
-    let nodes = plan_nodes(settings, places);
-    let nranks = nodes.nranks();
+    let nranks = inputs.nranks;
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
     let wires = Wires::new(
@@ -248,12 +230,11 @@ fn exec(
         Box::new(node.clone()),
         Box::new(node.clone()),
     );
-    let table = Table::new(inputs(settings, nranks, oversubscribed));
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     Exec {
         wires,
         direct,
-        table,
+        table: Table::new(inputs),
         plans: Cache::new(state::PLANS),
         small_steps: state::small_steps(rank.0, &nodes),
         nodes,
@@ -263,6 +244,7 @@ fn exec(
         spare: None,
         latest: super::op::Latest::new(nranks as usize * layout.channels),
         calls: 0,
+        barrier_word: vec![0],
         steps_planned: 0,
         buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
         eager_bytes: EAGER_BYTES,
@@ -289,19 +271,14 @@ fn with_settings(
     require_transport(rank, &settings, &places)?;
     let local = topo::local_places(rank, &places);
     let crowding = topo::crowding(&local);
+    let inputs = super::tuning::inputs(bootstrap, &settings, &places, crowding)?;
     let layout = layout(&settings, nranks);
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
     let direct = Direct::new(rank.index(), Nonce(nonce), joined.services);
-    let exec = exec(
-        &settings,
-        rank,
-        &places,
-        &node,
-        direct,
-        crowding.oversubscribed,
-    );
+    let nodes = plan_nodes(&settings, &places);
+    let exec = exec(&settings, rank, nodes, inputs, &node, direct);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {

@@ -7,6 +7,7 @@
 //! wrong.
 
 mod call;
+mod compose;
 mod direct;
 mod enqueue;
 mod fault;
@@ -20,6 +21,7 @@ pub mod safe;
 mod split;
 mod state;
 mod stream;
+pub mod tuning;
 mod wait;
 
 pub use call::{Call, Collective, RedOp};
@@ -151,6 +153,14 @@ impl Communicator {
     /// The settings it was made with.
     pub fn settings(&self) -> &crate::config::Settings {
         &self.inner.settings
+    }
+
+    /// The table from which algorithms are chosen, as it was bound at init.
+    ///
+    /// # Errors
+    /// `InvalidUsage` while another thread is inside a call of this communicator.
+    pub fn tuner(&self) -> Result<crate::tune::Table> {
+        Ok(self.inner.user()?.table.clone())
     }
 
     /// Waits until every call in flight on this communicator has ended; afterwards it takes no more.

@@ -232,10 +232,7 @@ impl Op {
             // The signature of the call itself: ranks that disagree hear of it now.
             ..checked
         };
-        let choice = Choice {
-            algorithm: Algorithm::OneShot,
-            channels: 1,
-        };
+        let choice = Choice::plain(Collective::AllGather, Algorithm::OneShot, 1);
         let copy = exec.kernels[DataType::Uint8 as usize * super::state::BUILTIN_OPS].clone();
         self.collective(exec, &shown, copy, choice)?;
         self.then = Some(then);
@@ -263,10 +260,7 @@ impl Op {
 
     /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
     pub fn message(&mut self, exec: &mut Exec, checked: &Checked, kernel: Kernel) -> Result<()> {
-        let choice = Choice {
-            algorithm: Algorithm::Bundle,
-            channels: 1,
-        };
+        let choice = Choice::plain(self.collective, Algorithm::Bundle, 1);
         if self.stamp == 0 {
             exec.latest.stamp += 1;
             self.stamp = exec.latest.stamp;

@@ -89,6 +89,8 @@ pub(super) struct Exec {
     pub latest: super::op::Latest,
     /// Collectives begun.
     pub calls: u64,
+    /// What a barrier sums where it runs as an all-reduce.
+    pub barrier_word: Vec<u64>,
     /// Steps that the plans of all finished calls have.
     pub steps_planned: u64,
     /// Steps of the one-shot plan of each collective, by its number.
@@ -308,22 +310,6 @@ pub(super) fn kernels(nranks: u32) -> Vec<Kernel> {
 }
 
 impl Exec {
-    /// Slots and slices of an algorithm.
-    fn geometry(&self, collective: Collective, algorithm: Algorithm) -> Geometry {
-        match (algorithm, collective) {
-            (Algorithm::Ring, Collective::Broadcast | Collective::Reduce) => {
-                Geometry::bundle(self.buffer_bytes)
-            }
-            (Algorithm::Ring, _) => Geometry::ring(self.buffer_bytes),
-            // One-shot reduce goes over pairs, and so in their slots; the others over fans.
-            (Algorithm::OneShot, Collective::Reduce) => Geometry::bundle(self.buffer_bytes),
-            (Algorithm::OneShot, _) => {
-                Geometry::bundle(self.eager_bytes * Geometry::SLOTS as usize)
-            }
-            _ => Geometry::bundle(self.buffer_bytes),
-        }
-    }
-
     /// An op without lanes; the one of the last call that ran alone, if it is there.
     pub fn spare_op(&mut self, collective: Collective) -> Box<Op> {
         match self.spare.take() {
@@ -363,7 +349,12 @@ impl Exec {
     pub fn launch(&mut self, checked: &Checked, kernel: Kernel, choice: Choice) -> Result<Launch> {
         let call = &checked.call;
         let plan = self.bound(&self.shape(checked, choice))?;
-        let geometry = self.geometry(call.collective, choice.algorithm);
+        let geometry = crate::tune::geometry(
+            call.collective,
+            choice.algorithm,
+            self.buffer_bytes,
+            self.eager_bytes,
+        );
         let buffers = (call.send, call.recv);
         Launch::new(plan, buffers, kernel, checked.signature, geometry)
     }
@@ -375,10 +366,7 @@ impl Exec {
         kernel: Kernel,
         bases: Vec<[Base; 2]>,
     ) -> Result<Launch> {
-        let choice = Choice {
-            algorithm: Algorithm::TwoShot,
-            channels: 1,
-        };
+        let choice = Choice::plain(checked.call.collective, Algorithm::TwoShot, 1);
         let plan = self.bound(&self.shape(checked, choice))?;
         if !plan.is_direct {
             return Err(Error::internal(

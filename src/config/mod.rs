@@ -30,6 +30,7 @@
 mod install;
 mod kind;
 mod layers;
+mod lists;
 mod message;
 mod nccl;
 mod options;
@@ -45,6 +46,7 @@ mod words;
 pub use install::install_prefix;
 pub use kind::Kind;
 pub use layers::FileSeen;
+pub use lists::{COLLECTIVES, ChoiceList, ChoiceRule};
 pub use options::{Alias, OPTIONS, Opt, RESERVED, RESERVED_PREFIX, Tag, find};
 pub use render::{render_help, render_markdown, render_table, render_toml};
 pub use settings::{Entry, Settings};

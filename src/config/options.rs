@@ -6,6 +6,7 @@
 
 use super::Settings;
 use super::kind::Kind;
+use super::lists::ChoiceList;
 use super::nccl::{nccl_algo, nccl_proto};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{Affinity, Algo, DebugLevel, Progress, Proto, SocketFamily, Wait};
@@ -297,25 +298,32 @@ options! {
         aliases: &[same("NCCL_MAX_NCHANNELS"), same("NCCL_MAX_CTAS")],
     }
 
-    /// Algorithm of the collectives that have a choice.
-    algo -> Algo {
-        kind: Kind::Words(Algo::WORDS),
+    /// Algorithms that kolo may choose from; where none of them computes a collective, it chooses
+    /// from all.
+    algo -> &ChoiceList {
+        kind: Kind::Lists(Algo::WORDS),
         default: "auto",
         shapes: true,
         aliases: &[Alias { name: "NCCL_ALGO", translate: nccl_algo }],
-        note: "Where the algorithm does not compute a collective, kolo chooses. `NCCL_ALGO` may \
-               be a list, or `^` and a list: one that allows `Ring` means `ring`, another one its \
-               first algorithm, and one that excludes others means `auto`.",
+        note: "In `NCCL_ALGO`, `CollnetDirect` and `CollnetChain` mean `collnet`.",
     }
 
-    /// Protocol of the connections.
-    proto -> Proto {
-        kind: Kind::Words(Proto::WORDS),
+    /// Protocols that kolo may choose from; where none of them can carry a call, it chooses from
+    /// all.
+    proto -> &ChoiceList {
+        kind: Kind::Lists(Proto::WORDS),
         default: "auto",
         shapes: true,
         aliases: &[Alias { name: "NCCL_PROTO", translate: nccl_proto }],
         note: "`NCCL_PROTO` may be a list, or `^` and a list; `LL` and `LL128` mean `eager`, and a \
                list that allows both kinds means `auto`.",
+    }
+
+    /// File of measured times, as `kolo tune` writes it, from which kolo chooses algorithms; that
+    /// of rank 0 counts.
+    tuner_file -> Option<&Path> {
+        kind: Kind::Path,
+        tag: Tag::Site,
     }
 
     /// Largest message that takes the one-shot path over eager lines; `auto` is the limit that is

@@ -123,6 +123,10 @@ words! {
         Simple = "simple",
         /// data, sequence and acknowledgement in one cache line
         Eager = "eager",
+        /// lines whose sequence travels with the payload; no algorithm uses them yet
+        Ll = "ll",
+        /// lines of 128 bytes; no algorithm uses them yet
+        Ll128 = "ll128",
     }
 
     /// What a thread does while it waits for a peer.

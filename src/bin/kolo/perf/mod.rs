@@ -17,11 +17,11 @@
 mod bench;
 mod calls;
 mod data;
-mod engine;
-mod memory;
-mod options;
+pub mod engine;
+pub mod memory;
+pub mod options;
 mod table;
-mod team;
+pub mod team;
 
 pub use options::PerfArgs;
 

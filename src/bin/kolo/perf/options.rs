@@ -166,7 +166,11 @@ fn names() -> String {
     names.join(", ")
 }
 
-fn collective(text: &str) -> std::result::Result<&'static Collective, String> {
+/// The collective with this name, however it is spelt.
+///
+/// # Errors
+/// A sentence with the nearest name.
+pub fn collective(text: &str) -> std::result::Result<&'static Collective, String> {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
     let wanted = plain(text);
     let wanted = wanted.strip_suffix("perf").unwrap_or(&wanted);
@@ -183,7 +187,11 @@ fn collective(text: &str) -> std::result::Result<&'static Collective, String> {
     })
 }
 
-fn size(text: &str) -> std::result::Result<u64, String> {
+/// Bytes: a number, with K, M, G or T for powers of 1024.
+///
+/// # Errors
+/// A sentence about what sizes look like.
+pub fn size(text: &str) -> std::result::Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text[digits.len()..].to_ascii_uppercase();
     let shift = match unit.trim_end_matches('B').trim_end_matches('I') {
@@ -221,7 +229,11 @@ fn operations(text: &str) -> std::result::Result<Choice<ReduceOp>, String> {
         .ok_or_else(|| "one of sum, prod, max, min, avg, mulsum, all".into())
 }
 
-fn types(text: &str) -> std::result::Result<Choice<DataType>, String> {
+/// A type by its name, or all.
+///
+/// # Errors
+/// The names that there are.
+pub fn types(text: &str) -> std::result::Result<Choice<DataType>, String> {
     let name = match text {
         "all" => return Ok(Choice(DataType::ALL.to_vec())),
         "char" => "int8",
