@@ -7,6 +7,8 @@ mod direct;
 mod faults;
 #[path = "plans/grid.rs"]
 mod grid;
+#[path = "plans/levels.rs"]
+mod levels;
 #[path = "plans/machine.rs"]
 mod machine;
 #[path = "plans/mutants.rs"]

@@ -39,7 +39,7 @@ pub fn all_to_all_in(g: &mut Group) {
     let largest = bits()
         .map(|bit| begin(bit).count().max(go_on(bit).count()))
         .max();
-    g.e.pieces(largest.unwrap_or(1) as u32);
+    g.pieces(largest.unwrap_or(1) as u32);
     let (own, result) = (g.own(), g.result());
     for bit in bits() {
         let to = g.to(g.ahead(bit as u32)).operand();

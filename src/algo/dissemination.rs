@@ -43,7 +43,7 @@ pub fn all_gather_in(g: &mut Group) {
 pub fn spread(g: &mut Group, mirrored: bool) {
     let me = i64::from(g.me);
     let counts = distances(g.n).map(|distance| distance.min(g.n - distance));
-    g.e.pieces(counts.max().unwrap_or(1));
+    g.pieces(counts.max().unwrap_or(1));
     g.copy(me, false);
     for distance in distances(g.n) {
         // The pieces of the members from me back to the last that is known, and is new ahead.

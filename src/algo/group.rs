@@ -11,7 +11,9 @@
 //! left out, on every member alike, for all of them evaluate the same mapping.
 
 use crate::plan::emit::Connection;
-use crate::plan::{Emitter, Layout, Operand, POST_SCALE, PRE_SCALE, Plan, Shape, Space, StepOp};
+use crate::plan::{
+    Emitter, Layout, Operand, POST_SCALE, PRE_SCALE, Plan, Runs, Shape, Space, StepOp,
+};
 
 /// Which chunks a piece is.
 #[derive(Clone, Debug)]
@@ -45,6 +47,14 @@ pub struct Group<'e> {
     /// The lane is the algorithm's own: it may open more.
     owns_lane: bool,
     reduces: bool,
+}
+
+/// A step to be.
+struct Token {
+    how: (StepOp, u8),
+    srcs: Vec<Operand>,
+    dsts: Vec<Operand>,
+    runs: Runs,
 }
 
 /// The plan of an algorithm that runs once a channel on all ranks.
@@ -89,18 +99,6 @@ impl<'e> Group<'e> {
         })
     }
 
-    /// A level of a composition: contributions lie in `source`, results go to `target`, and only
-    /// the last level makes them final.
-    pub fn level(self, source: Operand, target: Operand, is_last: bool) -> Group<'e> {
-        Group {
-            source,
-            target,
-            is_last,
-            owns_lane: false,
-            ..self
-        }
-    }
-
     /// The same group, with results somewhere else.
     pub fn again(&mut self, target: Operand) -> Group<'_> {
         Group {
@@ -112,9 +110,29 @@ impl<'e> Group<'e> {
         }
     }
 
-    /// With these pieces.
-    pub fn with(self, pieces: Pieces) -> Group<'e> {
-        Group { pieces, ..self }
+    /// A level of a composition: these ranks, this one among them, with these pieces.
+    /// Contributions lie in the first place, results go to the second, and they are final if
+    /// `is_last`.
+    ///
+    /// # Panics
+    /// If this rank is not among the members.
+    pub fn level(
+        &mut self,
+        members: Vec<u32>,
+        pieces: Pieces,
+        (source, target): (Operand, Operand),
+        is_last: bool,
+    ) -> Group<'_> {
+        Group {
+            source,
+            target,
+            is_last,
+            pieces,
+            owns_lane: false,
+            ..self
+                .among(members)
+                .expect("a rank runs the levels it belongs to")
+        }
     }
 
     /// The rank of a member.
@@ -157,6 +175,14 @@ impl<'e> Group<'e> {
         }
     }
 
+    /// Says how many pieces the largest token of any member holds. A composition says it itself:
+    /// groups of one level may differ in size.
+    pub fn pieces(&mut self, pieces: u32) {
+        if self.owns_lane {
+            self.e.pieces(pieces);
+        }
+    }
+
     /// Where the own contribution lies.
     pub fn own(&self) -> Operand {
         self.source
@@ -185,7 +211,7 @@ impl<'e> Group<'e> {
     }
 
     /// As [`Group::put`] with many pieces in one token; in a few tokens where their chunks are
-    /// irregular. [`Emitter::pieces`] must be told of the largest token of any member.
+    /// irregular. [`Group::pieces`] must be told of the largest token of any member.
     pub fn put_many(
         &mut self,
         srcs: &[Operand],
@@ -193,6 +219,18 @@ impl<'e> Group<'e> {
         pieces: impl IntoIterator<Item = i64>,
         is_result: bool,
     ) {
+        for token in self.tokens(srcs, dsts, pieces, is_result) {
+            self.emit(&token);
+        }
+    }
+
+    fn tokens(
+        &self,
+        srcs: &[Operand],
+        dsts: &[Operand],
+        pieces: impl IntoIterator<Item = i64>,
+        is_result: bool,
+    ) -> Vec<Token> {
         let mut flags = 0;
         if srcs.iter().any(|operand| operand.space == Space::Input) {
             flags |= PRE_SCALE;
@@ -206,18 +244,45 @@ impl<'e> Group<'e> {
         };
         // What is where it belongs already stays there.
         let stays = op == StepOp::Copy && flags & POST_SCALE == 0;
-        let dsts: Vec<Operand> = dsts
-            .iter()
-            .copied()
-            .filter(|d| !(stays && *d == srcs[0]))
-            .collect();
+        let leaves = |dst: &Operand| !(stays && *dst == srcs[0]);
+        let dsts: Vec<Operand> = dsts.iter().copied().filter(leaves).collect();
         if dsts.is_empty() {
-            return;
+            return Vec::new();
         }
-        match self.chunks(pieces)[..] {
-            [chunk] => self.e.step(op, flags, srcs, &dsts, chunk),
-            ref chunks => self.e.pack_list((op, flags), srcs, &dsts, chunks),
+        let groups = self.e.grouped(&self.chunks(pieces));
+        let token = |runs| Token {
+            how: (op, flags),
+            srcs: srcs.to_vec(),
+            dsts: dsts.clone(),
+            runs,
+        };
+        groups.into_iter().map(token).collect()
+    }
+
+    fn emit(&mut self, token: &Token) {
+        self.e.pack(token.how, &token.srcs, &token.dsts, token.runs);
+    }
+
+    /// Tokens that go out and tokens that come in, in turns, so that no connection fills up.
+    fn in_turns(&mut self, out: Vec<Token>, back: Vec<Token>) {
+        for k in 0..out.len().max(back.len()) {
+            for token in [out.get(k), back.get(k)].into_iter().flatten() {
+                self.emit(token);
+            }
         }
+    }
+
+    /// A list of chunks in parts that pass in one token each.
+    pub fn regular(&self, chunks: &[u32]) -> Vec<Vec<u32>> {
+        let wide: Vec<i64> = chunks.iter().copied().map(i64::from).collect();
+        let mut rest = chunks;
+        let mut parts = Vec::new();
+        for runs in self.e.grouped(&wide) {
+            let (part, behind) = rest.split_at((runs.length * runs.count) as usize);
+            parts.push(part.to_vec());
+            rest = behind;
+        }
+        parts
     }
 
     /// Sources in the order of folding: `before`, own, `after`.
@@ -252,12 +317,12 @@ impl<'e> Group<'e> {
 
     /// The step of a tree that spreads: parent, or own at the top -> result, members `to`.
     pub fn down(&mut self, parent: Option<u32>, to: &[u32], piece: i64) {
+        let mut dsts = vec![self.target];
+        dsts.extend(to.iter().map(|&m| self.to(m).operand()));
         let src = match parent {
             Some(parent) => self.from(parent).operand(),
             None => self.source,
         };
-        let mut dsts = vec![self.target];
-        dsts.extend(to.iter().map(|&m| self.to(m).operand()));
         self.put(&[src], &dsts, piece, false);
     }
 
@@ -279,12 +344,13 @@ impl<'e> Group<'e> {
         is_result: bool,
     ) {
         let (to, from) = (self.to(partner).operand(), self.from(partner).operand());
-        self.put_many(&[mine], &[to], give, false);
+        let out = self.tokens(&[mine], &[to], give, false);
         let srcs = match partner < self.me {
             true => [from, mine],
             false => [mine, from],
         };
-        self.put_many(&srcs, &[self.target], keep, is_result);
+        let back = self.tokens(&srcs, &[self.target], keep, is_result);
+        self.in_turns(out, back);
     }
 
     /// result -> to, from -> result: many pieces in one token each.
@@ -294,8 +360,9 @@ impl<'e> Group<'e> {
         (from, take): (u32, impl IntoIterator<Item = i64>),
     ) {
         let (to, from) = (self.to(to).operand(), self.from(from).operand());
-        self.put_many(&[self.target], &[to], give, false);
-        self.put_many(&[from], &[self.target], take, false);
+        let out = self.tokens(&[self.target], &[to], give, false);
+        let back = self.tokens(&[from], &[self.target], take, false);
+        self.in_turns(out, back);
     }
 
     /// Signals these members without payload.

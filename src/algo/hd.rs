@@ -86,7 +86,7 @@ pub fn reduce_scatter_in(g: &mut Group) {
         return g.copy(me, true);
     }
     let halves = [cores.agreeing(0, 1), cores.agreeing(1, 1)];
-    g.e.pieces(halves[0].len() as u32);
+    g.pieces(halves[0].len() as u32);
     let (mut mine, target) = (g.own(), g.result());
     let Role::Core { number, host } = cores.role(g.me) else {
         let (to, from) = (g.to(g.me + 1).operand(), g.from(g.me + 1));
@@ -123,7 +123,7 @@ pub fn reduce_scatter_in(g: &mut Group) {
 pub fn all_gather_in(g: &mut Group) {
     let (cores, me) = (Cores::of(g.n), i64::from(g.me));
     let halves = [cores.agreeing(0, 1), cores.agreeing(1, 1)];
-    g.e.pieces(halves[0].len() as u32);
+    g.pieces(halves[0].len() as u32);
     let result = g.result();
     let Role::Core { number, host } = cores.role(g.me) else {
         let (to, from) = (g.to(g.me + 1), g.from(g.me + 1).operand());

@@ -9,12 +9,19 @@ pub mod bruck;
 pub mod btree;
 pub mod bundle;
 pub mod chain;
+pub mod collnet;
+pub mod columns;
 pub mod cores;
 pub mod dissemination;
 pub mod group;
 pub mod hd;
+pub mod hier;
+pub mod hier_blocks;
+pub mod hier_rooted;
+pub mod levels;
 pub mod local;
 pub mod nvls;
+pub mod nvlstree;
 pub mod oneshot;
 pub mod pairwise;
 pub mod pat;
@@ -135,8 +142,8 @@ pub const REGISTRY: &[Entry] = {
         of(A::TwoShot, C::Broadcast, twoshot::broadcast).tokens(|s| s).up_to(128),
         of(A::TwoShot, C::Reduce, twoshot::reduce).tokens(|s| s).up_to(128),
         of(A::HalvingDoubling, C::AllReduce, hd::all_reduce).tokens(|slices| slices),
-        of(A::HalvingDoubling, C::ReduceScatter, hd::reduce_scatter).tokens(|slices| 2 * slices),
-        of(A::HalvingDoubling, C::AllGather, hd::all_gather).tokens(|slices| 2 * slices),
+        of(A::HalvingDoubling, C::ReduceScatter, hd::reduce_scatter).tokens(|slices| slices),
+        of(A::HalvingDoubling, C::AllGather, hd::all_gather).tokens(|slices| slices),
         of(A::Bruck, C::AllToAll, bruck::all_to_all).tokens(|slices| 2 * slices),
         of(A::Bruck, C::AllGather, bruck::all_gather).tokens(|slices| slices),
         of(A::Pat, C::AllGather, pat::all_gather).tokens(|slices| slices),
@@ -145,6 +152,14 @@ pub const REGISTRY: &[Entry] = {
         of(A::Nvls, C::ReduceScatter, nvls::reduce_scatter).tokens(|s| s).up_to(128),
         of(A::Nvls, C::AllGather, nvls::all_gather).tokens(|s| s).up_to(128),
         of(A::Nvls, C::Broadcast, nvls::broadcast),
+        of(A::NvlsTree, C::AllReduce, nvlstree::all_reduce).tokens(|s| s).by_node().two_trees(),
+        of(A::CollNet, C::AllReduce, collnet::all_reduce).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::AllReduce, hier::all_reduce).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::Broadcast, hier_rooted::broadcast).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::Reduce, hier_rooted::reduce).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::AllGather, hier_blocks::all_gather).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::ReduceScatter, hier_blocks::reduce_scatter).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::Barrier, hier_blocks::barrier).tokens(|s| s).by_node(),
         of(A::Pairwise, C::AllToAll, pairwise::all_to_all).tokens(|slices| slices).up_to(256),
         of(A::Dissemination, C::Barrier, dissemination::barrier).tokens(|slices| slices),
         of(A::Dissemination, C::AllGather, dissemination::all_gather).tokens(|s| s),

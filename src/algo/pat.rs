@@ -37,7 +37,7 @@ pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
 
 fn gather(g: &mut Group, trees: &Trees) {
     let me = i64::from(g.me);
-    g.e.pieces(trees.count as u32);
+    g.pieces(trees.count as u32);
     g.copy(me, false);
     let tops = trees.tops().rev().map(|bit| (bit, trees.of_top(bit)));
     let lower = (1..trees.width).map(|within| (Trees::bit(within), trees.at(within)));
@@ -51,7 +51,7 @@ fn gather(g: &mut Group, trees: &Trees) {
 
 fn scatter(g: &mut Group, trees: &Trees) {
     g.e.scratch(trees.sums() as u32);
-    g.e.pieces(trees.count as u32);
+    g.pieces(trees.count as u32);
     if trees.width == 1 {
         begin_sums(g, trees, 0);
     }

@@ -64,7 +64,7 @@ pub fn all_gather_in(g: &mut Group) {
     let largest = cores
         .first(cores.count / 2)
         .max(g.n - cores.first(cores.count / 2));
-    g.e.pieces(if cores.extra > 0 { g.n - 1 } else { largest });
+    g.pieces(if cores.extra > 0 { g.n - 1 } else { largest });
     let Role::Core { number, host } = cores.role(g.me) else {
         let (to, from) = (g.to(g.me + 1), g.from(g.me + 1));
         g.copy_send(to, me);

@@ -57,6 +57,15 @@ impl Links {
         [&self.before[..], &self.after].concat()
     }
 
+    /// In the tree below a root, whose numbers are those of the group from the root on.
+    fn below(g: &Group, root: u32) -> Links {
+        let v = (g.me + g.n - root) % g.n;
+        let member = |v: u32| (v + root) % g.n;
+        let (parent, children) = double(g.n, v, g.channel % 2 == 1, true);
+        let children = children.into_iter().map(member).collect();
+        Links::new(g.me, parent.map(member), children)
+    }
+
     fn new(me: u32, parent: Option<u32>, mut children: Vec<u32>) -> Links {
         children.sort_unstable();
         let (before, after) = children.into_iter().partition(|&child| child < me);
@@ -76,6 +85,30 @@ pub fn up_and_down(g: &mut Group, links: &Links) {
     g.up(links.parent, &links.before, &links.after, 0);
     g.beside();
     g.down(links.parent, &links.children(), 0);
+}
+
+/// All-reduce of piece 0 over the first or the second tree, whose numbers are those of the group.
+pub fn among(g: &mut Group, is_second: bool) {
+    let (parent, children) = double(g.n, g.me, is_second, false);
+    let links = Links::new(g.me, parent, children);
+    up_and_down(g, &links);
+}
+
+/// All-reduce of piece 0; channels take the trees in turns.
+pub fn all_reduce_in(g: &mut Group) {
+    among(g, g.channel % 2 == 1);
+}
+
+/// Piece 0 of member `root` ends at all.
+pub fn broadcast_in(g: &mut Group, root: u32) {
+    let links = Links::below(g, root);
+    g.down(links.parent, &links.children(), 0);
+}
+
+/// Piece 0 ends, folded, at member `root`.
+pub fn reduce_in(g: &mut Group, root: u32) {
+    let links = Links::below(g, root);
+    g.up(links.parent, &links.before, &links.after, 0);
 }
 
 /// The place of this rank for a channel: trees between heads, chains behind them.

@@ -15,6 +15,7 @@ pub mod group;
 mod init;
 mod lock;
 mod logging;
+mod meet;
 mod op;
 pub mod safe;
 mod split;
@@ -46,6 +47,20 @@ pub struct CommConfig {
     pub max_channels: Option<u32>,
     /// Options by key, as in a settings file.
     pub overrides: Vec<(String, String)>,
+    /// Why this rank cannot say what it wants: it takes part in the first exchange only, so that
+    /// making the communicator fails with this error here, and on the others with one that names
+    /// this rank.
+    pub refused: Option<Error>,
+}
+
+impl CommConfig {
+    /// The part of a rank whose own arguments were wrong.
+    pub fn refused(error: Error) -> CommConfig {
+        CommConfig {
+            refused: Some(error),
+            ..CommConfig::default()
+        }
+    }
 }
 
 /// A group of ranks that call collectives together. Clones are the same communicator.
@@ -148,18 +163,19 @@ impl Communicator {
         Ok(self.inner.user()?.table.clone())
     }
 
-    /// Waits until every call in flight on this communicator has ended.
+    /// Waits until every call in flight on this communicator has ended; afterwards it takes no more.
     ///
     /// # Errors
     /// The error that stopped the communicator.
     pub fn finalize(&self) -> Result<()> {
         self.inner.alive()?;
         let mut exec = self.inner.user()?;
-        let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) else {
-            return Ok(());
-        };
-        self.inner
-            .drive_until(&mut exec, &last, ("CommFinalize", None))
+        if let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) {
+            self.inner
+                .drive_until(&mut exec, &last, ("CommFinalize", None))?;
+        }
+        self.inner.finalized.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Ends the use of the communicator by this rank: waits for calls in flight, says goodbye to
@@ -172,10 +188,20 @@ impl Communicator {
             return Ok(());
         }
         let ended = if self.inner.is_stopped() {
+            self.inner.let_go();
             Ok(())
         } else {
             self.finalize()
         };
+        if ended
+            .as_ref()
+            .is_err_and(|error| error.code == Code::InvalidUsage)
+            && !self.inner.is_stopped()
+        {
+            // Another thread is inside a call: nothing was done.
+            self.inner.destroyed.store(false, Ordering::Release);
+            return ended;
+        }
         if let Ok(mut exec) = self.inner.user() {
             exec.wires.scratch.clear();
         }
@@ -189,7 +215,8 @@ impl Communicator {
     }
 
     /// Stops the communicator at once, here and on all ranks: their calls return an error that
-    /// names this rank.
+    /// names this rank. When it returns, calls on streams have let go of their buffers; a call of
+    /// another thread lets go when that call returns.
     ///
     /// # Errors
     /// None; safe to call from any thread, at any time.
@@ -200,6 +227,7 @@ impl Communicator {
                 format!("rank {} called CommAbort", self.inner.rank),
                 "see why the program aborted; make a new communicator to go on",
             ));
+            self.inner.let_go();
         }
         Ok(())
     }

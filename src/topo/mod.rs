@@ -45,5 +45,5 @@ pub use crowding::{Crowding, WaitPolicy, crowding, wait_policy};
 pub use hardware::{Core, Device, DeviceClass, Kind, Machine, NumaNode, Object, PciId};
 pub use nodes::{Nodes, gathered, local_places, local_ranks, nodes};
 pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread};
-pub use place::RankPlace;
+pub use place::{RankPlace, host_name};
 pub use render::render;

@@ -280,7 +280,7 @@ fn the_page_of_algorithms_is_complete_and_true() {
         let wanted = match ordered {
             _ if !entry.collective.reduces() => "-",
             all if all.iter().all(|&kept| kept) => "yes",
-            some if some.iter().any(|&kept| kept) => "some roots",
+            some if some.iter().any(|&kept| kept) => "sometimes",
             _ => "no",
         };
         let start = format!(
