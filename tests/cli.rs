@@ -185,7 +185,8 @@ fn flipped(flip: &str, arguments: &str) -> u64 {
     // What the number of slots follows from.
     command
         .env("KOLO_MAX_NCHANNELS", "1")
-        .env("KOLO_BUFFSIZE", "1M");
+        .env("KOLO_BUFFSIZE", "1M")
+        .env("KOLO_DIRECT", "false");
     let output = command
         .args(arguments.split_whitespace())
         .output()

@@ -120,7 +120,7 @@ fn find(text: &str, words: &'static [Word]) -> Result<&'static str, BadWord> {
     let is = |name: &&str| name.eq_ignore_ascii_case(text);
     let found = words
         .iter()
-        .find(|word| is(&word.text) || word.also.iter().any(|also| is(also)));
+        .find(|word| is(&word.text) || word.also.iter().any(is));
     found.map(|word| word.text).ok_or_else(|| BadWord {
         word: text.to_string(),
         valid: words.iter().map(|word| word.text).collect(),

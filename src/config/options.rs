@@ -206,8 +206,8 @@ options! {
         aliases: &[same("NCCL_SHM_DISABLE")],
     }
 
-    /// Let ranks of one machine read each other's buffers where they lie, without a copy into slots:
-    /// buffers of `koloMemAlloc`, and all buffers where the ranks are threads of one process.
+    /// Let ranks of one machine read each other's buffers where they lie, without a copy into
+    /// slots: buffers of `koloMemAlloc`, and all buffers where the ranks are threads of one process.
     direct -> bool {
         kind: Kind::Bool,
         default: "true",

@@ -1,11 +1,11 @@
 //! The cost model: how long a collective takes, by a closed form per algorithm.
 //!
 //! **Idea.** An algorithm is a row of *hand-overs* (a writer's step, the way, a reader's step).
-//! In a *lock-step* algorithm every rank is busy in every hand-over, so its time is that of the chain of
-//! hand-overs or that of the busiest core or link, whichever is longer. In a *pipelined* one pieces
-//! follow each other: the first piece travels the whole way, and each further one adds what the
-//! busiest place needs for it. Both are sums of the costs of the levels that are really crossed
-//! (see [`crate::plan::machine`]).
+//! In a *lock-step* algorithm every rank is busy in every hand-over, so its time is that of the
+//! chain of hand-overs or that of the busiest core or link, whichever is longer. In a *pipelined*
+//! one pieces follow each other: the first piece travels the whole way, and each further one adds
+//! what the busiest place needs for it. Both are sums of the costs of the levels that are really
+//! crossed (see [`crate::plan::machine`]).
 //!
 //! The forms are estimates: contention is counted, but orders of arrival are not. Tests hold them
 //! against the simulator, which runs the plans themselves (`tests/tuner.rs`).

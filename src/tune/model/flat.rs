@@ -88,59 +88,50 @@ impl Call<'_> {
 
     /// Publish once, and read everybody's or the root's.
     pub fn one_shot(&self) -> Option<f64> {
-        let machine = &self.setting.machine;
         let others = self.n - 1.0;
-        let (reads, writers, folds) = match self.collective {
-            Collective::AllReduce => (others, self.n, true),
-            Collective::AllGather => (others, self.n, false),
-            Collective::Barrier => (others, self.n, false),
-            Collective::Broadcast => (1.0, 1.0, false),
-            Collective::Reduce => (others, self.n, true),
+        let (reads, all_write) = match self.collective {
+            Collective::AllReduce | Collective::AllGather | Collective::Barrier => (others, true),
+            Collective::Reduce => (others, true),
+            Collective::Broadcast => (1.0, false),
             _ => return None,
         };
-        let widest = machine.widest();
-        let costs = &self.setting.costs;
-        let bytes = if self.collective == Collective::Barrier {
-            0.0
-        } else {
-            self.bytes
+        let (machine, costs) = (&self.setting.machine, &self.setting.costs);
+        let bytes = match self.collective {
+            Collective::Barrier => 0.0,
+            _ => self.bytes,
         };
-        let publish = self.setting.hop(
-            widest,
-            Work {
-                steps: 1.0,
-                sends: 1.0,
-                locals: 1.0,
-                ..Work::default()
-            },
-            1.0,
-        );
-        // What the busiest reader reads comes from near and far; the way is that of the farthest.
-        let mut read_ns = 0.0;
-        let mut read_byte_ns = 0.0;
-        let mut links: f64 = 0.0;
+        let work = Work {
+            steps: 1.0,
+            sends: 1.0,
+            locals: 1.0,
+            ..Work::default()
+        };
+        let publish = self.setting.hop(machine.widest(), work, 1.0);
+        let switches = match machine.crowded() {
+            true => costs.switch_ns,
+            false => 0.0,
+        };
+        let turns = |all: bool| if all { publish.crowd } else { 1.0 };
+        let writing = publish.core_ns + switches + bytes * publish.core_byte_ns;
+        let reading = self.read_all(reads, bytes) + switches;
+        let all_read = self.collective != Collective::Reduce;
+        let reading = (reading * turns(all_read)).max(self.shared_by_readers(reads, bytes));
+        let links = self.one_shot_links(reads, bytes);
+        Some(writing * turns(all_write) + publish.latency_ns + links + reading)
+    }
+
+    /// Time of a core to read `reads` tokens, which come from near and far, and fold or store them.
+    fn read_all(&self, reads: f64, bytes: f64) -> f64 {
+        let costs = &self.setting.costs;
+        let (mut token_ns, mut byte_ns) = (0.0, 0.0);
         for (part, level) in self.everybody() {
             let cost = costs.level(level);
-            let count = reads * part;
-            read_ns += count * cost.overhead_ns;
-            read_byte_ns += count
-                * match cost.carrier {
-                    Carrier::Reader => cost.byte_ns,
-                    Carrier::Wire => costs.read_ns,
-                };
-            if cost.carrier == Carrier::Wire {
-                let flows = f64::from(machine.per_node) / f64::from(machine.nics.max(1));
-                let tokens = match self.collective {
-                    Collective::Broadcast => others * part,
-                    Collective::Reduce => count,
-                    _ => count * flows,
-                };
-                let sends = match self.collective {
-                    Collective::Reduce => 0.0,
-                    _ => others * part * cost.overhead_ns,
-                };
-                links = links.max(tokens * (cost.gap_ns + bytes * cost.byte_ns) + sends);
-            }
+            token_ns += reads * part * cost.overhead_ns;
+            let fetch_ns = match cost.carrier {
+                Carrier::Reader => cost.byte_ns,
+                Carrier::Wire => costs.read_ns,
+            };
+            byte_ns += reads * part * fetch_ns;
         }
         let steps = match self.collective {
             Collective::AllGather => reads,
@@ -150,44 +141,47 @@ impl Call<'_> {
             Collective::AllReduce | Collective::Reduce | Collective::Broadcast => 1.0,
             _ => reads,
         };
-        let mut byte_ns = read_byte_ns + costs.write_ns * stores;
-        if folds {
+        byte_ns += costs.write_ns * stores;
+        if self.collective.reduces() {
             byte_ns += costs.read_ns + costs.fold_ns * reads;
         }
-        let crowd = publish.crowd;
-        let switches = if machine.crowded() {
-            costs.switch_ns
-        } else {
-            0.0
+        steps * costs.step_ns + token_ns + bytes * byte_ns
+    }
+
+    /// Time that the interfaces of a node need for tokens from and to other nodes.
+    fn one_shot_links(&self, reads: f64, bytes: f64) -> f64 {
+        let machine = &self.setting.machine;
+        let cost = self.setting.costs.level(Level::Network);
+        let everybody = self.everybody();
+        let far = everybody.iter().find(|(_, level)| *level == Level::Network);
+        let Some((part, _)) = far.filter(|_| cost.carrier == Carrier::Wire) else {
+            return 0.0;
         };
-        let reading = steps * costs.step_ns + read_ns + bytes * byte_ns + switches;
-        let readers = match self.collective {
-            Collective::Reduce => 1.0,
-            _ => crowd,
+        let far = (self.n - 1.0) * part;
+        let flows = f64::from(machine.per_node) / f64::from(machine.nics.max(1));
+        let (tokens, sends) = match self.collective {
+            Collective::Broadcast => (far, far),
+            Collective::Reduce => (reads * part, 0.0),
+            _ => (reads * part * flows, far),
         };
-        let writing = publish.core_ns + switches + bytes * publish.core_byte_ns;
-        let writing = writing * if writers > 1.0 { crowd } else { 1.0 };
-        // Memory that all readers share.
-        let sockets = f64::from(machine.sockets.max(1));
-        let per_socket = f64::from(machine.per_node) / sockets;
-        let many = if self.collective == Collective::Reduce {
-            1.0
-        } else {
-            per_socket
-        };
-        let shared = many * reads * bytes * costs.memory_ns;
+        tokens * (cost.gap_ns + bytes * cost.byte_ns) + sends * cost.overhead_ns
+    }
+
+    /// Time of memory, and of the way between sockets, for what all readers read.
+    fn shared_by_readers(&self, reads: f64, bytes: f64) -> f64 {
+        let (machine, costs) = (&self.setting.machine, &self.setting.costs);
+        let per_socket = f64::from(machine.per_node) / f64::from(machine.sockets.max(1));
         let outside = f64::from(machine.per_node) - per_socket;
-        let crossing = match self.collective {
-            Collective::Broadcast => outside,
-            Collective::Reduce => per_socket,
-            _ => outside * per_socket,
+        let (readers, crossing) = match self.collective {
+            Collective::Broadcast => (per_socket, outside),
+            Collective::Reduce => (1.0, per_socket),
+            _ => (per_socket, outside * per_socket),
         };
         let crossed = match machine.sockets {
             0 | 1 => 0.0,
             _ => crossing * bytes * costs.cross_ns,
         };
-        let reading = (reading * readers).max(shared).max(crossed);
-        Some(writing + publish.latency_ns + links + reading)
+        (readers * reads * bytes * costs.memory_ns).max(crossed)
     }
 
     /// Every pair has a connection of its own; the busiest core or interface decides.

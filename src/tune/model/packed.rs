@@ -10,7 +10,7 @@ use crate::plan::{Collective, Level};
 const AGGREGATED: f64 = 32.0;
 
 impl Call<'_> {
-    /// Rounds of a plan whose largest token holds `blocks` blocks, and the bytes of a block in each.
+    /// Rounds of a plan whose largest token holds `blocks` blocks, and a block's bytes in each.
     pub fn packed_rounds(&self, blocks: f64) -> (f64, f64) {
         self.rounds(self.geometry.chunk_bytes() as f64 / blocks.max(1.0))
     }
