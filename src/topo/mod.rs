@@ -23,17 +23,24 @@
 
 pub mod allowed;
 pub mod cgroup;
+pub mod channels;
 pub mod cpuset;
 pub mod crowding;
 mod detect;
 pub mod graph;
+mod graph_bytes;
+pub mod graph_file;
 pub mod hardware;
 mod hwloc_sys;
+pub mod nic;
+pub mod node_graph;
 pub mod nodes;
 pub mod paths;
 pub mod pin;
 pub mod place;
 pub mod render;
+pub mod search;
+pub mod seats;
 #[cfg(test)]
 mod tests;
 mod xml;

@@ -112,9 +112,8 @@ impl Paths {
     fn relay(&mut self, graph: &Graph) {
         let gpus = graph.of_kind(NodeKind::Gpu);
         let link = |a: usize, b: usize| {
-            let over = |&&l: &&usize| {
-                graph.links[l].to == b && graph.links[l].kind == LinkKind::NvLink
-            };
+            let over =
+                |&&l: &&usize| graph.links[l].to == b && graph.links[l].kind == LinkKind::NvLink;
             graph.leaving(a).iter().find(over).copied()
         };
         let mut better = Vec::new();
@@ -204,7 +203,10 @@ fn shortest(graph: &Graph, from: usize, least: u32) -> Vec<Option<usize>> {
         if !passes(graph, from, node) {
             continue;
         }
-        for &index in graph.leaving(node) {
+        // Of equally short ways the one over the nearer kinds of links.
+        let mut leaving = graph.leaving(node).to_vec();
+        leaving.sort_by_key(|&index| graph.links[index].kind);
+        for index in leaving {
             let link = graph.links[index];
             let wide = link.megabytes_per_s >= least;
             if wide && link.to != from && came_by[link.to].is_none() {
@@ -234,8 +236,15 @@ fn way(graph: &Graph, from: usize, to: usize, width: u32, came_by: &[Option<usiz
 
 /// The kind of a way, from the links and nodes that it passes.
 fn kind_of(graph: &Graph, links: &[u32]) -> PathKind {
-    let has = |kind| links.iter().any(|&link| graph.links[link as usize].kind == kind);
-    let inner = links.iter().skip(1).map(|&link| graph.links[link as usize].from);
+    let has = |kind| {
+        links
+            .iter()
+            .any(|&link| graph.links[link as usize].kind == kind)
+    };
+    let inner = links
+        .iter()
+        .skip(1)
+        .map(|&link| graph.links[link as usize].from);
     let passed: Vec<NodeKind> = inner.map(|node| graph.nodes[node].kind).collect();
     let count = |kind| passed.iter().filter(|&&one| one == kind).count();
     if links.is_empty() {
@@ -337,7 +346,11 @@ mod tests {
         links[4].3 = 30;
         links[5].3 = 30;
         let wider = graph(&kinds, &links);
-        assert_eq!(between(&wider, 0, 2), ("PHB", 30, 3), "wider without the relay");
+        assert_eq!(
+            between(&wider, 0, 2),
+            ("PHB", 30, 3),
+            "wider without the relay"
+        );
         links.truncate(2);
         let alone = graph(&kinds, &links);
         assert!(Paths::new(&alone).get(0, 4).is_none());
@@ -346,7 +359,9 @@ mod tests {
     #[test]
     fn kinds_follow_from_what_is_passed() {
         use NodeKind::*;
-        let kinds = [Cpu, Cpu, Worker, Worker, Worker, Cache, Gpu, Nic, Net, Pci, Pci, Gpu];
+        let kinds = [
+            Cpu, Cpu, Worker, Worker, Worker, Cache, Gpu, Nic, Net, Pci, Pci, Gpu,
+        ];
         let links = [
             (0, 1, L::Sys, 20),
             (2, 5, L::Memory, 8),

@@ -260,7 +260,11 @@ impl Reader<'_, '_> {
         text.parse().map_err(bad)
     }
 
-    pub(super) fn optional_number<T: std::str::FromStr>(&self, node: Node, name: &str) -> Result<Option<T>> {
+    pub(super) fn optional_number<T: std::str::FromStr>(
+        &self,
+        node: Node,
+        name: &str,
+    ) -> Result<Option<T>> {
         match node.has_attribute(name) {
             true => self.number(node, name).map(Some),
             false => Ok(None),

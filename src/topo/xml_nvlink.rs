@@ -63,7 +63,11 @@ fn buses<'n>(topology: Node<'n, 'n>) -> HashMap<&'n str, &'n str> {
     let mut stack = vec![(topology, None)];
     while let Some((node, around)) = stack.pop() {
         let is_function = node.attribute("type") == Some("PCIDev");
-        let bus = if is_function { node.attribute("pci_busid") } else { around };
+        let bus = if is_function {
+            node.attribute("pci_busid")
+        } else {
+            around
+        };
         if let (Some(index), Some(bus)) = (node.attribute("gp_index"), bus) {
             found.insert(index, bus);
         }
@@ -74,6 +78,8 @@ fn buses<'n>(topology: Node<'n, 'n>) -> HashMap<&'n str, &'n str> {
 
 /// The words inside all elements of one name below `node`.
 fn words<'n>(node: Node<'n, 'n>, name: &'static str) -> impl Iterator<Item = &'n str> {
-    let parts = node.children().filter(move |child| child.has_tag_name(name));
+    let parts = node
+        .children()
+        .filter(move |child| child.has_tag_name(name));
     parts.flat_map(|part| part.text().unwrap_or("").split_whitespace())
 }

@@ -72,7 +72,11 @@ fn caches(machine: &Machine, graph: &mut Graph) {
         let inside = |cache: &&crate::topo::Object| {
             cache.cpus.is_subset(&graph.nodes[cpu].cpus) && !cache.cpus.is_empty()
         };
-        let sets: Vec<CpuSet> = machine.caches(3).filter(inside).map(|c| c.cpus.clone()).collect();
+        let sets: Vec<CpuSet> = machine
+            .caches(3)
+            .filter(inside)
+            .map(|c| c.cpus.clone())
+            .collect();
         if sets.len() < 2 {
             continue;
         }
@@ -185,20 +189,31 @@ fn switches(cards: &[Card], machine: &Machine, graph: &mut Graph) -> Vec<usize> 
     let mut made: BTreeMap<&[String], usize> = BTreeMap::new();
     let mut number = 0;
     for (path, set) in behind.iter().filter(|(path, set)| innermost(path, set)) {
-        let parent = (2..path.len()).rev().find_map(|depth| made.get(&path[..depth]));
+        let parent = (2..path.len())
+            .rev()
+            .find_map(|depth| made.get(&path[..depth]));
         let first = &cards[set[0]];
-        let above = parent.copied().unwrap_or_else(|| home(first, machine, graph));
+        let above = parent
+            .copied()
+            .unwrap_or_else(|| home(first, machine, graph));
         let name = path[path.len() - 1].clone();
         let switch = graph.add(NodeKind::Pci, number, &name, first.function.cpus.clone());
         number += 1;
         // hwloc does not give the uplink's width: as fast as the fastest card behind it.
         let rate = set.iter().map(|&card| cards[card].rate()).max();
-        graph.join(switch, above, LinkKind::Pci, rate.unwrap_or(speed::UNKNOWN_PCI));
+        graph.join(
+            switch,
+            above,
+            LinkKind::Pci,
+            rate.unwrap_or(speed::UNKNOWN_PCI),
+        );
         made.insert(path, switch);
     }
     let place = |card: &Card| {
         let bridges = &card.function.bridges;
-        let inner = (2..=bridges.len()).rev().find_map(|d| made.get(&bridges[..d]));
+        let inner = (2..=bridges.len())
+            .rev()
+            .find_map(|d| made.get(&bridges[..d]));
         inner.copied().unwrap_or_else(|| home(card, machine, graph))
     };
     cards.iter().map(place).collect()
@@ -209,8 +224,13 @@ fn home(card: &Card, machine: &Machine, graph: &Graph) -> usize {
     let near = &card.function.cpus;
     let cpus = graph.of_kind(NodeKind::Cpu);
     let numa = card.function.numa;
-    let by_number = cpus.iter().find(|&&cpu| Some(graph.nodes[cpu].number) == numa);
-    let touching = || cpus.iter().find(|&&cpu| graph.nodes[cpu].cpus.intersects(near));
+    let by_number = cpus
+        .iter()
+        .find(|&&cpu| Some(graph.nodes[cpu].number) == numa);
+    let touching = || {
+        cpus.iter()
+            .find(|&&cpu| graph.nodes[cpu].cpus.intersects(near))
+    };
     let everywhere = near.is_empty() || near == machine.cpus();
     let found = match by_number {
         Some(cpu) => Some(cpu),
@@ -231,9 +251,9 @@ fn nvlinks(machine: &Machine, graph: &mut Graph) {
         match (a, b) {
             (Some(a), Some(b)) => graph.join(a, b, LinkKind::NvLink, rate),
             (Some(gpu), None) | (None, Some(gpu)) => {
-                let switch = graph.find(NodeKind::NvSwitch, 0).unwrap_or_else(|| {
-                    graph.add(NodeKind::NvSwitch, 0, "", CpuSet::new())
-                });
+                let switch = graph
+                    .find(NodeKind::NvSwitch, 0)
+                    .unwrap_or_else(|| graph.add(NodeKind::NvSwitch, 0, "", CpuSet::new()));
                 graph.join(gpu, switch, LinkKind::NvLink, rate);
             }
             // Switches among each other are one switch here.

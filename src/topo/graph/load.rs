@@ -95,8 +95,14 @@ mod tests {
 
     #[test]
     fn the_outermost_element_is_found() {
-        assert_eq!(root("<?xml version='1.0'?>\n<!-- <a> -->\n<system version=\"1\">"), "system");
-        assert_eq!(root("<!DOCTYPE topology SYSTEM \"x\"><topology>"), "topology");
+        assert_eq!(
+            root("<?xml version='1.0'?>\n<!-- <a> -->\n<system version=\"1\">"),
+            "system"
+        );
+        assert_eq!(
+            root("<!DOCTYPE topology SYSTEM \"x\"><topology>"),
+            "topology"
+        );
         assert_eq!(root("no xml"), "");
         let error = TopoFile::parse("<graphs version='1'/>", "g.xml").unwrap_err();
         assert!(error.what.contains("g.xml, line 1, <graphs>"), "{error}");

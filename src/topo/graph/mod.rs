@@ -260,7 +260,10 @@ impl Graph {
             let known = || places.iter().find(inside).or(cpus.iter().find(touches));
             let at = match known() {
                 Some(&at) if !seat.is_empty() => at,
-                _ => *cpus.iter().min_by_key(|&&at| filled[at]).unwrap_or(&cpus[0]),
+                _ => *cpus
+                    .iter()
+                    .min_by_key(|&&at| filled[at])
+                    .unwrap_or(&cpus[0]),
             };
             let worker = self.add(
                 NodeKind::Worker,

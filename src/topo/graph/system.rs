@@ -108,7 +108,9 @@ where
             _ => self.reader.number(node, "numaid")?,
         };
         if self.graph.find(NodeKind::Cpu, number).is_some() {
-            return Err(self.reader.bad(node, &format!("CPU {number} is in it twice")));
+            return Err(self
+                .reader
+                .bad(node, &format!("CPU {number} is in it twice")));
         }
         let cpu = self.add(node, NodeKind::Cpu, number, "")?;
         if let Some(mask) = node.attribute("affinity").filter(|mask| !mask.is_empty()) {
@@ -128,7 +130,9 @@ where
         let bus = self.reader.text(node, "busid")?.to_owned();
         let rate = self.pci_rate(node)?;
         if self.inside.contains(&bus) {
-            return Err(self.reader.bad(node, "it stands inside itself: a tree has no cycle"));
+            return Err(self
+                .reader
+                .bad(node, "it stands inside itself: a tree has no cycle"));
         }
         if self.buses.contains_key(&bus) {
             return Err(self.reader.bad(node, "this bus address is in it twice"));
@@ -242,7 +246,9 @@ where
             let megabits = self.reader.optional_number(*port, "speed")?;
             rates.push((dev, speed::port(megabits.unwrap_or(PORT_RATE))));
         }
-        let all = rates.iter().fold(0_u32, |sum, (_, rate)| sum.saturating_add(*rate));
+        let all = rates
+            .iter()
+            .fold(0_u32, |sum, (_, rate)| sum.saturating_add(*rate));
         let nic = self.add(node, NodeKind::Nic, rates[0].0, bus)?;
         self.graph.join(nic, at, LinkKind::Pci, rate.unwrap_or(all));
         if !bus.is_empty() {
@@ -313,7 +319,10 @@ where
 
 /// Words of a mask in hexadecimal, separated by commas, as the system writes them.
 fn affinity(mask: &str) -> Result<CpuSet> {
-    let words: Vec<String> = mask.split(',').map(|word| format!("0x{}", word.trim())).collect();
+    let words: Vec<String> = mask
+        .split(',')
+        .map(|word| format!("0x{}", word.trim()))
+        .collect();
     CpuSet::parse_mask(&words.join(","))
 }
 

@@ -99,7 +99,10 @@ fn gpu_at(
             let label = graph.nodes[node].label();
             Err(reader.bad(element, &format!("{target} is {label} and no GPU")))
         }
-        None => Err(reader.bad(element, &format!("there is no device {target} in this file"))),
+        None => Err(reader.bad(
+            element,
+            &format!("there is no device {target} in this file"),
+        )),
     }
 }
 

@@ -2,7 +2,11 @@
 
 mod decisions;
 mod errors;
+mod files;
 mod graphs;
+mod loads;
+mod machines;
+mod planning;
 
 use super::*;
 use crate::base::Rank;
