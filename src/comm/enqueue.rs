@@ -13,12 +13,16 @@ use super::stream::Stream;
 use super::wait::Waiter;
 use super::{Communicator, fault, group};
 use crate::base::{Error, Rank, Result};
+use crate::exec::Waiting;
 use crate::exec::oneshot::{SmallCall, Stop};
-use crate::exec::{Kernel, Waiting};
 use crate::plan::Algorithm;
 use crate::proxy::progress::{Engine, Pass, Work};
 use crate::tune::Choice;
 use std::sync::Arc;
+
+/// Calls in flight on a communicator: one more on a stream waits until the oldest have ended, and
+/// a group of more is an error. Bounds the memory that a caller far ahead of its peers can take.
+pub(super) const MAX_IN_FLIGHT: usize = 2048;
 
 impl Communicator {
     /// Runs one call, or begins it.
@@ -83,20 +87,26 @@ impl Communicator {
             if checked.bytes == 0 && collective != Collective::Barrier {
                 return Ok(());
             }
-            if exec.table.is_oneshot(collective, checked.bytes)
-                && collective != Collective::Reduce
-                && checked.call.op.0 < super::RedOp::FIRST_DYNAMIC
+            if checked.call.op.0 < super::RedOp::FIRST_DYNAMIC
+                && (exec.table.is_oneshot(collective, checked.bytes)
+                    && collective != Collective::Reduce
+                    || inner.nranks == 1 && number.is_some())
             {
                 return inner.oneshot(&mut exec, checked, number);
             }
         }
-        let ops = inner.ops_of(&mut exec, checked)?;
-        if collective.is_point_to_point() && checked.call.peer == inner.rank && !ops.is_empty() {
+        if collective.is_point_to_point() && checked.call.peer == inner.rank && checked.bytes > 0 {
             return Err(Error::usage(
                 "a blocking message to oneself can never match",
                 "put Send and Recv to oneself into one group (GroupStart, GroupEnd)",
             ));
         }
+        if exec.queue.is_empty() {
+            let mut op = exec.spare_op(collective);
+            inner.add_to(&mut op, &mut exec, checked)?;
+            return inner.run_alone(&mut exec, op, number);
+        }
+        let ops = inner.ops_of(&mut exec, checked)?;
         let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
             return Ok(());
         };
@@ -119,6 +129,8 @@ impl Communicator {
             exec.queue.push_back(bundle);
             joined?;
         } else {
+            self.inner
+                .make_room(&mut exec, checked.call.collective.name())?;
             let ops = self.inner.ops_of(&mut exec, checked)?;
             self.inner.put_on_stream(&mut exec, ops, stream);
         }
@@ -185,7 +197,7 @@ impl Inner {
         let call = &checked.call;
         let collective = call.collective;
         let op = if collective.reduces() { call.op.0 } else { 0 };
-        let index = call.dtype as usize * super::state::BUILTIN_OPS + op as usize;
+        let index = call.dtype as usize * super::state::BUILTIN_OPS + op.max(0) as usize;
         let Exec {
             kernels,
             wires,
@@ -203,6 +215,14 @@ impl Inner {
             signature: checked.signature,
             root: call.peer as usize,
         };
+        if self.nranks == 1 {
+            if collective != Collective::Barrier {
+                exec.steps_planned += 1;
+                // SAFETY: the promise of `enqueue`.
+                unsafe { small.alone(wires) };
+            }
+            return Ok(());
+        }
         let mut waiter = Waiter::new(self, (collective.name(), number));
         // SAFETY: the promise of `enqueue`.
         let ended = unsafe {
@@ -248,21 +268,27 @@ impl Inner {
     /// The ops of a call: a check of signatures if wanted, and the call itself.
     pub(super) fn ops_of(&self, exec: &mut Exec, checked: &Checked) -> Result<Vec<Op>> {
         let call = &checked.call;
-        let kernel = self.kernel(exec, checked)?;
         let mut ops = Vec::with_capacity(2);
         let mut queued_check = !exec.queue.is_empty() || group::active();
         queued_check &= self.check_calls && self.nranks > 1;
         if queued_check && !call.collective.is_point_to_point() {
-            ops.push(self.check_op(exec, checked, &kernel)?);
+            ops.push(self.check_op(exec, checked)?);
         }
         if checked.bytes == 0 && call.collective != Collective::Barrier {
             return Ok(ops);
         }
+        let mut op = Op::new(call.collective);
+        self.add_to(&mut op, exec, checked)?;
+        ops.push(op);
+        Ok(ops)
+    }
+
+    /// Adds one call, which moves something, to an op.
+    fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
+        let call = &checked.call;
+        let kernel = self.kernel(exec, checked)?;
         if call.collective.is_point_to_point() {
-            let mut op = Op::new(call.collective);
-            op.message(exec, checked, kernel)?;
-            ops.push(op);
-            return Ok(ops);
+            return op.message(exec, checked, kernel);
         }
         let mut choice = exec.table.choose(call.collective, checked.bytes);
         if kernel.pre_scaled && self.nranks > 64 && choice.algorithm == Algorithm::OneShot {
@@ -272,11 +298,39 @@ impl Inner {
                 channels: 1,
             };
         }
-        ops.push(Op::collective(exec, checked, kernel, choice)?);
-        Ok(ops)
+        op.collective(exec, checked, kernel, choice)
     }
 
-    fn check_op(&self, exec: &mut Exec, checked: &Checked, kernel: &Kernel) -> Result<Op> {
+    /// Runs an op while nothing else is in flight, and keeps its memory.
+    pub(super) fn run_alone(
+        &self,
+        exec: &mut Exec,
+        mut op: Box<Op>,
+        number: Option<u64>,
+    ) -> Result<()> {
+        let mut waiter = Waiter::new(self, (op.collective.name(), number));
+        loop {
+            match op.pass(exec) {
+                Ok(Step::Done) => break,
+                Ok(Step::Moved) => waiter.moved(),
+                Ok(Step::Blocked(peer)) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+                Err(mismatch) => {
+                    let error = fault::mismatch(self, mismatch, number)
+                        .at(Rank(self.rank))
+                        .during(op.collective.name());
+                    return Err(self.fail(exec, error));
+                }
+            }
+        }
+        exec.spare = Some(op);
+        Ok(())
+    }
+
+    fn check_op(&self, exec: &mut Exec, checked: &Checked) -> Result<Op> {
         let barrier = Call {
             collective: Collective::Barrier,
             count: 0,
@@ -291,7 +345,10 @@ impl Inner {
             algorithm: Algorithm::OneShot,
             channels: 1,
         };
-        Op::collective(exec, &shown, kernel.clone(), choice)
+        let kernel = self.builtin_kernel(exec, &shown);
+        let mut op = Op::new(Collective::Barrier);
+        op.collective(exec, &shown, kernel, choice)?;
+        Ok(op)
     }
 
     /// Puts ops into the queue, behind what is on the stream already.
@@ -300,6 +357,25 @@ impl Inner {
             stream.follow(self, &mut op);
             exec.queue.push_back(op);
         }
+    }
+
+    /// Waits until the queue of calls in flight has room for one more.
+    fn make_room(&self, exec: &mut Exec, call: &'static str) -> Result<()> {
+        if exec.queue.len() < MAX_IN_FLIGHT {
+            return Ok(());
+        }
+        let mut waiter = Waiter::new(self, (call, None));
+        while exec.queue.len() >= MAX_IN_FLIGHT {
+            match self.pass_queue(exec)? {
+                Step::Moved | Step::Done => waiter.moved(),
+                Step::Blocked(peer) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Lets the engine know that there is work, and makes a first pass.

@@ -11,7 +11,7 @@ use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
-use crate::plan::{Algorithm, Cache, Geometry};
+use crate::plan::{Algorithm, Cache, Geometry, Nodes};
 use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, Machine, RankPlace, WaitPolicy};
 use crate::transport::node::NodeMemory;
@@ -202,6 +202,26 @@ fn require_one_node(me: Rank, places: &[RankPlace]) -> Result<()> {
     ))
 }
 
+/// `KOLO_SHM_DISABLE` leaves no way between processes of one machine, for now.
+fn require_transport(me: Rank, settings: &Settings, places: &[RankPlace]) -> Result<()> {
+    let here = places[me.index()].pid;
+    let Some(other) = places.iter().find(|place| place.pid != here) else {
+        return Ok(());
+    };
+    if !settings.shm_disable() {
+        return Ok(());
+    }
+    Err(Error::usage(
+        format!(
+            "shm_disable is set, and this version has no other transport between processes \
+             (rank {} is process {}, rank {} process {})",
+            me, here, other.rank, other.pid
+        ),
+        "unset KOLO_SHM_DISABLE (NCCL_SHM_DISABLE); `kolo info --config` says where it is set",
+    )
+    .with_peer(other.rank))
+}
+
 fn layout(settings: &Settings, nranks: u32) -> Layout {
     let slots = Geometry::SLOTS as usize;
     Layout {
@@ -212,11 +232,19 @@ fn layout(settings: &Settings, nranks: u32) -> Layout {
     }
 }
 
+/// The nodes that plans are made for.
+fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
+    match settings.ranks_per_node() {
+        Some(per_node) => Nodes::every(places.len() as u32, per_node),
+        None => Nodes::of(&topo::nodes(places).node_of),
+    }
+}
+
 fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
     let forced = match (settings.algo(), settings.proto()) {
-        (config::Algo::Ring, _) | (_, config::Proto::Simple) => Some(Algorithm::Ring),
-        (config::Algo::OneShot, _) | (_, config::Proto::Eager) => Some(Algorithm::OneShot),
-        _ => None,
+        (config::Algo::Auto, config::Proto::Simple) => Some(Algorithm::Ring),
+        (config::Algo::Auto, config::Proto::Eager) => Some(Algorithm::OneShot),
+        (named, _) => Algorithm::named(named.text()),
     };
     let channels = (
         settings.min_nchannels() as u16,
@@ -235,7 +263,7 @@ fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
 
 fn wait_setup(settings: &Settings, policy: WaitPolicy) -> WaitSetup {
     let (spins, yields) = match policy {
-        WaitPolicy::Spin => (4_000, 20_000),
+        WaitPolicy::Spin => (500, 20_000),
         WaitPolicy::Yield => (0, 2_000),
         WaitPolicy::Sleep => (0, 10),
     };
@@ -279,10 +307,12 @@ fn share_memory(
 fn exec(
     settings: &Settings,
     rank: Rank,
-    nranks: u32,
+    places: &[RankPlace],
     node: &NodeMemory,
     oversubscribed: bool,
 ) -> Exec {
+    let nodes = plan_nodes(settings, places);
+    let nranks = nodes.nranks();
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
     let wires = Wires::new(
@@ -297,12 +327,15 @@ fn exec(
         wires,
         table,
         plans: Cache::new(state::PLANS),
+        small_steps: state::small_steps(rank.0, &nodes),
+        nodes,
         kernels: state::kernels(nranks),
         sources: Vec::with_capacity(nranks as usize),
         queue: VecDeque::new(),
+        spare: None,
+        latest: super::op::Latest::new(nranks as usize * layout.channels),
         calls: 0,
         steps_planned: 0,
-        small_steps: state::small_steps(rank.0, nranks),
         buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
         eager_bytes: EAGER_BYTES,
         rank: rank.0,
@@ -321,6 +354,7 @@ fn with_settings(
     let places = meet(bootstrap, &settings)?;
     super::logging::install(&settings, &places[rank.index()].host);
     require_one_node(rank, &places)?;
+    require_transport(rank, &settings, &places)?;
     let local = topo::local_places(rank, &places);
     let crowding = topo::crowding(&local);
     let nonce = draw_nonce(bootstrap)?;
@@ -328,7 +362,7 @@ fn with_settings(
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, watch) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let exec = exec(&settings, rank, nranks, &node, crowding.oversubscribed);
+    let exec = exec(&settings, rank, &places, &node, crowding.oversubscribed);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {

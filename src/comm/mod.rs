@@ -27,6 +27,7 @@ pub use stream::Stream;
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, UniqueId};
 use crate::dtype::DataType;
+use crate::transport::fork;
 use state::Inner;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -164,8 +165,13 @@ impl Communicator {
         } else {
             self.finalize()
         };
-        self.inner.node.board(self.inner.rank as usize).leave();
-        self.inner.node.wake_others();
+        if let Ok(mut exec) = self.inner.user() {
+            exec.wires.scratch.clear();
+        }
+        if !fork::in_child_of_user() {
+            self.inner.node.board(self.inner.rank as usize).leave();
+            self.inner.node.wake_others();
+        }
         self.inner.stopped.store(true, Ordering::Release);
         self.inner.leave();
         ended

@@ -11,8 +11,9 @@ use crate::base::{Error, Rank, Result};
 use crate::config::Settings;
 use crate::dtype::{self, DataType, FoldParams, ReduceOp};
 use crate::exec::oneshot::Sources;
-use crate::exec::{Kernel, Launch, Wires};
-use crate::plan::{Algorithm, Cache, Collective, Geometry, Shape};
+use crate::exec::{Bound, Kernel, Launch, Wires};
+use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Shape};
+use crate::transport::fork;
 use crate::transport::node::NodeMemory;
 use crate::tune::{Choice, Table};
 use std::collections::{HashMap, VecDeque};
@@ -70,10 +71,16 @@ unsafe impl Send for Exec {}
 pub(super) struct Exec {
     pub wires: Wires,
     pub table: Table,
-    pub plans: Cache,
+    pub plans: Cache<Bound>,
+    /// Which rank lives where, for planning.
+    pub nodes: Nodes,
     pub kernels: Vec<Kernel>,
     pub sources: Sources,
     pub queue: VecDeque<Op>,
+    /// The op of the blocking call that runs alone, kept for its memory.
+    pub spare: Option<Box<Op>>,
+    /// The last run of a bundle on each end.
+    pub latest: super::op::Latest,
     /// Collectives begun.
     pub calls: u64,
     /// Steps that the plans of all finished calls have.
@@ -106,24 +113,36 @@ impl Inner {
     }
 
     /// Refuses calls from now on, for this reason (the first one counts), and tells the others.
+    /// In a forked child nobody is told: the communicator is its parent's.
     pub fn stop(&self, error: &Error) {
         {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert_with(|| error.clone().at(Rank(self.rank)));
         }
         self.stopped.store(true, Ordering::Release);
-        self.node.abort(self.rank, error);
+        if !fork::in_child_of_user() {
+            self.node.abort(self.rank, error);
+        }
     }
 
-    /// Whether it stopped here or elsewhere.
+    /// Whether it stopped here or elsewhere, or belongs to a parent process: there the shared
+    /// memory does not exist and must not be looked at.
     #[inline(always)]
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire) || self.node.aborted()
+        self.stopped.load(Ordering::Acquire) || fork::in_child_of_user() || self.node.aborted()
     }
 
     /// The reason, wherever it happened.
     #[cold]
     pub fn stop_error(&self) -> Error {
+        if fork::in_child_of_user() {
+            return Error::usage(
+                "this process was forked from the one that made the communicator",
+                "make calls only in the process that made the communicator; create communicators \
+                 after fork",
+            )
+            .at(Rank(self.rank));
+        }
         if !self.stopped.load(Ordering::Acquire)
             && let Some(abort) = self.node.abort_reason()
         {
@@ -224,7 +243,8 @@ fn make_kernel(dtype: DataType, op: ReduceOp, nranks: u32) -> Kernel {
 }
 
 /// Steps of this rank's one-shot plans, by number of the collective.
-pub(super) fn small_steps(rank: u32, nranks: u32) -> [u64; 16] {
+pub(super) fn small_steps(rank: u32, nodes: &Nodes) -> [u64; 16] {
+    let nranks = nodes.nranks();
     let mut steps = [0; 16];
     for collective in Collective::ALL {
         let algorithm = Algorithm::OneShot;
@@ -236,7 +256,7 @@ pub(super) fn small_steps(rank: u32, nranks: u32) -> [u64; 16] {
             root: 0,
             channels: 1,
         };
-        if let Ok(plan) = crate::algo::plan(&shape) {
+        if let Ok(plan) = crate::algo::plan(&shape, nodes) {
             steps[collective as usize] = plan.steps_per_round();
         }
     }
@@ -259,17 +279,6 @@ pub(super) fn kernels(nranks: u32) -> Vec<Kernel> {
 }
 
 impl Exec {
-    /// Blocks of input and output as windows count them, on every rank alike.
-    pub fn window_blocks(&self, collective: Collective) -> (u32, u32) {
-        let n = self.nranks;
-        match collective {
-            Collective::AllGather | Collective::Gather => (1, n),
-            Collective::ReduceScatter | Collective::Scatter => (n, 1),
-            Collective::AllToAll => (n, n),
-            _ => (1, 1),
-        }
-    }
-
     /// Slots and slices of an algorithm.
     fn geometry(&self, collective: Collective, algorithm: Algorithm) -> Geometry {
         match (algorithm, collective) {
@@ -283,6 +292,17 @@ impl Exec {
                 Geometry::bundle(self.eager_bytes * Geometry::SLOTS as usize)
             }
             _ => Geometry::bundle(self.buffer_bytes),
+        }
+    }
+
+    /// An op without lanes; the one of the last call that ran alone, if it is there.
+    pub fn spare_op(&mut self, collective: Collective) -> Box<Op> {
+        match self.spare.take() {
+            Some(mut op) => {
+                op.recycle(collective);
+                op
+            }
+            None => Box::new(Op::new(collective)),
         }
     }
 
@@ -300,17 +320,14 @@ impl Exec {
         };
         let plan = match self.plans.find(&shape) {
             Some(plan) => plan,
-            None => self.plans.insert(shape, crate::algo::plan(&shape)?),
+            None => {
+                let plan = crate::algo::plan(&shape, &self.nodes)?;
+                let bound = Bound::new(plan, &mut self.wires)?;
+                self.plans.insert(shape, bound)
+            }
         };
         let geometry = self.geometry(call.collective, choice.algorithm);
         let buffers = (call.send, call.recv);
-        Launch::new(
-            plan,
-            buffers,
-            kernel,
-            checked.signature,
-            geometry,
-            &mut self.wires,
-        )
+        Launch::new(plan, buffers, kernel, checked.signature, geometry)
     }
 }

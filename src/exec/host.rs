@@ -4,7 +4,10 @@
 //! credit is missing and go on later, so one thread drives many lanes, and any thread may
 //! drive a lane.
 
+mod packed;
+
 use super::launch::Launch;
+use super::scratch::Block;
 use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
 use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp, Window};
@@ -35,8 +38,17 @@ pub struct LaneRun {
     /// Operands of the current step instance known to be ready.
     ready: usize,
     begun: bool,
+    /// Scratch memory of this lane, while it runs.
+    scratch: Option<Block>,
+    lists: Lists,
+}
+
+/// The places of one fold, kept so that no step allocates.
+#[derive(Default)]
+struct Lists {
     srcs: Vec<*const u8>,
     dsts: Vec<*mut u8>,
+    pieces: packed::Pieces,
 }
 
 // SAFETY: the pointer lists are only scratch space within one call of `progress`.
@@ -54,9 +66,21 @@ impl LaneRun {
             slice: 0,
             ready: 0,
             begun: false,
-            srcs: Vec::new(),
-            dsts: Vec::new(),
+            scratch: None,
+            lists: Lists::default(),
         }
+    }
+
+    /// The same as [`LaneRun::new`], keeping the memory of a finished run.
+    pub fn restart(&mut self, lane: usize, window: Window) {
+        self.lane = lane;
+        self.window = window;
+        self.round = 0;
+        self.step = 0;
+        self.repetition = 0;
+        self.slice = 0;
+        self.ready = 0;
+        self.begun = false;
     }
 
     /// Where the lane stands, for messages: (round, step, slice).
@@ -97,24 +121,21 @@ impl LaneRun {
             self.advance(step, steps.len(), wires);
             moved = true;
         }
+        if let Some(block) = self.scratch.take() {
+            wires.scratch.give_back(block);
+        }
         Ok(Progress::Done)
     }
 
     fn begin(&mut self, launch: &Launch, wires: &mut Wires) {
         self.begun = true;
-        let mut seen: Vec<End> = Vec::new();
-        for step in launch.plan.lane_steps(self.lane) {
-            let lists = &launch.plan.lists;
-            for operand in lists.get(step.srcs).iter().chain(lists.get(step.dsts)) {
-                let Some(index) = operand.as_connection() else {
-                    continue;
-                };
-                let end = launch.ends[index];
-                if !seen.contains(&end) {
-                    seen.push(end);
-                    wires.begin(end, launch.geometry.chunk_steps);
-                }
-            }
+        let scratch = self.window.scratch_stride() * launch.plan.scratch as usize;
+        if scratch > 0 {
+            let bytes = scratch * launch.kernel.element_bytes;
+            self.scratch = Some(wires.scratch.take(bytes));
+        }
+        for &end in &launch.plan.lane_ends[self.lane] {
+            wires.begin(end, launch.geometry.chunk_steps);
         }
     }
 
@@ -130,11 +151,13 @@ impl LaneRun {
         let operands = lists.get(step.srcs).iter().chain(lists.get(step.dsts));
         for operand in operands.skip(self.ready) {
             if let Some(index) = operand.as_connection() {
-                let end = launch.ends[index];
-                if !wires.ready(end, launch.geometry.slice_steps) {
+                let end = launch.plan.ends[index];
+                let slots = launch.geometry.slice_steps;
+                let ahead = kept_ahead(operand, self.slice, slots);
+                if !wires.ready(end, slots, ahead) {
                     return Ok(Some(end));
                 }
-                wires.check(end, launch.signature)?;
+                wires.check(end, launch.signature, ahead)?;
             }
             self.ready += 1;
         }
@@ -152,9 +175,12 @@ impl LaneRun {
     ) {
         let plan = &launch.plan;
         let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
-        let chunk = step.chunk_at(self.repetition, plan.chunks);
         let mut bytes = 0;
-        if step.op != StepOp::Token {
+        if step.is_packed() {
+            // SAFETY: passed on to our caller.
+            bytes = unsafe { self.fold_pieces(step, launch, wires) };
+        } else if step.op != StepOp::Token {
+            let chunk = step.chunk_at(self.repetition, plan.chunks);
             let count = self
                 .window
                 .region(Space::Output, chunk, self.round, self.slice)
@@ -167,7 +193,7 @@ impl LaneRun {
         }
         let slots = launch.geometry.slice_steps;
         for index in dsts.iter().filter_map(Operand::as_connection) {
-            wires.publish(launch.ends[index], slots, bytes, launch.signature);
+            wires.publish(launch.plan.ends[index], slots, bytes, launch.signature);
             tracer.event(Event::Publish {
                 link: plan.connections[index].link,
                 bytes,
@@ -177,7 +203,7 @@ impl LaneRun {
             let Some(index) = operand.as_connection() else {
                 continue;
             };
-            wires.release(launch.ends[index], slots);
+            wires.release(launch.plan.ends[index], slots);
             tracer.event(Event::Release {
                 link: plan.connections[index].link,
                 bytes,
@@ -194,6 +220,114 @@ impl LaneRun {
         chunk: u32,
         count: usize,
     ) {
+        let bytes = count * launch.kernel.element_bytes;
+        let at = At::new(&self.window, self.round, self.slice, &self.scratch);
+        let place = |operand: &Operand| match operand.as_connection() {
+            Some(index) => {
+                let ahead = kept_ahead(operand, self.slice, launch.geometry.slice_steps);
+                wires.place(launch.plan.ends[index], bytes, ahead)
+            }
+            None => at.place(operand, launch, chunk),
+        };
+        // SAFETY: each place holds the slice (window and slot sizes), distinct or equal.
+        unsafe { self.lists.fold(step, launch, count, place) };
+    }
+
+    #[inline]
+    fn advance(&mut self, step: &Step, steps: usize, wires: &mut Wires) {
+        self.ready = 0;
+        self.slice += 1;
+        if self.slice < self.window.slices() {
+            return;
+        }
+        self.slice = 0;
+        wires.steps_executed += 1;
+        self.repetition += 1;
+        if self.repetition < step.tokens() {
+            return;
+        }
+        self.repetition = 0;
+        self.step += 1;
+        if self.step == steps {
+            self.step = 0;
+            self.round += 1;
+        }
+    }
+}
+
+/// Slots of the slices of a kept token that come before slice `slice`: they are still there.
+#[inline(always)]
+fn kept_ahead(operand: &Operand, slice: u32, slots: u32) -> u32 {
+    if operand.keep { slice * slots } else { 0 }
+}
+
+/// Which slice of which round is at hand.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    window: &'a Window,
+    round: u64,
+    slice: u32,
+    scratch: &'a Option<Block>,
+}
+
+impl<'a> At<'a> {
+    #[inline(always)]
+    fn new(window: &'a Window, round: u64, slice: u32, scratch: &'a Option<Block>) -> At<'a> {
+        At {
+            window,
+            round,
+            slice,
+            scratch,
+        }
+    }
+
+    /// Where it lies in the call's own memory.
+    #[inline]
+    fn place(self, operand: &Operand, launch: &Launch, chunk: u32) -> *mut u8 {
+        let base = match operand.space {
+            Space::Input => launch.send.cast_mut(),
+            Space::Scratch => return self.scratch_place(operand, launch, chunk),
+            _ => launch.recv,
+        };
+        let modulus = i64::from(launch.plan.chunks.max(1));
+        let chunk = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
+        let region = self
+            .window
+            .region(operand.space, chunk, self.round, self.slice);
+        base.wrapping_add(region.offset * launch.kernel.element_bytes)
+    }
+
+    fn scratch_place(self, operand: &Operand, launch: &Launch, chunk: u32) -> *mut u8 {
+        let modulus = i64::from(launch.plan.scratch.max(1));
+        let place = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
+        let region = self
+            .window
+            .scratch_region(place, chunk, self.round, self.slice);
+        let offset = region.offset * launch.kernel.element_bytes;
+        // A lane without payload has no block, and is never asked.
+        let block = self
+            .scratch
+            .as_ref()
+            .map_or(std::ptr::null_mut(), Block::as_ptr);
+        block.wrapping_add(offset)
+    }
+}
+
+impl Lists {
+    /// Folds or copies `count` elements between the places that `place` gives for each source and
+    /// then each destination, in order.
+    ///
+    /// # Safety
+    /// Each place holds `count` elements of the kernel's type; a destination equals a source or
+    /// does not overlap it.
+    #[inline]
+    unsafe fn fold(
+        &mut self,
+        step: &Step,
+        launch: &Launch,
+        count: usize,
+        mut place: impl FnMut(&Operand) -> *mut u8,
+    ) {
         let plan = &launch.plan;
         let kernel = &launch.kernel;
         let element_bytes = kernel.element_bytes;
@@ -202,7 +336,7 @@ impl LaneRun {
         self.srcs.clear();
         self.dsts.clear();
         for operand in plan.lists.get(step.srcs) {
-            let place = self.place(operand, launch, wires, chunk, count * element_bytes);
+            let place = place(operand);
             if operand.space == Space::Input && kernel.pre_scaled && step.flags & PRE_SCALE != 0 {
                 params.pre_scale_mask |= 1 << self.srcs.len();
             }
@@ -212,7 +346,7 @@ impl LaneRun {
         let scaled = params.divisor.is_some() || params.pre_scale_mask != 0;
         let copies = step.op == StepOp::Copy && !scaled;
         for operand in plan.lists.get(step.dsts) {
-            let place = self.place(operand, launch, wires, chunk, count * element_bytes);
+            let place = place(operand);
             if !(copies && place.cast_const() == self.srcs[0]) {
                 self.dsts.push(place);
             }
@@ -230,56 +364,11 @@ impl LaneRun {
             params.stream_mask = ((1 << slots) - 1) << (self.dsts.len() - slots);
         }
         if copies {
-            // SAFETY: each place holds the slice (window and slot sizes), distinct or equal.
+            // SAFETY: our caller's promise.
             unsafe { (kernel.copy)(&self.srcs, &self.dsts, count * element_bytes, &params) };
         } else {
-            // SAFETY: as above; the elements have the kernel's type.
+            // SAFETY: our caller's promise.
             unsafe { (kernel.fold)(&self.srcs, &self.dsts, count, &params) };
-        }
-    }
-
-    #[inline]
-    fn place(
-        &self,
-        operand: &Operand,
-        launch: &Launch,
-        wires: &mut Wires,
-        chunk: u32,
-        bytes: usize,
-    ) -> *mut u8 {
-        let base = match operand.space {
-            Space::Connection => {
-                return wires.place(launch.ends[usize::from(operand.index)], bytes);
-            }
-            Space::Input => launch.send.cast_mut(),
-            Space::Output | Space::Scratch => launch.recv,
-        };
-        let modulus = i64::from(launch.plan.chunks.max(1));
-        let chunk = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
-        let region = self
-            .window
-            .region(operand.space, chunk, self.round, self.slice);
-        base.wrapping_add(region.offset * launch.kernel.element_bytes)
-    }
-
-    #[inline]
-    fn advance(&mut self, step: &Step, steps: usize, wires: &mut Wires) {
-        self.ready = 0;
-        self.slice += 1;
-        if self.slice < self.window.slices() {
-            return;
-        }
-        self.slice = 0;
-        wires.steps_executed += 1;
-        self.repetition += 1;
-        if self.repetition < step.repeat {
-            return;
-        }
-        self.repetition = 0;
-        self.step += 1;
-        if self.step == steps {
-            self.step = 0;
-            self.round += 1;
         }
     }
 }

@@ -8,11 +8,12 @@
 pub mod host;
 pub mod launch;
 pub mod oneshot;
+pub mod scratch;
 pub mod trace;
 pub mod wires;
 
 pub use host::{LaneRun, Progress};
-pub use launch::{Kernel, Launch};
+pub use launch::{Bound, Kernel, Launch};
 pub use wires::Wires;
 
 use crate::base::Result;

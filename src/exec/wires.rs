@@ -1,12 +1,14 @@
 //! All connections of one rank, as the executors use them.
 
+use super::scratch::Pool;
 use crate::base::{Error, Rank, Result};
 use crate::plan::{ConnectionUse, Direction, Link};
+use crate::wire::cast::{CastMemory, CastReceiver, CastSender};
 use crate::wire::fan::Fans;
 use crate::wire::line::Arrival;
 use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
 use crate::wire::signature::Signature;
-use crate::wire::{Bell, PairSource};
+use crate::wire::{Bell, Source};
 
 /// One end of a connection, resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,10 @@ pub enum End {
     FanSend,
     /// The fan of this rank.
     FanRecv(usize),
+    /// The own cast on this channel.
+    CastSend(usize),
+    /// Index into the casts that are read, and the writing rank.
+    CastRecv(usize, usize),
 }
 
 /// The connections of one rank of a communicator.
@@ -28,10 +34,14 @@ pub struct Wires {
     channels: usize,
     senders: Vec<Option<PairSender>>,
     receivers: Vec<Option<PairReceiver>>,
-    source: Box<dyn PairSource>,
+    casts: Vec<Option<CastSender>>,
+    cast_readers: Vec<Option<CastReceiver>>,
+    source: Box<dyn Source>,
     /// The fans of the node.
     pub fans: Fans,
     bell: Box<dyn Bell>,
+    /// Memory for lanes that need scratch.
+    pub scratch: Pool,
     /// Steps executed since the communicator was made.
     pub steps_executed: u64,
     /// Fault injection: tokens with payload still to publish before one bit is flipped.
@@ -54,7 +64,7 @@ impl Wires {
     pub fn new(
         (me, ranks, channels): (usize, usize, usize),
         fans: Fans,
-        source: Box<dyn PairSource>,
+        source: Box<dyn Source>,
         bell: Box<dyn Bell>,
     ) -> Wires {
         let ends = ranks * channels;
@@ -64,9 +74,12 @@ impl Wires {
             channels,
             senders: (0..ends).map(|_| None).collect(),
             receivers: (0..ends).map(|_| None).collect(),
+            casts: (0..channels).map(|_| None).collect(),
+            cast_readers: (0..ends).map(|_| None).collect(),
             source,
             fans,
             bell,
+            scratch: Pool::default(),
             steps_executed: 0,
             flip: None,
         }
@@ -95,6 +108,10 @@ impl Wires {
         match (used.link, used.direction) {
             (Link::Fan { .. }, Direction::Send) => Ok(End::FanSend),
             (Link::Fan { writer }, Direction::Recv) => Ok(End::FanRecv(writer as usize)),
+            (Link::Cast { channel, .. }, Direction::Send) => self.cast_send(usize::from(channel)),
+            (Link::Cast { writer, channel }, Direction::Recv) => {
+                self.cast_recv(writer as usize, usize::from(channel))
+            }
             (
                 Link::Pair {
                     reader, channel, ..
@@ -126,6 +143,31 @@ impl Wires {
         }
     }
 
+    fn cast_send(&mut self, channel: usize) -> Result<End> {
+        let me = self.me;
+        self.index(me, channel)?;
+        if self.casts[channel].is_none() {
+            self.casts[channel] = Some(CastSender::new(self.cast_memory(me, channel)?, me));
+        }
+        Ok(End::CastSend(channel))
+    }
+
+    fn cast_recv(&mut self, writer: usize, channel: usize) -> Result<End> {
+        let (me, index) = (self.me, self.index(writer, channel)?);
+        if self.cast_readers[index].is_none() {
+            let memory = self.cast_memory(writer, channel)?;
+            self.cast_readers[index] = Some(CastReceiver::new(memory, me));
+        }
+        Ok(End::CastRecv(index, writer))
+    }
+
+    fn cast_memory(&self, writer: usize, channel: usize) -> Result<CastMemory> {
+        self.source.cast(writer, channel).ok_or_else(|| {
+            Error::internal(format!("rank {writer} cannot reach all ranks at once"))
+                .with_peer(Rank(writer as u32))
+        })
+    }
+
     fn index(&self, peer: usize, channel: usize) -> Result<usize> {
         if peer >= self.ranks || channel >= self.channels {
             return Err(Error::internal(format!(
@@ -152,11 +194,24 @@ impl Wires {
         self.receivers[index].as_mut().expect("resolved before use")
     }
 
+    #[inline(always)]
+    fn cast(&mut self, channel: usize) -> &mut CastSender {
+        self.casts[channel].as_mut().expect("resolved before use")
+    }
+
+    #[inline(always)]
+    fn cast_reader(&mut self, index: usize) -> &mut CastReceiver {
+        let reader = self.cast_readers[index].as_mut();
+        reader.expect("resolved before use")
+    }
+
     /// Begins a launch on this end.
     pub fn begin(&mut self, end: End, chunk_steps: u32) {
         match end {
             End::Send(index, _) => self.sender(index).begin(chunk_steps),
             End::Recv(index, _) => self.receiver(index).begin(chunk_steps),
+            End::CastSend(channel) => self.cast(channel).begin(chunk_steps),
+            End::CastRecv(index, _) => self.cast_reader(index).begin(chunk_steps),
             End::FanSend | End::FanRecv(_) => {}
         }
     }
@@ -165,18 +220,25 @@ impl Wires {
     pub fn waits_for(&self, end: End) -> usize {
         match end {
             End::Send(_, peer) | End::Recv(_, peer) | End::FanRecv(peer) => peer,
+            End::CastRecv(_, writer) => writer,
+            End::CastSend(channel) => self.casts[channel]
+                .as_ref()
+                .map_or(self.me, |cast| cast.slowest()),
             End::FanSend => self.fans.holding_back().first().copied().unwrap_or(self.me),
         }
     }
 
-    /// Whether a token of `slots` slots may move at this end.
+    /// Whether a token of `slots` slots may move at this end; of those to be read, the one
+    /// `ahead` slots behind the next.
     #[inline]
-    pub fn ready(&mut self, end: End, slots: u32) -> bool {
+    pub fn ready(&mut self, end: End, slots: u32, ahead: u32) -> bool {
         match end {
             End::Send(index, _) => self.sender(index).ready(slots),
-            End::Recv(index, _) => self.receiver(index).ready(),
+            End::Recv(index, _) => self.receiver(index).ready(ahead),
             End::FanSend => self.fans.may_publish(),
             End::FanRecv(writer) => self.fans.ready(writer),
+            End::CastSend(channel) => self.cast(channel).ready(slots),
+            End::CastRecv(index, _) => self.cast_reader(index).ready(ahead),
         }
     }
 
@@ -185,11 +247,12 @@ impl Wires {
     /// # Errors
     /// The two signatures, if they differ.
     #[inline]
-    pub fn check(&mut self, end: End, mine: u64) -> std::result::Result<(), Mismatch> {
+    pub fn check(&mut self, end: End, mine: u64, ahead: u32) -> std::result::Result<(), Mismatch> {
         let (peer, arrival): (usize, Arrival) = match end {
-            End::Recv(index, peer) => (peer, self.receiver(index).arrival()),
+            End::Recv(index, peer) => (peer, self.receiver(index).arrival(ahead)),
             End::FanRecv(writer) => (writer, self.fans.arrival(writer)),
-            End::Send(..) | End::FanSend => return Ok(()),
+            End::CastRecv(index, writer) => (writer, self.cast_reader(index).arrival(ahead)),
+            End::Send(..) | End::FanSend | End::CastSend(_) => return Ok(()),
         };
         if arrival.signature == mine {
             return Ok(());
@@ -201,14 +264,16 @@ impl Wires {
         })
     }
 
-    /// Where the payload of the next token lies.
+    /// Where the payload of the next token, or of that `ahead` slots behind it, lies.
     #[inline]
-    pub fn place(&mut self, end: End, bytes: usize) -> *mut u8 {
+    pub fn place(&mut self, end: End, bytes: usize, ahead: u32) -> *mut u8 {
         match end {
             End::Send(index, _) => self.sender(index).place(bytes),
-            End::Recv(index, _) => self.receiver(index).place(bytes).cast_mut(),
+            End::Recv(index, _) => self.receiver(index).place(bytes, ahead).cast_mut(),
             End::FanSend => self.fans.place(bytes),
             End::FanRecv(writer) => self.fans.source(writer, bytes).cast_mut(),
+            End::CastSend(channel) => self.cast(channel).place(bytes),
+            End::CastRecv(index, _) => self.cast_reader(index).place(bytes, ahead).cast_mut(),
         }
     }
 
@@ -227,7 +292,13 @@ impl Wires {
                 self.fans.publish(signature);
                 self.ring_all();
             }
-            End::Recv(..) | End::FanRecv(_) => debug_assert!(false, "published against direction"),
+            End::CastSend(channel) => {
+                self.cast(channel).publish(slots, bytes, signature);
+                self.ring_all();
+            }
+            End::Recv(..) | End::FanRecv(_) | End::CastRecv(..) => {
+                debug_assert!(false, "published against direction");
+            }
         }
     }
 
@@ -239,8 +310,14 @@ impl Wires {
                 self.receiver(index).release(slots);
                 self.bell.ring(writer);
             }
+            End::CastRecv(index, writer) => {
+                self.cast_reader(index).release(slots);
+                self.bell.ring(writer);
+            }
             End::FanRecv(writer) => self.fans.release(writer),
-            End::Send(..) | End::FanSend => debug_assert!(false, "released against direction"),
+            End::Send(..) | End::FanSend | End::CastSend(_) => {
+                debug_assert!(false, "released against direction");
+            }
         }
     }
 
@@ -260,7 +337,7 @@ impl Wires {
     #[cold]
     fn inject_fault(&mut self, end: End, bytes: usize) {
         let Some(left) = &mut self.flip else { return };
-        if bytes == 0 || !matches!(end, End::Send(..) | End::FanSend) {
+        if bytes == 0 || !matches!(end, End::Send(..) | End::FanSend | End::CastSend(_)) {
             return;
         }
         if *left > 0 {
@@ -268,7 +345,7 @@ impl Wires {
             return;
         }
         self.flip = None;
-        let place = self.place(end, bytes);
+        let place = self.place(end, bytes, 0);
         // SAFETY: the place holds `bytes > 0` bytes that this rank has written and not published.
         unsafe { *place ^= 1 };
     }

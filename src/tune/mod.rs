@@ -3,6 +3,7 @@
 //! Local facts (pointers, alignment) never enter: every rank must come to the same answer. The
 //! limits are bound per communicator at init, so a call only compares its size.
 
+use crate::algo::{self, Entry};
 use crate::plan::{Algorithm, Collective};
 
 /// What the choice depends on, equal on all ranks of a communicator.
@@ -37,6 +38,8 @@ pub struct Table {
     inputs: Inputs,
     /// Most bytes (of a rank's contribution) for one-shot, by number of the collective.
     oneshot_limit: [usize; 16],
+    /// What the user forced, where it computes the collective; one-shot keeps its limit.
+    forced: [Option<&'static Entry>; 16],
 }
 
 /// A one-shot call makes every rank read n - 1 contributions; beyond this many bytes read, the
@@ -52,12 +55,15 @@ impl Table {
     /// Binds the limits.
     pub fn new(inputs: Inputs) -> Table {
         let mut oneshot_limit = [0; 16];
+        let mut forced = [None; 16];
         for collective in Collective::ALL {
             oneshot_limit[collective as usize] = inputs.oneshot_limit(collective);
+            forced[collective as usize] = inputs.forced_entry(collective);
         }
         Table {
             inputs,
             oneshot_limit,
+            forced,
         }
     }
 
@@ -82,6 +88,14 @@ impl Table {
                 channels: 1,
             };
         }
+        let (least, most) = self.inputs.channels;
+        let wanted = (bytes / CHANNEL_BYTES).clamp(usize::from(least), usize::from(most)) as u16;
+        if let Some(entry) = self.forced[collective as usize] {
+            return Choice {
+                algorithm: entry.algorithm,
+                channels: wanted.next_multiple_of(entry.channels).min(most),
+            };
+        }
         let algorithm = match collective {
             Collective::AllReduce
             | Collective::Broadcast
@@ -96,11 +110,9 @@ impl Table {
                 };
             }
         };
-        let (least, most) = self.inputs.channels;
-        let wanted = (bytes / CHANNEL_BYTES).clamp(usize::from(least), usize::from(most));
         Choice {
             algorithm,
-            channels: wanted as u16,
+            channels: wanted,
         }
     }
 
@@ -111,6 +123,12 @@ impl Table {
 }
 
 impl Inputs {
+    /// The forced algorithm, if it computes the collective at every size.
+    fn forced_entry(&self, collective: Collective) -> Option<&'static Entry> {
+        let entry = algo::find(collective, self.forced?)?;
+        (entry.most_rounds == 0).then_some(entry)
+    }
+
     /// The first size that one-shot does not take; 0 for never.
     fn oneshot_limit(&self, collective: Collective) -> usize {
         let possible = match collective {
@@ -118,7 +136,7 @@ impl Inputs {
             | Collective::Broadcast
             | Collective::Reduce
             | Collective::AllGather
-            | Collective::Barrier => self.nranks > 1 && self.forced != Some(Algorithm::Ring),
+            | Collective::Barrier => self.nranks > 1 && self.forced_entry(collective).is_none(),
             _ => false,
         };
         if !possible {

@@ -8,11 +8,15 @@
 //! | board (doorbell, call) | ranks | 256 |
 //! | fan headers | ranks | 640 |
 //! | pair headers | ranks x ranks x channels | 640 |
+//! | cast headers | ranks x channels | 640 |
+//! | cast tails | ranks x channels x ranks | 64 |
 //! | fan slots | ranks | 8 x eager bytes |
 //! | pair slots | ranks x ranks x channels | 8 x slot bytes |
+//! | cast slots | ranks x channels | 8 x slot bytes |
 
+use super::cast::CastHeader;
 use super::fan::FanHeader;
-use super::line::{LINES, PairHeader};
+use super::line::{Credit, LINES, PairHeader};
 
 /// Bytes of the abort record.
 pub const ABORT_BYTES: usize = 4096;
@@ -27,7 +31,7 @@ pub struct Layout {
     pub ranks: usize,
     /// Channels.
     pub channels: usize,
-    /// Bytes of a pair slot, a multiple of 4,096.
+    /// Bytes of a pair or cast slot, a multiple of 4,096.
     pub slot_bytes: usize,
     /// Bytes of a fan slot, a multiple of 4,096.
     pub eager_bytes: usize,
@@ -47,6 +51,15 @@ impl Layout {
         (writer * self.ranks + reader) * self.channels + channel
     }
 
+    fn casts(&self) -> usize {
+        self.ranks * self.channels
+    }
+
+    fn cast(&self, writer: usize, channel: usize) -> usize {
+        debug_assert!(writer < self.ranks && channel < self.channels);
+        writer * self.channels + channel
+    }
+
     fn fan_headers(&self) -> usize {
         ABORT_BYTES + Self::page(self.ranks * BOARD_BYTES)
     }
@@ -55,17 +68,29 @@ impl Layout {
         self.fan_headers() + Self::page(self.ranks * size_of::<FanHeader>())
     }
 
-    fn fan_slots(&self) -> usize {
+    fn cast_headers(&self) -> usize {
         self.pair_headers() + Self::page(self.pairs() * size_of::<PairHeader>())
+    }
+
+    fn cast_tails(&self) -> usize {
+        self.cast_headers() + Self::page(self.casts() * size_of::<CastHeader>())
+    }
+
+    fn fan_slots(&self) -> usize {
+        self.cast_tails() + Self::page(self.casts() * self.ranks * size_of::<Credit>())
     }
 
     fn pair_slots(&self) -> usize {
         self.fan_slots() + self.ranks * LINES * self.eager_bytes
     }
 
+    fn cast_slots(&self) -> usize {
+        self.pair_slots() + self.pairs() * LINES * self.slot_bytes
+    }
+
     /// Bytes of everything.
     pub fn total(&self) -> usize {
-        self.pair_slots() + self.pairs() * LINES * self.slot_bytes
+        self.cast_slots() + self.casts() * LINES * self.slot_bytes
     }
 
     /// Offset of a rank's board.
@@ -92,6 +117,21 @@ impl Layout {
     pub fn pair_data(&self, writer: usize, reader: usize, channel: usize) -> usize {
         self.pair_slots() + self.pair(writer, reader, channel) * LINES * self.slot_bytes
     }
+
+    /// Offset of a cast's header.
+    pub fn cast_header(&self, writer: usize, channel: usize) -> usize {
+        self.cast_headers() + self.cast(writer, channel) * size_of::<CastHeader>()
+    }
+
+    /// Offset of the tails of a cast, one for each rank.
+    pub fn cast_tail(&self, writer: usize, channel: usize) -> usize {
+        self.cast_tails() + self.cast(writer, channel) * self.ranks * size_of::<Credit>()
+    }
+
+    /// Offset of a cast's slots.
+    pub fn cast_data(&self, writer: usize, channel: usize) -> usize {
+        self.cast_slots() + self.cast(writer, channel) * LINES * self.slot_bytes
+    }
 }
 
 #[cfg(test)]
@@ -111,6 +151,11 @@ mod tests {
             parts.push((l.board(w), BOARD_BYTES));
             parts.push((l.fan_header(w), size_of::<FanHeader>()));
             parts.push((l.fan_data(w), LINES * l.eager_bytes));
+            for c in 0..2 {
+                parts.push((l.cast_header(w, c), size_of::<CastHeader>()));
+                parts.push((l.cast_tail(w, c), 3 * size_of::<Credit>()));
+                parts.push((l.cast_data(w, c), LINES * l.slot_bytes));
+            }
             for r in 0..3 {
                 for c in 0..2 {
                     parts.push((l.pair_header(w, r, c), size_of::<PairHeader>()));

@@ -1,11 +1,12 @@
 //! Connections: how a token changes hands in memory that both ends can address.
 //!
 //! A connection has 8 lines, and a slot of payload behind each. [`pair`] connections have one
-//! reader, [`fan`] connections many. [`line`] is the hand-over itself, [`layout`] says where each
-//! connection lies in the shared memory of a node, [`board`] who does what, and [`signature`]
-//! packs what a call is into the 8 bytes that travel with every token.
+//! reader, [`cast`] and [`fan`] connections many. [`line`] is the hand-over itself, [`layout`] says
+//! where each connection lies in the shared memory of a node, [`board`] who does what, and
+//! [`signature`] packs what a call is into the 8 bytes that travel with every token.
 
 pub mod board;
+pub mod cast;
 pub mod doorbell;
 pub mod fan;
 pub mod layout;
@@ -13,6 +14,7 @@ pub mod line;
 pub mod pair;
 pub mod signature;
 
+use cast::CastMemory;
 use pair::PairMemory;
 
 /// Wakes ranks that sleep.
@@ -23,8 +25,10 @@ pub trait Bell: Send + Sync {
     fn ring_others(&self);
 }
 
-/// Where pair connections come from, on first use.
-pub trait PairSource: Send {
+/// Where pair and cast connections come from, on first use.
+pub trait Source: Send {
+    /// The memory of the cast connection of `writer`; `None` if it cannot reach all ranks.
+    fn cast(&self, writer: usize, channel: usize) -> Option<CastMemory>;
     /// The memory of the pair connection; `None` if the ranks cannot reach each other.
     fn pair(&self, writer: usize, reader: usize, channel: usize) -> Option<PairMemory>;
 }
