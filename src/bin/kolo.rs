@@ -10,6 +10,8 @@ mod launcher;
 mod out;
 #[path = "kolo/perf/mod.rs"]
 mod perf;
+#[path = "kolo/topo.rs"]
+mod topo;
 
 use std::process::ExitCode;
 

@@ -1,10 +1,11 @@
 //! Channels of a communicator: the rings and trees of all nodes, joined.
 //!
-//! Every node searches for itself and tells the others its [`NodeGraph`]; from the list, in the order
-//! of the nodes, every rank computes the same [`Channels`]. The node with the fewest rings decides how
-//! many there are. Then the channels are doubled: trees come in pairs, the first half of the channels
-//! runs the first tree, the second half the second one, each with half the data, so that every node
-//! uses both directions of its links. A doubled ring shares the links of its original.
+//! Every node searches for itself and tells the others its [`NodeGraph`]; from the list, in the
+//! order of the nodes, every rank computes the same [`Channels`]. The node with the fewest rings
+//! decides how many there are. Then the channels are doubled: trees come in pairs, the first half
+//! of the channels runs the first tree, the second half the second one, each with half the data, so
+//! that every node uses both directions of its links. A doubled ring shares the links of its
+//! original.
 //!
 //! **Terms.** Head: the member of a node that talks to the parent node. Part: one node's piece of a
 //! ring or tree, numbered before the doubling.
@@ -195,8 +196,8 @@ pub fn merge(nodes: &[NodeGraph], limits: ChannelLimits) -> Result<Channels> {
     Ok(channels)
 }
 
-/// Joins what an all-gather brought, one entry a node: checks the bytes, then [`merge`]. Errors name
-/// the node by the position of its entry.
+/// Joins what an all-gather brought, one entry a node: checks the bytes, then [`merge`]. Errors
+/// name the node by the position of its entry.
 pub fn merge_gathered(entries: &[Vec<u8>], limits: ChannelLimits) -> Result<Channels> {
     let decode = |(node, bytes): (usize, &Vec<u8>)| {
         NodeGraph::from_bytes(bytes).map_err(|mut error| {

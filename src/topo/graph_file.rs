@@ -1,8 +1,9 @@
 //! A [`NodeGraph`] as a text file: written by a search (`KOLO_GRAPH_DUMP_FILE`), changed by hand,
 //! loaded in place of a search (`KOLO_GRAPH_FILE`).
 //!
-//! The form is TOML; `docs/topology.md` shows it. Members are the ranks of a node by their position,
-//! so one file serves all nodes of a kind. Every error names the file, the line and the element.
+//! The form is TOML; `docs/topology.md` shows it. Members are the ranks of a node by their
+//! position, so one file serves all nodes of a kind. Every error names the file, the line and the
+//! element.
 
 use super::node_graph::{Exit, MAX_NETS, NodeGraph, RingPart, TreePart};
 use crate::base::{Error, Rank, Result};
@@ -314,6 +315,67 @@ mod tests {
         );
     }
 
+    /// What is replaced in a good file, by what, and what is then said.
+    const BAD: &[(&str, &str, &str)] = &[
+        (
+            "version = 1",
+            "version = 2",
+            "line 1, version: kolo reads version 1",
+        ),
+        (
+            "ranks = 2",
+            "ranks = 4",
+            "line 2, ranks: it is for 4 ranks, here are 2",
+        ),
+        (
+            "ranks = 2",
+            "ranks = -2",
+            "line 2, ranks: it is for -2 ranks",
+        ),
+        ("24.0", "-24.0", "line 4, ring_bandwidth: it is not"),
+        ("24.0", "nan", "line 4, ring_bandwidth: it is not"),
+        (
+            "order = [0, 1]",
+            "order = [0, 2]",
+            "line 7, ring 0: rank 2 is not on the node",
+        ),
+        (
+            "order = [0, 1]",
+            "order = [-1, 0]",
+            "line 7, ring 0: -1 is no rank",
+        ),
+        (
+            "chain = [0, 1]",
+            "chain = [1, 1]",
+            "line 9, tree 0: rank 1 stands in it twice",
+        ),
+        (
+            "chain = [0, 1]",
+            "chain = [1]",
+            "line 9, tree 0: rank 0 is missing",
+        ),
+        ("order = [0, 1]", "order = [0, 1]\nspeed = 3", "line 8"),
+        ("order = [0, 1]", "order = 7", "line 7"),
+        (
+            "order = [0, 1]",
+            "order = [0, 1]\nentry = \"ib9\"",
+            "line 8, ring 0: network port",
+        ),
+        (
+            "order = [0, 1]",
+            "order = [0, 1]\nentry = \"ib0\"",
+            "entry and exit go together",
+        ),
+        (
+            "chain = [0, 1]",
+            "chain = [0, 1]\nhead_proxy = 2",
+            "line 10, tree 0: 2 is no rank of the node",
+        ),
+        ("[[tree]]\nchain = [0, 1]\n", "", "0 trees"),
+        ("version = 1", "version = ", "line 1, file"),
+        ("version = 1\n", "", "missing field `version`"),
+    ];
+
     #[test]
     fn bad_files_are_named_with_line_and_element() {
         let good = "version = 1\nranks = 2\nnets = [\"ib0\"]\nring_bandwidth = 24.0\n\
@@ -321,66 +383,8 @@ mod tests {
         let ranks = [Rank(3), Rank(5)];
         let read = |text: &str| NodeGraph::from_text(text, "g.toml", &ranks);
         assert_eq!(read(good).unwrap().tree_megabytes_per_s, 12_000);
-        for (from, to, expected) in [
-            (
-                "version = 1",
-                "version = 2",
-                "line 1, version: kolo reads version 1",
-            ),
-            (
-                "ranks = 2",
-                "ranks = 4",
-                "line 2, ranks: it is for 4 ranks, here are 2",
-            ),
-            (
-                "ranks = 2",
-                "ranks = -2",
-                "line 2, ranks: it is for -2 ranks",
-            ),
-            ("24.0", "-24.0", "line 4, ring_bandwidth: it is not"),
-            ("24.0", "nan", "line 4, ring_bandwidth: it is not"),
-            (
-                "order = [0, 1]",
-                "order = [0, 2]",
-                "line 7, ring 0: rank 2 is not on the node",
-            ),
-            (
-                "order = [0, 1]",
-                "order = [-1, 0]",
-                "line 7, ring 0: -1 is no rank",
-            ),
-            (
-                "chain = [0, 1]",
-                "chain = [1, 1]",
-                "line 9, tree 0: rank 1 stands in it twice",
-            ),
-            (
-                "chain = [0, 1]",
-                "chain = [1]",
-                "line 9, tree 0: rank 0 is missing",
-            ),
-            ("order = [0, 1]", "order = [0, 1]\nspeed = 3", "line 8"),
-            ("order = [0, 1]", "order = 7", "line 7"),
-            (
-                "order = [0, 1]",
-                "order = [0, 1]\nentry = \"ib9\"",
-                "line 8, ring 0: network port",
-            ),
-            (
-                "order = [0, 1]",
-                "order = [0, 1]\nentry = \"ib0\"",
-                "entry and exit go together",
-            ),
-            (
-                "chain = [0, 1]",
-                "chain = [0, 1]\nhead_proxy = 2",
-                "line 10, tree 0: 2 is no rank of the node",
-            ),
-            ("[[tree]]\nchain = [0, 1]\n", "", "0 trees"),
-            ("version = 1", "version = ", "line 1, file"),
-            ("version = 1\n", "", "missing field `version`"),
-        ] {
-            let text = good.replace(from, to);
+        for (from, to, expected) in BAD {
+            let text = good.replace(*from, to);
             assert_ne!(text, good, "{from}");
             let error = read(&text).unwrap_err();
             assert!(error.what.contains(expected), "{to}: {error}");

@@ -14,9 +14,10 @@
 //! Binding (affinity): the PUs a thread may run on. Quota: a limit on processor time by a cgroup.
 //! Node: a machine as ranks see it. Crowded, oversubscribed: more ranks than cores for them.
 //!
-//! Reading order: [`cpuset`], [`hardware`], `xml` (and `xml_guard`,
-//! `xml_devices`, `hwloc_sys`), `detect`,
-//! [`cgroup`], [`allowed`], [`place`], [`mod@nodes`], [`mod@crowding`], [`pin`], [`mod@render`].
+//! Reading order: [`cpuset`], [`hardware`], `xml` (and `xml_guard`, `xml_devices`, `xml_nvlink`,
+//! `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`], [`mod@nodes`], [`mod@crowding`],
+//! [`pin`], [`mod@render`]. Then how data flows: [`graph`], [`paths`], [`nic`], [`node_graph`],
+//! [`search`], [`seats`], [`channels`], [`graph_file`], and how it is shown: [`report`], [`svg`].
 //!
 //! Reference: F. Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in
 //! HPC Applications", PDP 2010, doi:10.1109/PDP.2010.67.
@@ -39,8 +40,10 @@ pub mod paths;
 pub mod pin;
 pub mod place;
 pub mod render;
+pub mod report;
 pub mod search;
 pub mod seats;
+pub mod svg;
 #[cfg(test)]
 mod tests;
 mod xml;

@@ -1,8 +1,8 @@
 //! What one node contributes: its ranks in ring order and in chain order, channel by channel.
 //!
 //! Ranks are named by their position on the node (0, 1, ...), so that the same text serves every
-//! node of a kind. A ring of one node is closed; on several nodes it is a chain that begins and ends
-//! at the network. A tree is a chain inside the node whose head talks to the parent node.
+//! node of a kind. A ring of one node is closed; on several nodes it is a chain that begins and
+//! ends at the network. A tree is a chain inside the node whose head talks to the parent node.
 
 use crate::base::{Error, Rank, Result};
 

@@ -1,13 +1,13 @@
 //! Ranks take their seats on a machine, and the search runs: what init calls on every node.
 //!
 //! A rank of a GPU communicator sits on a GPU, a rank on host memory on the processors it may use.
-//! All ranks of a node do this with the same facts (the gathered places) and find the same; then one
-//! [`NodeGraph`] per node is gathered and [`merge_gathered`](super::channels::merge_gathered) gives
-//! the channels.
+//! All ranks of a node do this with the same facts (the gathered places) and find the same; then
+//! one [`NodeGraph`] per node is gathered and [`merge_gathered`](super::channels::merge_gathered)
+//! gives the channels.
 
 use super::graph::{Description, Graph, NodeKind};
-use super::node_graph::NodeGraph;
-use super::paths::Paths;
+use super::node_graph::{Exit, NodeGraph};
+use super::paths::{PathKind, Paths};
 use super::search::{self, Found, Request};
 use super::{CpuSet, Machine, RankPlace};
 use crate::base::{Error, Rank, Result};
@@ -34,7 +34,8 @@ pub struct Seated {
 
 impl Seated {
     /// Seats ranks. Where there are several nodes and the machine shows no network port, one is
-    /// assumed. Errors: a GPU that is not there or has two ranks, GPUs and processors mixed, no CPU.
+    /// assumed. Errors: a GPU that is not there or has two ranks, GPUs and processors mixed, no
+    /// CPU.
     pub fn new(base: &Graph, seats: &[Seat], several_nodes: bool) -> Result<Seated> {
         let mut graph = base.clone();
         let mut cpus = Vec::new();
@@ -79,6 +80,108 @@ impl Seated {
     /// Searches rings and trees over the seated ranks: see [`search::search`].
     pub fn search(&self, ranks: &[Rank], request: &Request) -> Result<Found> {
         search::search(&self.graph, &self.paths, &self.members, ranks, request)
+    }
+
+    /// A graph from a file in place of a search: its ports are found on this machine by their
+    /// names, and the farthest ways that it uses are looked up. Errors: another number of members,
+    /// a port that is not here.
+    pub fn loaded(&self, mut graph: NodeGraph) -> Result<Found> {
+        if graph.ranks.len() != self.members.len() {
+            let (file, here) = (graph.ranks.len(), self.members.len());
+            let what = format!("the graph is for {file} ranks, here are {here}");
+            return Err(Error::argument(what, "load the graph of such a node"));
+        }
+        let here = search::net_names(&self.graph);
+        let mut places = Vec::new();
+        for name in &graph.nets {
+            let Some(place) = here.iter().position(|net| net == name) else {
+                let what = format!("{}: there is no network port {name}", self.graph.source);
+                let all = here.join(", ");
+                let remedy = format!("name ports of this machine in the graph file: {all}");
+                return Err(Error::argument(what, remedy));
+            };
+            places.push(place as u32);
+        }
+        let renumber = |exit: Option<Exit>| {
+            exit.map(|exit| Exit {
+                net: places[exit.net as usize],
+                ..exit
+            })
+        };
+        for ring in &mut graph.rings {
+            ring.entry = ring.entry.map(|net| places[net as usize]);
+            ring.exit = renumber(ring.exit);
+        }
+        for tree in &mut graph.trees {
+            tree.head_exit = renumber(tree.head_exit);
+            tree.second_exit = renumber(tree.second_exit);
+        }
+        graph.nets = here;
+        let (rings, trees) = (self.ring_kinds(&graph), self.tree_kinds(&graph));
+        Ok(Found {
+            graph,
+            inner: [rings.0, trees.0],
+            outer: [rings.1, trees.1],
+            steps: 0,
+        })
+    }
+
+    /// The farthest kinds of ways between members and to ports that rings use.
+    fn ring_kinds(&self, graph: &NodeGraph) -> (PathKind, PathKind) {
+        let (mut inner, mut outer) = (PathKind::Loc, PathKind::Loc);
+        for ring in &graph.rings {
+            let next = ring.order.iter().cycle().skip(1);
+            let closed = ring.exit.is_none();
+            let pairs = ring
+                .order
+                .iter()
+                .zip(next)
+                .take(ring.order.len() - usize::from(!closed));
+            inner = pairs
+                .map(|(&a, &b)| self.kind(a, b))
+                .fold(inner, PathKind::max);
+            let ends = (ring.order[0], ring.order[ring.order.len() - 1]);
+            let ways = [
+                ring.entry.map(|net| self.port_kind(ends.0, ends.0, net)),
+                ring.exit
+                    .map(|exit| self.port_kind(ends.1, exit.proxy, exit.net)),
+            ];
+            outer = ways.into_iter().flatten().fold(outer, PathKind::max);
+        }
+        (inner, outer)
+    }
+
+    fn tree_kinds(&self, graph: &NodeGraph) -> (PathKind, PathKind) {
+        let (mut inner, mut outer) = (PathKind::Loc, PathKind::Loc);
+        for tree in &graph.trees {
+            let pairs = tree.chain.windows(2);
+            inner = pairs
+                .map(|pair| self.kind(pair[0], pair[1]))
+                .fold(inner, PathKind::max);
+            let ends = [
+                (tree.chain[0], tree.head_exit),
+                (tree.second, tree.second_exit),
+            ];
+            for (member, exit) in ends {
+                let kind = exit.map(|exit| self.port_kind(member, exit.proxy, exit.net));
+                outer = kind.into_iter().fold(outer, PathKind::max);
+            }
+        }
+        (inner, outer)
+    }
+
+    fn kind(&self, a: u32, b: u32) -> PathKind {
+        let [a, b] = [a, b].map(|member| self.members[member as usize]);
+        self.paths.get(a, b).map_or(PathKind::Net, |path| path.kind)
+    }
+
+    fn port_kind(&self, member: u32, proxy: u32, net: u32) -> PathKind {
+        if member != proxy {
+            return PathKind::Pxn;
+        }
+        let net = super::nic::nets(&self.graph)[net as usize];
+        let path = self.paths.get(self.members[member as usize], net);
+        path.map_or(PathKind::Net, |path| path.kind)
     }
 
     /// `GPU/3` or `RANK/3`: what a member of the node is called.

@@ -187,8 +187,8 @@ fn switches(cards: &[Card], machine: &Machine, graph: &mut Graph) -> Vec<usize> 
                 .any(|(other, cards)| other.len() > path.len() && cards == set)
     };
     let mut made: BTreeMap<&[String], usize> = BTreeMap::new();
-    let mut number = 0;
-    for (path, set) in behind.iter().filter(|(path, set)| innermost(path, set)) {
+    let shared = behind.iter().filter(|(path, set)| innermost(path, set));
+    for (number, (path, set)) in (0..).zip(shared) {
         let parent = (2..path.len())
             .rev()
             .find_map(|depth| made.get(&path[..depth]));
@@ -198,7 +198,6 @@ fn switches(cards: &[Card], machine: &Machine, graph: &mut Graph) -> Vec<usize> 
             .unwrap_or_else(|| home(first, machine, graph));
         let name = path[path.len() - 1].clone();
         let switch = graph.add(NodeKind::Pci, number, &name, first.function.cpus.clone());
-        number += 1;
         // hwloc does not give the uplink's width: as fast as the fastest card behind it.
         let rate = set.iter().map(|&card| cards[card].rate()).max();
         graph.join(

@@ -33,6 +33,15 @@ impl TopoFile {
         TopoFile::parse(&text, &path.display().to_string())
     }
 
+    /// The machine that a file describes; none if it is of the form that says nothing of cores.
+    /// Errors: those of [`TopoFile::read`].
+    pub fn machine(path: &Path) -> Result<Option<Machine>> {
+        Ok(match TopoFile::read(path)? {
+            TopoFile::Machine(machine) => Some(machine),
+            TopoFile::Graph(_) => None,
+        })
+    }
+
     /// Reads text; `source` is what errors call it.
     pub fn parse(text: &str, source: &str) -> Result<TopoFile> {
         match root(text) {

@@ -7,8 +7,8 @@
 //! **Idea.** One small directed graph for every kind of machine. Each link has one capacity per
 //! direction; a search then lays rings and trees over it and takes away what they use.
 //!
-//! **Terms.** CPU: a NUMA node with its processors. Worker: a rank that computes on processors. Net:
-//! a port to the network; it stands for the world outside. Bandwidths are planning figures in
+//! **Terms.** CPU: a NUMA node with its processors. Worker: a rank that computes on processors.
+//! Net: a port to the network; it stands for the world outside. Bandwidths are planning figures in
 //! megabytes (10^6 bytes) per second and direction, what a good program gets and not what the
 //! standard says ([`mod@speed`]).
 

@@ -85,7 +85,8 @@ pub struct Found {
 
 /// Searches rings and trees over `members` (nodes of the graph: GPUs or workers), which are the
 /// ranks `ranks`, in the same order. Deterministic; time is bounded by [`STEPS`]. Errors: no member
-/// or more than [`MAX_LOCAL`], members that nothing joins, no network where there are several nodes.
+/// or more than [`MAX_LOCAL`], members that nothing joins, no network where there are several
+/// nodes.
 pub fn search(
     graph: &Graph,
     paths: &Paths,
@@ -114,6 +115,12 @@ pub fn search(
         outer: [rings.outer, trees.outer],
         steps: rings.steps + trees.steps,
     })
+}
+
+/// The names of the ports in use, in the order in which they are numbered.
+pub(super) fn net_names(graph: &Graph) -> Vec<String> {
+    let nets = super::nic::nets(graph);
+    nets.into_iter().map(|net| net_name(graph, net)).collect()
 }
 
 /// A port's name, or its label where it has none.

@@ -232,9 +232,9 @@ impl<'a> Model<'a> {
         let mut stack = vec![0];
         seen[0] = true;
         while let Some(member) = stack.pop() {
-            for other in 0..self.members {
-                if !seen[other] && self.way(member, other).kind <= inner {
-                    seen[other] = true;
+            for (other, seen) in seen.iter_mut().enumerate() {
+                if !*seen && self.way(member, other).kind <= inner {
+                    *seen = true;
                     stack.push(other);
                 }
             }

@@ -4,9 +4,9 @@
 //! The rate of a tree is defined so that a tree and a ring of one rate reduce equally fast: a rank
 //! in the middle of a chain sends the rate, half of it up (to be reduced) and half down (results).
 //! So every link of a chain carries half the rate each way. Over the network a node has a parent
-//! and up to two children, but it is a leaf in the other tree of a pair; on average the port carries
-//! the rate once each way, half of it for the head (parent and first child), half for the second
-//! member (second child) where the traffic is spread.
+//! and up to two children, but it is a leaf in the other tree of a pair; on average the port
+//! carries the rate once each way, half of it for the head (parent and first child), half for the
+//! second member (second child) where the traffic is spread.
 
 use super::super::node_graph::{Exit, TreePart};
 use super::model::Model;
@@ -55,7 +55,7 @@ impl<'m> TreeSearch<'m> {
             return true;
         }
         for (net, head) in self.heads() {
-            if self.from_head(net, head) || self.room.spent() {
+            if self.below_head(net, head) || self.room.spent() {
                 return true;
             }
         }
@@ -131,7 +131,7 @@ impl<'m> TreeSearch<'m> {
         true
     }
 
-    fn from_head(&mut self, net: Option<usize>, head: usize) -> bool {
+    fn below_head(&mut self, net: Option<usize>, head: usize) -> bool {
         if !self.port(net, head, true) {
             return false;
         }

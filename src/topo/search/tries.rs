@@ -47,7 +47,8 @@ pub(super) fn rings(model: &Model, request: &Request) -> Outcome<RingPart> {
 /// The best trees, not more than there are rings.
 pub(super) fn trees(model: &Model, most: usize) -> Outcome<TreePart> {
     let lay = |room: Room, limits: Limits| {
-        // A head that takes all of the port's traffic is the exception: tried where spreading fails.
+        // A head that takes all of the port's traffic is the exception: tried where spreading
+        // fails.
         let (mut steps, mut settled) = (0, true);
         let mut best = Vec::new();
         for spread in [true, false] {

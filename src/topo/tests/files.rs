@@ -20,17 +20,37 @@ fn gpu(bus: &str, dev: u32, inside: &str) -> String {
     )
 }
 
+fn cpu(inside: &str) -> String {
+    format!("<cpu numaid=\"0\">\n{inside}\n</cpu>")
+}
+
+fn switch(inside: &str) -> String {
+    cpu(&format!("<pci busid=\"s\">\n{inside}</pci>"))
+}
+
+fn nic(inside: &str) -> String {
+    cpu(&format!("<nic>\n{inside}</nic>"))
+}
+
+/// Two GPUs, `a` with a link, on the fifth line.
+fn nvlink(target: &str, more: &str) -> String {
+    let link = format!("\n<nvlink target=\"{target}\" {more}/>");
+    cpu(&(gpu("a", 0, &link) + &gpu("b", 1, "")))
+}
+
+/// Each of these files must be refused, with these words in what is said.
+fn refused(files: &[(String, &str)]) {
+    for (inside, expected) in files {
+        let found = system(inside).unwrap_err();
+        assert!(found.what.starts_with("box.xml, line "), "{found}");
+        assert!(found.what.contains(expected), "{inside}\n{found}");
+        assert!(found.code == Code::InvalidArgument && !found.remedy.is_empty());
+    }
+}
+
 #[test]
-fn what_is_wrong_is_said_with_line_and_element() {
-    let error = |inside: &str| system(inside).unwrap_err();
-    let cpu = |inside: &str| format!("<cpu numaid=\"0\">\n{inside}\n</cpu>");
-    let nvlink = |target: &str, more: &str| {
-        let link = format!("\n<nvlink target=\"{target}\" {more}/>");
-        cpu(&(gpu("a", 0, &link) + &gpu("b", 1, "")))
-    };
-    let nic = |inside: &str| cpu(&format!("<nic>\n{inside}</nic>"));
-    let switch = |inside: &str| cpu(&format!("<pci busid=\"s\">\n{inside}</pci>"));
-    for (inside, expected) in [
+fn wrong_processors_and_buses_are_named() {
+    refused(&[
         ("".to_owned(), "line 2, <system>: there is no <cpu> in it"),
         (
             "<toaster/>".to_owned(),
@@ -69,6 +89,12 @@ fn what_is_wrong_is_said_with_line_and_element() {
             cpu("<pci busid=\"a\" link_speed=\"-8 GT/s\"/>"),
             "link_speed=\"-8 GT/s\" is not",
         ),
+    ]);
+}
+
+#[test]
+fn wrong_trees_of_devices_are_named() {
+    refused(&[
         (
             cpu("<gpu dev=\"0\"/>"),
             "line 4, <gpu dev=\"0\">: kolo does not know this element",
@@ -101,6 +127,12 @@ fn what_is_wrong_is_said_with_line_and_element() {
             switch("<pcilink target=\"x\"/>"),
             "<pcilink target=\"x\">: there is no such PCI switch",
         ),
+    ]);
+}
+
+#[test]
+fn wrong_links_and_ports_are_named() {
+    refused(&[
         (
             nvlink("c", "count=\"2\""),
             "line 5, <nvlink target=\"c\">: there is no device c in",
@@ -130,15 +162,14 @@ fn what_is_wrong_is_said_with_line_and_element() {
             cpu(&gpu("a", 0, "<c2c count=\"2\"/>")),
             "<c2c>: attribute bw is missing",
         ),
-    ] {
-        let found = error(&inside);
-        assert!(found.what.starts_with("box.xml, line "), "{found}");
-        assert!(found.what.contains(expected), "{inside}\n{found}");
-        assert!(found.code == Code::InvalidArgument && !found.remedy.is_empty());
-    }
+    ]);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
     let both = gpu("a", 0, "<nvlink target=\"b\" count=\"2\"/>");
     let other = gpu("b", 1, "<nvlink target=\"a\" count=\"3\"/>");
-    let found = error(&cpu(&(both + &other)));
+    let found = system(&cpu(&(both + &other))).unwrap_err();
     assert!(
         found
             .what
@@ -146,7 +177,8 @@ fn what_is_wrong_is_said_with_line_and_element() {
         "{found}"
     );
     let nested = "<pci busid=\"x\">".repeat(2000) + &"</pci>".repeat(2000);
-    assert!(error(&cpu(&nested)).what.contains("nested deeper than 100"));
+    let found = system(&cpu(&nested)).unwrap_err();
+    assert!(found.what.contains("nested deeper than 100"));
     let broken = TopoFile::parse("<system>\n<cpu numaid>", "box.xml").unwrap_err();
     assert!(
         broken
@@ -165,7 +197,8 @@ fn links_are_joined_once_and_ends_may_be_left_out() {
         gpu(
             "a",
             0,
-            "<nvlink target=\"b\" count=\"2\"/><nvlink target=\"s\" count=\"3\" tclass=\"0x068000\"/>"
+            "<nvlink target=\"b\" count=\"2\"/>\
+             <nvlink target=\"s\" count=\"3\" tclass=\"0x068000\"/>"
         ),
         gpu("b", 1, "<nvlink target=\"a\" count=\"2\"/>"),
         gpu(

@@ -104,11 +104,11 @@ impl Case {
             let (first, last) = (ring.order[0], ring.order[ring.order.len() - 1]);
             match (ring.entry, ring.exit) {
                 (Some(entry), Some(exit)) => {
-                    load.from_net(entry, first);
+                    load.arrive(entry, first);
                     if exit.proxy != last {
                         load.between(last, exit.proxy);
                     }
-                    load.to_net(exit.proxy, exit.net);
+                    load.leave(exit.proxy, exit.net);
                 }
                 _ if first != last => load.between(last, first),
                 _ => {}
@@ -132,11 +132,11 @@ impl Case {
             ];
             for (exit, member) in both {
                 let Some(exit) = exit else { continue };
-                load.from_net(exit.net, member);
+                load.arrive(exit.net, member);
                 if exit.proxy != member {
                     load.between(member, exit.proxy);
                 }
-                load.to_net(exit.proxy, exit.net);
+                load.leave(exit.proxy, exit.net);
             }
         }
         load.loads
@@ -172,14 +172,14 @@ impl<'a> Loads<'a> {
         self.add(members[a as usize], members[b as usize]);
     }
 
-    pub(super) fn from_net(&mut self, net: u32, member: u32) {
+    pub(super) fn arrive(&mut self, net: u32, member: u32) {
         self.add(
             self.nets[net as usize],
             self.seated.members[member as usize],
         );
     }
 
-    pub(super) fn to_net(&mut self, member: u32, net: u32) {
+    pub(super) fn leave(&mut self, member: u32, net: u32) {
         self.add(
             self.seated.members[member as usize],
             self.nets[net as usize],

@@ -6,6 +6,7 @@ mod files;
 mod graphs;
 mod loads;
 mod machines;
+mod pictures;
 mod planning;
 
 use super::*;

@@ -162,3 +162,35 @@ fn a_node_without_a_nic_still_gets_rings() {
     assert_eq!(graph.nets, ["unknown network"]);
     assert_eq!((graph.rings.len(), graph.ring_megabytes_per_s), (1, 1250));
 }
+
+/// A loaded graph names its ports; on the machine they may stand in another order.
+#[test]
+fn a_loaded_graph_finds_its_ports_by_name() {
+    let description = described("dgx_h100.xml");
+    let seats = spread(&description, 8).unwrap();
+    let seated = Seated::new(&description.graph, &seats, true).unwrap();
+    let ranks: Vec<Rank> = (0..8).map(Rank).collect();
+    let found = seated.search(&ranks, &SEVERAL).unwrap();
+    let text = found.graph.to_text(&|member| seated.name(member));
+    let turned = text.replace(
+        "nets = [\"mlx5_0\", \"mlx5_1\"",
+        "nets = [\"mlx5_1\", \"mlx5_0\"",
+    );
+    assert_ne!(turned, text);
+    let read = |text: &str| NodeGraph::from_text(text, "g.toml", &ranks).unwrap();
+    let loaded = seated.loaded(read(&turned)).unwrap();
+    assert_eq!(loaded.graph, found.graph);
+    assert_eq!((loaded.inner, loaded.outer), (found.inner, found.outer));
+    let strange = seated
+        .loaded(read(&text.replace("mlx5_7", "ib7")))
+        .unwrap_err();
+    assert!(strange.what.contains("no network port ib7"), "{strange}");
+    assert!(strange.remedy.contains("mlx5_7"), "{strange}");
+    let few = Seated::new(&description.graph, &seats[..4], true).unwrap();
+    assert!(
+        few.loaded(read(&text))
+            .unwrap_err()
+            .what
+            .contains("for 8 ranks, here are 4")
+    );
+}
