@@ -7,29 +7,20 @@
 //! lies and where the result goes. Run on all ranks it is the plain algorithm; run on the ranks of
 //! a node, and then on leaders, it is a level of a hierarchy.
 //!
-//! A piece may be missing (nodes of unequal sizes): steps of a missing piece are left out, on every
-//! member alike, for all of them evaluate the same mapping.
+//! A piece may be several chunks, or none (nodes of unequal sizes): steps of a missing piece are
+//! left out, on every member alike, for all of them evaluate the same mapping.
 
 use crate::plan::emit::Connection;
 use crate::plan::{Emitter, Layout, Operand, POST_SCALE, PRE_SCALE, Plan, Shape, Space, StepOp};
-use std::ops::Range;
 
-/// Which chunk a piece is.
+/// Which chunks a piece is.
 #[derive(Clone, Debug)]
 pub enum Pieces {
     /// Piece p is chunk p; as many as there are.
     All,
-    /// Piece p of `count` is chunk `first + p * stride`.
-    Strided {
-        /// How many.
-        count: u32,
-        /// Chunk of piece 0.
-        first: u32,
-        /// Chunks from a piece to the next.
-        stride: u32,
-    },
-    /// The chunk of every piece; `None` for one that is missing.
-    Listed(Vec<Option<u32>>),
+    /// The chunks of every piece. A piece of several chunks passes in one token; one of none is
+    /// missing.
+    Listed(Vec<Vec<u32>>),
 }
 
 /// Some ranks, and some chunks of the plan under construction.
@@ -110,6 +101,17 @@ impl<'e> Group<'e> {
         }
     }
 
+    /// The same group, with results somewhere else.
+    pub fn again(&mut self, target: Operand) -> Group<'_> {
+        Group {
+            e: self.e,
+            members: self.members.clone(),
+            pieces: self.pieces.clone(),
+            target,
+            ..*self
+        }
+    }
+
     /// With these pieces.
     pub fn with(self, pieces: Pieces) -> Group<'e> {
         Group { pieces, ..self }
@@ -165,20 +167,13 @@ impl<'e> Group<'e> {
         self.target
     }
 
-    fn chunk(&self, piece: i64) -> Option<i64> {
+    fn chunks(&self, pieces: impl IntoIterator<Item = i64>) -> Vec<i64> {
+        let pieces = pieces.into_iter();
         match &self.pieces {
-            Pieces::All => Some(piece),
-            Pieces::Strided {
-                count,
-                first,
-                stride,
-            } => {
-                let piece = piece.rem_euclid(i64::from(*count));
-                Some(i64::from(*first) + piece * i64::from(*stride))
-            }
-            Pieces::Listed(chunks) => {
-                let piece = piece.rem_euclid(chunks.len() as i64);
-                chunks[piece as usize].map(i64::from)
+            Pieces::All => pieces.collect(),
+            Pieces::Listed(lists) => {
+                let of = |piece: i64| &lists[piece.rem_euclid(lists.len() as i64) as usize];
+                pieces.flat_map(of).map(|&chunk| i64::from(chunk)).collect()
             }
         }
     }
@@ -186,9 +181,18 @@ impl<'e> Group<'e> {
     /// One step: sources, folded in order, to all destinations. `is_result`: nothing of the group
     /// is missing in it.
     pub fn put(&mut self, srcs: &[Operand], dsts: &[Operand], piece: i64, is_result: bool) {
-        let Some(chunk) = self.chunk(piece) else {
-            return;
-        };
+        self.put_many(srcs, dsts, [piece], is_result);
+    }
+
+    /// As [`Group::put`] with many pieces in one token; in a few tokens where their chunks are
+    /// irregular. [`Emitter::pieces`] must be told of the largest token of any member.
+    pub fn put_many(
+        &mut self,
+        srcs: &[Operand],
+        dsts: &[Operand],
+        pieces: impl IntoIterator<Item = i64>,
+        is_result: bool,
+    ) {
         let mut flags = 0;
         if srcs.iter().any(|operand| operand.space == Space::Input) {
             flags |= PRE_SCALE;
@@ -200,15 +204,20 @@ impl<'e> Group<'e> {
             1 => StepOp::Copy,
             _ => StepOp::Fold,
         };
-        if op == StepOp::Copy && flags & POST_SCALE == 0 && dsts.contains(&srcs[0]) {
-            // It is where it belongs already.
-            let dsts: Vec<Operand> = dsts.iter().copied().filter(|d| *d != srcs[0]).collect();
-            if !dsts.is_empty() {
-                self.e.step(op, flags, srcs, &dsts, chunk);
-            }
+        // What is where it belongs already stays there.
+        let stays = op == StepOp::Copy && flags & POST_SCALE == 0;
+        let dsts: Vec<Operand> = dsts
+            .iter()
+            .copied()
+            .filter(|d| !(stays && *d == srcs[0]))
+            .collect();
+        if dsts.is_empty() {
             return;
         }
-        self.e.step(op, flags, srcs, dsts, chunk);
+        match self.chunks(pieces)[..] {
+            [chunk] => self.e.step(op, flags, srcs, &dsts, chunk),
+            ref chunks => self.e.pack_list((op, flags), srcs, &dsts, chunks),
+        }
     }
 
     /// Sources in the order of folding: `before`, own, `after`.
@@ -252,19 +261,41 @@ impl<'e> Group<'e> {
         self.put(&[src], &dsts, piece, false);
     }
 
-    /// Hands pieces of the result to a member against other pieces of the result, one against one,
-    /// so that no connection fills up.
-    pub fn exchange(&mut self, with: u32, give: Range<i64>, take: Range<i64>) {
-        let (to, from) = (self.to(with), self.from(with));
-        let most = (give.end - give.start).max(take.end - take.start);
-        for k in 0..most {
-            if give.start + k < give.end {
-                self.send_result(to, give.start + k);
-            }
-            if take.start + k < take.end {
-                self.recv(from, take.start + k);
-            }
+    /// As [`Group::put_many`], one token for each list.
+    pub fn put_each(&mut self, srcs: &[Operand], dsts: &[Operand], lists: &[Vec<i64>]) {
+        for list in lists {
+            self.put_many(srcs, dsts, list.iter().copied(), false);
         }
+    }
+
+    /// mine -> partner, mine + partner -> result: partners fold each other's data alike, what
+    /// belongs to the lower member first.
+    pub fn fold_with(
+        &mut self,
+        partner: u32,
+        mine: Operand,
+        give: impl IntoIterator<Item = i64>,
+        keep: impl IntoIterator<Item = i64>,
+        is_result: bool,
+    ) {
+        let (to, from) = (self.to(partner).operand(), self.from(partner).operand());
+        self.put_many(&[mine], &[to], give, false);
+        let srcs = match partner < self.me {
+            true => [from, mine],
+            false => [mine, from],
+        };
+        self.put_many(&srcs, &[self.target], keep, is_result);
+    }
+
+    /// result -> to, from -> result: many pieces in one token each.
+    pub fn exchange(
+        &mut self,
+        (to, give): (u32, impl IntoIterator<Item = i64>),
+        (from, take): (u32, impl IntoIterator<Item = i64>),
+    ) {
+        let (to, from) = (self.to(to).operand(), self.from(from).operand());
+        self.put_many(&[self.target], &[to], give, false);
+        self.put_many(&[from], &[self.target], take, false);
     }
 
     /// Signals these members without payload.

@@ -5,17 +5,14 @@
 //! ring at the depth of a tree. Trees connect nodes, for inside a node a chain has the same cost
 //! and fewer connections: the *head* of a node stands in the tree, and behind it hangs the chain.
 //!
-//! A binary tree over 0..n (all-reduce): the parent of v is found from its lowest set bit, so that
-//! odd numbers are leaves, and every subtree is a run of numbers: rank order is kept in the first
-//! tree. The second tree is the first one mirrored where n is even, and shifted by one where n is
-//! odd. With a root, the root feeds both trees, which are built over the other nodes.
-//!
+//! What the trees look like is in `btree`. With a root, the root feeds both, over the other nodes.
 //! The first half of the channels runs the first tree, the second half the second one. Reductions
 //! go up in one lane and results down in another: chunks follow each other in both.
 //!
 //! Reference: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast,
 //! reduction and scan", Parallel Computing 35 (2009), doi:10.1016/j.parco.2009.09.001.
 
+use super::btree::double;
 use super::group::{Group, flat};
 use crate::plan::{Layout, Nodes, Plan, Shape};
 
@@ -81,47 +78,6 @@ pub fn up_and_down(g: &mut Group, links: &Links) {
     g.down(links.parent, &links.children(), 0);
 }
 
-/// Parent and children of `v` in the binary tree over 0..n, whose top is 0.
-pub fn binary(n: u32, v: u32) -> (Option<u32>, Vec<u32>) {
-    let bit = match v {
-        0 => n.next_power_of_two(),
-        _ => v & v.wrapping_neg(),
-    };
-    let parent = match (v ^ bit) | bit << 1 {
-        _ if v == 0 => None,
-        beyond if beyond >= n => Some(v ^ bit),
-        parent => Some(parent),
-    };
-    let halves = || std::iter::successors(Some(bit >> 1), |&half| Some(half >> 1));
-    let low = halves()
-        .next()
-        .filter(|&half| half > 0 && v > 0)
-        .map(|half| v - half);
-    let mut high = halves().take_while(|&half| half > 0);
-    let high = high.find(|&half| v + half < n).map(|half| v + half);
-    (parent, low.into_iter().chain(high).collect())
-}
-
-/// Parent and children of `v` in the first or the second tree over 0..n.
-///
-/// With `rooted`, 0 feeds both trees, which are built over 1..n.
-pub fn double(n: u32, v: u32, is_second: bool, rooted: bool) -> (Option<u32>, Vec<u32>) {
-    if !is_second || (rooted && n <= 2) {
-        return binary(n, v);
-    }
-    // Numbers from `low` on change places: mirrored if they are even in number, else shifted.
-    let low = u32::from(rooted);
-    let count = n - low;
-    let swap = |v: u32, shift: u32| match v {
-        v if v < low => v,
-        v if count.is_multiple_of(2) => n - 1 + low - v,
-        v => (v - low + shift) % count + low,
-    };
-    let (parent, children) = binary(n, swap(v, count - 1));
-    let back = |v| swap(v, 1);
-    (parent.map(back), children.into_iter().map(back).collect())
-}
-
 /// The place of this rank for a channel: trees between heads, chains behind them.
 fn hang(g: &Group, shape: &Shape, nodes: &Nodes, root: Option<u32>) -> Links {
     let is_second = 2 * g.channel >= shape.channels && shape.channels > 1;
@@ -153,7 +109,3 @@ fn hang(g: &Group, shape: &Shape, nodes: &Nodes, root: Option<u32>) -> Links {
     children.extend(below.into_iter().map(at));
     Links::new(g.me, parent.map(at), children)
 }
-
-#[cfg(test)]
-#[path = "tree_tests.rs"]
-mod tests;

@@ -5,6 +5,7 @@
 //! 3. Rank 0 draws a nonce; the ranks of the node share memory under it.
 //! 4. Limits are bound into tables; a barrier ends the initialisation.
 
+use super::direct::Direct;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
 use super::{CommConfig, Communicator};
 use crate::base::{Code, Error, Rank, Result};
@@ -261,6 +262,7 @@ fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
         eager_limit,
         forced,
         channels,
+        direct: settings.direct(),
     }
 }
 
@@ -285,7 +287,7 @@ fn share_memory(
     nonce: u128,
     layout: Layout,
     cell: &Arc<Mutex<Weak<Inner>>>,
-) -> Result<(NodeMemory, proxy::Watch)> {
+) -> Result<(NodeMemory, proxy::Joined)> {
     let my_rank = bootstrap.rank();
     let group = LocalGroup {
         my_rank,
@@ -303,7 +305,7 @@ fn share_memory(
         let base = segment.as_ptr().add(offset);
         NodeMemory::new(base, layout, my_rank.index(), segment)
     };
-    Ok((node, joined.watch))
+    Ok((node, joined))
 }
 
 /// Connections, tables and kernels of a rank.
@@ -312,6 +314,7 @@ fn exec(
     rank: Rank,
     places: &[RankPlace],
     node: &NodeMemory,
+    direct: Direct,
     oversubscribed: bool,
 ) -> Exec {
     let nodes = plan_nodes(settings, places);
@@ -328,6 +331,7 @@ fn exec(
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     Exec {
         wires,
+        direct,
         table,
         plans: Cache::new(state::PLANS),
         small_steps: state::small_steps(rank.0, &nodes),
@@ -364,8 +368,16 @@ fn with_settings(
     let layout = layout(&settings, nranks);
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
-    let (node, watch) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let exec = exec(&settings, rank, &places, &node, crowding.oversubscribed);
+    let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
+    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services);
+    let exec = exec(
+        &settings,
+        rank,
+        &places,
+        &node,
+        direct,
+        crowding.oversubscribed,
+    );
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {
@@ -395,7 +407,7 @@ fn with_settings(
             config::Progress::Auto => spare_core,
         },
         pinning: pinning(&settings, &places[rank.index()], &local)?,
-        watch: Mutex::new(Some(watch)),
+        watch: Mutex::new(Some(joined.watch)),
         settings,
     });
     *cell

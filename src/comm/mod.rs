@@ -7,6 +7,7 @@
 //! wrong.
 
 mod call;
+mod direct;
 mod enqueue;
 mod fault;
 pub mod group;

@@ -238,6 +238,14 @@ options! {
         aliases: &[same("NCCL_SHM_DISABLE")],
     }
 
+    /// Let ranks of one machine read each other's buffers where they lie, without a copy into slots:
+    /// buffers of `koloMemAlloc`, and all buffers where the ranks are threads of one process.
+    direct -> bool {
+        kind: Kind::Bool,
+        default: "true",
+        shapes: true,
+    }
+
     /// How much kolo writes about what it does.
     debug -> DebugLevel {
         kind: Kind::Words(DebugLevel::WORDS),

@@ -4,13 +4,14 @@
 //! credit is missing and go on later, so one thread drives many lanes, and any thread may
 //! drive a lane.
 
+pub mod direct;
 mod packed;
 
 use super::launch::Launch;
 use super::scratch::Block;
 use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
-use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp, Window};
+use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Protocol, Space, Step, StepOp, Window};
 
 /// Slices from this size on are written to their slots past the cache: the reader's core fetches
 /// them from memory faster than from the writer's cache.
@@ -121,6 +122,18 @@ impl LaneRun {
             self.advance(step, steps.len(), wires);
             moved = true;
         }
+        if launch.direct.is_some() {
+            // What this rank has shown must not be touched before the peers are done with it.
+            let shown = launch.plan.lane_ends[self.lane].iter();
+            if let Some(&end) = shown.into_iter().find(|&&end| !wires.drained(end)) {
+                let peer = wires.waits_for(end);
+                return Ok(if moved {
+                    Progress::Moved(peer)
+                } else {
+                    Progress::Blocked(peer)
+                });
+            }
+        }
         if let Some(block) = self.scratch.take() {
             wires.scratch.give_back(block);
         }
@@ -154,7 +167,14 @@ impl LaneRun {
                 let end = launch.plan.ends[index];
                 let slots = launch.geometry.slice_steps;
                 let ahead = kept_ahead(operand, self.slice, slots);
-                if !wires.ready(end, slots, ahead) {
+                let is_ready = match end {
+                    End::LinesRecv(number, _) => {
+                        let token = (self.token_bytes(step, launch), launch.signature);
+                        wires.has_lines(number, token, ahead)
+                    }
+                    _ => wires.ready(end, slots, ahead),
+                };
+                if !is_ready {
                     return Ok(Some(end));
                 }
                 wires.check(end, launch.signature, ahead)?;
@@ -162,6 +182,19 @@ impl LaneRun {
             self.ready += 1;
         }
         Ok(None)
+    }
+
+    /// Bytes of the token at hand: the slice of all its pieces.
+    fn token_bytes(&self, step: &Step, launch: &Launch) -> usize {
+        let chunks = launch.plan.chunks;
+        let pieces = (0..step.pieces()).map(|piece| {
+            let chunk = step.piece_at(self.repetition, piece, chunks);
+            let region = self
+                .window
+                .region(Space::Output, chunk, self.round, self.slice);
+            region.count
+        });
+        pieces.sum::<usize>() * launch.kernel.element_bytes
     }
 
     /// Folds or copies one slice, publishes and releases.
@@ -186,14 +219,20 @@ impl LaneRun {
                 .region(Space::Output, chunk, self.round, self.slice)
                 .count;
             bytes = count * launch.kernel.element_bytes;
-            if count > 0 {
+            match &launch.direct {
+                _ if count == 0 => {}
                 // SAFETY: passed on to our caller.
-                unsafe { self.fold(step, launch, wires, chunk, count) };
+                None => unsafe { self.fold(step, launch, wires, chunk, count) },
+                // SAFETY: passed on to our caller.
+                Some(bases) => unsafe {
+                    self.fold_direct(step, launch, wires, (bases, chunk, count));
+                },
             }
         }
         let slots = launch.geometry.slice_steps;
+        let in_slot = if launch.direct.is_none() { bytes } else { 0 };
         for index in dsts.iter().filter_map(Operand::as_connection) {
-            wires.publish(launch.plan.ends[index], slots, bytes, launch.signature);
+            wires.publish(launch.plan.ends[index], slots, in_slot, launch.signature);
             tracer.event(Event::Publish {
                 link: plan.connections[index].link,
                 bytes,
@@ -352,7 +391,7 @@ impl Lists {
             }
         }
         params.stream_mask = 0;
-        if count * element_bytes >= STREAM_BYTES {
+        if count * element_bytes >= STREAM_BYTES && launch.plan.protocol == Protocol::Simple {
             let to_slot = |operand: &&Operand| operand.space == Space::Connection;
             let slots = plan
                 .lists

@@ -21,6 +21,8 @@ pub struct Inputs {
     pub forced: Option<Algorithm>,
     /// Least and most channels.
     pub channels: (u16, u16),
+    /// Whether buffers may be read where they lie.
+    pub direct: bool,
 }
 
 /// What to run.
@@ -48,6 +50,10 @@ const READ_BYTES: usize = 32 << 10;
 /// Where ranks outnumber cores, a hand-over costs a context switch, and fewer hand-overs win for
 /// longer.
 const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
+/// From this size on, asking where buffers lie costs little beside what it may save.
+const DIRECT_BYTES: usize = 64 << 10;
+/// Most ranks that read each other directly: each needs a connection with every other.
+const DIRECT_RANKS: u32 = 128;
 /// A second channel pays when each has this much to move.
 const CHANNEL_BYTES: usize = 4 << 20;
 
@@ -71,6 +77,23 @@ impl Table {
     #[inline(always)]
     pub fn is_oneshot(&self, collective: Collective, bytes: usize) -> bool {
         bytes < self.oneshot_limit[collective as usize]
+    }
+
+    /// Whether a call of this size asks where the buffers of all ranks lie. Two-shot is what runs
+    /// if they can be read there.
+    pub fn may_be_direct(&self, collective: Collective, bytes: usize) -> bool {
+        let forced = self.inputs.forced;
+        self.inputs.direct
+            && (2..=DIRECT_RANKS).contains(&self.inputs.nranks)
+            && bytes >= DIRECT_BYTES
+            && (forced.is_none() || forced == Some(Algorithm::TwoShot))
+            && matches!(
+                collective,
+                Collective::AllReduce
+                    | Collective::ReduceScatter
+                    | Collective::AllGather
+                    | Collective::Broadcast
+            )
     }
 
     /// What to run for a rank's contribution of `bytes`.
@@ -171,6 +194,7 @@ mod tests {
             eager_limit: None,
             forced: None,
             channels: (1, 2),
+            direct: true,
         }
     }
 

@@ -153,6 +153,11 @@ impl CastSender {
         least >= needed
     }
 
+    /// Whether every reader has given back everything.
+    pub fn drained(&mut self) -> bool {
+        self.given >= self.position || self.credit(self.position)
+    }
+
     /// The reader that holds the writer back.
     pub fn slowest(&self) -> usize {
         self.slowest

@@ -76,7 +76,7 @@ pub fn run(args: &TopoArgs) -> Result<()> {
             seated: &seated,
             found: &plan.found,
             channels: &plan.channels,
-            parent: &|is_second, node, nodes| algo::tree::double(nodes, node, is_second, false).0,
+            parent: &|is_second, node, nodes| algo::btree::double(nodes, node, is_second, false).0,
         };
         write(path, &picture.draw())?;
     }
