@@ -19,6 +19,8 @@ mod plot;
 mod question;
 #[path = "kolo/sim.rs"]
 mod sim;
+#[path = "kolo/topo.rs"]
+mod topo;
 #[path = "kolo/tune.rs"]
 mod tune;
 

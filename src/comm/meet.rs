@@ -184,7 +184,10 @@ pub(super) fn machine(settings: &Settings) -> Result<&'static Machine> {
     if let Some((_, machine)) = known.iter().find(|(name, _)| name == path) {
         return Ok(machine);
     }
-    let machine: &'static Machine = Box::leak(Box::new(Machine::from_xml_file(path)?));
+    let machine: &'static Machine = match topo::graph::TopoFile::machine(path)? {
+        Some(machine) => Box::leak(Box::new(machine)),
+        None => Machine::detect()?,
+    };
     known.push((path.to_path_buf(), machine));
     Ok(machine)
 }

@@ -9,7 +9,7 @@ use super::kind::Kind;
 use super::lists::ChoiceList;
 use super::nccl::{nccl_algo, nccl_proto};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
-use super::words::{Affinity, Algo, DebugLevel, Progress, Proto, SocketFamily, Wait};
+use super::words::{Affinity, Algo, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait};
 use std::path::Path;
 use std::time::Duration;
 
@@ -184,10 +184,43 @@ options! {
         aliases: &[same("NCCL_SOCKET_FAMILY")],
     }
 
-    /// File in hwloc's XML form that describes the machine in place of what hwloc detects.
+    /// File that describes the machine in place of what hwloc detects: XML that hwloc wrote, or the
+    /// XML form of GPU libraries, which begins with `<system>`.
     topo_file -> Option<&Path> {
         kind: Kind::Path,
         tag: Tag::Site,
+        aliases: &[same("NCCL_TOPO_FILE")],
+        note: "A `<system>` file says nothing of cores: those are detected.",
+    }
+
+    /// File with the rings and trees of a node, to be used in place of a search; docs/topology.md
+    /// shows its form.
+    graph_file -> Option<&Path> {
+        kind: Kind::Path,
+        tag: Tag::Site,
+    }
+
+    /// File that takes the rings and trees that were found, in the form that `graph_file` reads.
+    graph_dump_file -> Option<&Path> {
+        kind: Kind::Path,
+    }
+
+    /// Whether a ring may leave a node by another network port than it came in by.
+    cross_nic -> CrossNic {
+        kind: Kind::Words(CrossNic::WORDS),
+        default: "auto",
+        tag: Tag::Site,
+        shapes: true,
+        aliases: &[same("NCCL_CROSS_NIC")],
+    }
+
+    /// Do not send through the proxy of another rank, even where its GPU is nearer to the NIC.
+    pxn_disable -> bool {
+        kind: Kind::Bool,
+        default: "false",
+        tag: Tag::Site,
+        shapes: true,
+        aliases: &[same("NCCL_PXN_DISABLE")],
     }
 
     /// Where the threads that kolo starts may run; the program's own threads are never moved.

@@ -129,6 +129,16 @@ words! {
         Ll128 = "ll128",
     }
 
+    /// Whether rings change network ports.
+    CrossNic {
+        /// where that gives more bandwidth
+        Auto = "auto" | "2",
+        /// a ring stays on one port, as networks with a rail for each port want it
+        Never = "never" | "0",
+        /// wherever another port is nearer, as the network joins all ports alike
+        Always = "always" | "1",
+    }
+
     /// What a thread does while it waits for a peer.
     Wait {
         /// by the cores that the ranks really have

@@ -2,7 +2,8 @@
 //!
 //! 0: done, and every result right. 1: an error, or a wrong result. 2: a mistake in the options.
 
-use crate::info::{self, InfoArgs, TopoArgs};
+use crate::info::{self, InfoArgs};
+use crate::topo::{self, TopoArgs};
 use crate::{explain, launcher, out, perf, sim, tune};
 use clap::{Parser, Subcommand};
 use kolo::base::Result;
@@ -23,7 +24,8 @@ enum Command {
     Perf(Box<perf::PerfArgs>),
     /// Show the version, the build, and what of MPI was found
     Info(InfoArgs),
-    /// Show the machine as kolo sees it
+    /// Show the machine as kolo sees it, with the rings and trees that fit it
+    #[command(after_help = topo::HELP)]
     Topo(TopoArgs),
     /// Measure every algorithm, and write a file from which kolo chooses
     #[command(after_help = TUNE_HELP)]
@@ -101,7 +103,7 @@ pub fn run() -> ExitCode {
     match cli.command {
         Command::Perf(args) => measured(perf::run(&args)),
         Command::Info(args) => done(info::info(&args)),
-        Command::Topo(args) => done(info::topology(&args)),
+        Command::Topo(args) => done(topo::run(&args)),
         Command::Tune(args) => done(tune::run(&args)),
         Command::Explain(args) => done(explain::run(&args)),
         Command::Sim(args) => done(sim::run(&args)),

@@ -28,6 +28,7 @@ pub use options::PerfArgs;
 use crate::{info, launcher};
 use bench::{Bench, Case};
 use kolo::base::{Error, Rank, Result};
+use kolo::topo::graph::TopoFile;
 use kolo::topo::{Machine, RankPlace};
 use launcher::Mpi;
 use serde_json::{Value, json};
@@ -345,7 +346,11 @@ impl Who {
     fn gather(member: &Member) -> Result<Who> {
         let rank = Rank(member.team.rank());
         let machine = match member.comm.settings().topo_file() {
-            Some(file) => &Machine::from_xml_file(file)?,
+            Some(file) => TopoFile::machine(file)?,
+            None => None,
+        };
+        let machine = match &machine {
+            Some(machine) => machine,
             None => Machine::detect()?,
         };
         let place = RankPlace::here(rank, None, machine)?;
