@@ -36,7 +36,7 @@ impl Communicator {
     pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
         let run = || {
             self.inner.alive()?;
-            let checked = call.check(self.inner.rank, self.inner.nranks)?;
+            let checked = self.inner.check(call)?;
             if group::active() {
                 return group::push(self, checked, stream);
             }
@@ -60,7 +60,7 @@ impl Communicator {
     pub(super) unsafe fn enqueue_joining(&self, call: &Call, stream: &Stream) -> Result<()> {
         let run = || {
             self.inner.alive()?;
-            let checked = call.check(self.inner.rank, self.inner.nranks)?;
+            let checked = self.inner.check(call)?;
             self.on_stream(&checked, stream, true)
         };
         run().map_err(|error| {
@@ -85,7 +85,7 @@ impl Communicator {
             }
             if exec.table.is_oneshot(collective, checked.bytes)
                 && collective != Collective::Reduce
-                && checked.call.op.0 < super::RedOp::FIRST_DYNAMIC
+                && !checked.is_made
             {
                 return inner.oneshot(&mut exec, checked, number);
             }
@@ -114,7 +114,7 @@ impl Communicator {
                 .back()
                 .is_some_and(|op| op.collective.is_point_to_point());
         if joins && let Some(mut bundle) = exec.queue.pop_back() {
-            let kernel = self.inner.builtin_kernel(&exec, checked);
+            let kernel = exec.kernels.get(checked.call.dtype, None).clone();
             let joined = bundle.message(&mut exec, checked, kernel);
             exec.queue.push_back(bundle);
             joined?;
@@ -129,6 +129,17 @@ impl Communicator {
 }
 
 impl Inner {
+    /// Checks everything that one rank can see.
+    #[inline]
+    fn check(&self, call: &Call) -> Result<Checked> {
+        let mut checked = call.check(self.rank, self.nranks)?;
+        if checked.is_made {
+            let code = self.made_op(call.op)?.code();
+            checked.signature = call.signature(code).0;
+        }
+        Ok(checked)
+    }
+
     /// The owner lock for a call of the user.
     #[inline(always)]
     pub(super) fn user(&self) -> Result<Guard<'_, Exec>> {
@@ -184,17 +195,13 @@ impl Inner {
     fn oneshot(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
         let call = &checked.call;
         let collective = call.collective;
-        let op = if collective.reduces() { call.op.0 } else { 0 };
-        let index = call.dtype as usize * super::state::BUILTIN_OPS + op as usize;
         let Exec {
             kernels,
             wires,
             sources,
             ..
         } = exec;
-        let Some(kernel) = kernels.get(index).filter(|_| (0..5).contains(&op)) else {
-            return Err(self.unknown_op(op));
-        };
+        let kernel = kernels.get(call.dtype, checked.op);
         let small = SmallCall {
             send: call.send,
             recv: call.recv,
@@ -216,14 +223,6 @@ impl Inner {
         drop(waiter);
         exec.steps_planned += exec.small_steps[collective as usize];
         ended.map_err(|stop| self.stopped_by(exec, stop, number))
-    }
-
-    #[cold]
-    fn unknown_op(&self, op: i32) -> Error {
-        Error::argument(
-            format!("{op} is not a reduction operation"),
-            "use koloSum, koloProd, koloMax, koloMin, koloAvg or one made on this communicator",
-        )
     }
 
     #[cold]

@@ -196,7 +196,7 @@ fn ops_of<'a>(
         if checked.bytes == 0 {
             continue;
         }
-        let kernel = inner.builtin_kernel(exec, checked);
+        let kernel = exec.kernels.get(call.dtype, None).clone();
         let joins = ops.last().is_some_and(|(op, stream)| {
             op.collective.is_point_to_point() && Stream::same(stream, &member.stream)
         });

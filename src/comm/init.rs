@@ -5,6 +5,7 @@
 //! 3. Rank 0 draws a nonce; the ranks of the node share memory under it.
 //! 4. Limits are bound into tables; a barrier ends the initialisation.
 
+use super::redop::Kernels;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
 use super::{CommConfig, Communicator};
 use crate::base::{Code, Error, Rank, Result};
@@ -297,7 +298,7 @@ fn exec(
         wires,
         table,
         plans: Cache::new(state::PLANS),
-        kernels: state::kernels(nranks),
+        kernels: Kernels::new(nranks),
         sources: Vec::with_capacity(nranks as usize),
         queue: VecDeque::new(),
         calls: 0,
@@ -350,7 +351,7 @@ fn with_settings(
         stopped: AtomicBool::new(false),
         failure: Mutex::new(None),
         destroyed: AtomicBool::new(false),
-        dynamic_ops: Mutex::new(HashMap::new()),
+        made_ops: Mutex::new(HashMap::new()),
         next_op: AtomicU32::new(0),
         thread_progress: match settings.progress() {
             config::Progress::Thread => true,
