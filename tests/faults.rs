@@ -145,6 +145,40 @@ fn a_rank_that_left_is_not_waited_for() {
 }
 
 #[test]
+fn a_forked_child_is_told_and_harms_nobody() {
+    let comms = comms(2, &[]);
+    all(&comms, |comm| comm.barrier().unwrap());
+    // SAFETY: the child makes calls that must be refused, and leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
+        let mut data = [1.0f64];
+        let told = |result: kolo::base::Result<()>| {
+            result.is_err_and(|error| {
+                error.code == Code::InvalidUsage && error.what.contains("was forked")
+            })
+        };
+        let good = told(comms[0].all_reduce_in_place(&mut data, RedOp::SUM))
+            && told(comms[1].barrier())
+            && told(comms[0].async_error())
+            && comms[0].abort().is_ok()
+            && comms[1].destroy().is_ok();
+        drop(comms);
+        // SAFETY: leaves without running destructors or exit handlers.
+        unsafe { libc::_exit(i32::from(!good)) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is a live integer; `child` is this process's child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child was told, and did not crash");
+    all(&comms, |comm| {
+        let mut data = [1.0f64];
+        comm.all_reduce_in_place(&mut data, RedOp::SUM).unwrap();
+        assert_eq!(data[0], 2.0, "the parent's communicator still works");
+    });
+}
+
+#[test]
 fn a_message_to_oneself_outside_of_a_group() {
     let comms = comms(1, &[]);
     let error = comms[0].send(&[1i32], 0).unwrap_err();

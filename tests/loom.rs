@@ -59,7 +59,7 @@ fn pass(tokens: u32, slots: u32) {
                     thread::yield_now();
                 }
                 pair.slots.write(sender.position(), 100 + token);
-                sender.publish(slots, 4096, u64::from(token));
+                sender.publish(slots, 4096 + token as usize, u64::from(token));
             }
         })
     };
@@ -68,7 +68,13 @@ fn pass(tokens: u32, slots: u32) {
         while !receiver.ready() {
             thread::yield_now();
         }
-        assert_eq!(receiver.arrival().signature, u64::from(token));
+        let arrival = receiver.arrival();
+        assert_eq!(arrival.signature, u64::from(token));
+        assert_eq!(
+            arrival.ack,
+            4096 + u64::from(token),
+            "a slot says how many bytes it holds"
+        );
         assert_eq!(pair.slots.read(receiver.position()), 100 + token);
         receiver.release(slots);
     }

@@ -20,6 +20,10 @@ use crate::proxy::progress::{Engine, Pass, Work};
 use crate::tune::Choice;
 use std::sync::Arc;
 
+/// Calls in flight on a communicator: one more on a stream waits until the oldest have ended, and
+/// a group of more is an error. Bounds the memory that a caller far ahead of its peers can take.
+pub(super) const MAX_IN_FLIGHT: usize = 2048;
+
 impl Communicator {
     /// Runs one call, or begins it.
     ///
@@ -83,10 +87,14 @@ impl Communicator {
             if checked.bytes == 0 && collective != Collective::Barrier {
                 return Ok(());
             }
-            if exec.table.is_oneshot(collective, checked.bytes)
-                && collective != Collective::Reduce
-                && !checked.is_made
-            {
+            let small = matches!(
+                collective,
+                Collective::AllReduce
+                    | Collective::AllGather
+                    | Collective::Broadcast
+                    | Collective::Barrier
+            ) && exec.table.is_oneshot(collective, checked.bytes);
+            if !checked.is_made && (small || inner.nranks == 1 && number.is_some()) {
                 return inner.oneshot(&mut exec, checked, number);
             }
         }
@@ -119,6 +127,8 @@ impl Communicator {
             exec.queue.push_back(bundle);
             joined?;
         } else {
+            self.inner
+                .make_room(&mut exec, checked.call.collective.name())?;
             let ops = self.inner.ops_of(&mut exec, checked)?;
             self.inner.put_on_stream(&mut exec, ops, stream);
         }
@@ -210,6 +220,14 @@ impl Inner {
             signature: checked.signature,
             root: call.peer as usize,
         };
+        if self.nranks == 1 {
+            if collective != Collective::Barrier {
+                exec.steps_planned += 1;
+                // SAFETY: the promise of `enqueue`.
+                unsafe { small.alone(wires) };
+            }
+            return Ok(());
+        }
         let mut waiter = Waiter::new(self, (collective.name(), number));
         // SAFETY: the promise of `enqueue`.
         let ended = unsafe {
@@ -299,6 +317,25 @@ impl Inner {
             stream.follow(self, &mut op);
             exec.queue.push_back(op);
         }
+    }
+
+    /// Waits until the queue of calls in flight has room for one more.
+    fn make_room(&self, exec: &mut Exec, call: &'static str) -> Result<()> {
+        if exec.queue.len() < MAX_IN_FLIGHT {
+            return Ok(());
+        }
+        let mut waiter = Waiter::new(self, (call, None));
+        while exec.queue.len() >= MAX_IN_FLIGHT {
+            match self.pass_queue(exec)? {
+                Step::Moved | Step::Done => waiter.moved(),
+                Step::Blocked(peer) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Lets the engine know that there is work, and makes a first pass.

@@ -6,6 +6,7 @@
 
 use super::Communicator;
 use super::call::Checked;
+use super::enqueue::MAX_IN_FLIGHT;
 use super::op::{Completion, Op};
 use super::state::Inner;
 use super::stream::Stream;
@@ -205,6 +206,15 @@ fn ops_of<'a>(
         }
         let (bundle, _) = ops.last_mut().expect("just pushed");
         bundle.message(exec, checked, kernel)?;
+    }
+    if ops.len() > MAX_IN_FLIGHT {
+        return Err(Error::usage(
+            format!(
+                "{} calls on one communicator in one group, where {MAX_IN_FLIGHT} can be in flight",
+                ops.len()
+            ),
+            "end the group earlier (neighbouring Send and Recv count as one call)",
+        ));
     }
     Ok((ops, blocking))
 }

@@ -203,6 +203,26 @@ fn require_one_node(me: Rank, places: &[RankPlace]) -> Result<()> {
     ))
 }
 
+/// `KOLO_SHM_DISABLE` leaves no way between processes of one machine, for now.
+fn require_transport(me: Rank, settings: &Settings, places: &[RankPlace]) -> Result<()> {
+    let here = places[me.index()].pid;
+    let Some(other) = places.iter().find(|place| place.pid != here) else {
+        return Ok(());
+    };
+    if !settings.shm_disable() {
+        return Ok(());
+    }
+    Err(Error::usage(
+        format!(
+            "shm_disable is set, and this version has no other transport between processes \
+             (rank {} is process {}, rank {} process {})",
+            me, here, other.rank, other.pid
+        ),
+        "unset KOLO_SHM_DISABLE (NCCL_SHM_DISABLE); `kolo info --config` says where it is set",
+    )
+    .with_peer(other.rank))
+}
+
 fn layout(settings: &Settings, nranks: u32) -> Layout {
     let slots = Geometry::SLOTS as usize;
     Layout {
@@ -236,7 +256,7 @@ fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
 
 fn wait_setup(settings: &Settings, policy: WaitPolicy) -> WaitSetup {
     let (spins, yields) = match policy {
-        WaitPolicy::Spin => (4_000, 20_000),
+        WaitPolicy::Spin => (500, 20_000),
         WaitPolicy::Yield => (0, 2_000),
         WaitPolicy::Sleep => (0, 10),
     };
@@ -322,6 +342,7 @@ fn with_settings(
     let places = meet(bootstrap, &settings)?;
     super::logging::install(&settings, &places[rank.index()].host);
     require_one_node(rank, &places)?;
+    require_transport(rank, &settings, &places)?;
     let local = topo::local_places(rank, &places);
     let crowding = topo::crowding(&local);
     let nonce = draw_nonce(bootstrap)?;

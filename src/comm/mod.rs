@@ -28,6 +28,7 @@ pub use stream::Stream;
 
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, UniqueId};
+use crate::transport::fork;
 use state::Inner;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -165,8 +166,10 @@ impl Communicator {
         } else {
             self.finalize()
         };
-        self.inner.node.board(self.inner.rank as usize).leave();
-        self.inner.node.wake_others();
+        if !fork::in_child_of_user() {
+            self.inner.node.board(self.inner.rank as usize).leave();
+            self.inner.node.wake_others();
+        }
         self.inner.stopped.store(true, Ordering::Release);
         self.inner.leave();
         ended

@@ -80,8 +80,12 @@ impl Op {
         let mut op = Op::new(checked.call.collective);
         op.eager = choice.algorithm == Algorithm::OneShot;
         let launch = exec.launch(checked, kernel, choice)?;
+        let collective = checked.call.collective;
+        let blocks = (
+            collective.input_blocks(exec.nranks),
+            collective.output_blocks(exec.nranks),
+        );
         for lane in 0..launch.plan.lanes.len() {
-            let blocks = exec.window_blocks(checked.call.collective);
             let window = launch.window(lane, checked.call.count, blocks);
             exec.steps_planned += launch.plan.lane_steps_per_round(lane) * window.rounds();
             let run = LaneRun::new(lane, window);

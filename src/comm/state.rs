@@ -13,6 +13,7 @@ use crate::config::Settings;
 use crate::exec::oneshot::Sources;
 use crate::exec::{Kernel, Launch, Wires};
 use crate::plan::{Algorithm, Cache, Collective, Geometry, Shape};
+use crate::transport::fork;
 use crate::transport::node::NodeMemory;
 use crate::tune::{Choice, Table};
 use std::collections::{HashMap, VecDeque};
@@ -105,24 +106,36 @@ impl Inner {
     }
 
     /// Refuses calls from now on, for this reason (the first one counts), and tells the others.
+    /// In a forked child nobody is told: the communicator is its parent's.
     pub fn stop(&self, error: &Error) {
         {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert_with(|| error.clone().at(Rank(self.rank)));
         }
         self.stopped.store(true, Ordering::Release);
-        self.node.abort(self.rank, error);
+        if !fork::in_child_of_user() {
+            self.node.abort(self.rank, error);
+        }
     }
 
-    /// Whether it stopped here or elsewhere.
+    /// Whether it stopped here or elsewhere, or belongs to a parent process: there the shared
+    /// memory does not exist and must not be looked at.
     #[inline(always)]
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire) || self.node.aborted()
+        self.stopped.load(Ordering::Acquire) || fork::in_child_of_user() || self.node.aborted()
     }
 
     /// The reason, wherever it happened.
     #[cold]
     pub fn stop_error(&self) -> Error {
+        if fork::in_child_of_user() {
+            return Error::usage(
+                "this process was forked from the one that made the communicator",
+                "make calls only in the process that made the communicator; create communicators \
+                 after fork",
+            )
+            .at(Rank(self.rank));
+        }
         if !self.stopped.load(Ordering::Acquire)
             && let Some(abort) = self.node.abort_reason()
         {
@@ -180,17 +193,6 @@ pub(super) fn small_steps(rank: u32, nranks: u32) -> [u64; 16] {
 }
 
 impl Exec {
-    /// Blocks of input and output as windows count them, on every rank alike.
-    pub fn window_blocks(&self, collective: Collective) -> (u32, u32) {
-        let n = self.nranks;
-        match collective {
-            Collective::AllGather | Collective::Gather => (1, n),
-            Collective::ReduceScatter | Collective::Scatter => (n, 1),
-            Collective::AllToAll => (n, n),
-            _ => (1, 1),
-        }
-    }
-
     /// Slots and slices of an algorithm.
     fn geometry(&self, collective: Collective, algorithm: Algorithm) -> Geometry {
         match (algorithm, collective) {

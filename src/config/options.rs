@@ -248,14 +248,6 @@ options! {
         unit: "seconds",
     }
 
-    /// Longest time for which a call that failed waits until the live ranks have let go of its
-    /// buffers; `none` does not wait.
-    abort_grace -> Duration {
-        kind: Kind::Seconds { most: 60, zero: "none" },
-        default: "1",
-        unit: "seconds",
-    }
-
     /// What a thread does while it waits for another rank.
     wait -> Wait {
         kind: Kind::Words(Wait::WORDS),

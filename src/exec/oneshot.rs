@@ -127,6 +127,21 @@ impl SmallCall<'_> {
         });
     }
 
+    /// One rank alone, of any size: the one copy of the local plan. Its only contribution is the
+    /// fold and the average, so no operation is applied (a pre-multiplied sum is not a small call).
+    ///
+    /// # Safety
+    /// The buffers hold what the call says and belong to it until it returns.
+    #[inline]
+    pub unsafe fn alone(&self, wires: &mut Wires) {
+        if self.recv.cast_const() != self.send {
+            let (kernel, bytes) = (self.kernel, self.bytes());
+            // SAFETY: our caller's promise; the buffers are distinct (checked with the arguments).
+            unsafe { (kernel.copy)(&[self.send], &[self.recv], bytes, &kernel.params) };
+        }
+        wires.steps_executed += 1;
+    }
+
     /// Publish, then fold everybody's in rank order.
     ///
     /// # Errors

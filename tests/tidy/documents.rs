@@ -38,8 +38,6 @@ const STATES: &[(&str, bool)] = &[
     ("done", true),
     // Shown by a test on host memory and one machine; the network and GPU part comes later.
     ("host", true),
-    // Belongs to the milestone that is being built; not shown by a test yet.
-    ("open", false),
     // Belongs to a later milestone.
     ("planned", false),
 ];
@@ -185,7 +183,7 @@ mod tests {
         assert_eq!(faults("| 7 | m | `src/a.rs` | - | done |"), 1);
         assert_eq!(faults("| 7 | m | - | - | soon |"), 1);
         assert_eq!(faults("| 7 | m | - | planned |"), 1);
-        assert_eq!(faults("| 7 | | - | - | open |"), 1);
+        assert_eq!(faults("| 7 | | - | - | planned |"), 1);
     }
 
     #[test]

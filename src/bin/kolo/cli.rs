@@ -3,7 +3,7 @@
 //! 0: done, and every result right. 1: an error, or a wrong result. 2: a mistake in the options.
 
 use crate::info::{self, InfoArgs, TopoArgs};
-use crate::{out, perf};
+use crate::{launcher, out, perf};
 use clap::{Parser, Subcommand};
 use kolo::base::Result;
 use std::process::ExitCode;
@@ -80,12 +80,16 @@ fn measured(result: Result<bool>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
+        Err(error) if error.operation.as_deref() == Some(perf::USAGE) => {
+            // Every rank has found it.
+            if launcher::speaks_for_all() {
+                eprintln!("{error}");
+            }
+            ExitCode::from(2)
+        }
         Err(error) => {
             eprintln!("{error}");
-            match error.operation.as_deref() {
-                Some(perf::USAGE) => ExitCode::from(2),
-                _ => ExitCode::FAILURE,
-            }
+            ExitCode::FAILURE
         }
     }
 }
@@ -110,7 +114,9 @@ fn usage_of(words: &[&str]) -> ExitCode {
 
 /// Prints what the parser has to say: help, or what is wrong.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Fails only where nobody reads it.
-    let _ = error.print();
+    if launcher::speaks_for_all() {
+        // Fails only where nobody reads it.
+        let _ = error.print();
+    }
     ExitCode::from(if error.use_stderr() { 2 } else { 0 })
 }

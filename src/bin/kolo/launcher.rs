@@ -55,6 +55,13 @@ pub fn launched_by() -> Vec<Family> {
     families(|name| std::env::var_os(name).is_some())
 }
 
+/// Whether this process should say what every rank would say: rank 0, or one without launcher.
+pub fn speaks_for_all() -> bool {
+    let ranks = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+    let rank = ranks.iter().find_map(std::env::var_os);
+    rank.is_none_or(|rank| rank == "0")
+}
+
 /// Where the library of a family may be: beside the installed program, then in the build tree.
 pub fn places(family: Family) -> Vec<PathBuf> {
     if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {

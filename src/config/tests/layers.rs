@@ -131,7 +131,6 @@ fn the_defaults_are_those_of_the_table() {
     assert!(!settings.shm_disable() && !settings.check());
     assert_eq!(settings.timeout(), None);
     assert_eq!(settings.warn_after(), Some(Duration::from_secs(60)));
-    assert_eq!(settings.abort_grace(), Duration::from_secs(1));
     assert_eq!(
         (settings.wait(), settings.progress()),
         (Wait::Auto, Progress::Auto)
@@ -248,7 +247,7 @@ fn toml_takes_numbers_booleans_texts_and_lists() {
         "buffsize = 131072\ncheck = true\nshm_disable = 1\ntimeout = 0.25\nwarn_after = 0\n\
          min_nchannels = 2\nmax_nchannels = \"3\"\neager_limit = \"4K\"\n\
          socket_ifname = [\"^docker\", \"lo\"]\ncomm_id = \"[::1]:77\"\ntopo_file = \"/t.xml\"\n\
-         abort_grace = \"none\"\nspin_count = 1000\n",
+         spin_count = 1000\n",
     );
     let settings = sandbox.load().unwrap();
     assert_eq!(settings.buffsize(), 131_072);
@@ -262,7 +261,6 @@ fn toml_takes_numbers_booleans_texts_and_lists() {
     let address = settings.comm_id().unwrap();
     assert_eq!((address.host.as_str(), address.port), ("::1", 77));
     assert_eq!(settings.topo_file(), Some(std::path::Path::new("/t.xml")));
-    assert_eq!(settings.abort_grace(), Duration::ZERO);
     assert_eq!(settings.spin_count(), Some(1000));
 }
 

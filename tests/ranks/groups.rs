@@ -1,0 +1,206 @@
+//! Groups and streams: several ranks on one thread, order of calls in flight, their bound.
+
+use super::{AbortOnPanic, POISON, input, sum};
+use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream, group};
+use kolo::dtype::DataType;
+
+fn comms(nranks: u32, overrides: &[(&str, &str)]) -> Vec<Communicator> {
+    let overrides = overrides
+        .iter()
+        .map(|(k, v)| (k.to_string(), v.to_string()))
+        .collect();
+    let config = CommConfig {
+        overrides,
+        ..CommConfig::default()
+    };
+    Communicator::init_all(nranks, &config).expect("init")
+}
+
+fn call(collective: Collective, send: &[i64], recv: &mut [i64], count: usize, peer: u32) -> Call {
+    Call {
+        collective,
+        send: send.as_ptr().cast(),
+        recv: recv.as_mut_ptr().cast(),
+        count,
+        dtype: DataType::Int64,
+        op: RedOp::SUM,
+        peer,
+    }
+}
+
+/// Issues a call whose buffers the test keeps alive and alone until the group or stream ended.
+fn issue(comm: &Communicator, call: Call, stream: Option<&Stream>) {
+    // SAFETY: see above; every test here waits before it looks at a buffer or drops it.
+    unsafe { comm.enqueue(&call, stream) }.expect("issued");
+}
+
+fn end(comms: &[Communicator]) {
+    for comm in comms {
+        let (executed, planned) = comm.step_counts().expect("alive");
+        assert_eq!(executed, planned, "there is no path beside the plan");
+        comm.destroy().expect("destroy");
+    }
+}
+
+/// One thread, all ranks: possible only if the calls of a group progress together.
+#[test]
+fn several_ranks_on_one_thread() {
+    for n in [1, 2, 3, 5, 8] {
+        let comms = comms(n, &[("buffsize", "64K")]);
+        for (i, count) in [1, 700, 40_000, 200_001].into_iter().enumerate() {
+            let sends: Vec<_> = (0..n as usize).map(|r| input(r, count, i)).collect();
+            let mut sums = vec![vec![POISON; count]; n as usize];
+            let mut all = vec![vec![POISON; count * n as usize]; n as usize];
+            let mut from = vec![vec![POISON; count]; n as usize];
+            group::start();
+            for (rank, comm) in comms.iter().enumerate() {
+                let (next, prev) = ((rank as u32 + 1) % n, (rank as u32 + n - 1) % n);
+                let send = &sends[rank];
+                let go = |which, recv: &mut [i64], peer| {
+                    issue(comm, call(which, send, recv, count, peer), None)
+                };
+                go(Collective::AllReduce, &mut sums[rank], 0);
+                go(Collective::AllGather, &mut all[rank], 0);
+                go(Collective::Send, &mut [], next);
+                go(Collective::Recv, &mut from[rank], prev);
+            }
+            group::end().expect("group");
+            for rank in 0..n as usize {
+                let prev = (rank + n as usize - 1) % n as usize;
+                assert!(
+                    from[rank] == sends[prev],
+                    "message to {rank} of {n}, {count}"
+                );
+                for (e, &got) in sums[rank].iter().enumerate() {
+                    assert_eq!(got, sum(n as usize, e, i), "{rank} of {n}, element {e}");
+                }
+                for (r, block) in all[rank].chunks(count).enumerate() {
+                    assert!(
+                        block == sends[r],
+                        "block {r} at {rank} of {n}, count {count}"
+                    );
+                }
+            }
+        }
+        end(&comms);
+    }
+}
+
+/// Calls on a stream run in order, each on the result of the one before.
+#[test]
+fn a_stream_keeps_order() {
+    const CALLS: usize = 40;
+    for n in [1, 2, 3, 4] {
+        let comms = comms(n, &[]);
+        std::thread::scope(|scope| {
+            for comm in &comms {
+                scope.spawn(move || {
+                    let _guard = AbortOnPanic(comm);
+                    let stream = Stream::new().unwrap();
+                    let count = 9_000;
+                    let mut data: Vec<i64> = (0..count).map(|e| e as i64 % 3).collect();
+                    for i in 0..CALLS {
+                        // Sums grow by the factor n; a maximum in between leaves them alone.
+                        let place = data.as_mut_ptr().cast::<u8>();
+                        let part = if i % 3 == 0 { count } else { 5 };
+                        let op = if i < 6 { RedOp::SUM } else { RedOp::MAX };
+                        let call = Call {
+                            collective: Collective::AllReduce,
+                            send: place,
+                            recv: place,
+                            count: part,
+                            dtype: DataType::Int64,
+                            op,
+                            peer: 0,
+                        };
+                        issue(comm, call, Some(&stream));
+                    }
+                    stream.synchronize().unwrap();
+                    assert!(stream.query().unwrap());
+                    for (e, &got) in data.iter().enumerate() {
+                        let sums = if e < 5 { 6 } else { 2 };
+                        let wanted = e as i64 % 3 * i64::from(n).pow(sums);
+                        assert_eq!(got, wanted, "rank {} element {e}", comm.rank());
+                    }
+                });
+            }
+        });
+        end(&comms);
+    }
+}
+
+/// A rank far ahead of its peer fills the queue and then waits; nothing is lost.
+#[test]
+fn the_queue_of_calls_in_flight_is_bounded() {
+    const CALLS: usize = 5_000;
+    let comms = comms(2, &[]);
+    std::thread::scope(|scope| {
+        for comm in &comms {
+            scope.spawn(move || {
+                let _guard = AbortOnPanic(comm);
+                if comm.rank() == 1 {
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                }
+                let stream = Stream::new().unwrap();
+                let send: Vec<_> = (0..CALLS)
+                    .map(|i| input(comm.rank() as usize, 1, i))
+                    .collect();
+                let mut recv = vec![[POISON]; CALLS];
+                for (send, recv) in send.iter().zip(&mut recv) {
+                    let call = call(Collective::AllReduce, send, recv, 1, 0);
+                    issue(comm, call, Some(&stream));
+                }
+                stream.synchronize().unwrap();
+                for (i, got) in recv.iter().enumerate() {
+                    assert_eq!(got[0], sum(2, 0, i), "rank {} call {i}", comm.rank());
+                }
+            });
+        }
+    });
+    end(&comms);
+}
+
+#[test]
+fn a_group_of_too_many_calls_is_refused() {
+    let comms = comms(1, &[]);
+    let (send, mut recv) = ([7i64], [POISON]);
+    group::start();
+    for _ in 0..3_000 {
+        issue(
+            &comms[0],
+            call(Collective::AllReduce, &send, &mut recv, 1, 0),
+            None,
+        );
+    }
+    let error = group::end().unwrap_err();
+    assert!(error.to_string().contains("3000 calls"), "{error}");
+    assert_eq!(recv, [POISON], "nothing of a refused group runs");
+    comms[0].all_reduce(&send, &mut recv, RedOp::SUM).unwrap();
+    assert_eq!(recv, [7]);
+}
+
+/// One rank alone: every collective is a copy, of any size, in place and out of place.
+#[test]
+fn one_rank_alone() {
+    let comms = comms(1, &[]);
+    let comm = &comms[0];
+    for (i, count) in [0, 1, 1000, 300_001].into_iter().enumerate() {
+        let send = input(0, count, i);
+        let poisoned = || vec![POISON; count];
+        for op in [RedOp::SUM, RedOp::AVG, RedOp::PROD] {
+            let mut recv = poisoned();
+            comm.all_reduce(&send, &mut recv, op).unwrap();
+            assert!(recv == send);
+        }
+        let (mut a, mut b, mut c, mut d) = (poisoned(), poisoned(), poisoned(), poisoned());
+        comm.all_gather(&send, &mut a).unwrap();
+        comm.reduce_scatter(&send, &mut b, RedOp::MIN).unwrap();
+        comm.all_to_all(&send, &mut c).unwrap();
+        comm.reduce(&send, &mut d, RedOp::SUM, 0).unwrap();
+        assert!(a == send && b == send && c == send && d == send);
+        comm.all_reduce_in_place(&mut a, RedOp::SUM).unwrap();
+        comm.barrier().unwrap();
+        assert!(a == send);
+    }
+    end(&comms);
+}
