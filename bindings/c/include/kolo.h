@@ -30,6 +30,11 @@
 #define koloHalf koloFloat16
 #define koloFloat koloFloat32
 #define koloDouble koloFloat64
+#define koloFloatComplex koloComplex64
+#define koloDoubleComplex koloComplex128
+#define kolo2Int koloIntInt
+#define kolo2Float koloFloatFloat
+#define kolo2Double koloDoubleDouble
 
 
 /**
@@ -166,10 +171,70 @@ typedef enum {
      * 1 byte: 5 bits of exponent, 2 of mantissa.
      */
     koloFloat8e5m2 = 11,
+    /**
+     * Two koloFloat32: real and imaginary part (float _Complex), 8 bytes.
+     */
+    koloComplex64 = 16,
+    /**
+     * Two koloFloat64: real and imaginary part (double _Complex), 16 bytes.
+     */
+    koloComplex128 = 17,
+    /**
+     * Truth in 1 byte: 0 is false, everything else true; results are 0 and 1.
+     */
+    koloLogical8 = 20,
+    /**
+     * Truth in 2 bytes.
+     */
+    koloLogical16 = 21,
+    /**
+     * Truth in 4 bytes.
+     */
+    koloLogical32 = 22,
+    /**
+     * Truth in 8 bytes.
+     */
+    koloLogical64 = 23,
+    /**
+     * 1 byte without arithmetic; koloMax and koloMin take it as unsigned.
+     */
+    koloByte = 26,
+    /**
+     * A character of 1 byte, ordered as unsigned.
+     */
+    koloCharacter = 27,
+    /**
+     * struct { float value; int index; }, 8 bytes.
+     */
+    koloFloatInt = 32,
+    /**
+     * struct { double value; int index; }, 16 bytes with 4 of padding.
+     */
+    koloDoubleInt = 33,
+    /**
+     * struct { int value; int index; }, 8 bytes.
+     */
+    koloIntInt = 34,
+    /**
+     * struct { int64_t value; int index; }, 16 bytes with 4 of padding.
+     */
+    koloLongInt = 35,
+    /**
+     * Two koloFloat32: a value and an index, 8 bytes.
+     */
+    koloFloatFloat = 36,
+    /**
+     * Two koloFloat64: a value and an index, 16 bytes.
+     */
+    koloDoubleDouble = 37,
 } koloDataType_t;
 
 /**
- * Reduction. koloRedOpCreatePreMulSum makes further ones, with larger numbers.
+ * Reduction. Which types each one combines: integers all but koloMinloc and koloMaxloc; floats
+ * koloSum to koloAvg; complex numbers koloSum, koloProd and koloAvg; logicals koloLand, koloLor and
+ * koloLxor; bytes and characters koloMax, koloMin, koloBand, koloBor and koloBxor; pairs koloMinloc
+ * and koloMaxloc. koloRedOpCreatePreMulSum and koloRedOpCreateUser make further ones, with larger
+ * numbers.
  */
 typedef enum {
     /**
@@ -192,6 +257,38 @@ typedef enum {
      * The sum divided by the number of ranks.
      */
     koloAvg = 4,
+    /**
+     * Bitwise and.
+     */
+    koloBand = 16,
+    /**
+     * Bitwise or.
+     */
+    koloBor = 17,
+    /**
+     * Bitwise exclusive or.
+     */
+    koloBxor = 18,
+    /**
+     * Are all true? The result is 0 or 1.
+     */
+    koloLand = 20,
+    /**
+     * Is one true?
+     */
+    koloLor = 21,
+    /**
+     * Is an odd number of them true?
+     */
+    koloLxor = 22,
+    /**
+     * The pair with the smallest value; of equal values the one with the smallest index. NaN wins.
+     */
+    koloMinloc = 24,
+    /**
+     * The pair with the largest value; of equal values the one with the smallest index. NaN wins.
+     */
+    koloMaxloc = 25,
     /**
      * The largest number an operation can have; no operation itself.
      */
@@ -339,6 +436,17 @@ typedef struct {
  * the result is in place (inside a group: until the outermost koloGroupEnd).
  */
 typedef koloStream *koloStream_t;
+
+/**
+ * A reduction of the program's own: `inout[i] = in[i] op inout[i]` for `count` elements. `in` comes
+ * first in the order of ranks. The buffers do not overlap. It may be called by any thread that is
+ * inside a kolo call, and by kolo's own threads; it must not call kolo.
+ */
+typedef void (*koloUserFunction_t)(const void *in_,
+                                   void *inout,
+                                   size_t count,
+                                   koloDataType_t datatype,
+                                   void *context);
 
 #ifdef __cplusplus
 extern "C" {
@@ -636,10 +744,25 @@ koloResult_t koloRedOpCreatePreMulSum(koloRedOp_t *op,
                                       koloComm_t comm);
 
 /**
- * Ends an operation of koloRedOpCreatePreMulSum. Calls that use it may still be pending.
+ * Makes an operation of a function, for all data types: it gets the type of the call and
+ * `context`. All ranks must make it alike. With `commute` 0, contributions are combined in the
+ * order of ranks (in blocks of elements, perhaps with other brackets: the function must be
+ * associative); otherwise in any order that all ranks share. `function` and `context` must live
+ * until the operation is destroyed and its calls have ended.
+ * Errors: koloInvalidArgument (handle, NULL).
+ */
+koloResult_t koloRedOpCreateUser(koloRedOp_t *op,
+                                 koloUserFunction_t function,
+                                 void *context,
+                                 int commute,
+                                 koloComm_t comm);
+
+/**
+ * Ends an operation of koloRedOpCreatePreMulSum or koloRedOpCreateUser. Calls that use it may still be pending.
  * Errors: koloInvalidArgument (handle, an operation that is built in or not alive on `comm`).
  */
-koloResult_t koloRedOpDestroy(koloRedOp_t op, koloComm_t comm);
+koloResult_t koloRedOpDestroy(koloRedOp_t op,
+                              koloComm_t comm);
 
 /**
  * Makes a stream. Errors: koloInvalidArgument (NULL), koloSystemError. Any thread.

@@ -49,7 +49,7 @@ unsafe fn enqueue(
             false => Some(STREAMS.get(stream as usize)?),
         };
         note(comm);
-        if raw.op > RedOp::AVG.0 {
+        if raw.op >= RedOp::FIRST_DYNAMIC {
             // SAFETY: our caller's promise.
             return unsafe { with_made_op(member, call, stream.as_deref()) };
         }
