@@ -84,6 +84,8 @@ fn expect(entry: &Entry, n: u32, root: u32, report: &Report) {
         let expected = match n {
             1 => 0,
             2 if one_hand_over => declared - 1,
+            // Nobody hands on.
+            2 if entry.collective == Collective::Exscan && entry.algorithm == Algorithm::Chain => 1,
             _ => declared,
         };
         assert_eq!(least, expected, "{name}, {slices} slices");
@@ -145,7 +147,11 @@ fn forms_of_connections() {
         out_of_place,
         in_place,
     };
-    for entry in collectives() {
+    let has_verdict = |entry: &&Entry| {
+        matches!(entry.algorithm, Algorithm::Ring | Algorithm::Bundle)
+            || (entry.algorithm == Algorithm::OneShot && !entry.collective.is_scan())
+    };
+    for entry in collectives().filter(has_verdict) {
         let plans = plans(entry, 5, 1, 2);
         let report = check::check(&plans, &options(entry)).unwrap_or_else(|f| panic!("{f}"));
         let one_shot = entry.algorithm == Algorithm::OneShot;

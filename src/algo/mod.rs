@@ -7,12 +7,19 @@
 //! | [`ring`] | all-gather, reduce-scatter | n-1 | S (n-1)/n |
 //! | [`ring`] | broadcast, reduce | n-1, pipelined | S |
 //! | [`oneshot`] | all of them but reduce-scatter, and barrier | 1 | S, once, read by n-1 |
+//! | [`ordered`] | all-reduce, reduce, in rank order | 2(n-1), n, pipelined | 2 S, S |
+//! | [`ordered`] | reduce-scatter, in rank order | 1 | S (n-1)/n |
+//! | [`scan`] | scan, exclusive scan: one-shot | 1 | S, once, read by n-1 |
+//! | [`scan`] | the same: recursive doubling | ceil(log2 n) | S ceil(log2 n) |
+//! | [`scan`] | the same: chain | n-1, pipelined | S |
 //! | [`bundle`] | send, recv, all-to-all, gather, scatter | 1 | what each pair exchanges |
 
 pub mod bundle;
 pub mod local;
 pub mod oneshot;
+pub mod ordered;
 pub mod ring;
+pub mod scan;
 
 use crate::base::{Error, Result};
 use crate::plan::{Algorithm, Collective, Plan, Shape};
@@ -46,6 +53,27 @@ pub const REGISTRY: &[Entry] = &[
     oneshot_entry(Collective::Broadcast, oneshot::broadcast),
     oneshot_entry(Collective::Reduce, oneshot::reduce),
     oneshot_entry(Collective::Barrier, oneshot::barrier),
+    ordered_entry(Collective::AllReduce, ordered::all_reduce),
+    ordered_entry(Collective::Reduce, ordered::reduce),
+    ordered_entry(Collective::ReduceScatter, ordered::reduce_scatter),
+    oneshot_entry(Collective::Scan, scan::oneshot),
+    oneshot_entry(Collective::Exscan, scan::oneshot),
+    pipelined(
+        Algorithm::RecursiveDoubling,
+        Collective::Scan,
+        scan::recursive_doubling,
+    ),
+    pipelined(
+        Algorithm::RecursiveDoubling,
+        Collective::Exscan,
+        scan::recursive_doubling,
+    ),
+    pipelined(Algorithm::Chain, Collective::Scan, scan::chain),
+    // Every slice of a chunk is kept until it is handed on and copied.
+    Entry {
+        least_tokens: |slices| slices,
+        ..pipelined(Algorithm::Chain, Collective::Exscan, scan::chain)
+    },
     bundle_entry(Collective::AllToAll, bundle::all_to_all),
     bundle_entry(Collective::Gather, bundle::gather),
     bundle_entry(Collective::Scatter, bundle::scatter),
@@ -75,6 +103,25 @@ const fn oneshot_entry(collective: Collective, plan: fn(&Shape) -> Plan) -> Entr
         plan,
         least_tokens: |slices| slices,
         most_rounds: 1,
+    }
+}
+
+const fn ordered_entry(collective: Collective, plan: fn(&Shape) -> Plan) -> Entry {
+    pipelined(Algorithm::Ordered, collective, plan)
+}
+
+/// One chunk a round, on connections that wait for nobody else.
+const fn pipelined(
+    algorithm: Algorithm,
+    collective: Collective,
+    plan: fn(&Shape) -> Plan,
+) -> Entry {
+    Entry {
+        algorithm,
+        collective,
+        plan,
+        least_tokens: |_| 1,
+        most_rounds: 0,
     }
 }
 

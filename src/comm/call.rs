@@ -47,7 +47,8 @@ impl Call {
     fn blocks(&self, rank: u32, nranks: u32) -> (u32, u32) {
         let at_root = |blocks: u32| if rank == self.peer { blocks } else { 0 };
         match self.collective {
-            Collective::AllReduce => (1, 1),
+            Collective::AllReduce | Collective::Scan => (1, 1),
+            Collective::Exscan => (1, u32::from(rank > 0)),
             Collective::Broadcast => (at_root(1), 1),
             Collective::Reduce => (1, at_root(1)),
             Collective::AllGather => (1, nranks),
@@ -58,6 +59,8 @@ impl Call {
             Collective::Barrier => (0, 0),
             Collective::Send => (1, 0),
             Collective::Recv => (0, 1),
+            // Of other sizes than this: see `super::vector`.
+            _ => (0, 0),
         }
     }
 
@@ -79,6 +82,12 @@ impl Call {
             true => self.op.built_in(self.dtype)?,
             false => None,
         };
+        if self.collective.is_scan() && op == Some(ReduceOp::Avg) {
+            return Err(Error::argument(
+                "a scan has no average",
+                "scan the sum, and divide it by the number of ranks that it is of",
+            ));
+        }
         Ok(Checked {
             call: *self,
             bytes,
@@ -138,7 +147,11 @@ impl Call {
             rank as usize * bytes,
         );
         match self.collective {
-            Collective::AllReduce | Collective::Broadcast | Collective::Reduce => send == recv,
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::Scan
+            | Collective::Exscan => send == recv,
             Collective::AllGather | Collective::Gather => send == recv + mine,
             Collective::ReduceScatter | Collective::Scatter => recv == send + mine,
             _ => false,
@@ -157,9 +170,11 @@ impl Call {
     #[cold]
     fn overlap(&self, rank: u32) -> Error {
         let allowed = match self.collective {
-            Collective::AllReduce | Collective::Broadcast | Collective::Reduce => {
-                "in place means send == recv".into()
-            }
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::Scan
+            | Collective::Exscan => "in place means send == recv".into(),
             Collective::AllGather | Collective::Gather => {
                 format!("in place means send == recv + {rank} * count")
             }

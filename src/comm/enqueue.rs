@@ -281,13 +281,13 @@ impl Inner {
             ops.push(op);
             return Ok(ops);
         }
-        let mut choice = exec.table.choose(call.collective, checked.bytes);
+        let mut choice = match kernel.commutes {
+            true => exec.table.choose(call.collective, checked.bytes),
+            false => exec.table.choose_ordered(call.collective, checked.bytes),
+        };
         if kernel.pre_scaled && self.nranks > 64 && choice.algorithm == Algorithm::OneShot {
             // The kernel marks scaled sources in a 64-bit mask.
-            choice = Choice {
-                algorithm: Algorithm::Ring,
-                channels: 1,
-            };
+            choice = exec.table.choose_large(call.collective, checked.bytes);
         }
         ops.push(Op::collective(exec, checked, kernel, choice)?);
         Ok(ops)

@@ -79,7 +79,7 @@ pub(super) struct Exec {
     /// Steps that the plans of all finished calls have.
     pub steps_planned: u64,
     /// Steps of the one-shot plan of each collective, by its number.
-    pub small_steps: [u64; 16],
+    pub small_steps: [u64; Collective::NUMBERS],
     pub buffer_bytes: usize,
     pub eager_bytes: usize,
     pub rank: u32,
@@ -173,8 +173,8 @@ impl Inner {
 }
 
 /// Steps of this rank's one-shot plans, by number of the collective.
-pub(super) fn small_steps(rank: u32, nranks: u32) -> [u64; 16] {
-    let mut steps = [0; 16];
+pub(super) fn small_steps(rank: u32, nranks: u32) -> [u64; Collective::NUMBERS] {
+    let mut steps = [0; Collective::NUMBERS];
     for collective in Collective::ALL {
         let algorithm = Algorithm::OneShot;
         let shape = Shape {

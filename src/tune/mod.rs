@@ -36,7 +36,7 @@ pub struct Choice {
 pub struct Table {
     inputs: Inputs,
     /// Most bytes (of a rank's contribution) for one-shot, by number of the collective.
-    oneshot_limit: [usize; 16],
+    oneshot_limit: [usize; Collective::NUMBERS],
 }
 
 /// A one-shot call makes every rank read n - 1 contributions; beyond this many bytes read, the
@@ -45,13 +45,16 @@ const READ_BYTES: usize = 32 << 10;
 /// Where ranks outnumber cores, a hand-over costs a context switch, and fewer hand-overs win for
 /// longer.
 const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
+/// Beyond this many bytes a scan by recursive doubling, which moves everything in every step, loses
+/// to the chain.
+const DOUBLING_BYTES: usize = 32 << 10;
 /// A second channel pays when each has this much to move.
 const CHANNEL_BYTES: usize = 4 << 20;
 
 impl Table {
     /// Binds the limits.
     pub fn new(inputs: Inputs) -> Table {
-        let mut oneshot_limit = [0; 16];
+        let mut oneshot_limit = [0; Collective::NUMBERS];
         for collective in Collective::ALL {
             oneshot_limit[collective as usize] = inputs.oneshot_limit(collective);
         }
@@ -89,6 +92,9 @@ impl Table {
             | Collective::AllGather
             | Collective::ReduceScatter => Algorithm::Ring,
             Collective::Barrier => Algorithm::OneShot,
+            Collective::Scan | Collective::Exscan => {
+                return self.scan(bytes);
+            }
             _ => {
                 return Choice {
                     algorithm: Algorithm::Bundle,
@@ -101,6 +107,51 @@ impl Table {
         Choice {
             algorithm,
             channels: wanted as u16,
+        }
+    }
+
+    /// A scan that is too large for one line: few steps while latency counts, then the chain, which
+    /// moves the data once.
+    fn scan(&self, bytes: usize) -> Choice {
+        let doubles = self.inputs.nranks > 4 && bytes <= DOUBLING_BYTES;
+        let algorithm = match doubles {
+            true => Algorithm::RecursiveDoubling,
+            false => Algorithm::Chain,
+        };
+        Choice {
+            algorithm,
+            channels: 1,
+        }
+    }
+
+    /// What to run where contributions must be folded in the order of ranks.
+    pub fn choose_ordered(&self, collective: Collective, bytes: usize) -> Choice {
+        let keeps_order = matches!(
+            self.choose(collective, bytes).algorithm,
+            Algorithm::OneShot
+                | Algorithm::Local
+                | Algorithm::Chain
+                | Algorithm::RecursiveDoubling
+                | Algorithm::Bundle
+        );
+        match keeps_order {
+            true => self.choose(collective, bytes),
+            false => Choice {
+                algorithm: Algorithm::Ordered,
+                channels: 1,
+            },
+        }
+    }
+
+    /// What to run for data of any size if one-shot is out of question.
+    pub fn choose_large(&self, collective: Collective, bytes: usize) -> Choice {
+        match collective {
+            _ if self.inputs.nranks == 1 => self.choose(collective, bytes),
+            Collective::Scan | Collective::Exscan => self.scan(bytes),
+            _ => Choice {
+                algorithm: Algorithm::Ring,
+                channels: 1,
+            },
         }
     }
 
@@ -118,6 +169,8 @@ impl Inputs {
             | Collective::Broadcast
             | Collective::Reduce
             | Collective::AllGather
+            | Collective::Scan
+            | Collective::Exscan
             | Collective::Barrier => self.nranks > 1 && self.forced != Some(Algorithm::Ring),
             _ => false,
         };
@@ -215,6 +268,27 @@ mod tests {
             table.choose(Collective::Barrier, 0).algorithm,
             Algorithm::OneShot
         );
+    }
+
+    #[test]
+    fn order_of_ranks_is_kept_where_it_must_be() {
+        let table = Table::new(inputs(5));
+        let algorithm = |collective, bytes| table.choose_ordered(collective, bytes).algorithm;
+        assert_eq!(algorithm(Collective::AllReduce, 8), Algorithm::OneShot);
+        assert_eq!(
+            algorithm(Collective::AllReduce, 1 << 20),
+            Algorithm::Ordered
+        );
+        assert_eq!(algorithm(Collective::Reduce, 1 << 20), Algorithm::Ordered);
+        assert_eq!(algorithm(Collective::ReduceScatter, 8), Algorithm::Ordered);
+        assert_eq!(
+            algorithm(Collective::Scan, 20_000),
+            Algorithm::RecursiveDoubling
+        );
+        assert_eq!(algorithm(Collective::Exscan, 1 << 20), Algorithm::Chain);
+        let alone = Table::new(inputs(1));
+        let choice = alone.choose_ordered(Collective::ReduceScatter, 8);
+        assert_eq!(choice.algorithm, Algorithm::Local);
     }
 
     #[test]

@@ -32,6 +32,8 @@ struct Machine<'p> {
     setting: Setting,
     memory: HashMap<Place, u64>,
     queues: HashMap<(Link, u32), VecDeque<u64>>,
+    /// Tokens at the front of a queue that were read and kept.
+    kept: HashMap<(Link, u32), usize>,
 }
 
 /// The input of a rank: any numbers, the same in every run.
@@ -59,6 +61,7 @@ pub fn run(plans: &[Plan], setting: Setting) -> Result<(), String> {
         setting,
         memory: HashMap::new(),
         queues: HashMap::new(),
+        kept: HashMap::new(),
     };
     machine.fill();
     machine.run_lanes()?;
@@ -180,9 +183,14 @@ impl Machine<'_> {
         let length = |machine: &Self, link, reader| {
             machine.queues.get(&(link, reader)).map_or(0, VecDeque::len)
         };
-        let has_tokens = links(srcs)
-            .iter()
-            .all(|&link| length(self, link, rank as u32) > 0);
+        let has_tokens = srcs.iter().all(|operand| {
+            let Some(index) = operand.as_connection() else {
+                return true;
+            };
+            let key = (plan.connections[index].link, rank as u32);
+            let ahead = self.kept.get(&key).filter(|_| operand.keep);
+            length(self, key.0, key.1) > ahead.copied().unwrap_or(0)
+        });
         let has_credit = links(dsts).iter().all(|&link| {
             let mut readers = readers(link).into_iter();
             readers.all(|reader| length(self, link, reader) < self.setting.capacity)
@@ -256,8 +264,7 @@ impl Machine<'_> {
             let value = match operand.as_connection() {
                 Some(index) => {
                     let link = plan.connections[index].link;
-                    let queue = self.queues.get_mut(&(link, rank));
-                    queue.and_then(VecDeque::pop_front).unwrap_or(0xdead_beef)
+                    self.receive((link, rank), operand.keep)
                 }
                 None => {
                     let place = self.operand(rank, lane, cursor, step, operand);
@@ -273,12 +280,32 @@ impl Machine<'_> {
         result.wrapping_mul(if scaled { POST } else { 1 })
     }
 
+    fn receive(&mut self, key: (Link, u32), keep: bool) -> u64 {
+        let kept = self.kept.entry(key).or_default();
+        let queue = self.queues.entry(key).or_default();
+        let value = match keep {
+            true => {
+                *kept += 1;
+                queue.get(*kept - 1).copied()
+            }
+            false => {
+                *kept = kept.saturating_sub(1);
+                queue.pop_front()
+            }
+        };
+        value.unwrap_or(0xdead_beef)
+    }
+
     fn wanted(&self, rank: u32, channel: u16, chunk: u32, at: (u64, u64)) -> Option<u64> {
         let shape = &self.plans[0].shape;
         let of = |rank, chunk| input(rank, channel, chunk, at.0, at.1);
         let sum = |chunk| {
             let scaled = (0..shape.nranks).map(|r| of(r, chunk).wrapping_mul(PRE));
             scaled.fold(0, u64::wrapping_add).wrapping_mul(POST)
+        };
+        let prefix = |ranks: u32| {
+            let scaled = (0..ranks).map(|r| of(r, chunk).wrapping_mul(PRE));
+            scaled.fold(0, u64::wrapping_add)
         };
         let at_root = rank == shape.root;
         match shape.collective {
@@ -290,6 +317,8 @@ impl Machine<'_> {
             Collective::Gather => at_root.then(|| of(chunk, 0)),
             Collective::AllToAll => Some(of(chunk, rank)),
             Collective::Scatter => Some(of(shape.root, rank)),
+            Collective::Scan => Some(prefix(rank + 1)),
+            Collective::Exscan => (rank > 0).then(|| prefix(rank)),
             _ => None,
         }
     }

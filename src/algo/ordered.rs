@@ -1,0 +1,99 @@
+//! Folds in the order of ranks, for operations that do not commute and data of any size.
+//!
+//! A chain from rank 0 to rank n - 1 folds `((r0 op r1) op r2) ...`, pipelined over rounds; the
+//! last rank has the result. It goes back along the chain (all-reduce) or straight to the root
+//! (reduce). The second lane of a rank only waits for what its first lane has contributed to, so a
+//! result never overtakes an input.
+//!
+//! For reduce-scatter every rank hands block r to rank r, which folds what arrives in the order of
+//! ranks, with its own input at its place.
+
+use crate::plan::{Emitter, Layout, Operand, POST_SCALE, PRE_SCALE, Plan, Shape, StepOp};
+
+/// Up the chain, folded; down the chain, copied.
+pub fn all_reduce(shape: &Shape) -> Plan {
+    let mut e = Emitter::new(*shape, 1, Layout::Blocks);
+    let (rank, last) = (shape.rank, shape.nranks - 1);
+    e.lane(0);
+    if rank == last {
+        let (prev, back) = (e.from(rank - 1), e.to(rank - 1));
+        e.recv_reduce_copy_send(prev, back, 0);
+        return e.finish();
+    }
+    contribute(&mut e, rank, rank + 1);
+    e.lane(0);
+    let next = e.from(rank + 1);
+    match rank {
+        0 => e.recv(next, 0),
+        _ => {
+            let before = e.to(rank - 1);
+            e.recv_copy_send(next, before, 0);
+        }
+    }
+    e.finish()
+}
+
+/// Folds what comes from the rank before with the own input, and hands it on.
+fn contribute(e: &mut Emitter, rank: u32, to: u32) {
+    if rank == 0 {
+        let next = e.to(to);
+        return e.send(next, 0);
+    }
+    let (prev, next) = (e.from(rank - 1), e.to(to));
+    e.recv_reduce_send(prev, next, 0);
+}
+
+/// Up the chain, folded; from its end to the root.
+pub fn reduce(shape: &Shape) -> Plan {
+    let mut e = Emitter::new(*shape, 1, Layout::Blocks);
+    let (rank, root, last) = (shape.rank, shape.root, shape.nranks - 1);
+    e.lane(0);
+    if rank == last {
+        let prev = e.from(rank - 1);
+        if root == last {
+            e.recv_reduce_copy(prev, 0);
+        } else {
+            let (srcs, to) = ([prev.operand(), Operand::INPUT], e.to(root));
+            let flags = PRE_SCALE | POST_SCALE;
+            e.step(StepOp::Fold, flags, &srcs, &[to.operand()], 0);
+        }
+        return e.finish();
+    }
+    contribute(&mut e, rank, rank + 1);
+    if rank == root {
+        let end = e.lane(0).from(last);
+        e.recv(end, 0);
+    }
+    e.finish()
+}
+
+/// Block r of every rank goes to rank r, which folds them in order.
+pub fn reduce_scatter(shape: &Shape) -> Plan {
+    let n = shape.nranks;
+    let mut e = Emitter::new(*shape, n, Layout::Blocks);
+    for to in (1..n).map(|distance| (shape.rank + distance) % n) {
+        let next = e.lane(0).to(to);
+        e.send(next, i64::from(to));
+    }
+    fold_arrivals(&mut e, shape, i64::from(shape.rank));
+    e.finish()
+}
+
+/// The receiving half of [`reduce_scatter`] for a block of its own size: the input is only that
+/// block.
+pub fn fold_block(shape: &Shape) -> Plan {
+    let mut e = Emitter::new(*shape, 1, Layout::Blocks);
+    fold_arrivals(&mut e, shape, 0);
+    e.finish()
+}
+
+fn fold_arrivals(e: &mut Emitter, shape: &Shape, chunk: i64) {
+    e.lane(0);
+    let srcs: Vec<Operand> = (0..shape.nranks)
+        .map(|r| match r == shape.rank {
+            true => Operand::INPUT,
+            false => e.from(r).operand(),
+        })
+        .collect();
+    e.fold(&srcs, chunk);
+}
