@@ -13,8 +13,8 @@ use super::stream::Stream;
 use super::wait::Waiter;
 use super::{Communicator, fault, group};
 use crate::base::{Error, Rank, Result};
+use crate::exec::Waiting;
 use crate::exec::oneshot::{SmallCall, Stop};
-use crate::exec::{Kernel, Waiting};
 use crate::plan::Algorithm;
 use crate::proxy::progress::{Engine, Pass, Work};
 use crate::tune::Choice;
@@ -98,13 +98,18 @@ impl Communicator {
                 return inner.oneshot(&mut exec, checked, number);
             }
         }
-        let ops = inner.ops_of(&mut exec, checked)?;
-        if collective.is_point_to_point() && checked.call.peer == inner.rank && !ops.is_empty() {
+        if collective.is_point_to_point() && checked.call.peer == inner.rank && checked.bytes > 0 {
             return Err(Error::usage(
                 "a blocking message to oneself can never match",
                 "put Send and Recv to oneself into one group (GroupStart, GroupEnd)",
             ));
         }
+        if exec.queue.is_empty() {
+            let mut op = exec.spare_op(collective);
+            inner.add_to(&mut op, &mut exec, checked)?;
+            return inner.run_alone(&mut exec, op, number);
+        }
+        let ops = inner.ops_of(&mut exec, checked)?;
         let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
             return Ok(());
         };
@@ -265,21 +270,27 @@ impl Inner {
     /// The ops of a call: a check of signatures if wanted, and the call itself.
     pub(super) fn ops_of(&self, exec: &mut Exec, checked: &Checked) -> Result<Vec<Op>> {
         let call = &checked.call;
-        let kernel = self.kernel(exec, checked)?;
         let mut ops = Vec::with_capacity(2);
         let mut queued_check = !exec.queue.is_empty() || group::active();
         queued_check &= self.check_calls && self.nranks > 1;
         if queued_check && !call.collective.is_point_to_point() {
-            ops.push(self.check_op(exec, checked, &kernel)?);
+            ops.push(self.check_op(exec, checked)?);
         }
         if checked.bytes == 0 && call.collective != Collective::Barrier {
             return Ok(ops);
         }
+        let mut op = Op::new(call.collective);
+        self.add_to(&mut op, exec, checked)?;
+        ops.push(op);
+        Ok(ops)
+    }
+
+    /// Adds one call, which moves something, to an op.
+    fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
+        let call = &checked.call;
+        let kernel = self.kernel(exec, checked)?;
         if call.collective.is_point_to_point() {
-            let mut op = Op::new(call.collective);
-            op.message(exec, checked, kernel)?;
-            ops.push(op);
-            return Ok(ops);
+            return op.message(exec, checked, kernel);
         }
         let mut choice = match kernel.commutes {
             true => exec.table.choose(call.collective, checked.bytes),
@@ -289,11 +300,39 @@ impl Inner {
             // The kernel marks scaled sources in a 64-bit mask.
             choice = exec.table.choose_large(call.collective, checked.bytes);
         }
-        ops.push(Op::collective(exec, checked, kernel, choice)?);
-        Ok(ops)
+        op.collective(exec, checked, kernel, choice)
     }
 
-    fn check_op(&self, exec: &mut Exec, checked: &Checked, kernel: &Kernel) -> Result<Op> {
+    /// Runs an op while nothing else is in flight, and keeps its memory.
+    pub(super) fn run_alone(
+        &self,
+        exec: &mut Exec,
+        mut op: Box<Op>,
+        number: Option<u64>,
+    ) -> Result<()> {
+        let mut waiter = Waiter::new(self, (op.collective.name(), number));
+        loop {
+            match op.pass(exec) {
+                Ok(Step::Done) => break,
+                Ok(Step::Moved) => waiter.moved(),
+                Ok(Step::Blocked(peer)) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+                Err(mismatch) => {
+                    let error = fault::mismatch(self, mismatch, number)
+                        .at(Rank(self.rank))
+                        .during(op.collective.name());
+                    return Err(self.fail(exec, error));
+                }
+            }
+        }
+        exec.spare = Some(op);
+        Ok(())
+    }
+
+    fn check_op(&self, exec: &mut Exec, checked: &Checked) -> Result<Op> {
         let barrier = Call {
             collective: Collective::Barrier,
             count: 0,
@@ -308,7 +347,10 @@ impl Inner {
             algorithm: Algorithm::OneShot,
             channels: 1,
         };
-        Op::collective(exec, &shown, kernel.clone(), choice)
+        let kernel = exec.kernels.get(shown.call.dtype, None).clone();
+        let mut op = Op::new(Collective::Barrier);
+        op.collective(exec, &shown, kernel, choice)?;
+        Ok(op)
     }
 
     /// Puts ops into the queue, behind what is on the stream already.

@@ -74,7 +74,52 @@ pub fn end() -> Result<()> {
         return Err(error);
     }
     run_inits(group.inits)?;
-    run_calls(group.members)
+    let mut members = group.members;
+    let result = match run_bundle(&members) {
+        Some(result) => result,
+        None => run_calls(&members),
+    };
+    // The next group of this thread finds the memory of this one.
+    members.clear();
+    GROUP.with_borrow_mut(|group| {
+        if group.members.capacity() == 0 {
+            group.members = members;
+        }
+    });
+    result
+}
+
+/// A group of blocking messages on one communicator where nothing else is in flight, such as a
+/// halo exchange: runs them all at once, without the queue. None for any other group.
+fn run_bundle(members: &[Member]) -> Option<Result<()>> {
+    let inner = &members.first()?.comm.inner;
+    let message = |member: &Member| {
+        Arc::ptr_eq(&member.comm.inner, inner)
+            && member.stream.is_none()
+            && member.checked.call.collective.is_point_to_point()
+    };
+    if !members.iter().all(message) {
+        return None;
+    }
+    let mut exec = match inner.user() {
+        Ok(exec) => exec,
+        Err(error) => return Some(Err(error)),
+    };
+    if !exec.queue.is_empty() {
+        return None;
+    }
+    let mut op = exec.spare_op(members[0].checked.call.collective);
+    for member in members {
+        inner.begin(&mut exec, &member.checked);
+        if member.checked.bytes == 0 {
+            continue;
+        }
+        let kernel = exec.kernels.get(member.checked.call.dtype, None).clone();
+        if let Err(error) = op.message(&mut exec, &member.checked, kernel) {
+            return Some(Err(error));
+        }
+    }
+    Some(inner.run_alone(&mut exec, op, None))
 }
 
 /// Runs `init` at the outermost end, in parallel with the others of the group.
@@ -125,9 +170,9 @@ struct Issued {
     name: &'static str,
 }
 
-fn run_calls(members: Vec<Member>) -> Result<()> {
+fn run_calls(members: &[Member]) -> Result<()> {
     let mut comms: Vec<Communicator> = Vec::new();
-    for member in &members {
+    for member in members {
         if !comms
             .iter()
             .any(|known| Arc::ptr_eq(&known.inner, &member.comm.inner))

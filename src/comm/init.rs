@@ -321,6 +321,8 @@ fn exec(
         kernels: Kernels::new(nranks),
         sources: Vec::with_capacity(nranks as usize),
         queue: VecDeque::new(),
+        spare: None,
+        latest: super::op::Latest::new(nranks as usize * layout.channels),
         calls: 0,
         steps_planned: 0,
         small_steps: state::small_steps(rank.0, nranks),

@@ -3,12 +3,15 @@
 use super::call::Checked;
 use super::state::Exec;
 use crate::base::{Error, Result};
-use crate::exec::wires::Mismatch;
+use crate::exec::wires::{End, Mismatch};
 use crate::exec::{Kernel, LaneRun, Launch, Progress};
-use crate::plan::{Algorithm, Collective};
-use std::collections::VecDeque;
+use crate::plan::{Algorithm, Collective, Window};
+use crate::tune::Choice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// Lane runs that an op keeps for the next call.
+const SPARE_RUNS: usize = 64;
 
 /// Tells when a call on a stream has ended, and how.
 #[derive(Debug, Default)]
@@ -32,15 +35,53 @@ impl Completion {
     }
 }
 
-/// Lanes that share one connection end and so run one after the other.
-struct Queue {
-    lanes: VecDeque<(usize, LaneRun)>,
+/// One lane on its way.
+struct Run {
+    launch: usize,
+    lane: LaneRun,
+    /// The run before it on the same end, which must end first.
+    after: Option<usize>,
+    done: bool,
+}
+
+/// Which run of a bundle was the last on each end, without a search per message.
+pub(super) struct Latest {
+    stamp: u64,
+    runs: Vec<(u64, usize)>,
+}
+
+impl Latest {
+    /// For `ends` connections in each direction.
+    pub fn new(ends: usize) -> Latest {
+        Latest {
+            stamp: 0,
+            runs: vec![(0, 0); 2 * ends],
+        }
+    }
+
+    /// Notes that `run` of the op `stamp` is the last on `end`; the one before, if there is one.
+    fn replace(&mut self, stamp: u64, end: End, run: usize) -> Option<usize> {
+        let place = match end {
+            End::Send(index, _) => 2 * index,
+            End::Recv(index, _) => 2 * index + 1,
+            End::FanSend | End::FanRecv(_) => return None,
+        };
+        let before = std::mem::replace(&mut self.runs[place], (stamp, run));
+        (before.0 == stamp).then_some(before.1)
+    }
 }
 
 /// One call, or a bundle of point-to-point calls, in flight.
 pub(super) struct Op {
     launches: Vec<Launch>,
-    queues: Vec<Queue>,
+    /// The runs of this call, and behind them some of earlier calls, kept for their memory.
+    runs: Vec<Run>,
+    count: usize,
+    pending: usize,
+    /// All runs before this one are done.
+    first: usize,
+    /// Which entries of [`Latest`] are this op's.
+    stamp: u64,
     /// Fans were used: an epoch ends with the call.
     eager: bool,
     /// Nothing of this op moves before these have ended.
@@ -62,7 +103,11 @@ impl Op {
     pub fn new(collective: Collective) -> Op {
         Op {
             launches: Vec::new(),
-            queues: Vec::new(),
+            runs: Vec::new(),
+            count: 0,
+            pending: 0,
+            first: 0,
+            stamp: 0,
             eager: false,
             after: Vec::new(),
             completion: Arc::default(),
@@ -70,15 +115,43 @@ impl Op {
         }
     }
 
+    /// Makes a finished op, which nobody waits for, ready for another call.
+    pub fn recycle(&mut self, collective: Collective) {
+        self.launches.clear();
+        self.runs.truncate(SPARE_RUNS);
+        self.count = 0;
+        self.pending = 0;
+        self.first = 0;
+        self.stamp = 0;
+        self.eager = false;
+        self.collective = collective;
+    }
+
+    fn push(&mut self, launch: usize, lane: usize, window: Window, after: Option<usize>) {
+        self.pending += 1;
+        self.count += 1;
+        if let Some(run) = self.runs.get_mut(self.count - 1) {
+            run.lane.restart(lane, window);
+            (run.launch, run.after, run.done) = (launch, after, false);
+            return;
+        }
+        self.runs.push(Run {
+            launch,
+            lane: LaneRun::new(lane, window),
+            after,
+            done: false,
+        });
+    }
+
     /// Adds a collective (or its check) whose lanes all run at once.
     pub fn collective(
+        &mut self,
         exec: &mut Exec,
         checked: &Checked,
         kernel: Kernel,
-        choice: crate::tune::Choice,
-    ) -> Result<Op> {
-        let mut op = Op::new(checked.call.collective);
-        op.eager = choice.algorithm == Algorithm::OneShot;
+        choice: Choice,
+    ) -> Result<()> {
+        self.eager = choice.algorithm == Algorithm::OneShot;
         let launch = exec.launch(checked, kernel, choice)?;
         let collective = checked.call.collective;
         let blocks = (
@@ -88,41 +161,29 @@ impl Op {
         for lane in 0..launch.plan.lanes.len() {
             let window = launch.window(lane, checked.call.count, blocks);
             exec.steps_planned += launch.plan.lane_steps_per_round(lane) * window.rounds();
-            let run = LaneRun::new(lane, window);
-            op.queues.push(Queue {
-                lanes: VecDeque::from([(0, run)]),
-            });
+            self.push(self.launches.len(), lane, window, None);
         }
-        op.launches.push(launch);
-        Ok(op)
+        self.launches.push(launch);
+        Ok(())
     }
 
     /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
     pub fn message(&mut self, exec: &mut Exec, checked: &Checked, kernel: Kernel) -> Result<()> {
-        let choice = crate::tune::Choice {
+        let choice = Choice {
             algorithm: Algorithm::Bundle,
             channels: 1,
         };
+        if self.stamp == 0 {
+            exec.latest.stamp += 1;
+            self.stamp = exec.latest.stamp;
+        }
         let launch = exec.launch(checked, kernel, choice)?;
         let window = launch.window(0, checked.call.count, (1, 1));
         exec.steps_planned += launch.plan.lane_steps_per_round(0) * window.rounds();
-        let run = LaneRun::new(0, window);
-        let index = self.launches.len();
-        let end = launch.ends.first().copied();
-        let same = self.queues.iter_mut().find(|queue| {
-            end.is_some()
-                && queue
-                    .lanes
-                    .front()
-                    .and_then(|(l, _)| self.launches[*l].ends.first().copied())
-                    == end
-        });
-        match same {
-            Some(queue) => queue.lanes.push_back((index, run)),
-            None => self.queues.push(Queue {
-                lanes: VecDeque::from([(index, run)]),
-            }),
-        }
+        let run = self.count;
+        let end = launch.plan.ends.first();
+        let after = end.and_then(|&end| exec.latest.replace(self.stamp, end, run));
+        self.push(self.launches.len(), 0, window, after);
         self.launches.push(launch);
         Ok(())
     }
@@ -131,29 +192,32 @@ impl Op {
     pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Mismatch> {
         let mut moved = false;
         let mut missing = None;
-        for queue in &mut self.queues {
-            while let Some((launch, run)) = queue.lanes.front_mut() {
-                let launch = &self.launches[*launch];
-                // SAFETY: the buffers belong to the call until it completes, and the owner lock
-                // makes us the only driver.
-                match unsafe { run.progress(launch, &mut exec.wires, &mut ())? } {
-                    Progress::Done => {
-                        moved = true;
-                        queue.lanes.pop_front();
-                    }
-                    Progress::Moved(_) => {
-                        moved = true;
-                        break;
-                    }
-                    Progress::Blocked(peer) => {
-                        missing.get_or_insert(peer);
-                        break;
-                    }
+        let runs = &mut self.runs[..self.count];
+        while runs.get(self.first).is_some_and(|run| run.done) {
+            self.first += 1;
+        }
+        for index in self.first..runs.len() {
+            let (before, rest) = runs.split_at_mut(index);
+            let run = &mut rest[0];
+            if run.done || run.after.is_some_and(|after| !before[after].done) {
+                continue;
+            }
+            let launch = &self.launches[run.launch];
+            // SAFETY: the buffers belong to the call until it completes, and the owner lock
+            // makes us the only driver.
+            match unsafe { run.lane.progress(launch, &mut exec.wires, &mut ())? } {
+                Progress::Done => {
+                    moved = true;
+                    run.done = true;
+                    self.pending -= 1;
+                }
+                Progress::Moved(_) => moved = true,
+                Progress::Blocked(peer) => {
+                    missing.get_or_insert(peer);
                 }
             }
         }
-        self.queues.retain(|queue| !queue.lanes.is_empty());
-        if self.queues.is_empty() {
+        if self.pending == 0 {
             if self.eager {
                 exec.wires.complete_eager();
                 self.eager = false;

@@ -11,7 +11,7 @@ use super::redop::{Kernels, MadeOp};
 use crate::base::{Error, Rank, Result};
 use crate::config::Settings;
 use crate::exec::oneshot::Sources;
-use crate::exec::{Kernel, Launch, Wires};
+use crate::exec::{Bound, Kernel, Launch, Wires};
 use crate::plan::{Algorithm, Cache, Collective, Geometry, Shape};
 use crate::transport::fork;
 use crate::transport::node::NodeMemory;
@@ -70,10 +70,14 @@ unsafe impl Send for Exec {}
 pub(super) struct Exec {
     pub wires: Wires,
     pub table: Table,
-    pub plans: Cache,
+    pub plans: Cache<Bound>,
     pub kernels: Kernels,
     pub sources: Sources,
     pub queue: VecDeque<Op>,
+    /// The op of the blocking call that runs alone, kept for its memory.
+    pub spare: Option<Box<Op>>,
+    /// The last run of a bundle on each end.
+    pub latest: super::op::Latest,
     /// Collectives begun.
     pub calls: u64,
     /// Steps that the plans of all finished calls have.
@@ -209,6 +213,17 @@ impl Exec {
         }
     }
 
+    /// An op without lanes; the one of the last call that ran alone, if it is there.
+    pub fn spare_op(&mut self, collective: Collective) -> Box<Op> {
+        match self.spare.take() {
+            Some(mut op) => {
+                op.recycle(collective);
+                op
+            }
+            None => Box::new(Op::new(collective)),
+        }
+    }
+
     /// Binds the plan of a call.
     pub fn launch(&mut self, checked: &Checked, kernel: Kernel, choice: Choice) -> Result<Launch> {
         let call = &checked.call;
@@ -223,17 +238,19 @@ impl Exec {
         };
         let plan = match self.plans.find(&shape) {
             Some(plan) => plan,
-            None => self.plans.insert(shape, crate::algo::plan(&shape)?),
+            None => {
+                let bound = Bound::new(crate::algo::plan(&shape)?, &mut self.wires)?;
+                self.plans.insert(shape, bound)
+            }
         };
         let geometry = self.geometry(call.collective, choice.algorithm);
         let buffers = (call.send, call.recv);
-        Launch::new(
+        Ok(Launch::new(
             plan,
             buffers,
             kernel,
             checked.signature,
             geometry,
-            &mut self.wires,
-        )
+        ))
     }
 }

@@ -59,6 +59,18 @@ impl LaneRun {
         }
     }
 
+    /// The same as [`LaneRun::new`], keeping the memory of a finished run.
+    pub fn restart(&mut self, lane: usize, window: Window) {
+        self.lane = lane;
+        self.window = window;
+        self.round = 0;
+        self.step = 0;
+        self.repetition = 0;
+        self.slice = 0;
+        self.ready = 0;
+        self.begun = false;
+    }
+
     /// Where the lane stands, for messages: (round, step, slice).
     pub fn position(&self) -> (u64, usize, u32) {
         (self.round, self.step, self.slice)
@@ -102,19 +114,8 @@ impl LaneRun {
 
     fn begin(&mut self, launch: &Launch, wires: &mut Wires) {
         self.begun = true;
-        let mut seen: Vec<End> = Vec::new();
-        for step in launch.plan.lane_steps(self.lane) {
-            let lists = &launch.plan.lists;
-            for operand in lists.get(step.srcs).iter().chain(lists.get(step.dsts)) {
-                let Some(index) = operand.as_connection() else {
-                    continue;
-                };
-                let end = launch.ends[index];
-                if !seen.contains(&end) {
-                    seen.push(end);
-                    wires.begin(end, launch.geometry.chunk_steps);
-                }
-            }
+        for &end in &launch.plan.lane_ends[self.lane] {
+            wires.begin(end, launch.geometry.chunk_steps);
         }
     }
 
@@ -130,7 +131,7 @@ impl LaneRun {
         let operands = lists.get(step.srcs).iter().chain(lists.get(step.dsts));
         for operand in operands.skip(self.ready) {
             if let Some(index) = operand.as_connection() {
-                let end = launch.ends[index];
+                let end = launch.plan.ends[index];
                 if !wires.ready(end, launch.geometry.slice_steps) {
                     return Ok(Some(end));
                 }
@@ -167,7 +168,7 @@ impl LaneRun {
         }
         let slots = launch.geometry.slice_steps;
         for index in dsts.iter().filter_map(Operand::as_connection) {
-            wires.publish(launch.ends[index], slots, bytes, launch.signature);
+            wires.publish(launch.plan.ends[index], slots, bytes, launch.signature);
             tracer.event(Event::Publish {
                 link: plan.connections[index].link,
                 bytes,
@@ -177,7 +178,7 @@ impl LaneRun {
             let Some(index) = operand.as_connection() else {
                 continue;
             };
-            wires.release(launch.ends[index], slots);
+            wires.release(launch.plan.ends[index], slots);
             tracer.event(Event::Release {
                 link: plan.connections[index].link,
                 bytes,
@@ -249,7 +250,7 @@ impl LaneRun {
     ) -> *mut u8 {
         let base = match operand.space {
             Space::Connection => {
-                return wires.place(launch.ends[usize::from(operand.index)], bytes);
+                return wires.place(launch.plan.ends[usize::from(operand.index)], bytes);
             }
             Space::Input => launch.send.cast_mut(),
             Space::Output | Space::Scratch => launch.recv,

@@ -4,7 +4,7 @@ use super::wires::{End, Wires};
 use crate::base::Result;
 use crate::dtype::{FoldFn, FoldParams};
 use crate::plan::window::{Binding, Geometry};
-use crate::plan::{Algorithm, Plan, Window};
+use crate::plan::{Algorithm, Operand, Plan, Window};
 use std::sync::Arc;
 
 /// How data is folded and copied.
@@ -28,10 +28,59 @@ pub struct Kernel {
     pub owner: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
+/// A plan with the ends of its connections, looked up once per communicator.
+pub struct Bound {
+    plan: Plan,
+    /// The ends of the plan's connections, in its order.
+    pub ends: Vec<End>,
+    /// The ends that each lane uses, once each.
+    pub lane_ends: Vec<Vec<End>>,
+}
+
+impl std::ops::Deref for Bound {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+impl Bound {
+    /// Resolves the plan's connections.
+    ///
+    /// # Errors
+    /// When a connection cannot be made.
+    pub fn new(plan: Plan, wires: &mut Wires) -> Result<Bound> {
+        let ends: Vec<End> = plan
+            .connections
+            .iter()
+            .map(|used| wires.resolve(used))
+            .collect::<Result<_>>()?;
+        let of_lane = |lane: usize| {
+            let mut seen = Vec::new();
+            for step in plan.lane_steps(lane) {
+                let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+                for index in srcs.iter().chain(dsts).filter_map(Operand::as_connection) {
+                    if !seen.contains(&ends[index]) {
+                        seen.push(ends[index]);
+                    }
+                }
+            }
+            seen
+        };
+        let lane_ends = (0..plan.lanes.len()).map(of_lane).collect();
+        Ok(Bound {
+            plan,
+            ends,
+            lane_ends,
+        })
+    }
+}
+
 /// One call on its way.
 pub struct Launch {
-    /// What is done.
-    pub plan: Arc<Plan>,
+    /// What is done, over which ends.
+    pub plan: Arc<Bound>,
     /// The caller's send buffer.
     pub send: *const u8,
     /// The caller's receive buffer.
@@ -42,8 +91,6 @@ pub struct Launch {
     pub signature: u64,
     /// Slots and slices.
     pub geometry: Geometry,
-    /// The ends of the plan's connections, in its order.
-    pub ends: Vec<End>,
 }
 
 // SAFETY: the buffers belong to the call until it completes (contract of the entry points), and
@@ -51,32 +98,22 @@ pub struct Launch {
 unsafe impl Send for Launch {}
 
 impl Launch {
-    /// Resolves the plan's connections.
-    ///
-    /// # Errors
-    /// When a connection cannot be made.
+    /// One call over a bound plan.
     pub fn new(
-        plan: Arc<Plan>,
+        plan: Arc<Bound>,
         (send, recv): (*const u8, *mut u8),
         kernel: Kernel,
         signature: u64,
         geometry: Geometry,
-        wires: &mut Wires,
-    ) -> Result<Launch> {
-        let ends = plan
-            .connections
-            .iter()
-            .map(|used| wires.resolve(used))
-            .collect::<Result<_>>()?;
-        Ok(Launch {
+    ) -> Launch {
+        Launch {
             plan,
             send,
             recv,
             kernel,
             signature,
             geometry,
-            ends,
-        })
+        }
     }
 
     /// The window of one lane for `count` elements (of the data, or of a block).

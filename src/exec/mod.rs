@@ -12,7 +12,7 @@ pub mod trace;
 pub mod wires;
 
 pub use host::{LaneRun, Progress};
-pub use launch::{Kernel, Launch};
+pub use launch::{Bound, Kernel, Launch};
 pub use wires::Wires;
 
 use crate::base::Result;
