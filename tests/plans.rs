@@ -90,7 +90,8 @@ fn expect(entry: &Entry, n: u32, root: u32, report: &Report) {
         };
         assert_eq!(least, expected, "{name}, {slices} slices");
     }
-    let ring_fold = entry.algorithm == Algorithm::Ring && entry.collective.reduces();
+    let any_order = matches!(entry.algorithm, Algorithm::Ring | Algorithm::Bundle);
+    let ring_fold = any_order && entry.collective.reduces();
     let chain_ends_last = entry.collective == Collective::Reduce && root == n - 1;
     let ordered = !ring_fold || n == 1 || chain_ends_last;
     assert_eq!(report.rank_ordered, ordered, "{name}");

@@ -20,6 +20,7 @@ pub mod oneshot;
 pub mod ordered;
 pub mod ring;
 pub mod scan;
+pub mod vector;
 
 use crate::base::{Error, Result};
 use crate::plan::{Algorithm, Collective, Plan, Shape};
@@ -74,11 +75,19 @@ pub const REGISTRY: &[Entry] = &[
         least_tokens: |slices| slices,
         ..pipelined(Algorithm::Chain, Collective::Exscan, scan::chain)
     },
+    bundle_entry(Collective::ReduceScatter, ordered::reduce_scatter_own_first),
     bundle_entry(Collective::AllToAll, bundle::all_to_all),
     bundle_entry(Collective::Gather, bundle::gather),
     bundle_entry(Collective::Scatter, bundle::scatter),
     bundle_entry(Collective::Send, bundle::send),
     bundle_entry(Collective::Recv, bundle::recv),
+];
+
+/// Plans that are parts of a bundle and no collective by themselves: what the lanes of a registered
+/// plan do, for one size each.
+const PARTS: &[Entry] = &[
+    bundle_entry(Collective::ReduceScatterV, ordered::fold_block_own_first),
+    ordered_entry(Collective::ReduceScatterV, ordered::fold_block),
 ];
 
 const fn ring_entry(
@@ -151,7 +160,10 @@ pub fn plan(shape: &Shape) -> Result<Plan> {
     if shape.nranks == 1 && !shape.collective.is_point_to_point() {
         return Ok(local::alone(shape));
     }
-    match find(shape.collective, shape.algorithm) {
+    let part = PARTS
+        .iter()
+        .find(|e| e.collective == shape.collective && e.algorithm == shape.algorithm);
+    match find(shape.collective, shape.algorithm).or(part) {
         Some(entry) => Ok((entry.plan)(shape)),
         None => Err(Error::usage(
             format!(

@@ -69,13 +69,16 @@ pub fn reduce(shape: &Shape) -> Plan {
 
 /// Block r of every rank goes to rank r, which folds them in order.
 pub fn reduce_scatter(shape: &Shape) -> Plan {
-    let n = shape.nranks;
-    let mut e = Emitter::new(*shape, n, Layout::Blocks);
-    for to in (1..n).map(|distance| (shape.rank + distance) % n) {
-        let next = e.lane(0).to(to);
-        e.send(next, i64::from(to));
-    }
-    fold_arrivals(&mut e, shape, i64::from(shape.rank));
+    let mut e = hand_out(shape);
+    fold_in_order(&mut e, shape, i64::from(shape.rank));
+    e.finish()
+}
+
+/// The same with the own block first, for sums that are scaled: a fold scales only the first 64 of
+/// its sources.
+pub fn reduce_scatter_own_first(shape: &Shape) -> Plan {
+    let mut e = hand_out(shape);
+    fold_own_first(&mut e, shape, i64::from(shape.rank));
     e.finish()
 }
 
@@ -83,11 +86,29 @@ pub fn reduce_scatter(shape: &Shape) -> Plan {
 /// block.
 pub fn fold_block(shape: &Shape) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
-    fold_arrivals(&mut e, shape, 0);
+    fold_in_order(&mut e, shape, 0);
     e.finish()
 }
 
-fn fold_arrivals(e: &mut Emitter, shape: &Shape, chunk: i64) {
+/// The receiving half of [`reduce_scatter_own_first`] in the same way.
+pub fn fold_block_own_first(shape: &Shape) -> Plan {
+    let mut e = Emitter::new(*shape, 1, Layout::Blocks);
+    fold_own_first(&mut e, shape, 0);
+    e.finish()
+}
+
+/// A lane for each other rank's block.
+fn hand_out(shape: &Shape) -> Emitter {
+    let n = shape.nranks;
+    let mut e = Emitter::new(*shape, n, Layout::Blocks);
+    for to in (1..n).map(|distance| (shape.rank + distance) % n) {
+        let next = e.lane(0).to(to);
+        e.send(next, i64::from(to));
+    }
+    e
+}
+
+fn fold_in_order(e: &mut Emitter, shape: &Shape, chunk: i64) {
     e.lane(0);
     let srcs: Vec<Operand> = (0..shape.nranks)
         .map(|r| match r == shape.rank {
@@ -95,5 +116,13 @@ fn fold_arrivals(e: &mut Emitter, shape: &Shape, chunk: i64) {
             false => e.from(r).operand(),
         })
         .collect();
+    e.fold(&srcs, chunk);
+}
+
+fn fold_own_first(e: &mut Emitter, shape: &Shape, chunk: i64) {
+    e.lane(0);
+    let others = (0..shape.nranks).filter(|&r| r != shape.rank);
+    let arrivals = others.map(|r| e.from(r).operand());
+    let srcs: Vec<Operand> = std::iter::once(Operand::INPUT).chain(arrivals).collect();
     e.fold(&srcs, chunk);
 }

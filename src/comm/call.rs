@@ -1,6 +1,7 @@
 //! One call: what the caller asked for, checked before anything is touched.
 
 use super::redop::{self, RedOp};
+use super::vector::Parts;
 use crate::base::{Error, Result, checked};
 use crate::dtype::{DataType, ReduceOp};
 pub use crate::plan::Collective;
@@ -30,7 +31,7 @@ pub struct Call {
 unsafe impl Send for Call {}
 
 /// A call whose arguments hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Checked {
     pub call: Call,
     /// Bytes of `count` elements.
@@ -40,6 +41,32 @@ pub(super) struct Checked {
     pub op: Option<ReduceOp>,
     /// The program made the operation.
     pub is_made: bool,
+    /// What a call of blocks of different sizes consists of.
+    pub parts: Parts,
+}
+
+impl Checked {
+    /// Whether anything is exchanged; a call without data ends at once.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0 && self.call.collective != Collective::Barrier && self.parts.is_none()
+    }
+
+    /// The barrier in which ranks show the signature of this call.
+    pub fn shown(&self) -> Checked {
+        Checked {
+            call: Call {
+                collective: Collective::Barrier,
+                count: 0,
+                ..self.call
+            },
+            bytes: 0,
+            signature: self.signature,
+            op: None,
+            is_made: false,
+            parts: None,
+        }
+    }
 }
 
 impl Call {
@@ -94,6 +121,7 @@ impl Call {
             signature: self.signature(op.map_or(0, |op| op as u8)).0,
             op,
             is_made: reduces && op.is_none(),
+            parts: None,
         })
     }
 

@@ -40,20 +40,25 @@ impl Communicator {
     pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
         let run = || {
             self.inner.alive()?;
-            let checked = self.inner.check(call)?;
-            if group::active() {
-                return group::push(self, checked, stream);
-            }
-            match stream {
-                None => self.blocking(&checked),
-                Some(stream) => self.on_stream(&checked, stream, false),
-            }
+            self.run_checked(self.inner.check(call)?, stream)
         };
         run().map_err(|error| {
             error
                 .at(Rank(self.inner.rank))
                 .during(call.collective.name())
         })
+    }
+
+    /// Runs a checked call, begins it, or takes it down for the end of the group.
+    #[inline]
+    pub(super) fn run_checked(&self, checked: Checked, stream: Option<&Stream>) -> Result<()> {
+        if group::active() {
+            return group::push(self, checked, stream);
+        }
+        match stream {
+            None => self.blocking(&checked),
+            Some(stream) => self.on_stream(&checked, stream, stream.joins()),
+        }
     }
 
     /// As [`Communicator::enqueue`] on a stream, but a message joins the messages at the end of the
@@ -84,7 +89,7 @@ impl Communicator {
             if inner.check_calls && number.is_some() {
                 inner.check_first(&mut exec, checked, number)?;
             }
-            if checked.bytes == 0 && collective != Collective::Barrier {
+            if checked.is_empty() {
                 return Ok(());
             }
             let small = matches!(
@@ -94,7 +99,11 @@ impl Communicator {
                     | Collective::Broadcast
                     | Collective::Barrier
             ) && exec.table.is_oneshot(collective, checked.bytes);
-            if !checked.is_made && (small || inner.nranks == 1 && number.is_some()) {
+            let alone = inner.nranks == 1
+                && number.is_some()
+                && checked.parts.is_none()
+                && collective != Collective::Exscan;
+            if !checked.is_made && (small || alone) {
                 return inner.oneshot(&mut exec, checked, number);
             }
         }
@@ -117,9 +126,12 @@ impl Communicator {
         inner.drive_until(&mut exec, &last, (collective.name(), number))
     }
 
-    fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
+    pub(super) fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
         let mut exec = self.inner.user()?;
         self.inner.begin(&mut exec, checked);
+        if checked.is_empty() && checked.call.collective.is_point_to_point() {
+            return Ok(());
+        }
         let joins = join
             && checked.call.collective.is_point_to_point()
             && exec
@@ -129,6 +141,10 @@ impl Communicator {
         if joins && let Some(mut bundle) = exec.queue.pop_back() {
             let kernel = exec.kernels.get(checked.call.dtype, None).clone();
             let joined = bundle.message(&mut exec, checked, kernel);
+            if joined.is_ok() && stream.joins() {
+                // The message is all that this stream waits for.
+                stream.set_last(&self.inner, bundle.watch_last(), bundle.collective.name());
+            }
             exec.queue.push_back(bundle);
             joined?;
         } else {
@@ -146,7 +162,7 @@ impl Communicator {
 impl Inner {
     /// Checks everything that one rank can see.
     #[inline]
-    fn check(&self, call: &Call) -> Result<Checked> {
+    pub(super) fn check(&self, call: &Call) -> Result<Checked> {
         let mut checked = call.check(self.rank, self.nranks)?;
         if checked.is_made {
             let code = self.made_op(call.op)?.code();
@@ -192,16 +208,7 @@ impl Inner {
         if self.nranks == 1 {
             return Ok(());
         }
-        let barrier = Call {
-            collective: Collective::Barrier,
-            count: 0,
-            ..checked.call
-        };
-        let shown = Checked {
-            call: barrier,
-            bytes: 0,
-            ..*checked
-        };
+        let shown = checked.shown();
         self.oneshot(exec, &shown, number)
     }
 
@@ -262,7 +269,7 @@ impl Inner {
     pub(super) fn fail(&self, exec: &mut Exec, error: Error) -> Error {
         self.stop(&error);
         for op in exec.queue.drain(..) {
-            op.completion.finish(Err(error.clone()));
+            op.finish(&Err(error.clone()));
         }
         error
     }
@@ -276,7 +283,7 @@ impl Inner {
         if queued_check && !call.collective.is_point_to_point() {
             ops.push(self.check_op(exec, checked)?);
         }
-        if checked.bytes == 0 && call.collective != Collective::Barrier {
+        if checked.is_empty() {
             return Ok(ops);
         }
         let mut op = Op::new(call.collective);
@@ -291,6 +298,11 @@ impl Inner {
         let kernel = self.kernel(exec, checked)?;
         if call.collective.is_point_to_point() {
             return op.message(exec, checked, kernel);
+        }
+        if let Some(parts) = &checked.parts {
+            return parts
+                .iter()
+                .try_for_each(|part| op.part(exec, checked, &kernel, part));
         }
         let mut choice = match kernel.commutes {
             true => exec.table.choose(call.collective, checked.bytes),
@@ -333,16 +345,7 @@ impl Inner {
     }
 
     fn check_op(&self, exec: &mut Exec, checked: &Checked) -> Result<Op> {
-        let barrier = Call {
-            collective: Collective::Barrier,
-            count: 0,
-            ..checked.call
-        };
-        let shown = Checked {
-            call: barrier,
-            bytes: 0,
-            ..*checked
-        };
+        let shown = checked.shown();
         let choice = Choice {
             algorithm: Algorithm::OneShot,
             channels: 1,
@@ -356,7 +359,11 @@ impl Inner {
     /// Puts ops into the queue, behind what is on the stream already.
     pub(super) fn put_on_stream(self: &Arc<Inner>, exec: &mut Exec, ops: Vec<Op>, stream: &Stream) {
         for mut op in ops {
-            stream.follow(self, &mut op);
+            if stream.joins() && op.collective.is_point_to_point() {
+                stream.set_last(self, op.watch_last(), op.collective.name());
+            } else {
+                stream.follow(self, &mut op);
+            }
             exec.queue.push_back(op);
         }
     }
@@ -436,7 +443,7 @@ impl Inner {
             match op.pass(exec) {
                 Ok(Step::Done) => {
                     moved = true;
-                    op.completion.finish(Ok(()));
+                    op.finish(&Ok(()));
                 }
                 Ok(step) => {
                     exec.queue.push_front(op);
@@ -447,7 +454,7 @@ impl Inner {
                     let error = fault::mismatch(self, mismatch, number)
                         .at(Rank(self.rank))
                         .during(op.collective.name());
-                    op.completion.finish(Err(error.clone()));
+                    op.finish(&Err(error.clone()));
                     return Err(self.fail(exec, error));
                 }
             }

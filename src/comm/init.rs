@@ -317,7 +317,7 @@ fn exec(
     Exec {
         wires,
         table,
-        plans: Cache::new(state::PLANS),
+        plans: Cache::new(state::PLANS + state::PLANS_PER_RANK * nranks as usize),
         kernels: Kernels::new(nranks),
         sources: Vec::with_capacity(nranks as usize),
         queue: VecDeque::new(),

@@ -9,6 +9,7 @@
 mod call;
 mod enqueue;
 mod fault;
+mod graph;
 pub mod group;
 mod init;
 mod lock;
@@ -16,15 +17,19 @@ mod logging;
 mod op;
 mod redop;
 pub mod safe;
+mod safe_blocks;
 mod split;
 mod state;
 mod stream;
+mod vector;
 mod wait;
 
 pub use call::{Call, Collective};
+pub use graph::Graph;
 pub use redop::RedOp;
 pub use state::IdleHook;
 pub use stream::Stream;
+pub use vector::{Blocks, VectorCall};
 
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, UniqueId};

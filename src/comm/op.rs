@@ -1,7 +1,8 @@
 //! A call in flight: its launches, their lanes, and whoever waits for it.
 
-use super::call::Checked;
+use super::call::{Call, Checked};
 use super::state::Exec;
+use super::vector::{Deed, Part};
 use crate::base::{Error, Result};
 use crate::exec::wires::{End, Mismatch};
 use crate::exec::{Kernel, LaneRun, Launch, Progress};
@@ -22,6 +23,9 @@ pub(super) struct Completion {
 
 impl Completion {
     pub fn finish(&self, result: Result<()>) {
+        if self.done.load(Ordering::Acquire) == 1 {
+            return;
+        }
         if let Err(error) = result {
             let _ = self.error.set(error);
         }
@@ -42,6 +46,8 @@ struct Run {
     /// The run before it on the same end, which must end first.
     after: Option<usize>,
     done: bool,
+    /// Who waits for this run and not for the whole op.
+    watcher: Option<Arc<Completion>>,
 }
 
 /// Which run of a bundle was the last on each end, without a search per message.
@@ -133,6 +139,7 @@ impl Op {
         if let Some(run) = self.runs.get_mut(self.count - 1) {
             run.lane.restart(lane, window);
             (run.launch, run.after, run.done) = (launch, after, false);
+            run.watcher = None;
             return;
         }
         self.runs.push(Run {
@@ -140,6 +147,7 @@ impl Op {
             lane: LaneRun::new(lane, window),
             after,
             done: false,
+            watcher: None,
         });
     }
 
@@ -188,6 +196,73 @@ impl Op {
         Ok(())
     }
 
+    /// Adds one part of a call of blocks of different sizes.
+    pub fn part(
+        &mut self,
+        exec: &mut Exec,
+        whole: &Checked,
+        kernel: &Kernel,
+        part: &Part,
+    ) -> Result<()> {
+        let collective = match part.deed {
+            Deed::Send => Collective::Send,
+            Deed::Recv => Collective::Recv,
+            Deed::Copy => Collective::AllGather,
+            Deed::Fold => Collective::ReduceScatterV,
+        };
+        let checked = Checked {
+            call: Call {
+                collective,
+                send: part.send,
+                recv: part.recv,
+                count: part.count,
+                peer: part.peer,
+                ..whole.call
+            },
+            bytes: part.count * kernel.element_bytes,
+            signature: part.signature,
+            op: whole.op,
+            is_made: whole.is_made,
+            parts: None,
+        };
+        let algorithm = match part.deed {
+            Deed::Send | Deed::Recv => return self.message(exec, &checked, kernel.clone()),
+            Deed::Copy => Algorithm::Local,
+            Deed::Fold if fold_keeps_order(kernel, exec.nranks) => Algorithm::Ordered,
+            Deed::Fold => Algorithm::Bundle,
+        };
+        let choice = Choice {
+            algorithm,
+            channels: 1,
+        };
+        let launch = exec.launch(&checked, kernel.clone(), choice)?;
+        let window = launch.window(0, part.count, (1, 1));
+        exec.steps_planned += launch.plan.lane_steps_per_round(0) * window.rounds();
+        self.push(self.launches.len(), 0, window, None);
+        self.launches.push(launch);
+        Ok(())
+    }
+
+    /// A completion of the run that was added last.
+    pub fn watch_last(&mut self) -> Arc<Completion> {
+        let watcher = Arc::<Completion>::default();
+        match self.runs[..self.count].last_mut() {
+            Some(run) => run.watcher = Some(Arc::clone(&watcher)),
+            None => watcher.finish(Ok(())),
+        }
+        watcher
+    }
+
+    /// Tells all who wait how it ended.
+    pub fn finish(&self, result: &Result<()>) {
+        for run in &self.runs[..self.count] {
+            if let Some(watcher) = &run.watcher {
+                watcher.finish(result.clone());
+            }
+        }
+        self.completion.finish(result.clone());
+    }
+
     /// Moves what can move.
     pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Mismatch> {
         let mut moved = false;
@@ -210,6 +285,9 @@ impl Op {
                     moved = true;
                     run.done = true;
                     self.pending -= 1;
+                    if let Some(watcher) = run.watcher.take() {
+                        watcher.finish(Ok(()));
+                    }
                 }
                 Progress::Moved(_) => moved = true,
                 Progress::Blocked(peer) => {
@@ -229,4 +307,10 @@ impl Op {
             _ => Step::Moved,
         })
     }
+}
+
+/// Whether arrived blocks are folded in the order of ranks. Only the first 64 sources of a fold can
+/// be scaled: with more ranks the own one, which is, comes first.
+fn fold_keeps_order(kernel: &Kernel, nranks: u32) -> bool {
+    !kernel.pre_scaled || nranks <= 64
 }

@@ -94,6 +94,8 @@ pub(super) struct Exec {
 
 /// Plans kept per communicator.
 pub(super) const PLANS: usize = 64;
+/// Beside them, those of the messages to and from every rank.
+pub(super) const PLANS_PER_RANK: usize = 2;
 
 impl Inner {
     /// The error that stopped the communicator.
@@ -228,11 +230,16 @@ impl Exec {
     pub fn launch(&mut self, checked: &Checked, kernel: Kernel, choice: Choice) -> Result<Launch> {
         let call = &checked.call;
         let rooted = call.collective.has_root() || call.collective.is_point_to_point();
+        // What a rank does for itself only is the plan of one rank alone.
+        let (rank, nranks) = match choice.algorithm {
+            Algorithm::Local => (0, 1),
+            _ => (self.rank, self.nranks),
+        };
         let shape = Shape {
             collective: call.collective,
             algorithm: choice.algorithm,
-            rank: self.rank,
-            nranks: self.nranks,
+            rank,
+            nranks,
             root: if rooted { call.peer } else { 0 },
             channels: choice.channels,
         };
