@@ -9,6 +9,8 @@ mod machine;
 mod mutants;
 #[path = "plans/sequences.rs"]
 mod sequences;
+#[path = "plans/vectors.rs"]
+mod vectors;
 
 use kolo::algo::{self, Entry, REGISTRY};
 use kolo::base::clock;
