@@ -85,7 +85,8 @@ pub unsafe extern "C" fn koloRedOpCreateUser(
     })
 }
 
-/// Ends an operation of koloRedOpCreatePreMulSum or koloRedOpCreateUser. Calls that use it may still be pending.
+/// Ends an operation of koloRedOpCreatePreMulSum or koloRedOpCreateUser. Calls that use it may
+/// still be pending.
 /// Errors: koloInvalidArgument (handle, an operation that is built in or not alive on `comm`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloRedOpDestroy(op: RedOpArg, comm: koloComm_t) -> koloResult_t {

@@ -190,6 +190,16 @@ pub struct koloStream {
     _opaque: [u8; 0],
 }
 
+/// What is behind a koloRequest_t.
+pub struct koloRequest {
+    _opaque: [u8; 0],
+}
+
+/// What is behind a koloGraph_t.
+pub struct koloGraph {
+    _opaque: [u8; 0],
+}
+
 /// One rank's membership in a group of ranks. A wrong handle (NULL, garbage, destroyed) is
 /// koloInvalidArgument in every call. One thread at a time may use a communicator; different
 /// communicators are independent.
@@ -198,6 +208,16 @@ pub type koloComm_t = *mut koloComm;
 /// An in-order queue of asynchronous operations on host memory. NULL in a call means: block until
 /// the result is in place (inside a group: until the outermost koloGroupEnd).
 pub type koloStream_t = *mut koloStream;
+
+/// One asynchronous call (koloI...), until koloWait, koloTest or koloWaitAll has ended it. NULL:
+/// none.
+pub type koloRequest_t = *mut koloRequest;
+
+/// The neighbours of this rank in koloNeighbor calls, on the communicator that it was made on.
+pub type koloGraph_t = *mut koloGraph;
+
+/// In lists of neighbours: nobody. The block is neither sent nor received.
+pub const KOLO_NO_RANK: c_int = -1;
 
 /// Names a communicator to be: one rank makes it with koloGetUniqueId and hands it to the others
 /// by any means. Holds an address and a secret.
