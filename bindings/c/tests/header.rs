@@ -164,12 +164,21 @@ fn kolo_f90_has_the_numbers_of_kolo_h() {
     // Fortran names whose C name is another one.
     let renamed = [
         ("INTEGER1", "Int8"),
-        ("BYTE", "Uint8"),
         ("INTEGER4", "Int32"),
         ("INTEGER8", "Int64"),
         ("REAL2", "Float16"),
         ("REAL4", "Float32"),
         ("REAL8", "Float64"),
+        ("COMPLEX8", "Complex64"),
+        ("COMPLEX16", "Complex128"),
+        ("LOGICAL1", "Logical8"),
+        ("LOGICAL2", "Logical16"),
+        ("LOGICAL4", "Logical32"),
+        ("LOGICAL8", "Logical64"),
+        ("2INTEGER", "IntInt"),
+        ("2REAL", "FloatFloat"),
+        ("2DOUBLE_PRECISION", "DoubleDouble"),
+        ("NO_RANK", "_NO_RANK"),
         ("UNDEFINED", "_SPLIT_NOCOLOR"),
     ];
     let mut compared = 0;
@@ -201,7 +210,7 @@ fn kolo_f90_has_the_numbers_of_kolo_h() {
     }
     assert_eq!(
         compared,
-        5 + 8 + 9 + 1,
-        "operations, data types, results, color"
+        13 + 21 + 9 + 2,
+        "operations, data types, results, color and neighbour"
     );
 }
