@@ -56,7 +56,9 @@ bool kolo_fi_sized(call *c, const view *small, int times, const view *large) {
                            times, small->elements);
 }
 
-bool kolo_fi_ranks(call *c, int *nranks) { return kolo_fi_check(c, koloCommCount(c->comm, nranks)); }
+bool kolo_fi_ranks(call *c, int *nranks) {
+    return kolo_fi_check(c, koloCommCount(c->comm, nranks));
+}
 
 bool kolo_fi_is_root(call *c, int32_t root, bool *answer) {
     int rank = 0;
@@ -91,7 +93,8 @@ static void short_allreduce(call *c, array send, array recv, const fortran_op *o
     view s, r;
     unit u;
     if (kolo_fi_whole(c, send, send == recv ? "buf" : "send", &s) &&
-        (send == recv ? (r = s, true) : kolo_fi_whole(c, recv, "recv", &r)) && kolo_fi_same_type(c, &s, &r) &&
+        (send == recv ? (r = s, true) : kolo_fi_whole(c, recv, "recv", &r)) &&
+        kolo_fi_same_type(c, &s, &r) &&
         kolo_fi_sized(c, &s, 1, &r) && kolo_fi_reduce_unit(c, &s, op->code, &u)) {
         const size_t bytes = s.elements * s.element_bytes;
         /* One array with gaps gets one temporary. */
@@ -134,7 +137,8 @@ static void short_reduce(call *c, array send, array recv, const fortran_op *op,
     bool here;
     if (kolo_fi_whole(c, send, "send", &s) && kolo_fi_reduce_unit(c, &s, op->code, &u) &&
         kolo_fi_is_root(c, *root, &here) &&
-        (!here || (kolo_fi_whole(c, recv, "recv", &r) && kolo_fi_same_type(c, &s, &r) && kolo_fi_sized(c, &s, 1, &r)))) {
+        (!here || (kolo_fi_whole(c, recv, "recv", &r) && kolo_fi_same_type(c, &s, &r) &&
+                   kolo_fi_sized(c, &s, 1, &r)))) {
         const size_t bytes = s.elements * s.element_bytes;
         move_data(c, DO_REDUCE, &s, bytes, here ? &r : NULL, bytes, u.type,
                          elements_of(&s, &u), op->code, *root);
@@ -176,7 +180,8 @@ static void short_alltoall(call *c, array send, array recv) {
     view s, r;
     unit u;
     int nranks = 1;
-    if (kolo_fi_whole(c, send, "send", &s) && kolo_fi_whole(c, recv, "recv", &r) && kolo_fi_same_type(c, &s, &r) &&
+    if (kolo_fi_whole(c, send, "send", &s) && kolo_fi_whole(c, recv, "recv", &r) &&
+        kolo_fi_same_type(c, &s, &r) &&
         kolo_fi_sized(c, &s, 1, &r) && kolo_fi_move_unit(c, &s, &u) && kolo_fi_ranks(c, &nranks)) {
         const size_t bytes = s.elements * s.element_bytes;
         if (s.elements % (size_t)nranks != 0)
@@ -391,7 +396,8 @@ static void explicit_blocks(call *c, action what, array send, int64_t send_count
     const fortran_type type = scatters ? recv_type : send_type;
     amount a;
     view s, r;
-    if (kolo_fi_measure(c, scatters ? recv_count : send_count, type, false, 0, root, &a) && a.here &&
+    if (kolo_fi_measure(c, scatters ? recv_count : send_count, type, false, 0, root, &a) &&
+        a.here &&
         (send_count != recv_count || send_type.code != recv_type.code))
         kolo_fi_problem(c, koloInvalidArgument,
                         "give the same count and data type for both sides (elements for one rank)",

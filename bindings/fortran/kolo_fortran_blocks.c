@@ -112,7 +112,8 @@ static void short_one(call *c, action what, array one, array many, array counts,
         if (what == DO_REDUCE_SCATTERV && kolo_fi_check(c, koloCommUserRank(c->comm, &rank)) &&
             b.counts[rank] != e.count)
             kolo_fi_problem(c, koloInvalidArgument, "make recv as large as the own block",
-                            "the argument recv has %zu elements, but recvcounts of this rank is %zu",
+                            "the argument recv has %zu elements, but recvcounts of this rank is "
+                            "%zu",
                             e.count, b.counts[rank]);
         else if (c->code == koloSuccess)
             kolo_fi_exchange(c, &e);

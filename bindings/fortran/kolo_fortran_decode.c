@@ -215,9 +215,10 @@ bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out) {
         if (pair_of(v->class, v->element_bytes, out) && v->rank > 0 && v->dim[0].extent == 2)
             return true;
         return kolo_fi_problem(c, koloInvalidArgument,
-                               "pass pairs (value, index) as real(4), real(8) or integer(4) a(2, n), "
-                               "or name a type such as KOLO_DOUBLE_INT",
-                               "KOLO_MINLOC and KOLO_MAXLOC need pairs, and the argument %s is %s%s",
+                               "pass pairs (value, index) as real(4), real(8) or integer(4) "
+                               "a(2, n), or name a type such as KOLO_DOUBLE_INT",
+                               "KOLO_MINLOC and KOLO_MAXLOC need pairs, and the argument %s is "
+                               "%s%s",
                                v->argument, name,
                                v->rank == 0 ? "" : " whose first extent is not 2");
     }

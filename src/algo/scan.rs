@@ -2,8 +2,8 @@
 //!
 //! *One-shot*: every rank publishes once, reads the ranks before it and drops the others' lines
 //! (a fan gives credit when everybody has read). *Recursive doubling*: after step k a rank holds
-//! the fold of itself and the 2^k - 1 ranks before it; it hands that on to the rank 2^k further, and
-//! puts what comes from 2^k before in front: ceil(log2 n) steps for any n. W. D. Hillis, G. L.
+//! the fold of itself and the 2^k - 1 ranks before it; it hands that on to the rank 2^k further,
+//! and puts what comes from 2^k before in front: ceil(log2 n) steps for any n. W. D. Hillis, G. L.
 //! Steele, "Data parallel algorithms", Commun. ACM 29 (1986), doi:10.1145/7902.7903. *Chain*: the
 //! fold so far goes from rank to rank, pipelined over rounds.
 //!

@@ -176,11 +176,11 @@ impl Inner {
             };
             Signature::pack(fields).0
         };
-        checked.signature = sign(regions.shared_count(call));
         let parts: Vec<Part> = messages
             .iter()
             .filter_map(|message| regions.part(call, *message, self.rank, sign))
             .collect();
+        checked.signature = sign(regions.shared_count(call));
         checked.bytes = parts.iter().map(|part| part.count).sum();
         checked.parts = Some(parts.into());
         Ok(checked)

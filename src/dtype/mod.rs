@@ -6,8 +6,9 @@
 //!
 //! **Idea.** One generic algorithm (`kernel`) over a vector trait (`lanes`). The files of `isa`
 //! only instantiate it: plain Rust, AVX2, AVX-512. One element's arithmetic is defined once
-//! (`scalar` for numbers, `compound` for the rest); every instruction set must equal it bit for bit, and tests compare them all with a
-//! naive oracle. Which instruction set is used is decided once in a process.
+//! (`scalar` for numbers, `compound` for the rest); every instruction set must equal it bit for
+//! bit, and tests compare them all with a naive oracle. Which instruction set is used is decided
+//! once in a process.
 //!
 //! **Order.** Sources are folded from left to right: `((s0 op s1) op s2) ...`. Nothing is
 //! reassociated and no multiply-add is contracted.

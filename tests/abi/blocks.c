@@ -122,7 +122,8 @@ static void neighbours(int rank, int n, koloComm_t comm) {
     CHECK(recv[2] == prev * 10);
     OK(koloGraphDestroy(graph));
     FAILS(koloInvalidArgument, "a grid of", koloCartCreate(comm, 1, (int[]){n + 1}, ring, &graph));
-    FAILS(koloInvalidArgument, "-2 is no length", koloGraphCreate(comm, -2, &prev, 0, NULL, &graph));
+    FAILS(koloInvalidArgument, "-2 is no length",
+          koloGraphCreate(comm, -2, &prev, 0, NULL, &graph));
     FAILS(koloInvalidArgument, "neighbour", koloGraphCreate(comm, 1, &n, 0, NULL, &graph));
 }
 

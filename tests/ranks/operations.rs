@@ -57,7 +57,7 @@ fn complex_numbers() {
 
 #[test]
 fn truth_and_bits() {
-    let truth = |r: usize, e: usize| (r * 7 + e * 3) % 4 != 0;
+    let truth = |r: usize, e: usize| !(r * 7 + e * 3).is_multiple_of(4);
     // Any non-zero value is true.
     let logical = move |r: usize, e: usize| Logical32(if truth(r, e) { 1 + r as u32 } else { 0 });
     let one = |n: usize, held: bool, e: usize| match n {

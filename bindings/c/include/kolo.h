@@ -236,10 +236,10 @@ typedef enum {
 
 /**
  * Reduction. Which types each one combines: integers all but koloMinloc and koloMaxloc; floats
- * koloSum to koloAvg; complex numbers koloSum, koloProd and koloAvg; logicals koloLand, koloLor and
- * koloLxor; bytes and characters koloMax, koloMin, koloBand, koloBor and koloBxor; pairs koloMinloc
- * and koloMaxloc. koloRedOpCreatePreMulSum and koloRedOpCreateUser make further ones, with larger
- * numbers.
+ * koloSum to koloAvg; complex numbers koloSum, koloProd and koloAvg; logicals koloLand, koloLor
+ * and koloLxor; bytes and characters koloMax, koloMin, koloBand, koloBor and koloBxor; pairs
+ * koloMinloc and koloMaxloc. koloRedOpCreatePreMulSum and koloRedOpCreateUser make further ones,
+ * with larger numbers.
  */
 typedef enum {
     /**
@@ -458,9 +458,9 @@ typedef koloStream *koloStream_t;
 typedef koloGraph *koloGraph_t;
 
 /**
- * A reduction of the program's own: `inout[i] = in[i] op inout[i]` for `count` elements. `in` comes
- * first in the order of ranks. The buffers do not overlap. It may be called by any thread that is
- * inside a kolo call, and by kolo's own threads; it must not call kolo.
+ * A reduction of the program's own: `inout[i] = in[i] op inout[i]` for `count` elements. `in`
+ * comes first in the order of ranks. The buffers do not overlap. It may be called by any thread
+ * that is inside a kolo call, and by kolo's own threads; it must not call kolo.
  */
 typedef void (*koloUserFunction_t)(const void *in_,
                                    void *inout,
@@ -814,8 +814,8 @@ koloResult_t koloGatherV(const void *sendbuff,
 
 /**
  * sendcounts[r] elements at element displs[r] of `root`'s sendbuff go to rank r (displs NULL: one
- * behind the other), which expects recvcount; sendbuff, sendcounts and displs of the others are not
- * used. In place on the root: recvbuff == sendbuff + displs[root] elements.
+ * behind the other), which expects recvcount; sendbuff, sendcounts and displs of the others are
+ * not used. In place on the root: recvbuff == sendbuff + displs[root] elements.
  */
 koloResult_t koloScatterV(const void *sendbuff,
                           const size_t *sendcounts,
@@ -1015,7 +1015,8 @@ koloResult_t koloStreamQuery(koloStream_t stream);
  * may be changed. Sets `*request` to NULL, whatever is returned; a NULL request has ended.
  * Calls of a communicator end in the order in which they were begun, sends and receives that were
  * begun one behind the other in any order.
- * Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group), those of the call.
+ * Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group), those of the
+ * call.
  */
 koloResult_t koloWait(koloRequest_t *request);
 
@@ -1046,8 +1047,8 @@ koloResult_t koloMemAlloc(void **ptr, size_t bytes);
 koloResult_t koloMemFree(void *ptr);
 
 /* Asynchronous calls: each one begins the call without the I and returns at once. Until
- * koloWait, koloTest or koloWaitAll has ended the request, the buffers belong to kolo. Arrays of
- * counts and displacements are only read during the call. */
+ * koloWait, koloTest or koloWaitAll has ended the request, the buffers belong to kolo.
+ * Arrays of counts and displacements are only read during the call. */
 koloResult_t koloIAllReduce(const void *sendbuff,
                             void *recvbuff,
                             size_t count,

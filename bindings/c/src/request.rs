@@ -21,7 +21,8 @@ static REQUESTS: Registry<Stream> = Registry::new(0xb7e1_5162_8aed_2a6b, "reques
 /// may be changed. Sets `*request` to NULL, whatever is returned; a NULL request has ended.
 /// Calls of a communicator end in the order in which they were begun, sends and receives that were
 /// begun one behind the other in any order.
-/// Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group), those of the call.
+/// Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group), those of the
+/// call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloWait(request: *mut koloRequest_t) -> koloResult_t {
     guard("Wait", || {

@@ -111,10 +111,10 @@ pub enum koloDataType_t {
 }
 
 /// Reduction. Which types each one combines: integers all but koloMinloc and koloMaxloc; floats
-/// koloSum to koloAvg; complex numbers koloSum, koloProd and koloAvg; logicals koloLand, koloLor and
-/// koloLxor; bytes and characters koloMax, koloMin, koloBand, koloBor and koloBxor; pairs koloMinloc
-/// and koloMaxloc. koloRedOpCreatePreMulSum and koloRedOpCreateUser make further ones, with larger
-/// numbers.
+/// koloSum to koloAvg; complex numbers koloSum, koloProd and koloAvg; logicals koloLand, koloLor
+/// and koloLxor; bytes and characters koloMax, koloMin, koloBand, koloBor and koloBxor; pairs
+/// koloMinloc and koloMaxloc. koloRedOpCreatePreMulSum and koloRedOpCreateUser make further ones,
+/// with larger numbers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum koloRedOp_t {
@@ -167,9 +167,9 @@ pub type RedOpArg = c_int;
 /// The integer in the place of a koloScalarResidence_t.
 pub type ScalarResidenceArg = c_int;
 
-/// A reduction of the program's own: `inout[i] = in[i] op inout[i]` for `count` elements. `in` comes
-/// first in the order of ranks. The buffers do not overlap. It may be called by any thread that is
-/// inside a kolo call, and by kolo's own threads; it must not call kolo.
+/// A reduction of the program's own: `inout[i] = in[i] op inout[i]` for `count` elements. `in`
+/// comes first in the order of ranks. The buffers do not overlap. It may be called by any thread
+/// that is inside a kolo call, and by kolo's own threads; it must not call kolo.
 pub type koloUserFunction_t = Option<
     unsafe extern "C" fn(
         in_: *const c_void,

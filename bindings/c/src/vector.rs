@@ -221,8 +221,8 @@ pub unsafe extern "C" fn koloGatherV(
 }
 
 /// sendcounts[r] elements at element displs[r] of `root`'s sendbuff go to rank r (displs NULL: one
-/// behind the other), which expects recvcount; sendbuff, sendcounts and displs of the others are not
-/// used. In place on the root: recvbuff == sendbuff + displs[root] elements.
+/// behind the other), which expects recvcount; sendbuff, sendcounts and displs of the others are
+/// not used. In place on the root: recvbuff == sendbuff + displs[root] elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloScatterV(
     sendbuff: *const c_void,

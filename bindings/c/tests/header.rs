@@ -51,12 +51,18 @@ fn with_asynchronous_calls(text: &str) -> String {
         ))
     });
     let calls: String = declarations.filter(|one| !one.contains("Stream")).collect();
-    let words = "\n/* Asynchronous calls: each one begins the call without the I and returns at once. \
-                 Until\n * koloWait, koloTest or koloWaitAll has ended the request, the buffers \
-                 belong to kolo. Arrays of\n * counts and displacements are only read during the \
-                 call. */\n";
+    let words = [
+        "/* Asynchronous calls: each one begins the call without the I and returns at once. Until",
+        " * koloWait, koloTest or koloWaitAll has ended the request, the buffers belong to kolo.",
+        " * Arrays of counts and displacements are only read during the call. */\n",
+    ];
     let end = text.rfind("#ifdef __cplusplus").unwrap();
-    format!("{}{}{calls}{}", &text[..end], &words[1..], &text[end..])
+    format!(
+        "{}{}{calls}{}",
+        &text[..end],
+        words.join("\n"),
+        &text[end..]
+    )
 }
 
 #[test]

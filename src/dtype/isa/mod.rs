@@ -61,9 +61,10 @@ macro_rules! pair {
 use pair;
 
 /// The kernels of one instruction set. Integers are `type: vector, vector for sums and products`:
-/// signed ones use the unsigned ones there, since they wrap to the same bits. `bytes` and `bits` are
-/// the vectors for ordering bytes and for bitwise operations on any type. The rest has `array`s of
-/// so many bytes, which the compiler spreads over the registers of the instruction set.
+/// signed ones use the unsigned ones there, since they wrap to the same bits. `bytes` and `bits`
+/// are the vectors for ordering bytes and for bitwise operations on any type. The rest has
+/// `array`s of so many bytes, which the compiler spreads over the registers of the instruction
+/// set.
 macro_rules! kernels {
     (integers { $($int:ident: $lanes:ty, $unsigned:ty, $truth:ident;)* }
      floats { $($float:ident: $real:ty;)* }

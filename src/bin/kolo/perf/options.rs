@@ -87,8 +87,8 @@ pub struct PerfArgs {
     /// How often the result is checked; 0 does not check
     #[arg(short = 'c', long = "check", value_name = "N", default_value_t = 1)]
     pub checks: u32,
-    /// Operation: sum, prod, max, min, avg, mulsum (pre-multiplied sum), band, bor, bxor, land, lor,
-    /// lxor, minloc, maxloc or all
+    /// Operation: sum, prod, max, min, avg, mulsum (pre-multiplied sum), band, bor, bxor, land,
+    /// lor, lxor, minloc, maxloc or all
     #[arg(short = 'o', long = "op", value_name = "OP", default_value = "sum",
           value_parser = operations)]
     pub ops: Choice<ReduceOp>,
