@@ -15,7 +15,7 @@ mpirun="mpirun.$mpi"
 [ "$mpi" = mpich ] || mpirun="$mpirun --oversubscribe"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 [ "$ranks" -le "$(nproc)" ] || export OMPI_MCA_mpi_yield_when_idle=1
-echo '| collective | bytes | kolo us | MPI us | ratio | spread % | in place: kolo us | MPI us | ratio |'
+echo "| collective | bytes | kolo us | MPI us | ratio | spread % | kolo us in place | MPI | ratio |"
 echo '|---|---|---|---|---|---|---|---|---|'
 for collective in $collectives; do
     $mpirun -n "$ranks" "$prefix/bin/kolo" perf "$collective" -d double -b 8 -e "$max" \

@@ -8,10 +8,10 @@
 //! For reduce-scatter every rank hands block r to rank r, which folds what arrives in the order of
 //! ranks, with its own input at its place.
 
-use crate::plan::{Emitter, Layout, Operand, POST_SCALE, PRE_SCALE, Plan, Shape, StepOp};
+use crate::plan::{Emitter, Layout, Nodes, Operand, POST_SCALE, PRE_SCALE, Plan, Shape, StepOp};
 
 /// Up the chain, folded; down the chain, copied.
-pub fn all_reduce(shape: &Shape) -> Plan {
+pub fn all_reduce(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     let (rank, last) = (shape.rank, shape.nranks - 1);
     e.lane(0);
@@ -44,7 +44,7 @@ fn contribute(e: &mut Emitter, rank: u32, to: u32) {
 }
 
 /// Up the chain, folded; from its end to the root.
-pub fn reduce(shape: &Shape) -> Plan {
+pub fn reduce(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     let (rank, root, last) = (shape.rank, shape.root, shape.nranks - 1);
     e.lane(0);
@@ -68,7 +68,7 @@ pub fn reduce(shape: &Shape) -> Plan {
 }
 
 /// Block r of every rank goes to rank r, which folds them in order.
-pub fn reduce_scatter(shape: &Shape) -> Plan {
+pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = hand_out(shape);
     fold_in_order(&mut e, shape, i64::from(shape.rank));
     e.finish()
@@ -76,7 +76,7 @@ pub fn reduce_scatter(shape: &Shape) -> Plan {
 
 /// The same with the own block first, for sums that are scaled: a fold scales only the first 64 of
 /// its sources.
-pub fn reduce_scatter_own_first(shape: &Shape) -> Plan {
+pub fn reduce_scatter_own_first(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = hand_out(shape);
     fold_own_first(&mut e, shape, i64::from(shape.rank));
     e.finish()
@@ -84,14 +84,14 @@ pub fn reduce_scatter_own_first(shape: &Shape) -> Plan {
 
 /// The receiving half of [`reduce_scatter`] for a block of its own size: the input is only that
 /// block.
-pub fn fold_block(shape: &Shape) -> Plan {
+pub fn fold_block(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     fold_in_order(&mut e, shape, 0);
     e.finish()
 }
 
 /// The receiving half of [`reduce_scatter_own_first`] in the same way.
-pub fn fold_block_own_first(shape: &Shape) -> Plan {
+pub fn fold_block_own_first(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     fold_own_first(&mut e, shape, 0);
     e.finish()

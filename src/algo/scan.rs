@@ -10,7 +10,7 @@
 //! A scan has no final scaling: an average of some of the ranks has no meaning that all agree on.
 
 use crate::plan::emit::Connection;
-use crate::plan::{Collective, Emitter, Layout, Operand, PRE_SCALE, Plan, Shape, StepOp};
+use crate::plan::{Collective, Emitter, Layout, Nodes, Operand, PRE_SCALE, Plan, Shape, StepOp};
 
 /// The emitter of a scan with an open lane, and whether the own input counts.
 fn begin(shape: &Shape) -> (Emitter, bool) {
@@ -20,7 +20,7 @@ fn begin(shape: &Shape) -> (Emitter, bool) {
 }
 
 /// Publish; fold the ranks before; drop the rest.
-pub fn oneshot(shape: &Shape) -> Plan {
+pub fn oneshot(shape: &Shape, _: &Nodes) -> Plan {
     let (mut e, inclusive) = begin(shape);
     let mine = e.fan(shape.rank);
     e.send(mine, 0);
@@ -44,7 +44,7 @@ fn drop_token(e: &mut Emitter, writer: u32) {
 }
 
 /// Partners at distances 1, 2, 4, ... For an exclusive scan the inputs move up by one rank first.
-pub fn recursive_doubling(shape: &Shape) -> Plan {
+pub fn recursive_doubling(shape: &Shape, _: &Nodes) -> Plan {
     let (mut e, inclusive) = begin(shape);
     let (rank, n) = (shape.rank, shape.nranks);
     let first = if inclusive {
@@ -81,7 +81,7 @@ pub fn recursive_doubling(shape: &Shape) -> Plan {
 }
 
 /// The fold so far comes from the rank before and goes, with the own input, to the next.
-pub fn chain(shape: &Shape) -> Plan {
+pub fn chain(shape: &Shape, _: &Nodes) -> Plan {
     let (mut e, inclusive) = begin(shape);
     let (rank, last) = (shape.rank, shape.nranks - 1);
     let next = (rank < last).then(|| e.to(rank + 1));

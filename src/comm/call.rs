@@ -69,6 +69,18 @@ impl Checked {
     }
 }
 
+impl Checked {
+    /// Bytes of the send and receive buffer of a rank; 0 for an unused one.
+    pub fn buffer_bytes(&self, rank: u32, nranks: u32) -> (usize, usize) {
+        let blocks = self.call.blocks(rank, nranks);
+        // Both products were checked with the arguments.
+        (
+            self.bytes * blocks.0 as usize,
+            self.bytes * blocks.1 as usize,
+        )
+    }
+}
+
 impl Call {
     /// Blocks (of `count` elements) that this rank's buffers hold; 0 for an unused buffer.
     fn blocks(&self, rank: u32, nranks: u32) -> (u32, u32) {

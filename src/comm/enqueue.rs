@@ -257,11 +257,16 @@ impl Inner {
 
     #[cold]
     fn stopped_by(&self, exec: &mut Exec, stop: Stop, number: Option<u64>) -> Error {
-        let error = match stop {
+        let error = self.because(stop, number);
+        self.fail(exec, error)
+    }
+
+    #[cold]
+    fn because(&self, stop: Stop, number: Option<u64>) -> Error {
+        match stop {
             Stop::Mismatch(mismatch) => fault::mismatch(self, mismatch, number),
             Stop::Error(error) => error,
-        };
-        self.fail(exec, error)
+        }
     }
 
     /// Stops the communicator for this reason; every call in flight ends with it.
@@ -308,9 +313,14 @@ impl Inner {
             true => exec.table.choose(call.collective, checked.bytes),
             false => exec.table.choose_ordered(call.collective, checked.bytes),
         };
-        if kernel.pre_scaled && self.nranks > 64 && choice.algorithm == Algorithm::OneShot {
-            // The kernel marks scaled sources in a 64-bit mask.
+        if kernel.pre_scaled && self.nranks > 64 {
+            // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
             choice = exec.table.choose_large(call.collective, checked.bytes);
+        }
+        let direct = kernel.commutes && !kernel.pre_scaled;
+        if direct && exec.table.may_be_direct(call.collective, checked.bytes) {
+            op.direct(checked, kernel, choice);
+            return Ok(());
         }
         op.collective(exec, checked, kernel, choice)
     }
@@ -332,10 +342,9 @@ impl Inner {
                         return Err(self.fail(exec, error));
                     }
                 }
-                Err(mismatch) => {
-                    let error = fault::mismatch(self, mismatch, number)
-                        .at(Rank(self.rank))
-                        .during(op.collective.name());
+                Err(stop) => {
+                    let error = self.because(stop, number);
+                    let error = error.at(Rank(self.rank)).during(op.collective.name());
                     return Err(self.fail(exec, error));
                 }
             }
@@ -449,9 +458,10 @@ impl Inner {
                     exec.queue.push_front(op);
                     return Ok(if moved { Step::Moved } else { step });
                 }
-                Err(mismatch) => {
+                Err(stop) => {
                     let number = (!op.collective.is_point_to_point()).then_some(exec.calls);
-                    let error = fault::mismatch(self, mismatch, number)
+                    let error = self
+                        .because(stop, number)
                         .at(Rank(self.rank))
                         .during(op.collective.name());
                     op.finish(&Err(error.clone()));

@@ -5,6 +5,7 @@
 //! 3. Rank 0 draws a nonce; the ranks of the node share memory under it.
 //! 4. Limits are bound into tables; a barrier ends the initialisation.
 
+use super::direct::Direct;
 use super::redop::Kernels;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
 use super::{CommConfig, Communicator};
@@ -12,7 +13,7 @@ use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
-use crate::plan::{Algorithm, Cache, Geometry};
+use crate::plan::{Algorithm, Cache, Geometry, Nodes};
 use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, Machine, RankPlace, WaitPolicy};
 use crate::transport::node::NodeMemory;
@@ -233,11 +234,19 @@ fn layout(settings: &Settings, nranks: u32) -> Layout {
     }
 }
 
+/// The nodes that plans are made for.
+fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
+    match settings.ranks_per_node() {
+        Some(per_node) => Nodes::every(places.len() as u32, per_node),
+        None => Nodes::of(&topo::nodes(places).node_of),
+    }
+}
+
 fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
     let forced = match (settings.algo(), settings.proto()) {
-        (config::Algo::Ring, _) | (_, config::Proto::Simple) => Some(Algorithm::Ring),
-        (config::Algo::OneShot, _) | (_, config::Proto::Eager) => Some(Algorithm::OneShot),
-        _ => None,
+        (config::Algo::Auto, config::Proto::Simple) => Some(Algorithm::Ring),
+        (config::Algo::Auto, config::Proto::Eager) => Some(Algorithm::OneShot),
+        (named, _) => Algorithm::named(named.text()),
     };
     let channels = (
         settings.min_nchannels() as u16,
@@ -251,6 +260,7 @@ fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
         eager_limit,
         forced,
         channels,
+        direct: settings.direct(),
     }
 }
 
@@ -275,7 +285,7 @@ fn share_memory(
     nonce: u128,
     layout: Layout,
     cell: &Arc<Mutex<Weak<Inner>>>,
-) -> Result<(NodeMemory, proxy::Watch)> {
+) -> Result<(NodeMemory, proxy::Joined)> {
     let my_rank = bootstrap.rank();
     let group = LocalGroup {
         my_rank,
@@ -293,17 +303,20 @@ fn share_memory(
         let base = segment.as_ptr().add(offset);
         NodeMemory::new(base, layout, my_rank.index(), segment)
     };
-    Ok((node, joined.watch))
+    Ok((node, joined))
 }
 
 /// Connections, tables and kernels of a rank.
 fn exec(
     settings: &Settings,
     rank: Rank,
-    nranks: u32,
+    places: &[RankPlace],
     node: &NodeMemory,
+    direct: Direct,
     oversubscribed: bool,
 ) -> Exec {
+    let nodes = plan_nodes(settings, places);
+    let nranks = nodes.nranks();
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
     let wires = Wires::new(
@@ -316,8 +329,11 @@ fn exec(
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     Exec {
         wires,
+        direct,
         table,
         plans: Cache::new(state::PLANS + state::PLANS_PER_RANK * nranks as usize),
+        small_steps: state::small_steps(rank.0, &nodes),
+        nodes,
         kernels: Kernels::new(nranks),
         sources: Vec::with_capacity(nranks as usize),
         queue: VecDeque::new(),
@@ -325,7 +341,6 @@ fn exec(
         latest: super::op::Latest::new(nranks as usize * layout.channels),
         calls: 0,
         steps_planned: 0,
-        small_steps: state::small_steps(rank.0, nranks),
         buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
         eager_bytes: EAGER_BYTES,
         rank: rank.0,
@@ -351,8 +366,16 @@ fn with_settings(
     let layout = layout(&settings, nranks);
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
-    let (node, watch) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let exec = exec(&settings, rank, nranks, &node, crowding.oversubscribed);
+    let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
+    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services);
+    let exec = exec(
+        &settings,
+        rank,
+        &places,
+        &node,
+        direct,
+        crowding.oversubscribed,
+    );
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {
@@ -382,7 +405,7 @@ fn with_settings(
             config::Progress::Auto => spare_core,
         },
         pinning: pinning(&settings, &places[rank.index()], &local)?,
-        watch: Mutex::new(Some(watch)),
+        watch: Mutex::new(Some(joined.watch)),
         settings,
     });
     *cell

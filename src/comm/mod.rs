@@ -7,6 +7,7 @@
 //! wrong.
 
 mod call;
+mod direct;
 mod enqueue;
 mod fault;
 mod graph;
@@ -171,6 +172,9 @@ impl Communicator {
         } else {
             self.finalize()
         };
+        if let Ok(mut exec) = self.inner.user() {
+            exec.wires.scratch.clear();
+        }
         if !fork::in_child_of_user() {
             self.inner.node.board(self.inner.rank as usize).leave();
             self.inner.node.wake_others();

@@ -1,10 +1,13 @@
 //! A call in flight: its launches, their lanes, and whoever waits for it.
 
 use super::call::{Call, Checked};
+use super::direct::Card;
 use super::state::Exec;
 use super::vector::{Deed, Part};
 use crate::base::{Error, Result};
-use crate::exec::wires::{End, Mismatch};
+use crate::dtype::DataType;
+use crate::exec::oneshot::Stop;
+use crate::exec::wires::End;
 use crate::exec::{Kernel, LaneRun, Launch, Progress};
 use crate::plan::{Algorithm, Collective, Window};
 use crate::tune::Choice;
@@ -70,7 +73,7 @@ impl Latest {
         let place = match end {
             End::Send(index, _) => 2 * index,
             End::Recv(index, _) => 2 * index + 1,
-            End::FanSend | End::FanRecv(_) => return None,
+            _ => return None,
         };
         let before = std::mem::replace(&mut self.runs[place], (stamp, run));
         (before.0 == stamp).then_some(before.1)
@@ -90,10 +93,24 @@ pub(super) struct Op {
     stamp: u64,
     /// Fans were used: an epoch ends with the call.
     eager: bool,
+    /// The call that begins when all cards are there.
+    then: Option<Then>,
+    /// The cards of all ranks, and behind them the own one as it is sent.
+    cards: Vec<Card>,
     /// Nothing of this op moves before these have ended.
     pub after: Vec<Arc<Completion>>,
     pub completion: Arc<Completion>,
     pub collective: Collective,
+}
+
+/// A call that waits for the cards of all ranks.
+struct Then {
+    checked: Checked,
+    kernel: Kernel,
+    /// What runs if the call cannot be direct.
+    otherwise: Choice,
+    /// The cards are on their way.
+    asked: bool,
 }
 
 /// What a pass over an op did.
@@ -115,6 +132,8 @@ impl Op {
             first: 0,
             stamp: 0,
             eager: false,
+            then: None,
+            cards: Vec::new(),
             after: Vec::new(),
             completion: Arc::default(),
             collective,
@@ -130,6 +149,7 @@ impl Op {
         self.first = 0;
         self.stamp = 0;
         self.eager = false;
+        self.then = None;
         self.collective = collective;
     }
 
@@ -161,6 +181,11 @@ impl Op {
     ) -> Result<()> {
         self.eager = choice.algorithm == Algorithm::OneShot;
         let launch = exec.launch(checked, kernel, choice)?;
+        self.add(exec, checked, launch);
+        Ok(())
+    }
+
+    fn add(&mut self, exec: &mut Exec, checked: &Checked, launch: Launch) {
         let collective = checked.call.collective;
         let blocks = (
             collective.input_blocks(exec.nranks),
@@ -172,6 +197,67 @@ impl Op {
             self.push(self.launches.len(), lane, window, None);
         }
         self.launches.push(launch);
+    }
+
+    /// Makes this a collective that is direct if the buffers of all ranks allow it. Whether it asks
+    /// for them is decided when it begins: by then all earlier calls have ended, on every rank.
+    pub fn direct(&mut self, checked: &Checked, kernel: Kernel, otherwise: Choice) {
+        self.then = Some(Then {
+            checked: checked.clone(),
+            kernel,
+            otherwise,
+            asked: false,
+        });
+    }
+
+    /// The first pass of such a call: the cards, unless the last ones were in vain.
+    fn ask(&mut self, exec: &mut Exec, mut then: Then) -> Result<()> {
+        if !exec.direct.asks() {
+            return self.collective(exec, &then.checked, then.kernel, then.otherwise);
+        }
+        then.asked = true;
+        let checked = then.checked.clone();
+        let ranks = exec.nranks as usize;
+        let bytes = checked.buffer_bytes(exec.rank, exec.nranks);
+        self.cards.clear();
+        self.cards.resize(ranks + 1, Card::default());
+        self.cards[ranks] = exec.direct.card(&checked, bytes)?;
+        let (all, own) = self.cards.split_at_mut(ranks);
+        let gather = Call {
+            collective: Collective::AllGather,
+            send: own.as_ptr().cast(),
+            recv: all.as_mut_ptr().cast(),
+            count: size_of::<Card>(),
+            dtype: DataType::Uint8,
+            ..checked.call
+        };
+        let shown = Checked {
+            call: gather,
+            bytes: gather.count,
+            // The signature of the call itself: ranks that disagree hear of it now.
+            ..checked
+        };
+        let choice = Choice {
+            algorithm: Algorithm::OneShot,
+            channels: 1,
+        };
+        let copy = exec.kernels.get(DataType::Uint8, None).clone();
+        self.collective(exec, &shown, copy, choice)?;
+        self.then = Some(then);
+        Ok(())
+    }
+
+    /// All cards are there: the call itself.
+    fn go_on(&mut self, exec: &mut Exec, then: Then) -> Result<()> {
+        self.launches.clear();
+        (self.count, self.first) = (0, 0);
+        let checked = &then.checked;
+        let cards = &self.cards[..exec.nranks as usize];
+        let Some(bases) = exec.direct.bases(cards, checked)? else {
+            return self.collective(exec, checked, then.kernel, then.otherwise);
+        };
+        let launch = exec.direct_launch(checked, then.kernel, bases)?;
+        self.add(exec, checked, launch);
         Ok(())
     }
 
@@ -264,7 +350,13 @@ impl Op {
     }
 
     /// Moves what can move.
-    pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Mismatch> {
+    ///
+    /// # Errors
+    /// A rank that called something else, or memory of a peer that cannot be mapped.
+    pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Stop> {
+        if let Some(then) = self.then.take_if(|then| !then.asked) {
+            self.ask(exec, then)?;
+        }
         let mut moved = false;
         let mut missing = None;
         let runs = &mut self.runs[..self.count];
@@ -299,6 +391,10 @@ impl Op {
             if self.eager {
                 exec.wires.complete_eager();
                 self.eager = false;
+            }
+            if let Some(then) = self.then.take() {
+                self.go_on(exec, then)?;
+                return Ok(Step::Moved);
             }
             return Ok(Step::Done);
         }

@@ -10,9 +10,10 @@ use super::op::Op;
 use super::redop::{Kernels, MadeOp};
 use crate::base::{Error, Rank, Result};
 use crate::config::Settings;
+use crate::exec::launch::Base;
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
-use crate::plan::{Algorithm, Cache, Collective, Geometry, Shape};
+use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Protocol, Shape};
 use crate::transport::fork;
 use crate::transport::node::NodeMemory;
 use crate::tune::{Choice, Table};
@@ -71,6 +72,8 @@ pub(super) struct Exec {
     pub wires: Wires,
     pub table: Table,
     pub plans: Cache<Bound>,
+    /// Which rank lives where, for planning.
+    pub nodes: Nodes,
     pub kernels: Kernels,
     pub sources: Sources,
     pub queue: VecDeque<Op>,
@@ -88,9 +91,15 @@ pub(super) struct Exec {
     pub eager_bytes: usize,
     pub rank: u32,
     pub nranks: u32,
+    /// How the buffers of the other ranks are reached.
+    pub direct: super::direct::Direct,
     /// Fault injection: (call counted from 0, slot).
     pub flip: Option<(u64, u64)>,
 }
+
+/// Bytes that a token of a direct call stands for, at most: large enough to cost nothing beside
+/// the data, small enough that folding begins early.
+const DIRECT_SLICE_BYTES: usize = 256 << 10;
 
 /// Plans kept per communicator.
 pub(super) const PLANS: usize = 64;
@@ -179,7 +188,8 @@ impl Inner {
 }
 
 /// Steps of this rank's one-shot plans, by number of the collective.
-pub(super) fn small_steps(rank: u32, nranks: u32) -> [u64; Collective::NUMBERS] {
+pub(super) fn small_steps(rank: u32, nodes: &Nodes) -> [u64; Collective::NUMBERS] {
+    let nranks = nodes.nranks();
     let mut steps = [0; Collective::NUMBERS];
     for collective in Collective::ALL {
         let algorithm = Algorithm::OneShot;
@@ -191,7 +201,7 @@ pub(super) fn small_steps(rank: u32, nranks: u32) -> [u64; Collective::NUMBERS] 
             root: 0,
             channels: 1,
         };
-        if let Ok(plan) = crate::algo::plan(&shape) {
+        if let Ok(plan) = crate::algo::plan(&shape, nodes) {
             steps[collective as usize] = plan.steps_per_round();
         }
     }
@@ -226,8 +236,18 @@ impl Exec {
         }
     }
 
-    /// Binds the plan of a call.
-    pub fn launch(&mut self, checked: &Checked, kernel: Kernel, choice: Choice) -> Result<Launch> {
+    fn bound(&mut self, shape: &Shape) -> Result<Arc<Bound>> {
+        match self.plans.find(shape) {
+            Some(plan) => Ok(plan),
+            None => {
+                let plan = crate::algo::plan(shape, &self.nodes)?;
+                let bound = Bound::new(plan, Protocol::Simple, &mut self.wires)?;
+                Ok(self.plans.insert(*shape, bound))
+            }
+        }
+    }
+
+    fn shape(&self, checked: &Checked, choice: Choice) -> Shape {
         let call = &checked.call;
         let rooted = call.collective.has_root() || call.collective.is_point_to_point();
         // What a rank does for itself only is the plan of one rank alone.
@@ -235,29 +255,47 @@ impl Exec {
             Algorithm::Local => (0, 1),
             _ => (self.rank, self.nranks),
         };
-        let shape = Shape {
+        Shape {
             collective: call.collective,
             algorithm: choice.algorithm,
             rank,
             nranks,
             root: if rooted { call.peer } else { 0 },
             channels: choice.channels,
-        };
-        let plan = match self.plans.find(&shape) {
-            Some(plan) => plan,
-            None => {
-                let bound = Bound::new(crate::algo::plan(&shape)?, &mut self.wires)?;
-                self.plans.insert(shape, bound)
-            }
-        };
+        }
+    }
+
+    /// Binds the plan of a call.
+    pub fn launch(&mut self, checked: &Checked, kernel: Kernel, choice: Choice) -> Result<Launch> {
+        let call = &checked.call;
+        let plan = self.bound(&self.shape(checked, choice))?;
         let geometry = self.geometry(call.collective, choice.algorithm);
         let buffers = (call.send, call.recv);
-        Ok(Launch::new(
-            plan,
-            buffers,
-            kernel,
-            checked.signature,
-            geometry,
-        ))
+        Launch::new(plan, buffers, kernel, checked.signature, geometry)
+    }
+
+    /// Binds the plan of a call whose buffers all ranks read where they lie.
+    pub fn direct_launch(
+        &mut self,
+        checked: &Checked,
+        kernel: Kernel,
+        bases: Vec<[Base; 2]>,
+    ) -> Result<Launch> {
+        let choice = Choice {
+            algorithm: Algorithm::TwoShot,
+            channels: 1,
+        };
+        let plan = self.bound(&self.shape(checked, choice))?;
+        if !plan.is_direct {
+            return Err(Error::internal(
+                "a call without a direct form was to be direct",
+            ));
+        }
+        let geometry = Geometry::bundle(DIRECT_SLICE_BYTES * Geometry::SLOTS as usize);
+        let buffers = (checked.call.send, checked.call.recv);
+        let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
+        launch.bytes = checked.bytes;
+        launch.direct = Some(bases);
+        Ok(launch)
     }
 }

@@ -31,6 +31,7 @@ mod install;
 mod kind;
 mod layers;
 mod message;
+mod nccl;
 mod options;
 mod render;
 mod settings;

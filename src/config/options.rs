@@ -6,6 +6,7 @@
 
 use super::Settings;
 use super::kind::Kind;
+use super::nccl::{nccl_algo, nccl_proto};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{Affinity, Algo, DebugLevel, Progress, Proto, SocketFamily, Wait};
 use std::path::Path;
@@ -204,6 +205,14 @@ options! {
         aliases: &[same("NCCL_SHM_DISABLE")],
     }
 
+    /// Let ranks of one machine read each other's buffers where they lie, without a copy into slots:
+    /// buffers of `koloMemAlloc`, and all buffers where the ranks are threads of one process.
+    direct -> bool {
+        kind: Kind::Bool,
+        default: "true",
+        shapes: true,
+    }
+
     /// How much kolo writes about what it does.
     debug -> DebugLevel {
         kind: Kind::Words(DebugLevel::WORDS),
@@ -294,8 +303,9 @@ options! {
         default: "auto",
         shapes: true,
         aliases: &[Alias { name: "NCCL_ALGO", translate: nccl_algo }],
-        note: "`NCCL_ALGO` may be a list, or `^` and a list: one that allows `Ring` means `ring`, \
-               one that excludes others means `auto`.",
+        note: "Where the algorithm does not compute a collective, kolo chooses. `NCCL_ALGO` may \
+               be a list, or `^` and a list: one that allows `Ring` means `ring`, another one its \
+               first algorithm, and one that excludes others means `auto`.",
     }
 
     /// Protocol of the connections.
@@ -315,6 +325,16 @@ options! {
         default: "auto",
         unit: "bytes",
         shapes: true,
+    }
+
+    /// Plan as if every so many consecutive ranks were a node, to try plans for many nodes on one
+    /// machine; `auto` takes the nodes as they are.
+    ranks_per_node -> Option<u32> {
+        kind: Kind::Int { least: 1, most: 1 << 30, zero: Some("auto") },
+        default: "auto",
+        unit: "ranks",
+        shapes: true,
+        tag: Tag::Debug,
     }
 
     /// How often a waiting thread polls before it first gives the core away.
@@ -339,66 +359,6 @@ options! {
         kind: Kind::Fault,
         tag: Tag::Debug,
     }
-}
-
-/// Values of `NCCL_ALGO`: a list of names, or `^` and a list of what not to take.
-///
-/// Of that library's algorithms kolo has the ring. A list that allows the ring means the ring, and
-/// one that excludes only others leaves kolo its choice.
-fn nccl_algo(text: &str) -> String {
-    const THEIRS: [&str; 7] = [
-        "ring",
-        "tree",
-        "collnetdirect",
-        "collnetchain",
-        "nvls",
-        "nvlstree",
-        "pat",
-    ];
-    let (exclude, names) = nccl_list(text);
-    let known = names.iter().all(|name| THEIRS.contains(&name.as_str()));
-    let ring = names.iter().any(|name| name == "ring");
-    match (known, exclude, ring) {
-        (true, false, true) => "ring".to_string(),
-        (true, true, false) => "auto".to_string(),
-        _ => text.to_string(),
-    }
-}
-
-/// Values of `NCCL_PROTO`, lists like those of `NCCL_ALGO`: its low-latency protocols `LL` and
-/// `LL128` are eager lines here.
-fn nccl_proto(text: &str) -> String {
-    let (exclude, names) = nccl_list(text);
-    let known = names
-        .iter()
-        .all(|name| ["simple", "ll", "ll128"].contains(&name.as_str()));
-    let has = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
-    let (simple, low) = if exclude {
-        // Excluding one of the two low-latency protocols leaves the other.
-        (!has(&["simple"]), !(has(&["ll"]) && has(&["ll128"])))
-    } else {
-        (has(&["simple"]), has(&["ll", "ll128"]))
-    };
-    match (known, simple, low) {
-        (true, true, true) => "auto".to_string(),
-        (true, true, false) => "simple".to_string(),
-        (true, false, true) => "eager".to_string(),
-        _ => text.to_string(),
-    }
-}
-
-fn nccl_list(text: &str) -> (bool, Vec<String>) {
-    let text = text.trim().to_ascii_lowercase();
-    let (exclude, rest) = match text.strip_prefix('^') {
-        Some(rest) => (true, rest),
-        None => (false, text.as_str()),
-    };
-    (
-        exclude,
-        rest.split(',')
-            .map(|name| name.trim().to_string())
-            .collect(),
-    )
 }
 
 #[cfg(test)]
@@ -452,39 +412,6 @@ mod tests {
             if let Kind::Int { most, .. } = option.kind {
                 assert!(most <= u64::from(u32::MAX), "{}", option.key);
             }
-        }
-    }
-
-    #[test]
-    fn algorithm_lists_of_the_alias() {
-        for (text, means) in [
-            ("Ring", "ring"),
-            ("Tree,Ring", "ring"),
-            ("^Tree", "auto"),
-            ("^Tree,NVLS", "auto"),
-            ("Tree", "Tree"),
-            ("^Ring", "^Ring"),
-            ("Ring,Spiral", "Ring,Spiral"),
-            ("oneshot", "oneshot"),
-        ] {
-            assert_eq!(nccl_algo(text), means, "{text}");
-        }
-    }
-
-    #[test]
-    fn protocol_lists_of_the_alias() {
-        for (text, means) in [
-            ("Simple", "simple"),
-            ("LL", "eager"),
-            ("LL128", "eager"),
-            ("LL,LL128,Simple", "auto"),
-            ("^LL128", "auto"),
-            ("^LL,LL128", "simple"),
-            ("^Simple", "eager"),
-            ("^LL,LL128,Simple", "^LL,LL128,Simple"),
-            ("Fast", "Fast"),
-        ] {
-            assert_eq!(nccl_proto(text), means, "{text}");
         }
     }
 }

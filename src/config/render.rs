@@ -172,6 +172,10 @@ pub fn render_help() -> String {
         let aliases: Vec<_> = option.aliases.iter().map(|alias| alias.name).collect();
         let _ = write!(text, "\n  {}={}\n", option.variable(), placeholder(option));
         let mut doc = option.doc().to_string();
+        if placeholder(option) == WORD {
+            let words: Vec<_> = words(option).into_iter().map(|(word, _)| word).collect();
+            let _ = write!(doc, " One of {}.", words.join(", "));
+        }
         if !option.default.is_empty() {
             let _ = write!(doc, " [default: {}]", option.default);
         }
@@ -184,8 +188,14 @@ pub fn render_help() -> String {
     text
 }
 
+/// Longer lists of words stand in the text of the option.
+const MOST_WORDS: usize = 8;
+/// What stands for such a list.
+const WORD: &str = "WORD";
+
 fn placeholder(option: &Opt) -> String {
     match option.kind {
+        Kind::Words(words) if words.len() > MOST_WORDS => WORD.to_string(),
         Kind::Words(words) => words
             .iter()
             .map(|word| word.text)

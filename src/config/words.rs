@@ -85,6 +85,34 @@ words! {
         Ring = "ring",
         /// every rank publishes its data and every rank folds in rank order
         OneShot = "oneshot",
+        /// two binary trees between the nodes, each for half of the data
+        Tree = "tree",
+        /// the owner of a slice folds it, all take the result
+        TwoShot = "twoshot",
+        /// partners at doubling distances exchange all they have
+        Rd = "rd",
+        /// partners exchange halves of halves, then double what they have
+        Hd = "hd",
+        /// a binomial tree
+        Binomial = "binomial",
+        /// a pipelined chain, node by node
+        Chain = "chain",
+        /// parallel aggregated trees
+        Pat = "pat",
+        /// blocks at doubling distances, several in one message
+        Bruck = "bruck",
+        /// every pair of ranks in turn
+        Pairwise = "pairwise",
+        /// signals at doubling distances
+        Dissemination = "dissemination",
+        /// a hub for every slice and a fan for its result
+        Nvls = "nvls",
+        /// hubs inside the node, two binary trees between nodes
+        NvlsTree = "nvlstree",
+        /// a reducer in the network, played by a rank
+        CollNet = "collnet",
+        /// one algorithm inside the node, another between the nodes
+        Hier = "hier",
     }
 
     /// The protocol of connections.

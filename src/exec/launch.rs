@@ -1,10 +1,10 @@
 //! A launch: a plan bound to buffers, sizes, a kernel and connections.
 
 use super::wires::{End, Wires};
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::dtype::{FoldFn, FoldParams};
 use crate::plan::window::{Binding, Geometry};
-use crate::plan::{Algorithm, Operand, Plan, Window};
+use crate::plan::{Operand, Plan, Protocol, Window};
 use std::sync::Arc;
 
 /// How data is folded and copied.
@@ -35,6 +35,12 @@ pub struct Bound {
     pub ends: Vec<End>,
     /// The ends that each lane uses, once each.
     pub lane_ends: Vec<Vec<End>>,
+    /// How its pair connections hand tokens over.
+    pub protocol: Protocol,
+    /// Channels that share the data.
+    channels: u32,
+    /// Whether peers may read the buffers where they lie.
+    pub is_direct: bool,
 }
 
 impl std::ops::Deref for Bound {
@@ -50,11 +56,11 @@ impl Bound {
     ///
     /// # Errors
     /// When a connection cannot be made.
-    pub fn new(plan: Plan, wires: &mut Wires) -> Result<Bound> {
+    pub fn new(plan: Plan, protocol: Protocol, wires: &mut Wires) -> Result<Bound> {
         let ends: Vec<End> = plan
             .connections
             .iter()
-            .map(|used| wires.resolve(used))
+            .map(|used| wires.resolve(used, protocol))
             .collect::<Result<_>>()?;
         let of_lane = |lane: usize| {
             let mut seen = Vec::new();
@@ -70,10 +76,53 @@ impl Bound {
         };
         let lane_ends = (0..plan.lanes.len()).map(of_lane).collect();
         Ok(Bound {
+            channels: plan.channels(),
+            is_direct: super::host::direct::is_possible(&plan),
+            protocol,
             plan,
             ends,
             lane_ends,
         })
+    }
+}
+
+/// What a plan runs with where `wanted` is asked for: flagged lines hold less than slots, and where
+/// not even one element of each piece of a packed token fits, slots are used. That depends only on
+/// plan and type: all ranks come to the same.
+pub fn protocol(
+    plan: &Plan,
+    wanted: Protocol,
+    geometry: &Geometry,
+    element_bytes: usize,
+) -> Protocol {
+    let slot_bytes = geometry.slot_bytes.min(Wires::capacity(wanted));
+    let fits = plan.pieces as usize * element_bytes <= slot_bytes * geometry.slice_steps as usize;
+    if fits { wanted } else { Protocol::Simple }
+}
+
+/// Where this rank reads a buffer of a peer.
+#[derive(Clone, Debug)]
+pub struct Base {
+    start: *const u8,
+    /// Keeps it readable.
+    keeper: Option<Arc<dyn std::any::Any + Send + Sync>>,
+}
+
+impl Base {
+    /// A buffer that begins at `start`, as long as `keeper` lives or, without one, by agreement.
+    pub fn new(start: *const u8, keeper: Option<Arc<dyn std::any::Any + Send + Sync>>) -> Base {
+        Base { start, keeper }
+    }
+
+    /// The byte at `offset`.
+    #[inline(always)]
+    pub fn at(&self, offset: usize) -> *const u8 {
+        self.start.wrapping_add(offset)
+    }
+
+    /// Whether it belongs to another process.
+    pub fn is_mapped(&self) -> bool {
+        self.keeper.is_some()
     }
 }
 
@@ -91,6 +140,10 @@ pub struct Launch {
     pub signature: u64,
     /// Slots and slices.
     pub geometry: Geometry,
+    /// Bytes of the data, or of a block.
+    pub bytes: usize,
+    /// Where the send and receive buffers of all ranks are read; `None` over slots.
+    pub direct: Option<Vec<[Base; 2]>>,
 }
 
 // SAFETY: the buffers belong to the call until it completes (contract of the entry points), and
@@ -98,39 +151,54 @@ pub struct Launch {
 unsafe impl Send for Launch {}
 
 impl Launch {
-    /// One call over a bound plan.
+    /// One call over a bound plan. Flagged lines hold less than slots, so with LL and LL128 chunks
+    /// shrink to fit.
+    ///
+    /// # Errors
+    /// When a packed token cannot hold its chunks.
     pub fn new(
         plan: Arc<Bound>,
         (send, recv): (*const u8, *mut u8),
         kernel: Kernel,
         signature: u64,
-        geometry: Geometry,
-    ) -> Launch {
-        Launch {
+        mut geometry: Geometry,
+    ) -> Result<Launch> {
+        let least_bytes = plan.pieces as usize * kernel.element_bytes;
+        geometry.slot_bytes = geometry.slot_bytes.min(Wires::capacity(plan.protocol));
+        if least_bytes > geometry.slice_bytes() {
+            return Err(Error::usage(
+                format!(
+                    "tokens of {} chunks need {least_bytes} bytes, and those of this communicator \
+                     hold {}",
+                    plan.pieces,
+                    geometry.slice_bytes()
+                ),
+                "raise KOLO_BUFFSIZE, or choose another algorithm with KOLO_ALGO",
+            ));
+        }
+        Ok(Launch {
             plan,
             send,
             recv,
             kernel,
             signature,
             geometry,
-        }
+            bytes: 0,
+            direct: None,
+        })
     }
 
-    /// The window of one lane for `count` elements (of the data, or of a block).
+    /// The window of one lane for `count` elements (of the data, or of a block): lanes of one
+    /// channel share a window, and channels share the data.
     pub fn window(&self, lane: usize, count: usize, (input, output): (u32, u32)) -> Window {
-        let shared = self.plan.shape.algorithm == Algorithm::Ring;
-        let (lane, lanes) = if shared {
-            (lane, self.plan.lanes.len())
-        } else {
-            (0, 1)
-        };
         let binding = Binding {
             count,
             element_bytes: self.kernel.element_bytes,
             input_blocks: input,
             output_blocks: output,
-            lane: lane as u32,
-            lanes: lanes as u32,
+            lane: u32::from(self.plan.lanes[lane].channel),
+            lanes: self.plan.channels,
+            pieces: self.plan.pieces,
         };
         Window::bind(self.plan.layout, self.plan.chunks, &self.geometry, &binding)
     }

@@ -7,7 +7,9 @@
 
 pub mod host;
 pub mod launch;
+mod lines;
 pub mod oneshot;
+pub mod scratch;
 pub mod trace;
 pub mod wires;
 

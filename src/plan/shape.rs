@@ -181,13 +181,64 @@ pub enum Algorithm {
     Local,
     /// Contributions are folded in the order of ranks, whatever the size.
     Ordered,
-    /// From rank to rank, pipelined.
-    Chain,
-    /// The distance of partners doubles from step to step.
+    /// Two binary trees between the nodes, each for half of the data; a chain inside the node.
+    Tree,
+    /// The owner of a slice folds it, all take the result.
+    TwoShot,
+    /// Partners at doubling distances exchange all they have.
     RecursiveDoubling,
+    /// Partners exchange halves of halves, then double what they have.
+    HalvingDoubling,
+    /// A binomial tree.
+    Binomial,
+    /// A pipelined chain, node by node.
+    Chain,
+    /// Parallel aggregated trees, in bounded buffers.
+    Pat,
+    /// Blocks at doubling distances, several in one message.
+    Bruck,
+    /// Every pair of ranks in turn.
+    Pairwise,
+    /// Signals at doubling distances.
+    Dissemination,
+    /// A hub for every slice, and a fan for its result.
+    Nvls,
+    /// Hubs inside the node, two binary trees between nodes.
+    NvlsTree,
+    /// A reducer in the network, here played by a rank.
+    CollNet,
+    /// One algorithm inside the node, another between the nodes.
+    Hierarchical,
 }
 
 impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 18] = [
+        Algorithm::Ring,
+        Algorithm::OneShot,
+        Algorithm::Bundle,
+        Algorithm::Local,
+        Algorithm::Tree,
+        Algorithm::TwoShot,
+        Algorithm::RecursiveDoubling,
+        Algorithm::HalvingDoubling,
+        Algorithm::Binomial,
+        Algorithm::Chain,
+        Algorithm::Pat,
+        Algorithm::Bruck,
+        Algorithm::Pairwise,
+        Algorithm::Dissemination,
+        Algorithm::Nvls,
+        Algorithm::NvlsTree,
+        Algorithm::CollNet,
+        Algorithm::Hierarchical,
+    ];
+
+    /// The algorithm with this name in settings.
+    pub fn named(name: &str) -> Option<Algorithm> {
+        Algorithm::ALL.into_iter().find(|a| a.name() == name)
+    }
+
     /// The name in settings and dumps.
     pub fn name(self) -> &'static str {
         match self {
@@ -196,8 +247,20 @@ impl Algorithm {
             Algorithm::Bundle => "bundle",
             Algorithm::Local => "local",
             Algorithm::Ordered => "ordered",
-            Algorithm::Chain => "chain",
+            Algorithm::Tree => "tree",
+            Algorithm::TwoShot => "twoshot",
             Algorithm::RecursiveDoubling => "rd",
+            Algorithm::HalvingDoubling => "hd",
+            Algorithm::Binomial => "binomial",
+            Algorithm::Chain => "chain",
+            Algorithm::Pat => "pat",
+            Algorithm::Bruck => "bruck",
+            Algorithm::Pairwise => "pairwise",
+            Algorithm::Dissemination => "dissemination",
+            Algorithm::Nvls => "nvls",
+            Algorithm::NvlsTree => "nvlstree",
+            Algorithm::CollNet => "collnet",
+            Algorithm::Hierarchical => "hier",
         }
     }
 }

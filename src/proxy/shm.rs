@@ -45,6 +45,8 @@ pub struct Joined {
     pub segment: Arc<Segment>,
     /// The watch over the node's processes; drop it to leave in good order.
     pub watch: Watch,
+    /// The services of the local ranks' processes, in order of ranks.
+    pub services: Vec<Address>,
 }
 
 /// What a rank tells all others at first.
@@ -140,7 +142,12 @@ impl Join<'_> {
         let ranks: Vec<Rank> = members.iter().map(|(rank, _)| *rank).collect();
         let confirmed = confirm::check(&segment, self.nonce, &ranks);
         self.exchange(0, confirmed.map(|()| ((), Vec::new())))?;
-        Ok(Joined { segment, watch })
+        let services = members.iter().map(|(_, card)| card.address).collect();
+        Ok(Joined {
+            segment,
+            watch,
+            services,
+        })
     }
 
     /// Checks the arguments, starts watching, and writes the card.

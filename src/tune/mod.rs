@@ -3,6 +3,7 @@
 //! Local facts (pointers, alignment) never enter: every rank must come to the same answer. The
 //! limits are bound per communicator at init, so a call only compares its size.
 
+use crate::algo::{self, Entry};
 use crate::plan::{Algorithm, Collective};
 
 /// What the choice depends on, equal on all ranks of a communicator.
@@ -20,6 +21,8 @@ pub struct Inputs {
     pub forced: Option<Algorithm>,
     /// Least and most channels.
     pub channels: (u16, u16),
+    /// Whether buffers may be read where they lie.
+    pub direct: bool,
 }
 
 /// What to run.
@@ -37,6 +40,8 @@ pub struct Table {
     inputs: Inputs,
     /// Most bytes (of a rank's contribution) for one-shot, by number of the collective.
     oneshot_limit: [usize; Collective::NUMBERS],
+    /// What the user forced, where it computes the collective; one-shot keeps its limit.
+    forced: [Option<&'static Entry>; Collective::NUMBERS],
 }
 
 /// A one-shot call makes every rank read n - 1 contributions; beyond this many bytes read, the
@@ -48,6 +53,10 @@ const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
 /// Beyond this many bytes a scan by recursive doubling, which moves everything in every step, loses
 /// to the chain.
 const DOUBLING_BYTES: usize = 32 << 10;
+/// From this size on, asking where buffers lie costs little beside what it may save.
+const DIRECT_BYTES: usize = 64 << 10;
+/// Most ranks that read each other directly: each needs a connection with every other.
+const DIRECT_RANKS: u32 = 128;
 /// A second channel pays when each has this much to move.
 const CHANNEL_BYTES: usize = 4 << 20;
 
@@ -55,12 +64,15 @@ impl Table {
     /// Binds the limits.
     pub fn new(inputs: Inputs) -> Table {
         let mut oneshot_limit = [0; Collective::NUMBERS];
+        let mut forced = [None; Collective::NUMBERS];
         for collective in Collective::ALL {
             oneshot_limit[collective as usize] = inputs.oneshot_limit(collective);
+            forced[collective as usize] = inputs.forced_entry(collective);
         }
         Table {
             inputs,
             oneshot_limit,
+            forced,
         }
     }
 
@@ -68,6 +80,23 @@ impl Table {
     #[inline(always)]
     pub fn is_oneshot(&self, collective: Collective, bytes: usize) -> bool {
         bytes < self.oneshot_limit[collective as usize]
+    }
+
+    /// Whether a call of this size asks where the buffers of all ranks lie. Two-shot is what runs
+    /// if they can be read there.
+    pub fn may_be_direct(&self, collective: Collective, bytes: usize) -> bool {
+        let forced = self.inputs.forced;
+        self.inputs.direct
+            && (2..=DIRECT_RANKS).contains(&self.inputs.nranks)
+            && bytes >= DIRECT_BYTES
+            && (forced.is_none() || forced == Some(Algorithm::TwoShot))
+            && matches!(
+                collective,
+                Collective::AllReduce
+                    | Collective::ReduceScatter
+                    | Collective::AllGather
+                    | Collective::Broadcast
+            )
     }
 
     /// What to run for a rank's contribution of `bytes`.
@@ -85,6 +114,17 @@ impl Table {
                 channels: 1,
             };
         }
+        if collective.is_scan() {
+            return self.scan(collective, bytes);
+        }
+        let (least, most) = self.inputs.channels;
+        let wanted = (bytes / CHANNEL_BYTES).clamp(usize::from(least), usize::from(most)) as u16;
+        if let Some(entry) = self.forced[collective as usize] {
+            return Choice {
+                algorithm: entry.algorithm,
+                channels: wanted.next_multiple_of(entry.channels).min(most),
+            };
+        }
         let algorithm = match collective {
             Collective::AllReduce
             | Collective::Broadcast
@@ -92,9 +132,6 @@ impl Table {
             | Collective::AllGather
             | Collective::ReduceScatter => Algorithm::Ring,
             Collective::Barrier => Algorithm::OneShot,
-            Collective::Scan | Collective::Exscan => {
-                return self.scan(bytes);
-            }
             _ => {
                 return Choice {
                     algorithm: Algorithm::Bundle,
@@ -102,21 +139,20 @@ impl Table {
                 };
             }
         };
-        let (least, most) = self.inputs.channels;
-        let wanted = (bytes / CHANNEL_BYTES).clamp(usize::from(least), usize::from(most));
         Choice {
             algorithm,
-            channels: wanted as u16,
+            channels: wanted,
         }
     }
 
     /// A scan that is too large for one line: few steps while latency counts, then the chain, which
     /// moves the data once.
-    fn scan(&self, bytes: usize) -> Choice {
+    fn scan(&self, collective: Collective, bytes: usize) -> Choice {
         let doubles = self.inputs.nranks > 4 && bytes <= DOUBLING_BYTES;
-        let algorithm = match doubles {
-            true => Algorithm::RecursiveDoubling,
-            false => Algorithm::Chain,
+        let algorithm = match (self.forced[collective as usize], doubles) {
+            (Some(entry), _) => entry.algorithm,
+            (None, true) => Algorithm::RecursiveDoubling,
+            (None, false) => Algorithm::Chain,
         };
         Choice {
             algorithm,
@@ -124,31 +160,26 @@ impl Table {
         }
     }
 
-    /// What to run where contributions must be folded in the order of ranks.
+    /// What to run where contributions must be folded in the order of ranks: `tests/plans.rs` holds
+    /// that these algorithms do, for every number of ranks.
     pub fn choose_ordered(&self, collective: Collective, bytes: usize) -> Choice {
-        let keeps_order = matches!(
-            self.choose(collective, bytes).algorithm,
-            Algorithm::OneShot
-                | Algorithm::Local
-                | Algorithm::Chain
-                | Algorithm::RecursiveDoubling
-                | Algorithm::Bundle
-        );
-        match keeps_order {
-            true => self.choose(collective, bytes),
-            false => Choice {
-                algorithm: Algorithm::Ordered,
-                channels: 1,
-            },
+        let choice = self.choose(collective, bytes);
+        let keeps_order = matches!(choice.algorithm, Algorithm::OneShot | Algorithm::Local);
+        if keeps_order || collective.is_scan() {
+            return choice;
+        }
+        let shares = collective == Collective::AllReduce && self.inputs.nranks <= DIRECT_RANKS;
+        Choice {
+            algorithm: if shares { Algorithm::TwoShot } else { Algorithm::Ordered },
+            channels: 1,
         }
     }
 
-    /// What to run for data of any size if one-shot is out of question.
+    /// What to run where a fold has few sources, whatever the number of ranks.
     pub fn choose_large(&self, collective: Collective, bytes: usize) -> Choice {
-        match collective {
-            _ if self.inputs.nranks == 1 => self.choose(collective, bytes),
-            Collective::Scan | Collective::Exscan => self.scan(bytes),
-            _ => Choice {
+        match collective.is_scan() {
+            true => self.scan(collective, bytes),
+            false => Choice {
                 algorithm: Algorithm::Ring,
                 channels: 1,
             },
@@ -162,6 +193,12 @@ impl Table {
 }
 
 impl Inputs {
+    /// The forced algorithm, if it computes the collective at every size.
+    fn forced_entry(&self, collective: Collective) -> Option<&'static Entry> {
+        let entry = algo::find(collective, self.forced?)?;
+        (entry.most_rounds == 0).then_some(entry)
+    }
+
     /// The first size that one-shot does not take; 0 for never.
     fn oneshot_limit(&self, collective: Collective) -> usize {
         let possible = match collective {
@@ -171,7 +208,7 @@ impl Inputs {
             | Collective::AllGather
             | Collective::Scan
             | Collective::Exscan
-            | Collective::Barrier => self.nranks > 1 && self.forced != Some(Algorithm::Ring),
+            | Collective::Barrier => self.nranks > 1 && self.forced_entry(collective).is_none(),
             _ => false,
         };
         if !possible {
@@ -206,6 +243,7 @@ mod tests {
             eager_limit: None,
             forced: None,
             channels: (1, 2),
+            direct: true,
         }
     }
 
@@ -277,8 +315,10 @@ mod tests {
         assert_eq!(algorithm(Collective::AllReduce, 8), Algorithm::OneShot);
         assert_eq!(
             algorithm(Collective::AllReduce, 1 << 20),
-            Algorithm::Ordered
+            Algorithm::TwoShot
         );
+        let many = Table::new(inputs(129)).choose_ordered(Collective::AllReduce, 1 << 20);
+        assert_eq!(many.algorithm, Algorithm::Ordered);
         assert_eq!(algorithm(Collective::Reduce, 1 << 20), Algorithm::Ordered);
         assert_eq!(algorithm(Collective::ReduceScatter, 8), Algorithm::Ordered);
         assert_eq!(

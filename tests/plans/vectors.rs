@@ -5,7 +5,7 @@ use super::sequences::members;
 use kolo::algo::vector::{self, Neighbours};
 use kolo::algo::{self};
 use kolo::plan::check::{self, Options};
-use kolo::plan::{Algorithm, Collective, Plan, Shape};
+use kolo::plan::{Algorithm, Collective, Nodes, Plan, Shape};
 use std::collections::HashMap;
 
 /// Rounds of the messages between two ranks, drawn once per message.
@@ -20,7 +20,7 @@ fn plan(collective: Collective, rank: u32, n: u32, peer: u32) -> Plan {
         root: peer,
         channels: 1,
     };
-    algo::plan(&shape).expect("registered")
+    algo::plan(&shape, &Nodes::one(n)).expect("registered")
 }
 
 /// The sends and receives of all ranks, as the checker takes them.

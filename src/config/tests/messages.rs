@@ -81,7 +81,11 @@ fn bad_values_of_every_kind_in_a_variable() {
         ("max_nchannels", "33", "an integer from 1 to 32"),
         ("min_nchannels", "0", "an integer from 1 to 32"),
         ("check", "perhaps", "true or false"),
-        ("algo", "tree", "one of `auto`, `ring`, `oneshot`"),
+        (
+            "algo",
+            "butterfly",
+            "one of `auto`, `ring`, `oneshot`, `tree`",
+        ),
         (
             "debug",
             "loud",
@@ -108,6 +112,10 @@ fn bad_values_of_every_kind_in_a_variable() {
     has(
         &with(&[("KOLO_ALGO", "rnig")]).unwrap_err(),
         &["did you mean `ring`?"],
+    );
+    has(
+        &with(&[("KOLO_ALGO", "twoshoot")]).unwrap_err(),
+        &["did you mean `twoshot`?"],
     );
 }
 
@@ -140,19 +148,19 @@ fn bad_values_in_a_file() {
 #[test]
 fn a_bad_value_is_found_even_where_a_higher_layer_hides_it() {
     let mut sandbox = Sandbox::new();
-    let path = sandbox.write("etc/kolo/kolo.toml", "algo = \"tree\"\n");
+    let path = sandbox.write("etc/kolo/kolo.toml", "algo = \"shrub\"\n");
     sandbox.set("KOLO_ALGO", "ring");
-    has(&sandbox.error(), &[path.to_str().unwrap(), "`tree`"]);
+    has(&sandbox.error(), &[path.to_str().unwrap(), "`shrub`"]);
 }
 
 #[test]
 fn a_bad_alias_says_how_to_hide_it() {
-    let error = with(&[("NCCL_ALGO", "Tree")]).unwrap_err();
+    let error = with(&[("NCCL_ALGO", "Shrub")]).unwrap_err();
     has(
         &error,
         &[
             "variable NCCL_ALGO",
-            "`Tree`",
+            "`Shrub`",
             "`algo`",
             "set KOLO_ALGO",
             "unset NCCL_ALGO",
