@@ -308,15 +308,16 @@ fn a_rank_that_calls_something_else() {
     for protocol in [Protocol::Simple, Protocol::Ll, Protocol::Ll128] {
         let mut both = wires(2);
         let mut run = |rank: usize, count: usize, signature: u64| {
-            let plan = Arc::new(samples::plans(sample, 2, 1).swap_remove(rank));
+            let plan = samples::plans(sample, 2, 1).swap_remove(rank);
             let (send, mut recv) = (vec![0u8; count], vec![0u8; 2 * count]);
             let buffers = (send.as_ptr(), recv.as_mut_ptr());
             let mut random = fastrand::Rng::with_seed(1);
             let mut call = Call::draw(sample, 2, 0, &mut random);
             call.bytes_per_element = 1;
-            let how = (Geometry::bundle(8 * SLOT_BYTES), protocol);
+            let geometry = Geometry::bundle(8 * SLOT_BYTES);
             let wires = &mut both[rank];
-            let launch = Launch::with_protocol(plan, buffers, call.kernel(), signature, how, wires);
+            let plan = Arc::new(Bound::new(plan, protocol, wires).expect("connections"));
+            let launch = Launch::new(plan, buffers, call.kernel(), signature, geometry);
             let launch = launch.expect("a good launch");
             let mut lane = LaneRun::new(0, launch.window(0, count, (1, 2)));
             // SAFETY: the buffers live as long as the lane.

@@ -101,6 +101,8 @@ pub(super) struct Op {
     pub after: Vec<Arc<Completion>>,
     pub completion: Arc<Completion>,
     pub collective: Collective,
+    /// Which collective of the communicator it is, counted from 1; none for messages.
+    pub number: Option<u64>,
 }
 
 /// A call that waits for the cards of all ranks.
@@ -137,6 +139,7 @@ impl Op {
             after: Vec::new(),
             completion: Arc::default(),
             collective,
+            number: None,
         }
     }
 
@@ -245,6 +248,11 @@ impl Op {
         self.collective(exec, &shown, copy, choice)?;
         self.then = Some(then);
         Ok(())
+    }
+
+    /// Whether peers may be reading the buffers of this op.
+    pub fn is_direct(&self) -> bool {
+        self.launches.iter().any(|launch| launch.direct.is_some())
     }
 
     /// All cards are there: the call itself.

@@ -18,7 +18,7 @@ use crate::transport::fork;
 use crate::transport::node::NodeMemory;
 use crate::tune::{Choice, Table};
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a rank waits.
@@ -54,6 +54,11 @@ pub(super) struct Inner {
     pub stopped: AtomicBool,
     pub failure: Mutex<Option<Error>>,
     pub destroyed: AtomicBool,
+    /// Only destroy, abort and queries are allowed.
+    pub finalized: AtomicBool,
+    /// The rank that the call at the head of the queue waits for, and that call's number.
+    pub blocked_on: AtomicU32,
+    pub blocked_in: AtomicU64,
     /// Operations that the program made, by handle.
     pub made_ops: Mutex<HashMap<i32, MadeOp>>,
     pub next_op: AtomicU32,
@@ -169,6 +174,23 @@ impl Inner {
         } else {
             Ok(())
         }
+    }
+
+    /// Refuses operations on a communicator that does not work any more, or was finalised.
+    #[inline(always)]
+    pub fn callable(&self) -> Result<()> {
+        if self.finalized.load(Ordering::Relaxed) && !self.is_stopped() {
+            return Err(Error::usage(
+                "the communicator was finalised",
+                "make calls before CommFinalize; only CommDestroy is left",
+            ));
+        }
+        self.alive()
+    }
+
+    /// Whom the queue waits for.
+    pub fn blocked_on(&self) -> usize {
+        self.blocked_on.load(Ordering::Relaxed) as usize
     }
 
     /// Says goodbye to the other ranks: from now on this process may end without harm to them.

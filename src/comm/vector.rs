@@ -130,7 +130,7 @@ impl Communicator {
     }
 
     fn check_vector(&self, call: &VectorCall<'_>) -> Result<Checked> {
-        self.inner.alive()?;
+        self.inner.callable()?;
         if let Some(graph) = call.graph
             && !Arc::ptr_eq(&graph.communicator().inner, &self.inner)
         {

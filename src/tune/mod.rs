@@ -170,7 +170,11 @@ impl Table {
         }
         let shares = collective == Collective::AllReduce && self.inputs.nranks <= DIRECT_RANKS;
         Choice {
-            algorithm: if shares { Algorithm::TwoShot } else { Algorithm::Ordered },
+            algorithm: if shares {
+                Algorithm::TwoShot
+            } else {
+                Algorithm::Ordered
+            },
             channels: 1,
         }
     }
