@@ -8,7 +8,7 @@ use super::call::{Call, Checked, Collective};
 use super::op::Op;
 use super::state::{Exec, Inner};
 use crate::base::{Result, checked};
-use crate::dtype::DataType;
+use crate::dtype::{DataType, ReduceOp};
 use crate::tune;
 
 /// The rank over which composed collectives go.
@@ -86,10 +86,18 @@ impl Inner {
         if all_blocks {
             call.count = checked::bytes(call.count, self.nranks as usize)?;
         }
+        let op = match whole.call.collective {
+            Collective::Barrier => Some(ReduceOp::Sum),
+            _ => whole.op,
+        };
+        let op = op.filter(|_| collective.reduces());
         Ok(Checked {
             call,
             bytes: checked::bytes(call.count, call.dtype.size_bytes())?,
-            signature: call.signature().0,
+            signature: call.signature(op.map_or(0, |op| op as u8)).0,
+            op,
+            is_made: whole.is_made && collective.reduces(),
+            parts: None,
         })
     }
 }

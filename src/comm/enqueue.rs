@@ -11,21 +11,15 @@ use super::op::{Completion, Op, Step};
 use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
-use super::{Communicator, fault, group};
-use crate::base::{Error, Rank, Result, clock};
+use super::{Communicator, group};
+use crate::base::{Error, Rank, Result};
 use crate::exec::Waiting;
-use crate::exec::oneshot::{SmallCall, Stop};
+use crate::exec::oneshot::SmallCall;
 use crate::plan::Algorithm;
 use crate::proxy::progress::{Engine, Pass, Work};
-use crate::transport::fork;
 use crate::tune::Choice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-/// How long a rank whose call failed waits for others to let go of its buffers: one that is inside
-/// kolo does so at once, one that computes or is dead does not touch them.
-const LET_GO: Duration = Duration::from_secs(1);
 
 /// Calls in flight on a communicator: one more on a stream waits until the oldest have ended, and
 /// a group of more is an error. Bounds the memory that a caller far ahead of its peers can take.
@@ -47,20 +41,25 @@ impl Communicator {
     pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
         let run = || {
             self.inner.callable()?;
-            let checked = call.check(self.inner.rank, self.inner.nranks)?;
-            if group::active() {
-                return group::push(self, checked, stream);
-            }
-            match stream {
-                None => self.blocking(&checked),
-                Some(stream) => self.on_stream(&checked, stream, false),
-            }
+            self.run_checked(self.inner.check(call)?, stream)
         };
         run().map_err(|error| {
             error
                 .at(Rank(self.inner.rank))
                 .during(call.collective.name())
         })
+    }
+
+    /// Runs a checked call, begins it, or takes it down for the end of the group.
+    #[inline]
+    pub(super) fn run_checked(&self, checked: Checked, stream: Option<&Stream>) -> Result<()> {
+        if group::active() {
+            return group::push(self, checked, stream);
+        }
+        match stream {
+            None => self.blocking(&checked),
+            Some(stream) => self.on_stream(&checked, stream, stream.joins()),
+        }
     }
 
     /// As [`Communicator::enqueue`] on a stream, but a message joins the messages at the end of the
@@ -71,7 +70,7 @@ impl Communicator {
     pub(super) unsafe fn enqueue_joining(&self, call: &Call, stream: &Stream) -> Result<()> {
         let run = || {
             self.inner.callable()?;
-            let checked = call.check(self.inner.rank, self.inner.nranks)?;
+            let checked = self.inner.check(call)?;
             self.on_stream(&checked, stream, true)
         };
         run().map_err(|error| {
@@ -91,14 +90,21 @@ impl Communicator {
             if inner.check_calls && number.is_some() {
                 inner.check_first(&mut exec, checked, number)?;
             }
-            if checked.bytes == 0 && collective != Collective::Barrier {
+            if checked.is_empty() {
                 return Ok(());
             }
-            if checked.call.op.0 < super::RedOp::FIRST_DYNAMIC
-                && (exec.table.is_oneshot(collective, checked.bytes)
-                    && collective != Collective::Reduce
-                    || inner.nranks == 1 && number.is_some())
-            {
+            let small = matches!(
+                collective,
+                Collective::AllReduce
+                    | Collective::AllGather
+                    | Collective::Broadcast
+                    | Collective::Barrier
+            ) && exec.table.is_oneshot(collective, checked.bytes);
+            let alone = inner.nranks == 1
+                && number.is_some()
+                && checked.parts.is_none()
+                && collective != Collective::Exscan;
+            if !checked.is_made && (small || alone) {
                 return inner.oneshot(&mut exec, checked, number);
             }
         }
@@ -119,9 +125,12 @@ impl Communicator {
         inner.drive_until(&mut exec, &last, (collective.name(), number))
     }
 
-    fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
+    pub(super) fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
         let mut exec = self.inner.user()?;
         let number = self.inner.begin(&mut exec, checked);
+        if checked.is_empty() && checked.call.collective.is_point_to_point() {
+            return Ok(());
+        }
         let joins = join
             && checked.call.collective.is_point_to_point()
             && exec
@@ -129,8 +138,12 @@ impl Communicator {
                 .back()
                 .is_some_and(|op| op.collective.is_point_to_point());
         if joins && let Some(mut bundle) = exec.queue.pop_back() {
-            let kernel = self.inner.builtin_kernel(&exec, checked);
+            let kernel = exec.kernels.get(checked.call.dtype, None).clone();
             let joined = bundle.message(&mut exec, checked, kernel);
+            if joined.is_ok() && stream.joins() {
+                // The message is all that this stream waits for.
+                stream.set_last(&self.inner, bundle.watch_last(), bundle.collective.name());
+            }
             exec.queue.push_back(bundle);
             joined?;
         } else {
@@ -146,6 +159,17 @@ impl Communicator {
 }
 
 impl Inner {
+    /// Checks everything that one rank can see.
+    #[inline]
+    pub(super) fn check(&self, call: &Call) -> Result<Checked> {
+        let mut checked = call.check(self.rank, self.nranks)?;
+        if checked.is_made {
+            let code = self.made_op(call.op)?.code();
+            checked.signature = call.signature(code).0;
+        }
+        Ok(checked)
+    }
+
     /// The owner lock for a call of the user.
     #[inline(always)]
     pub(super) fn user(&self) -> Result<Guard<'_, Exec>> {
@@ -183,16 +207,7 @@ impl Inner {
         if self.nranks == 1 {
             return Ok(());
         }
-        let barrier = Call {
-            collective: Collective::Barrier,
-            count: 0,
-            ..checked.call
-        };
-        let shown = Checked {
-            call: barrier,
-            bytes: 0,
-            ..*checked
-        };
+        let shown = checked.shown();
         self.oneshot(exec, &shown, number)
     }
 
@@ -201,17 +216,13 @@ impl Inner {
     fn oneshot(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
         let call = &checked.call;
         let collective = call.collective;
-        let op = if collective.reduces() { call.op.0 } else { 0 };
-        let index = call.dtype as usize * super::state::BUILTIN_OPS + op.max(0) as usize;
         let Exec {
             kernels,
             wires,
             sources,
             ..
         } = exec;
-        let Some(kernel) = kernels.get(index).filter(|_| (0..5).contains(&op)) else {
-            return Err(self.unknown_op(op));
-        };
+        let kernel = kernels.get(call.dtype, checked.op);
         let small = SmallCall {
             send: call.send,
             recv: call.recv,
@@ -243,72 +254,6 @@ impl Inner {
         ended.map_err(|stop| self.stopped_by(exec, stop, number))
     }
 
-    #[cold]
-    fn unknown_op(&self, op: i32) -> Error {
-        Error::argument(
-            format!("{op} is not a reduction operation"),
-            "use koloSum, koloProd, koloMax, koloMin, koloAvg or one made on this communicator",
-        )
-    }
-
-    #[cold]
-    fn stopped_by(&self, exec: &mut Exec, stop: Stop, number: Option<u64>) -> Error {
-        let error = self.because(stop, number);
-        self.fail(exec, error)
-    }
-
-    #[cold]
-    fn because(&self, stop: Stop, number: Option<u64>) -> Error {
-        match stop {
-            Stop::Mismatch(mismatch) => fault::mismatch(self, mismatch, number),
-            Stop::Error(error) => error,
-        }
-    }
-
-    /// Stops the communicator for this reason; every call in flight ends with it.
-    #[cold]
-    pub(super) fn fail(&self, exec: &mut Exec, error: Error) -> Error {
-        self.stop(&error);
-        let shown = exec.queue.iter().any(Op::is_direct);
-        let ended: Vec<Op> = exec.queue.drain(..).collect();
-        if !fork::in_child_of_user() {
-            self.node.board(self.rank as usize).let_go();
-            if shown {
-                self.await_readers();
-            }
-        }
-        for op in ended {
-            op.completion.finish(Err(error.clone()));
-        }
-        error
-    }
-
-    /// Peers may still read the buffers of a direct call: waits until they have let go, or are not
-    /// expected to.
-    #[cold]
-    fn await_readers(&self) {
-        let start = clock::now();
-        let holds = |rank: u32| rank != self.rank && !self.node.board(rank as usize).has_let_go();
-        while (0..self.nranks).any(holds) && start.elapsed() < LET_GO {
-            std::thread::yield_now();
-        }
-    }
-
-    /// After a stop: ends what is in flight, so that nobody touches its buffers any more. Waits for
-    /// a driver to come out, but not for a call of the user.
-    pub(super) fn let_go(&self) {
-        if fork::in_child_of_user() {
-            return;
-        }
-        while let Some(mut exec) = self.exec.driver_or_wait() {
-            let error = self.stop_error();
-            self.fail(&mut exec, error);
-            if exec.queue.is_empty() {
-                break;
-            }
-        }
-    }
-
     /// The ops of a call: a check of signatures if wanted, and the call itself.
     pub(super) fn ops_of(
         &self,
@@ -322,7 +267,7 @@ impl Inner {
         if self.check_calls && self.nranks > 1 && !call.collective.is_point_to_point() {
             ops.push(self.check_op(exec, checked)?);
         }
-        if checked.bytes > 0 || call.collective == Collective::Barrier {
+        if !checked.is_empty() {
             self.push_parts(exec, checked, &mut ops)?;
         }
         for op in &mut ops {
@@ -338,12 +283,21 @@ impl Inner {
         if call.collective.is_point_to_point() {
             return op.message(exec, checked, kernel);
         }
-        let mut choice = exec.table.choose(call.collective, checked.bytes);
+        if let Some(parts) = &checked.parts {
+            return parts
+                .iter()
+                .try_for_each(|part| op.part(exec, checked, &kernel, part));
+        }
+        let mut choice = match kernel.commutes {
+            true => exec.table.choose(call.collective, checked.bytes),
+            false => exec.table.choose_ordered(call.collective, checked.bytes),
+        };
         if kernel.pre_scaled && self.nranks > 64 {
             // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
-            choice = Choice::plain(call.collective, Algorithm::Ring, 1);
+            choice = exec.table.choose_large(call.collective, checked.bytes);
         }
-        if !kernel.pre_scaled && exec.table.may_be_direct(call.collective, checked.bytes) {
+        let direct = kernel.commutes && !kernel.pre_scaled;
+        if direct && exec.table.may_be_direct(call.collective, checked.bytes) {
             op.direct(checked, kernel, choice);
             return Ok(());
         }
@@ -387,18 +341,9 @@ impl Inner {
     }
 
     fn check_op(&self, exec: &mut Exec, checked: &Checked) -> Result<Op> {
-        let barrier = Call {
-            collective: Collective::Barrier,
-            count: 0,
-            ..checked.call
-        };
-        let shown = Checked {
-            call: barrier,
-            bytes: 0,
-            ..*checked
-        };
+        let shown = checked.shown();
         let choice = Choice::plain(Collective::Barrier, Algorithm::OneShot, 1);
-        let kernel = self.builtin_kernel(exec, &shown);
+        let kernel = exec.kernels.get(shown.call.dtype, None).clone();
         let mut op = Op::new(Collective::Barrier);
         op.collective(exec, &shown, kernel, choice)?;
         Ok(op)
@@ -407,7 +352,11 @@ impl Inner {
     /// Puts ops into the queue, behind what is on the stream already.
     pub(super) fn put_on_stream(self: &Arc<Inner>, exec: &mut Exec, ops: Vec<Op>, stream: &Stream) {
         for mut op in ops {
-            stream.follow(self, &mut op);
+            if stream.joins() && op.collective.is_point_to_point() {
+                stream.set_last(self, op.watch_last(), op.collective.name());
+            } else {
+                stream.follow(self, &mut op);
+            }
             exec.queue.push_back(op);
         }
     }
@@ -492,7 +441,7 @@ impl Inner {
             match op.pass(exec) {
                 Ok(Step::Done) => {
                     moved = true;
-                    op.completion.finish(Ok(()));
+                    op.finish(&Ok(()));
                 }
                 Ok(step) => {
                     if let Step::Blocked(peer) = step {

@@ -116,7 +116,7 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
         if member.checked.bytes == 0 {
             continue;
         }
-        let kernel = inner.builtin_kernel(&exec, &member.checked);
+        let kernel = exec.kernels.get(member.checked.call.dtype, None).clone();
         if let Err(error) = op.message(&mut exec, &member.checked, kernel) {
             return Some(Err(error));
         }
@@ -162,10 +162,13 @@ fn run_inits(inits: Vec<(Option<usize>, Init)>) -> Result<()> {
             None => queues.push((parent, vec![init])),
         }
     }
+    // All of them run, for the other ranks count on it; the first error counts.
     let run = |queue: Vec<Init>| {
-        queue
-            .into_iter()
-            .fold(Ok(()), |first, init| first.and(init()))
+        let mut first = Ok(());
+        for init in queue {
+            first = first.and(init());
+        }
+        first
     };
     let threads: Vec<_> = queues
         .into_iter()
@@ -283,7 +286,7 @@ fn ops_of<'a>(
         if checked.bytes == 0 {
             continue;
         }
-        let kernel = inner.builtin_kernel(exec, checked);
+        let kernel = exec.kernels.get(call.dtype, None).clone();
         let bundle = bundle.get_or_insert_with(|| Placed {
             op: Op::new(call.collective),
             streams: Vec::new(),

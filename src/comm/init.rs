@@ -8,8 +8,10 @@
 
 use super::direct::Direct;
 use super::meet::{Met, machine, meet};
+use super::redop::Kernels;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
 use super::{CommConfig, Communicator};
+use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
@@ -56,6 +58,8 @@ pub(super) fn over_tcp(
     rank: u32,
     config: &CommConfig,
 ) -> Result<Communicator> {
+    // Estimating times is not the program's arithmetic.
+    let _program = FloatEnv::hold();
     let settings = settings(config);
     let join = || {
         // Without settings of its own the rank joins with those that are built in, to tell the
@@ -79,6 +83,7 @@ pub(super) fn over(
     config: &CommConfig,
     idle: Option<IdleHook>,
 ) -> Result<Communicator> {
+    let _program = FloatEnv::hold();
     let made = with_settings(bootstrap, settings(config), config, idle);
     made.map_err(|error| error.at(bootstrap.rank()).during("CommInit"))
 }
@@ -235,10 +240,10 @@ fn exec(
         wires,
         direct,
         table: Table::new(inputs),
-        plans: Cache::new(state::PLANS),
+        plans: Cache::new(state::PLANS + state::PLANS_PER_RANK * nranks as usize),
         small_steps: state::small_steps(rank.0, &nodes),
         nodes,
-        kernels: state::kernels(nranks),
+        kernels: Kernels::new(nranks),
         sources: Vec::with_capacity(nranks as usize),
         queue: VecDeque::new(),
         spare: None,
@@ -302,8 +307,8 @@ fn with_settings(
         blocked_in: AtomicU64::new(0),
         failure: Mutex::new(None),
         destroyed: AtomicBool::new(false),
+        made_ops: Mutex::new(HashMap::new()),
         finalized: AtomicBool::new(false),
-        dynamic_ops: Mutex::new(HashMap::new()),
         next_op: AtomicU32::new(0),
         thread_progress: match settings.progress() {
             config::Progress::Thread => true,

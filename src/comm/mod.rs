@@ -11,30 +11,37 @@ mod compose;
 mod direct;
 mod enqueue;
 mod fault;
+mod graph;
 pub mod group;
 mod init;
 mod lock;
 mod logging;
 mod meet;
 mod op;
+mod redop;
 pub mod safe;
+mod safe_blocks;
 mod split;
 mod state;
+mod stop;
 mod stream;
 pub mod tuning;
+mod vector;
 mod wait;
 
-pub use call::{Call, Collective, RedOp};
+pub use call::{Call, Collective};
+pub use graph::Graph;
+pub use redop::RedOp;
 pub use state::IdleHook;
 pub use stream::Stream;
+pub use vector::{Blocks, VectorCall};
 
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, UniqueId};
-use crate::dtype::DataType;
 use crate::transport::fork;
 use state::Inner;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 /// What the caller may set when a communicator is made: the highest layer of the settings.
 #[derive(Clone, Debug, Default)]
@@ -163,7 +170,7 @@ impl Communicator {
         Ok(self.inner.user()?.table.clone())
     }
 
-    /// Waits until every call in flight on this communicator has ended; afterwards it takes no more.
+    /// Waits until every call in flight on this communicator has ended; after it none is taken.
     ///
     /// # Errors
     /// The error that stopped the communicator.
@@ -238,50 +245,6 @@ impl Communicator {
     /// The error that stopped it.
     pub fn async_error(&self) -> Result<()> {
         self.inner.alive()
-    }
-
-    /// Makes a sum whose inputs are multiplied by `scalar` (one element of `dtype`) first. It is
-    /// local: ranks may use different scalars.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if `scalar` is not one element.
-    pub fn pre_mul_sum(&self, scalar: &[u8], dtype: DataType) -> Result<RedOp> {
-        self.inner.alive()?;
-        let mut padded = [0; 8];
-        if scalar.len() != dtype.size_bytes() {
-            return Err(Error::argument(
-                format!("{} bytes are not one {}", scalar.len(), dtype.name()),
-                "pass a pointer to one element of the data type",
-            ));
-        }
-        padded[..scalar.len()].copy_from_slice(scalar);
-        let number = self.inner.next_op.fetch_add(1, Ordering::Relaxed);
-        let handle = RedOp::FIRST_DYNAMIC + (number % (1 << 30)) as i32;
-        let mut ops = self
-            .inner
-            .dynamic_ops
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        ops.insert(handle, (dtype, padded));
-        Ok(RedOp(handle))
-    }
-
-    /// Forgets an operation made by [`Communicator::pre_mul_sum`]; calls in flight keep it.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if there is no such operation.
-    pub fn destroy_op(&self, op: RedOp) -> Result<()> {
-        let mut ops = self
-            .inner
-            .dynamic_ops
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        ops.remove(&op.0).map(|_| ()).ok_or_else(|| {
-            Error::argument(
-                format!("{} is not an operation made on this communicator", op.0),
-                "destroy each operation once, on the communicator that made it",
-            )
-        })
     }
 
     /// Steps executed so far on this rank, and the steps that the plans of all its calls have:

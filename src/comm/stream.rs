@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 #[derive(Clone)]
 pub struct Stream {
     last: Arc<Mutex<Option<Last>>>,
+    joins: bool,
 }
 
 struct Last {
@@ -30,7 +31,42 @@ impl Stream {
     pub fn new() -> Result<Stream> {
         Ok(Stream {
             last: Arc::default(),
+            joins: false,
         })
+    }
+
+    /// A stream for one asynchronous call: it ends with that call. A message on it joins the
+    /// messages that were begun before it, so that messages of several such streams progress
+    /// together whatever their order.
+    ///
+    /// # Errors
+    /// None now; kept for streams of devices.
+    pub fn for_one_call() -> Result<Stream> {
+        Ok(Stream {
+            last: Arc::default(),
+            joins: true,
+        })
+    }
+
+    /// Whether messages on it join those begun before.
+    #[inline]
+    pub(super) fn joins(&self) -> bool {
+        self.joins
+    }
+
+    /// The stream ends when `completion` does.
+    pub(super) fn set_last(
+        &self,
+        inner: &Arc<Inner>,
+        completion: Arc<Completion>,
+        name: &'static str,
+    ) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(Last {
+            inner: Arc::downgrade(inner),
+            completion,
+            name,
+        });
     }
 
     /// Makes `op` the last of the stream, behind the one before.

@@ -18,6 +18,17 @@ pub const COLLECTIVES: &[&str] = &[
     "barrier",
     "send",
     "recv",
+    "scan",
+    "exscan",
+    "allgatherv",
+    "gatherv",
+    "scatterv",
+    "reducescatterv",
+    "alltoallv",
+    "neighborallgather",
+    "neighborallgatherv",
+    "neighboralltoall",
+    "neighboralltoallv",
 ];
 
 /// The word that allows everything.

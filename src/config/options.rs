@@ -240,7 +240,7 @@ options! {
     }
 
     /// Let ranks of one machine read each other's buffers where they lie, without a copy into
-    /// slots: buffers of `koloMemAlloc`, and all buffers where the ranks are threads of one process.
+    /// slots: buffers of `koloMemAlloc`, and all where the ranks are threads of one process.
     direct -> bool {
         kind: Kind::Bool,
         default: "true",

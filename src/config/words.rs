@@ -113,6 +113,8 @@ words! {
         CollNet = "collnet",
         /// one algorithm inside the node, another between the nodes
         Hier = "hier",
+        /// In the order of ranks, as operations that do not commute need it.
+        Ordered = "ordered",
     }
 
     /// The protocol of connections.

@@ -106,7 +106,8 @@ impl Call<'_> {
     /// Which part of the other ranks is how far away.
     fn everybody(&self) -> Vec<(f64, Level)> {
         let machine = &self.setting.machine;
-        let others = f64::from(machine.nranks() - 1);
+        // One rank alone has nobody to reach: all parts are 0.
+        let others = f64::from(machine.nranks().max(2) - 1);
         let same = |groups: u32| {
             let ranks = machine.per_node.div_ceil(groups.max(1));
             f64::from(ranks - 1)

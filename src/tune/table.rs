@@ -120,6 +120,9 @@ const READ_BYTES: usize = 32 << 10;
 /// Where ranks outnumber cores, a hand-over costs a context switch, and fewer hand-overs win for
 /// longer.
 const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
+/// Beyond this many bytes a scan by recursive doubling, which moves everything in every step, loses
+/// to the chain.
+const DOUBLING_BYTES: usize = 32 << 10;
 /// From this size on, asking where buffers lie costs little beside what it may save.
 const DIRECT_BYTES: usize = 64 << 10;
 /// Most ranks that read each other directly: each needs a connection with every other.
@@ -204,6 +207,41 @@ impl Table {
                 cell.algorithm,
                 self.channels(cell.channels, bytes, cell.multiple),
             )
+        }
+    }
+
+    /// What to run where contributions must be folded in the order of ranks: `tests/plans.rs` holds
+    /// that these algorithms do, for every number of ranks.
+    pub fn choose_ordered(&self, collective: Collective, bytes: usize) -> Choice {
+        let choice = self.choose(collective, bytes);
+        let keeps_order = matches!(choice.algorithm, Algorithm::OneShot | Algorithm::Local);
+        if !choice.composed && (keeps_order || collective.is_scan()) {
+            return choice;
+        }
+        let shares = collective == Collective::AllReduce && self.inputs.nranks <= DIRECT_RANKS;
+        let algorithm = if shares {
+            Algorithm::TwoShot
+        } else {
+            Algorithm::Ordered
+        };
+        Choice::plain(collective, algorithm, 1)
+    }
+
+    /// What to run where a fold has few sources, whatever the number of ranks.
+    pub fn choose_large(&self, collective: Collective, bytes: usize) -> Choice {
+        let algorithm = match collective.is_scan() {
+            true => self.default_scan(bytes),
+            false => Algorithm::Ring,
+        };
+        Choice::plain(collective, algorithm, 1)
+    }
+
+    /// A scan that is too large for one line: few steps while latency counts, then the chain, which
+    /// moves the data once.
+    fn default_scan(&self, bytes: usize) -> Algorithm {
+        match self.inputs.nranks > 4 && bytes <= DOUBLING_BYTES {
+            true => Algorithm::RecursiveDoubling,
+            false => Algorithm::Chain,
         }
     }
 
@@ -339,6 +377,7 @@ impl Table {
             | Collective::AllGather
             | Collective::ReduceScatter => Algorithm::Ring,
             Collective::Barrier => Algorithm::OneShot,
+            Collective::Scan | Collective::Exscan => self.default_scan(bytes),
             _ => Algorithm::Bundle,
         }
     }

@@ -43,7 +43,8 @@ fn cases() -> Vec<Case> {
 fn geometry(case: &Case) -> Geometry {
     match case.algorithm {
         Algorithm::Ring => Geometry::ring(64 << 10),
-        _ => Geometry::bundle(256 << 10),
+        // The slots hold the packed blocks of 8 ranks.
+        _ => Geometry::bundle(4 << 20),
     }
 }
 

@@ -92,7 +92,9 @@ fn runs(table: &Table, collective: Collective, bytes: usize) {
 }
 
 fn all_run(table: &Table) {
-    for collective in Collective::ALL {
+    // Calls of blocks of different sizes have no plan of their own: they are bundles of messages.
+    let planned = |c: &Collective| REGISTRY.iter().any(|entry| entry.collective == *c);
+    for collective in Collective::ALL.into_iter().filter(planned) {
         for bytes in (0..34).flat_map(|k| [1usize << k, (1 << k) + 1, (2 << k) - 1]) {
             runs(table, collective, bytes);
         }

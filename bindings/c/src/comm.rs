@@ -100,8 +100,8 @@ pub(crate) unsafe fn clear(newcomm: *mut koloComm_t) -> Result<()> {
     Ok(())
 }
 
-/// Runs `make` now, or at the end of the open group, and writes the handle to `*newcomm`; in a group
-/// those that use the same `parent` run one after the other.
+/// Runs `make` now, or at the end of the open group, and writes the handle to `*newcomm`; in a
+/// group those that use the same `parent` run one after the other.
 ///
 /// # Safety
 /// `newcomm` went through `clear`, and is valid for writes until `make` has run.
