@@ -7,8 +7,9 @@
 mod samples;
 
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
+use kolo::exec::launch::protocol;
 use kolo::exec::{Bound, Kernel, LaneRun, Launch, Progress, Wires};
-use kolo::plan::{Collective, Geometry, Plan};
+use kolo::plan::{Collective, Geometry, Plan, Protocol};
 use kolo::transport::node::NodeMemory;
 use kolo::transport::segment::Segment;
 use kolo::wire::layout::Layout;
@@ -17,7 +18,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const SLOT_BYTES: usize = 4096;
+/// Most bytes of a slot.
+const SLOT_BYTES: usize = 16_384;
 const CHANNELS: usize = 2;
 /// Poisoned elements before and behind each receive buffer.
 const GUARD: usize = 32;
@@ -50,6 +52,7 @@ struct Call {
     count: usize,
     bytes_per_element: usize,
     geometry: Geometry,
+    protocol: Protocol,
     in_place: bool,
     scaling: Scaling,
     number: u64,
@@ -88,10 +91,11 @@ impl Call {
             bytes_per_element: if random.bool() { 1 } else { 8 },
             geometry: Geometry {
                 slots: Geometry::SLOTS,
-                slot_bytes: SLOT_BYTES,
+                slot_bytes: [1024, 4096, SLOT_BYTES][random.usize(0..3)],
                 chunk_steps,
                 slice_steps,
             },
+            protocol: [Protocol::Simple, Protocol::Ll, Protocol::Ll128][random.usize(0..3)],
             in_place: sample.collective == Collective::AllReduce && random.bool(),
             scaling,
             number,
@@ -181,13 +185,14 @@ impl Call {
     fn text(&self) -> String {
         let chunks = (self.geometry.chunk_steps, self.geometry.slice_steps);
         format!(
-            "call {}: {}, {} ranks, {} x {} bytes, chunks of {chunks:?}, {:?}, in place {}",
+            "call {}: {}, {} ranks, {} x {} bytes, chunks of {chunks:?}, {:?}, {}, in place {}",
             self.number,
             self.sample.name,
             self.ranks(),
             self.count,
             self.bytes_per_element,
             self.scaling,
+            self.protocol.name(),
             self.in_place,
         )
     }
@@ -205,7 +210,9 @@ fn run(call: &Call, rank: usize, wires: &mut Wires, stop: &AtomicBool) {
         send = memory[guard..].as_ptr();
     }
     let buffers = (send, memory[guard..].as_mut_ptr());
-    let plan = Bound::new((*call.plans[rank]).clone(), wires).expect("connections");
+    let plan = (*call.plans[rank]).clone();
+    let how = protocol(&plan, call.protocol, &call.geometry, call.bytes_per_element);
+    let plan = Bound::new(plan, how, wires).expect("connections");
     let signature = call.number + 1;
     let launch = Launch::new(
         Arc::new(plan),
@@ -291,6 +298,38 @@ fn samples_with_data() {
     }
 }
 
+/// Ranks that disagree hear of it, whatever the protocol, even if they wait for more bytes than
+/// the other one sends.
+#[test]
+fn a_rank_that_calls_something_else() {
+    let sample = &SAMPLES[0];
+    for protocol in [Protocol::Simple, Protocol::Ll, Protocol::Ll128] {
+        let mut both = wires(2);
+        let mut run = |rank: usize, count: usize, signature: u64| {
+            let plan = samples::plans(sample, 2, 1).swap_remove(rank);
+            let (send, mut recv) = (vec![0u8; count], vec![0u8; 2 * count]);
+            let buffers = (send.as_ptr(), recv.as_mut_ptr());
+            let mut random = fastrand::Rng::with_seed(1);
+            let mut call = Call::draw(sample, 2, 0, &mut random);
+            call.bytes_per_element = 1;
+            let geometry = Geometry::bundle(8 * SLOT_BYTES);
+            let wires = &mut both[rank];
+            let plan = Arc::new(Bound::new(plan, protocol, wires).expect("connections"));
+            let launch = Launch::new(plan, buffers, call.kernel(), signature, geometry);
+            let launch = launch.expect("a good launch");
+            let mut lane = LaneRun::new(0, launch.window(0, count, (1, 2)));
+            // SAFETY: the buffers live as long as the lane.
+            unsafe { lane.progress(&launch, wires, &mut ()) }
+        };
+        assert_eq!(run(0, 1000, 5), Ok(Progress::Moved(1)), "{protocol:?}");
+        let mismatch = run(1, 3000, 6).expect_err("rank 0 calls something else");
+        assert_eq!(
+            (mismatch.peer, mismatch.theirs.0, mismatch.mine.0),
+            (0, 5, 6)
+        );
+    }
+}
+
 /// Ranks whose packed tokens cannot hold an element of each chunk are refused, with a remedy.
 #[test]
 fn tokens_too_large_for_their_slots() {
@@ -303,9 +342,10 @@ fn tokens_too_large_for_their_slots() {
     call.plans[0] = Arc::new(plan);
     call.bytes_per_element = 8;
     let kernel = call.kernel();
-    let geometry = Geometry::bundle(8 * SLOT_BYTES);
+    let geometry = Geometry::bundle(8 * 4096);
     let buffers = (std::ptr::null(), std::ptr::null_mut());
-    let plan = Bound::new((*call.plans[0]).clone(), &mut wires[0]).expect("connections");
+    let plan = (*call.plans[0]).clone();
+    let plan = Bound::new(plan, Protocol::Simple, &mut wires[0]).expect("connections");
     let launch = Launch::new(Arc::new(plan), buffers, kernel, 1, geometry);
     let error = launch.err().expect("40,000 bytes do not fit 4,096");
     assert!(error.what.contains("40000 bytes"), "{error}");

@@ -6,11 +6,13 @@
 
 #![cfg(loom)]
 
-use kolo::base::sync::{AtomicU32, Shared};
+use kolo::base::sync::{AtomicU32, AtomicU64, Shared};
 use kolo::wire::cast::{CastHeader, CastMemory, CastReceiver, CastSender};
 use kolo::wire::doorbell::{Doorbell, Futex};
 use kolo::wire::fan::{FanHeader, FanMemory, Fans};
 use kolo::wire::line::{Credit, PairHeader};
+use kolo::wire::ll::{Encoding, LinesMemory, LinesReceiver, LinesSender, Ll, SLOT_WORDS};
+use kolo::wire::ll128::Ll128;
 use kolo::wire::pair::{PairMemory, PairReceiver, PairSender};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -189,6 +191,69 @@ fn a_cast_hands_over_and_takes_back() {
         }
         reader.join().unwrap();
     });
+}
+
+struct Words {
+    credit: Credit,
+    words: Vec<AtomicU64>,
+}
+
+impl Words {
+    fn new() -> Arc<Words> {
+        Arc::new(Words {
+            credit: Credit::new(),
+            words: (0..8 * SLOT_WORDS).map(|_| AtomicU64::new(0)).collect(),
+        })
+    }
+
+    fn memory(&self) -> LinesMemory {
+        // SAFETY: both live in an `Arc` that both threads hold.
+        unsafe { LinesMemory::new(&raw const self.credit, self.words.as_ptr()) }
+    }
+}
+
+/// Passes tokens of four slots and `bytes` bytes through flagged lines: the third one needs the
+/// credit of the first.
+fn pass_lines<E: Encoding>(bytes: usize, tokens: u8) {
+    let shared = Words::new();
+    let writer = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            let mut sender: LinesSender<E> = LinesSender::new(shared.memory());
+            for token in 0..tokens {
+                while !sender.ready(4) {
+                    thread::yield_now();
+                }
+                // SAFETY: the place holds `bytes`, and no other thread knows it.
+                unsafe { sender.place(bytes).write_bytes(token + 1, bytes) };
+                sender.publish(4, bytes, u64::from(token));
+            }
+        })
+    };
+    let mut receiver: LinesReceiver<E> = LinesReceiver::new(shared.memory());
+    for token in 0..tokens {
+        while !receiver.ready(bytes, u64::from(token), 0) {
+            thread::yield_now();
+        }
+        assert_eq!(receiver.arrival(0).signature, u64::from(token));
+        // SAFETY: the token is there and holds `bytes`.
+        let payload = unsafe { std::slice::from_raw_parts(receiver.place(0), bytes) };
+        assert!(payload.iter().all(|&byte| byte == token + 1), "{payload:?}");
+        receiver.release(4);
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn ll_words_arrive_with_their_flags() {
+    model(|| pass_lines::<Ll>(8, 3));
+}
+
+#[test]
+fn ll128_lines_arrive_with_their_flags() {
+    // Two lines, so that one may be there without the other.
+    model(|| pass_lines::<Ll128>(120, 1));
+    model(|| pass_lines::<Ll128>(8, 3));
 }
 
 struct FanPair {

@@ -1,10 +1,14 @@
 //! Every registered algorithm through the checker: the whole grid of ranks, roots, channels,
 //! slices and capacities; sequences of different calls; groups of sends and receives.
 
+#[path = "plans/direct.rs"]
+mod direct;
 #[path = "plans/faults.rs"]
 mod faults;
 #[path = "plans/grid.rs"]
 mod grid;
+#[path = "plans/levels.rs"]
+mod levels;
 #[path = "plans/machine.rs"]
 mod machine;
 #[path = "plans/mutants.rs"]

@@ -3,6 +3,8 @@
 //! Data differ by rank, element and iteration; receive buffers are poisoned; every rank checks.
 //! Values are small integers, so that every type and every order of folding gives the same result.
 
+#[path = "ranks/algorithms.rs"]
+mod algorithms;
 #[path = "ranks/groups.rs"]
 mod groups;
 

@@ -7,7 +7,7 @@ use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
 use kolo::exec::oneshot::{SmallCall, Stop};
 use kolo::exec::trace::Event;
 use kolo::exec::{Bound, Kernel, LaneRun, Launch, Progress, Waiting, Wires};
-use kolo::plan::{Algorithm, Collective, Geometry, Nodes, Shape};
+use kolo::plan::{Algorithm, Collective, Geometry, Nodes, Protocol, Shape};
 use kolo::transport::node::NodeMemory;
 use kolo::transport::segment::Segment;
 use kolo::wire::layout::Layout;
@@ -82,7 +82,7 @@ fn interpreted(collective: Collective, wires: &mut Wires, count: usize) -> Trace
     let mut recv = vec![-1; COUNT * ranks];
     let buffers = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
     let geometry = Geometry::bundle(8 * 4096);
-    let bound = Arc::new(Bound::new(plan, wires).unwrap());
+    let bound = Arc::new(Bound::new(plan, Protocol::Simple, wires).unwrap());
     let launch = Launch::new(bound, buffers, kernel(), 5, geometry).unwrap();
     let blocks = if collective == Collective::AllGather {
         (1, nranks)

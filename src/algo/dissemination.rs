@@ -14,8 +14,7 @@ pub fn barrier(shape: &Shape, _: &Nodes) -> Plan {
     flat(shape, 1, Layout::Blocks, barrier_in)
 }
 
-/// Blocks travel with the signals; they are exchanged one against one, so that connections never
-/// fill up.
+/// All known blocks travel with the signals.
 pub fn all_gather(shape: &Shape, _: &Nodes) -> Plan {
     flat(shape, shape.nranks, Layout::Blocks, all_gather_in)
 }
@@ -37,14 +36,33 @@ pub fn barrier_in(g: &mut Group) {
 
 /// Piece c, a contribution of member c, ends at all.
 pub fn all_gather_in(g: &mut Group) {
+    spread(g, false);
+}
+
+/// As [`all_gather_in`]; mirrored, pieces come from the members ahead.
+pub fn spread(g: &mut Group, mirrored: bool) {
     let me = i64::from(g.me);
+    let counts = distances(g.n).map(|distance| distance.min(g.n - distance));
+    g.pieces(counts.max().unwrap_or(1));
     g.copy(me, false);
     for distance in distances(g.n) {
-        let (to, from) = (g.to(g.ahead(distance)), g.from(g.behind(distance)));
         // The pieces of the members from me back to the last that is known, and is new ahead.
-        for back in 0..i64::from(distance.min(g.n - distance)) {
-            g.send_result(to, me - back);
-            g.recv(from, me - back - i64::from(distance));
+        let count = i64::from(distance.min(g.n - distance));
+        let (ahead, behind) = (g.ahead(distance), g.behind(distance));
+        let distance = i64::from(distance);
+        match mirrored {
+            false => {
+                let first = me - count + 1;
+                let theirs = first - distance;
+                g.exchange(
+                    (ahead, first..first + count),
+                    (behind, theirs..theirs + count),
+                );
+            }
+            true => {
+                let theirs = me + distance;
+                g.exchange((behind, me..me + count), (ahead, theirs..theirs + count));
+            }
         }
     }
 }

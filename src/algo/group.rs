@@ -7,29 +7,22 @@
 //! lies and where the result goes. Run on all ranks it is the plain algorithm; run on the ranks of
 //! a node, and then on leaders, it is a level of a hierarchy.
 //!
-//! A piece may be missing (nodes of unequal sizes): steps of a missing piece are left out, on every
-//! member alike, for all of them evaluate the same mapping.
+//! A piece may be several chunks, or none (nodes of unequal sizes): steps of a missing piece are
+//! left out, on every member alike, for all of them evaluate the same mapping.
 
 use crate::plan::emit::Connection;
-use crate::plan::{Emitter, Layout, Operand, POST_SCALE, PRE_SCALE, Plan, Shape, Space, StepOp};
-use std::ops::Range;
+use crate::plan::{
+    Emitter, Layout, Operand, POST_SCALE, PRE_SCALE, Plan, Runs, Shape, Space, StepOp,
+};
 
-/// Which chunk a piece is.
+/// Which chunks a piece is.
 #[derive(Clone, Debug)]
 pub enum Pieces {
     /// Piece p is chunk p; as many as there are.
     All,
-    /// Piece p of `count` is chunk `first + p * stride`.
-    Strided {
-        /// How many.
-        count: u32,
-        /// Chunk of piece 0.
-        first: u32,
-        /// Chunks from a piece to the next.
-        stride: u32,
-    },
-    /// The chunk of every piece; `None` for one that is missing.
-    Listed(Vec<Option<u32>>),
+    /// The chunks of every piece. A piece of several chunks passes in one token; one of none is
+    /// missing.
+    Listed(Vec<Vec<u32>>),
 }
 
 /// Some ranks, and some chunks of the plan under construction.
@@ -54,6 +47,14 @@ pub struct Group<'e> {
     /// The lane is the algorithm's own: it may open more.
     owns_lane: bool,
     reduces: bool,
+}
+
+/// A step to be.
+struct Token {
+    how: (StepOp, u8),
+    srcs: Vec<Operand>,
+    dsts: Vec<Operand>,
+    runs: Runs,
 }
 
 /// The plan of an algorithm that runs once a channel on all ranks.
@@ -98,21 +99,40 @@ impl<'e> Group<'e> {
         })
     }
 
-    /// A level of a composition: contributions lie in `source`, results go to `target`, and only
-    /// the last level makes them final.
-    pub fn level(self, source: Operand, target: Operand, is_last: bool) -> Group<'e> {
+    /// The same group, with results somewhere else.
+    pub fn again(&mut self, target: Operand) -> Group<'_> {
+        Group {
+            e: self.e,
+            members: self.members.clone(),
+            pieces: self.pieces.clone(),
+            target,
+            ..*self
+        }
+    }
+
+    /// A level of a composition: these ranks, this one among them, with these pieces.
+    /// Contributions lie in the first place, results go to the second, and they are final if
+    /// `is_last`.
+    ///
+    /// # Panics
+    /// If this rank is not among the members.
+    pub fn level(
+        &mut self,
+        members: Vec<u32>,
+        pieces: Pieces,
+        (source, target): (Operand, Operand),
+        is_last: bool,
+    ) -> Group<'_> {
         Group {
             source,
             target,
             is_last,
+            pieces,
             owns_lane: false,
             ..self
+                .among(members)
+                .expect("a rank runs the levels it belongs to")
         }
-    }
-
-    /// With these pieces.
-    pub fn with(self, pieces: Pieces) -> Group<'e> {
-        Group { pieces, ..self }
     }
 
     /// The rank of a member.
@@ -155,6 +175,14 @@ impl<'e> Group<'e> {
         }
     }
 
+    /// Says how many pieces the largest token of any member holds. A composition says it itself:
+    /// groups of one level may differ in size.
+    pub fn pieces(&mut self, pieces: u32) {
+        if self.owns_lane {
+            self.e.pieces(pieces);
+        }
+    }
+
     /// Where the own contribution lies.
     pub fn own(&self) -> Operand {
         self.source
@@ -165,20 +193,13 @@ impl<'e> Group<'e> {
         self.target
     }
 
-    fn chunk(&self, piece: i64) -> Option<i64> {
+    fn chunks(&self, pieces: impl IntoIterator<Item = i64>) -> Vec<i64> {
+        let pieces = pieces.into_iter();
         match &self.pieces {
-            Pieces::All => Some(piece),
-            Pieces::Strided {
-                count,
-                first,
-                stride,
-            } => {
-                let piece = piece.rem_euclid(i64::from(*count));
-                Some(i64::from(*first) + piece * i64::from(*stride))
-            }
-            Pieces::Listed(chunks) => {
-                let piece = piece.rem_euclid(chunks.len() as i64);
-                chunks[piece as usize].map(i64::from)
+            Pieces::All => pieces.collect(),
+            Pieces::Listed(lists) => {
+                let of = |piece: i64| &lists[piece.rem_euclid(lists.len() as i64) as usize];
+                pieces.flat_map(of).map(|&chunk| i64::from(chunk)).collect()
             }
         }
     }
@@ -186,9 +207,30 @@ impl<'e> Group<'e> {
     /// One step: sources, folded in order, to all destinations. `is_result`: nothing of the group
     /// is missing in it.
     pub fn put(&mut self, srcs: &[Operand], dsts: &[Operand], piece: i64, is_result: bool) {
-        let Some(chunk) = self.chunk(piece) else {
-            return;
-        };
+        self.put_many(srcs, dsts, [piece], is_result);
+    }
+
+    /// As [`Group::put`] with many pieces in one token; in a few tokens where their chunks are
+    /// irregular. [`Group::pieces`] must be told of the largest token of any member.
+    pub fn put_many(
+        &mut self,
+        srcs: &[Operand],
+        dsts: &[Operand],
+        pieces: impl IntoIterator<Item = i64>,
+        is_result: bool,
+    ) {
+        for token in self.tokens(srcs, dsts, pieces, is_result) {
+            self.emit(&token);
+        }
+    }
+
+    fn tokens(
+        &self,
+        srcs: &[Operand],
+        dsts: &[Operand],
+        pieces: impl IntoIterator<Item = i64>,
+        is_result: bool,
+    ) -> Vec<Token> {
         let mut flags = 0;
         if srcs.iter().any(|operand| operand.space == Space::Input) {
             flags |= PRE_SCALE;
@@ -200,15 +242,47 @@ impl<'e> Group<'e> {
             1 => StepOp::Copy,
             _ => StepOp::Fold,
         };
-        if op == StepOp::Copy && flags & POST_SCALE == 0 && dsts.contains(&srcs[0]) {
-            // It is where it belongs already.
-            let dsts: Vec<Operand> = dsts.iter().copied().filter(|d| *d != srcs[0]).collect();
-            if !dsts.is_empty() {
-                self.e.step(op, flags, srcs, &dsts, chunk);
-            }
-            return;
+        // What is where it belongs already stays there.
+        let stays = op == StepOp::Copy && flags & POST_SCALE == 0;
+        let leaves = |dst: &Operand| !(stays && *dst == srcs[0]);
+        let dsts: Vec<Operand> = dsts.iter().copied().filter(leaves).collect();
+        if dsts.is_empty() {
+            return Vec::new();
         }
-        self.e.step(op, flags, srcs, dsts, chunk);
+        let groups = self.e.grouped(&self.chunks(pieces));
+        let token = |runs| Token {
+            how: (op, flags),
+            srcs: srcs.to_vec(),
+            dsts: dsts.clone(),
+            runs,
+        };
+        groups.into_iter().map(token).collect()
+    }
+
+    fn emit(&mut self, token: &Token) {
+        self.e.pack(token.how, &token.srcs, &token.dsts, token.runs);
+    }
+
+    /// Tokens that go out and tokens that come in, in turns, so that no connection fills up.
+    fn in_turns(&mut self, out: Vec<Token>, back: Vec<Token>) {
+        for k in 0..out.len().max(back.len()) {
+            for token in [out.get(k), back.get(k)].into_iter().flatten() {
+                self.emit(token);
+            }
+        }
+    }
+
+    /// A list of chunks in parts that pass in one token each.
+    pub fn regular(&self, chunks: &[u32]) -> Vec<Vec<u32>> {
+        let wide: Vec<i64> = chunks.iter().copied().map(i64::from).collect();
+        let mut rest = chunks;
+        let mut parts = Vec::new();
+        for runs in self.e.grouped(&wide) {
+            let (part, behind) = rest.split_at((runs.length * runs.count) as usize);
+            parts.push(part.to_vec());
+            rest = behind;
+        }
+        parts
     }
 
     /// Sources in the order of folding: `before`, own, `after`.
@@ -243,28 +317,52 @@ impl<'e> Group<'e> {
 
     /// The step of a tree that spreads: parent, or own at the top -> result, members `to`.
     pub fn down(&mut self, parent: Option<u32>, to: &[u32], piece: i64) {
+        let mut dsts = vec![self.target];
+        dsts.extend(to.iter().map(|&m| self.to(m).operand()));
         let src = match parent {
             Some(parent) => self.from(parent).operand(),
             None => self.source,
         };
-        let mut dsts = vec![self.target];
-        dsts.extend(to.iter().map(|&m| self.to(m).operand()));
         self.put(&[src], &dsts, piece, false);
     }
 
-    /// Hands pieces of the result to a member against other pieces of the result, one against one,
-    /// so that no connection fills up.
-    pub fn exchange(&mut self, with: u32, give: Range<i64>, take: Range<i64>) {
-        let (to, from) = (self.to(with), self.from(with));
-        let most = (give.end - give.start).max(take.end - take.start);
-        for k in 0..most {
-            if give.start + k < give.end {
-                self.send_result(to, give.start + k);
-            }
-            if take.start + k < take.end {
-                self.recv(from, take.start + k);
-            }
+    /// As [`Group::put_many`], one token for each list.
+    pub fn put_each(&mut self, srcs: &[Operand], dsts: &[Operand], lists: &[Vec<i64>]) {
+        for list in lists {
+            self.put_many(srcs, dsts, list.iter().copied(), false);
         }
+    }
+
+    /// mine -> partner, mine + partner -> result: partners fold each other's data alike, what
+    /// belongs to the lower member first.
+    pub fn fold_with(
+        &mut self,
+        partner: u32,
+        mine: Operand,
+        give: impl IntoIterator<Item = i64>,
+        keep: impl IntoIterator<Item = i64>,
+        is_result: bool,
+    ) {
+        let (to, from) = (self.to(partner).operand(), self.from(partner).operand());
+        let out = self.tokens(&[mine], &[to], give, false);
+        let srcs = match partner < self.me {
+            true => [from, mine],
+            false => [mine, from],
+        };
+        let back = self.tokens(&srcs, &[self.target], keep, is_result);
+        self.in_turns(out, back);
+    }
+
+    /// result -> to, from -> result: many pieces in one token each.
+    pub fn exchange(
+        &mut self,
+        (to, give): (u32, impl IntoIterator<Item = i64>),
+        (from, take): (u32, impl IntoIterator<Item = i64>),
+    ) {
+        let (to, from) = (self.to(to).operand(), self.from(from).operand());
+        let out = self.tokens(&[self.target], &[to], give, false);
+        let back = self.tokens(&[from], &[self.target], take, false);
+        self.in_turns(out, back);
     }
 
     /// Signals these members without payload.

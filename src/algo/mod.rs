@@ -5,13 +5,27 @@
 //! good. `docs/HACKING.md` shows how to add one.
 
 pub mod binomial;
+pub mod bruck;
+pub mod btree;
 pub mod bundle;
 pub mod chain;
+pub mod collnet;
+pub mod columns;
+pub mod cores;
 pub mod dissemination;
 pub mod group;
+pub mod hd;
+pub mod hier;
+pub mod hier_blocks;
+pub mod hier_rooted;
+pub mod levels;
 pub mod local;
+pub mod nvls;
+pub mod nvlstree;
 pub mod oneshot;
 pub mod pairwise;
+pub mod pat;
+pub mod pat_trees;
 pub mod rd;
 pub mod ring;
 pub mod tree;
@@ -111,7 +125,7 @@ pub const REGISTRY: &[Entry] = {
         of(A::OneShot, C::Reduce, oneshot::reduce).tokens(|s| s).one_round(),
         of(A::OneShot, C::Barrier, oneshot::barrier).tokens(|s| s).one_round().up_to(256),
         of(A::RecursiveDoubling, C::AllReduce, rd::all_reduce).tokens(|slices| slices),
-        of(A::RecursiveDoubling, C::AllGather, rd::all_gather).tokens(|slices| slices).up_to(256),
+        of(A::RecursiveDoubling, C::AllGather, rd::all_gather).tokens(|slices| slices),
         of(A::RecursiveDoubling, C::Barrier, rd::barrier).tokens(|slices| slices),
         of(A::Binomial, C::Broadcast, binomial::broadcast),
         of(A::Binomial, C::Reduce, binomial::reduce),
@@ -127,9 +141,28 @@ pub const REGISTRY: &[Entry] = {
         of(A::TwoShot, C::AllGather, twoshot::all_gather).tokens(|s| s).up_to(128),
         of(A::TwoShot, C::Broadcast, twoshot::broadcast).tokens(|s| s).up_to(128),
         of(A::TwoShot, C::Reduce, twoshot::reduce).tokens(|s| s).up_to(128),
+        of(A::HalvingDoubling, C::AllReduce, hd::all_reduce).tokens(|slices| slices),
+        of(A::HalvingDoubling, C::ReduceScatter, hd::reduce_scatter).tokens(|slices| slices),
+        of(A::HalvingDoubling, C::AllGather, hd::all_gather).tokens(|slices| slices),
+        of(A::Bruck, C::AllToAll, bruck::all_to_all).tokens(|slices| 2 * slices),
+        of(A::Bruck, C::AllGather, bruck::all_gather).tokens(|slices| slices),
+        of(A::Pat, C::AllGather, pat::all_gather).tokens(|slices| slices),
+        of(A::Pat, C::ReduceScatter, pat::reduce_scatter).tokens(|slices| slices),
+        of(A::Nvls, C::AllReduce, nvls::all_reduce).tokens(|slices| slices).up_to(128),
+        of(A::Nvls, C::ReduceScatter, nvls::reduce_scatter).tokens(|s| s).up_to(128),
+        of(A::Nvls, C::AllGather, nvls::all_gather).tokens(|s| s).up_to(128),
+        of(A::Nvls, C::Broadcast, nvls::broadcast),
+        of(A::NvlsTree, C::AllReduce, nvlstree::all_reduce).tokens(|s| s).by_node().two_trees(),
+        of(A::CollNet, C::AllReduce, collnet::all_reduce).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::AllReduce, hier::all_reduce).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::Broadcast, hier_rooted::broadcast).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::Reduce, hier_rooted::reduce).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::AllGather, hier_blocks::all_gather).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::ReduceScatter, hier_blocks::reduce_scatter).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::Barrier, hier_blocks::barrier).tokens(|s| s).by_node(),
         of(A::Pairwise, C::AllToAll, pairwise::all_to_all).tokens(|slices| slices).up_to(256),
         of(A::Dissemination, C::Barrier, dissemination::barrier).tokens(|slices| slices),
-        of(A::Dissemination, C::AllGather, dissemination::all_gather).tokens(|s| s).up_to(256),
+        of(A::Dissemination, C::AllGather, dissemination::all_gather).tokens(|s| s),
         of(A::Bundle, C::AllToAll, bundle::all_to_all).up_to(256),
         of(A::Bundle, C::Gather, bundle::gather),
         of(A::Bundle, C::Scatter, bundle::scatter),

@@ -5,17 +5,14 @@
 //! ring at the depth of a tree. Trees connect nodes, for inside a node a chain has the same cost
 //! and fewer connections: the *head* of a node stands in the tree, and behind it hangs the chain.
 //!
-//! A binary tree over 0..n (all-reduce): the parent of v is found from its lowest set bit, so that
-//! odd numbers are leaves, and every subtree is a run of numbers: rank order is kept in the first
-//! tree. The second tree is the first one mirrored where n is even, and shifted by one where n is
-//! odd. With a root, the root feeds both trees, which are built over the other nodes.
-//!
+//! What the trees look like is in `btree`. With a root, the root feeds both, over the other nodes.
 //! The first half of the channels runs the first tree, the second half the second one. Reductions
 //! go up in one lane and results down in another: chunks follow each other in both.
 //!
 //! Reference: P. Sanders, J. Speck, J. L. Träff, "Two-tree algorithms for full bandwidth broadcast,
 //! reduction and scan", Parallel Computing 35 (2009), doi:10.1016/j.parco.2009.09.001.
 
+use super::btree::double;
 use super::group::{Group, flat};
 use crate::plan::{Layout, Nodes, Plan, Shape};
 
@@ -60,6 +57,15 @@ impl Links {
         [&self.before[..], &self.after].concat()
     }
 
+    /// In the tree below a root, whose numbers are those of the group from the root on.
+    fn below(g: &Group, root: u32) -> Links {
+        let v = (g.me + g.n - root) % g.n;
+        let member = |v: u32| (v + root) % g.n;
+        let (parent, children) = double(g.n, v, g.channel % 2 == 1, true);
+        let children = children.into_iter().map(member).collect();
+        Links::new(g.me, parent.map(member), children)
+    }
+
     fn new(me: u32, parent: Option<u32>, mut children: Vec<u32>) -> Links {
         children.sort_unstable();
         let (before, after) = children.into_iter().partition(|&child| child < me);
@@ -81,45 +87,28 @@ pub fn up_and_down(g: &mut Group, links: &Links) {
     g.down(links.parent, &links.children(), 0);
 }
 
-/// Parent and children of `v` in the binary tree over 0..n, whose top is 0.
-pub fn binary(n: u32, v: u32) -> (Option<u32>, Vec<u32>) {
-    let bit = match v {
-        0 => n.next_power_of_two(),
-        _ => v & v.wrapping_neg(),
-    };
-    let parent = match (v ^ bit) | bit << 1 {
-        _ if v == 0 => None,
-        beyond if beyond >= n => Some(v ^ bit),
-        parent => Some(parent),
-    };
-    let halves = || std::iter::successors(Some(bit >> 1), |&half| Some(half >> 1));
-    let low = halves()
-        .next()
-        .filter(|&half| half > 0 && v > 0)
-        .map(|half| v - half);
-    let mut high = halves().take_while(|&half| half > 0);
-    let high = high.find(|&half| v + half < n).map(|half| v + half);
-    (parent, low.into_iter().chain(high).collect())
+/// All-reduce of piece 0 over the first or the second tree, whose numbers are those of the group.
+pub fn among(g: &mut Group, is_second: bool) {
+    let (parent, children) = double(g.n, g.me, is_second, false);
+    let links = Links::new(g.me, parent, children);
+    up_and_down(g, &links);
 }
 
-/// Parent and children of `v` in the first or the second tree over 0..n.
-///
-/// With `rooted`, 0 feeds both trees, which are built over 1..n.
-pub fn double(n: u32, v: u32, is_second: bool, rooted: bool) -> (Option<u32>, Vec<u32>) {
-    if !is_second || (rooted && n <= 2) {
-        return binary(n, v);
-    }
-    // Numbers from `low` on change places: mirrored if they are even in number, else shifted.
-    let low = u32::from(rooted);
-    let count = n - low;
-    let swap = |v: u32, shift: u32| match v {
-        v if v < low => v,
-        v if count.is_multiple_of(2) => n - 1 + low - v,
-        v => (v - low + shift) % count + low,
-    };
-    let (parent, children) = binary(n, swap(v, count - 1));
-    let back = |v| swap(v, 1);
-    (parent.map(back), children.into_iter().map(back).collect())
+/// All-reduce of piece 0; channels take the trees in turns.
+pub fn all_reduce_in(g: &mut Group) {
+    among(g, g.channel % 2 == 1);
+}
+
+/// Piece 0 of member `root` ends at all.
+pub fn broadcast_in(g: &mut Group, root: u32) {
+    let links = Links::below(g, root);
+    g.down(links.parent, &links.children(), 0);
+}
+
+/// Piece 0 ends, folded, at member `root`.
+pub fn reduce_in(g: &mut Group, root: u32) {
+    let links = Links::below(g, root);
+    g.up(links.parent, &links.before, &links.after, 0);
 }
 
 /// The place of this rank for a channel: trees between heads, chains behind them.
@@ -153,7 +142,3 @@ fn hang(g: &Group, shape: &Shape, nodes: &Nodes, root: Option<u32>) -> Links {
     children.extend(below.into_iter().map(at));
     Links::new(g.me, parent.map(at), children)
 }
-
-#[cfg(test)]
-#[path = "tree_tests.rs"]
-mod tests;

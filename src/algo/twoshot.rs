@@ -94,7 +94,7 @@ pub fn all_gather_in(g: &mut Group) {
 }
 
 /// Every piece to its owner.
-fn hand_out(g: &mut Group) {
+pub(super) fn hand_out(g: &mut Group) {
     for owner in g.others() {
         let to = g.to(owner);
         g.send(to, i64::from(owner));
@@ -102,7 +102,7 @@ fn hand_out(g: &mut Group) {
 }
 
 /// Folds the own piece of all members in their order.
-fn fold_mine(g: &mut Group, dsts: &[Operand]) {
+pub(super) fn fold_mine(g: &mut Group, dsts: &[Operand]) {
     let srcs: Vec<Operand> = (0..g.n)
         .map(|member| match member == g.me {
             true => g.own(),

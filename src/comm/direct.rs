@@ -56,7 +56,13 @@ pub(super) struct Direct {
     mapped: HashMap<(usize, u64), Arc<Mapping>>,
     /// The last `freed` of each rank.
     freed: Vec<u64>,
+    /// Calls that do not ask, and how many did not the time before.
+    pause: u32,
+    last_pause: u32,
 }
+
+/// After cards in vain one call in so many asks again.
+const LONGEST_PAUSE: u32 = 64;
 
 impl Direct {
     /// Rank `me` of the communicator with this nonce, whose ranks have these services.
@@ -69,7 +75,18 @@ impl Direct {
             published: HashMap::new(),
             mapped: HashMap::new(),
             freed,
+            pause: 0,
+            last_pause: 0,
         }
+    }
+
+    /// Whether the call that begins now asks for cards. Programs whose buffers are private should
+    /// not pay for them each time. All ranks answer alike: it depends on the calls before, and on
+    /// nothing else.
+    pub fn asks(&mut self) -> bool {
+        let asks = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        asks
     }
 
     fn key(&self, rank: usize, number: u64) -> Key {
@@ -135,8 +152,11 @@ impl Direct {
             }
         }
         if !self.possible(cards) {
+            self.last_pause = (2 * self.last_pause).clamp(1, LONGEST_PAUSE);
+            self.pause = self.last_pause;
             return Ok(None);
         }
+        self.last_pause = 0;
         let mut bases = Vec::with_capacity(cards.len());
         for (rank, card) in cards.iter().enumerate() {
             let bytes = checked.buffer_bytes(rank as u32, cards.len() as u32);

@@ -12,13 +12,20 @@ use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
 use super::{Communicator, fault, group};
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Rank, Result, clock};
 use crate::exec::Waiting;
 use crate::exec::oneshot::{SmallCall, Stop};
 use crate::plan::Algorithm;
 use crate::proxy::progress::{Engine, Pass, Work};
+use crate::transport::fork;
 use crate::tune::Choice;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a rank whose call failed waits for others to let go of its buffers: one that is inside
+/// kolo does so at once, one that computes or is dead does not touch them.
+const LET_GO: Duration = Duration::from_secs(1);
 
 /// Calls in flight on a communicator: one more on a stream waits until the oldest have ended, and
 /// a group of more is an error. Bounds the memory that a caller far ahead of its peers can take.
@@ -39,7 +46,7 @@ impl Communicator {
     /// The buffers hold what the call says, and nobody else touches them until it has ended.
     pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
         let run = || {
-            self.inner.alive()?;
+            self.inner.callable()?;
             let checked = call.check(self.inner.rank, self.inner.nranks)?;
             if group::active() {
                 return group::push(self, checked, stream);
@@ -63,7 +70,7 @@ impl Communicator {
     /// As [`Communicator::enqueue`], and no two of the messages that join share memory.
     pub(super) unsafe fn enqueue_joining(&self, call: &Call, stream: &Stream) -> Result<()> {
         let run = || {
-            self.inner.alive()?;
+            self.inner.callable()?;
             let checked = call.check(self.inner.rank, self.inner.nranks)?;
             self.on_stream(&checked, stream, true)
         };
@@ -106,7 +113,7 @@ impl Communicator {
             inner.add_to(&mut op, &mut exec, checked)?;
             return inner.run_alone(&mut exec, op, number);
         }
-        let ops = inner.ops_of(&mut exec, checked)?;
+        let ops = inner.ops_of(&mut exec, checked, number)?;
         let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
             return Ok(());
         };
@@ -116,7 +123,7 @@ impl Communicator {
 
     fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
         let mut exec = self.inner.user()?;
-        self.inner.begin(&mut exec, checked);
+        let number = self.inner.begin(&mut exec, checked);
         let joins = join
             && checked.call.collective.is_point_to_point()
             && exec
@@ -131,7 +138,7 @@ impl Communicator {
         } else {
             self.inner
                 .make_room(&mut exec, checked.call.collective.name())?;
-            let ops = self.inner.ops_of(&mut exec, checked)?;
+            let ops = self.inner.ops_of(&mut exec, checked, number)?;
             self.inner.put_on_stream(&mut exec, ops, stream);
         }
         drop(exec);
@@ -264,27 +271,67 @@ impl Inner {
     #[cold]
     pub(super) fn fail(&self, exec: &mut Exec, error: Error) -> Error {
         self.stop(&error);
-        for op in exec.queue.drain(..) {
+        let shown = exec.queue.iter().any(Op::is_direct);
+        let ended: Vec<Op> = exec.queue.drain(..).collect();
+        if !fork::in_child_of_user() {
+            self.node.board(self.rank as usize).let_go();
+            if shown {
+                self.await_readers();
+            }
+        }
+        for op in ended {
             op.completion.finish(Err(error.clone()));
         }
         error
     }
 
+    /// Peers may still read the buffers of a direct call: waits until they have let go, or are not
+    /// expected to.
+    #[cold]
+    fn await_readers(&self) {
+        let start = clock::now();
+        let holds = |rank: u32| rank != self.rank && !self.node.board(rank as usize).has_let_go();
+        while (0..self.nranks).any(holds) && start.elapsed() < LET_GO {
+            std::thread::yield_now();
+        }
+    }
+
+    /// After a stop: ends what is in flight, so that nobody touches its buffers any more. Waits for
+    /// a driver to come out, but not for a call of the user.
+    pub(super) fn let_go(&self) {
+        if fork::in_child_of_user() {
+            return;
+        }
+        while let Some(mut exec) = self.exec.driver_or_wait() {
+            let error = self.stop_error();
+            self.fail(&mut exec, error);
+            if exec.queue.is_empty() {
+                break;
+            }
+        }
+    }
+
     /// The ops of a call: a check of signatures if wanted, and the call itself.
-    pub(super) fn ops_of(&self, exec: &mut Exec, checked: &Checked) -> Result<Vec<Op>> {
+    pub(super) fn ops_of(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Result<Vec<Op>> {
         let call = &checked.call;
         let mut ops = Vec::with_capacity(2);
-        let mut queued_check = !exec.queue.is_empty() || group::active();
-        queued_check &= self.check_calls && self.nranks > 1;
-        if queued_check && !call.collective.is_point_to_point() {
+        // The same on all ranks, whatever is in flight here: each queued collective has its check.
+        if self.check_calls && self.nranks > 1 && !call.collective.is_point_to_point() {
             ops.push(self.check_op(exec, checked)?);
         }
-        if checked.bytes == 0 && call.collective != Collective::Barrier {
-            return Ok(ops);
+        if checked.bytes > 0 || call.collective == Collective::Barrier {
+            let mut op = Op::new(call.collective);
+            self.add_to(&mut op, exec, checked)?;
+            ops.push(op);
         }
-        let mut op = Op::new(call.collective);
-        self.add_to(&mut op, exec, checked)?;
-        ops.push(op);
+        for op in &mut ops {
+            op.number = number;
+        }
         Ok(ops)
     }
 
@@ -296,15 +343,16 @@ impl Inner {
             return op.message(exec, checked, kernel);
         }
         let mut choice = exec.table.choose(call.collective, checked.bytes);
-        if kernel.pre_scaled && self.nranks > 64 && choice.algorithm == Algorithm::OneShot {
-            // The kernel marks scaled sources in a 64-bit mask.
+        if kernel.pre_scaled && self.nranks > 64 {
+            // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
             choice = Choice {
                 algorithm: Algorithm::Ring,
                 channels: 1,
             };
         }
         if !kernel.pre_scaled && exec.table.may_be_direct(call.collective, checked.bytes) {
-            return op.direct(exec, checked, kernel, choice);
+            op.direct(checked, kernel, choice);
+            return Ok(());
         }
         op.collective(exec, checked, kernel, choice)
     }
@@ -320,15 +368,23 @@ impl Inner {
         loop {
             match op.pass(exec) {
                 Ok(Step::Done) => break,
-                Ok(Step::Moved) => waiter.moved(),
+                Ok(Step::Moved) => {
+                    waiter.moved();
+                    if self.is_stopped() {
+                        exec.queue.push_front(*op);
+                        return Err(self.fail(exec, self.stop_error()));
+                    }
+                }
                 Ok(Step::Blocked(peer)) => {
                     if let Err(error) = waiter.pause(peer) {
+                        exec.queue.push_front(*op);
                         return Err(self.fail(exec, error));
                     }
                 }
                 Err(stop) => {
                     let error = self.because(stop, number);
                     let error = error.at(Rank(self.rank)).during(op.collective.name());
+                    exec.queue.push_front(*op);
                     return Err(self.fail(exec, error));
                 }
             }
@@ -415,7 +471,12 @@ impl Inner {
                 return result;
             }
             match passed {
-                Ok(Step::Moved) | Ok(Step::Done) => waiter.moved(),
+                Ok(Step::Moved) | Ok(Step::Done) => {
+                    waiter.moved();
+                    if self.is_stopped() {
+                        return Err(self.fail(exec, self.stop_error()));
+                    }
+                }
                 Ok(Step::Blocked(peer)) => {
                     if let Err(error) = waiter.pause(peer) {
                         return Err(self.fail(exec, error));
@@ -444,16 +505,21 @@ impl Inner {
                     op.completion.finish(Ok(()));
                 }
                 Ok(step) => {
+                    if let Step::Blocked(peer) = step {
+                        self.blocked_on.store(peer as u32, Ordering::Relaxed);
+                        self.blocked_in
+                            .store(op.number.unwrap_or(0), Ordering::Relaxed);
+                    }
                     exec.queue.push_front(op);
                     return Ok(if moved { Step::Moved } else { step });
                 }
                 Err(stop) => {
-                    let number = (!op.collective.is_point_to_point()).then_some(exec.calls);
+                    let number = op.number;
                     let error = self
                         .because(stop, number)
                         .at(Rank(self.rank))
                         .during(op.collective.name());
-                    op.completion.finish(Err(error.clone()));
+                    exec.queue.push_front(op);
                     return Err(self.fail(exec, error));
                 }
             }

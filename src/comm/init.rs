@@ -22,7 +22,7 @@ use crate::transport::segment::{Nonce, Segment};
 use crate::tune::{Inputs, Table};
 use crate::wire::layout::Layout;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, Weak};
 
 /// Bytes of an eager slot, and so the most that the one-shot path takes.
@@ -321,8 +321,11 @@ fn with_settings(
         idle,
         exec: super::lock::OwnerLock::new(exec),
         stopped: AtomicBool::new(false),
+        blocked_on: AtomicU32::new(rank.0),
+        blocked_in: AtomicU64::new(0),
         failure: Mutex::new(None),
         destroyed: AtomicBool::new(false),
+        finalized: AtomicBool::new(false),
         dynamic_ops: Mutex::new(HashMap::new()),
         next_op: AtomicU32::new(0),
         thread_progress: match settings.progress() {

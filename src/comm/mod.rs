@@ -153,18 +153,19 @@ impl Communicator {
         &self.inner.settings
     }
 
-    /// Waits until every call in flight on this communicator has ended.
+    /// Waits until every call in flight on this communicator has ended; afterwards it takes no more.
     ///
     /// # Errors
     /// The error that stopped the communicator.
     pub fn finalize(&self) -> Result<()> {
         self.inner.alive()?;
         let mut exec = self.inner.user()?;
-        let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) else {
-            return Ok(());
-        };
-        self.inner
-            .drive_until(&mut exec, &last, ("CommFinalize", None))
+        if let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) {
+            self.inner
+                .drive_until(&mut exec, &last, ("CommFinalize", None))?;
+        }
+        self.inner.finalized.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Ends the use of the communicator by this rank: waits for calls in flight, says goodbye to
@@ -177,10 +178,20 @@ impl Communicator {
             return Ok(());
         }
         let ended = if self.inner.is_stopped() {
+            self.inner.let_go();
             Ok(())
         } else {
             self.finalize()
         };
+        if ended
+            .as_ref()
+            .is_err_and(|error| error.code == Code::InvalidUsage)
+            && !self.inner.is_stopped()
+        {
+            // Another thread is inside a call: nothing was done.
+            self.inner.destroyed.store(false, Ordering::Release);
+            return ended;
+        }
         if let Ok(mut exec) = self.inner.user() {
             exec.wires.scratch.clear();
         }
@@ -194,7 +205,8 @@ impl Communicator {
     }
 
     /// Stops the communicator at once, here and on all ranks: their calls return an error that
-    /// names this rank.
+    /// names this rank. When it returns, calls on streams have let go of their buffers; a call of
+    /// another thread lets go when that call returns.
     ///
     /// # Errors
     /// None; safe to call from any thread, at any time.
@@ -205,6 +217,7 @@ impl Communicator {
                 format!("rank {} called CommAbort", self.inner.rank),
                 "see why the program aborted; make a new communicator to go on",
             ));
+            self.inner.let_go();
         }
         Ok(())
     }

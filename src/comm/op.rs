@@ -95,6 +95,8 @@ pub(super) struct Op {
     pub after: Vec<Arc<Completion>>,
     pub completion: Arc<Completion>,
     pub collective: Collective,
+    /// Which collective of the communicator it is, counted from 1; none for messages.
+    pub number: Option<u64>,
 }
 
 /// A call that waits for the cards of all ranks.
@@ -103,6 +105,8 @@ struct Then {
     kernel: Kernel,
     /// What runs if the call cannot be direct.
     otherwise: Choice,
+    /// The cards are on their way.
+    asked: bool,
 }
 
 /// What a pass over an op did.
@@ -129,6 +133,7 @@ impl Op {
             after: Vec::new(),
             completion: Arc::default(),
             collective,
+            number: None,
         }
     }
 
@@ -189,19 +194,29 @@ impl Op {
         self.launches.push(launch);
     }
 
-    /// Adds a collective that is direct if the buffers of all ranks allow it: first the cards.
-    pub fn direct(
-        &mut self,
-        exec: &mut Exec,
-        checked: &Checked,
-        kernel: Kernel,
-        otherwise: Choice,
-    ) -> Result<()> {
+    /// Makes this a collective that is direct if the buffers of all ranks allow it. Whether it asks
+    /// for them is decided when it begins: by then all earlier calls have ended, on every rank.
+    pub fn direct(&mut self, checked: &Checked, kernel: Kernel, otherwise: Choice) {
+        self.then = Some(Then {
+            checked: *checked,
+            kernel,
+            otherwise,
+            asked: false,
+        });
+    }
+
+    /// The first pass of such a call: the cards, unless the last ones were in vain.
+    fn ask(&mut self, exec: &mut Exec, mut then: Then) -> Result<()> {
+        if !exec.direct.asks() {
+            return self.collective(exec, &then.checked, then.kernel, then.otherwise);
+        }
+        then.asked = true;
+        let checked = then.checked;
         let ranks = exec.nranks as usize;
         let bytes = checked.buffer_bytes(exec.rank, exec.nranks);
         self.cards.clear();
         self.cards.resize(ranks + 1, Card::default());
-        self.cards[ranks] = exec.direct.card(checked, bytes)?;
+        self.cards[ranks] = exec.direct.card(&checked, bytes)?;
         let (all, own) = self.cards.split_at_mut(ranks);
         let gather = Call {
             collective: Collective::AllGather,
@@ -215,7 +230,7 @@ impl Op {
             call: gather,
             bytes: gather.count,
             // The signature of the call itself: ranks that disagree hear of it now.
-            ..*checked
+            ..checked
         };
         let choice = Choice {
             algorithm: Algorithm::OneShot,
@@ -223,12 +238,13 @@ impl Op {
         };
         let copy = exec.kernels[DataType::Uint8 as usize * super::state::BUILTIN_OPS].clone();
         self.collective(exec, &shown, copy, choice)?;
-        self.then = Some(Then {
-            checked: *checked,
-            kernel,
-            otherwise,
-        });
+        self.then = Some(then);
         Ok(())
+    }
+
+    /// Whether peers may be reading the buffers of this op.
+    pub fn is_direct(&self) -> bool {
+        self.launches.iter().any(|launch| launch.direct.is_some())
     }
 
     /// All cards are there: the call itself.
@@ -271,6 +287,9 @@ impl Op {
     /// # Errors
     /// A rank that called something else, or memory of a peer that cannot be mapped.
     pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Stop> {
+        if let Some(then) = self.then.take_if(|then| !then.asked) {
+            self.ask(exec, then)?;
+        }
         let mut moved = false;
         let mut missing = None;
         let runs = &mut self.runs[..self.count];

@@ -13,13 +13,13 @@ use crate::dtype::{self, DataType, FoldParams, ReduceOp};
 use crate::exec::launch::Base;
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
-use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Shape};
+use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Protocol, Shape};
 use crate::transport::fork;
 use crate::transport::node::NodeMemory;
 use crate::tune::{Choice, Table};
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How a rank waits.
@@ -55,6 +55,11 @@ pub(super) struct Inner {
     pub stopped: AtomicBool,
     pub failure: Mutex<Option<Error>>,
     pub destroyed: AtomicBool,
+    /// Only destroy, abort and queries are allowed.
+    pub finalized: AtomicBool,
+    /// The rank that the call at the head of the queue waits for, and that call's number.
+    pub blocked_on: AtomicU32,
+    pub blocked_in: AtomicU64,
     /// Pre-multiplied sums by handle.
     pub dynamic_ops: Mutex<HashMap<i32, (DataType, [u8; 8])>>,
     pub next_op: AtomicU32,
@@ -168,6 +173,23 @@ impl Inner {
         } else {
             Ok(())
         }
+    }
+
+    /// Refuses operations on a communicator that does not work any more, or was finalised.
+    #[inline(always)]
+    pub fn callable(&self) -> Result<()> {
+        if self.finalized.load(Ordering::Relaxed) && !self.is_stopped() {
+            return Err(Error::usage(
+                "the communicator was finalised",
+                "make calls before CommFinalize; only CommDestroy is left",
+            ));
+        }
+        self.alive()
+    }
+
+    /// Whom the queue waits for.
+    pub fn blocked_on(&self) -> usize {
+        self.blocked_on.load(Ordering::Relaxed) as usize
     }
 
     /// Says goodbye to the other ranks: from now on this process may end without harm to them.
@@ -318,7 +340,7 @@ impl Exec {
             Some(plan) => Ok(plan),
             None => {
                 let plan = crate::algo::plan(shape, &self.nodes)?;
-                let bound = Bound::new(plan, &mut self.wires)?;
+                let bound = Bound::new(plan, Protocol::Simple, &mut self.wires)?;
                 Ok(self.plans.insert(*shape, bound))
             }
         }

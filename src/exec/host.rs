@@ -11,11 +11,14 @@ use super::launch::Launch;
 use super::scratch::Block;
 use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
-use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp, Window};
+use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Protocol, Space, Step, StepOp, Window};
 
 /// Slices from this size on are written to their slots past the cache: the reader's core fetches
 /// them from memory faster than from the writer's cache.
 const STREAM_BYTES: usize = 32 << 10;
+
+/// Slices that a lane moves before its driver looks up: a stop is noticed in between.
+const MOST_SLICES: u32 = 64;
 
 /// How far a lane got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +110,12 @@ impl LaneRun {
             self.begin(launch, wires);
         }
         let mut moved = false;
+        let mut left = MOST_SLICES;
         while self.round < self.window.rounds() {
+            if left == 0 {
+                return Ok(Progress::Moved(wires.me()));
+            }
+            left -= 1;
             let step = &steps[self.step];
             if let Some(end) = self.missing(step, launch, wires)? {
                 let peer = wires.waits_for(end);
@@ -167,7 +175,14 @@ impl LaneRun {
                 let end = launch.plan.ends[index];
                 let slots = launch.geometry.slice_steps;
                 let ahead = kept_ahead(operand, self.slice, slots);
-                if !wires.ready(end, slots, ahead) {
+                let is_ready = match end {
+                    End::LinesRecv(number, _) => {
+                        let token = (self.token_bytes(step, launch), launch.signature);
+                        wires.has_lines(number, token, ahead)
+                    }
+                    _ => wires.ready(end, slots, ahead),
+                };
+                if !is_ready {
                     return Ok(Some(end));
                 }
                 wires.check(end, launch.signature, ahead)?;
@@ -175,6 +190,19 @@ impl LaneRun {
             self.ready += 1;
         }
         Ok(None)
+    }
+
+    /// Bytes of the token at hand: the slice of all its pieces.
+    fn token_bytes(&self, step: &Step, launch: &Launch) -> usize {
+        let chunks = launch.plan.chunks;
+        let pieces = (0..step.pieces()).map(|piece| {
+            let chunk = step.piece_at(self.repetition, piece, chunks);
+            let region = self
+                .window
+                .region(Space::Output, chunk, self.round, self.slice);
+            region.count
+        });
+        pieces.sum::<usize>() * launch.kernel.element_bytes
     }
 
     /// Folds or copies one slice, publishes and releases.
@@ -371,7 +399,7 @@ impl Lists {
             }
         }
         params.stream_mask = 0;
-        if count * element_bytes >= STREAM_BYTES {
+        if count * element_bytes >= STREAM_BYTES && launch.plan.protocol == Protocol::Simple {
             let to_slot = |operand: &&Operand| operand.space == Space::Connection;
             let slots = plan
                 .lists

@@ -4,7 +4,7 @@ use super::wires::{End, Wires};
 use crate::base::{Error, Result};
 use crate::dtype::{FoldFn, FoldParams};
 use crate::plan::window::{Binding, Geometry};
-use crate::plan::{Operand, Plan, Window};
+use crate::plan::{Operand, Plan, Protocol, Window};
 use std::sync::Arc;
 
 /// How data is folded and copied.
@@ -31,6 +31,8 @@ pub struct Bound {
     pub ends: Vec<End>,
     /// The ends that each lane uses, once each.
     pub lane_ends: Vec<Vec<End>>,
+    /// How its pair connections hand tokens over.
+    pub protocol: Protocol,
     /// Channels that share the data.
     channels: u32,
     /// Whether peers may read the buffers where they lie.
@@ -50,11 +52,11 @@ impl Bound {
     ///
     /// # Errors
     /// When a connection cannot be made.
-    pub fn new(plan: Plan, wires: &mut Wires) -> Result<Bound> {
+    pub fn new(plan: Plan, protocol: Protocol, wires: &mut Wires) -> Result<Bound> {
         let ends: Vec<End> = plan
             .connections
             .iter()
-            .map(|used| wires.resolve(used))
+            .map(|used| wires.resolve(used, protocol))
             .collect::<Result<_>>()?;
         let of_lane = |lane: usize| {
             let mut seen = Vec::new();
@@ -72,11 +74,26 @@ impl Bound {
         Ok(Bound {
             channels: plan.channels(),
             is_direct: super::host::direct::is_possible(&plan),
+            protocol,
             plan,
             ends,
             lane_ends,
         })
     }
+}
+
+/// What a plan runs with where `wanted` is asked for: flagged lines hold less than slots, and where
+/// not even one element of each piece of a packed token fits, slots are used. That depends only on
+/// plan and type: all ranks come to the same.
+pub fn protocol(
+    plan: &Plan,
+    wanted: Protocol,
+    geometry: &Geometry,
+    element_bytes: usize,
+) -> Protocol {
+    let slot_bytes = geometry.slot_bytes.min(Wires::capacity(wanted));
+    let fits = plan.pieces as usize * element_bytes <= slot_bytes * geometry.slice_steps as usize;
+    if fits { wanted } else { Protocol::Simple }
 }
 
 /// Where this rank reads a buffer of a peer.
@@ -130,7 +147,8 @@ pub struct Launch {
 unsafe impl Send for Launch {}
 
 impl Launch {
-    /// One call over a bound plan.
+    /// One call over a bound plan. Flagged lines hold less than slots, so with LL and LL128 chunks
+    /// shrink to fit.
     ///
     /// # Errors
     /// When a packed token cannot hold its chunks.
@@ -139,9 +157,10 @@ impl Launch {
         (send, recv): (*const u8, *mut u8),
         kernel: Kernel,
         signature: u64,
-        geometry: Geometry,
+        mut geometry: Geometry,
     ) -> Result<Launch> {
         let least_bytes = plan.pieces as usize * kernel.element_bytes;
+        geometry.slot_bytes = geometry.slot_bytes.min(Wires::capacity(plan.protocol));
         if least_bytes > geometry.slice_bytes() {
             return Err(Error::usage(
                 format!(

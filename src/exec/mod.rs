@@ -7,6 +7,7 @@
 
 pub mod host;
 pub mod launch;
+mod lines;
 pub mod oneshot;
 pub mod scratch;
 pub mod trace;

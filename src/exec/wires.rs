@@ -1,8 +1,9 @@
 //! All connections of one rank, as the executors use them.
 
+use super::lines::Lines;
 use super::scratch::Pool;
 use crate::base::{Error, Rank, Result};
-use crate::plan::{ConnectionUse, Direction, Link};
+use crate::plan::{ConnectionUse, Direction, Link, Protocol};
 use crate::wire::cast::{CastMemory, CastReceiver, CastSender};
 use crate::wire::fan::Fans;
 use crate::wire::line::Arrival;
@@ -25,6 +26,10 @@ pub enum End {
     CastSend(usize),
     /// Index into the casts that are read, and the writing rank.
     CastRecv(usize, usize),
+    /// Index into the senders of flagged lines, and the reading rank.
+    LinesSend(usize, usize),
+    /// Index into the receivers of flagged lines, and the writing rank.
+    LinesRecv(usize, usize),
 }
 
 /// The connections of one rank of a communicator.
@@ -36,6 +41,7 @@ pub struct Wires {
     receivers: Vec<Option<PairReceiver>>,
     casts: Vec<Option<CastSender>>,
     cast_readers: Vec<Option<CastReceiver>>,
+    lines: Lines,
     source: Box<dyn Source>,
     /// The fans of the node.
     pub fans: Fans,
@@ -57,6 +63,8 @@ pub struct Mismatch {
     pub theirs: Signature,
     /// This rank's.
     pub mine: Signature,
+    /// The token is left over from an earlier call.
+    pub is_stale: bool,
 }
 
 impl Wires {
@@ -74,6 +82,7 @@ impl Wires {
             channels,
             senders: (0..ends).map(|_| None).collect(),
             receivers: (0..ends).map(|_| None).collect(),
+            lines: Lines::default(),
             casts: (0..channels).map(|_| None).collect(),
             cast_readers: (0..ends).map(|_| None).collect(),
             source,
@@ -104,7 +113,10 @@ impl Wires {
     ///
     /// # Errors
     /// `InternalError` if the plan names a connection that cannot exist.
-    pub fn resolve(&mut self, used: &ConnectionUse) -> Result<End> {
+    pub fn resolve(&mut self, used: &ConnectionUse, protocol: Protocol) -> Result<End> {
+        if let (Link::Pair { .. }, Protocol::Ll | Protocol::Ll128) = (used.link, protocol) {
+            return self.resolve_lines(used, protocol);
+        }
         match (used.link, used.direction) {
             (Link::Fan { .. }, Direction::Send) => Ok(End::FanSend),
             (Link::Fan { writer }, Direction::Recv) => Ok(End::FanRecv(writer as usize)),
@@ -141,6 +153,40 @@ impl Wires {
                 Ok(End::Recv(index, writer))
             }
         }
+    }
+
+    /// Most bytes that a slot of this protocol holds.
+    pub fn capacity(protocol: Protocol) -> usize {
+        Lines::capacity(protocol)
+    }
+
+    fn resolve_lines(&mut self, used: &ConnectionUse, protocol: Protocol) -> Result<End> {
+        let Link::Pair {
+            writer,
+            reader,
+            channel,
+        } = used.link
+        else {
+            return Err(Error::internal("only pairs have flagged lines"));
+        };
+        let (writer, reader) = (writer as usize, reader as usize);
+        let (peer, is_send) = match used.direction {
+            Direction::Send => (reader, true),
+            Direction::Recv => (writer, false),
+        };
+        let key = (self.index(peer, usize::from(channel))?, protocol);
+        let number = self.lines.find(key, is_send, |encoding| {
+            let source = &self.source;
+            source.lines(writer, reader, usize::from(channel), encoding)
+        });
+        let number = number.ok_or_else(|| {
+            Error::internal(format!("rank {writer} has no connection to rank {reader}"))
+                .with_peer(Rank(peer as u32))
+        })?;
+        Ok(match is_send {
+            true => End::LinesSend(number, peer),
+            false => End::LinesRecv(number, peer),
+        })
     }
 
     fn cast_send(&mut self, channel: usize) -> Result<End> {
@@ -211,6 +257,8 @@ impl Wires {
             End::Send(index, _) => self.sender(index).begin(chunk_steps),
             End::Recv(index, _) => self.receiver(index).begin(chunk_steps),
             End::CastSend(channel) => self.cast(channel).begin(chunk_steps),
+            End::LinesSend(number, _) => self.lines.sender(number).begin(chunk_steps),
+            End::LinesRecv(number, _) => self.lines.receiver(number).begin(chunk_steps),
             End::CastRecv(index, _) => self.cast_reader(index).begin(chunk_steps),
             End::FanSend | End::FanRecv(_) => {}
         }
@@ -221,6 +269,7 @@ impl Wires {
         match end {
             End::Send(_, peer) | End::Recv(_, peer) | End::FanRecv(peer) => peer,
             End::CastRecv(_, writer) => writer,
+            End::LinesSend(_, peer) | End::LinesRecv(_, peer) => peer,
             End::CastSend(channel) => self.casts[channel]
                 .as_ref()
                 .map_or(self.me, |cast| cast.slowest()),
@@ -239,7 +288,22 @@ impl Wires {
             End::FanRecv(writer) => self.fans.ready(writer),
             End::CastSend(channel) => self.cast(channel).ready(slots),
             End::CastRecv(index, _) => self.cast_reader(index).ready(ahead),
+            End::LinesSend(number, _) => self.lines.sender(number).ready(slots),
+            End::LinesRecv(..) => {
+                debug_assert!(false, "flagged lines are asked for a number of bytes");
+                false
+            }
         }
+    }
+
+    /// Whether a token of `bytes` has arrived by flagged lines; takes what is there of it.
+    pub fn has_lines(
+        &mut self,
+        number: usize,
+        (bytes, signature): (usize, u64),
+        ahead: u32,
+    ) -> bool {
+        self.lines.receiver(number).ready(bytes, signature, ahead)
     }
 
     /// The token that is there, checked against the call of this rank.
@@ -250,9 +314,21 @@ impl Wires {
     pub fn check(&mut self, end: End, mine: u64, ahead: u32) -> std::result::Result<(), Mismatch> {
         let (peer, arrival): (usize, Arrival) = match end {
             End::Recv(index, peer) => (peer, self.receiver(index).arrival(ahead)),
-            End::FanRecv(writer) => (writer, self.fans.arrival(writer)),
+            End::FanRecv(writer) => {
+                let arrival = self.fans.arrival(writer);
+                if !self.fans.is_of_this_call(&arrival) {
+                    return Err(Mismatch {
+                        peer: writer,
+                        theirs: Signature(arrival.signature),
+                        mine: Signature(mine),
+                        is_stale: true,
+                    });
+                }
+                (writer, arrival)
+            }
             End::CastRecv(index, writer) => (writer, self.cast_reader(index).arrival(ahead)),
-            End::Send(..) | End::FanSend | End::CastSend(_) => return Ok(()),
+            End::LinesRecv(number, writer) => (writer, self.lines.receiver(number).arrival(ahead)),
+            End::Send(..) | End::FanSend | End::CastSend(_) | End::LinesSend(..) => return Ok(()),
         };
         if arrival.signature == mine {
             return Ok(());
@@ -261,6 +337,7 @@ impl Wires {
             peer,
             theirs: Signature(arrival.signature),
             mine: Signature(mine),
+            is_stale: false,
         })
     }
 
@@ -273,6 +350,8 @@ impl Wires {
             End::FanSend => self.fans.place(bytes),
             End::FanRecv(writer) => self.fans.source(writer, bytes).cast_mut(),
             End::CastSend(channel) => self.cast(channel).place(bytes),
+            End::LinesSend(number, _) => self.lines.sender(number).place(bytes),
+            End::LinesRecv(number, _) => self.lines.receiver(number).place(ahead).cast_mut(),
             End::CastRecv(index, _) => self.cast_reader(index).place(bytes, ahead).cast_mut(),
         }
     }
@@ -296,7 +375,11 @@ impl Wires {
                 self.cast(channel).publish(slots, bytes, signature);
                 self.ring_all();
             }
-            End::Recv(..) | End::FanRecv(_) | End::CastRecv(..) => {
+            End::LinesSend(number, reader) => {
+                self.lines.sender(number).publish(slots, bytes, signature);
+                self.bell.ring(reader);
+            }
+            End::Recv(..) | End::FanRecv(_) | End::CastRecv(..) | End::LinesRecv(..) => {
                 debug_assert!(false, "published against direction");
             }
         }
@@ -324,7 +407,11 @@ impl Wires {
                 self.bell.ring(writer);
             }
             End::FanRecv(writer) => self.fans.release(writer),
-            End::Send(..) | End::FanSend | End::CastSend(_) => {
+            End::LinesRecv(number, writer) => {
+                self.lines.receiver(number).release(slots);
+                self.bell.ring(writer);
+            }
+            End::Send(..) | End::FanSend | End::CastSend(_) | End::LinesSend(..) => {
                 debug_assert!(false, "released against direction");
             }
         }
@@ -346,7 +433,11 @@ impl Wires {
     #[cold]
     fn inject_fault(&mut self, end: End, bytes: usize) {
         let Some(left) = &mut self.flip else { return };
-        if bytes == 0 || !matches!(end, End::Send(..) | End::FanSend | End::CastSend(_)) {
+        let reads = matches!(
+            end,
+            End::Recv(..) | End::FanRecv(_) | End::CastRecv(..) | End::LinesRecv(..)
+        );
+        if bytes == 0 || reads {
             return;
         }
         if *left > 0 {

@@ -41,6 +41,30 @@ pub enum Direction {
     Recv,
 }
 
+/// How pair connections say that a token is there: bound when a call is launched, equal on all
+/// ranks, and no part of the plan. Fans and casts have one way only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protocol {
+    /// Slots, and a line for each that says so.
+    #[default]
+    Simple,
+    /// A flag in every 8 bytes, half of them payload.
+    Ll,
+    /// A flag in every 128 bytes, 120 of them payload.
+    Ll128,
+}
+
+impl Protocol {
+    /// The name in settings and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Simple => "simple",
+            Protocol::Ll => "ll",
+            Protocol::Ll128 => "ll128",
+        }
+    }
+}
+
 /// The kind of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Link {

@@ -10,7 +10,8 @@ use crate::wire::board::{Abort, AbortRecord, Board};
 use crate::wire::cast::CastMemory;
 use crate::wire::doorbell::Doorbell;
 use crate::wire::fan::{FanMemory, Fans};
-use crate::wire::layout::Layout;
+use crate::wire::layout::{ENCODINGS, Layout};
+use crate::wire::ll::LinesMemory;
 use crate::wire::pair::PairMemory;
 use crate::wire::{Bell, Source};
 use std::any::Any;
@@ -166,6 +167,24 @@ impl Source for NodeMemory {
         // SAFETY: positions of the layout, zeroed, mapped while `_owner` lives, which the
         // communicator keeps longer than its connections.
         Some(unsafe { PairMemory::new(header.cast(), slots, layout.slot_bytes) })
+    }
+
+    fn lines(
+        &self,
+        writer: usize,
+        reader: usize,
+        channel: usize,
+        encoding: usize,
+    ) -> Option<LinesMemory> {
+        let layout = &self.layout;
+        let known = writer < layout.ranks && reader < layout.ranks && channel < layout.channels;
+        if !known || encoding >= ENCODINGS {
+            return None;
+        }
+        let credit = self.at(layout.lines_credit((writer, reader), channel, encoding));
+        let words = self.at(layout.lines_data((writer, reader), channel, encoding));
+        // SAFETY: as above; each encoding has a position of its own.
+        Some(unsafe { LinesMemory::new(credit.cast(), words.cast()) })
     }
 
     fn cast(&self, writer: usize, channel: usize) -> Option<CastMemory> {

@@ -13,16 +13,22 @@
 //! | fan slots | ranks | 8 x eager bytes |
 //! | pair slots | ranks x ranks x channels | 8 x slot bytes |
 //! | cast slots | ranks x channels | 8 x slot bytes |
+//! | credits of LL and LL128 | 2 x ranks x ranks x channels | 64 |
+//! | words of LL and LL128 | 2 x ranks x ranks x channels | 8 x 16,384 |
 
 use super::cast::CastHeader;
 use super::fan::FanHeader;
 use super::line::{Credit, LINES, PairHeader};
+use super::ll::SLOT_WORDS;
 
 /// Bytes of the abort record.
 pub const ABORT_BYTES: usize = 4096;
 /// Bytes of one rank's board.
 pub const BOARD_BYTES: usize = 256;
 const PAGE: usize = 4096;
+/// Encodings of flagged lines, each with memory of its own.
+pub const ENCODINGS: usize = 2;
+const LINES_BYTES: usize = LINES * SLOT_WORDS * 8;
 
 /// Sizes that fix all positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +94,17 @@ impl Layout {
         self.pair_slots() + self.pairs() * LINES * self.slot_bytes
     }
 
+    fn lines_credits(&self) -> usize {
+        self.cast_slots() + self.casts() * LINES * self.slot_bytes
+    }
+
+    fn lines_words(&self) -> usize {
+        self.lines_credits() + Self::page(ENCODINGS * self.pairs() * size_of::<Credit>())
+    }
+
     /// Bytes of everything.
     pub fn total(&self) -> usize {
-        self.cast_slots() + self.casts() * LINES * self.slot_bytes
+        self.lines_words() + ENCODINGS * self.pairs() * LINES_BYTES
     }
 
     /// Offset of a rank's board.
@@ -116,6 +130,28 @@ impl Layout {
     /// Offset of a pair's slots.
     pub fn pair_data(&self, writer: usize, reader: usize, channel: usize) -> usize {
         self.pair_slots() + self.pair(writer, reader, channel) * LINES * self.slot_bytes
+    }
+
+    /// Offset of the credit of a pair's flagged lines.
+    pub fn lines_credit(
+        &self,
+        (writer, reader): (usize, usize),
+        channel: usize,
+        encoding: usize,
+    ) -> usize {
+        let number = self.pair(writer, reader, channel) * ENCODINGS + encoding;
+        self.lines_credits() + number * size_of::<Credit>()
+    }
+
+    /// Offset of the words of a pair's flagged lines.
+    pub fn lines_data(
+        &self,
+        (writer, reader): (usize, usize),
+        channel: usize,
+        encoding: usize,
+    ) -> usize {
+        let number = self.pair(writer, reader, channel) * ENCODINGS + encoding;
+        self.lines_words() + number * LINES_BYTES
     }
 
     /// Offset of a cast's header.
@@ -160,6 +196,10 @@ mod tests {
                 for c in 0..2 {
                     parts.push((l.pair_header(w, r, c), size_of::<PairHeader>()));
                     parts.push((l.pair_data(w, r, c), LINES * l.slot_bytes));
+                    for e in 0..ENCODINGS {
+                        parts.push((l.lines_credit((w, r), c, e), size_of::<Credit>()));
+                        parts.push((l.lines_data((w, r), c, e), LINES_BYTES));
+                    }
                 }
             }
         }

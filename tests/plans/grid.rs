@@ -203,7 +203,8 @@ fn run_and_tell(cases: Vec<Case>) -> BTreeMap<String, Found> {
     let found = found.into_inner().unwrap();
     for (name, found) in &found {
         let (cases, events, time) = (found.cases, found.events, found.time);
-        println!("{name:32} {cases:>5} cases {events:>9} events {time:>8.2?}");
+        let least = found.least;
+        println!("{name:32} {cases:>5} cases {events:>9} events {least:?} {time:>8.2?}");
     }
     let time = start.elapsed();
     println!("in all {time:.2?}");
@@ -279,7 +280,7 @@ fn the_page_of_algorithms_is_complete_and_true() {
         let wanted = match ordered {
             _ if !entry.collective.reduces() => "-",
             all if all.iter().all(|&kept| kept) => "yes",
-            some if some.iter().any(|&kept| kept) => "some roots",
+            some if some.iter().any(|&kept| kept) => "sometimes",
             _ => "no",
         };
         let start = format!(

@@ -111,9 +111,14 @@ impl Emitter {
         dsts: &[Operand],
         chunks: &[i64],
     ) {
-        for runs in grouped(chunks, i64::from(self.plan.chunks.max(1))) {
+        for runs in self.grouped(chunks) {
             self.pack((op, flags), srcs, dsts, runs);
         }
+    }
+
+    /// The tokens that [`Emitter::pack_list`] makes of a list.
+    pub fn grouped(&self, chunks: &[i64]) -> Vec<Runs> {
+        grouped(chunks, i64::from(self.plan.chunks.max(1)))
     }
 
     /// Says how many chunks the largest token of *any* rank holds, where ranks pack differently:

@@ -112,7 +112,7 @@ pub struct PerfArgs {
     #[arg(short = 'a', long = "average", value_name = "0|1|2|3", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(0..=3))]
     pub average: u8,
-    /// Taken for the sake of scripts: host memory needs no registration
+    /// 1, 2: buffers of koloMemAlloc, which ranks of one machine read where they lie
     #[arg(short = 'R', long = "local_register", value_name = "0|1|2", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=2))]
     pub register: u8,
