@@ -7,8 +7,9 @@
  * Idea: a descriptor becomes a `view` (decode.c: the only part that knows type codes), a call
  * carries its name, communicator and error text (call.c), and all data calls take one path:
  * views are checked, gaps are packed away, the C function runs, results are unpacked.
- * kolo_fortran.c has the entry points of the data calls, control.c those of all others. The files
- * are compiled once for each Fortran compiler, with that compiler's ISO_Fortran_binding.h. */
+ * kolo_fortran.c has the entry points of the data calls, control.c those of all others, words.c
+ * Fortran's names for what libkolo's sentences speak of. The files are compiled once for each
+ * Fortran compiler, with that compiler's ISO_Fortran_binding.h. */
 #ifndef KOLO_FORTRAN_H
 #define KOLO_FORTRAN_H
 
@@ -19,6 +20,9 @@
 #include <stdint.h>
 
 #define KOLO_ENTRY __attribute__((visibility("default")))
+
+/* Longer sentences are cut. */
+#define SENTENCE_BYTES 2048
 
 /* The types of module kolo as C sees them. */
 typedef struct {
@@ -78,7 +82,7 @@ typedef struct {
     koloGraph_t graph;
     int32_t *ierror; /* NULL: the argument is absent */
     koloResult_t code;
-    char text[1024]; /* the sentence when `code` was found here and not by libkolo */
+    char text[SENTENCE_BYTES]; /* the sentence when `code` was found here and not by libkolo */
 } call;
 
 /* What moves, in the terms of the C interface. */
@@ -179,6 +183,9 @@ bool kolo_fi_in_group(void);
 koloResult_t kolo_fi_group_start(void);
 void kolo_fi_group_end(call *c);
 size_t kolo_fi_last_error(koloComm_t comm, char *text, size_t capacity);
+
+/* kolo_fortran_words.c: a sentence of libkolo, cut to fit, in the words of Fortran. */
+void kolo_fi_words(const char *sentence, char *text, size_t capacity);
 
 /* kolo_fortran_control.c: how a program ends that made a wrong call. */
 void kolo_fi_flush_units(void);

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The last sentence that was found here and not by libkolo, and the communicator it is about. */
-static _Thread_local char last_text[1024];
+/* The sentence of the last call of this thread that failed, and the communicator it is about. */
+static _Thread_local char last_text[SENTENCE_BYTES];
 static _Thread_local koloComm_t last_comm;
 
 /* Temporaries that live until the open group ends. */
@@ -22,8 +22,14 @@ typedef struct pending {
 static _Thread_local pending *pending_first, **pending_last;
 static _Thread_local int group_depth;
 /* The first call of the open group that failed here: the group must not run without it. */
-static _Thread_local char refused_text[1024];
+static _Thread_local char refused_text[SENTENCE_BYTES];
 static _Thread_local koloResult_t refused_code;
+
+static void no_communicator(call *c) {
+    kolo_fi_problem(c, koloInvalidArgument,
+                    "make it with kolo_comm_init, and call nothing after kolo_comm_destroy",
+                    "comm was not initialised (kolo_comm_init) or is already destroyed");
+}
 
 void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
                    const fortran_stream *stream, int32_t *ierror) {
@@ -39,6 +45,7 @@ void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
     if (c->async && c->stream == NULL)
         kolo_fi_problem(c, koloInvalidArgument, "make it with kolo_stream_create",
                         "the stream was not created or is already destroyed");
+    if (comm && !comm->handle) no_communicator(c);
 }
 
 void kolo_fi_begin_request(call *c, const char *name, const fortran_comm *comm,
@@ -94,28 +101,37 @@ static _Noreturn void stop_job(const char *sentence, const call *c) {
 }
 
 void kolo_fi_finish(call *c) {
-    const char *sentence;
+    int rank;
     if (c->code == koloSuccess) {
         if (c->ierror) *c->ierror = koloSuccess;
         return;
     }
-    if (group_depth > 0 && c->text[0] && !refused_text[0]) {
+    if (!c->text[0]) {
+        kolo_fi_words(koloGetLastError(NULL), c->text, sizeof c->text);
+        /* A copy of a variable outlives the communicator. */
+        if (c->comm && c->code == koloInvalidArgument &&
+            koloCommUserRank(c->comm, &rank) != koloSuccess)
+            no_communicator(c);
+    } else if (group_depth > 0 && !refused_text[0]) {
         memcpy(refused_text, c->text, sizeof refused_text);
         refused_code = c->code;
     }
     last_comm = c->comm;
-    snprintf(last_text, sizeof last_text, "%s", c->text);
-    sentence = c->text[0] ? c->text : koloGetLastError(NULL);
-    if (!c->ierror) stop_job(sentence, c);
+    memcpy(last_text, c->text, sizeof last_text);
+    if (!c->ierror) stop_job(c->text, c);
     *c->ierror = (int32_t)c->code;
 }
 
 size_t kolo_fi_last_error(koloComm_t comm, char *text, size_t capacity) {
-    const bool own = last_text[0] && comm == last_comm;
-    const char *sentence = own ? last_text : koloGetLastError(comm);
-    const size_t length = strlen(sentence);
-    memcpy(text, sentence, length < capacity ? length : capacity);
-    return length < capacity ? length : capacity;
+    /* A call on a stream or of a group is about no communicator in particular. */
+    const bool own = last_text[0] && (!comm || !last_comm || comm == last_comm);
+    char sentence[SENTENCE_BYTES];
+    size_t length;
+    if (!own) kolo_fi_words(koloGetLastError(comm), sentence, sizeof sentence);
+    length = strlen(own ? last_text : sentence);
+    if (length > capacity) length = capacity;
+    memcpy(text, own ? last_text : sentence, length);
+    return length;
 }
 
 /* An argument as the C function gets it. */
