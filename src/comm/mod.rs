@@ -25,6 +25,7 @@ mod split;
 mod state;
 mod stop;
 mod stream;
+mod sum;
 pub mod tuning;
 mod vector;
 mod wait;

@@ -27,11 +27,14 @@
 //! true; a result is 0 or 1. Bitwise operations do not know types. Pairs: the order of values is
 //! that of `max` and `min`; NaN wins; of equal values the smaller index is taken.
 //!
+//! **Exact sums** ([`exact`]) are apart: long integers instead of floats, one rounding at the end.
+//!
 //! `docs/numerics.md` says the same for users, with the consequences for whole collectives.
 //! Everything here is thread-safe: no state but the choice of the instruction set.
 
 mod compound;
 mod element;
+pub mod exact;
 mod isa;
 mod kernel;
 mod lanes;
