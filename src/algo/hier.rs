@@ -43,7 +43,7 @@ pub fn all_reduce_over(
     flat(shape, columns.count * width, Layout::Split, |g| {
         // The chunks of a column pass together, or one after the other.
         let passes: Vec<_> = match packs {
-            true => vec![0..width],
+            true => std::iter::once(0..width).collect(),
             false => (0..width).map(|chunk| chunk..chunk + 1).collect(),
         };
         let columns_in_a_token = if inside.packs_blocks {

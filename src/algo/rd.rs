@@ -1,8 +1,8 @@
 //! Recursive doubling: partners at doubling distances exchange all they have.
 //!
 //! After k exchanges a rank knows what 2^k ranks knew, so everything is everywhere after log n
-//! hand-overs: for small data. Any number of ranks, by guests and hosts (`cores`). Partners fold the
-//! lower half first, so rank order is kept.
+//! hand-overs: for small data. Any number of ranks, by guests and hosts (`cores`). Partners fold
+//! the lower half first, so rank order is kept.
 //!
 //! Reference: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of collective communication
 //! operations in MPICH", Int. J. High Perform. Comput. Appl. 19 (2005),
