@@ -126,16 +126,18 @@ impl Call {
             Scaling::After => (ReduceOp::Avg, 0),
         };
         Kernel {
-            fold: dtype::fold(dtype, op),
+            fold: dtype::fold(dtype, op).expect("it combines them"),
             copy: dtype::copy(),
             element_bytes: self.bytes_per_element,
             params: FoldParams {
-                scalar: scalar.to_le_bytes(),
+                scalar: u128::from(scalar).to_le_bytes(),
                 ..FoldParams::default()
             },
             pre_scaled: self.scaling == Scaling::Before,
             divisor: NonZeroU32::new(self.ranks() as u32)
                 .filter(|_| self.scaling == Scaling::After),
+            commutes: true,
+            owner: None,
         }
     }
 

@@ -18,6 +18,8 @@ mod packed;
 mod samples;
 #[path = "plans/sequences.rs"]
 mod sequences;
+#[path = "plans/vectors.rs"]
+mod vectors;
 
 use kolo::algo::{self, Entry, REGISTRY};
 use kolo::plan::check::{self, Form, Options, Placement};
@@ -71,7 +73,9 @@ fn forms_of_connections() {
         in_place,
     };
     let first = [Algorithm::Ring, Algorithm::OneShot, Algorithm::Bundle];
-    for entry in collectives().filter(|entry| first.contains(&entry.algorithm)) {
+    for entry in collectives()
+        .filter(|entry| first.contains(&entry.algorithm) && !entry.collective.is_scan())
+    {
         let plans = plans(entry, 5, 1, 2);
         let report = check::check(&plans, &options(entry)).unwrap_or_else(|f| panic!("{f}"));
         let one_shot = entry.algorithm == Algorithm::OneShot;
@@ -144,4 +148,28 @@ fn expected_tokens_follow_from_the_plan() {
             }
         }
     }
+}
+
+/// What operations that do not commute run on keeps the order of ranks.
+#[test]
+fn ordered_algorithms_keep_the_order_of_ranks() {
+    let ordered = |entry: &&'static Entry| {
+        entry.algorithm == Algorithm::Ordered
+            || (entry.algorithm, entry.collective) == (Algorithm::TwoShot, Collective::AllReduce)
+            || entry.collective.is_scan()
+            || (entry.algorithm == Algorithm::OneShot && entry.collective.reduces())
+    };
+    let mut proved = 0;
+    for entry in collectives().filter(ordered) {
+        for n in 1..=20 {
+            for root in grid::roots(entry, n) {
+                let plans = plans(entry, n, root, 1);
+                let report =
+                    check::check(&plans, &options(entry)).unwrap_or_else(|f| panic!("{f}"));
+                assert!(report.rank_ordered, "{} of {n}, root {root}", name(entry));
+                proved += 1;
+            }
+        }
+    }
+    assert!(proved > 20 * 9, "{proved}");
 }

@@ -44,12 +44,14 @@ fn wires(ranks: usize) -> Vec<Wires> {
 
 fn kernel() -> Kernel {
     Kernel {
-        fold: dtype::fold(DataType::Int64, ReduceOp::Sum),
+        fold: dtype::fold(DataType::Int64, ReduceOp::Sum).unwrap(),
         copy: dtype::copy(),
         element_bytes: 8,
         params: FoldParams::default(),
         pre_scaled: false,
         divisor: None,
+        commutes: true,
+        owner: None,
     }
 }
 

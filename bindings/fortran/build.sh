@@ -68,8 +68,9 @@ trap 'rm -rf "$work"' EXIT
 libdir=$(cd "$LIBDIR" && pwd)
 include=$(cd "$KOLO_INCLUDE" && pwd)
 cd "$work"
-$FC -O2 -fPIC -c "$here/kolo.f90" -o kolo.o
-for part in kolo_fortran kolo_fortran_decode kolo_fortran_call kolo_fortran_control; do
+$FC -O2 -fPIC -I "$here" -c "$here/kolo.f90" -o kolo.o
+for part in kolo_fortran kolo_fortran_blocks kolo_fortran_decode kolo_fortran_call \
+    kolo_fortran_control; do
     $CC -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden ${CFI_INCLUDE:+-I "$CFI_INCLUDE"} \
         -I "$include" -c "$here/$part.c" -o "$part.o"
 done

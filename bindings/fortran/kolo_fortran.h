@@ -28,6 +28,13 @@ typedef struct {
     koloStream_t handle;
 } fortran_stream;
 typedef struct {
+    koloRequest_t handle;
+} fortran_request;
+typedef struct {
+    koloGraph_t handle;
+    koloComm_t comm;
+} fortran_graph;
+typedef struct {
     int32_t code;
 } fortran_op;
 typedef struct {
@@ -67,6 +74,8 @@ typedef struct {
     koloComm_t comm;
     bool async;
     koloStream_t stream;
+    koloRequest_t *request; /* NULL: not asked for */
+    koloGraph_t graph;
     int32_t *ierror; /* NULL: the argument is absent */
     koloResult_t code;
     char text[1024]; /* the sentence when `code` was found here and not by libkolo */
@@ -77,6 +86,7 @@ typedef struct {
     koloDataType_t type;
     size_t per_element; /* C elements for one Fortran element */
     size_t bytes;       /* of one C element */
+    size_t group;       /* Fortran elements that make one C element: 2 for pairs in an array */
 } unit;
 
 typedef enum {
@@ -89,8 +99,48 @@ typedef enum {
     DO_REDUCE_SCATTER,
     DO_ALLTOALL,
     DO_SEND,
-    DO_RECV
+    DO_RECV,
+    DO_SCAN,
+    DO_EXSCAN,
+    DO_NEIGHBOR_ALLGATHER,
+    DO_NEIGHBOR_ALLTOALL,
+    DO_ALLGATHERV,
+    DO_GATHERV,
+    DO_SCATTERV,
+    DO_REDUCE_SCATTERV,
+    DO_ALLTOALLV,
+    DO_NEIGHBOR_ALLGATHERV,
+    DO_NEIGHBOR_ALLTOALLV
 } action;
+
+/* Sizes and places of blocks, in C elements; displs may be NULL. */
+typedef struct {
+    size_t *counts, *displs;
+    int number;
+    size_t extent; /* C elements of a buffer that holds them */
+} blocks;
+
+/* What a call exchanges. Views are NULL where the call does not use the side. */
+typedef struct {
+    action what;
+    const view *send, *recv;
+    size_t send_bytes, recv_bytes; /* of the whole sides */
+    koloDataType_t type;
+    size_t count, other; /* C elements of the block; of the other side's, where it may differ */
+    const blocks *out, *in;
+    int32_t op, peer;
+} exchange;
+
+typedef const CFI_cdesc_t *array;
+
+/* What an explicit call moves. */
+typedef struct {
+    unit u;
+    size_t count; /* C elements */
+    size_t bytes; /* of one block */
+    int nranks;
+    bool here; /* this rank is the root, or there is none */
+} amount;
 
 /* kolo_fortran_decode.c */
 void kolo_fi_view(const CFI_cdesc_t *descriptor, const char *argument, view *out);
@@ -102,16 +152,29 @@ bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out);
 bool kolo_fi_named_unit(call *c, fortran_type type, bool reduces, int32_t op, unit *out);
 bool kolo_fi_named_fits(call *c, fortran_type type, const view *v);
 
+/* kolo_fortran.c: what an argument is, checked. Each is false after a problem. */
+bool kolo_fi_whole(call *c, array descriptor, const char *argument, view *out);
+bool kolo_fi_same_type(call *c, const view *send, const view *recv);
+bool kolo_fi_sized(call *c, const view *small, int times, const view *large);
+bool kolo_fi_ranks(call *c, int *nranks);
+bool kolo_fi_is_root(call *c, int32_t root, bool *answer);
+bool kolo_fi_fits(call *c, array descriptor, const char *argument, fortran_type type, size_t bytes,
+                  bool may_be_in_place, view *out);
+bool kolo_fi_measure(call *c, int64_t count, fortran_type type, bool reduces, int32_t op,
+                     const int32_t *root, amount *out);
+
 /* kolo_fortran_call.c */
 void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
                    const fortran_stream *stream, int32_t *ierror);
+void kolo_fi_begin_request(call *c, const char *name, const fortran_comm *comm,
+                           fortran_request *request, int32_t *ierror);
+void kolo_fi_begin_graph(call *c, const char *name, const fortran_graph *graph,
+                         const fortran_stream *stream, fortran_request *request, int32_t *ierror);
 bool kolo_fi_problem(call *c, koloResult_t code, const char *remedy, const char *what, ...)
     __attribute__((format(printf, 4, 5)));
 bool kolo_fi_check(call *c, koloResult_t code);
 void kolo_fi_finish(call *c);
-void kolo_fi_exchange(call *c, action what, const view *send, size_t send_bytes, const view *recv,
-                      size_t recv_bytes, koloDataType_t type, size_t count, int32_t op,
-                      int32_t peer);
+void kolo_fi_exchange(call *c, const exchange *e);
 bool kolo_fi_in_group(void);
 koloResult_t kolo_fi_group_start(void);
 void kolo_fi_group_end(call *c);

@@ -62,8 +62,7 @@ impl Cores {
         self.count.ilog2()
     }
 
-    /// The members that those cores stand for whose numbers agree with `number` in the lowest
-    /// `bits` bits.
+    /// The members of the cores whose numbers agree with `number` in the lowest `bits` bits.
     pub fn agreeing(&self, number: u32, bits: u32) -> Vec<i64> {
         let step = 1usize << bits;
         let numbers = (number & (step as u32 - 1)..self.count).step_by(step);

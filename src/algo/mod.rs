@@ -23,13 +23,16 @@ pub mod local;
 pub mod nvls;
 pub mod nvlstree;
 pub mod oneshot;
+pub mod ordered;
 pub mod pairwise;
 pub mod pat;
 pub mod pat_trees;
 pub mod rd;
 pub mod ring;
+pub mod scan;
 pub mod tree;
 pub mod twoshot;
+pub mod vector;
 
 use crate::base::{Error, Result};
 use crate::plan::{Algorithm, Collective, Nodes, Plan, Shape};
@@ -163,6 +166,17 @@ pub const REGISTRY: &[Entry] = {
         of(A::Pairwise, C::AllToAll, pairwise::all_to_all).tokens(|slices| slices).up_to(256),
         of(A::Dissemination, C::Barrier, dissemination::barrier).tokens(|slices| slices),
         of(A::Dissemination, C::AllGather, dissemination::all_gather).tokens(|s| s),
+        of(A::Ordered, C::AllReduce, ordered::all_reduce),
+        of(A::Ordered, C::Reduce, ordered::reduce),
+        of(A::Ordered, C::ReduceScatter, ordered::reduce_scatter).up_to(128),
+        of(A::OneShot, C::Scan, scan::oneshot).tokens(|s| s).one_round().up_to(256),
+        of(A::OneShot, C::Exscan, scan::oneshot).tokens(|s| s).one_round().up_to(256),
+        of(A::RecursiveDoubling, C::Scan, scan::recursive_doubling),
+        of(A::RecursiveDoubling, C::Exscan, scan::recursive_doubling),
+        of(A::Chain, C::Scan, scan::chain),
+        // Every slice of a chunk is kept until it is handed on and copied.
+        of(A::Chain, C::Exscan, scan::chain).tokens(|slices| slices),
+        of(A::Bundle, C::ReduceScatter, ordered::reduce_scatter_own_first).up_to(128),
         of(A::Bundle, C::AllToAll, bundle::all_to_all).up_to(256),
         of(A::Bundle, C::Gather, bundle::gather),
         of(A::Bundle, C::Scatter, bundle::scatter),
@@ -170,6 +184,21 @@ pub const REGISTRY: &[Entry] = {
         of(A::Bundle, C::Recv, bundle::recv),
     ]
 };
+
+/// Plans that are parts of a bundle and no collective by themselves: what the lanes of a registered
+/// plan do, for one size each.
+const PARTS: &[Entry] = &[
+    of(
+        Algorithm::Bundle,
+        Collective::ReduceScatterV,
+        ordered::fold_block_own_first,
+    ),
+    of(
+        Algorithm::Ordered,
+        Collective::ReduceScatterV,
+        ordered::fold_block,
+    ),
+];
 
 /// The entry for a collective and an algorithm.
 pub fn find(collective: Collective, algorithm: Algorithm) -> Option<&'static Entry> {
@@ -186,7 +215,10 @@ pub fn plan(shape: &Shape, nodes: &Nodes) -> Result<Plan> {
     if shape.nranks == 1 && !shape.collective.is_point_to_point() {
         return Ok(local::alone(shape));
     }
-    match find(shape.collective, shape.algorithm) {
+    let part = PARTS
+        .iter()
+        .find(|e| e.collective == shape.collective && e.algorithm == shape.algorithm);
+    match find(shape.collective, shape.algorithm).or(part) {
         Some(entry) => Ok((entry.plan)(shape, nodes)),
         None => Err(Error::usage(
             format!(

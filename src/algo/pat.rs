@@ -5,9 +5,9 @@
 //! d = rank - b, the parent of d is d without its lowest set bit. What is far apart is exchanged
 //! when little data is on its way (all-gather: first; reduce-scatter: last), and any number of
 //! ranks will do: the tree just ends at n. Trees move *aggregated*: the blocks of one token are
-//! those with distances w, w + width, w + 2 width ..., at most [`MOST`](super::pat_trees::MOST) of
-//! them. So up to that many ranks everything takes log n hand-overs; beyond it, width - 1 more
-//! tokens, each as full as can be, whatever the number of ranks.
+//! those with distances w, w + width, w + 2 width ..., at most [`super::pat_trees::MOST`] of them.
+//! So up to that many ranks everything takes log n hand-overs; beyond it, width - 1 more tokens,
+//! each as full as can be, whatever the number of ranks.
 //!
 //! A reduce-scatter keeps partial sums. Walking the distances downwards (children before parents,
 //! depth first) leaves only the ancestors of the current distance open: log(width) sums for each of

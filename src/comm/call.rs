@@ -1,28 +1,11 @@
 //! One call: what the caller asked for, checked before anything is touched.
 
+use super::redop::{self, RedOp};
+use super::vector::Parts;
 use crate::base::{Error, Result, checked};
-use crate::dtype::DataType;
+use crate::dtype::{DataType, ReduceOp};
 pub use crate::plan::Collective;
 use crate::wire::signature::{Fields, Signature};
-
-/// A reduction operation as a handle: the built-in ones, or one made by `pre_mul_sum`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RedOp(pub i32);
-
-impl RedOp {
-    /// Sum.
-    pub const SUM: RedOp = RedOp(0);
-    /// Product.
-    pub const PROD: RedOp = RedOp(1);
-    /// Maximum.
-    pub const MAX: RedOp = RedOp(2);
-    /// Minimum.
-    pub const MIN: RedOp = RedOp(3);
-    /// Sum divided by the number of ranks.
-    pub const AVG: RedOp = RedOp(4);
-    /// Handles from here on are pre-multiplied sums.
-    pub const FIRST_DYNAMIC: i32 = 16;
-}
 
 /// What the caller asked for. Pointers are not dereferenced before [`Call::check`].
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +31,42 @@ pub struct Call {
 unsafe impl Send for Call {}
 
 /// A call whose arguments hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Checked {
     pub call: Call,
     /// Bytes of `count` elements.
     pub bytes: usize,
     pub signature: u64,
+    /// The built-in operation of a call that reduces.
+    pub op: Option<ReduceOp>,
+    /// The program made the operation.
+    pub is_made: bool,
+    /// What a call of blocks of different sizes consists of.
+    pub parts: Parts,
+}
+
+impl Checked {
+    /// Whether anything is exchanged; a call without data ends at once.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0 && self.call.collective != Collective::Barrier && self.parts.is_none()
+    }
+
+    /// The barrier in which ranks show the signature of this call.
+    pub fn shown(&self) -> Checked {
+        Checked {
+            call: Call {
+                collective: Collective::Barrier,
+                count: 0,
+                ..self.call
+            },
+            bytes: 0,
+            signature: self.signature,
+            op: None,
+            is_made: false,
+            parts: None,
+        }
+    }
 }
 
 impl Checked {
@@ -73,7 +86,8 @@ impl Call {
     fn blocks(&self, rank: u32, nranks: u32) -> (u32, u32) {
         let at_root = |blocks: u32| if rank == self.peer { blocks } else { 0 };
         match self.collective {
-            Collective::AllReduce => (1, 1),
+            Collective::AllReduce | Collective::Scan => (1, 1),
+            Collective::Exscan => (1, u32::from(rank > 0)),
             Collective::Broadcast => (at_root(1), 1),
             Collective::Reduce => (1, at_root(1)),
             Collective::AllGather => (1, nranks),
@@ -84,6 +98,8 @@ impl Call {
             Collective::Barrier => (0, 0),
             Collective::Send => (1, 0),
             Collective::Recv => (0, 1),
+            // Of other sizes than this: see `super::vector`.
+            _ => (0, 0),
         }
     }
 
@@ -100,10 +116,24 @@ impl Call {
         if bytes > 0 {
             self.check_buffers(rank, bytes, blocks)?;
         }
+        let reduces = self.collective.reduces();
+        let op = match reduces {
+            true => self.op.built_in(self.dtype)?,
+            false => None,
+        };
+        if self.collective.is_scan() && op == Some(ReduceOp::Avg) {
+            return Err(Error::argument(
+                "a scan has no average",
+                "scan the sum, and divide it by the number of ranks that it is of",
+            ));
+        }
         Ok(Checked {
             call: *self,
             bytes,
-            signature: self.signature().0,
+            signature: self.signature(op.map_or(0, |op| op as u8)).0,
+            op,
+            is_made: reduces && op.is_none(),
+            parts: None,
         })
     }
 
@@ -128,13 +158,16 @@ impl Call {
         if (blocks.0 > 0 && self.send.is_null()) || (blocks.1 > 0 && self.recv.is_null()) {
             return Err(self.null_buffer(blocks.0 > 0 && self.send.is_null()));
         }
-        let alignment = self.dtype.size_bytes() - 1;
+        let alignment = self.dtype.align_bytes() - 1;
         let send = if blocks.0 > 0 { self.send as usize } else { 0 };
         let recv = if blocks.1 > 0 { self.recv as usize } else { 0 };
         if (send | recv) & alignment != 0 {
             return Err(Error::argument(
                 format!("a buffer is not aligned for {}", self.dtype.name()),
-                "pass pointers to elements of the type (address a multiple of its size)",
+                format!(
+                    "pass pointers to elements of the type (addresses that are multiples of {})",
+                    self.dtype.align_bytes()
+                ),
             ));
         }
         let send_bytes = checked::bytes(bytes, blocks.0 as usize)?;
@@ -154,7 +187,11 @@ impl Call {
             rank as usize * bytes,
         );
         match self.collective {
-            Collective::AllReduce | Collective::Broadcast | Collective::Reduce => send == recv,
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::Scan
+            | Collective::Exscan => send == recv,
             Collective::AllGather | Collective::Gather => send == recv + mine,
             Collective::ReduceScatter | Collective::Scatter => recv == send + mine,
             _ => false,
@@ -173,9 +210,11 @@ impl Call {
     #[cold]
     fn overlap(&self, rank: u32) -> Error {
         let allowed = match self.collective {
-            Collective::AllReduce | Collective::Broadcast | Collective::Reduce => {
-                "in place means send == recv".into()
-            }
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::Scan
+            | Collective::Exscan => "in place means send == recv".into(),
             Collective::AllGather | Collective::Gather => {
                 format!("in place means send == recv + {rank} * count")
             }
@@ -193,7 +232,7 @@ impl Call {
     /// What travels with every token of the call. Both sides of a point-to-point message carry the
     /// same one.
     #[inline]
-    pub(super) fn signature(&self) -> Signature {
+    pub(super) fn signature(&self, op: u8) -> Signature {
         let point_to_point = self.collective.is_point_to_point();
         let collective = if point_to_point {
             Collective::Send
@@ -203,11 +242,7 @@ impl Call {
         Signature::pack(Fields {
             collective: collective as u8,
             dtype: self.dtype as u8,
-            op: if self.collective.reduces() {
-                op_code(self.op)
-            } else {
-                0
-            },
+            op,
             root: if self.collective.has_root() {
                 self.peer
             } else {
@@ -216,11 +251,6 @@ impl Call {
             count: self.count as u64,
         })
     }
-}
-
-/// Operation numbers in signatures: all pre-multiplied sums are alike, for their handles differ.
-fn op_code(op: RedOp) -> u8 {
-    op.0.clamp(0, RedOp::FIRST_DYNAMIC) as u8
 }
 
 /// A signature in words: `AllReduce of 4 double, sum`.
@@ -235,16 +265,16 @@ pub(super) fn describe(signature: Signature) -> String {
     if *collective == Collective::Barrier {
         return "Barrier".into();
     }
-    let dtype = DataType::from_number(i32::from(fields.dtype)).map_or("unknown type", |d| d.name());
+    let dtype =
+        DataType::from_index(usize::from(fields.dtype)).map_or("unknown type", |d| d.name());
     let name = match collective.is_point_to_point() {
         true => "Send/Recv",
         false => collective.name(),
     };
     let mut text = format!("{name} of {} {dtype}", fields.count);
     if collective.reduces() {
-        let op = ["sum", "prod", "max", "min", "avg"];
         text.push_str(", ");
-        text.push_str(op.get(usize::from(fields.op)).unwrap_or(&"premulsum"));
+        text.push_str(redop::name_of_code(fields.op));
     }
     if collective.has_root() {
         text.push_str(&format!(", root {}", fields.root));
@@ -307,14 +337,37 @@ mod tests {
     }
 
     #[test]
+    fn operations_that_do_not_fit_the_type_are_named() {
+        let error = |dtype, op| {
+            let mut wrong = call(Collective::AllReduce, 0x1000, 0x1000, 1);
+            (wrong.dtype, wrong.op) = (dtype, op);
+            wrong.check(1, 3).unwrap_err()
+        };
+        let bad = error(DataType::Complex64, RedOp::MAX);
+        assert!(bad.what.contains("max does not combine") && bad.what.contains("complex64"));
+        assert!(bad.remedy.contains("complex64 has sum, prod, avg"), "{bad}");
+        assert!(bad.remedy.contains("max exists for int8"), "{bad}");
+        assert!(
+            error(DataType::FloatInt, RedOp::SUM)
+                .remedy
+                .contains("minloc, maxloc")
+        );
+        assert!(
+            error(DataType::Float64, RedOp(5))
+                .what
+                .contains("5 is not a reduction")
+        );
+    }
+
+    #[test]
     fn signatures_in_words() {
-        let text = describe(call(Collective::AllReduce, 0, 0, 4).signature());
+        let text = describe(call(Collective::AllReduce, 0, 0, 4).signature(0));
         assert_eq!(text, "AllReduce of 4 double, sum");
-        let text = describe(call(Collective::Broadcast, 0, 0, 4).signature());
+        let text = describe(call(Collective::Broadcast, 0, 0, 4).signature(0));
         assert_eq!(text, "Broadcast of 4 double, root 0");
         assert_eq!(
-            call(Collective::Send, 0, 0, 4).signature(),
-            call(Collective::Recv, 0, 0, 4).signature()
+            call(Collective::Send, 0, 0, 4).signature(0),
+            call(Collective::Recv, 0, 0, 4).signature(0)
         );
     }
 }

@@ -11,14 +11,15 @@ use super::op::{Completion, Op, Step};
 use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
-use super::{Communicator, fault, group};
+use super::{Communicator, group};
 use crate::base::{Error, Rank, Result};
 use crate::exec::Waiting;
-use crate::exec::oneshot::{SmallCall, Stop};
+use crate::exec::oneshot::SmallCall;
 use crate::plan::Algorithm;
 use crate::proxy::progress::{Engine, Pass, Work};
 use crate::tune::Choice;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Calls in flight on a communicator: one more on a stream waits until the oldest have ended, and
 /// a group of more is an error. Bounds the memory that a caller far ahead of its peers can take.
@@ -39,21 +40,26 @@ impl Communicator {
     /// The buffers hold what the call says, and nobody else touches them until it has ended.
     pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
         let run = || {
-            self.inner.alive()?;
-            let checked = call.check(self.inner.rank, self.inner.nranks)?;
-            if group::active() {
-                return group::push(self, checked, stream);
-            }
-            match stream {
-                None => self.blocking(&checked),
-                Some(stream) => self.on_stream(&checked, stream, false),
-            }
+            self.inner.callable()?;
+            self.run_checked(self.inner.check(call)?, stream)
         };
         run().map_err(|error| {
             error
                 .at(Rank(self.inner.rank))
                 .during(call.collective.name())
         })
+    }
+
+    /// Runs a checked call, begins it, or takes it down for the end of the group.
+    #[inline]
+    pub(super) fn run_checked(&self, checked: Checked, stream: Option<&Stream>) -> Result<()> {
+        if group::active() {
+            return group::push(self, checked, stream);
+        }
+        match stream {
+            None => self.blocking(&checked),
+            Some(stream) => self.on_stream(&checked, stream, stream.joins()),
+        }
     }
 
     /// As [`Communicator::enqueue`] on a stream, but a message joins the messages at the end of the
@@ -63,8 +69,8 @@ impl Communicator {
     /// As [`Communicator::enqueue`], and no two of the messages that join share memory.
     pub(super) unsafe fn enqueue_joining(&self, call: &Call, stream: &Stream) -> Result<()> {
         let run = || {
-            self.inner.alive()?;
-            let checked = call.check(self.inner.rank, self.inner.nranks)?;
+            self.inner.callable()?;
+            let checked = self.inner.check(call)?;
             self.on_stream(&checked, stream, true)
         };
         run().map_err(|error| {
@@ -84,14 +90,21 @@ impl Communicator {
             if inner.check_calls && number.is_some() {
                 inner.check_first(&mut exec, checked, number)?;
             }
-            if checked.bytes == 0 && collective != Collective::Barrier {
+            if checked.is_empty() {
                 return Ok(());
             }
-            if checked.call.op.0 < super::RedOp::FIRST_DYNAMIC
-                && (exec.table.is_oneshot(collective, checked.bytes)
-                    && collective != Collective::Reduce
-                    || inner.nranks == 1 && number.is_some())
-            {
+            let small = matches!(
+                collective,
+                Collective::AllReduce
+                    | Collective::AllGather
+                    | Collective::Broadcast
+                    | Collective::Barrier
+            ) && exec.table.is_oneshot(collective, checked.bytes);
+            let alone = inner.nranks == 1
+                && number.is_some()
+                && checked.parts.is_none()
+                && collective != Collective::Exscan;
+            if !checked.is_made && (small || alone) {
                 return inner.oneshot(&mut exec, checked, number);
             }
         }
@@ -102,11 +115,9 @@ impl Communicator {
             ));
         }
         if exec.queue.is_empty() {
-            let mut op = exec.spare_op(collective);
-            inner.add_to(&mut op, &mut exec, checked)?;
-            return inner.run_alone(&mut exec, op, number);
+            return inner.run_parts(&mut exec, checked, number);
         }
-        let ops = inner.ops_of(&mut exec, checked)?;
+        let ops = inner.ops_of(&mut exec, checked, number)?;
         let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
             return Ok(());
         };
@@ -114,9 +125,12 @@ impl Communicator {
         inner.drive_until(&mut exec, &last, (collective.name(), number))
     }
 
-    fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
+    pub(super) fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
         let mut exec = self.inner.user()?;
-        self.inner.begin(&mut exec, checked);
+        let number = self.inner.begin(&mut exec, checked);
+        if checked.is_empty() && checked.call.collective.is_point_to_point() {
+            return Ok(());
+        }
         let joins = join
             && checked.call.collective.is_point_to_point()
             && exec
@@ -124,14 +138,18 @@ impl Communicator {
                 .back()
                 .is_some_and(|op| op.collective.is_point_to_point());
         if joins && let Some(mut bundle) = exec.queue.pop_back() {
-            let kernel = self.inner.builtin_kernel(&exec, checked);
+            let kernel = exec.kernels.get(checked.call.dtype, None).clone();
             let joined = bundle.message(&mut exec, checked, kernel);
+            if joined.is_ok() && stream.joins() {
+                // The message is all that this stream waits for.
+                stream.set_last(&self.inner, bundle.watch_last(), bundle.collective.name());
+            }
             exec.queue.push_back(bundle);
             joined?;
         } else {
             self.inner
                 .make_room(&mut exec, checked.call.collective.name())?;
-            let ops = self.inner.ops_of(&mut exec, checked)?;
+            let ops = self.inner.ops_of(&mut exec, checked, number)?;
             self.inner.put_on_stream(&mut exec, ops, stream);
         }
         drop(exec);
@@ -141,6 +159,17 @@ impl Communicator {
 }
 
 impl Inner {
+    /// Checks everything that one rank can see.
+    #[inline]
+    pub(super) fn check(&self, call: &Call) -> Result<Checked> {
+        let mut checked = call.check(self.rank, self.nranks)?;
+        if checked.is_made {
+            let code = self.made_op(call.op)?.code();
+            checked.signature = call.signature(code).0;
+        }
+        Ok(checked)
+    }
+
     /// The owner lock for a call of the user.
     #[inline(always)]
     pub(super) fn user(&self) -> Result<Guard<'_, Exec>> {
@@ -178,16 +207,7 @@ impl Inner {
         if self.nranks == 1 {
             return Ok(());
         }
-        let barrier = Call {
-            collective: Collective::Barrier,
-            count: 0,
-            ..checked.call
-        };
-        let shown = Checked {
-            call: barrier,
-            bytes: 0,
-            ..*checked
-        };
+        let shown = checked.shown();
         self.oneshot(exec, &shown, number)
     }
 
@@ -196,17 +216,13 @@ impl Inner {
     fn oneshot(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
         let call = &checked.call;
         let collective = call.collective;
-        let op = if collective.reduces() { call.op.0 } else { 0 };
-        let index = call.dtype as usize * super::state::BUILTIN_OPS + op.max(0) as usize;
         let Exec {
             kernels,
             wires,
             sources,
             ..
         } = exec;
-        let Some(kernel) = kernels.get(index).filter(|_| (0..5).contains(&op)) else {
-            return Err(self.unknown_op(op));
-        };
+        let kernel = kernels.get(call.dtype, checked.op);
         let small = SmallCall {
             send: call.send,
             recv: call.recv,
@@ -238,72 +254,50 @@ impl Inner {
         ended.map_err(|stop| self.stopped_by(exec, stop, number))
     }
 
-    #[cold]
-    fn unknown_op(&self, op: i32) -> Error {
-        Error::argument(
-            format!("{op} is not a reduction operation"),
-            "use koloSum, koloProd, koloMax, koloMin, koloAvg or one made on this communicator",
-        )
-    }
-
-    #[cold]
-    fn stopped_by(&self, exec: &mut Exec, stop: Stop, number: Option<u64>) -> Error {
-        let error = self.because(stop, number);
-        self.fail(exec, error)
-    }
-
-    #[cold]
-    fn because(&self, stop: Stop, number: Option<u64>) -> Error {
-        match stop {
-            Stop::Mismatch(mismatch) => fault::mismatch(self, mismatch, number),
-            Stop::Error(error) => error,
-        }
-    }
-
-    /// Stops the communicator for this reason; every call in flight ends with it.
-    #[cold]
-    pub(super) fn fail(&self, exec: &mut Exec, error: Error) -> Error {
-        self.stop(&error);
-        for op in exec.queue.drain(..) {
-            op.completion.finish(Err(error.clone()));
-        }
-        error
-    }
-
     /// The ops of a call: a check of signatures if wanted, and the call itself.
-    pub(super) fn ops_of(&self, exec: &mut Exec, checked: &Checked) -> Result<Vec<Op>> {
+    pub(super) fn ops_of(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Result<Vec<Op>> {
         let call = &checked.call;
         let mut ops = Vec::with_capacity(2);
-        let mut queued_check = !exec.queue.is_empty() || group::active();
-        queued_check &= self.check_calls && self.nranks > 1;
-        if queued_check && !call.collective.is_point_to_point() {
+        // The same on all ranks, whatever is in flight here: each queued collective has its check.
+        if self.check_calls && self.nranks > 1 && !call.collective.is_point_to_point() {
             ops.push(self.check_op(exec, checked)?);
         }
-        if checked.bytes == 0 && call.collective != Collective::Barrier {
-            return Ok(ops);
+        if !checked.is_empty() {
+            self.push_parts(exec, checked, &mut ops)?;
         }
-        let mut op = Op::new(call.collective);
-        self.add_to(&mut op, exec, checked)?;
-        ops.push(op);
+        for op in &mut ops {
+            op.number = number;
+        }
         Ok(ops)
     }
 
     /// Adds one call, which moves something, to an op.
-    fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
+    pub(super) fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
         let call = &checked.call;
         let kernel = self.kernel(exec, checked)?;
         if call.collective.is_point_to_point() {
             return op.message(exec, checked, kernel);
         }
-        let mut choice = exec.table.choose(call.collective, checked.bytes);
+        if let Some(parts) = &checked.parts {
+            return parts
+                .iter()
+                .try_for_each(|part| op.part(exec, checked, &kernel, part));
+        }
+        let mut choice = match kernel.commutes {
+            true => exec.table.choose(call.collective, checked.bytes),
+            false => exec.table.choose_ordered(call.collective, checked.bytes),
+        };
         if kernel.pre_scaled && self.nranks > 64 {
             // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
-            choice = Choice {
-                algorithm: Algorithm::Ring,
-                channels: 1,
-            };
+            choice = exec.table.choose_large(call.collective, checked.bytes);
         }
-        if !kernel.pre_scaled && exec.table.may_be_direct(call.collective, checked.bytes) {
+        let direct = kernel.commutes && !kernel.pre_scaled;
+        if direct && exec.table.may_be_direct(call.collective, checked.bytes) {
             op.direct(checked, kernel, choice);
             return Ok(());
         }
@@ -321,15 +315,23 @@ impl Inner {
         loop {
             match op.pass(exec) {
                 Ok(Step::Done) => break,
-                Ok(Step::Moved) => waiter.moved(),
+                Ok(Step::Moved) => {
+                    waiter.moved();
+                    if self.is_stopped() {
+                        exec.queue.push_front(*op);
+                        return Err(self.fail(exec, self.stop_error()));
+                    }
+                }
                 Ok(Step::Blocked(peer)) => {
                     if let Err(error) = waiter.pause(peer) {
+                        exec.queue.push_front(*op);
                         return Err(self.fail(exec, error));
                     }
                 }
                 Err(stop) => {
                     let error = self.because(stop, number);
                     let error = error.at(Rank(self.rank)).during(op.collective.name());
+                    exec.queue.push_front(*op);
                     return Err(self.fail(exec, error));
                 }
             }
@@ -339,21 +341,9 @@ impl Inner {
     }
 
     fn check_op(&self, exec: &mut Exec, checked: &Checked) -> Result<Op> {
-        let barrier = Call {
-            collective: Collective::Barrier,
-            count: 0,
-            ..checked.call
-        };
-        let shown = Checked {
-            call: barrier,
-            bytes: 0,
-            ..*checked
-        };
-        let choice = Choice {
-            algorithm: Algorithm::OneShot,
-            channels: 1,
-        };
-        let kernel = self.builtin_kernel(exec, &shown);
+        let shown = checked.shown();
+        let choice = Choice::plain(Collective::Barrier, Algorithm::OneShot, 1);
+        let kernel = exec.kernels.get(shown.call.dtype, None).clone();
         let mut op = Op::new(Collective::Barrier);
         op.collective(exec, &shown, kernel, choice)?;
         Ok(op)
@@ -362,7 +352,11 @@ impl Inner {
     /// Puts ops into the queue, behind what is on the stream already.
     pub(super) fn put_on_stream(self: &Arc<Inner>, exec: &mut Exec, ops: Vec<Op>, stream: &Stream) {
         for mut op in ops {
-            stream.follow(self, &mut op);
+            if stream.joins() && op.collective.is_point_to_point() {
+                stream.set_last(self, op.watch_last(), op.collective.name());
+            } else {
+                stream.follow(self, &mut op);
+            }
             exec.queue.push_back(op);
         }
     }
@@ -416,7 +410,12 @@ impl Inner {
                 return result;
             }
             match passed {
-                Ok(Step::Moved) | Ok(Step::Done) => waiter.moved(),
+                Ok(Step::Moved) | Ok(Step::Done) => {
+                    waiter.moved();
+                    if self.is_stopped() {
+                        return Err(self.fail(exec, self.stop_error()));
+                    }
+                }
                 Ok(Step::Blocked(peer)) => {
                     if let Err(error) = waiter.pause(peer) {
                         return Err(self.fail(exec, error));
@@ -442,19 +441,24 @@ impl Inner {
             match op.pass(exec) {
                 Ok(Step::Done) => {
                     moved = true;
-                    op.completion.finish(Ok(()));
+                    op.finish(&Ok(()));
                 }
                 Ok(step) => {
+                    if let Step::Blocked(peer) = step {
+                        self.blocked_on.store(peer as u32, Ordering::Relaxed);
+                        self.blocked_in
+                            .store(op.number.unwrap_or(0), Ordering::Relaxed);
+                    }
                     exec.queue.push_front(op);
                     return Ok(if moved { Step::Moved } else { step });
                 }
                 Err(stop) => {
-                    let number = (!op.collective.is_point_to_point()).then_some(exec.calls);
+                    let number = op.number;
                     let error = self
                         .because(stop, number)
                         .at(Rank(self.rank))
                         .during(op.collective.name());
-                    op.completion.finish(Err(error.clone()));
+                    exec.queue.push_front(op);
                     return Err(self.fail(exec, error));
                 }
             }

@@ -3,6 +3,7 @@
 use super::call::{Call, Checked};
 use super::direct::Card;
 use super::state::Exec;
+use super::vector::{Deed, Part};
 use crate::base::{Error, Result};
 use crate::dtype::DataType;
 use crate::exec::oneshot::Stop;
@@ -25,6 +26,9 @@ pub(super) struct Completion {
 
 impl Completion {
     pub fn finish(&self, result: Result<()>) {
+        if self.done.load(Ordering::Acquire) == 1 {
+            return;
+        }
         if let Err(error) = result {
             let _ = self.error.set(error);
         }
@@ -45,6 +49,8 @@ struct Run {
     /// The run before it on the same end, which must end first.
     after: Option<usize>,
     done: bool,
+    /// Who waits for this run and not for the whole op.
+    watcher: Option<Arc<Completion>>,
 }
 
 /// Which run of a bundle was the last on each end, without a search per message.
@@ -95,6 +101,8 @@ pub(super) struct Op {
     pub after: Vec<Arc<Completion>>,
     pub completion: Arc<Completion>,
     pub collective: Collective,
+    /// Which collective of the communicator it is, counted from 1; none for messages.
+    pub number: Option<u64>,
 }
 
 /// A call that waits for the cards of all ranks.
@@ -131,6 +139,7 @@ impl Op {
             after: Vec::new(),
             completion: Arc::default(),
             collective,
+            number: None,
         }
     }
 
@@ -153,6 +162,7 @@ impl Op {
         if let Some(run) = self.runs.get_mut(self.count - 1) {
             run.lane.restart(lane, window);
             (run.launch, run.after, run.done) = (launch, after, false);
+            run.watcher = None;
             return;
         }
         self.runs.push(Run {
@@ -160,6 +170,7 @@ impl Op {
             lane: LaneRun::new(lane, window),
             after,
             done: false,
+            watcher: None,
         });
     }
 
@@ -195,7 +206,7 @@ impl Op {
     /// for them is decided when it begins: by then all earlier calls have ended, on every rank.
     pub fn direct(&mut self, checked: &Checked, kernel: Kernel, otherwise: Choice) {
         self.then = Some(Then {
-            checked: *checked,
+            checked: checked.clone(),
             kernel,
             otherwise,
             asked: false,
@@ -208,7 +219,7 @@ impl Op {
             return self.collective(exec, &then.checked, then.kernel, then.otherwise);
         }
         then.asked = true;
-        let checked = then.checked;
+        let checked = then.checked.clone();
         let ranks = exec.nranks as usize;
         let bytes = checked.buffer_bytes(exec.rank, exec.nranks);
         self.cards.clear();
@@ -229,14 +240,16 @@ impl Op {
             // The signature of the call itself: ranks that disagree hear of it now.
             ..checked
         };
-        let choice = Choice {
-            algorithm: Algorithm::OneShot,
-            channels: 1,
-        };
-        let copy = exec.kernels[DataType::Uint8 as usize * super::state::BUILTIN_OPS].clone();
+        let choice = Choice::plain(Collective::AllGather, Algorithm::OneShot, 1);
+        let copy = exec.kernels.get(DataType::Uint8, None).clone();
         self.collective(exec, &shown, copy, choice)?;
         self.then = Some(then);
         Ok(())
+    }
+
+    /// Whether peers may be reading the buffers of this op.
+    pub fn is_direct(&self) -> bool {
+        self.launches.iter().any(|launch| launch.direct.is_some())
     }
 
     /// All cards are there: the call itself.
@@ -255,10 +268,7 @@ impl Op {
 
     /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
     pub fn message(&mut self, exec: &mut Exec, checked: &Checked, kernel: Kernel) -> Result<()> {
-        let choice = Choice {
-            algorithm: Algorithm::Bundle,
-            channels: 1,
-        };
+        let choice = Choice::plain(self.collective, Algorithm::Bundle, 1);
         if self.stamp == 0 {
             exec.latest.stamp += 1;
             self.stamp = exec.latest.stamp;
@@ -272,6 +282,70 @@ impl Op {
         self.push(self.launches.len(), 0, window, after);
         self.launches.push(launch);
         Ok(())
+    }
+
+    /// Adds one part of a call of blocks of different sizes.
+    pub fn part(
+        &mut self,
+        exec: &mut Exec,
+        whole: &Checked,
+        kernel: &Kernel,
+        part: &Part,
+    ) -> Result<()> {
+        let collective = match part.deed {
+            Deed::Send => Collective::Send,
+            Deed::Recv => Collective::Recv,
+            Deed::Copy => Collective::AllGather,
+            Deed::Fold => Collective::ReduceScatterV,
+        };
+        let checked = Checked {
+            call: Call {
+                collective,
+                send: part.send,
+                recv: part.recv,
+                count: part.count,
+                peer: part.peer,
+                ..whole.call
+            },
+            bytes: part.count * kernel.element_bytes,
+            signature: part.signature,
+            op: whole.op,
+            is_made: whole.is_made,
+            parts: None,
+        };
+        let algorithm = match part.deed {
+            Deed::Send | Deed::Recv => return self.message(exec, &checked, kernel.clone()),
+            Deed::Copy => Algorithm::Local,
+            Deed::Fold if fold_keeps_order(kernel, exec.nranks) => Algorithm::Ordered,
+            Deed::Fold => Algorithm::Bundle,
+        };
+        let choice = Choice::plain(whole.call.collective, algorithm, 1);
+        let launch = exec.launch(&checked, kernel.clone(), choice)?;
+        let window = launch.window(0, part.count, (1, 1));
+        exec.steps_planned += launch.plan.lane_steps_per_round(0) * window.rounds();
+        self.push(self.launches.len(), 0, window, None);
+        self.launches.push(launch);
+        Ok(())
+    }
+
+    /// A completion of the run that was added last.
+    pub fn watch_last(&mut self) -> Arc<Completion> {
+        let watcher = Arc::<Completion>::default();
+        match self.runs[..self.count].last_mut() {
+            Some(run) => run.watcher = Some(Arc::clone(&watcher)),
+            None => watcher.finish(Ok(())),
+        }
+        watcher
+    }
+
+    /// Tells all who wait how it ended.
+    pub fn finish(&self, result: &Result<()>) {
+        for run in &self.runs[..self.count] {
+            if let Some(watcher) = &run.watcher {
+                watcher.finish(result.clone());
+            }
+        }
+        self.completion.finish(result.clone());
     }
 
     /// Moves what can move.
@@ -302,6 +376,9 @@ impl Op {
                     moved = true;
                     run.done = true;
                     self.pending -= 1;
+                    if let Some(watcher) = run.watcher.take() {
+                        watcher.finish(Ok(()));
+                    }
                 }
                 Progress::Moved(_) => moved = true,
                 Progress::Blocked(peer) => {
@@ -325,4 +402,10 @@ impl Op {
             _ => Step::Moved,
         })
     }
+}
+
+/// Whether arrived blocks are folded in the order of ranks. Only the first 64 sources of a fold can
+/// be scaled: with more ranks the own one, which is, comes first.
+fn fold_keeps_order(kernel: &Kernel, nranks: u32) -> bool {
+    !kernel.pre_scaled || nranks <= 64
 }

@@ -1,29 +1,32 @@
 //! Values of the `NCCL_*` aliases that are written otherwise than kolo's own.
 
-/// Values of `NCCL_ALGO`: a list of names, or `^` and a list of what not to take.
-///
-/// A list that allows the ring means the ring, another one its first algorithm; one that excludes
-/// others than the ring leaves kolo its choice.
+/// Values of `NCCL_ALGO`: lists as kolo has them, in which both kinds of CollNet are one.
 pub(super) fn nccl_algo(text: &str) -> String {
-    const THEIRS: [&str; 7] = [
-        "ring",
-        "tree",
-        "collnetdirect",
-        "collnetchain",
-        "nvls",
-        "nvlstree",
-        "pat",
-    ];
-    let (exclude, names) = nccl_list(text);
-    let known = names.iter().all(|name| THEIRS.contains(&name.as_str()));
-    let ring = names.iter().any(|name| name == "ring");
-    match (known, exclude, ring) {
-        (true, false, true) => "ring".to_string(),
-        (true, false, false) if names[0].starts_with("collnet") => "collnet".to_string(),
-        (true, false, false) => names[0].clone(),
-        (true, true, false) => "auto".to_string(),
-        _ => text.to_string(),
+    let plain = text.to_ascii_lowercase();
+    let mut names: Vec<&str> = Vec::new();
+    let mut translated = String::new();
+    for part in plain.split_inclusive([',', ';', ':', '^']) {
+        let end = part.trim_end_matches([',', ';', ':', '^']).len();
+        let (name, mark) = part.split_at(end);
+        let name = match name.trim() {
+            "collnetdirect" | "collnetchain" => "collnet",
+            name => name,
+        };
+        let begins = translated.is_empty() || translated.ends_with([';', ':', '^']);
+        if begins {
+            names.clear();
+        }
+        if names.contains(&name) && name == "collnet" {
+            // The second of the two kinds.
+            translated.truncate(translated.trim_end_matches(',').len());
+            translated.push_str(mark);
+            continue;
+        }
+        names.push(name);
+        translated.push_str(name);
+        translated.push_str(mark);
     }
+    translated
 }
 
 /// Values of `NCCL_PROTO`, lists like those of `NCCL_ALGO`: its low-latency protocols `LL` and
@@ -70,15 +73,15 @@ mod tests {
     fn algorithm_lists_of_the_alias() {
         for (text, means) in [
             ("Ring", "ring"),
-            ("Tree,Ring", "ring"),
-            ("^Tree", "auto"),
-            ("^Tree,NVLS", "auto"),
-            ("Tree", "tree"),
-            ("CollnetDirect,Tree", "collnet"),
-            ("NVLSTree", "nvlstree"),
-            ("^Ring", "^Ring"),
-            ("Ring,Spiral", "Ring,Spiral"),
-            ("oneshot", "oneshot"),
+            ("Tree,Ring", "tree,ring"),
+            ("^Tree,NVLS", "^tree,nvls"),
+            ("CollnetDirect,CollnetChain,Tree", "collnet,tree"),
+            ("Tree,CollnetChain,CollnetDirect", "tree,collnet"),
+            (
+                "allreduce:Tree,CollnetDirect;broadcast:Ring",
+                "allreduce:tree,collnet;broadcast:ring",
+            ),
+            ("Ring, Spiral", "ring,spiral"),
         ] {
             assert_eq!(nccl_algo(text), means, "{text}");
         }

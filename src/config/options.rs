@@ -6,9 +6,10 @@
 
 use super::Settings;
 use super::kind::Kind;
+use super::lists::ChoiceList;
 use super::nccl::{nccl_algo, nccl_proto};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
-use super::words::{Affinity, Algo, DebugLevel, Progress, Proto, SocketFamily, Wait};
+use super::words::{Affinity, Algo, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait};
 use std::path::Path;
 use std::time::Duration;
 
@@ -183,10 +184,43 @@ options! {
         aliases: &[same("NCCL_SOCKET_FAMILY")],
     }
 
-    /// File in hwloc's XML form that describes the machine in place of what hwloc detects.
+    /// File that describes the machine in place of what hwloc detects: XML that hwloc wrote, or the
+    /// XML form of GPU libraries, which begins with `<system>`.
     topo_file -> Option<&Path> {
         kind: Kind::Path,
         tag: Tag::Site,
+        aliases: &[same("NCCL_TOPO_FILE")],
+        note: "A `<system>` file says nothing of cores: those are detected.",
+    }
+
+    /// File with the rings and trees of a node, to be used in place of a search; docs/topology.md
+    /// shows its form.
+    graph_file -> Option<&Path> {
+        kind: Kind::Path,
+        tag: Tag::Site,
+    }
+
+    /// File that takes the rings and trees that were found, in the form that `graph_file` reads.
+    graph_dump_file -> Option<&Path> {
+        kind: Kind::Path,
+    }
+
+    /// Whether a ring may leave a node by another network port than it came in by.
+    cross_nic -> CrossNic {
+        kind: Kind::Words(CrossNic::WORDS),
+        default: "auto",
+        tag: Tag::Site,
+        shapes: true,
+        aliases: &[same("NCCL_CROSS_NIC")],
+    }
+
+    /// Do not send through the proxy of another rank, even where its GPU is nearer to the NIC.
+    pxn_disable -> bool {
+        kind: Kind::Bool,
+        default: "false",
+        tag: Tag::Site,
+        shapes: true,
+        aliases: &[same("NCCL_PXN_DISABLE")],
     }
 
     /// Where the threads that kolo starts may run; the program's own threads are never moved.
@@ -205,8 +239,8 @@ options! {
         aliases: &[same("NCCL_SHM_DISABLE")],
     }
 
-    /// Let ranks of one machine read each other's buffers where they lie, without a copy into slots:
-    /// buffers of `koloMemAlloc`, and all buffers where the ranks are threads of one process.
+    /// Let ranks of one machine read each other's buffers where they lie, without a copy into
+    /// slots: buffers of `koloMemAlloc`, and all where the ranks are threads of one process.
     direct -> bool {
         kind: Kind::Bool,
         default: "true",
@@ -297,25 +331,32 @@ options! {
         aliases: &[same("NCCL_MAX_NCHANNELS"), same("NCCL_MAX_CTAS")],
     }
 
-    /// Algorithm of the collectives that have a choice.
-    algo -> Algo {
-        kind: Kind::Words(Algo::WORDS),
+    /// Algorithms that kolo may choose from; where none of them computes a collective, it chooses
+    /// from all.
+    algo -> &ChoiceList {
+        kind: Kind::Lists(Algo::WORDS),
         default: "auto",
         shapes: true,
         aliases: &[Alias { name: "NCCL_ALGO", translate: nccl_algo }],
-        note: "Where the algorithm does not compute a collective, kolo chooses. `NCCL_ALGO` may \
-               be a list, or `^` and a list: one that allows `Ring` means `ring`, another one its \
-               first algorithm, and one that excludes others means `auto`.",
+        note: "In `NCCL_ALGO`, `CollnetDirect` and `CollnetChain` mean `collnet`.",
     }
 
-    /// Protocol of the connections.
-    proto -> Proto {
-        kind: Kind::Words(Proto::WORDS),
+    /// Protocols that kolo may choose from; where none of them can carry a call, it chooses from
+    /// all.
+    proto -> &ChoiceList {
+        kind: Kind::Lists(Proto::WORDS),
         default: "auto",
         shapes: true,
         aliases: &[Alias { name: "NCCL_PROTO", translate: nccl_proto }],
         note: "`NCCL_PROTO` may be a list, or `^` and a list; `LL` and `LL128` mean `eager`, and a \
                list that allows both kinds means `auto`.",
+    }
+
+    /// File of measured times, as `kolo tune` writes it, from which kolo chooses algorithms; that
+    /// of rank 0 counts.
+    tuner_file -> Option<&Path> {
+        kind: Kind::Path,
+        tag: Tag::Site,
     }
 
     /// Largest message that takes the one-shot path over eager lines; `auto` is the limit that is

@@ -172,7 +172,7 @@ pub fn render_help() -> String {
         let aliases: Vec<_> = option.aliases.iter().map(|alias| alias.name).collect();
         let _ = write!(text, "\n  {}={}\n", option.variable(), placeholder(option));
         let mut doc = option.doc().to_string();
-        if placeholder(option) == WORD {
+        if placeholder(option) == WORD || matches!(option.kind, Kind::Lists(_)) {
             let words: Vec<_> = words(option).into_iter().map(|(word, _)| word).collect();
             let _ = write!(doc, " One of {}.", words.join(", "));
         }
@@ -201,6 +201,7 @@ fn placeholder(option: &Opt) -> String {
             .map(|word| word.text)
             .collect::<Vec<_>>()
             .join("|"),
+        Kind::Lists(_) => "LIST".to_string(),
         Kind::Bool => "0|1".to_string(),
         Kind::Int { .. } => "NUMBER".to_string(),
         Kind::Bytes { .. } => "SIZE".to_string(),
@@ -250,7 +251,7 @@ fn code(option: &Opt) -> String {
 /// The words of an option with their documentation, or nothing for other kinds.
 fn words(option: &Opt) -> Vec<(&'static str, &'static str)> {
     match option.kind {
-        Kind::Words(words) => words
+        Kind::Words(words) | Kind::Lists(words) => words
             .iter()
             .map(|word| (word.text, word.doc.trim()))
             .collect(),

@@ -113,6 +113,8 @@ words! {
         CollNet = "collnet",
         /// one algorithm inside the node, another between the nodes
         Hier = "hier",
+        /// In the order of ranks, as operations that do not commute need it.
+        Ordered = "ordered",
     }
 
     /// The protocol of connections.
@@ -123,6 +125,20 @@ words! {
         Simple = "simple",
         /// data, sequence and acknowledgement in one cache line
         Eager = "eager",
+        /// lines whose sequence travels with the payload; no algorithm uses them yet
+        Ll = "ll",
+        /// lines of 128 bytes; no algorithm uses them yet
+        Ll128 = "ll128",
+    }
+
+    /// Whether rings change network ports.
+    CrossNic {
+        /// where that gives more bandwidth
+        Auto = "auto" | "2",
+        /// a ring stays on one port, as networks with a rail for each port want it
+        Never = "never" | "0",
+        /// wherever another port is nearer, as the network joins all ports alike
+        Always = "always" | "1",
     }
 
     /// What a thread does while it waits for a peer.

@@ -17,6 +17,9 @@ use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Protocol, Space, Step, StepOp,
 /// them from memory faster than from the writer's cache.
 const STREAM_BYTES: usize = 32 << 10;
 
+/// Slices that a lane moves before its driver looks up: a stop is noticed in between.
+const MOST_SLICES: u32 = 64;
+
 /// How far a lane got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -107,7 +110,12 @@ impl LaneRun {
             self.begin(launch, wires);
         }
         let mut moved = false;
+        let mut left = MOST_SLICES;
         while self.round < self.window.rounds() {
+            if left == 0 {
+                return Ok(Progress::Moved(wires.me()));
+            }
+            left -= 1;
             let step = &steps[self.step];
             if let Some(end) = self.missing(step, launch, wires)? {
                 let peer = wires.waits_for(end);

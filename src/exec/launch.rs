@@ -22,6 +22,10 @@ pub struct Kernel {
     pub pre_scaled: bool,
     /// Final results are divided by this.
     pub divisor: Option<std::num::NonZeroU32>,
+    /// The order of contributions does not matter.
+    pub commutes: bool,
+    /// Keeps a function of the program alive.
+    pub owner: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 /// A plan with the ends of its connections, looked up once per communicator.

@@ -63,6 +63,8 @@ pub struct Mismatch {
     pub theirs: Signature,
     /// This rank's.
     pub mine: Signature,
+    /// The token is left over from an earlier call.
+    pub is_stale: bool,
 }
 
 impl Wires {
@@ -312,7 +314,18 @@ impl Wires {
     pub fn check(&mut self, end: End, mine: u64, ahead: u32) -> std::result::Result<(), Mismatch> {
         let (peer, arrival): (usize, Arrival) = match end {
             End::Recv(index, peer) => (peer, self.receiver(index).arrival(ahead)),
-            End::FanRecv(writer) => (writer, self.fans.arrival(writer)),
+            End::FanRecv(writer) => {
+                let arrival = self.fans.arrival(writer);
+                if !self.fans.is_of_this_call(&arrival) {
+                    return Err(Mismatch {
+                        peer: writer,
+                        theirs: Signature(arrival.signature),
+                        mine: Signature(mine),
+                        is_stale: true,
+                    });
+                }
+                (writer, arrival)
+            }
             End::CastRecv(index, writer) => (writer, self.cast_reader(index).arrival(ahead)),
             End::LinesRecv(number, writer) => (writer, self.lines.receiver(number).arrival(ahead)),
             End::Send(..) | End::FanSend | End::CastSend(_) | End::LinesSend(..) => return Ok(()),
@@ -324,6 +337,7 @@ impl Wires {
             peer,
             theirs: Signature(arrival.signature),
             mine: Signature(mine),
+            is_stale: false,
         })
     }
 

@@ -120,13 +120,13 @@ impl NodeMemory {
     /// Why some rank aborted, as an error for this rank.
     pub fn abort_reason(&self) -> Option<Error> {
         let abort = self.abort_record().get()?;
-        let peer = abort
-            .peer
-            .map_or_else(String::new, |peer| format!(" about rank {peer}"));
+        let unnamed = abort.peer.filter(|&peer| !names(&abort.text, peer));
+        let concerns =
+            unnamed.map_or_else(String::new, |peer| format!(" (it concerns rank {peer})"));
         let mut error = Error::new(
             Code::RemoteError,
             format!(
-                "rank {} stopped the communicator{peer}: {}",
+                "rank {} stopped the communicator: {}{concerns}",
                 abort.rank, abort.text
             ),
             "see the message of that rank; then end the job, or make a new communicator \
@@ -147,6 +147,13 @@ impl NodeMemory {
         };
         Fans::new(self.me, (0..self.layout.ranks).map(fan).collect())
     }
+}
+
+/// Whether a sentence names a rank.
+fn names(text: &str, rank: u32) -> bool {
+    let name = format!("rank {rank}");
+    let mut found = text.match_indices(&name);
+    found.any(|(at, _)| !text[at + name.len()..].starts_with(|c: char| c.is_ascii_digit()))
 }
 
 impl Source for NodeMemory {
@@ -206,5 +213,16 @@ impl Bell for NodeMemory {
         for local in (0..self.layout.ranks).filter(|&local| local != self.me) {
             self.bell(local).ring_fenced(&SystemFutex);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_names_a_rank_by_its_whole_number() {
+        assert!(names("rank 12 and rank 1 differ", 1));
+        assert!(!names("rank 12 died", 1) && !names("", 0));
     }
 }

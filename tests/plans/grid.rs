@@ -118,7 +118,7 @@ fn expect(case: &Case, report: &Report) {
     assert!(report.in_place_ok || !promised, "{}", case.text());
 }
 
-fn roots(entry: &Entry, n: u32) -> Vec<u32> {
+pub fn roots(entry: &Entry, n: u32) -> Vec<u32> {
     let mut roots: Vec<u32> = match n {
         _ if !entry.collective.has_root() => vec![0],
         1..=FEW => (0..n).collect(),

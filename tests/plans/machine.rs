@@ -322,6 +322,10 @@ impl Machine<'_> {
             let scaled = (0..shape.nranks).map(|r| of(r, chunk).wrapping_mul(PRE));
             scaled.fold(0, u64::wrapping_add).wrapping_mul(POST)
         };
+        let prefix = |ranks: u32| {
+            let scaled = (0..ranks).map(|r| of(r, chunk).wrapping_mul(PRE));
+            scaled.fold(0, u64::wrapping_add)
+        };
         let at_root = rank == shape.root;
         match shape.collective {
             Collective::AllReduce => Some(sum(chunk)),
@@ -332,6 +336,8 @@ impl Machine<'_> {
             Collective::Gather => at_root.then(|| of(chunk, 0)),
             Collective::AllToAll => Some(of(chunk, rank)),
             Collective::Scatter => Some(of(shape.root, rank)),
+            Collective::Scan => Some(prefix(rank + 1)),
+            Collective::Exscan => (rank > 0).then(|| prefix(rank)),
             _ => None,
         }
     }

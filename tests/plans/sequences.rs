@@ -125,7 +125,7 @@ fn group(n: u32, messages: &[Message], random: &mut fastrand::Rng) -> Vec<Vec<(P
         .collect()
 }
 
-fn members(group: &[Vec<(Plan, u32)>]) -> Vec<Vec<Member<'_>>> {
+pub fn members(group: &[Vec<(Plan, u32)>]) -> Vec<Vec<Member<'_>>> {
     group
         .iter()
         .map(|rank| {

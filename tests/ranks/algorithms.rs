@@ -7,6 +7,8 @@
 #[allow(dead_code, reason = "the command uses more of it")]
 #[path = "../../src/bin/kolo/perf/data.rs"]
 mod data;
+#[path = "../../src/bin/kolo/perf/values.rs"]
+mod values;
 
 use super::ranks;
 use data::{Data, POISON, Pattern};
@@ -65,7 +67,9 @@ impl Case {
         let at_root = rank == self.root;
         let whole = |from: u32, elements: usize| self.data.input(from, elements);
         let n = self.data.nranks as usize;
-        let sum = |elements| self.data.reduced(self.data.op.expect("reduces"), elements);
+        let op = || self.data.op.expect("reduces");
+        let sum = |elements| self.data.reduced(op(), elements);
+        let prefix = |ranks: u32| (self.data.reduced_of(op(), ranks, count), 0);
         match self.collective {
             Collective::AllReduce => Some((sum(count), 0)),
             Collective::Reduce => at_root.then(|| (sum(count), 0)),
@@ -75,6 +79,8 @@ impl Case {
             Collective::Gather => at_root.then(|| (whole(block, count), 0)),
             Collective::Scatter => Some((whole(self.root, count * n), rank as usize * count)),
             Collective::AllToAll => Some((whole(block, count * n), rank as usize * count)),
+            Collective::Scan => Some(prefix(rank + 1)),
+            Collective::Exscan => (rank > 0).then(|| prefix(rank)),
             _ => None,
         }
     }
@@ -137,15 +143,6 @@ impl Case {
     }
 }
 
-/// Operations by their handles; the last one is made for the type.
-const OPS: [(ReduceOp, RedOp); 5] = [
-    (ReduceOp::Sum, RedOp::SUM),
-    (ReduceOp::Prod, RedOp::PROD),
-    (ReduceOp::Max, RedOp::MAX),
-    (ReduceOp::Min, RedOp::MIN),
-    (ReduceOp::Avg, RedOp::AVG),
-];
-
 /// All calls of one algorithm on one communicator.
 fn every_call(comm: &Communicator, entry: &Entry, what: &str) {
     let n = comm.nranks();
@@ -182,18 +179,36 @@ fn every_call(comm: &Communicator, entry: &Entry, what: &str) {
             );
         }
     };
-    if !entry.collective.reduces() {
-        for dtype in DataType::ALL {
-            one(dtype, None, RedOp::SUM, random.usize(1..200));
-        }
-        LARGE
-            .iter()
-            .for_each(|&count| one(DataType::Int32, None, RedOp::SUM, count));
-        return;
+    if entry.collective.reduces() {
+        return every_reduction(comm, entry, &mut random, &mut one);
     }
     for dtype in DataType::ALL {
-        for (op, handle) in OPS {
-            one(dtype, Some(op), handle, random.usize(1..200));
+        one(dtype, None, RedOp::SUM, random.usize(1..200));
+    }
+    let large = LARGE.iter();
+    large.for_each(|&count| one(DataType::Int32, None, RedOp::SUM, count));
+}
+
+/// All types and operations, each as one call by `one`.
+fn every_reduction(
+    comm: &Communicator,
+    entry: &Entry,
+    random: &mut fastrand::Rng,
+    one: &mut dyn FnMut(DataType, Option<ReduceOp>, RedOp, usize),
+) {
+    let n = comm.nranks();
+    for dtype in DataType::ALL {
+        let scan = entry.collective.is_scan();
+        for op in dtype
+            .operations()
+            .filter(|&op| !(scan && op == ReduceOp::Avg))
+        {
+            if let Some(number) = op.number() {
+                one(dtype, Some(op), RedOp(number), random.usize(1..200));
+            }
+        }
+        if !ReduceOp::PreMulSum.combines(dtype) {
+            continue;
         }
         let factor = Data {
             dtype,
@@ -214,7 +229,9 @@ fn every_call(comm: &Communicator, entry: &Entry, what: &str) {
     }
     for &count in &LARGE {
         one(DataType::Float32, Some(ReduceOp::Sum), RedOp::SUM, count);
-        one(DataType::Int64, Some(ReduceOp::Avg), RedOp::AVG, count);
+        if !entry.collective.is_scan() {
+            one(DataType::Int64, Some(ReduceOp::Avg), RedOp::AVG, count);
+        }
     }
 }
 

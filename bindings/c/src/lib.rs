@@ -19,11 +19,14 @@ pub mod types;
 pub mod collective;
 pub mod comm;
 pub mod error;
+pub mod graph;
 pub mod group;
 pub mod memory;
 pub mod op;
+pub mod request;
 pub mod stream;
 pub mod table;
+pub mod vector;
 
 mod config;
 mod guard;

@@ -55,10 +55,13 @@ impl Places {
             Collective::AllReduce
             | Collective::Reduce
             | Collective::Broadcast
+            | Collective::Scan
+            | Collective::Exscan
             | Collective::AllToAll => Alias::Same,
             Collective::AllGather | Collective::Gather => Alias::InputInOutput,
             Collective::ReduceScatter | Collective::Scatter => Alias::OutputInInput,
-            Collective::Barrier | Collective::Send | Collective::Recv => Alias::None,
+            // Blocks of different sizes are proved as sends and receives, or with equal blocks.
+            _ => Alias::None,
         };
         let channels = plan.lanes.iter().map(|lane| u32::from(lane.channel) + 1);
         Places {
@@ -149,6 +152,7 @@ pub(super) fn has_output(shape: &Shape, rank: u32) -> bool {
     match shape.collective {
         Collective::Reduce | Collective::Gather => rank == shape.root,
         Collective::Barrier | Collective::Send => false,
+        Collective::Exscan => rank > 0,
         _ => true,
     }
 }
@@ -162,6 +166,8 @@ pub(super) fn promises_in_place(collective: Collective) -> bool {
             | Collective::Broadcast
             | Collective::AllGather
             | Collective::ReduceScatter
+            | Collective::Scan
+            | Collective::Exscan
     )
 }
 

@@ -345,7 +345,9 @@ impl<'n, 'a> Pass<'n, 'a> {
             Collective::AllGather | Collective::Gather => leaf(chunk, 0),
             Collective::AllToAll => leaf(chunk, instance.rank),
             Collective::Scatter => leaf(shape.root, instance.rank),
-            Collective::Recv | Collective::Send | Collective::Barrier => {
+            Collective::Scan => Wanted::Prefix(channel * inputs + chunk, instance.rank + 1),
+            Collective::Exscan => Wanted::Prefix(channel * inputs + chunk, instance.rank),
+            _ => {
                 let sender = sender.map(|number| &self.net.instances[number as usize]);
                 sender.map_or(Wanted::Nothing, |s| Wanted::Leaf(self.leaf(s, 0, 0)))
             }
@@ -354,14 +356,15 @@ impl<'n, 'a> Pass<'n, 'a> {
 
     /// Whether a final value is the wanted one; and whether its leaves are in rank order.
     fn judge(&self, value: u32, wanted: &Wanted, place: &str) -> Result<bool, String> {
-        let key = match *wanted {
+        let (key, ranks) = match *wanted {
             Wanted::Leaf(leaf) if leaf == value => return Ok(true),
             Wanted::Leaf(leaf) => {
                 let (holds, wants) = (self.leaf_text(value), self.leaf_text(leaf));
                 return Err(format!("{place} ends as {holds} instead of {wants}"));
             }
             Wanted::Nothing => return Err(format!("{place} has no sender")),
-            Wanted::Fold(key) => key,
+            Wanted::Fold(key) => (key, None),
+            Wanted::Prefix(key, ranks) => (key, Some(ranks)),
         };
         if self.expressions.is_raw(value) {
             return Err(format!("{place} is the unscaled input"));
@@ -373,6 +376,9 @@ impl<'n, 'a> Pass<'n, 'a> {
                 node.key
             ));
         }
+        if let Some(ranks) = ranks {
+            return self.judge_prefix(value, ranks, place);
+        }
         if node.size < self.net.nranks {
             let set = self.expressions.set(value).iter();
             let missing = first_bit(set.map(|word| !word)).unwrap_or(0);
@@ -381,6 +387,40 @@ impl<'n, 'a> Pass<'n, 'a> {
         match node.is_final {
             true => Ok(node.is_ordered),
             false => Err(format!("{place} is written without POST_SCALE")),
+        }
+    }
+
+    /// A scan: the contributions of the first `ranks` ranks and of no other. Nothing is scaled at
+    /// the end.
+    fn judge_prefix(&self, value: u32, ranks: u32, place: &str) -> Result<bool, String> {
+        let held = self.expressions.set(value);
+        let wanted = |word: usize| match ranks as usize {
+            ranks if ranks >= 64 * (word + 1) => u64::MAX,
+            ranks if ranks > 64 * word => (1 << (ranks % 64)) - 1,
+            _ => 0,
+        };
+        let missing = held
+            .iter()
+            .enumerate()
+            .map(|(word, set)| wanted(word) & !set);
+        if let Some(rank) = first_bit(missing) {
+            return Err(format!("{place} lacks the contribution of rank {rank}"));
+        }
+        let beyond = held
+            .iter()
+            .enumerate()
+            .map(|(word, set)| set & !wanted(word));
+        if let Some(rank) = first_bit(beyond) {
+            return Err(format!(
+                "{place} has the contribution of rank {rank}, which comes later"
+            ));
+        }
+        let node = self.expressions.node(value);
+        match node.is_final {
+            true => Err(format!(
+                "{place} is written with POST_SCALE, which a scan has not"
+            )),
+            false => Ok(node.is_ordered),
         }
     }
 
@@ -398,6 +438,8 @@ enum Wanted {
     Leaf(u32),
     /// All ranks' contributions to this chunk.
     Fold(u32),
+    /// The contributions of so many ranks to this chunk.
+    Prefix(u32, u32),
     /// No send belongs to the receive.
     Nothing,
 }
