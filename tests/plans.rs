@@ -23,7 +23,7 @@ mod vectors;
 
 use kolo::algo::{self, Entry, REGISTRY};
 use kolo::plan::check::{self, Form, Options, Placement};
-use kolo::plan::{Algorithm, Collective, Nodes, Plan, Shape};
+use kolo::plan::{Algorithm, Collective, Link, Nodes, Plan, Shape};
 
 /// Most capacity looked at, in tokens.
 const MOST_TOKENS: u32 = 8;
@@ -94,6 +94,23 @@ fn forms_of_connections() {
         };
         assert_eq!(report.direct_write_ok, write, "{}", name(entry));
     }
+}
+
+/// A ring has one connection each way on each channel, to the neighbours; one rank alone has none.
+#[test]
+fn rings_connect_neighbours_only() {
+    let entry = algo::find(Collective::AllReduce, Algorithm::Ring).expect("registered");
+    for plan in plans(entry, 6, 0, 2) {
+        let (rank, n) = (plan.shape.rank, 6);
+        let neighbours = [(rank + n - 1) % n, (rank + 1) % n];
+        let peers = plan.connections.iter().map(|used| match used.link {
+            Link::Pair { writer, reader, .. } => writer + reader - rank,
+            other => panic!("{other:?}"),
+        });
+        let peers: Vec<u32> = peers.collect();
+        assert_eq!(peers, [neighbours, neighbours].concat());
+    }
+    assert!(plans(entry, 1, 0, 1)[0].connections.is_empty());
 }
 
 /// The set is per step: what a ring sends while it still folds is never in user memory.

@@ -1,7 +1,8 @@
 //! Two-shot: the owner of a slice folds it, and all take the result.
 //!
 //! Everybody hands slice o to its owner o, who folds the contributions of all ranks in rank order
-//! and hands the result to everybody: two hand-overs with the traffic of a ring. In shared memory
+//! and hands the result to everybody: two hand-overs with the traffic of a ring, or half of it
+//! where all ranks share memory, for then the owner writes the result once (`nvls`). In shared memory
 //! it is the best for data that exceed a line; over links that are shared, the n - 1 messages of
 //! every rank meet.
 //!
@@ -9,11 +10,15 @@
 //! doi:10.1007/978-3-540-24685-5_1 (reduce-scatter and all-gather in one step each).
 
 use super::group::{Group, flat};
+use super::nvls;
 use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
 
-/// Slices to their owners, results to all.
-pub fn all_reduce(shape: &Shape, _: &Nodes) -> Plan {
-    flat(shape, shape.nranks, Layout::Split, all_reduce_in)
+/// Slices to their owners, results to all; on one node by cast.
+pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Plan {
+    match nodes.count() {
+        1 => nvls::all_reduce(shape, nodes),
+        _ => flat(shape, shape.nranks, Layout::Split, all_reduce_in),
+    }
 }
 
 /// Blocks to their owners.
@@ -21,9 +26,12 @@ pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
     flat(shape, shape.nranks, Layout::Blocks, reduce_scatter_in)
 }
 
-/// Every block to all.
-pub fn all_gather(shape: &Shape, _: &Nodes) -> Plan {
-    flat(shape, shape.nranks, Layout::Blocks, all_gather_in)
+/// Every block to all; on one node by cast.
+pub fn all_gather(shape: &Shape, nodes: &Nodes) -> Plan {
+    match nodes.count() {
+        1 => nvls::all_gather(shape, nodes),
+        _ => flat(shape, shape.nranks, Layout::Blocks, all_gather_in),
+    }
 }
 
 /// Slices to their owners, results to the root.

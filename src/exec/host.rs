@@ -408,7 +408,10 @@ impl Lists {
                 .rev()
                 .take_while(to_slot)
                 .count();
-            params.stream_mask = ((1 << slots) - 1) << (self.dsts.len() - slots);
+            // A hint has no room for more destinations.
+            if self.dsts.len() < 64 {
+                params.stream_mask = ((1 << slots) - 1) << (self.dsts.len() - slots);
+            }
         }
         if copies {
             // SAFETY: our caller's promise.

@@ -25,3 +25,10 @@ forced binomial auto broadcast reduce gather scatter
 forced chain 2 broadcast reduce
 forced dissemination auto all_gather
 forced pairwise auto alltoall
+forced hd auto all_reduce reduce_scatter all_gather
+forced bruck auto alltoall all_gather
+forced pat auto reduce_scatter all_gather
+forced nvls auto all_reduce all_gather broadcast
+forced nvlstree 2 all_reduce
+forced collnet 2 all_reduce
+forced hier 2 all_reduce broadcast reduce all_gather reduce_scatter
