@@ -2,9 +2,9 @@
 //!
 //! Everybody hands slice o to its owner o, who folds the contributions of all ranks in rank order
 //! and hands the result to everybody: two hand-overs with the traffic of a ring, or half of it
-//! where all ranks share memory, for then the owner writes the result once (`nvls`). In shared memory
-//! it is the best for data that exceed a line; over links that are shared, the n - 1 messages of
-//! every rank meet.
+//! where all ranks share memory, for then the owner writes the result once (`nvls`). In shared
+//! memory it is the best for data that exceed a line; over links that are shared, the n - 1
+//! messages of every rank meet.
 //!
 //! Reference: R. Rabenseifner, "Optimization of collective reduction operations", ICCS 2004,
 //! doi:10.1007/978-3-540-24685-5_1 (reduce-scatter and all-gather in one step each).
