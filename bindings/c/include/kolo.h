@@ -485,10 +485,10 @@ const char *koloGetErrorString(koloResult_t result);
 
 /**
  * The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
- * remedy; or of a later koloStream or koloGroupEnd call of this thread that failed; without either,
- * what has stopped `comm`. With NULL, or a handle that is not alive: of the last call of this
- * thread that failed. "no error" when there is none. Never NULL. The text stays valid until this thread calls
- * koloGetLastError with the same argument again. Any thread.
+ * remedy; or of a later koloStream or koloGroupEnd call of this thread that failed; without
+ * either, what has stopped `comm`. With NULL, or a handle that is not alive: of the last call of
+ * this thread that failed. "no error" when there is none. Never NULL. The text stays valid until
+ * this thread calls koloGetLastError with the same argument again. Any thread.
  */
 const char *koloGetLastError(koloComm_t comm);
 
