@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The sentence of the last call of this thread that failed, and the communicator it is about. */
@@ -93,6 +94,8 @@ static _Noreturn void stop_job(const char *sentence, const call *c) {
             sentence, c->name);
     fflush(NULL);
     kolo_fi_flush_units();
+    /* A launcher that ends the job at once loses what it has not passed on yet. */
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     kolo_fi_abort_mpi();
     /* exit lets the Fortran library write its buffers; the alarm ends a process that hangs there.
      * A launcher ends the other ranks when one ends with a non-zero code. */
