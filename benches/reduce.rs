@@ -68,12 +68,13 @@ fn params(op: ReduceOp, dtype: DataType, stream: bool) -> FoldParams {
     FoldParams {
         pre_scale_mask: u64::from(op == ReduceOp::PreMulSum),
         scalar: match dtype {
-            DataType::Float32 => 1f64.to_bits().rotate_left(32),
-            _ => 0x3ff0_0000_3c00_0001,
+            DataType::Float32 => 1f64.to_bits().rotate_left(32).into(),
+            _ => 0x3ff0_0000_3c00_0001u128,
         }
         .to_ne_bytes(),
         divisor: NonZeroU32::new(2).filter(|_| op == ReduceOp::Avg),
         stream_mask: if stream { u64::MAX } else { 0 },
+        user: None,
     }
 }
 
@@ -145,7 +146,7 @@ fn ranges() {
                 bench.run(&line, copy, (1, 2), &params);
             }
             for dtype in DataType::ALL {
-                for op in ReduceOp::ALL {
+                for op in dtype.operations() {
                     let kernel = dtype::fold_of(isa, dtype, op).expect("available");
                     let line = format!("{name} {dtype} {op}");
                     bench.run(&line, kernel, (2, 1), &params(op, dtype, false));

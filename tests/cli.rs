@@ -1,5 +1,9 @@
 //! The program `kolo` as a user runs it, with ranks as threads.
 
+#[path = "cli/tuning.rs"]
+mod tuning;
+
+use kolo::dtype::DataType;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -101,11 +105,13 @@ fn every_collective_type_operation_and_root_is_right() {
             let out = perf(&format!(
                 "{collective} --ranks {ranks} -b 8 -e 8K -f 32 -n 1 -w 0 -d all -o all -r all"
             ));
-            let (types, ops, roots, sizes) = match collective {
-                "barrier" => (1, 1, 1, 1),
+            let (types_and_ops, roots, sizes) = match collective {
+                "barrier" => (1, 1, 1),
                 name => (
-                    12,
-                    if REDUCING.contains(&name) { 6 } else { 1 },
+                    match REDUCING.contains(&name) {
+                        true => DataType::ALL.iter().flat_map(|d| d.operations()).count(),
+                        false => DataType::ALL.len(),
+                    },
                     if ROOTED.contains(&name) { ranks } else { 1 },
                     3,
                 ),
@@ -113,7 +119,7 @@ fn every_collective_type_operation_and_root_is_right() {
             let table = rows(&out);
             assert_eq!(
                 table.len(),
-                types * ops * roots * sizes,
+                types_and_ops * roots * sizes,
                 "{collective} {ranks}"
             );
             let width = |row: &Vec<String>| row.len() == 13;
@@ -182,7 +188,8 @@ fn flipped(flip: &str, arguments: &str) -> u64 {
     // What the number of slots follows from.
     command
         .env("KOLO_MAX_NCHANNELS", "1")
-        .env("KOLO_BUFFSIZE", "1M");
+        .env("KOLO_BUFFSIZE", "1M")
+        .env("KOLO_DIRECT", "false");
     let output = command
         .args(arguments.split_whitespace())
         .output()
@@ -316,17 +323,119 @@ fn a_launcher_without_its_library_says_where_it_was_looked_for() {
     );
 }
 
+/// A described machine.
+fn machine(name: &str) -> String {
+    format!("{}/tests/machines/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn topo_plans_described_nodes_and_draws_them() {
+    let (svg, graph) = (scratch("topo.svg"), scratch("topo.toml"));
+    let (box_file, svg_name) = (machine("dgx_a100.xml"), svg.display());
+    for alias in ["--file", "--xml", "--topo-file"] {
+        let output = run(&format!("topo {alias} {box_file} -n 8x8 --svg {svg_name}"));
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = stdout(&output);
+        for line in [
+            "Rings: 8 of 24 GB/s, on each of 8 nodes",
+            "NVL 240",
+            "Channels: 16",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+    }
+    let picture = std::fs::read_to_string(&svg).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.contains("8 nodes with 8 ranks, 64 in all"));
+    // What is dumped loads again, by option and by variable, and gives the same.
+    let graph_name = graph.display();
+    let dumped = run(&format!(
+        "topo --file {box_file} -n 2x8 --graph-dump-file {graph_name}"
+    ));
+    let loaded = run(&format!(
+        "topo --file {box_file} -n 2x8 --graph-file {graph_name}"
+    ));
+    assert!(loaded.status.success(), "{}", stderr(&loaded));
+    let rings = |output: &Output| {
+        let text = stdout(output);
+        let (_, after) = text.split_once("Rings: ").expect("rings are listed");
+        let (rings, _) = after
+            .split_once("Channels: ")
+            .expect("channels are counted");
+        rings.to_owned()
+    };
+    assert_eq!(rings(&dumped), rings(&loaded));
+    let text = std::fs::read_to_string(&graph).unwrap();
+    std::fs::write(&graph, text.replacen("order = [0, 2,", "order = [0, 0,", 1)).unwrap();
+    let mut command = kolo();
+    command.env("KOLO_GRAPH_FILE", &graph);
+    let output = command
+        .args(["topo", "--file", &box_file, "-n", "2x8"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(
+        text.contains("ring 0: rank 0 stands in it twice") && text.contains("line 11"),
+        "{text}"
+    );
+    std::fs::remove_file(&svg).unwrap();
+    std::fs::remove_file(&graph).unwrap();
+}
+
+#[test]
+fn topo_says_what_does_not_fit() {
+    let pcie = machine("pcie_4gpu.xml");
+    for (arguments, says) in [
+        (format!("topo --file {pcie} -n 2x5"), "5 ranks for 4 GPUs"),
+        (format!("topo --file {pcie} -n 0x4"), "no number of nodes"),
+        (format!("topo --file {pcie} -n 2x"), "no number of nodes"),
+        (
+            format!("topo --file {pcie} --svg /nowhere/x.svg"),
+            "/nowhere/x.svg cannot be written",
+        ),
+        (
+            format!("topo --file {pcie} --graph-file /nowhere/g.toml"),
+            "/nowhere/g.toml",
+        ),
+    ] {
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments}");
+        assert!(
+            stderr(&output).contains(says),
+            "{arguments}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+/// A file in the form of GPU libraries says nothing of cores: ranks still start with it.
+#[test]
+fn ranks_start_with_a_file_of_either_form() {
+    for name in ["cloud_tree_only.xml", "laptop.xml"] {
+        let mut command = kolo();
+        command.env("NCCL_TOPO_FILE", machine(name));
+        let arguments = "perf all_reduce --ranks 2 -b 8 -e 8 -n 1 -w 0";
+        let output = command.args(arguments.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+    }
+}
+
 #[test]
 fn help_info_topo_and_version() {
     for (arguments, says) in [
         ("help", "Measure a collective"),
         ("--help", "Show the machine"),
         ("help perf", "--compare"),
+        ("help explain", "64x8"),
+        ("help sim", "--plot"),
+        ("help tune", "kolo tune --ranks 4"),
         ("help settings", "KOLO_BUFFSIZE=SIZE"),
         ("info --options", "KOLO_BUFFSIZE=SIZE"),
         ("info --config", "/etc/kolo/kolo.toml"),
         ("info", "instruction set"),
         ("topo", "core"),
+        ("topo -n 2x3", "Rings: 1 of"),
+        ("help topo", "--svg"),
         ("version", env!("CARGO_PKG_VERSION")),
         ("--version", env!("CARGO_PKG_VERSION")),
     ] {

@@ -143,7 +143,7 @@ fn vectors_on_every_number_of_ranks() {
 
 #[test]
 fn vectors_with_every_algorithm_and_check() {
-    for algorithm in ["ring", "oneshot"] {
+    for algorithm in ["ring", "oneshot", "twoshot", "rd", "tree"] {
         vectors(3, &[("algo", algorithm)]);
     }
     vectors(3, &[("check", "1")]);
@@ -176,6 +176,44 @@ fn floats_are_sums_of_their_own() {
             }
         }
     });
+}
+
+#[test]
+fn complex_numbers_are_sums_of_their_parts() {
+    for nranks in [1, 3, 4] {
+        ranks(nranks, &[], |comm| {
+            for (i, count) in [1, 4, 5, 700].into_iter().enumerate() {
+                let seed = 500 + i as u64;
+                let part = |e| term(seed, comm.rank(), e);
+                let terms: Vec<f64> = (0..2 * count).map(part).collect();
+                let (mut sums, mut rooted) = (vec![3.0; 2 * count], vec![4.0; 2 * count]);
+                let root = nranks - 1;
+                let all = call(Collective::AllReduce, &terms, &mut sums, 0);
+                let one = call(Collective::Reduce, &terms, &mut rooted, root);
+                for call in [all, one] {
+                    let dtype = DataType::Complex128;
+                    let call = Call {
+                        count,
+                        dtype,
+                        ..call
+                    };
+                    // SAFETY: `count` pairs of doubles in each buffer.
+                    unsafe { comm.enqueue(&call, None) }.unwrap();
+                }
+                for (element, sum) in sums.iter().enumerate() {
+                    let wanted = wanted(seed, nranks, element);
+                    same(*sum, wanted, &(nranks, element, seed));
+                    let is_root = comm.rank() == root;
+                    let rooted = rooted[element];
+                    same(
+                        rooted,
+                        if is_root { wanted } else { 4.0 },
+                        &(nranks, element, seed),
+                    );
+                }
+            }
+        });
+    }
 }
 
 /// Cuts an array into `nranks` parts at random, some of them empty.
@@ -342,7 +380,10 @@ fn what_has_no_exact_sum_is_refused_in_words() {
     let error = text(comm.all_reduce_in_place(&mut [1i32], RedOp::SUM_EXACT));
     assert!(error.contains("no exact sum of int32"), "{error}");
     let error = text(comm.reduce_scatter(&[1.0f64], &mut [0.0], RedOp::SUM_EXACT));
-    assert!(error.contains("ReduceScatter has no exact sum"), "{error}");
+    assert!(
+        error.contains("ReduceScatter: only AllReduce and Reduce"),
+        "{error}"
+    );
     let mut half = [0u16];
     let call = Call {
         dtype: DataType::Bfloat16,

@@ -1,6 +1,9 @@
 //! What happens when ranks disagree, come late, abort or misuse a communicator: an error that says
 //! so, never a hang.
 
+#[path = "faults/starting.rs"]
+mod starting;
+
 use kolo::base::Code;
 use kolo::comm::{CommConfig, Communicator, RedOp};
 
@@ -41,8 +44,10 @@ fn deviating(overrides: &[(&str, &str)], usual: usize, other: usize) {
             .unwrap_err()
             .to_string()
     });
-    for text in &results {
+    for (rank, text) in results.iter().enumerate() {
         assert!(text.contains("rank 2"), "{text}");
+        assert!(!text.contains(&format!("[peer {rank}]")), "{text}");
+        assert!(!text.contains("about rank"), "{text}");
         assert!(text.contains(&format!("of {other} double")), "{text}");
         assert!(text.contains(&format!("of {usual} double")), "{text}");
     }
@@ -183,4 +188,95 @@ fn a_message_to_oneself_outside_of_a_group() {
     let comms = comms(1, &[]);
     let error = comms[0].send(&[1i32], 0).unwrap_err();
     assert_eq!(error.code, Code::InvalidUsage);
+}
+
+#[test]
+fn different_roots_of_a_small_broadcast_are_noticed_at_the_latest_in_the_next_call() {
+    let comms = comms(3, &[]);
+    let results = all(&comms, |comm| {
+        let mut data = [comm.rank() as f64];
+        comm.broadcast(&mut data, u32::from(comm.rank() != 0))
+            .and_then(|()| {
+                let mut next = [if comm.rank() == 0 { 200.0 } else { -1.0 }];
+                comm.broadcast(&mut next, 0).map(|()| next[0])
+            })
+            .and_then(|got| comm.barrier().map(|()| got))
+    });
+    assert!(results.iter().any(Result::is_err));
+    for result in results {
+        match result {
+            Ok(got) => assert_eq!(got, 200.0, "never stale data"),
+            Err(error) => assert!(error.to_string().contains("disagree"), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn what_a_rank_sent_before_it_left_arrives() {
+    for round in 0..20 {
+        let comms = comms(2, &[]);
+        all(&comms, |comm| {
+            if comm.rank() == 0 {
+                std::thread::sleep(std::time::Duration::from_millis(190 + round));
+                comm.send(&[round], 1).unwrap();
+            } else {
+                let mut got = [0];
+                comm.recv(&mut got, 0).unwrap();
+                assert_eq!(got[0], round);
+            }
+            comm.destroy().unwrap();
+        });
+    }
+}
+
+#[test]
+fn destroy_while_another_thread_is_inside_does_nothing() {
+    let comms = comms(2, &[]);
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| comms[0].barrier());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let error = comms[0].destroy().unwrap_err();
+        assert_eq!(error.code, Code::InvalidUsage);
+        comms[1].barrier().unwrap();
+        inside.join().unwrap().unwrap();
+    });
+    all(&comms, |comm| comm.barrier().unwrap());
+    comms.iter().for_each(|comm| comm.destroy().unwrap());
+}
+
+#[test]
+fn a_finalised_communicator_takes_no_calls() {
+    let comms = comms(2, &[]);
+    all(&comms, |comm| comm.finalize().unwrap());
+    let error = comms[0].barrier().unwrap_err();
+    assert!(error.what.contains("finalised"), "{error}");
+    comms[0].async_error().unwrap();
+    comms.iter().for_each(|comm| comm.destroy().unwrap());
+}
+
+#[test]
+fn after_an_abort_no_call_of_a_stream_is_in_flight() {
+    use kolo::comm::{Call, Collective, Stream};
+    use kolo::dtype::DataType;
+    for progress in ["thread", "inline"] {
+        let comms = comms(2, &[("progress", progress)]);
+        let stream = Stream::new().unwrap();
+        let mut data = vec![1.0f64; 1 << 20];
+        let place = data.as_mut_ptr().cast::<u8>();
+        let call = Call {
+            collective: Collective::AllReduce,
+            send: place.cast_const(),
+            recv: place,
+            count: data.len(),
+            dtype: DataType::Float64,
+            op: RedOp::SUM,
+            peer: 0,
+        };
+        // SAFETY: the data live until the abort has ended the call.
+        unsafe { comms[0].enqueue(&call, Some(&stream)) }.unwrap();
+        comms[0].abort().unwrap();
+        assert!(stream.query().is_err(), "{progress}: it has ended");
+        drop(data);
+        assert!(comms[1].barrier().is_err());
+    }
 }

@@ -6,10 +6,13 @@
 
 #![cfg(loom)]
 
-use kolo::base::sync::{AtomicU32, Shared};
+use kolo::base::sync::{AtomicU32, AtomicU64, Shared};
+use kolo::wire::cast::{CastHeader, CastMemory, CastReceiver, CastSender};
 use kolo::wire::doorbell::{Doorbell, Futex};
 use kolo::wire::fan::{FanHeader, FanMemory, Fans};
-use kolo::wire::line::PairHeader;
+use kolo::wire::line::{Credit, PairHeader};
+use kolo::wire::ll::{Encoding, LinesMemory, LinesReceiver, LinesSender, Ll, SLOT_WORDS};
+use kolo::wire::ll128::Ll128;
 use kolo::wire::pair::{PairMemory, PairReceiver, PairSender};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -65,10 +68,10 @@ fn pass(tokens: u32, slots: u32) {
     };
     let mut receiver = PairReceiver::new(pair_memory(&pair));
     for token in 0..tokens {
-        while !receiver.ready() {
+        while !receiver.ready(0) {
             thread::yield_now();
         }
-        let arrival = receiver.arrival();
+        let arrival = receiver.arrival(0);
         assert_eq!(arrival.signature, u64::from(token));
         assert_eq!(
             arrival.ack,
@@ -96,6 +99,161 @@ fn pair_hands_over_and_takes_back() {
 #[test]
 fn pair_of_single_slots() {
     model(|| pass(2, 1));
+}
+
+struct Cast {
+    header: CastHeader,
+    tails: [Credit; 3],
+    slots: Slots,
+}
+
+impl Cast {
+    fn new() -> Arc<Cast> {
+        Arc::new(Cast {
+            header: CastHeader::new(),
+            tails: std::array::from_fn(|_| Credit::new()),
+            slots: Slots::new(),
+        })
+    }
+
+    fn memory(&self) -> CastMemory {
+        let tails = (self.tails.as_ptr(), self.tails.len());
+        // SAFETY: all of it lives in an `Arc` that all threads hold; payload goes through `Slots`.
+        unsafe { CastMemory::new(&raw const self.header, tails, std::ptr::null_mut(), 0) }
+    }
+}
+
+/// Takes `tokens` tokens of four slots, if they are there.
+fn take_if_there(cast: &Cast, me: usize, tokens: u32) {
+    let mut receiver = CastReceiver::new(cast.memory(), me);
+    for token in 0..tokens {
+        if !receiver.ready(0) {
+            return;
+        }
+        assert_eq!(receiver.arrival(0).signature, u64::from(token));
+        assert_eq!(cast.slots.read(receiver.position()), 100 + token);
+        receiver.release(4);
+    }
+}
+
+#[test]
+fn a_cast_waits_for_both_of_its_readers() {
+    // The third token of four slots needs the credit of the first, from both readers. Nobody spins:
+    // three threads that wait for each other would keep loom busy for ever.
+    model(|| {
+        let cast = Cast::new();
+        let readers = [1, 2].map(|me| {
+            let cast = Arc::clone(&cast);
+            thread::spawn(move || take_if_there(&cast, me, 2))
+        });
+        let mut sender = CastSender::new(cast.memory(), 0);
+        for token in 0..3 {
+            if !sender.ready(4) {
+                assert_eq!(token, 2, "two tokens always fit");
+                break;
+            }
+            cast.slots.write(sender.position(), 100 + token);
+            sender.publish(4, 4096, u64::from(token));
+        }
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_cast_hands_over_and_takes_back() {
+    // One thread reads for two ranks, the later one first.
+    model(|| {
+        let cast = Cast::new();
+        let reader = {
+            let cast = Arc::clone(&cast);
+            thread::spawn(move || {
+                let mut receivers = [2, 1].map(|me| CastReceiver::new(cast.memory(), me));
+                for token in 0..3 {
+                    for receiver in &mut receivers {
+                        while !receiver.ready(0) {
+                            thread::yield_now();
+                        }
+                        assert_eq!(cast.slots.read(receiver.position()), 100 + token);
+                        receiver.release(4);
+                    }
+                }
+            })
+        };
+        let mut sender = CastSender::new(cast.memory(), 0);
+        for token in 0..3 {
+            while !sender.ready(4) {
+                thread::yield_now();
+            }
+            cast.slots.write(sender.position(), 100 + token);
+            sender.publish(4, 4096, u64::from(token));
+        }
+        reader.join().unwrap();
+    });
+}
+
+struct Words {
+    credit: Credit,
+    words: Vec<AtomicU64>,
+}
+
+impl Words {
+    fn new() -> Arc<Words> {
+        Arc::new(Words {
+            credit: Credit::new(),
+            words: (0..8 * SLOT_WORDS).map(|_| AtomicU64::new(0)).collect(),
+        })
+    }
+
+    fn memory(&self) -> LinesMemory {
+        // SAFETY: both live in an `Arc` that both threads hold.
+        unsafe { LinesMemory::new(&raw const self.credit, self.words.as_ptr()) }
+    }
+}
+
+/// Passes tokens of four slots and `bytes` bytes through flagged lines: the third one needs the
+/// credit of the first.
+fn pass_lines<E: Encoding>(bytes: usize, tokens: u8) {
+    let shared = Words::new();
+    let writer = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || {
+            let mut sender: LinesSender<E> = LinesSender::new(shared.memory());
+            for token in 0..tokens {
+                while !sender.ready(4) {
+                    thread::yield_now();
+                }
+                // SAFETY: the place holds `bytes`, and no other thread knows it.
+                unsafe { sender.place(bytes).write_bytes(token + 1, bytes) };
+                sender.publish(4, bytes, u64::from(token));
+            }
+        })
+    };
+    let mut receiver: LinesReceiver<E> = LinesReceiver::new(shared.memory());
+    for token in 0..tokens {
+        while !receiver.ready(bytes, u64::from(token), 0) {
+            thread::yield_now();
+        }
+        assert_eq!(receiver.arrival(0).signature, u64::from(token));
+        // SAFETY: the token is there and holds `bytes`.
+        let payload = unsafe { std::slice::from_raw_parts(receiver.place(0), bytes) };
+        assert!(payload.iter().all(|&byte| byte == token + 1), "{payload:?}");
+        receiver.release(4);
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn ll_words_arrive_with_their_flags() {
+    model(|| pass_lines::<Ll>(8, 3));
+}
+
+#[test]
+fn ll128_lines_arrive_with_their_flags() {
+    // Two lines, so that one may be there without the other.
+    model(|| pass_lines::<Ll128>(120, 1));
+    model(|| pass_lines::<Ll128>(8, 3));
 }
 
 struct FanPair {
@@ -233,9 +391,9 @@ fn the_doorbell_loses_no_wake_up() {
             })
         };
         let receiver = PairReceiver::new(pair_memory(&pair));
-        while !receiver.ready() {
+        while !receiver.ready(0) {
             let ticket = bell.arm();
-            if !receiver.ready() {
+            if !receiver.ready(0) {
                 bell.sleep(ticket, Duration::MAX, &*futex);
             }
             bell.disarm();

@@ -3,13 +3,19 @@
 //! Data differ by rank, element and iteration; receive buffers are poisoned; every rank checks.
 //! Values are small integers, so that every type and every order of folding gives the same result.
 
+#[path = "ranks/algorithms.rs"]
+mod algorithms;
+#[path = "ranks/blocks.rs"]
+mod blocks;
 #[path = "ranks/groups.rs"]
 mod groups;
+#[path = "ranks/operations.rs"]
+mod operations;
 
 use kolo::comm::{CommConfig, Communicator, RedOp};
 
-/// Runs `body` on `nranks` threads, one communicator each.
-fn ranks(nranks: u32, overrides: &[(&str, &str)], body: impl Fn(&Communicator) + Sync) {
+/// A communicator of threads.
+fn made(nranks: u32, overrides: &[(&str, &str)]) -> Vec<Communicator> {
     let overrides = overrides
         .iter()
         .map(|(k, v)| (k.to_string(), v.to_string()))
@@ -18,7 +24,12 @@ fn ranks(nranks: u32, overrides: &[(&str, &str)], body: impl Fn(&Communicator) +
         overrides,
         ..CommConfig::default()
     };
-    let comms = Communicator::init_all(nranks, &config).expect("init");
+    Communicator::init_all(nranks, &config).expect("init")
+}
+
+/// Runs `body` on `nranks` threads, one communicator each.
+fn ranks(nranks: u32, overrides: &[(&str, &str)], body: impl Fn(&Communicator) + Sync) {
+    let comms = made(nranks, overrides);
     std::thread::scope(|scope| {
         for comm in &comms {
             scope.spawn(|| {

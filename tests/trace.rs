@@ -6,8 +6,8 @@ use kolo::base::Result;
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
 use kolo::exec::oneshot::{SmallCall, Stop};
 use kolo::exec::trace::Event;
-use kolo::exec::{Kernel, LaneRun, Launch, Progress, Waiting, Wires};
-use kolo::plan::{Algorithm, Collective, Geometry, Shape};
+use kolo::exec::{Bound, Kernel, LaneRun, Launch, Progress, Waiting, Wires};
+use kolo::plan::{Algorithm, Collective, Geometry, Nodes, Protocol, Shape};
 use kolo::transport::node::NodeMemory;
 use kolo::transport::segment::Segment;
 use kolo::wire::layout::Layout;
@@ -44,12 +44,14 @@ fn wires(ranks: usize) -> Vec<Wires> {
 
 fn kernel() -> Kernel {
     Kernel {
-        fold: dtype::fold(DataType::Int64, ReduceOp::Sum),
+        fold: dtype::fold(DataType::Int64, ReduceOp::Sum).unwrap(),
         copy: dtype::copy(),
         element_bytes: 8,
         params: FoldParams::default(),
         pre_scaled: false,
         divisor: None,
+        commutes: true,
+        owner: None,
     }
 }
 
@@ -77,12 +79,13 @@ fn interpreted(collective: Collective, wires: &mut Wires, count: usize) -> Trace
         root,
         channels: 1,
     };
-    let plan = Arc::new(algo::plan(&shape).unwrap());
+    let plan = algo::plan(&shape, &Nodes::one(nranks)).unwrap();
     let send = input(me);
     let mut recv = vec![-1; COUNT * ranks];
     let buffers = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
     let geometry = Geometry::bundle(8 * 4096);
-    let launch = Launch::new(plan, buffers, kernel(), 5, geometry, wires).unwrap();
+    let bound = Arc::new(Bound::new(plan, Protocol::Simple, wires).unwrap());
+    let launch = Launch::new(bound, buffers, kernel(), 5, geometry).unwrap();
     let blocks = if collective == Collective::AllGather {
         (1, nranks)
     } else {

@@ -68,11 +68,10 @@ trap 'rm -rf "$work"' EXIT
 libdir=$(cd "$LIBDIR" && pwd)
 include=$(cd "$KOLO_INCLUDE" && pwd)
 cd "$work"
-$FC -O2 -fPIC -c "$here/kolo.f90" -o kolo.o
-for part in kolo_fortran kolo_fortran_decode kolo_fortran_call kolo_fortran_control \
-    kolo_fortran_exact; do
+$FC -O2 -fPIC -I "$here" -c "$here/kolo.f90" -o kolo.o
+for part in "$here"/kolo_fortran*.c; do
     $CC -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden ${CFI_INCLUDE:+-I "$CFI_INCLUDE"} \
-        -I "$include" -c "$here/$part.c" -o "$part.o"
+        -I "$include" -c "$part" -o "$(basename "$part" .c).o"
 done
 # CC links, so that no Fortran library comes in: there must be only one of it, the program's.
 library=libkolo_fortran_$name.so

@@ -5,6 +5,12 @@
 !!     call kolo_allgather(mine, all, comm)
 !! Explicit forms have MPI's order of arguments, for assumed-size arrays and old codes:
 !!     call kolo_allreduce(send, recv, count, KOLO_REAL8, KOLO_SUM, comm, ierror)
+!! Asynchronous forms return at once, and the request says when they have ended:
+!!     call kolo_iallreduce(total, KOLO_SUM, comm, request)
+!!     call kolo_wait(request)
+!! Until then the arrays belong to kolo: they must be contiguous, have the ASYNCHRONOUS (or TARGET)
+!! attribute, and outlive the operation.
+!!
 !! Forms with a stream return at once; until kolo_stream_synchronize the arrays belong to kolo: they
 !! must be contiguous, have the ASYNCHRONOUS (or TARGET) attribute, and outlive the operation.
 !!
@@ -20,7 +26,8 @@
 !! module is used; kolo_mpi_f08.f90 adds type(MPI_Comm).
 module kolo
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_double, c_double_complex, &
-    c_float, c_float_complex, c_int, c_int32_t, c_int64_t, c_null_char, c_null_ptr, c_ptr
+    c_float, c_float_complex, c_funloc, c_funptr, c_int, c_int32_t, c_int64_t, c_null_char, &
+    c_null_ptr, c_ptr
   implicit none
   private
 
@@ -35,6 +42,20 @@ module kolo
     private
     type(c_ptr) :: handle = c_null_ptr
   end type kolo_stream
+
+  !> An asynchronous call, until kolo_wait, kolo_test or kolo_waitall has ended it; a fresh variable
+  !! is none.
+  type, bind(C), public :: kolo_request
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  end type kolo_request
+
+  !> The neighbours of this rank, for the kolo_neighbor calls.
+  type, bind(C), public :: kolo_graph
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    type(c_ptr) :: comm = c_null_ptr
+  end type kolo_graph
 
   !> Names a communicator to be; one rank makes it, all ranks get its characters.
   type, bind(C), public :: kolo_unique_id
@@ -60,26 +81,42 @@ module kolo
   type(kolo_op), parameter, public :: KOLO_AVG = kolo_op(4)
   ! koloSumExact; in Fortran, KOLO_SUM_EXACT would be the function kolo_sum_exact.
   type(kolo_op), parameter, public :: KOLO_EXACT_SUM = kolo_op(10)
+  type(kolo_op), parameter, public :: KOLO_BAND = kolo_op(16)
+  type(kolo_op), parameter, public :: KOLO_BOR = kolo_op(17)
+  type(kolo_op), parameter, public :: KOLO_BXOR = kolo_op(18)
+  type(kolo_op), parameter, public :: KOLO_LAND = kolo_op(20)
+  type(kolo_op), parameter, public :: KOLO_LOR = kolo_op(21)
+  type(kolo_op), parameter, public :: KOLO_LXOR = kolo_op(22)
+  type(kolo_op), parameter, public :: KOLO_MINLOC = kolo_op(24)
+  type(kolo_op), parameter, public :: KOLO_MAXLOC = kolo_op(25)
 
   ! Below 100 the numbers are those of kolo.h. Names end with bytes, as MPI's do.
   type(kolo_datatype), parameter, public :: KOLO_INTEGER1 = kolo_datatype(0)
-  type(kolo_datatype), parameter, public :: KOLO_BYTE = kolo_datatype(1)
   type(kolo_datatype), parameter, public :: KOLO_INTEGER4 = kolo_datatype(2)
   type(kolo_datatype), parameter, public :: KOLO_INTEGER8 = kolo_datatype(4)
   type(kolo_datatype), parameter, public :: KOLO_REAL2 = kolo_datatype(6)
   type(kolo_datatype), parameter, public :: KOLO_REAL4 = kolo_datatype(7)
   type(kolo_datatype), parameter, public :: KOLO_REAL8 = kolo_datatype(8)
   type(kolo_datatype), parameter, public :: KOLO_BFLOAT16 = kolo_datatype(9)
+  type(kolo_datatype), parameter, public :: KOLO_COMPLEX8 = kolo_datatype(16)
+  type(kolo_datatype), parameter, public :: KOLO_COMPLEX16 = kolo_datatype(17)
+  type(kolo_datatype), parameter, public :: KOLO_LOGICAL1 = kolo_datatype(20)
+  type(kolo_datatype), parameter, public :: KOLO_LOGICAL2 = kolo_datatype(21)
+  type(kolo_datatype), parameter, public :: KOLO_LOGICAL4 = kolo_datatype(22)
+  type(kolo_datatype), parameter, public :: KOLO_LOGICAL8 = kolo_datatype(23)
+  type(kolo_datatype), parameter, public :: KOLO_BYTE = kolo_datatype(26)
+  type(kolo_datatype), parameter, public :: KOLO_CHARACTER = kolo_datatype(27)
+  ! Pairs for KOLO_MINLOC and KOLO_MAXLOC: of a bind(C) type, or two numbers of an array.
+  type(kolo_datatype), parameter, public :: KOLO_FLOAT_INT = kolo_datatype(32)
+  type(kolo_datatype), parameter, public :: KOLO_DOUBLE_INT = kolo_datatype(33)
+  type(kolo_datatype), parameter, public :: KOLO_2INTEGER = kolo_datatype(34)
+  type(kolo_datatype), parameter, public :: KOLO_LONG_INT = kolo_datatype(35)
+  type(kolo_datatype), parameter, public :: KOLO_2REAL = kolo_datatype(36)
+  type(kolo_datatype), parameter, public :: KOLO_2DOUBLE_PRECISION = kolo_datatype(37)
+  ! These are only moved.
   type(kolo_datatype), parameter, public :: KOLO_INTEGER2 = kolo_datatype(100)
   type(kolo_datatype), parameter, public :: KOLO_REAL16 = kolo_datatype(101)
-  type(kolo_datatype), parameter, public :: KOLO_COMPLEX8 = kolo_datatype(102)
-  type(kolo_datatype), parameter, public :: KOLO_COMPLEX16 = kolo_datatype(103)
   type(kolo_datatype), parameter, public :: KOLO_COMPLEX32 = kolo_datatype(104)
-  type(kolo_datatype), parameter, public :: KOLO_LOGICAL1 = kolo_datatype(105)
-  type(kolo_datatype), parameter, public :: KOLO_LOGICAL2 = kolo_datatype(106)
-  type(kolo_datatype), parameter, public :: KOLO_LOGICAL4 = kolo_datatype(107)
-  type(kolo_datatype), parameter, public :: KOLO_LOGICAL8 = kolo_datatype(108)
-  type(kolo_datatype), parameter, public :: KOLO_CHARACTER = kolo_datatype(109)
   ! The default kinds, under MPI's names.
   type(kolo_datatype), parameter, public :: KOLO_INTEGER = KOLO_INTEGER4
   type(kolo_datatype), parameter, public :: KOLO_REAL = KOLO_REAL4
@@ -102,6 +139,9 @@ module kolo
   !> The color of a rank that wants no communicator from kolo_comm_split.
   integer, parameter, public :: KOLO_UNDEFINED = -1
 
+  !> In lists of neighbours: nobody.
+  integer, parameter, public :: KOLO_NO_RANK = -1
+
   !> In the explicit forms, in the place of the send buffer (of the receive buffer in kolo_scatter):
   !! the data is where the result goes. Only its address matters.
   integer(c_int32_t), bind(C, name="kolo_fortran_in_place"), public, target :: KOLO_IN_PLACE = 0
@@ -109,11 +149,17 @@ module kolo
   public :: kolo_comm_init, kolo_comm_init_rank, kolo_get_unique_id, kolo_comm_split
   public :: kolo_comm_rank, kolo_comm_size, kolo_comm_is_null
   public :: kolo_comm_finalize, kolo_comm_destroy, kolo_comm_abort
-  public :: kolo_allreduce, kolo_bcast, kolo_reduce, kolo_allgather, kolo_gather, kolo_scatter
-  public :: kolo_reduce_scatter, kolo_alltoall, kolo_barrier, kolo_send, kolo_recv
-  public :: kolo_group_start, kolo_group_end, kolo_sum_exact
+  public :: kolo_group_start, kolo_group_end
   public :: kolo_stream_create, kolo_stream_destroy, kolo_stream_synchronize, kolo_stream_query
+  public :: kolo_wait, kolo_test, kolo_waitall
+  public :: kolo_op_create, kolo_op_destroy
+  public :: kolo_graph_create, kolo_cart_create, kolo_graph_destroy
+  public :: kolo_graph_degrees, kolo_graph_neighbors
   public :: kolo_get_last_error, kolo_version
+
+  ! All calls that move data.
+  include 'kolo_calls.inc'
+  include 'kolo_exact.inc'
 
   !> Makes a communicator of the ranks of an MPI communicator (its integer handle), which the
   !! program keeps. All of them call; MPI must be initialised. Needs libkolo_mpi.
@@ -208,481 +254,6 @@ module kolo
     end subroutine kolo_f_comm_abort
   end interface kolo_comm_abort
 
-  !> Reduces elements of all ranks; every rank gets the same bits. One array, or two of the same
-  !! type and size. Complex arrays have KOLO_SUM and KOLO_AVG. (Bodies with and without ierror,
-  !! because an optional one would make buf and (send, recv) ambiguous.)
-  interface kolo_allreduce
-    subroutine kolo_f_allreduce_buf(buf, op, comm) bind(C, name="kolo_f_allreduce_buf")
-      import
-      type(*), dimension(..), intent(inout) :: buf
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-    end subroutine kolo_f_allreduce_buf
-    subroutine kolo_f_allreduce_buf_e(buf, op, comm, ierror) bind(C, name="kolo_f_allreduce_buf_e")
-      import
-      type(*), dimension(..), intent(inout) :: buf
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out) :: ierror
-    end subroutine kolo_f_allreduce_buf_e
-    subroutine kolo_f_allreduce(send, recv, op, comm) bind(C, name="kolo_f_allreduce")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-    end subroutine kolo_f_allreduce
-    subroutine kolo_f_allreduce_e(send, recv, op, comm, ierror) bind(C, name="kolo_f_allreduce_e")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out) :: ierror
-    end subroutine kolo_f_allreduce_e
-    subroutine kolo_f_allreduce_buf_s(buf, op, comm, stream) bind(C, name="kolo_f_allreduce_buf_s")
-      import
-      type(*), dimension(..), intent(inout), asynchronous :: buf
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-    end subroutine kolo_f_allreduce_buf_s
-    subroutine kolo_f_allreduce_buf_se(buf, op, comm, stream, ierror) &
-      bind(C, name="kolo_f_allreduce_buf_se")
-      import
-      type(*), dimension(..), intent(inout), asynchronous :: buf
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out) :: ierror
-    end subroutine kolo_f_allreduce_buf_se
-    subroutine kolo_f_allreduce_s(send, recv, op, comm, stream) bind(C, name="kolo_f_allreduce_s")
-      import
-      type(*), dimension(..), intent(in), asynchronous :: send
-      type(*), dimension(..), intent(inout), asynchronous :: recv
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-    end subroutine kolo_f_allreduce_s
-    subroutine kolo_f_allreduce_se(send, recv, op, comm, stream, ierror) &
-      bind(C, name="kolo_f_allreduce_se")
-      import
-      type(*), dimension(..), intent(in), asynchronous :: send
-      type(*), dimension(..), intent(inout), asynchronous :: recv
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out) :: ierror
-    end subroutine kolo_f_allreduce_se
-    subroutine kolo_f_allreduce_4(send, recv, count, datatype, op, comm, ierror) &
-      bind(C, name="kolo_f_allreduce_4")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      integer(c_int32_t), intent(in) :: count
-      type(kolo_datatype), intent(in) :: datatype
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_allreduce_4
-    subroutine kolo_f_allreduce_8(send, recv, count, datatype, op, comm, ierror) &
-      bind(C, name="kolo_f_allreduce_8")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      integer(c_int64_t), intent(in) :: count
-      type(kolo_datatype), intent(in) :: datatype
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_allreduce_8
-  end interface kolo_allreduce
-
-  include 'kolo_exact.inc'
-
-  !> Copies buf of the root to all ranks; any type.
-  interface kolo_bcast
-    subroutine kolo_f_bcast(buf, root, comm, ierror) bind(C, name="kolo_f_bcast")
-      import
-      type(*), dimension(..), intent(inout) :: buf
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_bcast
-    subroutine kolo_f_bcast_s(buf, root, comm, stream, ierror) bind(C, name="kolo_f_bcast_s")
-      import
-      type(*), dimension(..), intent(inout), asynchronous :: buf
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_bcast_s
-    subroutine kolo_f_bcast_4(buf, count, datatype, root, comm, ierror) &
-      bind(C, name="kolo_f_bcast_4")
-      import
-      type(*), dimension(..), intent(inout) :: buf
-      integer(c_int32_t), intent(in) :: count, root
-      type(kolo_datatype), intent(in) :: datatype
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_bcast_4
-    subroutine kolo_f_bcast_8(buf, count, datatype, root, comm, ierror) &
-      bind(C, name="kolo_f_bcast_8")
-      import
-      type(*), dimension(..), intent(inout) :: buf
-      integer(c_int64_t), intent(in) :: count
-      type(kolo_datatype), intent(in) :: datatype
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_bcast_8
-  end interface kolo_bcast
-
-  !> Reduces elements of all ranks into recv of the root; recv of the others is not used.
-  interface kolo_reduce
-    subroutine kolo_f_reduce(send, recv, op, root, comm, ierror) bind(C, name="kolo_f_reduce")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_op), intent(in) :: op
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_reduce
-    subroutine kolo_f_reduce_s(send, recv, op, root, comm, stream, ierror) &
-      bind(C, name="kolo_f_reduce_s")
-      import
-      type(*), dimension(..), intent(in), asynchronous :: send
-      type(*), dimension(..), intent(inout), asynchronous :: recv
-      type(kolo_op), intent(in) :: op
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_reduce_s
-    subroutine kolo_f_reduce_4(send, recv, count, datatype, op, root, comm, ierror) &
-      bind(C, name="kolo_f_reduce_4")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      integer(c_int32_t), intent(in) :: count, root
-      type(kolo_datatype), intent(in) :: datatype
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_reduce_4
-    subroutine kolo_f_reduce_8(send, recv, count, datatype, op, root, comm, ierror) &
-      bind(C, name="kolo_f_reduce_8")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      integer(c_int64_t), intent(in) :: count
-      type(kolo_datatype), intent(in) :: datatype
-      type(kolo_op), intent(in) :: op
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_reduce_8
-  end interface kolo_reduce
-
-  !> Collects send of every rank in recv of all, in rank order: recv has (ranks) x (size of send)
-  !! elements.
-  interface kolo_allgather
-    subroutine kolo_f_allgather(send, recv, comm, ierror) bind(C, name="kolo_f_allgather")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_allgather
-    subroutine kolo_f_allgather_s(send, recv, comm, stream, ierror) &
-      bind(C, name="kolo_f_allgather_s")
-      import
-      type(*), dimension(..), intent(in), asynchronous :: send
-      type(*), dimension(..), intent(inout), asynchronous :: recv
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_allgather_s
-    subroutine kolo_f_allgather_4(send, sendcount, sendtype, recv, recvcount, recvtype, &
-      comm, ierror) bind(C, name="kolo_f_allgather_4")
-      import
-      type(*), dimension(..), intent(in) :: send
-      integer(c_int32_t), intent(in) :: sendcount, recvcount
-      type(kolo_datatype), intent(in) :: sendtype, recvtype
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_allgather_4
-    subroutine kolo_f_allgather_8(send, sendcount, sendtype, recv, recvcount, recvtype, &
-      comm, ierror) bind(C, name="kolo_f_allgather_8")
-      import
-      type(*), dimension(..), intent(in) :: send
-      integer(c_int64_t), intent(in) :: sendcount, recvcount
-      type(kolo_datatype), intent(in) :: sendtype, recvtype
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_allgather_8
-  end interface kolo_allgather
-
-  !> kolo_allgather to the root only; recv of the others is not used.
-  interface kolo_gather
-    subroutine kolo_f_gather(send, recv, root, comm, ierror) bind(C, name="kolo_f_gather")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_gather
-    subroutine kolo_f_gather_s(send, recv, root, comm, stream, ierror) &
-      bind(C, name="kolo_f_gather_s")
-      import
-      type(*), dimension(..), intent(in), asynchronous :: send
-      type(*), dimension(..), intent(inout), asynchronous :: recv
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_gather_s
-    subroutine kolo_f_gather_4(send, sendcount, sendtype, recv, recvcount, recvtype, &
-      root, comm, ierror) bind(C, name="kolo_f_gather_4")
-      import
-      type(*), dimension(..), intent(in) :: send
-      integer(c_int32_t), intent(in) :: sendcount, recvcount, root
-      type(kolo_datatype), intent(in) :: sendtype, recvtype
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_gather_4
-    subroutine kolo_f_gather_8(send, sendcount, sendtype, recv, recvcount, recvtype, &
-      root, comm, ierror) bind(C, name="kolo_f_gather_8")
-      import
-      type(*), dimension(..), intent(in) :: send
-      integer(c_int64_t), intent(in) :: sendcount, recvcount
-      type(kolo_datatype), intent(in) :: sendtype, recvtype
-      type(*), dimension(..), intent(inout) :: recv
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_gather_8
-  end interface kolo_gather
-
-  !> Block r of send of the root goes to recv of rank r; send of the others is not used.
-  interface kolo_scatter
-    subroutine kolo_f_scatter(send, recv, root, comm, ierror) bind(C, name="kolo_f_scatter")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_scatter
-    subroutine kolo_f_scatter_s(send, recv, root, comm, stream, ierror) &
-      bind(C, name="kolo_f_scatter_s")
-      import
-      type(*), dimension(..), intent(in), asynchronous :: send
-      type(*), dimension(..), intent(inout), asynchronous :: recv
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_scatter_s
-    subroutine kolo_f_scatter_4(send, sendcount, sendtype, recv, recvcount, recvtype, &
-      root, comm, ierror) bind(C, name="kolo_f_scatter_4")
-      import
-      type(*), dimension(..), intent(in) :: send
-      integer(c_int32_t), intent(in) :: sendcount, recvcount, root
-      type(kolo_datatype), intent(in) :: sendtype, recvtype
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_scatter_4
-    subroutine kolo_f_scatter_8(send, sendcount, sendtype, recv, recvcount, recvtype, &
-      root, comm, ierror) bind(C, name="kolo_f_scatter_8")
-      import
-      type(*), dimension(..), intent(in) :: send
-      integer(c_int64_t), intent(in) :: sendcount, recvcount
-      type(kolo_datatype), intent(in) :: sendtype, recvtype
-      type(*), dimension(..), intent(inout) :: recv
-      integer(c_int32_t), intent(in) :: root
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_scatter_8
-  end interface kolo_scatter
-
-  !> Reduces send of all ranks; rank r gets block r. send has (ranks) x (size of recv) elements.
-  interface kolo_reduce_scatter
-    subroutine kolo_f_reduce_scatter(send, recv, op, comm, ierror) &
-      bind(C, name="kolo_f_reduce_scatter")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_reduce_scatter
-    subroutine kolo_f_reduce_scatter_s(send, recv, op, comm, stream, ierror) &
-      bind(C, name="kolo_f_reduce_scatter_s")
-      import
-      type(*), dimension(..), intent(in), asynchronous :: send
-      type(*), dimension(..), intent(inout), asynchronous :: recv
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_reduce_scatter_s
-    subroutine kolo_f_reduce_scatter_4(send, recv, count, datatype, op, comm, ierror) &
-      bind(C, name="kolo_f_reduce_scatter_4")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      integer(c_int32_t), intent(in) :: count
-      type(kolo_datatype), intent(in) :: datatype
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_reduce_scatter_4
-    subroutine kolo_f_reduce_scatter_8(send, recv, count, datatype, op, comm, ierror) &
-      bind(C, name="kolo_f_reduce_scatter_8")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      integer(c_int64_t), intent(in) :: count
-      type(kolo_datatype), intent(in) :: datatype
-      type(kolo_op), intent(in) :: op
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_reduce_scatter_8
-  end interface kolo_reduce_scatter
-
-  !> Block p of send goes to rank p, block p of recv comes from rank p.
-  interface kolo_alltoall
-    subroutine kolo_f_alltoall(send, recv, comm, ierror) bind(C, name="kolo_f_alltoall")
-      import
-      type(*), dimension(..), intent(in) :: send
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_alltoall
-    subroutine kolo_f_alltoall_s(send, recv, comm, stream, ierror) bind(C, name="kolo_f_alltoall_s")
-      import
-      type(*), dimension(..), intent(in), asynchronous :: send
-      type(*), dimension(..), intent(inout), asynchronous :: recv
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_alltoall_s
-    subroutine kolo_f_alltoall_4(send, sendcount, sendtype, recv, recvcount, recvtype, &
-      comm, ierror) bind(C, name="kolo_f_alltoall_4")
-      import
-      type(*), dimension(..), intent(in) :: send
-      integer(c_int32_t), intent(in) :: sendcount, recvcount
-      type(kolo_datatype), intent(in) :: sendtype, recvtype
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_alltoall_4
-    subroutine kolo_f_alltoall_8(send, sendcount, sendtype, recv, recvcount, recvtype, &
-      comm, ierror) bind(C, name="kolo_f_alltoall_8")
-      import
-      type(*), dimension(..), intent(in) :: send
-      integer(c_int64_t), intent(in) :: sendcount, recvcount
-      type(kolo_datatype), intent(in) :: sendtype, recvtype
-      type(*), dimension(..), intent(inout) :: recv
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_alltoall_8
-  end interface kolo_alltoall
-
-  !> Sends buf to rank `peer`; calls between two ranks match in order. Exchanges need a group.
-  interface kolo_send
-    subroutine kolo_f_send(buf, peer, comm, ierror) bind(C, name="kolo_f_send")
-      import
-      type(*), dimension(..), intent(in) :: buf
-      integer(c_int32_t), intent(in) :: peer
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_send
-    subroutine kolo_f_send_s(buf, peer, comm, stream, ierror) bind(C, name="kolo_f_send_s")
-      import
-      type(*), dimension(..), intent(in), asynchronous :: buf
-      integer(c_int32_t), intent(in) :: peer
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_send_s
-    subroutine kolo_f_send_4(buf, count, datatype, peer, comm, ierror) bind(C, name="kolo_f_send_4")
-      import
-      type(*), dimension(..), intent(in) :: buf
-      integer(c_int32_t), intent(in) :: count, peer
-      type(kolo_datatype), intent(in) :: datatype
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_send_4
-    subroutine kolo_f_send_8(buf, count, datatype, peer, comm, ierror) bind(C, name="kolo_f_send_8")
-      import
-      type(*), dimension(..), intent(in) :: buf
-      integer(c_int64_t), intent(in) :: count
-      type(kolo_datatype), intent(in) :: datatype
-      integer(c_int32_t), intent(in) :: peer
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_send_8
-  end interface kolo_send
-
-  !> Receives what rank `peer` sends.
-  interface kolo_recv
-    subroutine kolo_f_recv(buf, peer, comm, ierror) bind(C, name="kolo_f_recv")
-      import
-      type(*), dimension(..), intent(inout) :: buf
-      integer(c_int32_t), intent(in) :: peer
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_recv
-    subroutine kolo_f_recv_s(buf, peer, comm, stream, ierror) bind(C, name="kolo_f_recv_s")
-      import
-      type(*), dimension(..), intent(inout), asynchronous :: buf
-      integer(c_int32_t), intent(in) :: peer
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_recv_s
-    subroutine kolo_f_recv_4(buf, count, datatype, peer, comm, ierror) bind(C, name="kolo_f_recv_4")
-      import
-      type(*), dimension(..), intent(inout) :: buf
-      integer(c_int32_t), intent(in) :: count, peer
-      type(kolo_datatype), intent(in) :: datatype
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_recv_4
-    subroutine kolo_f_recv_8(buf, count, datatype, peer, comm, ierror) bind(C, name="kolo_f_recv_8")
-      import
-      type(*), dimension(..), intent(inout) :: buf
-      integer(c_int64_t), intent(in) :: count
-      type(kolo_datatype), intent(in) :: datatype
-      integer(c_int32_t), intent(in) :: peer
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_recv_8
-  end interface kolo_recv
-
-  !> Returns when all ranks have called.
-  interface kolo_barrier
-    subroutine kolo_f_barrier(comm, ierror) bind(C, name="kolo_f_barrier")
-      import
-      type(kolo_comm), intent(in) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_barrier
-    subroutine kolo_f_barrier_s(comm, stream, ierror) bind(C, name="kolo_f_barrier_s")
-      import
-      type(kolo_comm), intent(in) :: comm
-      type(kolo_stream), intent(in) :: stream
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_barrier_s
-  end interface kolo_barrier
-
   !> Opens a group: calls are queued until kolo_group_end, and then progress together.
   interface kolo_group_start
     subroutine kolo_f_group_start(ierror) bind(C, name="kolo_f_group_start")
@@ -726,7 +297,112 @@ module kolo
     end subroutine kolo_f_stream_synchronize
   end interface kolo_stream_synchronize
 
+  !> Waits until the call of a request has ended; the request is then none.
+  interface kolo_wait
+    subroutine kolo_f_wait(request, ierror) bind(C, name="kolo_f_wait")
+      import
+      type(kolo_request), intent(inout) :: request
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_wait
+  end interface kolo_wait
+
+  !> A reduction of the program's own, of a subroutine (in, inout, n, datatype) that computes
+  !! inout(i) = in(i) op inout(i) for n elements, as MPI's do: n and datatype are default integers,
+  !! the arrays explicit-shape or assumed-size and of the type that the calls use. Also of a C
+  !! function (koloUserFunction_t of kolo.h), by c_funloc. All ranks make it alike; where commute is
+  !! .false. contributions keep the order of ranks.
+  interface kolo_op_create
+    procedure kolo_op_create_plain, kolo_op_create_c
+  end interface kolo_op_create
+
+  !> Ends an operation of kolo_op_create.
+  interface kolo_op_destroy
+    subroutine kolo_f_op_destroy(op, comm, ierror) bind(C, name="kolo_f_op_destroy")
+      import
+      type(kolo_op), intent(in) :: op
+      type(kolo_comm), intent(in) :: comm
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_op_destroy
+  end interface kolo_op_destroy
+
+  !> Ends a graph; the variable is then none.
+  interface kolo_graph_destroy
+    subroutine kolo_f_graph_destroy(graph, ierror) bind(C, name="kolo_f_graph_destroy")
+      import
+      type(kolo_graph), intent(inout) :: graph
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_graph_destroy
+  end interface kolo_graph_destroy
+
+  !> The numbers of blocks that come in and go out, missing neighbours included.
+  interface kolo_graph_degrees
+    subroutine kolo_f_graph_degrees(graph, indegree, outdegree, ierror) &
+      bind(C, name="kolo_f_graph_degrees")
+      import
+      type(kolo_graph), intent(in) :: graph
+      integer(c_int32_t), intent(out) :: indegree, outdegree
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_graph_degrees
+  end interface kolo_graph_degrees
+
+  !> The neighbours, block by block, KOLO_NO_RANK for missing ones; the arrays are large enough.
+  interface kolo_graph_neighbors
+    subroutine kolo_f_graph_neighbors(graph, sources, destinations, ierror) &
+      bind(C, name="kolo_f_graph_neighbors")
+      import
+      type(kolo_graph), intent(in) :: graph
+      integer(c_int32_t), intent(inout) :: sources(*), destinations(*)
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_graph_neighbors
+  end interface kolo_graph_neighbors
+
   interface
+    subroutine kolo_f_test(request, done, ierror) bind(C, name="kolo_f_test")
+      import
+      type(kolo_request), intent(inout) :: request
+      integer(c_int32_t), intent(out) :: done
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_test
+    subroutine kolo_f_waitall(requests, count, ierror) bind(C, name="kolo_f_waitall")
+      import
+      type(kolo_request), intent(inout) :: requests(*)
+      integer(c_int64_t), intent(in) :: count
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_waitall
+    subroutine kolo_f_op_create_c(function, commute, comm, op, ierror) &
+      bind(C, name="kolo_f_op_create_c")
+      import
+      type(c_funptr), value :: function
+      integer(c_int32_t), intent(in) :: commute
+      type(kolo_comm), intent(in) :: comm
+      type(kolo_op), intent(out) :: op
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_op_create_c
+    subroutine kolo_f_op_create_plain(function, commute, comm, op, ierror) &
+      bind(C, name="kolo_f_op_create_plain")
+      import
+      type(c_funptr), value :: function
+      integer(c_int32_t), intent(in) :: commute
+      type(kolo_comm), intent(in) :: comm
+      type(kolo_op), intent(out) :: op
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_op_create_plain
+    subroutine kolo_f_graph_create(comm, indegree, sources, outdegree, destinations, graph, &
+      ierror) bind(C, name="kolo_f_graph_create")
+      import
+      type(kolo_comm), intent(in) :: comm
+      integer(c_int32_t), intent(in) :: indegree, outdegree, sources(*), destinations(*)
+      type(kolo_graph), intent(out) :: graph
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_graph_create
+    subroutine kolo_f_cart_create(comm, ndims, dims, periods, graph, ierror) &
+      bind(C, name="kolo_f_cart_create")
+      import
+      type(kolo_comm), intent(in) :: comm
+      integer(c_int32_t), intent(in) :: ndims, dims(*), periods(*)
+      type(kolo_graph), intent(out) :: graph
+      integer(c_int32_t), intent(out), optional :: ierror
+    end subroutine kolo_f_cart_create
     subroutine kolo_f_stream_query(stream, done, ierror) bind(C, name="kolo_f_stream_query")
       import
       type(kolo_stream), intent(in) :: stream
@@ -762,6 +438,70 @@ contains
     call kolo_f_stream_query(stream, answer, ierror)
     done = answer /= 0
   end subroutine kolo_stream_query
+
+  !> done: has the call of the request ended? Then the request is none. Moves calls on, does not
+  !! wait.
+  subroutine kolo_test(request, done, ierror)
+    type(kolo_request), intent(inout) :: request
+    logical, intent(out) :: done
+    integer(c_int32_t), intent(out), optional :: ierror
+    integer(c_int32_t) :: answer
+    call kolo_f_test(request, answer, ierror)
+    done = answer /= 0
+  end subroutine kolo_test
+
+  !> Waits for all these requests.
+  subroutine kolo_waitall(requests, ierror)
+    type(kolo_request), intent(inout), contiguous :: requests(:)
+    integer(c_int32_t), intent(out), optional :: ierror
+    call kolo_f_waitall(requests, size(requests, kind=c_int64_t), ierror)
+  end subroutine kolo_waitall
+
+  subroutine kolo_op_create_plain(function, commute, comm, op, ierror)
+    external :: function
+    logical, intent(in) :: commute
+    type(kolo_comm), intent(in) :: comm
+    type(kolo_op), intent(out) :: op
+    integer(c_int32_t), intent(out), optional :: ierror
+    call kolo_f_op_create_plain(c_funloc(function), merge(1_c_int32_t, 0_c_int32_t, commute), &
+      comm, op, ierror)
+  end subroutine kolo_op_create_plain
+
+  subroutine kolo_op_create_c(function, commute, comm, op, ierror)
+    type(c_funptr), intent(in) :: function
+    logical, intent(in) :: commute
+    type(kolo_comm), intent(in) :: comm
+    type(kolo_op), intent(out) :: op
+    integer(c_int32_t), intent(out), optional :: ierror
+    call kolo_f_op_create_c(function, merge(1_c_int32_t, 0_c_int32_t, commute), comm, op, ierror)
+  end subroutine kolo_op_create_c
+
+  !> Makes the graph of the neighbours: `sources` send to this rank, `destinations` receive from it.
+  !! Every rank calls it. Ranks may occur several times: the k-th edge from a to b among a's
+  !! destinations is the k-th among b's sources. KOLO_NO_RANK makes a block that is not exchanged.
+  subroutine kolo_graph_create(comm, sources, destinations, graph, ierror)
+    type(kolo_comm), intent(in) :: comm
+    integer(c_int32_t), intent(in), contiguous :: sources(:), destinations(:)
+    type(kolo_graph), intent(out) :: graph
+    integer(c_int32_t), intent(out), optional :: ierror
+    call kolo_f_graph_create(comm, size(sources), sources, size(destinations), destinations, &
+      graph, ierror)
+  end subroutine kolo_graph_create
+
+  !> Makes the symmetric graph of a grid: for each dimension the neighbour below and the one above,
+  !! none beyond the end of a dimension that is not periodic. Ranks are numbered as MPI does: the
+  !! last dimension is the fastest.
+  subroutine kolo_cart_create(comm, dims, periods, graph, ierror)
+    type(kolo_comm), intent(in) :: comm
+    integer(c_int32_t), intent(in), contiguous :: dims(:)
+    logical, intent(in) :: periods(:)
+    type(kolo_graph), intent(out) :: graph
+    integer(c_int32_t), intent(out), optional :: ierror
+    integer(c_int32_t) :: wraps(size(dims))
+    wraps = 0
+    wraps(:size(periods)) = merge(1_c_int32_t, 0_c_int32_t, periods)
+    call kolo_f_cart_create(comm, size(dims), dims, wraps, graph, ierror)
+  end subroutine kolo_cart_create
 
   !> The sentence of the last call that failed on comm (with none: of this thread), cut to fit.
   subroutine kolo_get_last_error(comm, message)

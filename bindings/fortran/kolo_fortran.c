@@ -7,13 +7,11 @@
 #include "kolo_fortran.h"
 #include <stdlib.h>
 
-typedef const CFI_cdesc_t *array;
-
 static const char *const explicit_remedy =
     "pass a section with an upper bound, such as a(1:n), or use the form with count and data type";
 
 /* The view of an array whose size must be known. */
-static bool whole(call *c, array descriptor, const char *argument, view *out) {
+bool kolo_fi_whole(call *c, array descriptor, const char *argument, view *out) {
     if (c->code != koloSuccess) return false;
     kolo_fi_view(descriptor, argument, out);
     if (out->in_place)
@@ -31,11 +29,7 @@ static bool whole(call *c, array descriptor, const char *argument, view *out) {
     return true;
 }
 
-bool kolo_fi_whole(call *c, array descriptor, const char *argument, view *out) {
-    return whole(c, descriptor, argument, out);
-}
-
-static bool same_type(call *c, const view *send, const view *recv) {
+bool kolo_fi_same_type(call *c, const view *send, const view *recv) {
     char one[64], other[64];
     if (send->class == recv->class && send->element_bytes == recv->element_bytes) return true;
     kolo_fi_type_name(send, one, sizeof one);
@@ -46,7 +40,7 @@ static bool same_type(call *c, const view *send, const view *recv) {
 }
 
 /* `large` must have `times` as many elements as `small`. */
-static bool sized(call *c, const view *small, int times, const view *large) {
+bool kolo_fi_sized(call *c, const view *small, int times, const view *large) {
     if (large->elements / (size_t)times == small->elements &&
         large->elements % (size_t)times == 0)
         return true;
@@ -62,13 +56,35 @@ static bool sized(call *c, const view *small, int times, const view *large) {
                            times, small->elements);
 }
 
-static bool ranks(call *c, int *nranks) { return kolo_fi_check(c, koloCommCount(c->comm, nranks)); }
+bool kolo_fi_ranks(call *c, int *nranks) {
+    return kolo_fi_check(c, koloCommCount(c->comm, nranks));
+}
 
-static bool is_root(call *c, int32_t root, bool *answer) {
+bool kolo_fi_is_root(call *c, int32_t root, bool *answer) {
     int rank = 0;
     if (!kolo_fi_check(c, koloCommUserRank(c->comm, &rank))) return false;
     *answer = rank == root;
     return true;
+}
+
+static void move_data(call *c, action what, const view *send, size_t send_bytes, const view *recv,
+                      size_t recv_bytes, koloDataType_t type, size_t count, int32_t op,
+                      int32_t peer) {
+    const exchange e = {.what = what,
+                        .send = send,
+                        .recv = recv,
+                        .send_bytes = send_bytes,
+                        .recv_bytes = recv_bytes,
+                        .type = type,
+                        .count = count,
+                        .op = op,
+                        .peer = peer};
+    kolo_fi_exchange(c, &e);
+}
+
+/* C elements of an array. */
+static size_t elements_of(const view *v, const unit *u) {
+    return v->elements * u->per_element / u->group;
 }
 
 /* ---- short forms ------------------------------------------------------------------------- */
@@ -76,14 +92,31 @@ static bool is_root(call *c, int32_t root, bool *answer) {
 static void short_allreduce(call *c, array send, array recv, const fortran_op *op) {
     view s, r;
     unit u;
-    if (whole(c, send, send == recv ? "buf" : "send", &s) &&
-        (send == recv ? (r = s, true) : whole(c, recv, "recv", &r)) && same_type(c, &s, &r) &&
-        sized(c, &s, 1, &r) && kolo_fi_reduce_unit(c, &s, op->code, &u)) {
+    if (kolo_fi_whole(c, send, send == recv ? "buf" : "send", &s) &&
+        (send == recv ? (r = s, true) : kolo_fi_whole(c, recv, "recv", &r)) &&
+        kolo_fi_same_type(c, &s, &r) &&
+        kolo_fi_sized(c, &s, 1, &r) && kolo_fi_reduce_unit(c, &s, op->code, &u)) {
         const size_t bytes = s.elements * s.element_bytes;
         /* One array with gaps gets one temporary. */
         if (send == recv) s.in_place = true;
-        kolo_fi_exchange(c, DO_ALLREDUCE, &s, bytes, &r, bytes, u.type, s.elements * u.per_element,
+        move_data(c, DO_ALLREDUCE, &s, bytes, &r, bytes, u.type, elements_of(&s, &u),
                          op->code, 0);
+    }
+    kolo_fi_finish(c);
+}
+
+/* Scans; the receive buffer of an exclusive one is not used on rank 0. */
+static void short_scan(call *c, action what, array send, array recv, const fortran_op *op) {
+    view s, r;
+    unit u;
+    bool first = false;
+    if (kolo_fi_whole(c, send, "send", &s) && kolo_fi_reduce_unit(c, &s, op->code, &u) &&
+        (what == DO_SCAN || kolo_fi_is_root(c, 0, &first)) &&
+        (first || (kolo_fi_whole(c, recv, "recv", &r) && kolo_fi_same_type(c, &s, &r) &&
+                   kolo_fi_sized(c, &s, 1, &r)))) {
+        const size_t bytes = s.elements * s.element_bytes;
+        move_data(c, what, &s, bytes, first ? NULL : &r, bytes, u.type, elements_of(&s, &u),
+                  op->code, 0);
     }
     kolo_fi_finish(c);
 }
@@ -91,9 +124,9 @@ static void short_allreduce(call *c, array send, array recv, const fortran_op *o
 static void short_bcast(call *c, array buf, const int32_t *root) {
     view v;
     unit u;
-    if (whole(c, buf, "buf", &v) && kolo_fi_move_unit(c, &v, &u))
-        kolo_fi_exchange(c, DO_BCAST, NULL, 0, &v, v.elements * v.element_bytes, u.type,
-                         v.elements * u.per_element, 0, *root);
+    if (kolo_fi_whole(c, buf, "buf", &v) && kolo_fi_move_unit(c, &v, &u))
+        move_data(c, DO_BCAST, NULL, 0, &v, v.elements * v.element_bytes, u.type,
+                         elements_of(&v, &u), 0, *root);
     kolo_fi_finish(c);
 }
 
@@ -102,12 +135,13 @@ static void short_reduce(call *c, array send, array recv, const fortran_op *op,
     view s, r;
     unit u;
     bool here;
-    if (whole(c, send, "send", &s) && kolo_fi_reduce_unit(c, &s, op->code, &u) &&
-        is_root(c, *root, &here) &&
-        (!here || (whole(c, recv, "recv", &r) && same_type(c, &s, &r) && sized(c, &s, 1, &r)))) {
+    if (kolo_fi_whole(c, send, "send", &s) && kolo_fi_reduce_unit(c, &s, op->code, &u) &&
+        kolo_fi_is_root(c, *root, &here) &&
+        (!here || (kolo_fi_whole(c, recv, "recv", &r) && kolo_fi_same_type(c, &s, &r) &&
+                   kolo_fi_sized(c, &s, 1, &r)))) {
         const size_t bytes = s.elements * s.element_bytes;
-        kolo_fi_exchange(c, DO_REDUCE, &s, bytes, here ? &r : NULL, bytes, u.type,
-                         s.elements * u.per_element, op->code, *root);
+        move_data(c, DO_REDUCE, &s, bytes, here ? &r : NULL, bytes, u.type,
+                         elements_of(&s, &u), op->code, *root);
     }
     kolo_fi_finish(c);
 }
@@ -122,21 +156,21 @@ static void short_blocks(call *c, action what, array send, array recv, int32_t o
     unit u;
     int nranks = 1;
     bool here = true;
-    if (whole(c, gathers ? send : recv, block_name, &block) &&
+    if (kolo_fi_whole(c, gathers ? send : recv, block_name, &block) &&
         (what == DO_REDUCE_SCATTER ? kolo_fi_reduce_unit(c, &block, op, &u)
                                    : kolo_fi_move_unit(c, &block, &u)) &&
-        ranks(c, &nranks) && (!root || is_root(c, *root, &here)) &&
-        (!here || (whole(c, gathers ? recv : send, all_name, &all) &&
-                   same_type(c, &block, &all) && sized(c, &block, nranks, &all)))) {
+        kolo_fi_ranks(c, &nranks) && (!root || kolo_fi_is_root(c, *root, &here)) &&
+        (!here || (kolo_fi_whole(c, gathers ? recv : send, all_name, &all) &&
+                   kolo_fi_same_type(c, &block, &all) && kolo_fi_sized(c, &block, nranks, &all)))) {
         const size_t block_bytes = block.elements * block.element_bytes;
         const size_t all_bytes = block_bytes * (size_t)nranks;
-        const size_t count = block.elements * u.per_element;
+        const size_t count = elements_of(&block, &u);
         view *other = here ? &all : NULL;
         if (gathers)
-            kolo_fi_exchange(c, what, &block, block_bytes, other, all_bytes, u.type, count, op,
+            move_data(c, what, &block, block_bytes, other, all_bytes, u.type, count, op,
                              root ? *root : 0);
         else
-            kolo_fi_exchange(c, what, other, all_bytes, &block, block_bytes, u.type, count, op,
+            move_data(c, what, other, all_bytes, &block, block_bytes, u.type, count, op,
                              root ? *root : 0);
     }
     kolo_fi_finish(c);
@@ -146,16 +180,17 @@ static void short_alltoall(call *c, array send, array recv) {
     view s, r;
     unit u;
     int nranks = 1;
-    if (whole(c, send, "send", &s) && whole(c, recv, "recv", &r) && same_type(c, &s, &r) &&
-        sized(c, &s, 1, &r) && kolo_fi_move_unit(c, &s, &u) && ranks(c, &nranks)) {
+    if (kolo_fi_whole(c, send, "send", &s) && kolo_fi_whole(c, recv, "recv", &r) &&
+        kolo_fi_same_type(c, &s, &r) &&
+        kolo_fi_sized(c, &s, 1, &r) && kolo_fi_move_unit(c, &s, &u) && kolo_fi_ranks(c, &nranks)) {
         const size_t bytes = s.elements * s.element_bytes;
         if (s.elements % (size_t)nranks != 0)
             kolo_fi_problem(c, koloInvalidArgument, "give the same number of elements to each rank",
                             "the argument send has %zu elements, which %d ranks cannot share",
                             s.elements, nranks);
         else
-            kolo_fi_exchange(c, DO_ALLTOALL, &s, bytes, &r, bytes, u.type,
-                             s.elements / (size_t)nranks * u.per_element, 0, 0);
+            move_data(c, DO_ALLTOALL, &s, bytes, &r, bytes, u.type,
+                             elements_of(&s, &u) / (size_t)nranks, 0, 0);
     }
     kolo_fi_finish(c);
 }
@@ -163,12 +198,12 @@ static void short_alltoall(call *c, array send, array recv) {
 static void short_pair(call *c, action what, array buf, const int32_t *peer) {
     view v;
     unit u;
-    if (whole(c, buf, "buf", &v) && kolo_fi_move_unit(c, &v, &u)) {
-        const size_t bytes = v.elements * v.element_bytes, count = v.elements * u.per_element;
+    if (kolo_fi_whole(c, buf, "buf", &v) && kolo_fi_move_unit(c, &v, &u)) {
+        const size_t bytes = v.elements * v.element_bytes, count = elements_of(&v, &u);
         if (what == DO_SEND)
-            kolo_fi_exchange(c, what, &v, bytes, NULL, 0, u.type, count, 0, *peer);
+            move_data(c, what, &v, bytes, NULL, 0, u.type, count, 0, *peer);
         else
-            kolo_fi_exchange(c, what, NULL, 0, &v, bytes, u.type, count, 0, *peer);
+            move_data(c, what, NULL, 0, &v, bytes, u.type, count, 0, *peer);
     }
     kolo_fi_finish(c);
 }
@@ -176,10 +211,14 @@ static void short_pair(call *c, action what, array buf, const int32_t *peer) {
 #define BEGIN(name, stream) \
     call c;                 \
     kolo_fi_begin(&c, name, comm, stream, ierror)
+#define BEGIN_REQUEST(name) \
+    call c;                 \
+    kolo_fi_begin_request(&c, name, comm, request, ierror)
 
 /* The four procedures of the short all-reduce: buf or (send, recv), without and with ierror. */
 #define COMM const fortran_comm *comm
 #define STREAM const fortran_stream *stream
+#define REQUEST fortran_request *request
 #define IERROR int32_t *ierror
 #define OP const fortran_op *op
 #define ROOT const int32_t *root
@@ -214,7 +253,22 @@ KOLO_ENTRY void kolo_f_allreduce_s(array send, array recv, OP, COMM, STREAM) {
     kolo_f_allreduce_se(send, recv, op, comm, stream, NULL);
 }
 
-/* One procedure without and one with a stream. NAME(arguments) { body } */
+KOLO_ENTRY void kolo_f_iallreduce_buf_e(array buf, OP, COMM, REQUEST, IERROR) {
+    BEGIN_REQUEST("kolo_iallreduce");
+    short_allreduce(&c, buf, buf, op);
+}
+KOLO_ENTRY void kolo_f_iallreduce_buf(array buf, OP, COMM, REQUEST) {
+    kolo_f_iallreduce_buf_e(buf, op, comm, request, NULL);
+}
+KOLO_ENTRY void kolo_f_iallreduce_e(array send, array recv, OP, COMM, REQUEST, IERROR) {
+    BEGIN_REQUEST("kolo_iallreduce");
+    short_allreduce(&c, send, recv, op);
+}
+KOLO_ENTRY void kolo_f_iallreduce(array send, array recv, OP, COMM, REQUEST) {
+    kolo_f_iallreduce_e(send, recv, op, comm, request, NULL);
+}
+
+/* One procedure that blocks, one with a stream, one with a request. NAME(arguments) { body } */
 #define SHORT(name, arguments, body)                                                 \
     KOLO_ENTRY void kolo_f_##name(arguments, COMM, IERROR) {                         \
         BEGIN("kolo_" #name, NULL);                                                  \
@@ -222,6 +276,10 @@ KOLO_ENTRY void kolo_f_allreduce_s(array send, array recv, OP, COMM, STREAM) {
     }                                                                                \
     KOLO_ENTRY void kolo_f_##name##_s(arguments, COMM, STREAM, IERROR) {             \
         BEGIN("kolo_" #name, stream);                                                \
+        body;                                                                        \
+    }                                                                                \
+    KOLO_ENTRY void kolo_f_i##name(arguments, COMM, REQUEST, IERROR) {               \
+        BEGIN_REQUEST("kolo_i" #name);                                               \
         body;                                                                        \
     }
 #define LIST(...) __VA_ARGS__
@@ -235,6 +293,8 @@ SHORT(scatter, LIST(array send, array recv, ROOT),
 SHORT(reduce_scatter, LIST(array send, array recv, OP),
       short_blocks(&c, DO_REDUCE_SCATTER, send, recv, op->code, NULL))
 SHORT(alltoall, LIST(array send, array recv), short_alltoall(&c, send, recv))
+SHORT(scan, LIST(array send, array recv, OP), short_scan(&c, DO_SCAN, send, recv, op))
+SHORT(exscan, LIST(array send, array recv, OP), short_scan(&c, DO_EXSCAN, send, recv, op))
 SHORT(send, LIST(array buf, PEER), short_pair(&c, DO_SEND, buf, peer))
 SHORT(recv, LIST(array buf, PEER), short_pair(&c, DO_RECV, buf, peer))
 
@@ -249,11 +309,17 @@ KOLO_ENTRY void kolo_f_barrier_s(COMM, STREAM, IERROR) {
     kolo_fi_finish(&c);
 }
 
+KOLO_ENTRY void kolo_f_ibarrier(COMM, REQUEST, IERROR) {
+    BEGIN_REQUEST("kolo_ibarrier");
+    kolo_fi_check(&c, koloIBarrier(c.comm, c.request));
+    kolo_fi_finish(&c);
+}
+
 /* ---- explicit forms ---------------------------------------------------------------------- */
 
 /* Checks that `bytes` bytes of type `type` fit into an argument, as far as its descriptor tells: an
  * element that starts a sequence, a(1), and an assumed-size array have no end. */
-static bool fits(call *c, array descriptor, const char *argument, fortran_type type, size_t bytes,
+bool kolo_fi_fits(call *c, array descriptor, const char *argument, fortran_type type, size_t bytes,
                  bool may_be_in_place, view *out) {
     size_t has;
     kolo_fi_view(descriptor, argument, out);
@@ -274,24 +340,15 @@ static bool fits(call *c, array descriptor, const char *argument, fortran_type t
     return true;
 }
 
-/* What an explicit call moves. */
-typedef struct {
-    unit u;
-    size_t count; /* C elements */
-    size_t bytes; /* of one block */
-    int nranks;
-    bool here; /* this rank is the root, or there is none */
-} amount;
-
-static bool measure(call *c, int64_t count, fortran_type type, bool reduces, int32_t op,
+bool kolo_fi_measure(call *c, int64_t count, fortran_type type, bool reduces, int32_t op,
                     const int32_t *root, amount *out) {
     if (c->code != koloSuccess) return false;
     out->here = true;
     if (count < 0)
         return kolo_fi_problem(c, koloInvalidArgument, "give a count of at least 0",
                                "the count is %lld", (long long)count);
-    if (!kolo_fi_named_unit(c, type, reduces, op, &out->u) || !ranks(c, &out->nranks) ||
-        (root && !is_root(c, *root, &out->here)))
+    if (!kolo_fi_named_unit(c, type, reduces, op, &out->u) || !kolo_fi_ranks(c, &out->nranks) ||
+        (root && !kolo_fi_is_root(c, *root, &out->here)))
         return false;
     if (__builtin_mul_overflow((size_t)count, out->u.per_element, &out->count) ||
         __builtin_mul_overflow(out->count, out->u.bytes * (size_t)out->nranks, &out->bytes))
@@ -307,11 +364,11 @@ static void explicit_reduction(call *c, action what, array send, array recv, int
     amount a;
     view s, r;
     const bool in_place = what != DO_REDUCE_SCATTER;
-    if (measure(c, count, type, true, op, root, &a)) {
+    if (kolo_fi_measure(c, count, type, true, op, root, &a)) {
         const size_t in = what == DO_REDUCE_SCATTER ? a.bytes * (size_t)a.nranks : a.bytes;
-        if (fits(c, send, "send", type, in, in_place && a.here, &s) &&
-            (!a.here || fits(c, recv, "recv", type, a.bytes, false, &r)))
-            kolo_fi_exchange(c, what, &s, in, a.here ? &r : NULL, a.bytes, a.u.type, a.count, op,
+        if (kolo_fi_fits(c, send, "send", type, in, in_place && a.here, &s) &&
+            (!a.here || kolo_fi_fits(c, recv, "recv", type, a.bytes, false, &r)))
+            move_data(c, what, &s, in, a.here ? &r : NULL, a.bytes, a.u.type, a.count, op,
                              root ? *root : 0);
     }
     kolo_fi_finish(c);
@@ -321,10 +378,10 @@ static void explicit_single(call *c, action what, array buf, int64_t count, fort
                             const int32_t *peer) {
     amount a;
     view v;
-    if (measure(c, count, type, false, 0, NULL, &a) &&
-        fits(c, buf, "buf", type, a.bytes, false, &v)) {
+    if (kolo_fi_measure(c, count, type, false, 0, NULL, &a) &&
+        kolo_fi_fits(c, buf, "buf", type, a.bytes, false, &v)) {
         const bool sends = what == DO_SEND;
-        kolo_fi_exchange(c, what, sends ? &v : NULL, a.bytes, sends ? NULL : &v, a.bytes, a.u.type,
+        move_data(c, what, sends ? &v : NULL, a.bytes, sends ? NULL : &v, a.bytes, a.u.type,
                          a.count, 0, *peer);
     }
     kolo_fi_finish(c);
@@ -339,7 +396,8 @@ static void explicit_blocks(call *c, action what, array send, int64_t send_count
     const fortran_type type = scatters ? recv_type : send_type;
     amount a;
     view s, r;
-    if (measure(c, scatters ? recv_count : send_count, type, false, 0, root, &a) && a.here &&
+    if (kolo_fi_measure(c, scatters ? recv_count : send_count, type, false, 0, root, &a) &&
+        a.here &&
         (send_count != recv_count || send_type.code != recv_type.code))
         kolo_fi_problem(c, koloInvalidArgument,
                         "give the same count and data type for both sides (elements for one rank)",
@@ -351,10 +409,10 @@ static void explicit_blocks(call *c, action what, array send, int64_t send_count
         const size_t out = what == DO_ALLTOALL || scatters ? all : a.bytes;
         const size_t in = scatters ? a.bytes : all;
         const bool sends = !scatters || a.here, receives = what != DO_GATHER || a.here;
-        if ((!sends || fits(c, send, "send", type, out,
+        if ((!sends || kolo_fi_fits(c, send, "send", type, out,
                             a.here && (what == DO_GATHER || what == DO_ALLGATHER), &s)) &&
-            (!receives || fits(c, recv, "recv", type, in, a.here && scatters, &r)))
-            kolo_fi_exchange(c, what, sends ? &s : NULL, out, receives ? &r : NULL, in, a.u.type,
+            (!receives || kolo_fi_fits(c, recv, "recv", type, in, a.here && scatters, &r)))
+            move_data(c, what, sends ? &s : NULL, out, receives ? &r : NULL, in, a.u.type,
                              a.count, 0, root ? *root : 0);
     }
     kolo_fi_finish(c);
@@ -369,6 +427,14 @@ static void explicit_blocks(call *c, action what, array send, int64_t send_count
     }                                                              \
     KOLO_ENTRY void kolo_f_##name##_8(arguments8, COMM, IERROR) {  \
         BEGIN("kolo_" #name, NULL);                                \
+        body;                                                      \
+    }                                                              \
+    KOLO_ENTRY void kolo_f_i##name##_4(arguments4, COMM, REQUEST, IERROR) { \
+        BEGIN_REQUEST("kolo_i" #name);                             \
+        body;                                                      \
+    }                                                              \
+    KOLO_ENTRY void kolo_f_i##name##_8(arguments8, COMM, REQUEST, IERROR) { \
+        BEGIN_REQUEST("kolo_i" #name);                             \
         body;                                                      \
     }
 #define REDUCTION(name, what, rest, root)                                                     \
@@ -391,6 +457,8 @@ static void explicit_blocks(call *c, action what, array send, int64_t send_count
 REDUCTION(allreduce, DO_ALLREDUCE, NOTHING, NULL)
 REDUCTION(reduce, DO_REDUCE, AND_ROOT, root)
 REDUCTION(reduce_scatter, DO_REDUCE_SCATTER, NOTHING, NULL)
+REDUCTION(scan, DO_SCAN, NOTHING, NULL)
+REDUCTION(exscan, DO_EXSCAN, NOTHING, NULL)
 SINGLE(bcast, DO_BCAST)
 SINGLE(send, DO_SEND)
 SINGLE(recv, DO_RECV)

@@ -7,8 +7,9 @@
  * Idea: a descriptor becomes a `view` (decode.c: the only part that knows type codes), a call
  * carries its name, communicator and error text (call.c), and all data calls take one path:
  * views are checked, gaps are packed away, the C function runs, results are unpacked.
- * kolo_fortran.c has the entry points of the data calls, control.c those of all others. The files
- * are compiled once for each Fortran compiler, with that compiler's ISO_Fortran_binding.h. */
+ * kolo_fortran.c has the entry points of the data calls, control.c those of all others, words.c
+ * Fortran's names for what libkolo's sentences speak of. The files are compiled once for each
+ * Fortran compiler, with that compiler's ISO_Fortran_binding.h. */
 #ifndef KOLO_FORTRAN_H
 #define KOLO_FORTRAN_H
 
@@ -20,6 +21,9 @@
 
 #define KOLO_ENTRY __attribute__((visibility("default")))
 
+/* Longer sentences are cut. */
+#define SENTENCE_BYTES 2048
+
 /* The types of module kolo as C sees them. */
 typedef struct {
     koloComm_t handle;
@@ -27,6 +31,13 @@ typedef struct {
 typedef struct {
     koloStream_t handle;
 } fortran_stream;
+typedef struct {
+    koloRequest_t handle;
+} fortran_request;
+typedef struct {
+    koloGraph_t handle;
+    koloComm_t comm;
+} fortran_graph;
 typedef struct {
     int32_t code;
 } fortran_op;
@@ -67,9 +78,11 @@ typedef struct {
     koloComm_t comm;
     bool async;
     koloStream_t stream;
+    koloRequest_t *request; /* NULL: not asked for */
+    koloGraph_t graph;
     int32_t *ierror; /* NULL: the argument is absent */
     koloResult_t code;
-    char text[1024]; /* the sentence when `code` was found here and not by libkolo */
+    char text[SENTENCE_BYTES]; /* the sentence when `code` was found here and not by libkolo */
 } call;
 
 /* What moves, in the terms of the C interface. */
@@ -77,6 +90,7 @@ typedef struct {
     koloDataType_t type;
     size_t per_element; /* C elements for one Fortran element */
     size_t bytes;       /* of one C element */
+    size_t group;       /* Fortran elements that make one C element: 2 for pairs in an array */
 } unit;
 
 typedef enum {
@@ -89,8 +103,48 @@ typedef enum {
     DO_REDUCE_SCATTER,
     DO_ALLTOALL,
     DO_SEND,
-    DO_RECV
+    DO_RECV,
+    DO_SCAN,
+    DO_EXSCAN,
+    DO_NEIGHBOR_ALLGATHER,
+    DO_NEIGHBOR_ALLTOALL,
+    DO_ALLGATHERV,
+    DO_GATHERV,
+    DO_SCATTERV,
+    DO_REDUCE_SCATTERV,
+    DO_ALLTOALLV,
+    DO_NEIGHBOR_ALLGATHERV,
+    DO_NEIGHBOR_ALLTOALLV
 } action;
+
+/* Sizes and places of blocks, in C elements; displs may be NULL. */
+typedef struct {
+    size_t *counts, *displs;
+    int number;
+    size_t extent; /* C elements of a buffer that holds them */
+} blocks;
+
+/* What a call exchanges. Views are NULL where the call does not use the side. */
+typedef struct {
+    action what;
+    const view *send, *recv;
+    size_t send_bytes, recv_bytes; /* of the whole sides */
+    koloDataType_t type;
+    size_t count, other; /* C elements of the block; of the other side's, where it may differ */
+    const blocks *out, *in;
+    int32_t op, peer;
+} exchange;
+
+typedef const CFI_cdesc_t *array;
+
+/* What an explicit call moves. */
+typedef struct {
+    unit u;
+    size_t count; /* C elements */
+    size_t bytes; /* of one block */
+    int nranks;
+    bool here; /* this rank is the root, or there is none */
+} amount;
 
 /* kolo_fortran_decode.c */
 void kolo_fi_view(const CFI_cdesc_t *descriptor, const char *argument, view *out);
@@ -102,23 +156,36 @@ bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out);
 bool kolo_fi_named_unit(call *c, fortran_type type, bool reduces, int32_t op, unit *out);
 bool kolo_fi_named_fits(call *c, fortran_type type, const view *v);
 
-/* kolo_fortran.c: the view of an array whose size must be known. */
-bool kolo_fi_whole(call *c, const CFI_cdesc_t *descriptor, const char *argument, view *out);
+/* kolo_fortran.c: what an argument is, checked. Each is false after a problem. */
+bool kolo_fi_whole(call *c, array descriptor, const char *argument, view *out);
+bool kolo_fi_same_type(call *c, const view *send, const view *recv);
+bool kolo_fi_sized(call *c, const view *small, int times, const view *large);
+bool kolo_fi_ranks(call *c, int *nranks);
+bool kolo_fi_is_root(call *c, int32_t root, bool *answer);
+bool kolo_fi_fits(call *c, array descriptor, const char *argument, fortran_type type, size_t bytes,
+                  bool may_be_in_place, view *out);
+bool kolo_fi_measure(call *c, int64_t count, fortran_type type, bool reduces, int32_t op,
+                     const int32_t *root, amount *out);
 
 /* kolo_fortran_call.c */
 void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
                    const fortran_stream *stream, int32_t *ierror);
+void kolo_fi_begin_request(call *c, const char *name, const fortran_comm *comm,
+                           fortran_request *request, int32_t *ierror);
+void kolo_fi_begin_graph(call *c, const char *name, const fortran_graph *graph,
+                         const fortran_stream *stream, fortran_request *request, int32_t *ierror);
 bool kolo_fi_problem(call *c, koloResult_t code, const char *remedy, const char *what, ...)
     __attribute__((format(printf, 4, 5)));
 bool kolo_fi_check(call *c, koloResult_t code);
 void kolo_fi_finish(call *c);
-void kolo_fi_exchange(call *c, action what, const view *send, size_t send_bytes, const view *recv,
-                      size_t recv_bytes, koloDataType_t type, size_t count, int32_t op,
-                      int32_t peer);
+void kolo_fi_exchange(call *c, const exchange *e);
 bool kolo_fi_in_group(void);
 koloResult_t kolo_fi_group_start(void);
 void kolo_fi_group_end(call *c);
 size_t kolo_fi_last_error(koloComm_t comm, char *text, size_t capacity);
+
+/* kolo_fortran_words.c: a sentence of libkolo, cut to fit, in the words of Fortran. */
+void kolo_fi_words(const char *sentence, char *text, size_t capacity);
 
 /* kolo_fortran_control.c: how a program ends that made a wrong call. */
 void kolo_fi_flush_units(void);

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-/* The last sentence that was found here and not by libkolo, and the communicator it is about. */
-static _Thread_local char last_text[1024];
+/* The sentence of the last call of this thread that failed, and the communicator it is about. */
+static _Thread_local char last_text[SENTENCE_BYTES];
 static _Thread_local koloComm_t last_comm;
 
 /* Temporaries that live until the open group ends. */
@@ -22,8 +23,14 @@ typedef struct pending {
 static _Thread_local pending *pending_first, **pending_last;
 static _Thread_local int group_depth;
 /* The first call of the open group that failed here: the group must not run without it. */
-static _Thread_local char refused_text[1024];
+static _Thread_local char refused_text[SENTENCE_BYTES];
 static _Thread_local koloResult_t refused_code;
+
+static void no_communicator(call *c) {
+    kolo_fi_problem(c, koloInvalidArgument,
+                    "make it with kolo_comm_init, and call nothing after kolo_comm_destroy",
+                    "comm was not initialised (kolo_comm_init) or is already destroyed");
+}
 
 void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
                    const fortran_stream *stream, int32_t *ierror) {
@@ -31,12 +38,33 @@ void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
     c->comm = comm ? comm->handle : NULL;
     c->async = stream != NULL;
     c->stream = stream ? stream->handle : NULL;
+    c->request = NULL;
+    c->graph = NULL;
     c->ierror = ierror;
     c->code = koloSuccess;
     c->text[0] = '\0';
     if (c->async && c->stream == NULL)
         kolo_fi_problem(c, koloInvalidArgument, "make it with kolo_stream_create",
                         "the stream was not created or is already destroyed");
+    if (comm && !comm->handle) no_communicator(c);
+}
+
+void kolo_fi_begin_request(call *c, const char *name, const fortran_comm *comm,
+                           fortran_request *request, int32_t *ierror) {
+    kolo_fi_begin(c, name, comm, NULL, ierror);
+    c->async = true;
+    c->request = &request->handle;
+    request->handle = NULL;
+}
+
+void kolo_fi_begin_graph(call *c, const char *name, const fortran_graph *graph,
+                         const fortran_stream *stream, fortran_request *request, int32_t *ierror) {
+    const fortran_comm comm = {graph->comm};
+    if (request)
+        kolo_fi_begin_request(c, name, &comm, request, ierror);
+    else
+        kolo_fi_begin(c, name, &comm, stream, ierror);
+    c->graph = graph->handle;
 }
 
 bool kolo_fi_problem(call *c, koloResult_t code, const char *remedy, const char *what, ...) {
@@ -66,6 +94,8 @@ static _Noreturn void stop_job(const char *sentence, const call *c) {
             sentence, c->name);
     fflush(NULL);
     kolo_fi_flush_units();
+    /* A launcher that ends the job at once loses what it has not passed on yet. */
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     kolo_fi_abort_mpi();
     /* exit lets the Fortran library write its buffers; the alarm ends a process that hangs there.
      * A launcher ends the other ranks when one ends with a non-zero code. */
@@ -74,28 +104,37 @@ static _Noreturn void stop_job(const char *sentence, const call *c) {
 }
 
 void kolo_fi_finish(call *c) {
-    const char *sentence;
+    int rank;
     if (c->code == koloSuccess) {
         if (c->ierror) *c->ierror = koloSuccess;
         return;
     }
-    if (group_depth > 0 && c->text[0] && !refused_text[0]) {
+    if (!c->text[0]) {
+        kolo_fi_words(koloGetLastError(NULL), c->text, sizeof c->text);
+        /* A copy of a variable outlives the communicator. */
+        if (c->comm && c->code == koloInvalidArgument &&
+            koloCommUserRank(c->comm, &rank) != koloSuccess)
+            no_communicator(c);
+    } else if (group_depth > 0 && !refused_text[0]) {
         memcpy(refused_text, c->text, sizeof refused_text);
         refused_code = c->code;
     }
     last_comm = c->comm;
-    snprintf(last_text, sizeof last_text, "%s", c->text);
-    sentence = c->text[0] ? c->text : koloGetLastError(NULL);
-    if (!c->ierror) stop_job(sentence, c);
+    memcpy(last_text, c->text, sizeof last_text);
+    if (!c->ierror) stop_job(c->text, c);
     *c->ierror = (int32_t)c->code;
 }
 
 size_t kolo_fi_last_error(koloComm_t comm, char *text, size_t capacity) {
-    const bool own = last_text[0] && comm == last_comm;
-    const char *sentence = own ? last_text : koloGetLastError(comm);
-    const size_t length = strlen(sentence);
-    memcpy(text, sentence, length < capacity ? length : capacity);
-    return length < capacity ? length : capacity;
+    /* A call on a stream or of a group is about no communicator in particular. */
+    const bool own = last_text[0] && (!comm || !last_comm || comm == last_comm);
+    char sentence[SENTENCE_BYTES];
+    size_t length;
+    if (!own) kolo_fi_words(koloGetLastError(comm), sentence, sizeof sentence);
+    length = strlen(own ? last_text : sentence);
+    if (length > capacity) length = capacity;
+    memcpy(text, own ? last_text : sentence, length);
+    return length;
 }
 
 /* An argument as the C function gets it. */
@@ -111,7 +150,8 @@ static bool stage(call *c, const view *v, size_t bytes, bool unpack, staged *out
     if (!v || v->contiguous || bytes == 0) return true;
     if (c->async)
         return kolo_fi_problem(c, koloInvalidArgument,
-                               "pass a contiguous array to a call with a stream, or use none",
+                               "pass a contiguous array to a call with a stream or a request, "
+                               "or use the blocking form",
                                "the argument %s is not contiguous", v->argument);
     p = malloc(sizeof *p);
     if (p) p->temporary = malloc(bytes);
@@ -146,46 +186,78 @@ static void unstage(call *c, staged *s) {
     pending_last = &s->temporary->next;
 }
 
-static koloResult_t run(const call *c, action what, const void *send, void *recv, size_t count,
-                        koloDataType_t type, koloRedOp_t op, int peer) {
-    switch (what) {
-    case DO_ALLREDUCE: return koloAllReduce(send, recv, count, type, op, c->comm, c->stream);
-    case DO_BCAST: return koloBcast(recv, count, type, peer, c->comm, c->stream);
-    case DO_REDUCE: return koloReduce(send, recv, count, type, op, peer, c->comm, c->stream);
-    case DO_ALLGATHER: return koloAllGather(send, recv, count, type, c->comm, c->stream);
-    case DO_GATHER: return koloGather(send, recv, count, type, peer, c->comm, c->stream);
-    case DO_SCATTER: return koloScatter(send, recv, count, type, peer, c->comm, c->stream);
-    case DO_REDUCE_SCATTER:
-        return koloReduceScatter(send, recv, count, type, op, c->comm, c->stream);
-    case DO_ALLTOALL: return koloAllToAll(send, recv, count, type, c->comm, c->stream);
-    case DO_SEND: return koloSend(send, count, type, peer, c->comm, c->stream);
-    case DO_RECV: return koloRecv(recv, count, type, peer, c->comm, c->stream);
+/* The call with a request, with a stream, or blocking. */
+#define DO(name, ...)                                            \
+    (c->request ? koloI##name(__VA_ARGS__, c->comm, c->request)  \
+                : kolo##name(__VA_ARGS__, c->comm, c->stream))
+#define ALONG(name, ...)                                         \
+    (c->request ? koloI##name(__VA_ARGS__, c->graph, c->request) \
+                : kolo##name(__VA_ARGS__, c->graph, c->stream))
+#define OUT e->out->counts, e->out->displs
+#define IN e->in->counts, e->in->displs
+
+static koloResult_t run(const call *c, const exchange *e, const void *send, void *recv) {
+    const size_t count = e->count;
+    const koloDataType_t type = e->type;
+    const koloRedOp_t op = (koloRedOp_t)e->op;
+    const int peer = e->peer;
+    switch (e->what) {
+    case DO_ALLREDUCE: return DO(AllReduce, send, recv, count, type, op);
+    case DO_BCAST: return DO(Bcast, recv, count, type, peer);
+    case DO_REDUCE: return DO(Reduce, send, recv, count, type, op, peer);
+    case DO_ALLGATHER: return DO(AllGather, send, recv, count, type);
+    case DO_GATHER: return DO(Gather, send, recv, count, type, peer);
+    case DO_SCATTER: return DO(Scatter, send, recv, count, type, peer);
+    case DO_REDUCE_SCATTER: return DO(ReduceScatter, send, recv, count, type, op);
+    case DO_ALLTOALL: return DO(AllToAll, send, recv, count, type);
+    case DO_SEND: return DO(Send, send, count, type, peer);
+    case DO_RECV: return DO(Recv, recv, count, type, peer);
+    case DO_SCAN: return DO(Scan, send, recv, count, type, op);
+    case DO_EXSCAN: return DO(Exscan, send, recv, count, type, op);
+    case DO_ALLGATHERV: return DO(AllGatherV, send, count, recv, IN, type);
+    case DO_GATHERV: return DO(GatherV, send, count, recv, IN, type, peer);
+    case DO_SCATTERV: return DO(ScatterV, send, OUT, recv, count, type, peer);
+    case DO_REDUCE_SCATTERV: return DO(ReduceScatterV, send, recv, e->out->counts, type, op);
+    case DO_ALLTOALLV: return DO(AllToAllV, send, OUT, recv, IN, type);
+    case DO_NEIGHBOR_ALLGATHER: return ALONG(NeighborAllGather, send, recv, count, type);
+    case DO_NEIGHBOR_ALLTOALL: return ALONG(NeighborAllToAll, send, recv, count, type);
+    case DO_NEIGHBOR_ALLGATHERV: return ALONG(NeighborAllGatherV, send, count, recv, IN, type);
+    case DO_NEIGHBOR_ALLTOALLV: return ALONG(NeighborAllToAllV, send, OUT, recv, IN, type);
     }
     return koloInternalError;
 }
 
 /* The block of this rank inside the other buffer, for KOLO_IN_PLACE. */
-static bool own_block(call *c, action what, size_t block_bytes, size_t *offset) {
+static bool own_block(call *c, const exchange *e, size_t block_bytes, size_t *offset) {
+    const bool same = e->what == DO_ALLREDUCE || e->what == DO_REDUCE || e->what == DO_SCAN ||
+                      e->what == DO_EXSCAN;
+    const blocks *b = e->what == DO_SCATTERV ? e->out : e->in;
     int rank = 0;
     *offset = 0;
-    if (what == DO_ALLREDUCE || what == DO_REDUCE) return true;
+    if (same) return true;
     if (!kolo_fi_check(c, koloCommUserRank(c->comm, &rank))) return false;
-    *offset = (size_t)rank * block_bytes;
+    if (!b) {
+        *offset = (size_t)rank * block_bytes;
+        return true;
+    }
+    const size_t element = e->count ? block_bytes / e->count : 0;
+    if (b->displs)
+        *offset = b->displs[rank] * element;
+    else
+        for (int r = 0; r < rank; r++) *offset += b->counts[r] * element;
     return true;
 }
 
-void kolo_fi_exchange(call *c, action what, const view *send, size_t send_bytes, const view *recv,
-                      size_t recv_bytes, koloDataType_t type, size_t count, int32_t op,
-                      int32_t peer) {
+void kolo_fi_exchange(call *c, const exchange *e) {
+    const view *send = e->send, *recv = e->recv;
     const bool send_in_place = send && send->in_place, recv_in_place = recv && recv->in_place;
     staged from = {0}, to = {0};
     size_t offset;
-    if (stage(c, send_in_place ? NULL : send, send_bytes, false, &from) &&
-        stage(c, recv_in_place ? NULL : recv, recv_bytes, true, &to)) {
-        if (send_in_place && own_block(c, what, send_bytes, &offset)) from.data = to.data + offset;
-        if (recv_in_place && own_block(c, what, recv_bytes, &offset)) to.data = from.data + offset;
-        if (c->code == koloSuccess)
-            kolo_fi_check(c, run(c, what, from.data, to.data, count, type, (koloRedOp_t)op, peer));
+    if (stage(c, send_in_place ? NULL : send, e->send_bytes, false, &from) &&
+        stage(c, recv_in_place ? NULL : recv, e->recv_bytes, true, &to)) {
+        if (send_in_place && own_block(c, e, e->send_bytes, &offset)) from.data = to.data + offset;
+        if (recv_in_place && own_block(c, e, e->recv_bytes, &offset)) to.data = from.data + offset;
+        if (c->code == koloSuccess) kolo_fi_check(c, run(c, e, from.data, to.data));
     }
     unstage(c, &from);
     unstage(c, &to);

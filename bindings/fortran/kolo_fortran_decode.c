@@ -126,7 +126,7 @@ void kolo_fi_unpack(const view *v, const char *packed, size_t bytes) {
     walk(v, (char *)packed, bytes, false);
 }
 
-/* The C type of an arithmetic element, or false. */
+/* The C type of an element that kolo knows, or false. */
 static bool arithmetic(type_class class, size_t bytes, unit *out) {
     static const struct {
         type_class class;
@@ -136,14 +136,37 @@ static bool arithmetic(type_class class, size_t bytes, unit *out) {
         {CLASS_INTEGER, 1, koloInt8},  {CLASS_INTEGER, 4, koloInt32}, {CLASS_INTEGER, 8, koloInt64},
         {CLASS_REAL, 2, koloFloat16},  {CLASS_REAL, 4, koloFloat32},  {CLASS_REAL, 8, koloFloat64},
         {CLASS_BFLOAT, 2, koloBfloat16},
+        {CLASS_COMPLEX, 8, koloComplex64},
+        {CLASS_COMPLEX, 16, koloComplex128},
+        {CLASS_LOGICAL, 1, koloLogical8},
+        {CLASS_LOGICAL, 2, koloLogical16},
+        {CLASS_LOGICAL, 4, koloLogical32},
+        {CLASS_LOGICAL, 8, koloLogical64},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].class == class && table[i].bytes == bytes) {
-            *out = (unit){table[i].type, 1, bytes};
+            *out = (unit){table[i].type, 1, bytes, 1};
             return true;
         }
-    return false;
+    if (class != CLASS_CHARACTER || bytes == 0) return false;
+    *out = (unit){koloCharacter, bytes, 1, 1};
+    return true;
 }
+
+/* The C type of a value and an index side by side in an array of this type, or false. */
+static bool pair_of(type_class class, size_t bytes, unit *out) {
+    if (class == CLASS_REAL && bytes == 4)
+        *out = (unit){koloFloatFloat, 1, 8, 2};
+    else if (class == CLASS_REAL && bytes == 8)
+        *out = (unit){koloDoubleDouble, 1, 16, 2};
+    else if (class == CLASS_INTEGER && bytes == 4)
+        *out = (unit){koloIntInt, 1, 8, 2};
+    else
+        return false;
+    return true;
+}
+
+static bool locates(int32_t op) { return op == koloMinloc || op == koloMaxloc; }
 
 bool kolo_fi_move_unit(call *c, const view *v, unit *out) {
     if (v->class == CLASS_POINTER)
@@ -151,43 +174,57 @@ bool kolo_fi_move_unit(call *c, const view *v, unit *out) {
                                "pass the array itself; c_f_pointer makes one of a C pointer",
                                "the argument %s is a C pointer", v->argument);
     if (!arithmetic(v->class, v->element_bytes, out))
-        *out = (unit){koloUint8, v->element_bytes, 1};
+        *out = (unit){koloUint8, v->element_bytes, 1, 1};
     return true;
 }
 
-/* A reduction of elements that are not plain numbers. */
-static bool special_reduction(call *c, type_class class, size_t bytes, const char *name,
-                              int32_t op, unit *out) {
-    const koloResult_t bad = koloInvalidArgument;
-    if (class == CLASS_COMPLEX) {
-        if (op != koloSum && op != koloAvg && op != koloSumExact)
-            return kolo_fi_problem(c, bad,
-                                   "complex numbers have KOLO_SUM, KOLO_AVG and KOLO_EXACT_SUM "
-                                   "only",
-                                   "this operation does not exist for %s", name);
-        if (arithmetic(CLASS_REAL, bytes / 2, out)) {
-            out->per_element = 2;
-            return true;
-        }
-    }
-    if (class == CLASS_LOGICAL)
-        return kolo_fi_problem(c, bad,
-                               "reduce merge(1, 0, mask): KOLO_MAX is any, KOLO_MIN is all, "
-                               "KOLO_SUM is count",
-                               "%s has no reductions", name);
-    if (class == CLASS_INTEGER || class == CLASS_REAL || class == CLASS_COMPLEX)
-        return kolo_fi_problem(c, bad,
-                               "convert to integer(4), integer(8), real(4), real(8) or complex of "
-                               "these before the call",
-                               "kolo has no reductions of %s", name);
-    return kolo_fi_problem(c, bad, "reduce integer or real arrays", "%s has no reductions", name);
+/* Elements that kolo can move only. */
+static bool no_reduction(call *c, type_class class, const char *name) {
+    const bool number = class == CLASS_INTEGER || class == CLASS_REAL || class == CLASS_COMPLEX;
+    return kolo_fi_problem(c, koloInvalidArgument,
+                           number ? "convert to integer(4), integer(8), real(4), real(8) or "
+                                    "complex of these before the call"
+                                  : "reduce arrays of numbers, logicals or characters",
+                           "kolo has no reductions of %s", name);
+}
+
+/* Whether the operation combines such elements; the core checks the same, without our names. */
+static bool combines(call *c, type_class class, int32_t op, const char *name) {
+    const bool order = op == koloMax || op == koloMin;
+    const bool bits = op >= koloBand && op <= koloBxor, truth = op >= koloLand && op <= koloLxor;
+    const char *possible = NULL;
+    if (op > koloMaxloc || class == CLASS_INTEGER) return true;
+    if ((class == CLASS_REAL || class == CLASS_BFLOAT) && (bits || truth))
+        possible = "reals have KOLO_SUM, KOLO_PROD, KOLO_MAX, KOLO_MIN, KOLO_AVG and "
+                   "KOLO_EXACT_SUM";
+    if (class == CLASS_COMPLEX && (order || bits || truth))
+        possible = "complex numbers have KOLO_SUM, KOLO_PROD, KOLO_AVG and KOLO_EXACT_SUM";
+    if (class == CLASS_LOGICAL && !truth)
+        possible = "logicals have KOLO_LAND (all), KOLO_LOR (any) and KOLO_LXOR; to count, reduce "
+                   "merge(1, 0, mask) with KOLO_SUM";
+    if (class == CLASS_CHARACTER && !order && !bits)
+        possible = "characters have KOLO_MAX, KOLO_MIN, KOLO_BAND, KOLO_BOR and KOLO_BXOR";
+    if (!possible) return true;
+    return kolo_fi_problem(c, koloInvalidArgument, possible,
+                           "this operation does not combine elements of type %s", name);
 }
 
 bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out) {
     char name[64];
-    if (arithmetic(v->class, v->element_bytes, out)) return true;
     kolo_fi_type_name(v, name, sizeof name);
-    return special_reduction(c, v->class, v->element_bytes, name, op, out);
+    if (locates(op)) {
+        if (pair_of(v->class, v->element_bytes, out) && v->rank > 0 && v->dim[0].extent == 2)
+            return true;
+        return kolo_fi_problem(c, koloInvalidArgument,
+                               "pass pairs (value, index) as real(4), real(8) or integer(4) "
+                               "a(2, n), or name a type such as KOLO_DOUBLE_INT",
+                               "KOLO_MINLOC and KOLO_MAXLOC need pairs, and the argument %s is "
+                               "%s%s",
+                               v->argument, name,
+                               v->rank == 0 ? "" : " whose first extent is not 2");
+    }
+    if (arithmetic(v->class, v->element_bytes, out)) return combines(c, v->class, op, name);
+    return no_reduction(c, v->class, name);
 }
 
 /* The constants of module kolo; below 100 they are those of kolo.h. */
@@ -198,24 +235,32 @@ static const struct {
     size_t bytes;
 } named_types[] = {
     {koloInt8, "KOLO_INTEGER1", CLASS_INTEGER, 1},
-    {koloUint8, "KOLO_BYTE", CLASS_UNKNOWN, 1},
     {koloInt32, "KOLO_INTEGER4", CLASS_INTEGER, 4},
     {koloInt64, "KOLO_INTEGER8", CLASS_INTEGER, 8},
     {koloFloat16, "KOLO_REAL2", CLASS_REAL, 2},
     {koloFloat32, "KOLO_REAL4", CLASS_REAL, 4},
     {koloFloat64, "KOLO_REAL8", CLASS_REAL, 8},
     {koloBfloat16, "KOLO_BFLOAT16", CLASS_BFLOAT, 2},
+    {koloComplex64, "KOLO_COMPLEX8", CLASS_COMPLEX, 8},
+    {koloComplex128, "KOLO_COMPLEX16", CLASS_COMPLEX, 16},
+    {koloLogical8, "KOLO_LOGICAL1", CLASS_LOGICAL, 1},
+    {koloLogical16, "KOLO_LOGICAL2", CLASS_LOGICAL, 2},
+    {koloLogical32, "KOLO_LOGICAL4", CLASS_LOGICAL, 4},
+    {koloLogical64, "KOLO_LOGICAL8", CLASS_LOGICAL, 8},
+    {koloByte, "KOLO_BYTE", CLASS_UNKNOWN, 1},
+    {koloCharacter, "KOLO_CHARACTER", CLASS_CHARACTER, 1},
+    {koloFloatInt, "KOLO_FLOAT_INT", CLASS_UNKNOWN, 8},
+    {koloDoubleInt, "KOLO_DOUBLE_INT", CLASS_UNKNOWN, 16},
+    {koloIntInt, "KOLO_2INTEGER", CLASS_INTEGER, 4},
+    {koloLongInt, "KOLO_LONG_INT", CLASS_UNKNOWN, 16},
+    {koloFloatFloat, "KOLO_2REAL", CLASS_REAL, 4},
+    {koloDoubleDouble, "KOLO_2DOUBLE_PRECISION", CLASS_REAL, 8},
     {100, "KOLO_INTEGER2", CLASS_INTEGER, 2},
     {101, "KOLO_REAL16", CLASS_REAL, 16},
-    {102, "KOLO_COMPLEX8", CLASS_COMPLEX, 8},
-    {103, "KOLO_COMPLEX16", CLASS_COMPLEX, 16},
     {104, "KOLO_COMPLEX32", CLASS_COMPLEX, 32},
-    {105, "KOLO_LOGICAL1", CLASS_LOGICAL, 1},
-    {106, "KOLO_LOGICAL2", CLASS_LOGICAL, 2},
-    {107, "KOLO_LOGICAL4", CLASS_LOGICAL, 4},
-    {108, "KOLO_LOGICAL8", CLASS_LOGICAL, 8},
-    {109, "KOLO_CHARACTER", CLASS_CHARACTER, 1},
 };
+
+static bool is_pair(int32_t code) { return code >= koloFloatInt && code <= koloDoubleDouble; }
 
 static int find_named(call *c, fortran_type type) {
     for (int i = 0; i < (int)(sizeof named_types / sizeof *named_types); i++)
@@ -228,13 +273,24 @@ static int find_named(call *c, fortran_type type) {
 bool kolo_fi_named_unit(call *c, fortran_type type, bool reduces, int32_t op, unit *out) {
     const int i = find_named(c, type);
     if (i < 0) return false;
-    if (arithmetic(named_types[i].class, named_types[i].bytes, out)) return true;
-    if (!reduces || type.code == koloUint8) {
-        *out = (unit){koloUint8, named_types[i].bytes, 1};
+    const type_class class = named_types[i].class;
+    const size_t bytes = named_types[i].bytes;
+    if (is_pair(type.code)) {
+        const size_t parts = class == CLASS_UNKNOWN ? 1 : 2;
+        *out = (unit){(koloDataType_t)type.code, 1, parts * bytes, 1};
         return true;
     }
-    return special_reduction(c, named_types[i].class, named_types[i].bytes, named_types[i].name, op,
-                             out);
+    if (class == CLASS_UNKNOWN) {
+        *out = (unit){(koloDataType_t)type.code, 1, bytes, 1};
+        return true;
+    }
+    if (arithmetic(class, bytes, out))
+        return !reduces || combines(c, class, op, named_types[i].name);
+    if (!reduces) {
+        *out = (unit){koloUint8, bytes, 1, 1};
+        return true;
+    }
+    return no_reduction(c, class, named_types[i].name);
 }
 
 bool kolo_fi_named_fits(call *c, fortran_type type, const view *v) {

@@ -4,10 +4,10 @@
 //! are bundles with a fixed pattern. Lanes begin with the nearest peer behind and ahead, so that
 //! not everybody turns to rank 0 first.
 
-use crate::plan::{Emitter, Layout, Plan, Shape};
+use crate::plan::{Emitter, Layout, Nodes, Plan, Shape};
 
 /// One send to `root` (the peer).
-pub fn send(shape: &Shape) -> Plan {
+pub fn send(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     let peer = e.lane(0).to(shape.root);
     e.send(peer, 0);
@@ -15,7 +15,7 @@ pub fn send(shape: &Shape) -> Plan {
 }
 
 /// One receive from `root` (the peer).
-pub fn recv(shape: &Shape) -> Plan {
+pub fn recv(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     let peer = e.lane(0).from(shape.root);
     e.recv(peer, 0);
@@ -23,7 +23,7 @@ pub fn recv(shape: &Shape) -> Plan {
 }
 
 /// Block p goes to rank p, block p comes from rank p.
-pub fn all_to_all(shape: &Shape) -> Plan {
+pub fn all_to_all(shape: &Shape, _: &Nodes) -> Plan {
     let n = shape.nranks;
     let mut e = Emitter::new(*shape, n, Layout::Blocks);
     e.lane(0).copy(i64::from(shape.rank));
@@ -38,7 +38,7 @@ pub fn all_to_all(shape: &Shape) -> Plan {
 }
 
 /// The root takes block p from rank p.
-pub fn gather(shape: &Shape) -> Plan {
+pub fn gather(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
     if shape.rank != shape.root {
         let root = e.lane(0).to(shape.root);
@@ -54,7 +54,7 @@ pub fn gather(shape: &Shape) -> Plan {
 }
 
 /// The root hands block p to rank p.
-pub fn scatter(shape: &Shape) -> Plan {
+pub fn scatter(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
     if shape.rank != shape.root {
         let root = e.lane(0).from(shape.root);

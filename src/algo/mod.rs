@@ -1,93 +1,204 @@
-//! Algorithms: pure functions from a [`Shape`] to a [`Plan`]. One file each; no input or output,
-//! no clock, no environment, no global.
+//! Algorithms: pure functions from a [`Shape`] and the [`Nodes`] to a [`Plan`]. One file each; no
+//! input or output, no clock, no environment, no global.
 //!
-//! | algorithm | collectives | steps (n ranks) | bytes a rank sends (S = all data) |
-//! |---|---|---|---|
-//! | [`ring`] | all-reduce | 2(n-1) | 2 S (n-1)/n |
-//! | [`ring`] | all-gather, reduce-scatter | n-1 | S (n-1)/n |
-//! | [`ring`] | broadcast, reduce | n-1, pipelined | S |
-//! | [`oneshot`] | all of them but reduce-scatter, and barrier | 1 | S, once, read by n-1 |
-//! | [`bundle`] | send, recv, all-to-all, gather, scatter | 1 | what each pair exchanges |
+//! `docs/algorithms.md` has a row for each: hand-overs, bytes on the wire, paper, and when it is
+//! good. `docs/HACKING.md` shows how to add one.
 
+pub mod binomial;
+pub mod bruck;
+pub mod btree;
 pub mod bundle;
+pub mod chain;
+pub mod collnet;
+pub mod columns;
+pub mod cores;
+pub mod dissemination;
+pub mod group;
+pub mod hd;
+pub mod hier;
+pub mod hier_blocks;
+pub mod hier_rooted;
+pub mod levels;
 pub mod local;
+pub mod nvls;
+pub mod nvlstree;
 pub mod oneshot;
+pub mod ordered;
+pub mod pairwise;
+pub mod pat;
+pub mod pat_trees;
+pub mod rd;
 pub mod ring;
+pub mod scan;
+pub mod tree;
+pub mod twoshot;
+pub mod vector;
 
 use crate::base::{Error, Result};
-use crate::plan::{Algorithm, Collective, Plan, Shape};
+use crate::plan::{Algorithm, Collective, Nodes, Plan, Shape};
 
 /// One algorithm for one collective.
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// Its name.
     pub algorithm: Algorithm,
     /// What it computes.
     pub collective: Collective,
     /// The pure function.
-    pub plan: fn(&Shape) -> Plan,
+    pub plan: fn(&Shape, &Nodes) -> Plan,
     /// Least number of tokens a connection must hold for chunks of `slices` slices; one fewer
     /// deadlocks for some number of ranks.
     pub least_tokens: fn(slices: u32) -> u32,
     /// Most rounds of one launch; 0 for no limit.
     pub most_rounds: u32,
+    /// It uses channels in multiples of this, where it may have so many.
+    pub channels: u16,
+    /// Most ranks that it is meant for, and checked with.
+    pub most_ranks: u32,
+    /// It looks at the nodes.
+    pub by_node: bool,
 }
 
-/// Every algorithm for every collective: the one line of registration.
-pub const REGISTRY: &[Entry] = &[
-    ring_entry(Collective::AllReduce, ring::all_reduce, |slices| slices + 1),
-    ring_entry(Collective::AllGather, ring::all_gather, |slices| slices + 1),
-    ring_entry(Collective::ReduceScatter, ring::reduce_scatter, |slices| {
-        slices + 1
-    }),
-    ring_entry(Collective::Broadcast, ring::broadcast, |_| 1),
-    ring_entry(Collective::Reduce, ring::reduce, |_| 1),
-    oneshot_entry(Collective::AllReduce, oneshot::all_reduce),
-    oneshot_entry(Collective::AllGather, oneshot::all_gather),
-    oneshot_entry(Collective::Broadcast, oneshot::broadcast),
-    oneshot_entry(Collective::Reduce, oneshot::reduce),
-    oneshot_entry(Collective::Barrier, oneshot::barrier),
-    bundle_entry(Collective::AllToAll, bundle::all_to_all),
-    bundle_entry(Collective::Gather, bundle::gather),
-    bundle_entry(Collective::Scatter, bundle::scatter),
-    bundle_entry(Collective::Send, bundle::send),
-    bundle_entry(Collective::Recv, bundle::recv),
-];
-
-const fn ring_entry(
+/// `plan` computes `collective` and is called `algorithm`: any number of rounds, one token a
+/// connection, up to 1,024 ranks. The functions of [`Entry`] say what is different.
+const fn of(
+    algorithm: Algorithm,
     collective: Collective,
-    plan: fn(&Shape) -> Plan,
-    least_tokens: fn(u32) -> u32,
+    plan: fn(&Shape, &Nodes) -> Plan,
 ) -> Entry {
-    Entry {
-        algorithm: Algorithm::Ring,
-        collective,
-        plan,
-        least_tokens,
-        most_rounds: 0,
-    }
-}
-
-const fn oneshot_entry(collective: Collective, plan: fn(&Shape) -> Plan) -> Entry {
-    let algorithm = Algorithm::OneShot;
-    Entry {
-        algorithm,
-        collective,
-        plan,
-        least_tokens: |slices| slices,
-        most_rounds: 1,
-    }
-}
-
-const fn bundle_entry(collective: Collective, plan: fn(&Shape) -> Plan) -> Entry {
-    let algorithm = Algorithm::Bundle;
     Entry {
         algorithm,
         collective,
         plan,
         least_tokens: |_| 1,
         most_rounds: 0,
+        channels: 1,
+        most_ranks: 1024,
+        by_node: false,
     }
 }
+
+impl Entry {
+    const fn tokens(self, least_tokens: fn(u32) -> u32) -> Entry {
+        Entry {
+            least_tokens,
+            ..self
+        }
+    }
+
+    const fn one_round(self) -> Entry {
+        Entry {
+            most_rounds: 1,
+            ..self
+        }
+    }
+
+    const fn two_trees(self) -> Entry {
+        Entry {
+            channels: 2,
+            ..self
+        }
+    }
+
+    const fn by_node(self) -> Entry {
+        Entry {
+            by_node: true,
+            ..self
+        }
+    }
+
+    const fn up_to(self, most_ranks: u32) -> Entry {
+        Entry { most_ranks, ..self }
+    }
+}
+
+/// Every algorithm for every collective: the one line of registration.
+#[rustfmt::skip]
+pub const REGISTRY: &[Entry] = {
+    use {Algorithm as A, Collective as C};
+    &[
+        of(A::Ring, C::AllReduce, ring::all_reduce).tokens(|slices| slices + 1),
+        of(A::Ring, C::AllGather, ring::all_gather).tokens(|slices| slices + 1),
+        of(A::Ring, C::ReduceScatter, ring::reduce_scatter).tokens(|slices| slices + 1),
+        of(A::Ring, C::Broadcast, ring::broadcast),
+        of(A::Ring, C::Reduce, ring::reduce),
+        of(A::OneShot, C::AllReduce, oneshot::all_reduce).tokens(|s| s).one_round().up_to(256),
+        of(A::OneShot, C::AllGather, oneshot::all_gather).tokens(|s| s).one_round().up_to(256),
+        of(A::OneShot, C::Broadcast, oneshot::broadcast).tokens(|s| s).one_round(),
+        of(A::OneShot, C::Reduce, oneshot::reduce).tokens(|s| s).one_round(),
+        of(A::OneShot, C::Barrier, oneshot::barrier).tokens(|s| s).one_round().up_to(256),
+        of(A::RecursiveDoubling, C::AllReduce, rd::all_reduce).tokens(|slices| slices),
+        of(A::RecursiveDoubling, C::AllGather, rd::all_gather).tokens(|slices| slices),
+        of(A::RecursiveDoubling, C::Barrier, rd::barrier).tokens(|slices| slices),
+        of(A::Binomial, C::Broadcast, binomial::broadcast),
+        of(A::Binomial, C::Reduce, binomial::reduce),
+        of(A::Binomial, C::Gather, binomial::gather),
+        of(A::Binomial, C::Scatter, binomial::scatter),
+        of(A::Chain, C::Broadcast, chain::broadcast).by_node(),
+        of(A::Chain, C::Reduce, chain::reduce).by_node(),
+        of(A::Tree, C::AllReduce, tree::all_reduce).by_node().two_trees(),
+        of(A::Tree, C::Broadcast, tree::broadcast).by_node().two_trees(),
+        of(A::Tree, C::Reduce, tree::reduce).by_node().two_trees(),
+        of(A::TwoShot, C::AllReduce, twoshot::all_reduce).tokens(|s| s + 1).up_to(128).by_node(),
+        of(A::TwoShot, C::ReduceScatter, twoshot::reduce_scatter).tokens(|s| s).up_to(128),
+        of(A::TwoShot, C::AllGather, twoshot::all_gather).tokens(|s| s).up_to(128).by_node(),
+        of(A::TwoShot, C::Broadcast, twoshot::broadcast).tokens(|s| s).up_to(128),
+        of(A::TwoShot, C::Reduce, twoshot::reduce).tokens(|s| s).up_to(128),
+        of(A::HalvingDoubling, C::AllReduce, hd::all_reduce).tokens(|slices| slices),
+        of(A::HalvingDoubling, C::ReduceScatter, hd::reduce_scatter).tokens(|slices| slices),
+        of(A::HalvingDoubling, C::AllGather, hd::all_gather).tokens(|slices| slices),
+        of(A::Bruck, C::AllToAll, bruck::all_to_all).tokens(|slices| 2 * slices),
+        of(A::Bruck, C::AllGather, bruck::all_gather).tokens(|slices| slices),
+        of(A::Pat, C::AllGather, pat::all_gather).tokens(|slices| slices),
+        of(A::Pat, C::ReduceScatter, pat::reduce_scatter).tokens(|slices| slices),
+        of(A::Nvls, C::AllReduce, nvls::all_reduce).tokens(|slices| slices).up_to(128),
+        of(A::Nvls, C::ReduceScatter, nvls::reduce_scatter).tokens(|s| s).up_to(128),
+        of(A::Nvls, C::AllGather, nvls::all_gather).tokens(|s| s).up_to(128),
+        of(A::Nvls, C::Broadcast, nvls::broadcast),
+        of(A::NvlsTree, C::AllReduce, nvlstree::all_reduce).tokens(|s| s).by_node().two_trees(),
+        of(A::CollNet, C::AllReduce, collnet::all_reduce).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::AllReduce, hier::all_reduce).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::Broadcast, hier_rooted::broadcast).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::Reduce, hier_rooted::reduce).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::AllGather, hier_blocks::all_gather).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::ReduceScatter, hier_blocks::reduce_scatter).tokens(|s| s).by_node(),
+        of(A::Hierarchical, C::Barrier, hier_blocks::barrier).tokens(|s| s).by_node(),
+        of(A::Pairwise, C::AllToAll, pairwise::all_to_all).tokens(|slices| slices).up_to(256),
+        of(A::Dissemination, C::Barrier, dissemination::barrier).tokens(|slices| slices),
+        of(A::Dissemination, C::AllGather, dissemination::all_gather).tokens(|s| s),
+        of(A::Ordered, C::AllReduce, ordered::all_reduce),
+        of(A::Ordered, C::Reduce, ordered::reduce),
+        of(A::Ordered, C::ReduceScatter, ordered::reduce_scatter).up_to(128),
+        of(A::OneShot, C::Scan, scan::oneshot).tokens(|s| s).one_round().up_to(256),
+        of(A::OneShot, C::Exscan, scan::oneshot).tokens(|s| s).one_round().up_to(256),
+        of(A::RecursiveDoubling, C::Scan, scan::recursive_doubling),
+        of(A::RecursiveDoubling, C::Exscan, scan::recursive_doubling),
+        of(A::Chain, C::Scan, scan::chain),
+        // Every slice of a chunk is kept until it is handed on and copied.
+        of(A::Chain, C::Exscan, scan::chain).tokens(|slices| slices),
+        of(A::Bundle, C::ReduceScatter, ordered::reduce_scatter_own_first).up_to(128),
+        of(A::Bundle, C::AllToAll, bundle::all_to_all).up_to(256),
+        of(A::Bundle, C::Gather, bundle::gather),
+        of(A::Bundle, C::Scatter, bundle::scatter),
+        of(A::Bundle, C::Send, bundle::send),
+        of(A::Bundle, C::Recv, bundle::recv),
+    ]
+};
+
+/// Plans that are parts of a bundle and no collective by themselves: what the lanes of a registered
+/// plan do, for one size each.
+const PARTS: &[Entry] = &[
+    of(
+        Algorithm::Bundle,
+        Collective::ReduceScatterV,
+        ordered::fold_block_own_first,
+    ),
+    of(
+        Algorithm::Ordered,
+        Collective::ReduceScatterV,
+        ordered::fold_block,
+    ),
+];
 
 /// The entry for a collective and an algorithm.
 pub fn find(collective: Collective, algorithm: Algorithm) -> Option<&'static Entry> {
@@ -96,16 +207,19 @@ pub fn find(collective: Collective, algorithm: Algorithm) -> Option<&'static Ent
         .find(|e| e.collective == collective && e.algorithm == algorithm)
 }
 
-/// The plan of `shape`. One rank alone always gets the local copy.
+/// The plan of `shape` for ranks that live on `nodes`. One rank alone always gets the local copy.
 ///
 /// # Errors
 /// `InvalidUsage` if the algorithm does not compute the collective.
-pub fn plan(shape: &Shape) -> Result<Plan> {
+pub fn plan(shape: &Shape, nodes: &Nodes) -> Result<Plan> {
     if shape.nranks == 1 && !shape.collective.is_point_to_point() {
         return Ok(local::alone(shape));
     }
-    match find(shape.collective, shape.algorithm) {
-        Some(entry) => Ok((entry.plan)(shape)),
+    let part = PARTS
+        .iter()
+        .find(|e| e.collective == shape.collective && e.algorithm == shape.algorithm);
+    match find(shape.collective, shape.algorithm).or(part) {
+        Some(entry) => Ok((entry.plan)(shape, nodes)),
         None => Err(Error::usage(
             format!(
                 "algorithm {} does not compute {}",

@@ -5,7 +5,7 @@
 //! fan), not n-1. Folding in rank order makes the result independent of timing and equal on all
 //! ranks, and keeps the order that non-commutative operations need.
 
-use crate::plan::{Emitter, Layout, Operand, Plan, Shape};
+use crate::plan::{Emitter, Layout, Nodes, Operand, Plan, Shape};
 
 /// The fans of all ranks as sources in rank order, the own input at its place.
 fn everybody(e: &mut Emitter, shape: &Shape) -> Vec<Operand> {
@@ -21,7 +21,7 @@ fn everybody(e: &mut Emitter, shape: &Shape) -> Vec<Operand> {
 }
 
 /// Publish, then fold everybody's.
-pub fn all_reduce(shape: &Shape) -> Plan {
+pub fn all_reduce(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     let mine = e.lane(0).fan(shape.rank);
     e.send(mine, 0);
@@ -31,7 +31,7 @@ pub fn all_reduce(shape: &Shape) -> Plan {
 }
 
 /// Publish, then take everybody's.
-pub fn all_gather(shape: &Shape) -> Plan {
+pub fn all_gather(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
     let mine = e.lane(0).fan(shape.rank);
     e.copy_send(mine, i64::from(shape.rank));
@@ -43,7 +43,7 @@ pub fn all_gather(shape: &Shape) -> Plan {
 }
 
 /// The root publishes, the others read it.
-pub fn broadcast(shape: &Shape) -> Plan {
+pub fn broadcast(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     let root = e.lane(0).fan(shape.root);
     if shape.rank == shape.root {
@@ -55,7 +55,7 @@ pub fn broadcast(shape: &Shape) -> Plan {
 }
 
 /// Every rank hands its input to the root, which folds in rank order.
-pub fn reduce(shape: &Shape) -> Plan {
+pub fn reduce(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     e.lane(0);
     if shape.rank != shape.root {
@@ -77,7 +77,7 @@ pub fn reduce(shape: &Shape) -> Plan {
 }
 
 /// Everybody signals, everybody waits for everybody.
-pub fn barrier(shape: &Shape) -> Plan {
+pub fn barrier(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     let mine = e.lane(0).fan(shape.rank);
     e.signal(&[mine.operand()]);

@@ -164,7 +164,7 @@ impl fmt::Display for Error {
         if let Some(operation) = &self.operation {
             write!(f, "{operation}: ")?;
         }
-        if let Some(peer) = self.peer {
+        if let Some(peer) = self.peer.filter(|_| self.peer != self.rank) {
             write!(f, "[peer {peer}] ")?;
         }
         write!(f, "{}", self.what)?;
@@ -189,6 +189,15 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "kolo: rank 2: AllReduce: [peer 5] process 77 on node9 ended. Remedy: restart the job"
+        );
+    }
+
+    #[test]
+    fn a_rank_is_not_its_own_peer() {
+        let error = Error::remote(Rank(2), "rank 2 called Barrier", "call Send").at(Rank(2));
+        assert_eq!(
+            error.to_string(),
+            "kolo: rank 2: rank 2 called Barrier. Remedy: call Send"
         );
     }
 

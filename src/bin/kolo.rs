@@ -1,7 +1,10 @@
-//! The one command line of kolo: `kolo perf`, `kolo info`, `kolo topo`, `kolo version`.
+//! The one command line of kolo: `kolo perf`, `kolo info`, `kolo topo`, `kolo explain`,
+//! `kolo sim`, `kolo tune`, `kolo version`.
 
 #[path = "kolo/cli.rs"]
 mod cli;
+#[path = "kolo/explain.rs"]
+mod explain;
 #[path = "kolo/info.rs"]
 mod info;
 #[path = "kolo/launcher.rs"]
@@ -10,6 +13,16 @@ mod launcher;
 mod out;
 #[path = "kolo/perf/mod.rs"]
 mod perf;
+#[path = "kolo/plot.rs"]
+mod plot;
+#[path = "kolo/question.rs"]
+mod question;
+#[path = "kolo/sim.rs"]
+mod sim;
+#[path = "kolo/topo.rs"]
+mod topo;
+#[path = "kolo/tune.rs"]
+mod tune;
 
 use std::process::ExitCode;
 

@@ -30,6 +30,7 @@ mod roll;
 pub mod interfaces;
 pub mod local;
 pub mod mpi_abi;
+pub mod report;
 pub mod settings;
 pub mod table;
 pub mod tcp_ring;

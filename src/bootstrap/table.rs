@@ -255,12 +255,13 @@ unsafe fn check(table: &MpiTable) -> Result<()> {
         // SAFETY: the caller says that it is a string.
         let words = unsafe { CStr::from_ptr(table.problem) }.to_string_lossy();
         let code = Code::from_number(table.problem_code).filter(|&code| code != Code::Success);
-        let (what, remedy) = words.split_once(" Remedy: ").unwrap_or((&words, ""));
+        let (what, remedy) = words.split_once(". Remedy: ").unwrap_or((&words, ""));
         let remedy = match remedy {
             "" => "check how MPI is used before this call".to_string(),
             remedy => remedy.to_string(),
         };
-        return Err(Error::new(code.unwrap_or(Code::InvalidUsage), what, remedy));
+        let error = Error::new(code.unwrap_or(Code::InvalidUsage), what, remedy);
+        return Err(error.during("CommInitMPI"));
     }
     if table.version != TABLE_VERSION {
         return Err(bad_table(&format!(

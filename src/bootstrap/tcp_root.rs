@@ -13,6 +13,7 @@ use super::settings::NetSettings;
 use super::unique_id::Secret;
 use super::{interfaces, net};
 use crate::base::clock::{Moment, now};
+use crate::base::own_thread;
 use crate::base::{Error, Rank, Result};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -58,16 +59,14 @@ pub(crate) fn start(
         failed: None,
         over: None,
     };
-    std::thread::Builder::new()
-        .name("kolo root".into())
-        .spawn(move || root.run())
-        .map_err(|error| {
-            Error::system(
-                "cannot start the root thread",
-                &error,
-                "raise the limit of processes (`ulimit -u`)",
-            )
-        })?;
+    let builder = std::thread::Builder::new().name("kolo root".into());
+    own_thread::start(builder, move || root.run()).map_err(|error| {
+        Error::system(
+            "cannot start the root thread",
+            &error,
+            "raise the limit of processes (`ulimit -u`)",
+        )
+    })?;
     Ok(address)
 }
 

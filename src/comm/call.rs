@@ -1,31 +1,12 @@
 //! One call: what the caller asked for, checked before anything is touched.
 
+use super::exact;
+use super::redop::{self, RedOp};
+use super::vector::Parts;
 use crate::base::{Error, Result, checked};
-use crate::dtype::DataType;
+use crate::dtype::{DataType, ReduceOp};
 pub use crate::plan::Collective;
 use crate::wire::signature::{Fields, Signature};
-
-/// A reduction operation as a handle: the built-in ones, or one made by `pre_mul_sum`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RedOp(pub i32);
-
-impl RedOp {
-    /// Sum.
-    pub const SUM: RedOp = RedOp(0);
-    /// Product.
-    pub const PROD: RedOp = RedOp(1);
-    /// Maximum.
-    pub const MAX: RedOp = RedOp(2);
-    /// Minimum.
-    pub const MIN: RedOp = RedOp(3);
-    /// Sum divided by the number of ranks.
-    pub const AVG: RedOp = RedOp(4);
-    /// The correctly rounded exact sum of floats or doubles, in all-reduce and reduce: the same
-    /// bits for every number of ranks, order and algorithm.
-    pub const SUM_EXACT: RedOp = RedOp(10);
-    /// Handles from here on are pre-multiplied sums.
-    pub const FIRST_DYNAMIC: i32 = 16;
-}
 
 /// What the caller asked for. Pointers are not dereferenced before [`Call::check`].
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +32,54 @@ pub struct Call {
 unsafe impl Send for Call {}
 
 /// A call whose arguments hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Checked {
     pub call: Call,
     /// Bytes of `count` elements.
     pub bytes: usize,
     pub signature: u64,
+    /// The built-in operation of a call that reduces.
+    pub op: Option<ReduceOp>,
+    /// The program made the operation.
+    pub is_made: bool,
+    /// What a call of blocks of different sizes consists of.
+    pub parts: Parts,
+}
+
+impl Checked {
+    /// Whether anything is exchanged; a call without data ends at once.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0 && self.call.collective != Collective::Barrier && self.parts.is_none()
+    }
+
+    /// The barrier in which ranks show the signature of this call.
+    pub fn shown(&self) -> Checked {
+        Checked {
+            call: Call {
+                collective: Collective::Barrier,
+                count: 0,
+                ..self.call
+            },
+            bytes: 0,
+            signature: self.signature,
+            op: None,
+            is_made: false,
+            parts: None,
+        }
+    }
+}
+
+impl Checked {
+    /// Bytes of the send and receive buffer of a rank; 0 for an unused one.
+    pub fn buffer_bytes(&self, rank: u32, nranks: u32) -> (usize, usize) {
+        let blocks = self.call.blocks(rank, nranks);
+        // Both products were checked with the arguments.
+        (
+            self.bytes * blocks.0 as usize,
+            self.bytes * blocks.1 as usize,
+        )
+    }
 }
 
 impl Call {
@@ -64,7 +87,8 @@ impl Call {
     fn blocks(&self, rank: u32, nranks: u32) -> (u32, u32) {
         let at_root = |blocks: u32| if rank == self.peer { blocks } else { 0 };
         match self.collective {
-            Collective::AllReduce => (1, 1),
+            Collective::AllReduce | Collective::Scan => (1, 1),
+            Collective::Exscan => (1, u32::from(rank > 0)),
             Collective::Broadcast => (at_root(1), 1),
             Collective::Reduce => (1, at_root(1)),
             Collective::AllGather => (1, nranks),
@@ -75,6 +99,8 @@ impl Call {
             Collective::Barrier => (0, 0),
             Collective::Send => (1, 0),
             Collective::Recv => (0, 1),
+            // Of other sizes than this: see `super::vector`.
+            _ => (0, 0),
         }
     }
 
@@ -88,16 +114,29 @@ impl Call {
         {
             return Err(self.bad_peer(nranks));
         }
-        if super::exact::is_exact(self) {
-            super::exact::check(self)?;
-        }
         if bytes > 0 {
             self.check_buffers(rank, bytes, blocks)?;
+        }
+        let reduces = self.collective.reduces();
+        let is_exact = exact::is_exact(self);
+        let op = match reduces {
+            true if is_exact => exact::check(self)?,
+            true => self.op.built_in(self.dtype)?,
+            false => None,
+        };
+        if self.collective.is_scan() && op == Some(ReduceOp::Avg) {
+            return Err(Error::argument(
+                "a scan has no average",
+                "scan the sum, and divide it by the number of ranks that it is of",
+            ));
         }
         Ok(Checked {
             call: *self,
             bytes,
-            signature: self.signature().0,
+            signature: self.signature(code_of(op, is_exact)).0,
+            op,
+            is_made: reduces && op.is_none() && !is_exact,
+            parts: None,
         })
     }
 
@@ -122,13 +161,16 @@ impl Call {
         if (blocks.0 > 0 && self.send.is_null()) || (blocks.1 > 0 && self.recv.is_null()) {
             return Err(self.null_buffer(blocks.0 > 0 && self.send.is_null()));
         }
-        let alignment = self.dtype.size_bytes() - 1;
+        let alignment = self.dtype.align_bytes() - 1;
         let send = if blocks.0 > 0 { self.send as usize } else { 0 };
         let recv = if blocks.1 > 0 { self.recv as usize } else { 0 };
         if (send | recv) & alignment != 0 {
             return Err(Error::argument(
                 format!("a buffer is not aligned for {}", self.dtype.name()),
-                "pass pointers to elements of the type (address a multiple of its size)",
+                format!(
+                    "pass pointers to elements of the type (addresses that are multiples of {})",
+                    self.dtype.align_bytes()
+                ),
             ));
         }
         let send_bytes = checked::bytes(bytes, blocks.0 as usize)?;
@@ -148,7 +190,11 @@ impl Call {
             rank as usize * bytes,
         );
         match self.collective {
-            Collective::AllReduce | Collective::Broadcast | Collective::Reduce => send == recv,
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::Scan
+            | Collective::Exscan => send == recv,
             Collective::AllGather | Collective::Gather => send == recv + mine,
             Collective::ReduceScatter | Collective::Scatter => recv == send + mine,
             _ => false,
@@ -167,9 +213,11 @@ impl Call {
     #[cold]
     fn overlap(&self, rank: u32) -> Error {
         let allowed = match self.collective {
-            Collective::AllReduce | Collective::Broadcast | Collective::Reduce => {
-                "in place means send == recv".into()
-            }
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::Scan
+            | Collective::Exscan => "in place means send == recv".into(),
             Collective::AllGather | Collective::Gather => {
                 format!("in place means send == recv + {rank} * count")
             }
@@ -187,7 +235,7 @@ impl Call {
     /// What travels with every token of the call. Both sides of a point-to-point message carry the
     /// same one.
     #[inline]
-    pub(super) fn signature(&self) -> Signature {
+    pub(super) fn signature(&self, op: u8) -> Signature {
         let point_to_point = self.collective.is_point_to_point();
         let collective = if point_to_point {
             Collective::Send
@@ -197,11 +245,7 @@ impl Call {
         Signature::pack(Fields {
             collective: collective as u8,
             dtype: self.dtype as u8,
-            op: if self.collective.reduces() {
-                op_code(self.op)
-            } else {
-                0
-            },
+            op,
             root: if self.collective.has_root() {
                 self.peer
             } else {
@@ -212,9 +256,13 @@ impl Call {
     }
 }
 
-/// Operation numbers in signatures: all pre-multiplied sums are alike, for their handles differ.
-fn op_code(op: RedOp) -> u8 {
-    op.0.clamp(0, RedOp::FIRST_DYNAMIC) as u8
+/// The number of an operation in signatures, unless the program made it.
+#[inline(always)]
+fn code_of(op: Option<ReduceOp>, is_exact: bool) -> u8 {
+    match is_exact {
+        true => redop::EXACT_CODE,
+        false => op.map_or(0, |op| op as u8),
+    }
 }
 
 /// A signature in words: `AllReduce of 4 double, sum`.
@@ -229,20 +277,16 @@ pub(super) fn describe(signature: Signature) -> String {
     if *collective == Collective::Barrier {
         return "Barrier".into();
     }
-    let dtype = DataType::from_number(i32::from(fields.dtype)).map_or("unknown type", |d| d.name());
+    let dtype =
+        DataType::from_index(usize::from(fields.dtype)).map_or("unknown type", |d| d.name());
     let name = match collective.is_point_to_point() {
         true => "Send/Recv",
         false => collective.name(),
     };
     let mut text = format!("{name} of {} {dtype}", fields.count);
     if collective.reduces() {
-        let op = ["sum", "prod", "max", "min", "avg"];
-        let other = match RedOp(i32::from(fields.op)) {
-            RedOp::SUM_EXACT => "exact sum",
-            _ => "premulsum",
-        };
         text.push_str(", ");
-        text.push_str(op.get(usize::from(fields.op)).unwrap_or(&other));
+        text.push_str(redop::name_of_code(fields.op));
     }
     if collective.has_root() {
         text.push_str(&format!(", root {}", fields.root));
@@ -305,14 +349,37 @@ mod tests {
     }
 
     #[test]
+    fn operations_that_do_not_fit_the_type_are_named() {
+        let error = |dtype, op| {
+            let mut wrong = call(Collective::AllReduce, 0x1000, 0x1000, 1);
+            (wrong.dtype, wrong.op) = (dtype, op);
+            wrong.check(1, 3).unwrap_err()
+        };
+        let bad = error(DataType::Complex64, RedOp::MAX);
+        assert!(bad.what.contains("max does not combine") && bad.what.contains("complex64"));
+        assert!(bad.remedy.contains("complex64 has sum, prod, avg"), "{bad}");
+        assert!(bad.remedy.contains("max exists for int8"), "{bad}");
+        assert!(
+            error(DataType::FloatInt, RedOp::SUM)
+                .remedy
+                .contains("minloc, maxloc")
+        );
+        assert!(
+            error(DataType::Float64, RedOp(5))
+                .what
+                .contains("5 is not a reduction")
+        );
+    }
+
+    #[test]
     fn signatures_in_words() {
-        let text = describe(call(Collective::AllReduce, 0, 0, 4).signature());
+        let text = describe(call(Collective::AllReduce, 0, 0, 4).signature(0));
         assert_eq!(text, "AllReduce of 4 double, sum");
-        let text = describe(call(Collective::Broadcast, 0, 0, 4).signature());
+        let text = describe(call(Collective::Broadcast, 0, 0, 4).signature(0));
         assert_eq!(text, "Broadcast of 4 double, root 0");
         assert_eq!(
-            call(Collective::Send, 0, 0, 4).signature(),
-            call(Collective::Recv, 0, 0, 4).signature()
+            call(Collective::Send, 0, 0, 4).signature(0),
+            call(Collective::Recv, 0, 0, 4).signature(0)
         );
     }
 }

@@ -1,28 +1,22 @@
-//! From a checked call to tokens: the blocking fast path, and the queue of calls in flight.
+//! From a checked call to tokens: the blocking fast path, or ops for the queue.
 //!
 //! Data path of a small blocking call: [`Communicator::enqueue`] checks -> the owner lock -> the
 //! size class says one-shot -> `exec::oneshot` -> `wire::fan`. No lock that waits, no hash, no
 //! clock, no allocation. Everything else becomes an [`Op`] in the communicator's queue, which the
-//! caller drives until its own call has ended.
+//! caller drives until its own call has ended ([`super::drive`]).
 
 use super::call::{Call, Checked, Collective};
 use super::lock::Guard;
-use super::op::{Completion, Op, Step};
+use super::op::Op;
 use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
-use super::{Communicator, exact, fault, group};
+use super::{Communicator, exact, group};
 use crate::base::{Error, Rank, Result};
-use crate::exec::oneshot::{SmallCall, Stop};
-use crate::exec::{Kernel, Waiting};
+use crate::exec::oneshot::SmallCall;
 use crate::plan::Algorithm;
-use crate::proxy::progress::{Engine, Pass, Work};
 use crate::tune::Choice;
 use std::sync::Arc;
-
-/// Calls in flight on a communicator: one more on a stream waits until the oldest have ended, and
-/// a group of more is an error. Bounds the memory that a caller far ahead of its peers can take.
-pub(super) const MAX_IN_FLIGHT: usize = 2048;
 
 impl Communicator {
     /// Runs one call, or begins it.
@@ -39,21 +33,26 @@ impl Communicator {
     /// The buffers hold what the call says, and nobody else touches them until it has ended.
     pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
         let run = || {
-            self.inner.alive()?;
-            let checked = call.check(self.inner.rank, self.inner.nranks)?;
-            if group::active() {
-                return group::push(self, checked, stream);
-            }
-            match stream {
-                None => self.blocking(&checked),
-                Some(stream) => self.on_stream(&checked, stream, false),
-            }
+            self.inner.callable()?;
+            self.run_checked(self.inner.check(call)?, stream)
         };
         run().map_err(|error| {
             error
                 .at(Rank(self.inner.rank))
                 .during(call.collective.name())
         })
+    }
+
+    /// Runs a checked call, begins it, or takes it down for the end of the group.
+    #[inline]
+    pub(super) fn run_checked(&self, checked: Checked, stream: Option<&Stream>) -> Result<()> {
+        if group::active() {
+            return group::push(self, checked, stream);
+        }
+        match stream {
+            None => self.blocking(&checked),
+            Some(stream) => self.on_stream(&checked, stream, stream.joins()),
+        }
     }
 
     /// As [`Communicator::enqueue`] on a stream, but a message joins the messages at the end of the
@@ -63,8 +62,8 @@ impl Communicator {
     /// As [`Communicator::enqueue`], and no two of the messages that join share memory.
     pub(super) unsafe fn enqueue_joining(&self, call: &Call, stream: &Stream) -> Result<()> {
         let run = || {
-            self.inner.alive()?;
-            let checked = call.check(self.inner.rank, self.inner.nranks)?;
+            self.inner.callable()?;
+            let checked = self.inner.check(call)?;
             self.on_stream(&checked, stream, true)
         };
         run().map_err(|error| {
@@ -84,27 +83,37 @@ impl Communicator {
             if inner.check_calls && number.is_some() {
                 inner.check_first(&mut exec, checked, number)?;
             }
-            if checked.bytes == 0 && collective != Collective::Barrier {
+            if checked.is_empty() {
                 return Ok(());
             }
             if exact::is_exact(&checked.call) {
                 return inner.exact(&mut exec, checked, number);
             }
-            if checked.call.op.0 < super::RedOp::FIRST_DYNAMIC
-                && (exec.table.is_oneshot(collective, checked.bytes)
-                    && collective != Collective::Reduce
-                    || inner.nranks == 1 && number.is_some())
-            {
+            let small = matches!(
+                collective,
+                Collective::AllReduce
+                    | Collective::AllGather
+                    | Collective::Broadcast
+                    | Collective::Barrier
+            ) && exec.table.is_oneshot(collective, checked.bytes);
+            let alone = inner.nranks == 1
+                && number.is_some()
+                && checked.parts.is_none()
+                && collective != Collective::Exscan;
+            if !checked.is_made && (small || alone) {
                 return inner.oneshot(&mut exec, checked, number);
             }
         }
-        let ops = inner.ops_of(&mut exec, checked)?;
-        if collective.is_point_to_point() && checked.call.peer == inner.rank && !ops.is_empty() {
+        if collective.is_point_to_point() && checked.call.peer == inner.rank && checked.bytes > 0 {
             return Err(Error::usage(
                 "a blocking message to oneself can never match",
                 "put Send and Recv to oneself into one group (GroupStart, GroupEnd)",
             ));
         }
+        if exec.queue.is_empty() {
+            return inner.run_parts(&mut exec, checked, number);
+        }
+        let ops = inner.ops_of(&mut exec, checked, number)?;
         let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
             return Ok(());
         };
@@ -112,9 +121,12 @@ impl Communicator {
         inner.drive_until(&mut exec, &last, (collective.name(), number))
     }
 
-    fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
+    pub(super) fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
         let mut exec = self.inner.user()?;
-        self.inner.begin(&mut exec, checked);
+        let number = self.inner.begin(&mut exec, checked);
+        if checked.is_empty() && checked.call.collective.is_point_to_point() {
+            return Ok(());
+        }
         let joins = join
             && checked.call.collective.is_point_to_point()
             && exec
@@ -122,14 +134,18 @@ impl Communicator {
                 .back()
                 .is_some_and(|op| op.collective.is_point_to_point());
         if joins && let Some(mut bundle) = exec.queue.pop_back() {
-            let kernel = self.inner.builtin_kernel(&exec, checked);
+            let kernel = exec.kernels.get(checked.call.dtype, None).clone();
             let joined = bundle.message(&mut exec, checked, kernel);
+            if joined.is_ok() && stream.joins() {
+                // The message is all that this stream waits for.
+                stream.set_last(&self.inner, bundle.watch_last(), bundle.collective.name());
+            }
             exec.queue.push_back(bundle);
             joined?;
         } else {
             self.inner
                 .make_room(&mut exec, checked.call.collective.name())?;
-            let ops = self.inner.ops_of(&mut exec, checked)?;
+            let ops = self.inner.ops_of(&mut exec, checked, number)?;
             self.inner.put_on_stream(&mut exec, ops, stream);
         }
         drop(exec);
@@ -139,6 +155,17 @@ impl Communicator {
 }
 
 impl Inner {
+    /// Checks everything that one rank can see.
+    #[inline]
+    pub(super) fn check(&self, call: &Call) -> Result<Checked> {
+        let mut checked = call.check(self.rank, self.nranks)?;
+        if checked.is_made {
+            let code = self.made_op(call.op)?.code();
+            checked.signature = call.signature(code).0;
+        }
+        Ok(checked)
+    }
+
     /// The owner lock for a call of the user.
     #[inline(always)]
     pub(super) fn user(&self) -> Result<Guard<'_, Exec>> {
@@ -181,16 +208,7 @@ impl Inner {
         if self.nranks == 1 {
             return Ok(());
         }
-        let barrier = Call {
-            collective: Collective::Barrier,
-            count: 0,
-            ..checked.call
-        };
-        let shown = Checked {
-            call: barrier,
-            bytes: 0,
-            ..*checked
-        };
+        let shown = checked.shown();
         self.oneshot(exec, &shown, number)
     }
 
@@ -204,17 +222,13 @@ impl Inner {
     ) -> Result<()> {
         let call = &checked.call;
         let collective = call.collective;
-        let op = if collective.reduces() { call.op.0 } else { 0 };
-        let index = (call.dtype as usize * super::state::BUILTIN_OPS).wrapping_add(op as usize);
         let Exec {
             kernels,
             wires,
             sources,
             ..
         } = exec;
-        let Some(kernel) = kernels.get(index).filter(|_| (0..5).contains(&op)) else {
-            return Err(self.unknown_op(op));
-        };
+        let kernel = kernels.get(call.dtype, checked.op);
         let small = SmallCall {
             send: call.send,
             recv: call.recv,
@@ -246,221 +260,77 @@ impl Inner {
         ended.map_err(|stop| self.stopped_by(exec, stop, number))
     }
 
-    #[cold]
-    fn unknown_op(&self, op: i32) -> Error {
-        Error::argument(
-            format!("{op} is not a reduction operation"),
-            "use koloSum, koloProd, koloMax, koloMin, koloAvg or one made on this communicator",
-        )
-    }
-
-    #[cold]
-    fn stopped_by(&self, exec: &mut Exec, stop: Stop, number: Option<u64>) -> Error {
-        let error = self.reason(stop, number);
-        self.fail(exec, error)
-    }
-
-    fn reason(&self, stop: Stop, number: Option<u64>) -> Error {
-        match stop {
-            Stop::Mismatch(mismatch) => fault::mismatch(self, mismatch, number),
-            Stop::Error(error) => error,
-        }
-    }
-
-    /// Stops the communicator for this reason; every call in flight ends with it.
-    #[cold]
-    pub(super) fn fail(&self, exec: &mut Exec, error: Error) -> Error {
-        self.stop(&error);
-        for op in exec.queue.drain(..) {
-            op.completion.finish(Err(error.clone()));
-        }
-        error
-    }
-
     /// The ops of a call: a check of signatures if wanted, and the call itself.
-    pub(super) fn ops_of(&self, exec: &mut Exec, checked: &Checked) -> Result<Vec<Op>> {
-        let call = &checked.call;
-        let is_exact = exact::is_exact(call);
-        let kernel = match is_exact {
-            true => exact::limb_kernel(exec),
-            false => self.kernel(exec, checked)?,
-        };
-        let mut ops = Vec::with_capacity(2);
-        let mut queued_check = !exec.queue.is_empty() || group::active();
-        queued_check &= self.check_calls && self.nranks > 1;
-        if queued_check && !call.collective.is_point_to_point() {
-            ops.push(self.check_op(exec, checked, &kernel)?);
-        }
-        if checked.bytes == 0 && call.collective != Collective::Barrier {
-            return Ok(ops);
-        }
-        if is_exact {
-            let ranks = (self.rank, self.nranks);
-            ops.push(Op::exact(exact::Exact::new(checked, ranks, None)));
-            return Ok(ops);
-        }
-        if call.collective.is_point_to_point() {
-            let mut op = Op::new(call.collective);
-            op.message(exec, checked, kernel)?;
-            ops.push(op);
-            return Ok(ops);
-        }
-        let mut choice = exec.table.choose(call.collective, checked.bytes);
-        if kernel.pre_scaled && self.nranks > 64 && choice.algorithm == Algorithm::OneShot {
-            // The kernel marks scaled sources in a 64-bit mask.
-            choice = Choice {
-                algorithm: Algorithm::Ring,
-                channels: 1,
-            };
-        }
-        ops.push(Op::collective(exec, checked, kernel, choice)?);
-        Ok(ops)
-    }
-
-    pub(super) fn check_op(
+    pub(super) fn ops_of(
         &self,
         exec: &mut Exec,
         checked: &Checked,
-        kernel: &Kernel,
-    ) -> Result<Op> {
-        let barrier = Call {
-            collective: Collective::Barrier,
-            count: 0,
-            ..checked.call
+        number: Option<u64>,
+    ) -> Result<Vec<Op>> {
+        let call = &checked.call;
+        let mut ops = Vec::with_capacity(2);
+        // The same on all ranks, whatever is in flight here: each queued collective has its check.
+        if self.check_calls && self.nranks > 1 && !call.collective.is_point_to_point() {
+            ops.push(self.check_op(exec, checked)?);
+        }
+        if exact::is_exact(call) && !checked.is_empty() {
+            let ranks = (self.rank, self.nranks);
+            ops.push(Op::exact(exact::Exact::new(checked, ranks, None)));
+        } else if !checked.is_empty() {
+            self.push_parts(exec, checked, &mut ops)?;
+        }
+        for op in &mut ops {
+            op.number = number;
+        }
+        Ok(ops)
+    }
+
+    /// Adds one call, which moves something, to an op.
+    pub(super) fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
+        let call = &checked.call;
+        let kernel = self.kernel(exec, checked)?;
+        if call.collective.is_point_to_point() {
+            return op.message(exec, checked, kernel);
+        }
+        if let Some(parts) = &checked.parts {
+            return parts
+                .iter()
+                .try_for_each(|part| op.part(exec, checked, &kernel, part));
+        }
+        let mut choice = match kernel.commutes {
+            true => exec.table.choose(call.collective, checked.bytes),
+            false => exec.table.choose_ordered(call.collective, checked.bytes),
         };
-        let shown = Checked {
-            call: barrier,
-            bytes: 0,
-            ..*checked
-        };
-        let choice = Choice {
-            algorithm: Algorithm::OneShot,
-            channels: 1,
-        };
-        Op::collective(exec, &shown, kernel.clone(), choice)
+        if kernel.pre_scaled && self.nranks > 64 {
+            // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
+            choice = exec.table.choose_large(call.collective, checked.bytes);
+        }
+        let direct = kernel.commutes && !kernel.pre_scaled;
+        if direct && exec.table.may_be_direct(call.collective, checked.bytes) {
+            op.direct(checked, kernel, choice);
+            return Ok(());
+        }
+        op.collective(exec, checked, kernel, choice)
+    }
+
+    pub(super) fn check_op(&self, exec: &mut Exec, checked: &Checked) -> Result<Op> {
+        let shown = checked.shown();
+        let choice = Choice::plain(Collective::Barrier, Algorithm::OneShot, 1);
+        let kernel = exec.kernels.get(shown.call.dtype, None).clone();
+        let mut op = Op::new(Collective::Barrier);
+        op.collective(exec, &shown, kernel, choice)?;
+        Ok(op)
     }
 
     /// Puts ops into the queue, behind what is on the stream already.
     pub(super) fn put_on_stream(self: &Arc<Inner>, exec: &mut Exec, ops: Vec<Op>, stream: &Stream) {
         for mut op in ops {
-            stream.follow(self, &mut op);
+            if stream.joins() && op.collective.is_point_to_point() {
+                stream.set_last(self, op.watch_last(), op.collective.name());
+            } else {
+                stream.follow(self, &mut op);
+            }
             exec.queue.push_back(op);
-        }
-    }
-
-    /// Waits until the queue of calls in flight has room for one more.
-    fn make_room(&self, exec: &mut Exec, call: &'static str) -> Result<()> {
-        if exec.queue.len() < MAX_IN_FLIGHT {
-            return Ok(());
-        }
-        let mut waiter = Waiter::new(self, (call, None));
-        while exec.queue.len() >= MAX_IN_FLIGHT {
-            match self.pass_queue(exec)? {
-                Step::Moved | Step::Done => waiter.moved(),
-                Step::Blocked(peer) => {
-                    if let Err(error) = waiter.pause(peer) {
-                        return Err(self.fail(exec, error));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets the engine know that there is work, and makes a first pass.
-    pub(super) fn set_off(self: &Arc<Inner>) {
-        let engine = Engine::global();
-        if self.thread_progress {
-            let pinning = self.pinning.clone();
-            engine.want_thread(move || {
-                if let Err(error) = pinning.apply() {
-                    tracing::warn!("the progress thread runs unpinned: {error}");
-                }
-            });
-        }
-        if self.pass() != Pass::Idle {
-            engine.add(Arc::clone(self) as Arc<dyn Work>);
-        }
-    }
-
-    /// Drives the queue until `last` has ended.
-    pub(super) fn drive_until(
-        &self,
-        exec: &mut Exec,
-        last: &Completion,
-        call: (&'static str, Option<u64>),
-    ) -> Result<()> {
-        let mut waiter = Waiter::new(self, call);
-        loop {
-            let passed = self.pass_queue(exec);
-            if let Some(result) = last.result() {
-                return result;
-            }
-            match passed {
-                Ok(Step::Moved) | Ok(Step::Done) => waiter.moved(),
-                Ok(Step::Blocked(peer)) => {
-                    if let Err(error) = waiter.pause(peer) {
-                        return Err(self.fail(exec, error));
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Moves the first op of the queue, and those behind it as they come first.
-    pub(super) fn pass_queue(&self, exec: &mut Exec) -> Result<Step> {
-        let mut moved = false;
-        while let Some(mut op) = exec.queue.pop_front() {
-            if op.after.iter().any(|earlier| earlier.result().is_none()) {
-                exec.queue.push_front(op);
-                return Ok(if moved {
-                    Step::Moved
-                } else {
-                    Step::Blocked(self.rank as usize)
-                });
-            }
-            match op.pass(exec) {
-                Ok(Step::Done) => {
-                    moved = true;
-                    op.completion.finish(Ok(()));
-                }
-                Ok(step) => {
-                    exec.queue.push_front(op);
-                    return Ok(if moved { Step::Moved } else { step });
-                }
-                Err(stop) => {
-                    let number = (!op.collective.is_point_to_point()).then_some(exec.calls);
-                    let error = self
-                        .reason(stop, number)
-                        .at(Rank(self.rank))
-                        .during(op.collective.name());
-                    op.completion.finish(Err(error.clone()));
-                    return Err(self.fail(exec, error));
-                }
-            }
-        }
-        Ok(Step::Done)
-    }
-}
-
-impl Work for Inner {
-    fn pass(&self) -> Pass {
-        let Some(mut exec) = self.exec.driver() else {
-            return Pass::Waiting;
-        };
-        if exec.queue.is_empty() {
-            return Pass::Idle;
-        }
-        if self.is_stopped() {
-            let error = self.stop_error();
-            self.fail(&mut exec, error);
-            return Pass::Idle;
-        }
-        match self.pass_queue(&mut exec) {
-            Ok(Step::Moved) => Pass::Moved,
-            Ok(Step::Blocked(_)) => Pass::Waiting,
-            Ok(Step::Done) | Err(_) => Pass::Idle,
         }
     }
 }

@@ -12,9 +12,10 @@
 //! inside of the windows are summed ([`crate::dtype::exact::window`]), [`MOST_WORDS`] at a time.
 //! The memory for it belongs to the communicator, is bounded, and is made once.
 
-use super::call::{Call, Checked, Collective, RedOp};
+use super::call::{Call, Checked, Collective};
 use super::op::Op;
-use super::state::{BUILTIN_OPS, Exec, Inner};
+use super::redop::RedOp;
+use super::state::{Exec, Inner};
 use crate::base::{Error, Result};
 use crate::dtype::exact::Summand;
 use crate::dtype::exact::window::{BOUND_BYTES, Bounds};
@@ -43,13 +44,15 @@ pub(super) fn is_exact(call: &Call) -> bool {
     call.op == RedOp::SUM_EXACT && call.collective.reduces()
 }
 
-/// Refuses what has no exact sum.
+/// Refuses what has no exact sum. It is none of the operations that fold elements.
 ///
 /// # Errors
-/// For a type other than float and double, and for other collectives than all-reduce and reduce.
-#[cold]
-pub(super) fn check(call: &Call) -> Result<()> {
-    if !matches!(call.dtype, DataType::Float32 | DataType::Float64) {
+/// For other types than [`part_type`] has, and for other collectives than all-reduce and reduce.
+pub(super) fn check(call: &Call) -> Result<Option<ReduceOp>> {
+    if !matches!(call.collective, Collective::AllReduce | Collective::Reduce) {
+        return Err(not_here());
+    }
+    if part_type(call.dtype).is_none() {
         return Err(Error::argument(
             format!("there is no exact sum of {}", call.dtype.name()),
             match call.dtype.is_float() {
@@ -58,13 +61,40 @@ pub(super) fn check(call: &Call) -> Result<()> {
             },
         ));
     }
-    if !matches!(call.collective, Collective::AllReduce | Collective::Reduce) {
-        return Err(Error::argument(
-            format!("{} has no exact sum", call.collective.name()),
-            "use AllReduce or Reduce with koloSumExact, and take the block that you need",
-        ));
+    Ok(None)
+}
+
+/// An exact sum in a collective that has none.
+#[cold]
+pub(super) fn not_here() -> Error {
+    Error::argument(
+        "only AllReduce and Reduce have exact sums",
+        "use one of them with koloSumExact, and take the block that you need",
+    )
+}
+
+/// What exact sums of a type add, and how many of them an element has.
+fn part_type(dtype: DataType) -> Option<(DataType, usize)> {
+    match dtype {
+        DataType::Float32 | DataType::Float64 => Some((dtype, 1)),
+        DataType::Complex64 => Some((DataType::Float32, 2)),
+        DataType::Complex128 => Some((DataType::Float64, 2)),
+        _ => None,
     }
-    Ok(())
+}
+
+/// A call in the numbers that its elements consist of; ranks still show the call itself.
+fn in_parts(checked: &Checked) -> Checked {
+    let (dtype, parts) = part_type(checked.call.dtype).unwrap_or((checked.call.dtype, 1));
+    let call = Call {
+        dtype,
+        count: checked.call.count * parts,
+        ..checked.call
+    };
+    Checked {
+        call,
+        ..checked.clone()
+    }
 }
 
 /// How the elements of a call travel.
@@ -84,7 +114,7 @@ pub(super) fn most_whole(format: &Format) -> usize {
 fn instead(
     checked: &Checked,
     collective: Collective,
-    dtype: DataType,
+    (dtype, op): (DataType, ReduceOp),
     (place, count): (*mut u8, usize),
 ) -> Checked {
     let call = Call {
@@ -100,22 +130,23 @@ fn instead(
         call,
         bytes: count * dtype.size_bytes(),
         signature: checked.signature,
+        op: Some(op),
+        is_made: false,
+        parts: None,
     }
 }
 
+const LIMB_SUM: (DataType, ReduceOp) = (DataType::Int64, ReduceOp::Sum);
+const BOUND_MAX: (DataType, ReduceOp) = (DataType::Uint8, ReduceOp::Max);
+
 fn sum_words(checked: &Checked, words: &mut [i64]) -> Checked {
     let place = (words.as_mut_ptr().cast(), words.len());
-    instead(checked, checked.call.collective, DataType::Int64, place)
+    instead(checked, checked.call.collective, LIMB_SUM, place)
 }
 
 /// The kernel that folds what moves.
-fn kernel(exec: &Exec, dtype: DataType, op: ReduceOp) -> Kernel {
-    exec.kernels[dtype as usize * BUILTIN_OPS + op as usize].clone()
-}
-
-/// The kernel of sums of limbs.
-pub(super) fn limb_kernel(exec: &Exec) -> Kernel {
-    kernel(exec, DataType::Int64, ReduceOp::Sum)
+fn kernel(exec: &Exec, (dtype, op): (DataType, ReduceOp)) -> Kernel {
+    exec.kernels.get(dtype, Some(op)).clone()
 }
 
 /// Elements of a call, in the type that they have.
@@ -232,15 +263,16 @@ pub(super) type Next = (Checked, Kernel);
 
 impl Exact {
     pub fn new(checked: &Checked, (rank, nranks): (u32, u32), made: Option<Vec<i64>>) -> Exact {
+        let checked = in_parts(checked);
         let call = &checked.call;
         Exact {
-            checked: *checked,
             format: format(call.dtype, nranks),
             made,
             finished: 0,
             block: 0,
             stage: Stage::Between,
             is_receiver: call.collective == Collective::AllReduce || call.peer == rank,
+            checked,
         }
     }
 
@@ -312,7 +344,7 @@ impl Exact {
             }
         }
         let next = sum_words(&self.checked, words);
-        (next, limb_kernel(exec))
+        (next, kernel(exec, LIMB_SUM))
     }
 
     unsafe fn end_whole(&mut self, exec: &Exec) {
@@ -341,8 +373,8 @@ impl Exact {
         unsafe { typed!(call.dtype, bound(&self.format, first, self.block, bounds)) };
         let place = (bounds.as_mut_ptr(), bounds.len());
         // Every rank must know the windows, whoever gets the sums.
-        let next = instead(&self.checked, Collective::AllReduce, DataType::Uint8, place);
-        (next, kernel(exec, DataType::Uint8, ReduceOp::Max))
+        let next = instead(&self.checked, Collective::AllReduce, BOUND_MAX, place);
+        (next, kernel(exec, BOUND_MAX))
     }
 
     /// Elements from `from` on, as many as have room; nothing to do if none of them has a limb.
@@ -372,7 +404,7 @@ impl Exact {
             return None;
         }
         let next = sum_words(&self.checked, words);
-        Some((next, limb_kernel(exec)))
+        Some((next, kernel(exec, LIMB_SUM)))
     }
 
     unsafe fn end_limbs(&mut self, exec: &Exec, from: usize, to: usize) {
@@ -400,14 +432,15 @@ impl Inner {
         checked: &Checked,
         number: Option<u64>,
     ) -> Result<()> {
-        let call = &checked.call;
+        let parts = in_parts(checked);
+        let call = &parts.call;
         let format = format(call.dtype, self.nranks);
         let fill = |words: &mut [i64]| {
             // SAFETY: the promise of `enqueue`.
             unsafe { typed!(call.dtype, encode(&format, call.send, call.count, words)) };
         };
         if call.count <= most_whole(&format)
-            && self.exact_at_once(exec, checked, number, &format, fill)?
+            && self.exact_at_once(exec, &parts, number, &format, fill)?
         {
             return Ok(());
         }
@@ -450,7 +483,8 @@ impl Inner {
         number: Option<u64>,
         made: Option<Vec<i64>>,
     ) -> Result<()> {
-        let op = Op::exact(Exact::new(checked, (self.rank, self.nranks), made));
+        let mut op = Op::exact(Exact::new(checked, (self.rank, self.nranks), made));
+        op.number = number;
         let last = Arc::clone(&op.completion);
         exec.queue.push_back(op);
         self.drive_until(exec, &last, (checked.call.collective.name(), number))

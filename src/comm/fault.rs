@@ -14,6 +14,21 @@ pub(super) fn mismatch(inner: &Inner, mismatch: Mismatch, call: Option<u64>) -> 
         return error;
     }
     let peer = mismatch.peer as u32;
+    if mismatch.is_stale {
+        return Error::new(
+            Code::InvalidUsage,
+            format!(
+                "ranks disagree: in an earlier call rank {peer} on {} called {} and handed out \
+                 data that rank {} did not take, so that call's results are wrong",
+                inner.place(peer),
+                describe(mismatch.theirs),
+                inner.rank
+            ),
+            "make all ranks name the same root, and call the same operations in the same order; \
+             KOLO_CHECK=1 finds it in the call itself",
+        )
+        .with_peer(Rank(peer));
+    }
     Error::new(
         Code::InvalidUsage,
         format!(

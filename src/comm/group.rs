@@ -1,14 +1,16 @@
 //! Groups: calls between `start` and the outermost `end` begin together and progress together.
 //!
 //! Point-to-point calls of one communicator become one bundle, so that no message waits for
-//! another; several ranks (communicators) may be driven by one thread. Initialisations inside a
-//! group run in parallel, because each one waits for the others.
+//! another or for a collective of the group: within a group calls have no order. Several ranks
+//! (communicators) may be driven by one thread. Initialisations inside a group run in parallel,
+//! because each one waits for the others.
 
 use super::Communicator;
 use super::call::Checked;
-use super::enqueue::MAX_IN_FLIGHT;
+use super::drive::MAX_IN_FLIGHT;
+use super::lock::Guard;
 use super::op::{Completion, Op};
-use super::state::Inner;
+use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
 use crate::base::{Error, Result};
@@ -30,7 +32,7 @@ struct Member {
 struct Group {
     depth: u32,
     members: Vec<Member>,
-    inits: Vec<Init>,
+    inits: Vec<(Option<usize>, Init)>,
     /// A call of the group failed its checks: nothing of the group runs.
     failed: Option<Error>,
 }
@@ -74,12 +76,58 @@ pub fn end() -> Result<()> {
         return Err(error);
     }
     run_inits(group.inits)?;
-    run_calls(group.members)
+    let mut members = group.members;
+    let result = match run_bundle(&members) {
+        Some(result) => result,
+        None => run_calls(&members),
+    };
+    // The next group of this thread finds the memory of this one.
+    members.clear();
+    GROUP.with_borrow_mut(|group| {
+        if group.members.capacity() == 0 {
+            group.members = members;
+        }
+    });
+    result
 }
 
-/// Runs `init` at the outermost end, in parallel with the others of the group.
-pub fn defer_init(init: Init) {
-    GROUP.with_borrow_mut(|group| group.inits.push(init));
+/// A group of blocking messages on one communicator where nothing else is in flight, such as a
+/// halo exchange: runs them all at once, without the queue. None for any other group.
+fn run_bundle(members: &[Member]) -> Option<Result<()>> {
+    let inner = &members.first()?.comm.inner;
+    let message = |member: &Member| {
+        Arc::ptr_eq(&member.comm.inner, inner)
+            && member.stream.is_none()
+            && member.checked.call.collective.is_point_to_point()
+    };
+    if !members.iter().all(message) {
+        return None;
+    }
+    let mut exec = match inner.user() {
+        Ok(exec) => exec,
+        Err(error) => return Some(Err(error)),
+    };
+    if !exec.queue.is_empty() {
+        return None;
+    }
+    let mut op = exec.spare_op(members[0].checked.call.collective);
+    for member in members {
+        inner.begin(&mut exec, &member.checked);
+        if member.checked.bytes == 0 {
+            continue;
+        }
+        let kernel = exec.kernels.get(member.checked.call.dtype, None).clone();
+        if let Err(error) = op.message(&mut exec, &member.checked, kernel) {
+            return Some(Err(error));
+        }
+    }
+    Some(inner.run_alone(&mut exec, op, None))
+}
+
+/// Runs `init` at the outermost end, in parallel with the others of the group; those that use the
+/// same parent (any number that names it) one after the other, in the order of the calls.
+pub fn defer_init(parent: Option<usize>, init: Init) {
+    GROUP.with_borrow_mut(|group| group.inits.push((parent, init)));
 }
 
 /// Takes a call down for the end of the group.
@@ -103,11 +151,29 @@ pub fn refuse(error: &Error) {
     }
 }
 
-fn run_inits(inits: Vec<Init>) -> Result<()> {
-    if inits.is_empty() {
-        return Ok(());
+fn run_inits(inits: Vec<(Option<usize>, Init)>) -> Result<()> {
+    let mut queues: Vec<(Option<usize>, Vec<Init>)> = Vec::new();
+    for (parent, init) in inits {
+        let same = queues
+            .iter_mut()
+            .find(|(known, _)| parent.is_some() && *known == parent);
+        match same {
+            Some((_, queue)) => queue.push(init),
+            None => queues.push((parent, vec![init])),
+        }
     }
-    let threads: Vec<_> = inits.into_iter().map(std::thread::spawn).collect();
+    // All of them run, for the other ranks count on it; the first error counts.
+    let run = |queue: Vec<Init>| {
+        let mut first = Ok(());
+        for init in queue {
+            first = first.and(init());
+        }
+        first
+    };
+    let threads: Vec<_> = queues
+        .into_iter()
+        .map(|(_, queue)| std::thread::spawn(move || run(queue)))
+        .collect();
     let mut first = Ok(());
     for thread in threads {
         let result = thread
@@ -125,98 +191,126 @@ struct Issued {
     name: &'static str,
 }
 
-fn run_calls(members: Vec<Member>) -> Result<()> {
-    let mut comms: Vec<Communicator> = Vec::new();
-    for member in &members {
-        if !comms
-            .iter()
-            .any(|known| Arc::ptr_eq(&known.inner, &member.comm.inner))
-        {
-            comms.push(member.comm.clone());
+/// An op, the streams it goes to, and whether somebody waits for it here.
+struct Placed {
+    op: Op,
+    streams: Vec<Stream>,
+    blocking: bool,
+}
+
+/// The calls of one communicator, while nobody else can use it.
+struct Part<'a> {
+    comm: &'a Communicator,
+    exec: Guard<'a, Exec>,
+    ops: Vec<Placed>,
+}
+
+fn run_calls(members: &[Member]) -> Result<()> {
+    let mut parts: Vec<Part> = Vec::new();
+    for member in members {
+        let comm = &member.comm;
+        if !parts.iter().any(|part| is_same(part.comm, comm)) {
+            let exec = comm.inner.user()?;
+            parts.push(Part {
+                comm,
+                exec,
+                ops: Vec::new(),
+            });
         }
     }
-    let mut issued = Vec::new();
-    let alone = comms.len() == 1;
-    for comm in comms {
+    // A group runs whole or not at all: everything is made before anything is queued.
+    for part in &mut parts {
         let mine = members
             .iter()
-            .filter(|m| Arc::ptr_eq(&m.comm.inner, &comm.inner));
-        let (ops, blocking) = ops_of(&comm.inner, mine)?;
-        let name = ops
-            .last()
-            .map_or("GroupEnd", |(op, _)| op.collective.name());
+            .filter(|member| is_same(&member.comm, part.comm));
+        part.ops = ops_of(&part.comm.inner, &mut part.exec, mine)?;
+    }
+    let alone = parts.len() == 1 && parts[0].ops.iter().all(|placed| placed.blocking);
+    let mut issued = Vec::new();
+    for mut part in parts {
         let mut last = None;
-        let mut exec = comm.inner.user()?;
-        for (op, stream) in ops {
-            match stream {
-                Some(stream) => comm.inner.put_on_stream(&mut exec, vec![op], &stream),
-                None => {
-                    last = Some(Arc::clone(&op.completion));
-                    exec.queue.push_back(op);
-                }
-            }
-        }
-        if alone
-            && blocking
-            && let Some(last) = &last
+        for Placed {
+            mut op,
+            streams,
+            blocking,
+        } in part.ops
         {
-            return comm.inner.drive_until(&mut exec, last, (name, None));
+            for stream in &streams {
+                stream.follow(&part.comm.inner, &mut op);
+            }
+            if blocking {
+                last = Some((Arc::clone(&op.completion), op.collective.name()));
+            }
+            part.exec.queue.push_back(op);
         }
-        drop(exec);
-        comm.inner.set_off();
-        if let Some(last) = last {
+        let inner = &part.comm.inner;
+        if alone && let Some((last, name)) = &last {
+            return inner.drive_until(&mut part.exec, last, (name, None));
+        }
+        drop(part.exec);
+        inner.set_off();
+        if let Some((last, name)) = last {
+            let comm = part.comm.clone();
             issued.push(Issued { comm, last, name });
         }
     }
     wait_for(&issued)
 }
 
-/// An op, and the stream it goes to.
-type Placed = (Op, Option<Stream>);
+fn is_same(one: &Communicator, other: &Communicator) -> bool {
+    Arc::ptr_eq(&one.inner, &other.inner)
+}
 
-/// The ops of one communicator's calls in order, neighbouring messages bundled, each with its
-/// stream; and whether all are blocking.
+/// The ops of one communicator's calls: all of its messages as one bundle, which goes first, so
+/// that no message waits for a collective or for another stream; then the collectives in order.
 fn ops_of<'a>(
-    inner: &Arc<Inner>,
+    inner: &Inner,
+    exec: &mut Exec,
     members: impl Iterator<Item = &'a Member>,
-) -> Result<(Vec<Placed>, bool)> {
-    let mut exec = inner.user()?;
-    let exec = &mut *exec;
-    let mut ops: Vec<Placed> = Vec::new();
-    let mut blocking = true;
+) -> Result<Vec<Placed>> {
+    let mut bundle: Option<Placed> = None;
+    let mut rest = Vec::new();
     for member in members {
         let checked = &member.checked;
         let call = &checked.call;
-        blocking &= member.stream.is_none();
-        inner.begin(exec, checked);
+        let number = inner.begin(exec, checked);
         if !call.collective.is_point_to_point() {
-            let made = inner.ops_of(exec, checked)?;
-            ops.extend(made.into_iter().map(|op| (op, member.stream.clone())));
+            let made = inner.ops_of(exec, checked, number)?;
+            rest.extend(made.into_iter().map(|op| Placed {
+                op,
+                streams: member.stream.iter().cloned().collect(),
+                blocking: member.stream.is_none(),
+            }));
             continue;
         }
         if checked.bytes == 0 {
             continue;
         }
-        let kernel = inner.builtin_kernel(exec, checked);
-        let joins = ops.last().is_some_and(|(op, stream)| {
-            op.collective.is_point_to_point() && Stream::same(stream, &member.stream)
+        let kernel = exec.kernels.get(call.dtype, None).clone();
+        let bundle = bundle.get_or_insert_with(|| Placed {
+            op: Op::new(call.collective),
+            streams: Vec::new(),
+            blocking: false,
         });
-        if !joins {
-            ops.push((Op::new(call.collective), member.stream.clone()));
+        bundle.op.message(exec, checked, kernel)?;
+        bundle.blocking |= member.stream.is_none();
+        if let Some(stream) = &member.stream
+            && !bundle.streams.iter().any(|known| known.is_same(stream))
+        {
+            bundle.streams.push(stream.clone());
         }
-        let (bundle, _) = ops.last_mut().expect("just pushed");
-        bundle.message(exec, checked, kernel)?;
     }
+    let ops: Vec<Placed> = bundle.into_iter().chain(rest).collect();
     if ops.len() > MAX_IN_FLIGHT {
         return Err(Error::usage(
             format!(
                 "{} calls on one communicator in one group, where {MAX_IN_FLIGHT} can be in flight",
                 ops.len()
             ),
-            "end the group earlier (neighbouring Send and Recv count as one call)",
+            "end the group earlier (all Send and Recv of a group count as one call)",
         ));
     }
-    Ok((ops, blocking))
+    Ok(ops)
 }
 
 fn wait_for(issued: &[Issued]) -> Result<()> {
@@ -224,7 +318,7 @@ fn wait_for(issued: &[Issued]) -> Result<()> {
         return Ok(());
     };
     let mut waiter = Waiter::new(&first.comm.inner, (first.name, None));
-    let mut result = Ok(());
+    let mut failed = None;
     loop {
         let mut moved = false;
         let mut pending = None;
@@ -232,16 +326,19 @@ fn wait_for(issued: &[Issued]) -> Result<()> {
             moved |= one.comm.inner.pass() == Pass::Moved;
             pending = Some(one);
         }
-        if pending.is_none() {
-            break;
-        }
+        let Some(pending) = pending else { break };
         if moved || Engine::global().drive() {
             waiter.moved();
-        } else if let Err(error) = waiter.pause(first.comm.inner.rank as usize) {
-            result = Err(error);
-            break;
+        } else if let Err(error) = waiter.pause(pending.comm.inner.blocked_on()) {
+            // Nothing of the group may touch a buffer after this returns.
+            for one in issued {
+                one.comm.inner.stop(&error);
+                one.comm.inner.let_go();
+            }
+            failed.get_or_insert(error);
         }
     }
+    let mut result = failed.map_or(Ok(()), Err);
     for one in issued {
         result = result.and(one.last.result().unwrap_or(Ok(())));
     }

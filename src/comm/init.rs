@@ -1,29 +1,42 @@
 //! Making a communicator: ranks meet over a bootstrap, compare what must be equal, share memory.
 //!
-//! 1. Every rank shows its version, its place on the machine, and its plan-shaping settings.
+//! 1. Every rank shows its version, its place on the machine, and its plan-shaping settings, or why
+//!    it cannot begin; rank 0 shows a nonce ([`super::meet`]).
 //! 2. Everybody compares: a difference is an error on every rank, with names and sources.
-//! 3. Rank 0 draws a nonce; the ranks of the node share memory under it.
+//! 3. The ranks of the node share memory under the nonce.
 //! 4. Limits are bound into tables; a barrier ends the initialisation.
 
+use super::direct::Direct;
+use super::meet::{Met, machine, meet};
+use super::redop::Kernels;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
 use super::{CommConfig, Communicator};
-use crate::base::{Code, Error, Rank, Result};
+use crate::base::float_env::FloatEnv;
+use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
-use crate::plan::{Algorithm, Cache, Geometry};
+use crate::plan::{Cache, Geometry, Nodes};
 use crate::proxy::{self, LocalGroup, OnDeath};
-use crate::topo::{self, Machine, RankPlace, WaitPolicy};
+use crate::topo::{self, RankPlace, WaitPolicy};
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::{Nonce, Segment};
 use crate::tune::{Inputs, Table};
 use crate::wire::layout::Layout;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, Weak};
 
 /// Bytes of an eager slot, and so the most that the one-shot path takes.
-const EAGER_BYTES: usize = 32 << 10;
+pub(super) const EAGER_BYTES: usize = 32 << 10;
+
+/// The settings of a new communicator, unless the caller has failed to say what it wants.
+fn settings(config: &CommConfig) -> Result<Settings> {
+    if let Some(error) = &config.refused {
+        return Err(error.clone());
+    }
+    Settings::load(&caller_layer(config))
+}
 
 /// The caller's layer of the settings.
 fn caller_layer(config: &CommConfig) -> Vec<(String, String)> {
@@ -45,13 +58,23 @@ pub(super) fn over_tcp(
     rank: u32,
     config: &CommConfig,
 ) -> Result<Communicator> {
-    let settings = Settings::load(&caller_layer(config))?;
-    let meet = || {
-        let net = NetSettings::from(&settings);
-        let bootstrap = TcpRing::connect(id, rank, nranks, &net)?;
-        with_settings(&bootstrap, settings, config, None)
+    // Estimating times is not the program's arithmetic.
+    let _program = FloatEnv::hold();
+    let settings = settings(config);
+    let join = || {
+        // Without settings of its own the rank joins with those that are built in, to tell the
+        // others; its own error counts whatever comes of that.
+        let net = match &settings {
+            Ok(settings) => NetSettings::from(settings),
+            Err(error) if nranks == 1 => return Err(error.clone()),
+            Err(_) => NetSettings::default(),
+        };
+        match (TcpRing::connect(id, rank, nranks, &net), settings) {
+            (Ok(bootstrap), settings) => with_settings(&bootstrap, settings, config, None),
+            (Err(_), Err(error)) | (Err(error), Ok(_)) => Err(error),
+        }
     };
-    meet().map_err(|error| error.at(Rank(rank)).during("CommInitRank"))
+    join().map_err(|error| error.at(Rank(rank)).during("CommInitRank"))
 }
 
 /// Joins over a bootstrap.
@@ -60,8 +83,8 @@ pub(super) fn over(
     config: &CommConfig,
     idle: Option<IdleHook>,
 ) -> Result<Communicator> {
-    let settings = Settings::load(&caller_layer(config))?;
-    let made = with_settings(bootstrap, settings, config, idle);
+    let _program = FloatEnv::hold();
+    let made = with_settings(bootstrap, settings(config), config, idle);
     made.map_err(|error| error.at(bootstrap.rank()).during("CommInit"))
 }
 
@@ -89,99 +112,6 @@ pub(super) fn all_threads(nranks: u32, config: &CommConfig) -> Result<Vec<Commun
                 .unwrap_or_else(|_| Err(Error::internal("initialising panicked")))
         })
         .collect()
-}
-
-/// What a rank shows at the beginning.
-struct Hello {
-    version: String,
-    place: Vec<u8>,
-    shape: Vec<u8>,
-}
-
-impl Hello {
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for part in [self.version.as_bytes(), &self.place, &self.shape] {
-            bytes.extend((part.len() as u32).to_le_bytes());
-            bytes.extend(part);
-        }
-        bytes
-    }
-
-    fn from_bytes(mut bytes: &[u8]) -> Option<Hello> {
-        let mut part = || {
-            let (length, rest) = bytes.split_first_chunk::<4>()?;
-            let length = u32::from_le_bytes(*length) as usize;
-            let (part, rest) = rest.split_at_checked(length)?;
-            bytes = rest;
-            Some(part.to_vec())
-        };
-        let version = String::from_utf8(part()?).ok()?;
-        Some(Hello {
-            version,
-            place: part()?,
-            shape: part()?,
-        })
-    }
-}
-
-/// Gathers and compares what all ranks show.
-fn meet(bootstrap: &dyn Bootstrap, settings: &Settings) -> Result<Vec<RankPlace>> {
-    let machine = machine(settings)?;
-    let mine = Hello {
-        version: env!("CARGO_PKG_VERSION").into(),
-        place: RankPlace::here(bootstrap.rank(), None, machine)?.to_bytes(),
-        shape: settings.shape_bytes(),
-    };
-    let shown = bootstrap.all_gather(&mine.to_bytes())?;
-    let hellos: Vec<Hello> = shown
-        .iter()
-        .enumerate()
-        .map(|(rank, bytes)| {
-            Hello::from_bytes(bytes).ok_or_else(|| {
-                Error::internal("a rank introduced itself in a way that cannot be read")
-                    .with_peer(Rank(rank as u32))
-            })
-        })
-        .collect::<Result<_>>()?;
-    if let Some(rank) = hellos
-        .iter()
-        .position(|hello| hello.version != mine.version)
-    {
-        return Err(Error::usage(
-            format!(
-                "this rank runs kolo {}, the peer {}",
-                mine.version, hellos[rank].version
-            ),
-            "let all ranks load the same libkolo (check LD_LIBRARY_PATH and modules per node)",
-        )
-        .with_peer(Rank(rank as u32)));
-    }
-    let gathered: Vec<Vec<u8>> = hellos.iter().map(|hello| hello.place.clone()).collect();
-    let places = topo::gathered(&gathered)?;
-    let shapes: Vec<(Rank, &str, &[u8])> = places
-        .iter()
-        .zip(&hellos)
-        .map(|(place, hello)| (place.rank, place.host.as_str(), hello.shape.as_slice()))
-        .collect();
-    config::compare_shapes(&shapes)?;
-    Ok(places)
-}
-
-fn machine(settings: &Settings) -> Result<&'static Machine> {
-    static FROM_FILE: Mutex<Vec<(std::path::PathBuf, &'static Machine)>> = Mutex::new(Vec::new());
-    let Some(path) = settings.topo_file() else {
-        return Machine::detect();
-    };
-    let mut known = FROM_FILE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some((_, machine)) = known.iter().find(|(name, _)| name == path) {
-        return Ok(machine);
-    }
-    let machine: &'static Machine = Box::leak(Box::new(Machine::from_xml_file(path)?));
-    known.push((path.to_path_buf(), machine));
-    Ok(machine)
 }
 
 /// One machine only, for now: says which ranks are where.
@@ -223,33 +153,25 @@ fn require_transport(me: Rank, settings: &Settings, places: &[RankPlace]) -> Res
 }
 
 fn layout(settings: &Settings, nranks: u32) -> Layout {
-    let slots = Geometry::SLOTS as usize;
     Layout {
         ranks: nranks as usize,
         channels: settings.max_nchannels().max(1) as usize,
-        slot_bytes: (settings.buffsize() as usize / slots).next_multiple_of(4096),
+        slot_bytes: slot_bytes(settings),
         eager_bytes: EAGER_BYTES,
     }
 }
 
-fn inputs(settings: &Settings, nranks: u32, oversubscribed: bool) -> Inputs {
-    let forced = match (settings.algo(), settings.proto()) {
-        (config::Algo::Ring, _) | (_, config::Proto::Simple) => Some(Algorithm::Ring),
-        (config::Algo::OneShot, _) | (_, config::Proto::Eager) => Some(Algorithm::OneShot),
-        _ => None,
-    };
-    let channels = (
-        settings.min_nchannels() as u16,
-        settings.max_nchannels() as u16,
-    );
-    let eager_limit = settings.eager_limit().map(|limit| limit as usize);
-    Inputs {
-        nranks,
-        oversubscribed,
-        eager_bytes: EAGER_BYTES,
-        eager_limit,
-        forced,
-        channels,
+/// Bytes of a slot of a Simple connection.
+pub(super) fn slot_bytes(settings: &Settings) -> usize {
+    let slots = Geometry::SLOTS as usize;
+    (settings.buffsize() as usize / slots).next_multiple_of(4096)
+}
+
+/// The nodes that plans are made for.
+fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
+    match settings.ranks_per_node() {
+        Some(per_node) => Nodes::every(places.len() as u32, per_node),
+        None => Nodes::of(&topo::nodes(places).node_of),
     }
 }
 
@@ -274,7 +196,7 @@ fn share_memory(
     nonce: u128,
     layout: Layout,
     cell: &Arc<Mutex<Weak<Inner>>>,
-) -> Result<(NodeMemory, proxy::Watch)> {
+) -> Result<(NodeMemory, proxy::Joined)> {
     let my_rank = bootstrap.rank();
     let group = LocalGroup {
         my_rank,
@@ -292,17 +214,19 @@ fn share_memory(
         let base = segment.as_ptr().add(offset);
         NodeMemory::new(base, layout, my_rank.index(), segment)
     };
-    Ok((node, joined.watch))
+    Ok((node, joined))
 }
 
 /// Connections, tables and kernels of a rank.
 fn exec(
     settings: &Settings,
     rank: Rank,
-    nranks: u32,
+    nodes: Nodes,
+    inputs: Inputs,
     node: &NodeMemory,
-    oversubscribed: bool,
+    direct: Direct,
 ) -> Exec {
+    let nranks = inputs.nranks;
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
     let wires = Wires::new(
@@ -311,19 +235,23 @@ fn exec(
         Box::new(node.clone()),
         Box::new(node.clone()),
     );
-    let table = Table::new(inputs(settings, nranks, oversubscribed));
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     Exec {
         wires,
-        table,
-        plans: Cache::new(state::PLANS),
-        kernels: state::kernels(nranks),
+        direct,
+        table: Table::new(inputs),
+        plans: Cache::new(state::PLANS + state::PLANS_PER_RANK * nranks as usize),
+        small_steps: state::small_steps(rank.0, &nodes),
+        nodes,
+        kernels: Kernels::new(nranks),
         sources: Vec::with_capacity(nranks as usize),
         exact: Default::default(),
         queue: VecDeque::new(),
+        spare: None,
+        latest: super::op::Latest::new(nranks as usize * layout.channels),
         calls: 0,
+        barrier_word: vec![0],
         steps_planned: 0,
-        small_steps: state::small_steps(rank.0, nranks),
         buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
         eager_bytes: EAGER_BYTES,
         rank: rank.0,
@@ -334,23 +262,29 @@ fn exec(
 
 fn with_settings(
     bootstrap: &dyn Bootstrap,
-    settings: Settings,
+    settings: Result<Settings>,
     config: &CommConfig,
     idle: Option<IdleHook>,
 ) -> Result<Communicator> {
     let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
-    let places = meet(bootstrap, &settings)?;
+    let Met {
+        settings,
+        places,
+        nonce,
+    } = meet(bootstrap, settings)?;
     super::logging::install(&settings, &places[rank.index()].host);
     require_one_node(rank, &places)?;
     require_transport(rank, &settings, &places)?;
     let local = topo::local_places(rank, &places);
     let crowding = topo::crowding(&local);
-    let nonce = draw_nonce(bootstrap)?;
+    let inputs = super::tuning::inputs(bootstrap, &settings, &places, crowding)?;
     let layout = layout(&settings, nranks);
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
-    let (node, watch) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let exec = exec(&settings, rank, nranks, &node, crowding.oversubscribed);
+    let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
+    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services);
+    let nodes = plan_nodes(&settings, &places);
+    let exec = exec(&settings, rank, nodes, inputs, &node, direct);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {
@@ -370,9 +304,12 @@ fn with_settings(
         idle,
         exec: super::lock::OwnerLock::new(exec),
         stopped: AtomicBool::new(false),
+        blocked_on: AtomicU32::new(rank.0),
+        blocked_in: AtomicU64::new(0),
         failure: Mutex::new(None),
         destroyed: AtomicBool::new(false),
-        dynamic_ops: Mutex::new(HashMap::new()),
+        made_ops: Mutex::new(HashMap::new()),
+        finalized: AtomicBool::new(false),
         next_op: AtomicU32::new(0),
         thread_progress: match settings.progress() {
             config::Progress::Thread => true,
@@ -380,14 +317,14 @@ fn with_settings(
             config::Progress::Auto => spare_core,
         },
         pinning: pinning(&settings, &places[rank.index()], &local)?,
-        watch: Mutex::new(Some(watch)),
+        watch: Mutex::new(Some(joined.watch)),
         settings,
     });
     *cell
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::downgrade(&inner);
     bootstrap.barrier()?;
-    inner.alive()?;
+    // What peers that were faster have done since is for the first call to report.
     Ok(Communicator { inner })
 }
 
@@ -412,24 +349,6 @@ fn wait_policy_setting(settings: &Settings) -> Option<WaitPolicy> {
         config::Wait::Yield => Some(WaitPolicy::Yield),
         config::Wait::Sleep => Some(WaitPolicy::Sleep),
     }
-}
-
-fn draw_nonce(bootstrap: &dyn Bootstrap) -> Result<u128> {
-    let mut bytes = vec![0; 16];
-    if bootstrap.rank() == Rank(0) {
-        getrandom::fill(&mut bytes).map_err(|error| {
-            Error::new(
-                Code::SystemError,
-                format!("no random numbers: {error}"),
-                "check the system",
-            )
-        })?;
-    }
-    bootstrap.broadcast(Rank(0), &mut bytes)?;
-    let bytes: [u8; 16] = bytes
-        .try_into()
-        .map_err(|_| Error::internal("the nonce of the communicator has a wrong length"))?;
-    Ok(u128::from_le_bytes(bytes))
 }
 
 /// What the service thread calls when the process of some ranks has ended.

@@ -59,6 +59,21 @@ impl<T> OwnerLock<T> {
         }
     }
 
+    /// For a driver that waits for another driver to come out; `None` while a call of the user is
+    /// inside.
+    pub fn driver_or_wait(&self) -> Option<Guard<'_, T>> {
+        loop {
+            match self
+                .owner
+                .compare_exchange(FREE, DRIVER, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return Some(Guard { lock: self }),
+                Err(USER) => return None,
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
     /// For a driver: `None` if somebody else is there.
     pub fn driver(&self) -> Option<Guard<'_, T>> {
         self.owner

@@ -3,36 +3,48 @@
 //! A call takes this way: [`Communicator::enqueue`] checks the arguments ([`call`]), the size class
 //! chooses the plan ([`crate::tune`]), and the plan runs on the calling thread ([`enqueue`]).
 //! Groups ([`mod@group`]) and streams ([`stream`]) put ops ([`op`]) into the communicator's queue
-//! instead, which whoever waits drives. An exact sum ([`exact`]) is several launches in a row.
+//! instead, which whoever waits drives ([`drive`]). An exact sum ([`exact`]) is several launches in a row.
 //! [`wait`] is how a rank waits, [`fault`] says what went wrong.
 
 mod call;
+mod compose;
+mod direct;
+mod drive;
 mod enqueue;
 mod exact;
 mod fault;
+mod graph;
 pub mod group;
 mod init;
 mod lock;
 mod logging;
+mod meet;
 mod op;
+mod redop;
 pub mod safe;
+mod safe_blocks;
 mod split;
 mod state;
+mod stop;
 mod stream;
 mod sum;
+pub mod tuning;
+mod vector;
 mod wait;
 
-pub use call::{Call, Collective, RedOp};
+pub use call::{Call, Collective};
+pub use graph::Graph;
+pub use redop::RedOp;
 pub use state::IdleHook;
 pub use stream::Stream;
+pub use vector::{Blocks, VectorCall};
 
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, UniqueId};
-use crate::dtype::DataType;
 use crate::transport::fork;
 use state::Inner;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 /// What the caller may set when a communicator is made: the highest layer of the settings.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +57,20 @@ pub struct CommConfig {
     pub max_channels: Option<u32>,
     /// Options by key, as in a settings file.
     pub overrides: Vec<(String, String)>,
+    /// Why this rank cannot say what it wants: it takes part in the first exchange only, so that
+    /// making the communicator fails with this error here, and on the others with one that names
+    /// this rank.
+    pub refused: Option<Error>,
+}
+
+impl CommConfig {
+    /// The part of a rank whose own arguments were wrong.
+    pub fn refused(error: Error) -> CommConfig {
+        CommConfig {
+            refused: Some(error),
+            ..CommConfig::default()
+        }
+    }
 }
 
 /// A group of ranks that call collectives together. Clones are the same communicator.
@@ -139,18 +165,27 @@ impl Communicator {
         &self.inner.settings
     }
 
-    /// Waits until every call in flight on this communicator has ended.
+    /// The table from which algorithms are chosen, as it was bound at init.
+    ///
+    /// # Errors
+    /// `InvalidUsage` while another thread is inside a call of this communicator.
+    pub fn tuner(&self) -> Result<crate::tune::Table> {
+        Ok(self.inner.user()?.table.clone())
+    }
+
+    /// Waits until every call in flight on this communicator has ended; after it none is taken.
     ///
     /// # Errors
     /// The error that stopped the communicator.
     pub fn finalize(&self) -> Result<()> {
         self.inner.alive()?;
         let mut exec = self.inner.user()?;
-        let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) else {
-            return Ok(());
-        };
-        self.inner
-            .drive_until(&mut exec, &last, ("CommFinalize", None))
+        if let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) {
+            self.inner
+                .drive_until(&mut exec, &last, ("CommFinalize", None))?;
+        }
+        self.inner.finalized.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Ends the use of the communicator by this rank: waits for calls in flight, says goodbye to
@@ -163,10 +198,23 @@ impl Communicator {
             return Ok(());
         }
         let ended = if self.inner.is_stopped() {
+            self.inner.let_go();
             Ok(())
         } else {
             self.finalize()
         };
+        if ended
+            .as_ref()
+            .is_err_and(|error| error.code == Code::InvalidUsage)
+            && !self.inner.is_stopped()
+        {
+            // Another thread is inside a call: nothing was done.
+            self.inner.destroyed.store(false, Ordering::Release);
+            return ended;
+        }
+        if let Ok(mut exec) = self.inner.user() {
+            exec.wires.scratch.clear();
+        }
         if !fork::in_child_of_user() {
             self.inner.node.board(self.inner.rank as usize).leave();
             self.inner.node.wake_others();
@@ -177,7 +225,8 @@ impl Communicator {
     }
 
     /// Stops the communicator at once, here and on all ranks: their calls return an error that
-    /// names this rank.
+    /// names this rank. When it returns, calls on streams have let go of their buffers; a call of
+    /// another thread lets go when that call returns.
     ///
     /// # Errors
     /// None; safe to call from any thread, at any time.
@@ -188,6 +237,7 @@ impl Communicator {
                 format!("rank {} called CommAbort", self.inner.rank),
                 "see why the program aborted; make a new communicator to go on",
             ));
+            self.inner.let_go();
         }
         Ok(())
     }
@@ -198,50 +248,6 @@ impl Communicator {
     /// The error that stopped it.
     pub fn async_error(&self) -> Result<()> {
         self.inner.alive()
-    }
-
-    /// Makes a sum whose inputs are multiplied by `scalar` (one element of `dtype`) first. It is
-    /// local: ranks may use different scalars.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if `scalar` is not one element.
-    pub fn pre_mul_sum(&self, scalar: &[u8], dtype: DataType) -> Result<RedOp> {
-        self.inner.alive()?;
-        let mut padded = [0; 8];
-        if scalar.len() != dtype.size_bytes() {
-            return Err(Error::argument(
-                format!("{} bytes are not one {}", scalar.len(), dtype.name()),
-                "pass a pointer to one element of the data type",
-            ));
-        }
-        padded[..scalar.len()].copy_from_slice(scalar);
-        let number = self.inner.next_op.fetch_add(1, Ordering::Relaxed);
-        let handle = RedOp::FIRST_DYNAMIC + (number % (1 << 30)) as i32;
-        let mut ops = self
-            .inner
-            .dynamic_ops
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        ops.insert(handle, (dtype, padded));
-        Ok(RedOp(handle))
-    }
-
-    /// Forgets an operation made by [`Communicator::pre_mul_sum`]; calls in flight keep it.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if there is no such operation.
-    pub fn destroy_op(&self, op: RedOp) -> Result<()> {
-        let mut ops = self
-            .inner
-            .dynamic_ops
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        ops.remove(&op.0).map(|_| ()).ok_or_else(|| {
-            Error::argument(
-                format!("{} is not an operation made on this communicator", op.0),
-                "destroy each operation once, on the communicator that made it",
-            )
-        })
     }
 
     /// Steps executed so far on this rank, and the steps that the plans of all its calls have:

@@ -1,16 +1,22 @@
 //! A call in flight: its launches, their lanes, and whoever waits for it.
 
-use super::call::Checked;
+use super::call::{Call, Checked};
+use super::direct::Card;
 use super::exact::Exact;
 use super::state::Exec;
+use super::vector::{Deed, Part};
 use crate::base::{Error, Result};
+use crate::dtype::DataType;
 use crate::exec::oneshot::Stop;
-use crate::exec::wires::Mismatch;
+use crate::exec::wires::End;
 use crate::exec::{Kernel, LaneRun, Launch, Progress};
-use crate::plan::{Algorithm, Collective};
-use std::collections::VecDeque;
+use crate::plan::{Algorithm, Collective, Window};
+use crate::tune::Choice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// Lane runs that an op keeps for the next call.
+const SPARE_RUNS: usize = 64;
 
 /// Tells when a call on a stream has ended, and how.
 #[derive(Debug, Default)]
@@ -21,6 +27,9 @@ pub(super) struct Completion {
 
 impl Completion {
     pub fn finish(&self, result: Result<()>) {
+        if self.done.load(Ordering::Acquire) == 1 {
+            return;
+        }
         if let Err(error) = result {
             let _ = self.error.set(error);
         }
@@ -34,23 +43,85 @@ impl Completion {
     }
 }
 
-/// Lanes that share one connection end and so run one after the other.
-struct Queue {
-    lanes: VecDeque<(usize, LaneRun)>,
+/// One lane on its way.
+struct Run {
+    launch: usize,
+    lane: LaneRun,
+    /// The run before it on the same end, which must end first.
+    after: Option<usize>,
+    done: bool,
+    /// Who waits for this run and not for the whole op.
+    watcher: Option<Arc<Completion>>,
+}
+
+/// Which run of a bundle was the last on each end, without a search per message.
+pub(super) struct Latest {
+    stamp: u64,
+    runs: Vec<(u64, usize)>,
+}
+
+impl Latest {
+    /// For `ends` connections in each direction.
+    pub fn new(ends: usize) -> Latest {
+        Latest {
+            stamp: 0,
+            runs: vec![(0, 0); 2 * ends],
+        }
+    }
+
+    /// Notes that `run` of the op `stamp` is the last on `end`; the one before, if there is one.
+    fn replace(&mut self, stamp: u64, end: End, run: usize) -> Option<usize> {
+        let place = match end {
+            End::Send(index, _) => 2 * index,
+            End::Recv(index, _) => 2 * index + 1,
+            _ => return None,
+        };
+        let before = std::mem::replace(&mut self.runs[place], (stamp, run));
+        (before.0 == stamp).then_some(before.1)
+    }
 }
 
 /// One call, or a bundle of point-to-point calls, in flight.
 pub(super) struct Op {
     launches: Vec<Launch>,
-    queues: Vec<Queue>,
+    /// The runs of this call, and behind them some of earlier calls, kept for their memory.
+    runs: Vec<Run>,
+    count: usize,
+    pending: usize,
+    /// All runs before this one are done.
+    first: usize,
+    /// Which entries of [`Latest`] are this op's.
+    stamp: u64,
     /// Fans were used: an epoch ends with the call.
     eager: bool,
-    /// What follows when the launches have ended: an exact sum has several in a row.
-    then: Option<Box<Exact>>,
+    /// What follows when the launches have ended.
+    then: Option<Next>,
+    /// The cards of all ranks, and behind them the own one as it is sent.
+    cards: Vec<Card>,
     /// Nothing of this op moves before these have ended.
     pub after: Vec<Arc<Completion>>,
     pub completion: Arc<Completion>,
     pub collective: Collective,
+    /// Which collective of the communicator it is, counted from 1; none for messages.
+    pub number: Option<u64>,
+}
+
+/// What follows the launches of an op.
+enum Next {
+    /// The call that begins when all cards are there.
+    Direct(Box<Then>),
+    /// An exact sum has several launches in a row.
+    Exact(Box<Exact>),
+}
+
+/// A call that waits for the cards of all ranks.
+struct Then {
+    checked: Checked,
+    kernel: Kernel,
+    /// What runs if the call cannot be direct.
+    otherwise: Choice,
+    /// The cards are on their way.
+    asked: bool,
 }
 
 /// What a pass over an op did.
@@ -66,44 +137,67 @@ impl Op {
     pub fn new(collective: Collective) -> Op {
         Op {
             launches: Vec::new(),
-            queues: Vec::new(),
+            runs: Vec::new(),
+            count: 0,
+            pending: 0,
+            first: 0,
+            stamp: 0,
             eager: false,
             then: None,
+            cards: Vec::new(),
             after: Vec::new(),
             completion: Arc::default(),
             collective,
+            number: None,
         }
+    }
+
+    /// Makes a finished op, which nobody waits for, ready for another call.
+    pub fn recycle(&mut self, collective: Collective) {
+        self.launches.clear();
+        self.runs.truncate(SPARE_RUNS);
+        self.count = 0;
+        self.pending = 0;
+        self.first = 0;
+        self.stamp = 0;
+        self.eager = false;
+        self.then = None;
+        self.collective = collective;
+    }
+
+    fn push(&mut self, launch: usize, lane: usize, window: Window, after: Option<usize>) {
+        self.pending += 1;
+        self.count += 1;
+        if let Some(run) = self.runs.get_mut(self.count - 1) {
+            run.lane.restart(lane, window);
+            (run.launch, run.after, run.done) = (launch, after, false);
+            run.watcher = None;
+            return;
+        }
+        self.runs.push(Run {
+            launch,
+            lane: LaneRun::new(lane, window),
+            after,
+            done: false,
+            watcher: None,
+        });
     }
 
     /// Adds a collective (or its check) whose lanes all run at once.
     pub fn collective(
-        exec: &mut Exec,
-        checked: &Checked,
-        kernel: Kernel,
-        choice: crate::tune::Choice,
-    ) -> Result<Op> {
-        let mut op = Op::new(checked.call.collective);
-        op.begin(exec, checked, kernel, choice)?;
-        Ok(op)
-    }
-
-    /// Adds an exact sum, whose launches are made one by one.
-    pub fn exact(exact: Exact) -> Op {
-        let mut op = Op::new(exact.collective());
-        op.then = Some(Box::new(exact));
-        op
-    }
-
-    /// Adds a launch whose lanes all run at once.
-    fn begin(
         &mut self,
         exec: &mut Exec,
         checked: &Checked,
         kernel: Kernel,
-        choice: crate::tune::Choice,
+        choice: Choice,
     ) -> Result<()> {
         self.eager = choice.algorithm == Algorithm::OneShot;
         let launch = exec.launch(checked, kernel, choice)?;
+        self.add(exec, checked, launch);
+        Ok(())
+    }
+
+    fn add(&mut self, exec: &mut Exec, checked: &Checked, launch: Launch) {
         let collective = checked.call.collective;
         let blocks = (
             collective.input_blocks(exec.nranks),
@@ -112,109 +206,239 @@ impl Op {
         for lane in 0..launch.plan.lanes.len() {
             let window = launch.window(lane, checked.call.count, blocks);
             exec.steps_planned += launch.plan.lane_steps_per_round(lane) * window.rounds();
-            let run = LaneRun::new(lane, window);
-            self.queues.push(Queue {
-                lanes: VecDeque::from([(0, run)]),
-            });
+            self.push(self.launches.len(), lane, window, None);
         }
         self.launches.push(launch);
+    }
+
+    /// Makes this a collective that is direct if the buffers of all ranks allow it. Whether it asks
+    /// for them is decided when it begins: by then all earlier calls have ended, on every rank.
+    pub fn direct(&mut self, checked: &Checked, kernel: Kernel, otherwise: Choice) {
+        self.then = Some(Next::Direct(Box::new(Then {
+            checked: checked.clone(),
+            kernel,
+            otherwise,
+            asked: false,
+        })));
+    }
+
+    /// An exact sum, whose launches are made one by one.
+    pub fn exact(exact: Exact) -> Op {
+        let mut op = Op::new(exact.collective());
+        op.then = Some(Next::Exact(Box::new(exact)));
+        op
+    }
+
+    /// The first pass of such a call: the cards, unless the last ones were in vain.
+    fn ask(&mut self, exec: &mut Exec, mut then: Box<Then>) -> Result<()> {
+        if !exec.direct.asks() {
+            return self.collective(exec, &then.checked, then.kernel, then.otherwise);
+        }
+        then.asked = true;
+        let checked = then.checked.clone();
+        let ranks = exec.nranks as usize;
+        let bytes = checked.buffer_bytes(exec.rank, exec.nranks);
+        self.cards.clear();
+        self.cards.resize(ranks + 1, Card::default());
+        self.cards[ranks] = exec.direct.card(&checked, bytes)?;
+        let (all, own) = self.cards.split_at_mut(ranks);
+        let gather = Call {
+            collective: Collective::AllGather,
+            send: own.as_ptr().cast(),
+            recv: all.as_mut_ptr().cast(),
+            count: size_of::<Card>(),
+            dtype: DataType::Uint8,
+            ..checked.call
+        };
+        let shown = Checked {
+            call: gather,
+            bytes: gather.count,
+            // The signature of the call itself: ranks that disagree hear of it now.
+            ..checked
+        };
+        let choice = Choice::plain(Collective::AllGather, Algorithm::OneShot, 1);
+        let copy = exec.kernels.get(DataType::Uint8, None).clone();
+        self.collective(exec, &shown, copy, choice)?;
+        self.then = Some(Next::Direct(then));
         Ok(())
     }
 
-    /// Makes the next launch of an op whose launches have ended; false if there is none.
-    fn go_on(&mut self, exec: &mut Exec) -> Result<bool> {
-        let Some(then) = &mut self.then else {
-            return Ok(false);
+    /// Whether peers may be reading the buffers of this op.
+    pub fn is_direct(&self) -> bool {
+        self.launches.iter().any(|launch| launch.direct.is_some())
+    }
+
+    /// The launches so far have ended: what follows, if anything does.
+    fn go_on(&mut self, exec: &mut Exec) -> Result<Step> {
+        let Some(next) = self.then.take() else {
+            return Ok(Step::Done);
         };
         self.launches.clear();
-        // SAFETY: the buffers belong to the call until it completes, and no launch is left.
-        let Some((checked, kernel)) = (unsafe { then.next(exec) }) else {
-            self.then = None;
-            return Ok(false);
+        (self.count, self.first) = (0, 0);
+        match next {
+            Next::Direct(then) => self.begin_direct(exec, *then)?,
+            Next::Exact(mut exact) => {
+                // SAFETY: the buffers belong to the call until it completes, and no launch is left.
+                let Some((checked, kernel)) = (unsafe { exact.next(exec) }) else {
+                    return Ok(Step::Done);
+                };
+                let choice = exec.table.choose(checked.call.collective, checked.bytes);
+                self.collective(exec, &checked, kernel, choice)?;
+                self.then = Some(Next::Exact(exact));
+            }
+        }
+        Ok(Step::Moved)
+    }
+
+    /// All cards are there: the call itself.
+    fn begin_direct(&mut self, exec: &mut Exec, then: Then) -> Result<()> {
+        let checked = &then.checked;
+        let cards = &self.cards[..exec.nranks as usize];
+        let Some(bases) = exec.direct.bases(cards, checked)? else {
+            return self.collective(exec, checked, then.kernel, then.otherwise);
         };
-        let choice = exec.table.choose(checked.call.collective, checked.bytes);
-        self.begin(exec, &checked, kernel, choice)?;
-        Ok(true)
+        let launch = exec.direct_launch(checked, then.kernel, bases)?;
+        self.add(exec, checked, launch);
+        Ok(())
     }
 
     /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
     pub fn message(&mut self, exec: &mut Exec, checked: &Checked, kernel: Kernel) -> Result<()> {
-        let choice = crate::tune::Choice {
-            algorithm: Algorithm::Bundle,
-            channels: 1,
-        };
+        let choice = Choice::plain(self.collective, Algorithm::Bundle, 1);
+        if self.stamp == 0 {
+            exec.latest.stamp += 1;
+            self.stamp = exec.latest.stamp;
+        }
         let launch = exec.launch(checked, kernel, choice)?;
         let window = launch.window(0, checked.call.count, (1, 1));
         exec.steps_planned += launch.plan.lane_steps_per_round(0) * window.rounds();
-        let run = LaneRun::new(0, window);
-        let index = self.launches.len();
-        let end = launch.ends.first().copied();
-        let same = self.queues.iter_mut().find(|queue| {
-            end.is_some()
-                && queue
-                    .lanes
-                    .front()
-                    .and_then(|(l, _)| self.launches[*l].ends.first().copied())
-                    == end
-        });
-        match same {
-            Some(queue) => queue.lanes.push_back((index, run)),
-            None => self.queues.push(Queue {
-                lanes: VecDeque::from([(index, run)]),
-            }),
-        }
+        let run = self.count;
+        let end = launch.plan.ends.first();
+        let after = end.and_then(|&end| exec.latest.replace(self.stamp, end, run));
+        self.push(self.launches.len(), 0, window, after);
         self.launches.push(launch);
         Ok(())
     }
 
-    /// Moves what can move.
-    pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Stop> {
-        let mut moved = false;
-        loop {
-            match self.pass_lanes(exec)? {
-                Step::Done if self.go_on(exec)? => moved = true,
-                Step::Blocked(_) if moved => return Ok(Step::Moved),
-                step => return Ok(step),
-            }
-        }
+    /// Adds one part of a call of blocks of different sizes.
+    pub fn part(
+        &mut self,
+        exec: &mut Exec,
+        whole: &Checked,
+        kernel: &Kernel,
+        part: &Part,
+    ) -> Result<()> {
+        let collective = match part.deed {
+            Deed::Send => Collective::Send,
+            Deed::Recv => Collective::Recv,
+            Deed::Copy => Collective::AllGather,
+            Deed::Fold => Collective::ReduceScatterV,
+        };
+        let checked = Checked {
+            call: Call {
+                collective,
+                send: part.send,
+                recv: part.recv,
+                count: part.count,
+                peer: part.peer,
+                ..whole.call
+            },
+            bytes: part.count * kernel.element_bytes,
+            signature: part.signature,
+            op: whole.op,
+            is_made: whole.is_made,
+            parts: None,
+        };
+        let algorithm = match part.deed {
+            Deed::Send | Deed::Recv => return self.message(exec, &checked, kernel.clone()),
+            Deed::Copy => Algorithm::Local,
+            Deed::Fold if fold_keeps_order(kernel, exec.nranks) => Algorithm::Ordered,
+            Deed::Fold => Algorithm::Bundle,
+        };
+        let choice = Choice::plain(whole.call.collective, algorithm, 1);
+        let launch = exec.launch(&checked, kernel.clone(), choice)?;
+        let window = launch.window(0, part.count, (1, 1));
+        exec.steps_planned += launch.plan.lane_steps_per_round(0) * window.rounds();
+        self.push(self.launches.len(), 0, window, None);
+        self.launches.push(launch);
+        Ok(())
     }
 
-    /// Moves what can move of the present launches.
-    fn pass_lanes(&mut self, exec: &mut Exec) -> std::result::Result<Step, Mismatch> {
+    /// A completion of the run that was added last.
+    pub fn watch_last(&mut self) -> Arc<Completion> {
+        let watcher = Arc::<Completion>::default();
+        match self.runs[..self.count].last_mut() {
+            Some(run) => run.watcher = Some(Arc::clone(&watcher)),
+            None => watcher.finish(Ok(())),
+        }
+        watcher
+    }
+
+    /// Tells all who wait how it ended.
+    pub fn finish(&self, result: &Result<()>) {
+        for run in &self.runs[..self.count] {
+            if let Some(watcher) = &run.watcher {
+                watcher.finish(result.clone());
+            }
+        }
+        self.completion.finish(result.clone());
+    }
+
+    /// Moves what can move.
+    ///
+    /// # Errors
+    /// A rank that called something else, or memory of a peer that cannot be mapped.
+    pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Stop> {
+        let to_ask = |next: &mut Next| matches!(next, Next::Direct(then) if !then.asked);
+        if let Some(Next::Direct(then)) = self.then.take_if(to_ask) {
+            self.ask(exec, then)?;
+        }
         let mut moved = false;
         let mut missing = None;
-        for queue in &mut self.queues {
-            while let Some((launch, run)) = queue.lanes.front_mut() {
-                let launch = &self.launches[*launch];
-                // SAFETY: the buffers belong to the call until it completes, and the owner lock
-                // makes us the only driver.
-                match unsafe { run.progress(launch, &mut exec.wires, &mut ())? } {
-                    Progress::Done => {
-                        moved = true;
-                        queue.lanes.pop_front();
+        let runs = &mut self.runs[..self.count];
+        while runs.get(self.first).is_some_and(|run| run.done) {
+            self.first += 1;
+        }
+        for index in self.first..runs.len() {
+            let (before, rest) = runs.split_at_mut(index);
+            let run = &mut rest[0];
+            if run.done || run.after.is_some_and(|after| !before[after].done) {
+                continue;
+            }
+            let launch = &self.launches[run.launch];
+            // SAFETY: the buffers belong to the call until it completes, and the owner lock
+            // makes us the only driver.
+            match unsafe { run.lane.progress(launch, &mut exec.wires, &mut ())? } {
+                Progress::Done => {
+                    moved = true;
+                    run.done = true;
+                    self.pending -= 1;
+                    if let Some(watcher) = run.watcher.take() {
+                        watcher.finish(Ok(()));
                     }
-                    Progress::Moved(_) => {
-                        moved = true;
-                        break;
-                    }
-                    Progress::Blocked(peer) => {
-                        missing.get_or_insert(peer);
-                        break;
-                    }
+                }
+                Progress::Moved(_) => moved = true,
+                Progress::Blocked(peer) => {
+                    missing.get_or_insert(peer);
                 }
             }
         }
-        self.queues.retain(|queue| !queue.lanes.is_empty());
-        if self.queues.is_empty() {
+        if self.pending == 0 {
             if self.eager {
                 exec.wires.complete_eager();
                 self.eager = false;
             }
-            return Ok(Step::Done);
+            return Ok(self.go_on(exec)?);
         }
         Ok(match (moved, missing) {
             (false, Some(peer)) => Step::Blocked(peer),
             _ => Step::Moved,
         })
     }
+}
+
+/// Whether arrived blocks are folded in the order of ranks. Only the first 64 sources of a fold can
+/// be scaled: with more ranks the own one, which is, comes first.
+fn fold_keeps_order(kernel: &Kernel, nranks: u32) -> bool {
+    !kernel.pre_scaled || nranks <= 64
 }

@@ -38,7 +38,8 @@
 //! }).unwrap();
 //! ```
 
-use super::{Call, Collective, Communicator, RedOp, Stream};
+use super::safe_blocks::block_calls;
+use super::{Blocks, Call, Collective, Communicator, Graph, RedOp, Stream, VectorCall};
 use crate::base::{Error, Result};
 use crate::dtype::Element;
 use std::marker::PhantomData;
@@ -64,7 +65,7 @@ fn call<T: Element>(
 }
 
 /// An error unless `found` is `wanted` elements.
-fn require(name: &str, found: usize, wanted: usize) -> Result<()> {
+pub(super) fn require(name: &str, found: usize, wanted: usize) -> Result<()> {
     if found == wanted {
         return Ok(());
     }
@@ -190,6 +191,53 @@ macro_rules! calls {
             self.run(&call(Collective::Scatter, send, place, count, (RedOp::SUM, root)))
         }
 
+        /// Rank r gets the fold of the inputs of ranks 0 to r.
+        ///
+        /// # Errors
+        /// Slices of different lengths; an average; see [`Communicator::enqueue`].
+        pub fn scan<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            require("receive", recv.len(), send.len())?;
+            self.run(&call(Collective::Scan, send, recv.as_mut_ptr(), send.len(), (op, 0)))
+        }
+
+        /// Rank r gets the fold of the inputs of ranks 0 to r - 1; `recv` of rank 0 is not touched
+        /// and may be empty.
+        ///
+        /// # Errors
+        /// Slices of different lengths; an average; see [`Communicator::enqueue`].
+        pub fn exscan<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            if self.comm().rank() > 0 {
+                require("receive", recv.len(), send.len())?;
+            }
+            self.run(&call(Collective::Exscan, send, recv.as_mut_ptr(), send.len(), (op, 0)))
+        }
+
+        /// [`Self::scan`] in place.
+        ///
+        /// # Errors
+        /// An average; see [`Communicator::enqueue`].
+        pub fn scan_in_place<T: Element>(
+            &self, data: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            let place = data.as_mut_ptr();
+            self.run(&call(Collective::Scan, data, place, data.len(), (op, 0)))
+        }
+
+        /// [`Self::exscan`] in place; the data of rank 0 stays.
+        ///
+        /// # Errors
+        /// An average; see [`Communicator::enqueue`].
+        pub fn exscan_in_place<T: Element>(
+            &self, data: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            let place = data.as_mut_ptr();
+            self.run(&call(Collective::Exscan, data, place, data.len(), (op, 0)))
+        }
+
         /// Sends to one peer, which receives as many elements.
         ///
         /// # Errors
@@ -221,6 +269,7 @@ macro_rules! calls {
 
 impl Communicator {
     calls!();
+    block_calls!();
 
     fn comm(&self) -> &Communicator {
         self
@@ -236,6 +285,17 @@ impl Communicator {
         // SAFETY: the buffers are borrowed by our caller until this returns; the call blocks,
         // because there is no stream and no group.
         unsafe { self.enqueue(call, None) }
+    }
+
+    fn run_blocks(&self, call: &VectorCall) -> Result<()> {
+        if super::group::active() {
+            return Err(Error::usage(
+                "a safe call inside a group could outlive its buffers",
+                "use Communicator::scope for calls that progress together",
+            ));
+        }
+        // SAFETY: as in `run`.
+        unsafe { self.enqueue_vector(call, None) }
     }
 
     /// Runs `body`, whose calls begin in order and progress together, and returns when all of
@@ -281,6 +341,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 impl<'env> Scope<'_, 'env> {
     calls!(['env]);
+    block_calls!(['env]);
 
     fn comm(&self) -> &Communicator {
         self.comm
@@ -290,5 +351,10 @@ impl<'env> Scope<'_, 'env> {
         // SAFETY: the buffers are borrowed for 'env, which outlives the scope, and the scope does
         // not end before the call has ended; mutable ones are borrowed once, so calls share none.
         unsafe { self.comm.enqueue_joining(call, &self.stream) }
+    }
+
+    fn run_blocks(&self, call: &VectorCall) -> Result<()> {
+        // SAFETY: as in `run`.
+        unsafe { self.comm.enqueue_vector_on(call, &self.stream) }
     }
 }

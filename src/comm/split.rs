@@ -1,8 +1,11 @@
 //! Splitting a communicator: messages of the parent are the bootstrap of its children.
+//!
+//! A rank whose arguments are wrong says so where the others show their colors; then all ranks of
+//! the parent hear why, and none is left waiting in a child that cannot be made.
 
 use super::{Call, Collective, CommConfig, Communicator, RedOp, group, init};
 use crate::base::{Error, Rank, Result};
-use crate::bootstrap::Bootstrap;
+use crate::bootstrap::{Bootstrap, report};
 use crate::dtype::DataType;
 
 /// The members of one color, as a bootstrap. They exchange messages of the parent among
@@ -90,7 +93,7 @@ impl Bootstrap for OverParent<'_> {
     }
 }
 
-/// What a rank asks for: whether it has a color, the color, the key.
+/// What a rank asks for: whether it has a color, the color, the key, whether it was refused.
 fn gather_colors(parent: &Communicator, mine: [u32; 4]) -> Result<Vec<[u32; 4]>> {
     let mut all = vec![[0u32; 4]; parent.nranks() as usize];
     let call = Call {
@@ -105,6 +108,26 @@ fn gather_colors(parent: &Communicator, mine: [u32; 4]) -> Result<Vec<[u32; 4]>>
     // SAFETY: both buffers live through this blocking call, and `all` has a block for each rank.
     unsafe { parent.enqueue(&call, None)? };
     Ok(all)
+}
+
+/// Tells all ranks of `parent` why some were refused.
+///
+/// # Errors
+/// Always: the own reason, or that of the lowest refused rank.
+fn share_refusals(parent: &Communicator, all: &[[u32; 4]], mine: Option<&Error>) -> Result<()> {
+    let everybody = OverParent {
+        parent,
+        members: (0..parent.nranks()).collect(),
+        me: parent.rank(),
+    };
+    let report = mine.map_or(Vec::new(), report::encode);
+    let reports = everybody.all_gather(&report)?;
+    if let Some(error) = mine {
+        return Err(error.clone());
+    }
+    let first = all.iter().position(|shown| shown[3] != 0).unwrap_or(0);
+    let place = format!(" on {}", parent.inner.place(first as u32));
+    Err(report::decode(Rank(first as u32), &place, &reports[first]))
 }
 
 /// Splits `parent`; collective.
@@ -124,9 +147,12 @@ pub(super) fn split(
         u32::from(color.is_some()),
         color.unwrap_or(0),
         key as u32,
-        0,
+        u32::from(config.refused.is_some()),
     ];
     let all = gather_colors(parent, mine)?;
+    if all.iter().any(|shown| shown[3] != 0) {
+        share_refusals(parent, &all, config.refused.as_ref())?;
+    }
     if color.is_none() {
         return Ok(None);
     }

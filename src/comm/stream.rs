@@ -5,18 +5,20 @@ use super::state::Inner;
 use super::wait::Waiter;
 use crate::base::Result;
 use crate::exec::Waiting;
-use crate::proxy::progress::{Engine, Work};
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::proxy::progress::Engine;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// An in-order queue of calls, possibly of several communicators. Cheap to clone; clones are the
 /// same stream. May be shared between threads.
 #[derive(Clone)]
 pub struct Stream {
     last: Arc<Mutex<Option<Last>>>,
+    joins: bool,
 }
 
 struct Last {
-    inner: Arc<Inner>,
+    /// A stream does not keep a communicator: whatever is in flight does.
+    inner: Weak<Inner>,
     completion: Arc<Completion>,
     name: &'static str,
 }
@@ -29,7 +31,42 @@ impl Stream {
     pub fn new() -> Result<Stream> {
         Ok(Stream {
             last: Arc::default(),
+            joins: false,
         })
+    }
+
+    /// A stream for one asynchronous call: it ends with that call. A message on it joins the
+    /// messages that were begun before it, so that messages of several such streams progress
+    /// together whatever their order.
+    ///
+    /// # Errors
+    /// None now; kept for streams of devices.
+    pub fn for_one_call() -> Result<Stream> {
+        Ok(Stream {
+            last: Arc::default(),
+            joins: true,
+        })
+    }
+
+    /// Whether messages on it join those begun before.
+    #[inline]
+    pub(super) fn joins(&self) -> bool {
+        self.joins
+    }
+
+    /// The stream ends when `completion` does.
+    pub(super) fn set_last(
+        &self,
+        inner: &Arc<Inner>,
+        completion: Arc<Completion>,
+        name: &'static str,
+    ) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some(Last {
+            inner: Arc::downgrade(inner),
+            completion,
+            name,
+        });
     }
 
     /// Makes `op` the last of the stream, behind the one before.
@@ -37,7 +74,7 @@ impl Stream {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let name = op.collective.name();
         let new = Last {
-            inner: Arc::clone(inner),
+            inner: Arc::downgrade(inner),
             completion: Arc::clone(&op.completion),
             name,
         };
@@ -48,13 +85,9 @@ impl Stream {
         }
     }
 
-    /// Whether two optional streams are the same.
-    pub(super) fn same(a: &Option<Stream>, b: &Option<Stream>) -> bool {
-        match (a, b) {
-            (None, None) => true,
-            (Some(a), Some(b)) => Arc::ptr_eq(&a.last, &b.last),
-            _ => false,
-        }
+    /// Whether both are the same stream.
+    pub(super) fn is_same(&self, other: &Stream) -> bool {
+        Arc::ptr_eq(&self.last, &other.last)
     }
 
     /// Whether everything on the stream has ended; drives work in flight.
@@ -80,11 +113,10 @@ impl Stream {
             let Some(last) = last.as_ref() else {
                 return Ok(());
             };
-            (
-                Arc::clone(&last.inner),
-                Arc::clone(&last.completion),
-                last.name,
-            )
+            let Some(inner) = last.inner.upgrade() else {
+                return last.completion.result().unwrap_or(Ok(()));
+            };
+            (inner, Arc::clone(&last.completion), last.name)
         };
         let mut waiter = Waiter::new(&inner, (name, None));
         loop {
@@ -93,12 +125,11 @@ impl Stream {
             }
             if Engine::global().drive() {
                 waiter.moved();
-            } else if let Err(error) = waiter.pause(inner.rank as usize) {
+            } else if let Err(error) = waiter.pause(inner.blocked_on()) {
                 inner.stop(&error);
-                // A stopped communicator ends all its calls at the next pass, so that none of
-                // them touches a buffer after this returns.
+                // None of its calls touches a buffer after this returns.
                 while completion.result().is_none() {
-                    inner.pass();
+                    inner.let_go();
                     std::thread::yield_now();
                 }
                 return Err(error);

@@ -3,8 +3,9 @@
 //! On the wire it is an all-reduce of one element with [`RedOp::SUM_EXACT`] whose element happens
 //! to be known exactly; see [`super::exact`].
 
-use super::call::{Call, Collective, RedOp};
-use super::exact::{limb_kernel, most_whole};
+use super::call::{Call, Collective};
+use super::exact::most_whole;
+use super::redop::RedOp;
 use super::state::Inner;
 use super::{Communicator, group};
 use crate::base::{Error, Rank, Result};
@@ -14,7 +15,7 @@ use crate::dtype::exact::{ExactSum, Summand, View};
 impl Inner {
     /// Sums that every rank has made of its own terms.
     fn sum_up<T: Summand>(&self, sums: &[ExactSum<T>], values: &mut [T]) -> Result<()> {
-        self.alive()?;
+        self.callable()?;
         let place = values.as_mut_ptr().cast::<u8>();
         let checked = Call {
             collective: Collective::AllReduce,
@@ -42,8 +43,8 @@ impl Inner {
             return Ok(());
         }
         if !alone && self.check_calls && self.nranks > 1 {
-            let kernel = limb_kernel(&exec);
-            let shown = self.check_op(&mut exec, &checked, &kernel)?;
+            let mut shown = self.check_op(&mut exec, &checked)?;
+            shown.number = number;
             exec.queue.push_back(shown);
         }
         let mut words = vec![0; sums.len() * format.words()];

@@ -12,6 +12,7 @@ use crate::exec::Waiting;
 use crate::proxy::progress::Engine;
 use crate::transport::futex::SystemFutex;
 use crate::wire::doorbell::Ticket;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Polls between two looks at the abort word while spinning.
@@ -39,6 +40,8 @@ pub(super) struct Waiter<'a> {
     since: Option<Moment>,
     compared: Duration,
     warned: bool,
+    /// The rank that is waited for has left: what it sent before is looked for once more.
+    left: bool,
 }
 
 impl<'a> Waiter<'a> {
@@ -53,6 +56,7 @@ impl<'a> Waiter<'a> {
             since: None,
             compared: SUSPICION,
             warned: false,
+            left: false,
         }
     }
 
@@ -73,6 +77,7 @@ impl<'a> Waiter<'a> {
         self.since = None;
         self.compared = SUSPICION;
         self.warned = false;
+        self.left = false;
     }
 
     fn disarm(&mut self) {
@@ -127,9 +132,16 @@ impl<'a> Waiter<'a> {
         let waited = since.elapsed();
         let wait = &self.inner.wait;
         if waited >= self.compared {
+            if let Err(error) = fault::check_left(self.inner, self.call, peer) {
+                if self.left {
+                    return Err(error);
+                }
+                self.left = true;
+                return Ok(());
+            }
             self.compared = waited * 2;
-            fault::check_left(self.inner, self.call, peer)?;
-            if let Some(call) = self.call.1 {
+            let queued = self.inner.blocked_in.load(Ordering::Relaxed);
+            if let Some(call) = self.call.1.or((queued != 0).then_some(queued)) {
                 fault::compare_boards(self.inner, call)?;
             }
         }

@@ -3,6 +3,7 @@
 //! Every layer gives text (numbers and booleans of a TOML file are written out first), so a value
 //! means the same in a file, in the environment and in a call.
 
+use super::lists::ChoiceList;
 use super::value::{FaultFlip, HostPort, PrefixList, Value, size_text};
 use super::words::Word;
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub enum Kind {
     Bool,
     /// One word of a list.
     Words(&'static [Word]),
+    /// Lists of words, for all collectives or for one.
+    Lists(&'static [Word]),
     /// The name of a file; empty means none.
     Path,
     /// A list of prefixes of network-interface names; empty means none.
@@ -83,6 +86,7 @@ impl Kind {
                         || word.also.iter().any(|also| also.eq_ignore_ascii_case(text))
                 })
                 .map(|word| Value::Word(word.text)),
+            Kind::Lists(words) => ChoiceList::parse(text, words).ok().map(Value::Lists),
             Kind::Path | Kind::Prefixes | Kind::Address | Kind::Fault if text.is_empty() => {
                 Some(Value::Unset)
             }
@@ -110,7 +114,12 @@ impl Kind {
     pub(super) fn is_text(&self) -> bool {
         matches!(
             self,
-            Kind::Path | Kind::Prefixes | Kind::Address | Kind::Fault | Kind::Words(_)
+            Kind::Path
+                | Kind::Prefixes
+                | Kind::Address
+                | Kind::Fault
+                | Kind::Words(_)
+                | Kind::Lists(_)
         )
     }
 
@@ -138,6 +147,17 @@ impl Kind {
                     .collect();
                 format!("one of {}", list.join(", "))
             }
+            Kind::Lists(words) => {
+                let list: Vec<_> = words
+                    .iter()
+                    .map(|word| format!("`{}`", word.text))
+                    .collect();
+                format!(
+                    "a list of {} separated by commas, with `^` before the list to exclude them, \
+                     for all collectives or, as in `allreduce:ring;broadcast:^ring`, for one",
+                    list.join(", ")
+                )
+            }
             Kind::Path => "the name of a file".to_string(),
             Kind::Prefixes => "a list of beginnings of interface names separated by commas, with \
                                `^` before the list to exclude them and `=` to compare whole names"
@@ -152,7 +172,7 @@ impl Kind {
     /// The words that a misspelt value may have meant.
     pub(super) fn candidates(&self) -> Vec<&'static str> {
         match *self {
-            Kind::Words(words) => words.iter().map(|word| word.text).collect(),
+            Kind::Words(words) | Kind::Lists(words) => words.iter().map(|word| word.text).collect(),
             Kind::Bool => vec!["true", "false", "yes", "no", "on", "off"],
             Kind::Int { zero, .. } | Kind::Bytes { zero, .. } => zero.into_iter().collect(),
             Kind::Seconds { zero, .. } => vec![zero],
@@ -289,7 +309,10 @@ mod tests {
         assert_eq!(algo.parse("Ring"), Some(Value::Word("ring")));
         assert_eq!(algo.parse("rings"), None);
         assert_eq!(algo.parse(""), None);
-        assert_eq!(algo.expected(), "one of `auto`, `ring`, `oneshot`");
+        assert!(
+            algo.expected()
+                .starts_with("one of `auto`, `ring`, `oneshot`, `tree`,")
+        );
         for yes in ["1", "true", "YES", "on"] {
             assert_eq!(Kind::Bool.parse(yes), Some(Value::Bool(true)));
         }

@@ -254,7 +254,9 @@ fn parse(option: &Opt, raw: &Raw) -> Option<Value> {
         Raw::String(_, text) => text.clone(),
         Raw::Bool(..) | Raw::Num(..) if !option.kind.is_text() => show(raw),
         // A list may be written as one: socket_ifname = ["eth", "ib"].
-        Raw::Array(_, entries) if option.kind == super::Kind::Prefixes => {
+        Raw::Array(_, entries)
+            if matches!(option.kind, super::Kind::Prefixes | super::Kind::Lists(_)) =>
+        {
             let names: Option<Vec<_>> = entries.iter().map(Raw::as_str).collect();
             names?.join(",")
         }

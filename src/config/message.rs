@@ -1,5 +1,7 @@
 //! Sentences about settings that cannot be used: where it is, what it is, what was expected.
 
+use super::kind::Kind;
+use super::lists::{BadWord, ChoiceList};
 use super::options::{OPTIONS, Opt};
 use super::source::{Layer, Origin, Source};
 use crate::base::{Code, Error};
@@ -58,7 +60,10 @@ pub(super) fn bad_value(source: &Source, option: &Opt, value: &str) -> Error {
         cut(value)
     );
     let candidates = option.kind.candidates();
-    if let Some(nearest) = close(value, &candidates) {
+    if let Kind::Lists(words) = option.kind {
+        let fault = ChoiceList::parse(value, words).err();
+        what += &fault.map_or(String::new(), |fault| bad_word(&fault));
+    } else if let Some(nearest) = close(value, &candidates) {
         what += &format!("; did you mean `{nearest}`?");
     }
     let remedy = match &source.origin {
@@ -71,6 +76,21 @@ pub(super) fn bad_value(source: &Source, option: &Opt, value: &str) -> Error {
         _ => format!("correct the value that the program gives for `{key}`"),
     };
     error(source, what, remedy)
+}
+
+/// Which word of a list is wrong, and what it may have meant.
+fn bad_word(fault: &BadWord) -> String {
+    let mut text = format!("; `{}` is not {}", cut(&fault.word), fault.role);
+    if !fault.valid.is_empty() {
+        let wanted = fault
+            .word
+            .trim()
+            .to_ascii_lowercase()
+            .replace(['_', '-'], "");
+        let names = fault.valid.iter().map(|name| name.to_string());
+        text += &format!(", the nearest one is `{}`", nearest(&wanted, names));
+    }
+    text
 }
 
 fn error(source: &Source, what: String, remedy: String) -> Error {
@@ -164,18 +184,18 @@ mod tests {
 
     #[test]
     fn far_words_are_not_suggested_and_long_values_are_cut() {
-        let algo = super::super::options::find("algo").unwrap();
+        let wait = super::super::options::find("wait").unwrap();
         assert!(
-            bad_value(&file(), algo, "rnig")
+            bad_value(&file(), wait, "spni")
                 .what
-                .ends_with("did you mean `ring`?")
+                .ends_with("did you mean `spin`?")
         );
         assert!(
-            !bad_value(&file(), algo, "butterfly")
+            !bad_value(&file(), wait, "butterfly")
                 .what
                 .contains("did you mean")
         );
-        let long = bad_value(&file(), algo, &"x\n".repeat(1000)).what;
+        let long = bad_value(&file(), wait, &"x\n".repeat(1000)).what;
         assert!(
             long.contains("...") && long.len() < 400 && !long.contains('\n'),
             "{long}"

@@ -6,8 +6,10 @@
 
 use super::Settings;
 use super::kind::Kind;
+use super::lists::ChoiceList;
+use super::nccl::{nccl_algo, nccl_proto};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
-use super::words::{Affinity, Algo, DebugLevel, Progress, Proto, SocketFamily, Wait};
+use super::words::{Affinity, Algo, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait};
 use std::path::Path;
 use std::time::Duration;
 
@@ -182,10 +184,43 @@ options! {
         aliases: &[same("NCCL_SOCKET_FAMILY")],
     }
 
-    /// File in hwloc's XML form that describes the machine in place of what hwloc detects.
+    /// File that describes the machine in place of what hwloc detects: XML that hwloc wrote, or the
+    /// XML form of GPU libraries, which begins with `<system>`.
     topo_file -> Option<&Path> {
         kind: Kind::Path,
         tag: Tag::Site,
+        aliases: &[same("NCCL_TOPO_FILE")],
+        note: "A `<system>` file says nothing of cores: those are detected.",
+    }
+
+    /// File with the rings and trees of a node, to be used in place of a search; docs/topology.md
+    /// shows its form.
+    graph_file -> Option<&Path> {
+        kind: Kind::Path,
+        tag: Tag::Site,
+    }
+
+    /// File that takes the rings and trees that were found, in the form that `graph_file` reads.
+    graph_dump_file -> Option<&Path> {
+        kind: Kind::Path,
+    }
+
+    /// Whether a ring may leave a node by another network port than it came in by.
+    cross_nic -> CrossNic {
+        kind: Kind::Words(CrossNic::WORDS),
+        default: "auto",
+        tag: Tag::Site,
+        shapes: true,
+        aliases: &[same("NCCL_CROSS_NIC")],
+    }
+
+    /// Do not send through the proxy of another rank, even where its GPU is nearer to the NIC.
+    pxn_disable -> bool {
+        kind: Kind::Bool,
+        default: "false",
+        tag: Tag::Site,
+        shapes: true,
+        aliases: &[same("NCCL_PXN_DISABLE")],
     }
 
     /// Where the threads that kolo starts may run; the program's own threads are never moved.
@@ -202,6 +237,14 @@ options! {
         tag: Tag::Site,
         shapes: true,
         aliases: &[same("NCCL_SHM_DISABLE")],
+    }
+
+    /// Let ranks of one machine read each other's buffers where they lie, without a copy into
+    /// slots: buffers of `koloMemAlloc`, and all where the ranks are threads of one process.
+    direct -> bool {
+        kind: Kind::Bool,
+        default: "true",
+        shapes: true,
     }
 
     /// How much kolo writes about what it does.
@@ -288,24 +331,32 @@ options! {
         aliases: &[same("NCCL_MAX_NCHANNELS"), same("NCCL_MAX_CTAS")],
     }
 
-    /// Algorithm of the collectives that have a choice.
-    algo -> Algo {
-        kind: Kind::Words(Algo::WORDS),
+    /// Algorithms that kolo may choose from; where none of them computes a collective, it chooses
+    /// from all.
+    algo -> &ChoiceList {
+        kind: Kind::Lists(Algo::WORDS),
         default: "auto",
         shapes: true,
         aliases: &[Alias { name: "NCCL_ALGO", translate: nccl_algo }],
-        note: "`NCCL_ALGO` may be a list, or `^` and a list: one that allows `Ring` means `ring`, \
-               one that excludes others means `auto`.",
+        note: "In `NCCL_ALGO`, `CollnetDirect` and `CollnetChain` mean `collnet`.",
     }
 
-    /// Protocol of the connections.
-    proto -> Proto {
-        kind: Kind::Words(Proto::WORDS),
+    /// Protocols that kolo may choose from; where none of them can carry a call, it chooses from
+    /// all.
+    proto -> &ChoiceList {
+        kind: Kind::Lists(Proto::WORDS),
         default: "auto",
         shapes: true,
         aliases: &[Alias { name: "NCCL_PROTO", translate: nccl_proto }],
         note: "`NCCL_PROTO` may be a list, or `^` and a list; `LL` and `LL128` mean `eager`, and a \
                list that allows both kinds means `auto`.",
+    }
+
+    /// File of measured times, as `kolo tune` writes it, from which kolo chooses algorithms; that
+    /// of rank 0 counts.
+    tuner_file -> Option<&Path> {
+        kind: Kind::Path,
+        tag: Tag::Site,
     }
 
     /// Largest message that takes the one-shot path over eager lines; `auto` is the limit that is
@@ -315,6 +366,16 @@ options! {
         default: "auto",
         unit: "bytes",
         shapes: true,
+    }
+
+    /// Plan as if every so many consecutive ranks were a node, to try plans for many nodes on one
+    /// machine; `auto` takes the nodes as they are.
+    ranks_per_node -> Option<u32> {
+        kind: Kind::Int { least: 1, most: 1 << 30, zero: Some("auto") },
+        default: "auto",
+        unit: "ranks",
+        shapes: true,
+        tag: Tag::Debug,
     }
 
     /// How often a waiting thread polls before it first gives the core away.
@@ -339,66 +400,6 @@ options! {
         kind: Kind::Fault,
         tag: Tag::Debug,
     }
-}
-
-/// Values of `NCCL_ALGO`: a list of names, or `^` and a list of what not to take.
-///
-/// Of that library's algorithms kolo has the ring. A list that allows the ring means the ring, and
-/// one that excludes only others leaves kolo its choice.
-fn nccl_algo(text: &str) -> String {
-    const THEIRS: [&str; 7] = [
-        "ring",
-        "tree",
-        "collnetdirect",
-        "collnetchain",
-        "nvls",
-        "nvlstree",
-        "pat",
-    ];
-    let (exclude, names) = nccl_list(text);
-    let known = names.iter().all(|name| THEIRS.contains(&name.as_str()));
-    let ring = names.iter().any(|name| name == "ring");
-    match (known, exclude, ring) {
-        (true, false, true) => "ring".to_string(),
-        (true, true, false) => "auto".to_string(),
-        _ => text.to_string(),
-    }
-}
-
-/// Values of `NCCL_PROTO`, lists like those of `NCCL_ALGO`: its low-latency protocols `LL` and
-/// `LL128` are eager lines here.
-fn nccl_proto(text: &str) -> String {
-    let (exclude, names) = nccl_list(text);
-    let known = names
-        .iter()
-        .all(|name| ["simple", "ll", "ll128"].contains(&name.as_str()));
-    let has = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
-    let (simple, low) = if exclude {
-        // Excluding one of the two low-latency protocols leaves the other.
-        (!has(&["simple"]), !(has(&["ll"]) && has(&["ll128"])))
-    } else {
-        (has(&["simple"]), has(&["ll", "ll128"]))
-    };
-    match (known, simple, low) {
-        (true, true, true) => "auto".to_string(),
-        (true, true, false) => "simple".to_string(),
-        (true, false, true) => "eager".to_string(),
-        _ => text.to_string(),
-    }
-}
-
-fn nccl_list(text: &str) -> (bool, Vec<String>) {
-    let text = text.trim().to_ascii_lowercase();
-    let (exclude, rest) = match text.strip_prefix('^') {
-        Some(rest) => (true, rest),
-        None => (false, text.as_str()),
-    };
-    (
-        exclude,
-        rest.split(',')
-            .map(|name| name.trim().to_string())
-            .collect(),
-    )
 }
 
 #[cfg(test)]
@@ -452,39 +453,6 @@ mod tests {
             if let Kind::Int { most, .. } = option.kind {
                 assert!(most <= u64::from(u32::MAX), "{}", option.key);
             }
-        }
-    }
-
-    #[test]
-    fn algorithm_lists_of_the_alias() {
-        for (text, means) in [
-            ("Ring", "ring"),
-            ("Tree,Ring", "ring"),
-            ("^Tree", "auto"),
-            ("^Tree,NVLS", "auto"),
-            ("Tree", "Tree"),
-            ("^Ring", "^Ring"),
-            ("Ring,Spiral", "Ring,Spiral"),
-            ("oneshot", "oneshot"),
-        ] {
-            assert_eq!(nccl_algo(text), means, "{text}");
-        }
-    }
-
-    #[test]
-    fn protocol_lists_of_the_alias() {
-        for (text, means) in [
-            ("Simple", "simple"),
-            ("LL", "eager"),
-            ("LL128", "eager"),
-            ("LL,LL128,Simple", "auto"),
-            ("^LL128", "auto"),
-            ("^LL,LL128", "simple"),
-            ("^Simple", "eager"),
-            ("^LL,LL128,Simple", "^LL,LL128,Simple"),
-            ("Fast", "Fast"),
-        ] {
-            assert_eq!(nccl_proto(text), means, "{text}");
         }
     }
 }

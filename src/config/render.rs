@@ -172,6 +172,10 @@ pub fn render_help() -> String {
         let aliases: Vec<_> = option.aliases.iter().map(|alias| alias.name).collect();
         let _ = write!(text, "\n  {}={}\n", option.variable(), placeholder(option));
         let mut doc = option.doc().to_string();
+        if placeholder(option) == WORD || matches!(option.kind, Kind::Lists(_)) {
+            let words: Vec<_> = words(option).into_iter().map(|(word, _)| word).collect();
+            let _ = write!(doc, " One of {}.", words.join(", "));
+        }
         if !option.default.is_empty() {
             let _ = write!(doc, " [default: {}]", option.default);
         }
@@ -184,13 +188,20 @@ pub fn render_help() -> String {
     text
 }
 
+/// Longer lists of words stand in the text of the option.
+const MOST_WORDS: usize = 8;
+/// What stands for such a list.
+const WORD: &str = "WORD";
+
 fn placeholder(option: &Opt) -> String {
     match option.kind {
+        Kind::Words(words) if words.len() > MOST_WORDS => WORD.to_string(),
         Kind::Words(words) => words
             .iter()
             .map(|word| word.text)
             .collect::<Vec<_>>()
             .join("|"),
+        Kind::Lists(_) => "LIST".to_string(),
         Kind::Bool => "0|1".to_string(),
         Kind::Int { .. } => "NUMBER".to_string(),
         Kind::Bytes { .. } => "SIZE".to_string(),
@@ -240,7 +251,7 @@ fn code(option: &Opt) -> String {
 /// The words of an option with their documentation, or nothing for other kinds.
 fn words(option: &Opt) -> Vec<(&'static str, &'static str)> {
     match option.kind {
-        Kind::Words(words) => words
+        Kind::Words(words) | Kind::Lists(words) => words
             .iter()
             .map(|word| (word.text, word.doc.trim()))
             .collect(),

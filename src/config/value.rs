@@ -1,5 +1,6 @@
 //! Values of options after they have been checked, and the types that hold the structured ones.
 
+use super::lists::ChoiceList;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub enum Value {
     Bool(bool),
     /// One word of the option's list, in the spelling that kolo prints.
     Word(&'static str),
+    /// What may be chosen.
+    Lists(ChoiceList),
     /// The name of a file.
     Path(String),
     /// A list of prefixes.
@@ -53,6 +56,7 @@ impl fmt::Display for Value {
             Value::Seconds(time) => f.write_str(&seconds_text(*time)),
             Value::Zero(word) | Value::Word(word) => f.write_str(word),
             Value::Bool(yes) => yes.fmt(f),
+            Value::Lists(lists) => lists.fmt(f),
             Value::Path(path) => f.write_str(path),
             Value::Prefixes(list) => list.fmt(f),
             Value::Address(address) => address.fmt(f),
@@ -252,6 +256,7 @@ from_value! {
         Value::Zero(_) => None,
     }
     Option<Duration> { Value::Seconds(time) => Some(*time), Value::Zero(_) => None }
+    &'a ChoiceList { Value::Lists(lists) => lists }
     Option<&'a Path> { Value::Path(path) => Some(Path::new(path)), Value::Unset => None }
     Option<&'a PrefixList> { Value::Prefixes(list) => Some(list), Value::Unset => None }
     Option<&'a HostPort> { Value::Address(address) => Some(address), Value::Unset => None }

@@ -85,6 +85,36 @@ words! {
         Ring = "ring",
         /// every rank publishes its data and every rank folds in rank order
         OneShot = "oneshot",
+        /// two binary trees between the nodes, each for half of the data
+        Tree = "tree",
+        /// the owner of a slice folds it, all take the result
+        TwoShot = "twoshot",
+        /// partners at doubling distances exchange all they have
+        Rd = "rd",
+        /// partners exchange halves of halves, then double what they have
+        Hd = "hd",
+        /// a binomial tree
+        Binomial = "binomial",
+        /// a pipelined chain, node by node
+        Chain = "chain",
+        /// parallel aggregated trees
+        Pat = "pat",
+        /// blocks at doubling distances, several in one message
+        Bruck = "bruck",
+        /// every pair of ranks in turn
+        Pairwise = "pairwise",
+        /// signals at doubling distances
+        Dissemination = "dissemination",
+        /// a hub for every slice and a fan for its result
+        Nvls = "nvls",
+        /// hubs inside the node, two binary trees between nodes
+        NvlsTree = "nvlstree",
+        /// a reducer in the network, played by a rank
+        CollNet = "collnet",
+        /// one algorithm inside the node, another between the nodes
+        Hier = "hier",
+        /// In the order of ranks, as operations that do not commute need it.
+        Ordered = "ordered",
     }
 
     /// The protocol of connections.
@@ -95,6 +125,20 @@ words! {
         Simple = "simple",
         /// data, sequence and acknowledgement in one cache line
         Eager = "eager",
+        /// lines whose sequence travels with the payload; no algorithm uses them yet
+        Ll = "ll",
+        /// lines of 128 bytes; no algorithm uses them yet
+        Ll128 = "ll128",
+    }
+
+    /// Whether rings change network ports.
+    CrossNic {
+        /// where that gives more bandwidth
+        Auto = "auto" | "2",
+        /// a ring stays on one port, as networks with a rail for each port want it
+        Never = "never" | "0",
+        /// wherever another port is nearer, as the network joins all ports alike
+        Always = "always" | "1",
     }
 
     /// What a thread does while it waits for a peer.

@@ -3,6 +3,7 @@
 use super::DataType;
 use super::minifloat::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
+use num_complex::Complex;
 
 mod sealed {
     /// Keeps the set of element types closed.
@@ -13,22 +14,103 @@ mod sealed {
 ///
 /// # Safety
 /// Sealed: implemented here only. Every bit pattern of [`DataType::size_bytes`] bytes is a value
-/// of the type, the type has no padding, and its alignment is at most its size; so buffers of it
-/// may be read and written as bytes.
+/// of the type, the type has no padding, and its alignment is [`DataType::align_bytes`] (or less);
+/// so buffers of it may be read and written as bytes.
 pub unsafe trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The data type whose memory form this is.
     const DTYPE: DataType;
 }
 
+macro_rules! wrappers {
+    ($($(#[$doc:meta])* $name:ident($inner:ty);)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(transparent)]
+        pub struct $name(pub $inner);
+    )*};
+}
+
+wrappers! {
+    /// Truth in 8 bits, as a Fortran `logical(1)` or a C `bool` has it: 0 is false.
+    Logical8(u8);
+    /// Truth in 16 bits, as a Fortran `logical(2)` has it.
+    Logical16(u16);
+    /// Truth in 32 bits, as a Fortran `logical(4)` has it.
+    Logical32(u32);
+    /// Truth in 64 bits, as a Fortran `logical(8)` has it.
+    Logical64(u64);
+    /// 8 bits without arithmetic; ordered as an unsigned number.
+    Byte(u8);
+    /// A character of 8 bits; ordered as an unsigned number.
+    Character(u8);
+}
+
+macro_rules! truths {
+    ($($name:ident)*) => {$(
+        impl From<bool> for $name {
+            fn from(value: bool) -> $name {
+                $name(value.into())
+            }
+        }
+        impl From<$name> for bool {
+            fn from(value: $name) -> bool {
+                value.0 != 0
+            }
+        }
+    )*};
+}
+
+truths!(Logical8 Logical16 Logical32 Logical64);
+
+macro_rules! pairs {
+    ($($(#[$doc:meta])* $name:ident { $value:ty, $index:ty $(, $padding:ident)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+        #[repr(C)]
+        pub struct $name {
+            /// What is compared.
+            pub value: $value,
+            /// Where it was found.
+            pub index: $index,
+            $(
+                /// Fills the size of the C structure; its content means nothing.
+                pub $padding: u32,
+            )?
+        }
+
+        impl $name {
+            /// A value and where it was found.
+            pub const fn new(value: $value, index: $index) -> $name {
+                $name { value, index $(, $padding: 0)? }
+            }
+        }
+    )*};
+}
+
+pairs! {
+    /// C's `struct { float; int; }`.
+    FloatInt { f32, i32 }
+    /// C's `struct { double; int; }`.
+    DoubleInt { f64, i32, padding }
+    /// C's `struct { int; int; }`, and two Fortran integers.
+    IntInt { i32, i32 }
+    /// C's `struct { long; int; }` with a long of 64 bits.
+    LongInt { i64, i32, padding }
+    /// Two Fortran reals: the index is one too.
+    FloatFloat { f32, f32 }
+    /// Two Fortran double precision numbers: the index is one too.
+    DoubleDouble { f64, f64 }
+}
+
 macro_rules! elements {
     ($($rust:ty => $dtype:ident),* $(,)?) => {$(
         impl sealed::Sealed for $rust {}
-        // SAFETY: a plain number (or a transparent wrapper of one) without padding or niches.
+        // SAFETY: plain numbers (or a transparent wrapper of one) without padding or niches.
         unsafe impl Element for $rust {
             const DTYPE: DataType = DataType::$dtype;
         }
         const _: () = assert!(size_of::<$rust>() == DataType::$dtype.size_bytes());
-        const _: () = assert!(align_of::<$rust>() <= size_of::<$rust>());
+        const _: () = assert!(align_of::<$rust>() <= DataType::$dtype.align_bytes());
     )*};
 }
 
@@ -45,4 +127,18 @@ elements! {
     bf16 => Bfloat16,
     F8E4M3 => Float8e4m3,
     F8E5M2 => Float8e5m2,
+    Complex<f32> => Complex64,
+    Complex<f64> => Complex128,
+    Logical8 => Logical8,
+    Logical16 => Logical16,
+    Logical32 => Logical32,
+    Logical64 => Logical64,
+    Byte => Byte,
+    Character => Character,
+    FloatInt => FloatInt,
+    DoubleInt => DoubleInt,
+    IntInt => IntInt,
+    LongInt => LongInt,
+    FloatFloat => FloatFloat,
+    DoubleDouble => DoubleDouble,
 }

@@ -47,7 +47,7 @@ pub(super) trait Lanes: Copy {
     ///
     /// # Safety
     /// The processor has the instruction set.
-    unsafe fn splat(scalar: &[u8; 8]) -> Self;
+    unsafe fn splat(scalar: &[u8; 16]) -> Self;
     /// [`Arithmetic::add`] on each pair.
     ///
     /// # Safety
@@ -80,9 +80,9 @@ pub(super) const LINE_BYTES: usize = 64;
 
 /// Reads one element at any alignment from the start of `scalar`.
 #[inline(always)]
-pub(super) fn scalar_of<E: Arithmetic>(scalar: &[u8; 8]) -> E {
-    const { assert!(size_of::<E>() <= 8) };
-    // SAFETY: an element has at most 8 bytes, and every bit pattern is a value of it.
+pub(super) fn scalar_of<E: Arithmetic>(scalar: &[u8; 16]) -> E {
+    const { assert!(size_of::<E>() <= 16) };
+    // SAFETY: an element has at most 16 bytes, and every bit pattern is a value of it.
     unsafe { scalar.as_ptr().cast::<E>().read_unaligned() }
 }
 
@@ -141,7 +141,7 @@ impl<E: Arithmetic, const N: usize> Lanes for Array<E, N> {
     }
 
     #[inline(always)]
-    unsafe fn splat(scalar: &[u8; 8]) -> Self {
+    unsafe fn splat(scalar: &[u8; 16]) -> Self {
         Array([scalar_of::<E>(scalar).widen(); N])
     }
 

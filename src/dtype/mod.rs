@@ -1,13 +1,14 @@
 //! Data types, reduction operations, and the kernels that fold buffers.
 //!
 //! **Problem.** A step of a plan folds an ordered list of sources and writes the result to a list
-//! of destinations, for 12 data types and 6 operations, at the speed of memory; and whatever the
+//! of destinations, for 26 data types and 14 operations, at the speed of memory; and whatever the
 //! processor, the bits of the result must be the same.
 //!
 //! **Idea.** One generic algorithm (`kernel`) over a vector trait (`lanes`). The files of `isa`
 //! only instantiate it: plain Rust, AVX2, AVX-512. One element's arithmetic is defined once
-//! (`scalar`); every instruction set must equal it bit for bit, and tests compare them all with a
-//! naive oracle. Which instruction set is used is decided once in a process.
+//! (`scalar` for numbers, `compound` for the rest); every instruction set must equal it bit for
+//! bit, and tests compare them all with a naive oracle. Which instruction set is used is decided
+//! once in a process.
 //!
 //! **Order.** Sources are folded from left to right: `((s0 op s1) op s2) ...`. Nothing is
 //! reassociated and no multiply-add is contracted.
@@ -22,11 +23,16 @@
 //! Integers wrap. An average divides the sum once by the number of ranks; integers truncate toward
 //! zero. A fold of one source that scales nothing copies the bits.
 //!
+//! **Compounds.** Sums of complex numbers are sums of their parts. Truth: every non-zero element is
+//! true; a result is 0 or 1. Bitwise operations do not know types. Pairs: the order of values is
+//! that of `max` and `min`; NaN wins; of equal values the smaller index is taken.
+//!
 //! **Exact sums** ([`exact`]) are apart: long integers instead of floats, one rounding at the end.
 //!
 //! `docs/numerics.md` says the same for users, with the consequences for whole collectives.
 //! Everything here is thread-safe: no state but the choice of the instruction set.
 
+mod compound;
 mod element;
 pub mod exact;
 mod isa;
@@ -35,26 +41,32 @@ mod lanes;
 mod minifloat;
 mod scalar;
 mod types;
+mod user;
 
 #[cfg(test)]
 mod tests;
 
-pub use element::Element;
+pub use element::{
+    Byte, Character, DoubleDouble, DoubleInt, Element, FloatFloat, FloatInt, IntInt, Logical8,
+    Logical16, Logical32, Logical64, LongInt,
+};
 pub use half::{bf16, f16};
 pub use isa::Isa;
 pub use minifloat::{F8E4M3, F8E5M2};
-pub use types::{DataType, ReduceOp};
+pub use num_complex::Complex;
+pub use types::{Class, DataType, ReduceOp};
+pub use user::{UserCall, UserFunction};
 
 use std::num::NonZeroU32;
 
 /// What a fold does beside combining. The default scales nothing and writes in the ordinary way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct FoldParams {
     /// Bit `i` set: source `i` is multiplied by `scalar` when loaded. [`ReduceOp::PreMulSum`]
     /// only; 0 for every other operation. Sources from number 64 on cannot be scaled.
     pub pre_scale_mask: u64,
     /// The factor, in the data type and the machine's byte order, in the first bytes.
-    pub scalar: [u8; 8],
+    pub scalar: [u8; 16],
     /// The result is divided by this before it is written. [`ReduceOp::Avg`] only; `None` for
     /// every other operation. The number of ranks, in the step that completes a sum.
     pub divisor: Option<NonZeroU32>,
@@ -63,6 +75,8 @@ pub struct FoldParams {
     /// ranges, and destinations that cannot be brought to the start of a cache line together with
     /// the first streamed one, are written in the ordinary way.
     pub stream_mask: u64,
+    /// The function of the program that combines elements, for [`user_fold`] only.
+    pub user: Option<UserFunction>,
 }
 
 /// Folds `count` elements of every source, in list order, and writes the result to every
@@ -79,10 +93,16 @@ pub struct FoldParams {
 pub type FoldFn =
     unsafe fn(srcs: &[*const u8], dsts: &[*mut u8], count: usize, params: &FoldParams);
 
-/// The fastest fold of this processor for a data type and an operation. Look it up once, not for
-/// every call.
-pub fn fold(dtype: DataType, op: ReduceOp) -> FoldFn {
-    isa::chosen().1.fold[dtype as usize][op as usize]
+/// The fastest fold of this processor for a data type and an operation, or `None` if the operation
+/// does not combine elements of the type ([`ReduceOp::combines`]). Look it up once, not for every
+/// call.
+pub fn fold(dtype: DataType, op: ReduceOp) -> Option<FoldFn> {
+    (isa::chosen().1.fold)(dtype, op)
+}
+
+/// The fold by a function of the program, which [`FoldParams::user`] names.
+pub fn user_fold() -> FoldFn {
+    user::fold
 }
 
 /// The fastest copy of this processor: exactly one source, any number of destinations, `count` in
@@ -91,10 +111,10 @@ pub fn copy() -> FoldFn {
     isa::chosen().1.copy
 }
 
-/// [`fold`] of one instruction set, or `None` where the processor lacks it: for tests and
+/// [`fold`] of one instruction set, also `None` where the processor lacks it: for tests and
 /// measurements.
 pub fn fold_of(isa: Isa, dtype: DataType, op: ReduceOp) -> Option<FoldFn> {
-    Some(isa.kernels()?.fold[dtype as usize][op as usize])
+    (isa.kernels()?.fold)(dtype, op)
 }
 
 /// [`copy`] of one instruction set, or `None` where the processor lacks it.

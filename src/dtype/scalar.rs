@@ -6,6 +6,27 @@
 use super::minifloat::{self, F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
+/// Methods that an algebra does not have, and that no table of kernels asks for.
+macro_rules! lacking {
+    (divide) => {
+        #[inline(always)]
+        fn divide(_: Self::Acc, _: u32) -> Self::Acc {
+            unreachable!("no kernel of this type has the operation")
+        }
+    };
+    ($method:ident) => {
+        #[inline(always)]
+        fn $method(_: Self::Acc, _: Self::Acc) -> Self::Acc {
+            unreachable!("no kernel of this type has the operation")
+        }
+    };
+    ($first:ident, $($rest:ident),+) => {
+        lacking!($first);
+        lacking!($($rest),+);
+    };
+}
+pub(super) use lacking;
+
 /// Arithmetic of one element type.
 pub(super) trait Arithmetic: Copy + Send + Sync + 'static {
     /// What elements are combined in.

@@ -2,84 +2,159 @@
 
 use std::fmt;
 
-/// Type of the elements of a buffer. The numbers are those of the C interface (`koloDataType_t`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(i32)]
-pub enum DataType {
+macro_rules! data_types {
+    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal, $size:literal,
+       $align:literal, $class:ident;)*) => {
+        /// Type of the elements of a buffer. The discriminants are dense, for tables;
+        /// [`DataType::number`] is the number of the C interface (`koloDataType_t`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum DataType {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl DataType {
+            /// Every data type; entry `i` has discriminant `i`.
+            pub const ALL: [DataType; [$($number),*].len()] = [$(DataType::$variant),*];
+
+            const FACTS: [Facts; DataType::ALL.len()] = [$(Facts {
+                number: $number,
+                name: $name,
+                size: $size,
+                align: $align,
+                class: Class::$class,
+            }),*];
+        }
+    };
+}
+
+/// What the table says of one type.
+struct Facts {
+    number: i32,
+    name: &'static str,
+    size: usize,
+    align: usize,
+    class: Class,
+}
+
+data_types! {
     /// Signed integer of 8 bits.
-    Int8 = 0,
+    Int8 = 0, "int8", 1, 1, Integer;
     /// Unsigned integer of 8 bits.
-    Uint8 = 1,
+    Uint8 = 1, "uint8", 1, 1, Integer;
     /// Signed integer of 32 bits.
-    Int32 = 2,
+    Int32 = 2, "int32", 4, 4, Integer;
     /// Unsigned integer of 32 bits.
-    Uint32 = 3,
+    Uint32 = 3, "uint32", 4, 4, Integer;
     /// Signed integer of 64 bits.
-    Int64 = 4,
+    Int64 = 4, "int64", 8, 8, Integer;
     /// Unsigned integer of 64 bits.
-    Uint64 = 5,
+    Uint64 = 5, "uint64", 8, 8, Integer;
     /// IEEE 754 binary16.
-    Float16 = 6,
+    Float16 = 6, "half", 2, 2, Float;
     /// IEEE 754 binary32.
-    Float32 = 7,
+    Float32 = 7, "float", 4, 4, Float;
     /// IEEE 754 binary64.
-    Float64 = 8,
+    Float64 = 8, "double", 8, 8, Float;
     /// The upper half of a binary32.
-    Bfloat16 = 9,
+    Bfloat16 = 9, "bfloat16", 2, 2, Float;
     /// OCP 8-bit float with 4 exponent and 3 mantissa bits; it has NaN but no infinity.
-    Float8e4m3 = 10,
+    Float8e4m3 = 10, "f8e4m3", 1, 1, Float;
     /// OCP 8-bit float with 5 exponent and 2 mantissa bits; it has NaN and infinity.
-    Float8e5m2 = 11,
+    Float8e5m2 = 11, "f8e5m2", 1, 1, Float;
+    /// Two binary32: real and imaginary part.
+    Complex64 = 16, "complex64", 8, 4, Complex;
+    /// Two binary64: real and imaginary part.
+    Complex128 = 17, "complex128", 16, 8, Complex;
+    /// Truth in 8 bits: 0 is false, everything else true.
+    Logical8 = 20, "logical8", 1, 1, Logical;
+    /// Truth in 16 bits.
+    Logical16 = 21, "logical16", 2, 2, Logical;
+    /// Truth in 32 bits.
+    Logical32 = 22, "logical32", 4, 4, Logical;
+    /// Truth in 64 bits.
+    Logical64 = 23, "logical64", 8, 8, Logical;
+    /// 8 bits without arithmetic.
+    Byte = 26, "byte", 1, 1, Bytes;
+    /// A character of 8 bits, ordered as an unsigned number.
+    Character = 27, "char", 1, 1, Bytes;
+    /// A float and a 32-bit index.
+    FloatInt = 32, "float_int", 8, 4, Pair;
+    /// A double, a 32-bit index and 4 bytes of padding.
+    DoubleInt = 33, "double_int", 16, 8, Pair;
+    /// A 32-bit integer and a 32-bit index.
+    IntInt = 34, "int_int", 8, 4, Pair;
+    /// A 64-bit integer, a 32-bit index and 4 bytes of padding.
+    LongInt = 35, "long_int", 16, 8, Pair;
+    /// A float and an index that is a float.
+    FloatFloat = 36, "float_float", 8, 4, Pair;
+    /// A double and an index that is a double.
+    DoubleDouble = 37, "double_double", 16, 8, Pair;
+}
+
+/// Kinds of data types, by what can be done with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Whole numbers.
+    Integer,
+    /// Real numbers.
+    Float,
+    /// Complex numbers.
+    Complex,
+    /// Truth values.
+    Logical,
+    /// Bytes and characters.
+    Bytes,
+    /// A value and where it was found.
+    Pair,
 }
 
 impl DataType {
-    /// Every data type; entry `i` has number `i`.
-    pub const ALL: [DataType; 12] = [
-        DataType::Int8,
-        DataType::Uint8,
-        DataType::Int32,
-        DataType::Uint32,
-        DataType::Int64,
-        DataType::Uint64,
-        DataType::Float16,
-        DataType::Float32,
-        DataType::Float64,
-        DataType::Bfloat16,
-        DataType::Float8e4m3,
-        DataType::Float8e5m2,
-    ];
+    const fn facts(self) -> &'static Facts {
+        &DataType::FACTS[self as usize]
+    }
 
-    /// Bytes of one element (1, 2, 4 or 8); also the alignment that a buffer needs.
+    /// The number in the C interface.
+    pub const fn number(self) -> i32 {
+        self.facts().number
+    }
+
+    /// Bytes of one element (1, 2, 4, 8 or 16).
+    #[inline]
     pub const fn size_bytes(self) -> usize {
-        match self {
-            DataType::Int8 | DataType::Uint8 | DataType::Float8e4m3 | DataType::Float8e5m2 => 1,
-            DataType::Float16 | DataType::Bfloat16 => 2,
-            DataType::Int32 | DataType::Uint32 | DataType::Float32 => 4,
-            DataType::Int64 | DataType::Uint64 | DataType::Float64 => 8,
-        }
+        self.facts().size
+    }
+
+    /// The alignment that a buffer needs, in bytes (at most 8).
+    #[inline]
+    pub const fn align_bytes(self) -> usize {
+        self.facts().align
+    }
+
+    /// What kind of type it is.
+    pub const fn class(self) -> Class {
+        self.facts().class
     }
 
     /// The name in tables and on command lines.
     pub const fn name(self) -> &'static str {
-        match self {
-            DataType::Int8 => "int8",
-            DataType::Uint8 => "uint8",
-            DataType::Int32 => "int32",
-            DataType::Uint32 => "uint32",
-            DataType::Int64 => "int64",
-            DataType::Uint64 => "uint64",
-            DataType::Float16 => "half",
-            DataType::Float32 => "float",
-            DataType::Float64 => "double",
-            DataType::Bfloat16 => "bfloat16",
-            DataType::Float8e4m3 => "f8e4m3",
-            DataType::Float8e5m2 => "f8e5m2",
+        self.facts().name
+    }
+
+    /// The data type with this number of the C interface, if there is one.
+    #[inline]
+    pub fn from_number(number: i32) -> Option<DataType> {
+        match DataType::ALL.get(usize::try_from(number).ok()?) {
+            Some(&dense) if dense.number() == number => Some(dense),
+            _ => DataType::ALL
+                .into_iter()
+                .find(|dtype| dtype.number() == number),
         }
     }
 
-    /// The data type with this number, if there is one.
-    pub fn from_number(number: i32) -> Option<DataType> {
-        DataType::ALL.get(usize::try_from(number).ok()?).copied()
+    /// The data type with this discriminant, if there is one.
+    pub fn from_index(index: usize) -> Option<DataType> {
+        DataType::ALL.get(index).copied()
     }
 
     /// The data type with this [name](DataType::name), if there is one.
@@ -87,9 +162,16 @@ impl DataType {
         DataType::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// Whether the type is a floating-point type.
+    /// Whether the type is a real floating-point type.
     pub const fn is_float(self) -> bool {
-        self as i32 >= DataType::Float16 as i32
+        matches!(self.class(), Class::Float)
+    }
+
+    /// The operations that elements of this type can be combined with.
+    pub fn operations(self) -> impl Iterator<Item = ReduceOp> {
+        ReduceOp::ALL
+            .into_iter()
+            .filter(move |op| op.combines(self))
     }
 }
 
@@ -99,51 +181,78 @@ impl fmt::Display for DataType {
     }
 }
 
-/// How contributions are combined. `Sum` to `Avg` have the numbers of the C interface
-/// (`koloRedOp_t`); a pre-multiplied sum is made by the caller and has a number of its own there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(i32)]
-pub enum ReduceOp {
+macro_rules! operations {
+    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal;)*) => {
+        /// How contributions are combined. The discriminants are dense, for tables;
+        /// [`ReduceOp::number`] is the number of the C interface (`koloRedOp_t`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum ReduceOp {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl ReduceOp {
+            /// Every operation; entry `i` has discriminant `i`.
+            pub const ALL: [ReduceOp; [$($number),*].len()] = [$(ReduceOp::$variant),*];
+
+            const FACTS: [(i32, &'static str); ReduceOp::ALL.len()] = [$(($number, $name)),*];
+        }
+    };
+}
+
+operations! {
     /// `a + b`.
-    Sum = 0,
+    Sum = 0, "sum";
     /// `a * b`.
-    Prod = 1,
+    Prod = 1, "prod";
     /// The larger one.
-    Max = 2,
+    Max = 2, "max";
     /// The smaller one.
-    Min = 3,
+    Min = 3, "min";
     /// The sum, divided by the number of ranks.
-    Avg = 4,
-    /// The sum of contributions that are each multiplied by a scalar first.
-    PreMulSum = 5,
+    Avg = 4, "avg";
+    /// The sum of contributions that are each multiplied by a scalar first. Made by the caller, so
+    /// without a number of its own.
+    PreMulSum = -1, "mulsum";
+    /// Bitwise and.
+    Band = 16, "band";
+    /// Bitwise or.
+    Bor = 17, "bor";
+    /// Bitwise exclusive or.
+    Bxor = 18, "bxor";
+    /// Whether both are true; every non-zero element is, and the result is 0 or 1.
+    Land = 20, "land";
+    /// Whether at least one is true.
+    Lor = 21, "lor";
+    /// Whether exactly one is true.
+    Lxor = 22, "lxor";
+    /// The pair with the smaller value; of equal values the one with the smaller index.
+    Minloc = 24, "minloc";
+    /// The pair with the larger value; of equal values the one with the smaller index.
+    Maxloc = 25, "maxloc";
 }
 
 impl ReduceOp {
-    /// Every operation; entry `i` has number `i`.
-    pub const ALL: [ReduceOp; 6] = [
-        ReduceOp::Sum,
-        ReduceOp::Prod,
-        ReduceOp::Max,
-        ReduceOp::Min,
-        ReduceOp::Avg,
-        ReduceOp::PreMulSum,
-    ];
+    /// The number in the C interface; `None` for a pre-multiplied sum.
+    pub const fn number(self) -> Option<i32> {
+        let number = ReduceOp::FACTS[self as usize].0;
+        if number < 0 { None } else { Some(number) }
+    }
 
     /// The name in tables and on command lines.
     pub const fn name(self) -> &'static str {
-        match self {
-            ReduceOp::Sum => "sum",
-            ReduceOp::Prod => "prod",
-            ReduceOp::Max => "max",
-            ReduceOp::Min => "min",
-            ReduceOp::Avg => "avg",
-            ReduceOp::PreMulSum => "mulsum",
-        }
+        ReduceOp::FACTS[self as usize].1
     }
 
-    /// The operation with this number, if there is one.
+    /// The built-in operation with this number of the C interface, if there is one.
+    #[inline]
     pub fn from_number(number: i32) -> Option<ReduceOp> {
-        ReduceOp::ALL.get(usize::try_from(number).ok()?).copied()
+        match ReduceOp::ALL.get(usize::try_from(number).ok()?) {
+            Some(&dense) if dense.number() == Some(number) => Some(dense),
+            _ => ReduceOp::ALL
+                .into_iter()
+                .find(|op| op.number() == Some(number)),
+        }
     }
 
     /// The operation with this [name](ReduceOp::name) (or `premulsum`), if there is one.
@@ -152,6 +261,19 @@ impl ReduceOp {
             return Some(ReduceOp::PreMulSum);
         }
         ReduceOp::ALL.into_iter().find(|op| op.name() == name)
+    }
+
+    /// Whether elements of `dtype` can be combined with it.
+    pub const fn combines(self, dtype: DataType) -> bool {
+        use ReduceOp::*;
+        match dtype.class() {
+            Class::Integer => !matches!(self, Minloc | Maxloc),
+            Class::Float => matches!(self, Sum | Prod | Max | Min | Avg | PreMulSum),
+            Class::Complex => matches!(self, Sum | Prod | Avg | PreMulSum),
+            Class::Logical => matches!(self, Land | Lor | Lxor),
+            Class::Bytes => matches!(self, Max | Min | Band | Bor | Bxor),
+            Class::Pair => matches!(self, Minloc | Maxloc),
+        }
     }
 }
 
@@ -167,14 +289,19 @@ mod tests {
 
     #[test]
     fn numbers_and_names_round_trip() {
-        for (number, dtype) in DataType::ALL.into_iter().enumerate() {
-            assert_eq!(dtype as usize, number);
-            assert_eq!(DataType::from_number(number as i32), Some(dtype));
+        for (index, dtype) in DataType::ALL.into_iter().enumerate() {
+            assert_eq!(dtype as usize, index);
+            assert_eq!(DataType::from_index(index), Some(dtype));
+            assert_eq!(DataType::from_number(dtype.number()), Some(dtype));
             assert_eq!(DataType::from_name(dtype.name()), Some(dtype));
+            assert_eq!(dtype.size_bytes() % dtype.align_bytes(), 0, "{dtype}");
         }
-        for (number, op) in ReduceOp::ALL.into_iter().enumerate() {
-            assert_eq!(op as usize, number);
-            assert_eq!(ReduceOp::from_number(number as i32), Some(op));
+        for (index, op) in ReduceOp::ALL.into_iter().enumerate() {
+            assert_eq!(op as usize, index);
+            assert_eq!(
+                op.number().and_then(ReduceOp::from_number),
+                op.number().map(|_| op)
+            );
             assert_eq!(ReduceOp::from_name(op.name()), Some(op));
         }
         assert_eq!(ReduceOp::from_name("premulsum"), Some(ReduceOp::PreMulSum));
@@ -182,13 +309,31 @@ mod tests {
 
     #[test]
     fn unknown_numbers_and_names_are_refused() {
-        for number in [-1, 12, i32::MAX, i32::MIN] {
-            assert_eq!(DataType::from_number(number), None);
-            assert_eq!(ReduceOp::from_number(number), None);
+        for number in [-1, 12, 19, 31, 38, i32::MAX, i32::MIN] {
+            assert_eq!(DataType::from_number(number), None, "{number}");
+            assert_eq!(ReduceOp::from_number(number), None, "{number}");
         }
+        assert_eq!(
+            ReduceOp::from_number(5),
+            None,
+            "a made operation has no fixed number"
+        );
         for name in ["", "Float", "float32", "sum "] {
             assert_eq!(DataType::from_name(name), None);
             assert_eq!(ReduceOp::from_name(name), None);
+        }
+    }
+
+    #[test]
+    fn every_type_has_operations_and_every_operation_types() {
+        for dtype in DataType::ALL {
+            assert!(dtype.operations().count() >= 2, "{dtype}");
+        }
+        for op in ReduceOp::ALL {
+            assert!(
+                DataType::ALL.into_iter().any(|dtype| op.combines(dtype)),
+                "{op}"
+            );
         }
     }
 

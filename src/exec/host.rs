@@ -4,14 +4,21 @@
 //! credit is missing and go on later, so one thread drives many lanes, and any thread may
 //! drive a lane.
 
+pub mod direct;
+mod packed;
+
 use super::launch::Launch;
+use super::scratch::Block;
 use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
-use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp, Window};
+use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Protocol, Space, Step, StepOp, Window};
 
 /// Slices from this size on are written to their slots past the cache: the reader's core fetches
 /// them from memory faster than from the writer's cache.
 const STREAM_BYTES: usize = 32 << 10;
+
+/// Slices that a lane moves before its driver looks up: a stop is noticed in between.
+const MOST_SLICES: u32 = 64;
 
 /// How far a lane got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +42,17 @@ pub struct LaneRun {
     /// Operands of the current step instance known to be ready.
     ready: usize,
     begun: bool,
+    /// Scratch memory of this lane, while it runs.
+    scratch: Option<Block>,
+    lists: Lists,
+}
+
+/// The places of one fold, kept so that no step allocates.
+#[derive(Default)]
+struct Lists {
     srcs: Vec<*const u8>,
     dsts: Vec<*mut u8>,
+    pieces: packed::Pieces,
 }
 
 // SAFETY: the pointer lists are only scratch space within one call of `progress`.
@@ -54,9 +70,21 @@ impl LaneRun {
             slice: 0,
             ready: 0,
             begun: false,
-            srcs: Vec::new(),
-            dsts: Vec::new(),
+            scratch: None,
+            lists: Lists::default(),
         }
+    }
+
+    /// The same as [`LaneRun::new`], keeping the memory of a finished run.
+    pub fn restart(&mut self, lane: usize, window: Window) {
+        self.lane = lane;
+        self.window = window;
+        self.round = 0;
+        self.step = 0;
+        self.repetition = 0;
+        self.slice = 0;
+        self.ready = 0;
+        self.begun = false;
     }
 
     /// Where the lane stands, for messages: (round, step, slice).
@@ -82,7 +110,12 @@ impl LaneRun {
             self.begin(launch, wires);
         }
         let mut moved = false;
+        let mut left = MOST_SLICES;
         while self.round < self.window.rounds() {
+            if left == 0 {
+                return Ok(Progress::Moved(wires.me()));
+            }
+            left -= 1;
             let step = &steps[self.step];
             if let Some(end) = self.missing(step, launch, wires)? {
                 let peer = wires.waits_for(end);
@@ -97,24 +130,33 @@ impl LaneRun {
             self.advance(step, steps.len(), wires);
             moved = true;
         }
+        if launch.direct.is_some() {
+            // What this rank has shown must not be touched before the peers are done with it.
+            let shown = launch.plan.lane_ends[self.lane].iter();
+            if let Some(&end) = shown.into_iter().find(|&&end| !wires.drained(end)) {
+                let peer = wires.waits_for(end);
+                return Ok(if moved {
+                    Progress::Moved(peer)
+                } else {
+                    Progress::Blocked(peer)
+                });
+            }
+        }
+        if let Some(block) = self.scratch.take() {
+            wires.scratch.give_back(block);
+        }
         Ok(Progress::Done)
     }
 
     fn begin(&mut self, launch: &Launch, wires: &mut Wires) {
         self.begun = true;
-        let mut seen: Vec<End> = Vec::new();
-        for step in launch.plan.lane_steps(self.lane) {
-            let lists = &launch.plan.lists;
-            for operand in lists.get(step.srcs).iter().chain(lists.get(step.dsts)) {
-                let Some(index) = operand.as_connection() else {
-                    continue;
-                };
-                let end = launch.ends[index];
-                if !seen.contains(&end) {
-                    seen.push(end);
-                    wires.begin(end, launch.geometry.chunk_steps);
-                }
-            }
+        let scratch = self.window.scratch_stride() * launch.plan.scratch as usize;
+        if scratch > 0 {
+            let bytes = scratch * launch.kernel.element_bytes;
+            self.scratch = Some(wires.scratch.take(bytes));
+        }
+        for &end in &launch.plan.lane_ends[self.lane] {
+            wires.begin(end, launch.geometry.chunk_steps);
         }
     }
 
@@ -130,15 +172,37 @@ impl LaneRun {
         let operands = lists.get(step.srcs).iter().chain(lists.get(step.dsts));
         for operand in operands.skip(self.ready) {
             if let Some(index) = operand.as_connection() {
-                let end = launch.ends[index];
-                if !wires.ready(end, launch.geometry.slice_steps) {
+                let end = launch.plan.ends[index];
+                let slots = launch.geometry.slice_steps;
+                let ahead = kept_ahead(operand, self.slice, slots);
+                let is_ready = match end {
+                    End::LinesRecv(number, _) => {
+                        let token = (self.token_bytes(step, launch), launch.signature);
+                        wires.has_lines(number, token, ahead)
+                    }
+                    _ => wires.ready(end, slots, ahead),
+                };
+                if !is_ready {
                     return Ok(Some(end));
                 }
-                wires.check(end, launch.signature)?;
+                wires.check(end, launch.signature, ahead)?;
             }
             self.ready += 1;
         }
         Ok(None)
+    }
+
+    /// Bytes of the token at hand: the slice of all its pieces.
+    fn token_bytes(&self, step: &Step, launch: &Launch) -> usize {
+        let chunks = launch.plan.chunks;
+        let pieces = (0..step.pieces()).map(|piece| {
+            let chunk = step.piece_at(self.repetition, piece, chunks);
+            let region = self
+                .window
+                .region(Space::Output, chunk, self.round, self.slice);
+            region.count
+        });
+        pieces.sum::<usize>() * launch.kernel.element_bytes
     }
 
     /// Folds or copies one slice, publishes and releases.
@@ -152,22 +216,31 @@ impl LaneRun {
     ) {
         let plan = &launch.plan;
         let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
-        let chunk = step.chunk_at(self.repetition, plan.chunks);
         let mut bytes = 0;
-        if step.op != StepOp::Token {
+        if step.is_packed() {
+            // SAFETY: passed on to our caller.
+            bytes = unsafe { self.fold_pieces(step, launch, wires) };
+        } else if step.op != StepOp::Token {
+            let chunk = step.chunk_at(self.repetition, plan.chunks);
             let count = self
                 .window
                 .region(Space::Output, chunk, self.round, self.slice)
                 .count;
             bytes = count * launch.kernel.element_bytes;
-            if count > 0 {
+            match &launch.direct {
+                _ if count == 0 => {}
                 // SAFETY: passed on to our caller.
-                unsafe { self.fold(step, launch, wires, chunk, count) };
+                None => unsafe { self.fold(step, launch, wires, chunk, count) },
+                // SAFETY: passed on to our caller.
+                Some(bases) => unsafe {
+                    self.fold_direct(step, launch, wires, (bases, chunk, count));
+                },
             }
         }
         let slots = launch.geometry.slice_steps;
+        let in_slot = if launch.direct.is_none() { bytes } else { 0 };
         for index in dsts.iter().filter_map(Operand::as_connection) {
-            wires.publish(launch.ends[index], slots, bytes, launch.signature);
+            wires.publish(launch.plan.ends[index], slots, in_slot, launch.signature);
             tracer.event(Event::Publish {
                 link: plan.connections[index].link,
                 bytes,
@@ -177,7 +250,7 @@ impl LaneRun {
             let Some(index) = operand.as_connection() else {
                 continue;
             };
-            wires.release(launch.ends[index], slots);
+            wires.release(launch.plan.ends[index], slots);
             tracer.event(Event::Release {
                 link: plan.connections[index].link,
                 bytes,
@@ -194,72 +267,17 @@ impl LaneRun {
         chunk: u32,
         count: usize,
     ) {
-        let plan = &launch.plan;
-        let kernel = &launch.kernel;
-        let element_bytes = kernel.element_bytes;
-        let mut params = kernel.params;
-        params.pre_scale_mask = 0;
-        self.srcs.clear();
-        self.dsts.clear();
-        for operand in plan.lists.get(step.srcs) {
-            let place = self.place(operand, launch, wires, chunk, count * element_bytes);
-            if operand.space == Space::Input && kernel.pre_scaled && step.flags & PRE_SCALE != 0 {
-                params.pre_scale_mask |= 1 << self.srcs.len();
+        let bytes = count * launch.kernel.element_bytes;
+        let at = At::new(&self.window, self.round, self.slice, &self.scratch);
+        let place = |operand: &Operand| match operand.as_connection() {
+            Some(index) => {
+                let ahead = kept_ahead(operand, self.slice, launch.geometry.slice_steps);
+                wires.place(launch.plan.ends[index], bytes, ahead)
             }
-            self.srcs.push(place.cast_const());
-        }
-        params.divisor = kernel.divisor.filter(|_| step.flags & POST_SCALE != 0);
-        let scaled = params.divisor.is_some() || params.pre_scale_mask != 0;
-        let copies = step.op == StepOp::Copy && !scaled;
-        for operand in plan.lists.get(step.dsts) {
-            let place = self.place(operand, launch, wires, chunk, count * element_bytes);
-            if !(copies && place.cast_const() == self.srcs[0]) {
-                self.dsts.push(place);
-            }
-        }
-        params.stream_mask = 0;
-        if count * element_bytes >= STREAM_BYTES {
-            let to_slot = |operand: &&Operand| operand.space == Space::Connection;
-            let slots = plan
-                .lists
-                .get(step.dsts)
-                .iter()
-                .rev()
-                .take_while(to_slot)
-                .count();
-            params.stream_mask = ((1 << slots) - 1) << (self.dsts.len() - slots);
-        }
-        if copies {
-            // SAFETY: each place holds the slice (window and slot sizes), distinct or equal.
-            unsafe { (kernel.copy)(&self.srcs, &self.dsts, count * element_bytes, &params) };
-        } else {
-            // SAFETY: as above; the elements have the kernel's type.
-            unsafe { (kernel.fold)(&self.srcs, &self.dsts, count, &params) };
-        }
-    }
-
-    #[inline]
-    fn place(
-        &self,
-        operand: &Operand,
-        launch: &Launch,
-        wires: &mut Wires,
-        chunk: u32,
-        bytes: usize,
-    ) -> *mut u8 {
-        let base = match operand.space {
-            Space::Connection => {
-                return wires.place(launch.ends[usize::from(operand.index)], bytes);
-            }
-            Space::Input => launch.send.cast_mut(),
-            Space::Output | Space::Scratch => launch.recv,
+            None => at.place(operand, launch, chunk),
         };
-        let modulus = i64::from(launch.plan.chunks.max(1));
-        let chunk = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
-        let region = self
-            .window
-            .region(operand.space, chunk, self.round, self.slice);
-        base.wrapping_add(region.offset * launch.kernel.element_bytes)
+        // SAFETY: each place holds the slice (window and slot sizes), distinct or equal.
+        unsafe { self.lists.fold(step, launch, count, place) };
     }
 
     #[inline]
@@ -272,7 +290,7 @@ impl LaneRun {
         self.slice = 0;
         wires.steps_executed += 1;
         self.repetition += 1;
-        if self.repetition < step.repeat {
+        if self.repetition < step.tokens() {
             return;
         }
         self.repetition = 0;
@@ -280,6 +298,127 @@ impl LaneRun {
         if self.step == steps {
             self.step = 0;
             self.round += 1;
+        }
+    }
+}
+
+/// Slots of the slices of a kept token that come before slice `slice`: they are still there.
+#[inline(always)]
+fn kept_ahead(operand: &Operand, slice: u32, slots: u32) -> u32 {
+    if operand.keep { slice * slots } else { 0 }
+}
+
+/// Which slice of which round is at hand.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    window: &'a Window,
+    round: u64,
+    slice: u32,
+    scratch: &'a Option<Block>,
+}
+
+impl<'a> At<'a> {
+    #[inline(always)]
+    fn new(window: &'a Window, round: u64, slice: u32, scratch: &'a Option<Block>) -> At<'a> {
+        At {
+            window,
+            round,
+            slice,
+            scratch,
+        }
+    }
+
+    /// Where it lies in the call's own memory.
+    #[inline]
+    fn place(self, operand: &Operand, launch: &Launch, chunk: u32) -> *mut u8 {
+        let base = match operand.space {
+            Space::Input => launch.send.cast_mut(),
+            Space::Scratch => return self.scratch_place(operand, launch, chunk),
+            _ => launch.recv,
+        };
+        let modulus = i64::from(launch.plan.chunks.max(1));
+        let chunk = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
+        let region = self
+            .window
+            .region(operand.space, chunk, self.round, self.slice);
+        base.wrapping_add(region.offset * launch.kernel.element_bytes)
+    }
+
+    fn scratch_place(self, operand: &Operand, launch: &Launch, chunk: u32) -> *mut u8 {
+        let modulus = i64::from(launch.plan.scratch.max(1));
+        let place = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
+        let region = self
+            .window
+            .scratch_region(place, chunk, self.round, self.slice);
+        let offset = region.offset * launch.kernel.element_bytes;
+        // A lane without payload has no block, and is never asked.
+        let block = self
+            .scratch
+            .as_ref()
+            .map_or(std::ptr::null_mut(), Block::as_ptr);
+        block.wrapping_add(offset)
+    }
+}
+
+impl Lists {
+    /// Folds or copies `count` elements between the places that `place` gives for each source and
+    /// then each destination, in order.
+    ///
+    /// # Safety
+    /// Each place holds `count` elements of the kernel's type; a destination equals a source or
+    /// does not overlap it.
+    #[inline]
+    unsafe fn fold(
+        &mut self,
+        step: &Step,
+        launch: &Launch,
+        count: usize,
+        mut place: impl FnMut(&Operand) -> *mut u8,
+    ) {
+        let plan = &launch.plan;
+        let kernel = &launch.kernel;
+        let element_bytes = kernel.element_bytes;
+        let mut params = kernel.params;
+        params.pre_scale_mask = 0;
+        self.srcs.clear();
+        self.dsts.clear();
+        for operand in plan.lists.get(step.srcs) {
+            let place = place(operand);
+            if operand.space == Space::Input && kernel.pre_scaled && step.flags & PRE_SCALE != 0 {
+                params.pre_scale_mask |= 1 << self.srcs.len();
+            }
+            self.srcs.push(place.cast_const());
+        }
+        params.divisor = kernel.divisor.filter(|_| step.flags & POST_SCALE != 0);
+        let scaled = params.divisor.is_some() || params.pre_scale_mask != 0;
+        let copies = step.op == StepOp::Copy && !scaled;
+        for operand in plan.lists.get(step.dsts) {
+            let place = place(operand);
+            if !(copies && place.cast_const() == self.srcs[0]) {
+                self.dsts.push(place);
+            }
+        }
+        params.stream_mask = 0;
+        if count * element_bytes >= STREAM_BYTES && launch.plan.protocol == Protocol::Simple {
+            let to_slot = |operand: &&Operand| operand.space == Space::Connection;
+            let slots = plan
+                .lists
+                .get(step.dsts)
+                .iter()
+                .rev()
+                .take_while(to_slot)
+                .count();
+            // A hint has no room for more destinations.
+            if self.dsts.len() < 64 {
+                params.stream_mask = ((1 << slots) - 1) << (self.dsts.len() - slots);
+            }
+        }
+        if copies {
+            // SAFETY: our caller's promise.
+            unsafe { (kernel.copy)(&self.srcs, &self.dsts, count * element_bytes, &params) };
+        } else {
+            // SAFETY: our caller's promise.
+            unsafe { (kernel.fold)(&self.srcs, &self.dsts, count, &params) };
         }
     }
 }

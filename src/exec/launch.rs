@@ -1,10 +1,10 @@
 //! A launch: a plan bound to buffers, sizes, a kernel and connections.
 
 use super::wires::{End, Wires};
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::dtype::{FoldFn, FoldParams};
 use crate::plan::window::{Binding, Geometry};
-use crate::plan::{Algorithm, Plan, Window};
+use crate::plan::{Operand, Plan, Protocol, Window};
 use std::sync::Arc;
 
 /// How data is folded and copied.
@@ -22,12 +22,114 @@ pub struct Kernel {
     pub pre_scaled: bool,
     /// Final results are divided by this.
     pub divisor: Option<std::num::NonZeroU32>,
+    /// The order of contributions does not matter.
+    pub commutes: bool,
+    /// Keeps a function of the program alive.
+    pub owner: Option<Arc<dyn std::any::Any + Send + Sync>>,
+}
+
+/// A plan with the ends of its connections, looked up once per communicator.
+pub struct Bound {
+    plan: Plan,
+    /// The ends of the plan's connections, in its order.
+    pub ends: Vec<End>,
+    /// The ends that each lane uses, once each.
+    pub lane_ends: Vec<Vec<End>>,
+    /// How its pair connections hand tokens over.
+    pub protocol: Protocol,
+    /// Channels that share the data.
+    channels: u32,
+    /// Whether peers may read the buffers where they lie.
+    pub is_direct: bool,
+}
+
+impl std::ops::Deref for Bound {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+impl Bound {
+    /// Resolves the plan's connections.
+    ///
+    /// # Errors
+    /// When a connection cannot be made.
+    pub fn new(plan: Plan, protocol: Protocol, wires: &mut Wires) -> Result<Bound> {
+        let ends: Vec<End> = plan
+            .connections
+            .iter()
+            .map(|used| wires.resolve(used, protocol))
+            .collect::<Result<_>>()?;
+        let of_lane = |lane: usize| {
+            let mut seen = Vec::new();
+            for step in plan.lane_steps(lane) {
+                let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+                for index in srcs.iter().chain(dsts).filter_map(Operand::as_connection) {
+                    if !seen.contains(&ends[index]) {
+                        seen.push(ends[index]);
+                    }
+                }
+            }
+            seen
+        };
+        let lane_ends = (0..plan.lanes.len()).map(of_lane).collect();
+        Ok(Bound {
+            channels: plan.channels(),
+            is_direct: super::host::direct::is_possible(&plan),
+            protocol,
+            plan,
+            ends,
+            lane_ends,
+        })
+    }
+}
+
+/// What a plan runs with where `wanted` is asked for: flagged lines hold less than slots, and where
+/// not even one element of each piece of a packed token fits, slots are used. That depends only on
+/// plan and type: all ranks come to the same.
+pub fn protocol(
+    plan: &Plan,
+    wanted: Protocol,
+    geometry: &Geometry,
+    element_bytes: usize,
+) -> Protocol {
+    let slot_bytes = geometry.slot_bytes.min(Wires::capacity(wanted));
+    let fits = plan.pieces as usize * element_bytes <= slot_bytes * geometry.slice_steps as usize;
+    if fits { wanted } else { Protocol::Simple }
+}
+
+/// Where this rank reads a buffer of a peer.
+#[derive(Clone, Debug)]
+pub struct Base {
+    start: *const u8,
+    /// Keeps it readable.
+    keeper: Option<Arc<dyn std::any::Any + Send + Sync>>,
+}
+
+impl Base {
+    /// A buffer that begins at `start`, as long as `keeper` lives or, without one, by agreement.
+    pub fn new(start: *const u8, keeper: Option<Arc<dyn std::any::Any + Send + Sync>>) -> Base {
+        Base { start, keeper }
+    }
+
+    /// The byte at `offset`.
+    #[inline(always)]
+    pub fn at(&self, offset: usize) -> *const u8 {
+        self.start.wrapping_add(offset)
+    }
+
+    /// Whether it belongs to another process.
+    pub fn is_mapped(&self) -> bool {
+        self.keeper.is_some()
+    }
 }
 
 /// One call on its way.
 pub struct Launch {
-    /// What is done.
-    pub plan: Arc<Plan>,
+    /// What is done, over which ends.
+    pub plan: Arc<Bound>,
     /// The caller's send buffer.
     pub send: *const u8,
     /// The caller's receive buffer.
@@ -38,8 +140,10 @@ pub struct Launch {
     pub signature: u64,
     /// Slots and slices.
     pub geometry: Geometry,
-    /// The ends of the plan's connections, in its order.
-    pub ends: Vec<End>,
+    /// Bytes of the data, or of a block.
+    pub bytes: usize,
+    /// Where the send and receive buffers of all ranks are read; `None` over slots.
+    pub direct: Option<Vec<[Base; 2]>>,
 }
 
 // SAFETY: the buffers belong to the call until it completes (contract of the entry points), and
@@ -47,23 +151,31 @@ pub struct Launch {
 unsafe impl Send for Launch {}
 
 impl Launch {
-    /// Resolves the plan's connections.
+    /// One call over a bound plan. Flagged lines hold less than slots, so with LL and LL128 chunks
+    /// shrink to fit.
     ///
     /// # Errors
-    /// When a connection cannot be made.
+    /// When a packed token cannot hold its chunks.
     pub fn new(
-        plan: Arc<Plan>,
+        plan: Arc<Bound>,
         (send, recv): (*const u8, *mut u8),
         kernel: Kernel,
         signature: u64,
-        geometry: Geometry,
-        wires: &mut Wires,
+        mut geometry: Geometry,
     ) -> Result<Launch> {
-        let ends = plan
-            .connections
-            .iter()
-            .map(|used| wires.resolve(used))
-            .collect::<Result<_>>()?;
+        let least_bytes = plan.pieces as usize * kernel.element_bytes;
+        geometry.slot_bytes = geometry.slot_bytes.min(Wires::capacity(plan.protocol));
+        if least_bytes > geometry.slice_bytes() {
+            return Err(Error::usage(
+                format!(
+                    "tokens of {} chunks need {least_bytes} bytes, and those of this communicator \
+                     hold {}",
+                    plan.pieces,
+                    geometry.slice_bytes()
+                ),
+                "raise KOLO_BUFFSIZE, or choose another algorithm with KOLO_ALGO",
+            ));
+        }
         Ok(Launch {
             plan,
             send,
@@ -71,25 +183,22 @@ impl Launch {
             kernel,
             signature,
             geometry,
-            ends,
+            bytes: 0,
+            direct: None,
         })
     }
 
-    /// The window of one lane for `count` elements (of the data, or of a block).
+    /// The window of one lane for `count` elements (of the data, or of a block): lanes of one
+    /// channel share a window, and channels share the data.
     pub fn window(&self, lane: usize, count: usize, (input, output): (u32, u32)) -> Window {
-        let shared = self.plan.shape.algorithm == Algorithm::Ring;
-        let (lane, lanes) = if shared {
-            (lane, self.plan.lanes.len())
-        } else {
-            (0, 1)
-        };
         let binding = Binding {
             count,
             element_bytes: self.kernel.element_bytes,
             input_blocks: input,
             output_blocks: output,
-            lane: lane as u32,
-            lanes: lanes as u32,
+            lane: u32::from(self.plan.lanes[lane].channel),
+            lanes: self.plan.channels,
+            pieces: self.plan.pieces,
         };
         Window::bind(self.plan.layout, self.plan.chunks, &self.geometry, &binding)
     }

@@ -113,7 +113,7 @@ impl SmallCall<'_> {
         while !wires.fans.ready(peer) {
             waiting.pause(peer)?;
         }
-        Ok(wires.check(End::FanRecv(peer), self.signature)?)
+        Ok(wires.check(End::FanRecv(peer), self.signature, 0)?)
     }
 
     #[inline(always)]

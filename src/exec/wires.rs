@@ -1,12 +1,15 @@
 //! All connections of one rank, as the executors use them.
 
+use super::lines::Lines;
+use super::scratch::Pool;
 use crate::base::{Error, Rank, Result};
-use crate::plan::{ConnectionUse, Direction, Link};
+use crate::plan::{ConnectionUse, Direction, Link, Protocol};
+use crate::wire::cast::{CastMemory, CastReceiver, CastSender};
 use crate::wire::fan::Fans;
 use crate::wire::line::Arrival;
 use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
 use crate::wire::signature::Signature;
-use crate::wire::{Bell, PairSource};
+use crate::wire::{Bell, Source};
 
 /// One end of a connection, resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,14 @@ pub enum End {
     FanSend,
     /// The fan of this rank.
     FanRecv(usize),
+    /// The own cast on this channel.
+    CastSend(usize),
+    /// Index into the casts that are read, and the writing rank.
+    CastRecv(usize, usize),
+    /// Index into the senders of flagged lines, and the reading rank.
+    LinesSend(usize, usize),
+    /// Index into the receivers of flagged lines, and the writing rank.
+    LinesRecv(usize, usize),
 }
 
 /// The connections of one rank of a communicator.
@@ -28,10 +39,15 @@ pub struct Wires {
     channels: usize,
     senders: Vec<Option<PairSender>>,
     receivers: Vec<Option<PairReceiver>>,
-    source: Box<dyn PairSource>,
+    casts: Vec<Option<CastSender>>,
+    cast_readers: Vec<Option<CastReceiver>>,
+    lines: Lines,
+    source: Box<dyn Source>,
     /// The fans of the node.
     pub fans: Fans,
     bell: Box<dyn Bell>,
+    /// Memory for lanes that need scratch.
+    pub scratch: Pool,
     /// Steps executed since the communicator was made.
     pub steps_executed: u64,
     /// Fault injection: tokens with payload still to publish before one bit is flipped.
@@ -47,6 +63,8 @@ pub struct Mismatch {
     pub theirs: Signature,
     /// This rank's.
     pub mine: Signature,
+    /// The token is left over from an earlier call.
+    pub is_stale: bool,
 }
 
 impl Wires {
@@ -54,7 +72,7 @@ impl Wires {
     pub fn new(
         (me, ranks, channels): (usize, usize, usize),
         fans: Fans,
-        source: Box<dyn PairSource>,
+        source: Box<dyn Source>,
         bell: Box<dyn Bell>,
     ) -> Wires {
         let ends = ranks * channels;
@@ -64,9 +82,13 @@ impl Wires {
             channels,
             senders: (0..ends).map(|_| None).collect(),
             receivers: (0..ends).map(|_| None).collect(),
+            lines: Lines::default(),
+            casts: (0..channels).map(|_| None).collect(),
+            cast_readers: (0..ends).map(|_| None).collect(),
             source,
             fans,
             bell,
+            scratch: Pool::default(),
             steps_executed: 0,
             flip: None,
         }
@@ -91,10 +113,17 @@ impl Wires {
     ///
     /// # Errors
     /// `InternalError` if the plan names a connection that cannot exist.
-    pub fn resolve(&mut self, used: &ConnectionUse) -> Result<End> {
+    pub fn resolve(&mut self, used: &ConnectionUse, protocol: Protocol) -> Result<End> {
+        if let (Link::Pair { .. }, Protocol::Ll | Protocol::Ll128) = (used.link, protocol) {
+            return self.resolve_lines(used, protocol);
+        }
         match (used.link, used.direction) {
             (Link::Fan { .. }, Direction::Send) => Ok(End::FanSend),
             (Link::Fan { writer }, Direction::Recv) => Ok(End::FanRecv(writer as usize)),
+            (Link::Cast { channel, .. }, Direction::Send) => self.cast_send(usize::from(channel)),
+            (Link::Cast { writer, channel }, Direction::Recv) => {
+                self.cast_recv(writer as usize, usize::from(channel))
+            }
             (
                 Link::Pair {
                     reader, channel, ..
@@ -126,6 +155,65 @@ impl Wires {
         }
     }
 
+    /// Most bytes that a slot of this protocol holds.
+    pub fn capacity(protocol: Protocol) -> usize {
+        Lines::capacity(protocol)
+    }
+
+    fn resolve_lines(&mut self, used: &ConnectionUse, protocol: Protocol) -> Result<End> {
+        let Link::Pair {
+            writer,
+            reader,
+            channel,
+        } = used.link
+        else {
+            return Err(Error::internal("only pairs have flagged lines"));
+        };
+        let (writer, reader) = (writer as usize, reader as usize);
+        let (peer, is_send) = match used.direction {
+            Direction::Send => (reader, true),
+            Direction::Recv => (writer, false),
+        };
+        let key = (self.index(peer, usize::from(channel))?, protocol);
+        let number = self.lines.find(key, is_send, |encoding| {
+            let source = &self.source;
+            source.lines(writer, reader, usize::from(channel), encoding)
+        });
+        let number = number.ok_or_else(|| {
+            Error::internal(format!("rank {writer} has no connection to rank {reader}"))
+                .with_peer(Rank(peer as u32))
+        })?;
+        Ok(match is_send {
+            true => End::LinesSend(number, peer),
+            false => End::LinesRecv(number, peer),
+        })
+    }
+
+    fn cast_send(&mut self, channel: usize) -> Result<End> {
+        let me = self.me;
+        self.index(me, channel)?;
+        if self.casts[channel].is_none() {
+            self.casts[channel] = Some(CastSender::new(self.cast_memory(me, channel)?, me));
+        }
+        Ok(End::CastSend(channel))
+    }
+
+    fn cast_recv(&mut self, writer: usize, channel: usize) -> Result<End> {
+        let (me, index) = (self.me, self.index(writer, channel)?);
+        if self.cast_readers[index].is_none() {
+            let memory = self.cast_memory(writer, channel)?;
+            self.cast_readers[index] = Some(CastReceiver::new(memory, me));
+        }
+        Ok(End::CastRecv(index, writer))
+    }
+
+    fn cast_memory(&self, writer: usize, channel: usize) -> Result<CastMemory> {
+        self.source.cast(writer, channel).ok_or_else(|| {
+            Error::internal(format!("rank {writer} cannot reach all ranks at once"))
+                .with_peer(Rank(writer as u32))
+        })
+    }
+
     fn index(&self, peer: usize, channel: usize) -> Result<usize> {
         if peer >= self.ranks || channel >= self.channels {
             return Err(Error::internal(format!(
@@ -152,11 +240,26 @@ impl Wires {
         self.receivers[index].as_mut().expect("resolved before use")
     }
 
+    #[inline(always)]
+    fn cast(&mut self, channel: usize) -> &mut CastSender {
+        self.casts[channel].as_mut().expect("resolved before use")
+    }
+
+    #[inline(always)]
+    fn cast_reader(&mut self, index: usize) -> &mut CastReceiver {
+        let reader = self.cast_readers[index].as_mut();
+        reader.expect("resolved before use")
+    }
+
     /// Begins a launch on this end.
     pub fn begin(&mut self, end: End, chunk_steps: u32) {
         match end {
             End::Send(index, _) => self.sender(index).begin(chunk_steps),
             End::Recv(index, _) => self.receiver(index).begin(chunk_steps),
+            End::CastSend(channel) => self.cast(channel).begin(chunk_steps),
+            End::LinesSend(number, _) => self.lines.sender(number).begin(chunk_steps),
+            End::LinesRecv(number, _) => self.lines.receiver(number).begin(chunk_steps),
+            End::CastRecv(index, _) => self.cast_reader(index).begin(chunk_steps),
             End::FanSend | End::FanRecv(_) => {}
         }
     }
@@ -165,19 +268,42 @@ impl Wires {
     pub fn waits_for(&self, end: End) -> usize {
         match end {
             End::Send(_, peer) | End::Recv(_, peer) | End::FanRecv(peer) => peer,
+            End::CastRecv(_, writer) => writer,
+            End::LinesSend(_, peer) | End::LinesRecv(_, peer) => peer,
+            End::CastSend(channel) => self.casts[channel]
+                .as_ref()
+                .map_or(self.me, |cast| cast.slowest()),
             End::FanSend => self.fans.holding_back().first().copied().unwrap_or(self.me),
         }
     }
 
-    /// Whether a token of `slots` slots may move at this end.
+    /// Whether a token of `slots` slots may move at this end; of those to be read, the one
+    /// `ahead` slots behind the next.
     #[inline]
-    pub fn ready(&mut self, end: End, slots: u32) -> bool {
+    pub fn ready(&mut self, end: End, slots: u32, ahead: u32) -> bool {
         match end {
             End::Send(index, _) => self.sender(index).ready(slots),
-            End::Recv(index, _) => self.receiver(index).ready(),
+            End::Recv(index, _) => self.receiver(index).ready(ahead),
             End::FanSend => self.fans.may_publish(),
             End::FanRecv(writer) => self.fans.ready(writer),
+            End::CastSend(channel) => self.cast(channel).ready(slots),
+            End::CastRecv(index, _) => self.cast_reader(index).ready(ahead),
+            End::LinesSend(number, _) => self.lines.sender(number).ready(slots),
+            End::LinesRecv(..) => {
+                debug_assert!(false, "flagged lines are asked for a number of bytes");
+                false
+            }
         }
+    }
+
+    /// Whether a token of `bytes` has arrived by flagged lines; takes what is there of it.
+    pub fn has_lines(
+        &mut self,
+        number: usize,
+        (bytes, signature): (usize, u64),
+        ahead: u32,
+    ) -> bool {
+        self.lines.receiver(number).ready(bytes, signature, ahead)
     }
 
     /// The token that is there, checked against the call of this rank.
@@ -185,11 +311,24 @@ impl Wires {
     /// # Errors
     /// The two signatures, if they differ.
     #[inline]
-    pub fn check(&mut self, end: End, mine: u64) -> std::result::Result<(), Mismatch> {
+    pub fn check(&mut self, end: End, mine: u64, ahead: u32) -> std::result::Result<(), Mismatch> {
         let (peer, arrival): (usize, Arrival) = match end {
-            End::Recv(index, peer) => (peer, self.receiver(index).arrival()),
-            End::FanRecv(writer) => (writer, self.fans.arrival(writer)),
-            End::Send(..) | End::FanSend => return Ok(()),
+            End::Recv(index, peer) => (peer, self.receiver(index).arrival(ahead)),
+            End::FanRecv(writer) => {
+                let arrival = self.fans.arrival(writer);
+                if !self.fans.is_of_this_call(&arrival) {
+                    return Err(Mismatch {
+                        peer: writer,
+                        theirs: Signature(arrival.signature),
+                        mine: Signature(mine),
+                        is_stale: true,
+                    });
+                }
+                (writer, arrival)
+            }
+            End::CastRecv(index, writer) => (writer, self.cast_reader(index).arrival(ahead)),
+            End::LinesRecv(number, writer) => (writer, self.lines.receiver(number).arrival(ahead)),
+            End::Send(..) | End::FanSend | End::CastSend(_) | End::LinesSend(..) => return Ok(()),
         };
         if arrival.signature == mine {
             return Ok(());
@@ -198,17 +337,22 @@ impl Wires {
             peer,
             theirs: Signature(arrival.signature),
             mine: Signature(mine),
+            is_stale: false,
         })
     }
 
-    /// Where the payload of the next token lies.
+    /// Where the payload of the next token, or of that `ahead` slots behind it, lies.
     #[inline]
-    pub fn place(&mut self, end: End, bytes: usize) -> *mut u8 {
+    pub fn place(&mut self, end: End, bytes: usize, ahead: u32) -> *mut u8 {
         match end {
             End::Send(index, _) => self.sender(index).place(bytes),
-            End::Recv(index, _) => self.receiver(index).place(bytes).cast_mut(),
+            End::Recv(index, _) => self.receiver(index).place(bytes, ahead).cast_mut(),
             End::FanSend => self.fans.place(bytes),
             End::FanRecv(writer) => self.fans.source(writer, bytes).cast_mut(),
+            End::CastSend(channel) => self.cast(channel).place(bytes),
+            End::LinesSend(number, _) => self.lines.sender(number).place(bytes),
+            End::LinesRecv(number, _) => self.lines.receiver(number).place(ahead).cast_mut(),
+            End::CastRecv(index, _) => self.cast_reader(index).place(bytes, ahead).cast_mut(),
         }
     }
 
@@ -227,7 +371,26 @@ impl Wires {
                 self.fans.publish(signature);
                 self.ring_all();
             }
-            End::Recv(..) | End::FanRecv(_) => debug_assert!(false, "published against direction"),
+            End::CastSend(channel) => {
+                self.cast(channel).publish(slots, bytes, signature);
+                self.ring_all();
+            }
+            End::LinesSend(number, reader) => {
+                self.lines.sender(number).publish(slots, bytes, signature);
+                self.bell.ring(reader);
+            }
+            End::Recv(..) | End::FanRecv(_) | End::CastRecv(..) | End::LinesRecv(..) => {
+                debug_assert!(false, "published against direction");
+            }
+        }
+    }
+
+    /// Whether every token written at this end was given back; true for reading ends.
+    pub fn drained(&mut self, end: End) -> bool {
+        match end {
+            End::Send(index, _) => self.sender(index).drained(),
+            End::CastSend(channel) => self.cast(channel).drained(),
+            _ => true,
         }
     }
 
@@ -239,8 +402,18 @@ impl Wires {
                 self.receiver(index).release(slots);
                 self.bell.ring(writer);
             }
+            End::CastRecv(index, writer) => {
+                self.cast_reader(index).release(slots);
+                self.bell.ring(writer);
+            }
             End::FanRecv(writer) => self.fans.release(writer),
-            End::Send(..) | End::FanSend => debug_assert!(false, "released against direction"),
+            End::LinesRecv(number, writer) => {
+                self.lines.receiver(number).release(slots);
+                self.bell.ring(writer);
+            }
+            End::Send(..) | End::FanSend | End::CastSend(_) | End::LinesSend(..) => {
+                debug_assert!(false, "released against direction");
+            }
         }
     }
 
@@ -260,7 +433,11 @@ impl Wires {
     #[cold]
     fn inject_fault(&mut self, end: End, bytes: usize) {
         let Some(left) = &mut self.flip else { return };
-        if bytes == 0 || !matches!(end, End::Send(..) | End::FanSend) {
+        let reads = matches!(
+            end,
+            End::Recv(..) | End::FanRecv(_) | End::CastRecv(..) | End::LinesRecv(..)
+        );
+        if bytes == 0 || reads {
             return;
         }
         if *left > 0 {
@@ -268,7 +445,7 @@ impl Wires {
             return;
         }
         self.flip = None;
-        let place = self.place(end, bytes);
+        let place = self.place(end, bytes, 0);
         // SAFETY: the place holds `bytes > 0` bytes that this rank has written and not published.
         unsafe { *place ^= 1 };
     }

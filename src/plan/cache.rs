@@ -1,19 +1,19 @@
 //! A bounded cache of plans: least recently used goes first.
 
-use super::{Plan, Shape};
+use super::Shape;
 use lru::LruCache;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Plans of one communicator.
-pub struct Cache {
-    plans: LruCache<Shape, Arc<Plan>>,
+/// Plans of one communicator, each with what `T` keeps beside it.
+pub struct Cache<T> {
+    plans: LruCache<Shape, Arc<T>>,
     made: u64,
 }
 
-impl Cache {
+impl<T> Cache<T> {
     /// Holds at most `capacity` plans (at least 1).
-    pub fn new(capacity: usize) -> Cache {
+    pub fn new(capacity: usize) -> Cache<T> {
         let capacity = NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN);
         Cache {
             plans: LruCache::new(capacity),
@@ -22,12 +22,12 @@ impl Cache {
     }
 
     /// The plan of `shape`, if it is held.
-    pub fn find(&mut self, shape: &Shape) -> Option<Arc<Plan>> {
+    pub fn find(&mut self, shape: &Shape) -> Option<Arc<T>> {
         self.plans.get(shape).map(Arc::clone)
     }
 
     /// Keeps a plan that was just made.
-    pub fn insert(&mut self, shape: Shape, plan: Plan) -> Arc<Plan> {
+    pub fn insert(&mut self, shape: Shape, plan: T) -> Arc<T> {
         self.made += 1;
         let plan = Arc::new(plan);
         self.plans.put(shape, Arc::clone(&plan));

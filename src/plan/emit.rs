@@ -5,9 +5,13 @@
 //! a constant chunk distance are merged into it (`repeat`, `stride`), so an algorithm is written as
 //! a plain loop and a ring of any size stays a handful of steps.
 
+mod packed;
+
+pub use packed::Runs;
+
 use super::{
-    ConnectionUse, Direction, Lane, Layout, Link, ListId, Lists, Operand, POST_SCALE, PRE_SCALE,
-    Plan, Shape, Step, StepOp,
+    ConnectionUse, Direction, Lane, Layout, Link, ListId, Lists, Operand, PACKED, POST_SCALE,
+    PRE_SCALE, Plan, Shape, Space, Step, StepOp,
 };
 
 /// Builds one plan.
@@ -40,6 +44,8 @@ impl Emitter {
                 connections: Vec::new(),
                 chunks,
                 layout,
+                pieces: 1,
+                scratch: 0,
             },
             lane_start: 0,
             channel: 0,
@@ -64,9 +70,22 @@ impl Emitter {
         }
     }
 
+    /// Says how many chunks of scratch memory each lane has; chunk numbers of
+    /// [`Operand::SCRATCH`] are taken modulo this. Left out, a plan that uses scratch has as many
+    /// chunks of it as its data have.
+    pub fn scratch(&mut self, chunks: u32) -> &mut Emitter {
+        self.plan.scratch = self.plan.scratch.max(chunks);
+        self
+    }
+
     /// The finished plan.
     pub fn finish(mut self) -> Plan {
         self.close_lane();
+        let lists = 0..self.plan.lists.len() as u16;
+        let mut operands = lists.flat_map(|list| self.plan.lists.get(ListId(list)));
+        if self.plan.scratch == 0 && operands.any(|operand| operand.space == Space::Scratch) {
+            self.plan.scratch = self.plan.chunks.max(1);
+        }
         self.plan
     }
 
@@ -94,13 +113,22 @@ impl Emitter {
 
     /// Uses the fan of `writer`: to write if that is this rank, else to read.
     pub fn fan(&mut self, writer: u32) -> Connection {
-        let mine = writer == self.plan.shape.rank;
-        let direction = if mine {
-            Direction::Send
-        } else {
-            Direction::Recv
+        self.use_one_to_all(Link::Fan { writer })
+    }
+
+    /// Uses the cast of `writer` on the current channel: to write if that is this rank, else to
+    /// read. Every other rank must read every token.
+    pub fn cast(&mut self, writer: u32) -> Connection {
+        let channel = self.channel;
+        self.use_one_to_all(Link::Cast { writer, channel })
+    }
+
+    fn use_one_to_all(&mut self, link: Link) -> Connection {
+        let direction = match link.writer() == self.plan.shape.rank {
+            true => Direction::Send,
+            false => Direction::Recv,
         };
-        self.use_connection(Link::Fan { writer }, direction)
+        self.use_connection(link, direction)
     }
 
     fn use_connection(&mut self, link: Link, direction: Direction) -> Connection {
@@ -124,15 +152,13 @@ impl Emitter {
 
     fn append(&mut self, op: StepOp, flags: u8, (srcs, dsts): (ListId, ListId), chunk: i64) {
         let modulus = i64::from(self.plan.chunks.max(1));
-        let chunk = chunk.rem_euclid(modulus) as u32;
-        let chunks = u16::from(op != StepOp::Token);
         let step = Step {
             op,
             flags,
             srcs,
             dsts,
-            chunks,
-            chunk,
+            chunks: u16::from(op != StepOp::Token),
+            chunk: chunk.rem_euclid(modulus) as u32,
             repeat: 1,
             stride: 0,
         };
@@ -255,20 +281,25 @@ impl Emitter {
 fn merged_stride(last: &Step, next: &Step, modulus: i64) -> Option<i16> {
     let same = (last.op, last.flags, last.srcs, last.dsts, last.chunks)
         == (next.op, next.flags, next.srcs, next.dsts, next.chunks);
-    if !same || last.repeat == u16::MAX {
+    if !same || last.repeat == u16::MAX || last.flags & PACKED != 0 {
         return None;
     }
     let distance = (i64::from(next.chunk) - i64::from(last.chunk)).rem_euclid(modulus);
     if last.repeat == 1 {
-        let nearest = if distance * 2 > modulus {
-            distance - modulus
-        } else {
-            distance
-        };
-        return i16::try_from(nearest).ok();
+        return i16::try_from(nearest(distance, modulus)).ok();
     }
     let expected = (i64::from(last.stride) * i64::from(last.repeat)).rem_euclid(modulus);
     (distance == expected).then_some(last.stride)
+}
+
+/// The same distance modulo `modulus`, as near to 0 as can be.
+fn nearest(distance: i64, modulus: i64) -> i64 {
+    let distance = distance.rem_euclid(modulus);
+    if distance * 2 > modulus {
+        distance - modulus
+    } else {
+        distance
+    }
 }
 
 #[cfg(test)]

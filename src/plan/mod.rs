@@ -14,6 +14,8 @@ pub mod cache;
 pub mod check;
 pub mod dump;
 pub mod emit;
+pub mod machine;
+pub mod nodes;
 pub mod operand;
 pub mod shape;
 pub mod step;
@@ -22,9 +24,12 @@ pub mod window;
 
 pub use cache::Cache;
 pub use emit::Emitter;
+pub use emit::Runs;
+pub use machine::{Costs, Level, Machine};
+pub use nodes::Nodes;
 pub use operand::{ListId, Lists, Operand, Space};
 pub use shape::{Algorithm, Collective, Layout, Shape};
-pub use step::{POST_SCALE, PRE_SCALE, Step, StepOp};
+pub use step::{PACKED, POST_SCALE, PRE_SCALE, Step, StepOp};
 pub use window::{Geometry, Window};
 
 use std::ops::Range;
@@ -36,6 +41,30 @@ pub enum Direction {
     Send,
     /// This rank reads.
     Recv,
+}
+
+/// How pair connections say that a token is there: bound when a call is launched, equal on all
+/// ranks, and no part of the plan. Fans and casts have one way only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protocol {
+    /// Slots, and a line for each that says so.
+    #[default]
+    Simple,
+    /// A flag in every 8 bytes, half of them payload.
+    Ll,
+    /// A flag in every 128 bytes, 120 of them payload.
+    Ll128,
+}
+
+impl Protocol {
+    /// The name in settings and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Simple => "simple",
+            Protocol::Ll => "ll",
+            Protocol::Ll128 => "ll128",
+        }
+    }
 }
 
 /// The kind of a connection.
@@ -50,10 +79,18 @@ pub enum Link {
         /// Independent copies of the same pair.
         channel: u16,
     },
-    /// One writer; every other rank reads; the credit is that of the slowest reader.
+    /// One writer; every other rank reads; the credit is that of the slowest reader. One token a
+    /// call: for small calls.
     Fan {
         /// Writing rank.
         writer: u32,
+    },
+    /// As a fan, but for calls of any size: slots, slices and rounds, on this channel.
+    Cast {
+        /// Writing rank.
+        writer: u32,
+        /// Independent copies of the same cast.
+        channel: u16,
     },
 }
 
@@ -61,7 +98,23 @@ impl Link {
     /// The rank that writes.
     pub fn writer(self) -> u32 {
         match self {
-            Link::Pair { writer, .. } | Link::Fan { writer } => writer,
+            Link::Pair { writer, .. } | Link::Fan { writer } | Link::Cast { writer, .. } => writer,
+        }
+    }
+
+    /// Whether `rank` reads: the reader of a pair, every rank but the writer of the others.
+    pub fn is_read_by(self, rank: u32) -> bool {
+        match self {
+            Link::Pair { reader, .. } => reader == rank,
+            Link::Fan { writer } | Link::Cast { writer, .. } => writer != rank,
+        }
+    }
+
+    /// How many of `nranks` ranks read.
+    pub fn readers(self, nranks: u32) -> u32 {
+        match self {
+            Link::Pair { .. } => 1,
+            Link::Fan { .. } | Link::Cast { .. } => nranks - 1,
         }
     }
 }
@@ -101,6 +154,11 @@ pub struct Plan {
     pub chunks: u32,
     /// How bytes are cut into chunks.
     pub layout: Layout,
+    /// Chunks in the largest token of any rank's plan: all ranks have the same number, because
+    /// chunks shrink until that many fit a slot. 1 where nothing is packed.
+    pub pieces: u32,
+    /// Chunks of scratch memory that each lane has. Each takes the room of the largest chunk.
+    pub scratch: u32,
 }
 
 impl Plan {
@@ -109,21 +167,27 @@ impl Plan {
         &self.steps[self.lanes[lane].steps.clone()]
     }
 
-    /// Steps executed by one round of a lane, repetitions counted.
+    /// Steps executed by one round of a lane, repetitions counted (a packed step counts once).
     pub fn lane_steps_per_round(&self, lane: usize) -> u64 {
-        self.lane_steps(lane)
-            .iter()
-            .map(|step| u64::from(step.repeat))
-            .sum()
+        let steps = self.lane_steps(lane).iter();
+        steps.map(|step| u64::from(step.tokens())).sum()
     }
 
     /// Steps executed by one round of the whole plan, repetitions counted.
     pub fn steps_per_round(&self) -> u64 {
-        self.steps.iter().map(|step| u64::from(step.repeat)).sum()
+        let steps = self.steps.iter();
+        steps.map(|step| u64::from(step.tokens())).sum()
     }
 
-    /// Chunks that pass through connection `index` in one round: with the rounds of the window and
-    /// the slices of a chunk this is the number of tokens, so nobody needs a second formula.
+    /// Channels that share the data: one more than the highest of any lane, at least 1.
+    pub fn channels(&self) -> u32 {
+        let channels = self.lanes.iter().map(|lane| u32::from(lane.channel) + 1);
+        channels.max().unwrap_or(1)
+    }
+
+    /// Tokens that pass through connection `index` in one round, for each slice: with the rounds
+    /// of the window and the slices of a chunk this is their number, so nobody needs a second
+    /// formula. A packed token is one token.
     pub fn touches(&self, index: usize) -> u64 {
         let touches = |list: ListId| {
             self.lists
@@ -138,7 +202,7 @@ impl Plan {
         };
         self.steps
             .iter()
-            .map(|s| (touches(s.srcs) - kept(s.srcs) + touches(s.dsts)) * u64::from(s.repeat))
+            .map(|s| (touches(s.srcs) - kept(s.srcs) + touches(s.dsts)) * u64::from(s.tokens()))
             .sum()
     }
 }

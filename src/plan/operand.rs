@@ -10,7 +10,9 @@ pub enum Space {
     Input,
     /// The caller's receive buffer.
     Output,
-    /// Memory of the communicator.
+    /// Memory of the communicator that only this lane sees: [`super::Plan::scratch`] chunks, whose
+    /// content lasts for one round. What was stored as a chunk of a split must be read as the same
+    /// chunk, wherever it was put, because chunks differ in length.
     Scratch,
     /// A connection of the plan, see [`super::ConnectionUse`].
     Connection,
@@ -25,7 +27,8 @@ pub struct Operand {
     pub keep: bool,
     /// Index of the connection in the plan (0 for the other spaces).
     pub index: u16,
-    /// Added to the step's chunk number before it is reduced modulo the chunks of the space.
+    /// Added to the step's chunk number before it is reduced modulo the chunks of the space (for
+    /// scratch: modulo those of the scratch memory).
     pub offset: i32,
 }
 
@@ -34,6 +37,15 @@ impl Operand {
     pub const INPUT: Operand = Operand::of(Space::Input, 0);
     /// The chunk of the receive buffer.
     pub const OUTPUT: Operand = Operand::of(Space::Output, 0);
+
+    /// The chunk of scratch memory.
+    pub const SCRATCH: Operand = Operand::of(Space::Scratch, 0);
+
+    /// The chunk `offset` behind that of the step (before it, if negative). It means nothing for a
+    /// connection, and in a split it may be used on scratch only, because chunks differ in length.
+    pub const fn at(self, offset: i32) -> Operand {
+        Operand { offset, ..self }
+    }
 
     /// Connection number `index` of the plan.
     pub const fn connection(index: u16) -> Operand {

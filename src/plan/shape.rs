@@ -26,11 +26,33 @@ pub enum Collective {
     Send = 10,
     /// From one peer.
     Recv = 11,
+    /// Rank r gets the fold of the inputs of ranks 0 to r.
+    Scan = 12,
+    /// Rank r gets the fold of the inputs of ranks 0 to r - 1; rank 0 gets nothing.
+    Exscan = 13,
+    /// All-gather of blocks of different sizes.
+    AllGatherV = 14,
+    /// Gather of blocks of different sizes.
+    GatherV = 15,
+    /// Scatter of blocks of different sizes.
+    ScatterV = 16,
+    /// Reduce-scatter of blocks of different sizes.
+    ReduceScatterV = 17,
+    /// All-to-all of blocks of different sizes.
+    AllToAllV = 18,
+    /// Every rank gets the inputs of its neighbours on a graph.
+    NeighborAllGather = 19,
+    /// The same with inputs of different sizes.
+    NeighborAllGatherV = 20,
+    /// Every rank gets a block of each of its neighbours on a graph.
+    NeighborAllToAll = 21,
+    /// The same with blocks of different sizes.
+    NeighborAllToAllV = 22,
 }
 
 impl Collective {
-    /// All of them.
-    pub const ALL: [Collective; 11] = [
+    /// All of them; entry `i` has number `i + 1`.
+    pub const ALL: [Collective; 22] = [
         Collective::AllReduce,
         Collective::Broadcast,
         Collective::Reduce,
@@ -42,7 +64,21 @@ impl Collective {
         Collective::Barrier,
         Collective::Send,
         Collective::Recv,
+        Collective::Scan,
+        Collective::Exscan,
+        Collective::AllGatherV,
+        Collective::GatherV,
+        Collective::ScatterV,
+        Collective::ReduceScatterV,
+        Collective::AllToAllV,
+        Collective::NeighborAllGather,
+        Collective::NeighborAllGatherV,
+        Collective::NeighborAllToAll,
+        Collective::NeighborAllToAllV,
     ];
+
+    /// One more than the largest number: the length of a table by number.
+    pub const NUMBERS: usize = Collective::ALL.len() + 1;
 
     /// The name in messages: that of the call without its prefix.
     pub fn name(self) -> &'static str {
@@ -58,6 +94,17 @@ impl Collective {
             Collective::Barrier => "Barrier",
             Collective::Send => "Send",
             Collective::Recv => "Recv",
+            Collective::Scan => "Scan",
+            Collective::Exscan => "Exscan",
+            Collective::AllGatherV => "AllGatherV",
+            Collective::GatherV => "GatherV",
+            Collective::ScatterV => "ScatterV",
+            Collective::ReduceScatterV => "ReduceScatterV",
+            Collective::AllToAllV => "AllToAllV",
+            Collective::NeighborAllGather => "NeighborAllGather",
+            Collective::NeighborAllGatherV => "NeighborAllGatherV",
+            Collective::NeighborAllToAll => "NeighborAllToAll",
+            Collective::NeighborAllToAllV => "NeighborAllToAllV",
         }
     }
 
@@ -65,15 +112,36 @@ impl Collective {
     pub fn reduces(self) -> bool {
         matches!(
             self,
-            Collective::AllReduce | Collective::Reduce | Collective::ReduceScatter
+            Collective::AllReduce
+                | Collective::Reduce
+                | Collective::ReduceScatter
+                | Collective::ReduceScatterV
+                | Collective::Scan
+                | Collective::Exscan
         )
+    }
+
+    /// Whether rank r gets the fold of the ranks before it.
+    pub fn is_scan(self) -> bool {
+        matches!(self, Collective::Scan | Collective::Exscan)
+    }
+
+    /// Whether blocks may differ in size, or go along the edges of a graph: a bundle of messages,
+    /// each of its own size.
+    pub fn is_vector(self) -> bool {
+        self as u8 >= Collective::AllGatherV as u8
     }
 
     /// Whether one rank is special.
     pub fn has_root(self) -> bool {
         matches!(
             self,
-            Collective::Broadcast | Collective::Reduce | Collective::Gather | Collective::Scatter
+            Collective::Broadcast
+                | Collective::Reduce
+                | Collective::Gather
+                | Collective::Scatter
+                | Collective::GatherV
+                | Collective::ScatterV
         )
     }
 
@@ -111,9 +179,66 @@ pub enum Algorithm {
     Bundle,
     /// One rank alone: a scaled copy.
     Local,
+    /// Contributions are folded in the order of ranks, whatever the size.
+    Ordered,
+    /// Two binary trees between the nodes, each for half of the data; a chain inside the node.
+    Tree,
+    /// The owner of a slice folds it, all take the result.
+    TwoShot,
+    /// Partners at doubling distances exchange all they have.
+    RecursiveDoubling,
+    /// Partners exchange halves of halves, then double what they have.
+    HalvingDoubling,
+    /// A binomial tree.
+    Binomial,
+    /// A pipelined chain, node by node.
+    Chain,
+    /// Parallel aggregated trees, in bounded buffers.
+    Pat,
+    /// Blocks at doubling distances, several in one message.
+    Bruck,
+    /// Every pair of ranks in turn.
+    Pairwise,
+    /// Signals at doubling distances.
+    Dissemination,
+    /// A hub for every slice, and a fan for its result.
+    Nvls,
+    /// Hubs inside the node, two binary trees between nodes.
+    NvlsTree,
+    /// A reducer in the network, here played by a rank.
+    CollNet,
+    /// One algorithm inside the node, another between the nodes.
+    Hierarchical,
 }
 
 impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 18] = [
+        Algorithm::Ring,
+        Algorithm::OneShot,
+        Algorithm::Bundle,
+        Algorithm::Local,
+        Algorithm::Tree,
+        Algorithm::TwoShot,
+        Algorithm::RecursiveDoubling,
+        Algorithm::HalvingDoubling,
+        Algorithm::Binomial,
+        Algorithm::Chain,
+        Algorithm::Pat,
+        Algorithm::Bruck,
+        Algorithm::Pairwise,
+        Algorithm::Dissemination,
+        Algorithm::Nvls,
+        Algorithm::NvlsTree,
+        Algorithm::CollNet,
+        Algorithm::Hierarchical,
+    ];
+
+    /// The algorithm with this name in settings.
+    pub fn named(name: &str) -> Option<Algorithm> {
+        Algorithm::ALL.into_iter().find(|a| a.name() == name)
+    }
+
     /// The name in settings and dumps.
     pub fn name(self) -> &'static str {
         match self {
@@ -121,6 +246,21 @@ impl Algorithm {
             Algorithm::OneShot => "oneshot",
             Algorithm::Bundle => "bundle",
             Algorithm::Local => "local",
+            Algorithm::Ordered => "ordered",
+            Algorithm::Tree => "tree",
+            Algorithm::TwoShot => "twoshot",
+            Algorithm::RecursiveDoubling => "rd",
+            Algorithm::HalvingDoubling => "hd",
+            Algorithm::Binomial => "binomial",
+            Algorithm::Chain => "chain",
+            Algorithm::Pat => "pat",
+            Algorithm::Bruck => "bruck",
+            Algorithm::Pairwise => "pairwise",
+            Algorithm::Dissemination => "dissemination",
+            Algorithm::Nvls => "nvls",
+            Algorithm::NvlsTree => "nvlstree",
+            Algorithm::CollNet => "collnet",
+            Algorithm::Hierarchical => "hier",
         }
     }
 }

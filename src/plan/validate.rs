@@ -1,6 +1,6 @@
 //! What must hold for a single plan before anyone runs it: indices, directions, ownership.
 
-use super::{Direction, Operand, Plan, Space, StepOp};
+use super::{Direction, Operand, PACKED, POST_SCALE, PRE_SCALE, Plan, Space, Step, StepOp};
 
 /// The first fault of the plan, as a sentence that names lane and step.
 pub fn validate(plan: &Plan) -> Result<(), String> {
@@ -45,7 +45,7 @@ pub fn first_fault(plan: &Plan) -> Result<(), (usize, usize, String)> {
     Ok(())
 }
 
-fn step_fault(plan: &Plan, step: &super::Step) -> Result<(), String> {
+fn step_fault(plan: &Plan, step: &Step) -> Result<(), String> {
     if [step.srcs, step.dsts]
         .iter()
         .any(|list| usize::from(list.0) >= plan.lists.len())
@@ -59,10 +59,7 @@ fn step_fault(plan: &Plan, step: &super::Step) -> Result<(), String> {
     if step.chunk >= plan.chunks.max(1) {
         return Err(format!("chunk {} of {}", step.chunk, plan.chunks));
     }
-    let payload = u16::from(step.op != StepOp::Token);
-    if step.chunks != payload {
-        return Err(format!("{:?} with {} chunks", step.op, step.chunks));
-    }
+    pieces_fault(plan, step)?;
     match step.op {
         StepOp::Copy if srcs.len() != 1 => return Err("a copy has one source".into()),
         StepOp::Fold if srcs.is_empty() => return Err("a fold has sources".into()),
@@ -92,8 +89,44 @@ fn step_fault(plan: &Plan, step: &super::Step) -> Result<(), String> {
         .try_for_each(|operand| direction_fault(operand, Direction::Recv))?;
     dsts.iter()
         .try_for_each(|operand| direction_fault(operand, Direction::Send))?;
-    match dsts.iter().any(|operand| operand.space == Space::Input) {
-        true => Err("the input is never written".into()),
+    if dsts.iter().any(|operand| operand.space == Space::Input) {
+        return Err("the input is never written".into());
+    }
+    let mut operands = srcs.iter().chain(dsts);
+    match plan.scratch == 0 && operands.any(|operand| operand.space == Space::Scratch) {
+        true => Err("uses scratch memory, and the plan has none".into()),
         false => Ok(()),
+    }
+}
+
+/// What a token of the step holds.
+fn pieces_fault(plan: &Plan, step: &Step) -> Result<(), String> {
+    if step.flags & !(PRE_SCALE | POST_SCALE | PACKED) != 0 {
+        return Err(format!("flags {:#x} mean nothing", step.flags));
+    }
+    let pieces = step.pieces();
+    if !step.is_packed() {
+        let payload = u16::from(step.op != StepOp::Token);
+        return match step.chunks == payload {
+            true => Ok(()),
+            false => Err(format!("{:?} with {} chunks", step.op, step.chunks)),
+        };
+    }
+    if step.op == StepOp::Token || pieces == 0 {
+        return Err(format!("{:?} packs {pieces} chunks", step.op));
+    }
+    if pieces > plan.pieces {
+        let most = plan.pieces;
+        return Err(format!(
+            "packs {pieces} chunks, and tokens of this plan hold at most {most}"
+        ));
+    }
+    let mut chunks: Vec<u32> = (0..pieces)
+        .map(|piece| step.piece_at(0, piece, plan.chunks))
+        .collect();
+    chunks.sort_unstable();
+    match chunks.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!("packs chunk {} twice", pair[0])),
+        None => Ok(()),
     }
 }

@@ -6,6 +6,9 @@
 //! before the writer has finished. Small chunks make small slices, but never so small that the
 //! hand-over costs more than the copy.
 //!
+//! A packed token holds up to `pieces` chunks in one slice's worth of slots; so the largest chunk
+//! shrinks by that number, and slice s of the token is slice s of every piece, empty ones included.
+//!
 //! Two layouts: *split*: the data of a round is divided evenly into all chunks (all-reduce);
 //! *blocks*: chunk c is the same part of block c (all-gather: blocks of the output; an input of one
 //! block is found because chunk numbers are taken modulo the chunks of the space).
@@ -119,10 +122,25 @@ pub struct Binding {
     pub lane: u32,
     /// Lanes that share the data.
     pub lanes: u32,
+    /// Chunks in the largest token: `pieces` of the plan, at least 1.
+    pub pieces: u32,
+}
+
+/// Elements of the largest slice of a chunk. Slices of packed tokens are cut to whole groups of
+/// elements, so that pieces follow each other on good addresses.
+fn slice_count(geometry: &Geometry, binding: &Binding) -> usize {
+    let piece_bytes = geometry.slice_bytes() / binding.pieces.max(1) as usize;
+    let fitting = (piece_bytes / binding.element_bytes).max(1);
+    if binding.pieces > 1 && fitting > SLICE_ELEMENTS {
+        return fitting / SLICE_ELEMENTS * SLICE_ELEMENTS;
+    }
+    fitting
 }
 
 impl Window {
     /// The window of one lane. Lanes get contiguous parts of about equal size.
+    ///
+    /// One element of each piece must fit a slice: the executor refuses larger tokens.
     pub fn bind(layout: Layout, chunks: u32, geometry: &Geometry, binding: &Binding) -> Window {
         let share = round_up(
             div_up(binding.count, binding.lanes as usize),
@@ -130,8 +148,8 @@ impl Window {
         );
         let low = (share * binding.lane as usize).min(binding.count);
         let high = (low + share).min(binding.count);
-        let chunk_count = (geometry.chunk_bytes() / binding.element_bytes).max(1);
-        let slice_count = (geometry.slice_bytes() / binding.element_bytes).max(1);
+        let slice_count = slice_count(geometry, binding);
+        let chunk_count = slice_count * geometry.slices() as usize;
         let per_round = match layout {
             Layout::Split => chunk_count * chunks.max(1) as usize,
             Layout::Blocks => chunk_count,
@@ -160,9 +178,9 @@ impl Window {
         self.slices
     }
 
-    /// Where slice `slice` of chunk `chunk` lies in `space` in round `round`. Scratch has the
-    /// shape of the output. A connection carries the slice of the step's own chunk: its region's
-    /// offset has no meaning.
+    /// Where slice `slice` of chunk `chunk` lies in `space` in round `round`. A connection carries
+    /// the slice of the step's own chunk: its region's offset has no meaning. For scratch see
+    /// [`Window::scratch_region`].
     #[inline]
     pub fn region(&self, space: Space, chunk: u32, round: u64, slice: u32) -> Region {
         let (start, count) = self.chunk(space, chunk, round as usize);
@@ -170,6 +188,30 @@ impl Window {
         let first = (per_slice * slice as usize).min(count);
         Region {
             offset: start + first,
+            count: per_slice.min(count - first),
+        }
+    }
+
+    /// Elements from one chunk of scratch to the next: room for the largest chunk, so that each
+    /// begins a cache line.
+    pub fn scratch_stride(&self) -> usize {
+        let data = self.high - self.low;
+        let largest = match self.layout {
+            Layout::Split => div_up(data, self.chunks.max(1) as usize),
+            Layout::Blocks => data,
+        };
+        round_up(largest.min(self.chunk_count), CHUNK_ELEMENTS)
+    }
+
+    /// Where slice `slice` of chunk `chunk` lies in round `round` if it was put into chunk `place`
+    /// of the scratch memory.
+    #[inline]
+    pub fn scratch_region(&self, place: u32, chunk: u32, round: u64, slice: u32) -> Region {
+        let (_, count) = self.chunk(Space::Output, chunk, round as usize);
+        let per_slice = self.slice_elements(count);
+        let first = (per_slice * slice as usize).min(count);
+        Region {
+            offset: place as usize * self.scratch_stride() + first,
             count: per_slice.min(count - first),
         }
     }
@@ -215,23 +257,40 @@ mod tests {
             output_blocks: 3,
             lane,
             lanes,
+            pieces: 1,
         }
     }
 
     /// Every element is covered exactly once by (lane, round, chunk, slice).
     fn covered(layout: Layout, count: usize, chunks: u32, lanes: u32, geometry: &Geometry) {
+        for (pieces, element_bytes) in [(1, 4), (2, 4), (3, 4), (7, 4), (1, 12), (5, 16)] {
+            let sizes = |lane| Binding {
+                element_bytes,
+                pieces,
+                ..binding(count, lane, lanes)
+            };
+            covered_by(layout, count, chunks, geometry, (lanes, &sizes));
+        }
+    }
+
+    fn covered_by(
+        layout: Layout,
+        count: usize,
+        chunks: u32,
+        geometry: &Geometry,
+        (lanes, sizes): (u32, &dyn Fn(u32) -> Binding),
+    ) {
         let blocks = if layout == Layout::Blocks { 3 } else { 1 };
         let mut seen = vec![0u8; count * blocks];
         for lane in 0..lanes {
-            let window = Window::bind(layout, chunks, geometry, &binding(count, lane, lanes));
+            let sizes = sizes(lane);
+            let window = Window::bind(layout, chunks, geometry, &sizes);
             for round in 0..window.rounds() {
                 for chunk in 0..chunks {
                     for slice in 0..window.slices() {
                         let r = window.region(Space::Output, chunk, round, slice);
-                        assert!(
-                            r.count * 4 <= geometry.slice_bytes(),
-                            "slice fits its slots"
-                        );
+                        let token = r.count * sizes.element_bytes * sizes.pieces as usize;
+                        assert!(token <= geometry.slice_bytes(), "tokens fit their slots");
                         seen[r.offset..r.offset + r.count]
                             .iter_mut()
                             .for_each(|s| *s += 1);
@@ -259,6 +318,28 @@ mod tests {
                     covered(Layout::Split, count, chunks, lanes, &geometry);
                 }
                 covered(Layout::Blocks, count, 3, lanes, &geometry);
+            }
+        }
+    }
+
+    /// Chunks of scratch hold any chunk of any round, and do not overlap.
+    #[test]
+    fn scratch_holds_the_largest_chunk() {
+        let geometry = Geometry::ring(64 << 10);
+        for layout in [Layout::Split, Layout::Blocks] {
+            for count in [0, 1, 63, 100, 5000, 123_456] {
+                let window = Window::bind(layout, 3, &geometry, &binding(count, 0, 1));
+                let stride = window.scratch_stride();
+                assert_eq!(stride % 64, 0);
+                for (round, chunk) in (0..window.rounds()).flat_map(|r| [(r, 0), (r, 2)]) {
+                    for slice in 0..window.slices() {
+                        let there = window.scratch_region(5, chunk, round, slice);
+                        let here = window.region(Space::Output, chunk, round, slice);
+                        assert_eq!(there.count, here.count);
+                        assert!(there.offset >= 5 * stride);
+                        assert!(there.offset + there.count <= 6 * stride);
+                    }
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 //! drives it, and under the policy `thread` so does one progress thread of the process, which
 //! sleeps while nothing is in flight.
 
+use crate::base::own_thread;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -111,11 +112,8 @@ impl Engine {
             prepare();
             self.run();
         };
-        if std::thread::Builder::new()
-            .name("kolo progress".into())
-            .spawn(body)
-            .is_err()
-        {
+        let builder = std::thread::Builder::new().name("kolo progress".into());
+        if own_thread::start(builder, body).is_err() {
             self.thread_started.store(false, Ordering::Release);
             tracing::warn!("no progress thread: work in flight moves only inside kolo calls");
         }
@@ -163,15 +161,35 @@ mod tests {
         }
     }
 
-    #[test]
-    fn work_is_driven_and_forgotten() {
-        let engine = Engine {
+    fn engine() -> Engine {
+        Engine {
             work: Mutex::new(Vec::new()),
             in_flight: AtomicUsize::new(0),
             thread_wanted: AtomicBool::new(false),
             thread_started: AtomicBool::new(false),
             wake: Condvar::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn the_progress_thread_takes_no_signals() {
+        let (say, hear) = std::sync::mpsc::channel();
+        let engine: &'static Engine = Box::leak(Box::new(engine()));
+        engine.want_thread(move || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with("SigBlk:"));
+            let mask = line.unwrap().split_whitespace().nth(1).unwrap();
+            say.send(u64::from_str_radix(mask, 16).unwrap()).unwrap();
+        });
+        let blocked = hear.recv().unwrap();
+        for signal in [libc::SIGTERM, libc::SIGUSR1, libc::SIGALRM, libc::SIGCHLD] {
+            assert_ne!(blocked & (1 << (signal - 1)), 0, "signal {signal}");
+        }
+    }
+
+    #[test]
+    fn work_is_driven_and_forgotten() {
+        let engine = engine();
         let work = Arc::new(Countdown(AtomicU32::new(3)));
         engine.add(Arc::clone(&work) as Arc<dyn Work>);
         engine.add(Arc::clone(&work) as Arc<dyn Work>);

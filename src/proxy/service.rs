@@ -26,6 +26,7 @@ use super::socket::{self, Received};
 use super::state::{Answer, Death, STRANGER_LIMIT, State};
 pub use super::state::{OnDeath, Peer};
 use crate::base::clock::{self, Moment};
+use crate::base::own_thread;
 use crate::base::{Error, Rank, Result};
 use crate::transport::fork::{self, Fd};
 use crate::transport::segment::{Key, Nonce};
@@ -119,23 +120,10 @@ fn start_error(source: &io::Error) -> Error {
 }
 
 fn start_thread(service: Arc<Service>) -> io::Result<()> {
-    // The application's signal handlers must not run on this thread: a new thread inherits the
-    // signal mask, so all signals are blocked while it is made.
-    // SAFETY: all-zero bytes are a valid signal set, and the calls fill both sets.
-    let before = unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut before: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        before
-    };
-    let started = std::thread::Builder::new()
+    let builder = std::thread::Builder::new()
         .name("kolo service".to_owned())
-        .stack_size(STACK_BYTES)
-        .spawn(move || service.run());
-    // SAFETY: `before` is the mask that this thread had.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    started.map(drop)
+        .stack_size(STACK_BYTES);
+    own_thread::start(builder, move || service.run())
 }
 
 /// Runs when the process exits in an orderly way: peers who still use its communicators learn

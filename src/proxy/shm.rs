@@ -16,15 +16,12 @@
 
 use super::service::{self, Address, OnDeath, Peer, Published, Service, Watch};
 use crate::base::{Code, Error, Rank, Result, hash};
-use crate::bootstrap::Bootstrap;
+use crate::bootstrap::{Bootstrap, report};
 use crate::transport::segment::{Key, Nonce, Segment};
 use crate::transport::{SAME_CONTAINER, confirm, register};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-
-/// Bytes of the text in which a failing rank tells the others what happened.
-const REPORT_BYTES: usize = 1024;
 
 /// The ranks that are thought to share a machine with the caller.
 #[derive(Clone, Debug)]
@@ -45,6 +42,8 @@ pub struct Joined {
     pub segment: Arc<Segment>,
     /// The watch over the node's processes; drop it to leave in good order.
     pub watch: Watch,
+    /// The services of the local ranks' processes, in order of ranks.
+    pub services: Vec<Address>,
 }
 
 /// What a rank tells all others at first.
@@ -140,7 +139,12 @@ impl Join<'_> {
         let ranks: Vec<Rank> = members.iter().map(|(rank, _)| *rank).collect();
         let confirmed = confirm::check(&segment, self.nonce, &ranks);
         self.exchange(0, confirmed.map(|()| ((), Vec::new())))?;
-        Ok(Joined { segment, watch })
+        let services = members.iter().map(|(_, card)| card.address).collect();
+        Ok(Joined {
+            segment,
+            watch,
+            services,
+        })
     }
 
     /// Checks the arguments, starts watching, and writes the card.
@@ -346,15 +350,15 @@ impl Join<'_> {
             return mine.map(|(value, _)| (value, all));
         }
         let report = match &mine {
-            Ok(_) => vec![0; REPORT_BYTES],
-            Err(error) => encode_report(error),
+            Ok(_) => vec![0; report::REPORT_BYTES],
+            Err(error) => report::encode(error),
         };
         let reports = self.gather(&report)?;
         let value = mine?;
         drop(value);
         let failed = all.iter().position(|message| message[0] != 0);
         let failed = failed.unwrap_or_default();
-        Err(decode_report(Rank(failed as u32), &reports[failed]))
+        Err(report::decode(Rank(failed as u32), "", &reports[failed]))
     }
 
     /// `all_gather` of messages that have one length everywhere.
@@ -384,21 +388,6 @@ fn peers(mine: Address, members: &[(Rank, Card)]) -> BTreeMap<Address, Peer> {
     peers
 }
 
-/// What happened and what to do, cut to the fixed length.
-fn encode_report(error: &Error) -> Vec<u8> {
-    let mut bytes = format!("{}\0{}\0", error.what, error.remedy).into_bytes();
-    bytes.resize(REPORT_BYTES, 0);
-    bytes
-}
-
-/// The error of another rank as this one reports it.
-fn decode_report(rank: Rank, bytes: &[u8]) -> Error {
-    let mut parts = bytes.split(|&byte| byte == 0);
-    let mut part = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
-    let (what, remedy) = (part(), part());
-    Error::remote(rank, format!("rank {rank} could not join: {what}"), remedy)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -416,16 +405,5 @@ mod tests {
         assert_eq!(bytes.len(), CARD_BYTES);
         assert_eq!(Card::decode(&bytes), Some(card));
         assert_eq!(Card::decode(&bytes[..43]), None);
-    }
-
-    #[test]
-    fn reports_keep_the_sentence() {
-        let error = Error::internal("x".repeat(3000));
-        let cut = decode_report(Rank(2), &encode_report(&error));
-        assert!(cut.what.starts_with("rank 2 could not join: xxx"));
-        let error = Error::usage("what ä", "remedy");
-        let told = decode_report(Rank(3), &encode_report(&error));
-        assert_eq!(told.what, "rank 3 could not join: what ä");
-        assert_eq!((told.remedy.as_ref(), told.peer), ("remedy", Some(Rank(3))));
     }
 }

@@ -42,18 +42,7 @@ impl Machine {
     /// Errors: the file cannot be read, is larger than 64 MiB, or is not what it should be; they
     /// name the file, the line and the element.
     pub fn from_xml_file(path: &Path) -> Result<Machine> {
-        let remedy = "check the path; the file is written by `lstopo --whole-io --of xml FILE`";
-        let refused = |error: std::io::Error| {
-            let doing = format!("the topology file {} cannot be read", path.display());
-            Error::system(doing, &error, remedy)
-        };
-        let bytes = std::fs::metadata(path).map_err(refused)?.len();
-        if bytes > MAX_FILE_BYTES {
-            let what = format!("the topology file {} has {bytes} bytes", path.display());
-            return Err(Error::argument(what + ", more than 64 MiB", remedy));
-        }
-        let text = std::fs::read_to_string(path).map_err(refused)?;
-        Machine::from_xml_str(&text, &path.display().to_string())
+        Machine::from_xml_str(&text_of(path)?, &path.display().to_string())
     }
 
     /// A machine from hwloc's XML; `source` is what errors call it. Format 1 (hwloc 1.x) is taken
@@ -81,4 +70,35 @@ impl Machine {
 fn kept(place: &'static OnceLock<Result<Machine>>, devices: Devices) -> Result<&'static Machine> {
     let made = place.get_or_init(|| xml::parse(&hwloc_sys::live_xml(devices)?, LIVE));
     made.as_ref().map_err(Error::clone)
+}
+
+/// The text of a topology file. Errors: it cannot be read, or is larger than 64 MiB.
+pub(super) fn text_of(path: &Path) -> Result<String> {
+    let remedy = "check the path; the file is written by `lstopo --whole-io --of xml FILE`";
+    let refused = |error: std::io::Error| {
+        let doing = format!("the topology file {} cannot be read", path.display());
+        Error::system(doing, &error, remedy)
+    };
+    let bytes = std::fs::metadata(path).map_err(refused)?.len();
+    if bytes > MAX_FILE_BYTES {
+        let what = format!("the topology file {} has {bytes} bytes", path.display());
+        return Err(Error::argument(what + ", more than 64 MiB", remedy));
+    }
+    std::fs::read_to_string(path).map_err(refused)
+}
+
+/// The rate of a network device of this machine in megabits per second, where the system knows it.
+pub(super) fn port_rate(name: &str) -> Option<u32> {
+    // InfiniBand: `200 Gb/sec (4X HDR)`. A name is one path component, or it is no device's.
+    if name.contains(['/', '\0']) || name.starts_with('.') {
+        return None;
+    }
+    let fabric = std::fs::read_to_string(format!("/sys/class/infiniband/{name}/ports/1/rate"));
+    if let Ok(text) = fabric {
+        let gigabits: f64 = text.split_whitespace().next()?.parse().ok()?;
+        return (gigabits > 0.).then_some((gigabits * 1000.) as u32);
+    }
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok()?;
+    // -1 where the device does not know.
+    text.trim().parse().ok().filter(|&rate| rate > 0)
 }

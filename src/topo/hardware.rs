@@ -128,11 +128,22 @@ pub struct Device {
     pub numa: Option<u32>,
 }
 
+/// NVLinks between two PCI functions, all lanes together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NvLink {
+    /// Bus addresses of the two ends; an NVSwitch may be one of them.
+    pub ends: [String; 2],
+    /// Nominal bandwidth of one direction in megabytes per second.
+    pub megabytes_per_s: u64,
+}
+
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Where the description came from: `this machine` or a file.
     pub source: String,
+    /// The architecture as the system names it, such as `x86_64`, where it is told.
+    pub arch: Option<String>,
     /// The tree.
     pub root: Object,
     /// PUs that the system allows to this container or job step (the cgroup), whatever the binding
@@ -144,6 +155,8 @@ pub struct Machine {
     pub cores: Vec<Core>,
     /// Devices in the order of the tree; empty unless they were asked for.
     pub devices: Vec<Device>,
+    /// NVLinks, where hwloc was built to see them.
+    pub nvlinks: Vec<NvLink>,
 }
 
 impl Object {

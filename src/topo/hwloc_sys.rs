@@ -5,7 +5,11 @@
 //! XML that the library writes, so the functions below suffice; they work on opaque pointers, and
 //! no structure of the library is described here. Reference: hwloc manual 2.x, `hwloc.h` and
 //! `hwloc/export.h`.
+//!
+//! The library and the XML library below it do arithmetic of their own, so they work in a
+//! floating-point environment of their own ([`FloatEnv`]).
 
+use crate::base::float_env::FloatEnv;
 use crate::base::{Code, Error, Result};
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr;
@@ -63,6 +67,7 @@ pub(super) fn api_version() -> u32 {
 /// The topology of this machine as XML (format 2). Errors: a library of another major version, a
 /// refusal of the library.
 pub(super) fn live_xml(devices: Devices) -> Result<String> {
+    let _program = FloatEnv::hold();
     let topology = Topology::new()?;
     topology.check("set the flags of", |raw| {
         // SAFETY: `raw` is a live topology that is not loaded yet, as this call requires.
@@ -83,6 +88,7 @@ pub(super) fn live_xml(devices: Devices) -> Result<String> {
 
 /// Rewrites XML of an older format to format 2 by loading and exporting it.
 pub(super) fn rewritten_xml(xml: &str) -> Result<String> {
+    let _program = FloatEnv::hold();
     let topology = Topology::new()?;
     topology.check("set the type filter of", |raw| {
         // SAFETY: `raw` is a live topology that is not loaded yet; the filter is one of the enum's.

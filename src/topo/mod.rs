@@ -14,36 +14,49 @@
 //! Binding (affinity): the PUs a thread may run on. Quota: a limit on processor time by a cgroup.
 //! Node: a machine as ranks see it. Crowded, oversubscribed: more ranks than cores for them.
 //!
-//! Reading order: [`cpuset`], [`hardware`], `xml` (and `xml_guard`,
-//! `xml_devices`, `hwloc_sys`), `detect`,
-//! [`cgroup`], [`allowed`], [`place`], [`mod@nodes`], [`mod@crowding`], [`pin`], [`mod@render`].
+//! Reading order: [`cpuset`], [`hardware`], `xml` (and `xml_guard`, `xml_devices`, `xml_nvlink`,
+//! `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`], [`mod@nodes`], [`mod@crowding`],
+//! [`pin`], [`mod@render`]. Then how data flows: [`graph`], [`paths`], [`nic`], [`node_graph`],
+//! [`search`], [`seats`], [`channels`], [`graph_file`], and how it is shown: [`report`], [`svg`].
 //!
 //! Reference: F. Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in
 //! HPC Applications", PDP 2010, doi:10.1109/PDP.2010.67.
 
 pub mod allowed;
 pub mod cgroup;
+pub mod channels;
 pub mod cpuset;
 pub mod crowding;
 mod detect;
+pub mod graph;
+mod graph_bytes;
+pub mod graph_file;
 pub mod hardware;
 mod hwloc_sys;
+pub mod nic;
+pub mod node_graph;
 pub mod nodes;
+pub mod paths;
 pub mod pin;
 pub mod place;
 pub mod render;
+pub mod report;
+pub mod search;
+pub mod seats;
+pub mod svg;
 #[cfg(test)]
 mod tests;
 mod xml;
 mod xml_devices;
 mod xml_guard;
+mod xml_nvlink;
 
 pub use allowed::{Usable, affinity};
 pub use cgroup::Quota;
 pub use cpuset::{CpuSet, MAX_CPUS};
 pub use crowding::{Crowding, WaitPolicy, crowding, wait_policy};
-pub use hardware::{Core, Device, DeviceClass, Kind, Machine, NumaNode, Object, PciId};
+pub use hardware::{Core, Device, DeviceClass, Kind, Machine, NumaNode, NvLink, Object, PciId};
 pub use nodes::{Nodes, gathered, local_places, local_ranks, nodes};
 pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread};
-pub use place::RankPlace;
+pub use place::{RankPlace, host_name};
 pub use render::render;

@@ -9,6 +9,7 @@
 use super::allowed::affinity;
 use super::hardware::Machine;
 use super::{CpuSet, RankPlace};
+use crate::base::float_env::FloatEnv;
 use crate::base::{Code, Error, Result};
 use hwloc2::{CpuBindError, CpuBindFlags, Topology};
 use std::fmt;
@@ -171,7 +172,10 @@ pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
             remedy,
         ));
     }
-    let binder = BINDER.get_or_init(|| Topology::new().map(Mutex::new));
+    let binder = BINDER.get_or_init(|| {
+        let _program = FloatEnv::hold();
+        Topology::new().map(Mutex::new)
+    });
     let Some(binder) = binder else {
         return Err(Error::new(
             Code::SystemError,

@@ -208,7 +208,7 @@ fn cut(text: &str) -> &str {
 
 /// The host name; empty where the system does not tell (then all such hosts look alike, and the
 /// hand-over of shared memory decides).
-fn host_name() -> String {
+pub fn host_name() -> String {
     let mut buffer = [0_u8; 256];
     // SAFETY: the buffer has the length that is passed.
     let status = unsafe { libc::gethostname(buffer.as_mut_ptr().cast(), buffer.len()) };

@@ -6,7 +6,7 @@
 //! names the source, the line and the element.
 
 use super::hardware::{Core, Kind, Machine, NumaNode, Object};
-use super::{CpuSet, xml_devices, xml_guard};
+use super::{CpuSet, xml_devices, xml_guard, xml_nvlink};
 use crate::base::{Error, Result};
 use roxmltree::{Document, Node, ParsingOptions};
 
@@ -24,10 +24,11 @@ pub(super) enum Format {
 
 /// Reads XML of format 2 from `source` (a file name, or what else a person would look for).
 pub(super) fn parse(xml: &str, source: &str) -> Result<Machine> {
-    let document = open(xml, source)?;
+    let document = open(xml, source, REMEDY)?;
     let reader = Reader {
         document: &document,
         source,
+        remedy: REMEDY,
     };
     let topology = reader.topology()?;
     let mut found = Found::default();
@@ -53,11 +54,13 @@ pub(super) fn parse(xml: &str, source: &str) -> Result<Machine> {
     }
     let mut machine = Machine {
         source: source.to_owned(),
+        arch: info(root, "Architecture").map(str::to_owned),
         cores: cores(&tree),
         root: tree,
         allowed,
         numa: found.numa,
         devices: Vec::new(),
+        nvlinks: xml_nvlink::read(&reader, topology)?,
     };
     machine.devices = xml_devices::read(&reader, root, &machine)?;
     Ok(machine)
@@ -65,10 +68,11 @@ pub(super) fn parse(xml: &str, source: &str) -> Result<Machine> {
 
 /// The format of the file, or the error that it is no hwloc file at all.
 pub(super) fn format(xml: &str, source: &str) -> Result<Format> {
-    let document = open(xml, source)?;
+    let document = open(xml, source, REMEDY)?;
     let reader = Reader {
         document: &document,
         source,
+        remedy: REMEDY,
     };
     let topology = reader.topology()?;
     match topology.attribute("version") {
@@ -82,11 +86,12 @@ pub(super) fn format(xml: &str, source: &str) -> Result<Format> {
     }
 }
 
-fn open<'a>(xml: &'a str, source: &str) -> Result<Document<'a>> {
+/// The document in `xml`. Errors: it is not well-formed, or it is hostile.
+pub(super) fn open<'a>(xml: &'a str, source: &str, remedy: &'static str) -> Result<Document<'a>> {
     if let Some((line, why)) = xml_guard::objection(xml) {
         return Err(Error::argument(
             format!("{source}, line {line}: {why}"),
-            REMEDY,
+            remedy,
         ));
     }
     let options = ParsingOptions {
@@ -100,7 +105,7 @@ fn open<'a>(xml: &'a str, source: &str) -> Result<Document<'a>> {
                 "{source}, line {}: this is not well-formed XML: {error}",
                 at.row
             ),
-            REMEDY,
+            remedy,
         )
     })
 }
@@ -116,8 +121,9 @@ struct Found {
 
 /// The document and its name: what is needed to say where an error is.
 pub(super) struct Reader<'a, 'input> {
-    document: &'a Document<'input>,
-    source: &'a str,
+    pub(super) document: &'a Document<'input>,
+    pub(super) source: &'a str,
+    pub(super) remedy: &'static str,
 }
 
 /// How an element of the tree is treated.
@@ -243,7 +249,7 @@ impl Reader<'_, '_> {
         node.attribute(name).ok_or_else(missing)
     }
 
-    fn number<T: std::str::FromStr>(&self, node: Node, name: &str) -> Result<T> {
+    pub(super) fn number<T: std::str::FromStr>(&self, node: Node, name: &str) -> Result<T> {
         let text = self.text(node, name)?;
         let bad = |_| {
             self.bad(
@@ -254,7 +260,11 @@ impl Reader<'_, '_> {
         text.parse().map_err(bad)
     }
 
-    fn optional_number<T: std::str::FromStr>(&self, node: Node, name: &str) -> Result<Option<T>> {
+    pub(super) fn optional_number<T: std::str::FromStr>(
+        &self,
+        node: Node,
+        name: &str,
+    ) -> Result<Option<T>> {
         match node.has_attribute(name) {
             true => self.number(node, name).map(Some),
             false => Ok(None),
@@ -269,13 +279,16 @@ impl Reader<'_, '_> {
     /// An error about this element.
     pub(super) fn bad(&self, node: Node, why: &str) -> Error {
         let line = self.document.text_pos_at(node.range().start).row;
-        let element = match node.attribute("type") {
-            Some(kind) => format!("<{} type={kind:?}>", node.tag_name().name()),
+        // The attribute by which a person finds the element.
+        let mut known = ["type", "busid", "name", "target", "numaid", "dev"].iter();
+        let shown = known.find_map(|name| Some((name, node.attribute(*name)?)));
+        let element = match shown {
+            Some((name, value)) => format!("<{} {name}={value:?}>", node.tag_name().name()),
             None => format!("<{}>", node.tag_name().name()),
         };
         Error::argument(
             format!("{}, line {line}, {element}: {why}", self.source),
-            REMEDY,
+            self.remedy,
         )
     }
 }

@@ -10,6 +10,7 @@
 pub mod confirm;
 pub mod fork;
 pub mod futex;
+pub mod memory;
 pub mod node;
 pub mod register;
 pub mod segment;

@@ -7,11 +7,13 @@
 use super::futex::SystemFutex;
 use crate::base::{Code, Error, Rank};
 use crate::wire::board::{Abort, AbortRecord, Board};
+use crate::wire::cast::CastMemory;
 use crate::wire::doorbell::Doorbell;
 use crate::wire::fan::{FanMemory, Fans};
-use crate::wire::layout::Layout;
+use crate::wire::layout::{ENCODINGS, Layout};
+use crate::wire::ll::LinesMemory;
 use crate::wire::pair::PairMemory;
-use crate::wire::{Bell, PairSource};
+use crate::wire::{Bell, Source};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -118,13 +120,13 @@ impl NodeMemory {
     /// Why some rank aborted, as an error for this rank.
     pub fn abort_reason(&self) -> Option<Error> {
         let abort = self.abort_record().get()?;
-        let peer = abort
-            .peer
-            .map_or_else(String::new, |peer| format!(" about rank {peer}"));
+        let unnamed = abort.peer.filter(|&peer| !names(&abort.text, peer));
+        let concerns =
+            unnamed.map_or_else(String::new, |peer| format!(" (it concerns rank {peer})"));
         let mut error = Error::new(
             Code::RemoteError,
             format!(
-                "rank {} stopped the communicator{peer}: {}",
+                "rank {} stopped the communicator: {}{concerns}",
                 abort.rank, abort.text
             ),
             "see the message of that rank; then end the job, or make a new communicator \
@@ -147,7 +149,14 @@ impl NodeMemory {
     }
 }
 
-impl PairSource for NodeMemory {
+/// Whether a sentence names a rank.
+fn names(text: &str, rank: u32) -> bool {
+    let name = format!("rank {rank}");
+    let mut found = text.match_indices(&name);
+    found.any(|(at, _)| !text[at + name.len()..].starts_with(|c: char| c.is_ascii_digit()))
+}
+
+impl Source for NodeMemory {
     fn pair(&self, writer: usize, reader: usize, channel: usize) -> Option<PairMemory> {
         let layout = &self.layout;
         if writer >= layout.ranks || reader >= layout.ranks || channel >= layout.channels {
@@ -158,6 +167,37 @@ impl PairSource for NodeMemory {
         // SAFETY: positions of the layout, zeroed, mapped while `_owner` lives, which the
         // communicator keeps longer than its connections.
         Some(unsafe { PairMemory::new(header.cast(), slots, layout.slot_bytes) })
+    }
+
+    fn lines(
+        &self,
+        writer: usize,
+        reader: usize,
+        channel: usize,
+        encoding: usize,
+    ) -> Option<LinesMemory> {
+        let layout = &self.layout;
+        let known = writer < layout.ranks && reader < layout.ranks && channel < layout.channels;
+        if !known || encoding >= ENCODINGS {
+            return None;
+        }
+        let credit = self.at(layout.lines_credit((writer, reader), channel, encoding));
+        let words = self.at(layout.lines_data((writer, reader), channel, encoding));
+        // SAFETY: as above; each encoding has a position of its own.
+        Some(unsafe { LinesMemory::new(credit.cast(), words.cast()) })
+    }
+
+    fn cast(&self, writer: usize, channel: usize) -> Option<CastMemory> {
+        let layout = &self.layout;
+        if writer >= layout.ranks || channel >= layout.channels {
+            return None;
+        }
+        let header = self.at(layout.cast_header(writer, channel));
+        let tails = self.at(layout.cast_tail(writer, channel)).cast_const();
+        let slots = self.at(layout.cast_data(writer, channel));
+        let tails = (tails.cast(), layout.ranks);
+        // SAFETY: as above; there is a tail for each rank.
+        Some(unsafe { CastMemory::new(header.cast(), tails, slots, layout.slot_bytes) })
     }
 }
 
@@ -173,5 +213,16 @@ impl Bell for NodeMemory {
         for local in (0..self.layout.ranks).filter(|&local| local != self.me) {
             self.bell(local).ring_fenced(&SystemFutex);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_names_a_rank_by_its_whole_number() {
+        assert!(names("rank 12 and rank 1 differ", 1));
+        assert!(!names("rank 12 died", 1) && !names("", 0));
     }
 }

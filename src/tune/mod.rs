@@ -1,25 +1,63 @@
 //! Which plan for which size: the choice is a pure function of inputs that all ranks share.
 //!
-//! Local facts (pointers, alignment) never enter: every rank must come to the same answer. The
-//! limits are bound per communicator at init, so a call only compares its size.
+//! **Idea.** At init a [`Table`] is filled: for each collective and size class, the algorithm whose
+//! expected time is least. A time comes from a measurement of this site ([`measured`], written by
+//! `kolo tune`) where there is one, and from closed forms over the costs of the levels that are
+//! crossed ([`model`]) where not. What contradicts itself is mended ([`mend`]). A call only reads
+//! the table.
+//!
+//! Local facts (pointers, alignment) never enter: every rank must come to the same answer.
+//!
+//! **Terms.** *Size class*: the sizes between two powers of two. *Composition*: two collectives in
+//! a row that do the work of one, taken where nothing else is faster.
+
+mod allowed;
+mod geometry;
+pub mod measured;
+mod mend;
+mod model;
+mod table;
+
+pub use allowed::{Allowed, Rule};
+pub use geometry::geometry;
+pub use measured::Measured;
+pub use model::{Setting, predict};
+pub use table::{CLASSES, Candidate, Cell, Inputs, Table, class_of};
 
 use crate::plan::{Algorithm, Collective};
 
-/// What the choice depends on, equal on all ranks of a communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inputs {
-    /// Ranks of the communicator.
-    pub nranks: u32,
-    /// Whether ranks outnumber the cores of any node.
-    pub oversubscribed: bool,
-    /// Most bytes that one eager token carries.
-    pub eager_bytes: usize,
-    /// Limit for the one-shot path set by the user; `None` for the built-in one.
-    pub eager_limit: Option<usize>,
-    /// Algorithm forced by the user, where it computes the collective.
-    pub forced: Option<Algorithm>,
-    /// Least and most channels.
-    pub channels: (u16, u16),
+/// How a slot says that it is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Protocol {
+    /// Slots with a head and a tail count.
+    Simple,
+    /// One token with its signature and sequence: the one-shot path.
+    Eager,
+    /// Lines whose sequence travels with the payload; known, but no algorithm uses them yet.
+    Ll,
+    /// The same with lines of 128 bytes; known, but no algorithm uses them yet.
+    Ll128,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Protocol; 4] = [
+        Protocol::Simple,
+        Protocol::Eager,
+        Protocol::Ll,
+        Protocol::Ll128,
+    ];
+
+    /// The name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Simple => "simple",
+            Protocol::Eager => "eager",
+            Protocol::Ll => "ll",
+            Protocol::Ll128 => "ll128",
+        }
+    }
 }
 
 /// What to run.
@@ -29,198 +67,32 @@ pub struct Choice {
     pub algorithm: Algorithm,
     /// Its channels.
     pub channels: u16,
+    /// The protocol of its tokens.
+    pub protocol: Protocol,
+    /// Run two collectives in a row instead, see [`parts`].
+    pub composed: bool,
 }
 
-/// The bound choices of one communicator: a limit per collective.
-#[derive(Clone, Debug)]
-pub struct Table {
-    inputs: Inputs,
-    /// Most bytes (of a rank's contribution) for one-shot, by number of the collective.
-    oneshot_limit: [usize; 16],
-}
-
-/// A one-shot call makes every rank read n - 1 contributions; beyond this many bytes read, the
-/// ring's smaller traffic wins.
-const READ_BYTES: usize = 32 << 10;
-/// Where ranks outnumber cores, a hand-over costs a context switch, and fewer hand-overs win for
-/// longer.
-const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
-/// A second channel pays when each has this much to move.
-const CHANNEL_BYTES: usize = 4 << 20;
-
-impl Table {
-    /// Binds the limits.
-    pub fn new(inputs: Inputs) -> Table {
-        let mut oneshot_limit = [0; 16];
-        for collective in Collective::ALL {
-            oneshot_limit[collective as usize] = inputs.oneshot_limit(collective);
-        }
-        Table {
-            inputs,
-            oneshot_limit,
-        }
-    }
-
-    /// Most bytes for which the one-shot path is taken, `None` where it never is.
-    #[inline(always)]
-    pub fn is_oneshot(&self, collective: Collective, bytes: usize) -> bool {
-        bytes < self.oneshot_limit[collective as usize]
-    }
-
-    /// What to run for a rank's contribution of `bytes`.
+impl Choice {
+    /// An algorithm for a collective, with the protocol that goes with it.
     #[inline]
-    pub fn choose(&self, collective: Collective, bytes: usize) -> Choice {
-        if self.inputs.nranks == 1 {
-            return Choice {
-                algorithm: Algorithm::Local,
-                channels: 1,
-            };
-        }
-        if self.is_oneshot(collective, bytes) {
-            return Choice {
-                algorithm: Algorithm::OneShot,
-                channels: 1,
-            };
-        }
-        let algorithm = match collective {
-            Collective::AllReduce
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::AllGather
-            | Collective::ReduceScatter => Algorithm::Ring,
-            Collective::Barrier => Algorithm::OneShot,
-            _ => {
-                return Choice {
-                    algorithm: Algorithm::Bundle,
-                    channels: 1,
-                };
-            }
-        };
-        let (least, most) = self.inputs.channels;
-        let wanted = (bytes / CHANNEL_BYTES).clamp(usize::from(least), usize::from(most));
+    pub fn plain(collective: Collective, algorithm: Algorithm, channels: u16) -> Choice {
         Choice {
             algorithm,
-            channels: wanted as u16,
+            channels,
+            protocol: Protocol::of(collective, algorithm),
+            composed: false,
         }
-    }
-
-    /// The inputs it was made from.
-    pub fn inputs(&self) -> &Inputs {
-        &self.inputs
     }
 }
 
-impl Inputs {
-    /// The first size that one-shot does not take; 0 for never.
-    fn oneshot_limit(&self, collective: Collective) -> usize {
-        let possible = match collective {
-            Collective::AllReduce
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::AllGather
-            | Collective::Barrier => self.nranks > 1 && self.forced != Some(Algorithm::Ring),
-            _ => false,
-        };
-        if !possible {
-            return 0;
-        }
-        if collective == Collective::Barrier || self.forced == Some(Algorithm::OneShot) {
-            return self.eager_bytes + 1;
-        }
-        let read = if self.oversubscribed {
-            READ_BYTES_OVERSUBSCRIBED
-        } else {
-            READ_BYTES
-        };
-        let readers = (self.nranks as usize - 1).max(1);
-        let built_in = match collective {
-            Collective::Broadcast => read / 2,
-            _ => read / readers,
-        };
-        self.eager_limit.unwrap_or(built_in).min(self.eager_bytes) + 1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn inputs(nranks: u32) -> Inputs {
-        Inputs {
-            nranks,
-            oversubscribed: false,
-            eager_bytes: 16 << 10,
-            eager_limit: None,
-            forced: None,
-            channels: (1, 2),
-        }
-    }
-
-    #[test]
-    fn small_is_one_shot_and_large_is_ring() {
-        let table = Table::new(inputs(4));
-        assert_eq!(
-            table.choose(Collective::AllReduce, 8).algorithm,
-            Algorithm::OneShot
-        );
-        assert_eq!(
-            table.choose(Collective::AllReduce, 1 << 20).algorithm,
-            Algorithm::Ring
-        );
-        assert_eq!(
-            table.choose(Collective::Barrier, 0).algorithm,
-            Algorithm::OneShot
-        );
-        assert_eq!(
-            table.choose(Collective::AllToAll, 8).algorithm,
-            Algorithm::Bundle
-        );
-        assert_eq!(
-            table.choose(Collective::ReduceScatter, 8).algorithm,
-            Algorithm::Ring
-        );
-    }
-
-    #[test]
-    fn one_shot_never_exceeds_what_a_token_carries() {
-        for nranks in 2..70 {
-            for forced in [None, Some(Algorithm::OneShot)] {
-                let oversubscribed = nranks % 2 == 0;
-                let eager_limit = (nranks % 3 == 0).then_some(1 << 30);
-                let set = Inputs {
-                    oversubscribed,
-                    eager_limit,
-                    forced,
-                    ..inputs(nranks)
-                };
-                let table = Table::new(set);
-                for collective in Collective::ALL {
-                    assert!(!table.is_oneshot(collective, (16 << 10) + 1));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn forced_ring_leaves_the_barrier_alone() {
-        let table = Table::new(Inputs {
-            forced: Some(Algorithm::Ring),
-            ..inputs(3)
-        });
-        assert_eq!(
-            table.choose(Collective::AllReduce, 8).algorithm,
-            Algorithm::Ring
-        );
-        assert_eq!(
-            table.choose(Collective::Barrier, 0).algorithm,
-            Algorithm::OneShot
-        );
-    }
-
-    #[test]
-    fn channels_stay_in_their_bounds() {
-        let table = Table::new(inputs(2));
-        assert_eq!(table.choose(Collective::AllReduce, 100_000).channels, 1);
-        assert_eq!(table.choose(Collective::AllReduce, 1 << 30).channels, 2);
+/// The collectives that do the work of one in a row, and whether each moves the blocks of all ranks
+/// where the one counts a single block; nothing for those that are never composed.
+pub fn parts(collective: Collective) -> &'static [(Collective, bool)] {
+    match collective {
+        Collective::AllReduce => &[(Collective::Reduce, false), (Collective::Broadcast, false)],
+        Collective::AllGather => &[(Collective::Gather, false), (Collective::Broadcast, true)],
+        Collective::Barrier => &[(Collective::AllReduce, false)],
+        _ => &[],
     }
 }

@@ -10,6 +10,9 @@ use crate::base::sync::{AtomicU32, AtomicU64, MODEL, Ordering};
 /// How many of a rank's last calls its board remembers.
 const HISTORY: usize = 14;
 
+const LEFT: u64 = 1;
+const LET_GO: u64 = 2;
+
 /// One rank's part of the board.
 #[repr(C, align(128))]
 pub struct Board {
@@ -30,12 +33,22 @@ impl Board {
 
     /// Notes that this rank has destroyed the communicator.
     pub fn leave(&self) {
-        self.left.store(1, Ordering::Release);
+        self.left.fetch_or(LEFT, Ordering::AcqRel);
+    }
+
+    /// Notes that after an abort this rank touches no buffer of another rank any more.
+    pub fn let_go(&self) {
+        self.left.fetch_or(LET_GO, Ordering::AcqRel);
+    }
+
+    /// Whether this rank touches no buffer of another rank any more.
+    pub fn has_let_go(&self) -> bool {
+        self.left.load(Ordering::Acquire) != 0
     }
 
     /// Whether this rank has destroyed the communicator.
     pub fn has_left(&self) -> bool {
-        self.left.load(Ordering::Acquire) != 0
+        self.left.load(Ordering::Acquire) & LEFT != 0
     }
 
     /// How many collectives this rank has begun.

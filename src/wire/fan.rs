@@ -202,6 +202,13 @@ impl Fans {
         member.memory.header().lines[member.count as usize % LINES].arrival()
     }
 
+    /// Whether the token that is there was published in the call that this rank is in. An older one
+    /// is left over from a call in which this rank took another token than its writer meant.
+    #[inline]
+    pub fn is_of_this_call(&self, arrival: &Arrival) -> bool {
+        arrival.ack == self.epoch
+    }
+
     /// Where the token's payload of `bytes` lies; valid until the call completes.
     #[inline]
     pub fn source(&self, writer: usize, bytes: usize) -> *const u8 {

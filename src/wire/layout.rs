@@ -8,17 +8,27 @@
 //! | board (doorbell, call) | ranks | 256 |
 //! | fan headers | ranks | 640 |
 //! | pair headers | ranks x ranks x channels | 640 |
+//! | cast headers | ranks x channels | 640 |
+//! | cast tails | ranks x channels x ranks | 64 |
 //! | fan slots | ranks | 8 x eager bytes |
 //! | pair slots | ranks x ranks x channels | 8 x slot bytes |
+//! | cast slots | ranks x channels | 8 x slot bytes |
+//! | credits of LL and LL128 | 2 x ranks x ranks x channels | 64 |
+//! | words of LL and LL128 | 2 x ranks x ranks x channels | 8 x 16,384 |
 
+use super::cast::CastHeader;
 use super::fan::FanHeader;
-use super::line::{LINES, PairHeader};
+use super::line::{Credit, LINES, PairHeader};
+use super::ll::SLOT_WORDS;
 
 /// Bytes of the abort record.
 pub const ABORT_BYTES: usize = 4096;
 /// Bytes of one rank's board.
 pub const BOARD_BYTES: usize = 256;
 const PAGE: usize = 4096;
+/// Encodings of flagged lines, each with memory of its own.
+pub const ENCODINGS: usize = 2;
+const LINES_BYTES: usize = LINES * SLOT_WORDS * 8;
 
 /// Sizes that fix all positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +37,7 @@ pub struct Layout {
     pub ranks: usize,
     /// Channels.
     pub channels: usize,
-    /// Bytes of a pair slot, a multiple of 4,096.
+    /// Bytes of a pair or cast slot, a multiple of 4,096.
     pub slot_bytes: usize,
     /// Bytes of a fan slot, a multiple of 4,096.
     pub eager_bytes: usize,
@@ -47,6 +57,15 @@ impl Layout {
         (writer * self.ranks + reader) * self.channels + channel
     }
 
+    fn casts(&self) -> usize {
+        self.ranks * self.channels
+    }
+
+    fn cast(&self, writer: usize, channel: usize) -> usize {
+        debug_assert!(writer < self.ranks && channel < self.channels);
+        writer * self.channels + channel
+    }
+
     fn fan_headers(&self) -> usize {
         ABORT_BYTES + Self::page(self.ranks * BOARD_BYTES)
     }
@@ -55,17 +74,37 @@ impl Layout {
         self.fan_headers() + Self::page(self.ranks * size_of::<FanHeader>())
     }
 
-    fn fan_slots(&self) -> usize {
+    fn cast_headers(&self) -> usize {
         self.pair_headers() + Self::page(self.pairs() * size_of::<PairHeader>())
+    }
+
+    fn cast_tails(&self) -> usize {
+        self.cast_headers() + Self::page(self.casts() * size_of::<CastHeader>())
+    }
+
+    fn fan_slots(&self) -> usize {
+        self.cast_tails() + Self::page(self.casts() * self.ranks * size_of::<Credit>())
     }
 
     fn pair_slots(&self) -> usize {
         self.fan_slots() + self.ranks * LINES * self.eager_bytes
     }
 
+    fn cast_slots(&self) -> usize {
+        self.pair_slots() + self.pairs() * LINES * self.slot_bytes
+    }
+
+    fn lines_credits(&self) -> usize {
+        self.cast_slots() + self.casts() * LINES * self.slot_bytes
+    }
+
+    fn lines_words(&self) -> usize {
+        self.lines_credits() + Self::page(ENCODINGS * self.pairs() * size_of::<Credit>())
+    }
+
     /// Bytes of everything.
     pub fn total(&self) -> usize {
-        self.pair_slots() + self.pairs() * LINES * self.slot_bytes
+        self.lines_words() + ENCODINGS * self.pairs() * LINES_BYTES
     }
 
     /// Offset of a rank's board.
@@ -92,6 +131,43 @@ impl Layout {
     pub fn pair_data(&self, writer: usize, reader: usize, channel: usize) -> usize {
         self.pair_slots() + self.pair(writer, reader, channel) * LINES * self.slot_bytes
     }
+
+    /// Offset of the credit of a pair's flagged lines.
+    pub fn lines_credit(
+        &self,
+        (writer, reader): (usize, usize),
+        channel: usize,
+        encoding: usize,
+    ) -> usize {
+        let number = self.pair(writer, reader, channel) * ENCODINGS + encoding;
+        self.lines_credits() + number * size_of::<Credit>()
+    }
+
+    /// Offset of the words of a pair's flagged lines.
+    pub fn lines_data(
+        &self,
+        (writer, reader): (usize, usize),
+        channel: usize,
+        encoding: usize,
+    ) -> usize {
+        let number = self.pair(writer, reader, channel) * ENCODINGS + encoding;
+        self.lines_words() + number * LINES_BYTES
+    }
+
+    /// Offset of a cast's header.
+    pub fn cast_header(&self, writer: usize, channel: usize) -> usize {
+        self.cast_headers() + self.cast(writer, channel) * size_of::<CastHeader>()
+    }
+
+    /// Offset of the tails of a cast, one for each rank.
+    pub fn cast_tail(&self, writer: usize, channel: usize) -> usize {
+        self.cast_tails() + self.cast(writer, channel) * self.ranks * size_of::<Credit>()
+    }
+
+    /// Offset of a cast's slots.
+    pub fn cast_data(&self, writer: usize, channel: usize) -> usize {
+        self.cast_slots() + self.cast(writer, channel) * LINES * self.slot_bytes
+    }
 }
 
 #[cfg(test)]
@@ -111,10 +187,19 @@ mod tests {
             parts.push((l.board(w), BOARD_BYTES));
             parts.push((l.fan_header(w), size_of::<FanHeader>()));
             parts.push((l.fan_data(w), LINES * l.eager_bytes));
+            for c in 0..2 {
+                parts.push((l.cast_header(w, c), size_of::<CastHeader>()));
+                parts.push((l.cast_tail(w, c), 3 * size_of::<Credit>()));
+                parts.push((l.cast_data(w, c), LINES * l.slot_bytes));
+            }
             for r in 0..3 {
                 for c in 0..2 {
                     parts.push((l.pair_header(w, r, c), size_of::<PairHeader>()));
                     parts.push((l.pair_data(w, r, c), LINES * l.slot_bytes));
+                    for e in 0..ENCODINGS {
+                        parts.push((l.lines_credit((w, r), c, e), size_of::<Credit>()));
+                        parts.push((l.lines_data((w, r), c, e), LINES_BYTES));
+                    }
                 }
             }
         }

@@ -15,6 +15,13 @@ pub const INLINE_BYTES: usize = 40;
 /// Lines (and slots) of a connection.
 pub const LINES: usize = 8;
 
+/// The next slot count that is a multiple of `unit` (a power of two).
+#[inline(always)]
+pub(super) fn align(position: u64, unit: u32) -> u64 {
+    let mask = u64::from(unit) - 1;
+    (position + mask) & !mask
+}
+
 /// One cache line.
 #[repr(C, align(64))]
 pub struct Line {

@@ -1,18 +1,24 @@
 //! Connections: how a token changes hands in memory that both ends can address.
 //!
 //! A connection has 8 lines, and a slot of payload behind each. [`pair`] connections have one
-//! reader, [`fan`] connections many. [`line`] is the hand-over itself, [`layout`] says where each
-//! connection lies in the shared memory of a node, [`board`] who does what, and [`signature`]
-//! packs what a call is into the 8 bytes that travel with every token.
+//! reader, [`cast`] and [`fan`] connections many. [`line`] is the hand-over itself, [`ll`] and
+//! [`ll128`] are pairs whose payload says itself that it is there, [`layout`] says
+//! where each connection lies in the shared memory of a node, [`board`] who does what, and
+//! [`signature`] packs what a call is into the 8 bytes that travel with every token.
 
 pub mod board;
+pub mod cast;
 pub mod doorbell;
 pub mod fan;
 pub mod layout;
 pub mod line;
+pub mod ll;
+pub mod ll128;
 pub mod pair;
 pub mod signature;
 
+use cast::CastMemory;
+use ll::LinesMemory;
 use pair::PairMemory;
 
 /// Wakes ranks that sleep.
@@ -23,8 +29,19 @@ pub trait Bell: Send + Sync {
     fn ring_others(&self);
 }
 
-/// Where pair connections come from, on first use.
-pub trait PairSource: Send {
+/// Where pair and cast connections come from, on first use.
+pub trait Source: Send {
+    /// The memory of the cast connection of `writer`; `None` if it cannot reach all ranks.
+    fn cast(&self, writer: usize, channel: usize) -> Option<CastMemory>;
+    /// The memory of flagged lines from one rank to another, in encoding number `encoding` (0 LL,
+    /// 1 LL128); `None` if the ranks cannot reach each other.
+    fn lines(
+        &self,
+        writer: usize,
+        reader: usize,
+        channel: usize,
+        encoding: usize,
+    ) -> Option<LinesMemory>;
     /// The memory of the pair connection; `None` if the ranks cannot reach each other.
     fn pair(&self, writer: usize, reader: usize, channel: usize) -> Option<PairMemory>;
 }

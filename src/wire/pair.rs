@@ -5,7 +5,7 @@
 //! so calls follow each other without a barrier, and each end keeps its count here, not in launch
 //! arguments.
 
-use super::line::{Arrival, INLINE_BYTES, LINES, PairHeader};
+use super::line::{Arrival, INLINE_BYTES, LINES, PairHeader, align};
 
 /// Shared memory of one pair connection.
 #[derive(Clone, Copy)]
@@ -51,13 +51,6 @@ impl PairMemory {
         // SAFETY: `index < LINES`, and the slots hold `LINES * slot_bytes` bytes.
         unsafe { self.slots.add(index * self.slot_bytes) }
     }
-}
-
-/// The next multiple of `unit` (a power of two).
-#[inline(always)]
-fn align(position: u64, unit: u32) -> u64 {
-    let mask = u64::from(unit) - 1;
-    (position + mask) & !mask
 }
 
 /// The writing end.
@@ -148,22 +141,25 @@ impl PairReceiver {
         }
     }
 
-    /// Whether the next slice is there.
+    /// Whether the slice `ahead` slots behind the next one is there. (Slices that a step keeps are
+    /// given back later, so it looks ahead of them.)
     #[inline]
-    pub fn ready(&self) -> bool {
-        self.memory.header().lines[self.position as usize % LINES].arrived(self.position)
+    pub fn ready(&self, ahead: u32) -> bool {
+        let position = self.position + u64::from(ahead);
+        self.memory.header().lines[position as usize % LINES].arrived(position)
     }
 
-    /// Signature and byte count of the slice that is there.
+    /// Signature and byte count of that slice.
     #[inline]
-    pub fn arrival(&self) -> Arrival {
-        self.memory.header().lines[self.position as usize % LINES].arrival()
+    pub fn arrival(&self, ahead: u32) -> Arrival {
+        let position = self.position + u64::from(ahead);
+        self.memory.header().lines[position as usize % LINES].arrival()
     }
 
-    /// Where the slice of `bytes` lies; valid until it is released.
+    /// Where that slice, of `bytes`, lies; valid until it is released.
     #[inline]
-    pub fn place(&self, bytes: usize) -> *const u8 {
-        self.memory.place(self.position, bytes)
+    pub fn place(&self, bytes: usize, ahead: u32) -> *const u8 {
+        self.memory.place(self.position + u64::from(ahead), bytes)
     }
 
     /// Gives the slice back.

@@ -5,11 +5,11 @@
 //!
 //! | bits | field |
 //! |---|---|
-//! | 0..36 | count, in elements; larger counts keep their low bits and set bit 35 |
-//! | 36..50 | root, modulo 16,384 |
-//! | 50..55 | operation |
-//! | 55..60 | data type |
-//! | 60..64 | collective; 0 is never used |
+//! | 0..35 | count, in elements; larger counts keep their low bits and set bit 34 |
+//! | 35..49 | root, modulo 16,384 |
+//! | 49..54 | operation |
+//! | 54..59 | data type |
+//! | 59..64 | collective; 0 is never used |
 
 /// A packed signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Signature(pub u64);
 /// The fields, as numbers: the wire knows no names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
-    /// Number of the collective, 1..=15.
+    /// Number of the collective, 1..=31.
     pub collective: u8,
     /// Number of the data type, 0..=31.
     pub dtype: u8,
@@ -30,8 +30,12 @@ pub struct Fields {
     pub count: u64,
 }
 
-const COUNT_BITS: u32 = 36;
+const COUNT_BITS: u32 = 35;
 const ROOT_BITS: u32 = 14;
+const OP_AT: u32 = COUNT_BITS + ROOT_BITS;
+const DTYPE_AT: u32 = OP_AT + 5;
+const COLLECTIVE_AT: u32 = DTYPE_AT + 5;
+const _: () = assert!(COLLECTIVE_AT + 5 == 64);
 
 impl Signature {
     /// Packs the fields.
@@ -47,18 +51,18 @@ impl Signature {
         Signature(
             count
                 | root << COUNT_BITS
-                | u64::from(fields.op & 31) << 50
-                | u64::from(fields.dtype & 31) << 55
-                | u64::from(fields.collective & 15) << 60,
+                | u64::from(fields.op & 31) << OP_AT
+                | u64::from(fields.dtype & 31) << DTYPE_AT
+                | u64::from(fields.collective & 31) << COLLECTIVE_AT,
         )
     }
 
     /// The fields of a packed signature.
     pub fn unpack(self) -> Fields {
         Fields {
-            collective: (self.0 >> 60) as u8 & 15,
-            dtype: (self.0 >> 55) as u8 & 31,
-            op: (self.0 >> 50) as u8 & 31,
+            collective: (self.0 >> COLLECTIVE_AT) as u8 & 31,
+            dtype: (self.0 >> DTYPE_AT) as u8 & 31,
+            op: (self.0 >> OP_AT) as u8 & 31,
             root: (self.0 >> COUNT_BITS) as u32 & ((1 << ROOT_BITS) - 1),
             count: self.0 & ((1 << COUNT_BITS) - 1),
         }
@@ -72,9 +76,9 @@ mod tests {
     #[test]
     fn fields_survive_and_each_one_matters() {
         let fields = Fields {
-            collective: 11,
-            dtype: 8,
-            op: 5,
+            collective: 22,
+            dtype: 25,
+            op: 31,
             root: 77,
             count: 123_456_789,
         };
@@ -82,7 +86,7 @@ mod tests {
         assert_eq!(packed.unpack(), fields);
         let others = [
             Fields {
-                collective: 10,
+                collective: 6,
                 ..fields
             },
             Fields { dtype: 7, ..fields },
@@ -113,7 +117,7 @@ mod tests {
                 count,
             })
         };
-        assert_ne!(of(1 << 36), of(0));
-        assert_ne!(of((1 << 36) + 1), of(1 << 36));
+        assert_ne!(of(1 << 35), of(0));
+        assert_ne!(of((1 << 35) + 1), of(1 << 35));
     }
 }

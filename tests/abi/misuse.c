@@ -283,7 +283,10 @@ static void sentences(koloComm_t comm) {
         CHECK(strcmp(koloGetErrorString((koloResult_t)code), "no error") != 0);
     CHECK(strcmp(koloGetErrorString((koloResult_t)9), "unknown result code") == 0);
     CHECK(strcmp(koloGetErrorString((koloResult_t)-1), "unknown result code") == 0);
-    FAILS(koloInvalidUsage, "", koloGroupEnd());
+    FAILS(koloInvalidUsage, "GroupStart", koloGroupEnd());
+    CHECK(strstr(koloGetLastError(fresh), "GroupStart") != NULL);
+    FAILS(koloInvalidArgument, "count", koloCommCount(comm, NULL));
+    CHECK(strstr(koloGetLastError(fresh), "UserRank") != NULL);
     /* A wrong call in a group: the end reports it and runs nothing. */
     a[0] = 3.0, b[0] = -1.0;
     OK(koloGroupStart());
@@ -318,6 +321,29 @@ static void two_threads(void) {
     OK(koloCommAbort(comms[1]));
 }
 
+/* A stream names no communicator, yet what stopped its calls is told of each of theirs. */
+static void streams(void) {
+    koloComm_t comms[2];
+    koloStream_t streams[2];
+    OK(koloCommInitAll(comms, 2, NULL));
+    for (int rank = 0; rank < 2; rank++) {
+        double *mine = a + 32 * rank;
+        OK(koloStreamCreate(&streams[rank]));
+        OK(koloAllReduce(mine, mine, 3 + (size_t)rank, type, koloSum, comms[rank], streams[rank]));
+    }
+    /* Either rank may be the one that notices. */
+    CHECK(koloStreamSynchronize(streams[0]) != koloSuccess);
+    CHECK(strstr(koloGetLastError(NULL), "of 4 double") != NULL);
+    CHECK(strstr(koloGetLastError(comms[0]), "of 4 double") != NULL);
+    /* Not of a call that failed: what stopped it. */
+    FAILS(koloInvalidArgument, "ptr", koloMemAlloc(NULL, 8));
+    CHECK(strstr(koloGetLastError(comms[1]), "of 4 double") != NULL);
+    for (int rank = 0; rank < 2; rank++) {
+        koloStreamDestroy(streams[rank]);
+        koloCommAbort(comms[rank]);
+    }
+}
+
 int main(void) {
     koloComm_t comm;
     handles();
@@ -334,6 +360,7 @@ int main(void) {
     CHECK(b[0] == 5.0);
     OK(koloCommDestroy(comm));
     two_threads();
+    streams();
     puts("misuse: ok");
     return 0;
 }

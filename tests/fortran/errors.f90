@@ -15,8 +15,10 @@ program errors
   call numbers()
   call life()
   call sentences()
+  call disagreements()
   if (rank == 0) print '(a)', 'errors: ok'
   call finish(comm)
+  if (with_mpi) call too_late()
 
 contains
 
@@ -32,14 +34,14 @@ contains
     l = .true.; word = 'words'; i2 = 1; r16 = 1; z = 1; r4 = 1; r8 = 1
     call kolo_allreduce(l, KOLO_SUM, comm, ierror)
     call expect_error(ierror, ['logical(4)    ', 'kolo_allreduce', 'merge         '], 'logical')
-    call kolo_allreduce(word, KOLO_MAX, comm, ierror)
+    call kolo_allreduce(word, KOLO_SUM, comm, ierror)
     call expect_error(ierror, ['character(len=5)'], 'character')
     call kolo_allreduce(i2, KOLO_SUM, comm, ierror)
     call expect_error(ierror, ['integer(2)', 'integer(4)'], 'integer(2)')
     call kolo_allreduce(r16, KOLO_SUM, comm, ierror)
     call expect_error(ierror, ['real(16)'], 'real(16)')
-    call kolo_allreduce(z, KOLO_PROD, comm, ierror)
-    call expect_error(ierror, ['complex(4)', 'KOLO_SUM  '], 'complex product')
+    call kolo_allreduce(z, KOLO_MAX, comm, ierror)
+    call expect_error(ierror, ['complex(4)', 'KOLO_SUM  '], 'maximum of complex')
     call kolo_allreduce(r4, r8, KOLO_SUM, comm, ierror)
     call expect_error(ierror, ['real(4)', 'real(8)'], 'two types')
     call kolo_allreduce(r4, r4, 3, KOLO_REAL8, KOLO_SUM, comm, ierror)
@@ -116,25 +118,33 @@ contains
     call kolo_group_end(ierror)
     call expect(ierror == KOLO_INVALID_ARGUMENT .and. all(b == -1), 'a group with a wrong call')
     call kolo_group_end(ierror)
-    call expect(ierror == KOLO_INVALID_USAGE, 'an end without a start')
+    call expect_error(ierror, ['kolo_group_end: ', 'kolo_group_start'], 'an end without a start')
   end subroutine numbers
 
   subroutine life()
     type(kolo_comm) :: none, copy
-    character(len=200) :: message
+    character(len=300) :: message
+    character(len=*), parameter :: gone = &
+      'comm was not initialised (kolo_comm_init) or is already destroyed'
     integer :: a
     a = 1
     call kolo_allreduce(a, KOLO_SUM, none, ierror)
     call expect(ierror == KOLO_INVALID_ARGUMENT, 'no communicator')
     call kolo_get_last_error(none, message)
-    call expect(index(message, 'NULL') > 0, 'no communicator: ' // message)
+    call expect(index(message, gone) > 0, 'no communicator: ' // message)
     call kolo_comm_split(comm, rank, 0, none)
     copy = none
     call kolo_comm_destroy(none)
     call kolo_allreduce(a, KOLO_SUM, copy, ierror)
     call expect(ierror == KOLO_INVALID_ARGUMENT, 'a destroyed communicator')
+    call kolo_get_last_error(copy, message)
+    call expect(index(message, gone) > 0, 'a destroyed communicator: ' // message)
     call kolo_comm_destroy(copy, ierror)
-    call expect(ierror == KOLO_INVALID_ARGUMENT, 'destroyed twice')
+    call kolo_get_last_error(copy, message)
+    call expect(ierror == KOLO_INVALID_ARGUMENT .and. index(message, gone) > 0, 'destroyed twice')
+    call kolo_comm_destroy(none, ierror)
+    call kolo_get_last_error(none, message)
+    call expect(ierror == KOLO_INVALID_ARGUMENT .and. index(message, gone) > 0, 'and none')
     if (.not. with_mpi) then
       call kolo_comm_init(0, none, ierror)
       call kolo_get_last_error(none, message)
@@ -155,8 +165,49 @@ contains
     call expect(short == long(1:12) .and. len_trim(long) > 20, 'a sentence that is cut')
     write (who, '(a,i0,a)') 'rank ', rank, ':'
     call expect(index(long, trim(who)) > 0, 'the sentence names the rank: ' // long)
+    call expect(index(long, 'kolo_bcast: ') > 0 .and. index(long, 'Broadcast') == 0, &
+      'the sentence has the names of Fortran: ' // long)
     call kolo_version(version)
     call expect(version >= 100, 'version')
   end subroutine sentences
+
+  !> Ranks that call different things hear it in the words of Fortran, also by way of a stream.
+  subroutine disagreements()
+    type(kolo_comm) :: whole
+    type(kolo_stream) :: stream
+    character(len=600) :: message
+    real(real64), asynchronous :: a(2)
+    integer :: i
+    if (nranks == 1) return
+    a = 1
+    do i = 1, 2
+      call kolo_comm_split(comm, 0, rank, whole)
+      if (i == 1) then
+        call kolo_allreduce(a(1:1 + mod(rank, 2)), KOLO_SUM, whole, ierror)
+      else
+        call kolo_stream_create(stream)
+        call kolo_allreduce(a(1:1 + mod(rank, 2)), KOLO_SUM, whole, stream, ierror)
+        if (ierror == KOLO_SUCCESS) call kolo_stream_synchronize(stream, ierror)
+      end if
+      call kolo_get_last_error(whole, message)
+      call expect(ierror /= KOLO_SUCCESS, 'ranks that disagree')
+      call expect(index(message, 'kolo_allreduce of 2 real(8), KOLO_SUM') > 0 .and. &
+        index(message, 'kolo_allreduce of 1 real(8), KOLO_SUM') > 0, &
+        'two calls in the words of Fortran: ' // message)
+      if (i == 2) call kolo_stream_destroy(stream, ierror)
+      call kolo_comm_destroy(whole)
+    end do
+  end subroutine disagreements
+
+  !> MPI has ended.
+  subroutine too_late()
+    type(kolo_comm) :: none
+    character(len=300) :: message
+    call kolo_comm_init(0, none, ierror)
+    call kolo_get_last_error(none, message)
+    call expect(ierror == KOLO_INVALID_USAGE .and. &
+        index(message, 'kolo: kolo_comm_init: MPI is ' // &
+      'finalised already. Remedy: call kolo_comm_init before MPI_Finalize') == 1, message)
+  end subroutine too_late
 
 end program errors

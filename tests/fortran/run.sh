@@ -20,17 +20,21 @@ library=$(FC=$FC LIBDIR=$LIBDIR "$here/../../bindings/fortran/build.sh" "$work" 
 name=$(basename "$library" .so.0)
 name=${name#libkolo_fortran_}
 case $name in
-gfortran) flags="-Wall -Wextra -Werror -Wno-compare-reals -Wno-maybe-uninitialized -fcheck=all" ;;
-*) flags= ;;
+gfortran)
+    flags="-Wall -Wextra -Werror -Wno-compare-reals -Wno-maybe-uninitialized -fcheck=all"
+    trap_flags=-ffpe-trap=invalid,zero,overflow
+    ;;
+*) flags= trap_flags= ;;
 esac
 link="-L $work -lkolo_fortran_$name -L $LIBDIR -lkolo -Wl,-rpath,$work"
 cd "$work"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done
-for program in reductions moves exact errors stops; do
+for program in reductions moves types blocks exact errors recipes stops; do
     $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
 done
+$FC $flags $trap_flags -I "$name" "$here/traps.f90" start_plain.o checks.o $link -o traps
 
 # Starts $1 on $2 ranks; the exit code is that of the last rank that failed.
 on_ranks() {
@@ -49,7 +53,7 @@ on_ranks() {
 }
 
 for nranks in 1 2 3 4; do
-    for program in reductions moves exact errors; do
+    for program in reductions moves types blocks exact errors traps recipes; do
         on_ranks "$program" "$nranks" || fail "$program on $nranks ranks: $(cat err.*)"
         [ "$(cat out.*)" = "$program: ok" ] || fail "$program on $nranks ranks said: $(cat out.*)"
     done
@@ -57,7 +61,7 @@ done
 
 # Without ierror the process ends, with the sentence on standard error and its output written.
 if on_ranks stops 1; then fail "a wrong call without ierror came back"; fi
-for words in "kolo: rank 0: kolo_allreduce: logical" "Remedy: " "no ierror"; do
+for words in "kolo: rank 0: kolo_allreduce: .*logical(4)" "Remedy: " "no ierror"; do
     grep -q "$words" err.0 || fail "no '$words' in: $(cat err.0)"
 done
 grep -q "written before" out.0 || fail "the output before the stop is lost"

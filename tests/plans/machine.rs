@@ -2,7 +2,7 @@
 //! with the checker: what the checker accepts must give the right numbers here.
 
 use kolo::plan::{
-    Collective, Layout, Link, Operand, POST_SCALE, PRE_SCALE, Plan, Space, Step, StepOp,
+    Collective, Layout, Link, Operand, PACKED, POST_SCALE, PRE_SCALE, Plan, Space, Step, StepOp,
 };
 use std::collections::{HashMap, VecDeque};
 
@@ -31,7 +31,8 @@ struct Machine<'p> {
     plans: &'p [Plan],
     setting: Setting,
     memory: HashMap<Place, u64>,
-    queues: HashMap<(Link, u32), VecDeque<u64>>,
+    /// Tokens, each with the numbers of its pieces.
+    queues: HashMap<(Link, u32), VecDeque<Vec<u64>>>,
 }
 
 /// The input of a rank: any numbers, the same in every run.
@@ -175,14 +176,21 @@ impl Machine<'_> {
         let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
         let readers = |link: Link| match link {
             Link::Pair { reader, .. } => vec![reader],
-            Link::Fan { writer } => (0..plan.shape.nranks).filter(|&r| r != writer).collect(),
+            Link::Fan { writer } | Link::Cast { writer, .. } => {
+                (0..plan.shape.nranks).filter(|&r| r != writer).collect()
+            }
         };
         let length = |machine: &Self, link, reader| {
             machine.queues.get(&(link, reader)).map_or(0, VecDeque::len)
         };
-        let has_tokens = links(srcs)
-            .iter()
-            .all(|&link| length(self, link, rank as u32) > 0);
+        // Of kept tokens, those of the slices before are still there.
+        let has_tokens = srcs.iter().all(|operand| {
+            let ahead = if operand.keep { cursor.slice } else { 0 };
+            let link = operand
+                .as_connection()
+                .map(|index| plan.connections[index].link);
+            link.is_none_or(|link| length(self, link, rank as u32) > ahead as usize)
+        });
         let has_credit = links(dsts).iter().all(|&link| {
             let mut readers = readers(link).into_iter();
             readers.all(|reader| length(self, link, reader) < self.setting.capacity)
@@ -190,22 +198,21 @@ impl Machine<'_> {
         if !has_tokens || !has_credit {
             return false;
         }
-        let value = self.sources(rank as u32, lane, cursor, &step);
-        for operand in dsts {
-            match operand.as_connection() {
-                None => {
-                    let place = self.operand(rank as u32, lane, cursor, &step, operand);
-                    self.memory.insert(place, value);
-                }
-                Some(index) => {
-                    let link = plan.connections[index].link;
-                    for reader in readers(link) {
-                        self.queues
-                            .entry((link, reader))
-                            .or_default()
-                            .push_back(value);
-                    }
-                }
+        let taken = self.take(rank as u32, cursor, &step);
+        let mut token = Vec::new();
+        for piece in 0..step.pieces().max(1) {
+            let at = (lane, &*cursor, piece);
+            let value = self.sources(rank as u32, at, &step, &taken);
+            token.push(value);
+            for operand in dsts.iter().filter(|o| o.as_connection().is_none()) {
+                let place = self.operand(rank as u32, at, &step, operand);
+                self.memory.insert(place, value);
+            }
+        }
+        for link in links(dsts) {
+            for reader in readers(link) {
+                let queue = self.queues.entry((link, reader)).or_default();
+                queue.push_back(token.clone());
             }
         }
         self.step_on(rank, lane, cursor);
@@ -218,7 +225,7 @@ impl Machine<'_> {
         if cursor.slice == self.setting.slices {
             (cursor.slice, cursor.repetition) = (0, cursor.repetition + 1);
         }
-        if cursor.repetition == steps[cursor.step].repeat {
+        if cursor.repetition == steps[cursor.step].tokens() {
             (cursor.repetition, cursor.step) = (0, cursor.step + 1);
         }
         if cursor.step == steps.len() {
@@ -229,8 +236,7 @@ impl Machine<'_> {
     fn operand(
         &self,
         rank: u32,
-        lane: usize,
-        cursor: &Cursor,
+        (lane, cursor, piece): (usize, &Cursor, u32),
         step: &Step,
         operand: &Operand,
     ) -> Place {
@@ -240,27 +246,63 @@ impl Machine<'_> {
             Space::Output => 1,
             _ => 2,
         };
+        let (times, within) = match step.flags & PACKED {
+            0 => (u32::from(cursor.repetition), 0),
+            _ => (
+                piece / u32::from(step.chunks),
+                piece % u32::from(step.chunks),
+            ),
+        };
         let chunk = i64::from(step.chunk)
-            + i64::from(cursor.repetition) * i64::from(step.stride)
+            + i64::from(times) * i64::from(step.stride)
+            + i64::from(within)
             + i64::from(operand.offset);
+        if space == 2 {
+            // Each lane has its own, and it does not outlive the round.
+            let chunk = chunk.rem_euclid(i64::from(plan.scratch)) as u32;
+            return (rank, 2, lane as u16, chunk, cursor.round, cursor.slice);
+        }
         let chunk = chunk.rem_euclid(i64::from(plan.chunks)) as u32 % self.blocks(plan, space);
         let channel = plan.lanes[lane].channel;
         self.place(rank, space, channel, chunk, (cursor.round, cursor.slice))
     }
 
-    fn sources(&mut self, rank: u32, lane: usize, cursor: &Cursor, step: &Step) -> u64 {
+    /// The tokens of the sources, in order; kept ones stay.
+    fn take(&mut self, rank: u32, cursor: &Cursor, step: &Step) -> Vec<Vec<u64>> {
         let plan = &self.plans[rank as usize];
+        let mut taken = Vec::new();
+        for operand in plan.lists.get(step.srcs) {
+            let Some(index) = operand.as_connection() else {
+                continue;
+            };
+            let queue = self.queues.get_mut(&(plan.connections[index].link, rank));
+            taken.extend(match operand.keep {
+                true => queue.and_then(|queue| queue.get(cursor.slice as usize).cloned()),
+                false => queue.and_then(VecDeque::pop_front),
+            });
+        }
+        taken
+    }
+
+    fn sources(
+        &self,
+        rank: u32,
+        at: (usize, &Cursor, u32),
+        step: &Step,
+        taken: &[Vec<u64>],
+    ) -> u64 {
+        let plan = &self.plans[rank as usize];
+        let mut taken = taken.iter();
         let reduces = plan.shape.collective.reduces();
         let mut result = 0u64;
         for operand in plan.lists.get(step.srcs) {
             let value = match operand.as_connection() {
-                Some(index) => {
-                    let link = plan.connections[index].link;
-                    let queue = self.queues.get_mut(&(link, rank));
-                    queue.and_then(VecDeque::pop_front).unwrap_or(0xdead_beef)
+                Some(_) => {
+                    let token = taken.next().and_then(|token| token.get(at.2 as usize));
+                    token.copied().unwrap_or(0xdead_beef)
                 }
                 None => {
-                    let place = self.operand(rank, lane, cursor, step, operand);
+                    let place = self.operand(rank, at, step, operand);
                     let scaled =
                         reduces && operand.space == Space::Input && step.flags & PRE_SCALE != 0;
                     let value = self.memory.get(&place).copied().unwrap_or(0xdead_beef);
@@ -280,6 +322,10 @@ impl Machine<'_> {
             let scaled = (0..shape.nranks).map(|r| of(r, chunk).wrapping_mul(PRE));
             scaled.fold(0, u64::wrapping_add).wrapping_mul(POST)
         };
+        let prefix = |ranks: u32| {
+            let scaled = (0..ranks).map(|r| of(r, chunk).wrapping_mul(PRE));
+            scaled.fold(0, u64::wrapping_add)
+        };
         let at_root = rank == shape.root;
         match shape.collective {
             Collective::AllReduce => Some(sum(chunk)),
@@ -290,6 +336,8 @@ impl Machine<'_> {
             Collective::Gather => at_root.then(|| of(chunk, 0)),
             Collective::AllToAll => Some(of(chunk, rank)),
             Collective::Scatter => Some(of(shape.root, rank)),
+            Collective::Scan => Some(prefix(rank + 1)),
+            Collective::Exscan => (rank > 0).then(|| prefix(rank)),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use super::{collectives, name, plans};
 use kolo::algo;
 use kolo::plan::check::{self, Call, Member, Options, Release};
-use kolo::plan::{Algorithm, Collective, Plan, Shape};
+use kolo::plan::{Algorithm, Collective, Nodes, Plan, Shape};
 
 /// Seeds of each random test.
 const SEEDS: u64 = 300;
@@ -93,15 +93,15 @@ struct Message {
 /// Plans of each rank, with rounds, in an order of issue that keeps the order of each pair.
 fn group(n: u32, messages: &[Message], random: &mut fastrand::Rng) -> Vec<Vec<(Plan, u32)>> {
     let plan = |collective, rank, peer| {
-        algo::plan(&Shape {
+        let shape = Shape {
             collective,
             algorithm: Algorithm::Bundle,
             rank,
             nranks: n,
             root: peer,
             channels: 1,
-        })
-        .expect("registered")
+        };
+        algo::plan(&shape, &Nodes::one(n)).expect("registered")
     };
     (0..n)
         .map(|rank| {
@@ -125,7 +125,7 @@ fn group(n: u32, messages: &[Message], random: &mut fastrand::Rng) -> Vec<Vec<(P
         .collect()
 }
 
-fn members(group: &[Vec<(Plan, u32)>]) -> Vec<Vec<Member<'_>>> {
+pub fn members(group: &[Vec<(Plan, u32)>]) -> Vec<Vec<Member<'_>>> {
     group
         .iter()
         .map(|rank| {

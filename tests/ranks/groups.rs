@@ -1,20 +1,8 @@
 //! Groups and streams: several ranks on one thread, order of calls in flight, their bound.
 
-use super::{AbortOnPanic, POISON, input, sum};
-use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream, group};
+use super::{AbortOnPanic, POISON, input, made, sum};
+use kolo::comm::{Call, Collective, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
-
-fn comms(nranks: u32, overrides: &[(&str, &str)]) -> Vec<Communicator> {
-    let overrides = overrides
-        .iter()
-        .map(|(k, v)| (k.to_string(), v.to_string()))
-        .collect();
-    let config = CommConfig {
-        overrides,
-        ..CommConfig::default()
-    };
-    Communicator::init_all(nranks, &config).expect("init")
-}
 
 fn call(collective: Collective, send: &[i64], recv: &mut [i64], count: usize, peer: u32) -> Call {
     Call {
@@ -46,7 +34,7 @@ fn end(comms: &[Communicator]) {
 #[test]
 fn several_ranks_on_one_thread() {
     for n in [1, 2, 3, 5, 8] {
-        let comms = comms(n, &[("buffsize", "64K")]);
+        let comms = made(n, &[("buffsize", "64K")]);
         for (i, count) in [1, 700, 40_000, 200_001].into_iter().enumerate() {
             let sends: Vec<_> = (0..n as usize).map(|r| input(r, count, i)).collect();
             let mut sums = vec![vec![POISON; count]; n as usize];
@@ -91,7 +79,7 @@ fn several_ranks_on_one_thread() {
 fn a_stream_keeps_order() {
     const CALLS: usize = 40;
     for n in [1, 2, 3, 4] {
-        let comms = comms(n, &[]);
+        let comms = made(n, &[]);
         std::thread::scope(|scope| {
             for comm in &comms {
                 scope.spawn(move || {
@@ -133,7 +121,7 @@ fn a_stream_keeps_order() {
 #[test]
 fn the_queue_of_calls_in_flight_is_bounded() {
     const CALLS: usize = 5_000;
-    let comms = comms(2, &[]);
+    let comms = made(2, &[]);
     std::thread::scope(|scope| {
         for comm in &comms {
             scope.spawn(move || {
@@ -162,7 +150,7 @@ fn the_queue_of_calls_in_flight_is_bounded() {
 
 #[test]
 fn a_group_of_too_many_calls_is_refused() {
-    let comms = comms(1, &[]);
+    let comms = made(1, &[]);
     let (send, mut recv) = ([7i64], [POISON]);
     group::start();
     for _ in 0..3_000 {
@@ -182,7 +170,7 @@ fn a_group_of_too_many_calls_is_refused() {
 /// One rank alone: every collective is a copy, of any size, in place and out of place.
 #[test]
 fn one_rank_alone() {
-    let comms = comms(1, &[]);
+    let comms = made(1, &[]);
     let comm = &comms[0];
     for (i, count) in [0, 1, 1000, 300_001].into_iter().enumerate() {
         let send = input(0, count, i);
@@ -203,4 +191,129 @@ fn one_rank_alone() {
         assert!(a == send);
     }
     end(&comms);
+}
+
+/// Every rank as a thread of its own; a failed assertion does not leave the others waiting.
+fn threads(comms: &[Communicator], body: impl Fn(&Communicator) + Sync) {
+    std::thread::scope(|scope| {
+        for comm in comms {
+            scope.spawn(|| {
+                let _guard = AbortOnPanic(comm);
+                body(comm);
+            });
+        }
+    });
+}
+
+/// In a group no message waits for a collective, whatever lies between them in the program.
+#[test]
+fn messages_around_a_collective_in_one_group() {
+    let comms = made(2, &[("buffsize", "64K")]);
+    let count = 1 << 20;
+    threads(&comms, |comm| {
+        let (rank, peer) = (comm.rank() as usize, 1 - comm.rank());
+        let send = input(rank, count, 1);
+        let (mut sums, mut from) = (vec![POISON; 10], vec![POISON; count]);
+        group::start();
+        let reduce = call(Collective::AllReduce, &send, &mut sums, 10, 0);
+        if rank == 0 {
+            issue(comm, reduce, None);
+        }
+        issue(
+            comm,
+            call(Collective::Send, &send, &mut [], count, peer),
+            None,
+        );
+        if rank == 1 {
+            issue(comm, reduce, None);
+        }
+        issue(
+            comm,
+            call(Collective::Recv, &[], &mut from, count, peer),
+            None,
+        );
+        group::end().unwrap();
+        assert!(from == input(peer as usize, count, 1));
+        assert!((0..10).all(|e| sums[e] == sum(2, e, 1)));
+    });
+    end(&comms);
+}
+
+/// Messages of one group progress together even on different streams.
+#[test]
+fn messages_on_two_streams_in_one_group() {
+    let comms = made(2, &[("buffsize", "64K")]);
+    let count = 1 << 20;
+    threads(&comms, |comm| {
+        let (rank, peer) = (comm.rank() as usize, 1 - comm.rank());
+        let send = input(rank, count, 2);
+        let mut from = vec![POISON; count];
+        let streams = [Stream::new().unwrap(), Stream::new().unwrap()];
+        group::start();
+        let sent = call(Collective::Send, &send, &mut [], count, peer);
+        issue(comm, sent, Some(&streams[0]));
+        let got = call(Collective::Recv, &[], &mut from, count, peer);
+        issue(comm, got, Some(&streams[1]));
+        group::end().unwrap();
+        streams
+            .iter()
+            .for_each(|stream| stream.synchronize().unwrap());
+        assert!(from == input(peer as usize, count, 2));
+    });
+    end(&comms);
+}
+
+/// With KOLO_CHECK every call is checked alike, whatever is in flight on some of the ranks.
+#[test]
+fn checks_on_streams_do_not_mix_with_data() {
+    let comms = made(3, &[("check", "true")]);
+    threads(&comms, |comm| {
+        let rank = comm.rank() as usize;
+        let stream = Stream::new().unwrap();
+        let sends: Vec<_> = (0..40).map(|i| input(rank, 3, i)).collect();
+        let mut recvs = vec![vec![POISON; 3]; 40];
+        for (i, (send, recv)) in sends.iter().zip(&mut recvs).enumerate() {
+            // Some ranks wait in between, so that their queues are empty, and others' are not.
+            if i % 5 == rank {
+                stream.synchronize().unwrap();
+            }
+            let on = (i % 7 != rank).then_some(&stream);
+            if on.is_none() {
+                stream.synchronize().unwrap();
+            }
+            issue(comm, call(Collective::AllReduce, send, recv, 3, 0), on);
+        }
+        stream.synchronize().unwrap();
+        for (i, recv) in recvs.iter().enumerate() {
+            assert!(
+                (0..3).all(|e| recv[e] == sum(3, e, i)),
+                "rank {rank} call {i}"
+            );
+        }
+    });
+    end(&comms);
+}
+
+/// A group that is refused for one communicator leaves nothing in flight on the others.
+#[test]
+fn a_refused_group_touches_nothing() {
+    let (c, d) = (made(1, &[]), made(1, &[]));
+    let send = input(0, 1000, 0);
+    let mut recv = vec![POISON; 1000];
+    let stream = Stream::new().unwrap();
+    group::start();
+    let good = call(Collective::AllReduce, &send, &mut recv, 1000, 0);
+    issue(&c[0], good, Some(&stream));
+    let bad = Call {
+        op: RedOp(77),
+        ..good
+    };
+    // SAFETY: the call is refused, now or at the end of the group.
+    let refused = unsafe { d[0].enqueue(&bad, None) };
+    let ended = group::end();
+    assert!(refused.is_err() || ended.is_err());
+    if ended.is_err() {
+        stream.synchronize().unwrap();
+        assert!(recv.iter().all(|&e| e == POISON));
+    }
 }

@@ -7,6 +7,7 @@ use kolo::proxy::service;
 use kolo::transport::futex::SystemFutex;
 use kolo::transport::segment::Segment;
 use kolo::wire::doorbell::Doorbell;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const NONCE: u128 = 0x1234_5678_9abc_def0;
@@ -29,8 +30,11 @@ pub fn by_name(name: &str) -> fn(&Context) {
     }
 }
 
-/// Open descriptors and threads of this process.
+/// Open descriptors and threads of this process. One thread counts at a time: the descriptor
+/// that counting opens must not be counted by another.
 fn holdings() -> (usize, usize) {
+    static COUNTING: Mutex<()> = Mutex::new(());
+    let _alone = COUNTING.lock().unwrap();
     let count = |path| std::fs::read_dir(path).unwrap().count();
     (count("/proc/self/fd"), count("/proc/self/task"))
 }
@@ -210,10 +214,11 @@ fn cycle(context: &Context) {
         context.say(&format!("cycle {} us", begun.elapsed().as_micros() / 100));
     }
     // The service closes links a moment after the last goodbye.
-    while holdings().0 > before.0 && begun.elapsed() < PATIENCE {
+    let mut after = holdings();
+    while after.0 > before.0 && begun.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(10));
+        after = holdings();
     }
-    let after = holdings();
     assert!(
         after.0 <= before.0 && after.1 == before.1,
         "{before:?} became {after:?}"

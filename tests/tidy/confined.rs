@@ -48,6 +48,15 @@ pub const ENVIRONMENT: Confined = Confined {
     advice: "make it an option of room config",
 };
 
+/// Whether the word stands in the line, and not only as the end of a longer one (`fesetenv`).
+fn has_word(line: &str, word: &str) -> bool {
+    let inside = |at: usize| {
+        let before = line[..at].chars().next_back();
+        before.is_some_and(|c| c.is_ascii_alphanumeric())
+    };
+    line.match_indices(word).any(|(at, _)| !inside(at))
+}
+
 /// Addresses are plain values; what opens a socket or asks for a name is not.
 pub const SOCKETS: Confined = Confined {
     words: &[
@@ -87,7 +96,7 @@ pub fn faults(source: &Source, rule: &Confined) -> Vec<String> {
     }
     let mut found = Vec::new();
     for (i, line) in source.code.iter().enumerate() {
-        for word in rule.words.iter().filter(|word| line.contains(**word)) {
+        for word in rule.words.iter().filter(|word| has_word(line, word)) {
             found.push(source.fault(i, &format!("`{word}`: {}", rule.advice)));
         }
     }

@@ -30,6 +30,11 @@
 #define koloHalf koloFloat16
 #define koloFloat koloFloat32
 #define koloDouble koloFloat64
+#define koloFloatComplex koloComplex64
+#define koloDoubleComplex koloComplex128
+#define kolo2Int koloIntInt
+#define kolo2Float koloFloatFloat
+#define kolo2Double koloDoubleDouble
 
 
 /**
@@ -71,6 +76,11 @@
  * The version of koloMpiTable that this header describes.
  */
 #define KOLO_MPI_TABLE_VERSION 1
+
+/**
+ * In lists of neighbours: nobody. The block is neither sent nor received.
+ */
+#define KOLO_NO_RANK -1
 
 /**
  * Result of a call. Every failure also leaves a sentence for koloGetLastError.
@@ -166,10 +176,70 @@ typedef enum {
      * 1 byte: 5 bits of exponent, 2 of mantissa.
      */
     koloFloat8e5m2 = 11,
+    /**
+     * Two koloFloat32: real and imaginary part (float _Complex), 8 bytes.
+     */
+    koloComplex64 = 16,
+    /**
+     * Two koloFloat64: real and imaginary part (double _Complex), 16 bytes.
+     */
+    koloComplex128 = 17,
+    /**
+     * Truth in 1 byte: 0 is false, everything else true; results are 0 and 1.
+     */
+    koloLogical8 = 20,
+    /**
+     * Truth in 2 bytes.
+     */
+    koloLogical16 = 21,
+    /**
+     * Truth in 4 bytes.
+     */
+    koloLogical32 = 22,
+    /**
+     * Truth in 8 bytes.
+     */
+    koloLogical64 = 23,
+    /**
+     * 1 byte without arithmetic; koloMax and koloMin take it as unsigned.
+     */
+    koloByte = 26,
+    /**
+     * A character of 1 byte, ordered as unsigned.
+     */
+    koloCharacter = 27,
+    /**
+     * struct { float value; int index; }, 8 bytes.
+     */
+    koloFloatInt = 32,
+    /**
+     * struct { double value; int index; }, 16 bytes with 4 of padding.
+     */
+    koloDoubleInt = 33,
+    /**
+     * struct { int value; int index; }, 8 bytes.
+     */
+    koloIntInt = 34,
+    /**
+     * struct { int64_t value; int index; }, 16 bytes with 4 of padding.
+     */
+    koloLongInt = 35,
+    /**
+     * Two koloFloat32: a value and an index, 8 bytes.
+     */
+    koloFloatFloat = 36,
+    /**
+     * Two koloFloat64: a value and an index, 16 bytes.
+     */
+    koloDoubleDouble = 37,
 } koloDataType_t;
 
 /**
- * Reduction. koloRedOpCreatePreMulSum makes further ones, with larger numbers.
+ * Reduction. Which types each one combines: integers all but koloMinloc and koloMaxloc; floats
+ * koloSum to koloAvg; complex numbers koloSum, koloProd and koloAvg; logicals koloLand, koloLor
+ * and koloLxor; bytes and characters koloMax, koloMin, koloBand, koloBor and koloBxor; pairs
+ * koloMinloc and koloMaxloc. koloRedOpCreatePreMulSum and koloRedOpCreateUser make further ones,
+ * with larger numbers.
  */
 typedef enum {
     /**
@@ -193,10 +263,43 @@ typedef enum {
      */
     koloAvg = 4,
     /**
-     * The correctly rounded exact sum of koloFloat32 or koloFloat64, in koloAllReduce and
-     * koloReduce: the same bits for every number of ranks, order and algorithm.
+     * The correctly rounded exact sum of real and complex numbers in single and double precision,
+     * in koloAllReduce and koloReduce: the same bits for every number of ranks, order and
+     * algorithm.
      */
     koloSumExact = 10,
+    /**
+     * Bitwise and.
+     */
+    koloBand = 16,
+    /**
+     * Bitwise or.
+     */
+    koloBor = 17,
+    /**
+     * Bitwise exclusive or.
+     */
+    koloBxor = 18,
+    /**
+     * Are all true? The result is 0 or 1.
+     */
+    koloLand = 20,
+    /**
+     * Is one true?
+     */
+    koloLor = 21,
+    /**
+     * Is an odd number of them true?
+     */
+    koloLxor = 22,
+    /**
+     * The pair with the smallest value; of equal values the one with the smallest index. NaN wins.
+     */
+    koloMinloc = 24,
+    /**
+     * The pair with the largest value; of equal values the one with the smallest index. NaN wins.
+     */
+    koloMaxloc = 25,
     /**
      * The largest number an operation can have; no operation itself.
      */
@@ -221,6 +324,16 @@ typedef enum {
  * What is behind a koloComm_t. A handle is a number, not an address.
  */
 typedef struct koloComm koloComm;
+
+/**
+ * What is behind a koloGraph_t.
+ */
+typedef struct koloGraph koloGraph;
+
+/**
+ * What is behind a koloRequest_t.
+ */
+typedef struct koloRequest koloRequest;
 
 /**
  * What is behind a koloStream_t.
@@ -345,6 +458,28 @@ typedef struct {
  */
 typedef koloStream *koloStream_t;
 
+/**
+ * The neighbours of this rank in koloNeighbor calls, on the communicator that it was made on.
+ */
+typedef koloGraph *koloGraph_t;
+
+/**
+ * A reduction of the program's own: `inout[i] = in[i] op inout[i]` for `count` elements. `in`
+ * comes first in the order of ranks. The buffers do not overlap. It may be called by any thread
+ * that is inside a kolo call, and by kolo's own threads; it must not call kolo.
+ */
+typedef void (*koloUserFunction_t)(const void *in_,
+                                   void *inout,
+                                   size_t count,
+                                   koloDataType_t datatype,
+                                   void *context);
+
+/**
+ * One asynchronous call (koloI...), until koloWait, koloTest or koloWaitAll has ended it. NULL:
+ * none.
+ */
+typedef koloRequest *koloRequest_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -356,9 +491,10 @@ const char *koloGetErrorString(koloResult_t result);
 
 /**
  * The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
- * remedy. With NULL, or a handle that is not alive: of the last call of this thread that failed.
- * "no error" when there is none. Never NULL. The text stays valid until this thread calls
- * koloGetLastError with the same argument again. Any thread.
+ * remedy; or of a later koloStream or koloGroupEnd call of this thread that failed; without
+ * either, what has stopped `comm`. With NULL, or a handle that is not alive: of the last call of
+ * this thread that failed. "no error" when there is none. Never NULL. The text stays valid until
+ * this thread calls koloGetLastError with the same argument again. Any thread.
  */
 const char *koloGetLastError(koloComm_t comm);
 
@@ -602,6 +738,29 @@ koloResult_t koloScatter(const void *sendbuff,
                          koloStream_t stream);
 
 /**
+ * Reduces `count` elements of ranks 0 to r with `op`; rank r gets the result, in the order of
+ * ranks. koloAvg is refused. In place: sendbuff == recvbuff.
+ */
+koloResult_t koloScan(const void *sendbuff,
+                      void *recvbuff,
+                      size_t count,
+                      koloDataType_t datatype,
+                      koloRedOp_t op,
+                      koloComm_t comm,
+                      koloStream_t stream);
+
+/**
+ * koloScan of ranks 0 to r - 1; recvbuff of rank 0 is not used.
+ */
+koloResult_t koloExscan(const void *sendbuff,
+                        void *recvbuff,
+                        size_t count,
+                        koloDataType_t datatype,
+                        koloRedOp_t op,
+                        koloComm_t comm,
+                        koloStream_t stream);
+
+/**
  * Returns when all ranks have called.
  */
 koloResult_t koloBarrier(koloComm_t comm, koloStream_t stream);
@@ -626,6 +785,179 @@ koloResult_t koloRecv(void *recvbuff,
                       int peer,
                       koloComm_t comm,
                       koloStream_t stream);
+
+/**
+ * Collects `sendcount` elements of this rank, and those of all others, in recvbuff of all ranks:
+ * recvcounts[r] elements of rank r at element displs[r] (displs NULL: one behind the other). All
+ * ranks give the same recvcounts; recvcounts[rank] == sendcount. In place: sendbuff == recvbuff +
+ * displs[rank] elements.
+ * Errors of this and the following calls: those of koloAllReduce; koloInvalidArgument also for
+ * counts and displacements that are negative or too large, blocks that overlap, and NULL arrays;
+ * koloInvalidUsage for sizes of a block that differ between its sender and its receiver. Blocks
+ * of 0 elements are allowed. The arrays are only read during the call.
+ */
+koloResult_t koloAllGatherV(const void *sendbuff,
+                            size_t sendcount,
+                            void *recvbuff,
+                            const size_t *recvcounts,
+                            const size_t *displs,
+                            koloDataType_t datatype,
+                            koloComm_t comm,
+                            koloStream_t stream);
+
+/**
+ * koloAllGatherV to `root` only; recvbuff, recvcounts and displs of the others are not used. In
+ * place on the root: sendbuff == recvbuff + displs[root] elements.
+ */
+koloResult_t koloGatherV(const void *sendbuff,
+                         size_t sendcount,
+                         void *recvbuff,
+                         const size_t *recvcounts,
+                         const size_t *displs,
+                         koloDataType_t datatype,
+                         int root,
+                         koloComm_t comm,
+                         koloStream_t stream);
+
+/**
+ * sendcounts[r] elements at element displs[r] of `root`'s sendbuff go to rank r (displs NULL: one
+ * behind the other), which expects recvcount; sendbuff, sendcounts and displs of the others are
+ * not used. In place on the root: recvbuff == sendbuff + displs[root] elements.
+ */
+koloResult_t koloScatterV(const void *sendbuff,
+                          const size_t *sendcounts,
+                          const size_t *displs,
+                          void *recvbuff,
+                          size_t recvcount,
+                          koloDataType_t datatype,
+                          int root,
+                          koloComm_t comm,
+                          koloStream_t stream);
+
+/**
+ * Reduces the elements of all ranks with `op`, in the order of ranks; rank r gets block r. Block r
+ * has recvcounts[r] elements, one block behind the other; all ranks give the same recvcounts. In
+ * place: recvbuff is the own block in sendbuff.
+ */
+koloResult_t koloReduceScatterV(const void *sendbuff,
+                                void *recvbuff,
+                                const size_t *recvcounts,
+                                koloDataType_t datatype,
+                                koloRedOp_t op,
+                                koloComm_t comm,
+                                koloStream_t stream);
+
+/**
+ * sendcounts[p] elements at element sdispls[p] of sendbuff go to rank p; recvcounts[p] elements at
+ * element rdispls[p] of recvbuff come from rank p (displacements NULL: one behind the other). Not
+ * in place.
+ */
+koloResult_t koloAllToAllV(const void *sendbuff,
+                           const size_t *sendcounts,
+                           const size_t *sdispls,
+                           void *recvbuff,
+                           const size_t *recvcounts,
+                           const size_t *rdispls,
+                           koloDataType_t datatype,
+                           koloComm_t comm,
+                           koloStream_t stream);
+
+/**
+ * Collects `count` elements of every source of `graph` in recvbuff, in the order of the sources.
+ * Blocks of missing neighbours are left alone. Not in place.
+ */
+koloResult_t koloNeighborAllGather(const void *sendbuff,
+                                   void *recvbuff,
+                                   size_t count,
+                                   koloDataType_t datatype,
+                                   koloGraph_t graph,
+                                   koloStream_t stream);
+
+/**
+ * koloNeighborAllGather of different sizes: recvcounts[i] elements of source i at element
+ * displs[i] (displs NULL: one behind the other).
+ */
+koloResult_t koloNeighborAllGatherV(const void *sendbuff,
+                                    size_t sendcount,
+                                    void *recvbuff,
+                                    const size_t *recvcounts,
+                                    const size_t *displs,
+                                    koloDataType_t datatype,
+                                    koloGraph_t graph,
+                                    koloStream_t stream);
+
+/**
+ * Block i of sendbuff goes to destination i of `graph`, block i of recvbuff comes from source i;
+ * `count` elements in each. Not in place.
+ */
+koloResult_t koloNeighborAllToAll(const void *sendbuff,
+                                  void *recvbuff,
+                                  size_t count,
+                                  koloDataType_t datatype,
+                                  koloGraph_t graph,
+                                  koloStream_t stream);
+
+/**
+ * koloNeighborAllToAll of different sizes: sendcounts[i] elements at element sdispls[i] for
+ * destination i, recvcounts[i] elements at element rdispls[i] of source i (displacements NULL: one
+ * behind the other).
+ */
+koloResult_t koloNeighborAllToAllV(const void *sendbuff,
+                                   const size_t *sendcounts,
+                                   const size_t *sdispls,
+                                   void *recvbuff,
+                                   const size_t *recvcounts,
+                                   const size_t *rdispls,
+                                   koloDataType_t datatype,
+                                   koloGraph_t graph,
+                                   koloStream_t stream);
+
+/**
+ * Makes the graph of the neighbours: the `indegree` ranks of `sources` send to this rank, the
+ * `outdegree` ranks of `destinations` receive from it. Every rank calls it. A rank may occur
+ * several times and may be the own one: the k-th edge from a to b among a's destinations is the
+ * k-th among b's sources. KOLO_NO_RANK makes a block that is not exchanged. Edges have no weights.
+ * End it with koloGraphDestroy, before its communicator.
+ * Errors: koloInvalidArgument (handle, NULL, a neighbour that is no rank, an edge that only one of
+ * its ends lists; then on all ranks), koloInvalidUsage (inside a group), those of koloAllReduce.
+ */
+koloResult_t koloGraphCreate(koloComm_t comm,
+                             int indegree,
+                             const int *sources,
+                             int outdegree,
+                             const int *destinations,
+                             koloGraph_t *graph);
+
+/**
+ * Makes the symmetric graph of a grid of `ndims` dimensions: for each dimension the neighbour
+ * below and the one above, none (KOLO_NO_RANK) beyond the end of a dimension whose `periods` is 0.
+ * Ranks are numbered row by row, the last dimension fastest. In a periodic dimension of one or two
+ * ranks, what goes down arrives from above. Every rank calls it with the same grid.
+ * Errors: koloInvalidArgument (handle, NULL, a grid that has not as many places as the
+ * communicator ranks), koloInvalidUsage (inside a group), those of koloAllReduce.
+ */
+koloResult_t koloCartCreate(koloComm_t comm,
+                            int ndims,
+                            const int *dims,
+                            const int *periods,
+                            koloGraph_t *graph);
+
+/**
+ * Ends a graph; calls that use it may still be pending. Errors: koloInvalidArgument (handle).
+ */
+koloResult_t koloGraphDestroy(koloGraph_t graph);
+
+/**
+ * The numbers of blocks that come in and that go out, missing neighbours included.
+ * Errors: koloInvalidArgument (handle, NULL).
+ */
+koloResult_t koloGraphDegrees(koloGraph_t graph, int *indegree, int *outdegree);
+
+/**
+ * The neighbours, block by block, KOLO_NO_RANK for missing ones: as many as koloGraphDegrees says.
+ * Errors: koloInvalidArgument (handle, NULL).
+ */
+koloResult_t koloGraphNeighbors(koloGraph_t graph, int *sources, int *destinations);
 
 /**
  * The correctly rounded sum of all elements of all ranks in `*result` of every rank: the same
@@ -695,7 +1027,22 @@ koloResult_t koloRedOpCreatePreMulSum(koloRedOp_t *op,
                                       koloComm_t comm);
 
 /**
- * Ends an operation of koloRedOpCreatePreMulSum. Calls that use it may still be pending.
+ * Makes an operation of a function, for all data types: it gets the type of the call and
+ * `context`. All ranks must make it alike. With `commute` 0, contributions are combined in the
+ * order of ranks (in blocks of elements, perhaps with other brackets: the function must be
+ * associative); otherwise in any order that all ranks share. `function` and `context` must live
+ * until the operation is destroyed and its calls have ended.
+ * Errors: koloInvalidArgument (handle, NULL).
+ */
+koloResult_t koloRedOpCreateUser(koloRedOp_t *op,
+                                 koloUserFunction_t function,
+                                 void *context,
+                                 int commute,
+                                 koloComm_t comm);
+
+/**
+ * Ends an operation of koloRedOpCreatePreMulSum or koloRedOpCreateUser. Calls that use it may
+ * still be pending.
  * Errors: koloInvalidArgument (handle, an operation that is built in or not alive on `comm`).
  */
 koloResult_t koloRedOpDestroy(koloRedOp_t op, koloComm_t comm);
@@ -725,6 +1072,29 @@ koloResult_t koloStreamSynchronize(koloStream_t stream);
 koloResult_t koloStreamQuery(koloStream_t stream);
 
 /**
+ * Waits until the call of `*request` has ended: its receive buffers are filled, its send buffers
+ * may be changed. Sets `*request` to NULL, whatever is returned; a NULL request has ended.
+ * Calls of a communicator end in the order in which they were begun, sends and receives that were
+ * begun one behind the other in any order.
+ * Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group), those of the
+ * call.
+ */
+koloResult_t koloWait(koloRequest_t *request);
+
+/**
+ * koloWait for `count` requests. All of them have ended when it returns.
+ * Errors: as koloWait; the first one of those of the calls.
+ */
+koloResult_t koloWaitAll(size_t count, koloRequest_t *requests);
+
+/**
+ * Sets `*done` to 1 and `*request` to NULL if the call has ended, else `*done` to 0. Moves calls
+ * on, does not wait. A NULL request has ended.
+ * Errors: as koloWait.
+ */
+koloResult_t koloTest(koloRequest_t *request, int *done);
+
+/**
  * Allocates `bytes` bytes, zeroed and page-aligned, that kolo can share between the ranks of a
  * node; calls on such buffers may run with fewer copies. 0 bytes give NULL. Not inherited over
  * fork(). Errors: koloInvalidArgument (NULL, size), koloSystemError (no memory). Any thread.
@@ -736,6 +1106,191 @@ koloResult_t koloMemAlloc(void **ptr, size_t bytes);
  * Errors: koloInvalidArgument (not the start of a live allocation). Any thread.
  */
 koloResult_t koloMemFree(void *ptr);
+
+/* Asynchronous calls: each one begins the call without the I and returns at once. Until
+ * koloWait, koloTest or koloWaitAll has ended the request, the buffers belong to kolo.
+ * Arrays of counts and displacements are only read during the call. */
+koloResult_t koloIAllReduce(const void *sendbuff,
+                            void *recvbuff,
+                            size_t count,
+                            koloDataType_t datatype,
+                            koloRedOp_t op,
+                            koloComm_t comm,
+                            koloRequest_t *request);
+
+koloResult_t koloIBroadcast(const void *sendbuff,
+                            void *recvbuff,
+                            size_t count,
+                            koloDataType_t datatype,
+                            int root,
+                            koloComm_t comm,
+                            koloRequest_t *request);
+
+koloResult_t koloIBcast(void *buff,
+                        size_t count,
+                        koloDataType_t datatype,
+                        int root,
+                        koloComm_t comm,
+                        koloRequest_t *request);
+
+koloResult_t koloIReduce(const void *sendbuff,
+                         void *recvbuff,
+                         size_t count,
+                         koloDataType_t datatype,
+                         koloRedOp_t op,
+                         int root,
+                         koloComm_t comm,
+                         koloRequest_t *request);
+
+koloResult_t koloIAllGather(const void *sendbuff,
+                            void *recvbuff,
+                            size_t sendcount,
+                            koloDataType_t datatype,
+                            koloComm_t comm,
+                            koloRequest_t *request);
+
+koloResult_t koloIReduceScatter(const void *sendbuff,
+                                void *recvbuff,
+                                size_t recvcount,
+                                koloDataType_t datatype,
+                                koloRedOp_t op,
+                                koloComm_t comm,
+                                koloRequest_t *request);
+
+koloResult_t koloIAllToAll(const void *sendbuff,
+                           void *recvbuff,
+                           size_t count,
+                           koloDataType_t datatype,
+                           koloComm_t comm,
+                           koloRequest_t *request);
+
+koloResult_t koloIGather(const void *sendbuff,
+                         void *recvbuff,
+                         size_t sendcount,
+                         koloDataType_t datatype,
+                         int root,
+                         koloComm_t comm,
+                         koloRequest_t *request);
+
+koloResult_t koloIScatter(const void *sendbuff,
+                          void *recvbuff,
+                          size_t recvcount,
+                          koloDataType_t datatype,
+                          int root,
+                          koloComm_t comm,
+                          koloRequest_t *request);
+
+koloResult_t koloIScan(const void *sendbuff,
+                       void *recvbuff,
+                       size_t count,
+                       koloDataType_t datatype,
+                       koloRedOp_t op,
+                       koloComm_t comm,
+                       koloRequest_t *request);
+
+koloResult_t koloIExscan(const void *sendbuff,
+                         void *recvbuff,
+                         size_t count,
+                         koloDataType_t datatype,
+                         koloRedOp_t op,
+                         koloComm_t comm,
+                         koloRequest_t *request);
+
+koloResult_t koloIBarrier(koloComm_t comm, koloRequest_t *request);
+
+koloResult_t koloISend(const void *sendbuff,
+                       size_t count,
+                       koloDataType_t datatype,
+                       int peer,
+                       koloComm_t comm,
+                       koloRequest_t *request);
+
+koloResult_t koloIRecv(void *recvbuff,
+                       size_t count,
+                       koloDataType_t datatype,
+                       int peer,
+                       koloComm_t comm,
+                       koloRequest_t *request);
+
+koloResult_t koloIAllGatherV(const void *sendbuff,
+                             size_t sendcount,
+                             void *recvbuff,
+                             const size_t *recvcounts,
+                             const size_t *displs,
+                             koloDataType_t datatype,
+                             koloComm_t comm,
+                             koloRequest_t *request);
+
+koloResult_t koloIGatherV(const void *sendbuff,
+                          size_t sendcount,
+                          void *recvbuff,
+                          const size_t *recvcounts,
+                          const size_t *displs,
+                          koloDataType_t datatype,
+                          int root,
+                          koloComm_t comm,
+                          koloRequest_t *request);
+
+koloResult_t koloIScatterV(const void *sendbuff,
+                           const size_t *sendcounts,
+                           const size_t *displs,
+                           void *recvbuff,
+                           size_t recvcount,
+                           koloDataType_t datatype,
+                           int root,
+                           koloComm_t comm,
+                           koloRequest_t *request);
+
+koloResult_t koloIReduceScatterV(const void *sendbuff,
+                                 void *recvbuff,
+                                 const size_t *recvcounts,
+                                 koloDataType_t datatype,
+                                 koloRedOp_t op,
+                                 koloComm_t comm,
+                                 koloRequest_t *request);
+
+koloResult_t koloIAllToAllV(const void *sendbuff,
+                            const size_t *sendcounts,
+                            const size_t *sdispls,
+                            void *recvbuff,
+                            const size_t *recvcounts,
+                            const size_t *rdispls,
+                            koloDataType_t datatype,
+                            koloComm_t comm,
+                            koloRequest_t *request);
+
+koloResult_t koloINeighborAllGather(const void *sendbuff,
+                                    void *recvbuff,
+                                    size_t count,
+                                    koloDataType_t datatype,
+                                    koloGraph_t graph,
+                                    koloRequest_t *request);
+
+koloResult_t koloINeighborAllGatherV(const void *sendbuff,
+                                     size_t sendcount,
+                                     void *recvbuff,
+                                     const size_t *recvcounts,
+                                     const size_t *displs,
+                                     koloDataType_t datatype,
+                                     koloGraph_t graph,
+                                     koloRequest_t *request);
+
+koloResult_t koloINeighborAllToAll(const void *sendbuff,
+                                   void *recvbuff,
+                                   size_t count,
+                                   koloDataType_t datatype,
+                                   koloGraph_t graph,
+                                   koloRequest_t *request);
+
+koloResult_t koloINeighborAllToAllV(const void *sendbuff,
+                                    const size_t *sendcounts,
+                                    const size_t *sdispls,
+                                    void *recvbuff,
+                                    const size_t *recvcounts,
+                                    const size_t *rdispls,
+                                    koloDataType_t datatype,
+                                    koloGraph_t graph,
+                                    koloRequest_t *request);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -7,7 +7,7 @@ use crate::op::fixed;
 use crate::stream::STREAMS;
 use crate::types::*;
 use kolo_core::base::Result;
-use kolo_core::comm::{Call, Collective, RedOp, Stream, group};
+use kolo_core::comm::{Call, Collective, RedOp, group};
 use std::ffi::{c_int, c_void};
 
 /// A call as it arrives.
@@ -50,8 +50,14 @@ unsafe fn enqueue(
         };
         note(comm);
         if raw.op >= RedOp::FIRST_DYNAMIC {
+            let run = |op| {
+                let call = Call { op, ..call };
+                // SAFETY: our caller's promise.
+                unsafe { member.communicator.enqueue(&call, stream.as_deref()) }
+            };
             // SAFETY: our caller's promise.
-            return unsafe { with_made_op(member, call, stream.as_deref()) };
+            unsafe { with_made_op(member, call.op, run) }?;
+            return Ok(koloResult_t::koloSuccess);
         }
         // SAFETY: our caller's promise.
         unsafe { member.communicator.enqueue(&call, stream.as_deref()) }?;
@@ -71,27 +77,24 @@ pub(crate) fn refuse_group() {
     }
 }
 
-/// The call with an operation that the program made; some read their scalar now.
+/// A call with an operation that the program made; some read their scalar now.
 ///
 /// # Safety
-/// The buffers, and the scalar of the operation, are as kolo.h asks.
+/// The scalar of the operation is as kolo.h asks.
 #[cold]
-unsafe fn with_made_op(
+pub(crate) unsafe fn with_made_op(
     member: &Member,
-    mut call: Call,
-    stream: Option<&Stream>,
-) -> Result<koloResult_t> {
-    let read_now = member.scalar_of(call.op);
-    if let Some((scalar, dtype)) = read_now {
-        // SAFETY: kolo.h asks that the scalar lives as long as the operation.
-        call.op = unsafe { fixed(member, scalar, dtype) }?;
-    }
-    // SAFETY: our caller's promise.
-    let done = unsafe { member.communicator.enqueue(&call, stream) };
-    if read_now.is_some() {
-        member.communicator.destroy_op(call.op)?;
-    }
-    done.map(|()| koloResult_t::koloSuccess)
+    op: RedOp,
+    run: impl FnOnce(RedOp) -> Result<()>,
+) -> Result<()> {
+    let Some((scalar, dtype)) = member.scalar_of(op) else {
+        return run(op);
+    };
+    // SAFETY: kolo.h asks that the scalar lives as long as the operation.
+    let now = unsafe { fixed(member, scalar, dtype) }?;
+    let done = run(now);
+    member.communicator.destroy_op(now)?;
+    done
 }
 
 const NO_OP: RedOpArg = 0;
@@ -330,6 +333,55 @@ pub unsafe extern "C" fn koloScatter(
     };
     // SAFETY: the contract of kolo.h.
     unsafe { enqueue("Scatter", raw, comm, stream) }
+}
+
+/// Reduces `count` elements of ranks 0 to r with `op`; rank r gets the result, in the order of
+/// ranks. koloAvg is refused. In place: sendbuff == recvbuff.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloScan(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: DataTypeArg,
+    op: RedOpArg,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let raw = Raw {
+        collective: Collective::Scan,
+        send: sendbuff,
+        recv: recvbuff,
+        count,
+        datatype,
+        op,
+        peer: NO_PEER,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("Scan", raw, comm, stream) }
+}
+
+/// koloScan of ranks 0 to r - 1; recvbuff of rank 0 is not used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloExscan(
+    sendbuff: *const c_void,
+    recvbuff: *mut c_void,
+    count: usize,
+    datatype: DataTypeArg,
+    op: RedOpArg,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    let raw = Raw {
+        collective: Collective::Exscan,
+        send: sendbuff,
+        recv: recvbuff,
+        count,
+        datatype,
+        op,
+        peer: NO_PEER,
+    };
+    // SAFETY: the contract of kolo.h.
+    unsafe { enqueue("Exscan", raw, comm, stream) }
 }
 
 /// Returns when all ranks have called.

@@ -100,20 +100,23 @@ pub(crate) unsafe fn clear(newcomm: *mut koloComm_t) -> Result<()> {
     Ok(())
 }
 
-/// Runs `make` now, or at the end of the open group, and writes the handle to `*newcomm`.
+/// Runs `make` now, or at the end of the open group, and writes the handle to `*newcomm`; in a
+/// group those that use the same `parent` run one after the other.
 ///
 /// # Safety
 /// `newcomm` went through `clear`, and is valid for writes until `make` has run.
 unsafe fn birth(
     newcomm: *mut koloComm_t,
+    parent: Option<koloComm_t>,
     make: impl FnOnce() -> Result<Option<Communicator>> + Send + 'static,
 ) -> Result<koloResult_t> {
     let slot = Slot(newcomm);
     if group::active() {
-        group::defer_init(Box::new(move || {
+        let init = move || {
             catch_unwind(AssertUnwindSafe(|| slot.fill(make()?)))
                 .unwrap_or_else(|panic| Err(panicked(panic)))
-        }));
+        };
+        group::defer_init(parent.map(|parent| parent as usize), Box::new(init));
     } else {
         slot.fill(make()?)?;
     }
@@ -212,11 +215,11 @@ unsafe fn init_rank(
         if own >= count {
             return Err(outside(nranks, rank));
         }
-        let config = config()?;
+        let config = config().unwrap_or_else(CommConfig::refused);
         let id = UniqueId::from_bytes(id.internal.map(|byte| byte as u8))?;
         // SAFETY: our caller's promise.
         unsafe {
-            birth(newcomm, move || {
+            birth(newcomm, None, move || {
                 Communicator::init_rank(count, &id, own, &config).map(Some)
             })
         }
@@ -290,21 +293,27 @@ pub unsafe extern "C" fn koloCommSplit(
     guard_comm("CommSplit", comm, |member| {
         // SAFETY: the contract of kolo.h.
         unsafe { clear(newcomm) }?;
+        // Wrong arguments of one rank are an error of all: none may wait for a part of the others.
+        // SAFETY: the contract of kolo.h.
+        let mut config = unsafe { config::read(config) }.unwrap_or_else(CommConfig::refused);
         let color = match color {
             KOLO_SPLIT_NOCOLOR => None,
             0.. => Some(color as u32),
             _ => {
-                return Err(Error::argument(
+                config = CommConfig::refused(Error::argument(
                     format!("color is {color}"),
                     "give a color >= 0, or KOLO_SPLIT_NOCOLOR",
                 ));
+                None
             }
         };
-        // SAFETY: the contract of kolo.h.
-        let config = unsafe { config::read(config) }?;
         let parent = member.communicator.clone();
         // SAFETY: the contract of kolo.h.
-        unsafe { birth(newcomm, move || parent.split(color, key, &config)) }
+        unsafe {
+            birth(newcomm, Some(comm), move || {
+                parent.split(color, key, &config)
+            })
+        }
     })
 }
 

@@ -1,7 +1,7 @@
 //! Texts of results.
 
 use crate::comm::COMMS;
-use crate::guard::{Sentence, last_of_thread};
+use crate::guard::{Sentence, last_of_thread, last_unnamed, sentence};
 use crate::types::{ResultArg, koloComm_t};
 use kolo_core::base::Code;
 use std::cell::RefCell;
@@ -41,18 +41,22 @@ pub extern "C" fn koloGetErrorString(result: ResultArg) -> *const c_char {
 }
 
 /// The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
-/// remedy. With NULL, or a handle that is not alive: of the last call of this thread that failed.
-/// "no error" when there is none. Never NULL. The text stays valid until this thread calls
-/// koloGetLastError with the same argument again. Any thread.
+/// remedy; or of a later koloStream or koloGroupEnd call of this thread that failed; without
+/// either, what has stopped `comm`. With NULL, or a handle that is not alive: of the last call of
+/// this thread that failed. "no error" when there is none. Never NULL. The text stays valid until
+/// this thread calls koloGetLastError with the same argument again. Any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn koloGetLastError(comm: koloComm_t) -> *const c_char {
     let handle = comm as usize;
     let find = || {
         let sentence = match COMMS.find(handle) {
-            Some(member) => member.last(),
+            Some(member) => Sentence::later(member.last(), last_unnamed()).or_else(|| {
+                let stopped = member.communicator.async_error().err()?;
+                Some(sentence(&stopped))
+            }),
             None => last_of_thread(),
         }?;
-        let text = sentence.as_ptr();
+        let text = sentence.text.as_ptr();
         HELD.try_with(|held| {
             let mut held = held.borrow_mut();
             held.retain(|(owner, _)| *owner != handle);

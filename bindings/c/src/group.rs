@@ -1,7 +1,7 @@
 //! Groups: several calls that progress together.
 
 use crate::comm::COMMS;
-use crate::guard::{guard, last_of_thread};
+use crate::guard::{guard, guard_unnamed, last_of_thread};
 use crate::types::{koloComm_t, koloResult_t};
 use kolo_core::comm::group;
 use std::cell::RefCell;
@@ -43,7 +43,7 @@ pub extern "C" fn koloGroupStart() -> koloResult_t {
 /// koloGetLastError of the communicators concerned has the sentence too.
 #[unsafe(no_mangle)]
 pub extern "C" fn koloGroupEnd() -> koloResult_t {
-    let code = guard("GroupEnd", || {
+    let code = guard_unnamed("GroupEnd", || {
         group::end()?;
         Ok(koloResult_t::koloSuccess)
     });

@@ -8,27 +8,77 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A sentence for `koloGetLastError`.
-pub(crate) type Sentence = Arc<CStr>;
+/// A sentence for `koloGetLastError`, and the number of the failure: later ones are larger.
+#[derive(Clone)]
+pub(crate) struct Sentence {
+    pub(crate) text: Arc<CStr>,
+    number: u64,
+}
+
+impl Sentence {
+    /// The one of the later failure.
+    pub(crate) fn later(one: Option<Sentence>, other: Option<Sentence>) -> Option<Sentence> {
+        match (one, other) {
+            (Some(one), Some(other)) if one.number > other.number => Some(one),
+            (one, other) => other.or(one),
+        }
+    }
+}
+
+/// The last failed call of a thread.
+struct Last {
+    error: Error,
+    sentence: Sentence,
+    /// It concerns communicators without naming one: streams and groups.
+    unnamed: bool,
+}
 
 thread_local! {
-    /// The error of this thread's last failed call, and its sentence.
-    static LAST: RefCell<Option<(Error, Sentence)>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+}
+
+fn of_last<T>(get: impl FnOnce(&Last) -> Option<T>) -> Option<T> {
+    LAST.try_with(|last| last.borrow().as_ref().and_then(get))
+        .ok()
+        .flatten()
 }
 
 /// The sentence of this thread's last failed call.
 pub(crate) fn last_of_thread() -> Option<Sentence> {
-    LAST.try_with(|last| last.borrow().as_ref().map(|last| last.1.clone()))
-        .ok()
-        .flatten()
+    of_last(|last| Some(last.sentence.clone()))
+}
+
+/// The same, if that call concerns communicators without naming one.
+pub(crate) fn last_unnamed() -> Option<Sentence> {
+    of_last(|last| last.unnamed.then(|| last.sentence.clone()))
 }
 
 /// The error of this thread's last failed call.
 pub(crate) fn last_error() -> Option<Error> {
-    LAST.try_with(|last| last.borrow().as_ref().map(|last| last.0.clone()))
-        .ok()
-        .flatten()
+    of_last(|last| Some(last.error.clone()))
+}
+
+/// As [`guard`], for a call on a stream or of a group: it may fail because of any communicator, so
+/// its sentence is that of each one until the next failure.
+#[inline]
+pub(crate) fn guard_unnamed(
+    call: &'static str,
+    body: impl FnOnce() -> Result<koloResult_t>,
+) -> koloResult_t {
+    let code = guard(call, body);
+    if !matches!(
+        code,
+        koloResult_t::koloSuccess | koloResult_t::koloInProgress
+    ) {
+        let _ = LAST.try_with(|last| {
+            if let Some(last) = last.borrow_mut().as_mut() {
+                last.unnamed = true;
+            }
+        });
+    }
+    code
 }
 
 /// Runs `body`, the work of the exported function `kolo<call>`.
@@ -80,14 +130,24 @@ pub(crate) fn failed(error: Error, member: Option<&Member>) -> koloResult_t {
     }
     let code = error.code.into();
     // A thread that is ending has no place left to keep it; the code still tells.
-    let _ = LAST.try_with(|last| *last.borrow_mut() = Some((error, sentence)));
+    let _ = LAST.try_with(|last| {
+        *last.borrow_mut() = Some(Last {
+            error,
+            sentence,
+            unnamed: false,
+        })
+    });
     code
 }
 
 /// The text of `error` for C.
 pub(crate) fn sentence(error: &Error) -> Sentence {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let text = error.to_string().replace('\0', " ");
-    CString::new(text).unwrap_or_default().into()
+    Sentence {
+        text: CString::new(text).unwrap_or_default().into(),
+        number: NUMBER.fetch_add(1, Ordering::Relaxed),
+    }
 }
 
 /// Turns a caught panic into an error.
@@ -105,7 +165,8 @@ mod tests {
     use super::*;
 
     fn thread_sentence() -> String {
-        last_of_thread().unwrap().to_str().unwrap().to_owned()
+        let sentence = last_of_thread().unwrap();
+        sentence.text.to_str().unwrap().to_owned()
     }
 
     #[test]

@@ -20,11 +20,14 @@ pub mod collective;
 pub mod comm;
 pub mod error;
 pub mod exact;
+pub mod graph;
 pub mod group;
 pub mod memory;
 pub mod op;
+pub mod request;
 pub mod stream;
 pub mod table;
+pub mod vector;
 
 mod config;
 mod guard;

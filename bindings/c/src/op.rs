@@ -1,4 +1,4 @@
-//! Reductions that a program makes: sums of pre-multiplied elements.
+//! Reductions that a program makes: sums of pre-multiplied elements, and functions of its own.
 
 use crate::comm::{Member, null};
 use crate::guard::guard_comm;
@@ -6,10 +6,10 @@ use crate::types::*;
 use kolo_core::base::{Error, Result};
 use kolo_core::comm::RedOp;
 use kolo_core::dtype::DataType;
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::sync::PoisonError;
 
-/// Numbers of operations whose scalar is read at every call. The core counts its own from 16.
+/// Numbers of operations whose scalar is read at every call. The core counts its own from 64.
 const BY_POINTER_BASE: i32 = 0x4000_0000;
 /// More such operations at once are taken for a leak.
 const BY_POINTER_LIMIT: usize = 4096;
@@ -54,7 +54,39 @@ pub unsafe extern "C" fn koloRedOpCreatePreMulSum(
     })
 }
 
-/// Ends an operation of koloRedOpCreatePreMulSum. Calls that use it may still be pending.
+/// Makes an operation of a function, for all data types: it gets the type of the call and
+/// `context`. All ranks must make it alike. With `commute` 0, contributions are combined in the
+/// order of ranks (in blocks of elements, perhaps with other brackets: the function must be
+/// associative); otherwise in any order that all ranks share. `function` and `context` must live
+/// until the operation is destroyed and its calls have ended.
+/// Errors: koloInvalidArgument (handle, NULL).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloRedOpCreateUser(
+    op: *mut RedOpArg,
+    function: koloUserFunction_t,
+    context: *mut c_void,
+    commute: c_int,
+    comm: koloComm_t,
+) -> koloResult_t {
+    guard_comm("RedOpCreateUser", comm, |member| {
+        if op.is_null() {
+            return Err(null("op"));
+        }
+        let function = function.ok_or_else(|| null("function"))?;
+        // SAFETY: kolo.h asks the function for just this.
+        let made = unsafe {
+            member
+                .communicator
+                .user_op_raw(commute != 0, function, context)
+        }?;
+        // SAFETY: not null, valid by the contract of kolo.h.
+        unsafe { *op = made.0 };
+        Ok(koloResult_t::koloSuccess)
+    })
+}
+
+/// Ends an operation of koloRedOpCreatePreMulSum or koloRedOpCreateUser. Calls that use it may
+/// still be pending.
 /// Errors: koloInvalidArgument (handle, an operation that is built in or not alive on `comm`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloRedOpDestroy(op: RedOpArg, comm: koloComm_t) -> koloResult_t {
@@ -62,7 +94,7 @@ pub unsafe extern "C" fn koloRedOpDestroy(op: RedOpArg, comm: koloComm_t) -> kol
         if (0..RedOp::FIRST_DYNAMIC).contains(&op) {
             return Err(Error::argument(
                 format!("operation {op} is built in"),
-                "destroy only what koloRedOpCreatePreMulSum made",
+                "destroy only what koloRedOpCreatePreMulSum or koloRedOpCreateUser made",
             ));
         }
         let mut known = member

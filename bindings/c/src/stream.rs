@@ -1,7 +1,7 @@
 //! Streams: asynchronous calls on host memory.
 
 use crate::comm::null;
-use crate::guard::guard;
+use crate::guard::{guard, guard_unnamed};
 use crate::handle::Registry;
 use crate::types::{koloResult_t, koloStream_t};
 use kolo_core::base::Result;
@@ -63,7 +63,7 @@ fn with_stream(
     stream: koloStream_t,
     body: impl FnOnce(&Stream) -> Result<koloResult_t>,
 ) -> koloResult_t {
-    guard(call, || {
+    guard_unnamed(call, || {
         let object = STREAMS.get(stream as usize)?;
         body(&object)
     })

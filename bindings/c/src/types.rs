@@ -80,9 +80,41 @@ pub enum koloDataType_t {
     koloFloat8e4m3 = 10,
     /// 1 byte: 5 bits of exponent, 2 of mantissa.
     koloFloat8e5m2 = 11,
+    /// Two koloFloat32: real and imaginary part (float _Complex), 8 bytes.
+    koloComplex64 = 16,
+    /// Two koloFloat64: real and imaginary part (double _Complex), 16 bytes.
+    koloComplex128 = 17,
+    /// Truth in 1 byte: 0 is false, everything else true; results are 0 and 1.
+    koloLogical8 = 20,
+    /// Truth in 2 bytes.
+    koloLogical16 = 21,
+    /// Truth in 4 bytes.
+    koloLogical32 = 22,
+    /// Truth in 8 bytes.
+    koloLogical64 = 23,
+    /// 1 byte without arithmetic; koloMax and koloMin take it as unsigned.
+    koloByte = 26,
+    /// A character of 1 byte, ordered as unsigned.
+    koloCharacter = 27,
+    /// struct { float value; int index; }, 8 bytes.
+    koloFloatInt = 32,
+    /// struct { double value; int index; }, 16 bytes with 4 of padding.
+    koloDoubleInt = 33,
+    /// struct { int value; int index; }, 8 bytes.
+    koloIntInt = 34,
+    /// struct { int64_t value; int index; }, 16 bytes with 4 of padding.
+    koloLongInt = 35,
+    /// Two koloFloat32: a value and an index, 8 bytes.
+    koloFloatFloat = 36,
+    /// Two koloFloat64: a value and an index, 16 bytes.
+    koloDoubleDouble = 37,
 }
 
-/// Reduction. koloRedOpCreatePreMulSum makes further ones, with larger numbers.
+/// Reduction. Which types each one combines: integers all but koloMinloc and koloMaxloc; floats
+/// koloSum to koloAvg; complex numbers koloSum, koloProd and koloAvg; logicals koloLand, koloLor
+/// and koloLxor; bytes and characters koloMax, koloMin, koloBand, koloBor and koloBxor; pairs
+/// koloMinloc and koloMaxloc. koloRedOpCreatePreMulSum and koloRedOpCreateUser make further ones,
+/// with larger numbers.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum koloRedOp_t {
@@ -96,9 +128,26 @@ pub enum koloRedOp_t {
     koloMin = 3,
     /// The sum divided by the number of ranks.
     koloAvg = 4,
-    /// The correctly rounded exact sum of koloFloat32 or koloFloat64, in koloAllReduce and
-    /// koloReduce: the same bits for every number of ranks, order and algorithm.
+    /// The correctly rounded exact sum of real and complex numbers in single and double precision,
+    /// in koloAllReduce and koloReduce: the same bits for every number of ranks, order and
+    /// algorithm.
     koloSumExact = 10,
+    /// Bitwise and.
+    koloBand = 16,
+    /// Bitwise or.
+    koloBor = 17,
+    /// Bitwise exclusive or.
+    koloBxor = 18,
+    /// Are all true? The result is 0 or 1.
+    koloLand = 20,
+    /// Is one true?
+    koloLor = 21,
+    /// Is an odd number of them true?
+    koloLxor = 22,
+    /// The pair with the smallest value; of equal values the one with the smallest index. NaN wins.
+    koloMinloc = 24,
+    /// The pair with the largest value; of equal values the one with the smallest index. NaN wins.
+    koloMaxloc = 25,
     /// The largest number an operation can have; no operation itself.
     koloMaxRedOp = 0x7fff_ffff,
 }
@@ -122,6 +171,19 @@ pub type RedOpArg = c_int;
 /// The integer in the place of a koloScalarResidence_t.
 pub type ScalarResidenceArg = c_int;
 
+/// A reduction of the program's own: `inout[i] = in[i] op inout[i]` for `count` elements. `in`
+/// comes first in the order of ranks. The buffers do not overlap. It may be called by any thread
+/// that is inside a kolo call, and by kolo's own threads; it must not call kolo.
+pub type koloUserFunction_t = Option<
+    unsafe extern "C" fn(
+        in_: *const c_void,
+        inout: *mut c_void,
+        count: usize,
+        datatype: DataTypeArg,
+        context: *mut c_void,
+    ),
+>;
+
 /// What is behind a koloComm_t. A handle is a number, not an address.
 pub struct koloComm {
     _opaque: [u8; 0],
@@ -129,6 +191,16 @@ pub struct koloComm {
 
 /// What is behind a koloStream_t.
 pub struct koloStream {
+    _opaque: [u8; 0],
+}
+
+/// What is behind a koloRequest_t.
+pub struct koloRequest {
+    _opaque: [u8; 0],
+}
+
+/// What is behind a koloGraph_t.
+pub struct koloGraph {
     _opaque: [u8; 0],
 }
 
@@ -140,6 +212,16 @@ pub type koloComm_t = *mut koloComm;
 /// An in-order queue of asynchronous operations on host memory. NULL in a call means: block until
 /// the result is in place (inside a group: until the outermost koloGroupEnd).
 pub type koloStream_t = *mut koloStream;
+
+/// One asynchronous call (koloI...), until koloWait, koloTest or koloWaitAll has ended it. NULL:
+/// none.
+pub type koloRequest_t = *mut koloRequest;
+
+/// The neighbours of this rank in koloNeighbor calls, on the communicator that it was made on.
+pub type koloGraph_t = *mut koloGraph;
+
+/// In lists of neighbours: nobody. The block is neither sent nor received.
+pub const KOLO_NO_RANK: c_int = -1;
 
 /// Names a communicator to be: one rank makes it with koloGetUniqueId and hands it to the others
 /// by any means. Holds an address and a secret.
@@ -239,35 +321,18 @@ impl From<Code> for koloResult_t {
 /// The data type with this number.
 #[inline]
 pub(crate) fn data_type(number: DataTypeArg) -> Result<DataType> {
-    const ALL: [DataType; 12] = [
-        DataType::Int8,
-        DataType::Uint8,
-        DataType::Int32,
-        DataType::Uint32,
-        DataType::Int64,
-        DataType::Uint64,
-        DataType::Float16,
-        DataType::Float32,
-        DataType::Float64,
-        DataType::Bfloat16,
-        DataType::Float8e4m3,
-        DataType::Float8e5m2,
-    ];
-    usize::try_from(number)
-        .ok()
-        .and_then(|index| ALL.get(index))
-        .copied()
-        .ok_or_else(|| {
-            Error::argument(
-                format!("{number} is no data type"),
-                "give one of the koloDataType_t values of kolo.h (0 to 11)",
-            )
-        })
+    DataType::from_number(number).ok_or_else(|| {
+        Error::argument(
+            format!("{number} is no data type"),
+            "give one of the koloDataType_t values of kolo.h",
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kolo_core::dtype::ReduceOp;
 
     #[test]
     fn numbers_of_data_types_are_those_of_the_core() {
@@ -285,14 +350,43 @@ mod tests {
             koloBfloat16,
             koloFloat8e4m3,
             koloFloat8e5m2,
+            koloComplex64,
+            koloComplex128,
+            koloLogical8,
+            koloLogical16,
+            koloLogical32,
+            koloLogical64,
+            koloByte,
+            koloCharacter,
+            koloFloatInt,
+            koloDoubleInt,
+            koloIntInt,
+            koloLongInt,
+            koloFloatFloat,
+            koloDoubleDouble,
         ];
-        for (number, this) in all.into_iter().enumerate() {
-            assert_eq!(this as usize, number);
-            let core = data_type(number as c_int).unwrap();
+        assert_eq!(all.len(), DataType::ALL.len());
+        for (this, core) in all.into_iter().zip(DataType::ALL) {
+            assert_eq!(data_type(this as c_int).unwrap(), core);
             assert_eq!(format!("kolo{core:?}"), format!("{this:?}"));
         }
-        for number in [-1, 12, c_int::MAX, c_int::MIN] {
+        for number in [-1, 12, 38, c_int::MAX, c_int::MIN] {
             assert_eq!(data_type(number).unwrap_err().code, Code::InvalidArgument);
+        }
+    }
+
+    #[test]
+    fn numbers_of_operations_are_those_of_the_core() {
+        use koloRedOp_t::*;
+        let all = [
+            koloSum, koloProd, koloMax, koloMin, koloAvg, koloBand, koloBor, koloBxor, koloLand,
+            koloLor, koloLxor, koloMinloc, koloMaxloc,
+        ];
+        let core = ReduceOp::ALL.into_iter().filter(|op| op.number().is_some());
+        assert_eq!(core.clone().count(), all.len());
+        for (this, core) in all.into_iter().zip(core) {
+            assert_eq!(core.number(), Some(this as i32));
+            assert_eq!(format!("kolo{core:?}"), format!("{this:?}"));
         }
     }
 

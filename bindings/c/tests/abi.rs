@@ -57,6 +57,16 @@ fn every_call_works_from_c() {
 }
 
 #[test]
+fn every_type_works_from_c() {
+    compile_and_run("types");
+}
+
+#[test]
+fn blocks_neighbours_and_requests_work_from_c() {
+    compile_and_run("blocks");
+}
+
+#[test]
 fn misuse_from_c_is_an_error() {
     compile_and_run("misuse");
 }

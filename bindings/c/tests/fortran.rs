@@ -2,6 +2,7 @@
 
 mod library;
 
+use kolo_core::dtype::DataType;
 use std::path::Path;
 use std::process::Command;
 
@@ -28,4 +29,38 @@ fn gfortran_programs_run() {
 #[test]
 fn flang_programs_run() {
     run_with("flang-new-19");
+}
+
+/// What Fortran does not have: no sentence that a Fortran program gets speaks of it.
+const C_ONLY: &[&str] = &[
+    "CommGetAsyncError",
+    "CommInitAll",
+    "GetErrorString",
+    "MemAlloc",
+    "MemFree",
+    "RedOpCreatePreMulSum",
+    "RedOpDestroy",
+    "uint32",
+    "uint64",
+    "bfloat16",
+    "f8e4m3",
+    "f8e5m2",
+];
+
+#[test]
+fn every_call_and_type_has_a_name_in_fortran() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let words = folder.join("../fortran/kolo_fortran_words.c");
+    let words = std::fs::read_to_string(words).unwrap();
+    let header = std::fs::read_to_string(folder.join("include/kolo.h")).unwrap();
+    let calls = header.split(|c: char| !c.is_alphanumeric() && c != '(' && c != '_');
+    let calls = calls.filter_map(|word| word.split_once('(')?.0.strip_prefix("kolo"));
+    let types = DataType::ALL.iter().map(|dtype| dtype.name());
+    let mut count = 0;
+    for name in calls.chain(types).filter(|name| !C_ONLY.contains(name)) {
+        let entry = format!("{{\"{name}\", \"");
+        assert!(words.contains(&entry), "no {name} in kolo_fortran_words.c");
+        count += 1;
+    }
+    assert!(count > 30, "only {count} names found");
 }

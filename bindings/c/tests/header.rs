@@ -18,9 +18,12 @@ fn generate() -> String {
         "table",
         "group",
         "collective",
+        "vector",
+        "graph",
         "exact",
         "op",
         "stream",
+        "request",
         "memory",
     ]
     .iter()
@@ -31,7 +34,36 @@ fn generate() -> String {
     .generate()
     .unwrap()
     .write(&mut text);
-    String::from_utf8(text).unwrap()
+    with_asynchronous_calls(&String::from_utf8(text).unwrap())
+}
+
+/// Adds the declarations of the asynchronous calls, made from those of all calls with a stream:
+/// `src/request.rs` has them in a macro, into which cbindgen does not look.
+fn with_asynchronous_calls(text: &str) -> String {
+    let declarations = text.split("\n\n").filter_map(|part| {
+        let start = part.rfind("koloResult_t kolo")?;
+        let declaration = part[start..].strip_suffix(';')?;
+        let arguments = declaration.strip_suffix("koloStream_t stream)")?;
+        let name = arguments.strip_prefix("koloResult_t kolo")?;
+        // Further lines are aligned with the bracket, which moves by a letter.
+        let name = name.replace('\n', "\n ");
+        Some(format!(
+            "koloResult_t koloI{name}koloRequest_t *request);\n\n"
+        ))
+    });
+    let calls: String = declarations.filter(|one| !one.contains("Stream")).collect();
+    let words = [
+        "/* Asynchronous calls: each one begins the call without the I and returns at once. Until",
+        " * koloWait, koloTest or koloWaitAll has ended the request, the buffers belong to kolo.",
+        " * Arrays of counts and displacements are only read during the call. */\n",
+    ];
+    let end = text.rfind("#ifdef __cplusplus").unwrap();
+    format!(
+        "{}{}{calls}{}",
+        &text[..end],
+        words.join("\n"),
+        &text[end..]
+    )
 }
 
 #[test]
@@ -61,6 +93,27 @@ fn every_source_file_is_in_the_header() {
             );
         }
     }
+}
+
+#[test]
+fn every_call_with_a_stream_has_an_asynchronous_form() {
+    let text = generate();
+    let source = std::fs::read_to_string(root().join("src/request.rs")).unwrap();
+    let mut calls = 0;
+    for declared in text.split("koloResult_t koloI").skip(1) {
+        let name = declared.split('(').next().unwrap();
+        assert!(
+            source.contains(&format!("koloI{name} = kolo{name}(")),
+            "koloI{name}"
+        );
+        calls += 1;
+    }
+    assert_eq!(
+        calls,
+        source.matches(" = kolo").count(),
+        "none is missing in kolo.h"
+    );
+    assert_eq!(calls, 23);
 }
 
 #[test]
@@ -118,13 +171,22 @@ fn kolo_f90_has_the_numbers_of_kolo_h() {
     // Fortran names whose C name is another one.
     let renamed = [
         ("INTEGER1", "Int8"),
-        ("BYTE", "Uint8"),
         ("INTEGER4", "Int32"),
         ("INTEGER8", "Int64"),
         ("REAL2", "Float16"),
         ("REAL4", "Float32"),
         ("REAL8", "Float64"),
         ("EXACT_SUM", "SumExact"),
+        ("COMPLEX8", "Complex64"),
+        ("COMPLEX16", "Complex128"),
+        ("LOGICAL1", "Logical8"),
+        ("LOGICAL2", "Logical16"),
+        ("LOGICAL4", "Logical32"),
+        ("LOGICAL8", "Logical64"),
+        ("2INTEGER", "IntInt"),
+        ("2REAL", "FloatFloat"),
+        ("2DOUBLE_PRECISION", "DoubleDouble"),
+        ("NO_RANK", "_NO_RANK"),
         ("UNDEFINED", "_SPLIT_NOCOLOR"),
     ];
     let mut compared = 0;
@@ -156,7 +218,7 @@ fn kolo_f90_has_the_numbers_of_kolo_h() {
     }
     assert_eq!(
         compared,
-        6 + 8 + 9 + 1,
-        "operations, data types, results, color"
+        14 + 21 + 9 + 2,
+        "operations, data types, results, color and neighbour"
     );
 }

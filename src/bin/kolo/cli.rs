@@ -2,8 +2,9 @@
 //!
 //! 0: done, and every result right. 1: an error, or a wrong result. 2: a mistake in the options.
 
-use crate::info::{self, InfoArgs, TopoArgs};
-use crate::{launcher, out, perf};
+use crate::info::{self, InfoArgs};
+use crate::topo::{self, TopoArgs};
+use crate::{explain, launcher, out, perf, sim, tune};
 use clap::{Parser, Subcommand};
 use kolo::base::Result;
 use std::process::ExitCode;
@@ -23,8 +24,18 @@ enum Command {
     Perf(Box<perf::PerfArgs>),
     /// Show the version, the build, and what of MPI was found
     Info(InfoArgs),
-    /// Show the machine as kolo sees it
+    /// Show the machine as kolo sees it, with the rings and trees that fit it
+    #[command(after_help = topo::HELP)]
     Topo(TopoArgs),
+    /// Measure every algorithm, and write a file from which kolo chooses
+    #[command(after_help = TUNE_HELP)]
+    Tune(Box<tune::TuneArgs>),
+    /// Explain which algorithm would run, how long it would take, and why
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(Box<explain::ExplainArgs>),
+    /// Simulate a collective on a machine that need not be there
+    #[command(after_help = SIM_HELP)]
+    Sim(Box<sim::SimArgs>),
     /// Show the version
     Version,
     /// Show help on a command, or on the settings
@@ -33,6 +44,31 @@ enum Command {
         topic: Option<String>,
     },
 }
+
+const TUNE_HELP: &str = "\
+Examples:
+  mpirun -n 8 kolo tune -o /etc/kolo/tuner.toml
+      all collectives from 8 bytes to 16 MiB; run again, it continues where it stopped
+  kolo tune --ranks 4 -c all_reduce,broadcast -e 1M -o here.toml
+      four threads of one process, two collectives
+
+Run it for each arrangement of nodes and ranks that matters, into the same file.";
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  kolo explain all_reduce 4M -n 64x8
+      64 nodes of 8 ranks, with the settings in force
+  KOLO_ALGO=broadcast:^ring kolo explain broadcast 1M -n 8 -r 3
+      8 ranks of one node, root 3, without the ring";
+
+const SIM_HELP: &str = "\
+Examples:
+  kolo sim all_reduce 256M -n 128x8 --nics 8
+      what kolo would choose, with 8 network interfaces a node
+  kolo sim all_reduce 1K -n 100000x1 -a rd
+      recursive doubling among 100,000 nodes
+  kolo sim broadcast -n 16x8 --plot broadcast.svg
+      time against size for all algorithms";
 
 const PERF_HELP: &str = "\
 Examples:
@@ -67,7 +103,10 @@ pub fn run() -> ExitCode {
     match cli.command {
         Command::Perf(args) => measured(perf::run(&args)),
         Command::Info(args) => done(info::info(&args)),
-        Command::Topo(args) => done(info::topology(&args)),
+        Command::Topo(args) => done(topo::run(&args)),
+        Command::Tune(args) => done(tune::run(&args)),
+        Command::Explain(args) => done(explain::run(&args)),
+        Command::Sim(args) => done(sim::run(&args)),
         Command::Version => {
             info::version();
             ExitCode::SUCCESS

@@ -1,13 +1,12 @@
-//! `kolo info`, `kolo topo` and `kolo version`: what kolo is, and what it sees.
+//! `kolo info` and `kolo version`: what kolo is, and what it sees.
 
 use crate::launcher::{self, Family};
 use crate::out;
 use clap::Args;
-use kolo::base::{Rank, Result};
+use kolo::base::Result;
 use kolo::config::{self, Settings};
-use kolo::topo::{self, Machine, RankPlace};
+use kolo::topo::Machine;
 use std::fmt::Write;
-use std::path::PathBuf;
 
 /// What `kolo info` shows.
 #[derive(Args, Debug)]
@@ -18,14 +17,6 @@ pub struct InfoArgs {
     /// Show what settings there are
     #[arg(long)]
     pub options: bool,
-}
-
-/// What `kolo topo` shows.
-#[derive(Args, Debug)]
-pub struct TopoArgs {
-    /// Show the machine of this file, which `lstopo --whole-io --of xml FILE` wrote
-    #[arg(long, value_name = "XML")]
-    pub file: Option<PathBuf>,
 }
 
 /// `kolo version`.
@@ -47,25 +38,6 @@ pub fn info(args: &InfoArgs) -> Result<()> {
     if !args.options && !args.config {
         out::write(&about());
     }
-    Ok(())
-}
-
-/// `kolo topo`.
-///
-/// # Errors
-/// A file that cannot be used; hwloc's.
-pub fn topology(args: &TopoArgs) -> Result<()> {
-    let settings = Settings::load(&[])?;
-    let file = args.file.as_deref().or(settings.topo_file());
-    let text = match file {
-        Some(file) => topo::render(&Machine::from_xml_file(file)?, None),
-        None => {
-            let machine = Machine::detect_with_devices()?;
-            let place = RankPlace::here(Rank(0), None, machine)?;
-            topo::render(machine, Some(&place))
-        }
-    };
-    out::write(&text);
     Ok(())
 }
 

@@ -81,7 +81,11 @@ fn bad_values_of_every_kind_in_a_variable() {
         ("max_nchannels", "33", "an integer from 1 to 32"),
         ("min_nchannels", "0", "an integer from 1 to 32"),
         ("check", "perhaps", "true or false"),
-        ("algo", "tree", "one of `auto`, `ring`, `oneshot`"),
+        (
+            "algo",
+            "spiral",
+            "a list of `auto`, `ring`, `oneshot`, `tree`",
+        ),
         (
             "debug",
             "loud",
@@ -105,9 +109,30 @@ fn bad_values_of_every_kind_in_a_variable() {
         );
         has(&error, &[&shown.0, &shown.1, &shown.2, expected]);
     }
+    for (value, says) in [
+        (
+            "rnig",
+            "`rnig` is not a valid name, the nearest one is `ring`",
+        ),
+        (
+            "allreduce:ring;broadcast:^one-shot",
+            "the nearest one is `oneshot`",
+        ),
+        (
+            "all_reduse:ring",
+            "`all_reduse` is not a collective, the nearest one is `allreduce`",
+        ),
+        (
+            "ring;oneshot",
+            "`oneshot` is not the only rule for its collective",
+        ),
+        ("^auto", "`auto` is not to be listed with others"),
+    ] {
+        has(&with(&[("KOLO_ALGO", value)]).unwrap_err(), &[says]);
+    }
     has(
-        &with(&[("KOLO_ALGO", "rnig")]).unwrap_err(),
-        &["did you mean `ring`?"],
+        &with(&[("KOLO_WAIT", "spni")]).unwrap_err(),
+        &["did you mean `spin`?"],
     );
 }
 
@@ -140,19 +165,19 @@ fn bad_values_in_a_file() {
 #[test]
 fn a_bad_value_is_found_even_where_a_higher_layer_hides_it() {
     let mut sandbox = Sandbox::new();
-    let path = sandbox.write("etc/kolo/kolo.toml", "algo = \"tree\"\n");
+    let path = sandbox.write("etc/kolo/kolo.toml", "algo = \"shrub\"\n");
     sandbox.set("KOLO_ALGO", "ring");
-    has(&sandbox.error(), &[path.to_str().unwrap(), "`tree`"]);
+    has(&sandbox.error(), &[path.to_str().unwrap(), "`shrub`"]);
 }
 
 #[test]
 fn a_bad_alias_says_how_to_hide_it() {
-    let error = with(&[("NCCL_ALGO", "Tree")]).unwrap_err();
+    let error = with(&[("NCCL_ALGO", "Shrub")]).unwrap_err();
     has(
         &error,
         &[
             "variable NCCL_ALGO",
-            "`Tree`",
+            "`shrub`",
             "`algo`",
             "set KOLO_ALGO",
             "unset NCCL_ALGO",
@@ -192,7 +217,7 @@ fn the_file_named_by_kolo_config_must_exist() {
 #[test]
 fn other_files_may_be_missing_but_not_unreadable() {
     let sandbox = Sandbox::new();
-    assert_eq!(sandbox.load().unwrap().algo(), Algo::Auto);
+    assert_eq!(sandbox.load().unwrap().algo().to_string(), "auto");
     std::fs::create_dir_all(sandbox.path("etc/kolo/kolo.toml")).unwrap();
     let error = sandbox.error();
     assert_eq!(error.code, Code::SystemError);

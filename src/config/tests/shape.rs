@@ -33,6 +33,7 @@ fn the_shape_holds_what_the_ranks_must_agree_on() {
         "algo",
         "proto",
         "eager_limit",
+        "ranks_per_node",
     ] {
         assert!(keys.iter().any(|other| other == key), "{key}");
     }

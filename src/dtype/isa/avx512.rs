@@ -2,10 +2,12 @@
 
 use super::x86::{by_lanes, float_lanes, integer_lanes};
 use super::{Kernels, entries, kernels};
+use crate::dtype::compound::Bits;
 use crate::dtype::lanes::{Lanes, scalar_of};
 use crate::dtype::minifloat::{self, F8E4M3, F8E5M2, Layout};
 use crate::dtype::scalar::Arithmetic;
 use half::{bf16, f16};
+use num_complex::Complex;
 use std::arch::x86_64::*;
 
 entries!(U8, "avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl");
@@ -21,6 +23,8 @@ integer_lanes!(I8: [i8; 64] in __m512i; _mm512_loadu_si512, _mm512_storeu_si512,
     _mm512_stream_si512, _mm512_add_epi8, mul_lanes!(i8, 64), _mm512_max_epi8, _mm512_min_epi8);
 integer_lanes!(U8: [u8; 64] in __m512i; _mm512_loadu_si512, _mm512_storeu_si512,
     _mm512_stream_si512, _mm512_add_epi8, mul_lanes!(u8, 64), _mm512_max_epu8, _mm512_min_epu8);
+integer_lanes!(B8: [Bits; 64] in __m512i; _mm512_loadu_si512, _mm512_storeu_si512,
+    _mm512_stream_si512, _mm512_xor_si512, _mm512_and_si512, _mm512_or_si512, _mm512_and_si512);
 integer_lanes!(I32: [i32; 16] in __m512i; _mm512_loadu_si512, _mm512_storeu_si512,
     _mm512_stream_si512, _mm512_add_epi32, _mm512_mullo_epi32, _mm512_max_epi32, _mm512_min_epi32);
 integer_lanes!(U32: [u32; 16] in __m512i; _mm512_loadu_si512, _mm512_storeu_si512,
@@ -61,18 +65,29 @@ float_lanes!(E5m2: [F8E5M2; 16] in __m512, packed __m128i;
 
 /// The kernels.
 pub(super) static KERNELS: Kernels = kernels!(
-    I8: U8,
-    U8: U8,
-    I32: U32,
-    U32: U32,
-    I64: U64,
-    U64: U64,
-    F16: F16,
-    F32: F32,
-    F64: F64,
-    Bf16: Bf16,
-    E4m3: E4m3,
-    E5m2: E5m2,
+    integers {
+        Int8: I8, U8, Logical8;
+        Uint8: U8, U8, Logical8;
+        Int32: I32, U32, Logical32;
+        Uint32: U32, U32, Logical32;
+        Int64: I64, U64, Logical64;
+        Uint64: U64, U64, Logical64;
+    }
+    floats {
+        Float16: F16;
+        Float32: F32;
+        Float64: F64;
+        Bfloat16: Bf16;
+        Float8e4m3: E4m3;
+        Float8e5m2: E5m2;
+    }
+    complex {
+        Complex64: F32, Array<Complex<f32>, 8>;
+        Complex128: F64, Array<Complex<f64>, 4>;
+    }
+    bytes U8;
+    bits B8;
+    array 64;
 );
 
 /// The float functions of one width; see the AVX2 file for the idea of `max` and `min`.

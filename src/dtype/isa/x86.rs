@@ -46,7 +46,7 @@ macro_rules! integer_lanes {
             }
 
             #[inline(always)]
-            unsafe fn splat(scalar: &[u8; 8]) -> Self {
+            unsafe fn splat(scalar: &[u8; 16]) -> Self {
                 let lanes = [scalar_of::<$element>(scalar); $count];
                 // SAFETY: the array has the register's size; every bit pattern is a register.
                 unsafe { $name(std::mem::transmute::<[$element; $count], $register>(lanes)) }
@@ -132,7 +132,7 @@ macro_rules! float_lanes {
             }
 
             #[inline(always)]
-            unsafe fn splat(scalar: &[u8; 8]) -> Self {
+            unsafe fn splat(scalar: &[u8; 16]) -> Self {
                 // SAFETY: the caller guarantees the instruction set.
                 unsafe { $name($set(scalar_of::<$element>(scalar).widen())) }
             }

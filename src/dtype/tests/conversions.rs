@@ -143,7 +143,7 @@ fn vector_rounding_of_sixteen_bits() {
             let codes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
             let zeros = vec![0; codes.len()];
             for factor in factors {
-                let mut scalar = [0; 8];
+                let mut scalar = [0; 16];
                 let code = oracle::bits_of(dtype, factor) as u16;
                 scalar[..2].copy_from_slice(&code.to_ne_bytes());
                 let case = Case {

@@ -1,7 +1,7 @@
 //! Runs one kernel on one case in guarded buffers and compares every byte with the oracle.
 
 use super::oracle;
-use crate::dtype::{DataType, FoldFn, FoldParams, ReduceOp};
+use crate::dtype::{Class, DataType, FoldFn, FoldParams, ReduceOp};
 use fastrand::Rng;
 use std::num::NonZeroU32;
 
@@ -99,7 +99,7 @@ fn compare(case: &Case, srcs: &[Guarded], dsts: &[Guarded]) -> Result<(), String
         .map(|(own, same)| same.map_or(own, |source| &srcs[source]))
         .collect();
     for index in 0..case.count {
-        let inputs: Vec<u64> = case
+        let inputs: Vec<u128> = case
             .srcs
             .iter()
             .map(|src| oracle::element(case.dtype, src, index))
@@ -139,7 +139,39 @@ pub(super) enum Draw {
 }
 
 /// The special values of a type, as bits.
-pub(super) fn specials(dtype: DataType) -> Vec<u64> {
+pub(super) fn specials(dtype: DataType) -> Vec<u128> {
+    use DataType::{
+        Complex64, Complex128, DoubleDouble, DoubleInt, FloatFloat, FloatInt, IntInt, LongInt,
+    };
+    let whole = |bits: Vec<u64>| bits.into_iter().map(u128::from).collect();
+    match dtype {
+        Complex64 | FloatFloat => side_by_side(DataType::Float32, DataType::Float32),
+        Complex128 | DoubleDouble => side_by_side(DataType::Float64, DataType::Float64),
+        FloatInt => side_by_side(DataType::Float32, DataType::Int32),
+        IntInt => side_by_side(DataType::Int32, DataType::Int32),
+        DoubleInt => side_by_side(DataType::Float64, DataType::Uint64),
+        LongInt => side_by_side(DataType::Int64, DataType::Uint64),
+        _ => whole(plain_specials(dtype)),
+    }
+}
+
+/// Every special value of one type with a few of another behind it.
+fn side_by_side(first: DataType, second: DataType) -> Vec<u128> {
+    let shift = 8 * first.size_bytes();
+    let behind = plain_specials(second);
+    let step = behind.len() / 4;
+    plain_specials(first)
+        .into_iter()
+        .flat_map(|low| {
+            let behind = behind.iter().step_by(step);
+            let both = behind.map(move |&high| u128::from(low) | u128::from(high) << shift);
+            both.collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// The special values of a type that is one number.
+fn plain_specials(dtype: DataType) -> Vec<u64> {
     match dtype {
         DataType::Float64 => [
             0.0,
@@ -201,17 +233,26 @@ pub(super) fn specials(dtype: DataType) -> Vec<u64> {
 }
 
 /// One random element.
-fn draw(rng: &mut Rng, dtype: DataType, how: Draw, specials: &[u64]) -> u64 {
+fn draw(rng: &mut Rng, dtype: DataType, how: Draw, specials: &[u128]) -> u128 {
     let similar = || 1.0 + f64::from(dtype as i32 % 2);
     match how {
-        Draw::Bits => rng.u64(..),
+        Draw::Bits => rng.u128(..),
         Draw::Special if rng.u8(..4) > 0 => specials[rng.usize(..specials.len())],
         Draw::Special | Draw::Similar => {
-            let value = (rng.f64() - 0.4) * similar();
+            let mut value = || (rng.f64() - 0.4) * similar();
+            let single = |value: f64| u128::from((value as f32).to_bits());
             match dtype {
-                DataType::Float64 => value.to_bits(),
-                _ if dtype.is_float() => oracle::bits_of(dtype, value as f32),
-                _ => rng.u64(..200).wrapping_sub(100),
+                DataType::Float64 => u128::from(value().to_bits()),
+                DataType::Complex64 => single(value()) | single(value()) << 32,
+                DataType::Complex128 => {
+                    u128::from(value().to_bits()) | u128::from(value().to_bits()) << 64
+                }
+                _ if dtype.is_float() => u128::from(oracle::bits_of(dtype, value() as f32)),
+                // Few different ones, so that pairs tie and bits and truth values differ.
+                _ if dtype.class() == Class::Integer => {
+                    u128::from(rng.u64(..200).wrapping_sub(100))
+                }
+                _ => rng.u128(..) & 0x8000_0003_8000_0001_8000_0001_0000_0001,
             }
         }
     }

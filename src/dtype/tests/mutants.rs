@@ -2,8 +2,12 @@
 
 use super::harness::{case, check};
 use super::pairs;
-use crate::dtype::{DataType, FoldFn, FoldParams, ReduceOp, fold};
+use crate::dtype::{Class, DataType, FoldFn, FoldParams, ReduceOp};
 use fastrand::Rng;
+
+fn fold(dtype: DataType, op: ReduceOp) -> FoldFn {
+    crate::dtype::fold(dtype, op).unwrap()
+}
 
 /// Whether one of a hundred cases shows that `kernel` does not compute (`dtype`, `op`).
 fn is_found(kernel: FoldFn, dtype: DataType, op: ReduceOp) -> bool {
@@ -12,30 +16,42 @@ fn is_found(kernel: FoldFn, dtype: DataType, op: ReduceOp) -> bool {
 
 #[test]
 fn the_wrong_operation_is_found() {
-    let plain = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min];
+    // Scaled sums are sums in the cases that scale nothing.
+    let is_plain = |op: &ReduceOp| !matches!(op, ReduceOp::Avg | ReduceOp::PreMulSum);
     for dtype in DataType::ALL {
-        for (computed, claimed) in plain
-            .into_iter()
-            .flat_map(|a| plain.into_iter().map(move |b| (a, b)))
-        {
-            let found = is_found(fold(dtype, computed), dtype, claimed);
-            assert_eq!(
-                found,
-                computed != claimed,
-                "{dtype}: {computed} taken for {claimed}"
-            );
+        for computed in dtype.operations().filter(is_plain) {
+            for claimed in dtype.operations().filter(is_plain) {
+                let found = is_found(fold(dtype, computed), dtype, claimed);
+                assert_eq!(
+                    found,
+                    computed != claimed,
+                    "{dtype}: {computed} taken for {claimed}"
+                );
+            }
         }
     }
 }
 
 #[test]
 fn the_wrong_type_is_found() {
+    // What combines the same bits alike: types of which only the names differ there.
+    let alike = |a: DataType, b: DataType, op: ReduceOp| {
+        let (classes, sizes) = ([a.class(), b.class()], [a.size_bytes(), b.size_bytes()]);
+        let bitwise = matches!(op, ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor);
+        let truth = matches!(op, ReduceOp::Land | ReduceOp::Lor | ReduceOp::Lxor);
+        let byte = |class| class == Class::Bytes;
+        sizes[0] != sizes[1]
+            || bitwise
+            || truth
+            || classes == [Class::Integer; 2]
+            || (classes.into_iter().any(byte) && classes.into_iter().any(|c| c != Class::Float))
+    };
     for (dtype, op) in pairs() {
-        for other in DataType::ALL {
-            // Integer sums and products do not depend on the sign.
-            let pair = (dtype.size_bytes(), dtype.is_float());
-            let twins = pair == (other.size_bytes(), other.is_float()) && !dtype.is_float();
-            if dtype.size_bytes() == other.size_bytes() && dtype != other && !twins {
+        for other in DataType::ALL
+            .into_iter()
+            .filter(|&other| op.combines(other))
+        {
+            if other != dtype && !alike(dtype, other, op) {
                 assert!(
                     is_found(fold(other, op), dtype, op),
                     "{op}: {other} taken for {dtype}"
@@ -46,6 +62,9 @@ fn the_wrong_type_is_found() {
     let (int, uint) = (DataType::Int64, DataType::Uint64);
     for op in [ReduceOp::Max, ReduceOp::Min, ReduceOp::Avg] {
         assert!(is_found(fold(int, op), uint, op) && is_found(fold(uint, op), int, op));
+    }
+    for op in [ReduceOp::Max, ReduceOp::Min] {
+        assert!(is_found(fold(DataType::Int8, op), DataType::Byte, op));
     }
 }
 

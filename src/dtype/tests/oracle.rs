@@ -4,7 +4,8 @@
 //! float (which is exact for one operation, as 53 >= 2 * 24 + 2); 16-bit floats are converted by
 //! the crate `half`, 8-bit floats by searching the nearest of all codes.
 
-use crate::dtype::{DataType, FoldParams, ReduceOp};
+use super::compounds;
+use crate::dtype::{Class, DataType, FoldParams, ReduceOp};
 use half::{bf16, f16};
 
 /// An 8-bit float by its specification.
@@ -79,28 +80,35 @@ impl Float8 {
 }
 
 /// The bits of element `index` of a buffer.
-pub(super) fn element(dtype: DataType, bytes: &[u8], index: usize) -> u64 {
+pub(super) fn element(dtype: DataType, bytes: &[u8], index: usize) -> u128 {
     let size = dtype.size_bytes();
-    let mut word = [0; 8];
+    let mut word = [0; 16];
     word[..size].copy_from_slice(&bytes[index * size..][..size]);
-    u64::from_le_bytes(word)
+    u128::from_le_bytes(word)
 }
 
 /// The result of a fold for one element: the bits of each source in list order.
-pub(super) fn fold(dtype: DataType, op: ReduceOp, srcs: &[u64], params: &FoldParams) -> u64 {
+pub(super) fn fold(dtype: DataType, op: ReduceOp, srcs: &[u128], params: &FoldParams) -> u128 {
     let scales = params.pre_scale_mask != 0 || params.divisor.is_some();
     if srcs.len() == 1 && !scales {
         return srcs[0];
     }
-    match dtype {
-        DataType::Float64 => fold_f64(op, srcs, params),
-        _ if dtype.is_float() => fold_f32(dtype, op, srcs, params),
-        _ => fold_integer(dtype, op, srcs, params),
+    if !matches!(dtype.class(), Class::Integer | Class::Float)
+        || matches!(op, ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor)
+        || matches!(op, ReduceOp::Land | ReduceOp::Lor | ReduceOp::Lxor)
+    {
+        return compounds::fold(dtype, op, srcs, params);
     }
+    let srcs: Vec<u64> = srcs.iter().map(|&bits| bits as u64).collect();
+    u128::from(match dtype {
+        DataType::Float64 => fold_f64(op, &srcs, params),
+        _ if dtype.is_float() => fold_f32(dtype, op, &srcs, params),
+        _ => fold_integer(dtype, op, &srcs, params),
+    })
 }
 
 /// Whether the source with this number is multiplied by the scalar.
-fn is_scaled(params: &FoldParams, index: usize) -> bool {
+pub(super) fn is_scaled(params: &FoldParams, index: usize) -> bool {
     index < 64 && params.pre_scale_mask & (1 << index) != 0
 }
 
@@ -119,7 +127,7 @@ fn cut(dtype: DataType, value: i128) -> u64 {
 }
 
 fn fold_integer(dtype: DataType, op: ReduceOp, srcs: &[u64], params: &FoldParams) -> u64 {
-    let scalar = integer(dtype, element(dtype, &params.scalar, 0));
+    let scalar = integer(dtype, element(dtype, &params.scalar, 0) as u64);
     let mut values = srcs
         .iter()
         .enumerate()
@@ -141,7 +149,7 @@ fn fold_integer(dtype: DataType, op: ReduceOp, srcs: &[u64], params: &FoldParams
 }
 
 /// IEEE 754-2019 maximum (`sign` 1) or minimum (`sign` -1).
-fn extreme(a: f64, b: f64, sign: f64) -> f64 {
+pub(super) fn extreme(a: f64, b: f64, sign: f64) -> f64 {
     if a.is_nan() || b.is_nan() {
         return f64::NAN;
     }
@@ -188,7 +196,7 @@ fn fold_values(
 
 fn fold_f64(op: ReduceOp, srcs: &[u64], params: &FoldParams) -> u64 {
     let values: Vec<f64> = srcs.iter().map(|&bits| f64::from_bits(bits)).collect();
-    let scalar = f64::from_ne_bytes(params.scalar);
+    let scalar = f64::from_bits(element(DataType::Float64, &params.scalar, 0) as u64);
     let result = fold_values(op, &values, scalar, params, |value| value);
     if result.is_nan() {
         0x7ff8_0000_0000_0000
@@ -199,7 +207,7 @@ fn fold_f64(op: ReduceOp, srcs: &[u64], params: &FoldParams) -> u64 {
 
 fn fold_f32(dtype: DataType, op: ReduceOp, srcs: &[u64], params: &FoldParams) -> u64 {
     let values: Vec<f64> = srcs.iter().map(|&bits| value_of(dtype, bits)).collect();
-    let scalar = value_of(dtype, element(dtype, &params.scalar, 0));
+    let scalar = value_of(dtype, element(dtype, &params.scalar, 0) as u64);
     let result = fold_values(op, &values, scalar, params, |value| f64::from(value as f32));
     bits_of(dtype, result as f32)
 }

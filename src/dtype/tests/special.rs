@@ -6,7 +6,7 @@ use crate::dtype::{DataType, Element, F8E4M3, F8E5M2, FoldParams, Isa, ReduceOp,
 use half::{bf16, f16};
 use std::num::NonZeroU32;
 
-fn bytes_of(dtype: DataType, codes: &[u64]) -> Vec<u8> {
+fn bytes_of(dtype: DataType, codes: &[u128]) -> Vec<u8> {
     let size = dtype.size_bytes();
     codes
         .iter()
@@ -21,9 +21,9 @@ fn every_pair_of_special_values() {
         for (dtype, op) in pairs() {
             let special = specials(dtype);
             let count = special.len().pow(2);
-            let first: Vec<u64> = (0..count).map(|i| special[i / special.len()]).collect();
-            let second: Vec<u64> = (0..count).map(|i| special[i % special.len()]).collect();
-            let mut scalar = [0; 8];
+            let first: Vec<u128> = (0..count).map(|i| special[i / special.len()]).collect();
+            let second: Vec<u128> = (0..count).map(|i| special[i % special.len()]).collect();
+            let mut scalar = [0; 16];
             scalar[..dtype.size_bytes()].copy_from_slice(&bytes_of(dtype, &[special[3]]));
             let case = Case {
                 dtype,
@@ -36,7 +36,7 @@ fn every_pair_of_special_values() {
                     pre_scale_mask: u64::from(op == ReduceOp::PreMulSum),
                     scalar,
                     divisor: NonZeroU32::new(3).filter(|_| op == ReduceOp::Avg),
-                    stream_mask: 0,
+                    ..FoldParams::default()
                 },
             };
             if let Err(difference) = check(fold_of(isa, dtype, op).unwrap(), &case) {
@@ -48,7 +48,7 @@ fn every_pair_of_special_values() {
 
 /// Folds the same sources at 67 positions (blocks, vectors and single elements) and returns the
 /// bits that all positions agree on.
-fn fold_all<E: Element>(isa: Isa, op: ReduceOp, values: &[E], params: FoldParams) -> u64 {
+fn fold_all<E: Element>(isa: Isa, op: ReduceOp, values: &[E], params: FoldParams) -> u128 {
     const COUNT: usize = 67;
     let srcs: Vec<Vec<E>> = values.iter().map(|&value| vec![value; COUNT]).collect();
     let mut result = vec![values[0]; COUNT];
@@ -72,11 +72,18 @@ fn fold_all<E: Element>(isa: Isa, op: ReduceOp, values: &[E], params: FoldParams
     first
 }
 
-fn plain<E: Element>(isa: Isa, op: ReduceOp, values: &[E]) -> u64 {
+pub(super) fn plain<E: Element>(isa: Isa, op: ReduceOp, values: &[E]) -> u128 {
     fold_all(isa, op, values, FoldParams::default())
 }
 
-fn averaged<E: Element>(isa: Isa, values: &[E], by: u32) -> u64 {
+/// The bits of one element.
+pub(super) fn bits<E: Element>(value: &E) -> u128 {
+    // SAFETY: `Element` promises plain bytes.
+    let bytes = unsafe { std::slice::from_raw_parts((&raw const *value).cast(), size_of::<E>()) };
+    oracle::element(E::DTYPE, bytes, 0)
+}
+
+fn averaged<E: Element>(isa: Isa, values: &[E], by: u32) -> u128 {
     let params = FoldParams {
         divisor: NonZeroU32::new(by),
         ..FoldParams::default()
@@ -89,9 +96,12 @@ fn integers_wrap_and_truncate() {
     for isa in available() {
         assert_eq!(plain(isa, ReduceOp::Sum, &[127i8, 1]), 0x80);
         assert_eq!(plain(isa, ReduceOp::Prod, &[i64::MIN, -1]), 1 << 63);
-        assert_eq!(plain(isa, ReduceOp::Max, &[u64::MAX, 1]), u64::MAX);
+        assert_eq!(
+            plain(isa, ReduceOp::Max, &[u64::MAX, 1]),
+            u128::from(u64::MAX)
+        );
         assert_eq!(plain(isa, ReduceOp::Max, &[-1i64, 1]), 1);
-        assert_eq!(averaged(isa, &[-3i32, -4], 2), (-3i32) as u32 as u64);
+        assert_eq!(averaged(isa, &[-3i32, -4], 2), (-3i32) as u32 as u128);
         assert_eq!(averaged(isa, &[i64::MIN], 1), 1 << 63);
         assert_eq!(averaged(isa, &[200u8, 100], 3), (200 + 100 - 256) / 3);
         assert_eq!(averaged(isa, &[-100i8, -20], 200), 0);
@@ -155,17 +165,17 @@ fn narrow_floats_are_rounded_once() {
         let values = [2048.0, 1.0, 1.0, 1.0].map(f16::from_f32);
         assert_eq!(
             plain(isa, ReduceOp::Sum, &values),
-            u64::from(f16::from_f32(2052.0).to_bits())
+            u128::from(f16::from_f32(2052.0).to_bits())
         );
         let values = [256.0, 1.0, 1.0, 1.0].map(bf16::from_f32);
         assert_eq!(
             plain(isa, ReduceOp::Sum, &values),
-            u64::from(bf16::from_f32(260.0).to_bits())
+            u128::from(bf16::from_f32(260.0).to_bits())
         );
         let values = [16.0, 1.0, 1.0, 1.0].map(F8E4M3::from_f32);
         assert_eq!(
             plain(isa, ReduceOp::Sum, &values),
-            u64::from(F8E4M3::from_f32(20.0).to_bits())
+            u128::from(F8E4M3::from_f32(20.0).to_bits())
         );
     }
 }

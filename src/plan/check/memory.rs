@@ -318,7 +318,8 @@ impl<'n, 'a> Pass<'n, 'a> {
             let writer = self.clocks.tokens[token].event;
             let wire = &self.net.wires[port.connection as usize];
             let is_pair = matches!(wire.link, Link::Pair { .. });
-            let fits = is_pair && !port.keep && step.op == StepOp::Copy;
+            let whole = step.op == StepOp::Copy && !step.is_packed();
+            let fits = is_pair && !port.keep && whole;
             target = output.filter(|_| fits).map(|output| (output, token));
             for mode in 0..2 {
                 let Some(_) = target else {

@@ -15,11 +15,12 @@
 //! Before that `structure` looks at each plan, `net` lays them out flat, and `pairing` pairs the
 //! k-th send of each connection with the k-th receive. Terms: *event*: one repetition of a step;
 //! *port*: a connection operand of it; *place*: a chunk of user memory or scratch; *component*:
-//! lanes that are connected.
+//! lanes that are connected; *piece*: one of the chunks that a packed token holds.
 //!
 //! All functions are pure: no clock, no environment, no randomness; any thread may call them.
 
 mod clocks;
+mod contents;
 mod expressions;
 mod memory;
 mod net;

@@ -6,11 +6,12 @@
 //! What the k-th send on a connection meets is the k-th receive, whatever the timing; so senders
 //! and receivers are paired here, before anything runs.
 
+use super::contents::Contents;
 use super::pairing;
 use super::places::Places;
 use super::report::Counterexample;
 use super::structure::structure;
-use crate::plan::{ConnectionUse, Direction, Layout, Link, ListId, Plan, StepOp};
+use crate::plan::{ConnectionUse, Direction, Link, ListId, Plan};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -26,16 +27,18 @@ pub(super) struct Port {
     pub keep: bool,
 }
 
-/// One repetition of a step.
+/// One repetition of a step, or all of a packed one.
 #[derive(Clone, Copy)]
 pub(super) struct Event {
     /// Index into the steps of the plan.
     pub step: u32,
     pub lane: u32,
-    /// Chunk number of this repetition.
+    /// Chunk number of this repetition, or of the first piece.
     pub chunk: u32,
-    /// What a token of this event holds: 0 nothing, else 1 + the chunk where its length depends
-    /// on its number.
+    /// Chunks in a token of this event; 0 for a token without payload.
+    pub pieces: u32,
+    /// What a token of this event holds, equal where the lengths of its pieces are: see
+    /// [`super::contents`].
     pub carries: u32,
     pub srcs: u32,
     pub dsts: u32,
@@ -111,6 +114,11 @@ impl Table {
         Table { start, items }
     }
 
+    /// All items, in order of keys.
+    pub fn items(&self) -> &[u32] {
+        &self.items
+    }
+
     pub fn get(&self, key: u32) -> &[u32] {
         let range = self.start[key as usize]..self.start[key as usize + 1];
         &self.items[range.start as usize..range.end as usize]
@@ -159,6 +167,7 @@ pub(super) struct Net<'a> {
     /// (connection, reading end) of all instances.
     pub instance_readers: Vec<(u32, u32)>,
     pub blocks: Vec<Block>,
+    pub contents: Contents,
     by_link: HashMap<Link, u32>,
 }
 
@@ -174,6 +183,7 @@ impl<'a> Net<'a> {
             readers: 0,
             instance_readers: Vec::new(),
             blocks: Vec::new(),
+            contents: Contents::default(),
             by_link: HashMap::new(),
         }
     }
@@ -277,33 +287,24 @@ impl<'a> Net<'a> {
             lists[usize::from(step.dsts.0)],
         );
         let lane = self.lanes.len() as u32;
-        self.events.extend((0..step.repeat).map(|k| {
-            let chunk = step.chunk_at(k, plan.chunks);
-            let carries = match (step.op, plan.layout) {
-                (StepOp::Token, _) => 0,
-                (_, Layout::Split) => 1 + chunk,
-                (_, Layout::Blocks) => 1,
-            };
-            Event {
-                step: index as u32,
-                lane,
-                chunk,
-                carries,
-                srcs: srcs.0,
-                dsts: dsts.0,
-                src_count: srcs.1,
-                dst_count: dsts.1,
-            }
+        let contents = &mut self.contents;
+        self.events.extend((0..step.tokens()).map(|k| Event {
+            step: index as u32,
+            lane,
+            chunk: step.piece_at(k, 0, plan.chunks),
+            pieces: step.pieces(),
+            carries: contents.of(plan, step, k),
+            srcs: srcs.0,
+            dsts: dsts.0,
+            src_count: srcs.1,
+            dst_count: dsts.1,
         }));
     }
 
     /// The end of a connection that `rank` uses, with a number for a connection seen first.
     fn end(&mut self, used: &ConnectionUse, rank: u32) -> Port {
         let connection = *self.by_link.entry(used.link).or_insert_with(|| {
-            let readers = match used.link {
-                Link::Pair { .. } => 1,
-                Link::Fan { .. } => self.nranks - 1,
-            };
+            let readers = used.link.readers(self.nranks);
             self.wires.push(Wire {
                 link: used.link,
                 first_reader: self.readers,
@@ -316,7 +317,7 @@ impl<'a> Net<'a> {
         let reader = match (used.direction, used.link) {
             (Direction::Send, _) => NONE,
             (Direction::Recv, Link::Pair { .. }) => first,
-            (Direction::Recv, Link::Fan { writer }) => first + rank - u32::from(rank > writer),
+            (Direction::Recv, link) => first + rank - u32::from(rank > link.writer()),
         };
         Port {
             connection,
@@ -380,6 +381,16 @@ impl<'a> Net<'a> {
         &self.ports[event.dsts as usize..event.dsts as usize + usize::from(event.dst_count)]
     }
 
+    /// Chunk number of a piece of an event.
+    #[inline]
+    pub fn piece(&self, event: &Event, piece: u32) -> u32 {
+        if piece == 0 {
+            return event.chunk;
+        }
+        let plan = self.instance_of(event).plan;
+        plan.steps[event.step as usize].piece_at(0, piece, plan.chunks)
+    }
+
     /// The plan instance of an event.
     pub fn instance_of(&self, event: &Event) -> &Instance<'a> {
         &self.instances[self.lanes[event.lane as usize].instance as usize]
@@ -412,7 +423,7 @@ impl<'a> Net<'a> {
     pub fn reader_rank(&self, wire: &Wire, reader: u32) -> u32 {
         match wire.link {
             Link::Pair { reader, .. } => reader,
-            Link::Fan { writer } => {
+            Link::Fan { writer } | Link::Cast { writer, .. } => {
                 let position = reader - wire.first_reader;
                 position + u32::from(position >= writer)
             }

@@ -17,7 +17,7 @@ pub(super) fn pair(net: &Net, block: &Block) -> Result<(), Counterexample> {
             let (sent, received) = (sends.len(), receives.len());
             if sent > received {
                 let message = format!(
-                    "sends {sent} chunks a round on {}, but rank {rank} receives {received}; \
+                    "sends {sent} tokens a round on {}, but rank {rank} receives {received}; \
                          this one is never received",
                     link_text(wire.link)
                 );
@@ -25,7 +25,7 @@ pub(super) fn pair(net: &Net, block: &Block) -> Result<(), Counterexample> {
             }
             if received > sent {
                 let message = format!(
-                    "receives {received} chunks a round on {}, but rank {} sends {sent}; \
+                    "receives {received} tokens a round on {}, but rank {} sends {sent}; \
                          this one never comes",
                     link_text(wire.link),
                     wire.link.writer()
@@ -42,15 +42,12 @@ fn meet(net: &Net, wire: &Wire, send: u32, receive: u32) -> Result<(), Counterex
     let (writer, reader) = (&net.lanes[from.lane as usize], &net.lanes[to.lane as usize]);
     let rounds = |event: &Event| net.instance_of(event).rounds;
     let fault = if from.carries != to.carries {
-        let holds = |carries: u32, chunk: u32| match carries {
+        let holds = |event: &Event| match event.pieces {
             0 => "a token without payload".to_string(),
-            _ => format!("chunk {chunk}"),
+            1 => format!("chunk {}", event.chunk),
+            _ => net.contents.text(event.carries),
         };
-        format!(
-            "expects {} but gets {}",
-            holds(to.carries, to.chunk),
-            holds(from.carries, from.chunk)
-        )
+        format!("expects {} but gets {}", holds(to), holds(from))
     } else if writer.channel != reader.channel {
         format!(
             "reads with the window of channel {} what was written with that of channel {}",
@@ -77,5 +74,6 @@ pub(super) fn link_text(link: Link) -> String {
             channel,
         } => format!("connection {writer}->{reader} of channel {channel}"),
         Link::Fan { writer } => format!("the fan of rank {writer}"),
+        Link::Cast { writer, channel } => format!("the cast of rank {writer} on channel {channel}"),
     }
 }

@@ -1,9 +1,11 @@
 //! Places: the chunks of user memory and scratch that a plan touches, numbered.
 //!
-//! Each plan instance has input, output and scratch of its own; lanes of different channels work on
-//! disjoint parts of the data, so each channel has its own copy of all chunks. In place, an input
-//! chunk and an output chunk are one place.
+//! Each plan instance has input, output and scratch of its own, whatever else is in flight. Lanes
+//! of different channels work on disjoint parts of the data, so each channel has its own copy of
+//! all chunks; scratch belongs to a single lane. In place, an input chunk and an output chunk are
+//! one place.
 
+use super::net::Lane;
 use crate::plan::{Collective, Layout, Operand, Plan, Shape, Space};
 
 /// How input and output coincide when a call is made in place.
@@ -23,7 +25,9 @@ enum Alias {
 pub(super) struct Places {
     base: u32,
     channels: u32,
+    lanes: u32,
     chunks: u32,
+    scratch: u32,
     rank: u32,
     pub inputs: u32,
     pub outputs: u32,
@@ -51,16 +55,21 @@ impl Places {
             Collective::AllReduce
             | Collective::Reduce
             | Collective::Broadcast
+            | Collective::Scan
+            | Collective::Exscan
             | Collective::AllToAll => Alias::Same,
             Collective::AllGather | Collective::Gather => Alias::InputInOutput,
             Collective::ReduceScatter | Collective::Scatter => Alias::OutputInInput,
-            Collective::Barrier | Collective::Send | Collective::Recv => Alias::None,
+            // Blocks of different sizes are proved as sends and receives, or with equal blocks.
+            _ => Alias::None,
         };
         let channels = plan.lanes.iter().map(|lane| u32::from(lane.channel) + 1);
         Places {
             base,
             channels: channels.max().unwrap_or(1),
+            lanes: plan.lanes.len() as u32,
             chunks,
+            scratch: plan.scratch,
             rank,
             inputs,
             outputs,
@@ -70,7 +79,7 @@ impl Places {
 
     /// How many there are.
     pub fn count(&self) -> u32 {
-        self.channels * self.per_channel()
+        self.channels * self.per_channel() + self.lanes * self.scratch
     }
 
     /// Channels that have places of their own.
@@ -79,12 +88,16 @@ impl Places {
     }
 
     fn per_channel(&self) -> u32 {
-        self.inputs + 2 * self.outputs
+        self.inputs + self.outputs
     }
 
     /// The chunk number of an operand in its space, for an event with chunk number `chunk`.
     #[inline]
     pub fn chunk(&self, operand: &Operand, chunk: u32) -> u32 {
+        if operand.space == Space::Scratch {
+            let sum = i64::from(chunk) + i64::from(operand.offset);
+            return sum.rem_euclid(i64::from(self.scratch.max(1))) as u32;
+        }
         let shifted = if operand.offset == 0 {
             chunk % self.chunks
         } else {
@@ -98,7 +111,17 @@ impl Places {
         shifted % blocks
     }
 
-    /// The place of a chunk of a space.
+    /// The place of an operand of `lane`, for its chunk number `chunk`.
+    #[inline]
+    pub fn of(&self, lane: &Lane, space: Space, chunk: u32, in_place: bool) -> u32 {
+        if space == Space::Scratch {
+            let first = self.base + self.channels * self.per_channel();
+            return first + lane.number * self.scratch + chunk;
+        }
+        self.at(u32::from(lane.channel), space, chunk, in_place)
+    }
+
+    /// The place of a chunk of the input or output.
     #[inline]
     pub fn at(&self, channel: u32, space: Space, chunk: u32, in_place: bool) -> u32 {
         let (space, chunk) = match (in_place, space, self.alias) {
@@ -109,8 +132,7 @@ impl Places {
         };
         let offset = match space {
             Space::Input => 0,
-            Space::Output => self.inputs,
-            _ => self.inputs + self.outputs,
+            _ => self.inputs,
         };
         self.base + channel * self.per_channel() + offset + chunk
     }
@@ -130,6 +152,7 @@ pub(super) fn has_output(shape: &Shape, rank: u32) -> bool {
     match shape.collective {
         Collective::Reduce | Collective::Gather => rank == shape.root,
         Collective::Barrier | Collective::Send => false,
+        Collective::Exscan => rank > 0,
         _ => true,
     }
 }
@@ -143,6 +166,8 @@ pub(super) fn promises_in_place(collective: Collective) -> bool {
             | Collective::Broadcast
             | Collective::AllGather
             | Collective::ReduceScatter
+            | Collective::Scan
+            | Collective::Exscan
     )
 }
 

@@ -4,7 +4,8 @@ use crate::plan::{ListId, Plan, dump};
 use std::fmt;
 use std::fmt::Write;
 
-/// How the bytes of a token reach the reader.
+/// How the bytes of a token reach the reader. Packed tokens always use slots: their pieces lie
+/// apart in user memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Form {
     /// Copied into a slot when they are published.

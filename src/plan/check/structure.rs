@@ -2,7 +2,7 @@
 
 use super::pairing::link_text;
 use super::report::Counterexample;
-use crate::plan::{Collective, Direction, Layout, Link, Plan, Shape, validate};
+use crate::plan::{Collective, Direction, Layout, Link, Operand, Plan, Shape, Space, validate};
 
 /// Plans of a collective: one a rank, in order, made for the same call.
 pub(super) fn same_call(plans: &[Plan]) -> Result<(), Counterexample> {
@@ -31,6 +31,13 @@ pub(super) fn same_call(plans: &[Plan]) -> Result<(), Counterexample> {
             let text = "cuts the data for another number of channels than rank 0";
             return fault(text.into());
         }
+        if plan.pieces != first.pieces {
+            return fault(format!(
+                "cuts chunks so that {} fit a token, rank 0 so that {} do: all ranks must declare \
+                 the most that any of them packs (Emitter::pieces)",
+                plan.pieces, first.pieces
+            ));
+        }
         if (plan.chunks, plan.layout) != (first.chunks, first.layout) {
             return fault(format!(
                 "cuts the data into {} chunks, {:?}; rank 0 into {}, {:?}",
@@ -50,21 +57,24 @@ fn shape_fault(plan: &Plan) -> bool {
     plan.shape.root >= plan.shape.nranks || (plan.layout == Layout::Split && !whole)
 }
 
+/// Whether the operand is another chunk of the caller's buffers than the step's own.
+fn is_moved(plan: &Plan, operand: &Operand) -> bool {
+    let offset = i64::from(operand.offset).rem_euclid(i64::from(plan.chunks.max(1)));
+    matches!(operand.space, Space::Input | Space::Output) && offset != 0
+}
+
 /// What must hold for one plan before it is put beside others.
 pub(super) fn structure(plan: &Plan, rank: u32, nranks: u32) -> Result<(), Counterexample> {
     let fault = |lane, step, text| Counterexample::new(plan, rank, lane, step, text);
     validate::first_fault(plan).map_err(|(lane, step, text)| fault(lane, step, text))?;
     for used in &plan.connections {
-        let (mine, legal) = match (used.link, used.direction) {
-            (Link::Pair { writer, reader, .. }, direction) => {
-                let mine = match direction {
-                    Direction::Send => writer,
-                    Direction::Recv => reader,
-                };
-                (mine == rank, writer < nranks && reader < nranks)
-            }
-            (Link::Fan { writer }, Direction::Send) => (writer == rank, nranks > 1),
-            (Link::Fan { writer }, Direction::Recv) => (writer != rank, writer < nranks),
+        let mine = match used.direction {
+            Direction::Send => used.link.writer() == rank,
+            Direction::Recv => used.link.is_read_by(rank),
+        };
+        let legal = match used.link {
+            Link::Pair { writer, reader, .. } => writer < nranks && reader < nranks,
+            Link::Fan { writer } | Link::Cast { writer, .. } => nranks > 1 && writer < nranks,
         };
         if !(mine && legal) {
             let text = format!("{} is not this rank's to use", link_text(used.link));
@@ -83,6 +93,10 @@ pub(super) fn structure(plan: &Plan, rank: u32, nranks: u32) -> Result<(), Count
         for (at, step) in plan.steps[lane.steps.clone()].iter().enumerate() {
             for (list, kept_is_legal) in [(step.srcs, true), (step.dsts, false)] {
                 let operands = plan.lists.get(list);
+                if plan.layout == Layout::Split && operands.iter().any(|o| is_moved(plan, o)) {
+                    let text = "takes one chunk of a split for another: their lengths differ";
+                    return Err(fault(number, at, text.into()));
+                }
                 if !kept_is_legal && operands.iter().any(|operand| operand.keep) {
                     return Err(fault(number, at, "keeps a token it writes".into()));
                 }

@@ -87,7 +87,7 @@ pub(super) struct Run<'n, 'a> {
     unfinished: u32,
 }
 
-/// Bits of the fields of a tag: call 16, round 16 (above), slice 8, content 24 and more.
+/// Bits of the fields of a tag: call 12, round 12, slice 8, content 32.
 fn tag(call: u32, round: u32, slice: u32, carries: u32) -> u64 {
     u64::from(call & 0xfff) << 52
         | u64::from(round & 0xfff) << 40
@@ -353,10 +353,7 @@ impl<'n, 'a> Run<'n, 'a> {
 
     fn mismatch(&self, event: u32, connection: u32, wanted: u64, found: u64) -> Counterexample {
         let text = |tag: u64| {
-            let content = match tag as u32 {
-                0 => "nothing".to_string(),
-                content => format!("chunk {} (where lengths differ)", content - 1),
-            };
+            let content = self.net.contents.text(tag as u32);
             format!(
                 "call {}, round {}, slice {}, holding {content}",
                 tag >> 52,

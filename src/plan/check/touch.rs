@@ -11,19 +11,20 @@ pub(super) struct Touch<'o> {
     pub at: [u32; 2],
 }
 
-/// The operands of an event in user memory and scratch.
+/// The operands of an event in user memory and scratch, piece by piece.
 pub(super) fn touches<'o>(
     instance: &'o Instance,
     event: &'o Event,
-    net: &Net,
+    net: &'o Net,
     operands: &'o [Operand],
 ) -> impl Iterator<Item = Touch<'o>> + use<'o> {
-    let channel = u32::from(net.lanes[event.lane as usize].channel);
+    let lane = &net.lanes[event.lane as usize];
     let places = &instance.places;
     let own = operands.iter().filter(|o| o.space != Space::Connection);
-    own.map(move |operand| {
-        let chunk = places.chunk(operand, event.chunk);
-        let at = [false, true].map(|in_place| places.at(channel, operand.space, chunk, in_place));
+    let pieces = own.flat_map(|operand| (0..event.pieces).map(move |piece| (operand, piece)));
+    pieces.map(move |(operand, piece)| {
+        let chunk = places.chunk(operand, net.piece(event, piece));
+        let at = [false, true].map(|in_place| places.of(lane, operand.space, chunk, in_place));
         Touch { operand, chunk, at }
     })
 }
@@ -35,8 +36,12 @@ impl Touch<'_> {
     }
 }
 
-/// Where in user memory a published value can be read: the source of a copy, else the output.
+/// Where in user memory a published value can be read: the source of a copy, else the output. The
+/// pieces of a packed token are together only in its slot.
 pub(super) fn region(instance: &Instance, event: &Event, net: &Net, step: &Step) -> [u32; 2] {
+    if step.is_packed() {
+        return [NONE; 2];
+    }
     let lists = &instance.plan.lists;
     let is_user = |operand: &Operand| matches!(operand.space, Space::Input | Space::Output);
     let srcs = lists.get(step.srcs);

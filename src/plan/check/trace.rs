@@ -47,7 +47,7 @@ pub fn expected_trace(plan: &Plan, rounds: u32, slices: u32) -> Vec<Vec<TokenEve
 
 fn lane_round(plan: &Plan, lane: usize, round: u32, slices: u32, events: &mut Vec<TokenEvent>) {
     for (number, step) in plan.lane_steps(lane).iter().enumerate() {
-        for repetition in 0..step.repeat {
+        for repetition in 0..step.tokens() {
             for slice in 0..slices {
                 let mut hand_over = |list: ListId, is_source: bool| {
                     let operands = plan.lists.get(list).iter();

@@ -13,11 +13,22 @@ use super::net::{Block, Event, Instance, NONE, Net};
 use super::order::Order;
 use super::places::{has_input, has_output, text};
 use super::report::Counterexample;
-use crate::plan::{Collective, Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp};
+use super::touch::touches;
+use crate::plan::{Collective, Layout, Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp};
 use std::collections::{HashMap, VecDeque};
 
 /// A place that nothing has written.
 const UNDEFINED: u32 = u32::MAX;
+
+/// One piece of an event.
+struct What<'n, 'a> {
+    event: &'n Event,
+    instance: &'n Instance<'a>,
+    step: &'n Step,
+    piece: u32,
+    /// Chunk number of the piece.
+    chunk: u32,
+}
 
 struct Pass<'n, 'a> {
     net: &'n Net<'a>,
@@ -27,9 +38,14 @@ struct Pass<'n, 'a> {
     leaf_start: Vec<u32>,
     expressions: Expressions,
     values: Vec<u32>,
-    /// The event that wrote a place last.
+    /// The event that wrote a place last, and the number of the chunk that it wrote.
     writers: Vec<u32>,
+    written_as: Vec<u32>,
+    /// The values of all pieces of all tokens, and where those of each token begin.
     tokens: Vec<u32>,
+    token_start: Vec<u32>,
+    /// The values of the pieces of the event at hand.
+    pieces: Vec<u32>,
     sent: Vec<u32>,
     received: Vec<u32>,
 }
@@ -73,6 +89,12 @@ impl<'n, 'a> Pass<'n, 'a> {
                 }
             }
         }
+        let mut token_start = Vec::with_capacity(block.sends.len());
+        let mut payload = 0;
+        for &event in block.sends.items() {
+            token_start.push(payload);
+            payload += net.events[event as usize].pieces;
+        }
         Pass {
             net,
             block,
@@ -80,8 +102,11 @@ impl<'n, 'a> Pass<'n, 'a> {
             leaf_start,
             expressions,
             writers: vec![NONE; values.len()],
+            written_as: vec![NONE; values.len()],
             values,
-            tokens: vec![UNDEFINED; block.sends.len()],
+            tokens: vec![UNDEFINED; payload as usize],
+            token_start,
+            pieces: Vec::new(),
             sent: vec![0; net.wires.len()],
             received: vec![0; net.readers as usize],
         }
@@ -92,25 +117,19 @@ impl<'n, 'a> Pass<'n, 'a> {
         let event = &net.events[number as usize];
         let instance = net.instance_of(event);
         let step = &instance.plan.steps[event.step as usize];
-        let mut value = UNDEFINED;
-        if step.op != StepOp::Token {
-            let sources = instance.plan.lists.get(step.srcs);
-            let result = self.sources(event, instance, step, sources);
-            value = result.map_err(|message| self.fault(number, message))?;
-            for operand in instance.plan.lists.get(step.dsts) {
-                if operand.space == Space::Connection {
-                    continue;
-                }
-                if operand.space == Space::Output
-                    && !has_output(&instance.plan.shape, instance.rank)
-                {
-                    let message = "writes an output that the call does not have".to_string();
-                    return Err(self.fault(number, message));
-                }
-                let at = self.place(event, instance, operand);
-                self.values[at] = value;
-                self.writers[at] = number;
-            }
+        self.pieces.clear();
+        self.apart(event, instance, step)
+            .map_err(|message| self.fault(number, message))?;
+        for piece in 0..event.pieces {
+            let what = What {
+                event,
+                instance,
+                step,
+                piece,
+                chunk: net.piece(event, piece),
+            };
+            let moved = self.piece(number, &what);
+            moved.map_err(|message| self.fault(number, message))?;
         }
         for port in net.srcs(event).iter().filter(|port| !port.keep) {
             self.received[port.reader as usize] += 1;
@@ -118,8 +137,56 @@ impl<'n, 'a> Pass<'n, 'a> {
         for port in net.dsts(event) {
             let sent = &mut self.sent[port.connection as usize];
             let token = self.block.sends.start[port.connection as usize] + *sent;
-            self.tokens[token as usize] = value;
+            let start = self.token_start[token as usize] as usize;
+            self.tokens[start..start + self.pieces.len()].copy_from_slice(&self.pieces);
             *sent += 1;
+        }
+        Ok(())
+    }
+
+    /// Folds one piece and writes it to user memory and scratch.
+    fn piece(&mut self, number: u32, what: &What<'_, 'a>) -> Result<(), String> {
+        let instance = what.instance;
+        let value = self.sources(what)?;
+        self.pieces.push(value);
+        for operand in instance.plan.lists.get(what.step.dsts) {
+            if operand.space == Space::Connection {
+                continue;
+            }
+            if operand.space == Space::Output && !has_output(&instance.plan.shape, instance.rank) {
+                return Err("writes an output that the call does not have".into());
+            }
+            let at = self.place(what, operand);
+            self.values[at] = value;
+            self.writers[at] = number;
+            self.written_as[at] = what.chunk;
+        }
+        Ok(())
+    }
+
+    /// The pieces of a token may be done in any order, or many at once: none may be written where
+    /// another one is read or written.
+    fn apart(&self, event: &Event, instance: &Instance, step: &Step) -> Result<(), String> {
+        if event.pieces < 2 {
+            return Ok(());
+        }
+        let lists = &instance.plan.lists;
+        let of = |list| {
+            let touched = touches(instance, event, self.net, lists.get(list));
+            touched.zip((0..event.pieces).cycle())
+        };
+        let mode = usize::from(self.in_place);
+        let writes = of(step.dsts).map(|(touch, piece)| (touch.at[mode], piece));
+        let mut writes: Vec<(u32, u32)> = writes.collect();
+        writes.sort_unstable();
+        for (touch, piece) in of(step.srcs).chain(of(step.dsts)) {
+            let at = touch.at[mode];
+            let first = writes.partition_point(|&(other, _)| other < at);
+            let mut same = writes[first..].iter().take_while(|write| write.0 == at);
+            if same.any(|&(_, other)| other != piece) {
+                let text = touch.text();
+                return Err(format!("packs pieces that lie on each other at {text}"));
+            }
         }
         Ok(())
     }
@@ -129,21 +196,17 @@ impl<'n, 'a> Pass<'n, 'a> {
         self.net.fault(number, format!("{place}{message}"))
     }
 
-    fn place(&self, event: &Event, instance: &Instance, operand: &Operand) -> usize {
-        let channel = u32::from(self.net.lanes[event.lane as usize].channel);
-        let chunk = instance.places.chunk(operand, event.chunk);
-        let places = &instance.places;
-        places.at(channel, operand.space, chunk, self.in_place) as usize
+    fn place(&self, what: &What, operand: &Operand) -> usize {
+        let lane = &self.net.lanes[what.event.lane as usize];
+        let places = &what.instance.places;
+        let chunk = places.chunk(operand, what.chunk);
+        places.of(lane, operand.space, chunk, self.in_place) as usize
     }
 
     /// The result of a step: its sources, folded in order, and scaled.
-    fn sources(
-        &mut self,
-        event: &Event,
-        instance: &Instance,
-        step: &Step,
-        sources: &[Operand],
-    ) -> Result<u32, String> {
+    fn sources(&mut self, what: &What<'_, 'a>) -> Result<u32, String> {
+        let (event, instance, step) = (what.event, what.instance, what.step);
+        let sources = instance.plan.lists.get(step.srcs);
         let reduces = instance.plan.shape.collective.reduces();
         if step.op == StepOp::Fold && !reduces {
             return Err("folds, and the collective does not reduce".into());
@@ -154,14 +217,17 @@ impl<'n, 'a> Pass<'n, 'a> {
             let value = match operand.space {
                 Space::Connection => {
                     let port = ports.next().expect("one port for each connection operand");
-                    let start = self.block.sends.start[port.connection as usize];
-                    self.tokens[(start + self.received[port.reader as usize]) as usize]
+                    let first = self.block.sends.start[port.connection as usize];
+                    let token = first + self.received[port.reader as usize];
+                    let start = self.token_start[token as usize];
+                    self.tokens[(start + what.piece) as usize]
                 }
-                Space::Input => self.input(event, instance, step, operand)?,
-                _ => self.values[self.place(event, instance, operand)],
+                Space::Input => self.input(what, operand)?,
+                Space::Output => self.values[self.place(what, operand)],
+                Space::Scratch => self.scratch(what, operand)?,
             };
             if value == UNDEFINED {
-                let chunk = instance.places.chunk(operand, event.chunk);
+                let chunk = instance.places.chunk(operand, what.chunk);
                 let place = text(operand.space, chunk);
                 return Err(format!("reads {place}, which nothing has written"));
             }
@@ -179,22 +245,29 @@ impl<'n, 'a> Pass<'n, 'a> {
         }
     }
 
-    fn input(
-        &self,
-        event: &Event,
-        instance: &Instance,
-        step: &Step,
-        operand: &Operand,
-    ) -> Result<u32, String> {
+    fn scratch(&self, what: &What, operand: &Operand) -> Result<u32, String> {
+        let at = self.place(what, operand);
+        let (was, is) = (self.written_as[at], what.chunk);
+        if was != is && was != NONE && what.instance.plan.layout == Layout::Split {
+            let place = text(Space::Scratch, what.instance.places.chunk(operand, is));
+            return Err(format!(
+                "reads {place} as chunk {is}, and it holds chunk {was}: their lengths differ"
+            ));
+        }
+        Ok(self.values[at])
+    }
+
+    fn input(&self, what: &What, operand: &Operand) -> Result<u32, String> {
+        let (event, instance, step) = (what.event, what.instance, what.step);
         if !has_input(&instance.plan.shape, instance.rank) {
             return Err("reads an input that the call does not have".into());
         }
-        let value = self.values[self.place(event, instance, operand)];
-        let chunk = instance.places.chunk(operand, event.chunk);
+        let value = self.values[self.place(what, operand)];
+        let chunk = instance.places.chunk(operand, what.chunk);
         let channel = u32::from(self.net.lanes[event.lane as usize].channel);
         if value != self.leaf(instance, channel, chunk) {
             let place = text(Space::Input, chunk);
-            let at = self.place(event, instance, operand);
+            let at = self.place(what, operand);
             let writer = self.net.place(self.writers[at]);
             return Err(format!("reads {place} after {writer} has written over it"));
         }
@@ -272,7 +345,9 @@ impl<'n, 'a> Pass<'n, 'a> {
             Collective::AllGather | Collective::Gather => leaf(chunk, 0),
             Collective::AllToAll => leaf(chunk, instance.rank),
             Collective::Scatter => leaf(shape.root, instance.rank),
-            Collective::Recv | Collective::Send | Collective::Barrier => {
+            Collective::Scan => Wanted::Prefix(channel * inputs + chunk, instance.rank + 1),
+            Collective::Exscan => Wanted::Prefix(channel * inputs + chunk, instance.rank),
+            _ => {
                 let sender = sender.map(|number| &self.net.instances[number as usize]);
                 sender.map_or(Wanted::Nothing, |s| Wanted::Leaf(self.leaf(s, 0, 0)))
             }
@@ -281,14 +356,15 @@ impl<'n, 'a> Pass<'n, 'a> {
 
     /// Whether a final value is the wanted one; and whether its leaves are in rank order.
     fn judge(&self, value: u32, wanted: &Wanted, place: &str) -> Result<bool, String> {
-        let key = match *wanted {
+        let (key, ranks) = match *wanted {
             Wanted::Leaf(leaf) if leaf == value => return Ok(true),
             Wanted::Leaf(leaf) => {
                 let (holds, wants) = (self.leaf_text(value), self.leaf_text(leaf));
                 return Err(format!("{place} ends as {holds} instead of {wants}"));
             }
             Wanted::Nothing => return Err(format!("{place} has no sender")),
-            Wanted::Fold(key) => key,
+            Wanted::Fold(key) => (key, None),
+            Wanted::Prefix(key, ranks) => (key, Some(ranks)),
         };
         if self.expressions.is_raw(value) {
             return Err(format!("{place} is the unscaled input"));
@@ -300,6 +376,9 @@ impl<'n, 'a> Pass<'n, 'a> {
                 node.key
             ));
         }
+        if let Some(ranks) = ranks {
+            return self.judge_prefix(value, ranks, place);
+        }
         if node.size < self.net.nranks {
             let set = self.expressions.set(value).iter();
             let missing = first_bit(set.map(|word| !word)).unwrap_or(0);
@@ -308,6 +387,40 @@ impl<'n, 'a> Pass<'n, 'a> {
         match node.is_final {
             true => Ok(node.is_ordered),
             false => Err(format!("{place} is written without POST_SCALE")),
+        }
+    }
+
+    /// A scan: the contributions of the first `ranks` ranks and of no other. Nothing is scaled at
+    /// the end.
+    fn judge_prefix(&self, value: u32, ranks: u32, place: &str) -> Result<bool, String> {
+        let held = self.expressions.set(value);
+        let wanted = |word: usize| match ranks as usize {
+            ranks if ranks >= 64 * (word + 1) => u64::MAX,
+            ranks if ranks > 64 * word => (1 << (ranks % 64)) - 1,
+            _ => 0,
+        };
+        let missing = held
+            .iter()
+            .enumerate()
+            .map(|(word, set)| wanted(word) & !set);
+        if let Some(rank) = first_bit(missing) {
+            return Err(format!("{place} lacks the contribution of rank {rank}"));
+        }
+        let beyond = held
+            .iter()
+            .enumerate()
+            .map(|(word, set)| set & !wanted(word));
+        if let Some(rank) = first_bit(beyond) {
+            return Err(format!(
+                "{place} has the contribution of rank {rank}, which comes later"
+            ));
+        }
+        let node = self.expressions.node(value);
+        match node.is_final {
+            true => Err(format!(
+                "{place} is written with POST_SCALE, which a scan has not"
+            )),
+            false => Ok(node.is_ordered),
         }
     }
 
@@ -325,6 +438,8 @@ enum Wanted {
     Leaf(u32),
     /// All ranks' contributions to this chunk.
     Fold(u32),
+    /// The contributions of so many ranks to this chunk.
+    Prefix(u32, u32),
     /// No send belongs to the receive.
     Nothing,
 }

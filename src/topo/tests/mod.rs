@@ -2,7 +2,12 @@
 
 mod decisions;
 mod errors;
+mod files;
 mod graphs;
+mod loads;
+mod machines;
+mod pictures;
+mod planning;
 
 use super::*;
 use crate::base::Rank;

@@ -97,6 +97,9 @@ pub struct Bench<'a> {
     repetition: u64,
 }
 
+/// Bytes of the largest element.
+const MOST_BYTES: usize = 16;
+
 /// A case with its buffers placed.
 struct Placed {
     case: Case,
@@ -137,7 +140,7 @@ impl<'a> Bench<'a> {
         (most_bytes, same_host): (u64, bool),
     ) -> Result<Bench<'a>> {
         let most_bytes = most_bytes as usize;
-        let room = most_bytes + args.unalign as usize * 8 + GUARD;
+        let room = most_bytes + args.unalign as usize * MOST_BYTES + GUARD;
         Ok(Bench {
             member,
             args,
@@ -147,8 +150,8 @@ impl<'a> Bench<'a> {
                 0 => Some(Stream::new()?),
                 _ => None,
             },
-            send: Buffer::new(room)?,
-            recv: Buffer::new(room)?,
+            send: Buffer::new(room, args.register > 0)?,
+            recv: Buffer::new(room, args.register > 0)?,
             most_bytes,
             same_host,
             repetition: 0,
@@ -228,7 +231,7 @@ impl<'a> Bench<'a> {
                 let scalar = data_of(&case, seat.nranks, 0).scalar_bytes(seat.rank);
                 comm.pre_mul_sum(&scalar, case.dtype)?
             }
-            Some(op) => RedOp(op as i32),
+            Some(op) => RedOp(op.number().expect("built in")),
         };
         Ok(Placed {
             case,

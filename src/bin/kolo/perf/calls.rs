@@ -156,7 +156,7 @@ impl Run<'_> {
     }
 
     fn dtype_number(&self) -> i32 {
-        self.dtype as i32
+        self.dtype.number()
     }
 
     fn root(&self) -> i32 {

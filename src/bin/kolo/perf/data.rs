@@ -12,7 +12,8 @@
 //! megabytes is copying and comparing memory. Chunks and blocks are powers of two of bytes or
 //! fractions of the data, so what lands in a wrong place still differs.
 
-use kolo::dtype::{DataType, ReduceOp};
+use super::values::{Value, exact_limit, is_signed};
+use kolo::dtype::{Class, DataType, ReduceOp};
 
 /// Elements after which the data repeats.
 pub const PERIOD: usize = 10_007;
@@ -49,31 +50,41 @@ pub fn scalar(rank: u32) -> i64 {
     1 + i64::from(rank % 2)
 }
 
-/// The largest number up to which the type has all integers, or one that is large enough.
-fn exact_limit(dtype: DataType) -> u64 {
-    match dtype {
-        DataType::Int8 | DataType::Uint8 => 100,
-        DataType::Float8e4m3 => 16,
-        DataType::Float8e5m2 => 8,
-        DataType::Bfloat16 => 256,
-        DataType::Float16 => 2048,
-        DataType::Int32 | DataType::Uint32 | DataType::Float32 => 1 << 20,
-        DataType::Int64 | DataType::Uint64 | DataType::Float64 => 1 << 40,
-    }
-}
-
-fn is_signed(dtype: DataType) -> bool {
-    !matches!(dtype, DataType::Uint8 | DataType::Uint32 | DataType::Uint64)
-}
-
 impl Data {
     /// What `rank` contributes to a reduction at `element`.
-    fn value(&self, op: ReduceOp, rank: u32, element: usize) -> i64 {
+    fn value(&self, op: ReduceOp, rank: u32, element: usize) -> Value {
         let common = mix(self.repetition, element as u64);
         let own = mix(common, 1 + u64::from(rank));
         let ranks = u64::from(self.nranks);
         // Who takes part changes with the element: each rank's turn comes.
         let turn = (common % ranks + u64::from(rank)) % ranks;
+        let small = |bits: u64| (bits % 7) as i64;
+        match (self.dtype.class(), op) {
+            (Class::Pair, _) => Value::Pair(small(own) - 3, i64::from(rank) * 3 + small(own >> 8)),
+            (_, ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor) => {
+                Value::Bits(u128::from(own) << 64 | u128::from(mix(own, 2)))
+            }
+            // One rank decides about and and or, so that both answers happen among many ranks.
+            (_, ReduceOp::Land) if turn != 0 => Value::Number(1 + small(own)),
+            (_, ReduceOp::Lor) if turn != 0 => Value::Number(0),
+            (_, ReduceOp::Land | ReduceOp::Lor | ReduceOp::Lxor) => {
+                Value::Number(small(own) - small(own) % 2)
+            }
+            // Powers of 2 + i have no part that is zero: no sign of a zero depends on the order.
+            (Class::Complex, ReduceOp::Prod) if turn >= FACTORS => Value::Complex(1, 0),
+            (Class::Complex, ReduceOp::Prod) if own % 2 == 1 => Value::Complex(-2, -1),
+            (Class::Complex, ReduceOp::Prod) => Value::Complex(2, 1),
+            (Class::Complex, _) => Value::Complex(
+                self.number(op, own, turn),
+                self.number(op, mix(own, 3), turn),
+            ),
+            _ => Value::Number(self.number(op, own, turn)),
+        }
+    }
+
+    /// A number such that no partial result of the operation is rounded.
+    fn number(&self, op: ReduceOp, own: u64, turn: u64) -> i64 {
+        let ranks = u64::from(self.nranks);
         let limit = exact_limit(self.dtype);
         let within = |most: u64| match is_signed(self.dtype) {
             true => (own % (2 * most + 1)) as i64 - most as i64,
@@ -86,7 +97,7 @@ impl Data {
                 let negative = is_signed(self.dtype) && own % 2 == 1;
                 if negative { -factor } else { factor }
             }
-            ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PreMulSum => {
+            _ => {
                 let scale = if op == ReduceOp::PreMulSum { 2 } else { 1 };
                 let takers = ranks.min(limit / scale);
                 let most = limit / (scale * takers);
@@ -99,10 +110,11 @@ impl Data {
     pub fn input(&self, rank: u32, elements: usize) -> Pattern {
         let size = self.dtype.size_bytes();
         Pattern::make(size, elements, |element, place| match self.op {
-            Some(op) => encode(self.dtype, self.value(op, rank, element), 1, place),
+            Some(op) => self.value(op, rank, element).encode(self.dtype, 1, place),
             None => {
                 let common = mix(self.repetition, element as u64);
                 let bits = mix(common, 1 + u64::from(rank));
+                let bits = u128::from(bits) | u128::from(mix(bits, 2)) << 64;
                 place.copy_from_slice(&bits.to_le_bytes()[..size]);
             }
         })
@@ -110,67 +122,39 @@ impl Data {
 
     /// The bytes of the reduction of all ranks' data.
     pub fn reduced(&self, op: ReduceOp, elements: usize) -> Pattern {
+        self.reduced_of(op, self.nranks, elements)
+    }
+
+    /// The bytes of the reduction of the data of the first `ranks` ranks (at least one).
+    pub fn reduced_of(&self, op: ReduceOp, ranks: u32, elements: usize) -> Pattern {
+        let scaled = |rank: u32, element: usize| {
+            let value = self.value(op, rank, element);
+            match op {
+                ReduceOp::PreMulSum => value.times(scalar(rank)),
+                _ => value,
+            }
+        };
+        let divisor = match op {
+            ReduceOp::Avg => i64::from(self.nranks),
+            _ => 1,
+        };
         Pattern::make(self.dtype.size_bytes(), elements, |element, place| {
-            let values = (0..self.nranks).map(|rank| {
-                let value = self.value(op, rank, element);
-                match op {
-                    ReduceOp::PreMulSum => value * scalar(rank),
-                    _ => value,
-                }
-            });
-            let folded = match op {
-                ReduceOp::Max => values.max().unwrap_or(0),
-                ReduceOp::Min => values.min().unwrap_or(0),
-                ReduceOp::Prod => values.product(),
-                ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PreMulSum => values.sum(),
-            };
-            let divisor = match op {
-                ReduceOp::Avg => i64::from(self.nranks),
-                _ => 1,
-            };
-            encode(self.dtype, folded, divisor, place);
+            let first = scaled(0, element);
+            let folded = (1..ranks).fold(first, |a, r| a.combine(op, scaled(r, element)));
+            folded.encode(self.dtype, divisor, place);
         })
     }
 
     /// The scalar of `rank` in the bytes of the type.
     pub fn scalar_bytes(&self, rank: u32) -> Vec<u8> {
         let mut bytes = vec![0; self.dtype.size_bytes()];
-        encode(self.dtype, scalar(rank), 1, &mut bytes);
+        let value = match self.dtype.class() {
+            Class::Complex => Value::Complex(scalar(rank), 0),
+            _ => Value::Number(scalar(rank)),
+        };
+        value.encode(self.dtype, 1, &mut bytes);
         bytes
     }
-}
-
-/// Writes `value / divisor` into `place`, rounded once: integers toward zero, others to the nearest
-/// even. The quotient in double precision is close enough to be rounded again: a tie of the
-/// narrower type differs from an inexact quotient by far more than the first rounding.
-fn encode(dtype: DataType, value: i64, divisor: i64, place: &mut [u8]) {
-    let size = dtype.size_bytes();
-    let quotient = value as f64 / divisor as f64;
-    let bits = match dtype {
-        DataType::Float64 => quotient.to_bits(),
-        DataType::Float32 => u64::from((quotient as f32).to_bits()),
-        DataType::Float16 => narrow(quotient, 10, 15, 16),
-        DataType::Bfloat16 => narrow(quotient, 7, 127, 16),
-        DataType::Float8e4m3 => narrow(quotient, 3, 7, 8),
-        DataType::Float8e5m2 => narrow(quotient, 2, 15, 8),
-        _ => (value / divisor) as u64,
-    };
-    place.copy_from_slice(&bits.to_le_bytes()[..size]);
-}
-
-/// The code of a finite number that does not overflow, in a type of `mantissa` bits, exponent
-/// `bias` and `width` bits.
-fn narrow(value: f64, mantissa: i32, bias: i32, width: u32) -> u64 {
-    let sign = u64::from(value.is_sign_negative()) << (width - 1);
-    let magnitude = value.abs();
-    let least = 1 - bias;
-    let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(least);
-    let quantum = f64::powi(2.0, exponent - mantissa);
-    let units = (magnitude / quantum).round_ties_even() as u64;
-    // A normal number has the bit of 2^mantissa set, and so counts as exponent field one more than
-    // a subnormal one; rounding up to the next power of two carries into it by itself.
-    let field = (exponent - least) as u64;
-    sign | ((field << mantissa) + units)
 }
 
 /// Periodic content of a buffer.
@@ -235,35 +219,13 @@ impl Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kolo::dtype::{F8E4M3, F8E5M2, bf16, f16};
-
-    #[test]
-    fn narrow_codes_match_the_types() {
-        for numerator in -300i32..=300 {
-            for divisor in 1..20 {
-                let value = f64::from(numerator) / f64::from(divisor);
-                let near = value as f32;
-                assert_eq!(
-                    narrow(value, 10, 15, 16),
-                    u64::from(f16::from_f64(value).to_bits())
-                );
-                assert_eq!(
-                    narrow(value, 7, 127, 16),
-                    u64::from(bf16::from_f64(value).to_bits())
-                );
-                let e4m3 = u64::from(F8E4M3::from_f32(near).to_bits());
-                assert_eq!(narrow(value, 3, 7, 8), e4m3, "{value}");
-                let e5m2 = u64::from(F8E5M2::from_f32(near).to_bits());
-                assert_eq!(narrow(value, 2, 15, 8), e5m2, "{value}");
-            }
-        }
-    }
 
     #[test]
     fn partial_sums_and_products_need_no_rounding() {
         for dtype in DataType::ALL {
             for nranks in [1, 2, 3, 7, 64, 300] {
-                for op in [ReduceOp::Sum, ReduceOp::PreMulSum] {
+                let sums = [ReduceOp::Sum, ReduceOp::PreMulSum];
+                for op in sums.into_iter().filter(|op| op.combines(dtype)) {
                     let data = Data {
                         dtype,
                         op: Some(op),
@@ -272,7 +234,11 @@ mod tests {
                     };
                     for element in 0..50 {
                         let most: i64 = (0..nranks)
-                            .map(|rank| 2 * data.value(op, rank, element).abs())
+                            .map(|rank| match data.value(op, rank, element) {
+                                Value::Number(a) => 2 * a.abs(),
+                                Value::Complex(a, b) => 2 * a.abs().max(b.abs()),
+                                other => panic!("{other:?} is not added"),
+                            })
                             .sum();
                         let scale = if op == ReduceOp::Sum { 2 } else { 1 };
                         assert!(

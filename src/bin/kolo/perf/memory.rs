@@ -2,6 +2,7 @@
 
 use super::data::POISON;
 use kolo::base::{Code, Error, Result};
+use kolo::transport::memory;
 use std::alloc::{Layout, alloc, dealloc};
 use std::path::Path;
 
@@ -68,14 +69,16 @@ pub fn most_bytes(available: u64, ranks: u64, checks: bool) -> u64 {
 pub struct Buffer {
     place: *mut u8,
     layout: Layout,
+    /// It is memory that peers can map, not malloc's.
+    shared: bool,
 }
 
 impl Buffer {
-    /// `bytes` of memory full of poison.
+    /// `bytes` of memory full of poison; with `shared` what `koloMemAlloc` gives.
     ///
     /// # Errors
     /// The system has no more.
-    pub fn new(bytes: usize) -> Result<Buffer> {
+    pub fn new(bytes: usize, shared: bool) -> Result<Buffer> {
         let short = || {
             Error::new(
                 Code::SystemError,
@@ -84,14 +87,21 @@ impl Buffer {
             )
         };
         let layout = Layout::from_size_align(bytes.max(1), PAGE).map_err(|_| short())?;
-        // SAFETY: the layout is not empty.
-        let place = unsafe { alloc(layout) };
+        let place = match shared {
+            true => memory::allocate(layout.size())?,
+            // SAFETY: the layout is not empty.
+            false => unsafe { alloc(layout) },
+        };
         if place.is_null() {
             return Err(short());
         }
         // SAFETY: freshly allocated with that size.
         unsafe { place.write_bytes(POISON, layout.size()) };
-        Ok(Buffer { place, layout })
+        Ok(Buffer {
+            place,
+            layout,
+            shared,
+        })
     }
 
     /// Where it begins.
@@ -109,8 +119,13 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { dealloc(self.place, self.layout) };
+        if self.shared {
+            // Fails only for memory that is not shared.
+            let _ = memory::free(self.place);
+        } else {
+            // SAFETY: allocated with this layout.
+            unsafe { dealloc(self.place, self.layout) };
+        }
     }
 }
 

@@ -17,17 +17,19 @@
 mod bench;
 mod calls;
 mod data;
-mod engine;
-mod memory;
-mod options;
+pub mod engine;
+pub mod memory;
+pub mod options;
 mod table;
-mod team;
+pub mod team;
+mod values;
 
 pub use options::PerfArgs;
 
 use crate::{info, launcher};
 use bench::{Bench, Case};
 use kolo::base::{Error, Rank, Result};
+use kolo::topo::graph::TopoFile;
 use kolo::topo::{Machine, RankPlace};
 use launcher::Mpi;
 use serde_json::{Value, json};
@@ -192,10 +194,8 @@ impl Session<'_> {
         let groups = self.member.gather(nranks)?;
         let least_group = groups.into_iter().min().unwrap_or(nranks);
         let mut report = (team.rank() == 0).then(|| {
-            let rows = self.args.dtypes().len()
-                * self.args.operations().len()
-                * self.args.roots(least_group).len()
-                * sizes.len();
+            let rows =
+                self.args.combinations().len() * self.args.roots(least_group).len() * sizes.len();
             let environment = self.environment(&who);
             Report::new(self.args, rows, environment)
         });
@@ -214,10 +214,11 @@ impl Session<'_> {
         let rival = self.mpi.filter(|_| self.args.compare.is_some());
         let place = (last, who.same_host());
         let mut bench = Bench::new(self.member, self.args, rival, place)?;
+        let (dtype, op) = self.args.combinations()[0];
         let case = |bytes| Case {
             bytes,
-            dtype: self.args.dtypes()[0],
-            op: self.args.operations()[0],
+            dtype,
+            op,
             root: self.args.roots(least_group)[0],
         };
         bench.warm_up(case(last), self.args.warmup)?;
@@ -248,24 +249,22 @@ impl Session<'_> {
         nranks: u32,
         mut report: Option<&mut Report>,
     ) -> Result<()> {
-        for &dtype in self.args.dtypes() {
-            for op in self.args.operations() {
-                for root in self.args.roots(nranks) {
-                    for &bytes in sizes {
-                        let case = Case {
-                            bytes,
-                            dtype,
-                            op,
-                            root,
-                        };
-                        if let Some(report) = &report {
-                            report.measuring(&case);
-                        }
-                        let apart = bench.measure(case, false)?;
-                        let in_place = bench.measure(case, true)?;
-                        if let Some(report) = &mut report {
-                            report.row(&case, bench.shown(&case), [apart, in_place]);
-                        }
+        for (dtype, op) in self.args.combinations() {
+            for root in self.args.roots(nranks) {
+                for &bytes in sizes {
+                    let case = Case {
+                        bytes,
+                        dtype,
+                        op,
+                        root,
+                    };
+                    if let Some(report) = &report {
+                        report.measuring(&case);
+                    }
+                    let apart = bench.measure(case, false)?;
+                    let in_place = bench.measure(case, true)?;
+                    if let Some(report) = &mut report {
+                        report.row(&case, bench.shown(&case), [apart, in_place]);
                     }
                 }
             }
@@ -345,7 +344,11 @@ impl Who {
     fn gather(member: &Member) -> Result<Who> {
         let rank = Rank(member.team.rank());
         let machine = match member.comm.settings().topo_file() {
-            Some(file) => &Machine::from_xml_file(file)?,
+            Some(file) => TopoFile::machine(file)?,
+            None => None,
+        };
+        let machine = match &machine {
+            Some(machine) => machine,
             None => Machine::detect()?,
         };
         let place = RankPlace::here(rank, None, machine)?;

@@ -87,12 +87,14 @@ pub struct PerfArgs {
     /// How often the result is checked; 0 does not check
     #[arg(short = 'c', long = "check", value_name = "N", default_value_t = 1)]
     pub checks: u32,
-    /// Operation: sum, prod, max, min, avg, mulsum (pre-multiplied sum) or all
+    /// Operation: sum, prod, max, min, avg, mulsum (pre-multiplied sum), band, bor, bxor, land,
+    /// lor, lxor, minloc, maxloc or all
     #[arg(short = 'o', long = "op", value_name = "OP", default_value = "sum",
           value_parser = operations)]
     pub ops: Choice<ReduceOp>,
     /// Type: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3,
-    /// f8e5m2 or all
+    /// f8e5m2, complex64, complex128, logical8, logical16, logical32, logical64, byte, char,
+    /// float_int, double_int, int_int, long_int, float_float, double_double or all
     #[arg(short = 'd', long = "datatype", value_name = "TYPE", default_value = "float",
           value_parser = types)]
     pub types: Choice<DataType>,
@@ -112,7 +114,7 @@ pub struct PerfArgs {
     #[arg(short = 'a', long = "average", value_name = "0|1|2|3", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(0..=3))]
     pub average: u8,
-    /// Taken for the sake of scripts: host memory needs no registration
+    /// 1, 2: buffers of koloMemAlloc, which ranks of one machine read where they lie
     #[arg(short = 'R', long = "local_register", value_name = "0|1|2", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=2))]
     pub register: u8,
@@ -166,7 +168,11 @@ fn names() -> String {
     names.join(", ")
 }
 
-fn collective(text: &str) -> std::result::Result<&'static Collective, String> {
+/// The collective with this name, however it is spelt.
+///
+/// # Errors
+/// A sentence with the nearest name.
+pub fn collective(text: &str) -> std::result::Result<&'static Collective, String> {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
     let wanted = plain(text);
     let wanted = wanted.strip_suffix("perf").unwrap_or(&wanted);
@@ -183,7 +189,11 @@ fn collective(text: &str) -> std::result::Result<&'static Collective, String> {
     })
 }
 
-fn size(text: &str) -> std::result::Result<u64, String> {
+/// Bytes: a number, with K, M, G or T for powers of 1024.
+///
+/// # Errors
+/// A sentence about what sizes look like.
+pub fn size(text: &str) -> std::result::Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text[digits.len()..].to_ascii_uppercase();
     let shift = match unit.trim_end_matches('B').trim_end_matches('I') {
@@ -217,14 +227,19 @@ fn operations(text: &str) -> std::result::Result<Choice<ReduceOp>, String> {
         return Ok(Choice(ReduceOp::ALL.to_vec()));
     }
     let op = ReduceOp::from_name(text);
-    op.map(|op| Choice(vec![op]))
-        .ok_or_else(|| "one of sum, prod, max, min, avg, mulsum, all".into())
+    op.map(|op| Choice(vec![op])).ok_or_else(|| {
+        let names: Vec<&str> = ReduceOp::ALL.iter().map(|op| op.name()).collect();
+        format!("one of {}, all", names.join(", "))
+    })
 }
 
-fn types(text: &str) -> std::result::Result<Choice<DataType>, String> {
+/// A type by its name, or all.
+///
+/// # Errors
+/// The names that there are.
+pub fn types(text: &str) -> std::result::Result<Choice<DataType>, String> {
     let name = match text {
         "all" => return Ok(Choice(DataType::ALL.to_vec())),
-        "char" => "int8",
         "int" => "int32",
         "float16" => "half",
         "float32" => "float",
@@ -273,6 +288,14 @@ impl PerfArgs {
             let what = format!("root {root} is none of the {nranks} ranks");
             return refuse(what, "give -r a rank, or all");
         }
+        if self.combinations().is_empty() {
+            let (op, dtype) = (self.ops.0[0], self.types.0[0]);
+            let possible: Vec<&str> = dtype.operations().map(ReduceOp::name).collect();
+            return Err(Error::argument(
+                format!("the operation {op} does not combine elements of type {dtype}"),
+                format!("{dtype} has {}", possible.join(", ")),
+            ));
+        }
         if self.collective.power_of_two && !nranks.is_power_of_two() {
             let what = format!("{name} among {nranks} ranks");
             return refuse(what, "use 1, 2, 4, 8, ... ranks for it");
@@ -310,12 +333,21 @@ impl PerfArgs {
         sizes
     }
 
-    /// Operations to measure; one that is none where the collective does not reduce.
-    pub fn operations(&self) -> Vec<Option<ReduceOp>> {
-        match self.collective.reduces {
-            true => self.ops.0.iter().copied().map(Some).collect(),
-            false => vec![None],
+    /// Types and operations to measure: those that fit each other, of all that were asked for. The
+    /// operation is none where the collective does not reduce.
+    pub fn combinations(&self) -> Vec<(DataType, Option<ReduceOp>)> {
+        let types = match self.collective.sizeless {
+            true => &self.types.0[..1],
+            false => &self.types.0,
+        };
+        if !self.collective.reduces {
+            return types.iter().map(|&dtype| (dtype, None)).collect();
         }
+        let ops = |dtype| self.ops.0.iter().filter(move |op| op.combines(dtype));
+        types
+            .iter()
+            .flat_map(|&dtype| ops(dtype).map(move |&op| (dtype, Some(op))))
+            .collect()
     }
 
     /// Roots to measure; one that is none where the collective has no root.
@@ -324,14 +356,6 @@ impl PerfArgs {
             (false, _) => vec![None],
             (true, Root::One(root)) => vec![Some(root)],
             (true, Root::All) => (0..nranks).map(Some).collect(),
-        }
-    }
-
-    /// Types to measure; one where there is no data.
-    pub fn dtypes(&self) -> &[DataType] {
-        match self.collective.sizeless {
-            true => &self.types.0[..1],
-            false => &self.types.0,
         }
     }
 

@@ -1,0 +1,221 @@
+//! Asynchronous calls: each data call once more, with a request instead of a stream.
+//!
+//! A request is a stream of its own. The declarations in kolo.h are made from those of the calls
+//! (`tests/header.rs`), for cbindgen does not look into macros.
+
+use crate::collective::*;
+use crate::comm::null;
+use crate::guard::guard;
+use crate::handle::Registry;
+use crate::stream::STREAMS;
+use crate::types::*;
+use crate::vector::*;
+use kolo_core::base::{Error, Result};
+use kolo_core::comm::{Stream, group};
+use std::ffi::{c_int, c_void};
+
+/// All live requests of this process.
+static REQUESTS: Registry<Stream> = Registry::new(0xb7e1_5162_8aed_2a6b, "request");
+
+/// Waits until the call of `*request` has ended: its receive buffers are filled, its send buffers
+/// may be changed. Sets `*request` to NULL, whatever is returned; a NULL request has ended.
+/// Calls of a communicator end in the order in which they were begun, sends and receives that were
+/// begun one behind the other in any order.
+/// Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group), those of the
+/// call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloWait(request: *mut koloRequest_t) -> koloResult_t {
+    guard("Wait", || {
+        // SAFETY: a valid pointer or NULL, by the contract of kolo.h.
+        let handle = unsafe { take("Wait", request) }?;
+        end(handle)?;
+        Ok(koloResult_t::koloSuccess)
+    })
+}
+
+/// koloWait for `count` requests. All of them have ended when it returns.
+/// Errors: as koloWait; the first one of those of the calls.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloWaitAll(count: usize, requests: *mut koloRequest_t) -> koloResult_t {
+    guard("WaitAll", || {
+        let mut first = Ok(());
+        if requests.is_null() && count > 0 {
+            return Err(null("requests"));
+        }
+        for index in 0..count {
+            // SAFETY: kolo.h asks for so many requests.
+            let ended = unsafe { take("WaitAll", requests.wrapping_add(index)) }.and_then(end);
+            first = first.and(ended);
+        }
+        first.map(|()| koloResult_t::koloSuccess)
+    })
+}
+
+/// Sets `*done` to 1 and `*request` to NULL if the call has ended, else `*done` to 0. Moves calls
+/// on, does not wait. A NULL request has ended.
+/// Errors: as koloWait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloTest(request: *mut koloRequest_t, done: *mut c_int) -> koloResult_t {
+    guard("Test", || {
+        if done.is_null() {
+            return Err(null("done"));
+        }
+        check("Test", request)?;
+        // SAFETY: not null, valid by the contract of kolo.h.
+        let handle = unsafe { *request } as usize;
+        let query = match handle {
+            0 => Ok(true),
+            _ => REQUESTS.get(handle)?.query(),
+        };
+        if !matches!(query, Ok(false)) {
+            // SAFETY: as above.
+            end(unsafe { take("Test", request) }?)?;
+        }
+        // SAFETY: not null, valid by the contract of kolo.h.
+        unsafe { *done = c_int::from(query?) };
+        Ok(koloResult_t::koloSuccess)
+    })
+}
+
+fn check(call: &str, request: *mut koloRequest_t) -> Result<()> {
+    if request.is_null() {
+        return Err(null("request"));
+    }
+    if group::active() {
+        return Err(Error::usage(
+            format!("{call} inside a group: its calls begin when the group ends"),
+            "call koloGroupEnd first",
+        ));
+    }
+    Ok(())
+}
+
+/// The number of a request, which is then none.
+///
+/// # Safety
+/// `request` is NULL or valid.
+unsafe fn take(call: &str, request: *mut koloRequest_t) -> Result<usize> {
+    check(call, request)?;
+    // SAFETY: not null, valid by our caller's promise.
+    let handle = unsafe { std::mem::replace(&mut *request, std::ptr::null_mut()) };
+    Ok(handle as usize)
+}
+
+/// Waits for a request and forgets it.
+fn end(handle: usize) -> Result<()> {
+    if handle == 0 {
+        return Ok(());
+    }
+    let ended = REQUESTS.get(handle)?.synchronize();
+    REQUESTS.remove(handle)?;
+    ended
+}
+
+/// Begins a call with a stream of its own.
+///
+/// # Safety
+/// `request` is NULL or valid; the buffers of `call` are as kolo.h asks.
+unsafe fn begin(
+    name: &'static str,
+    request: *mut koloRequest_t,
+    call: impl FnOnce(koloStream_t) -> koloResult_t,
+) -> koloResult_t {
+    let mut handle = 0;
+    let made = guard(name, || {
+        if request.is_null() {
+            return Err(null("request"));
+        }
+        handle = STREAMS.insert(Stream::for_one_call()?)?;
+        Ok(koloResult_t::koloSuccess)
+    });
+    if made != koloResult_t::koloSuccess {
+        refuse_group();
+        return made;
+    }
+    let code = call(handle as koloStream_t);
+    let kept = guard(name, || {
+        let stream = STREAMS.get(handle)?.clone();
+        STREAMS.remove(handle)?;
+        if code == koloResult_t::koloSuccess {
+            // SAFETY: not null, valid by our caller's promise.
+            unsafe { *request = REQUESTS.insert(stream)? as koloRequest_t };
+        }
+        Ok(koloResult_t::koloSuccess)
+    });
+    match code {
+        koloResult_t::koloSuccess => kept,
+        failed => failed,
+    }
+}
+
+macro_rules! immediate {
+    ($($name:ident = $call:ident($($argument:ident: $type:ty),* $(,)?);)*) => {$(
+        #[doc = concat!("Begins ", stringify!($call), " and returns at once.")]
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments)]
+        pub unsafe extern "C" fn $name(
+            $($argument: $type,)*
+            request: *mut koloRequest_t,
+        ) -> koloResult_t {
+            // SAFETY: the contract of kolo.h is that of the call.
+            let call = |stream| unsafe { $call($($argument,)* stream) };
+            // SAFETY: as above.
+            unsafe { begin(&stringify!($name)[4..], request, call) }
+        }
+    )*};
+}
+
+immediate! {
+    koloIAllReduce = koloAllReduce(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+        datatype: DataTypeArg, op: RedOpArg, comm: koloComm_t);
+    koloIBroadcast = koloBroadcast(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+        datatype: DataTypeArg, root: c_int, comm: koloComm_t);
+    koloIBcast = koloBcast(buff: *mut c_void, count: usize, datatype: DataTypeArg, root: c_int,
+        comm: koloComm_t);
+    koloIReduce = koloReduce(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+        datatype: DataTypeArg, op: RedOpArg, root: c_int, comm: koloComm_t);
+    koloIAllGather = koloAllGather(sendbuff: *const c_void, recvbuff: *mut c_void,
+        sendcount: usize, datatype: DataTypeArg, comm: koloComm_t);
+    koloIReduceScatter = koloReduceScatter(sendbuff: *const c_void, recvbuff: *mut c_void,
+        recvcount: usize, datatype: DataTypeArg, op: RedOpArg, comm: koloComm_t);
+    koloIAllToAll = koloAllToAll(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+        datatype: DataTypeArg, comm: koloComm_t);
+    koloIGather = koloGather(sendbuff: *const c_void, recvbuff: *mut c_void, sendcount: usize,
+        datatype: DataTypeArg, root: c_int, comm: koloComm_t);
+    koloIScatter = koloScatter(sendbuff: *const c_void, recvbuff: *mut c_void, recvcount: usize,
+        datatype: DataTypeArg, root: c_int, comm: koloComm_t);
+    koloIScan = koloScan(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+        datatype: DataTypeArg, op: RedOpArg, comm: koloComm_t);
+    koloIExscan = koloExscan(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+        datatype: DataTypeArg, op: RedOpArg, comm: koloComm_t);
+    koloIBarrier = koloBarrier(comm: koloComm_t);
+    koloISend = koloSend(sendbuff: *const c_void, count: usize, datatype: DataTypeArg, peer: c_int,
+        comm: koloComm_t);
+    koloIRecv = koloRecv(recvbuff: *mut c_void, count: usize, datatype: DataTypeArg, peer: c_int,
+        comm: koloComm_t);
+    koloIAllGatherV = koloAllGatherV(sendbuff: *const c_void, sendcount: usize,
+        recvbuff: *mut c_void, recvcounts: *const usize, displs: *const usize,
+        datatype: DataTypeArg, comm: koloComm_t);
+    koloIGatherV = koloGatherV(sendbuff: *const c_void, sendcount: usize, recvbuff: *mut c_void,
+        recvcounts: *const usize, displs: *const usize, datatype: DataTypeArg, root: c_int,
+        comm: koloComm_t);
+    koloIScatterV = koloScatterV(sendbuff: *const c_void, sendcounts: *const usize,
+        displs: *const usize, recvbuff: *mut c_void, recvcount: usize, datatype: DataTypeArg,
+        root: c_int, comm: koloComm_t);
+    koloIReduceScatterV = koloReduceScatterV(sendbuff: *const c_void, recvbuff: *mut c_void,
+        recvcounts: *const usize, datatype: DataTypeArg, op: RedOpArg, comm: koloComm_t);
+    koloIAllToAllV = koloAllToAllV(sendbuff: *const c_void, sendcounts: *const usize,
+        sdispls: *const usize, recvbuff: *mut c_void, recvcounts: *const usize,
+        rdispls: *const usize, datatype: DataTypeArg, comm: koloComm_t);
+    koloINeighborAllGather = koloNeighborAllGather(sendbuff: *const c_void, recvbuff: *mut c_void,
+        count: usize, datatype: DataTypeArg, graph: koloGraph_t);
+    koloINeighborAllGatherV = koloNeighborAllGatherV(sendbuff: *const c_void, sendcount: usize,
+        recvbuff: *mut c_void, recvcounts: *const usize, displs: *const usize,
+        datatype: DataTypeArg, graph: koloGraph_t);
+    koloINeighborAllToAll = koloNeighborAllToAll(sendbuff: *const c_void, recvbuff: *mut c_void,
+        count: usize, datatype: DataTypeArg, graph: koloGraph_t);
+    koloINeighborAllToAllV = koloNeighborAllToAllV(sendbuff: *const c_void,
+        sendcounts: *const usize, sdispls: *const usize, recvbuff: *mut c_void,
+        recvcounts: *const usize, rdispls: *const usize, datatype: DataTypeArg,
+        graph: koloGraph_t);
+}

@@ -1,0 +1,149 @@
+//! Halving and doubling: partners exchange halves of what they still have to fold, then double
+//! what they have.
+//!
+//! The reduce-scatter half: in exchange k, partners 2^k apart give each other the chunks that the
+//! other one keeps, and fold what they get: half of the data, a quarter, an eighth ... The
+//! all-gather half goes the same way back. So log n hand-overs each, with the traffic of a ring,
+//! and most of the data goes to the nearest. Partners fold the lower half first, so rank order is
+//! kept. Any number of ranks, by guests and hosts (`cores`).
+//!
+//! Reference: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of collective communication
+//! operations in MPICH", Int. J. High Perform. Comput. Appl. 19 (2005),
+//! doi:10.1177/1094342005051521, section 4.5.
+
+use super::cores::{Cores, Role};
+use super::group::{Group, flat};
+use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
+
+/// Halving, then doubling.
+pub fn all_reduce(shape: &Shape, _: &Nodes) -> Plan {
+    flat(shape, pieces(shape.nranks), Layout::Split, all_reduce_in)
+}
+
+/// Halving over blocks.
+pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
+    flat(shape, shape.nranks, Layout::Blocks, reduce_scatter_in)
+}
+
+/// Doubling over blocks, with the farthest first.
+pub fn all_gather(shape: &Shape, _: &Nodes) -> Plan {
+    flat(shape, shape.nranks, Layout::Blocks, all_gather_in)
+}
+
+/// Pieces that an all-reduce among n members has: the largest power of two.
+pub fn pieces(n: u32) -> u32 {
+    Cores::of(n).count
+}
+
+/// All-reduce of [`pieces`] pieces. Piece p is kept by the core with the bits of p in reverse
+/// order, so that what a core keeps is a run.
+pub fn all_reduce_in(g: &mut Group) {
+    let cores = Cores::of(g.n);
+    let all = i64::from(cores.count);
+    let halves = [(0..all / 2).collect(), (all / 2..all).collect()];
+    let (mut mine, result) = (g.own(), g.result());
+    let Role::Core { number, host } = cores.role(g.me) else {
+        let (to, from) = (g.to(g.me + 1).operand(), g.from(g.me + 1).operand());
+        g.put_each(&[mine], &[to], &halves);
+        return g.put_each(&[from], &[result], &halves);
+    };
+    if host {
+        let guest = g.from(g.me - 1).operand();
+        g.put_each(&[guest, mine], &[result], &halves);
+        mine = result;
+    }
+    let mut exchanged = Vec::new();
+    let mut range = 0..all;
+    for k in 0..cores.exchanges() {
+        let middle = (range.start + range.end) / 2;
+        let (low, high) = (range.start..middle, middle..range.end);
+        let (keep, give) = match number >> k & 1 {
+            0 => (low, high),
+            _ => (high, low),
+        };
+        let partner = cores.member(number ^ 1 << k);
+        let is_result = k + 1 == cores.exchanges();
+        g.fold_with(partner, mine, give.clone(), keep.clone(), is_result);
+        (mine, range) = (result, keep.clone());
+        exchanged.push((partner, keep, give));
+    }
+    for (partner, keep, give) in exchanged.into_iter().rev() {
+        g.exchange((partner, keep), (partner, give));
+    }
+    if host {
+        let guest = g.to(g.me - 1).operand();
+        g.put_each(&[result], &[guest], &halves);
+    }
+    if g.n == 1 {
+        g.copy(0, true);
+    }
+}
+
+/// Piece c ends, folded, at member c; partial results lie in scratch.
+pub fn reduce_scatter_in(g: &mut Group) {
+    let (cores, me) = (Cores::of(g.n), i64::from(g.me));
+    if g.n == 1 {
+        return g.copy(me, true);
+    }
+    let halves = [cores.agreeing(0, 1), cores.agreeing(1, 1)];
+    g.pieces(halves[0].len() as u32);
+    let (mut mine, target) = (g.own(), g.result());
+    let Role::Core { number, host } = cores.role(g.me) else {
+        let (to, from) = (g.to(g.me + 1).operand(), g.from(g.me + 1));
+        g.put_each(&[mine], &[to], &halves);
+        return g.recv(from, me);
+    };
+    let g = &mut g.again(Operand::SCRATCH);
+    if host {
+        let srcs = [g.from(g.me - 1).operand(), mine];
+        g.put_each(&srcs, &[Operand::SCRATCH], &halves);
+        mine = Operand::SCRATCH;
+    }
+    for k in 0..cores.exchanges() {
+        let (partner, bits) = (number ^ 1 << k, k + 1);
+        let keep = cores.agreeing(number, bits);
+        let give = cores.agreeing(partner, bits);
+        g.fold_with(
+            cores.member(partner),
+            mine,
+            give,
+            keep,
+            bits == cores.exchanges(),
+        );
+        mine = Operand::SCRATCH;
+    }
+    g.put(&[Operand::SCRATCH], &[target], me, false);
+    if host {
+        let guest = g.to(g.me - 1);
+        g.send_result(guest, me - 1);
+    }
+}
+
+/// Piece c, a contribution of member c, ends at all.
+pub fn all_gather_in(g: &mut Group) {
+    let (cores, me) = (Cores::of(g.n), i64::from(g.me));
+    let halves = [cores.agreeing(0, 1), cores.agreeing(1, 1)];
+    g.pieces(halves[0].len() as u32);
+    let result = g.result();
+    let Role::Core { number, host } = cores.role(g.me) else {
+        let (to, from) = (g.to(g.me + 1), g.from(g.me + 1).operand());
+        g.copy_send(to, me);
+        return g.put_each(&[from], &[result], &halves);
+    };
+    g.copy(me, false);
+    if host {
+        let guest = g.from(g.me - 1);
+        g.recv(guest, me - 1);
+    }
+    for k in (0..cores.exchanges()).rev() {
+        let (partner, bits) = (number ^ 1 << k, k + 1);
+        let give = cores.agreeing(number, bits);
+        let take = cores.agreeing(partner, bits);
+        let partner = cores.member(partner);
+        g.exchange((partner, give), (partner, take));
+    }
+    if host {
+        let guest = g.to(g.me - 1).operand();
+        g.put_each(&[result], &[guest], &halves);
+    }
+}

@@ -1,0 +1,275 @@
+//! `kolo explain`: what kolo would do, how long it expects it to take, and why.
+
+use crate::out;
+use crate::question::{Question, bytes_text, time_text};
+use clap::Args;
+use kolo::base::Result;
+use kolo::config::{Layer, Settings};
+use kolo::plan::{Algorithm, Collective};
+use kolo::tune::{Candidate, Choice, Table, parts};
+use std::fmt::Write;
+
+/// What is to be explained.
+#[derive(Args, Debug)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    question: Question,
+}
+
+/// The settings on which choices depend.
+const DECIDING: [&str; 8] = [
+    "algo",
+    "proto",
+    "eager_limit",
+    "tuner_file",
+    "direct",
+    "buffsize",
+    "min_nchannels",
+    "max_nchannels",
+];
+
+/// Prints the choice.
+///
+/// # Errors
+/// Settings that cannot be used, and questions without an answer.
+pub fn run(args: &ExplainArgs) -> Result<()> {
+    let question = &args.question;
+    let collective = question.collective()?;
+    let settings = Settings::load(&[])?;
+    let table = question.table(&settings)?;
+    let mut text = format!("{}\n\n", question.text(collective));
+    let choice = table.choose(collective, question.bytes());
+    chosen(&mut text, question, collective, &choice, &table)?;
+    let _ = writeln!(
+        text,
+        "why         {}",
+        why(question, collective, &choice, &table, &settings)
+    );
+    if table.may_be_direct(collective, question.bytes()) && question.machine().nodes == 1 {
+        text.push_str(
+            "direct      two-shot reads the buffers where they lie if all ranks are threads of one \
+             process or\n            all buffers come from koloMemAlloc; the above is for others\n",
+        );
+    }
+    runners_up(&mut text, question, collective, &choice, &table);
+    text.push_str("\nsettings that choices depend on\n");
+    for key in DECIDING {
+        let Some(entry) = settings.entry(key) else {
+            continue;
+        };
+        let value = match entry.value.to_string() {
+            empty if empty.is_empty() => "-".to_string(),
+            value => value,
+        };
+        let _ = writeln!(text, "  {key:<16}{value:<20}{}", entry.source.origin);
+    }
+    out::write(&text);
+    Ok(())
+}
+
+/// Algorithm, protocol, channels, chunking and time.
+fn chosen(
+    text: &mut String,
+    question: &Question,
+    collective: Collective,
+    choice: &Choice,
+    table: &Table,
+) -> Result<()> {
+    let bytes = question.bytes();
+    if choice.composed {
+        let names: Vec<&str> = parts(collective)
+            .iter()
+            .map(|(part, _)| part.name())
+            .collect();
+        let _ = writeln!(
+            text,
+            "chosen      {}, one after the other",
+            names.join(" and ")
+        );
+        let expected = time_text(table.expected_ns(collective, bytes));
+        let _ = writeln!(text, "time        {expected} expected");
+        return Ok(());
+    }
+    let channels = match choice.channels {
+        1 => "1 channel".to_string(),
+        many => format!("{many} channels"),
+    };
+    let (algorithm, protocol) = (choice.algorithm.name(), choice.protocol.name());
+    let _ = writeln!(
+        text,
+        "chosen      {algorithm}, protocol {protocol}, {channels}"
+    );
+    let nodes = question.nodes();
+    let plan = question.plan(collective, choice, question.root, &nodes)?;
+    let job = question.job(collective, choice, table);
+    let (rounds, slices) = question.rounds(&plan, &job);
+    let geometry = job.geometry;
+    let piece = match plan.pieces {
+        0 | 1 => String::new(),
+        pieces => format!(", up to {pieces} chunks in a token"),
+    };
+    let _ = writeln!(
+        text,
+        "chunking    chunks of up to {} in {} of up to {}{piece}; {} slots of {}",
+        bytes_text(geometry.chunk_bytes() as f64),
+        plural(u64::from(slices), "slice"),
+        bytes_text(geometry.slice_bytes() as f64),
+        geometry.slots,
+        bytes_text(geometry.slot_bytes as f64),
+    );
+    let steps = plan.steps_per_round();
+    let whose = match collective.has_root() {
+        true => format!("rank {}", question.root),
+        false => "each rank".to_string(),
+    };
+    let _ = writeln!(
+        text,
+        "steps       {} of {} for {whose}, {} in all",
+        plural(rounds, "round"),
+        plural(steps, "step"),
+        rounds * steps
+    );
+    time_line(text, question, collective, choice, table);
+    Ok(())
+}
+
+/// The expected time, and where it comes from.
+fn time_line(
+    text: &mut String,
+    question: &Question,
+    collective: Collective,
+    choice: &Choice,
+    table: &Table,
+) {
+    let bytes = question.bytes();
+    let found = table.candidates(collective, bytes);
+    let found = found
+        .iter()
+        .find(|c| c.choice.algorithm == choice.algorithm);
+    let (time_ns, how) = match found {
+        Some(found) if found.measured => (found.time_ns, "measured"),
+        Some(found) => (found.time_ns, "estimated"),
+        None => (table.expected_ns(collective, bytes), "estimated"),
+    };
+    let speed = match time_ns > 0.0 && !question.collective.sizeless {
+        true => format!(", {:.2} GB/s", question.size as f64 / time_ns),
+        false => String::new(),
+    };
+    let _ = writeln!(text, "time        {} {how}{speed}", time_text(time_ns));
+}
+
+fn plural(count: u64, word: &str) -> String {
+    match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    }
+}
+
+/// The reason, in a sentence.
+fn why(
+    question: &Question,
+    collective: Collective,
+    choice: &Choice,
+    table: &Table,
+    settings: &Settings,
+) -> String {
+    let bytes = question.bytes();
+    let inputs = table.inputs();
+    if inputs.nranks == 1 {
+        return "one rank alone copies".to_string();
+    }
+    let origin = |key: &str| {
+        let entry = settings.entry(key);
+        entry.map_or(String::new(), |entry| entry.source.origin.to_string())
+    };
+    let set = |key: &str| {
+        let entry = settings.entry(key);
+        entry.is_some_and(|entry| entry.source.layer != Layer::Default)
+    };
+    if inputs.allowed.is_restricted(collective) {
+        let keys = ["algo", "proto"].into_iter().filter(|key| set(key));
+        let named: Vec<String> = keys
+            .filter_map(|key| {
+                let value = settings.entry(key)?.value.to_string();
+                Some(format!("{key} = {value} ({})", origin(key)))
+            })
+            .collect();
+        let named = named.join(" and ");
+        return match inputs.allowed.allows(collective, choice.algorithm) {
+            true => format!("the fastest of what {named} allows"),
+            false => format!("nothing that {named} allows can do this, so all were considered"),
+        };
+    }
+    let cell = table.cell(collective, bytes);
+    if choice.composed || cell.mended {
+        return format!(
+            "the measured times contradict each other, and this is the way out ({})",
+            origin("tuner_file")
+        );
+    }
+    if cell.measured {
+        return format!("measured here as the fastest ({})", origin("tuner_file"));
+    }
+    if table.is_oneshot(collective, bytes) && choice.algorithm == Algorithm::OneShot {
+        let limit = table.oneshot_limit(collective) - 1;
+        let set = match set("eager_limit") {
+            true => origin("eager_limit"),
+            false => "built in for so many ranks".to_string(),
+        };
+        return format!(
+            "up to {} ({limit} bytes) a rank one-shot is taken ({set})",
+            bytes_text(limit as f64)
+        );
+    }
+    by_estimate(&table.candidates(collective, bytes), choice)
+}
+
+/// The reason where nothing but estimates decided.
+fn by_estimate(candidates: &[Candidate], choice: &Choice) -> String {
+    let is_chosen = |c: &&Candidate| c.choice.algorithm == choice.algorithm;
+    let own = candidates.iter().find(is_chosen);
+    let own = own.map_or(f64::INFINITY, |c| c.time_ns);
+    match candidates.iter().find(|c| !is_chosen(c)) {
+        None => "nothing else computes it".to_string(),
+        Some(next) if own <= next.time_ns => "the least estimated time".to_string(),
+        Some(next) => format!(
+            "kolo's usual choice; {} is estimated to be less than a third faster",
+            next.choice.algorithm.name()
+        ),
+    }
+}
+
+fn runners_up(
+    text: &mut String,
+    question: &Question,
+    collective: Collective,
+    choice: &Choice,
+    table: &Table,
+) {
+    let candidates = table.candidates(collective, question.bytes());
+    let others: Vec<_> = candidates
+        .iter()
+        .filter(|c| choice.composed || c.choice.algorithm != choice.algorithm)
+        .collect();
+    if others.is_empty() {
+        return;
+    }
+    let own = candidates
+        .iter()
+        .find(|c| c.choice.algorithm == choice.algorithm)
+        .map_or(f64::NAN, |c| c.time_ns);
+    text.push_str("\nrunners-up      time        times the chosen\n");
+    for candidate in others {
+        let how = if candidate.measured { "measured" } else { "" };
+        let ratio = match (candidate.time_ns / own).is_finite() {
+            true => format!("{:.2}", candidate.time_ns / own),
+            false => "-".to_string(),
+        };
+        let line = format!(
+            "  {:<14}{:<12}{ratio:<8}{how}",
+            candidate.choice.algorithm.name(),
+            time_text(candidate.time_ns),
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}

@@ -1,0 +1,349 @@
+//! What `kolo explain` and `kolo sim` are asked about: a collective, a size, and ranks on a machine
+//! that need not be there.
+
+use crate::perf::engine::Collective as Row;
+use crate::perf::options;
+use clap::Args;
+use kolo::algo;
+use kolo::base::{Error, Result};
+use kolo::comm::tuning;
+use kolo::config::Settings;
+use kolo::dtype::DataType;
+use kolo::exec::sim::{self, Job, Report};
+use kolo::plan::{Algorithm, Collective, Machine, Nodes, Plan, Shape, Window};
+use kolo::tune::{self, Choice, Table};
+
+/// A collective, a size and an arrangement of ranks.
+#[derive(Args, Clone, Debug)]
+pub struct Question {
+    /// The collective, as in `kolo perf`
+    #[arg(value_parser = options::collective)]
+    pub collective: &'static Row,
+    /// Size of the data, as in `kolo perf`: K, M, G or T stand for powers of 1024
+    #[arg(value_parser = options::size, default_value = "8")]
+    pub size: u64,
+    /// Nodes and ranks of each, as 64x8; one number means ranks of one node
+    #[arg(short = 'n', long = "ranks", value_name = "NODESxRANKS", value_parser = ranks)]
+    pub ranks: (u32, u32),
+    /// Root, where there is one
+    #[arg(short = 'r', long, value_name = "RANK", default_value_t = 0)]
+    pub root: u32,
+    /// Type of the elements
+    #[arg(short = 'd', long = "datatype", value_name = "TYPE", default_value = "float",
+          value_parser = one_type)]
+    pub dtype: DataType,
+    /// Sockets of a node
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub sockets: u32,
+    /// Last-level caches of a socket
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub caches: u32,
+    /// Cores of a node, where there are fewer than ranks
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub cores: u32,
+    /// Network interfaces of a node
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub nics: u32,
+    /// Nodes of a leaf switch; without it the network has no bottleneck
+    #[arg(long, value_name = "NODES", default_value_t = 0)]
+    pub leaf: u32,
+    /// How much slower a leaf's way up is than its nodes together
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub taper: u32,
+}
+
+/// Most ranks that can be asked about.
+const MOST_RANKS: u32 = 1 << 22;
+
+fn ranks(text: &str) -> std::result::Result<(u32, u32), String> {
+    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|&n| n > 0);
+    let parsed = match text.split_once(['x', 'X']) {
+        Some((nodes, per_node)) => number(nodes).zip(number(per_node)),
+        None => number(text).map(|per_node| (1, per_node)),
+    };
+    let few = |(nodes, per_node): &(u32, u32)| {
+        nodes
+            .checked_mul(*per_node)
+            .is_some_and(|n| n <= MOST_RANKS)
+    };
+    parsed
+        .filter(few)
+        .ok_or_else(|| format!("nodes and ranks, as 64x8, of {MOST_RANKS} ranks at most"))
+}
+
+fn one_type(text: &str) -> std::result::Result<DataType, String> {
+    match options::types(text)?.0.as_slice() {
+        [one] => Ok(*one),
+        _ => Err("one type".into()),
+    }
+}
+
+impl Question {
+    /// The machine.
+    pub fn machine(&self) -> Machine {
+        Machine {
+            sockets: self.sockets,
+            caches: self.caches,
+            cores: self.cores,
+            nics: self.nics,
+            leaf_nodes: self.leaf,
+            taper: self.taper,
+            ..Machine::uniform(self.ranks.0, self.ranks.1)
+        }
+    }
+
+    /// What computes it.
+    ///
+    /// # Errors
+    /// What `kolo perf` measures but is no single collective; a root that is no rank.
+    pub fn collective(&self) -> Result<Collective> {
+        let plain = self.collective.name.replace('_', "");
+        let name = if plain == "sendrecv" { "send" } else { &plain };
+        let is = |collective: &Collective| collective.name().to_lowercase() == name;
+        let found = Collective::ALL.into_iter().find(is).ok_or_else(|| {
+            Error::argument(
+                format!("{} is made of several calls", self.collective.name),
+                "ask about one of them, such as sendrecv",
+            )
+        })?;
+        let nranks = self.machine().nranks();
+        if self.root >= nranks {
+            return Err(Error::argument(
+                format!("root {} is none of the {nranks} ranks", self.root),
+                "give -r a rank",
+            ));
+        }
+        Ok(found)
+    }
+
+    /// Elements that the call names as its count.
+    pub fn count(&self) -> usize {
+        self.count_of(self.size)
+    }
+
+    fn count_of(&self, size: u64) -> usize {
+        let elements = size as usize / self.dtype.size_bytes();
+        (self.collective.counts)(elements, self.machine().nranks() as usize).call
+    }
+
+    /// Bytes of the call's count: what the tuner looks at.
+    pub fn bytes(&self) -> usize {
+        self.count() * self.dtype.size_bytes()
+    }
+
+    /// The same question about another size.
+    pub fn sized(&self, size: u64) -> Question {
+        Question {
+            size,
+            ..self.clone()
+        }
+    }
+
+    /// The table that a communicator of these ranks would have.
+    ///
+    /// # Errors
+    /// Settings that cannot be used.
+    pub fn table(&self, settings: &Settings) -> Result<Table> {
+        Ok(Table::new(tuning::imagined(settings, &self.machine())?))
+    }
+
+    /// In words: `AllReduce of 4M (1048576 x float) on 64 nodes x 8 ranks`.
+    pub fn text(&self, collective: Collective) -> String {
+        let machine = self.machine();
+        let ranks = match machine.nodes {
+            1 => format!("{} ranks of one node", machine.per_node),
+            nodes => format!("{nodes} nodes x {} ranks", machine.per_node),
+        };
+        let size = match self.collective.sizeless {
+            true => String::new(),
+            false => format!(
+                " of {} (count {} x {})",
+                bytes_text(self.size as f64),
+                self.count(),
+                self.dtype.name()
+            ),
+        };
+        format!("{}{size} on {ranks}", collective.name())
+    }
+
+    /// The shape of a rank's plan.
+    fn shape(&self, collective: Collective, choice: &Choice, rank: u32) -> Shape {
+        let rooted = collective.has_root();
+        let peer = collective.is_point_to_point();
+        Shape {
+            collective,
+            algorithm: choice.algorithm,
+            rank,
+            nranks: self.machine().nranks(),
+            root: match (rooted, peer) {
+                (true, _) => self.root,
+                (false, true) => 1 - rank.min(1),
+                _ => 0,
+            },
+            channels: choice.channels,
+        }
+    }
+
+    /// The plan of a rank. Of two that exchange a message, rank 0 sends and rank 1 receives.
+    ///
+    /// # Errors
+    /// The algorithm does not compute the collective.
+    pub fn plan(
+        &self,
+        collective: Collective,
+        choice: &Choice,
+        rank: u32,
+        nodes: &Nodes,
+    ) -> Result<Plan> {
+        let collective = match (collective, rank) {
+            (Collective::Send, 1) => Collective::Recv,
+            _ => collective,
+        };
+        let mut plan = algo::plan(&self.shape(collective, choice, rank), nodes)?;
+        if collective.is_point_to_point() && rank > 1 {
+            plan.lanes.clear();
+            plan.steps.clear();
+            plan.connections.clear();
+        }
+        Ok(plan)
+    }
+
+    /// The simulation of a choice.
+    pub fn job(&self, collective: Collective, choice: &Choice, table: &Table) -> Job {
+        let n = self.machine().nranks();
+        let setting = &table.inputs().setting;
+        Job {
+            machine: setting.machine,
+            costs: setting.costs,
+            count: self.count(),
+            element_bytes: self.dtype.size_bytes(),
+            geometry: tune::geometry(
+                collective,
+                choice.algorithm,
+                setting.buffer_bytes,
+                setting.eager_bytes,
+            ),
+            blocks: (collective.input_blocks(n), collective.output_blocks(n)),
+        }
+    }
+
+    /// Rounds of the first lane, and slices of a chunk.
+    pub fn rounds(&self, plan: &Plan, job: &Job) -> (u64, u32) {
+        let window: Window = job.window(plan, 0);
+        (window.rounds(), window.slices())
+    }
+
+    /// Simulates a choice.
+    ///
+    /// # Errors
+    /// The simulator's.
+    pub fn simulate(
+        &self,
+        collective: Collective,
+        choice: &Choice,
+        table: &Table,
+        nodes: &Nodes,
+    ) -> Result<Report> {
+        let job = self.job(collective, choice, table);
+        sim::simulate(&job, &|rank| self.plan(collective, choice, rank, nodes))
+    }
+
+    /// The nodes as plans see them.
+    pub fn nodes(&self) -> Nodes {
+        Nodes::uniform(self.ranks.0, self.ranks.1)
+    }
+
+    /// The choice with an algorithm that the user names.
+    ///
+    /// # Errors
+    /// An algorithm that there is not, or that does not compute the collective.
+    pub fn forced(&self, collective: Collective, name: &str, table: &Table) -> Result<Choice> {
+        let known: Vec<&str> = algo::REGISTRY
+            .iter()
+            .filter(|entry| entry.collective == collective)
+            .map(|entry| entry.algorithm.name())
+            .collect();
+        let wanted = name.to_lowercase();
+        let algorithm = Algorithm::named(&wanted).filter(|_| known.contains(&wanted.as_str()));
+        let Some(algorithm) = algorithm else {
+            let near = known
+                .iter()
+                .max_by(|a, b| {
+                    strsim::jaro_winkler(a, &wanted).total_cmp(&strsim::jaro_winkler(b, &wanted))
+                })
+                .unwrap_or(&"");
+            return Err(Error::argument(
+                format!(
+                    "no algorithm `{name}` computes {}; did you mean {near}?",
+                    collective.name()
+                ),
+                format!("use one of {}", known.join(", ")),
+            ));
+        };
+        let candidates = table.candidates(collective, self.bytes());
+        let found = candidates.iter().find(|c| c.choice.algorithm == algorithm);
+        let channels = algo::find(collective, algorithm).map_or(1, |entry| entry.channels);
+        Ok(found.map_or(Choice::plain(collective, algorithm, channels), |c| c.choice))
+    }
+}
+
+/// `4K`, `1.5M`: three digits and a power of 1024.
+pub fn bytes_text(bytes: f64) -> String {
+    let units = ["", "K", "M", "G", "T", "P"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match value.fract() == 0.0 || unit == 0 {
+        true => format!("{value:.0}{}", units[unit]),
+        false => format!("{value:.1}{}", units[unit]),
+    }
+}
+
+/// `812 ns`, `4.73 us`, `1.2 s`.
+pub fn time_text(ns: f64) -> String {
+    if !ns.is_finite() || ns > 1e30 {
+        return "unknown".to_string();
+    }
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "us"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    match value {
+        v if v < 10.0 => format!("{v:.2} {unit}"),
+        v if v < 100.0 => format!("{v:.1} {unit}"),
+        v => format!("{v:.0} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrangements() {
+        assert_eq!(ranks("64x8"), Ok((64, 8)));
+        assert_eq!(ranks("8"), Ok((1, 8)));
+        for bad in ["", "x", "0", "8x", "0x8", "9999999x9999999", "-1"] {
+            assert!(ranks(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(bytes_text(4096.0), "4K");
+        assert_eq!(bytes_text(1536.0), "1.5K");
+        assert_eq!(bytes_text(7.0), "7");
+        assert_eq!(time_text(812.0), "812 ns");
+        assert_eq!(time_text(4734.0), "4.73 us");
+        assert_eq!(time_text(1.25e9), "1.25 s");
+    }
+}

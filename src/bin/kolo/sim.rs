@@ -1,0 +1,249 @@
+//! `kolo sim`: how long a collective takes on a machine that need not be there, what its links
+//! carry, and which chain of steps decides it.
+
+use crate::out;
+use crate::plot;
+use crate::question::{Question, bytes_text, time_text};
+use clap::Args;
+use kolo::base::{Result, clock};
+use kolo::config::Settings;
+use kolo::exec::sim::{Cause, PathStep, Report};
+use kolo::plan::machine::{Level, LinkKind};
+use kolo::plan::{Collective, Machine};
+use kolo::tune::{self, Choice, Table};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// What is to be simulated.
+#[derive(Args, Debug)]
+pub struct SimArgs {
+    #[command(flatten)]
+    question: Question,
+    /// The algorithm; without it the one that kolo would choose
+    #[arg(short = 'a', long, value_name = "NAME")]
+    algorithm: Option<String>,
+    /// Draw time against size for all algorithms into this file
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Greatest size of the drawing
+    #[arg(long, value_name = "SIZE", default_value = "64M",
+          value_parser = crate::perf::options::size)]
+    plot_max: u64,
+}
+
+/// Links that are listed.
+const LINKS_SHOWN: usize = 8;
+/// Steps of the critical path that are listed at each end.
+const STEPS_SHOWN: usize = 6;
+
+/// Simulates and prints.
+///
+/// # Errors
+/// Settings that cannot be used, questions without an answer, a file that cannot be written.
+pub fn run(args: &SimArgs) -> Result<()> {
+    let question = &args.question;
+    let collective = question.collective()?;
+    let settings = Settings::load(&[])?;
+    let table = question.table(&settings)?;
+    if let Some(file) = &args.plot {
+        return plot::run(question, collective, &table, file, args.plot_max);
+    }
+    let choice = match &args.algorithm {
+        Some(name) => question.forced(collective, name, &table)?,
+        None => table.choose(collective, question.bytes()),
+    };
+    if choice.composed {
+        let mut text = format!("{}\n\n", question.text(collective));
+        text.push_str("chosen are two collectives in a row, each simulated by itself:\n");
+        let names = tune::parts(collective).iter().map(|(part, _)| part.name());
+        let _ = writeln!(text, "  {}", names.collect::<Vec<_>>().join(", "));
+        out::write(&text);
+        return Ok(());
+    }
+    let nodes = question.nodes();
+    let begun = clock::now();
+    let report = question.simulate(collective, &choice, &table, &nodes)?;
+    let took = begun.elapsed();
+    let mut text = format!("{}\n\n", question.text(collective));
+    summary(&mut text, question, collective, (&choice, &table), &report);
+    let _ = writeln!(
+        text,
+        "simulated   {} slices of steps in {:.2} s, {} of memory",
+        report.actions,
+        took.as_secs_f64(),
+        bytes_text(report.memory_bytes as f64)
+    );
+    loads(&mut text, &report);
+    path(&mut text, &question.machine(), &report);
+    out::write(&text);
+    Ok(())
+}
+
+fn summary(
+    text: &mut String,
+    question: &Question,
+    collective: Collective,
+    (choice, table): (&Choice, &Table),
+    report: &Report,
+) {
+    let channels = if choice.channels == 1 { "" } else { "s" };
+    let _ = writeln!(
+        text,
+        "algorithm   {}, protocol {}, {} channel{channels}",
+        choice.algorithm.name(),
+        choice.protocol.name(),
+        choice.channels
+    );
+    let speed = match question.collective.sizeless {
+        true => String::new(),
+        false => format!(" ({:.2} GB/s)", question.size as f64 / report.time_ns),
+    };
+    let _ = writeln!(
+        text,
+        "time        {}{speed}; the first rank is done after {}",
+        time_text(report.time_ns),
+        time_text(report.first_end_ns)
+    );
+    let (bytes, setting) = (question.bytes(), &table.inputs().setting);
+    let estimate = tune::predict(
+        collective,
+        choice.algorithm,
+        bytes,
+        choice.channels,
+        setting,
+    );
+    if let Some(estimate) = estimate {
+        let _ = writeln!(
+            text,
+            "estimate    {}, {:.2} times the simulated time",
+            time_text(estimate),
+            estimate / report.time_ns
+        );
+    }
+}
+
+/// What passed at each level, and the busiest links.
+fn loads(text: &mut String, report: &Report) {
+    text.push_str("\nlevel           tokens       bytes\n");
+    for (level, load) in Level::ALL.into_iter().zip(&report.levels) {
+        if load.tokens > 0 {
+            let bytes = bytes_text(load.bytes as f64);
+            let _ = writeln!(text, "  {:<10}{:>10}{bytes:>12}", level.name(), load.tokens);
+        }
+    }
+    text.push_str("\nkind of link     links    bytes each (least to most)    busy, of the time\n");
+    for kind in LinkKind::ALL {
+        let of: Vec<_> = report
+            .links
+            .iter()
+            .filter(|link| link.kind == kind)
+            .collect();
+        let Some(least) = of.iter().map(|link| link.bytes).min() else {
+            continue;
+        };
+        let most = of.iter().map(|link| link.bytes).max().unwrap_or(least);
+        let busy = of.iter().map(|link| link.busy_ns).fold(0.0, f64::max);
+        let range = format!(
+            "{} to {}",
+            bytes_text(least as f64),
+            bytes_text(most as f64)
+        );
+        let part = 100.0 * busy / report.time_ns;
+        let _ = writeln!(
+            text,
+            "  {:<12}{:>8}    {range:<30}{part:>5.1} %",
+            kind.name(),
+            of.len()
+        );
+    }
+    text.push_str("\nbusiest links        tokens       bytes       busy\n");
+    for link in report.links.iter().take(LINKS_SHOWN) {
+        let name = format!("{} {}", link.kind.name(), link.index);
+        let bytes = bytes_text(link.bytes as f64);
+        let busy = 100.0 * link.busy_ns / report.time_ns;
+        let _ = writeln!(
+            text,
+            "  {name:<16}{:>10}{bytes:>12}{busy:>9.1} %",
+            link.tokens
+        );
+    }
+}
+
+/// What the end waited for, as sums and as a short list.
+fn path(text: &mut String, machine: &Machine, report: &Report) {
+    let steps = &report.path;
+    let _ = writeln!(text, "\ncritical path: {} steps", steps.len());
+    let mut sums: Vec<(String, usize, f64)> = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        let before = index.checked_sub(1).map(|before| &steps[before]);
+        let passed = step.end_ns - before.map_or(0.0, |before| before.end_ns);
+        let kind = kind(machine, before, step);
+        match sums.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((_, count, sum)) => {
+                *count += 1;
+                *sum += passed;
+            }
+            None => sums.push((kind, 1, passed)),
+        }
+    }
+    sums.sort_by(|a, b| b.2.total_cmp(&a.2));
+    for (kind, count, sum) in sums {
+        let part = 100.0 * sum / report.time_ns;
+        let _ = writeln!(
+            text,
+            "  {part:>5.1} %  {:>9}  {count:>7} x {kind}",
+            time_text(sum)
+        );
+    }
+    text.push('\n');
+    for (index, step) in steps.iter().enumerate() {
+        if index == STEPS_SHOWN && steps.len() > 2 * STEPS_SHOWN + 1 {
+            let _ = writeln!(text, "       ...  {} more", steps.len() - 2 * STEPS_SHOWN);
+        }
+        if (STEPS_SHOWN..steps.len().saturating_sub(STEPS_SHOWN)).contains(&index)
+            && steps.len() > 2 * STEPS_SHOWN + 1
+        {
+            continue;
+        }
+        let before = index.checked_sub(1).map(|before| &steps[before]);
+        let place = format!(
+            "rank {} lane {} step {}.{} round {} slice {}",
+            step.rank, step.lane, step.step, step.repetition, step.round, step.slice
+        );
+        let end = time_text(step.end_ns);
+        let why = because(machine, before, step);
+        let _ = writeln!(text, "  {end:>9}  {place:<46}{why}");
+    }
+}
+
+fn kind(machine: &Machine, before: Option<&PathStep>, step: &PathStep) -> String {
+    match (step.cause, before) {
+        (Cause::Call, _) | (_, None) => "begin".to_string(),
+        (Cause::Core, Some(before)) if before.rank != step.rank => {
+            "work, behind another rank of the core".to_string()
+        }
+        (Cause::Core, _) => "work, behind the step before".to_string(),
+        (cause, Some(before)) => {
+            let level = machine.level(before.rank, step.rank).name();
+            match cause {
+                Cause::Token => format!("hand-over ({level})"),
+                _ => format!("wait for a slot ({level})"),
+            }
+        }
+    }
+}
+
+fn because(machine: &Machine, before: Option<&PathStep>, step: &PathStep) -> String {
+    match (step.cause, before) {
+        (Cause::Call, _) | (_, None) => "begins".to_string(),
+        (Cause::Core, Some(before)) if before.rank == step.rank => "goes on".to_string(),
+        (Cause::Core, Some(before)) => format!("takes the core after rank {}", before.rank),
+        (cause, Some(before)) => {
+            let level = machine.level(before.rank, step.rank).name();
+            match cause {
+                Cause::Token => format!("token of rank {} ({level})", before.rank),
+                _ => format!("slot back from rank {} ({level})", before.rank),
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `kolo topo`: the machine, its graph, the ways in it, and the rings and trees that fit it.
+
+use crate::out;
+use clap::Args;
+use kolo::algo;
+use kolo::base::{Error, Rank, Result};
+use kolo::config::{CrossNic, Settings};
+use kolo::topo::channels::{ChannelLimits, Channels, merge};
+use kolo::topo::graph::{Description, NodeKind, TopoFile};
+use kolo::topo::node_graph::NodeGraph;
+use kolo::topo::search::{Cross, Found, Request};
+use kolo::topo::seats::{self, Seated};
+use kolo::topo::{self, Machine, RankPlace, report, svg};
+use std::path::{Path, PathBuf};
+
+/// What `kolo topo` shows.
+#[derive(Args, Debug)]
+pub struct TopoArgs {
+    /// Show the machine of this file: one that `lstopo --whole-io --of xml FILE` wrote, or one of
+    /// the form of GPU libraries, which begins with `<system>`
+    #[arg(long, value_name = "FILE", visible_aliases = ["xml", "topo-file"])]
+    pub file: Option<PathBuf>,
+    /// Nodes and ranks on each; without it one node, with a rank on each GPU, cache or core
+    #[arg(short = 'n', long, value_name = "NODES[xRANKS]")]
+    pub nodes: Option<String>,
+    /// Write a picture of the machine with its rings and trees
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Use the rings and trees of this file in place of a search
+    #[arg(long, value_name = "FILE")]
+    pub graph_file: Option<PathBuf>,
+    /// Write the rings and trees to this file
+    #[arg(long, value_name = "FILE")]
+    pub graph_dump_file: Option<PathBuf>,
+}
+
+/// What stands below the help.
+pub const HELP: &str = "\
+Examples:
+  kolo topo                                   this machine
+  kolo topo -n 1x16                           with 16 ranks, spread over its cores
+  kolo topo --file box.xml -n 8x8 --svg box.svg
+      eight nodes like the one in box.xml, eight ranks on each, and a picture of it
+  kolo topo --graph-dump-file rings.toml      write the rings down, to be changed and loaded
+
+docs/topology.md explains the words, the search and the forms of the files.";
+
+/// More nodes than this are not planned here.
+const MOST_NODES: u32 = 16_384;
+
+/// `kolo topo`.
+///
+/// # Errors
+/// A file that cannot be used or written; hwloc's; ranks that the machine has no place for.
+pub fn run(args: &TopoArgs) -> Result<()> {
+    let settings = Settings::load(&[])?;
+    let file = args.file.as_deref().or(settings.topo_file());
+    let description = match file {
+        Some(file) => TopoFile::read(file)?.describe()?,
+        None => Description::here()?,
+    };
+    out::write(&machine_text(&description, file.is_none())?);
+    let (nodes, count) = counts(args.nodes.as_deref(), &description)?;
+    let seats = seats::spread(&description, count)?;
+    let seated = Seated::new(&description.graph, &seats, nodes > 1)?;
+    let plan = plan(args, &settings, &seated, nodes)?;
+    out::write(&format!("\n{}", report::graph_text(&seated.graph)));
+    out::write(&format!("\n{}", report::paths_text(&seated)));
+    let text = report::channels_text(&seated, &plan.found, &plan.channels);
+    out::write(&format!("\n{text}"));
+    if let Some(path) = &args.svg {
+        let name = description.graph.source.rsplit('/').next().unwrap_or("");
+        let title = title(name, nodes, count);
+        let picture = svg::Sheet {
+            title: &title,
+            seated: &seated,
+            found: &plan.found,
+            channels: &plan.channels,
+            parent: &|is_second, node, nodes| algo::btree::double(nodes, node, is_second, false).0,
+        };
+        write(path, &picture.draw())?;
+    }
+    let dump = args.graph_dump_file.as_deref();
+    if let Some(path) = dump.or(settings.graph_dump_file()) {
+        write(
+            path,
+            &plan.found.graph.to_text(&|member| seated.name(member)),
+        )?;
+    }
+    Ok(())
+}
+
+fn machine_text(description: &Description, is_live: bool) -> Result<String> {
+    let Some(machine) = &description.machine else {
+        let graph = &description.graph;
+        let count = |kind| graph.of_kind(kind).len();
+        return Ok(format!(
+            "Machine ({}): {} NUMA nodes, {} GPUs, {} network ports\n",
+            graph.source,
+            count(NodeKind::Cpu),
+            count(NodeKind::Gpu),
+            count(NodeKind::Net)
+        ));
+    };
+    if !is_live {
+        return Ok(topo::render(machine, None));
+    }
+    let place = RankPlace::here(Rank(0), None, Machine::detect_with_devices()?)?;
+    Ok(topo::render(machine, Some(&place)))
+}
+
+/// Nodes, and ranks on each.
+fn counts(text: Option<&str>, description: &Description) -> Result<(u32, usize)> {
+    let usual = seats::usual_count(description);
+    let Some(text) = text else {
+        return Ok((1, usual));
+    };
+    let (nodes, ranks) = match text.split_once(['x', 'X']) {
+        Some((nodes, ranks)) => (nodes.parse().ok(), ranks.parse().ok()),
+        None => (text.parse().ok(), Some(usual)),
+    };
+    match (nodes, ranks) {
+        (Some(nodes), Some(ranks)) if (1..=MOST_NODES).contains(&nodes) && ranks > 0 => {
+            Ok((nodes, ranks))
+        }
+        _ => Err(Error::argument(
+            format!("-n {text}: this is no number of nodes and ranks on each"),
+            format!("write `-n 8x4` for 8 nodes with 4 ranks each; at most {MOST_NODES} nodes"),
+        )),
+    }
+}
+
+/// What one node found, and the channels of all.
+struct Planned {
+    found: Found,
+    channels: Channels,
+}
+
+fn plan(args: &TopoArgs, settings: &Settings, seated: &Seated, nodes: u32) -> Result<Planned> {
+    let count = seated.members.len();
+    let ranks = |node: usize| -> Vec<Rank> {
+        (node * count..(node + 1) * count)
+            .map(|rank| Rank(rank as u32))
+            .collect()
+    };
+    let request = Request {
+        several_nodes: nodes > 1,
+        cross: match settings.cross_nic() {
+            CrossNic::Auto => Cross::Auto,
+            CrossNic::Never => Cross::Never,
+            CrossNic::Always => Cross::Always,
+        },
+        pxn: !settings.pxn_disable(),
+        ..Request::default()
+    };
+    let found = match args.graph_file.as_deref().or(settings.graph_file()) {
+        Some(path) => seated.loaded(NodeGraph::from_file(path, &ranks(0))?)?,
+        None => seated.search(&ranks(0), &request)?,
+    };
+    let node = |node: usize| NodeGraph {
+        ranks: ranks(node),
+        ..found.graph.clone()
+    };
+    let all: Vec<NodeGraph> = (0..nodes as usize).map(node).collect();
+    let channels = merge(&all, ChannelLimits::default())?;
+    Ok(Planned { found, channels })
+}
+
+fn title(source: &str, nodes: u32, count: usize) -> String {
+    let ranks = |count: usize| match count {
+        1 => "1 rank".to_owned(),
+        count => format!("{count} ranks"),
+    };
+    match nodes {
+        1 => format!("{source}: {}", ranks(count)),
+        _ => {
+            let all = nodes as usize * count;
+            format!(
+                "{source}: {nodes} nodes with {}, {all} in all",
+                ranks(count)
+            )
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|error| {
+        let doing = format!("{} cannot be written", path.display());
+        Error::system(doing, &error, "check the path and its permissions")
+    })
+}

@@ -1,0 +1,476 @@
+//! `kolo tune`: measures every algorithm at every size, and writes what it found into a file from
+//! which communicators of the site choose ([`kolo::tune::measured`]).
+//!
+//! Every rank runs [`Tuning::run`]. For each algorithm all ranks make one communicator that may use
+//! nothing else, and time its collectives. Rank 0 has the file: it tells the others what is still
+//! to be measured, so a run that was ended goes on where it stopped, and it writes the file after
+//! each series.
+
+use crate::launcher::{self, Mpi};
+use crate::out;
+use crate::perf::engine::{self, COLLECTIVES, Counts, Run, Seat};
+use crate::perf::memory::Buffer;
+use crate::perf::options::{self, PerfArgs};
+use crate::perf::team::{self, Meeting, Member};
+use clap::{Args, Parser};
+use indicatif::{ProgressBar, ProgressStyle};
+use kolo::algo::REGISTRY;
+use kolo::base::{Error, Result, clock};
+use kolo::comm::{CommConfig, Communicator, RedOp};
+use kolo::dtype::DataType;
+use kolo::plan::{Algorithm, Collective};
+use kolo::tune::Measured;
+use kolo::tune::measured::Series;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is measured, and where to.
+#[derive(Args, Clone, Debug)]
+pub struct TuneArgs {
+    /// The file; one that is there is continued
+    #[arg(
+        short = 'o',
+        long,
+        value_name = "FILE",
+        default_value = "kolo-tuner.toml"
+    )]
+    pub output: PathBuf,
+    /// Run N ranks as threads of this process, without any launcher
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=4096))]
+    pub ranks: Option<u32>,
+    /// Least size of the data in bytes
+    #[arg(short = 'b', long = "minbytes", value_name = "SIZE", default_value = "8",
+          value_parser = options::size)]
+    pub min_bytes: u64,
+    /// Greatest size of the data in bytes
+    #[arg(short = 'e', long = "maxbytes", value_name = "SIZE", default_value = "16M",
+          value_parser = options::size)]
+    pub max_bytes: u64,
+    /// Next size: multiply by this
+    #[arg(short = 'f', long = "stepfactor", value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u64).range(2..))]
+    pub factor: u64,
+    /// Only these collectives, separated by commas
+    #[arg(short = 'c', long, value_name = "NAMES", value_delimiter = ',',
+          value_parser = options::collective)]
+    pub collectives: Vec<&'static engine::Collective>,
+    /// Time that each point may take, in milliseconds
+    #[arg(short = 't', long, value_name = "MS", default_value_t = 50,
+          value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub milliseconds: u32,
+    /// Measure everything anew, even what the file has
+    #[arg(long)]
+    pub restart: bool,
+}
+
+/// The options of `kolo perf`, with which ranks meet.
+#[derive(Parser)]
+struct Meet {
+    #[command(flatten)]
+    perf: PerfArgs,
+}
+
+/// Measures.
+///
+/// # Errors
+/// Options that make no sense here, a file that cannot be used, and everything that kolo or MPI
+/// report.
+pub fn run(args: &TuneArgs) -> Result<()> {
+    let families = launcher::launched_by();
+    let mpi = match (families.is_empty(), args.ranks) {
+        (true, None) => {
+            return Err(Error::usage(
+                "there is one rank, and so nothing to measure",
+                "start kolo tune with mpirun, or use --ranks N for threads of one process",
+            ));
+        }
+        (true, Some(_)) => None,
+        (false, Some(_)) => {
+            return Err(Error::usage(
+                "--ranks starts threads, but mpirun has started processes already",
+                "use --ranks without mpirun, or mpirun without --ranks",
+            ));
+        }
+        (false, None) => Some(Mpi::start(&families)?),
+    };
+    let result = run_ranks(args, mpi.as_ref());
+    if let Some(mpi) = &mpi {
+        match &result {
+            Ok(()) => mpi.finalize(),
+            Err(error) => {
+                // The other processes may wait for this one for ever.
+                eprintln!("{error}");
+                mpi.abort();
+            }
+        }
+    }
+    result
+}
+
+fn run_ranks(args: &TuneArgs, mpi: Option<&Mpi>) -> Result<()> {
+    let ranks = args.ranks.map(|ranks| ranks.to_string());
+    let mut words = vec!["tune", "all_reduce"];
+    words.extend(ranks.iter().flat_map(|ranks| ["--ranks", ranks]));
+    let meet = Meet::try_parse_from(words)
+        .map_err(|error| Error::internal(format!("the options of a meeting: {error}")))?
+        .perf;
+    let mut meetings = team::meetings(&meet, mpi)?.into_iter();
+    // MPI belongs to the main thread, so the first rank of the process does too.
+    let first = meetings.next();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = meetings
+            .map(|meeting| scope.spawn(|| one_rank(meeting, args, &meet, None)))
+            .collect();
+        let mut result = match first {
+            Some(meeting) => one_rank(meeting, args, &meet, mpi),
+            None => Ok(()),
+        };
+        for other in others {
+            let other = other
+                .join()
+                .unwrap_or_else(|_| Err(Error::internal("a rank panicked")));
+            result = result.and(other);
+        }
+        result
+    })
+}
+
+fn one_rank(meeting: Meeting, args: &TuneArgs, meet: &PerfArgs, mpi: Option<&Mpi>) -> Result<()> {
+    let member = Member::join(meeting, meet, mpi)?;
+    let result = Tuning::new(&member, args).and_then(|mut tuning| tuning.run());
+    match result {
+        Ok(()) => {
+            member.comm.destroy()?;
+            member.team.destroy()
+        }
+        Err(error) => {
+            member.abort();
+            Err(error)
+        }
+    }
+}
+
+/// One rank's part of it.
+struct Tuning<'a> {
+    member: &'a Member,
+    args: &'a TuneArgs,
+    measured: Measured,
+    /// Nodes and ranks of a node.
+    place: (u32, u32),
+    send: Buffer,
+    recv: Buffer,
+    bar: Option<ProgressBar>,
+}
+
+/// One point to be measured.
+#[derive(Clone, Copy)]
+struct Point {
+    row: &'static engine::Collective,
+    collective: Collective,
+    algorithm: Algorithm,
+    size: u64,
+}
+
+impl<'a> Tuning<'a> {
+    fn new(member: &'a Member, args: &'a TuneArgs) -> Result<Tuning<'a>> {
+        if args.min_bytes == 0 || args.min_bytes > args.max_bytes {
+            return Err(Error::argument(
+                format!("sizes from {} to {}", args.min_bytes, args.max_bytes),
+                "give -b and -e, as -b 8 -e 16M",
+            ));
+        }
+        let is_zero = member.team.rank() == 0;
+        let known = match is_zero && !args.restart {
+            true => read(&args.output),
+            false => Ok(Measured::default()),
+        };
+        // All ranks learn whether rank 0 can go on.
+        let bad = member.sum(u64::from(known.is_err()))?;
+        let measured = known?;
+        if bad > 0 {
+            return Err(Error::usage(
+                "rank 0 cannot continue its file",
+                "look at the message of rank 0",
+            ));
+        }
+        let machine = member.comm.tuner()?.inputs().setting.machine;
+        let room = args.max_bytes as usize + 4096;
+        Ok(Tuning {
+            member,
+            args,
+            measured,
+            place: (machine.nodes, machine.per_node),
+            send: Buffer::new(room, false)?,
+            recv: Buffer::new(room, false)?,
+            bar: None,
+        })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let points = self.points()?;
+        if self.member.team.rank() == 0 {
+            self.bar = Some(bar(points.len() as u64));
+        }
+        let mut algorithms: Vec<Algorithm> = points.iter().map(|p| p.algorithm).collect();
+        algorithms.dedup();
+        for algorithm in algorithms {
+            let of: Vec<_> = points.iter().filter(|p| p.algorithm == algorithm).collect();
+            let comm = self.communicator(algorithm)?;
+            let mut collective = None;
+            for point in of {
+                if collective.replace(point.collective) != Some(point.collective) {
+                    self.write()?;
+                }
+                self.measure(&comm, point)?;
+            }
+            comm.destroy()?;
+            self.write()?;
+        }
+        if self.member.team.rank() == 0 {
+            self.finish()?;
+        }
+        self.member.barrier()
+    }
+
+    /// What is still to be measured, by algorithm; rank 0 knows.
+    fn points(&self) -> Result<Vec<Point>> {
+        let nranks = self.member.comm.nranks();
+        let mut all = Vec::new();
+        let mut algorithms: Vec<Algorithm> = REGISTRY.iter().map(|e| e.algorithm).collect();
+        algorithms.sort_unstable();
+        algorithms.dedup();
+        for algorithm in algorithms {
+            for row in COLLECTIVES.iter().filter(|row| self.wants(row)) {
+                let entry = REGISTRY.iter().find(|entry| {
+                    entry.algorithm == algorithm
+                        && entry.collective.name().to_lowercase() == row.name.replace('_', "")
+                });
+                let Some(entry) = entry.filter(|entry| nranks <= entry.most_ranks) else {
+                    continue;
+                };
+                all.extend(self.sizes(row).into_iter().map(|size| Point {
+                    row,
+                    collective: entry.collective,
+                    algorithm,
+                    size,
+                }));
+            }
+        }
+        let known = |point: &Point| {
+            let has = |channels| {
+                let series = self.series(point, channels);
+                self.measured.has(&series, self.bytes(point))
+            };
+            (1..=64).any(has)
+        };
+        let mut wanted: Vec<u8> = all.iter().map(|p| u8::from(!known(p))).collect();
+        self.member.team.broadcast(&mut wanted, 0)?;
+        let kept = all
+            .into_iter()
+            .zip(wanted)
+            .filter(|(_, wanted)| *wanted != 0);
+        Ok(kept.map(|(point, _)| point).collect())
+    }
+
+    fn wants(&self, row: &engine::Collective) -> bool {
+        let listed = &self.args.collectives;
+        listed.is_empty() || listed.iter().any(|wanted| wanted.name == row.name)
+    }
+
+    fn sizes(&self, row: &engine::Collective) -> Vec<u64> {
+        if row.sizeless {
+            return vec![0];
+        }
+        let nranks = self.member.comm.nranks() as usize;
+        let next = |size: &u64| size.checked_mul(self.args.factor);
+        std::iter::successors(Some(self.args.min_bytes), next)
+            .take_while(|&size| size <= self.args.max_bytes)
+            .filter(|&size| (row.counts)(size as usize / UNIT, nranks).call > 0)
+            .collect()
+    }
+
+    fn counts(&self, point: &Point) -> Counts {
+        let nranks = self.member.comm.nranks() as usize;
+        (point.row.counts)(point.size as usize / UNIT, nranks)
+    }
+
+    /// Bytes of the call's count.
+    fn bytes(&self, point: &Point) -> usize {
+        match point.row.sizeless {
+            true => 0,
+            false => self.counts(point).call * UNIT,
+        }
+    }
+
+    fn series(&self, point: &Point, channels: u16) -> Series {
+        Series {
+            collective: point.collective,
+            algorithm: point.algorithm,
+            channels,
+            nodes: self.place.0,
+            per_node: self.place.1,
+            points: Vec::new(),
+        }
+    }
+
+    /// A communicator of all ranks that may use nothing but this algorithm.
+    fn communicator(&self, algorithm: Algorithm) -> Result<Communicator> {
+        let set = |key: &str, value: &str| (key.to_string(), value.to_string());
+        let config = CommConfig {
+            name: Some(format!("tune-{}", algorithm.name())),
+            overrides: vec![
+                set("algo", algorithm.name()),
+                set("proto", "auto"),
+                set("tuner_file", ""),
+                // Times are those of slots: where buffers lie differs from call to call.
+                set("direct", "false"),
+            ],
+            ..CommConfig::default()
+        };
+        let key = self.member.comm.rank() as i32;
+        let comm = self.member.comm.split(Some(0), key, &config)?;
+        comm.ok_or_else(|| Error::internal("a split with a color gave nothing"))
+    }
+
+    fn measure(&mut self, comm: &Communicator, point: &Point) -> Result<()> {
+        let choice = comm.tuner()?.choose(point.collective, self.bytes(point));
+        if choice.algorithm == point.algorithm && !choice.composed {
+            if let Some(bar) = &self.bar {
+                let (name, size) = (point.row.name, point.size);
+                bar.set_message(format!("{} {name} {size}", point.algorithm.name()));
+            }
+            let time_ns = self.time(comm, point)?;
+            let series = self.series(point, choice.channels);
+            let bytes = self.bytes(point);
+            self.measured.add(series, bytes, time_ns);
+        }
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+        Ok(())
+    }
+
+    /// The median of some batches, as the slowest rank saw them.
+    fn time(&self, comm: &Communicator, point: &Point) -> Result<f64> {
+        const BATCHES: u32 = 5;
+        let seat = Seat {
+            rank: comm.rank(),
+            nranks: comm.nranks(),
+            root: 0,
+        };
+        let call = || {
+            (point.row.run)(&Run {
+                comm,
+                stream: None,
+                send: self.send.place(),
+                recv: self.recv.place(),
+                counts: self.counts(point),
+                dtype: DataType::Float32,
+                op: RedOp::SUM,
+                seat,
+                in_place: false,
+            })
+        };
+        let batch = |calls: u32| {
+            self.member.barrier()?;
+            let begun = clock::now();
+            for _ in 0..calls {
+                call()?;
+            }
+            let mine = begun.elapsed().as_secs_f64() * 1e9 / f64::from(calls);
+            let all = self.member.gather(mine)?;
+            Ok(all.into_iter().fold(0.0, f64::max))
+        };
+        batch(2)?;
+        // Every rank has the same time, and so makes the same number of calls.
+        let once: f64 = batch(2)?;
+        let budget = f64::from(self.args.milliseconds) * 1e6 / f64::from(BATCHES);
+        let calls = (budget / once).clamp(1.0, 1000.0) as u32;
+        let mut times = (0..BATCHES)
+            .map(|_| batch(calls))
+            .collect::<Result<Vec<f64>>>()?;
+        times.sort_by(f64::total_cmp);
+        Ok(times[times.len() / 2].max(1.0))
+    }
+
+    /// Writes what there is, so that another run can go on from it.
+    fn write(&self) -> Result<()> {
+        if self.member.team.rank() != 0 {
+            return Ok(());
+        }
+        let path = &self.args.output;
+        let refused = |error: std::io::Error| {
+            Error::system(
+                format!("{} cannot be written", path.display()),
+                &error,
+                "name a file in a directory that you may write to, with -o",
+            )
+        };
+        // A run that is killed while it writes leaves the file as it was.
+        let draft = path.with_extension("toml.new");
+        std::fs::write(&draft, self.measured.to_toml()).map_err(refused)?;
+        std::fs::rename(&draft, path).map_err(refused)
+    }
+
+    /// Fits the costs, and says how the file is used.
+    fn finish(&mut self) -> Result<()> {
+        let setting = self.member.comm.tuner()?.inputs().setting;
+        let mut base = setting;
+        base.costs = kolo::plan::Costs::default();
+        let here = self.place;
+        // Only this arrangement is known as a machine; others keep their part in the file.
+        let mut fitted = self.measured.of_arrangement(here.0, here.1);
+        fitted.fit(|_| base);
+        self.measured.factors = fitted.factors;
+        self.write()?;
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        let points: usize = self.measured.series.iter().map(|s| s.points.len()).sum();
+        out::line(&format!(
+            "{}: {points} times in {} series; latency {:.2} times, bytes {:.2} times what is \
+             built in",
+            self.args.output.display(),
+            self.measured.series.len(),
+            self.measured.factors.latency,
+            self.measured.factors.bytes
+        ));
+        out::line(&format!(
+            "Set tuner_file = \"{}\" in a kolo.toml, or KOLO_TUNER_FILE, to choose by it.",
+            absolute(&self.args.output).display()
+        ));
+        Ok(())
+    }
+}
+
+/// Bytes of the elements that are measured.
+const UNIT: usize = 4;
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+fn read(path: &Path) -> Result<Measured> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Measured::from_toml(&text, &path.display().to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Measured::default()),
+        Err(error) => Err(Error::system(
+            format!("{} cannot be read", path.display()),
+            &error,
+            "name another file with -o",
+        )),
+    }
+}
+
+/// A bar where a person watches.
+fn bar(points: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(points);
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {eta} left  {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

@@ -1,0 +1,178 @@
+//! The queue of calls in flight: whoever waits drives it, on the calling thread.
+
+use super::op::{Completion, Op, Step};
+use super::state::{Exec, Inner};
+use super::wait::Waiter;
+use crate::base::{Rank, Result};
+use crate::exec::Waiting;
+use crate::proxy::progress::{Engine, Pass, Work};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Calls in flight on a communicator: one more on a stream waits until the oldest have ended, and
+/// a group of more is an error. Bounds the memory that a caller far ahead of its peers can take.
+pub(super) const MAX_IN_FLIGHT: usize = 2048;
+
+impl Inner {
+    /// Runs an op while nothing else is in flight, and keeps its memory.
+    pub(super) fn run_alone(
+        &self,
+        exec: &mut Exec,
+        mut op: Box<Op>,
+        number: Option<u64>,
+    ) -> Result<()> {
+        let mut waiter = Waiter::new(self, (op.collective.name(), number));
+        loop {
+            match op.pass(exec) {
+                Ok(Step::Done) => break,
+                Ok(Step::Moved) => {
+                    waiter.moved();
+                    if self.is_stopped() {
+                        exec.queue.push_front(*op);
+                        return Err(self.fail(exec, self.stop_error()));
+                    }
+                }
+                Ok(Step::Blocked(peer)) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        exec.queue.push_front(*op);
+                        return Err(self.fail(exec, error));
+                    }
+                }
+                Err(stop) => {
+                    let error = self.because(stop, number);
+                    let error = error.at(Rank(self.rank)).during(op.collective.name());
+                    exec.queue.push_front(*op);
+                    return Err(self.fail(exec, error));
+                }
+            }
+        }
+        exec.spare = Some(op);
+        Ok(())
+    }
+
+    /// Waits until the queue of calls in flight has room for one more.
+    pub(super) fn make_room(&self, exec: &mut Exec, call: &'static str) -> Result<()> {
+        if exec.queue.len() < MAX_IN_FLIGHT {
+            return Ok(());
+        }
+        let mut waiter = Waiter::new(self, (call, None));
+        while exec.queue.len() >= MAX_IN_FLIGHT {
+            match self.pass_queue(exec)? {
+                Step::Moved | Step::Done => waiter.moved(),
+                Step::Blocked(peer) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the engine know that there is work, and makes a first pass.
+    pub(super) fn set_off(self: &Arc<Inner>) {
+        let engine = Engine::global();
+        if self.thread_progress {
+            let pinning = self.pinning.clone();
+            engine.want_thread(move || {
+                if let Err(error) = pinning.apply() {
+                    tracing::warn!("the progress thread runs unpinned: {error}");
+                }
+            });
+        }
+        if self.pass() != Pass::Idle {
+            engine.add(Arc::clone(self) as Arc<dyn Work>);
+        }
+    }
+
+    /// Drives the queue until `last` has ended.
+    pub(super) fn drive_until(
+        &self,
+        exec: &mut Exec,
+        last: &Completion,
+        call: (&'static str, Option<u64>),
+    ) -> Result<()> {
+        let mut waiter = Waiter::new(self, call);
+        loop {
+            let passed = self.pass_queue(exec);
+            if let Some(result) = last.result() {
+                return result;
+            }
+            match passed {
+                Ok(Step::Moved) | Ok(Step::Done) => {
+                    waiter.moved();
+                    if self.is_stopped() {
+                        return Err(self.fail(exec, self.stop_error()));
+                    }
+                }
+                Ok(Step::Blocked(peer)) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Moves the first op of the queue, and those behind it as they come first.
+    pub(super) fn pass_queue(&self, exec: &mut Exec) -> Result<Step> {
+        let mut moved = false;
+        while let Some(mut op) = exec.queue.pop_front() {
+            if op.after.iter().any(|earlier| earlier.result().is_none()) {
+                exec.queue.push_front(op);
+                return Ok(if moved {
+                    Step::Moved
+                } else {
+                    Step::Blocked(self.rank as usize)
+                });
+            }
+            match op.pass(exec) {
+                Ok(Step::Done) => {
+                    moved = true;
+                    op.finish(&Ok(()));
+                }
+                Ok(step) => {
+                    if let Step::Blocked(peer) = step {
+                        self.blocked_on.store(peer as u32, Ordering::Relaxed);
+                        self.blocked_in
+                            .store(op.number.unwrap_or(0), Ordering::Relaxed);
+                    }
+                    exec.queue.push_front(op);
+                    return Ok(if moved { Step::Moved } else { step });
+                }
+                Err(stop) => {
+                    let number = op.number;
+                    let error = self
+                        .because(stop, number)
+                        .at(Rank(self.rank))
+                        .during(op.collective.name());
+                    exec.queue.push_front(op);
+                    return Err(self.fail(exec, error));
+                }
+            }
+        }
+        Ok(Step::Done)
+    }
+}
+
+impl Work for Inner {
+    fn pass(&self) -> Pass {
+        let Some(mut exec) = self.exec.driver() else {
+            return Pass::Waiting;
+        };
+        if exec.queue.is_empty() {
+            return Pass::Idle;
+        }
+        if self.is_stopped() {
+            let error = self.stop_error();
+            self.fail(&mut exec, error);
+            return Pass::Idle;
+        }
+        match self.pass_queue(&mut exec) {
+            Ok(Step::Moved) => Pass::Moved,
+            Ok(Step::Blocked(_)) => Pass::Waiting,
+            Ok(Step::Done) | Err(_) => Pass::Idle,
+        }
+    }
+}

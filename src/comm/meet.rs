@@ -1,0 +1,193 @@
+//! The first exchange of the ranks of a new communicator: who is there, and do all agree?
+//!
+//! Problem: a rank may fail before it has met anybody: a setting of its own that nobody can read, a
+//! file that only its node lacks. The others are in the exchange by then and wait for it.
+//!
+//! Idea: such a rank takes part all the same and shows its error in the place of its facts. So
+//! every rank learns in the same exchange that, where and why somebody could not begin.
+
+use crate::base::{Code, Error, Rank, Result};
+use crate::bootstrap::{Bootstrap, report};
+use crate::config::{self, Settings};
+use crate::topo::{self, Machine, RankPlace};
+use std::sync::Mutex;
+
+/// Bytes of the number that tells communicators apart.
+const NONCE_BYTES: usize = 16;
+
+/// What the ranks know after they have met.
+pub(super) struct Met {
+    /// This rank's settings; those that shape plans are the same everywhere.
+    pub settings: Settings,
+    /// Where each rank runs.
+    pub places: Vec<RankPlace>,
+    /// Random, drawn by rank 0.
+    pub nonce: u128,
+}
+
+/// What a rank shows. One that cannot begin shows its version, its host as the place, and its
+/// problem; another version of kolo reads at least the version.
+#[derive(Default)]
+struct Hello {
+    version: String,
+    place: Vec<u8>,
+    shape: Vec<u8>,
+    /// Of rank 0 only.
+    nonce: Vec<u8>,
+    /// A report; empty when all is well.
+    problem: Vec<u8>,
+}
+
+impl Hello {
+    fn refusal(error: &Error) -> Hello {
+        let host = topo::host_name();
+        Hello {
+            version: version(),
+            place: host.split('.').next().unwrap_or_default().into(),
+            problem: report::encode(error),
+            ..Hello::default()
+        }
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let version = self.version.as_bytes();
+        let parts = [
+            version,
+            &self.place,
+            &self.shape,
+            &self.nonce,
+            &self.problem,
+        ];
+        let mut bytes = Vec::new();
+        for part in parts {
+            bytes.extend((part.len() as u32).to_le_bytes());
+            bytes.extend(part);
+        }
+        bytes
+    }
+
+    /// What rank `rank` showed, or the error of a rank that cannot begin or be understood.
+    fn read(rank: Rank, bytes: &[u8]) -> Result<Hello> {
+        let garbled = || {
+            Error::internal("a rank introduced itself in a way that cannot be read").with_peer(rank)
+        };
+        let mut rest = bytes;
+        let mut part = || {
+            let (length, behind) = rest.split_first_chunk::<4>()?;
+            let length = u32::from_le_bytes(*length) as usize;
+            let (part, behind) = behind.split_at_checked(length)?;
+            rest = behind;
+            Some(part.to_vec())
+        };
+        let theirs = part().and_then(|bytes| String::from_utf8(bytes).ok());
+        let theirs = theirs.ok_or_else(garbled)?;
+        if theirs != version() {
+            return Err(Error::usage(
+                format!("this rank runs kolo {}, the peer {theirs}", version()),
+                "let all ranks load the same libkolo (check LD_LIBRARY_PATH and modules per node)",
+            )
+            .with_peer(rank));
+        }
+        let mut needed = || part().ok_or_else(garbled);
+        let hello = Hello {
+            version: theirs,
+            place: needed()?,
+            shape: needed()?,
+            nonce: needed()?,
+            problem: needed()?,
+        };
+        if hello.problem.is_empty() {
+            return Ok(hello);
+        }
+        let place = format!(" on {}", String::from_utf8_lossy(&hello.place));
+        Err(report::decode(rank, &place, &hello.problem))
+    }
+}
+
+fn version() -> String {
+    env!("CARGO_PKG_VERSION").into()
+}
+
+/// Gathers and compares what all ranks show. `settings` may be an error: it is then shown to the
+/// others, and returned.
+///
+/// # Errors
+/// On every rank, if any: the own one, else that of the lowest rank that cannot begin, else what
+/// the ranks disagree about.
+pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Result<Met> {
+    let begun = settings.and_then(|settings| Ok((introduce(bootstrap, &settings)?, settings)));
+    let mine = match &begun {
+        Ok((hello, _)) => hello.to_bytes(),
+        Err(error) => Hello::refusal(error).to_bytes(),
+    };
+    // The own error says more than that of an exchange that failed because of it.
+    let shown = bootstrap.all_gather(&mine);
+    let (_, settings) = begun?;
+    let hellos: Vec<Hello> = (0..)
+        .map(Rank)
+        .zip(&shown?)
+        .map(|(rank, bytes)| Hello::read(rank, bytes))
+        .collect::<Result<_>>()?;
+    let gathered: Vec<Vec<u8>> = hellos.iter().map(|hello| hello.place.clone()).collect();
+    let places = topo::gathered(&gathered)?;
+    let shapes: Vec<(Rank, &str, &[u8])> = places
+        .iter()
+        .zip(&hellos)
+        .map(|(place, hello)| (place.rank, place.host.as_str(), hello.shape.as_slice()))
+        .collect();
+    config::compare_shapes(&shapes)?;
+    let nonce: [u8; NONCE_BYTES] = hellos[0].nonce.as_slice().try_into().map_err(|_| {
+        Error::internal("the nonce of the communicator has a wrong length").with_peer(Rank(0))
+    })?;
+    Ok(Met {
+        settings,
+        places,
+        nonce: u128::from_le_bytes(nonce),
+    })
+}
+
+fn introduce(bootstrap: &dyn Bootstrap, settings: &Settings) -> Result<Hello> {
+    let place = RankPlace::here(bootstrap.rank(), None, machine(settings)?)?;
+    Ok(Hello {
+        version: version(),
+        place: place.to_bytes(),
+        shape: settings.shape_bytes(),
+        nonce: match bootstrap.rank() {
+            Rank(0) => draw_nonce()?,
+            _ => Vec::new(),
+        },
+        problem: Vec::new(),
+    })
+}
+
+fn draw_nonce() -> Result<Vec<u8>> {
+    let mut bytes = vec![0; NONCE_BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::new(
+            Code::SystemError,
+            format!("no random numbers: {error}"),
+            "check the system",
+        )
+    })?;
+    Ok(bytes)
+}
+
+/// The machine that `settings` name: this one, or that of a file.
+pub(super) fn machine(settings: &Settings) -> Result<&'static Machine> {
+    static FROM_FILE: Mutex<Vec<(std::path::PathBuf, &'static Machine)>> = Mutex::new(Vec::new());
+    let Some(path) = settings.topo_file() else {
+        return Machine::detect();
+    };
+    let mut known = FROM_FILE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some((_, machine)) = known.iter().find(|(name, _)| name == path) {
+        return Ok(machine);
+    }
+    let machine: &'static Machine = match topo::graph::TopoFile::machine(path)? {
+        Some(machine) => Box::leak(Box::new(machine)),
+        None => Machine::detect()?,
+    };
+    known.push((path.to_path_buf(), machine));
+    Ok(machine)
+}

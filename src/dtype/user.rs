@@ -1,0 +1,78 @@
+//! Operations that the program supplies: a function that combines two ranges of elements.
+//!
+//! The function computes `inout[i] = in[i] op inout[i]`, as MPI's do: `in` holds what comes first.
+//! It gets blocks of elements in memory of kolo's own, aligned to 16 bytes where it is written to,
+//! so that it never sees a slot, and a destination of the fold may be one of its sources.
+
+use super::FoldParams;
+use std::ffi::c_void;
+
+/// The function: sources, sources and results, number of elements, number of the data type (as the
+/// C interface counts them), and the context that was given with it.
+pub type UserCall = unsafe extern "C" fn(*const c_void, *mut c_void, usize, i32, *mut c_void);
+
+/// A function of the program, with what it is called with.
+#[derive(Clone, Copy, Debug)]
+pub struct UserFunction {
+    /// The function.
+    pub call: UserCall,
+    /// Passed on as the last argument.
+    pub context: *mut c_void,
+    /// Number of the data type.
+    pub number: i32,
+    /// Bytes of one element.
+    pub element_bytes: usize,
+}
+
+// SAFETY: whoever makes an operation promises that it may be called from any thread.
+unsafe impl Send for UserFunction {}
+// SAFETY: as above.
+unsafe impl Sync for UserFunction {}
+
+/// Bytes of a block: two fit the first cache beside the sources.
+const BLOCK_BYTES: usize = 8192;
+
+/// Memory for a block.
+#[repr(align(64))]
+struct Block([u8; BLOCK_BYTES]);
+
+/// The [`super::FoldFn`] of operations that the program supplies; `params.user` has the function.
+///
+/// # Safety
+/// As [`super::FoldFn`]; the function keeps to its contract.
+pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, params: &FoldParams) {
+    let user = params
+        .user
+        .expect("a fold by a function of the program has one");
+    let size = user.element_bytes;
+    let per_block = (BLOCK_BYTES / size).max(1);
+    let mut blocks = [Block([0; BLOCK_BYTES]), Block([0; BLOCK_BYTES])];
+    let mut at = 0;
+    while at < count {
+        let elements = per_block.min(count - at);
+        let (offset, bytes) = (at * size, elements * size);
+        let mut sofar = srcs[0].wrapping_add(offset);
+        for (number, &next) in srcs.iter().enumerate().skip(1) {
+            let place = blocks[number % 2].0.as_mut_ptr();
+            // SAFETY: the block has `bytes` bytes, and every source too from `offset` on; the
+            // fold so far lies in a source or in the other block.
+            unsafe {
+                place.copy_from_nonoverlapping(next.add(offset), bytes);
+                (user.call)(
+                    sofar.cast(),
+                    place.cast(),
+                    elements,
+                    user.number,
+                    user.context,
+                );
+            }
+            sofar = place;
+        }
+        for &to in dsts {
+            // SAFETY: the destination has `bytes` bytes from `offset` on; it may be the only
+            // source itself.
+            unsafe { to.add(offset).copy_from(sofar, bytes) };
+        }
+        at += elements;
+    }
+}

@@ -1,0 +1,371 @@
+//! The event loop.
+
+use super::links::LinkTable;
+use super::path::{self, Action, Cause, NO_ACTION};
+use super::program::{FlatStep, KEEP, LOCAL, NONE, Program, token_bytes, tokens};
+use super::queue::{Event, Queue, Time, picoseconds};
+use super::{Job, Report};
+use crate::base::{Error, Rank, Result};
+use std::collections::VecDeque;
+
+/// Where a lane stands.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor {
+    round: u64,
+    step: u32,
+    slice: u32,
+    repetition: u16,
+    /// Operands of the current action known to be there.
+    checked: u32,
+    /// When the last of them was, and why.
+    ready: Time,
+    why: (Cause, u32),
+    ended: bool,
+}
+
+/// A core serves one lane until that has to wait, then the one that has waited longest.
+#[derive(Clone)]
+pub(super) struct Core {
+    /// The lane that has it, or is the next to have it.
+    holder: u32,
+    /// The end of its last action.
+    free: Time,
+    /// The rank that had it last, and its last action.
+    rank: u32,
+    action: u32,
+    waiting: VecDeque<u32>,
+}
+
+/// A token on its way over links.
+#[derive(Clone, Copy)]
+pub(super) struct Flight {
+    pub wire: u32,
+    pub hop: u32,
+    pub action: u32,
+    pub bytes: u64,
+    /// When its tail left the last link.
+    pub tail: Time,
+}
+
+pub(super) struct Engine<'a> {
+    pub(super) job: &'a Job,
+    pub(super) program: Program,
+    pub(super) cursors: Vec<Cursor>,
+    pub(super) cores: Vec<Core>,
+    /// Entry `wire * depth + token % depth`: when the token arrived, or its slot was given back,
+    /// and by which action.
+    pub(super) times: Vec<Time>,
+    pub(super) by: Vec<u32>,
+    pub(super) depth: usize,
+    pub(super) links: LinkTable,
+    pub(super) queue: Queue,
+    pub(super) flights: Vec<Flight>,
+    pub(super) idle_flights: Vec<u32>,
+    pub(super) actions: Vec<Action>,
+    /// The end of each rank's last lane.
+    pub(super) ends: Vec<Time>,
+}
+
+impl<'a> Engine<'a> {
+    pub fn new(job: &'a Job, program: Program) -> Engine<'a> {
+        let geometry = &job.geometry;
+        let slots = (geometry.slots / geometry.slice_steps).max(1) as u64;
+        let depth = slots.min(program.most_tokens.max(1)) as usize;
+        let begin = picoseconds(job.costs.call_ns);
+        let cursor = Cursor {
+            round: 0,
+            step: 0,
+            slice: 0,
+            repetition: 0,
+            checked: 0,
+            ready: begin,
+            why: (Cause::Call, NO_ACTION),
+            ended: false,
+        };
+        let machine = &job.machine;
+        let cores = machine
+            .core_of(machine.nranks() - 1)
+            .max(machine.nranks() - 1) as usize
+            + 1;
+        let core = Core {
+            holder: NONE,
+            free: 0,
+            rank: NONE,
+            action: NO_ACTION,
+            waiting: VecDeque::new(),
+        };
+        let entries = program.wires.len() * depth;
+        Engine {
+            job,
+            cursors: vec![cursor; program.lanes.len()],
+            cores: vec![core; cores],
+            times: vec![0; entries],
+            by: vec![NO_ACTION; entries],
+            depth,
+            links: LinkTable::new(machine),
+            queue: Queue::default(),
+            flights: Vec::new(),
+            idle_flights: Vec::new(),
+            actions: Vec::with_capacity(program.actions as usize),
+            ends: vec![0; machine.nranks() as usize],
+            program,
+        }
+    }
+
+    pub fn run(mut self) -> Result<Report> {
+        let begin = picoseconds(self.job.costs.call_ns);
+        for lane in 0..self.program.lanes.len() {
+            self.queue.push(begin, Event::Lane(lane as u32));
+        }
+        while let Some((now, event)) = self.queue.pop() {
+            match event {
+                Event::Lane(lane) => self.advance(lane, now),
+                Event::Token(flight) => self.pass_link(flight, now),
+            }
+        }
+        if let Some(lane) = self.cursors.iter().position(|cursor| !cursor.ended) {
+            return Err(self.stuck(lane));
+        }
+        Ok(self.report())
+    }
+
+    /// Runs a lane as far as it can at `now`, and on where nothing else happens meanwhile.
+    fn advance(&mut self, lane: u32, mut now: Time) {
+        let range = {
+            let lane = &self.program.lanes[lane as usize];
+            (lane.first, lane.end)
+        };
+        if range.0 == range.1 {
+            self.cursors[lane as usize].ended = true;
+            return;
+        }
+        let core = self
+            .job
+            .machine
+            .core_of(self.program.lanes[lane as usize].rank) as usize;
+        loop {
+            let index = range.0 + self.cursors[lane as usize].step;
+            let step = self.program.steps[index as usize];
+            if !self.ready(lane, &step) {
+                self.leave(core, lane, now);
+                return;
+            }
+            let ready = self.cursors[lane as usize].ready;
+            if ready > now {
+                self.leave(core, lane, now);
+                if !self.queue.is_free_until(ready) {
+                    self.queue.push(ready, Event::Lane(lane));
+                    return;
+                }
+                now = ready;
+            }
+            if !self.takes(core, lane, now) {
+                return;
+            }
+            let (end, action) = self.execute(lane, &step, now);
+            let steps = range.1 - range.0;
+            if !self.next(lane, &step, steps) {
+                let rank = self.program.lanes[lane as usize].rank as usize;
+                self.ends[rank] = self.ends[rank].max(end);
+                self.leave(core, lane, end);
+                return;
+            }
+            let cursor = &mut self.cursors[lane as usize];
+            cursor.checked = 0;
+            cursor.ready = end;
+            cursor.why = (Cause::Core, action);
+            if !self.queue.is_free_until(end) {
+                self.queue.push(end, Event::Lane(lane));
+                return;
+            }
+            now = end;
+        }
+    }
+
+    /// Whether the lane has the core now; if not, it will be woken when it has.
+    fn takes(&mut self, core: usize, lane: u32, now: Time) -> bool {
+        let core = &mut self.cores[core];
+        if core.holder != NONE && core.holder != lane {
+            core.waiting.push_back(lane);
+            return false;
+        }
+        core.holder = lane;
+        if core.free > now {
+            self.queue.push(core.free, Event::Lane(lane));
+            return false;
+        }
+        true
+    }
+
+    /// The lane has to wait, or has ended: its core goes to the one that has waited longest.
+    fn leave(&mut self, core: usize, lane: u32, now: Time) {
+        let core = &mut self.cores[core];
+        if core.holder != lane {
+            return;
+        }
+        core.holder = NONE;
+        if let Some(next) = core.waiting.pop_front() {
+            core.holder = next;
+            self.queue.push(now, Event::Lane(next));
+        }
+    }
+
+    /// Whether all tokens and credits of the step are known; if not, the lane is woken later.
+    fn ready(&mut self, lane: u32, step: &FlatStep) -> bool {
+        let total = u32::from(step.srcs) + u32::from(step.dsts);
+        while self.cursors[lane as usize].checked < total {
+            let number = self.cursors[lane as usize].checked;
+            let operand = self.program.operands[(step.operands + number) as usize];
+            let found = match operand {
+                LOCAL => true,
+                _ if number < u32::from(step.srcs) => self.await_token(lane, operand & !KEEP),
+                _ => self.await_credits(lane, operand),
+            };
+            if !found {
+                return false;
+            }
+            self.cursors[lane as usize].checked += 1;
+        }
+        true
+    }
+
+    fn await_token(&mut self, lane: u32, wire: u32) -> bool {
+        let state = &mut self.program.wires[wire as usize];
+        if state.arrived <= state.freed {
+            state.reader_waits = true;
+            return false;
+        }
+        let entry = wire as usize * self.depth + state.freed as usize % self.depth;
+        self.later(lane, entry, Cause::Token);
+        true
+    }
+
+    fn await_credits(&mut self, lane: u32, target: u32) -> bool {
+        for wire in self.program.targets(target) {
+            let state = &mut self.program.wires[wire];
+            let depth = self.depth as u32;
+            if state.sent >= state.freed + depth {
+                state.writer_waits = true;
+                return false;
+            }
+            if state.sent >= depth {
+                let entry = wire * self.depth + state.sent as usize % self.depth;
+                self.later(lane, entry, Cause::Credit);
+            }
+        }
+        true
+    }
+
+    /// The lane is ready no earlier than this entry.
+    fn later(&mut self, lane: u32, entry: usize, cause: Cause) {
+        let cursor = &mut self.cursors[lane as usize];
+        if self.times[entry] > cursor.ready {
+            cursor.ready = self.times[entry];
+            cursor.why = (cause, self.by[entry]);
+        }
+    }
+
+    /// Takes the core, publishes and releases. Returns the end and the number of the action.
+    fn execute(&mut self, lane: u32, flat: &FlatStep, now: Time) -> (Time, u32) {
+        let costs = &self.job.costs;
+        let cursor = self.cursors[lane as usize];
+        let (rank, bytes) = {
+            let lane = &self.program.lanes[lane as usize];
+            let window = &self.program.windows[lane.window as usize];
+            let place = (lane.chunks, cursor.round, cursor.slice, cursor.repetition);
+            let bytes = token_bytes(&flat.step, window, place, self.job.element_bytes);
+            (lane.rank, bytes)
+        };
+        let core = self.job.machine.core_of(rank) as usize;
+        let mut why = cursor.why;
+        if now > cursor.ready {
+            why = (Cause::Core, self.cores[core].action);
+        }
+        let mut work_ns = costs.step_ns;
+        if self.cores[core].rank != rank && self.job.machine.crowded() {
+            work_ns += costs.switch_ns;
+        }
+        let (move_ns, fetched) = self.moves(flat, rank, bytes, now);
+        let end = (now + picoseconds(work_ns + move_ns)).max(fetched);
+        let action = self.actions.len() as u32;
+        self.actions.push(Action::new(lane, end, why));
+        let core = &mut self.cores[core];
+        (core.free, core.rank, core.action) = (end, rank, action);
+        self.hand_over(flat, bytes, end, action);
+        (end, action)
+    }
+
+    /// Moves the cursor on; `false` at the end of the lane.
+    fn next(&mut self, lane: u32, flat: &FlatStep, steps: u32) -> bool {
+        let window = self.program.lanes[lane as usize].window;
+        let window = &self.program.windows[window as usize];
+        let cursor = &mut self.cursors[lane as usize];
+        cursor.slice += 1;
+        if cursor.slice < window.slices() {
+            return true;
+        }
+        cursor.slice = 0;
+        cursor.repetition += 1;
+        if u64::from(cursor.repetition) < tokens(&flat.step) {
+            return true;
+        }
+        cursor.repetition = 0;
+        cursor.step += 1;
+        if cursor.step < steps {
+            return true;
+        }
+        cursor.step = 0;
+        cursor.round += 1;
+        cursor.ended = cursor.round >= window.rounds();
+        !cursor.ended
+    }
+
+    fn stuck(&self, lane: usize) -> Error {
+        let (cursor, lane) = (&self.cursors[lane], &self.program.lanes[lane]);
+        let waiting = self.cursors.iter().filter(|cursor| !cursor.ended).count();
+        Error::usage(
+            format!(
+                "the plans never end: lane {} of rank {} waits at step {} of round {}, and {} of \
+                 {} lanes with it",
+                lane.number,
+                lane.rank,
+                cursor.step,
+                cursor.round,
+                waiting - 1,
+                self.cursors.len()
+            ),
+            "run the checker on this algorithm and number of ranks (tests/plans.rs)",
+        )
+        .at(Rank(lane.rank))
+    }
+
+    fn report(self) -> Report {
+        let conserved =
+            |wire: &super::program::Wire| wire.sent == wire.arrived && wire.arrived == wire.freed;
+        debug_assert!(
+            self.program.wires.iter().all(conserved),
+            "every token that is published arrives and is given back"
+        );
+        let last = self.ends.iter().copied().max().unwrap_or(0);
+        let first = self.ends.iter().copied().min().unwrap_or(0);
+        let tokens = self.links.levels.iter().map(|level| level.tokens).sum();
+        let memory_bytes = self.program.memory_bytes()
+            + self.cursors.len() * size_of::<Cursor>()
+            + self.cores.len() * size_of::<Core>()
+            + self.times.len() * (size_of::<Time>() + size_of::<u32>())
+            + self.flights.len() * size_of::<Flight>()
+            + self.actions.len() * size_of::<Action>()
+            + self.links.memory_bytes()
+            + self.queue.memory_bytes();
+        Report {
+            time_ns: last as f64 / 1e3,
+            first_end_ns: first as f64 / 1e3,
+            actions: self.actions.len() as u64,
+            tokens,
+            levels: self.links.levels,
+            links: self.links.loads(),
+            path: path::critical(&self.actions, &self.program),
+            memory_bytes,
+        }
+    }
+}

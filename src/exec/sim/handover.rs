@@ -1,0 +1,173 @@
+//! What a step costs its core, and how tokens and credits travel.
+
+use super::engine::{Engine, Flight};
+use super::program::{FlatStep, KEEP, LOCAL, RUN};
+use super::queue::{Event, Time, picoseconds};
+use crate::plan::StepOp;
+use crate::plan::machine::Carrier;
+
+impl Engine<'_> {
+    /// Time of the core for the operands of a step, and when shared links have brought the bytes.
+    pub(super) fn moves(
+        &mut self,
+        flat: &FlatStep,
+        rank: u32,
+        bytes: u64,
+        start: Time,
+    ) -> (f64, Time) {
+        let costs = &self.job.costs;
+        let mut byte_ns = 0.0;
+        let mut work_ns = 0.0;
+        let mut fetched = start;
+        for number in 0..u32::from(flat.srcs) {
+            let source = self.program.operands[(flat.operands + number) as usize];
+            if source == LOCAL {
+                byte_ns += costs.read_ns;
+                continue;
+            }
+            let writer = self.program.wires[(source & !KEEP) as usize].writer;
+            let level = self.job.machine.level(writer, rank);
+            let cost = costs.level(level);
+            work_ns += cost.overhead_ns;
+            match cost.carrier {
+                Carrier::Wire => byte_ns += costs.read_ns,
+                Carrier::Reader => {
+                    byte_ns += cost.byte_ns;
+                    let pair = (writer, rank, level);
+                    fetched = fetched.max(self.links.fetch(pair, start, bytes, costs));
+                }
+            }
+        }
+        for number in 0..u32::from(flat.dsts) {
+            let at = flat.operands + u32::from(flat.srcs) + number;
+            let target = self.program.operands[at as usize];
+            byte_ns += costs.write_ns;
+            work_ns += self.publishing_ns(target);
+        }
+        if flat.step.op == StepOp::Fold {
+            byte_ns += costs.fold_ns * f64::from(flat.srcs.saturating_sub(1));
+        }
+        (work_ns + byte_ns * bytes as f64, fetched)
+    }
+
+    /// Overhead of publishing: once for all readers that fetch the token themselves, and once for
+    /// each token that goes over links.
+    fn publishing_ns(&self, target: u32) -> f64 {
+        let mut shared: f64 = 0.0;
+        let mut sent = 0.0;
+        for wire in self.program.targets(target) {
+            let wire = &self.program.wires[wire];
+            let level = self.job.machine.level(wire.writer, wire.reader);
+            let cost = self.job.costs.level(level);
+            match cost.carrier {
+                Carrier::Reader => shared = shared.max(cost.overhead_ns),
+                Carrier::Wire => sent += cost.overhead_ns,
+            }
+            if target & RUN == 0 {
+                break;
+            }
+        }
+        shared + sent
+    }
+
+    pub(super) fn hand_over(&mut self, flat: &FlatStep, bytes: u64, end: Time, action: u32) {
+        for number in 0..u32::from(flat.dsts) {
+            let at = flat.operands + u32::from(flat.srcs) + number;
+            let target = self.program.operands[at as usize];
+            for wire in self.program.targets(target) {
+                self.publish(wire as u32, bytes, end, action);
+            }
+        }
+        for number in 0..u32::from(flat.srcs) {
+            let source = self.program.operands[(flat.operands + number) as usize];
+            if source != LOCAL && source & KEEP == 0 {
+                self.release(source, end, action);
+            }
+        }
+    }
+
+    fn publish(&mut self, wire: u32, bytes: u64, end: Time, action: u32) {
+        let state = &mut self.program.wires[wire as usize];
+        state.sent += 1;
+        let level = self.job.machine.level(state.writer, state.reader);
+        let cost = self.job.costs.level(level);
+        self.links.count(level, bytes);
+        match cost.carrier {
+            Carrier::Reader => {
+                let time = end + picoseconds(cost.latency_ns);
+                self.arrive(wire, time, action);
+            }
+            Carrier::Wire => {
+                let flight = Flight {
+                    wire,
+                    hop: 0,
+                    action,
+                    bytes,
+                    tail: end,
+                };
+                let number = match self.idle_flights.pop() {
+                    Some(number) => {
+                        self.flights[number as usize] = flight;
+                        number
+                    }
+                    None => {
+                        self.flights.push(flight);
+                        self.flights.len() as u32 - 1
+                    }
+                };
+                self.queue.push(end, Event::Token(number));
+            }
+        }
+    }
+
+    /// The head of a token reaches its next link.
+    pub(super) fn pass_link(&mut self, number: u32, now: Time) {
+        let flight = self.flights[number as usize];
+        let wire = &self.program.wires[flight.wire as usize];
+        let (writer, reader) = (wire.writer, wire.reader);
+        let level = self.job.machine.level(writer, reader);
+        let cost = self.job.costs.level(level);
+        let (link, is_last) = self.links.hop(writer, reader, flight.hop as usize);
+        let rates = (cost.gap_ns, cost.byte_ns);
+        let (head, tail) = self.links.pass(link, now, flight.bytes, rates);
+        let tail = tail.max(flight.tail);
+        if is_last {
+            self.idle_flights.push(number);
+            let time = tail + picoseconds(cost.latency_ns);
+            self.arrive(flight.wire, time, flight.action);
+            return;
+        }
+        let state = &mut self.flights[number as usize];
+        state.hop += 1;
+        state.tail = tail;
+        if head == now && self.queue.is_free_until(now) {
+            self.pass_link(number, now);
+        } else {
+            self.queue.push(head, Event::Token(number));
+        }
+    }
+
+    fn arrive(&mut self, wire: u32, time: Time, action: u32) {
+        let state = &mut self.program.wires[wire as usize];
+        let entry = wire as usize * self.depth + state.arrived as usize % self.depth;
+        state.arrived += 1;
+        self.times[entry] = time;
+        self.by[entry] = action;
+        if std::mem::take(&mut state.reader_waits) {
+            self.queue.push(time, Event::Lane(state.reader_lane));
+        }
+    }
+
+    fn release(&mut self, wire: u32, end: Time, action: u32) {
+        let state = &mut self.program.wires[wire as usize];
+        let level = self.job.machine.level(state.writer, state.reader);
+        let time = end + picoseconds(self.job.costs.level(level).latency_ns);
+        let entry = wire as usize * self.depth + state.freed as usize % self.depth;
+        state.freed += 1;
+        self.times[entry] = time;
+        self.by[entry] = action;
+        if std::mem::take(&mut state.writer_waits) {
+            self.queue.push(time, Event::Lane(state.writer_lane));
+        }
+    }
+}

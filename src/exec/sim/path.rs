@@ -1,0 +1,131 @@
+//! The critical path, read backwards from the step that ended last.
+//!
+//! Every executed slice of a step (an *action*) remembers one other action: the one without which
+//! it could have begun earlier. Following these from the end gives the path; one pass over all
+//! actions then tells which step, round and slice each was.
+
+use super::program::{Program, tokens};
+use super::queue::Time;
+
+/// Why an action began no earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The call itself.
+    Call,
+    /// The core was busy: with the step before, or with another lane or rank.
+    Core,
+    /// It waited for a token.
+    Token,
+    /// It waited for a credit.
+    Credit,
+}
+
+/// One action of the critical path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathStep {
+    /// Whose action it is.
+    pub rank: u32,
+    /// The lane of its plan.
+    pub lane: u16,
+    /// The step of the lane.
+    pub step: u32,
+    /// Which of the step's repetitions.
+    pub repetition: u16,
+    /// Which pass of the plan.
+    pub round: u64,
+    /// Which slice of the chunk.
+    pub slice: u32,
+    /// What it waited for last.
+    pub cause: Cause,
+    /// End of its work, in nanoseconds since the call.
+    pub end_ns: f64,
+}
+
+/// No action.
+pub(super) const NO_ACTION: u32 = u32::MAX;
+const CAUSE_SHIFT: u32 = 30;
+
+/// What is remembered of an action: 16 bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Action {
+    end: Time,
+    before: u32,
+    /// Lane, and the cause in the two highest bits.
+    lane: u32,
+}
+
+const _: () = assert!(size_of::<Action>() == 16);
+
+impl Action {
+    pub fn new(lane: u32, end: Time, (cause, before): (Cause, u32)) -> Action {
+        debug_assert!(lane < 1 << CAUSE_SHIFT, "lanes are numbered below 2^30");
+        Action {
+            end,
+            before,
+            lane: lane | ((cause as u32) << CAUSE_SHIFT),
+        }
+    }
+
+    fn lane(&self) -> usize {
+        (self.lane & ((1 << CAUSE_SHIFT) - 1)) as usize
+    }
+
+    fn cause(&self) -> Cause {
+        match self.lane >> CAUSE_SHIFT {
+            0 => Cause::Call,
+            1 => Cause::Core,
+            2 => Cause::Token,
+            _ => Cause::Credit,
+        }
+    }
+}
+
+/// The path that ends with the last action to end.
+pub(super) fn critical(actions: &[Action], program: &Program) -> Vec<PathStep> {
+    let last = (0..actions.len()).max_by_key(|&index| (actions[index].end, index));
+    let mut on_path = Vec::new();
+    let mut next = last.map_or(NO_ACTION, |index| index as u32);
+    while next != NO_ACTION {
+        on_path.push(next);
+        next = actions[next as usize].before;
+    }
+    on_path.sort_unstable();
+    let mut wanted = on_path.iter().copied().peekable();
+    let mut done = vec![0u32; program.lanes.len()];
+    let mut path: Vec<PathStep> = Vec::with_capacity(on_path.len());
+    for (index, action) in actions.iter().enumerate() {
+        let ordinal = &mut done[action.lane()];
+        if wanted.next_if_eq(&(index as u32)).is_some() {
+            path.push(describe(action, *ordinal, program));
+        }
+        *ordinal += 1;
+    }
+    path
+}
+
+/// Step, round and slice of the `ordinal`-th action of a lane.
+fn describe(action: &Action, ordinal: u32, program: &Program) -> PathStep {
+    let lane = &program.lanes[action.lane()];
+    let slices = u64::from(program.windows[lane.window as usize].slices());
+    let steps = &program.steps[lane.first as usize..lane.end as usize];
+    let per_round = steps.iter().map(|flat| tokens(&flat.step)).sum::<u64>() * slices;
+    let (round, mut rest) = (
+        u64::from(ordinal) / per_round,
+        u64::from(ordinal) % per_round,
+    );
+    let mut step = 0;
+    while rest >= tokens(&steps[step].step) * slices {
+        rest -= tokens(&steps[step].step) * slices;
+        step += 1;
+    }
+    PathStep {
+        rank: lane.rank,
+        lane: lane.number,
+        step: step as u32,
+        repetition: (rest / slices) as u16,
+        round,
+        slice: (rest % slices) as u32,
+        cause: action.cause(),
+        end_ns: action.end as f64 / 1e3,
+    }
+}

@@ -1,0 +1,280 @@
+//! All ranks' plans in flat arrays with 32-bit numbers.
+//!
+//! An operand is one number: a local buffer, a connection with one reader (a *wire*), or a fan,
+//! which is a run of wires. A connection of many readers is one wire per reader, so that each
+//! reader has its own latency and its own credits.
+
+use super::Job;
+use crate::base::{Error, Result};
+use crate::plan::{Direction, Link, Operand, Plan, Space, Step, StepOp, Window};
+use std::collections::HashMap;
+
+/// An operand in the caller's memory.
+pub(super) const LOCAL: u32 = u32::MAX;
+/// Set in a source whose token is kept.
+pub(super) const KEEP: u32 = 1 << 31;
+/// Set in a destination that is a run of wires, by its number.
+pub(super) const RUN: u32 = 1 << 30;
+/// Most wires: the two bits above.
+const MOST_WIRES: usize = RUN as usize - 1;
+/// So many plans say what all of them will take.
+const FEW_RANKS: u32 = 16;
+/// No lane.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A step, with its operands as a part of [`Program::operands`].
+#[derive(Clone, Copy)]
+pub(super) struct FlatStep {
+    pub step: Step,
+    pub operands: u32,
+    pub srcs: u16,
+    pub dsts: u16,
+}
+
+/// One writer, one reader.
+pub(super) struct Wire {
+    pub writer: u32,
+    pub reader: u32,
+    /// The lanes at both ends.
+    pub writer_lane: u32,
+    pub reader_lane: u32,
+    /// Tokens published, arrived, given back.
+    pub sent: u32,
+    pub arrived: u32,
+    pub freed: u32,
+    /// Whether a lane sleeps until something arrives, or until a credit does.
+    pub reader_waits: bool,
+    pub writer_waits: bool,
+}
+
+/// A lane of a rank.
+pub(super) struct Lane {
+    pub rank: u32,
+    pub first: u32,
+    pub end: u32,
+    pub window: u32,
+    pub number: u16,
+    /// Chunks of the plan.
+    pub chunks: u32,
+}
+
+#[derive(Default)]
+pub(super) struct Program {
+    pub steps: Vec<FlatStep>,
+    pub operands: Vec<u32>,
+    pub lanes: Vec<Lane>,
+    pub wires: Vec<Wire>,
+    /// (first wire, wires) of connections with many readers.
+    pub runs: Vec<(u32, u32)>,
+    pub windows: Vec<Window>,
+    /// Slices of steps that all lanes execute.
+    pub actions: u64,
+    /// Most tokens of one wire.
+    pub most_tokens: u64,
+}
+
+#[derive(Default)]
+struct Compiler {
+    program: Program,
+    pairs: HashMap<Link, u32>,
+    window_numbers: HashMap<(u32, u32, u32, u32, bool), u32>,
+}
+
+impl Program {
+    /// Makes, flattens and drops the plan of every rank.
+    pub fn compile(job: &Job, plan: &dyn Fn(u32) -> Result<Plan>) -> Result<Program> {
+        let mut compiler = Compiler::default();
+        let nranks = job.machine.nranks();
+        for rank in 0..nranks {
+            let plan = plan(rank)?;
+            compiler.add(job, rank, nranks, &plan)?;
+            // The other ranks are about alike: what is far too much is refused at once.
+            let so_far = u128::from(compiler.program.actions) * u128::from(nranks);
+            let estimate = so_far / u128::from(rank + 1);
+            if rank >= FEW_RANKS && estimate > 16 * u128::from(super::MOST_ACTIONS) {
+                compiler.program.actions = estimate as u64;
+                return Ok(compiler.program);
+            }
+        }
+        Ok(compiler.program)
+    }
+
+    /// Bytes of the arrays.
+    pub fn memory_bytes(&self) -> usize {
+        self.steps.capacity() * size_of::<FlatStep>()
+            + self.operands.capacity() * 4
+            + self.lanes.capacity() * size_of::<Lane>()
+            + self.wires.capacity() * size_of::<Wire>()
+    }
+}
+
+impl Compiler {
+    fn add(&mut self, job: &Job, rank: u32, nranks: u32, plan: &Plan) -> Result<()> {
+        let ends: Vec<u32> = plan
+            .connections
+            .iter()
+            .map(|used| self.end(used.link, used.direction, rank, nranks))
+            .collect::<Result<_>>()?;
+        for number in 0..plan.lanes.len() {
+            let window = self.window(job, plan, number);
+            let lane = self.program.lanes.len() as u32;
+            let first = self.program.steps.len() as u32;
+            for step in plan.lane_steps(number) {
+                self.step(plan, step, &ends, lane);
+            }
+            let end = self.program.steps.len() as u32;
+            let bound = &self.program.windows[window as usize];
+            let slices = bound.rounds() * u64::from(bound.slices());
+            let lane_steps = &self.program.steps[first as usize..end as usize];
+            let tokens = lane_steps
+                .iter()
+                .map(|flat| tokens(&flat.step))
+                .sum::<u64>();
+            self.program.actions += tokens * slices;
+            self.program.most_tokens = self.program.most_tokens.max(tokens * slices);
+            self.program.lanes.push(Lane {
+                rank,
+                first,
+                end,
+                window,
+                number: number as u16,
+                chunks: plan.chunks,
+            });
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, plan: &Plan, step: &Step, ends: &[u32], lane: u32) {
+        let operands = self.program.operands.len();
+        let encode = |operand: &Operand| match operand.as_connection() {
+            None => LOCAL,
+            Some(index) if operand.keep => ends[index] | KEEP,
+            Some(index) => ends[index],
+        };
+        let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+        self.program
+            .operands
+            .extend(srcs.iter().chain(dsts).map(encode));
+        // The lane sleeps at these wires.
+        for &source in &self.program.operands[operands..operands + srcs.len()] {
+            if source != LOCAL {
+                self.program.wires[(source & !KEEP) as usize].reader_lane = lane;
+            }
+        }
+        for at in operands + srcs.len()..self.program.operands.len() {
+            let target = self.program.operands[at];
+            for wire in self.program.targets(target) {
+                self.program.wires[wire].writer_lane = lane;
+            }
+        }
+        self.program.steps.push(FlatStep {
+            step: *step,
+            operands: operands as u32,
+            srcs: srcs.len() as u16,
+            dsts: dsts.len() as u16,
+        });
+    }
+
+    /// The number of this end: a wire, or a run of them.
+    fn end(&mut self, link: Link, direction: Direction, rank: u32, nranks: u32) -> Result<u32> {
+        let known = self.pairs.get(&link).copied();
+        let first = match known {
+            Some(first) => first,
+            None => self.connect(link, nranks)?,
+        };
+        Ok(match (link, direction) {
+            (Link::Pair { .. }, _) => first,
+            (_, Direction::Send) => first | RUN,
+            (_, Direction::Recv) => {
+                let behind = u32::from(rank > link.writer());
+                self.program.runs[first as usize].0 + rank - behind
+            }
+        })
+    }
+
+    /// Makes the wires of a connection; its number is that of the wire or of the run.
+    fn connect(&mut self, link: Link, nranks: u32) -> Result<u32> {
+        let wires = &mut self.program.wires;
+        let start = wires.len() as u32;
+        let wire = |writer, reader| Wire {
+            writer,
+            reader,
+            writer_lane: NONE,
+            reader_lane: NONE,
+            sent: 0,
+            arrived: 0,
+            freed: 0,
+            reader_waits: false,
+            writer_waits: false,
+        };
+        let number = match link {
+            Link::Pair { writer, reader, .. } => {
+                wires.push(wire(writer, reader));
+                start
+            }
+            Link::Fan { writer } | Link::Cast { writer, .. } => {
+                let readers = (0..nranks).filter(|&reader| link.is_read_by(reader));
+                wires.extend(readers.map(|reader| wire(writer, reader)));
+                self.program.runs.push((start, link.readers(nranks)));
+                self.program.runs.len() as u32 - 1
+            }
+        };
+        if wires.len() > MOST_WIRES {
+            return Err(Error::usage(
+                format!("the plans have more than {MOST_WIRES} connections"),
+                "choose fewer ranks, or an algorithm in which a rank talks to fewer others",
+            ));
+        }
+        self.pairs.insert(link, number);
+        Ok(number)
+    }
+
+    fn window(&mut self, job: &Job, plan: &Plan, lane: usize) -> u32 {
+        let channel = u32::from(plan.lanes[lane].channel);
+        let split = plan.layout == crate::plan::Layout::Split;
+        let key = (plan.chunks, channel, plan.channels(), plan.pieces, split);
+        let windows = &mut self.program.windows;
+        *self.window_numbers.entry(key).or_insert_with(|| {
+            windows.push(job.window(plan, channel));
+            windows.len() as u32 - 1
+        })
+    }
+}
+
+impl Program {
+    /// The wires of a destination.
+    pub fn targets(&self, target: u32) -> std::ops::Range<usize> {
+        if target == LOCAL {
+            return 0..0;
+        }
+        if target & RUN == 0 {
+            return target as usize..target as usize + 1;
+        }
+        let (first, count) = self.runs[(target & !RUN) as usize];
+        first as usize..(first + count) as usize
+    }
+}
+
+/// Tokens of one round and slice of a step.
+pub(super) fn tokens(step: &Step) -> u64 {
+    u64::from(step.tokens())
+}
+
+/// Bytes of one slice of one token.
+pub(super) fn token_bytes(
+    step: &Step,
+    window: &Window,
+    place: (u32, u64, u32, u16),
+    element_bytes: usize,
+) -> u64 {
+    let (chunks, round, slice, repetition) = place;
+    if step.op == StepOp::Token {
+        return 0;
+    }
+    let piece = |piece| {
+        let chunk = step.piece_at(repetition, piece, chunks);
+        window.region(Space::Output, chunk, round, slice).count
+    };
+    let elements: usize = (0..step.pieces()).map(piece).sum();
+    (elements * element_bytes) as u64
+}

@@ -1,0 +1,256 @@
+//! Memory of the program that peers can map: what `koloMemAlloc` gives.
+//!
+//! A mapping of an anonymous file can be mapped by another process too, which malloc's memory
+//! cannot; so a peer may read a buffer where it lies. Every allocation has a number that is never
+//! given twice. The children of fork() do not inherit the memory, so that its pages never become
+//! copy-on-write copies that peers no longer see.
+
+use super::fork::Fd;
+use crate::base::{Error, Result};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One live allocation.
+struct Allocation {
+    number: u64,
+    bytes: usize,
+    file: Arc<Fd>,
+}
+
+#[derive(Default)]
+struct Register {
+    /// By address.
+    live: BTreeMap<usize, Allocation>,
+    made: u64,
+}
+
+static REGISTER: Mutex<Register> = Mutex::new(Register {
+    live: BTreeMap::new(),
+    made: 0,
+});
+/// How often memory was freed.
+static FREED: AtomicU32 = AtomicU32::new(0);
+
+fn register() -> MutexGuard<'static, Register> {
+    REGISTER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where a buffer lies.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The allocation's number; 0 is none.
+    pub number: u64,
+    /// Bytes from its start.
+    pub offset: usize,
+    /// Its file.
+    pub file: Arc<Fd>,
+}
+
+/// Allocates `bytes` bytes (at least 1), zeroed and page-aligned. Any thread.
+///
+/// # Errors
+/// `InvalidArgument` for a size beyond the address space, `SystemError` without memory.
+pub fn allocate(bytes: usize) -> Result<*mut u8> {
+    // SAFETY: sysconf only reads a constant of the system.
+    let page_bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let bytes = bytes
+        .max(1)
+        .checked_next_multiple_of(page_bytes)
+        .filter(|&mapped| mapped <= isize::MAX as usize)
+        .ok_or_else(|| {
+            Error::argument(
+                format!("{bytes} bytes do not fit into the address space"),
+                "check the size argument (is it an uninitialised or negative number?)",
+            )
+        })?;
+    // SAFETY: the name is a zero-terminated string; the new descriptor has no other owner.
+    let file = unsafe {
+        let number = libc::memfd_create(c"kolo-memory".as_ptr(), libc::MFD_CLOEXEC);
+        Fd::from_result(number)
+    }
+    .map_err(|cause| refused("memfd_create", &cause))?;
+    // SAFETY: plain system call on our descriptor.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) } != 0 {
+        return Err(refused("ftruncate", &io::Error::last_os_error()));
+    }
+    let address = map(&file, bytes)?;
+    let mut register = register();
+    register.made += 1;
+    let allocation = Allocation {
+        number: register.made,
+        bytes,
+        file: Arc::new(file),
+    };
+    register.live.insert(address as usize, allocation);
+    Ok(address)
+}
+
+/// Maps all of `file`.
+fn map(file: &Fd, bytes: usize) -> Result<*mut u8> {
+    // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(refused("mmap", &io::Error::last_os_error()));
+    }
+    // SAFETY: the range is the mapping made above. A refusal only means that children inherit it.
+    unsafe { libc::madvise(address, bytes, libc::MADV_DONTFORK) };
+    Ok(address.cast())
+}
+
+fn refused(call: &str, cause: &io::Error) -> Error {
+    let remedy = "ask for less, or raise the memory limits of the job (`ulimit -v`, cgroup)";
+    Error::system(call, cause, remedy)
+}
+
+/// Frees what [`allocate`] gave. No call may still use it. Peers that have mapped it let go of it
+/// at their next call. Any thread.
+///
+/// # Errors
+/// `InvalidArgument` if `address` is not the start of a live allocation.
+pub fn free(address: *mut u8) -> Result<()> {
+    let mut register = register();
+    let Some(allocation) = register.live.remove(&(address as usize)) else {
+        return Err(stranger(&register.live, address as usize));
+    };
+    FREED.fetch_add(1, Ordering::Release);
+    // SAFETY: the register held this mapping, and removing the entry made us its only owner.
+    match unsafe { libc::munmap(address.cast(), allocation.bytes) } {
+        0 => Ok(()),
+        _ => Err(refused("munmap", &io::Error::last_os_error())),
+    }
+}
+
+fn stranger(live: &BTreeMap<usize, Allocation>, address: usize) -> Error {
+    let below = live.range(..address).next_back();
+    let inside = below.filter(|(start, allocation)| address < **start + allocation.bytes);
+    let what = match inside {
+        Some((start, _)) => format!(
+            "{address:#x} is {} bytes inside an allocation of koloMemAlloc",
+            address - start
+        ),
+        None => format!("{address:#x} is no live allocation of koloMemAlloc (freed twice?)"),
+    };
+    Error::argument(what, "free exactly what koloMemAlloc gave, once")
+}
+
+/// The allocation that holds all of `bytes` bytes from `address`.
+pub fn find(address: *const u8, bytes: usize) -> Option<Found> {
+    let address = address as usize;
+    let register = register();
+    let (start, allocation) = register.live.range(..=address).next_back()?;
+    let offset = address - start;
+    let end = offset.checked_add(bytes)?;
+    (end <= allocation.bytes).then(|| Found {
+        number: allocation.number,
+        offset,
+        file: Arc::clone(&allocation.file),
+    })
+}
+
+/// Whether the allocation of this number is live.
+pub fn is_live(number: u64) -> bool {
+    register().live.values().any(|one| one.number == number)
+}
+
+/// Counts what was freed in this process: while it stays, nothing a peer has mapped is gone.
+pub fn freed() -> u32 {
+    FREED.load(Ordering::Acquire)
+}
+
+/// A peer's allocation, mapped.
+#[derive(Debug)]
+pub struct Mapping {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is plain memory; the calls that use it order their accesses by tokens.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the file that a peer handed over.
+    ///
+    /// # Errors
+    /// `SystemError` when the system refuses.
+    pub fn open(file: &Fd) -> Result<Mapping> {
+        // SAFETY: an all-zero stat is a valid value, and fstat fills it.
+        let (result, state) = unsafe {
+            let mut state: libc::stat = std::mem::zeroed();
+            (libc::fstat(file.as_raw_fd(), &mut state), state)
+        };
+        if result != 0 {
+            return Err(refused("fstat", &io::Error::last_os_error()));
+        }
+        let bytes = state.st_size as usize;
+        let start = map(file, bytes)?;
+        Ok(Mapping { start, bytes })
+    }
+
+    /// The byte at `offset`, if `bytes` bytes from there are inside.
+    pub fn at(&self, offset: usize, bytes: usize) -> Option<*const u8> {
+        let inside = offset
+            .checked_add(bytes)
+            .is_some_and(|end| end <= self.bytes);
+        inside.then(|| self.start.wrapping_add(offset).cast_const())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if super::fork::in_child_of_user() {
+            return;
+        }
+        // SAFETY: the range is the mapping that `open` made, and nobody uses it any more.
+        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn found_by_any_part_and_mapped_again() {
+        let start = allocate(10_000).unwrap();
+        let found = find(start.wrapping_add(100), 9_900).expect("inside");
+        assert_eq!(found.offset, 100);
+        assert!(is_live(found.number));
+        assert!(find(start.wrapping_add(100), 20_000).is_none(), "too long");
+        let other = Mapping::open(&found.file).unwrap();
+        // SAFETY: both mappings are live and hold the byte.
+        unsafe {
+            *start.add(107) = 42;
+            assert_eq!(*other.at(found.offset + 7, 1).unwrap(), 42);
+        }
+        assert!(other.at(12_000, 400).is_none() && other.at(usize::MAX, 2).is_none());
+        let before = freed();
+        free(start).unwrap();
+        assert!(freed() > before && !is_live(found.number));
+        assert!(find(start, 1).is_none());
+        let error = free(start).unwrap_err();
+        assert!(error.what.contains("no live allocation"), "{error}");
+    }
+
+    #[test]
+    fn wrong_sizes_and_addresses() {
+        assert!(allocate(usize::MAX).is_err());
+        let start = allocate(1).unwrap();
+        let error = free(start.wrapping_add(16)).unwrap_err();
+        assert!(error.what.contains("16 bytes inside"), "{error}");
+        free(start).unwrap();
+    }
+}

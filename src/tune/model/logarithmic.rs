@@ -1,0 +1,229 @@
+//! Exchanges at doubling distances, and binomial trees.
+
+use super::Call;
+use super::hop::{Hop, Work};
+use crate::plan::{Collective, Level};
+
+/// `input -> next`, then `prev + output -> output`: two steps, because both sides do both.
+pub(super) const EXCHANGE_FOLD: Work = Work {
+    steps: 2.0,
+    reads: 1.0,
+    sends: 1.0,
+    locals: 2.0,
+    writes: 1.0,
+    folds: 1.0,
+};
+/// `output -> next`, then `prev -> output`.
+pub(super) const EXCHANGE: Work = Work {
+    steps: 2.0,
+    reads: 1.0,
+    sends: 1.0,
+    locals: 1.0,
+    writes: 1.0,
+    folds: 0.0,
+};
+/// A signal out and one in.
+const SIGNAL: Work = Work {
+    steps: 2.0,
+    reads: 1.0,
+    sends: 1.0,
+    locals: 0.0,
+    writes: 0.0,
+    folds: 0.0,
+};
+
+impl Call<'_> {
+    /// An exchange in which every rank sends over `distance` ranks.
+    fn exchange(&self, distance: u32, work: Work) -> Hop {
+        let machine = &self.setting.machine;
+        let level = self.level(distance.min(machine.nranks() - 1));
+        // Inside the first nodes' distance only the ranks at the edge leave the node.
+        let leaving = distance.min(machine.per_node);
+        let flows = match level {
+            Level::Network => leaving,
+            _ => machine.per_node,
+        };
+        self.setting.hop(level, work, f64::from(flows))
+    }
+
+    /// Whether a rank that looks over `distance` ranks finds one on another node somewhere.
+    pub fn crossing(&self, distance: u32, work: Work) -> Hop {
+        let machine = &self.setting.machine;
+        if machine.nodes == 1 || distance >= machine.per_node {
+            return self.exchange(distance, work);
+        }
+        // Some pair of this distance is cut by the edge of a node, unless both are powers of two.
+        let aligned = machine.per_node.is_multiple_of(2 * distance) && self.is_power();
+        match aligned {
+            true => self.exchange(distance, work),
+            false => self.setting.hop(Level::Network, work, f64::from(distance)),
+        }
+    }
+
+    fn is_power(&self) -> bool {
+        self.setting.machine.nranks().is_power_of_two()
+    }
+
+    pub fn distances(&self) -> impl Iterator<Item = u32> + use<> {
+        let n = self.setting.machine.nranks();
+        (0..31).map(|k| 1 << k).take_while(move |&d| d < n)
+    }
+
+    /// Exchanges among the greatest power of two, and two more hand-overs where that is not all.
+    pub fn recursive_doubling(&self) -> Option<f64> {
+        let n = self.setting.machine.nranks();
+        let cores = 1u32 << n.ilog2();
+        let powers = || self.distances().filter(move |&d| d < cores);
+        let guests = if cores == n { 0.0 } else { 2.0 };
+        Some(match self.collective {
+            Collective::AllReduce => {
+                let chunk = self.geometry.chunk_bytes() as f64;
+                let (rounds, bytes) = self.rounds(chunk);
+                let exchanges = powers().map(|d| self.crossing(d, EXCHANGE_FOLD));
+                let path: f64 = exchanges.map(|hop| hop.crowded_path(bytes)).sum();
+                let guest = self.crossing(1, EXCHANGE_FOLD).path(bytes);
+                rounds * (path + guests * guest)
+            }
+            Collective::Barrier => {
+                let path: f64 = powers()
+                    .map(|d| self.crossing(d, SIGNAL).crowded_path(0.0))
+                    .sum();
+                path + guests * self.crossing(1, SIGNAL).path(0.0)
+            }
+            Collective::AllGather => {
+                let each = self.n / f64::from(cores);
+                let blocks: Vec<_> = powers().map(|d| (d, f64::from(d) * each)).collect();
+                let guest = match guests > 0.0 {
+                    true => self.doubling_blocks(&[(1, self.n - 1.0)]),
+                    false => 0.0,
+                };
+                self.doubling_blocks(&blocks) + guest
+            }
+            _ => return None,
+        })
+    }
+
+    /// Exchange k goes to the rank 2^k ahead.
+    pub fn dissemination(&self) -> Option<f64> {
+        let n = self.setting.machine.nranks();
+        Some(match self.collective {
+            Collective::Barrier => {
+                let hops = self.distances().map(|d| self.crossing(d, SIGNAL));
+                hops.map(|hop| hop.crowded_path(0.0)).sum()
+            }
+            Collective::AllGather => {
+                let blocks = self.distances().map(|d| (d, f64::from(d.min(n - d))));
+                self.doubling_blocks(&blocks.collect::<Vec<_>>())
+            }
+            _ => return None,
+        })
+    }
+
+    /// Every pair in turn.
+    pub fn pairwise(&self) -> Option<f64> {
+        if self.collective != Collective::AllToAll {
+            return None;
+        }
+        let chunk = self.geometry.chunk_bytes() as f64;
+        let (rounds, bytes) = self.rounds(chunk);
+        let per_node = f64::from(self.setting.machine.per_node);
+        let exchanges = self.everybody().into_iter().map(|(part, level)| {
+            let hop = self.setting.hop(level, EXCHANGE, per_node);
+            part * (self.n - 1.0) * hop.crowded_path(bytes)
+        });
+        let costs = &self.setting.costs;
+        let own = costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
+        Some(rounds * (own + exchanges.sum::<f64>()))
+    }
+
+    /// A binomial tree from or to the root.
+    pub fn binomial(&self) -> Option<f64> {
+        match self.collective {
+            Collective::Broadcast | Collective::Reduce => Some(self.binomial_pieces()),
+            Collective::Gather | Collective::Scatter => Some(self.binomial_blocks()),
+            _ => None,
+        }
+    }
+
+    /// One step of a rank serves all its children: the root has log n, the ranks below fewer.
+    fn binomial_pieces(&self) -> f64 {
+        let chunk = self.geometry.chunk_bytes() as f64;
+        let (pieces, bytes) = self.rounds(chunk);
+        let down = self.collective == Collective::Broadcast;
+        let distances: Vec<u32> = self.distances().collect();
+        let step = |children: f64, parents: f64, distance: u32| {
+            let work = match down {
+                true => Work {
+                    steps: 1.0,
+                    reads: parents,
+                    locals: 1.0 - parents,
+                    sends: children,
+                    writes: 1.0,
+                    folds: 0.0,
+                },
+                false => Work {
+                    steps: 1.0,
+                    reads: children,
+                    locals: 1.0,
+                    sends: parents,
+                    writes: 1.0 - parents,
+                    folds: children,
+                },
+            };
+            self.exchange(distance, work)
+        };
+        // The child at distance 2^k has k children of its own.
+        let mut path = 0.0;
+        let mut sent = 0.0;
+        for (k, &distance) in distances.iter().enumerate() {
+            path += step(k as f64, 1.0, distance).path(bytes);
+            sent += self.alone(distance, bytes);
+        }
+        let top = step(distances.len() as f64, 0.0, 1);
+        path += top.core_ns + bytes * top.core_byte_ns;
+        let busy = top.busy(1.0, bytes).max(sent);
+        path + (pieces - 1.0) * busy.max(top.turn(bytes, self.depth()))
+    }
+
+    /// Time that a message of the root takes on the network, if it goes there.
+    fn alone(&self, distance: u32, bytes: f64) -> f64 {
+        match self.level(distance) {
+            Level::Network => {
+                let cost = self.setting.costs.level(Level::Network);
+                cost.gap_ns + bytes * cost.byte_ns
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Blocks pass one by one: the root handles n - 1 of them, after the first has come.
+    fn binomial_blocks(&self) -> f64 {
+        let chunk = self.geometry.chunk_bytes() as f64;
+        let (rounds, bytes) = self.rounds(chunk);
+        let pass = Work {
+            steps: 1.0,
+            reads: 1.0,
+            sends: 1.0,
+            ..Work::default()
+        };
+        let end = Work {
+            steps: 1.0,
+            reads: 1.0,
+            writes: 1.0,
+            ..Work::default()
+        };
+        let far = self.exchange(self.setting.machine.nranks() / 2, pass);
+        let way: f64 = self
+            .distances()
+            .map(|d| self.exchange(d, pass).path(bytes))
+            .sum();
+        let level = self.setting.machine.widest();
+        let last = self.setting.hop(level, end, 1.0);
+        let pace = last
+            .busy_alone(1.0, bytes)
+            .max(far.turn(bytes, self.depth()));
+        let costs = &self.setting.costs;
+        let own = costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
+        way + (rounds * (self.n - 1.0) - 1.0) * pace + rounds * own
+    }
+}

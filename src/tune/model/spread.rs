@@ -1,0 +1,227 @@
+//! Chain, double binary tree, two-shot: the data is cut up, and all ranks work on all of it.
+
+use super::Call;
+use super::hop::{FOLD_ON, PASS_ON, Work};
+use crate::plan::machine::Carrier;
+use crate::plan::{Collective, Level};
+
+/// The core of a rank, the interfaces of a node, and the longest way, for one phase of messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Phase {
+    pub core: f64,
+    pub link: f64,
+    pub latency: f64,
+}
+
+/// `prev -> output`
+pub(super) const RECEIVE: Work = Work {
+    steps: 1.0,
+    reads: 1.0,
+    sends: 0.0,
+    locals: 0.0,
+    writes: 1.0,
+    folds: 0.0,
+};
+
+impl Phase {
+    fn time(&self) -> f64 {
+        self.latency + self.core.max(self.link)
+    }
+}
+
+impl Call<'_> {
+    /// The ring's pipeline: its ranks stand node by node too.
+    pub fn chain(&self) -> Option<f64> {
+        match self.collective {
+            Collective::Broadcast => Some(self.pipeline(PASS_ON)),
+            Collective::Reduce => Some(self.pipeline(FOLD_ON)),
+            _ => None,
+        }
+    }
+
+    /// Down (or up) the tree between nodes, along the chain inside them. With two channels or more
+    /// each tree carries half of the data.
+    pub fn tree(&self) -> Option<f64> {
+        let passes = match self.collective {
+            Collective::AllReduce => vec![FOLD_ON, PASS_ON],
+            Collective::Broadcast => vec![PASS_ON],
+            Collective::Reduce => vec![FOLD_ON],
+            _ => return None,
+        };
+        let machine = &self.setting.machine;
+        let chunk = self.geometry.chunk_bytes() as f64;
+        let (rounds, bytes) = self.rounds(chunk);
+        let piece = bytes / self.channels;
+        let pieces = rounds * self.channels;
+        // A root feeds two trees over the other nodes; without one the trees are over all.
+        let depth = match machine.nodes {
+            1 => 0.0,
+            nodes => f64::from(nodes).log2().ceil(),
+        };
+        let (mut way, mut busy, mut turn): (f64, f64, f64) = (0.0, 0.0, 0.0);
+        let both = passes.len() as f64;
+        for pass in passes {
+            let folds = pass.folds > 0.0;
+            let inner = match folds {
+                true => Work {
+                    reads: 2.0,
+                    folds: 2.0,
+                    ..pass
+                },
+                false => Work { sends: 2.0, ..pass },
+            };
+            let far = self.setting.hop(Level::Network, inner, 1.0);
+            way += depth * far.path(piece);
+            let near = self.near_hops(pass);
+            way += near
+                .iter()
+                .map(|(count, hop)| count * hop.path(piece))
+                .sum::<f64>();
+            let slowest = near.iter().map(|(_, hop)| hop.busy(1.0, piece));
+            let mut most = slowest.fold(0.0, f64::max);
+            if machine.nodes > 1 {
+                // Two messages pass the interface in one direction.
+                let cost = self.setting.costs.level(Level::Network);
+                most = most.max(far.busy(1.0, piece));
+                most = most.max(2.0 * (cost.gap_ns + piece * cost.byte_ns));
+                turn = turn.max(far.turn(piece, self.depth() * self.channels));
+            }
+            busy += most;
+        }
+        if machine.nodes > 1 && both > 1.0 {
+            // Up and down use different directions of the interface.
+            let cost = self.setting.costs.level(Level::Network);
+            let cores = self.setting.hop(Level::Network, FOLD_ON, 1.0);
+            busy = busy.min(
+                (3.0 * (cost.gap_ns + piece * cost.byte_ns)).max(2.5 * cores.busy(1.0, piece)),
+            );
+        }
+        Some(way + (pieces - 1.0) * busy.max(turn))
+    }
+
+    /// Hand-overs of the chain inside a node.
+    fn near_hops(&self, work: Work) -> Vec<(f64, super::hop::Hop)> {
+        let machine = &self.setting.machine;
+        let per_node = machine.per_node;
+        let flows = f64::from(per_node);
+        let hops = (1..per_node).map(|rank| machine.level(rank - 1, rank));
+        let mut counted: Vec<(f64, Level)> = Vec::new();
+        for level in hops {
+            match counted.iter_mut().find(|(_, known)| *known == level) {
+                Some((count, _)) => *count += 1.0,
+                None => counted.push((1.0, level)),
+            }
+        }
+        let hop = |(count, level)| (count, self.setting.hop(level, work, flows));
+        counted.into_iter().map(hop).collect()
+    }
+
+    /// Messages of `bytes` from (or to) every other rank, by every rank of `ranks`.
+    pub fn phase(&self, count: f64, bytes: f64, work: Work, all: bool) -> Phase {
+        let machine = &self.setting.machine;
+        let mut phase = Phase::default();
+        for (part, level) in self.everybody() {
+            let hop = self.setting.hop(level, work, 1.0);
+            phase.core += part * count * (hop.core_ns + bytes * hop.core_byte_ns);
+            phase.latency = phase.latency.max(hop.latency_ns);
+            let cost = self.setting.costs.level(level);
+            if cost.carrier == Carrier::Wire {
+                let ranks = f64::from(machine.per_node) / f64::from(machine.nics.max(1));
+                let flows = if all { ranks } else { 1.0 };
+                let bytes = bytes * cost.byte_ns * self.setting.taper(level);
+                phase.link += part * count * flows * (cost.gap_ns + bytes);
+            }
+        }
+        if machine.crowded() {
+            let crowd = f64::from(machine.per_node) / f64::from(machine.cores);
+            let turns = if all { crowd } else { 1.0 };
+            phase.core = (phase.core + self.setting.costs.switch_ns) * turns;
+        }
+        if all && machine.sockets > 1 && work.reads > 0.0 {
+            // Bytes that cross between the sockets of a node.
+            let per_socket = f64::from(machine.per_node / machine.sockets.max(1));
+            let outside = f64::from(machine.per_node) - per_socket;
+            let crossed = per_socket * outside * bytes * self.setting.costs.cross_ns;
+            phase.core = phase.core.max(crossed * count / (self.n - 1.0));
+        }
+        phase
+    }
+
+    /// Slices to their owners, results from them.
+    pub fn two_shot(&self) -> Option<f64> {
+        self.two_shots(false)
+    }
+
+    /// The same, where an owner writes its result once for all.
+    pub fn two_shot_by_cast(&self) -> Option<f64> {
+        self.two_shots(true)
+    }
+
+    fn two_shots(&self, cast: bool) -> Option<f64> {
+        let others = self.n - 1.0;
+        let chunk = self.geometry.chunk_bytes() as f64;
+        let split = |pieces: f64| {
+            let (rounds, bytes) = self.rounds(chunk * pieces);
+            (rounds, bytes / pieces)
+        };
+        let costs = &self.setting.costs;
+        let send = Work {
+            steps: 1.0,
+            sends: 1.0,
+            locals: 1.0,
+            ..Work::default()
+        };
+        let recv = RECEIVE;
+        let fold = Work {
+            reads: 1.0,
+            folds: 1.0,
+            ..Work::default()
+        };
+        let copies = Work {
+            sends: 1.0,
+            ..Work::default()
+        };
+        let own = |bytes: f64| costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
+        let out = |bytes| self.phase(others, bytes, send, true).time();
+        let take = |bytes| self.phase(others, bytes, recv, true).core;
+        let folding = |bytes| self.phase(others, bytes, fold, true).core + own(bytes);
+        let spread = |bytes| {
+            let copied = if cast { 1.0 } else { others };
+            let mut phase = self.phase(copied, bytes, copies, true);
+            phase.core += own(bytes);
+            phase.link = phase.link.max(self.phase(others, bytes, copies, true).link);
+            phase.time()
+        };
+        Some(match self.collective {
+            Collective::AllReduce => {
+                let (rounds, bytes) = split(self.n);
+                rounds * (out(bytes) + folding(bytes) + spread(bytes) + take(bytes))
+            }
+            Collective::ReduceScatter => {
+                let (rounds, bytes) = split(1.0);
+                rounds * (out(bytes) + folding(bytes))
+            }
+            Collective::AllGather => {
+                let (rounds, bytes) = split(1.0);
+                rounds * (spread(bytes) + take(bytes))
+            }
+            Collective::Reduce => {
+                let (rounds, bytes) = split(self.n);
+                let root = self.phase(others, bytes, recv, false).time();
+                rounds * (out(bytes) + folding(bytes) + bytes * costs.write_ns + root)
+            }
+            Collective::Broadcast => {
+                let (rounds, bytes) = split(others);
+                let all = Work {
+                    writes: 1.0,
+                    ..send
+                };
+                let root = self.phase(others, bytes, all, false).time();
+                let rest = spread(bytes) + take(bytes);
+                // The root goes on to the next round while the others are at this one.
+                root + rest + (rounds - 1.0) * root.max(rest)
+            }
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,450 @@
+//! The table of choices: [collective][size class], filled once at init, read in every call.
+
+use super::allowed::{Allowed, COLLECTIVES};
+use super::measured::Measured;
+use super::mend::mend;
+use super::model::{self, Setting};
+use super::{Choice, Protocol};
+use crate::algo::{Entry, REGISTRY};
+use crate::plan::{Algorithm, Collective};
+
+/// Size class k holds the sizes from 2^k bytes up to, not including, 2^(k+1); class 0 also 0.
+pub const CLASSES: usize = 48;
+
+/// The class of a size.
+#[inline]
+pub fn class_of(bytes: usize) -> usize {
+    let highest = usize::BITS - 1 - (bytes | 1).leading_zeros();
+    (highest as usize).min(CLASSES - 1)
+}
+
+/// What the choice depends on, equal on all ranks of a communicator.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// Ranks of the communicator.
+    pub nranks: u32,
+    /// Whether ranks outnumber the cores of any node.
+    pub oversubscribed: bool,
+    /// Where ranks are and what everything costs.
+    pub setting: Setting,
+    /// Limit for the one-shot path set by the user; `None` for the built-in one.
+    pub eager_limit: Option<usize>,
+    /// What the user lets kolo choose from.
+    pub allowed: Allowed,
+    /// Least and most channels.
+    pub channels: (u16, u16),
+    /// What was measured, if anything.
+    pub measured: Measured,
+    /// Whether buffers may be read where they lie.
+    pub direct: bool,
+}
+
+/// One choice with the time that is expected of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Its channels; 0 takes them by size ...
+    pub channels: u16,
+    /// ... in multiples of this.
+    pub multiple: u16,
+    /// Run as two collectives in a row instead.
+    pub composed: bool,
+    /// Chosen because the table contradicted itself.
+    pub mended: bool,
+    /// Whether the time comes from a measurement.
+    pub measured: bool,
+    /// Expected time in nanoseconds; infinite where nothing computes the collective.
+    pub time_ns: f64,
+}
+
+/// A possible choice, for `kolo explain`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// What to run.
+    pub choice: Choice,
+    /// Expected time in nanoseconds.
+    pub time_ns: f64,
+    /// Whether the time comes from a measurement.
+    pub measured: bool,
+}
+
+/// All cells.
+#[derive(Clone, Debug)]
+pub(super) struct Grid {
+    rows: Vec<[Cell; CLASSES]>,
+}
+
+const NOTHING: Cell = Cell {
+    algorithm: Algorithm::Bundle,
+    channels: 1,
+    multiple: 1,
+    composed: false,
+    mended: false,
+    measured: false,
+    time_ns: f64::INFINITY,
+};
+
+impl Grid {
+    fn new() -> Grid {
+        Grid {
+            rows: vec![[NOTHING; CLASSES]; COLLECTIVES],
+        }
+    }
+
+    pub fn row(&self, collective: Collective) -> [Cell; CLASSES] {
+        self.rows[collective as usize]
+    }
+
+    pub fn set_row(&mut self, collective: Collective, row: [Cell; CLASSES]) {
+        self.rows[collective as usize] = row;
+    }
+
+    pub fn rows_mut(&mut self) -> impl Iterator<Item = &mut [Cell; CLASSES]> {
+        self.rows.iter_mut()
+    }
+}
+
+/// The bound choices of one communicator.
+#[derive(Clone, Debug)]
+pub struct Table {
+    inputs: Inputs,
+    /// Most bytes (of a rank's contribution) for the one-shot path, plus 1.
+    oneshot_limit: [usize; COLLECTIVES],
+    grid: Grid,
+}
+
+/// A one-shot call makes every rank read n - 1 contributions; beyond this many bytes read, the
+/// ring's smaller traffic wins.
+const READ_BYTES: usize = 32 << 10;
+/// Where ranks outnumber cores, a hand-over costs a context switch, and fewer hand-overs win for
+/// longer.
+const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
+/// Beyond this many bytes a scan by recursive doubling, which moves everything in every step, loses
+/// to the chain.
+const DOUBLING_BYTES: usize = 32 << 10;
+/// From this size on, asking where buffers lie costs little beside what it may save.
+const DIRECT_BYTES: usize = 64 << 10;
+/// Most ranks that read each other directly: each needs a connection with every other.
+const DIRECT_RANKS: u32 = 128;
+/// A second channel pays when each has this much to move.
+const CHANNEL_BYTES: usize = 4 << 20;
+/// Without a measurement, another algorithm must be predicted to be so much faster than what kolo
+/// has always used.
+const MARGIN: f64 = 1.3;
+/// The built-in limits of one-shot were tuned by hand for up to so many ranks.
+const TUNED_RANKS: u32 = 16;
+
+impl Table {
+    /// Binds the choices: a pure function of its inputs.
+    pub fn new(inputs: Inputs) -> Table {
+        let mut table = Table {
+            oneshot_limit: [0; COLLECTIVES],
+            grid: Grid::new(),
+            inputs,
+        };
+        for collective in Collective::ALL {
+            let mut row = [NOTHING; CLASSES];
+            for (class, cell) in row.iter_mut().enumerate() {
+                *cell = table.best(collective, 1 << class);
+            }
+            table.grid.set_row(collective, row);
+        }
+        mend(&mut table.grid, table.inputs.nranks);
+        for collective in Collective::ALL {
+            table.oneshot_limit[collective as usize] = table.bound_oneshot(collective);
+        }
+        table
+    }
+
+    /// Whether the one-shot path is taken.
+    #[inline(always)]
+    pub fn is_oneshot(&self, collective: Collective, bytes: usize) -> bool {
+        bytes < self.oneshot_limit[collective as usize]
+    }
+
+    /// Whether a call of this size asks where the buffers of all ranks lie. Two-shot is what runs
+    /// if they can be read there.
+    pub fn may_be_direct(&self, collective: Collective, bytes: usize) -> bool {
+        let inputs = &self.inputs;
+        inputs.direct
+            && (2..=DIRECT_RANKS).contains(&inputs.nranks)
+            && bytes >= DIRECT_BYTES
+            && inputs.allowed.allows(collective, Algorithm::TwoShot)
+            && matches!(
+                collective,
+                Collective::AllReduce
+                    | Collective::ReduceScatter
+                    | Collective::AllGather
+                    | Collective::Broadcast
+            )
+    }
+
+    /// What to run for a rank's contribution of `bytes`.
+    #[inline]
+    pub fn choose(&self, collective: Collective, bytes: usize) -> Choice {
+        if self.inputs.nranks == 1 {
+            return Choice::plain(collective, Algorithm::Local, 1);
+        }
+        if self.is_oneshot(collective, bytes) {
+            return Choice::plain(collective, Algorithm::OneShot, 1);
+        }
+        let row = &self.grid.rows[collective as usize];
+        let mut class = class_of(bytes);
+        let limit = self.oneshot_limit[collective as usize];
+        let past_limit = limit > 0 && class == class_of(limit - 1);
+        if row[class].algorithm == Algorithm::OneShot
+            && (past_limit || bytes > self.inputs.setting.eager_bytes)
+        {
+            // The class begins with sizes that go the one-shot way, and this is not one of them.
+            class = (class + 1).min(CLASSES - 1);
+        }
+        let cell = &row[class];
+        Choice {
+            composed: cell.composed,
+            ..Choice::plain(
+                collective,
+                cell.algorithm,
+                self.channels(cell.channels, bytes, cell.multiple),
+            )
+        }
+    }
+
+    /// What to run where contributions must be folded in the order of ranks: `tests/plans.rs` holds
+    /// that these algorithms do, for every number of ranks.
+    pub fn choose_ordered(&self, collective: Collective, bytes: usize) -> Choice {
+        let choice = self.choose(collective, bytes);
+        let keeps_order = matches!(choice.algorithm, Algorithm::OneShot | Algorithm::Local);
+        if !choice.composed && (keeps_order || collective.is_scan()) {
+            return choice;
+        }
+        let shares = collective == Collective::AllReduce && self.inputs.nranks <= DIRECT_RANKS;
+        let algorithm = if shares {
+            Algorithm::TwoShot
+        } else {
+            Algorithm::Ordered
+        };
+        Choice::plain(collective, algorithm, 1)
+    }
+
+    /// What to run where a fold has few sources, whatever the number of ranks.
+    pub fn choose_large(&self, collective: Collective, bytes: usize) -> Choice {
+        let algorithm = match collective.is_scan() {
+            true => self.default_scan(bytes),
+            false => Algorithm::Ring,
+        };
+        Choice::plain(collective, algorithm, 1)
+    }
+
+    /// A scan that is too large for one line: few steps while latency counts, then the chain, which
+    /// moves the data once.
+    fn default_scan(&self, bytes: usize) -> Algorithm {
+        match self.inputs.nranks > 4 && bytes <= DOUBLING_BYTES {
+            true => Algorithm::RecursiveDoubling,
+            false => Algorithm::Chain,
+        }
+    }
+
+    /// The time that the table expects, in nanoseconds; infinite where nothing computes the
+    /// collective.
+    pub fn expected_ns(&self, collective: Collective, bytes: usize) -> f64 {
+        self.cell(collective, bytes).time_ns
+    }
+
+    /// The cell of a size.
+    pub fn cell(&self, collective: Collective, bytes: usize) -> &Cell {
+        &self.grid.rows[collective as usize][class_of(bytes)]
+    }
+
+    /// The first size that the one-shot path does not take; 0 where it is never taken.
+    pub fn oneshot_limit(&self, collective: Collective) -> usize {
+        self.oneshot_limit[collective as usize]
+    }
+
+    /// The inputs it was made from.
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// Everything that may run, fastest first.
+    pub fn candidates(&self, collective: Collective, bytes: usize) -> Vec<Candidate> {
+        let inputs = &self.inputs;
+        let meant = |entry: &Entry| inputs.nranks <= entry.most_ranks;
+        let allowed = |entry: &Entry| inputs.allowed.allows(collective, entry.algorithm);
+        // Where the user allows nothing that computes this collective at this size, or nothing is
+        // meant for so many ranks, what is there has to do.
+        let mut found = self.among(collective, bytes, &|entry| meant(entry) && allowed(entry));
+        if found.is_empty() {
+            found = self.among(collective, bytes, &meant);
+        }
+        if found.is_empty() {
+            found = self.among(collective, bytes, &|entry| {
+                entry.algorithm == Algorithm::Ring
+            });
+        }
+        found.sort_by(|a, b| a.time_ns.total_cmp(&b.time_ns));
+        found
+    }
+
+    fn among(
+        &self,
+        collective: Collective,
+        bytes: usize,
+        takes: &dyn Fn(&Entry) -> bool,
+    ) -> Vec<Candidate> {
+        let entries = REGISTRY.iter().filter(|entry| {
+            entry.collective == collective && self.can_carry(entry, bytes) && takes(entry)
+        });
+        entries.map(|entry| self.candidate(entry, bytes)).collect()
+    }
+
+    fn candidate(&self, entry: &Entry, bytes: usize) -> Candidate {
+        let inputs = &self.inputs;
+        let (collective, algorithm) = (entry.collective, entry.algorithm);
+        let measured = inputs.measured.time_ns(collective, algorithm, bytes);
+        let (time_ns, channels) = match measured {
+            Some((time_ns, channels)) => (time_ns, self.channels(channels, bytes, entry.channels)),
+            None => {
+                let channels = self.channels(0, bytes, entry.channels);
+                let setting = &inputs.setting;
+                // Without a closed form an algorithm runs where nothing else does.
+                let time_ns = model::predict(collective, algorithm, bytes, channels, setting);
+                (time_ns.unwrap_or(f64::MAX), channels)
+            }
+        };
+        let sound = time_ns.is_finite() && time_ns > 0.0;
+        Candidate {
+            choice: Choice::plain(collective, algorithm, channels),
+            time_ns: if sound { time_ns } else { f64::MAX },
+            measured: measured.is_some(),
+        }
+    }
+
+    /// Whether the algorithm can move so many bytes at all.
+    fn can_carry(&self, entry: &Entry, bytes: usize) -> bool {
+        entry.most_rounds == 0 || bytes <= self.inputs.setting.eager_bytes
+    }
+
+    fn best(&self, collective: Collective, bytes: usize) -> Cell {
+        let mut candidates = self.candidates(collective, bytes);
+        let default = self.default_algorithm(collective, bytes);
+        if default != Algorithm::OneShot && !self.inputs.allowed.is_restricted(collective) {
+            // Beyond the limit one-shot needs a measurement.
+            candidates.retain(|c| c.measured || c.choice.algorithm != Algorithm::OneShot);
+        }
+        let usual = candidates.iter().find(|c| c.choice.algorithm == default);
+        // What was measured to be fastest, or what kolo has always used, stands ...
+        let standing = candidates.iter().find(|c| c.measured).or(usual);
+        // ... until an estimate is much better; but where one-shot was tuned by hand or asked for
+        // by the user, estimates do not count.
+        let tuned = self.inputs.eager_limit.is_some() || self.inputs.nranks <= TUNED_RANKS;
+        let chosen = match (standing, candidates.first()) {
+            (Some(standing), Some(fastest)) => {
+                let by_hand = tuned && default == Algorithm::OneShot && !standing.measured;
+                match !by_hand && fastest.time_ns * MARGIN < standing.time_ns {
+                    true => fastest,
+                    false => standing,
+                }
+            }
+            (None, Some(fastest)) => fastest,
+            _ => return NOTHING,
+        };
+        Cell {
+            algorithm: chosen.choice.algorithm,
+            channels: match chosen.measured {
+                true => chosen.choice.channels,
+                false => 0,
+            },
+            multiple: crate::algo::find(collective, chosen.choice.algorithm)
+                .map_or(1, |entry| entry.channels),
+            composed: false,
+            mended: false,
+            measured: chosen.measured,
+            time_ns: chosen.time_ns,
+        }
+    }
+
+    /// What kolo runs where nothing is known to be faster.
+    fn default_algorithm(&self, collective: Collective, bytes: usize) -> Algorithm {
+        let one_shot = crate::algo::find(collective, Algorithm::OneShot);
+        if one_shot.is_some() && bytes <= self.built_in_limit(collective) {
+            return Algorithm::OneShot;
+        }
+        match collective {
+            Collective::AllReduce
+            | Collective::Broadcast
+            | Collective::Reduce
+            | Collective::AllGather
+            | Collective::ReduceScatter => Algorithm::Ring,
+            Collective::Barrier => Algorithm::OneShot,
+            Collective::Scan | Collective::Exscan => self.default_scan(bytes),
+            _ => Algorithm::Bundle,
+        }
+    }
+
+    /// Most bytes for which one-shot is the default.
+    fn built_in_limit(&self, collective: Collective) -> usize {
+        let inputs = &self.inputs;
+        let read = if inputs.oversubscribed {
+            READ_BYTES_OVERSUBSCRIBED
+        } else {
+            READ_BYTES
+        };
+        let readers = (inputs.nranks as usize).saturating_sub(1).max(1);
+        let limit = match collective {
+            Collective::Broadcast => read / 2,
+            _ => read / readers,
+        };
+        let limit = inputs.eager_limit.unwrap_or(limit);
+        limit.min(inputs.setting.eager_bytes)
+    }
+
+    /// Channels for a call: `wanted`, or by its size, in multiples of what the algorithm asks for.
+    fn channels(&self, wanted: u16, bytes: usize, multiple: u16) -> u16 {
+        let (least, most) = self.inputs.channels;
+        let (least, most) = (least.max(1), most.max(1));
+        let channels = match wanted {
+            0 => (bytes / CHANNEL_BYTES).min(usize::from(most)) as u16,
+            wanted => wanted,
+        };
+        let channels = channels.clamp(least, most);
+        channels.next_multiple_of(multiple.max(1)).min(most)
+    }
+
+    /// The first size that the one-shot path does not take.
+    fn bound_oneshot(&self, collective: Collective) -> usize {
+        let has_entry = crate::algo::find(collective, Algorithm::OneShot).is_some();
+        if self.inputs.nranks == 1 || !has_entry {
+            return 0;
+        }
+        let row = &self.grid.rows[collective as usize];
+        let taken = |cell: &&Cell| cell.algorithm == Algorithm::OneShot && !cell.composed;
+        let classes = row.iter().take_while(taken).count();
+        if classes == 0 {
+            return 0;
+        }
+        let most = self.inputs.setting.eager_bytes;
+        let exact = self.built_in_limit(collective);
+        let only = self.inputs.allowed.is_restricted(collective)
+            || collective == Collective::Barrier
+            || self.inputs.measured.knows(collective, Algorithm::OneShot);
+        // Without a measurement the limit is that of the bytes read, not of a class.
+        let limit = match only {
+            true => (1usize << classes).saturating_sub(1).min(most),
+            false => exact.min((1usize << classes).saturating_sub(1)),
+        };
+        limit + 1
+    }
+}
+
+impl Protocol {
+    /// The protocol over which an algorithm's tokens go.
+    pub fn of(collective: Collective, algorithm: Algorithm) -> Protocol {
+        match (algorithm, collective) {
+            // One-shot reduce goes over pairs; the others over fans.
+            (Algorithm::OneShot, Collective::Reduce) => Protocol::Simple,
+            (Algorithm::OneShot, _) => Protocol::Eager,
+            _ => Protocol::Simple,
+        }
+    }
+}

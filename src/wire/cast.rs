@@ -1,0 +1,311 @@
+//! Cast connections: one writer, every other rank of the node reads, first in first out, over 8
+//! slots.
+//!
+//! The writer writes a token once, however many read it: the multicast of a host. A *fan* does so
+//! too, for one token of a small call; a cast carries calls of any size, in slices, round after
+//! round. Lines are those of pair connections. Every reader gives its slots back in a tail word of
+//! its own, on a cache line of its own, and the writer may be at most 8 slots ahead of the slowest
+//! one. It remembers who that was, and while it waits it looks at that reader's line only.
+
+use super::line::{Arrival, Credit, INLINE_BYTES, LINES, Line, align};
+use crate::base::sync::MODEL;
+
+/// The head lines of a cast, one a slot. The readers' tails lie elsewhere.
+#[repr(C, align(64))]
+pub struct CastHeader {
+    /// One line a slot.
+    pub lines: [Line; LINES],
+    /// Keeps the next header out of the adjacent-line prefetcher's reach.
+    pad: [u64; 16],
+}
+
+const _: () = assert!(MODEL || size_of::<CastHeader>() == 640);
+
+impl Default for CastHeader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CastHeader {
+    /// A header in ordinary memory, for tests.
+    pub fn new() -> CastHeader {
+        CastHeader {
+            lines: std::array::from_fn(|_| Line::new()),
+            pad: [0; 16],
+        }
+    }
+}
+
+/// Shared memory of one cast.
+#[derive(Clone, Copy)]
+pub struct CastMemory {
+    header: *const CastHeader,
+    tails: *const Credit,
+    ranks: usize,
+    slots: *mut u8,
+    slot_bytes: usize,
+}
+
+// SAFETY: as for pair connections: the counts decide who touches what when.
+unsafe impl Send for CastMemory {}
+
+impl CastMemory {
+    /// Describes a cast in shared memory; `tails` are those of all `ranks` of the node, in order.
+    ///
+    /// # Safety
+    /// `header` is a zeroed or live [`CastHeader`], `tails` points to `ranks` zeroed or live
+    /// credits, and `slots` has `8 * slot_bytes` bytes; all stay mapped as long as the ends that
+    /// are made of this are used.
+    pub unsafe fn new(
+        header: *const CastHeader,
+        (tails, ranks): (*const Credit, usize),
+        slots: *mut u8,
+        slot_bytes: usize,
+    ) -> CastMemory {
+        CastMemory {
+            header,
+            tails,
+            ranks,
+            slots,
+            slot_bytes,
+        }
+    }
+
+    #[inline(always)]
+    fn line(&self, position: u64) -> &Line {
+        // SAFETY: valid for the life of the connection (contract of `new`); it is only ever shared.
+        unsafe { &(&(*self.header).lines)[position as usize % LINES] }
+    }
+
+    #[inline(always)]
+    fn tail(&self, reader: usize) -> &Credit {
+        debug_assert!(reader < self.ranks);
+        // SAFETY: there is a tail for each rank (contract of `new`); it is only ever shared.
+        unsafe { &*self.tails.add(reader) }
+    }
+
+    /// Where a slice of `bytes` that begins at slot count `position` lies.
+    #[inline(always)]
+    fn place(&self, position: u64, bytes: usize) -> *mut u8 {
+        if bytes <= INLINE_BYTES {
+            return self
+                .line(position)
+                .payload()
+                .write(|payload| payload.cast());
+        }
+        let index = position as usize % LINES;
+        // SAFETY: `index < LINES`, and the slots hold `LINES * slot_bytes` bytes.
+        unsafe { self.slots.add(index * self.slot_bytes) }
+    }
+}
+
+/// The writing end.
+pub struct CastSender {
+    memory: CastMemory,
+    me: usize,
+    /// Slots published.
+    position: u64,
+    /// Least credit of any reader as last seen, and whose it was.
+    given: u64,
+    slowest: usize,
+}
+
+impl CastSender {
+    /// The writing end, of local rank `me`, of a fresh connection.
+    pub fn new(memory: CastMemory, me: usize) -> CastSender {
+        let slowest = usize::from(me == 0).min(memory.ranks - 1);
+        CastSender {
+            memory,
+            me,
+            position: 0,
+            given: 0,
+            slowest,
+        }
+    }
+
+    /// Begins a launch whose chunks take `chunk_steps` slots: slices never wrap.
+    #[inline]
+    pub fn begin(&mut self, chunk_steps: u32) {
+        self.position = align(self.position, chunk_steps);
+    }
+
+    /// Whether a slice of `slots` slots may be written.
+    #[inline]
+    pub fn ready(&mut self, slots: u32) -> bool {
+        let needed = (self.position + u64::from(slots)).saturating_sub(LINES as u64);
+        self.given >= needed || self.credit(needed)
+    }
+
+    /// Whether every reader has given back the slots below `needed`.
+    fn credit(&mut self, needed: u64) -> bool {
+        if self.memory.tail(self.slowest).given() < needed && self.slowest != self.me {
+            return false;
+        }
+        let mut least = u64::MAX;
+        for reader in (0..self.memory.ranks).filter(|&reader| reader != self.me) {
+            let given = self.memory.tail(reader).given();
+            if given < least {
+                (least, self.slowest) = (given, reader);
+            }
+        }
+        self.given = least;
+        least >= needed
+    }
+
+    /// Whether every reader has given back everything.
+    pub fn drained(&mut self) -> bool {
+        self.given >= self.position || self.credit(self.position)
+    }
+
+    /// The reader that holds the writer back.
+    pub fn slowest(&self) -> usize {
+        self.slowest
+    }
+
+    /// Where the next slice of `bytes` is to be written; call only when [`CastSender::ready`].
+    #[inline]
+    pub fn place(&self, bytes: usize) -> *mut u8 {
+        self.memory.place(self.position, bytes)
+    }
+
+    /// Publishes the slice written at [`CastSender::place`], for all readers at once.
+    #[inline]
+    pub fn publish(&mut self, slots: u32, bytes: usize, signature: u64) {
+        let line = self.memory.line(self.position);
+        self.position += u64::from(slots);
+        line.publish(self.position, signature, bytes as u64);
+    }
+
+    /// Slots published so far.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+}
+
+/// A reading end.
+pub struct CastReceiver {
+    memory: CastMemory,
+    me: usize,
+    /// Slots given back.
+    position: u64,
+}
+
+impl CastReceiver {
+    /// The reading end, of local rank `me`, of a fresh connection.
+    pub fn new(memory: CastMemory, me: usize) -> CastReceiver {
+        CastReceiver {
+            memory,
+            me,
+            position: 0,
+        }
+    }
+
+    /// Begins a launch whose chunks take `chunk_steps` slots.
+    #[inline]
+    pub fn begin(&mut self, chunk_steps: u32) {
+        let aligned = align(self.position, chunk_steps);
+        if aligned != self.position {
+            self.position = aligned;
+            self.memory.tail(self.me).give(aligned);
+        }
+    }
+
+    /// Whether the slice `ahead` slots behind the next one is there.
+    #[inline]
+    pub fn ready(&self, ahead: u32) -> bool {
+        let position = self.position + u64::from(ahead);
+        self.memory.line(position).arrived(position)
+    }
+
+    /// Signature and byte count of that slice.
+    #[inline]
+    pub fn arrival(&self, ahead: u32) -> Arrival {
+        self.memory.line(self.position + u64::from(ahead)).arrival()
+    }
+
+    /// Where that slice, of `bytes`, lies; valid until it is released.
+    #[inline]
+    pub fn place(&self, bytes: usize, ahead: u32) -> *const u8 {
+        self.memory.place(self.position + u64::from(ahead), bytes)
+    }
+
+    /// Gives the slice back.
+    #[inline]
+    pub fn release(&mut self, slots: u32) {
+        self.position += u64::from(slots);
+        self.memory.tail(self.me).give(self.position);
+    }
+
+    /// Slots given back so far.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_reader_holds_the_writer_back() {
+        let header = CastHeader::new();
+        let tails: [Credit; 4] = std::array::from_fn(|_| Credit::new());
+        let mut slots = vec![0u8; LINES * 64];
+        // SAFETY: all of it outlives the ends, on this thread alone.
+        let memory = unsafe {
+            CastMemory::new(
+                &raw const header,
+                (tails.as_ptr(), 4),
+                slots.as_mut_ptr(),
+                64,
+            )
+        };
+        let mut sender = CastSender::new(memory, 1);
+        let mut readers = [0, 2, 3].map(|rank| CastReceiver::new(memory, rank));
+        for token in 0..4 {
+            assert!(sender.ready(2));
+            sender.publish(2, 64, token);
+        }
+        assert!(!sender.ready(2));
+        for (order, at) in [2, 0, 1].into_iter().enumerate() {
+            let reader = &mut readers[at];
+            assert!(reader.ready(0) && reader.ready(6) && !reader.ready(8));
+            assert_eq!(reader.arrival(2).signature, 1);
+            reader.release(2);
+            assert_eq!(
+                sender.ready(2),
+                order == 2,
+                "two gave back, the third has not"
+            );
+        }
+        sender.publish(2, 64, 4);
+        assert!(!sender.ready(2));
+        readers.iter_mut().for_each(|reader| reader.release(2));
+        assert!(sender.ready(2) && !sender.ready(4));
+    }
+
+    #[test]
+    fn small_payloads_travel_in_their_line() {
+        let header = CastHeader::new();
+        let tails: [Credit; 2] = std::array::from_fn(|_| Credit::new());
+        let mut slots = vec![0u8; LINES * 64];
+        // SAFETY: all of it outlives the ends, on this thread alone.
+        let memory = unsafe {
+            CastMemory::new(
+                &raw const header,
+                (tails.as_ptr(), 2),
+                slots.as_mut_ptr(),
+                64,
+            )
+        };
+        let (sender, reader) = (CastSender::new(memory, 0), CastReceiver::new(memory, 1));
+        let lines = &raw const header.lines;
+        assert_eq!(
+            sender.place(INLINE_BYTES),
+            reader.place(INLINE_BYTES, 0).cast_mut()
+        );
+        assert_eq!(sender.place(INLINE_BYTES).cast_const(), lines.cast());
+        assert_eq!(sender.place(INLINE_BYTES + 1), slots.as_mut_ptr());
+    }
+}

@@ -1,0 +1,289 @@
+//! `kolo explain`, `kolo sim` and `kolo tune`.
+
+use crate::{kolo, perf, run, scratch, stderr, stdout, wrong};
+use kolo::algo::REGISTRY;
+use kolo::plan::Collective;
+use kolo::tune::Measured;
+
+fn ok(arguments: &str) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments}: {}", stderr(&output));
+    stdout(&output)
+}
+
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
+    }
+}
+
+#[test]
+fn explain_names_the_choice_the_others_and_the_settings() {
+    let text = ok("explain all_reduce 4M -n 64x8");
+    has(
+        &text,
+        &[
+            "AllReduce of 4M (count 1048576 x float) on 64 nodes x 8 ranks",
+            "chosen      ",
+            "protocol simple",
+            "chunking    chunks of up to ",
+            "runners-up",
+            "estimated",
+            "algo            auto                built in",
+        ],
+    );
+    let text = ok("explain all_reduce 8 -n 4");
+    has(
+        &text,
+        &["chosen      oneshot, protocol eager", "one-shot is taken"],
+    );
+    let text = ok("explain barrier -n 16x4");
+    has(&text, &["Barrier on 16 nodes x 4 ranks"]);
+    let text = ok("explain all_gather 1M -n 8 -d double");
+    has(&text, &["(count 16384 x double)"]);
+}
+
+#[test]
+fn explain_says_which_file_and_which_variable_decided() {
+    let file = scratch("explain.toml");
+    std::fs::write(&file, "algo = \"allreduce:tree;broadcast:^ring\"\n").unwrap();
+    let explain = |arguments: &[&str]| {
+        let mut command = kolo();
+        command
+            .env("KOLO_CONFIG", &file)
+            .arg("explain")
+            .args(arguments);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let place = format!("file {}", file.display());
+    let text = explain(&["all_reduce", "64M", "-n", "8"]);
+    has(
+        &text,
+        &["chosen      tree", &place, "the fastest of what algo ="],
+    );
+    let text = explain(&["broadcast", "64M", "-n", "8"]);
+    assert!(!text.contains("chosen      ring"), "{text}");
+    std::fs::remove_file(&file).unwrap();
+    let mut command = kolo();
+    command.env("KOLO_ALGO", "allreduce:rnig");
+    let output = command
+        .args(["explain", "all_reduce", "8", "-n", "2"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    has(&stderr(&output), &["KOLO_ALGO", "`rnig`", "`ring`"]);
+    let mut command = kolo();
+    command.env("KOLO_ALGO", "barrier:ring");
+    let output = command
+        .args(["explain", "barrier", "-n", "2"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    has(
+        &stderr(&output),
+        &["Barrier", "ring", "choose from", "oneshot"],
+    );
+}
+
+#[test]
+fn sim_prints_time_links_and_the_critical_path() {
+    let text = ok("sim all_reduce 1K -n 4x4 --sockets 2 --nics 2 --leaf 2 --taper 2 -a ring");
+    has(
+        &text,
+        &[
+            "algorithm   ring, protocol simple, 1 channel",
+            "time        ",
+            "estimate    ",
+            "  network   ",
+            "busiest links",
+            "  nic out ",
+            "  leaf up ",
+            "critical path: ",
+            "hand-over (network)",
+            "token of rank ",
+            "begins",
+        ],
+    );
+    // Every rank sends 2 * 15 chunks in two slices, and a quarter of the ring is network.
+    has(&text, &["  cache            480", "  network          240"]);
+    assert!(text.lines().count() < 60, "a short list:\n{text}");
+    let text = ok("sim barrier -n 20000x1 -a dissemination");
+    has(&text, &["20000 nodes x 1 ranks", "estimate    "]);
+    let text = ok("sim sendrecv 1M -n 2x1");
+    has(&text, &["Send of 1M", "algorithm   bundle"]);
+}
+
+#[test]
+fn the_plot_is_a_picture_with_a_curve_for_each_algorithm() {
+    let file = scratch("plot.svg");
+    let out = ok(&format!(
+        "sim all_reduce -n 2x4 --plot {} --plot-max 1M",
+        file.display()
+    ));
+    let svg = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    has(
+        &svg,
+        &[
+            "<svg",
+            "AllReduce on 2 nodes x 4 ranks",
+            ">chosen<",
+            ">size in bytes<",
+        ],
+    );
+    for entry in REGISTRY {
+        if entry.collective == Collective::AllReduce && entry.most_ranks >= 8 {
+            let name = entry.algorithm.name();
+            has(&svg, &[&format!(">{name}<")]);
+            has(&out, &[name]);
+        }
+    }
+    assert!(svg.trim_end().ends_with("</svg>"));
+    let document = roxmltree::Document::parse(&svg).expect("well-formed");
+    assert!(document.descendants().count() > 100);
+}
+
+#[test]
+fn mistakes_in_questions_are_explained() {
+    for (arguments, code, says) in [
+        ("explain all_reduse 4M -n 8", 2, "did you mean all_reduce?"),
+        ("explain all_reduce 4M -n 8y2", 2, "as 64x8"),
+        ("explain all_reduce 4M", 2, "--ranks"),
+        ("explain hypercube 4M -n 8", 1, "several calls"),
+        (
+            "explain broadcast 4M -n 8 -r 8",
+            1,
+            "root 8 is none of the 8 ranks",
+        ),
+        ("sim all_reduce 4M -n 8 -a rign", 1, "did you mean ring?"),
+        ("sim broadcast 4M -n 8 -a dissemination", 1, "use one of"),
+        (
+            "sim all_reduce 1M -n 100000x1 -a ring",
+            1,
+            "steps, more than",
+        ),
+        ("sim barrier -n 8 --plot x.svg", 1, "no size to draw"),
+        (
+            "sim all_reduce -n 8 --plot /nowhere/at/all.svg --plot-max 1K",
+            1,
+            "/nowhere/at/all.svg",
+        ),
+        ("tune", 1, "--ranks N"),
+        ("tune --ranks 2 -b 0", 1, "sizes from 0"),
+    ] {
+        let output = run(arguments);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {text}");
+        has(&text, &[says]);
+    }
+}
+
+#[test]
+fn tune_measures_continues_and_is_used() {
+    let file = scratch("tune.toml");
+    let read = || {
+        let text = std::fs::read_to_string(&file).unwrap();
+        Measured::from_toml(&text, "written").expect("what it writes it reads")
+    };
+    let tune = |what: &str| {
+        let place = file.display();
+        ok(&format!(
+            "tune --ranks 2 -e 2K -f 16 -t 1 -o {place} -c {what}"
+        ))
+    };
+    has(&tune("barrier"), &["tuner_file"]);
+    let first = read();
+    assert!(first.knows(Collective::Barrier, kolo::plan::Algorithm::OneShot));
+    tune("barrier,all_reduce");
+    let second = read();
+    for series in &first.series {
+        assert!(
+            second.series.contains(series),
+            "known points are kept as they are"
+        );
+    }
+    let reduced = second
+        .series
+        .iter()
+        .filter(|s| s.collective == Collective::AllReduce);
+    assert!(reduced.clone().count() >= 3);
+    assert!(
+        reduced
+            .clone()
+            .all(|s| (s.nodes, s.per_node) == (1, 2) && s.points.len() == 3)
+    );
+    let mut command = kolo();
+    command.env("KOLO_TUNER_FILE", &file);
+    command.args(["explain", "all_reduce", "128", "-n", "2"]);
+    let text = stdout(&command.output().unwrap());
+    has(&text, &["measured", "variable KOLO_TUNER_FILE"]);
+    std::fs::write(&file, "format = 7\n").unwrap();
+    let output = run(&format!("tune --ranks 2 -o {}", file.display()));
+    assert_eq!(output.status.code(), Some(1));
+    has(&stderr(&output), &["`format`"]);
+    std::fs::remove_file(&file).unwrap();
+}
+
+/// Times that make every composition worth while.
+fn composing() -> String {
+    let mut text = String::from("format = 1\n");
+    for entry in REGISTRY {
+        let slow = [
+            Collective::AllReduce,
+            Collective::AllGather,
+            Collective::Barrier,
+        ];
+        let time = if slow.contains(&entry.collective) {
+            1e6
+        } else {
+            1.0
+        };
+        for ranks in 2..=4 {
+            text += &format!(
+                "[[series]]\ncollective = \"{}\"\nalgorithm = \"{}\"\nchannels = 1\nnodes = 1\n\
+                 ranks_per_node = {ranks}\nsizes = [1, 1048576]\ntimes_us = [{time}, {time}]\n",
+                entry.collective.name(),
+                entry.algorithm.name()
+            );
+        }
+    }
+    text
+}
+
+#[test]
+fn compositions_compute_what_the_collective_does() {
+    let file = scratch("composing.toml");
+    std::fs::write(&file, composing()).unwrap();
+    let with = |arguments: &str| {
+        let mut command = kolo();
+        command.env("KOLO_TUNER_FILE", &file);
+        let output = command.args(arguments.split_whitespace()).output().unwrap();
+        let (out, err) = (stdout(&output), stderr(&output));
+        assert!(output.status.success(), "{arguments}: {err}\n{out}");
+        out
+    };
+    for (collective, parts) in [
+        ("all_reduce 4K", "Reduce and Broadcast, one after the other"),
+        ("all_gather 4K", "Gather and Broadcast, one after the other"),
+        ("barrier", "AllReduce, one after the other"),
+    ] {
+        has(&with(&format!("explain {collective} -n 3")), &[parts]);
+    }
+    for ranks in 2..=4 {
+        for collective in ["all_reduce", "all_gather", "barrier"] {
+            for options in ["-z 1", "-z 0 -m 2"] {
+                let out = with(&format!(
+                    "perf {collective} --ranks {ranks} -b 8 -e 512K -f 64 -n 2 -w 1 -d all -o all \
+                     {options}"
+                ));
+                assert_eq!(wrong(&out), 0, "{collective} {ranks}: {out}");
+                has(&out, &["# steps: executed == planned"]);
+            }
+        }
+    }
+    std::fs::remove_file(&file).unwrap();
+    // Without the file nothing is composed.
+    perf("all_reduce --ranks 3 -b 4K -e 4K -n 1 -w 0");
+}

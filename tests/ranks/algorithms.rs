@@ -1,0 +1,313 @@
+//! Every algorithm for every collective, forced in turn, with real data: all types and operations
+//! at small sizes, some large ones in several rounds, on one node and on several imagined ones.
+//!
+//! Data and expected results are those of `kolo perf`: they are computed in integers, by none of
+//! the code under test. Receive buffers are poisoned, and every rank checks all that it holds.
+
+#[allow(dead_code, reason = "the command uses more of it")]
+#[path = "../../src/bin/kolo/perf/data.rs"]
+mod data;
+#[path = "../../src/bin/kolo/perf/values.rs"]
+mod values;
+
+use super::ranks;
+use data::{Data, POISON, Pattern};
+use kolo::algo::{Entry, REGISTRY};
+use kolo::comm::{Call, Communicator, RedOp};
+use kolo::dtype::{DataType, ReduceOp};
+use kolo::plan::Collective;
+
+/// Ranks of all tests.
+const RANKS: std::ops::RangeInclusive<u32> = 2..=9;
+/// Elements of the large calls: several rounds of the small buffers, and no multiple of anything.
+const LARGE: [usize; 3] = [4_099, 20_011, 50_023];
+
+/// One call to make.
+#[derive(Clone, Copy)]
+struct Case {
+    collective: Collective,
+    data: Data,
+    count: usize,
+    root: u32,
+    in_place: bool,
+}
+
+/// Bytes that begin at a multiple of 8.
+struct Buffer {
+    words: Vec<u64>,
+    bytes: usize,
+}
+
+impl Buffer {
+    fn poisoned(bytes: usize) -> Buffer {
+        let words = vec![u64::from_ne_bytes([POISON; 8]); bytes / 8 + 2];
+        Buffer { words, bytes }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the words are initialised bytes, more than `self.bytes` of them.
+        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.bytes) }
+    }
+}
+
+impl Case {
+    fn blocks(&self, n: usize) -> (usize, usize) {
+        match self.collective {
+            Collective::AllGather | Collective::Gather => (1, n),
+            Collective::ReduceScatter | Collective::Scatter => (n, 1),
+            Collective::AllToAll => (n, n),
+            Collective::Barrier => (0, 0),
+            _ => (1, 1),
+        }
+    }
+
+    /// What `rank` must hold in block `block` of its output; `None` where it keeps what it has.
+    fn wanted(&self, rank: u32, block: u32) -> Option<(Pattern, usize)> {
+        let count = self.count;
+        let at_root = rank == self.root;
+        let whole = |from: u32, elements: usize| self.data.input(from, elements);
+        let n = self.data.nranks as usize;
+        let op = || self.data.op.expect("reduces");
+        let sum = |elements| self.data.reduced(op(), elements);
+        let prefix = |ranks: u32| (self.data.reduced_of(op(), ranks, count), 0);
+        match self.collective {
+            Collective::AllReduce => Some((sum(count), 0)),
+            Collective::Reduce => at_root.then(|| (sum(count), 0)),
+            Collective::ReduceScatter => Some((sum(count * n), rank as usize * count)),
+            Collective::Broadcast => Some((whole(self.root, count), 0)),
+            Collective::AllGather => Some((whole(block, count), 0)),
+            Collective::Gather => at_root.then(|| (whole(block, count), 0)),
+            Collective::Scatter => Some((whole(self.root, count * n), rank as usize * count)),
+            Collective::AllToAll => Some((whole(block, count * n), rank as usize * count)),
+            Collective::Scan => Some(prefix(rank + 1)),
+            Collective::Exscan => (rank > 0).then(|| prefix(rank)),
+            _ => None,
+        }
+    }
+
+    /// Makes the call, and counts wrong elements.
+    fn run(&self, comm: &Communicator, op: RedOp) -> Result<u64, kolo::base::Error> {
+        let (rank, n) = (comm.rank(), comm.nranks() as usize);
+        let size = self.data.dtype.size_bytes();
+        let block = self.count * size;
+        let (inputs, outputs) = self.blocks(n);
+        let mut send = Buffer::poisoned(inputs * block);
+        let mut recv = Buffer::poisoned(outputs * block);
+        let mine = self.data.input(rank, inputs * self.count);
+        let (from, to) = match self.in_place {
+            false => {
+                mine.fill(0, send.bytes());
+                (send.bytes().as_mut_ptr(), recv.bytes().as_mut_ptr())
+            }
+            // The smaller buffer lies in the larger one.
+            true if outputs >= inputs => {
+                let at = if outputs > inputs {
+                    rank as usize * block
+                } else {
+                    0
+                };
+                mine.fill(0, &mut recv.bytes()[at..at + inputs * block]);
+                (recv.bytes()[at..].as_mut_ptr(), recv.bytes().as_mut_ptr())
+            }
+            true => {
+                mine.fill(0, send.bytes());
+                let at = rank as usize * block;
+                (send.bytes().as_mut_ptr(), send.bytes()[at..].as_mut_ptr())
+            }
+        };
+        let call = Call {
+            collective: self.collective,
+            send: from,
+            recv: to,
+            count: self.count,
+            dtype: self.data.dtype,
+            op,
+            peer: self.root,
+        };
+        // SAFETY: the buffers hold the blocks of the call and outlive it.
+        unsafe { comm.enqueue(&call, None)? };
+        let mut wrong = 0;
+        for number in 0..outputs as u32 {
+            // SAFETY: `to` points to `outputs` blocks of a live buffer.
+            let found = unsafe {
+                std::slice::from_raw_parts(to.add(number as usize * block).cast_const(), block)
+            };
+            wrong += match self.wanted(rank, number) {
+                Some((pattern, first)) => pattern.wrong(first, found),
+                // In place the buffer held this rank's data before.
+                None if self.in_place => 0,
+                None => Pattern::poison(size).wrong(0, found),
+            };
+        }
+        Ok(wrong)
+    }
+}
+
+/// All calls of one algorithm on one communicator.
+fn every_call(comm: &Communicator, entry: &Entry, what: &str) {
+    let n = comm.nranks();
+    let mut random = fastrand::Rng::with_seed(u64::from(n));
+    let mut repetition = 0;
+    let mut one = |dtype, op: Option<ReduceOp>, handle, count| {
+        repetition += 1;
+        let mut case = Case {
+            collective: entry.collective,
+            data: Data {
+                dtype,
+                op,
+                nranks: n,
+                repetition,
+            },
+            count,
+            root: (repetition % u64::from(n)) as u32,
+            in_place: false,
+        };
+        let places: &[bool] = match entry.collective {
+            Collective::AllToAll | Collective::Barrier => &[false],
+            _ => &[false, true],
+        };
+        for &in_place in places {
+            case.in_place = in_place;
+            let wrong = case
+                .run(comm, handle)
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            let (rank, root) = (comm.rank(), case.root);
+            assert_eq!(
+                wrong, 0,
+                "{what}: rank {rank} of {n} has wrong elements: {count} {dtype:?} {op:?}, root \
+                 {root}, in place {in_place}"
+            );
+        }
+    };
+    if entry.collective.reduces() {
+        return every_reduction(comm, entry, &mut random, &mut one);
+    }
+    for dtype in DataType::ALL {
+        one(dtype, None, RedOp::SUM, random.usize(1..200));
+    }
+    let large = LARGE.iter();
+    large.for_each(|&count| one(DataType::Int32, None, RedOp::SUM, count));
+}
+
+/// All types and operations, each as one call by `one`.
+fn every_reduction(
+    comm: &Communicator,
+    entry: &Entry,
+    random: &mut fastrand::Rng,
+    one: &mut dyn FnMut(DataType, Option<ReduceOp>, RedOp, usize),
+) {
+    let n = comm.nranks();
+    for dtype in DataType::ALL {
+        let scan = entry.collective.is_scan();
+        for op in dtype
+            .operations()
+            .filter(|&op| !(scan && op == ReduceOp::Avg))
+        {
+            if let Some(number) = op.number() {
+                one(dtype, Some(op), RedOp(number), random.usize(1..200));
+            }
+        }
+        if !ReduceOp::PreMulSum.combines(dtype) {
+            continue;
+        }
+        let factor = Data {
+            dtype,
+            op: None,
+            nranks: n,
+            repetition: 0,
+        };
+        let handle = comm
+            .pre_mul_sum(&factor.scalar_bytes(comm.rank()), dtype)
+            .expect("an operation");
+        one(
+            dtype,
+            Some(ReduceOp::PreMulSum),
+            handle,
+            random.usize(1..200),
+        );
+        comm.destroy_op(handle).expect("known");
+    }
+    for &count in &LARGE {
+        one(DataType::Float32, Some(ReduceOp::Sum), RedOp::SUM, count);
+        if !entry.collective.is_scan() {
+            one(DataType::Int64, Some(ReduceOp::Avg), RedOp::AVG, count);
+        }
+    }
+}
+
+fn forced(entry: &Entry, n: u32, per_node: Option<u32>) {
+    let name = entry.algorithm.name();
+    let mut settings = vec![("algo", name), ("buffsize", "64K")];
+    let per_node = per_node.map(|ranks| ranks.to_string());
+    if let Some(ranks) = &per_node {
+        settings.push(("ranks_per_node", ranks));
+    }
+    let what = format!("{} {name} {per_node:?}", entry.collective.name());
+    ranks(n, &settings, |comm| every_call(comm, entry, &what));
+}
+
+fn forcible() -> impl Iterator<Item = &'static Entry> {
+    // Bundles are what kolo takes by itself where nothing else is forced.
+    let known = |entry: &&Entry| {
+        kolo::config::Algo::WORDS
+            .iter()
+            .any(|w| w.text == entry.algorithm.name())
+    };
+    REGISTRY.iter().filter(known)
+}
+
+#[test]
+fn every_algorithm_with_every_type_and_operation() {
+    for n in RANKS {
+        forcible().for_each(|entry| forced(entry, n, None));
+    }
+}
+
+#[test]
+fn nodes_of_one_two_and_three_ranks() {
+    for n in RANKS {
+        for entry in forcible().filter(|entry| entry.by_node) {
+            (1..=3).for_each(|per_node| forced(entry, n, Some(per_node)));
+        }
+    }
+}
+
+/// A forced algorithm is what runs: the steps are those of its plan.
+#[test]
+fn what_is_forced_is_what_runs() {
+    use kolo::algo;
+    use kolo::plan::{Algorithm, Nodes, Shape};
+    for (algorithm, collective) in [
+        (Algorithm::RecursiveDoubling, Collective::AllReduce),
+        (Algorithm::TwoShot, Collective::AllReduce),
+        (Algorithm::Binomial, Collective::Broadcast),
+    ] {
+        let settings = [("algo", algorithm.name())];
+        ranks(5, &settings, |comm| {
+            let data = Data {
+                dtype: DataType::Int32,
+                op: collective.reduces().then_some(ReduceOp::Sum),
+                nranks: 5,
+                repetition: 1,
+            };
+            let case = Case {
+                collective,
+                data,
+                count: 3,
+                root: 0,
+                in_place: false,
+            };
+            assert_eq!(case.run(comm, RedOp::SUM).expect("runs"), 0);
+            let shape = Shape {
+                collective,
+                algorithm,
+                rank: comm.rank(),
+                nranks: 5,
+                root: 0,
+                channels: 1,
+            };
+            let plan = algo::plan(&shape, &Nodes::one(5)).expect("registered");
+            assert_eq!(comm.step_counts().expect("alive").0, plan.steps_per_round());
+        });
+    }
+}

@@ -1,0 +1,284 @@
+//! What must hold of any simulation: tokens and bytes are those of the plans, time grows with
+//! everything that costs, equal inputs give equal results.
+
+use crate::support::{Case, one_pass};
+use kolo::algo::REGISTRY;
+use kolo::base::clock;
+use kolo::exec::sim::{self, Cause};
+use kolo::plan::machine::LinkKind;
+use kolo::plan::{Algorithm, Collective, Costs, Geometry, Level, Link, Machine};
+use std::time::Duration;
+
+/// Two sockets, four cores, two interfaces and two leaves.
+fn machine(nodes: u32, per_node: u32) -> Machine {
+    Machine {
+        sockets: 2,
+        cores: 4,
+        nics: 2,
+        leaf_nodes: 2,
+        taper: 2,
+        ..Machine::uniform(nodes, per_node)
+    }
+}
+
+/// Every registered algorithm that all ranks run together, on small machines.
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for entry in REGISTRY {
+        if entry.collective.is_point_to_point() {
+            continue;
+        }
+        for (nodes, per_node) in [(1, 2), (1, 5), (2, 3), (4, 4), (9, 1)] {
+            for bytes in [4, 1000, 30_000] {
+                cases.push(Case {
+                    machine: machine(nodes, per_node),
+                    ..Case::new(entry.collective, entry.algorithm, 2, bytes)
+                });
+            }
+        }
+    }
+    cases
+}
+
+fn geometry(case: &Case) -> Geometry {
+    match case.algorithm {
+        Algorithm::Ring => Geometry::ring(64 << 10),
+        // The slots hold the packed blocks of 8 ranks.
+        _ => Geometry::bundle(4 << 20),
+    }
+}
+
+/// Tokens of all readers by level, and their bytes where a token is a whole block, from the plans.
+fn tokens_of(case: &Case, rounds_and_slices: u64) -> [u64; 4] {
+    let mut tokens = [0; 4];
+    let nodes = case.nodes();
+    for rank in 0..case.machine.nranks() {
+        let plan = case.plan(rank, &nodes).unwrap();
+        for (index, used) in plan.connections.iter().enumerate() {
+            let readers = match used.link {
+                Link::Pair { writer, reader, .. } if writer == rank => vec![reader],
+                link if link.writer() == rank => (0..case.machine.nranks())
+                    .filter(|&reader| link.is_read_by(reader))
+                    .collect(),
+                _ => Vec::new(),
+            };
+            for reader in readers {
+                let level = case.machine.level(rank, reader);
+                tokens[level as usize] += plan.touches(index) * rounds_and_slices;
+            }
+        }
+    }
+    tokens
+}
+
+#[test]
+fn tokens_are_those_of_the_plans() {
+    for case in cases() {
+        let geometry = geometry(&case);
+        let report = case.run(&geometry, &Costs::default());
+        // 30,000 bytes are less than one round of every geometry above.
+        let wanted = tokens_of(&case, u64::from(geometry.slices()));
+        let found = report.levels.map(|level| level.tokens);
+        assert_eq!(found, wanted, "{case:?}");
+        assert_eq!(report.tokens, wanted.iter().sum::<u64>());
+    }
+}
+
+#[test]
+fn bytes_on_links_are_those_of_the_algorithms() {
+    let whole = 64 * 4 * 12 * 10;
+    let total = |case: Case| {
+        let report = case.run(&geometry(&case), &Costs::default());
+        let bytes: u64 = report.levels.iter().map(|level| level.bytes).sum();
+        (bytes, report)
+    };
+    let case = |collective, algorithm, bytes| Case {
+        machine: machine(4, 3),
+        ..Case::new(collective, algorithm, 2, bytes)
+    };
+    let (bytes, report) = total(case(Collective::AllReduce, Algorithm::Ring, whole));
+    assert_eq!(
+        bytes,
+        2 * 11 * whole as u64,
+        "every chunk travels 2(n-1) hops"
+    );
+    // Four of the twelve neighbours are on different nodes, and each link of the ring carries
+    // 2(n-1)/n of the data; two of the four cross between leaves.
+    let carried = 2 * 11 * (whole / 12) as u64;
+    assert_eq!(report.levels[Level::Network as usize].bytes, 4 * carried);
+    let of = |kind| {
+        let links = report.links.iter().filter(move |link| link.kind == kind);
+        links.map(|link| link.bytes).sum::<u64>()
+    };
+    assert_eq!(of(LinkKind::NicOut), 4 * carried);
+    assert_eq!(of(LinkKind::NicIn), 4 * carried);
+    assert_eq!(of(LinkKind::LeafUp), 2 * carried);
+    assert_eq!(of(LinkKind::LeafDown), 2 * carried);
+    assert_eq!(of(LinkKind::Memory), 8 * carried);
+    let (bytes, _) = total(case(Collective::AllToAll, Algorithm::Bundle, 512));
+    assert_eq!(bytes, 12 * 11 * 512);
+    let (bytes, _) = total(case(Collective::Broadcast, Algorithm::OneShot, 512));
+    assert_eq!(bytes, 11 * 512);
+}
+
+#[test]
+fn equal_inputs_give_equal_results() {
+    for case in cases() {
+        let run = || case.run(&geometry(&case), &Costs::default());
+        let (first, second) = (run(), run());
+        assert_eq!(first.time_ns, second.time_ns, "{case:?}");
+        assert_eq!(first.links, second.links, "{case:?}");
+        assert_eq!(first.path, second.path, "{case:?}");
+    }
+}
+
+#[test]
+fn the_critical_path_is_a_chain_from_the_call_to_the_end() {
+    for case in cases() {
+        let report = case.run(&geometry(&case), &Costs::default());
+        let path = &report.path;
+        assert_eq!(path[0].cause, Cause::Call, "{case:?}");
+        assert_eq!(path.last().unwrap().end_ns, report.time_ns, "{case:?}");
+        for pair in path.windows(2) {
+            assert!(pair[0].end_ns < pair[1].end_ns, "{case:?}: {pair:?}");
+            let moved = pair[0].rank != pair[1].rank;
+            assert!(!moved || pair[1].cause != Cause::Call, "{case:?}: {pair:?}");
+        }
+        let hops = path.windows(2).filter(|pair| pair[0].rank != pair[1].rank);
+        let hops = hops.count();
+        let by_cores = case.bytes > 4 || case.collective == Collective::AllToAll;
+        assert!(hops >= 1 || by_cores, "{case:?}: latency is between ranks");
+    }
+}
+
+#[test]
+fn more_of_anything_is_never_faster() {
+    for case in cases() {
+        // Where ranks share cores, less work may end later: R. L. Graham, "Bounds on
+        // multiprocessing timing anomalies", SIAM J. Appl. Math. 17 (1969).
+        let mut case = case;
+        case.machine.cores = 0;
+        let time = |case: &Case, costs: &Costs| case.run(&geometry(case), costs).time_ns;
+        let costs = Costs::default();
+        let base = time(&case, &costs);
+        let mut slow = costs;
+        for level in &mut slow.levels {
+            level.latency_ns *= 2.0;
+            level.overhead_ns *= 2.0;
+            level.byte_ns *= 2.0;
+        }
+        // First come, first served may turn an order around, so a hundredth is allowed for.
+        assert!(time(&case, &slow) >= base * 0.99, "{case:?}");
+        let twice = Case {
+            bytes: 2 * case.bytes,
+            ..case
+        };
+        assert!(time(&twice, &costs) >= base * 0.99, "{case:?}");
+    }
+}
+
+#[test]
+fn a_credit_that_is_late_delays() {
+    // Slots for one token: the root of a chain waits for the release of each piece.
+    let case = Case::new(Collective::Broadcast, Algorithm::Ring, 2, 64 << 10);
+    let mut costs = Costs::plain(0.0, 0.1);
+    costs.levels[Level::Network as usize].latency_ns = 1000.0;
+    let narrow = Geometry {
+        slots: 1,
+        ..one_pass(4096)
+    };
+    let narrow = case.run(&narrow, &costs);
+    let wide = case.run(&one_pass(4096), &costs);
+    let pieces = 16.0;
+    let turn = 409.6 + 1000.0;
+    assert!((narrow.time_ns - (pieces * turn + (pieces - 1.0) * 1000.0)).abs() < 1.0);
+    assert!((wide.time_ns - (pieces * 409.6 + 1000.0)).abs() < 1.0);
+    assert!(narrow.path.iter().any(|step| step.cause == Cause::Credit));
+}
+
+#[test]
+fn ranks_that_share_a_core_wait_for_each_other() {
+    let on = |cores| Case {
+        machine: Machine::one_node(8, cores),
+        ..Case::new(Collective::AllReduce, Algorithm::OneShot, 2, 1024)
+    };
+    let time = |cores| on(cores).run(&Geometry::bundle(256 << 10), &Costs::default());
+    let (one, two, all) = (time(1).time_ns, time(2).time_ns, time(0).time_ns);
+    assert!(one > 1.5 * two && two > 2.0 * all, "{one} {two} {all}");
+}
+
+#[test]
+fn channels_share_links_and_data() {
+    let with = |channels| Case {
+        channels,
+        ..Case::new(Collective::AllReduce, Algorithm::Ring, 4, 1 << 20)
+    };
+    let run = |channels| with(channels).run(&one_pass(1 << 20), &Costs::plain(10.0, 0.1));
+    let (one, two) = (run(1), run(2));
+    let bytes = |report: &sim::Report| report.levels.iter().map(|l| l.bytes).sum::<u64>();
+    assert_eq!(bytes(&one), bytes(&two));
+    assert!(two.tokens == 2 * one.tokens);
+    assert!(
+        (two.time_ns / one.time_ns - 1.0).abs() < 0.01,
+        "the links are the limit"
+    );
+}
+
+#[test]
+fn what_never_ends_or_is_too_much_is_refused_with_a_reason() {
+    let case = Case::new(Collective::AllReduce, Algorithm::Ring, 100_000, 1 << 20);
+    let nodes = case.nodes();
+    let error = sim::simulate(&case.job(&one_pass(1 << 20), &Costs::default()), &|rank| {
+        case.plan(rank, &nodes)
+    });
+    let text = error.expect_err("2 10^10 steps").to_string();
+    assert!(text.contains("steps, more than"), "{text}");
+    // Rank 1 runs another algorithm than the others.
+    let case = Case::new(Collective::Broadcast, Algorithm::Ring, 3, 1 << 10);
+    let nodes = case.nodes();
+    let other = Case {
+        algorithm: Algorithm::OneShot,
+        ..case
+    };
+    let plan = |rank| {
+        if rank == 1 {
+            other.plan(1, &nodes)
+        } else {
+            case.plan(rank, &nodes)
+        }
+    };
+    let error = sim::simulate(&case.job(&one_pass(1 << 20), &Costs::default()), &plan);
+    let text = error.expect_err("nobody writes to rank 1").to_string();
+    assert!(
+        text.contains("never end") && text.contains("rank 1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn log_step_algorithms_of_many_ranks_fit_in_time_and_memory() {
+    let n = 1 << 14;
+    let case = Case::new(Collective::AllReduce, Algorithm::RecursiveDoubling, n, 1024);
+    let begun = clock::now();
+    let report = case.run(&one_pass(1024), &Costs::default());
+    assert_eq!(report.tokens, u64::from(n) * 14);
+    // 100,000 ranks are 7.4 times as much; the whole test suite may be running beside this.
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(report.memory_bytes < 100 << 20, "{}", report.memory_bytes);
+}
+
+#[test]
+fn one_rank_of_a_hundred_thousand_is_planned_in_milliseconds() {
+    for rank in [0, 1, 50_000, 99_999] {
+        let case = Case::new(Collective::AllReduce, Algorithm::Ring, 100_000, 1024);
+        let nodes = case.nodes();
+        let begun = clock::now();
+        let plan = case.plan(rank, &nodes).unwrap();
+        let took = begun.elapsed();
+        // 10 ms in a release build; tests are not optimised and share the machine.
+        assert!(took < Duration::from_millis(200), "{took:?}");
+        let bytes = plan.steps.len() * 16 + plan.connections.len() * 24;
+        assert!(bytes < 4096, "{bytes}");
+        assert_eq!(plan.steps_per_round(), 2 * 99_999 + 1);
+    }
+}

@@ -1,0 +1,188 @@
+//! What is chosen.
+
+use crate::support::inputs;
+use kolo::plan::{Algorithm, Collective, Machine};
+use kolo::tune::{Allowed, Inputs, Measured, Protocol, Rule, Table};
+
+fn one_node(n: u32) -> Inputs {
+    inputs(Machine::uniform(1, n))
+}
+
+fn only(algorithm: Algorithm) -> Allowed {
+    let mut allowed = Allowed::default();
+    let rule = Rule {
+        collective: None,
+        exclude: false,
+        names: vec![algorithm],
+    };
+    allowed.restrict_algorithms(&[rule]).unwrap();
+    allowed
+}
+
+#[test]
+fn small_is_one_shot_and_large_is_ring() {
+    for n in [2, 3, 4, 8] {
+        let table = Table::new(one_node(n));
+        let algorithm = |collective, bytes| table.choose(collective, bytes).algorithm;
+        for collective in [
+            Collective::AllReduce,
+            Collective::Broadcast,
+            Collective::Reduce,
+            Collective::AllGather,
+        ] {
+            assert_eq!(algorithm(collective, 8), Algorithm::OneShot, "{n}");
+            assert_eq!(algorithm(collective, 64 << 20), Algorithm::Ring, "{n}");
+        }
+        assert_eq!(algorithm(Collective::Barrier, 0), Algorithm::OneShot);
+        assert_eq!(algorithm(Collective::AllToAll, 1 << 20), Algorithm::Bundle);
+        assert_eq!(
+            algorithm(Collective::ReduceScatter, 64 << 20),
+            Algorithm::Ring
+        );
+        assert!(table.is_oneshot(Collective::AllReduce, 8));
+        assert_eq!(
+            table.choose(Collective::AllReduce, 8).protocol,
+            Protocol::Eager
+        );
+    }
+}
+
+/// The limits of the one-shot path that were tuned by hand: 32 KiB read by each rank, 256 KiB where
+/// ranks outnumber cores, and no more than a token carries.
+#[test]
+fn the_limits_of_one_shot_are_those_that_were_tuned_by_hand() {
+    for n in [2u32, 3, 4, 5, 8] {
+        for (cores, read) in [(0, 32 << 10), (1, 256 << 10)] {
+            let table = Table::new(inputs(Machine::one_node(n, cores)));
+            let limit = |bytes: usize| bytes.min(32 << 10);
+            let readers = n as usize - 1;
+            for (collective, most) in [
+                (Collective::AllReduce, limit(read / readers)),
+                (Collective::AllGather, limit(read / readers)),
+                (Collective::Broadcast, limit(read / 2)),
+            ] {
+                assert!(table.is_oneshot(collective, most), "{n} {collective:?}");
+                assert!(
+                    !table.is_oneshot(collective, most + 1),
+                    "{n} {collective:?}"
+                );
+                let past = table.choose(collective, most + 1);
+                assert_ne!(past.algorithm, Algorithm::OneShot, "{n} {collective:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_shot_never_exceeds_what_a_token_carries() {
+    for n in 2..70 {
+        for allowed in [Allowed::default(), only(Algorithm::OneShot)] {
+            let table = Table::new(Inputs {
+                oversubscribed: n % 2 == 0,
+                eager_limit: (n % 3 == 0).then_some(1 << 30),
+                allowed,
+                ..one_node(n)
+            });
+            for collective in Collective::ALL {
+                let most = table.inputs().setting.eager_bytes;
+                for bytes in [most + 1, most + 100, 2 * most, 1 << 30] {
+                    assert!(!table.is_oneshot(collective, bytes));
+                    let choice = table.choose(collective, bytes);
+                    let sizeless = collective == Collective::Barrier;
+                    assert!(sizeless || choice.algorithm != Algorithm::OneShot, "{n}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_user_allows_is_taken_where_it_computes_the_collective() {
+    let table = Table::new(Inputs {
+        allowed: only(Algorithm::Ring),
+        ..one_node(3)
+    });
+    let algorithm = |collective, bytes| table.choose(collective, bytes).algorithm;
+    assert_eq!(algorithm(Collective::AllReduce, 8), Algorithm::Ring);
+    assert!(!table.is_oneshot(Collective::AllReduce, 8));
+    assert_eq!(algorithm(Collective::Barrier, 0), Algorithm::OneShot);
+    let table = Table::new(Inputs {
+        allowed: only(Algorithm::OneShot),
+        ..one_node(3)
+    });
+    assert!(table.is_oneshot(Collective::AllReduce, 32 << 10));
+    assert_eq!(
+        table.choose(Collective::AllReduce, 1 << 20).algorithm,
+        Algorithm::Ring
+    );
+}
+
+#[test]
+fn a_limit_that_the_user_sets_is_kept() {
+    let table = Table::new(Inputs {
+        eager_limit: Some(1000),
+        ..one_node(3)
+    });
+    for collective in [Collective::AllReduce, Collective::Broadcast] {
+        assert!(table.is_oneshot(collective, 1000));
+        assert!(!table.is_oneshot(collective, 1001));
+    }
+}
+
+#[test]
+fn channels_stay_in_their_bounds() {
+    let table = Table::new(one_node(2));
+    let channels = |bytes| table.choose(Collective::AllReduce, bytes).channels;
+    assert_eq!([channels(100_000), channels(1 << 30)], [1, 2]);
+}
+
+#[test]
+fn what_was_measured_decides() {
+    let text = |first: f64, second: f64| {
+        format!(
+            "format = 1\n\
+             [[series]]\ncollective = \"AllReduce\"\nalgorithm = \"ring\"\nchannels = 1\n\
+             nodes = 1\nranks_per_node = 4\nsizes = [8, 8192]\ntimes_us = [{first}, {first}]\n\
+             [[series]]\ncollective = \"AllReduce\"\nalgorithm = \"oneshot\"\nchannels = 1\n\
+             nodes = 1\nranks_per_node = 4\nsizes = [8, 8192]\ntimes_us = [0.05, {second}]\n"
+        )
+    };
+    let table = |first, second| {
+        let measured = Measured::from_toml(&text(first, second), "test").unwrap();
+        Table::new(Inputs {
+            measured: measured.of_arrangement(1, 4),
+            ..one_node(4)
+        })
+    };
+    assert!(!table(0.01, 0.2).is_oneshot(Collective::AllReduce, 8));
+    assert!(table(0.3, 0.2).is_oneshot(Collective::AllReduce, 8192));
+    assert!(!table(0.3, 10.0).is_oneshot(Collective::AllReduce, 8192));
+    let series = Measured::from_toml(&text(0.5, 2.0), "test").unwrap();
+    assert_eq!(series.of_arrangement(2, 2).series.len(), 0);
+}
+
+#[test]
+fn every_rank_binds_the_same_table() {
+    let table = || Table::new(inputs(Machine::uniform(4, 8)));
+    let (a, b) = (table(), table());
+    for collective in Collective::ALL {
+        for shift in 0..40 {
+            assert_eq!(
+                a.choose(collective, 1 << shift),
+                b.choose(collective, 1 << shift)
+            );
+        }
+    }
+}
+
+#[test]
+fn tables_of_many_ranks_are_bound_quickly() {
+    let begun = kolo::base::clock::now();
+    let table = Table::new(inputs(Machine::uniform(100_000, 1)));
+    let took = begun.elapsed();
+    assert!(took < std::time::Duration::from_millis(500), "{took:?}");
+    assert_eq!(
+        table.choose(Collective::AllReduce, 1 << 20).algorithm,
+        Algorithm::Ring
+    );
+}

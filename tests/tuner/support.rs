@@ -1,0 +1,108 @@
+//! Settings and simulated times for the tests of the tuner.
+
+use kolo::algo;
+use kolo::exec::sim::{self, Job};
+use kolo::plan::{Algorithm, Collective, Costs, Machine, Nodes, Shape};
+use kolo::tune::{self, Allowed, Inputs, Measured, Setting};
+use std::fmt;
+
+/// From a word to what several rounds move.
+pub const SIZES: [usize; 8] = [
+    4,
+    64,
+    1 << 10,
+    8 << 10,
+    32 << 10,
+    256 << 10,
+    2 << 20,
+    16 << 20,
+];
+
+pub fn setting(machine: Machine, costs: Costs) -> Setting {
+    Setting {
+        machine,
+        costs,
+        buffer_bytes: 1 << 20,
+        eager_bytes: 32 << 10,
+    }
+}
+
+pub fn inputs(machine: Machine) -> Inputs {
+    Inputs {
+        nranks: machine.nranks(),
+        oversubscribed: machine.crowded(),
+        setting: setting(machine, Costs::default()),
+        eager_limit: None,
+        allowed: Allowed::default(),
+        channels: (1, 2),
+        measured: Measured::default(),
+        direct: true,
+    }
+}
+
+/// The simulated time in nanoseconds.
+pub fn simulated(
+    collective: Collective,
+    algorithm: Algorithm,
+    bytes: usize,
+    channels: u16,
+    setting: &Setting,
+) -> f64 {
+    let n = setting.machine.nranks();
+    let job = Job {
+        machine: setting.machine,
+        costs: setting.costs,
+        count: bytes / 4,
+        element_bytes: 4,
+        geometry: tune::geometry(
+            collective,
+            algorithm,
+            setting.buffer_bytes,
+            setting.eager_bytes,
+        ),
+        blocks: (collective.input_blocks(n), collective.output_blocks(n)),
+    };
+    let nodes = Nodes::uniform(setting.machine.nodes, setting.machine.per_node);
+    let plan = |rank| {
+        let shape = Shape {
+            collective,
+            algorithm,
+            rank,
+            nranks: n,
+            root: 0,
+            channels,
+        };
+        algo::plan(&shape, &nodes)
+    };
+    let report = sim::simulate(&job, &plan).expect("it can be simulated");
+    report.time_ns
+}
+
+/// A comparison, for messages.
+pub struct Shown {
+    pub collective: Collective,
+    pub algorithm: Algorithm,
+    pub machine: Machine,
+    pub bytes: usize,
+    pub known: f64,
+    pub estimate: f64,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let m = &self.machine;
+        write!(
+            f,
+            "{} {} of {} bytes on {}x{} ({} sockets, {} cores): simulated {:.0}, estimated {:.0}",
+            self.collective.name(),
+            self.algorithm.name(),
+            self.bytes,
+            m.nodes,
+            m.per_node,
+            m.sockets,
+            m.cores,
+            self.known,
+            self.estimate
+        )
+    }
+}
