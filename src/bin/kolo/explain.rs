@@ -261,7 +261,8 @@ fn runners_up(
     text.push_str("\nrunners-up      time        times the chosen\n");
     for candidate in others {
         let how = if candidate.measured { "measured" } else { "" };
-        let ratio = match (candidate.time_ns / own).is_finite() {
+        let is_known = candidate.time_ns < f64::MAX && own < f64::MAX;
+        let ratio = match is_known {
             true => format!("{:.2}", candidate.time_ns / own),
             false => "-".to_string(),
         };
