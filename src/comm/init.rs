@@ -187,14 +187,17 @@ fn agree(
 ) -> Result<(Inputs, Nodes)> {
     let me = bootstrap.rank();
     let nodes = plan_nodes(settings, places);
-    let orders = orders::say(me, settings, graph, places, &nodes);
+    let (orders, problem) = orders::say(me, settings, graph, places, &nodes);
     let facts = tuning::say(me, settings, crowding);
     let mut mine = (facts.len() as u64).to_le_bytes().to_vec();
     mine.extend(facts);
     mine.extend(orders);
+    let said = bootstrap.all_gather(&mine);
+    // The own error says more than that of an exchange that failed because of it.
+    problem.map_or(Ok(()), Err)?;
     let mut facts = Vec::new();
     let mut orders = Vec::with_capacity(places.len());
-    for (rank, said) in (0..).map(Rank).zip(bootstrap.all_gather(&mine)?) {
+    for (rank, said) in (0..).map(Rank).zip(said?) {
         let parts = said.split_first_chunk::<8>();
         let parts = parts.and_then(|(length, rest)| {
             rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)

@@ -124,21 +124,22 @@ fn imagined_channels(settings: &Settings, count: u32, per_node: u32) -> Result<C
     merge(&all, limits(settings))
 }
 
-/// What this rank says about its node: nothing, unless it is the lowest rank there. `places` are
-/// those of all ranks, `nodes` the nodes that plans are made for.
+/// What this rank says about its node: nothing, unless it is the lowest rank there; and its own
+/// problem, if it has one. `places` are those of all ranks, `nodes` the nodes that plans are made
+/// for.
 pub(super) fn say(
     me: Rank,
     settings: &Settings,
     file: Option<&GraphText>,
     places: &[RankPlace],
     nodes: &Nodes,
-) -> Vec<u8> {
+) -> (Vec<u8>, Option<Error>) {
     let mates = nodes.ranks_of(nodes.node_of(me.0));
     if mates[0] != me.0 {
-        return Vec::new();
+        return (Vec::new(), None);
     }
     if places.len() == 1 {
-        return vec![NATURAL];
+        return (vec![NATURAL], None);
     }
     let local: Vec<&RankPlace> = mates.iter().map(|&rank| &places[rank as usize]).collect();
     let several = nodes.count() > 1;
@@ -150,9 +151,12 @@ pub(super) fn say(
         devices: several_machines,
     };
     match wish.node_graph(&local, me == Rank(0)) {
-        Ok(None) => vec![NATURAL],
-        Ok(Some(graph)) => [vec![GRAPH], graph.to_bytes()].concat(),
-        Err(error) => [vec![PROBLEM], report::encode(&error)].concat(),
+        Ok(None) => (vec![NATURAL], None),
+        Ok(Some(graph)) => ([vec![GRAPH], graph.to_bytes()].concat(), None),
+        Err(error) => {
+            let report = [vec![PROBLEM], report::encode(&error)].concat();
+            (report, Some(error))
+        }
     }
 }
 
@@ -241,8 +245,11 @@ impl Wish<'_> {
         let names_ports = file.as_ref().is_some_and(|graph| !graph.nets.is_empty());
         let devices = self.devices || names_ports && !self.request.several_nodes;
         let graph = graph_of(self.settings, devices)?;
-        let seated = seats::seat_hosts(&graph, local, self.request.several_nodes)?;
         let asked = file.is_some() || dump.is_some() || self.request.several_nodes;
+        if !asked && seats::at_one_place(&graph, local)? {
+            return Ok(None);
+        }
+        let seated = seats::seat_hosts(&graph, local, self.request.several_nodes)?;
         if !asked && seated.is_even() {
             return Ok(None);
         }

@@ -35,7 +35,7 @@ fn agreed(
     nodes: &Nodes,
 ) -> Result<Nodes> {
     let said: Vec<Vec<u8>> = (0..places.len() as u32)
-        .map(|rank| say(Rank(rank), settings, graph, places, nodes))
+        .map(|rank| say(Rank(rank), settings, graph, places, nodes).0)
         .collect();
     let speakers = said.iter().filter(|said| !said.is_empty()).count();
     assert_eq!(speakers, nodes.count() as usize, "one rank a node speaks");

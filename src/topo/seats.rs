@@ -5,7 +5,7 @@
 //! [`NodeGraph`] per node is gathered, and [`merge_gathered`](super::channels::merge_gathered)
 //! gives the channels.
 
-use super::graph::{Description, Graph, NodeKind};
+use super::graph::{Description, Graph, LinkKind, NodeKind};
 use super::node_graph::{Exit, NodeGraph};
 use super::paths::{PathKind, Paths};
 use super::search::{self, Found, Request};
@@ -241,6 +241,18 @@ pub fn seat_hosts(base: &Graph, local: &[&RankPlace], several_nodes: bool) -> Re
     let seat = |place: &&RankPlace| Seat::Cpus(place.cpus.clone());
     let seats: Vec<Seat> = local.iter().map(seat).collect();
     Seated::new(base, &seats, several_nodes)
+}
+
+/// Whether these ranks all sit at one cache, or one NUMA node: then they are even
+/// ([`Seated::is_even`]), and nobody needs to look for ways. Errors: the machine has no CPU.
+pub fn at_one_place(base: &Graph, local: &[&RankPlace]) -> Result<bool> {
+    let mut graph = base.clone();
+    let seats: Vec<CpuSet> = local.iter().map(|place| place.cpus.clone()).collect();
+    let workers = graph.add_workers(&seats)?;
+    let place = |&worker: &usize| graph.neighbour(worker, LinkKind::Memory);
+    let mut places = workers.iter().map(place);
+    let first = places.next();
+    Ok(places.all(|place| Some(place) == first))
 }
 
 /// Seats for `count` ranks on a machine that is only described: on its GPUs, if there are any and

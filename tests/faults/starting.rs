@@ -139,11 +139,14 @@ fn different_graph_files_are_told_to_all() {
 fn a_bad_graph_file_is_told_to_all() {
     let [short, cycle] = graph_files("bad", ["[0, 2, 1]", "[0, 1, 0, 3]"]);
     for (file, word) in [(&short, "missing"), (&cycle, "cycle")] {
-        for error in begin_with_graphs([file; 4]) {
-            let text = error.unwrap_err().to_string();
+        for (rank, error) in begin_with_graphs([file; 4]).into_iter().enumerate() {
+            let error = error.unwrap_err();
+            let text = error.to_string();
             for part in [word, &**file, "line 6", "ring 0"] {
                 assert!(text.contains(part), "{part}: {text}");
             }
+            // Rank 0 read it for all.
+            assert_eq!(error.peer, (rank > 0).then_some(Rank(0)), "{text}");
         }
         std::fs::remove_file(file).unwrap();
     }
