@@ -17,6 +17,7 @@ use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
+use crate::exec::launch;
 use crate::plan::{Cache, Geometry, Nodes};
 use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
@@ -278,6 +279,7 @@ fn exec(
     Exec {
         wires,
         direct,
+        stream_bytes: launch::stream_bytes(inputs.oversubscribed),
         table: Table::new(inputs),
         plans: Cache::new(state::PLANS + state::PLANS_PER_RANK * nranks as usize),
         small_steps: state::small_steps(rank.0, &nodes),

@@ -13,10 +13,6 @@ use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
 use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Protocol, Space, Step, StepOp, Window};
 
-/// Slices from this size on are written to their slots past the cache: the reader's core fetches
-/// them from memory faster than from the writer's cache.
-const STREAM_BYTES: usize = 32 << 10;
-
 /// Slices that a lane moves before its driver looks up: a stop is noticed in between.
 const MOST_SLICES: u32 = 64;
 
@@ -399,7 +395,8 @@ impl Lists {
             }
         }
         params.stream_mask = 0;
-        if count * element_bytes >= STREAM_BYTES && launch.plan.protocol == Protocol::Simple {
+        if count * element_bytes >= launch.stream_bytes && launch.plan.protocol == Protocol::Simple
+        {
             let to_slot = |operand: &&Operand| operand.space == Space::Connection;
             let slots = plan
                 .lists

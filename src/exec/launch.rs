@@ -7,8 +7,18 @@ use crate::plan::window::{Binding, Geometry};
 use crate::plan::{Operand, Plan, Protocol, Window};
 use std::sync::Arc;
 
+/// The least size of slices that are written past the cache. A reader on another core fetches them
+/// from memory up to four times as fast as from the writer's cache; where ranks share cores, the
+/// writer's cache is often the reader's own, and only larger slices are better off in memory.
+pub fn stream_bytes(oversubscribed: bool) -> usize {
+    match oversubscribed {
+        true => 32 << 10,
+        false => 8 << 10,
+    }
+}
+
 /// How data is folded and copied.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Kernel {
     /// Folds sources of the call's type with the call's operation.
     pub fold: FoldFn,
@@ -142,6 +152,8 @@ pub struct Launch {
     pub geometry: Geometry,
     /// Bytes of the data, or of a block.
     pub bytes: usize,
+    /// Slices from this size on are written to their slots past the cache.
+    pub stream_bytes: usize,
     /// Where the send and receive buffers of all ranks are read; `None` over slots.
     pub direct: Option<Vec<[Base; 2]>>,
 }
@@ -184,6 +196,7 @@ impl Launch {
             signature,
             geometry,
             bytes: 0,
+            stream_bytes: stream_bytes(true),
             direct: None,
         })
     }
