@@ -198,9 +198,11 @@ options! {
     graph_file -> Option<&Path> {
         kind: Kind::Path,
         tag: Tag::Site,
+        note: "Its contents must be the same on every rank. Communicators made by a split search.",
     }
 
-    /// File that takes the rings and trees that were found, in the form that `graph_file` reads.
+    /// File that takes the rings and trees of the node of rank 0, in the form that `graph_file`
+    /// reads.
     graph_dump_file -> Option<&Path> {
         kind: Kind::Path,
     }
