@@ -271,6 +271,8 @@ fn with_settings(
         settings,
         places,
         nonce,
+        mark,
+        marks,
     } = meet(bootstrap, settings)?;
     super::logging::install(&settings, &places[rank.index()].host);
     require_one_node(rank, &places)?;
@@ -282,7 +284,8 @@ fn with_settings(
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services);
+    let private = super::cma::agree(bootstrap, &settings, &places, &marks)?;
+    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services, mark, private);
     let nodes = plan_nodes(&settings, &places);
     let exec = exec(&settings, rank, nodes, inputs, &node, direct);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));

@@ -10,6 +10,7 @@ use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, report};
 use crate::config::{self, Settings};
 use crate::topo::{self, Machine, RankPlace};
+use crate::transport::cma::Mark;
 use std::sync::Mutex;
 
 /// Bytes of the number that tells communicators apart.
@@ -23,6 +24,10 @@ pub(super) struct Met {
     pub places: Vec<RankPlace>,
     /// Random, drawn by rank 0.
     pub nonce: u128,
+    /// By which peers know this rank's process; kept as long as they may read its memory.
+    pub mark: Mark,
+    /// The marks of all ranks, as they showed them.
+    pub marks: Vec<Vec<u8>>,
 }
 
 /// What a rank shows. One that cannot begin shows its version, its host as the place, and its
@@ -34,6 +39,8 @@ struct Hello {
     shape: Vec<u8>,
     /// Of rank 0 only.
     nonce: Vec<u8>,
+    /// How to recognise the process when its memory is read.
+    mark: Vec<u8>,
     /// A report; empty when all is well.
     problem: Vec<u8>,
 }
@@ -56,6 +63,7 @@ impl Hello {
             &self.place,
             &self.shape,
             &self.nonce,
+            &self.mark,
             &self.problem,
         ];
         let mut bytes = Vec::new();
@@ -94,6 +102,7 @@ impl Hello {
             place: needed()?,
             shape: needed()?,
             nonce: needed()?,
+            mark: needed()?,
             problem: needed()?,
         };
         if hello.problem.is_empty() {
@@ -115,14 +124,17 @@ fn version() -> String {
 /// On every rank, if any: the own one, else that of the lowest rank that cannot begin, else what
 /// the ranks disagree about.
 pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Result<Met> {
-    let begun = settings.and_then(|settings| Ok((introduce(bootstrap, &settings)?, settings)));
+    let begun = settings.and_then(|settings| {
+        let mark = Mark::new(u128::from_le_bytes(draw()?));
+        Ok((introduce(bootstrap, &settings, &mark)?, settings, mark))
+    });
     let mine = match &begun {
-        Ok((hello, _)) => hello.to_bytes(),
+        Ok((hello, ..)) => hello.to_bytes(),
         Err(error) => Hello::refusal(error).to_bytes(),
     };
     // The own error says more than that of an exchange that failed because of it.
     let shown = bootstrap.all_gather(&mine);
-    let (_, settings) = begun?;
+    let (_, settings, mark) = begun?;
     let hellos: Vec<Hello> = (0..)
         .map(Rank)
         .zip(&shown?)
@@ -143,25 +155,29 @@ pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Res
         settings,
         places,
         nonce: u128::from_le_bytes(nonce),
+        mark,
+        marks: hellos.into_iter().map(|hello| hello.mark).collect(),
     })
 }
 
-fn introduce(bootstrap: &dyn Bootstrap, settings: &Settings) -> Result<Hello> {
+fn introduce(bootstrap: &dyn Bootstrap, settings: &Settings, mark: &Mark) -> Result<Hello> {
+    super::cma::admit(settings);
     let place = RankPlace::here(bootstrap.rank(), None, machine(settings)?)?;
     Ok(Hello {
         version: version(),
         place: place.to_bytes(),
         shape: settings.shape_bytes(),
         nonce: match bootstrap.rank() {
-            Rank(0) => draw_nonce()?,
+            Rank(0) => draw()?.to_vec(),
             _ => Vec::new(),
         },
+        mark: mark.to_bytes().to_vec(),
         problem: Vec::new(),
     })
 }
 
-fn draw_nonce() -> Result<Vec<u8>> {
-    let mut bytes = vec![0; NONCE_BYTES];
+fn draw() -> Result<[u8; NONCE_BYTES]> {
+    let mut bytes = [0; NONCE_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {
         Error::new(
             Code::SystemError,
