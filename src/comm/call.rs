@@ -5,6 +5,7 @@ use super::redop::{self, RedOp};
 use super::vector::Parts;
 use crate::base::{Error, Result, checked};
 use crate::dtype::{DataType, ReduceOp};
+use crate::exec::Kernel;
 pub use crate::plan::Collective;
 use crate::wire::signature::{Fields, Signature};
 
@@ -40,8 +41,9 @@ pub(super) struct Checked {
     pub signature: u64,
     /// The built-in operation of a call that reduces.
     pub op: Option<ReduceOp>,
-    /// The program made the operation.
-    pub is_made: bool,
+    /// How to combine with an operation that the program made, as it was when the call was made:
+    /// the operation may be destroyed before a group or a stream gets to the call.
+    pub made: Option<Box<Kernel>>,
     /// What a call of blocks of different sizes consists of.
     pub parts: Parts,
 }
@@ -64,7 +66,7 @@ impl Checked {
             bytes: 0,
             signature: self.signature,
             op: None,
-            is_made: false,
+            made: None,
             parts: None,
         }
     }
@@ -135,7 +137,7 @@ impl Call {
             bytes,
             signature: self.signature(code_of(op, is_exact)).0,
             op,
-            is_made: reduces && op.is_none() && !is_exact,
+            made: None,
             parts: None,
         })
     }

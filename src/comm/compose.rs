@@ -96,7 +96,7 @@ impl Inner {
             bytes: checked::bytes(call.count, call.dtype.size_bytes())?,
             signature: call.signature(op.map_or(0, |op| op as u8)).0,
             op,
-            is_made: whole.is_made && collective.reduces(),
+            made: whole.made.clone().filter(|_| collective.reduces()),
             parts: None,
         })
     }

@@ -8,6 +8,7 @@
 use super::call::{Call, Checked, Collective};
 use super::lock::Guard;
 use super::op::Op;
+use super::redop::RedOp;
 use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
@@ -100,7 +101,7 @@ impl Communicator {
                 && number.is_some()
                 && checked.parts.is_none()
                 && collective != Collective::Exscan;
-            if !checked.is_made && (small || alone) {
+            if checked.made.is_none() && (small || alone) {
                 return inner.oneshot(&mut exec, checked, number);
             }
         }
@@ -159,9 +160,10 @@ impl Inner {
     #[inline]
     pub(super) fn check(&self, call: &Call) -> Result<Checked> {
         let mut checked = call.check(self.rank, self.nranks)?;
-        if checked.is_made {
-            let code = self.made_op(call.op)?.code();
+        if call.collective.reduces() && call.op.0 >= RedOp::FIRST_DYNAMIC {
+            let (kernel, code) = self.made_kernel(call.op, call.dtype)?;
             checked.signature = call.signature(code).0;
+            checked.made = Some(Box::new(kernel));
         }
         Ok(checked)
     }
@@ -288,7 +290,10 @@ impl Inner {
     /// Adds one call, which moves something, to an op.
     pub(super) fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
         let call = &checked.call;
-        let kernel = self.kernel(exec, checked)?;
+        let kernel = match &checked.made {
+            Some(made) => (**made).clone(),
+            None => exec.kernels.get(call.dtype, checked.op).clone(),
+        };
         if call.collective.is_point_to_point() {
             return op.message(exec, checked, kernel);
         }

@@ -131,7 +131,7 @@ fn instead(
         bytes: count * dtype.size_bytes(),
         signature: checked.signature,
         op: Some(op),
-        is_made: false,
+        made: None,
         parts: None,
     }
 }

@@ -3,8 +3,8 @@
 //! A call takes this way: [`Communicator::enqueue`] checks the arguments ([`call`]), the size class
 //! chooses the plan ([`crate::tune`]), and the plan runs on the calling thread ([`enqueue`]).
 //! Groups ([`mod@group`]) and streams ([`stream`]) put ops ([`op`]) into the communicator's queue
-//! instead, which whoever waits drives ([`drive`]). An exact sum ([`exact`]) is several launches in a row.
-//! [`wait`] is how a rank waits, [`fault`] says what went wrong.
+//! instead, which whoever waits drives ([`drive`]). An exact sum ([`exact`]) is several launches in
+//! a row. [`wait`] is how a rank waits, [`fault`] says what went wrong.
 
 mod call;
 mod cma;

@@ -346,7 +346,7 @@ impl Op {
             bytes: part.count * kernel.element_bytes,
             signature: part.signature,
             op: whole.op,
-            is_made: whole.is_made,
+            made: whole.made.clone(),
             parts: None,
         };
         let algorithm = match part.deed {

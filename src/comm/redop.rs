@@ -4,8 +4,7 @@
 //! what the program made ([`MadeOp`]): sums of pre-multiplied contributions, and functions of its
 //! own.
 
-use super::call::Checked;
-use super::state::{Exec, Inner};
+use super::state::Inner;
 use super::{Communicator, exact};
 use crate::base::{Error, Result};
 use crate::dtype::{self, DataType, Element, FoldParams, ReduceOp, UserCall, UserFunction};
@@ -307,28 +306,26 @@ fn plain(dtype: DataType, fold: dtype::FoldFn) -> Kernel {
 }
 
 impl Inner {
-    /// The kernel of a call.
-    pub fn kernel(&self, exec: &Exec, checked: &Checked) -> Result<Kernel> {
-        let (dtype, op) = (checked.call.dtype, checked.call.op);
-        if !checked.is_made {
-            return Ok(exec.kernels.get(dtype, checked.op).clone());
-        }
-        match self.made_op(op)? {
-            MadeOp::PreMulSum {
-                dtype: made_for,
-                scalar,
-            } => {
-                only_for(op, made_for, dtype)?;
+    /// How to combine elements with what the program made, and its number in signatures.
+    pub fn made_kernel(&self, op: RedOp, dtype: DataType) -> Result<(Kernel, u8)> {
+        let ops = self.made_ops.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = ops.get(&op.0).ok_or_else(|| unknown(op))?;
+        let made_for = match made {
+            MadeOp::PreMulSum { dtype, .. } => Some(*dtype),
+            MadeOp::User(user) => user.dtype,
+        };
+        only_for(op, made_for.unwrap_or(dtype), dtype)?;
+        let kernel = match made {
+            MadeOp::PreMulSum { scalar, .. } => {
                 let Some(fold) = dtype::fold(dtype, ReduceOp::PreMulSum) else {
                     return Err(cannot_combine(ReduceOp::PreMulSum, dtype));
                 };
                 let mut kernel = plain(dtype, fold);
-                kernel.params.scalar = scalar;
+                kernel.params.scalar = *scalar;
                 kernel.pre_scaled = true;
-                Ok(kernel)
+                kernel
             }
             MadeOp::User(user) => {
-                only_for(op, user.dtype.unwrap_or(dtype), dtype)?;
                 let mut kernel = plain(dtype, dtype::user_fold());
                 kernel.params.user = Some(UserFunction {
                     call: user.call,
@@ -337,22 +334,17 @@ impl Inner {
                     element_bytes: dtype.size_bytes(),
                 });
                 kernel.commutes = user.commutes;
-                kernel.owner = user.owner;
-                Ok(kernel)
+                kernel.owner.clone_from(&user.owner);
+                kernel
             }
-        }
-    }
-
-    /// What the program made under this handle.
-    pub fn made_op(&self, op: RedOp) -> Result<MadeOp> {
-        let ops = self.made_ops.lock().unwrap_or_else(PoisonError::into_inner);
-        ops.get(&op.0).cloned().ok_or_else(|| unknown(op))
+        };
+        Ok((kernel, made.code()))
     }
 }
 
 impl MadeOp {
     /// Its number in signatures.
-    pub fn code(&self) -> u8 {
+    fn code(&self) -> u8 {
         match self {
             MadeOp::PreMulSum { .. } => ReduceOp::PreMulSum as u8,
             MadeOp::User(user) if user.commutes => COMMUTING_CODE,

@@ -8,7 +8,7 @@ use crate::plan::{Operand, Plan, Protocol, Window};
 use std::sync::Arc;
 
 /// How data is folded and copied.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Kernel {
     /// Folds sources of the call's type with the call's operation.
     pub fold: FoldFn,

@@ -140,7 +140,13 @@ static void made_operations(int rank, int nranks, koloComm_t comm) {
         scalar *= 10.0;
         OK(koloAllReduce(&in, &out, 1, koloDouble, op, comm, NULL));
         CHECK(out == expected[residence == koloScalarDevice]);
+        /* A group keeps operations that are destroyed before its end. */
+        out = -1.0;
+        OK(koloGroupStart());
+        OK(koloAllReduce(&in, &out, 1, koloDouble, op, comm, NULL));
         OK(koloRedOpDestroy(op, comm));
+        OK(koloGroupEnd());
+        CHECK(out == expected[residence == koloScalarDevice]);
     }
 }
 

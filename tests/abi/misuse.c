@@ -353,8 +353,8 @@ int main(void) {
     OK(koloCommInitAll(&comm, 1, NULL));
     arguments(comm);
     operations(comm);
-    exact(comm);
     sentences(comm);
+    exact(comm);
     a[0] = 5.0;
     OK(koloAllReduce(a, b, 1, type, koloSum, comm, NULL));
     CHECK(b[0] == 5.0);

@@ -137,7 +137,7 @@ contains
     type(kolo_comm) :: none
     a = 1; whole = 1; few = .true.; flat = .true.
     call kolo_allreduce(whole, KOLO_EXACT_SUM, comm, ierror)
-    call expect_error(ierror, ['int32    ', 'exact sum'], 'integers')
+    call expect_error(ierror, ['integer(4)', 'exact sum '], 'integers')
     total = kolo_sum_exact(a, whole, comm, ierror)
     call expect_error(ierror, ['mask is integer(4)'], 'a mask of numbers')
     call expect(ieee_is_nan(total), 'no sum')

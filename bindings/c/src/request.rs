@@ -5,7 +5,7 @@
 
 use crate::collective::*;
 use crate::comm::null;
-use crate::guard::guard;
+use crate::guard::{guard, guard_unnamed};
 use crate::handle::Registry;
 use crate::stream::STREAMS;
 use crate::types::*;
@@ -25,7 +25,7 @@ static REQUESTS: Registry<Stream> = Registry::new(0xb7e1_5162_8aed_2a6b, "reques
 /// call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloWait(request: *mut koloRequest_t) -> koloResult_t {
-    guard("Wait", || {
+    guard_unnamed("Wait", || {
         // SAFETY: a valid pointer or NULL, by the contract of kolo.h.
         let handle = unsafe { take("Wait", request) }?;
         end(handle)?;
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn koloWait(request: *mut koloRequest_t) -> koloResult_t {
 /// Errors: as koloWait; the first one of those of the calls.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloWaitAll(count: usize, requests: *mut koloRequest_t) -> koloResult_t {
-    guard("WaitAll", || {
+    guard_unnamed("WaitAll", || {
         let mut first = Ok(());
         if requests.is_null() && count > 0 {
             return Err(null("requests"));
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn koloWaitAll(count: usize, requests: *mut koloRequest_t)
 /// Errors: as koloWait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloTest(request: *mut koloRequest_t, done: *mut c_int) -> koloResult_t {
-    guard("Test", || {
+    guard_unnamed("Test", || {
         if done.is_null() {
             return Err(null("done"));
         }
