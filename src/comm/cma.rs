@@ -7,33 +7,21 @@ use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::config::{Cma, CmaPtracer, Settings};
 use crate::exec::launch::Fetch;
-use crate::plan::Collective;
 use crate::topo::RankPlace;
 use crate::transport::cma::{Peer, yama};
 use std::sync::Arc;
 
-/// From how many bytes on private buffers are read by system calls, where nobody has said.
-/// Measured; docs/performance.md has the ratios.
-fn built_in(_collective: Collective, _nranks: u32) -> usize {
-    256 << 10
-}
-
 /// The other ranks, whose memory this rank can read.
 pub(super) struct Private {
     peers: Vec<Arc<dyn Fetch>>,
-    wanted: Cma,
-    from: Option<u64>,
+    /// The smallest call that reads there.
+    from: u64,
 }
 
 impl Private {
     /// Whether a call of `bytes` bytes reads private buffers. Pure in what all ranks know.
-    pub fn serves(&self, collective: Collective, bytes: usize) -> bool {
-        match (self.from, self.wanted) {
-            (Some(from), _) => bytes as u64 >= from,
-            (None, Cma::On) => true,
-            (None, Cma::Off) => false,
-            (None, Cma::Auto) => bytes >= built_in(collective, self.peers.len() as u32),
-        }
+    pub fn serves(&self, bytes: usize) -> bool {
+        bytes as u64 >= self.from
     }
 
     /// Rank `rank`'s memory.
@@ -49,9 +37,23 @@ impl Fetch for Peer {
     }
 }
 
+/// From how many bytes on the settings want private buffers to be read; `None` for never. Slots
+/// are what runs where nobody has said: with pages of 4 KiB the system needs longer to find the
+/// pages than slots take for one copy more (docs/performance.md).
+fn wanted_from(settings: &Settings) -> Option<u64> {
+    if !settings.direct() {
+        return None;
+    }
+    match settings.cma() {
+        Cma::Off => None,
+        Cma::Auto => settings.cma_from(),
+        Cma::On => settings.cma_from().or(Some(0)),
+    }
+}
+
 /// Lets peers read this process where the settings say so and the system wants to be told.
 pub(super) fn admit(settings: &Settings) {
-    if settings.cma() == Cma::Off || !settings.direct() {
+    if wanted_from(settings).is_none() {
         return;
     }
     yama::admit(match settings.cma_ptracer() {
@@ -72,11 +74,16 @@ pub(super) fn agree(
     places: &[RankPlace],
     cards: &[Vec<u8>],
 ) -> Result<Option<Private>> {
-    let one_process = places.iter().all(|place| place.pid == places[0].pid);
-    if settings.cma() == Cma::Off || !settings.direct() || one_process {
+    let me = bootstrap.rank();
+    if places.iter().all(|place| place.pid == places[0].pid) {
         return Ok(None);
     }
-    let me = bootstrap.rank();
+    let Some(from) = wanted_from(settings) else {
+        if me == Rank(0) && settings.cma() == Cma::Auto && settings.direct() {
+            tracing::info!("CMA is not used: KOLO_CMA_FROM says from which size on it would be");
+        }
+        return Ok(None);
+    };
     let made: Result<Vec<Peer>> = places
         .iter()
         .zip(cards)
@@ -109,8 +116,7 @@ pub(super) fn agree(
         .map(|peer| Arc::new(peer) as Arc<dyn Fetch>);
     Ok(Some(Private {
         peers: peers.collect(),
-        wanted: settings.cma(),
-        from: settings.cma_from(),
+        from,
     }))
 }
 
@@ -149,16 +155,19 @@ mod tests {
 
     #[test]
     fn whoever_says_from_when_is_obeyed() {
-        let private = |wanted, from| Private {
-            peers: Vec::new(),
-            wanted,
-            from,
+        let said = |cma: &str, from: &str| {
+            let pairs = [("cma", cma), ("cma_from", from)];
+            let layer = pairs.map(|(key, value)| (key.to_string(), value.to_string()));
+            wanted_from(&Settings::load(&layer).expect("settings"))
         };
-        let sum = Collective::AllReduce;
-        assert!(private(Cma::On, None).serves(sum, 65_536));
-        assert!(!private(Cma::On, Some(1000)).serves(sum, 999));
-        assert!(private(Cma::Auto, Some(1000)).serves(sum, 1000));
-        assert!(!private(Cma::Off, None).serves(sum, usize::MAX));
+        assert_eq!(said("on", "none"), Some(0));
+        assert_eq!(said("on", "1M"), Some(1 << 20));
+        assert_eq!(said("auto", "1M"), Some(1 << 20));
+        assert_eq!(said("auto", "none"), None);
+        assert_eq!(said("off", "1M"), None);
+        let (peers, from) = (Vec::new(), 1000);
+        let private = Private { peers, from };
+        assert!(private.serves(1000) && !private.serves(999));
     }
 
     #[test]

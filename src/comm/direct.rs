@@ -98,7 +98,7 @@ impl Direct {
 
     /// Whether private buffers of other processes are read in this call.
     fn reads_private(&self, checked: &Checked) -> bool {
-        let serves = |private: &Private| private.serves(checked.call.collective, checked.bytes);
+        let serves = |private: &Private| private.serves(checked.bytes);
         self.private.as_ref().is_some_and(serves)
     }
 

@@ -256,14 +256,15 @@ options! {
         default: "auto",
         tag: Tag::Site,
         shapes: true,
-        note: "Whether it is in use, or why not, is said at `KOLO_DEBUG=info`.",
+        note: "The line of the log that begins with CMA says at `KOLO_DEBUG=info` whether it is in \
+               use, or why not. docs/performance.md has measured ratios.",
     }
 
-    /// Smallest contribution of a rank from which private buffers are read so; `auto` is what is
-    /// built in for the collective and the number of ranks.
+    /// Smallest contribution of a rank from which private buffers are read so; `none` leaves it to
+    /// `cma`.
     cma_from -> Option<u64> {
-        kind: Kind::Bytes { least: 1, most: 1 << 50, zero: Some("auto") },
-        default: "auto",
+        kind: Kind::Bytes { least: 1, most: 1 << 50, zero: Some("none") },
+        default: "none",
         unit: "bytes",
         tag: Tag::Site,
         shapes: true,

@@ -143,7 +143,7 @@ words! {
 
     /// Whether private buffers are read by system calls.
     Cma {
-        /// from the sizes on where that is faster than slots
+        /// from the size of `cma_from` on if that is set: where pages are small, slots are faster
         Auto = "auto",
         /// wherever buffers may be read where they lie
         On = "on" | "true" | "1",

@@ -68,6 +68,8 @@ impl Job {
                 // A rank without privileges could not look into the user's home.
                 .env("HOME", "/nonexistent")
                 .env_remove("XDG_CONFIG_HOME")
+                // With yama, children of one process may read each other only so.
+                .env("KOLO_CMA_PTRACER", "launcher")
                 .envs(settings.iter().copied())
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
