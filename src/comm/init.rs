@@ -313,6 +313,8 @@ fn with_settings(
         places,
         nonce,
         graph,
+        mark,
+        marks,
     } = meet(bootstrap, settings)?;
     super::logging::install(&settings, &places[rank.index()].host);
     require_one_node(rank, &places)?;
@@ -324,7 +326,8 @@ fn with_settings(
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services);
+    let private = super::cma::agree(bootstrap, &settings, &places, &marks)?;
+    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services, mark, private);
     let exec = exec(&settings, rank, nodes, inputs, &node, direct);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;

@@ -10,6 +10,7 @@ use crate::base::{Code, Error, Rank, Result, hash};
 use crate::bootstrap::{Bootstrap, report};
 use crate::config::{self, Settings};
 use crate::topo::{self, Machine, RankPlace};
+use crate::transport::cma::Mark;
 use std::sync::Mutex;
 
 /// Bytes of the number that tells communicators apart.
@@ -25,6 +26,10 @@ pub(super) struct Met {
     pub nonce: u128,
     /// The graph file, the same on all ranks.
     pub graph: Option<GraphText>,
+    /// By which peers know this rank's process; kept as long as they may read its memory.
+    pub mark: Mark,
+    /// The marks of all ranks, as they showed them.
+    pub marks: Vec<Vec<u8>>,
 }
 
 /// A graph file as it was read.
@@ -43,6 +48,8 @@ struct Hello {
     shape: Vec<u8>,
     /// Of rank 0 only.
     nonce: Vec<u8>,
+    /// How to recognise the process when its memory is read.
+    mark: Vec<u8>,
     /// A report; empty when all is well.
     problem: Vec<u8>,
 }
@@ -65,6 +72,7 @@ impl Hello {
             &self.place,
             &self.shape,
             &self.nonce,
+            &self.mark,
             &self.problem,
         ];
         let mut bytes = Vec::new();
@@ -103,6 +111,7 @@ impl Hello {
             place: needed()?,
             shape: needed()?,
             nonce: needed()?,
+            mark: needed()?,
             problem: needed()?,
         };
         if hello.problem.is_empty() {
@@ -126,8 +135,9 @@ fn version() -> String {
 pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Result<Met> {
     let begun = settings.and_then(|settings| {
         let graph = graph_text(&settings)?;
-        let hello = introduce(bootstrap, &settings, graph.as_ref())?;
-        Ok((hello, settings, graph))
+        let mark = Mark::new(u128::from_le_bytes(draw()?));
+        let hello = introduce(bootstrap, &settings, &mark, graph.as_ref())?;
+        Ok((hello, settings, mark, graph))
     });
     let mine = match &begun {
         Ok((hello, ..)) => hello.to_bytes(),
@@ -135,7 +145,7 @@ pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Res
     };
     // The own error says more than that of an exchange that failed because of it.
     let shown = bootstrap.all_gather(&mine);
-    let (_, settings, graph) = begun?;
+    let (_, settings, mark, graph) = begun?;
     let hellos: Vec<Hello> = (0..)
         .map(Rank)
         .zip(&shown?)
@@ -157,6 +167,8 @@ pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Res
         places,
         nonce: u128::from_le_bytes(nonce),
         graph,
+        mark,
+        marks: hellos.into_iter().map(|hello| hello.mark).collect(),
     })
 }
 
@@ -197,23 +209,26 @@ fn shape(settings: &Settings, graph: Option<&GraphText>) -> Vec<u8> {
 fn introduce(
     bootstrap: &dyn Bootstrap,
     settings: &Settings,
+    mark: &Mark,
     graph: Option<&GraphText>,
 ) -> Result<Hello> {
+    super::cma::admit(settings);
     let place = RankPlace::here(bootstrap.rank(), None, machine(settings)?)?;
     Ok(Hello {
         version: version(),
         place: place.to_bytes(),
         shape: shape(settings, graph),
         nonce: match bootstrap.rank() {
-            Rank(0) => draw_nonce()?,
+            Rank(0) => draw()?.to_vec(),
             _ => Vec::new(),
         },
+        mark: mark.to_bytes().to_vec(),
         problem: Vec::new(),
     })
 }
 
-fn draw_nonce() -> Result<Vec<u8>> {
-    let mut bytes = vec![0; NONCE_BYTES];
+fn draw() -> Result<[u8; NONCE_BYTES]> {
+    let mut bytes = [0; NONCE_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {
         Error::new(
             Code::SystemError,

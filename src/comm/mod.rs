@@ -7,6 +7,7 @@
 //! a row. [`wait`] is how a rank waits, [`fault`] says what went wrong.
 
 mod call;
+mod cma;
 mod compose;
 mod direct;
 mod drive;

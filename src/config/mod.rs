@@ -53,4 +53,7 @@ pub use settings::{Entry, Settings};
 pub use shape::{ShapeEntry, compare_shapes, digest, shape_bytes};
 pub use source::{Layer, Origin, Source, Sources};
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
-pub use words::{Affinity, Algo, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait, Word};
+pub use words::{
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait,
+    Word,
+};

@@ -6,8 +6,10 @@
 
 pub mod direct;
 mod packed;
+mod private;
 
 use super::launch::Launch;
+use super::oneshot::Stop;
 use super::scratch::Block;
 use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
@@ -49,6 +51,7 @@ struct Lists {
     srcs: Vec<*const u8>,
     dsts: Vec<*mut u8>,
     pieces: packed::Pieces,
+    private: private::Private,
 }
 
 // SAFETY: the pointer lists are only scratch space within one call of `progress`.
@@ -91,7 +94,7 @@ impl LaneRun {
     /// Runs the lane as far as tokens and credits allow.
     ///
     /// # Errors
-    /// A token whose signature is not that of this call.
+    /// A token whose signature is not that of this call, or memory of a peer that cannot be read.
     ///
     /// # Safety
     /// The buffers of `launch` hold what its windows address, and nobody else touches them.
@@ -100,7 +103,7 @@ impl LaneRun {
         launch: &Launch,
         wires: &mut Wires,
         tracer: &mut impl Tracer,
-    ) -> Result<Progress, Mismatch> {
+    ) -> Result<Progress, Stop> {
         let steps = launch.plan.lane_steps(self.lane);
         if !self.begun {
             self.begin(launch, wires);
@@ -122,7 +125,7 @@ impl LaneRun {
                 });
             }
             // SAFETY: passed on to our caller.
-            unsafe { self.execute(step, launch, wires, tracer) };
+            unsafe { self.execute(step, launch, wires, tracer)? };
             self.advance(step, steps.len(), wires);
             moved = true;
         }
@@ -209,7 +212,7 @@ impl LaneRun {
         launch: &Launch,
         wires: &mut Wires,
         tracer: &mut impl Tracer,
-    ) {
+    ) -> crate::base::Result<()> {
         let plan = &launch.plan;
         let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
         let mut bytes = 0;
@@ -229,7 +232,7 @@ impl LaneRun {
                 None => unsafe { self.fold(step, launch, wires, chunk, count) },
                 // SAFETY: passed on to our caller.
                 Some(bases) => unsafe {
-                    self.fold_direct(step, launch, wires, (bases, chunk, count));
+                    self.fold_direct(step, launch, wires, (bases, chunk, count))?;
                 },
             }
         }
@@ -252,6 +255,7 @@ impl LaneRun {
                 bytes,
             });
         }
+        Ok(())
     }
 
     #[inline]

@@ -110,18 +110,55 @@ pub fn protocol(
     if fits { wanted } else { Protocol::Simple }
 }
 
+/// Reads memory that this process cannot address.
+pub trait Fetch: Send + Sync {
+    /// Copies `bytes` bytes from the address `from` of its owner to `to`.
+    ///
+    /// # Errors
+    /// When the owner has ended or its memory cannot be read.
+    ///
+    /// # Safety
+    /// `to` takes `bytes` bytes that nobody else touches.
+    unsafe fn fetch(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
+}
+
+/// How a buffer is reached.
+#[derive(Clone)]
+enum Reach {
+    /// It is addressable, by agreement, until the call ends.
+    Here,
+    /// It is addressable as long as this lives.
+    Mapped {
+        _keeper: Arc<dyn std::any::Any + Send + Sync>,
+    },
+    /// It must be fetched.
+    Private(Arc<dyn Fetch>),
+}
+
 /// Where this rank reads a buffer of a peer.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Base {
     start: *const u8,
-    /// Keeps it readable.
-    keeper: Option<Arc<dyn std::any::Any + Send + Sync>>,
+    reach: Reach,
 }
 
 impl Base {
-    /// A buffer that begins at `start`, as long as `keeper` lives or, without one, by agreement.
-    pub fn new(start: *const u8, keeper: Option<Arc<dyn std::any::Any + Send + Sync>>) -> Base {
-        Base { start, keeper }
+    /// A buffer of this process.
+    pub fn here(start: *const u8) -> Base {
+        let reach = Reach::Here;
+        Base { start, reach }
+    }
+
+    /// A buffer that is readable from `start` as long as `keeper` lives.
+    pub fn mapped(start: *const u8, keeper: Arc<dyn std::any::Any + Send + Sync>) -> Base {
+        let reach = Reach::Mapped { _keeper: keeper };
+        Base { start, reach }
+    }
+
+    /// A buffer that begins at the address `start` of another process.
+    pub fn private(start: *const u8, owner: Arc<dyn Fetch>) -> Base {
+        let reach = Reach::Private(owner);
+        Base { start, reach }
     }
 
     /// The byte at `offset`.
@@ -130,9 +167,18 @@ impl Base {
         self.start.wrapping_add(offset)
     }
 
-    /// Whether it belongs to another process.
+    /// What fetches it, if it cannot be addressed.
+    #[inline(always)]
+    pub fn owner(&self) -> Option<&Arc<dyn Fetch>> {
+        match &self.reach {
+            Reach::Private(owner) => Some(owner),
+            Reach::Here | Reach::Mapped { .. } => None,
+        }
+    }
+
+    /// Whether it was mapped for this.
     pub fn is_mapped(&self) -> bool {
-        self.keeper.is_some()
+        matches!(self.reach, Reach::Mapped { .. })
     }
 }
 

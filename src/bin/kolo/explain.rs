@@ -18,12 +18,14 @@ pub struct ExplainArgs {
 }
 
 /// The settings on which choices depend.
-const DECIDING: [&str; 8] = [
+const DECIDING: [&str; 10] = [
     "algo",
     "proto",
     "eager_limit",
     "tuner_file",
     "direct",
+    "cma",
+    "cma_from",
     "buffsize",
     "min_nchannels",
     "max_nchannels",
@@ -50,7 +52,8 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     if table.may_be_direct(collective, question.bytes()) && question.machine().nodes == 1 {
         text.push_str(
             "direct      two-shot reads the buffers where they lie if all ranks are threads of one \
-             process or\n            all buffers come from koloMemAlloc; the above is for others\n",
+             process or\n            all buffers come from koloMemAlloc, or where CMA is in use; \
+             the above is for others\n",
         );
     }
     runners_up(&mut text, question, collective, &choice, &table);
