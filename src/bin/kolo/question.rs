@@ -113,7 +113,7 @@ impl Question {
         if found.is_vector() {
             return Err(Error::argument(
                 format!(
-                    "{} is a bundle of messages, of which there is only one kind",
+                    "{} has no algorithms to choose from: it is a bundle of messages",
                     self.collective.name
                 ),
                 "ask about one of them with sendrecv",
