@@ -413,6 +413,27 @@ fn topo_plans_described_nodes_and_draws_them() {
     std::fs::remove_file(&graph).unwrap();
 }
 
+/// The order that rings have at init, where it is not that of the ranks.
+#[test]
+fn explain_shows_the_order_of_rings() {
+    let file = scratch("explain.toml");
+    let text = "version = 1\nranks = 4\nring_bandwidth = 8.0\ntree_bandwidth = 8.0\n\
+                [[ring]]\norder = [3, 1, 0, 2]\n[[tree]]\nchain = [0, 1, 2, 3]\n";
+    std::fs::write(&file, text).unwrap();
+    let explained = |nodes: &str| {
+        let mut command = kolo();
+        command.env("KOLO_GRAPH_FILE", &file);
+        command.args(["explain", "all_reduce", "4M", "-n", nodes]);
+        command.output().unwrap()
+    };
+    let text = stdout(&explained("1x4"));
+    assert!(text.contains("\nring        0 2 3 1\n"), "{text}");
+    let output = explained("1x8");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("line 2"), "{}", stderr(&output));
+    std::fs::remove_file(&file).unwrap();
+}
+
 #[test]
 fn topo_says_what_does_not_fit() {
     let pcie = machine("pcie_4gpu.xml");

@@ -8,6 +8,7 @@ mod samples;
 
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
 use kolo::exec::launch::protocol;
+use kolo::exec::oneshot::Stop;
 use kolo::exec::{Bound, Kernel, LaneRun, Launch, Progress, Wires};
 use kolo::plan::{Collective, Geometry, Plan, Protocol};
 use kolo::transport::node::NodeMemory;
@@ -324,7 +325,9 @@ fn a_rank_that_calls_something_else() {
             unsafe { lane.progress(&launch, wires, &mut ()) }
         };
         assert_eq!(run(0, 1000, 5), Ok(Progress::Moved(1)), "{protocol:?}");
-        let mismatch = run(1, 3000, 6).expect_err("rank 0 calls something else");
+        let Err(Stop::Mismatch(mismatch)) = run(1, 3000, 6) else {
+            panic!("rank 0 calls something else, {protocol:?}");
+        };
         assert_eq!(
             (mismatch.peer, mismatch.theirs.0, mismatch.mine.0),
             (0, 5, 6)

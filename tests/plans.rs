@@ -13,6 +13,8 @@ mod levels;
 mod machine;
 #[path = "plans/mutants.rs"]
 mod mutants;
+#[path = "plans/orders.rs"]
+mod orders;
 #[path = "plans/packed.rs"]
 mod packed;
 mod samples;

@@ -11,6 +11,8 @@ mod blocks;
 mod groups;
 #[path = "ranks/operations.rs"]
 mod operations;
+#[path = "ranks/orders.rs"]
+mod orders;
 
 use kolo::comm::{CommConfig, Communicator, RedOp};
 

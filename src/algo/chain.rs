@@ -21,20 +21,23 @@ pub fn reduce(shape: &Shape, nodes: &Nodes) -> Plan {
     along(shape, nodes, ring::reduce_in)
 }
 
-/// All ranks, node by node, the root first.
-fn order(shape: &Shape, nodes: &Nodes) -> Vec<u32> {
+/// All ranks, node by node, the root first, inside a node as the ring of the channel goes.
+fn order(shape: &Shape, nodes: &Nodes, channel: u16) -> Vec<u32> {
     let first = nodes.node_of(shape.root);
-    let around = (0..nodes.count()).map(|i| nodes.ranks_of((first + i) % nodes.count()));
-    let mut order: Vec<u32> = around.flatten().copied().collect();
-    let own = nodes.ranks_of(first).len();
-    order[..own].rotate_left(nodes.local_rank(shape.root) as usize);
+    let mut order: Vec<u32> = Vec::with_capacity(shape.nranks as usize);
+    for i in 0..nodes.count() {
+        order.extend(&*nodes.along_ring(channel, (first + i) % nodes.count()));
+    }
+    let own = &mut order[..nodes.ranks_of(first).len()];
+    let root = own.iter().position(|&rank| rank == shape.root);
+    own.rotate_left(root.expect("the root is on its node"));
     order
 }
 
 /// The chain is the ring over ranks in another order, cut before the root.
 fn along(shape: &Shape, nodes: &Nodes, body: fn(&mut Group, u32)) -> Plan {
     flat(shape, 1, Layout::Blocks, |g| {
-        let mut chain = g.among(order(shape, nodes)).expect("all ranks");
-        body(&mut chain, 0);
+        let order = order(shape, nodes, g.channel);
+        body(&mut g.in_order(&order), 0);
     })
 }

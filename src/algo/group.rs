@@ -99,6 +99,27 @@ impl<'e> Group<'e> {
         })
     }
 
+    /// All ranks in another order.
+    ///
+    /// # Panics
+    /// If this rank is missing.
+    pub fn in_order(&mut self, order: &[u32]) -> Group<'_> {
+        self.among(order.to_vec())
+            .expect("an order visits all ranks")
+    }
+
+    /// All ranks in another order; piece c is the block of member c.
+    ///
+    /// # Panics
+    /// If this rank is missing.
+    pub fn in_order_with_blocks(&mut self, order: &[u32]) -> Group<'_> {
+        let blocks = order.iter().map(|&rank| vec![rank]).collect();
+        Group {
+            pieces: Pieces::Listed(blocks),
+            ..self.in_order(order)
+        }
+    }
+
     /// The same group, with results somewhere else.
     pub fn again(&mut self, target: Operand) -> Group<'_> {
         Group {

@@ -3,36 +3,61 @@
 //! Reference: P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 //! workstations", J. Parallel Distrib. Comput. 69 (2009), doi:10.1016/j.jpdc.2008.09.002.
 //!
-//! Piece numbers are relative to the position in the ring, which here is the number in the group.
-//! Piece `c` is complete at member `c` after the reduce-scatter half, and then travels once more
-//! around.
+//! The order of the ring is that of the nodes ([`Nodes::ring`]), channel by channel. Piece numbers
+//! are relative to the position in the ring, which is the number in the group. Piece `c` is
+//! complete at member `c` after the reduce-scatter half, and then travels once more around.
 
 use super::group::{Group, flat};
 use crate::plan::{Layout, Nodes, Plan, Shape};
 
 /// Reduce-scatter and all-gather in one loop of 2(n-1) hand-overs.
-pub fn all_reduce(shape: &Shape, _: &Nodes) -> Plan {
-    flat(shape, shape.nranks, Layout::Split, all_reduce_in)
+pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Plan {
+    flat(shape, shape.nranks, Layout::Split, |g| {
+        match nodes.ring(g.channel) {
+            None => all_reduce_in(g),
+            Some(order) => all_reduce_in(&mut g.in_order(order)),
+        }
+    })
 }
 
 /// Block r ends, folded, at rank r.
-pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
-    flat(shape, shape.nranks, Layout::Blocks, reduce_scatter_in)
+pub fn reduce_scatter(shape: &Shape, nodes: &Nodes) -> Plan {
+    blocks(shape, nodes, reduce_scatter_in)
 }
 
 /// Every block travels once around.
-pub fn all_gather(shape: &Shape, _: &Nodes) -> Plan {
-    flat(shape, shape.nranks, Layout::Blocks, all_gather_in)
+pub fn all_gather(shape: &Shape, nodes: &Nodes) -> Plan {
+    blocks(shape, nodes, all_gather_in)
 }
 
 /// A chain from the root around the ring; chunks follow each other.
-pub fn broadcast(shape: &Shape, _: &Nodes) -> Plan {
-    flat(shape, 1, Layout::Blocks, |g| broadcast_in(g, shape.root))
+pub fn broadcast(shape: &Shape, nodes: &Nodes) -> Plan {
+    rooted(shape, nodes, broadcast_in)
 }
 
 /// A chain that starts behind the root and ends at it.
-pub fn reduce(shape: &Shape, _: &Nodes) -> Plan {
-    flat(shape, 1, Layout::Blocks, |g| reduce_in(g, shape.root))
+pub fn reduce(shape: &Shape, nodes: &Nodes) -> Plan {
+    rooted(shape, nodes, reduce_in)
+}
+
+fn blocks(shape: &Shape, nodes: &Nodes, body: fn(&mut Group)) -> Plan {
+    flat(shape, shape.nranks, Layout::Blocks, |g| {
+        match nodes.ring(g.channel) {
+            None => body(g),
+            Some(order) => body(&mut g.in_order_with_blocks(order)),
+        }
+    })
+}
+
+fn rooted(shape: &Shape, nodes: &Nodes, body: fn(&mut Group, u32)) -> Plan {
+    flat(shape, 1, Layout::Blocks, |g| match nodes.ring(g.channel) {
+        None => body(g, shape.root),
+        Some(order) => {
+            let position = order.iter().position(|&rank| rank == shape.root);
+            let root = position.expect("a ring visits all ranks");
+            body(&mut g.in_order(order), root as u32);
+        }
+    })
 }
 
 /// All-reduce of n pieces.

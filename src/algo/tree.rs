@@ -4,6 +4,7 @@
 //! the data, use everybody: whoever is a leaf in one is inside of the other. So the bandwidth of a
 //! ring at the depth of a tree. Trees connect nodes, for inside a node a chain has the same cost
 //! and fewer connections: the *head* of a node stands in the tree, and behind it hangs the chain.
+//! Where the machine says so, the second child node hangs below the rank behind the head.
 //!
 //! What the trees look like is in `btree`. With a root, the root feeds both, over the other nodes.
 //! The first half of the channels runs the first tree, the second half the second one. Reductions
@@ -14,7 +15,7 @@
 
 use super::btree::double;
 use super::group::{Group, flat};
-use crate::plan::{Layout, Nodes, Plan, Shape};
+use crate::plan::{Chain, Layout, Nodes, Plan, Shape};
 
 /// Both trees up, and down again.
 pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Plan {
@@ -111,34 +112,46 @@ pub fn reduce_in(g: &mut Group, root: u32) {
     g.up(links.parent, &links.before, &links.after, 0);
 }
 
-/// The place of this rank for a channel: trees between heads, chains behind them.
+/// The place of this rank for a channel: trees between nodes, chains inside them.
 fn hang(g: &Group, shape: &Shape, nodes: &Nodes, root: Option<u32>) -> Links {
     let is_second = 2 * g.channel >= shape.channels && shape.channels > 1;
+    let (mine, count) = (nodes.node_of(g.me), nodes.count());
+    let chain = chain(nodes, g.channel, mine, root);
+    let position = chain.ranks.iter().position(|&rank| rank == g.me);
+    let position = position.expect("a chain visits all ranks of its node");
+    let mut children: Vec<u32> = chain.ranks.get(position + 1).copied().into_iter().collect();
+    // Numbers in the tree count from the root's node on.
     let first = root.map_or(0, |root| nodes.node_of(root));
-    // The head of a node differs from channel to channel; at the root it is the root.
-    let head_of = |node: u32| match root {
-        Some(root) if node == first => nodes.local_rank(root),
-        _ => u32::from(g.channel) % nodes.ranks_of(node).len() as u32,
-    };
-    let mine = nodes.node_of(g.me);
-    let mates = nodes.ranks_of(mine);
-    let head = head_of(mine) as usize;
-    let position = (nodes.local_rank(g.me) as usize + mates.len() - head) % mates.len();
-    let mate = |position: usize| mates[(position + head) % mates.len()];
-    let mut children: Vec<u32> = Vec::new();
-    if position + 1 < mates.len() {
-        children.push(mate(position + 1));
+    let at = |v: u32| (v + first) % count;
+    let (above, below) = double(
+        count,
+        (mine + count - first) % count,
+        is_second,
+        root.is_some(),
+    );
+    for (place, &v) in below.iter().enumerate() {
+        if chain.holder(place) == g.me {
+            children.push(self::chain(nodes, g.channel, at(v), root).ranks[0]);
+        }
     }
-    if position > 0 {
-        return Links::new(g.me, Some(mate(position - 1)), children);
-    }
-    let count = nodes.count();
-    let at = |v: u32| {
-        let node = (v + first) % count;
-        nodes.leader(node, head_of(node))
+    let parent = match position {
+        0 => above.map(|v| {
+            let (_, siblings) = double(count, v, is_second, root.is_some());
+            let place = siblings.iter().position(|&v| at(v) == mine);
+            let place = place.expect("a parent knows its children");
+            self::chain(nodes, g.channel, at(v), root).holder(place)
+        }),
+        _ => Some(chain.ranks[position - 1]),
     };
-    let v = (mine + count - first) % count;
-    let (parent, below) = double(count, v, is_second, root.is_some());
-    children.extend(below.into_iter().map(at));
-    Links::new(g.me, parent.map(at), children)
+    Links::new(g.me, parent, children)
+}
+
+/// The chain of a node. The root is the head of its node.
+fn chain(nodes: &Nodes, channel: u16, node: u32, root: Option<u32>) -> Chain {
+    let mut chain = nodes.chain(channel, node);
+    let is_root = |&rank: &u32| Some(rank) == root;
+    if let Some(at) = chain.ranks.iter().position(is_root) {
+        chain.ranks.rotate_left(at);
+    }
+    chain
 }

@@ -2,16 +2,19 @@
 //!
 //! **Problem.** Large data need not pass through slots where a peer's buffer can be addressed: in
 //! the same process, or in memory of `koloMemAlloc`. But whether it can is known to its owner only,
-//! and all ranks must do the same.
+//! and all ranks must do the same. Private memory of other processes may be readable too, by system
+//! calls ([`super::cma`]), which is worth it for large data only.
 //!
 //! **Idea.** A call that may be direct begins with an all-gather of *cards*: where the buffers of
 //! each rank lie. The form of the call is a pure function of all cards, so all ranks decide alike.
 //! A rank then maps what it has not mapped yet; mappings are kept until their owner frees memory.
 
 use super::call::Checked;
+use super::cma::Private;
 use crate::base::{Error, Rank, Result};
 use crate::exec::launch::Base;
 use crate::proxy::service::{self, Address, Published};
+use crate::transport::cma::Mark;
 use crate::transport::memory::{self, Mapping};
 use crate::transport::segment::{Key, Nonce};
 use std::collections::HashMap;
@@ -59,14 +62,25 @@ pub(super) struct Direct {
     /// Calls that do not ask, and how many did not the time before.
     pause: u32,
     last_pause: u32,
+    /// The private memory of the other ranks, if all ranks can read that of all others.
+    private: Option<Private>,
+    /// By which they know this process.
+    _mark: Mark,
 }
 
 /// After cards in vain one call in so many asks again.
 const LONGEST_PAUSE: u32 = 64;
 
 impl Direct {
-    /// Rank `me` of the communicator with this nonce, whose ranks have these services.
-    pub fn new(me: usize, nonce: Nonce, services: Vec<Address>) -> Direct {
+    /// Rank `me` of the communicator with this nonce, whose ranks have these services. `mark` is
+    /// what this rank has shown them; `private` is what they have agreed on.
+    pub fn new(
+        me: usize,
+        nonce: Nonce,
+        services: Vec<Address>,
+        mark: Mark,
+        private: Option<Private>,
+    ) -> Direct {
         let freed = vec![0; services.len()];
         Direct {
             me,
@@ -77,13 +91,25 @@ impl Direct {
             freed,
             pause: 0,
             last_pause: 0,
+            private,
+            _mark: mark,
         }
+    }
+
+    /// Whether private buffers of other processes are read in this call.
+    fn reads_private(&self, checked: &Checked) -> bool {
+        let serves = |private: &Private| private.serves(checked.bytes);
+        self.private.as_ref().is_some_and(serves)
     }
 
     /// Whether the call that begins now asks for cards. Programs whose buffers are private should
     /// not pay for them each time. All ranks answer alike: it depends on the calls before, and on
     /// nothing else.
-    pub fn asks(&mut self) -> bool {
+    pub fn asks(&mut self, checked: &Checked) -> bool {
+        if self.reads_private(checked) {
+            // Never in vain.
+            return true;
+        }
         let asks = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
         asks
@@ -151,7 +177,7 @@ impl Direct {
                 self.mapped.retain(|&(owner, _), _| owner != rank);
             }
         }
-        if !self.possible(cards) {
+        if !self.reads_private(checked) && !self.possible(cards) {
             self.last_pause = (2 * self.last_pause).clamp(1, LONGEST_PAUSE);
             self.pause = self.last_pause;
             return Ok(None);
@@ -168,7 +194,16 @@ impl Direct {
 
     fn base(&mut self, rank: usize, place: &Place, bytes: usize) -> Result<Base> {
         if self.services[rank] == self.services[self.me] || place.number == NO_BUFFER {
-            return Ok(Base::new(place.address as *const u8, None));
+            return Ok(Base::here(place.address as *const u8));
+        }
+        if place.number == 0 {
+            let private = self.private.as_ref().ok_or_else(|| {
+                Error::internal("a private buffer cannot be read").with_peer(Rank(rank as u32))
+            })?;
+            return Ok(Base::private(
+                place.address as *const u8,
+                private.peer(rank),
+            ));
         }
         let mapping = match self.mapped.get(&(rank, place.number)) {
             Some(mapping) => Arc::clone(mapping),
@@ -183,7 +218,7 @@ impl Direct {
             Error::internal("a peer's buffer is not inside its allocation")
                 .with_peer(Rank(rank as u32))
         })?;
-        Ok(Base::new(start, Some(mapping)))
+        Ok(Base::mapped(start, mapping))
     }
 
     fn fetch(&self, rank: usize, number: u64) -> Result<Mapping> {
@@ -220,11 +255,12 @@ mod tests {
     #[test]
     fn one_private_buffer_makes_everybody_use_slots() {
         let (here, there) = (Address([1; 16]), Address([2; 16]));
-        let two = Direct::new(0, Nonce(1), vec![here, there]);
+        let new = |services| Direct::new(0, Nonce(1), services, Mark::new(1), None);
+        let two = new(vec![here, there]);
         assert!(two.possible(&[card(1, 2), card(1, 1)]));
         assert!(!two.possible(&[card(1, 2), card(1, 0)]));
         assert!(!two.possible(&[card(0, 2), card(1, 1)]));
-        let threads = Direct::new(0, Nonce(1), vec![here, here]);
+        let threads = new(vec![here, here]);
         assert!(threads.possible(&[card(0, 0), card(0, 0)]));
     }
 }

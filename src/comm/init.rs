@@ -3,22 +3,24 @@
 //! 1. Every rank shows its version, its place on the machine, and its plan-shaping settings, or why
 //!    it cannot begin; rank 0 shows a nonce ([`super::meet`]).
 //! 2. Everybody compares: a difference is an error on every rank, with names and sources.
-//! 3. The ranks of the node share memory under the nonce.
-//! 4. Limits are bound into tables; a barrier ends the initialisation.
+//! 3. Rank 0 tells what choices follow from, and each node its rings and trees ([`super::orders`]).
+//! 4. The ranks of the node share memory under the nonce.
+//! 5. Limits are bound into tables; a barrier ends the initialisation.
 
 use super::direct::Direct;
-use super::meet::{Met, machine, meet};
+use super::meet::{GraphText, Met, machine, meet};
 use super::redop::Kernels;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
-use super::{CommConfig, Communicator};
+use super::{CommConfig, Communicator, orders, tuning};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
+use crate::exec::launch;
 use crate::plan::{Cache, Geometry, Nodes};
 use crate::proxy::{self, LocalGroup, OnDeath};
-use crate::topo::{self, RankPlace, WaitPolicy};
+use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::{Nonce, Segment};
 use crate::tune::{Inputs, Table};
@@ -175,6 +177,44 @@ fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
     }
 }
 
+/// What plans and choices follow from: rank 0 tells facts for the tuner, and the lowest rank of
+/// every node in which orders it wants to be passed.
+fn agree(
+    bootstrap: &dyn Bootstrap,
+    settings: &Settings,
+    places: &[RankPlace],
+    graph: Option<&GraphText>,
+    crowding: Crowding,
+) -> Result<(Inputs, Nodes)> {
+    let me = bootstrap.rank();
+    let nodes = plan_nodes(settings, places);
+    let (orders, problem) = orders::say(me, settings, graph, places, &nodes);
+    let facts = tuning::say(me, settings, crowding);
+    let mut mine = (facts.len() as u64).to_le_bytes().to_vec();
+    mine.extend(facts);
+    mine.extend(orders);
+    let said = bootstrap.all_gather(&mine);
+    // The own error says more than that of an exchange that failed because of it.
+    problem.map_or(Ok(()), Err)?;
+    let mut facts = Vec::new();
+    let mut orders = Vec::with_capacity(places.len());
+    for (rank, said) in (0..).map(Rank).zip(said?) {
+        let parts = said.split_first_chunk::<8>();
+        let parts = parts.and_then(|(length, rest)| {
+            rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
+        });
+        let (first, second) = parts.ok_or_else(|| {
+            Error::internal("a rank told about itself in a way that cannot be read").with_peer(rank)
+        })?;
+        if rank == Rank(0) {
+            facts = first.to_vec();
+        }
+        orders.push(second.to_vec());
+    }
+    let inputs = tuning::heard(&facts, settings, places)?;
+    Ok((inputs, orders::heard(&orders, settings, places, nodes)?))
+}
+
 fn wait_setup(settings: &Settings, policy: WaitPolicy) -> WaitSetup {
     let (spins, yields) = match policy {
         WaitPolicy::Spin => (500, 20_000),
@@ -239,6 +279,7 @@ fn exec(
     Exec {
         wires,
         direct,
+        stream_bytes: launch::stream_bytes(inputs.oversubscribed),
         table: Table::new(inputs),
         plans: Cache::new(state::PLANS + state::PLANS_PER_RANK * nranks as usize),
         small_steps: state::small_steps(rank.0, &nodes),
@@ -271,19 +312,22 @@ fn with_settings(
         settings,
         places,
         nonce,
+        graph,
+        mark,
+        marks,
     } = meet(bootstrap, settings)?;
     super::logging::install(&settings, &places[rank.index()].host);
     require_one_node(rank, &places)?;
     require_transport(rank, &settings, &places)?;
     let local = topo::local_places(rank, &places);
     let crowding = topo::crowding(&local);
-    let inputs = super::tuning::inputs(bootstrap, &settings, &places, crowding)?;
+    let (inputs, nodes) = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
     let layout = layout(&settings, nranks);
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services);
-    let nodes = plan_nodes(&settings, &places);
+    let private = super::cma::agree(bootstrap, &settings, &places, &marks)?;
+    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services, mark, private);
     let exec = exec(&settings, rank, nodes, inputs, &node, direct);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;

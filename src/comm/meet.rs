@@ -6,10 +6,11 @@
 //! Idea: such a rank takes part all the same and shows its error in the place of its facts. So
 //! every rank learns in the same exchange that, where and why somebody could not begin.
 
-use crate::base::{Code, Error, Rank, Result};
+use crate::base::{Code, Error, Rank, Result, hash};
 use crate::bootstrap::{Bootstrap, report};
 use crate::config::{self, Settings};
 use crate::topo::{self, Machine, RankPlace};
+use crate::transport::cma::Mark;
 use std::sync::Mutex;
 
 /// Bytes of the number that tells communicators apart.
@@ -23,6 +24,19 @@ pub(super) struct Met {
     pub places: Vec<RankPlace>,
     /// Random, drawn by rank 0.
     pub nonce: u128,
+    /// The graph file, the same on all ranks.
+    pub graph: Option<GraphText>,
+    /// By which peers know this rank's process; kept as long as they may read its memory.
+    pub mark: Mark,
+    /// The marks of all ranks, as they showed them.
+    pub marks: Vec<Vec<u8>>,
+}
+
+/// A graph file as it was read.
+pub(super) struct GraphText {
+    pub text: String,
+    /// Its path.
+    pub name: String,
 }
 
 /// What a rank shows. One that cannot begin shows its version, its host as the place, and its
@@ -34,6 +48,8 @@ struct Hello {
     shape: Vec<u8>,
     /// Of rank 0 only.
     nonce: Vec<u8>,
+    /// How to recognise the process when its memory is read.
+    mark: Vec<u8>,
     /// A report; empty when all is well.
     problem: Vec<u8>,
 }
@@ -56,6 +72,7 @@ impl Hello {
             &self.place,
             &self.shape,
             &self.nonce,
+            &self.mark,
             &self.problem,
         ];
         let mut bytes = Vec::new();
@@ -94,6 +111,7 @@ impl Hello {
             place: needed()?,
             shape: needed()?,
             nonce: needed()?,
+            mark: needed()?,
             problem: needed()?,
         };
         if hello.problem.is_empty() {
@@ -115,14 +133,19 @@ fn version() -> String {
 /// On every rank, if any: the own one, else that of the lowest rank that cannot begin, else what
 /// the ranks disagree about.
 pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Result<Met> {
-    let begun = settings.and_then(|settings| Ok((introduce(bootstrap, &settings)?, settings)));
+    let begun = settings.and_then(|settings| {
+        let graph = graph_text(&settings)?;
+        let mark = Mark::new(u128::from_le_bytes(draw()?));
+        let hello = introduce(bootstrap, &settings, &mark, graph.as_ref())?;
+        Ok((hello, settings, mark, graph))
+    });
     let mine = match &begun {
-        Ok((hello, _)) => hello.to_bytes(),
+        Ok((hello, ..)) => hello.to_bytes(),
         Err(error) => Hello::refusal(error).to_bytes(),
     };
     // The own error says more than that of an exchange that failed because of it.
     let shown = bootstrap.all_gather(&mine);
-    let (_, settings) = begun?;
+    let (_, settings, mark, graph) = begun?;
     let hellos: Vec<Hello> = (0..)
         .map(Rank)
         .zip(&shown?)
@@ -143,25 +166,69 @@ pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Res
         settings,
         places,
         nonce: u128::from_le_bytes(nonce),
+        graph,
+        mark,
+        marks: hellos.into_iter().map(|hello| hello.mark).collect(),
     })
 }
 
-fn introduce(bootstrap: &dyn Bootstrap, settings: &Settings) -> Result<Hello> {
+fn graph_text(settings: &Settings) -> Result<Option<GraphText>> {
+    let Some(path) = settings.graph_file() else {
+        return Ok(None);
+    };
+    Ok(Some(GraphText {
+        text: topo::graph_file::file_text(path)?,
+        name: path.display().to_string(),
+    }))
+}
+
+/// The settings from which plans follow. Of a graph file the contents count: its path may differ
+/// from node to node, and equal paths may lead to different files.
+fn shape(settings: &Settings, graph: Option<&GraphText>) -> Vec<u8> {
+    let mut shape = settings.shape();
+    if let Some(entry) = settings.entry("graph_file") {
+        let source = entry.source.origin.to_string();
+        shape.push(config::ShapeEntry {
+            key: entry.option.key.into(),
+            value: match graph {
+                None => "none".into(),
+                Some(graph) => {
+                    let digest = hash::fnv1a(graph.text.as_bytes());
+                    format!("{} bytes with digest {digest:016x}", graph.text.len())
+                }
+            },
+            source: match graph {
+                None => source,
+                Some(graph) => format!("{source}: {}", graph.name),
+            },
+        });
+    }
+    config::shape_bytes(&shape)
+}
+
+fn introduce(
+    bootstrap: &dyn Bootstrap,
+    settings: &Settings,
+    mark: &Mark,
+    graph: Option<&GraphText>,
+) -> Result<Hello> {
+    super::cma::admit(settings);
     let place = RankPlace::here(bootstrap.rank(), None, machine(settings)?)?;
     Ok(Hello {
         version: version(),
         place: place.to_bytes(),
-        shape: settings.shape_bytes(),
+        shape: shape(settings, graph),
         nonce: match bootstrap.rank() {
-            Rank(0) => draw_nonce()?,
+            Rank(0) => draw()?.to_vec(),
             _ => Vec::new(),
         },
+        mark: mark.to_bytes().to_vec(),
         problem: Vec::new(),
     })
 }
 
-fn draw_nonce() -> Result<Vec<u8>> {
-    let mut bytes = vec![0; NONCE_BYTES];
+fn draw() -> Result<[u8; NONCE_BYTES]> {
+    let mut bytes = [0; NONCE_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {
         Error::new(
             Code::SystemError,

@@ -7,6 +7,7 @@
 //! a row. [`wait`] is how a rank waits, [`fault`] says what went wrong.
 
 mod call;
+mod cma;
 mod compose;
 mod direct;
 mod drive;
@@ -20,6 +21,7 @@ mod lock;
 mod logging;
 mod meet;
 mod op;
+pub mod orders;
 mod redop;
 pub mod safe;
 mod safe_blocks;
@@ -171,6 +173,37 @@ impl Communicator {
     /// `InvalidUsage` while another thread is inside a call of this communicator.
     pub fn tuner(&self) -> Result<crate::tune::Table> {
         Ok(self.inner.user()?.table.clone())
+    }
+
+    /// The ring of a channel, all ranks in order from rank 0 on. Channels beyond the last begin
+    /// again with the first.
+    ///
+    /// # Errors
+    /// As [`Communicator::tuner`].
+    pub fn ring_order(&self, channel: u16) -> Result<Vec<u32>> {
+        let exec = self.inner.user()?;
+        let natural = || (0..self.inner.nranks).collect();
+        let mut order = exec
+            .nodes
+            .ring(channel)
+            .map_or_else(natural, <[u32]>::to_vec);
+        let first = order.iter().position(|&rank| rank == 0).unwrap_or(0);
+        order.rotate_left(first);
+        Ok(order)
+    }
+
+    /// The ranks of a node, counted from 0 in the order of their lowest ranks, as the tree of a
+    /// channel passes them, from the head down.
+    ///
+    /// # Errors
+    /// As [`Communicator::tuner`]; there is no such node.
+    pub fn tree_chain(&self, channel: u16, node: u32) -> Result<Vec<u32>> {
+        let exec = self.inner.user()?;
+        if node >= exec.nodes.count() {
+            let what = format!("node {node} of {}", exec.nodes.count());
+            return Err(Error::argument(what, "nodes count from 0"));
+        }
+        Ok(exec.nodes.chain(channel, node).ranks)
     }
 
     /// Waits until every call in flight on this communicator has ended; after it none is taken.

@@ -231,7 +231,7 @@ impl Op {
 
     /// The first pass of such a call: the cards, unless the last ones were in vain.
     fn ask(&mut self, exec: &mut Exec, mut then: Box<Then>) -> Result<()> {
-        if !exec.direct.asks() {
+        if !exec.direct.asks(&then.checked) {
             return self.collective(exec, &then.checked, then.kernel, then.otherwise);
         }
         then.asked = true;

@@ -130,6 +130,18 @@ fn share_refusals(parent: &Communicator, all: &[[u32; 4]], mine: Option<&Error>)
     Err(report::decode(Rank(first as u32), &place, &reports[first]))
 }
 
+/// Files of rings and trees are for the communicator that a program begins with: a part has other
+/// ranks, and must not overwrite what was written of the whole. The caller may name files for it.
+fn with_orders_of_its_own(config: &CommConfig) -> CommConfig {
+    let mut config = config.clone();
+    for key in ["graph_file", "graph_dump_file"] {
+        if !config.overrides.iter().any(|(named, _)| named == key) {
+            config.overrides.push((key.to_string(), String::new()));
+        }
+    }
+    config
+}
+
 /// Splits `parent`; collective.
 pub(super) fn split(
     parent: &Communicator,
@@ -168,6 +180,7 @@ pub(super) fn split(
         .position(|&rank| rank == parent.rank())
         .unwrap_or(0) as u32;
     let idle = parent.inner.idle.clone();
+    let config = &with_orders_of_its_own(config);
     init::over(
         &OverParent {
             parent,

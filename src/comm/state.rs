@@ -98,6 +98,8 @@ pub(super) struct Exec {
     pub small_steps: [u64; Collective::NUMBERS],
     pub buffer_bytes: usize,
     pub eager_bytes: usize,
+    /// Slices from this size on are written past the cache.
+    pub stream_bytes: usize,
     pub rank: u32,
     pub nranks: u32,
     /// How the buffers of the other ranks are reached.
@@ -286,7 +288,9 @@ impl Exec {
             self.eager_bytes,
         );
         let buffers = (call.send, call.recv);
-        Launch::new(plan, buffers, kernel, checked.signature, geometry)
+        let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
+        launch.stream_bytes = self.stream_bytes;
+        Ok(launch)
     }
 
     /// Binds the plan of a call whose buffers all ranks read where they lie.

@@ -3,7 +3,6 @@
 
 use super::init;
 use crate::base::{Error, Rank, Result};
-use crate::bootstrap::Bootstrap;
 use crate::config::{ChoiceList, Settings};
 use crate::plan::{self, Collective, Costs};
 use crate::topo::{self, Crowding, RankPlace};
@@ -63,28 +62,26 @@ fn read(path: &Path) -> std::result::Result<(String, String), String> {
     }
 }
 
-/// Agrees on the inputs. Every rank calls it.
+/// What this rank says about the inputs: nothing, unless it is rank 0.
+pub(super) fn say(me: Rank, settings: &Settings, crowding: Crowding) -> Vec<u8> {
+    if me != Rank(0) {
+        return Vec::new();
+    }
+    let facts = Facts {
+        oversubscribed: crowding.oversubscribed,
+        cores: crowding.cores,
+        file: settings.tuner_file().map(read),
+    };
+    facts.to_bytes()
+}
+
+/// The inputs that follow from what rank 0 said.
 ///
 /// # Errors
 /// On every rank, where rank 0 cannot read its file of measured times or `algo` leaves nothing for
 /// a collective that it names.
-pub(super) fn inputs(
-    bootstrap: &dyn Bootstrap,
-    settings: &Settings,
-    places: &[RankPlace],
-    crowding: Crowding,
-) -> Result<Inputs> {
-    let mut bytes = Vec::new();
-    if bootstrap.rank() == Rank(0) {
-        let facts = Facts {
-            oversubscribed: crowding.oversubscribed,
-            cores: crowding.cores,
-            file: settings.tuner_file().map(read),
-        };
-        bytes = facts.to_bytes();
-    }
-    bootstrap.broadcast(Rank(0), &mut bytes)?;
-    let facts = Facts::from_bytes(&bytes)
+pub(super) fn heard(said: &[u8], settings: &Settings, places: &[RankPlace]) -> Result<Inputs> {
+    let facts = Facts::from_bytes(said)
         .ok_or_else(|| Error::internal("what rank 0 told about the tuner cannot be read"))?;
     let measured = match &facts.file {
         None => Measured::default(),

@@ -50,7 +50,10 @@ pub use lists::{COLLECTIVES, ChoiceList, ChoiceRule};
 pub use options::{Alias, OPTIONS, Opt, RESERVED, RESERVED_PREFIX, Tag, find};
 pub use render::{render_help, render_markdown, render_table, render_toml};
 pub use settings::{Entry, Settings};
-pub use shape::{ShapeEntry, compare_shapes, digest};
+pub use shape::{ShapeEntry, compare_shapes, digest, shape_bytes};
 pub use source::{Layer, Origin, Source, Sources};
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
-pub use words::{Affinity, Algo, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait, Word};
+pub use words::{
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait,
+    Word,
+};

@@ -9,7 +9,9 @@ use super::kind::Kind;
 use super::lists::ChoiceList;
 use super::nccl::{nccl_algo, nccl_proto};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
-use super::words::{Affinity, Algo, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait};
+use super::words::{
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -198,9 +200,11 @@ options! {
     graph_file -> Option<&Path> {
         kind: Kind::Path,
         tag: Tag::Site,
+        note: "Its contents must be the same on every rank. Communicators made by a split search.",
     }
 
-    /// File that takes the rings and trees that were found, in the form that `graph_file` reads.
+    /// File that takes the rings and trees of the node of rank 0, in the form that `graph_file`
+    /// reads.
     graph_dump_file -> Option<&Path> {
         kind: Kind::Path,
     }
@@ -245,6 +249,35 @@ options! {
         kind: Kind::Bool,
         default: "true",
         shapes: true,
+    }
+
+    /// Whether ranks of one machine read each other's private buffers by a system call
+    /// (`process_vm_readv`) where the system lets every one of them; `direct` must be on too.
+    cma -> Cma {
+        kind: Kind::Words(Cma::WORDS),
+        default: "auto",
+        tag: Tag::Site,
+        shapes: true,
+        note: "The line of the log that begins with CMA says at `KOLO_DEBUG=info` whether it is in \
+               use, or why not. docs/performance.md has measured ratios.",
+    }
+
+    /// Smallest contribution of a rank from which private buffers are read so; `none` leaves it to
+    /// `cma`.
+    cma_from -> Option<u64> {
+        kind: Kind::Bytes { least: 1, most: 1 << 50, zero: Some("none") },
+        default: "none",
+        unit: "bytes",
+        tag: Tag::Site,
+        shapes: true,
+    }
+
+    /// Whom a rank admits to its memory where `kernel.yama.ptrace_scope` is 1, for the life of the
+    /// process.
+    cma_ptracer -> CmaPtracer {
+        kind: Kind::Words(CmaPtracer::WORDS),
+        default: "none",
+        tag: Tag::Site,
     }
 
     /// How much kolo writes about what it does.

@@ -42,13 +42,18 @@ impl Settings {
 
     /// The shape as bytes, for [`compare_shapes`] on this or another rank.
     pub fn shape_bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(&self.shape()).expect("strings always become JSON")
+        shape_bytes(&self.shape())
     }
 
     /// A digest of keys and values: equal on ranks that agree, wherever their values come from.
     pub fn shape_digest(&self) -> u64 {
         digest(&self.shape())
     }
+}
+
+/// A shape as bytes, for [`compare_shapes`].
+pub fn shape_bytes(shape: &[ShapeEntry]) -> Vec<u8> {
+    serde_json::to_vec(shape).expect("strings always become JSON")
 }
 
 /// FNV-1a over `key=value` lines; sources do not enter.

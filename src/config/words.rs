@@ -141,6 +141,26 @@ words! {
         Always = "always" | "1",
     }
 
+    /// Whether private buffers are read by system calls.
+    Cma {
+        /// from the size of `cma_from` on if that is set: where pages are small, slots are faster
+        Auto = "auto",
+        /// wherever buffers may be read where they lie
+        On = "on" | "true" | "1",
+        /// never
+        Off = "off" | "false" | "0",
+    }
+
+    /// Whom a process admits to its memory.
+    CmaPtracer {
+        /// whom the system lets anyway
+        None = "none",
+        /// the process that started the rank (an agent of mpirun or Slurm), with all that it starts
+        Launcher = "launcher",
+        /// all processes of the user
+        Any = "any",
+    }
+
     /// What a thread does while it waits for a peer.
     Wait {
         /// by the cores that the ranks really have

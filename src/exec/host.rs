@@ -6,16 +6,14 @@
 
 pub mod direct;
 mod packed;
+mod private;
 
 use super::launch::Launch;
+use super::oneshot::Stop;
 use super::scratch::Block;
 use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
 use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Protocol, Space, Step, StepOp, Window};
-
-/// Slices from this size on are written to their slots past the cache: the reader's core fetches
-/// them from memory faster than from the writer's cache.
-const STREAM_BYTES: usize = 32 << 10;
 
 /// Slices that a lane moves before its driver looks up: a stop is noticed in between.
 const MOST_SLICES: u32 = 64;
@@ -53,6 +51,7 @@ struct Lists {
     srcs: Vec<*const u8>,
     dsts: Vec<*mut u8>,
     pieces: packed::Pieces,
+    private: private::Private,
 }
 
 // SAFETY: the pointer lists are only scratch space within one call of `progress`.
@@ -95,7 +94,7 @@ impl LaneRun {
     /// Runs the lane as far as tokens and credits allow.
     ///
     /// # Errors
-    /// A token whose signature is not that of this call.
+    /// A token whose signature is not that of this call, or memory of a peer that cannot be read.
     ///
     /// # Safety
     /// The buffers of `launch` hold what its windows address, and nobody else touches them.
@@ -104,7 +103,7 @@ impl LaneRun {
         launch: &Launch,
         wires: &mut Wires,
         tracer: &mut impl Tracer,
-    ) -> Result<Progress, Mismatch> {
+    ) -> Result<Progress, Stop> {
         let steps = launch.plan.lane_steps(self.lane);
         if !self.begun {
             self.begin(launch, wires);
@@ -126,7 +125,7 @@ impl LaneRun {
                 });
             }
             // SAFETY: passed on to our caller.
-            unsafe { self.execute(step, launch, wires, tracer) };
+            unsafe { self.execute(step, launch, wires, tracer)? };
             self.advance(step, steps.len(), wires);
             moved = true;
         }
@@ -213,7 +212,7 @@ impl LaneRun {
         launch: &Launch,
         wires: &mut Wires,
         tracer: &mut impl Tracer,
-    ) {
+    ) -> crate::base::Result<()> {
         let plan = &launch.plan;
         let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
         let mut bytes = 0;
@@ -233,7 +232,7 @@ impl LaneRun {
                 None => unsafe { self.fold(step, launch, wires, chunk, count) },
                 // SAFETY: passed on to our caller.
                 Some(bases) => unsafe {
-                    self.fold_direct(step, launch, wires, (bases, chunk, count));
+                    self.fold_direct(step, launch, wires, (bases, chunk, count))?;
                 },
             }
         }
@@ -256,6 +255,7 @@ impl LaneRun {
                 bytes,
             });
         }
+        Ok(())
     }
 
     #[inline]
@@ -399,7 +399,8 @@ impl Lists {
             }
         }
         params.stream_mask = 0;
-        if count * element_bytes >= STREAM_BYTES && launch.plan.protocol == Protocol::Simple {
+        if count * element_bytes >= launch.stream_bytes && launch.plan.protocol == Protocol::Simple
+        {
             let to_slot = |operand: &&Operand| operand.space == Space::Connection;
             let slots = plan
                 .lists

@@ -7,6 +7,16 @@ use crate::plan::window::{Binding, Geometry};
 use crate::plan::{Operand, Plan, Protocol, Window};
 use std::sync::Arc;
 
+/// The least size of slices that are written past the cache. A reader on another core fetches them
+/// from memory up to four times as fast as from the writer's cache; where ranks share cores, the
+/// writer's cache is often the reader's own, and only larger slices are better off in memory.
+pub fn stream_bytes(oversubscribed: bool) -> usize {
+    match oversubscribed {
+        true => 32 << 10,
+        false => 8 << 10,
+    }
+}
+
 /// How data is folded and copied.
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -100,18 +110,55 @@ pub fn protocol(
     if fits { wanted } else { Protocol::Simple }
 }
 
+/// Reads memory that this process cannot address.
+pub trait Fetch: Send + Sync {
+    /// Copies `bytes` bytes from the address `from` of its owner to `to`.
+    ///
+    /// # Errors
+    /// When the owner has ended or its memory cannot be read.
+    ///
+    /// # Safety
+    /// `to` takes `bytes` bytes that nobody else touches.
+    unsafe fn fetch(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
+}
+
+/// How a buffer is reached.
+#[derive(Clone)]
+enum Reach {
+    /// It is addressable, by agreement, until the call ends.
+    Here,
+    /// It is addressable as long as this lives.
+    Mapped {
+        _keeper: Arc<dyn std::any::Any + Send + Sync>,
+    },
+    /// It must be fetched.
+    Private(Arc<dyn Fetch>),
+}
+
 /// Where this rank reads a buffer of a peer.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Base {
     start: *const u8,
-    /// Keeps it readable.
-    keeper: Option<Arc<dyn std::any::Any + Send + Sync>>,
+    reach: Reach,
 }
 
 impl Base {
-    /// A buffer that begins at `start`, as long as `keeper` lives or, without one, by agreement.
-    pub fn new(start: *const u8, keeper: Option<Arc<dyn std::any::Any + Send + Sync>>) -> Base {
-        Base { start, keeper }
+    /// A buffer of this process.
+    pub fn here(start: *const u8) -> Base {
+        let reach = Reach::Here;
+        Base { start, reach }
+    }
+
+    /// A buffer that is readable from `start` as long as `keeper` lives.
+    pub fn mapped(start: *const u8, keeper: Arc<dyn std::any::Any + Send + Sync>) -> Base {
+        let reach = Reach::Mapped { _keeper: keeper };
+        Base { start, reach }
+    }
+
+    /// A buffer that begins at the address `start` of another process.
+    pub fn private(start: *const u8, owner: Arc<dyn Fetch>) -> Base {
+        let reach = Reach::Private(owner);
+        Base { start, reach }
     }
 
     /// The byte at `offset`.
@@ -120,9 +167,18 @@ impl Base {
         self.start.wrapping_add(offset)
     }
 
-    /// Whether it belongs to another process.
+    /// What fetches it, if it cannot be addressed.
+    #[inline(always)]
+    pub fn owner(&self) -> Option<&Arc<dyn Fetch>> {
+        match &self.reach {
+            Reach::Private(owner) => Some(owner),
+            Reach::Here | Reach::Mapped { .. } => None,
+        }
+    }
+
+    /// Whether it was mapped for this.
     pub fn is_mapped(&self) -> bool {
-        self.keeper.is_some()
+        matches!(self.reach, Reach::Mapped { .. })
     }
 }
 
@@ -142,6 +198,8 @@ pub struct Launch {
     pub geometry: Geometry,
     /// Bytes of the data, or of a block.
     pub bytes: usize,
+    /// Slices from this size on are written to their slots past the cache.
+    pub stream_bytes: usize,
     /// Where the send and receive buffers of all ranks are read; `None` over slots.
     pub direct: Option<Vec<[Base; 2]>>,
 }
@@ -184,6 +242,7 @@ impl Launch {
             signature,
             geometry,
             bytes: 0,
+            stream_bytes: stream_bytes(true),
             direct: None,
         })
     }

@@ -27,6 +27,7 @@ pub struct SmallCall<'a> {
 }
 
 /// Why a small call ended early.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// Another rank called something else.
     Mismatch(Mismatch),

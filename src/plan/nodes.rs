@@ -8,6 +8,8 @@
 //! among those of its node, in ascending order; *leader* i of a node: its rank with local rank i.
 //! Nodes are numbered in the order of their lowest ranks, and none is empty.
 
+use super::Orders;
+
 /// The nodes of a communicator. Cheap to share, never changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
@@ -17,6 +19,7 @@ pub struct Nodes {
     ranks: Vec<u32>,
     /// Where the ranks of a node begin in `ranks`; one entry more than there are nodes.
     starts: Vec<u32>,
+    orders: Orders,
 }
 
 impl Nodes {
@@ -48,7 +51,18 @@ impl Nodes {
             local,
             ranks,
             starts,
+            orders: Orders::default(),
         }
+    }
+
+    /// With other orders.
+    pub(super) fn with(self, orders: Orders) -> Nodes {
+        Nodes { orders, ..self }
+    }
+
+    /// In which orders channels pass the ranks.
+    pub(super) fn orders(&self) -> &Orders {
+        &self.orders
     }
 
     /// All ranks on one node.

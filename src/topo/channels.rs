@@ -2,10 +2,10 @@
 //!
 //! Every node searches for itself and tells the others its [`NodeGraph`]; from the list, in the
 //! order of the nodes, every rank computes the same [`Channels`]. The node with the fewest rings
-//! decides how many there are. Then the channels are doubled: trees come in pairs, the first half
-//! of the channels runs the first tree, the second half the second one, each with half the data, so
-//! that every node uses both directions of its links. A doubled ring shares the links of its
-//! original.
+//! decides how many there are. Then the channels are doubled, as far as the limits allow: the first
+//! half of the channels runs the first tree, the second half the second one, each with half the
+//! data, so that every node uses both directions of its links. A doubled ring shares the links of
+//! its original.
 //!
 //! **Terms.** Head: the member of a node that talks to the parent node. Part: one node's piece of a
 //! ring or tree, numbered before the doubling.
@@ -165,7 +165,7 @@ pub fn merge(nodes: &[NodeGraph], limits: ChannelLimits) -> Result<Channels> {
     }
     let least = |count: fn(&NodeGraph) -> usize| nodes.iter().map(count).min().unwrap_or(0);
     let most = limits.most as usize;
-    let rings = least(|node| node.rings.len()).min(most.div_ceil(2)).max(1);
+    let rings = least(|node| node.rings.len()).min(most).max(1);
     let trees = least(|node| node.trees.len()).min(rings);
     let count = (2 * rings).min(most).max(limits.least as usize);
     let mut uses = [vec![0_u32; rings], vec![0_u32; trees]];
@@ -183,7 +183,7 @@ pub fn merge(nodes: &[NodeGraph], limits: ChannelLimits) -> Result<Channels> {
         channels.rings.push(ring(nodes, part, position_of.len()));
         channels
             .trees
-            .push(tree(nodes, part % trees, channel / rings % 2 == 1));
+            .push(tree(nodes, part % trees, 2 * channel >= count && count > 1));
     }
     // A part that serves more channels than another decides: all channels carry the same.
     let share = |rate: Option<u32>, uses: &[u32]| {
@@ -445,7 +445,9 @@ mod tests {
             (with(6, 8).count(), with(6, 8).ring_megabytes_per_s),
             (6, 8_000)
         );
-        assert!(with(6, 8).trees[4..].iter().all(|tree| !tree.is_second));
+        let second = |tree: &Tree| tree.is_second;
+        assert!(!with(6, 8).trees[..3].iter().any(second), "half of them");
+        assert!(with(6, 8).trees[3..].iter().all(second), "the other half");
         assert!(merge(&nodes, ChannelLimits { least: 3, most: 2 }).is_err());
     }
 

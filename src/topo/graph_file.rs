@@ -53,6 +53,20 @@ struct TreeEntry {
     second_proxy: Option<Spanned<i64>>,
 }
 
+/// The text of a graph file. Errors: it cannot be read, or is larger than 16 MiB.
+pub fn file_text(path: &Path) -> Result<String> {
+    let refused = |error: std::io::Error| {
+        let doing = format!("the graph file {} cannot be read", path.display());
+        Error::system(doing, &error, "check the path in KOLO_GRAPH_FILE")
+    };
+    let bytes = std::fs::metadata(path).map_err(refused)?.len();
+    if bytes > MAX_FILE_BYTES {
+        let what = format!("the graph file {} has {bytes} bytes", path.display());
+        return Err(Error::argument(what + ", more than 16 MiB", REMEDY));
+    }
+    std::fs::read_to_string(path).map_err(refused)
+}
+
 impl NodeGraph {
     /// The text of a graph file. `name` says what a member is (`GPU/3`), for the comments.
     pub fn to_text(&self, name: &dyn Fn(u32) -> String) -> String {
@@ -110,20 +124,10 @@ impl NodeGraph {
         out
     }
 
-    /// Reads a graph file for the node with these ranks. Errors: it cannot be read, it is larger
-    /// than 16 MiB, and those of [`NodeGraph::from_text`].
+    /// Reads a graph file for the node with these ranks. Errors: those of [`file_text`] and of
+    /// [`NodeGraph::from_text`].
     pub fn from_file(path: &Path, ranks: &[Rank]) -> Result<NodeGraph> {
-        let refused = |error: std::io::Error| {
-            let doing = format!("the graph file {} cannot be read", path.display());
-            Error::system(doing, &error, "check the path in KOLO_GRAPH_FILE")
-        };
-        let bytes = std::fs::metadata(path).map_err(refused)?.len();
-        if bytes > MAX_FILE_BYTES {
-            let what = format!("the graph file {} has {bytes} bytes", path.display());
-            return Err(Error::argument(what + ", more than 16 MiB", REMEDY));
-        }
-        let text = std::fs::read_to_string(path).map_err(refused)?;
-        NodeGraph::from_text(&text, &path.display().to_string(), ranks)
+        NodeGraph::from_text(&file_text(path)?, &path.display().to_string(), ranks)
     }
 
     /// Reads the text of a graph file; `source` is what errors call it. Errors name the line and

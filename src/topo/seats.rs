@@ -1,15 +1,15 @@
-//! Ranks take their seats on a machine, and the search runs: what init calls on every node.
+//! Ranks take their seats on a machine, and rings and trees are chosen: what init does on a node.
 //!
 //! A rank of a GPU communicator sits on a GPU, a rank on host memory on the processors it may use.
-//! All ranks of a node do this with the same facts (the gathered places) and find the same; then
-//! one [`NodeGraph`] per node is gathered and [`merge_gathered`](super::channels::merge_gathered)
+//! The lowest rank of every node does this for the gathered places of all its ranks; then one
+//! [`NodeGraph`] per node is gathered, and [`merge_gathered`](super::channels::merge_gathered)
 //! gives the channels.
 
-use super::graph::{Description, Graph, NodeKind};
+use super::graph::{Description, Graph, LinkKind, NodeKind};
 use super::node_graph::{Exit, NodeGraph};
 use super::paths::{PathKind, Paths};
 use super::search::{self, Found, Request};
-use super::{CpuSet, Machine, RankPlace};
+use super::{CpuSet, RankPlace};
 use crate::base::{Error, Rank, Result};
 
 /// Where a rank works.
@@ -75,6 +75,50 @@ impl Seated {
             graph,
             members,
         })
+    }
+
+    /// The rings and trees of this node, as every communicator and `kolo topo` have them: those of
+    /// a file, else what a search finds. On one node that is even ([`Seated::is_even`]) no order is
+    /// better than another, and ranks keep theirs. Errors: those of [`Seated::loaded`] and of the
+    /// search.
+    pub fn choose(
+        &self,
+        ranks: &[Rank],
+        request: &Request,
+        file: Option<NodeGraph>,
+    ) -> Result<Found> {
+        if let Some(graph) = file {
+            return self.loaded(graph);
+        }
+        let mut found = self.search(ranks, request)?;
+        if !request.several_nodes && self.is_even() {
+            let natural: Vec<u32> = (0..ranks.len() as u32).collect();
+            for ring in &mut found.graph.rings {
+                ring.order.clone_from(&natural);
+            }
+            for tree in &mut found.graph.trees {
+                tree.chain.clone_from(&natural);
+                tree.second = natural.get(1).copied().unwrap_or(0);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether ranks on processors are all equally near to each other, as on a machine with one
+    /// NUMA node and one cache.
+    pub fn is_even(&self) -> bool {
+        let worker = |&at: &usize| self.graph.nodes[at].kind == NodeKind::Worker;
+        let way = |a: usize, b: usize| {
+            let path = self.paths.get(a, b);
+            path.map(|path| (path.kind, path.megabytes_per_s))
+        };
+        let others = |&a: &usize| {
+            let others = self.members.iter().filter(move |&&b| b != a);
+            others.map(move |&b| way(a, b))
+        };
+        let mut ways = self.members.iter().flat_map(others);
+        let first = ways.next();
+        self.members.iter().all(worker) && ways.all(|way| Some(way) == first)
     }
 
     /// Searches rings and trees over the seated ranks: see [`search::search`].
@@ -191,22 +235,24 @@ impl Seated {
     }
 }
 
-/// The graph of a node whose ranks work on host memory: what every rank of it calls at init.
-/// `local` are the places of its ranks in ascending order of the ranks. Errors: those of the graph
-/// and of the search.
-pub fn host_node_graph(
-    machine: &Machine,
-    local: &[&RankPlace],
-    request: &Request,
-) -> Result<NodeGraph> {
-    let graph = Graph::of_machine(machine, &super::detect::port_rate)?;
-    let seats: Vec<Seat> = local
-        .iter()
-        .map(|place| Seat::Cpus(place.cpus.clone()))
-        .collect();
-    let ranks: Vec<Rank> = local.iter().map(|place| place.rank).collect();
-    let seated = Seated::new(&graph, &seats, request.several_nodes)?;
-    Ok(seated.search(&ranks, request)?.graph)
+/// The seats of ranks that work on host memory. `local` are the places of the ranks of one node, in
+/// ascending order of the ranks. Errors: those of [`Seated::new`].
+pub fn seat_hosts(base: &Graph, local: &[&RankPlace], several_nodes: bool) -> Result<Seated> {
+    let seat = |place: &&RankPlace| Seat::Cpus(place.cpus.clone());
+    let seats: Vec<Seat> = local.iter().map(seat).collect();
+    Seated::new(base, &seats, several_nodes)
+}
+
+/// Whether these ranks all sit at one cache, or one NUMA node: then they are even
+/// ([`Seated::is_even`]), and nobody needs to look for ways. Errors: the machine has no CPU.
+pub fn at_one_place(base: &Graph, local: &[&RankPlace]) -> Result<bool> {
+    let mut graph = base.clone();
+    let seats: Vec<CpuSet> = local.iter().map(|place| place.cpus.clone()).collect();
+    let workers = graph.add_workers(&seats)?;
+    let place = |&worker: &usize| graph.neighbour(worker, LinkKind::Memory);
+    let mut places = workers.iter().map(place);
+    let first = places.next();
+    Ok(places.all(|place| Some(place) == first))
 }
 
 /// Seats for `count` ranks on a machine that is only described: on its GPUs, if there are any and
@@ -232,12 +278,18 @@ pub fn spread(description: &Description, count: usize) -> Result<Vec<Seat>> {
             "ask for as many ranks as there are GPUs, or fewer",
         ));
     }
-    let Some(machine) = &description.machine else {
-        return Ok(vec![Seat::Cpus(CpuSet::new()); count]);
+    Ok(on_processors(description, count))
+}
+
+/// Seats for `count` ranks on host memory, spread evenly over the cores of a machine, as launchers
+/// bind them; where its cores are unknown, over its NUMA nodes.
+pub fn on_processors(description: &Description, count: usize) -> Vec<Seat> {
+    let cores = match &description.machine {
+        Some(machine) if !machine.cores.is_empty() => &machine.cores,
+        _ => return vec![Seat::Cpus(CpuSet::new()); count],
     };
-    let cores = &machine.cores;
     let core = |rank: usize| Seat::Cpus(cores[rank * cores.len() / count].cpus.clone());
-    Ok((0..count).map(core).collect())
+    (0..count).map(core).collect()
 }
 
 /// How many ranks a node has where nobody says: one a GPU; without GPUs one a last-level cache or

@@ -5,8 +5,10 @@
 //! - [`register`]: the segments of this process, by name.
 //! - [`confirm`]: the proof that all local ranks see the same segment.
 //! - [`futex`]: sleeping on a word of a segment.
+//! - [`cma`]: reading the private memory of another process.
 //! - [`fork`]: file descriptors and mappings that a forked child must not keep.
 
+pub mod cma;
 pub mod confirm;
 pub mod fork;
 pub mod futex;

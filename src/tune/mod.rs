@@ -17,6 +17,7 @@ pub mod measured;
 mod mend;
 mod model;
 mod table;
+mod usual;
 
 pub use allowed::{Allowed, Rule};
 pub use geometry::geometry;

@@ -4,6 +4,7 @@ use super::allowed::{Allowed, COLLECTIVES};
 use super::measured::Measured;
 use super::mend::mend;
 use super::model::{self, Setting};
+use super::usual::Usual;
 use super::{Choice, Protocol};
 use crate::algo::{Entry, REGISTRY};
 use crate::plan::{Algorithm, Collective};
@@ -114,15 +115,6 @@ pub struct Table {
     grid: Grid,
 }
 
-/// A one-shot call makes every rank read n - 1 contributions; beyond this many bytes read, the
-/// ring's smaller traffic wins.
-const READ_BYTES: usize = 32 << 10;
-/// Where ranks outnumber cores, a hand-over costs a context switch, and fewer hand-overs win for
-/// longer.
-const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
-/// Beyond this many bytes a scan by recursive doubling, which moves everything in every step, loses
-/// to the chain.
-const DOUBLING_BYTES: usize = 32 << 10;
 /// From this size on, asking where buffers lie costs little beside what it may save.
 const DIRECT_BYTES: usize = 64 << 10;
 /// Most ranks that read each other directly: each needs a connection with every other.
@@ -132,8 +124,6 @@ const CHANNEL_BYTES: usize = 4 << 20;
 /// Without a measurement, another algorithm must be predicted to be so much faster than what kolo
 /// has always used.
 const MARGIN: f64 = 1.3;
-/// The built-in limits of one-shot were tuned by hand for up to so many ranks.
-const TUNED_RANKS: u32 = 16;
 
 impl Table {
     /// Binds the choices: a pure function of its inputs.
@@ -230,19 +220,10 @@ impl Table {
     /// What to run where a fold has few sources, whatever the number of ranks.
     pub fn choose_large(&self, collective: Collective, bytes: usize) -> Choice {
         let algorithm = match collective.is_scan() {
-            true => self.default_scan(bytes),
+            true => self.usual().scan(bytes),
             false => Algorithm::Ring,
         };
         Choice::plain(collective, algorithm, 1)
-    }
-
-    /// A scan that is too large for one line: few steps while latency counts, then the chain, which
-    /// moves the data once.
-    fn default_scan(&self, bytes: usize) -> Algorithm {
-        match self.inputs.nranks > 4 && bytes <= DOUBLING_BYTES {
-            true => Algorithm::RecursiveDoubling,
-            false => Algorithm::Chain,
-        }
     }
 
     /// The time that the table expects, in nanoseconds; infinite where nothing computes the
@@ -327,7 +308,8 @@ impl Table {
 
     fn best(&self, collective: Collective, bytes: usize) -> Cell {
         let mut candidates = self.candidates(collective, bytes);
-        let default = self.default_algorithm(collective, bytes);
+        let limit = self.built_in_limit(collective);
+        let default = self.usual().algorithm(collective, bytes, limit);
         if default != Algorithm::OneShot && !self.inputs.allowed.is_restricted(collective) {
             // Beyond the limit one-shot needs a measurement.
             candidates.retain(|c| c.measured || c.choice.algorithm != Algorithm::OneShot);
@@ -335,12 +317,13 @@ impl Table {
         let usual = candidates.iter().find(|c| c.choice.algorithm == default);
         // What was measured to be fastest, or what kolo has always used, stands ...
         let standing = candidates.iter().find(|c| c.measured).or(usual);
-        // ... until an estimate is much better; but where one-shot was tuned by hand or asked for
-        // by the user, estimates do not count.
-        let tuned = self.inputs.eager_limit.is_some() || self.inputs.nranks <= TUNED_RANKS;
+        // ... until an estimate is much better; but where kolo's choice was measured, or one-shot
+        // asked for by the user, estimates do not count.
+        let asked = self.inputs.eager_limit.is_some() && default == Algorithm::OneShot;
+        let by_hand = asked || self.usual().is_measured(collective);
         let chosen = match (standing, candidates.first()) {
             (Some(standing), Some(fastest)) => {
-                let by_hand = tuned && default == Algorithm::OneShot && !standing.measured;
+                let by_hand = by_hand && !standing.measured;
                 match !by_hand && fastest.time_ns * MARGIN < standing.time_ns {
                     true => fastest,
                     false => standing,
@@ -364,37 +347,19 @@ impl Table {
         }
     }
 
-    /// What kolo runs where nothing is known to be faster.
-    fn default_algorithm(&self, collective: Collective, bytes: usize) -> Algorithm {
-        let one_shot = crate::algo::find(collective, Algorithm::OneShot);
-        if one_shot.is_some() && bytes <= self.built_in_limit(collective) {
-            return Algorithm::OneShot;
-        }
-        match collective {
-            Collective::AllReduce
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::AllGather
-            | Collective::ReduceScatter => Algorithm::Ring,
-            Collective::Barrier => Algorithm::OneShot,
-            Collective::Scan | Collective::Exscan => self.default_scan(bytes),
-            _ => Algorithm::Bundle,
+    fn usual(&self) -> Usual {
+        let inputs = &self.inputs;
+        Usual {
+            nranks: inputs.nranks,
+            one_node: inputs.setting.machine.nodes == 1,
+            oversubscribed: inputs.oversubscribed,
         }
     }
 
     /// Most bytes for which one-shot is the default.
     fn built_in_limit(&self, collective: Collective) -> usize {
         let inputs = &self.inputs;
-        let read = if inputs.oversubscribed {
-            READ_BYTES_OVERSUBSCRIBED
-        } else {
-            READ_BYTES
-        };
-        let readers = (inputs.nranks as usize).saturating_sub(1).max(1);
-        let limit = match collective {
-            Collective::Broadcast => read / 2,
-            _ => read / readers,
-        };
+        let limit = self.usual().oneshot_limit(collective);
         let limit = inputs.eager_limit.unwrap_or(limit);
         limit.min(inputs.setting.eager_bytes)
     }

@@ -70,6 +70,92 @@ fn a_topology_file_that_one_rank_lacks() {
     );
 }
 
+/// Texts of two graph files for four ranks, in files of their own.
+fn graph_files(name: &str, orders: [&str; 2]) -> [String; 2] {
+    let folder = std::env::temp_dir();
+    let mut number = 0;
+    orders.map(|order| {
+        number += 1;
+        let path = folder.join(format!("kolo-{name}-{}-{number}.toml", std::process::id()));
+        let text = format!(
+            "version = 1\nranks = 4\nring_bandwidth = 8.0\ntree_bandwidth = 8.0\n\
+             [[ring]]\norder = {order}\n[[tree]]\nchain = [0, 1, 2, 3]\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    })
+}
+
+/// Begins with a graph file of each rank; an empty name is none.
+fn begin_with_graphs(files: [&str; 4]) -> Vec<Result<Communicator>> {
+    let members: Vec<_> = ThreadsBootstrap::group(4)
+        .into_iter()
+        .map(|member| Mutex::new(Some(member)))
+        .collect();
+    on_threads(4, |rank| {
+        let member = members[rank as usize].lock().unwrap().take().unwrap();
+        let config = CommConfig {
+            overrides: vec![("graph_file".into(), files[rank as usize].into())],
+            ..CommConfig::default()
+        };
+        Communicator::init_bootstrap(Box::new(member), &config)
+    })
+}
+
+#[test]
+fn different_graph_files_are_told_to_all() {
+    let [one, other] = graph_files("differ", ["[0, 2, 1, 3]", "[0, 3, 1, 2]"]);
+    let same = graph_files("same", ["[0, 2, 1, 3]", "[0, 2, 1, 3]"]);
+    for files in [
+        [&*one, &other, &one, &one],
+        [&one, "", "", ""],
+        ["", "", &one, ""],
+    ] {
+        for error in begin_with_graphs(files) {
+            let error = error.unwrap_err();
+            let text = error.to_string();
+            assert_eq!(error.code, Code::InvalidUsage, "{text}");
+            for word in [
+                "`graph_file` is",
+                " but ",
+                "(node ",
+                &one,
+                "the calling program",
+            ] {
+                assert!(text.contains(word), "{word}: {text}");
+            }
+        }
+    }
+    // The contents count, not the name.
+    for comm in begin_with_graphs([&same[0], &same[1], &same[0], &one]) {
+        assert_eq!(comm.unwrap().ring_order(0).unwrap(), [0, 2, 1, 3]);
+    }
+    for file in [&one, &other, &same[0], &same[1]] {
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
+fn a_bad_graph_file_is_told_to_all() {
+    let [short, cycle] = graph_files("bad", ["[0, 2, 1]", "[0, 1, 0, 3]"]);
+    for (file, word) in [(&short, "missing"), (&cycle, "cycle")] {
+        for (rank, error) in begin_with_graphs([file; 4]).into_iter().enumerate() {
+            let error = error.unwrap_err();
+            let text = error.to_string();
+            for part in [word, &**file, "line 6", "ring 0"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            // Rank 0 read it for all.
+            assert_eq!(error.peer, (rank > 0).then_some(Rank(0)), "{text}");
+        }
+        std::fs::remove_file(file).unwrap();
+    }
+    all_hear(
+        &begin("graph_file", "/no/such/graph.toml"),
+        "/no/such/graph.toml",
+    );
+}
+
 #[test]
 fn a_setting_that_one_rank_cannot_read_where_ranks_meet_by_id() {
     let id = UniqueId::create(&NetSettings::default()).unwrap();

@@ -53,11 +53,11 @@ fn processor_time() -> Duration {
 }
 
 /// One call to check.
-struct Case {
-    entry: &'static Entry,
-    nodes: Nodes,
-    root: u32,
-    channels: u16,
+pub struct Case {
+    pub entry: &'static Entry,
+    pub nodes: Nodes,
+    pub root: u32,
+    pub channels: u16,
 }
 
 impl Case {
@@ -85,7 +85,7 @@ impl Case {
         )
     }
 
-    fn check(&self) -> Report {
+    pub fn check(&self) -> Report {
         let options = Options {
             most_tokens: MOST_TOKENS,
             every_capacity: self.n() <= DENSE,
@@ -175,7 +175,7 @@ fn cases(entry: &'static Entry) -> impl Iterator<Item = Case> {
 }
 
 /// Runs all cases on all cores, the longest first, and collects their reports.
-fn run(mut cases: Vec<Case>, collect: impl Fn(&Case, Report, Duration) + Sync) {
+pub fn run(mut cases: Vec<Case>, collect: impl Fn(&Case, Report, Duration) + Sync) {
     cases.sort_by_key(|case| std::cmp::Reverse(case.cost()));
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -235,6 +235,16 @@ fn every_reduction(
     }
 }
 
+/// A forced algorithm whose channels pass the ranks as a graph file says.
+pub fn forced_in_orders(algorithm: &str, n: u32, settings: &[(&str, &str)]) {
+    for entry in forcible().filter(|entry| entry.algorithm.name() == algorithm) {
+        let what = format!("{} {algorithm} {settings:?}", entry.collective.name());
+        let mut all = vec![("algo", algorithm), ("buffsize", "64K")];
+        all.extend(settings);
+        ranks(n, &all, |comm| every_call(comm, entry, &what));
+    }
+}
+
 fn forced(entry: &Entry, n: u32, per_node: Option<u32>) {
     let name = entry.algorithm.name();
     let mut settings = vec![("algo", name), ("buffsize", "64K")];

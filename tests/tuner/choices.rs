@@ -20,25 +20,32 @@ fn only(algorithm: Algorithm) -> Allowed {
 }
 
 #[test]
-fn small_is_one_shot_and_large_is_ring() {
+fn small_is_one_shot_and_large_saves_traffic() {
     for n in [2, 3, 4, 8] {
         let table = Table::new(one_node(n));
         let algorithm = |collective, bytes| table.choose(collective, bytes).algorithm;
-        for collective in [
-            Collective::AllReduce,
-            Collective::Broadcast,
-            Collective::Reduce,
-            Collective::AllGather,
+        let shared = if n == 2 {
+            Algorithm::Ring
+        } else {
+            Algorithm::Nvls
+        };
+        let folded = if n > 4 {
+            Algorithm::TwoShot
+        } else {
+            Algorithm::Ring
+        };
+        for (collective, large) in [
+            (Collective::AllReduce, folded),
+            (Collective::Broadcast, shared),
+            (Collective::Reduce, Algorithm::Ring),
+            (Collective::AllGather, shared),
         ] {
             assert_eq!(algorithm(collective, 8), Algorithm::OneShot, "{n}");
-            assert_eq!(algorithm(collective, 64 << 20), Algorithm::Ring, "{n}");
+            assert_eq!(algorithm(collective, 64 << 20), large, "{n} {collective:?}");
         }
         assert_eq!(algorithm(Collective::Barrier, 0), Algorithm::OneShot);
         assert_eq!(algorithm(Collective::AllToAll, 1 << 20), Algorithm::Bundle);
-        assert_eq!(
-            algorithm(Collective::ReduceScatter, 64 << 20),
-            Algorithm::Ring
-        );
+        assert_eq!(algorithm(Collective::ReduceScatter, 64 << 20), folded);
         assert!(table.is_oneshot(Collective::AllReduce, 8));
         assert_eq!(
             table.choose(Collective::AllReduce, 8).protocol,
@@ -47,8 +54,26 @@ fn small_is_one_shot_and_large_is_ring() {
     }
 }
 
+/// The choices between, as they were measured on one node.
+#[test]
+fn middle_sizes_are_those_that_were_measured() {
+    let (k, n) = (1 << 10, 8);
+    let table = Table::new(inputs(Machine::one_node(n, 2)));
+    for (collective, bytes, wanted) in [
+        (Collective::AllReduce, 64 * k, Algorithm::TwoShot),
+        (Collective::Broadcast, 64 * k, Algorithm::Nvls),
+        (Collective::AllGather, 64 * k, Algorithm::Nvls),
+        (Collective::Reduce, 16 * k, Algorithm::Tree),
+        (Collective::Reduce, 64 * k, Algorithm::Ring),
+        (Collective::ReduceScatter, 4 * k, Algorithm::HalvingDoubling),
+        (Collective::ReduceScatter, 64 * k, Algorithm::TwoShot),
+    ] {
+        assert_eq!(table.choose(collective, bytes).algorithm, wanted);
+    }
+}
+
 /// The limits of the one-shot path that were tuned by hand: 32 KiB read by each rank, 256 KiB where
-/// ranks outnumber cores, and no more than a token carries.
+/// ranks outnumber cores, no more than other algorithms need, and no more than a token carries.
 #[test]
 fn the_limits_of_one_shot_are_those_that_were_tuned_by_hand() {
     for n in [2u32, 3, 4, 5, 8] {
@@ -56,10 +81,12 @@ fn the_limits_of_one_shot_are_those_that_were_tuned_by_hand() {
             let table = Table::new(inputs(Machine::one_node(n, cores)));
             let limit = |bytes: usize| bytes.min(32 << 10);
             let readers = n as usize - 1;
+            let shared = if n == 2 { read } else { 24 << 10 };
             for (collective, most) in [
-                (Collective::AllReduce, limit(read / readers)),
-                (Collective::AllGather, limit(read / readers)),
-                (Collective::Broadcast, limit(read / 2)),
+                (Collective::AllReduce, limit(read / readers).min(shared)),
+                (Collective::AllGather, limit(read / readers).min(12 << 10)),
+                (Collective::Broadcast, limit(read / 2).min(6 << 10)),
+                (Collective::Reduce, limit(read / readers).min(4 << 10)),
             ] {
                 assert!(table.is_oneshot(collective, most), "{n} {collective:?}");
                 assert!(

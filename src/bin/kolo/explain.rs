@@ -4,8 +4,9 @@ use crate::out;
 use crate::question::{Question, bytes_text, time_text};
 use clap::Args;
 use kolo::base::Result;
+use kolo::comm::orders;
 use kolo::config::{Layer, Settings};
-use kolo::plan::{Algorithm, Collective};
+use kolo::plan::{Algorithm, Collective, Nodes};
 use kolo::tune::{Candidate, Choice, Table, parts};
 use std::fmt::Write;
 
@@ -17,12 +18,14 @@ pub struct ExplainArgs {
 }
 
 /// The settings on which choices depend.
-const DECIDING: [&str; 8] = [
+const DECIDING: [&str; 10] = [
     "algo",
     "proto",
     "eager_limit",
     "tuner_file",
     "direct",
+    "cma",
+    "cma_from",
     "buffsize",
     "min_nchannels",
     "max_nchannels",
@@ -39,7 +42,8 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     let table = question.table(&settings)?;
     let mut text = format!("{}\n\n", question.text(collective));
     let choice = table.choose(collective, question.bytes());
-    chosen(&mut text, question, collective, &choice, &table)?;
+    let known = (&table, &settings);
+    chosen(&mut text, question, collective, &choice, known)?;
     let _ = writeln!(
         text,
         "why         {}",
@@ -48,7 +52,8 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     if table.may_be_direct(collective, question.bytes()) && question.machine().nodes == 1 {
         text.push_str(
             "direct      two-shot reads the buffers where they lie if all ranks are threads of one \
-             process or\n            all buffers come from koloMemAlloc; the above is for others\n",
+             process or\n            all buffers come from koloMemAlloc, or where CMA is in use; \
+             the above is for others\n",
         );
     }
     runners_up(&mut text, question, collective, &choice, &table);
@@ -73,7 +78,7 @@ fn chosen(
     question: &Question,
     collective: Collective,
     choice: &Choice,
-    table: &Table,
+    (table, settings): (&Table, &Settings),
 ) -> Result<()> {
     let bytes = question.bytes();
     if choice.composed {
@@ -99,7 +104,8 @@ fn chosen(
         text,
         "chosen      {algorithm}, protocol {protocol}, {channels}"
     );
-    let nodes = question.nodes();
+    let nodes = orders::imagined(settings, question.ranks.0, question.ranks.1)?;
+    ring_line(text, &nodes);
     let plan = question.plan(collective, choice, question.root, &nodes)?;
     let job = question.job(collective, choice, table);
     let (rounds, slices) = question.rounds(&plan, &job);
@@ -131,6 +137,18 @@ fn chosen(
     );
     time_line(text, question, collective, choice, table);
     Ok(())
+}
+
+/// The order in which rings pass the ranks, on the machine that the settings name.
+fn ring_line(text: &mut String, nodes: &Nodes) {
+    /// Ranks that are shown.
+    const MOST: usize = 32;
+    let Some(order) = nodes.ring(0) else {
+        return;
+    };
+    let shown: Vec<String> = order.iter().take(MOST).map(u32::to_string).collect();
+    let rest = if order.len() > MOST { " ..." } else { "" };
+    let _ = writeln!(text, "ring        {}{rest}", shown.join(" "));
 }
 
 /// The expected time, and where it comes from.
@@ -261,7 +279,8 @@ fn runners_up(
     text.push_str("\nrunners-up      time        times the chosen\n");
     for candidate in others {
         let how = if candidate.measured { "measured" } else { "" };
-        let ratio = match (candidate.time_ns / own).is_finite() {
+        let is_known = candidate.time_ns < f64::MAX && own < f64::MAX;
+        let ratio = match is_known {
             true => format!("{:.2}", candidate.time_ns / own),
             false => "-".to_string(),
         };

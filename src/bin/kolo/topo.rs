@@ -4,11 +4,12 @@ use crate::out;
 use clap::Args;
 use kolo::algo;
 use kolo::base::{Error, Rank, Result};
-use kolo::config::{CrossNic, Settings};
+use kolo::comm::orders;
+use kolo::config::Settings;
 use kolo::topo::channels::{ChannelLimits, Channels, merge};
 use kolo::topo::graph::{Description, NodeKind, TopoFile};
 use kolo::topo::node_graph::NodeGraph;
-use kolo::topo::search::{Cross, Found, Request};
+use kolo::topo::search::Found;
 use kolo::topo::seats::{self, Seated};
 use kolo::topo::{self, Machine, RankPlace, report, svg};
 use std::path::{Path, PathBuf};
@@ -143,20 +144,12 @@ fn plan(args: &TopoArgs, settings: &Settings, seated: &Seated, nodes: u32) -> Re
             .map(|rank| Rank(rank as u32))
             .collect()
     };
-    let request = Request {
-        several_nodes: nodes > 1,
-        cross: match settings.cross_nic() {
-            CrossNic::Auto => Cross::Auto,
-            CrossNic::Never => Cross::Never,
-            CrossNic::Always => Cross::Always,
-        },
-        pxn: !settings.pxn_disable(),
-        ..Request::default()
+    let file = match args.graph_file.as_deref().or(settings.graph_file()) {
+        Some(path) => Some(NodeGraph::from_file(path, &ranks(0))?),
+        None => None,
     };
-    let found = match args.graph_file.as_deref().or(settings.graph_file()) {
-        Some(path) => seated.loaded(NodeGraph::from_file(path, &ranks(0))?)?,
-        None => seated.search(&ranks(0), &request)?,
-    };
+    let request = orders::request(settings, nodes > 1);
+    let found = seated.choose(&ranks(0), &request, file)?;
     let node = |node: usize| NodeGraph {
         ranks: ranks(node),
         ..found.graph.clone()

@@ -1,4 +1,4 @@
-//! Steps on buffers that the reader can address: a token says where the data lie, and nothing is
+//! Steps on buffers that the reader can reach: a token says where the data lie, and nothing is
 //! copied into a slot.
 //!
 //! A token carries which buffer of its writer (send or receive) and how many bytes from its start;
@@ -8,6 +8,7 @@
 use super::super::launch::{Base, Launch};
 use super::super::wires::Wires;
 use super::{At, LaneRun, kept_ahead};
+use crate::base::Result;
 use crate::plan::{Operand, POST_SCALE, Plan, Space, Step, StepOp};
 
 /// Bytes of a token's payload: number of the buffer, offset.
@@ -33,6 +34,9 @@ pub fn is_possible(plan: &Plan) -> bool {
 impl LaneRun {
     /// Folds or copies one slice from where it lies, and writes the tokens.
     ///
+    /// # Errors
+    /// When memory of another process cannot be read.
+    ///
     /// # Safety
     /// The buffers of `launch`, and of the peers behind `bases`, hold what the windows address.
     pub(super) unsafe fn fold_direct(
@@ -41,12 +45,13 @@ impl LaneRun {
         launch: &Launch,
         wires: &mut Wires,
         (bases, chunk, count): (&[[Base; 2]], u32, usize),
-    ) {
+    ) -> Result<()> {
         let plan = &launch.plan;
         let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
         let at = At::new(&self.window, self.round, self.slice, &self.scratch);
         self.lists.srcs.clear();
         self.lists.dsts.clear();
+        self.lists.private.clear();
         for operand in srcs {
             let Some(index) = operand.as_connection() else {
                 let place = at.place(operand, launch, chunk);
@@ -58,7 +63,10 @@ impl LaneRun {
             // SAFETY: the token has arrived, and its writer wrote both words before.
             let [buffer, offset] = unsafe { token.cast::<[u64; 2]>().read_unaligned() };
             let writer = plan.connections[index].link.writer() as usize;
-            let base = &bases[writer][(buffer & 1) as usize];
+            let buffer = (buffer & 1) as usize;
+            let (private, place) = (&mut self.lists.private, self.lists.srcs.len());
+            private.note(place, bases, (writer, buffer));
+            let base = &bases[writer][buffer];
             self.lists.srcs.push(base.at(offset as usize));
         }
         let mut params = launch.kernel.params;
@@ -66,9 +74,11 @@ impl LaneRun {
         params.divisor = launch.kernel.divisor;
         params.divisor = params.divisor.filter(|_| step.flags & POST_SCALE != 0);
         let copies = step.op == StepOp::Copy && params.divisor.is_none();
+        // An address of another process may equal one of this process, which means nothing.
+        let source_is_here = copies && !self.lists.private.has(0);
         for operand in dsts.iter().filter(|dst| dst.space != Space::Connection) {
             let place = at.place(operand, launch, chunk);
-            if !(copies && place.cast_const() == self.lists.srcs[0]) {
+            if !(source_is_here && place.cast_const() == self.lists.srcs[0]) {
                 self.lists.dsts.push(place);
             }
         }
@@ -78,13 +88,28 @@ impl LaneRun {
             false => 0,
         };
         let (from, to) = (&self.lists.srcs, &self.lists.dsts);
-        match (to.is_empty(), copies) {
-            (true, _) => {}
+        match (to.is_empty(), copies, self.lists.private.is_empty()) {
+            (true, _, _) => {}
             // SAFETY: our caller's promise; the plan's direct form was proved to be free of races.
-            (_, true) => unsafe { (launch.kernel.copy)(from, to, bytes, &params) },
+            (_, true, true) => unsafe { (launch.kernel.copy)(from, to, bytes, &params) },
             // SAFETY: as above; the elements have the kernel's type.
-            (_, false) => unsafe { (launch.kernel.fold)(from, to, count, &params) },
+            (_, false, true) => unsafe { (launch.kernel.fold)(from, to, count, &params) },
+            // SAFETY: as above.
+            (_, true, false) => unsafe { self.copy_private(launch, bases, bytes, &params)? },
+            // SAFETY: as above.
+            (_, false, false) => unsafe {
+                self.fold_private(launch, wires, (bases, count), &params)?;
+            },
         }
+        self.write_tokens(step, launch, wires, chunk);
+        Ok(())
+    }
+
+    /// Tells the readers where the slice lies.
+    fn write_tokens(&self, step: &Step, launch: &Launch, wires: &mut Wires, chunk: u32) {
+        let plan = &launch.plan;
+        let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+        let at = At::new(&self.window, self.round, self.slice, &self.scratch);
         let stored = dsts.contains(&Operand::OUTPUT);
         let lies = if stored { &Operand::OUTPUT } else { &srcs[0] };
         let (buffer, base) = match lies.space {

@@ -47,7 +47,7 @@ pub enum Cross {
 }
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Whether the communicator spans several nodes.
     pub several_nodes: bool,

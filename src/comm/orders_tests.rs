@@ -1,0 +1,144 @@
+//! Orders of ranks whose places are made up, on machines that are described.
+
+use super::*;
+use crate::config::Sources;
+use crate::topo::Usable;
+
+fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    folder.join(name)
+}
+
+fn settings(more: &[(&str, &str)]) -> Settings {
+    let caller = more.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+    let sources = Sources {
+        caller: caller.collect(),
+        ..Sources::default()
+    };
+    Settings::load_from(&sources).unwrap()
+}
+
+/// Ranks bound to one processor each.
+fn bound(machine: &Machine, pus: &[u32]) -> Vec<RankPlace> {
+    let place = |(rank, &pu): (u32, &u32)| {
+        let usable = Usable::of(machine, &CpuSet::single(pu), None).unwrap();
+        RankPlace::new(Rank(rank), "node", None, "boot", machine, usable)
+    };
+    (0..).zip(pus).map(place).collect()
+}
+
+/// What all ranks do, without the exchange between them.
+fn agreed(
+    settings: &Settings,
+    graph: Option<&GraphText>,
+    places: &[RankPlace],
+    nodes: &Nodes,
+) -> Result<Nodes> {
+    let said: Vec<Vec<u8>> = (0..places.len() as u32)
+        .map(|rank| say(Rank(rank), settings, graph, places, nodes).0)
+        .collect();
+    let speakers = said.iter().filter(|said| !said.is_empty()).count();
+    assert_eq!(speakers, nodes.count() as usize, "one rank a node speaks");
+    heard(&said, settings, places, nodes.clone())
+}
+
+#[test]
+fn rings_stay_on_a_socket_as_long_as_they_can() {
+    let path = file("intel_2s_2nic.xml");
+    let machine = Machine::from_xml_file(&path).unwrap();
+    let settings = settings(&[("topo_file", path.to_str().unwrap())]);
+    // Dealt to the two sockets in turn, as some launchers do.
+    let sockets: Vec<u32> = (0..2)
+        .map(|at| machine.numa[at].cpus.first().unwrap())
+        .collect();
+    let pus: Vec<u32> = (0..8)
+        .map(|rank| sockets[rank % 2] + rank as u32 / 2)
+        .collect();
+    let places = bound(&machine, &pus);
+    let nodes = agreed(&settings, None, &places, &Nodes::one(8)).unwrap();
+    let crossings = |order: &[u32]| {
+        let next = order.iter().cycle().skip(1);
+        order
+            .iter()
+            .zip(next)
+            .filter(|(a, b)| *a % 2 != *b % 2)
+            .count()
+    };
+    let ring = nodes.ring(0).expect("not the order of ranks");
+    assert_eq!(crossings(ring), 2, "{ring:?}");
+    let chain = nodes.chain(0, 0).ranks;
+    assert!(crossings(&chain) <= 2, "{chain:?}");
+    // Dealt in blocks, the order of ranks is as good as any.
+    let pus: Vec<u32> = (0..8)
+        .map(|rank| sockets[rank / 4] + rank as u32 % 4)
+        .collect();
+    let nodes = agreed(&settings, None, &bound(&machine, &pus), &Nodes::one(8)).unwrap();
+    let ring: Vec<u32> = nodes.along_ring(0, 0).into_owned();
+    let halves = |order: &[u32]| {
+        let next = order.iter().cycle().skip(1);
+        order
+            .iter()
+            .zip(next)
+            .filter(|(a, b)| *a / 4 != *b / 4)
+            .count()
+    };
+    assert_eq!(halves(&ring), 2, "{ring:?}");
+}
+
+#[test]
+fn a_machine_without_near_and_far_changes_nothing() {
+    let path = file("laptop.xml");
+    let machine = Machine::from_xml_file(&path).unwrap();
+    let settings = settings(&[("topo_file", path.to_str().unwrap())]);
+    let places = bound(&machine, &[6, 0, 4, 2]);
+    let nodes = agreed(&settings, None, &places, &Nodes::one(4)).unwrap();
+    assert_eq!(nodes, Nodes::one(4));
+}
+
+#[test]
+fn a_graph_file_counts_on_any_machine_and_for_every_node() {
+    let path = file("laptop.xml");
+    let machine = Machine::from_xml_file(&path).unwrap();
+    let settings = settings(&[("topo_file", path.to_str().unwrap())]);
+    let text = "version = 1\nranks = 3\nring_bandwidth = 8.0\ntree_bandwidth = 8.0\n\
+                [[ring]]\norder = [0, 2, 1]\n[[tree]]\nchain = [2, 0, 1]\n";
+    let graph = |text: &str| GraphText {
+        text: text.to_string(),
+        name: "g.toml".to_string(),
+    };
+    let places = bound(&machine, &[0, 2, 4]);
+    let one = agreed(&settings, Some(&graph(text)), &places, &Nodes::one(3)).unwrap();
+    assert_eq!(one.ring(1), Some(&[0, 2, 1][..]));
+    assert_eq!(one.chain(1, 0).ranks, [2, 0, 1]);
+    // For two nodes it must say how data get from one to the other.
+    let two_nodes = Nodes::uniform(2, 3);
+    let places = bound(&machine, &[0, 2, 4, 0, 2, 4]);
+    let error = agreed(&settings, Some(&graph(text)), &places, &two_nodes).unwrap_err();
+    assert!(error.to_string().contains("no network port"), "{error}");
+    let short = text.replace("order = [0, 2, 1]", "order = [0, 2]");
+    let error = agreed(&settings, Some(&graph(&short)), &places, &two_nodes).unwrap_err();
+    for word in ["g.toml", "line 6", "rank 1 is missing"] {
+        assert!(error.to_string().contains(word), "{word}: {error}");
+    }
+}
+
+#[test]
+fn strange_words_are_refused() {
+    let machine = Machine::from_xml_file(&file("laptop.xml")).unwrap();
+    let places = bound(&machine, &[0, 2]);
+    for said in [
+        &[][..],
+        &[0],
+        &[GRAPH],
+        &[GRAPH, b'k', b'n'],
+        &[NATURAL, 1],
+        &[9],
+    ] {
+        let said = [said.to_vec(), Vec::new()];
+        assert!(heard(&said, &settings(&[]), &places, Nodes::one(2)).is_err());
+    }
+    let said = [vec![NATURAL], Vec::new()];
+    assert!(heard(&said, &settings(&[]), &places, Nodes::one(2)).is_ok());
+    let two = [vec![NATURAL], vec![NATURAL]];
+    assert!(heard(&two, &settings(&[]), &places, Nodes::every(2, 1)).is_err());
+}

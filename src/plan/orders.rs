@@ -1,0 +1,201 @@
+//! In which orders channels pass the ranks: what a search of the machine tells algorithms.
+//!
+//! The problem: ranks that are neighbours in number need not be neighbours on the machine. A ring
+//! 0, 1, 2, ... over two sockets whose ranks were dealt in turn crosses between them at every
+//! step. The idea: an algorithm asks for the order of its channel in place of counting. Where there
+//! is nothing to say the orders are *natural*: rings go 0, 1, 2, ..., and chains inside nodes begin
+//! with another rank on every channel.
+//!
+//! Like [`Nodes`](super::Nodes), of which they are a part, orders are one fact per communicator,
+//! equal on all ranks, and no part of the key of a plan.
+
+use super::Nodes;
+use std::borrow::Cow;
+
+/// The ranks of one node in one tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// From the head down. The head talks to the parent node and to the first child node.
+    pub ranks: Vec<u32>,
+    /// The second child node hangs below the rank behind the head, and not below the head.
+    pub second_behind: bool,
+}
+
+impl Chain {
+    /// The rank that talks to the first (0) or the second (1) child node.
+    pub fn holder(&self, child: usize) -> u32 {
+        match child > 0 && self.second_behind && self.ranks.len() > 1 {
+            true => self.ranks[1],
+            false => self.ranks[0],
+        }
+    }
+}
+
+/// The orders of all channels. Channels beyond those that are listed begin again with the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// For every channel all ranks in ring order; none where they are natural.
+    pub rings: Vec<Vec<u32>>,
+    /// For every channel the chain of every node; none where they are natural.
+    pub trees: Vec<Vec<Chain>>,
+}
+
+impl Orders {
+    /// Whether every ring visits all ranks of `nodes` once, and every chain all ranks of its node;
+    /// if not, what is wrong.
+    pub fn check(&self, nodes: &Nodes) -> Result<(), String> {
+        let all: Vec<u32> = (0..nodes.nranks()).collect();
+        let visits = |order: &[u32], wanted: &[u32]| {
+            let mut sorted = order.to_vec();
+            sorted.sort_unstable();
+            sorted == wanted
+        };
+        for (channel, ring) in self.rings.iter().enumerate() {
+            if !visits(ring, &all) {
+                return Err(format!("ring {channel} does not visit every rank once"));
+            }
+        }
+        for (channel, tree) in self.trees.iter().enumerate() {
+            if tree.len() != nodes.count() as usize {
+                return Err(format!("tree {channel} has not one chain for each node"));
+            }
+            for (node, chain) in (0..).zip(tree) {
+                if !visits(&chain.ranks, nodes.ranks_of(node)) {
+                    return Err(format!(
+                        "tree {channel} does not visit every rank of node {node} once"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out what is natural anyway. On one node a ring has no beginning: it is turned to
+    /// begin with rank 0.
+    fn normal(mut self, nodes: &Nodes) -> Orders {
+        if nodes.count() == 1 {
+            for ring in &mut self.rings {
+                let first = ring.iter().position(|&rank| rank == 0).unwrap_or(0);
+                ring.rotate_left(first);
+            }
+            // Chains on one node that all count from 0 up come from a machine that prefers none.
+            let counts = |tree: &Vec<Chain>| tree.iter().all(|chain| ascends(&chain.ranks));
+            if self.trees.iter().all(counts) {
+                self.trees.clear();
+            }
+        }
+        if self.rings.iter().all(|ring| ascends(ring)) {
+            self.rings.clear();
+        }
+        self
+    }
+}
+
+fn ascends(order: &[u32]) -> bool {
+    order.is_sorted()
+}
+
+impl Nodes {
+    /// The same nodes, passed in these orders.
+    ///
+    /// # Errors
+    /// Those of [`Orders::check`].
+    pub fn in_orders(self, orders: Orders) -> Result<Nodes, String> {
+        orders.check(&self)?;
+        let orders = orders.normal(&self);
+        Ok(self.with(orders))
+    }
+
+    /// The ring of a channel, all ranks in order; `None` where it is 0, 1, 2, ...
+    pub fn ring(&self, channel: u16) -> Option<&[u32]> {
+        let rings = &self.orders().rings;
+        let at = usize::from(channel).checked_rem(rings.len())?;
+        Some(&rings[at])
+    }
+
+    /// The ranks of a node in the order in which the ring of a channel passes them.
+    pub fn along_ring(&self, channel: u16, node: u32) -> Cow<'_, [u32]> {
+        match self.ring(channel) {
+            None => Cow::Borrowed(self.ranks_of(node)),
+            Some(ring) => {
+                let here = |&rank: &u32| self.node_of(rank) == node;
+                Cow::Owned(ring.iter().copied().filter(here).collect())
+            }
+        }
+    }
+
+    /// The chain of a node in the tree of a channel. A natural one begins with another rank on
+    /// every channel, and its head talks to both child nodes.
+    pub fn chain(&self, channel: u16, node: u32) -> Chain {
+        let trees = &self.orders().trees;
+        match usize::from(channel).checked_rem(trees.len()) {
+            Some(at) => trees[at][node as usize].clone(),
+            None => {
+                let mut ranks = self.ranks_of(node).to_vec();
+                let first = usize::from(channel) % ranks.len();
+                ranks.rotate_left(first);
+                Chain {
+                    ranks,
+                    second_behind: false,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(ranks: &[u32], second_behind: bool) -> Chain {
+        Chain {
+            ranks: ranks.to_vec(),
+            second_behind,
+        }
+    }
+
+    #[test]
+    fn natural_orders_are_left_out_and_channels_begin_again() {
+        let orders = Orders {
+            rings: vec![vec![2, 3, 0, 1]],
+            trees: vec![vec![chain(&[0, 1, 2, 3], true)]],
+        };
+        let nodes = Nodes::one(4).in_orders(orders).unwrap();
+        assert_eq!(nodes, Nodes::one(4));
+        assert_eq!(nodes.chain(5, 0), chain(&[1, 2, 3, 0], false));
+        let orders = Orders {
+            rings: vec![vec![0, 1, 2, 3], vec![1, 3, 0, 2]],
+            trees: Vec::new(),
+        };
+        let nodes = Nodes::one(4).in_orders(orders).unwrap();
+        assert_eq!(nodes.ring(2), Some(&[0, 1, 2, 3][..]));
+        assert_eq!(nodes.ring(3), Some(&[0, 2, 1, 3][..]), "begins with rank 0");
+    }
+
+    #[test]
+    fn several_nodes_keep_what_they_are_told() {
+        let orders = Orders {
+            rings: vec![vec![1, 0, 3, 2]],
+            trees: vec![vec![chain(&[0, 1], true), chain(&[3, 2], false)]],
+        };
+        let nodes = Nodes::uniform(2, 2).in_orders(orders).unwrap();
+        assert_eq!(nodes.ring(0), Some(&[1, 0, 3, 2][..]));
+        assert_eq!(nodes.along_ring(0, 1).as_ref(), [3, 2]);
+        assert_eq!(nodes.chain(7, 0), chain(&[0, 1], true));
+    }
+
+    #[test]
+    fn what_misses_a_rank_is_refused() {
+        let refused = |rings: &[&[u32]], trees: Vec<Vec<Chain>>| {
+            let rings = rings.iter().map(|ring| ring.to_vec()).collect();
+            let orders = Orders { rings, trees };
+            Nodes::uniform(2, 2).in_orders(orders).unwrap_err()
+        };
+        assert!(refused(&[&[0, 1, 2, 3], &[0, 1, 1, 3]], vec![]).contains("ring 1"));
+        assert!(refused(&[&[0, 1, 2]], vec![]).contains("ring 0"));
+        let half = vec![vec![chain(&[0, 1], false)]];
+        assert!(refused(&[], half).contains("one chain for each node"));
+        let wrong = vec![vec![chain(&[0, 1], false), chain(&[1, 2], false)]];
+        assert!(refused(&[], wrong).contains("rank of node 1"));
+    }
+}

@@ -1,0 +1,190 @@
+//! What the processes of the tests do.
+
+use super::calls::{Case, DIRECT};
+use super::job::{Context, say};
+use kolo::base::{Code, Rank};
+use kolo::comm::{Call, Communicator, RedOp};
+use kolo::dtype::{DataType, ReduceOp};
+use kolo::plan::Collective;
+use kolo::transport::cma::Mark;
+
+const LONG_SUM: (DataType, ReduceOp) = (DataType::Int64, ReduceOp::Sum);
+
+pub fn by_name(name: &str) -> fn(&Context) {
+    match name {
+        "shown" => shown,
+        "around" => around,
+        "types" => types,
+        "mixed" => mixed,
+        "counted" => counted,
+        "refused" => refused,
+        "killed" => killed,
+        "hole" => hole,
+        _ => panic!("there is no scenario {name:?}"),
+    }
+}
+
+fn leave(comm: &Communicator) {
+    let (executed, planned) = comm.step_counts().expect("alive");
+    assert_eq!(executed, planned, "there is no path beside the plan");
+    comm.destroy().expect("destroy");
+}
+
+/// Shows some memory, and waits to be killed.
+fn shown(_: &Context) {
+    let mark = Mark::new(0x0123_4567_89ab_cdef << 64 | 42);
+    let data: Vec<u8> = (0..3_000_000).map(|i| (i % 251) as u8).collect();
+    let card: String = mark
+        .to_bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    say(&format!("shown {card} {}", data.as_ptr().addr()));
+    std::thread::sleep(std::time::Duration::from_secs(60));
+    drop((mark, data));
+}
+
+/// Sizes below what asks, below the threshold, at it, and beyond it by several slices.
+fn around(context: &Context) {
+    let comm = context.join();
+    let mut repetition = 0;
+    for collective in DIRECT {
+        for bytes in [
+            8, 65_528, 65_536, 131_064, 131_072, 131_080, 262_152, 1_200_024,
+        ] {
+            for _ in 0..2 {
+                repetition += 1;
+                Case::new(collective, context.nranks, LONG_SUM, bytes / 8, repetition).must(&comm);
+            }
+        }
+    }
+    leave(&comm);
+}
+
+/// Every type with every operation, in pieces that are no multiple of anything.
+fn types(context: &Context) {
+    let comm = context.join();
+    let mut repetition = 0;
+    for dtype in DataType::ALL {
+        let count = 70_001 / dtype.size_bytes() + 1;
+        for collective in DIRECT {
+            let named = |op: &ReduceOp| op.number().is_some();
+            let mut operations: Vec<ReduceOp> = dtype.operations().filter(named).collect();
+            if !collective.reduces() {
+                operations.truncate(1);
+            }
+            for op in operations {
+                repetition += 1;
+                Case::new(collective, context.nranks, (dtype, op), count, repetition).must(&comm);
+            }
+        }
+    }
+    leave(&comm);
+}
+
+/// Who has which kind of buffer changes from call to call.
+fn mixed(context: &Context) {
+    let comm = context.join();
+    for repetition in 0..48_u64 {
+        let bits = (repetition * 0x9e37_79b9) >> (4 * context.rank);
+        let collective = DIRECT[repetition as usize % 4];
+        let count = 10_000 + 1_777 * repetition as usize;
+        let mut case = Case::new(collective, context.nranks, LONG_SUM, count, repetition / 4);
+        case.mapped = (bits & 1 == 1, bits & 2 == 2);
+        case.must(&comm);
+    }
+    leave(&comm);
+}
+
+/// Says how many steps one large call takes.
+fn counted(context: &Context) {
+    let comm = context.join();
+    Case::new(Collective::AllReduce, context.nranks, LONG_SUM, 100_000, 2).must(&comm);
+    let (executed, _) = comm.step_counts().expect("alive");
+    say(&format!("steps {executed}"));
+    leave(&comm);
+}
+
+/// The same where nobody may read rank 1. A process that is not dumpable is closed to all but the
+/// privileged, so privileges are dropped first.
+fn refused(context: &Context) {
+    // SAFETY: plain system calls; the numbers are those of "nobody".
+    unsafe {
+        if libc::getuid() == 0 {
+            assert_eq!(libc::setgid(65534), 0);
+            assert_eq!(libc::setuid(65534), 0);
+        }
+        let open = libc::c_ulong::from(context.rank != 1);
+        assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, open, 0, 0, 0), 0);
+    }
+    counted(context);
+}
+
+/// Rank 1 is killed by itself while calls are under way.
+fn killed(context: &Context) {
+    let comm = context.join();
+    if context.rank == 1 {
+        std::thread::spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            // SAFETY: a plain system call, which ends this process.
+            unsafe { libc::raise(libc::SIGKILL) };
+        });
+    }
+    for repetition in 0_u64.. {
+        let case = Case::new(
+            Collective::AllReduce,
+            context.nranks,
+            LONG_SUM,
+            500_000,
+            repetition,
+        );
+        match case.run(&comm) {
+            Ok(wrong) => assert_eq!(wrong, 0, "call {repetition}"),
+            Err(error) => {
+                assert_eq!(error.code, Code::RemoteError, "{error}");
+                assert!(error.what.contains("rank 1"), "{error}");
+                break;
+            }
+        }
+    }
+    let error = comm.barrier().expect_err("it has stopped");
+    assert!(error.what.contains("rank 1"), "{error}");
+    comm.abort().expect("abort");
+}
+
+/// The half of rank 1's buffer that rank 0 folds is closed; rank 1 itself does not touch it.
+fn hole(context: &Context) {
+    let comm = context.join();
+    // One round: each rank folds a half.
+    let bytes = 256 << 10;
+    // SAFETY: a new mapping, of which the first half is closed again.
+    let start = unsafe {
+        let (access, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        );
+        let start = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
+        assert_ne!(start, libc::MAP_FAILED);
+        if context.rank == 1 {
+            assert_eq!(libc::mprotect(start, bytes / 2, libc::PROT_NONE), 0);
+        }
+        start.cast::<u8>()
+    };
+    let mut result = vec![0_u8; bytes];
+    let call = Call {
+        collective: Collective::AllReduce,
+        send: start,
+        recv: result.as_mut_ptr(),
+        count: bytes / 8,
+        dtype: DataType::Int64,
+        op: RedOp::SUM,
+        peer: 0,
+    };
+    // SAFETY: kolo reads the missing half from another process only, where that is an error.
+    let error = unsafe { comm.enqueue(&call, None) }.expect_err("half of it is missing");
+    assert_eq!(error.code, Code::RemoteError, "{error}");
+    let named = error.what.contains("rank 1 (process ");
+    assert!(named && error.what.contains("cannot be read at"), "{error}");
+    assert_eq!(error.peer, Some(Rank(1)), "{error}");
+    comm.abort().expect("abort");
+}
