@@ -4,15 +4,8 @@
 # limit: 180 s
 set -euo pipefail
 . "$SOURCE/tests/mpi/perf/table.sh"
-for n in 2 4; do
-    for collective in $more; do
-        right "$n" "$collective" 4 -b 8 -e 64K -f 20 -n 1 -w 0
-    done
-done
-for collective in gather_v scatter_v; do
-    right 3 "$collective" 6 -b 2K -e 60K -f 30 -n 1 -w 0 -r all
-done
-# Many rounds of the slots.
-for collective in reduce_scatter_v alltoall_v; do
-    right 2 "$collective" 1 -b 4M -e 4M -n 1 -w 0
+for collective in $more; do
+    # The last size takes many rounds of the slots.
+    right 2 "$collective" 4 -b 8 -e 4M -f 80 -n 1 -w 0
+    right 4 "$collective" 4 -b 8 -e 64K -f 20 -n 1 -w 0 -r all
 done

@@ -19,9 +19,8 @@ beside() {
         END { exit seen != 4 || bad > 0 }' table || { cat table; return 1; }
 }
 for collective in $more; do
-    beside "$collective" -d double
+    beside "$collective" -d double -r 2
 done
-beside gather_v -r 2
 # Nothing to compare with.
 for options in '-o exactsum -d double' '-d complex64' '-o band -d int32'; do
     # shellcheck disable=SC2086
