@@ -112,6 +112,9 @@ impl Communicator {
             ));
         }
         if exec.queue.is_empty() {
+            if inner.small_messages(&mut exec, checked, number)? {
+                return Ok(());
+            }
             return inner.run_parts(&mut exec, checked, number);
         }
         let ops = inner.ops_of(&mut exec, checked, number)?;
