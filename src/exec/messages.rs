@@ -116,7 +116,7 @@ impl Messages {
                 wires.begin(message.end, 1);
                 message.begun = true;
             }
-            if !wires.ready(message.end, 1, 0) {
+            if !wires.ready_for(message.end, message.bytes) {
                 missing.get_or_insert(wires.waits_for(message.end));
                 continue;
             }
