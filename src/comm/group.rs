@@ -143,7 +143,8 @@ fn run_small(
     for member in members {
         inner.begin(exec, &member.checked);
         if member.checked.bytes > 0 {
-            inner.add_message(exec, &member.checked)?;
+            let added = inner.add_message(exec, &member.checked);
+            added.map_err(|error| inner.fail(exec, error))?;
         }
     }
     inner.run_messages(exec, (collective, None))

@@ -64,7 +64,8 @@ impl Inner {
             messages, wires, ..
         } = exec;
         // SAFETY: the promise of `enqueue`.
-        exec.steps_planned += unsafe { small.begin(messages, wires)? };
+        let begun = unsafe { small.begin(messages, wires) };
+        exec.steps_planned += begun.map_err(|error| self.fail(exec, error))?;
         self.run_messages(exec, (collective, number))?;
         Ok(true)
     }

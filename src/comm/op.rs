@@ -202,8 +202,8 @@ impl Op {
         kernel: Kernel,
         choice: Choice,
     ) -> Result<()> {
-        self.eager = choice.algorithm == Algorithm::OneShot;
         let launch = exec.launch(checked, kernel, choice)?;
+        self.eager = launch.plan.has_fans;
         self.add(exec, checked, launch);
         Ok(())
     }
@@ -293,7 +293,12 @@ impl Op {
                 let Some((checked, kernel)) = (unsafe { exact.next(exec) }) else {
                     return Ok(Step::Done);
                 };
-                let choice = exec.table.choose(checked.call.collective, checked.bytes);
+                let mut choice = exec.table.choose(checked.call.collective, checked.bytes);
+                if choice.composed {
+                    choice = exec
+                        .table
+                        .choose_large(checked.call.collective, checked.bytes);
+                }
                 self.collective(exec, &checked, kernel, choice)?;
                 self.then = Some(Next::Exact(exact));
             }

@@ -31,6 +31,8 @@ unsafe impl Send for Message {}
 pub struct Messages {
     list: Vec<Message>,
     pending: usize,
+    /// All messages before this one are done.
+    first: usize,
 }
 
 /// The connection between this rank and a peer on the first channel.
@@ -51,7 +53,7 @@ impl Messages {
     /// Forgets the last bundle.
     pub fn clear(&mut self) {
         self.list.clear();
-        self.pending = 0;
+        (self.pending, self.first) = (0, 0);
     }
 
     /// Messages of the bundle.
@@ -106,7 +108,14 @@ impl Messages {
         tracer: &mut impl Tracer,
     ) -> std::result::Result<Progress, Mismatch> {
         let (mut moved, mut missing) = (false, None);
-        for index in 0..self.list.len() {
+        while self
+            .list
+            .get(self.first)
+            .is_some_and(|message| message.done)
+        {
+            self.first += 1;
+        }
+        for index in self.first..self.list.len() {
             let (before, rest) = self.list.split_at_mut(index);
             let message = &mut rest[0];
             if message.done || message.after.is_some_and(|after| !before[after].done) {

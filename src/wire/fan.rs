@@ -1,10 +1,11 @@
 //! Fans: one writer, many readers, and the credit is that of the slowest reader.
 //!
 //! Every rank of a node owns one fan: 32 lines with a small place each, and 8 slots. A rank
-//! publishes one line, not one per peer. Credit needs no traffic of its own: an *epoch* counts the eager calls that a rank has
-//! completed on the communicator, each line carries its writer's epoch in the ack word, and a slot
-//! may be reused when every reader's epoch has reached the call that published it. Ranks that only
-//! read (a broadcast) say so by an explicit ack word every 4 calls, half of the slots.
+//! publishes one line, not one per peer. Credit needs no traffic of its own: an *epoch* counts the
+//! eager calls that a rank has completed on the communicator, each line carries its writer's epoch
+//! in the ack word, and a line or slot may be reused when every reader's epoch has reached the call
+//! that published it. Ranks that only read (a broadcast) say so by an explicit ack word every 4
+//! calls, half of the slots.
 //!
 //! All ranks of a communicator make the same calls in the same order; so an epoch means the same
 //! call everywhere. A call publishes at most one token on each fan.
