@@ -10,6 +10,8 @@
 //! Terms: *level*: the nearest thing two ranks share; *link*: something that carries the bytes of
 //! one token at a time; *leaf*: the switch that a group of nodes hangs on.
 
+use super::Protocol;
+
 /// The nearest thing that two ranks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -85,12 +87,60 @@ pub struct Costs {
     pub memory_ns: f64,
     /// A byte on the link between sockets.
     pub cross_ns: f64,
+    /// What LL changes, and what LL128 does.
+    pub lines: [LinesCost; 2],
+}
+
+/// What flagged lines cost beside slots: payload carries its own arrival, but passes through lines
+/// on both sides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinesCost {
+    /// Latency inside a node, as a part of that of slots: one line is fetched, not two in a row.
+    pub latency: f64,
+    /// More time of a core for each token that it writes or reads.
+    pub overhead_ns: f64,
+    /// Bytes that are carried for each byte of payload.
+    pub bytes: f64,
+    /// A byte of payload into lines and out of them again, on both cores together.
+    pub copy_ns: f64,
+}
+
+impl LinesCost {
+    /// Lines that cost what slots do.
+    const LIKE_SLOTS: LinesCost = LinesCost {
+        latency: 1.0,
+        overhead_ns: 0.0,
+        bytes: 1.0,
+        copy_ns: 0.0,
+    };
 }
 
 impl Costs {
     /// The costs at a level.
     pub fn level(&self, level: Level) -> &LevelCost {
         &self.levels[level as usize]
+    }
+
+    /// The costs where pairs hand tokens over by this protocol. Both copies of a token are put on
+    /// its reader, as the carrier of the bytes; wires carry the flags too.
+    pub fn over(&self, protocol: Protocol) -> Costs {
+        let lines = match protocol {
+            Protocol::Simple => return *self,
+            Protocol::Ll => self.lines[0],
+            Protocol::Ll128 => self.lines[1],
+        };
+        let mut costs = *self;
+        for level in &mut costs.levels {
+            level.byte_ns *= lines.bytes;
+            level.overhead_ns += lines.overhead_ns;
+            if level.carrier == Carrier::Reader {
+                level.latency_ns *= lines.latency;
+                level.byte_ns += lines.copy_ns;
+            }
+        }
+        costs.memory_ns *= lines.bytes;
+        costs.cross_ns *= lines.bytes;
+        costs
     }
 
     /// The model of the published closed forms: at every level a token takes `start_ns` and
@@ -114,9 +164,24 @@ impl Costs {
             switch_ns: 0.0,
             memory_ns: 0.0,
             cross_ns: 0.0,
+            lines: [LinesCost::LIKE_SLOTS; 2],
         }
     }
 }
+
+/// LL and LL128 as they were measured (`docs/tuning.md`).
+const LINES_LL: LinesCost = LinesCost {
+    latency: 1.0,
+    overhead_ns: 15.0,
+    bytes: 2.0,
+    copy_ns: 0.6,
+};
+const LINES_LL128: LinesCost = LinesCost {
+    latency: 1.0,
+    overhead_ns: 15.0,
+    bytes: 128.0 / 120.0,
+    copy_ns: 0.3,
+};
 
 /// What kolo assumes where nobody has measured: server cores over shared memory, and a network of
 /// 100 Gbit/s.
@@ -151,6 +216,7 @@ impl Default for Costs {
             switch_ns: 600.0,
             memory_ns: 0.006,
             cross_ns: 0.025,
+            lines: [LINES_LL, LINES_LL128],
         }
     }
 }

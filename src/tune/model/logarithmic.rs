@@ -175,13 +175,16 @@ impl Call<'_> {
         // The child at distance 2^k has k children of its own.
         let mut path = 0.0;
         let mut sent = 0.0;
+        let mut below: f64 = 0.0;
         for (k, &distance) in distances.iter().enumerate() {
-            path += step(k as f64, 1.0, distance).path(bytes);
+            let child = step(k as f64, 1.0, distance);
+            path += child.path(bytes);
+            below = below.max(child.busy(1.0, bytes));
             sent += self.alone(distance, bytes);
         }
         let top = step(distances.len() as f64, 0.0, 1);
         path += top.core_ns + bytes * top.core_byte_ns;
-        let busy = top.busy(1.0, bytes).max(sent);
+        let busy = top.busy(1.0, bytes).max(sent).max(below);
         path + (pieces - 1.0) * busy.max(top.turn(bytes, self.depth()))
     }
 
