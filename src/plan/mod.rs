@@ -12,6 +12,7 @@
 
 pub mod cache;
 pub mod check;
+pub mod costs;
 pub mod dump;
 pub mod emit;
 pub mod machine;

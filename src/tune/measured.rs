@@ -233,8 +233,8 @@ impl Measured {
         for series in &self.series {
             let _ = write!(
                 text,
-                "\n[[series]]\ncollective = \"{}\"\nalgorithm = \"{}\"\nprotocol = \"{}\"\nchannels = \
-                 {}\nnodes = {}\nranks_per_node = {}\nsizes = [",
+                "\n[[series]]\ncollective = \"{}\"\nalgorithm = \"{}\"\nprotocol = \"{}\"\n\
+                 channels = {}\nnodes = {}\nranks_per_node = {}\nsizes = [",
                 series.collective.name(),
                 series.algorithm.name(),
                 series.protocol.name(),

@@ -1,10 +1,10 @@
 //! Which plan for which size: the choice is a pure function of inputs that all ranks share.
 //!
 //! **Idea.** At init a [`Table`] is filled: for each collective and size class, the algorithm and
-//! protocol whose expected time is least. A time comes from a measurement of this site ([`measured`], written by
-//! `kolo tune`) where there is one, and from closed forms over the costs of the levels that are
-//! crossed ([`model`]) where not. What contradicts itself is mended ([`mend`]). A call only reads
-//! the table.
+//! protocol whose expected time is least. A time comes from a measurement of this site
+//! ([`measured`], written by `kolo tune`) where there is one, and from closed forms over the costs
+//! of the levels that are crossed ([`model`]) where not. What contradicts itself is mended
+//! ([`mend`]). A call only reads the table.
 //!
 //! Local facts (pointers, alignment) never enter: every rank must come to the same answer.
 //!

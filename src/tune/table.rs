@@ -351,6 +351,14 @@ impl Table {
             // Beyond the limit one-shot needs a measurement.
             candidates.retain(|c| c.measured || c.choice.algorithm != Algorithm::OneShot);
         }
+        if self
+            .inputs
+            .allowed
+            .allows_protocol(collective, Protocol::Simple)
+        {
+            // So do flagged lines, which nowhere won where they were measured by hand.
+            candidates.retain(|c| c.measured || !c.choice.protocol.is_lines());
+        }
         let is_default = |c: &&Candidate| c.choice.algorithm == default;
         let over = Protocol::of(collective, default);
         let usual = candidates

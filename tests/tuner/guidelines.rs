@@ -3,7 +3,7 @@
 use crate::support::inputs;
 use kolo::algo::{Entry, REGISTRY};
 use kolo::plan::{Collective, Machine};
-use kolo::tune::{CLASSES, Inputs, Measured, Protocol, Table, parts};
+use kolo::tune::{Allowed, CLASSES, Inputs, Measured, Protocol, Rule, Table, parts};
 
 /// A file of measurements that contradict each other in every way.
 fn hostile(rng: &mut fastrand::Rng, machine: &Machine) -> Measured {
@@ -125,9 +125,21 @@ fn machines() -> [Machine; 5] {
 #[test]
 fn built_in_tables_do_not_contradict_themselves() {
     for machine in machines() {
-        let table = Table::new(inputs(machine));
-        check(&table, &format!("{machine:?}"));
-        all_run(&table);
+        for only in std::iter::once(None).chain(Protocol::ALL.map(Some)) {
+            let mut allowed = Allowed::default();
+            let rule = |protocol| Rule {
+                collective: None,
+                exclude: false,
+                names: vec![protocol],
+            };
+            allowed.restrict_protocols(&only.map(rule).into_iter().collect::<Vec<_>>());
+            let table = Table::new(Inputs {
+                allowed,
+                ..inputs(machine)
+            });
+            check(&table, &format!("{machine:?} over {only:?}"));
+            all_run(&table);
+        }
     }
 }
 

@@ -94,7 +94,8 @@ impl fmt::Display for Shown {
         let m = &self.machine;
         write!(
             f,
-            "{} {} over {} of {} bytes on {}x{} ({} sockets, {} cores): simulated {:.0}, estimated {:.0}",
+            "{} {} over {} of {} bytes on {}x{} ({} sockets, {} cores): simulated {:.0}, \
+             estimated {:.0}",
             self.collective.name(),
             self.algorithm.name(),
             self.protocol.name(),

@@ -2,9 +2,9 @@
 //! which communicators of the site choose ([`kolo::tune::measured`]).
 //!
 //! Every rank runs [`Tuning::run`]. For each algorithm and protocol all ranks make one communicator
-//! that may use nothing else, and time its collectives. Rank 0 has the file: it tells the others what is still
-//! to be measured, so a run that was ended goes on where it stopped, and it writes the file after
-//! each series.
+//! that may use nothing else, and time its collectives. Rank 0 has the file: it tells the others
+//! what is still to be measured, so a run that was ended goes on where it stopped, and it writes
+//! the file after each series.
 
 use crate::launcher::{self, Mpi};
 use crate::out;

@@ -98,7 +98,7 @@ impl Call<'_> {
         let others = self.n - 1.0;
         let (reads, all_write) = match self.collective {
             Collective::AllReduce | Collective::AllGather | Collective::Barrier => (others, true),
-            Collective::Reduce => (others, true),
+            Collective::Reduce | Collective::Scan | Collective::Exscan => (others, true),
             Collective::Broadcast => (1.0, false),
             _ => return None,
         };
@@ -141,11 +141,13 @@ impl Call<'_> {
             byte_ns += reads * part * fetch_ns;
         }
         let steps = match self.collective {
-            Collective::AllGather => reads,
+            // The first rank of a scan drops all tokens, one by one.
+            Collective::AllGather | Collective::Scan | Collective::Exscan => reads,
             _ => 1.0,
         };
         let stores = match self.collective {
-            Collective::AllReduce | Collective::Reduce | Collective::Broadcast => 1.0,
+            Collective::Broadcast => 1.0,
+            _ if self.collective.reduces() => 1.0,
             _ => reads,
         };
         byte_ns += costs.write_ns * stores;
@@ -201,6 +203,7 @@ impl Call<'_> {
             Collective::Gather => (0.0, others),
             Collective::Scatter => (others, 0.0),
             Collective::Send | Collective::Recv => (0.0, 1.0),
+            Collective::ReduceScatter => return self.ordered(),
             _ => return None,
         };
         let chunk = self.geometry.chunk_bytes() as f64;

@@ -23,6 +23,19 @@ pub(super) const RECEIVE: Work = Work {
     folds: 0.0,
 };
 
+/// `prev + input -> output, next`
+const SCAN_ON: Work = Work {
+    writes: 1.0,
+    ..FOLD_ON
+};
+/// `prev + input -> next`, then `prev -> output`
+const EXSCAN_ON: Work = Work {
+    steps: 2.0,
+    reads: 2.0,
+    writes: 1.0,
+    ..FOLD_ON
+};
+
 impl Phase {
     fn time(&self) -> f64 {
         self.latency + self.core.max(self.link)
@@ -35,6 +48,9 @@ impl Call<'_> {
         match self.collective {
             Collective::Broadcast => Some(self.pipeline(PASS_ON)),
             Collective::Reduce => Some(self.pipeline(FOLD_ON)),
+            Collective::Scan => Some(self.pipeline(SCAN_ON)),
+            Collective::Exscan if self.n <= 2.0 => Some(self.pipeline(PASS_ON)),
+            Collective::Exscan => Some(self.pipeline(EXSCAN_ON)),
             _ => None,
         }
     }
