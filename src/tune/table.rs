@@ -267,11 +267,34 @@ impl Table {
 
     /// Everything that may run, fastest first.
     pub fn candidates(&self, collective: Collective, bytes: usize) -> Vec<Candidate> {
+        self.found(collective, bytes, &|_, _| true)
+    }
+
+    /// Of everything that may run what is chosen from: flagged lines, which won nowhere where they
+    /// were measured by hand, need a measurement, or a user who rules slots out.
+    fn eligible(&self, collective: Collective, bytes: usize) -> Vec<Candidate> {
+        let inputs = &self.inputs;
+        let has_slots = (inputs.allowed).allows_protocol(collective, Protocol::Simple);
+        self.found(collective, bytes, &|entry, over| {
+            let way = (entry.algorithm, over);
+            let measured = || inputs.measured.time_ns(collective, way, bytes).is_some();
+            !over.is_lines() || !has_slots || measured()
+        })
+    }
+
+    fn found(
+        &self,
+        collective: Collective,
+        bytes: usize,
+        counts: &dyn Fn(&Entry, Protocol) -> bool,
+    ) -> Vec<Candidate> {
         let inputs = &self.inputs;
         let meant = |entry: &Entry| inputs.nranks <= entry.most_ranks;
         let usual = |entry: &Entry, over| over == Protocol::of(collective, entry.algorithm);
         let allowed = |entry: &Entry, over| {
-            meant(entry) && inputs.allowed.allows(collective, entry.algorithm, over)
+            meant(entry)
+                && inputs.allowed.allows(collective, entry.algorithm, over)
+                && counts(entry, over)
         };
         // Where the user allows nothing that computes this collective at this size, or nothing is
         // meant for so many ranks, what is there has to do.
@@ -344,20 +367,12 @@ impl Table {
     }
 
     fn best(&self, collective: Collective, bytes: usize) -> Cell {
-        let mut candidates = self.candidates(collective, bytes);
+        let mut candidates = self.eligible(collective, bytes);
         let limit = self.built_in_limit(collective);
         let default = self.usual().algorithm(collective, bytes, limit);
         if default != Algorithm::OneShot && !self.inputs.allowed.is_restricted(collective) {
             // Beyond the limit one-shot needs a measurement.
             candidates.retain(|c| c.measured || c.choice.algorithm != Algorithm::OneShot);
-        }
-        if self
-            .inputs
-            .allowed
-            .allows_protocol(collective, Protocol::Simple)
-        {
-            // So do flagged lines, which nowhere won where they were measured by hand.
-            candidates.retain(|c| c.measured || !c.choice.protocol.is_lines());
         }
         let is_default = |c: &&Candidate| c.choice.algorithm == default;
         let over = Protocol::of(collective, default);
