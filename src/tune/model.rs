@@ -78,6 +78,11 @@ pub fn predict(
         Algorithm::NvlsTree => call.nvls_tree()?,
         Algorithm::CollNet => call.collnet()?,
         Algorithm::Ordered => call.ordered()?,
+        #[allow(
+            unreachable_patterns,
+            reason = "a new algorithm runs without a form, too"
+        )]
+        _ => return None,
     };
     Some(time + setting.costs.call_ns)
 }
