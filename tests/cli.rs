@@ -3,27 +3,46 @@
 #[path = "cli/tuning.rs"]
 mod tuning;
 
-use kolo::dtype::DataType;
+use kolo::dtype::{DataType, ReduceOp};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Collectives that reduce, those with a root, and the others.
-const REDUCING: [&str; 3] = ["all_reduce", "reduce_scatter", "reduce"];
-const ROOTED: [&str; 4] = ["reduce", "broadcast", "gather", "scatter"];
-const ALL: [&str; 11] = [
+const REDUCING: [&str; 6] = [
     "all_reduce",
-    "all_gather",
     "reduce_scatter",
-    "broadcast",
     "reduce",
-    "alltoall",
+    "scan",
+    "exscan",
+    "reduce_scatter_v",
+];
+const ROOTED: [&str; 6] = [
+    "reduce",
+    "broadcast",
     "gather",
     "scatter",
-    "sendrecv",
-    "hypercube",
-    "barrier",
+    "gather_v",
+    "scatter_v",
 ];
+const ALL: &str = "all_reduce all_gather reduce_scatter broadcast reduce alltoall gather scatter
+    scan exscan all_gather_v gather_v scatter_v reduce_scatter_v alltoall_v neighbor_allgather
+    neighbor_allgather_v neighbor_alltoall neighbor_alltoall_v sendrecv hypercube barrier";
+
+/// Pairs of a type and an operation that a collective has.
+fn folds(collective: &str) -> usize {
+    let built_in = |except: Option<ReduceOp>| {
+        let all = DataType::ALL.iter().flat_map(|dtype| dtype.operations());
+        all.filter(|&op| Some(op) != except).count()
+    };
+    match collective {
+        // Exact sums are of two real and two complex types.
+        "all_reduce" | "reduce" => built_in(None) + 4,
+        "scan" | "exscan" => built_in(Some(ReduceOp::Avg)),
+        name if REDUCING.contains(&name) => built_in(None),
+        _ => DataType::ALL.len(),
+    }
+}
 
 /// The program, free of settings and launchers around the test.
 fn kolo() -> Command {
@@ -97,7 +116,7 @@ fn perf(arguments: &str) -> String {
 
 #[test]
 fn every_collective_type_operation_and_root_is_right() {
-    for collective in ALL {
+    for collective in ALL.split_whitespace() {
         for ranks in 1..=4 {
             if collective == "hypercube" && ranks == 3 {
                 continue;
@@ -108,10 +127,7 @@ fn every_collective_type_operation_and_root_is_right() {
             let (types_and_ops, roots, sizes) = match collective {
                 "barrier" => (1, 1, 1),
                 name => (
-                    match REDUCING.contains(&name) {
-                        true => DataType::ALL.iter().flat_map(|d| d.operations()).count(),
-                        false => DataType::ALL.len(),
-                    },
+                    folds(name),
                     if ROOTED.contains(&name) { ranks } else { 1 },
                     3,
                 ),
@@ -130,7 +146,7 @@ fn every_collective_type_operation_and_root_is_right() {
 
 #[test]
 fn sizes_that_need_several_slots_and_rounds() {
-    for collective in ALL {
+    for collective in ALL.split_whitespace() {
         perf(&format!("{collective} --ranks 2 -b 3M -e 3M -n 1 -w 1"));
     }
 }
@@ -141,6 +157,11 @@ fn groups_streams_splits_shifted_buffers_and_other_clocks() {
     perf("all_gather --ranks 2 -b 8 -e 64K -f 64 -n 4 -w 1 -z 0 -p 1 -u 1 -N 2");
     perf("hypercube --ranks 4 -b 1K -e 64K -f 64 -n 4 -w 1 -z 0");
     perf("sendrecv --ranks 2 -b 8 -e 64K -f 64 -n 4 -w 1 -m 2 -C 1 -a 0");
+    perf("alltoall_v --ranks 3 -b 8 -e 64K -f 64 -n 4 -w 1 -m 3 -u 1");
+    perf("reduce_scatter_v --ranks 3 -b 8 -e 64K -f 64 -n 4 -w 1 -z 0 -R 1");
+    perf("exscan --ranks 3 -b 8 -e 64K -f 64 -n 4 -w 1 -z 0 -m 2");
+    perf("neighbor_alltoall --ranks 4 -b 8 -e 64K -f 64 -n 4 -w 1 -z 0 -m 2 --split-mask 1");
+    perf("all_reduce --ranks 3 -b 8 -e 1M -f 64 -n 2 -w 1 -z 0 -o exactsum -d double");
     let out = perf("reduce_scatter --ranks 4 -b 1K -e 3K -i 1K -n 2 -w 1 --split-mask 1 -S 1");
     assert_eq!(rows(&out).len(), 3);
     assert!(out.contains("Group  1"), "{out}");
@@ -251,6 +272,13 @@ fn mistakes_in_the_options_are_usage_errors() {
             "root 2 is none of the 2 ranks",
         ),
         ("perf hypercube --ranks 3", "1, 2, 4, 8"),
+        ("perf all_reduce_v --ranks 2", "all_gather_v"),
+        ("perf scan --ranks 2 -o avg", "scan has no operation avg"),
+        ("perf exscan --ranks 2 -o exactsum", "no operation exactsum"),
+        (
+            "perf reduce --ranks 2 -o exactsum -d int32",
+            "exactsum does not combine elements of type int32",
+        ),
         (
             "perf all_reduce --ranks 2 --compare mpi -b 8 -e 8",
             "start it with mpirun",

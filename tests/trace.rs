@@ -1,9 +1,10 @@
-//! The monomorphic one-shot executor passes the same tokens in the same order as the interpreter
-//! of plans, and gives the same result.
+//! The monomorphic executors pass the same tokens as the interpreter of plans, those of one-shot
+//! plans in the same order, and give the same result.
 
 use kolo::algo;
 use kolo::base::Result;
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
+use kolo::exec::messages::{Contributors, Messages, SmallExchange, SmallReduce};
 use kolo::exec::oneshot::{SmallCall, Stop};
 use kolo::exec::trace::Event;
 use kolo::exec::{Bound, Kernel, LaneRun, Launch, Progress, Waiting, Wires};
@@ -58,8 +59,8 @@ fn kernel() -> Kernel {
 const COUNT: usize = 9;
 const ROOT: usize = 1;
 
-fn input(rank: usize) -> Vec<i64> {
-    (0..COUNT)
+fn input(rank: usize, ranks: usize) -> Vec<i64> {
+    (0..COUNT * ranks)
         .map(|element| (rank * 100 + element) as i64)
         .collect()
 }
@@ -67,9 +68,12 @@ fn input(rank: usize) -> Vec<i64> {
 type Traced = (Vec<Event>, Vec<i64>, u64);
 
 /// One rank, interpreted.
-fn interpreted(collective: Collective, wires: &mut Wires, count: usize) -> Traced {
+fn interpreted(
+    (collective, algorithm): (Collective, Algorithm),
+    wires: &mut Wires,
+    count: usize,
+) -> Traced {
     let (me, ranks) = (wires.me(), wires.ranks());
-    let algorithm = Algorithm::OneShot;
     let (rank, nranks, root) = (me as u32, ranks as u32, ROOT as u32);
     let shape = Shape {
         collective,
@@ -80,25 +84,27 @@ fn interpreted(collective: Collective, wires: &mut Wires, count: usize) -> Trace
         channels: 1,
     };
     let plan = algo::plan(&shape, &Nodes::one(nranks)).unwrap();
-    let send = input(me);
+    let send = input(me, ranks);
     let mut recv = vec![-1; COUNT * ranks];
     let buffers = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
     let geometry = Geometry::bundle(8 * 4096);
     let bound = Arc::new(Bound::new(plan, Protocol::Simple, wires).unwrap());
     let launch = Launch::new(bound, buffers, kernel(), 5, geometry).unwrap();
-    let blocks = if collective == Collective::AllGather {
-        (1, nranks)
-    } else {
-        (1, 1)
-    };
-    let mut lane = LaneRun::new(0, launch.window(0, count, blocks));
+    let blocks = (
+        collective.input_blocks(nranks),
+        collective.output_blocks(nranks),
+    );
+    let mut lanes: Vec<LaneRun> = (0..launch.plan.lanes.len())
+        .map(|lane| LaneRun::new(lane, launch.window(lane, count, blocks)))
+        .collect();
     let mut events = Vec::new();
-    loop {
-        // SAFETY: the buffers hold a block for every rank and live until the lane is done.
-        match unsafe { lane.progress(&launch, wires, &mut events) }.expect("all call the same") {
-            Progress::Done => break,
-            _ => std::thread::yield_now(),
-        }
+    while !lanes.is_empty() {
+        lanes.retain_mut(|lane| {
+            // SAFETY: the buffers hold a block for every rank and live until the lane is done.
+            let progress = unsafe { lane.progress(&launch, wires, &mut events) };
+            progress.expect("all call the same") != Progress::Done
+        });
+        std::thread::yield_now();
     }
     wires.complete_eager();
     (events, recv, wires.steps_executed)
@@ -106,7 +112,7 @@ fn interpreted(collective: Collective, wires: &mut Wires, count: usize) -> Trace
 
 /// One rank, by its monomorphic function.
 fn monomorphic(collective: Collective, wires: &mut Wires, count: usize) -> Traced {
-    let send = input(wires.me());
+    let send = input(wires.me(), wires.ranks());
     let mut recv = vec![-1; COUNT * wires.ranks()];
     let kernel = kernel();
     let call = SmallCall {
@@ -132,6 +138,78 @@ fn monomorphic(collective: Collective, wires: &mut Wires, count: usize) -> Trace
     };
     assert!(ended.is_ok());
     (events, recv, wires.steps_executed)
+}
+
+/// One rank, by small messages.
+fn by_messages(collective: Collective, wires: &mut Wires) -> Traced {
+    let send = input(wires.me(), wires.ranks());
+    let mut recv = vec![-1; COUNT * wires.ranks()];
+    let kernel = kernel();
+    let (mut events, mut messages) = (Vec::new(), Messages::default());
+    let (mut contributors, mut sources) = (Contributors::default(), Vec::new());
+    let (at_root, signature) = (collective == Collective::Reduce && wires.me() == ROOT, 5);
+    let (send, recv_place) = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
+    let exchange = SmallExchange {
+        collective,
+        send,
+        recv: recv_place,
+        bytes: COUNT * 8,
+        peer: ROOT,
+        signature,
+    };
+    let reduce = SmallReduce {
+        send,
+        recv: recv_place,
+        count: COUNT,
+        kernel: &kernel,
+        signature,
+    };
+    if !at_root {
+        // SAFETY: the buffers hold a block for every rank and live until all messages have moved.
+        unsafe { exchange.begin(&mut messages, wires) }.unwrap();
+    }
+    loop {
+        // SAFETY: as above.
+        let progress = unsafe {
+            match at_root {
+                true => reduce.progress(wires, &mut contributors, &mut sources, &mut events),
+                false => messages.progress(wires, &mut events).map_err(Stop::from),
+            }
+        };
+        if progress.unwrap() == Progress::Done {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    (events, recv, wires.steps_executed)
+}
+
+#[test]
+fn small_messages_are_those_of_the_plan() {
+    for ranks in 2..=6 {
+        for (collective, algorithm) in [
+            (Collective::Gather, Algorithm::Bundle),
+            (Collective::Scatter, Algorithm::Bundle),
+            (Collective::AllToAll, Algorithm::Bundle),
+            (Collective::Reduce, Algorithm::OneShot),
+        ] {
+            let plan = (collective, algorithm);
+            let by_plan = all(ranks, |wires| interpreted(plan, wires, COUNT));
+            let direct = all(ranks, |wires| by_messages(collective, wires));
+            for (rank, (plan, direct)) in by_plan.into_iter().zip(direct).enumerate() {
+                // Which peer is first is a matter of time.
+                let sorted = |mut events: Vec<Event>| {
+                    events.sort_by_key(|event| format!("{event:?}"));
+                    events
+                };
+                let what = format!("rank {rank} of {ranks}, {collective:?}");
+                assert!(!plan.0.is_empty());
+                assert_eq!(sorted(plan.0), sorted(direct.0), "tokens of {what}");
+                assert_eq!(plan.1, direct.1, "result of {what}");
+                assert_eq!(plan.2, direct.2, "steps of {what}");
+            }
+        }
+    }
 }
 
 fn all(ranks: usize, run: impl Fn(&mut Wires) -> Traced + Sync) -> Vec<Traced> {
@@ -163,7 +241,8 @@ fn same_tokens_same_order_same_result() {
             } else {
                 COUNT
             };
-            let by_plan = all(ranks, |wires| interpreted(collective, wires, count));
+            let plan = (collective, Algorithm::OneShot);
+            let by_plan = all(ranks, |wires| interpreted(plan, wires, count));
             let direct = all(ranks, |wires| monomorphic(collective, wires, count));
             for (rank, (plan, direct)) in by_plan.iter().zip(&direct).enumerate() {
                 assert!(!plan.0.is_empty());

@@ -2,6 +2,7 @@
  *
  * Sections are summed where they lie, with their gaps: nothing is copied. */
 #include "kolo_fortran.h"
+#include <complex.h>
 #include <math.h>
 #include <string.h>
 
@@ -52,10 +53,10 @@ static void sum_exact(call *c, array a, array mask, koloDataType_t type, size_t 
 #define COMM const fortran_comm *comm
 
 /* A function whose result after an error is NaN. */
-#define FUNCTIONS(suffix, ctype, type, parts)                                            \
+#define FUNCTIONS(suffix, ctype, type, parts, nan)                                            \
     static ctype sum_##suffix(array a, array mask, COMM, int32_t *ierror) {              \
         call c;                                                                          \
-        ctype result = (ctype)NAN;                                                       \
+        ctype result = nan;                                                              \
         kolo_fi_begin(&c, "kolo_sum_exact", comm, NULL, ierror);                         \
         sum_exact(&c, a, mask, type, parts, &result);                                    \
         return result;                                                                   \
@@ -74,7 +75,7 @@ static void sum_exact(call *c, array a, array mask, koloDataType_t type, size_t 
         return sum_##suffix(a, mask, comm, ierror);                                      \
     }
 
-FUNCTIONS(r4, float, koloFloat32, 1)
-FUNCTIONS(r8, double, koloFloat64, 1)
-FUNCTIONS(c4, float _Complex, koloFloat32, 2)
-FUNCTIONS(c8, double _Complex, koloFloat64, 2)
+FUNCTIONS(r4, float, koloFloat32, 1, NAN)
+FUNCTIONS(r8, double, koloFloat64, 1, NAN)
+FUNCTIONS(c4, float _Complex, koloFloat32, 2, CMPLXF(NAN, NAN))
+FUNCTIONS(c8, double _Complex, koloFloat64, 2, CMPLX(NAN, NAN))

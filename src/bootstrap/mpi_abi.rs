@@ -59,8 +59,9 @@ pub struct MpiTable {
 /// Value of [`MpiApi::version`].
 pub const API_VERSION: u32 = 1;
 
-/// The call cannot be expressed in MPI: the type (f16, bf16, fp8), the operation (avg,
-/// pre-multiplied sum) or a count beyond `int`. Nothing was sent.
+/// The call cannot be expressed in MPI here: the type (f16, bf16, fp8, and what is newer than the
+/// real numbers), the operation (avg, pre-multiplied and exact sums) or a count beyond `int`.
+/// Nothing was sent.
 pub const MPI_NOT_SUPPORTED: c_int = -1;
 /// A pointer, root or number makes no sense, or the call panicked. Nothing was sent.
 pub const MPI_BAD_ARGUMENT: c_int = -2;
@@ -73,7 +74,8 @@ pub type MpiComm = usize;
 ///
 /// Functions return 0, a positive error code of MPI's own, [`MPI_NOT_SUPPORTED`] or
 /// [`MPI_BAD_ARGUMENT`]. Types and operations carry kolo's numbers. Counts are elements per rank
-/// as in kolo's call of the same name. `send` null means in place, as MPI_IN_PLACE does.
+/// as in kolo's call of the same name; counts and places of blocks of different sizes are `int`
+/// arrays, which MPI gets as they are. `send` null means in place, as MPI_IN_PLACE does.
 /// Thread-safety is that of the thread level MPI gave.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +163,79 @@ pub struct MpiApi {
     pub finalize: unsafe extern "C" fn() -> c_int,
     /// MPI_Abort of `world`.
     pub abort: unsafe extern "C" fn(code: c_int) -> c_int,
+    /// MPI_Scan.
+    pub scan: ReduceFn,
+    /// MPI_Exscan.
+    pub exscan: ReduceFn,
+    /// MPI_Allgatherv.
+    pub allgatherv: GatherVFn,
+    /// MPI_Gatherv.
+    pub gatherv: unsafe extern "C" fn(
+        comm: MpiComm,
+        send: *const c_void,
+        count: usize,
+        receive: *mut c_void,
+        counts: *const c_int,
+        places: *const c_int,
+        dtype: c_int,
+        root: c_int,
+    ) -> c_int,
+    /// MPI_Scatterv; at the root it is `receive` that may be null for in place.
+    pub scatterv: unsafe extern "C" fn(
+        comm: MpiComm,
+        send: *const c_void,
+        counts: *const c_int,
+        places: *const c_int,
+        receive: *mut c_void,
+        count: usize,
+        dtype: c_int,
+        root: c_int,
+    ) -> c_int,
+    /// MPI_Reduce_scatter.
+    pub reduce_scatter_v: unsafe extern "C" fn(
+        comm: MpiComm,
+        send: *const c_void,
+        receive: *mut c_void,
+        counts: *const c_int,
+        dtype: c_int,
+        op: c_int,
+    ) -> c_int,
+    /// MPI_Alltoallv.
+    pub alltoallv: AllToAllVFn,
+    /// MPI_Cart_create: one periodic dimension of all ranks, which keep their numbers.
+    pub ring: unsafe extern "C" fn(comm: MpiComm, new: *mut MpiComm) -> c_int,
+    /// MPI_Neighbor_allgather.
+    pub neighbor_allgather: MoveFn,
+    /// MPI_Neighbor_alltoall.
+    pub neighbor_alltoall: MoveFn,
+    /// MPI_Neighbor_allgatherv.
+    pub neighbor_allgatherv: GatherVFn,
+    /// MPI_Neighbor_alltoallv.
+    pub neighbor_alltoallv: AllToAllVFn,
 }
+
+/// Every rank receives blocks of `counts` elements at `places`, and sends `count`.
+pub type GatherVFn = unsafe extern "C" fn(
+    comm: MpiComm,
+    send: *const c_void,
+    count: usize,
+    receive: *mut c_void,
+    counts: *const c_int,
+    places: *const c_int,
+    dtype: c_int,
+) -> c_int;
+
+/// Every rank sends blocks of `send_counts` elements at `send_places`, and receives likewise.
+pub type AllToAllVFn = unsafe extern "C" fn(
+    comm: MpiComm,
+    send: *const c_void,
+    send_counts: *const c_int,
+    send_places: *const c_int,
+    receive: *mut c_void,
+    counts: *const c_int,
+    places: *const c_int,
+    dtype: c_int,
+) -> c_int;
 
 /// A reduction whose result every rank gets (part of).
 pub type ReduceFn = unsafe extern "C" fn(

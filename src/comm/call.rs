@@ -8,6 +8,7 @@ use crate::dtype::{DataType, ReduceOp};
 use crate::exec::Kernel;
 pub use crate::plan::Collective;
 use crate::wire::signature::{Fields, Signature};
+use std::sync::Arc;
 
 /// What the caller asked for. Pointers are not dereferenced before [`Call::check`].
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +44,7 @@ pub(super) struct Checked {
     pub op: Option<ReduceOp>,
     /// How to combine with an operation that the program made, as it was when the call was made:
     /// the operation may be destroyed before a group or a stream gets to the call.
-    pub made: Option<Box<Kernel>>,
+    pub made: Option<Arc<Kernel>>,
     /// What a call of blocks of different sizes consists of.
     pub parts: Parts,
 }

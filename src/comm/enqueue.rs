@@ -2,8 +2,9 @@
 //!
 //! Data path of a small blocking call: [`Communicator::enqueue`] checks -> the owner lock -> the
 //! size class says one-shot -> `exec::oneshot` -> `wire::fan`. No lock that waits, no hash, no
-//! clock, no allocation. Everything else becomes an [`Op`] in the communicator's queue, which the
-//! caller drives until its own call has ended ([`super::drive`]).
+//! clock, no allocation. Small messages are as direct ([`super::messages`]). Everything else
+//! becomes an [`Op`] in the communicator's queue, which the caller drives until its own call has
+//! ended ([`super::drive`]).
 
 use super::call::{Call, Checked, Collective};
 use super::lock::Guard;
@@ -112,6 +113,9 @@ impl Communicator {
             ));
         }
         if exec.queue.is_empty() {
+            if inner.small_messages(&mut exec, checked, number)? {
+                return Ok(());
+            }
             return inner.run_parts(&mut exec, checked, number);
         }
         let ops = inner.ops_of(&mut exec, checked, number)?;
@@ -163,7 +167,7 @@ impl Inner {
         if call.collective.reduces() && call.op.0 >= RedOp::FIRST_DYNAMIC {
             let (kernel, code) = self.made_kernel(call.op, call.dtype)?;
             checked.signature = call.signature(code).0;
-            checked.made = Some(Box::new(kernel));
+            checked.made = Some(Arc::new(kernel));
         }
         Ok(checked)
     }

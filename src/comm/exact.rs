@@ -69,7 +69,8 @@ pub(super) fn check(call: &Call) -> Result<Option<ReduceOp>> {
 pub(super) fn not_here() -> Error {
     Error::argument(
         "only AllReduce and Reduce have exact sums",
-        "use one of them with koloSumExact, and take the block that you need",
+        "all-reduce or reduce with koloSumExact; for a block of a reduce-scatter take it from the \
+         all-reduce, for a scan sum over smaller communicators",
     )
 }
 

@@ -5,14 +5,14 @@
 //! (communicators) may be driven by one thread. Initialisations inside a group run in parallel,
 //! because each one waits for the others.
 
-use super::Communicator;
-use super::call::Checked;
+use super::call::{Checked, Collective};
 use super::drive::MAX_IN_FLIGHT;
 use super::lock::Guard;
 use super::op::{Completion, Op};
 use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
+use super::{Communicator, messages};
 use crate::base::{Error, Result};
 use crate::exec::Waiting;
 use crate::proxy::progress::{Engine, Pass, Work};
@@ -110,7 +110,14 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
     if !exec.queue.is_empty() {
         return None;
     }
-    let mut op = exec.spare_op(members[0].checked.call.collective);
+    let collective = members[0].checked.call.collective;
+    let small = |member: &Member| {
+        messages::is_small(&member.checked) && member.checked.call.peer != inner.rank
+    };
+    if members.iter().all(small) {
+        return Some(run_small(inner, &mut exec, members, collective));
+    }
+    let mut op = exec.spare_op(collective);
     for member in members {
         inner.begin(&mut exec, &member.checked);
         if member.checked.bytes == 0 {
@@ -122,6 +129,25 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
         }
     }
     Some(inner.run_alone(&mut exec, op, None))
+}
+
+/// A bundle of small messages to and from others.
+fn run_small(
+    inner: &Inner,
+    exec: &mut Exec,
+    members: &[Member],
+    collective: Collective,
+) -> Result<()> {
+    exec.messages.clear();
+    exec.latest.next();
+    for member in members {
+        inner.begin(exec, &member.checked);
+        if member.checked.bytes > 0 {
+            let added = inner.add_message(exec, &member.checked);
+            added.map_err(|error| inner.fail(exec, error))?;
+        }
+    }
+    inner.run_messages(exec, (collective, None))
 }
 
 /// Runs `init` at the outermost end, in parallel with the others of the group; those that use the

@@ -18,6 +18,7 @@ use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
 use crate::exec::launch;
+use crate::exec::messages::{Contributors, Messages};
 use crate::plan::{Cache, Geometry, Nodes};
 use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
@@ -285,6 +286,8 @@ fn exec(
         small_steps: state::small_steps(rank.0, &nodes),
         nodes,
         kernels: Kernels::new(nranks),
+        messages: Messages::default(),
+        contributors: Contributors::default(),
         sources: Vec::with_capacity(nranks as usize),
         exact: Default::default(),
         queue: VecDeque::new(),

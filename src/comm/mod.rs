@@ -20,6 +20,7 @@ mod init;
 mod lock;
 mod logging;
 mod meet;
+mod messages;
 mod op;
 pub mod orders;
 mod redop;

@@ -69,8 +69,19 @@ impl Latest {
         }
     }
 
+    /// A stamp for another bundle.
+    pub fn next(&mut self) -> u64 {
+        self.stamp += 1;
+        self.stamp
+    }
+
+    /// The stamp of the bundle that is being made.
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
     /// Notes that `run` of the op `stamp` is the last on `end`; the one before, if there is one.
-    fn replace(&mut self, stamp: u64, end: End, run: usize) -> Option<usize> {
+    pub fn replace(&mut self, stamp: u64, end: End, run: usize) -> Option<usize> {
         let place = match end {
             End::Send(index, _) => 2 * index,
             End::Recv(index, _) => 2 * index + 1,
@@ -191,8 +202,8 @@ impl Op {
         kernel: Kernel,
         choice: Choice,
     ) -> Result<()> {
-        self.eager = choice.algorithm == Algorithm::OneShot;
         let launch = exec.launch(checked, kernel, choice)?;
+        self.eager = launch.plan.has_fans;
         self.add(exec, checked, launch);
         Ok(())
     }
@@ -282,7 +293,12 @@ impl Op {
                 let Some((checked, kernel)) = (unsafe { exact.next(exec) }) else {
                     return Ok(Step::Done);
                 };
-                let choice = exec.table.choose(checked.call.collective, checked.bytes);
+                let mut choice = exec.table.choose(checked.call.collective, checked.bytes);
+                if choice.composed {
+                    choice = exec
+                        .table
+                        .choose_large(checked.call.collective, checked.bytes);
+                }
                 self.collective(exec, &checked, kernel, choice)?;
                 self.then = Some(Next::Exact(exact));
             }
@@ -306,8 +322,7 @@ impl Op {
     pub fn message(&mut self, exec: &mut Exec, checked: &Checked, kernel: Kernel) -> Result<()> {
         let choice = Choice::plain(self.collective, Algorithm::Bundle, 1);
         if self.stamp == 0 {
-            exec.latest.stamp += 1;
-            self.stamp = exec.latest.stamp;
+            self.stamp = exec.latest.next();
         }
         let launch = exec.launch(checked, kernel, choice)?;
         let window = launch.window(0, checked.call.count, (1, 1));

@@ -379,8 +379,8 @@ fn only_for(op: RedOp, made_for: DataType, dtype: DataType) -> Result<()> {
 fn unknown(op: RedOp) -> Error {
     Error::argument(
         format!("{} is not a reduction operation of this communicator", op.0),
-        "use a built-in one (koloSum, koloProd, koloMax, koloMin, koloAvg, koloBand, koloLand, \
-         koloMinloc, ...) or one made on this communicator",
+        "use a built-in one (koloSum, koloProd, koloMax, koloMin, koloAvg, koloSumExact, \
+         koloBand, koloLand, koloMinloc, ...) or one made on this communicator",
     )
 }
 

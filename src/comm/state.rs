@@ -11,6 +11,7 @@ use super::redop::{Kernels, MadeOp};
 use crate::base::{Error, Rank, Result};
 use crate::config::Settings;
 use crate::exec::launch::{self, Base};
+use crate::exec::messages::{Contributors, Messages};
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
 use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Protocol, Shape};
@@ -81,6 +82,10 @@ pub(super) struct Exec {
     pub nodes: Nodes,
     pub kernels: Kernels,
     pub sources: Sources,
+    /// Small messages on their way.
+    pub messages: Messages,
+    /// Where a root gets the contributions to a small reduce.
+    pub contributors: Contributors,
     /// Memory of exact sums.
     pub exact: super::exact::Scratch,
     pub queue: VecDeque<Op>,

@@ -51,6 +51,8 @@ pub struct Bound {
     channels: u32,
     /// Whether peers may read the buffers where they lie.
     pub is_direct: bool,
+    /// Whether its tokens pass over fans, whose epoch ends with the call.
+    pub has_fans: bool,
 }
 
 impl std::ops::Deref for Bound {
@@ -88,6 +90,9 @@ impl Bound {
         Ok(Bound {
             channels: plan.channels(),
             is_direct: super::host::direct::is_possible(&plan),
+            has_fans: ends
+                .iter()
+                .any(|end| matches!(end, End::FanSend | End::FanRecv(_))),
             protocol,
             plan,
             ends,

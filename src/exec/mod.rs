@@ -1,6 +1,6 @@
-//! Executors of plans. [`host`] interprets any plan on host memory; [`oneshot`] is its
-//! monomorphic form for one-shot plans, for which the cost of interpretation would show; [`sim`]
-//! runs the plans of all ranks on a model of a machine.
+//! Executors of plans. [`host`] interprets any plan on host memory; [`oneshot`] is its monomorphic
+//! form for one-shot plans, for which the cost of interpretation would show, and [`messages`] that
+//! for small messages; [`sim`] runs the plans of all ranks on a model of a machine.
 //!
 //! Data path of a call: `comm` binds a plan to buffers ([`launch`]) -> `host` or `oneshot` waits
 //! for tokens and credits, folds with a kernel of `dtype`, and publishes -> `wire` hands the line
@@ -9,6 +9,7 @@
 pub mod host;
 pub mod launch;
 mod lines;
+pub mod messages;
 pub mod oneshot;
 pub mod scratch;
 pub mod sim;

@@ -64,11 +64,11 @@ impl SmallCall<'_> {
         tracer: &mut impl Tracer,
         own_output: Option<*mut u8>,
     ) -> Result<(), Stop> {
-        while !wires.fans.may_publish() {
+        let bytes = self.bytes();
+        while !wires.fans.may_publish(bytes) {
             let late = wires.waits_for(End::FanSend);
             waiting.pause(late)?;
         }
-        let bytes = self.bytes();
         if bytes > 0 {
             let slot = wires.fans.place(bytes);
             let both = [own_output.unwrap_or(slot), slot];

@@ -6,7 +6,7 @@ use crate::base::{Error, Rank, Result};
 use crate::plan::{ConnectionUse, Direction, Link, Protocol};
 use crate::wire::cast::{CastMemory, CastReceiver, CastSender};
 use crate::wire::fan::Fans;
-use crate::wire::line::Arrival;
+use crate::wire::line::{Arrival, SMALL_BYTES};
 use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
 use crate::wire::signature::Signature;
 use crate::wire::{Bell, Source};
@@ -284,7 +284,7 @@ impl Wires {
         match end {
             End::Send(index, _) => self.sender(index).ready(slots),
             End::Recv(index, _) => self.receiver(index).ready(ahead),
-            End::FanSend => self.fans.may_publish(),
+            End::FanSend => self.fans.may_publish(usize::MAX),
             End::FanRecv(writer) => self.fans.ready(writer),
             End::CastSend(channel) => self.cast(channel).ready(slots),
             End::CastRecv(index, _) => self.cast_reader(index).ready(ahead),
@@ -293,6 +293,15 @@ impl Wires {
                 debug_assert!(false, "flagged lines are asked for a number of bytes");
                 false
             }
+        }
+    }
+
+    /// Whether a token of one slot and `bytes` may move at this end: small ones need no slot.
+    #[inline]
+    pub fn ready_for(&mut self, end: End, bytes: usize) -> bool {
+        match end {
+            End::Send(index, _) if bytes <= SMALL_BYTES => self.sender(index).ready_small(),
+            _ => self.ready(end, 1, 0),
         }
     }
 

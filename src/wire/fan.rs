@@ -1,28 +1,31 @@
 //! Fans: one writer, many readers, and the credit is that of the slowest reader.
 //!
-//! Every rank of a node owns one fan: 8 lines with a slot each. A rank publishes one line, not one
-//! per peer. Credit needs no traffic of its own: an *epoch* counts the eager calls that a rank has
-//! completed on the communicator, each line carries its writer's epoch in the ack word, and a slot
-//! may be reused when every reader's epoch has reached the call that published it. Ranks that only
-//! read (a broadcast) say so by an explicit ack word every 4 calls, half of the lines.
+//! Every rank of a node owns one fan: 32 lines with a small place each, and 8 slots. A rank
+//! publishes one line, not one per peer. Credit needs no traffic of its own: an *epoch* counts the
+//! eager calls that a rank has completed on the communicator, each line carries its writer's epoch
+//! in the ack word, and a line or slot may be reused when every reader's epoch has reached the call
+//! that published it. Ranks that only read (a broadcast) say so by an explicit ack word every 4
+//! calls, half of the slots.
 //!
 //! All ranks of a communicator make the same calls in the same order; so an epoch means the same
 //! call everywhere. A call publishes at most one token on each fan.
 
-use super::line::{Arrival, Credit, INLINE_BYTES, LINES, Line};
+use super::line::{Arrival, Credit, INLINE_BYTES, LINES, Line, SMALL_BYTES, SmallPlaces, TOKENS};
 use crate::base::sync::MODEL;
 
 /// The shared words of a fan.
 #[repr(C, align(64))]
 pub struct FanHeader {
-    /// One line a slot.
-    pub lines: [Line; LINES],
+    /// One line a token.
+    pub lines: [Line; TOKENS],
     /// The owner's explicit ack, as a reader of the others.
     pub ack: Credit,
     pad: [u64; 8],
+    /// Small payloads.
+    small: SmallPlaces,
 }
 
-const _: () = assert!(MODEL || size_of::<FanHeader>() == 640);
+const _: () = assert!(MODEL || size_of::<FanHeader>() == 18_560);
 
 impl Default for FanHeader {
     fn default() -> Self {
@@ -37,11 +40,12 @@ impl FanHeader {
             lines: std::array::from_fn(|_| Line::new()),
             ack: Credit::new(),
             pad: [0; 8],
+            small: SmallPlaces::new(),
         }
     }
 }
 
-/// Explicit acks are written when the epoch is a multiple of this: half the lines, so that a
+/// Explicit acks are written when the epoch is a multiple of this: half the slots, so that a
 /// writer never waits for an ack that a completed call should have given.
 const ACK_EVERY: u64 = LINES as u64 / 2;
 
@@ -78,14 +82,17 @@ impl FanMemory {
 
     #[inline(always)]
     fn place(&self, count: u64, bytes: usize) -> *mut u8 {
-        let index = count as usize % LINES;
+        let index = count as usize % TOKENS;
         if bytes <= INLINE_BYTES {
             return self.header().lines[index]
                 .payload()
                 .write(|payload| payload.cast());
         }
-        // SAFETY: `index < LINES`, and the slots hold `LINES * slot_bytes` bytes.
-        unsafe { self.slots.add(index * self.slot_bytes) }
+        if bytes <= SMALL_BYTES {
+            return self.header().small.place(index);
+        }
+        // SAFETY: a slot below `LINES`, and the slots hold `LINES * slot_bytes` bytes.
+        unsafe { self.slots.add(count as usize % LINES * self.slot_bytes) }
     }
 }
 
@@ -104,8 +111,10 @@ pub struct Fans {
     members: Vec<Member>,
     /// Calls completed by this rank.
     epoch: u64,
-    /// The call that last published each of this rank's slots, plus 1; 0 for never.
-    published_in: [u64; LINES],
+    /// The call that last published each of this rank's lines, plus 1; 0 for never.
+    published_in: [u64; TOKENS],
+    /// What this rank last asked for: the epoch of all readers.
+    wanted: u64,
     slot_bytes: usize,
 }
 
@@ -125,7 +134,8 @@ impl Fans {
             me,
             members,
             epoch: 0,
-            published_in: [0; LINES],
+            published_in: [0; TOKENS],
+            wanted: 0,
             slot_bytes,
         }
     }
@@ -135,11 +145,17 @@ impl Fans {
         self.slot_bytes
     }
 
-    /// Whether this rank may publish its next token.
+    /// Whether this rank may publish its next token, of `bytes`: its line must be free, and if it
+    /// needs one, its slot.
     #[inline]
-    pub fn may_publish(&mut self) -> bool {
-        let needed = self.published_in[self.members[self.me].count as usize % LINES];
-        self.acknowledged(needed) || self.acknowledged_explicitly(needed)
+    pub fn may_publish(&mut self, bytes: usize) -> bool {
+        let count = self.members[self.me].count as usize;
+        let behind = if bytes <= SMALL_BYTES { TOKENS } else { LINES };
+        self.wanted = match count.checked_sub(behind) {
+            Some(earlier) => self.published_in[earlier % TOKENS],
+            None => 0,
+        };
+        self.acknowledged(self.wanted) || self.acknowledged_explicitly(self.wanted)
     }
 
     #[inline]
@@ -158,9 +174,9 @@ impl Fans {
         self.acknowledged(needed)
     }
 
-    /// The readers that hold back this rank's next token.
+    /// The readers that hold back the token that this rank last asked for.
     pub fn holding_back(&self) -> Vec<usize> {
-        let needed = self.published_in[self.members[self.me].count as usize % LINES];
+        let needed = self.wanted;
         let late = |&(i, m): &(usize, &Member)| i != self.me && m.epoch < needed;
         self.members
             .iter()
@@ -182,7 +198,7 @@ impl Fans {
     pub fn publish(&mut self, signature: u64) {
         let epoch = self.epoch;
         let mine = &mut self.members[self.me];
-        let index = mine.count as usize % LINES;
+        let index = mine.count as usize % TOKENS;
         mine.count += 1;
         mine.memory.header().lines[index].publish(mine.count, signature, epoch);
         self.published_in[index] = epoch + 1;
@@ -192,14 +208,14 @@ impl Fans {
     #[inline]
     pub fn ready(&self, writer: usize) -> bool {
         let member = &self.members[writer];
-        member.memory.header().lines[member.count as usize % LINES].arrived(member.count)
+        member.memory.header().lines[member.count as usize % TOKENS].arrived(member.count)
     }
 
     /// Signature and epoch of the token that is there.
     #[inline]
     pub fn arrival(&self, writer: usize) -> Arrival {
         let member = &self.members[writer];
-        member.memory.header().lines[member.count as usize % LINES].arrival()
+        member.memory.header().lines[member.count as usize % TOKENS].arrival()
     }
 
     /// Whether the token that is there was published in the call that this rank is in. An older one
@@ -220,7 +236,7 @@ impl Fans {
     #[inline]
     pub fn release(&mut self, writer: usize) {
         let member = &mut self.members[writer];
-        let index = member.count as usize % LINES;
+        let index = member.count as usize % TOKENS;
         let ack = member.memory.header().lines[index].arrival().ack;
         member.epoch = member.epoch.max(ack);
         member.count += 1;
@@ -241,5 +257,55 @@ impl Fans {
     /// Tokens of `writer`'s fan that this rank has published or read.
     pub fn count(&self, writer: usize) -> u64 {
         self.members[writer].count
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A root that broadcasts payloads of all sizes, and a reader that lags as far as it may.
+    #[test]
+    fn small_broadcasts_run_further_ahead_than_slots() {
+        let headers = [FanHeader::new(), FanHeader::new()];
+        let slot_bytes = 1024;
+        let mut memory = vec![0u8; 2 * LINES * slot_bytes];
+        let slots = memory.as_mut_ptr();
+        let fans = |me| {
+            let memory = |(at, header): (usize, &FanHeader)| {
+                // SAFETY: each fan has its own slots; all live until the end of the test.
+                unsafe { FanMemory::new(header, slots.add(at * LINES * slot_bytes), slot_bytes) }
+            };
+            Fans::new(me, headers.iter().enumerate().map(memory).collect())
+        };
+        let (mut root, mut reader) = (fans(0), fans(1));
+        let seed = fastrand::u64(..);
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let sizes = [1, INLINE_BYTES, SMALL_BYTES, 513, 1024];
+        let mut under_way = std::collections::VecDeque::new();
+        let mut most = [0, 0];
+        for token in 0..20_000u32 {
+            let small_only = token / 100 % 2 == 0;
+            let bytes = sizes[rng.usize(..if small_only { 3 } else { 5 })];
+            let content = token as u8 ^ (bytes % 251) as u8;
+            while !root.may_publish(bytes) || rng.u8(..100) == 0 && !under_way.is_empty() {
+                let (bytes, content): (usize, u8) =
+                    under_way.pop_front().expect("no token is lost");
+                assert!(reader.ready(0) && reader.is_of_this_call(&reader.arrival(0)));
+                // SAFETY: the token is there, and was written with so many bytes.
+                let found = unsafe { std::slice::from_raw_parts(reader.source(0, bytes), bytes) };
+                assert!(found.iter().all(|&b| b == content), "seed {seed}, {token}");
+                reader.release(0);
+                reader.complete();
+            }
+            // SAFETY: the place is the root's.
+            unsafe { root.place(bytes).write_bytes(content, bytes) };
+            root.publish(7);
+            root.complete();
+            under_way.push_back((bytes, content));
+            let reached = &mut most[usize::from(bytes <= SMALL_BYTES)];
+            *reached = under_way.len().max(*reached);
+        }
+        assert_eq!(most, [LINES, TOKENS], "seed {seed}");
     }
 }

@@ -6,8 +6,8 @@
 //! |---|---|---|
 //! | abort record | 1 | 4,096 |
 //! | board (doorbell, call) | ranks | 256 |
-//! | fan headers | ranks | 640 |
-//! | pair headers | ranks x ranks x channels | 640 |
+//! | fan headers | ranks | 18,560 |
+//! | pair headers | ranks x ranks x channels | 18,560 |
 //! | cast headers | ranks x channels | 640 |
 //! | cast tails | ranks x channels x ranks | 64 |
 //! | fan slots | ranks | 8 x eager bytes |

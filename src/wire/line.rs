@@ -3,17 +3,55 @@
 //! A token is published by writing everything else first and the sequence last. The reader sees
 //! the sequence, and with it all that was written before. A payload of up to 40 bytes travels in
 //! the line itself, so that a small message costs one cache-line transfer; a larger one lies in
-//! the slot that belongs to the line, written before the line.
+//! a slot, written before the line.
 //!
-//! The sequence is the writer's 64-bit count of slots, never reset: line = count modulo slots. A
+//! The sequence is the writer's 64-bit count of slots, never reset: line = count modulo lines. A
 //! stale line therefore never looks new, and no barrier closes a call.
+//!
+//! Pairs and fans have [`TOKENS`] lines, each with a small place beside it, and 8 slots. A writer
+//! whose payloads are small may so be 32 tokens ahead of its readers: where ranks outnumber cores,
+//! each time that it has to wait costs a change of thread.
 
 use crate::base::sync::{AtomicU64, MODEL, Ordering, Shared};
+use std::cell::UnsafeCell;
 
 /// Bytes of payload inside a line.
 pub const INLINE_BYTES: usize = 40;
-/// Lines (and slots) of a connection.
+/// Slots of a connection, and lines of one whose tokens all use slots.
 pub const LINES: usize = 8;
+/// Lines of a pair or fan: tokens with small payloads that may be on their way. (A model of fewer
+/// threads' steps has fewer.)
+pub const TOKENS: usize = if MODEL { LINES } else { 32 };
+/// Bytes of a small payload, which needs no slot.
+pub const SMALL_BYTES: usize = if MODEL { INLINE_BYTES } else { 512 };
+
+/// A small place for each line.
+#[repr(C, align(64))]
+pub struct SmallPlaces(UnsafeCell<[[u8; SMALL_BYTES]; TOKENS]>);
+
+// SAFETY: the protocol that owns the place decides who touches it when.
+unsafe impl Sync for SmallPlaces {}
+
+impl SmallPlaces {
+    /// Places in ordinary memory, for tests.
+    pub fn new() -> SmallPlaces {
+        SmallPlaces(UnsafeCell::new([[0; SMALL_BYTES]; TOKENS]))
+    }
+
+    /// The place of the line with this index, which is below [`TOKENS`].
+    #[inline(always)]
+    pub fn place(&self, index: usize) -> *mut u8 {
+        let first = self.0.get().cast::<u8>();
+        // SAFETY: inside of the array.
+        unsafe { first.add(index % TOKENS * SMALL_BYTES) }
+    }
+}
+
+impl Default for SmallPlaces {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 /// The next slot count that is a multiple of `unit` (a power of two).
 #[inline(always)]
@@ -121,15 +159,17 @@ impl Credit {
 /// The shared words of a pair connection.
 #[repr(C, align(64))]
 pub struct PairHeader {
-    /// One line a slot.
-    pub lines: [Line; LINES],
+    /// One line a token.
+    pub lines: [Line; TOKENS],
     /// The reader's credit.
     pub credit: Credit,
-    /// Keeps the next header out of the adjacent-line prefetcher's reach.
+    /// Keeps it out of the adjacent-line prefetcher's reach.
     pad: [u64; 8],
+    /// Small payloads.
+    pub small: SmallPlaces,
 }
 
-const _: () = assert!(MODEL || size_of::<PairHeader>() == 640);
+const _: () = assert!(MODEL || size_of::<PairHeader>() == 18_560);
 
 impl Default for PairHeader {
     fn default() -> Self {
@@ -144,6 +184,7 @@ impl PairHeader {
             lines: std::array::from_fn(|_| Line::new()),
             credit: Credit::new(),
             pad: [0; 8],
+            small: SmallPlaces::new(),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Pair connections: one writer, one reader, first in first out, over 8 slots.
 //!
 //! Writer and reader each count slots. The writer may be at most 8 slots ahead of the reader's
-//! credit; it publishes a slice by the line of the slice's first slot. Neither count is ever reset,
-//! so calls follow each other without a barrier, and each end keeps its count here, not in launch
-//! arguments.
+//! credit, and 32 with payloads that need no slot; it publishes a slice by the line of the slice's
+//! first slot. Neither count is ever reset, so calls follow each other without a barrier, and each
+//! end keeps its count here, not in launch arguments.
 
-use super::line::{Arrival, INLINE_BYTES, LINES, PairHeader, align};
+use super::line::{Arrival, INLINE_BYTES, LINES, PairHeader, SMALL_BYTES, TOKENS, align};
 
 /// Shared memory of one pair connection.
 #[derive(Clone, Copy)]
@@ -42,14 +42,17 @@ impl PairMemory {
     /// Where a slice of `bytes` that begins at slot count `position` lies.
     #[inline(always)]
     fn place(&self, position: u64, bytes: usize) -> *mut u8 {
-        let index = position as usize % LINES;
+        let index = position as usize % TOKENS;
         if bytes <= INLINE_BYTES {
             return self.header().lines[index]
                 .payload()
                 .write(|payload| payload.cast());
         }
-        // SAFETY: `index < LINES`, and the slots hold `LINES * slot_bytes` bytes.
-        unsafe { self.slots.add(index * self.slot_bytes) }
+        if bytes <= SMALL_BYTES {
+            return self.header().small.place(index);
+        }
+        // SAFETY: a slot below `LINES`, and the slots hold `LINES * slot_bytes` bytes.
+        unsafe { self.slots.add(position as usize % LINES * self.slot_bytes) }
     }
 }
 
@@ -89,6 +92,18 @@ impl PairSender {
         wanted <= self.given + LINES as u64
     }
 
+    /// Whether a slice of one slot and at most [`SMALL_BYTES`] may be written, which needs a line
+    /// and no slot.
+    #[inline]
+    pub fn ready_small(&mut self) -> bool {
+        let wanted = self.position + 1;
+        if wanted <= self.given + TOKENS as u64 {
+            return true;
+        }
+        self.given = self.memory.header().credit.given();
+        wanted <= self.given + TOKENS as u64
+    }
+
     /// Where the next slice of `bytes` is to be written; call only when [`PairSender::ready`].
     #[inline]
     pub fn place(&self, bytes: usize) -> *mut u8 {
@@ -98,7 +113,7 @@ impl PairSender {
     /// Publishes the slice written at [`PairSender::place`].
     #[inline]
     pub fn publish(&mut self, slots: u32, bytes: usize, signature: u64) {
-        let line = &self.memory.header().lines[self.position as usize % LINES];
+        let line = &self.memory.header().lines[self.position as usize % TOKENS];
         self.position += u64::from(slots);
         line.publish(self.position, signature, bytes as u64);
     }
@@ -146,14 +161,14 @@ impl PairReceiver {
     #[inline]
     pub fn ready(&self, ahead: u32) -> bool {
         let position = self.position + u64::from(ahead);
-        self.memory.header().lines[position as usize % LINES].arrived(position)
+        self.memory.header().lines[position as usize % TOKENS].arrived(position)
     }
 
     /// Signature and byte count of that slice.
     #[inline]
     pub fn arrival(&self, ahead: u32) -> Arrival {
         let position = self.position + u64::from(ahead);
-        self.memory.header().lines[position as usize % LINES].arrival()
+        self.memory.header().lines[position as usize % TOKENS].arrival()
     }
 
     /// Where that slice, of `bytes`, lies; valid until it is released.
@@ -172,5 +187,52 @@ impl PairReceiver {
     /// Slots given back so far.
     pub fn position(&self) -> u64 {
         self.position
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Payloads of all sizes in turn, with a reader that lags as far as it may: nothing is
+    /// overwritten before it was read, and both limits are reached.
+    #[test]
+    fn small_payloads_run_further_ahead_than_slots() {
+        let (header, slot_bytes) = (PairHeader::new(), 1024);
+        let mut slots = vec![0u8; LINES * slot_bytes];
+        // SAFETY: header and slots live until the end of the test.
+        let memory = unsafe { PairMemory::new(&raw const header, slots.as_mut_ptr(), slot_bytes) };
+        let (mut sender, mut receiver) = (PairSender::new(memory), PairReceiver::new(memory));
+        let seed = fastrand::u64(..);
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let sizes = [1, INLINE_BYTES, INLINE_BYTES + 1, SMALL_BYTES, 513, 1024];
+        let mut under_way = std::collections::VecDeque::new();
+        let mut most = [0, 0];
+        for token in 0..20_000u32 {
+            let small_only = token / 100 % 2 == 0;
+            let bytes = sizes[rng.usize(..if small_only { 4 } else { 6 })];
+            let is_small = bytes <= SMALL_BYTES;
+            let content = token as u8 ^ (bytes % 251) as u8;
+            let is_ready = |sender: &mut PairSender| match is_small {
+                true => sender.ready_small(),
+                false => sender.ready(1),
+            };
+            while !is_ready(&mut sender) || rng.u8(..100) == 0 && !under_way.is_empty() {
+                let (bytes, content): (usize, u8) =
+                    under_way.pop_front().expect("no token is lost");
+                assert!(receiver.ready(0), "seed {seed}, token {token}");
+                // SAFETY: the token is there, and was written with so many bytes.
+                let found = unsafe { std::slice::from_raw_parts(receiver.place(bytes, 0), bytes) };
+                assert!(found.iter().all(|&b| b == content), "seed {seed}, {token}");
+                receiver.release(1);
+            }
+            // SAFETY: ready: the place is the writer's.
+            unsafe { sender.place(bytes).write_bytes(content, bytes) };
+            sender.publish(1, bytes, 0);
+            under_way.push_back((bytes, content));
+            let reached = &mut most[usize::from(is_small)];
+            *reached = under_way.len().max(*reached);
+        }
+        assert_eq!(most, [LINES, TOKENS], "seed {seed}");
     }
 }

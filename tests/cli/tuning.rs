@@ -186,6 +186,7 @@ fn mistakes_in_questions_are_explained() {
         ("explain all_reduce 4M -n 8y2", 2, "as 64x8"),
         ("explain all_reduce 4M", 2, "--ranks"),
         ("explain hypercube 4M -n 8", 1, "several calls"),
+        ("explain alltoall_v 4M -n 8", 1, "bundle of messages"),
         (
             "explain broadcast 4M -n 8 -r 8",
             1,

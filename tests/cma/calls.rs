@@ -91,10 +91,14 @@ impl Case {
     /// What block `block` of the output of `rank` must hold.
     fn wanted(&self, rank: u32, block: u32) -> (Pattern, usize) {
         let (count, n) = (self.count, self.data.nranks as usize);
+        let reduced = |elements| {
+            let op = self.data.op.expect("op");
+            self.data.reduced_of(op, self.data.nranks, elements)
+        };
         match self.collective {
-            Collective::AllReduce => (self.data.reduced(self.data.op.expect("op"), count), 0),
+            Collective::AllReduce => (reduced(count), 0),
             Collective::ReduceScatter => {
-                let all = self.data.reduced(self.data.op.expect("op"), count * n);
+                let all = reduced(count * n);
                 (all, rank as usize * count)
             }
             Collective::Broadcast => (self.data.input(self.root(), count), 0),

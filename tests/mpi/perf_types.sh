@@ -8,4 +8,12 @@ for n in 2 3; do
         right "$n" "$collective" 100 -b 64 -e 1K -f 16 -n 1 -w 0 -d all -o all
     done
 done
+for collective in scan exscan; do
+    right 3 "$collective" 80 -b 64 -e 1K -f 16 -n 1 -w 0 -d all -o all
+done
+# The correctly rounded sum: in one hand-over, and in windows.
+for n in 2 3 4; do
+    right "$n" all_reduce 8 -b 64 -e 256K -f 4096 -n 1 -w 0 -d all -o exactsum
+done
+right 3 reduce 8 -b 64 -e 256K -f 4096 -n 1 -w 0 -d all -o exactsum -r all
 right 3 broadcast 12 -b 64 -e 64 -n 1 -w 0 -d all -r all

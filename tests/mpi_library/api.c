@@ -14,6 +14,9 @@ typedef uintptr_t Comm;
 typedef int Reduce(Comm, const void *, void *, size_t, int, int);
 typedef int Move(Comm, const void *, void *, size_t, int);
 typedef int Rooted(Comm, const void *, void *, size_t, int, int);
+typedef int GatherV(Comm, const void *, size_t, void *, const int *, const int *, int);
+typedef int AllToAllV(Comm, const void *, const int *, const int *, void *, const int *,
+                      const int *, int);
 
 /* struct MpiApi of src/bootstrap/mpi_abi.rs */
 typedef struct {
@@ -39,6 +42,16 @@ typedef struct {
     int (*sendrecv)(Comm, const void *, void *, size_t, int, int, int);
     int (*finalize)(void);
     int (*abort)(int);
+    Reduce *scan, *exscan;
+    GatherV *allgatherv;
+    int (*gatherv)(Comm, const void *, size_t, void *, const int *, const int *, int, int);
+    int (*scatterv)(Comm, const void *, const int *, const int *, void *, size_t, int, int);
+    int (*reduce_scatter_v)(Comm, const void *, void *, const int *, int, int);
+    AllToAllV *alltoallv;
+    int (*ring)(Comm, Comm *);
+    Move *neighbor_allgather, *neighbor_alltoall;
+    GatherV *neighbor_allgatherv;
+    AllToAllV *neighbor_alltoallv;
 } Api;
 
 enum { NOT_SUPPORTED = -1, BAD_ARGUMENT = -2, INT32 = 2, INT64 = 4, DOUBLE = 8, N = 5, MOST = 64 };
@@ -129,6 +142,86 @@ static void moves(int me, int n)
     CHECK(api->bcast_bytes(api->world, &to, sizeof to, n - 1) == 0 && to == n - 1);
 }
 
+static void scans(int me)
+{
+    int64_t mine[2] = {me + 1, -me}, out[2] = {-5, -5};
+    CHECK(api->scan(api->world, mine, out, 2, INT64, 0) == 0);
+    CHECK(out[0] == (int64_t)(me + 1) * (me + 2) / 2 && out[1] == -(int64_t)me * (me + 1) / 2);
+    CHECK(api->exscan(api->world, mine, out, 2, INT64, 0) == 0);
+    CHECK(me == 0 || out[0] == (int64_t)me * (me + 1) / 2);
+    memcpy(out, mine, sizeof out);
+    CHECK(api->scan(api->world, NULL, out, 2, INT64, 2) == 0);
+    CHECK(out[0] == me + 1 && out[1] == 0);
+}
+
+/* Block r has r elements, so block 0 is empty, and lies with a gap behind each block. */
+static void blocks(int me, int n)
+{
+    static double send[MOST * MOST], out[MOST * MOST];
+    int counts[MOST] = {0}, places[MOST] = {0}, same[MOST] = {0}, arrive[MOST] = {0}, end = 0;
+    for (int r = 0; r < n; r++) {
+        counts[r] = r;
+        places[r] = end;
+        same[r] = me;
+        end += r + 1;
+    }
+    for (int i = 0; i < end; i++) {
+        send[i] = 1000 * me + i;
+        out[i] = -1;
+    }
+    CHECK(api->allgatherv(api->world, send, me, out, counts, places, DOUBLE) == 0);
+    for (int r = 0; r < n; r++) {
+        CHECK(r == 0 || out[places[r] + r - 1] == 1000 * r + r - 1);
+        CHECK(r == n - 1 || out[places[r] + r] == -1);
+    }
+    for (int i = 0; i < me; i++)
+        out[places[me] + i] = 7 * me;
+    CHECK(api->allgatherv(api->world, NULL, me, out, counts, places, DOUBLE) == 0);
+    CHECK(n == 1 || out[places[n - 1]] == 7 * (n - 1));
+    for (int root = 0; root < n; root++) {
+        CHECK(api->gatherv(api->world, send, me, out, counts, places, DOUBLE, root) == 0);
+        for (int r = 1; me == root && r < n; r++)
+            CHECK(out[places[r]] == 1000 * r);
+        out[0] = -1;
+        CHECK(api->scatterv(api->world, send, counts, places, out, me, DOUBLE, root) == 0);
+        CHECK(me == 0 ? out[0] == -1 : out[0] == 1000 * root + places[me]);
+    }
+    /* Block r of everybody's data, packed, is summed for rank r. */
+    CHECK(api->reduce_scatter_v(api->world, send, out, counts, DOUBLE, 0) == 0);
+    int begin = me * (me - 1) / 2;
+    for (int i = 0; i < me; i++)
+        CHECK(out[i] == 1000.0 * n * (n - 1) / 2 + (double)n * (begin + i));
+    /* Everybody sends r elements to rank r, which so gets its own number from everybody. */
+    for (int r = 0; r < n; r++) {
+        places[r] = r * (r - 1) / 2;
+        arrive[r] = r * me;
+    }
+    CHECK(api->alltoallv(api->world, send, counts, places, out, same, arrive, DOUBLE) == 0);
+    for (int r = 0; me > 0 && r < n; r++)
+        CHECK(out[r * me] == 1000 * r + begin && out[r * me + me - 1] == 1000 * r + begin + me - 1);
+}
+
+static void neighbours(int me, int n)
+{
+    Comm ring = 0;
+    int rank = -1, size = -1;
+    CHECK(api->ring(api->world, &ring) == 0 && ring != 0);
+    CHECK(api->comm_info(ring, &rank, &size) == 0 && rank == me && size == n);
+    int below = (me + n - 1) % n, above = (me + 1) % n;
+    int32_t send[2] = {10 * me, 10 * me + 1}, out[4] = {-1, -1, -1, -1};
+    CHECK(api->neighbor_allgather(ring, send, out, 1, INT32) == 0);
+    CHECK(out[0] == 10 * below && out[1] == 10 * above);
+    int counts[2] = {1, 1}, from[2] = {0, 1}, places[2] = {3, 1};
+    CHECK(api->neighbor_allgatherv(ring, send + 1, 1, out, counts, places, INT32) == 0);
+    CHECK(out[3] == 10 * below + 1 && out[1] == 10 * above + 1);
+    /* On a ring of one or two ranks MPIs differ in which of the two blocks goes where. */
+    CHECK(api->neighbor_alltoall(ring, send, out, 1, INT32) == 0);
+    CHECK(n < 3 || (out[0] == 10 * below + 1 && out[1] == 10 * above));
+    CHECK(api->neighbor_alltoallv(ring, send, counts, from, out, counts, places, INT32) == 0);
+    CHECK(n < 3 || (out[3] == 10 * below + 1 && out[1] == 10 * above));
+    CHECK(api->comm_free(ring) == 0);
+}
+
 static void refusals(void)
 {
     float in[4] = {0}, out[4];
@@ -142,6 +235,13 @@ static void refusals(void)
     CHECK(api->allreduce(api->world, in, out, 4, -1, 0) == BAD_ARGUMENT);
     CHECK(api->allreduce(api->world, in, out, 4, 7, -1) == BAD_ARGUMENT);
     CHECK(api->allreduce(0, in, out, 4, 7, 0) == BAD_ARGUMENT);
+    static const int newer[] = {16, 17, 20, 23, 26, 27, 32, 37};
+    for (int k = 0; k < 8; k++)
+        CHECK(api->scan(api->world, in, out, 1, newer[k], 0) == NOT_SUPPORTED);
+    CHECK(api->exscan(api->world, in, out, 4, 7, 10) == NOT_SUPPORTED);
+    CHECK(api->allgatherv(api->world, in, 4, out, NULL, NULL, 7) == BAD_ARGUMENT);
+    CHECK(api->reduce_scatter_v(api->world, in, out, NULL, 7, 0) == BAD_ARGUMENT);
+    CHECK(api->ring(api->world, NULL) == BAD_ARGUMENT);
     CHECK(api->sendrecv(api->world, NULL, out, 4, 7, 0, 0) == BAD_ARGUMENT);
     CHECK(api->table(api->world, NULL) == BAD_ARGUMENT);
     CHECK(api->comm_info(api->world, NULL, NULL) == BAD_ARGUMENT);
@@ -189,6 +289,9 @@ int main(int argc, char **argv)
     CHECK(api->barrier(api->world) == 0);
     reductions(me, n);
     moves(me, n);
+    scans(me);
+    blocks(me, n);
+    neighbours(me, n);
     refusals();
     communicators(me, n);
     CHECK(api->wtime() >= begin);

@@ -69,7 +69,7 @@ impl Case {
         let whole = |from: u32, elements: usize| self.data.input(from, elements);
         let n = self.data.nranks as usize;
         let op = || self.data.op.expect("reduces");
-        let sum = |elements| self.data.reduced(op(), elements);
+        let sum = |elements| self.data.reduced_of(op(), self.data.nranks, elements);
         let prefix = |ranks: u32| (self.data.reduced_of(op(), ranks, count), 0);
         match self.collective {
             Collective::AllReduce => Some((sum(count), 0)),

@@ -239,6 +239,85 @@ fn messages_around_a_collective_in_one_group() {
     end(&comms);
 }
 
+/// A small reduce is the same call in a group, on a stream, and alone: the ranks agree about what
+/// follows.
+#[test]
+fn a_small_reduce_by_different_ways_is_one_call() {
+    let comms = made(3, &[]);
+    threads(&comms, |comm| {
+        let rank = comm.rank() as usize;
+        let stream = Stream::new().unwrap();
+        for i in 0..60 {
+            let (send, root) = (input(rank, 5, i), i as u32 % 3);
+            let (mut sums, mut all) = (vec![POISON; 5], vec![POISON; 5]);
+            let reduce = call(Collective::Reduce, &send, &mut sums, 5, root);
+            match (rank + i / 3) % 3 {
+                0 => issue(comm, reduce, None),
+                1 => {
+                    issue(comm, reduce, Some(&stream));
+                    stream.synchronize().unwrap();
+                }
+                _ => {
+                    group::start();
+                    issue(comm, reduce, None);
+                    group::end().unwrap();
+                }
+            }
+            issue(
+                comm,
+                call(Collective::AllReduce, &send, &mut all, 5, 0),
+                None,
+            );
+            let is_root = rank as u32 == root;
+            let right = |e: usize| all[e] == sum(3, e, i) && (!is_root || sums[e] == all[e]);
+            assert!((0..5).all(right), "call {i}");
+        }
+    });
+    end(&comms);
+}
+
+/// Small and large messages to the same peer, in groups on one rank and one by one on the other.
+#[test]
+fn small_and_large_messages_keep_their_order() {
+    let comms = made(2, &[("buffsize", "64K")]);
+    let counts = [1, 3000, 2, 64, 65, 20_000, 512, 513, 1];
+    threads(&comms, |comm| {
+        let (rank, peer) = (comm.rank() as usize, 1 - comm.rank());
+        for i in 0..30 {
+            let counts: Vec<usize> = counts.iter().cycle().skip(i).take(40).copied().collect();
+            let sends: Vec<_> = counts.iter().map(|&c| input(rank, c, i)).collect();
+            let mut recvs: Vec<_> = counts.iter().map(|&c| vec![POISON; c]).collect();
+            let sender = rank == i % 2;
+            if sender {
+                group::start();
+            }
+            for (at, &count) in counts.iter().enumerate() {
+                let which = if sender {
+                    Collective::Send
+                } else {
+                    Collective::Recv
+                };
+                issue(
+                    comm,
+                    call(which, &sends[at], &mut recvs[at], count, peer),
+                    None,
+                );
+            }
+            if sender {
+                group::end().unwrap();
+                continue;
+            }
+            for (at, &count) in counts.iter().enumerate() {
+                assert!(
+                    recvs[at] == input(1 - rank, count, i),
+                    "message {at} of {i}"
+                );
+            }
+        }
+    });
+    end(&comms);
+}
+
 /// Messages of one group progress together even on different streams.
 #[test]
 fn messages_on_two_streams_in_one_group() {

@@ -29,7 +29,7 @@ fn small_is_one_shot_and_large_saves_traffic() {
         } else {
             Algorithm::Nvls
         };
-        let folded = if n > 4 {
+        let folded = if n > 2 {
             Algorithm::TwoShot
         } else {
             Algorithm::Ring
@@ -140,7 +140,7 @@ fn what_the_user_allows_is_taken_where_it_computes_the_collective() {
     assert!(table.is_oneshot(Collective::AllReduce, 32 << 10));
     assert_eq!(
         table.choose(Collective::AllReduce, 1 << 20).algorithm,
-        Algorithm::Ring
+        Algorithm::TwoShot
     );
 }
 

@@ -5,7 +5,7 @@
 
 use crate::abi::{API_VERSION, MPI_BAD_ARGUMENT, MpiApi, MpiComm, MpiTable};
 use crate::comm::{self, Context};
-use crate::{code, contained, moves, outcome};
+use crate::{blocks, code, contained, moves, outcome};
 use mpi::ffi;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::OnceLock;
@@ -59,6 +59,15 @@ pub(crate) fn handle(comm: MpiComm) -> Result<ffi::MPI_Comm, c_int> {
     }
 }
 
+/// The number of a communicator; 0 is none.
+pub(crate) fn word(comm: ffi::MPI_Comm) -> MpiComm {
+    // SAFETY: a constant of the MPI library.
+    match comm == unsafe { ffi::RSMPI_COMM_NULL } {
+        true => 0,
+        false => comm.0.to_word(),
+    }
+}
+
 /// Initialises MPI if the program has not, and gives the table; the same one every time. Null
 /// when MPI cannot be had, with a sentence on standard error. `thread_level`: 0 single, 1
 /// funneled, 2 serialized, 3 multiple. To be called by the main thread.
@@ -80,9 +89,11 @@ pub unsafe extern "C" fn kolo_mpi_start(thread_level: c_int) -> *const MpiApi {
     })
 }
 
+/// Starts MPI, unless the program has; the thread level that it gives.
+///
 /// # Safety
 /// As for [`kolo_mpi_start`].
-unsafe fn make(thread_level: c_int) -> Option<Api> {
+unsafe fn begin(thread_level: c_int) -> Option<c_int> {
     if mpi::environment::is_finalized() {
         return None;
     }
@@ -107,7 +118,15 @@ unsafe fn make(thread_level: c_int) -> Option<Api> {
             OURS.store(true, Ordering::SeqCst);
         }
     }
-    let level = levels.iter().position(|&level| level == given).unwrap_or(0);
+    let level = levels.iter().position(|&level| level == given);
+    Some(level.unwrap_or(0) as c_int)
+}
+
+/// # Safety
+/// As for [`kolo_mpi_start`].
+unsafe fn make(thread_level: c_int) -> Option<Api> {
+    // SAFETY: the caller's promise.
+    let thread_level = unsafe { begin(thread_level) }?;
     let (mut rank, mut nranks) = (0, 0);
     // SAFETY: MPI is initialised.
     let world = unsafe {
@@ -119,7 +138,7 @@ unsafe fn make(thread_level: c_int) -> Option<Api> {
     Some(Api(MpiApi {
         size: size_of::<MpiApi>(),
         version: API_VERSION,
-        thread_level: level as c_int,
+        thread_level,
         family: family().as_ptr(),
         library: library().into_raw(),
         world,
@@ -144,6 +163,18 @@ unsafe fn make(thread_level: c_int) -> Option<Api> {
         sendrecv: moves::sendrecv,
         finalize,
         abort,
+        scan: blocks::scan,
+        exscan: blocks::exscan,
+        allgatherv: blocks::allgatherv,
+        gatherv: blocks::gatherv,
+        scatterv: blocks::scatterv,
+        reduce_scatter_v: blocks::reduce_scatter_v,
+        alltoallv: blocks::alltoallv,
+        ring: blocks::ring,
+        neighbor_allgather: blocks::neighbor_allgather,
+        neighbor_alltoall: blocks::neighbor_alltoall,
+        neighbor_allgatherv: blocks::neighbor_allgatherv,
+        neighbor_alltoallv: blocks::neighbor_alltoallv,
     }))
 }
 
@@ -215,10 +246,7 @@ unsafe extern "C" fn split(comm: MpiComm, color: c_int, key: c_int, new: *mut Mp
             };
             let mut made = ffi::RSMPI_COMM_NULL;
             let result = outcome(ffi::PMPI_Comm_split(comm, color, key, &mut made));
-            *new = match made == ffi::RSMPI_COMM_NULL {
-                true => 0,
-                false => made.0.to_word(),
-            };
+            *new = word(made);
             result
         })
     })

@@ -28,6 +28,7 @@
 #[path = "../../../src/bootstrap/mpi_abi.rs"]
 mod abi;
 mod api;
+mod blocks;
 mod comm;
 mod init;
 mod moves;

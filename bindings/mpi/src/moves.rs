@@ -14,7 +14,7 @@ unsafe extern "C" {
 const TAG: c_int = 7;
 
 /// MPI's type for kolo's number.
-fn datatype(number: c_int) -> Result<ffi::MPI_Datatype, c_int> {
+pub(crate) fn datatype(number: c_int) -> Result<ffi::MPI_Datatype, c_int> {
     // SAFETY: constants of the MPI library.
     unsafe {
         Ok(match number {
@@ -28,13 +28,15 @@ fn datatype(number: c_int) -> Result<ffi::MPI_Datatype, c_int> {
             8 => ffi::RSMPI_DOUBLE,
             // Half precision, bfloat16 and the 8-bit floating types: MPI has none of them.
             6 | 9..=11 => return Err(MPI_NOT_SUPPORTED),
+            // Complex and truth values, characters and pairs are not compared.
+            16 | 17 | 20..=23 | 26 | 27 | 32..=37 => return Err(MPI_NOT_SUPPORTED),
             _ => return Err(MPI_BAD_ARGUMENT),
         })
     }
 }
 
 /// MPI's operation for kolo's number.
-fn operation(number: c_int) -> Result<ffi::MPI_Op, c_int> {
+pub(crate) fn operation(number: c_int) -> Result<ffi::MPI_Op, c_int> {
     // SAFETY: constants of the MPI library.
     unsafe {
         Ok(match number {
@@ -49,12 +51,12 @@ fn operation(number: c_int) -> Result<ffi::MPI_Op, c_int> {
     }
 }
 
-fn int(count: usize) -> Result<c_int, c_int> {
+pub(crate) fn int(count: usize) -> Result<c_int, c_int> {
     c_int::try_from(count).map_err(|_| MPI_NOT_SUPPORTED)
 }
 
 /// A null pointer stands for MPI_IN_PLACE, except where there is nothing to send.
-fn or_in_place(pointer: *const c_void, count: usize) -> *const c_void {
+pub(crate) fn or_in_place(pointer: *const c_void, count: usize) -> *const c_void {
     match pointer.is_null() && count > 0 {
         // SAFETY: a constant of the shim.
         true => unsafe { kolo_mpi_in_place },
@@ -63,7 +65,7 @@ fn or_in_place(pointer: *const c_void, count: usize) -> *const c_void {
 }
 
 /// The same for the root alone, the only rank where MPI allows it.
-fn or_in_place_at(
+pub(crate) fn or_in_place_at(
     comm: ffi::MPI_Comm,
     root: c_int,
     pointer: *const c_void,
@@ -82,7 +84,7 @@ fn or_in_place_at(
 }
 
 /// What every function here has: translate, call once, never panic across.
-fn call(body: impl FnOnce() -> Result<c_int, c_int>) -> c_int {
+pub(crate) fn call(body: impl FnOnce() -> Result<c_int, c_int>) -> c_int {
     contained(MPI_BAD_ARGUMENT, || code(body().and_then(outcome)))
 }
 

@@ -78,6 +78,13 @@ Examples:
       four processes, beside the MPI of that mpirun; a ratio above 1 means that kolo is faster
   mpirun -n 2 kolo perf all_reduce -b 8 -e 4K -f 2 -d all -o all --json results.json
       every type and operation, at small sizes
+  mpirun -n 3 kolo perf alltoall_v -b 8 -e 64K -f 2
+      blocks of different sizes, some of them empty, with gaps between them; so do all_gather_v,
+      gather_v, scatter_v and reduce_scatter_v
+  mpirun -n 4 kolo perf all_reduce -d double -o exactsum
+      correctly rounded sums of terms that cancel
+
+neighbor_* exchange with the ranks below and above on a ring of all ranks.
 
 Columns: size and count of the data, time of one call, algbw = size / time, busbw = algbw times a
 factor that makes it comparable with the speed of the hardware (2(n-1)/n for all_reduce), and the

@@ -4,9 +4,10 @@
 //! `libkolo_mpi.so` of the same family is loaded, which hands out a table of functions.
 
 use kolo::base::{Error, Result};
-use kolo::bootstrap::mpi_abi::{API_VERSION, MpiApi, MpiTable};
+use kolo::bootstrap::mpi_abi::{API_VERSION, MpiApi, MpiComm, MpiTable};
 use std::ffi::{CStr, c_int};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The library's file name.
 const LIBRARY: &str = "libkolo_mpi.so";
@@ -98,6 +99,7 @@ pub struct Mpi {
     api: &'static MpiApi,
     /// The file it came from.
     pub library: PathBuf,
+    ring: OnceLock<std::result::Result<MpiComm, i32>>,
 }
 
 type Start = unsafe extern "C" fn(c_int) -> *const MpiApi;
@@ -144,7 +146,11 @@ impl Mpi {
         }
         // SAFETY: the table is complete, constant, and lives until the process ends.
         let api = unsafe { &*api };
-        Ok(Mpi { api, library })
+        Ok(Mpi {
+            api,
+            library,
+            ring: OnceLock::new(),
+        })
     }
 
     /// The functions.
@@ -190,6 +196,21 @@ impl Mpi {
         // SAFETY: the buffer has that length on all ranks.
         let code = unsafe { (self.api.bcast_bytes)(self.api.world, place, length, 0) };
         mpi_result(code, "MPI_Bcast")
+    }
+
+    /// The periodic ring of all launched processes, made when it is first asked for, by all.
+    ///
+    /// # Errors
+    /// MPI's code.
+    pub fn ring(&self) -> std::result::Result<MpiComm, i32> {
+        *self.ring.get_or_init(|| {
+            let mut ring = 0;
+            // SAFETY: the communicator is the world; there is room for a handle.
+            match unsafe { (self.api.ring)(self.api.world, &mut ring) } {
+                0 => Ok(ring),
+                code => Err(code),
+            }
+        })
     }
 
     /// Ends MPI. Every process calls it.

@@ -1,7 +1,7 @@
 //! What `kolo explain` and `kolo sim` are asked about: a collective, a size, and ranks on a machine
 //! that need not be there.
 
-use crate::perf::engine::Collective as Row;
+use crate::perf::engine::{Collective as Row, Seat};
 use crate::perf::options;
 use clap::Args;
 use kolo::algo;
@@ -110,6 +110,15 @@ impl Question {
                 "ask about one of them, such as sendrecv",
             )
         })?;
+        if found.is_vector() {
+            return Err(Error::argument(
+                format!(
+                    "{} has no algorithms to choose from: it is a bundle of messages",
+                    self.collective.name
+                ),
+                "ask about one of them with sendrecv",
+            ));
+        }
         let nranks = self.machine().nranks();
         if self.root >= nranks {
             return Err(Error::argument(
@@ -127,7 +136,12 @@ impl Question {
 
     fn count_of(&self, size: u64) -> usize {
         let elements = size as usize / self.dtype.size_bytes();
-        (self.collective.counts)(elements, self.machine().nranks() as usize).call
+        let seat = Seat {
+            rank: 0,
+            nranks: self.machine().nranks(),
+            root: self.root,
+        };
+        (self.collective.counts)(elements, &seat).call
     }
 
     /// Bytes of the call's count: what the tuner looks at.

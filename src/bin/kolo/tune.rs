@@ -8,9 +8,11 @@
 
 use crate::launcher::{self, Mpi};
 use crate::out;
-use crate::perf::engine::{self, COLLECTIVES, Counts, Run, Seat};
+use crate::perf::engine::{self, Run, Seat};
+use crate::perf::layout::Counts;
 use crate::perf::memory::Buffer;
 use crate::perf::options::{self, PerfArgs};
+use crate::perf::rows::COLLECTIVES;
 use crate::perf::team::{self, Meeting, Member};
 use clap::{Args, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -296,17 +298,23 @@ impl<'a> Tuning<'a> {
         if row.sizeless {
             return vec![0];
         }
-        let nranks = self.member.comm.nranks() as usize;
         let next = |size: &u64| size.checked_mul(self.args.factor);
         std::iter::successors(Some(self.args.min_bytes), next)
             .take_while(|&size| size <= self.args.max_bytes)
-            .filter(|&size| (row.counts)(size as usize / UNIT, nranks).call > 0)
+            .filter(|&size| (row.counts)(size as usize / UNIT, &self.seat()).call > 0)
             .collect()
     }
 
     fn counts(&self, point: &Point) -> Counts {
-        let nranks = self.member.comm.nranks() as usize;
-        (point.row.counts)(point.size as usize / UNIT, nranks)
+        (point.row.counts)(point.size as usize / UNIT, &self.seat())
+    }
+
+    fn seat(&self) -> Seat {
+        Seat {
+            rank: self.member.comm.rank(),
+            nranks: self.member.comm.nranks(),
+            root: 0,
+        }
     }
 
     /// Bytes of the call's count.
@@ -371,21 +379,18 @@ impl<'a> Tuning<'a> {
     /// The median of some batches, as the slowest rank saw them.
     fn time(&self, comm: &Communicator, point: &Point) -> Result<f64> {
         const BATCHES: u32 = 5;
-        let seat = Seat {
-            rank: comm.rank(),
-            nranks: comm.nranks(),
-            root: 0,
-        };
+        let counts = self.counts(point);
         let call = || {
             (point.row.run)(&Run {
                 comm,
                 stream: None,
+                graph: None,
                 send: self.send.place(),
                 recv: self.recv.place(),
-                counts: self.counts(point),
+                counts: &counts,
                 dtype: DataType::Float32,
                 op: RedOp::SUM,
-                seat,
+                seat: self.seat(),
                 in_place: false,
             })
         };

@@ -5,15 +5,19 @@
 //! they are, so that caches help no more than in a program.
 
 use super::calls::grouped;
-use super::data::{Data, POISON, Pattern};
-use super::engine::{Collective, Content, Counts, Piece, Run, Seat};
+use super::content;
+use super::data::{POISON, Pattern};
+use super::engine::{Collective, Run, Seat};
+use super::inputs::Inputs;
+use super::layout::Counts;
 use super::memory::Buffer;
+use super::operation::Operation;
 use super::options::{PerfArgs, TimeOf};
 use super::team::Member;
 use crate::launcher::{Mpi, mpi_result};
 use kolo::base::Result;
 use kolo::bootstrap::mpi_abi::MPI_NOT_SUPPORTED;
-use kolo::comm::{RedOp, Stream};
+use kolo::comm::{Graph, RedOp, Stream};
 use kolo::dtype::{DataType, ReduceOp};
 use std::time::Duration;
 
@@ -30,7 +34,7 @@ pub struct Case {
     /// Type of the elements.
     pub dtype: DataType,
     /// The operation, where the call reduces.
-    pub op: Option<ReduceOp>,
+    pub op: Option<Operation>,
     /// The root, where there is one.
     pub root: Option<u32>,
 }
@@ -90,6 +94,7 @@ pub struct Bench<'a> {
     row: &'static Collective,
     mpi: Option<&'a Mpi>,
     stream: Option<Stream>,
+    graph: Option<Graph>,
     send: Buffer,
     recv: Buffer,
     most_bytes: usize,
@@ -114,15 +119,15 @@ impl Placed {
         self.case.dtype.size_bytes()
     }
 
+    /// Bytes that the call may use of each buffer.
     fn bytes(&self) -> usize {
-        self.counts.size() * self.unit()
+        self.counts.extent() * self.unit()
     }
 
     /// First element of the send buffer in its memory, and of the receive buffer in its own.
     fn starts(&self) -> (usize, usize) {
-        let rank = self.seat.rank as usize;
         match self.in_place {
-            true => (rank * self.counts.send_place, rank * self.counts.recv_place),
+            true => (self.counts.send_at, self.counts.recv_at),
             false => (0, 0),
         }
     }
@@ -140,7 +145,10 @@ impl<'a> Bench<'a> {
         (most_bytes, same_host): (u64, bool),
     ) -> Result<Bench<'a>> {
         let most_bytes = most_bytes as usize;
-        let room = most_bytes + args.unalign as usize * MOST_BYTES + GUARD;
+        let nranks = member.comm.nranks();
+        let beside = args.unalign as usize + Counts::most_gaps(nranks);
+        let room = most_bytes + beside * MOST_BYTES + GUARD;
+        let ring = || member.comm.cartesian(&[nranks], &[true]);
         Ok(Bench {
             member,
             args,
@@ -150,6 +158,7 @@ impl<'a> Bench<'a> {
                 0 => Some(Stream::new()?),
                 _ => None,
             },
+            graph: args.collective.along_graph.then(ring).transpose()?,
             send: Buffer::new(room, args.register > 0)?,
             recv: Buffer::new(room, args.register > 0)?,
             most_bytes,
@@ -161,12 +170,20 @@ impl<'a> Bench<'a> {
     /// Elements of the size that the case has, which the table shows: (bytes, count).
     pub fn shown(&self, case: &Case) -> (usize, usize) {
         let counts = self.counts(case);
-        (counts.size() * case.dtype.size_bytes(), counts.call)
+        (counts.size * case.dtype.size_bytes(), counts.call)
     }
 
     fn counts(&self, case: &Case) -> Counts {
         let elements = case.bytes as usize / case.dtype.size_bytes();
-        (self.row.counts)(elements, self.member.comm.nranks() as usize)
+        (self.row.counts)(elements, &self.seat(case))
+    }
+
+    fn seat(&self, case: &Case) -> Seat {
+        Seat {
+            rank: self.member.comm.rank(),
+            nranks: self.member.comm.nranks(),
+            root: case.root.unwrap_or(0),
+        }
     }
 
     /// Runs `warmup` iterations without looking at them.
@@ -208,7 +225,8 @@ impl<'a> Bench<'a> {
         }
         let checkable = self.args.checks > 0 && (self.same_host || !self.row.sizeless);
         self.finish(&placed)?;
-        let algbw = placed.bytes() as f64 / 1e3 / time_us;
+        let size = placed.counts.size * placed.unit();
+        let algbw = size as f64 / 1e3 / time_us;
         Ok(Some(Outcome {
             time_us,
             algbw,
@@ -220,18 +238,14 @@ impl<'a> Bench<'a> {
 
     fn place(&self, case: Case, in_place: bool) -> Result<Placed> {
         let comm = &self.member.comm;
-        let seat = Seat {
-            rank: comm.rank(),
-            nranks: comm.nranks(),
-            root: case.root.unwrap_or(0),
-        };
-        let op = match case.op {
+        let seat = self.seat(&case);
+        let op = match case.op.map(Operation::handle) {
             None => RedOp::SUM,
-            Some(ReduceOp::PreMulSum) => {
+            Some(Some(op)) => op,
+            Some(None) => {
                 let scalar = data_of(&case, seat.nranks, 0).scalar_bytes(seat.rank);
                 comm.pre_mul_sum(&scalar, case.dtype)?
             }
-            Some(op) => RedOp(op.number().expect("built in")),
         };
         Ok(Placed {
             case,
@@ -244,13 +258,13 @@ impl<'a> Bench<'a> {
 
     fn finish(&self, placed: &Placed) -> Result<()> {
         match placed.case.op {
-            Some(ReduceOp::PreMulSum) => self.member.comm.destroy_op(placed.op),
+            Some(Operation::Built(ReduceOp::PreMulSum)) => self.member.comm.destroy_op(placed.op),
             _ => Ok(()),
         }
     }
 
     /// The call, with its data `shift` bytes into the buffers.
-    fn run(&self, placed: &Placed, shift: usize) -> Run<'_> {
+    fn run<'b>(&'b self, placed: &'b Placed, shift: usize) -> Run<'b> {
         let unit = placed.unit();
         let shift = shift + self.args.unalign as usize * unit;
         let (send, recv) = placed.starts();
@@ -261,9 +275,10 @@ impl<'a> Bench<'a> {
         Run {
             comm: &self.member.comm,
             stream: self.stream.as_ref(),
+            graph: self.graph.as_ref(),
             send: base.wrapping_add(shift + send * unit),
             recv: self.recv.place().wrapping_add(shift + recv * unit),
-            counts: placed.counts,
+            counts: &placed.counts,
             dtype: placed.case.dtype,
             op: placed.op,
             seat: placed.seat,
@@ -362,7 +377,7 @@ impl<'a> Bench<'a> {
         self.agree(passed * 1e6 / f64::from(self.args.iterations))
     }
 
-    fn data(&self, placed: &Placed) -> Data {
+    fn data(&self, placed: &Placed) -> Inputs {
         data_of(&placed.case, placed.seat.nranks, self.repetition)
     }
 
@@ -424,63 +439,15 @@ impl<'a> Bench<'a> {
     }
 
     fn wrong(&mut self, placed: &Placed) -> u64 {
-        let unit = placed.unit();
-        let (data, sent) = (self.data(placed), placed.counts.send);
-        let poison = Pattern::poison(unit);
-        let first = self.first(placed) + placed.starts().1 * unit;
-        let mut wrong = 0;
-        for piece in expected(self.row, placed) {
-            let place = self
-                .recv
-                .bytes(first + piece.at * unit, piece.length * unit);
-            wrong += match (piece.content, placed.case.op) {
-                (Content::Input(rank, start), _) => data.input(rank, sent).wrong(start, place),
-                (Content::Reduced(start), Some(op)) => data.reduced(op, sent).wrong(start, place),
-                (Content::Reduced(_) | Content::Untouched, _) => poison.wrong(0, place),
-            };
-        }
-        let guard = self.first(placed) + placed.bytes();
-        wrong + poison.wrong(0, self.recv.bytes(guard, GUARD))
+        let data = self.data(placed);
+        let memory = self.recv.bytes(self.first(placed), placed.bytes() + GUARD);
+        let (seat, counts) = (&placed.seat, &placed.counts);
+        content::wrong(self.row, seat, counts, placed.in_place, &data, memory)
     }
 }
 
-/// The content that the table asks for, with what was there before spelled out: poison, and in
-/// place this rank's own data.
-fn expected(row: &Collective, placed: &Placed) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    for piece in (row.content)(&placed.seat, &placed.counts) {
-        if piece.content != Content::Untouched || !placed.in_place {
-            pieces.push(piece);
-            continue;
-        }
-        let (send, recv) = placed.starts();
-        let own = (send - recv, placed.counts.send);
-        let after = own.0 + own.1;
-        pieces.push(Piece {
-            length: own.0,
-            ..piece
-        });
-        pieces.push(Piece {
-            at: own.0,
-            length: own.1,
-            content: Content::Input(placed.seat.rank, 0),
-        });
-        pieces.push(Piece {
-            at: after,
-            length: piece.length - after,
-            ..piece
-        });
-    }
-    pieces
-}
-
-fn data_of(case: &Case, nranks: u32, repetition: u64) -> Data {
-    Data {
-        dtype: case.dtype,
-        op: case.op,
-        nranks,
-        repetition,
-    }
+fn data_of(case: &Case, nranks: u32, repetition: u64) -> Inputs {
+    Inputs::new(case.dtype, case.op, nranks, repetition)
 }
 
 /// Seconds on one of the system's clocks.

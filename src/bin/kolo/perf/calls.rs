@@ -1,9 +1,9 @@
-//! The calls themselves, once with kolo and once with MPI.
+//! The calls themselves, with kolo; [`super::rival`] has those of MPI.
 
 use super::engine::Run;
-use crate::launcher::Mpi;
+use super::layout::{self, Layout};
 use kolo::base::Result;
-use kolo::comm::{Call, Collective, group};
+use kolo::comm::{Blocks, Call, Collective, VectorCall, group};
 
 impl Run<'_> {
     /// A call of kolo with these buffers.
@@ -45,8 +45,25 @@ impl Run<'_> {
         })
     }
 
+    /// A call of kolo whose blocks have sizes of their own, or go along the graph.
+    fn vector(&self, collective: Collective, send: Blocks, recv: Blocks) -> Result<()> {
+        let call = VectorCall {
+            collective,
+            send: self.send,
+            send_blocks: send,
+            recv: self.recv,
+            recv_blocks: recv,
+            dtype: self.dtype,
+            op: self.op,
+            root: self.seat.root,
+            graph: self.graph,
+        };
+        // SAFETY: as in `enqueue`.
+        unsafe { self.comm.enqueue_vector(&call, self.stream) }
+    }
+
     /// Address of a block of the receive buffer.
-    fn block(&self, block: usize) -> *mut u8 {
+    pub fn block(&self, block: usize) -> *mut u8 {
         let bytes = self.counts.call * self.dtype.size_bytes();
         self.recv.wrapping_add(block * bytes)
     }
@@ -99,23 +116,89 @@ pub fn barrier(run: &Run) -> Result<()> {
     run.plain(Collective::Barrier)
 }
 
+pub fn scan(run: &Run) -> Result<()> {
+    run.plain(Collective::Scan)
+}
+
+pub fn exscan(run: &Run) -> Result<()> {
+    run.plain(Collective::Exscan)
+}
+
+/// Blocks where the layout has them.
+fn placed(layout: &Layout) -> Blocks<'_> {
+    Blocks::Placed(&layout.counts, &layout.places)
+}
+
+/// The one block that a rank sends, and many that come.
+fn gathered(run: &Run, collective: Collective) -> Result<()> {
+    let own = Blocks::Equal(run.counts.send);
+    run.vector(collective, own, placed(&run.counts.recv_blocks))
+}
+
+pub fn all_gather_v(run: &Run) -> Result<()> {
+    gathered(run, Collective::AllGatherV)
+}
+
+pub fn gather_v(run: &Run) -> Result<()> {
+    gathered(run, Collective::GatherV)
+}
+
+pub fn scatter_v(run: &Run) -> Result<()> {
+    let own = Blocks::Equal(run.counts.recv);
+    run.vector(Collective::ScatterV, placed(&run.counts.send_blocks), own)
+}
+
+pub fn reduce_scatter_v(run: &Run) -> Result<()> {
+    let (all, own) = (&run.counts.send_blocks.counts, run.counts.recv);
+    run.vector(
+        Collective::ReduceScatterV,
+        Blocks::Packed(all),
+        Blocks::Equal(own),
+    )
+}
+
+fn exchanged(run: &Run, collective: Collective) -> Result<()> {
+    let (send, recv) = (&run.counts.send_blocks, &run.counts.recv_blocks);
+    run.vector(collective, placed(send), placed(recv))
+}
+
+pub fn all_to_all_v(run: &Run) -> Result<()> {
+    exchanged(run, Collective::AllToAllV)
+}
+
+pub fn neighbor_all_gather(run: &Run) -> Result<()> {
+    let block = Blocks::Equal(run.counts.call);
+    run.vector(Collective::NeighborAllGather, block, block)
+}
+
+pub fn neighbor_all_gather_v(run: &Run) -> Result<()> {
+    gathered(run, Collective::NeighborAllGatherV)
+}
+
+pub fn neighbor_all_to_all(run: &Run) -> Result<()> {
+    let block = Blocks::Equal(run.counts.call);
+    run.vector(Collective::NeighborAllToAll, block, block)
+}
+
+pub fn neighbor_all_to_all_v(run: &Run) -> Result<()> {
+    exchanged(run, Collective::NeighborAllToAllV)
+}
+
 /// To the next rank, from the one before.
 pub fn send_recv(run: &Run) -> Result<()> {
-    let (next, before) = neighbours(run);
+    let [before, next] = layout::beside(&run.seat);
     grouped(|| {
         run.message(true, run.send.cast_mut(), run.counts.call, next)?;
         run.message(false, run.recv, run.counts.call, before)
     })
 }
 
-fn neighbours(run: &Run) -> (u32, u32) {
-    let (rank, n) = (run.seat.rank, run.seat.nranks);
-    ((rank + 1) % n, (rank + n - 1) % n)
-}
-
 /// Blocks gathered by exchanging twice as many in every round with the peer across the next
 /// dimension of a hypercube: (peer, first own block, first block to get, blocks).
-fn hypercube_rounds(rank: u32, nranks: u32) -> impl Iterator<Item = (u32, usize, usize, usize)> {
+pub fn hypercube_rounds(
+    rank: u32,
+    nranks: u32,
+) -> impl Iterator<Item = (u32, usize, usize, usize)> {
     let dimensions = nranks.trailing_zeros();
     (0..dimensions).map(move |dimension| {
         let mask = 1 << dimension;
@@ -140,125 +223,4 @@ pub fn hypercube(run: &Run) -> Result<()> {
         })?;
     }
     Ok(())
-}
-
-/// The null pointer that stands for MPI_IN_PLACE.
-const IN_PLACE: *const u8 = std::ptr::null();
-
-impl Run<'_> {
-    fn mpi_send(&self) -> *const u8 {
-        if self.in_place { IN_PLACE } else { self.send }
-    }
-
-    fn mpi_send_at_root(&self) -> *const u8 {
-        let here = self.seat.rank == self.seat.root;
-        if here { self.mpi_send() } else { self.send }
-    }
-
-    fn dtype_number(&self) -> i32 {
-        self.dtype.number()
-    }
-
-    fn root(&self) -> i32 {
-        self.seat.root as i32
-    }
-}
-
-/// Calls a function of the table: `mpi_call!(mpi.allreduce(args...))`.
-macro_rules! mpi_call {
-    ($mpi:ident . $name:ident ( $($argument:expr),* $(,)? )) => {{
-        let api = $mpi.api();
-        // SAFETY: the table lives as long as the process; whoever makes a `Run` answers for the
-        // addresses, and this thread is the one that started MPI.
-        unsafe { (api.$name)(api.world $(, $argument)*) }
-    }};
-}
-
-pub fn mpi_all_reduce(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv, count) = (run.mpi_send().cast(), run.recv.cast(), run.counts.call);
-    mpi_call!(mpi.allreduce(send, recv, count, run.dtype_number(), run.op.0))
-}
-
-pub fn mpi_reduce_scatter(mpi: &Mpi, run: &Run) -> i32 {
-    // MPI takes the data in place from the receive buffer, which then holds all blocks.
-    let recv = if run.in_place {
-        run.send.cast_mut()
-    } else {
-        run.recv
-    };
-    let (send, recv, count) = (run.mpi_send().cast(), recv.cast(), run.counts.call);
-    mpi_call!(mpi.reduce_scatter(send, recv, count, run.dtype_number(), run.op.0))
-}
-
-pub fn mpi_reduce(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv) = (run.mpi_send_at_root().cast(), run.recv.cast());
-    let (count, dtype, op) = (run.counts.call, run.dtype_number(), run.op.0);
-    mpi_call!(mpi.reduce(send, recv, count, dtype, op, run.root()))
-}
-
-pub fn mpi_broadcast(mpi: &Mpi, run: &Run) -> i32 {
-    let root = run.seat.rank == run.seat.root;
-    let buffer = if root { run.send.cast_mut() } else { run.recv };
-    mpi_call!(mpi.bcast(
-        buffer.cast(),
-        run.counts.call,
-        run.dtype_number(),
-        run.root()
-    ))
-}
-
-pub fn mpi_all_gather(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv, count) = (run.mpi_send().cast(), run.recv.cast(), run.counts.call);
-    mpi_call!(mpi.allgather(send, recv, count, run.dtype_number()))
-}
-
-pub fn mpi_all_to_all(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv, count) = (run.send.cast(), run.recv.cast(), run.counts.call);
-    mpi_call!(mpi.alltoall(send, recv, count, run.dtype_number()))
-}
-
-pub fn mpi_gather(mpi: &Mpi, run: &Run) -> i32 {
-    let (send, recv) = (run.mpi_send_at_root().cast(), run.recv.cast());
-    mpi_call!(mpi.gather(send, recv, run.counts.call, run.dtype_number(), run.root()))
-}
-
-pub fn mpi_scatter(mpi: &Mpi, run: &Run) -> i32 {
-    let in_place = run.in_place && run.seat.rank == run.seat.root;
-    let recv = if in_place {
-        IN_PLACE.cast_mut()
-    } else {
-        run.recv
-    };
-    let (send, recv) = (run.send.cast(), recv.cast());
-    mpi_call!(mpi.scatter(send, recv, run.counts.call, run.dtype_number(), run.root()))
-}
-
-pub fn mpi_send_recv(mpi: &Mpi, run: &Run) -> i32 {
-    let (next, before) = neighbours(run);
-    let (send, recv, count) = (run.send.cast(), run.recv.cast(), run.counts.call);
-    let (dtype, next, before) = (run.dtype_number(), next as i32, before as i32);
-    mpi_call!(mpi.sendrecv(send, recv, count, dtype, next, before))
-}
-
-pub fn mpi_hypercube(mpi: &Mpi, run: &Run) -> i32 {
-    let (rank, count) = (run.seat.rank, run.counts.call);
-    if !run.in_place {
-        let bytes = count * run.dtype.size_bytes();
-        let place = run.block(rank as usize);
-        // SAFETY: both hold a block (see `Run`), and out of place they are apart.
-        unsafe { std::ptr::copy_nonoverlapping(run.send, place, bytes) };
-    }
-    for (peer, own, theirs, blocks) in hypercube_rounds(rank, run.seat.nranks) {
-        let (send, recv) = (run.block(own).cast_const().cast(), run.block(theirs).cast());
-        let (count, dtype, peer) = (blocks * count, run.dtype_number(), peer as i32);
-        let result = mpi_call!(mpi.sendrecv(send, recv, count, dtype, peer, peer));
-        if result != 0 {
-            return result;
-        }
-    }
-    0
-}
-
-pub fn mpi_barrier(mpi: &Mpi, _: &Run) -> i32 {
-    mpi_call!(mpi.barrier())
 }

@@ -36,7 +36,7 @@ pub struct Data {
 }
 
 /// A mixing function (Steele et al., "Fast splittable pseudorandom number generators", 2014).
-fn mix(a: u64, b: u64) -> u64 {
+pub fn mix(a: u64, b: u64) -> u64 {
     let mut z = a
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .wrapping_add(b.wrapping_mul(0xbf58_476d_1ce4_e5b9));
@@ -120,11 +120,6 @@ impl Data {
         })
     }
 
-    /// The bytes of the reduction of all ranks' data.
-    pub fn reduced(&self, op: ReduceOp, elements: usize) -> Pattern {
-        self.reduced_of(op, self.nranks, elements)
-    }
-
     /// The bytes of the reduction of the data of the first `ranks` ranks (at least one).
     pub fn reduced_of(&self, op: ReduceOp, ranks: u32, elements: usize) -> Pattern {
         let scaled = |rank: u32, element: usize| {
@@ -164,7 +159,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    fn make(size: usize, elements: usize, mut put: impl FnMut(usize, &mut [u8])) -> Pattern {
+    /// The pattern of `elements` elements of `size` bytes, or of one period; `put` writes one.
+    pub fn make(size: usize, elements: usize, mut put: impl FnMut(usize, &mut [u8])) -> Pattern {
         let mut bytes = vec![0; elements.clamp(1, PERIOD) * size];
         for (element, place) in bytes.chunks_exact_mut(size).enumerate() {
             put(element, place);

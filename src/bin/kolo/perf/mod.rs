@@ -1,8 +1,8 @@
 //! `kolo perf`: how fast the collectives are, and whether their results are right.
 //!
-//! [`team`] brings the ranks together, [`engine`] is the table of collectives, [`data`] makes data
-//! and expected results, [`bench`] measures one call, and [`table`] prints. Every rank runs
-//! [`Session::run`]; rank 0 reports.
+//! [`team`] brings the ranks together, [`rows`] is the table of collectives, [`inputs`] makes
+//! data and expected results, [`content`] compares, [`bench`] measures one call, and [`table`]
+//! prints. Every rank runs [`Session::run`]; rank 0 reports.
 //!
 //! **Showing that a wrong byte is noticed.** `KOLO_FAULT_FLIP=call:rank:slot` flips one bit of one
 //! slot that `rank` publishes. With `-n 1 -w 0` each side of a line makes three calls (untimed,
@@ -16,10 +16,16 @@
 
 mod bench;
 mod calls;
+mod content;
 mod data;
 pub mod engine;
+mod inputs;
+pub mod layout;
 pub mod memory;
+mod operation;
 pub mod options;
+mod rival;
+pub mod rows;
 mod table;
 pub mod team;
 mod values;

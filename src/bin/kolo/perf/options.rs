@@ -1,10 +1,12 @@
 //! The options of `kolo perf`: letters and defaults are those of nccl-tests, so that scripts and
 //! habits carry over.
 
-use super::engine::{self, COLLECTIVES, Collective};
+use super::engine::Collective;
+use super::operation::Operation;
+use super::rows::{self, COLLECTIVES};
 use clap::{Args, ValueEnum};
 use kolo::base::{Error, Result};
-use kolo::dtype::{DataType, ReduceOp};
+use kolo::dtype::DataType;
 use std::path::PathBuf;
 
 /// Which implementation is measured beside kolo.
@@ -88,10 +90,10 @@ pub struct PerfArgs {
     #[arg(short = 'c', long = "check", value_name = "N", default_value_t = 1)]
     pub checks: u32,
     /// Operation: sum, prod, max, min, avg, mulsum (pre-multiplied sum), band, bor, bxor, land,
-    /// lor, lxor, minloc, maxloc or all
+    /// lor, lxor, minloc, maxloc, exactsum (correctly rounded) or all that there are
     #[arg(short = 'o', long = "op", value_name = "OP", default_value = "sum",
           value_parser = operations)]
-    pub ops: Choice<ReduceOp>,
+    pub ops: Choice<Operation>,
     /// Type: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3,
     /// f8e5m2, complex64, complex128, logical8, logical16, logical32, logical64, byte, char,
     /// float_int, double_int, int_int, long_int, float_float, double_double or all
@@ -173,11 +175,14 @@ fn names() -> String {
 /// # Errors
 /// A sentence with the nearest name.
 pub fn collective(text: &str) -> std::result::Result<&'static Collective, String> {
-    let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
+    let plain = |text: &str| {
+        let text = text.to_lowercase().replace(['_', '-'], "");
+        text.replace("neighbour", "neighbor")
+    };
     let wanted = plain(text);
     let wanted = wanted.strip_suffix("perf").unwrap_or(&wanted);
     let found = COLLECTIVES.iter().find(|row| plain(row.name) == wanted);
-    found.or_else(|| engine::find(text)).ok_or_else(|| {
+    found.or_else(|| rows::find(text)).ok_or_else(|| {
         let near = COLLECTIVES
             .iter()
             .max_by(|a, b| {
@@ -222,13 +227,13 @@ fn mask(text: &str) -> std::result::Result<u32, String> {
     number.map_err(|_| "a mask is a number, as 3 or 0x3".into())
 }
 
-fn operations(text: &str) -> std::result::Result<Choice<ReduceOp>, String> {
+fn operations(text: &str) -> std::result::Result<Choice<Operation>, String> {
     if text == "all" {
-        return Ok(Choice(ReduceOp::ALL.to_vec()));
+        return Ok(Choice(Operation::all().collect()));
     }
-    let op = ReduceOp::from_name(text);
+    let op = Operation::from_name(text);
     op.map(|op| Choice(vec![op])).ok_or_else(|| {
-        let names: Vec<&str> = ReduceOp::ALL.iter().map(|op| op.name()).collect();
+        let names: Vec<&str> = Operation::all().map(Operation::name).collect();
         format!("one of {}, all", names.join(", "))
     })
 }
@@ -289,12 +294,7 @@ impl PerfArgs {
             return refuse(what, "give -r a rank, or all");
         }
         if self.combinations().is_empty() {
-            let (op, dtype) = (self.ops.0[0], self.types.0[0]);
-            let possible: Vec<&str> = dtype.operations().map(ReduceOp::name).collect();
-            return Err(Error::argument(
-                format!("the operation {op} does not combine elements of type {dtype}"),
-                format!("{dtype} has {}", possible.join(", ")),
-            ));
+            return Err(self.no_combination());
         }
         if self.collective.power_of_two && !nranks.is_power_of_two() {
             let what = format!("{name} among {nranks} ranks");
@@ -309,6 +309,30 @@ impl PerfArgs {
             return refuse(what, "use --compare without -m");
         }
         Ok(())
+    }
+
+    /// Why nothing is left to measure.
+    fn no_combination(&self) -> Error {
+        let (op, dtype, name) = (self.ops.0[0], self.types.0[0], self.collective.name);
+        let takes = self.collective.reduces.unwrap_or(|_| true);
+        let list = |ops: &mut dyn Iterator<Item = Operation>| {
+            let names: Vec<&str> = ops.map(Operation::name).collect();
+            names.join(", ")
+        };
+        if !takes(op) {
+            return Error::argument(
+                format!("{name} has no operation {op}"),
+                format!(
+                    "use {}",
+                    list(&mut Operation::all().filter(|&op| takes(op)))
+                ),
+            );
+        }
+        let possible = list(&mut Operation::all().filter(|&op| op.combines(dtype) && takes(op)));
+        Error::argument(
+            format!("the operation {op} does not combine elements of type {dtype}"),
+            format!("{dtype} has {possible}"),
+        )
     }
 
     /// Sizes in bytes up to `most`, each once.
@@ -333,21 +357,22 @@ impl PerfArgs {
         sizes
     }
 
-    /// Types and operations to measure: those that fit each other, of all that were asked for. The
-    /// operation is none where the collective does not reduce.
-    pub fn combinations(&self) -> Vec<(DataType, Option<ReduceOp>)> {
+    /// Types and operations to measure: those that fit each other and the collective, of all that
+    /// were asked for. The operation is none where the collective does not reduce.
+    pub fn combinations(&self) -> Vec<(DataType, Option<Operation>)> {
         let types = match self.collective.sizeless {
             true => &self.types.0[..1],
             false => &self.types.0,
         };
-        if !self.collective.reduces {
+        let Some(takes) = self.collective.reduces else {
             return types.iter().map(|&dtype| (dtype, None)).collect();
-        }
-        let ops = |dtype| self.ops.0.iter().filter(move |op| op.combines(dtype));
-        types
-            .iter()
-            .flat_map(|&dtype| ops(dtype).map(move |&op| (dtype, Some(op))))
-            .collect()
+        };
+        let ops = || self.ops.0.iter().copied().filter(|&op| takes(op));
+        let of = |&dtype| {
+            let fitting = ops().filter(move |op| op.combines(dtype));
+            fitting.map(move |op| (dtype, Some(op)))
+        };
+        types.iter().flat_map(of).collect()
     }
 
     /// Roots to measure; one that is none where the collective has no root.
@@ -391,6 +416,14 @@ mod tests {
         assert_eq!(collective("AllReduce").unwrap().name, "all_reduce");
         assert_eq!(collective("all-gather").unwrap().name, "all_gather");
         assert_eq!(collective("sendrecv_perf").unwrap().name, "sendrecv");
+        assert_eq!(collective("allgatherv").unwrap().name, "all_gather_v");
+        assert_eq!(collective("All_to_All_v").unwrap().name, "alltoall_v");
+        assert_eq!(
+            collective("reduce-scatterv").unwrap().name,
+            "reduce_scatter_v"
+        );
+        let name = collective("neighbour_all_gather").unwrap().name;
+        assert_eq!(name, "neighbor_allgather");
         let error = collective("all_reduse").err().unwrap();
         assert!(error.ends_with("did you mean all_reduce?"), "{error}");
     }

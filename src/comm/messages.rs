@@ -1,0 +1,161 @@
+//! Small messages, and the collectives that consist of them, on the calling thread: gather,
+//! scatter, all-to-all, reduce, and groups of sends and receives such as a halo exchange. What
+//! runs is what the plan says ([`crate::exec::messages`]), without an op.
+
+use super::call::{Checked, Collective};
+use super::state::{Exec, Inner};
+use super::wait::Waiter;
+use crate::base::Result;
+use crate::exec::messages::{Messages, SmallExchange, SmallReduce};
+use crate::exec::oneshot::Stop;
+use crate::exec::{Progress, Waiting};
+use crate::plan::{Algorithm, Direction};
+
+/// Larger messages are worth the plan's windows and streaming stores.
+const MOST_BYTES: usize = 4096;
+
+/// Whether a message or block is small, and not the program's own way of combining.
+#[inline]
+pub(super) fn is_small(checked: &Checked) -> bool {
+    checked.bytes <= MOST_BYTES && checked.parts.is_none() && checked.made.is_none()
+}
+
+impl Inner {
+    /// Runs a small collective of messages while nothing else is in flight. False if this one is
+    /// another.
+    #[inline]
+    pub(super) fn small_messages(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Result<bool> {
+        let collective = checked.call.collective;
+        let wanted = match collective {
+            Collective::Send | Collective::Recv => None,
+            Collective::Gather | Collective::Scatter | Collective::AllToAll => {
+                Some(Algorithm::Bundle)
+            }
+            Collective::Reduce => Some(Algorithm::OneShot),
+            _ => return Ok(false),
+        };
+        if !is_small(checked) || self.nranks == 1 {
+            return Ok(false);
+        }
+        if let Some(wanted) = wanted {
+            let choice = exec.table.choose(collective, checked.bytes);
+            // Over flagged lines the plan runs, for the ends here are those of slots.
+            let is_other = choice.algorithm != wanted || choice.protocol.is_lines();
+            if choice.composed || is_other {
+                return Ok(false);
+            }
+        }
+        exec.messages.clear();
+        if collective == Collective::Reduce && checked.call.peer == self.rank {
+            return self.small_reduce(exec, checked, number).map(|()| true);
+        }
+        let small = SmallExchange {
+            collective,
+            send: checked.call.send,
+            recv: checked.call.recv,
+            bytes: checked.bytes,
+            peer: checked.call.peer as usize,
+            signature: checked.signature,
+        };
+        let Exec {
+            messages, wires, ..
+        } = exec;
+        // SAFETY: the promise of `enqueue`.
+        let begun = unsafe { small.begin(messages, wires) };
+        exec.steps_planned += begun.map_err(|error| self.fail(exec, error))?;
+        self.run_messages(exec, (collective, number))?;
+        Ok(true)
+    }
+
+    /// Takes a message of a group down; it is not to this rank itself.
+    pub(super) fn add_message(&self, exec: &mut Exec, checked: &Checked) -> Result<()> {
+        let call = &checked.call;
+        let (direction, place) = match call.collective {
+            Collective::Send => (Direction::Send, call.send.cast_mut()),
+            _ => (Direction::Recv, call.recv),
+        };
+        let Exec {
+            messages,
+            wires,
+            latest,
+            ..
+        } = exec;
+        let after = |end, number| latest.replace(latest.stamp(), end, number);
+        let peer = (call.peer as usize, direction);
+        messages.add(
+            wires,
+            peer,
+            (place, checked.bytes),
+            checked.signature,
+            after,
+        )
+    }
+
+    /// Runs the messages that were taken down.
+    pub(super) fn run_messages(
+        &self,
+        exec: &mut Exec,
+        (collective, number): (Collective, Option<u64>),
+    ) -> Result<()> {
+        exec.steps_planned += exec.messages.len() as u64;
+        self.wait_for(exec, (collective, number), |exec| {
+            let Exec {
+                messages, wires, ..
+            } = exec;
+            // SAFETY: the promise of `enqueue`.
+            Ok(unsafe { Messages::progress(messages, wires, &mut ()) }?)
+        })
+    }
+
+    /// The root of a small reduce.
+    fn small_reduce(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
+        let call = &checked.call;
+        exec.steps_planned += 1;
+        exec.contributors.reset();
+        self.wait_for(exec, (call.collective, number), |exec| {
+            let small = SmallReduce {
+                send: call.send,
+                recv: call.recv,
+                count: call.count,
+                kernel: exec.kernels.get(call.dtype, checked.op),
+                signature: checked.signature,
+            };
+            let (wires, ends) = (&mut exec.wires, &mut exec.contributors);
+            // SAFETY: the promise of `enqueue`.
+            unsafe { small.progress(wires, ends, &mut exec.sources, &mut ()) }
+        })
+    }
+
+    /// Drives something until it is done, while nothing else is in flight.
+    #[inline]
+    fn wait_for(
+        &self,
+        exec: &mut Exec,
+        (collective, number): (Collective, Option<u64>),
+        mut progress: impl FnMut(&mut Exec) -> std::result::Result<Progress, Stop>,
+    ) -> Result<()> {
+        let mut waiter = Waiter::new(self, (collective.name(), number));
+        loop {
+            match progress(exec) {
+                Ok(Progress::Done) => return Ok(()),
+                Ok(Progress::Moved(_)) => {
+                    waiter.moved();
+                    if self.is_stopped() {
+                        return Err(self.fail(exec, self.stop_error()));
+                    }
+                }
+                Ok(Progress::Blocked(peer)) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+                Err(stop) => return Err(self.stopped_by(exec, stop, number)),
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Small messages without interpretation: the same tokens as the plans of `algo::bundle` and of a
+//! one-shot reduce, proved by a test that compares the traces.
+//!
+//! A bundle is a list of messages, each one token over a pair. As with the lanes of a plan, each
+//! moves as soon as it can, whatever the others do; messages with the same end follow each other.
+
+use super::trace::{Event, Tracer};
+use super::wires::{End, Mismatch, Wires};
+use super::{Kernel, Progress};
+use crate::base::Result;
+use crate::plan::{Collective, ConnectionUse, Direction, Link, Protocol};
+
+/// One message of a bundle.
+struct Message {
+    end: End,
+    link: Link,
+    place: *mut u8,
+    bytes: usize,
+    signature: u64,
+    /// The message with the same end that must move first.
+    after: Option<usize>,
+    begun: bool,
+    done: bool,
+}
+
+// SAFETY: the buffers belong to the call until its bundle has ended; one driver at a time.
+unsafe impl Send for Message {}
+
+/// Messages that are on their way together. Its memory is kept for the next bundle.
+#[derive(Default)]
+pub struct Messages {
+    list: Vec<Message>,
+    pending: usize,
+    /// All messages before this one are done.
+    first: usize,
+}
+
+/// The connection between this rank and a peer on the first channel.
+fn pair(wires: &Wires, peer: usize, direction: Direction) -> Link {
+    let (me, peer) = (wires.me() as u32, peer as u32);
+    let (writer, reader) = match direction {
+        Direction::Send => (me, peer),
+        Direction::Recv => (peer, me),
+    };
+    Link::Pair {
+        writer,
+        reader,
+        channel: 0,
+    }
+}
+
+impl Messages {
+    /// Forgets the last bundle.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        (self.pending, self.first) = (0, 0);
+    }
+
+    /// Messages of the bundle.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Adds a message of at most a slot, to or from another rank. `after` tells which message of
+    /// this bundle was the last one with the same end; it is given the end and the new number.
+    ///
+    /// # Errors
+    /// As [`Wires::resolve`].
+    pub fn add(
+        &mut self,
+        wires: &mut Wires,
+        (peer, direction): (usize, Direction),
+        (place, bytes): (*mut u8, usize),
+        signature: u64,
+        after: impl FnOnce(End, usize) -> Option<usize>,
+    ) -> Result<()> {
+        let link = pair(wires, peer, direction);
+        let end = wires.resolve(&ConnectionUse { link, direction }, Protocol::Simple)?;
+        self.pending += 1;
+        self.list.push(Message {
+            end,
+            link,
+            place,
+            bytes,
+            signature,
+            after: after(end, self.list.len()),
+            begun: false,
+            done: false,
+        });
+        Ok(())
+    }
+
+    /// Moves what can move.
+    ///
+    /// # Errors
+    /// A rank that called something else.
+    ///
+    /// # Safety
+    /// The places hold what was said, and belong to the bundle until it is done.
+    pub unsafe fn progress(
+        &mut self,
+        wires: &mut Wires,
+        tracer: &mut impl Tracer,
+    ) -> std::result::Result<Progress, Mismatch> {
+        let (mut moved, mut missing) = (false, None);
+        while self
+            .list
+            .get(self.first)
+            .is_some_and(|message| message.done)
+        {
+            self.first += 1;
+        }
+        for index in self.first..self.list.len() {
+            let (before, rest) = self.list.split_at_mut(index);
+            let message = &mut rest[0];
+            if message.done || message.after.is_some_and(|after| !before[after].done) {
+                continue;
+            }
+            if !message.begun {
+                wires.begin(message.end, 1);
+                message.begun = true;
+            }
+            if !wires.ready_for(message.end, message.bytes) {
+                missing.get_or_insert(wires.waits_for(message.end));
+                continue;
+            }
+            // SAFETY: our caller's promise.
+            unsafe { message.run(wires, tracer)? };
+            moved = true;
+            self.pending -= 1;
+        }
+        Ok(match missing {
+            _ if self.pending == 0 => Progress::Done,
+            Some(peer) if moved => Progress::Moved(peer),
+            Some(peer) => Progress::Blocked(peer),
+            // What is left waited for a message that has just moved.
+            None => Progress::Moved(wires.me()),
+        })
+    }
+}
+
+impl Message {
+    /// # Safety
+    /// As [`Messages::progress`]; the end is ready.
+    #[inline]
+    unsafe fn run(
+        &mut self,
+        wires: &mut Wires,
+        tracer: &mut impl Tracer,
+    ) -> std::result::Result<(), Mismatch> {
+        let (end, bytes, link) = (self.end, self.bytes, self.link);
+        wires.check(end, self.signature, 0)?;
+        let slot = wires.place(end, bytes, 0);
+        if let End::Send(..) = end {
+            // SAFETY: the slot holds the bytes of a small message, and is not the caller's memory.
+            unsafe { std::ptr::copy_nonoverlapping(self.place.cast_const(), slot, bytes) };
+            wires.publish(end, 1, bytes, self.signature);
+            tracer.event(Event::Publish { link, bytes });
+        } else {
+            // SAFETY: as above; the signature says that the slot holds as many bytes.
+            unsafe { std::ptr::copy_nonoverlapping(slot.cast_const(), self.place, bytes) };
+            wires.release(end, 1);
+            tracer.event(Event::Release { link, bytes });
+        }
+        wires.steps_executed += 1;
+        self.done = true;
+        Ok(())
+    }
+}
+
+/// A small collective that consists of messages.
+pub struct SmallExchange {
+    /// Send, receive, gather, scatter, all-to-all, or reduce where this rank is not the root.
+    pub collective: Collective,
+    /// The send buffer.
+    pub send: *const u8,
+    /// The receive buffer.
+    pub recv: *mut u8,
+    /// Bytes of a block, at most a slot.
+    pub bytes: usize,
+    /// Root, or peer.
+    pub peer: usize,
+    /// Travels with every token.
+    pub signature: u64,
+}
+
+impl SmallExchange {
+    /// Moves what this rank sends to itself, and takes the messages down, in the order of the plan.
+    /// Returns how many steps were executed.
+    ///
+    /// # Errors
+    /// As [`Wires::resolve`].
+    ///
+    /// # Safety
+    /// The buffers hold what the collective says, and belong to the bundle until it is done.
+    pub unsafe fn begin(&self, messages: &mut Messages, wires: &mut Wires) -> Result<u64> {
+        use Direction::{Recv, Send};
+        let (me, n, bytes, root) = (wires.me(), wires.ranks(), self.bytes, self.peer);
+        let (send, recv) = (self.send.cast_mut(), self.recv);
+        let block = |base: *mut u8, rank: usize| base.wrapping_add(rank * bytes);
+        let mut add = |peer, direction, place| {
+            let (to, data) = ((peer, direction), (place, bytes));
+            messages.add(wires, to, data, self.signature, |_, _| None)
+        };
+        let (from, to) = match self.collective {
+            Collective::Send | Collective::Reduce => return add(root, Send, send).map(|()| 0),
+            Collective::Recv => return add(root, Recv, recv).map(|()| 0),
+            Collective::Gather if me != root => return add(root, Send, send).map(|()| 0),
+            Collective::Scatter if me != root => return add(root, Recv, recv).map(|()| 0),
+            Collective::Gather => (send, block(recv, me)),
+            Collective::Scatter => (block(send, me), recv),
+            _ => (block(send, me), block(recv, me)),
+        };
+        for distance in 1..n {
+            let (ahead, behind) = ((me + distance) % n, (me + n - distance) % n);
+            match self.collective {
+                Collective::Gather => add(ahead, Recv, block(recv, ahead))?,
+                Collective::Scatter => add(ahead, Send, block(send, ahead))?,
+                _ => {
+                    add(ahead, Send, block(send, ahead))?;
+                    add(behind, Recv, block(recv, behind))?;
+                }
+            }
+        }
+        // SAFETY: our caller's promise; equal in place, otherwise apart.
+        unsafe { std::ptr::copy(from.cast_const(), to, bytes) };
+        wires.steps_executed += 1;
+        Ok(1)
+    }
+}
+
+/// The root's part of a one-shot reduce: one fold of the contributions of all ranks, in their
+/// order, when all are there.
+pub struct SmallReduce<'a> {
+    /// The root's contribution.
+    pub send: *const u8,
+    /// Where the result goes.
+    pub recv: *mut u8,
+    /// Elements.
+    pub count: usize,
+    /// How they are folded.
+    pub kernel: &'a Kernel,
+    /// Travels with every token.
+    pub signature: u64,
+}
+
+/// Connections of the root, kept by the communicator so that no call allocates.
+#[derive(Default)]
+pub struct Contributors {
+    ends: Vec<(End, Link)>,
+    arrived: usize,
+    begun: bool,
+}
+
+impl Contributors {
+    /// Before the next call.
+    pub fn reset(&mut self) {
+        (self.arrived, self.begun) = (0, false);
+    }
+
+    fn begin(&mut self, wires: &mut Wires) -> Result<()> {
+        let (me, ranks) = (wires.me(), wires.ranks());
+        if self.ends.len() + 1 != ranks {
+            self.ends.clear();
+            for peer in (0..ranks).filter(|&peer| peer != me) {
+                let (link, direction) = (pair(wires, peer, Direction::Recv), Direction::Recv);
+                let end = wires.resolve(&ConnectionUse { link, direction }, Protocol::Simple)?;
+                self.ends.push((end, link));
+            }
+        }
+        self.ends.iter().for_each(|(end, _)| wires.begin(*end, 1));
+        self.begun = true;
+        Ok(())
+    }
+}
+
+impl SmallReduce<'_> {
+    /// Folds, if all contributions are there.
+    ///
+    /// # Errors
+    /// A rank that called something else; see [`super::oneshot::Stop`].
+    ///
+    /// # Safety
+    /// The buffers hold `count` elements and belong to the call until it is done; the lists are
+    /// used for the connections of these wires only.
+    pub unsafe fn progress(
+        &self,
+        wires: &mut Wires,
+        contributors: &mut Contributors,
+        sources: &mut super::oneshot::Sources,
+        tracer: &mut impl Tracer,
+    ) -> std::result::Result<Progress, super::oneshot::Stop> {
+        if !contributors.begun {
+            contributors.begin(wires)?;
+        }
+        while let Some(&(end, _)) = contributors.ends.get(contributors.arrived) {
+            if !wires.ready(end, 1, 0) {
+                return Ok(Progress::Blocked(wires.waits_for(end)));
+            }
+            wires.check(end, self.signature, 0)?;
+            contributors.arrived += 1;
+        }
+        let bytes = self.count * self.kernel.element_bytes;
+        sources.clear();
+        sources.extend(contributors.ends.iter().map(|&(end, _)| {
+            let place = wires.place(end, bytes, 0);
+            place.cast_const()
+        }));
+        sources.insert(wires.me(), self.send);
+        let mut params = self.kernel.params;
+        params.divisor = self.kernel.divisor;
+        // SAFETY: our caller's promise; slots hold the contributions until they are released.
+        unsafe { (self.kernel.fold)(sources, &[self.recv], self.count, &params) };
+        for &(end, link) in &contributors.ends {
+            wires.release(end, 1);
+            tracer.event(Event::Release { link, bytes });
+        }
+        wires.steps_executed += 1;
+        Ok(Progress::Done)
+    }
+}
