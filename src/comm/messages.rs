@@ -44,7 +44,9 @@ impl Inner {
         }
         if let Some(wanted) = wanted {
             let choice = exec.table.choose(collective, checked.bytes);
-            if choice.composed || choice.algorithm != wanted {
+            // Over flagged lines the plan runs, for the ends here are those of slots.
+            let is_other = choice.algorithm != wanted || choice.protocol.is_lines();
+            if choice.composed || is_other {
                 return Ok(false);
             }
         }

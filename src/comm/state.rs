@@ -10,7 +10,7 @@ use super::op::Op;
 use super::redop::{Kernels, MadeOp};
 use crate::base::{Error, Rank, Result};
 use crate::config::Settings;
-use crate::exec::launch::Base;
+use crate::exec::launch::{self, Base};
 use crate::exec::messages::{Contributors, Messages};
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
@@ -253,13 +253,13 @@ impl Exec {
         }
     }
 
-    fn bound(&mut self, shape: &Shape) -> Result<Arc<Bound>> {
-        match self.plans.find(shape) {
+    fn bound(&mut self, shape: &Shape, protocol: Protocol) -> Result<Arc<Bound>> {
+        match self.plans.find(shape, protocol) {
             Some(plan) => Ok(plan),
             None => {
                 let plan = crate::algo::plan(shape, &self.nodes)?;
-                let bound = Bound::new(plan, Protocol::Simple, &mut self.wires)?;
-                Ok(self.plans.insert(*shape, bound))
+                let bound = Bound::new(plan, protocol, &mut self.wires)?;
+                Ok(self.plans.insert(*shape, protocol, bound))
             }
         }
     }
@@ -285,13 +285,16 @@ impl Exec {
     /// Binds the plan of a call.
     pub fn launch(&mut self, checked: &Checked, kernel: Kernel, choice: Choice) -> Result<Launch> {
         let call = &checked.call;
-        let plan = self.bound(&self.shape(checked, choice))?;
-        let geometry = crate::tune::geometry(
-            call.collective,
-            choice.algorithm,
-            self.buffer_bytes,
-            self.eager_bytes,
-        );
+        let (shape, wanted) = (self.shape(checked, choice), choice.protocol.of_pairs());
+        let memory = (self.buffer_bytes, self.eager_bytes);
+        let usual = Choice::plain(call.collective, choice.algorithm, 1).protocol;
+        let geometry = crate::tune::geometry(call.collective, choice.algorithm, usual, memory);
+        let mut plan = self.bound(&shape, wanted)?;
+        // Elements of exact sums may be too large for lines, and the tuner does not know types.
+        let fitting = launch::protocol(&plan, wanted, &geometry, kernel.element_bytes);
+        if fitting != wanted {
+            plan = self.bound(&shape, fitting)?;
+        }
         let buffers = (call.send, call.recv);
         let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
         launch.stream_bytes = self.stream_bytes;
@@ -306,7 +309,7 @@ impl Exec {
         bases: Vec<[Base; 2]>,
     ) -> Result<Launch> {
         let choice = Choice::plain(checked.call.collective, Algorithm::TwoShot, 1);
-        let plan = self.bound(&self.shape(checked, choice))?;
+        let plan = self.bound(&self.shape(checked, choice), Protocol::Simple)?;
         if !plan.is_direct {
             return Err(Error::internal(
                 "a call without a direct form was to be direct",

@@ -125,9 +125,9 @@ words! {
         Simple = "simple",
         /// data, sequence and acknowledgement in one cache line
         Eager = "eager",
-        /// lines whose sequence travels with the payload; no algorithm uses them yet
+        /// words of 4 bytes of payload and a flag of 4
         Ll = "ll",
-        /// lines of 128 bytes; no algorithm uses them yet
+        /// lines of 120 bytes of payload and a flag of 8
         Ll128 = "ll128",
     }
 

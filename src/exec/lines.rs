@@ -1,10 +1,15 @@
 //! The flagged lines of a rank, of either encoding, as the executors use them.
 
+use crate::base::sync::MODEL;
 use crate::plan::Protocol;
 use crate::wire::layout::ENCODINGS;
 use crate::wire::line::Arrival;
 use crate::wire::ll::{Encoding, LinesMemory, LinesReceiver, LinesSender, Ll};
 use crate::wire::ll128::Ll128;
+
+// What is planned for fits the lines that there are; models have smaller ones.
+const _: () = assert!(MODEL || Protocol::Ll.slot_bytes() == Ll::CAPACITY);
+const _: () = assert!(MODEL || Protocol::Ll128.slot_bytes() == Ll128::CAPACITY);
 
 /// A writing end, whatever its encoding.
 pub enum Sender {

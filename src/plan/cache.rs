@@ -1,13 +1,13 @@
 //! A bounded cache of plans: least recently used goes first.
 
-use super::Shape;
+use super::{Protocol, Shape};
 use lru::LruCache;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Plans of one communicator, each with what `T` keeps beside it.
+/// Plans of one communicator by shape and protocol, each with what `T` keeps beside it.
 pub struct Cache<T> {
-    plans: LruCache<Shape, Arc<T>>,
+    plans: LruCache<(Shape, Protocol), Arc<T>>,
     made: u64,
 }
 
@@ -21,16 +21,16 @@ impl<T> Cache<T> {
         }
     }
 
-    /// The plan of `shape`, if it is held.
-    pub fn find(&mut self, shape: &Shape) -> Option<Arc<T>> {
-        self.plans.get(shape).map(Arc::clone)
+    /// The plan of `shape` over `protocol`, if it is held.
+    pub fn find(&mut self, shape: &Shape, protocol: Protocol) -> Option<Arc<T>> {
+        self.plans.get(&(*shape, protocol)).map(Arc::clone)
     }
 
     /// Keeps a plan that was just made.
-    pub fn insert(&mut self, shape: Shape, plan: T) -> Arc<T> {
+    pub fn insert(&mut self, shape: Shape, protocol: Protocol, plan: T) -> Arc<T> {
         self.made += 1;
         let plan = Arc::new(plan);
-        self.plans.put(shape, Arc::clone(&plan));
+        self.plans.put((shape, protocol), Arc::clone(&plan));
         plan
     }
 
@@ -68,8 +68,9 @@ mod tests {
         let mut cache = Cache::new(2);
         for root in [0, 1, 0, 2, 0, 1] {
             let shape = shape(root);
-            if cache.find(&shape).is_none() {
-                cache.insert(shape, Emitter::new(shape, 1, Layout::Blocks).finish());
+            if cache.find(&shape, Protocol::Simple).is_none() {
+                let plan = Emitter::new(shape, 1, Layout::Blocks).finish();
+                cache.insert(shape, Protocol::Simple, plan);
             }
             assert!(cache.len() <= 2);
         }

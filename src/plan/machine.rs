@@ -10,6 +10,8 @@
 //! Terms: *level*: the nearest thing two ranks share; *link*: something that carries the bytes of
 //! one token at a time; *leaf*: the switch that a group of nodes hangs on.
 
+pub use super::costs::{Carrier, Costs, LevelCost, LinesCost};
+
 /// The nearest thing that two ranks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -35,122 +37,6 @@ impl Level {
             Level::Socket => "socket",
             Level::Node => "node",
             Level::Network => "network",
-        }
-    }
-}
-
-/// Who moves the bytes of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
-    /// The core of the reader: memory shared between ranks.
-    Reader,
-    /// Links between the ranks; the cores are free meanwhile.
-    Wire,
-}
-
-/// What a hand-over costs at one level. Times in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LevelCost {
-    /// L: from publishing (or the end of the last byte on the last link) to being seen; also for
-    /// a credit on its way back.
-    pub latency_ns: f64,
-    /// o: time of a core for each token that it writes or reads.
-    pub overhead_ns: f64,
-    /// g: time that a token takes on a link beside its bytes.
-    pub gap_ns: f64,
-    /// G: time a byte takes, on each link or at the reader's core.
-    pub byte_ns: f64,
-    /// Who spends G.
-    pub carrier: Carrier,
-}
-
-/// What everything costs. Times in nanoseconds, rates in nanoseconds a byte; 0 means free.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Costs {
-    /// By number of the [`Level`].
-    pub levels: [LevelCost; 4],
-    /// A core reads a byte of its own memory.
-    pub read_ns: f64,
-    /// A core writes a byte.
-    pub write_ns: f64,
-    /// A core folds a byte of a second or further source.
-    pub fold_ns: f64,
-    /// A core interprets one slice of a step.
-    pub step_ns: f64,
-    /// A call before its first step.
-    pub call_ns: f64,
-    /// A core turns to another rank, where ranks outnumber cores.
-    pub switch_ns: f64,
-    /// A byte on the memory of a socket that its cores share.
-    pub memory_ns: f64,
-    /// A byte on the link between sockets.
-    pub cross_ns: f64,
-}
-
-impl Costs {
-    /// The costs at a level.
-    pub fn level(&self, level: Level) -> &LevelCost {
-        &self.levels[level as usize]
-    }
-
-    /// The model of the published closed forms: at every level a token takes `start_ns` and
-    /// `byte_ns` a byte, during which its sender sends and its receiver receives nothing else
-    /// (single ports, full duplex); nothing else costs anything.
-    pub fn plain(start_ns: f64, byte_ns: f64) -> Costs {
-        let level = LevelCost {
-            latency_ns: 0.0,
-            overhead_ns: 0.0,
-            gap_ns: start_ns,
-            byte_ns,
-            carrier: Carrier::Wire,
-        };
-        Costs {
-            levels: [level; 4],
-            read_ns: 0.0,
-            write_ns: 0.0,
-            fold_ns: 0.0,
-            step_ns: 0.0,
-            call_ns: 0.0,
-            switch_ns: 0.0,
-            memory_ns: 0.0,
-            cross_ns: 0.0,
-        }
-    }
-}
-
-/// What kolo assumes where nobody has measured: server cores over shared memory, and a network of
-/// 100 Gbit/s.
-impl Default for Costs {
-    fn default() -> Costs {
-        let near = |latency_ns, byte_ns| LevelCost {
-            latency_ns,
-            overhead_ns: 30.0,
-            gap_ns: 0.0,
-            byte_ns,
-            carrier: Carrier::Reader,
-        };
-        let network = LevelCost {
-            latency_ns: 1500.0,
-            overhead_ns: 300.0,
-            gap_ns: 100.0,
-            byte_ns: 0.08,
-            carrier: Carrier::Wire,
-        };
-        Costs {
-            levels: [
-                near(170.0, 0.035),
-                near(220.0, 0.05),
-                near(350.0, 0.07),
-                network,
-            ],
-            read_ns: 0.03,
-            write_ns: 0.04,
-            fold_ns: 0.02,
-            step_ns: 25.0,
-            call_ns: 40.0,
-            switch_ns: 600.0,
-            memory_ns: 0.006,
-            cross_ns: 0.025,
         }
     }
 }

@@ -12,6 +12,7 @@
 
 pub mod cache;
 pub mod check;
+pub mod costs;
 pub mod dump;
 pub mod emit;
 pub mod machine;
@@ -59,6 +60,15 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// Most payload of one slot in bytes; the executor holds it against the memory that there is.
+    pub const fn slot_bytes(self) -> usize {
+        match self {
+            Protocol::Simple => usize::MAX,
+            Protocol::Ll => 8128,
+            Protocol::Ll128 => 15_296,
+        }
+    }
+
     /// The name in settings and messages.
     pub fn name(self) -> &'static str {
         match self {

@@ -79,12 +79,15 @@ impl Allowed {
         }
     }
 
-    /// Whether the user lets this algorithm run.
-    pub fn allows(&self, collective: Collective, algorithm: Algorithm) -> bool {
-        let index = collective as usize;
-        let protocol = Protocol::of(collective, algorithm);
-        self.algorithms[index] & 1 << algorithm as u32 != 0
-            && self.protocols[index] & 1 << protocol as u32 != 0
+    /// Whether the user lets this algorithm run over this protocol.
+    pub fn allows(&self, collective: Collective, algorithm: Algorithm, over: Protocol) -> bool {
+        self.algorithms[collective as usize] & 1 << algorithm as u32 != 0
+            && self.allows_protocol(collective, over)
+    }
+
+    /// Whether the user lets tokens of this collective go over this protocol.
+    pub fn allows_protocol(&self, collective: Collective, protocol: Protocol) -> bool {
+        self.protocols[collective as usize] & 1 << protocol as u32 != 0
     }
 
     /// Whether the user has narrowed the choice for this collective.
@@ -150,7 +153,9 @@ mod tests {
             rule(None, false, vec![Algorithm::Ring]),
         ];
         allowed.restrict_algorithms(&rules).unwrap();
-        let allows = |collective, algorithm| allowed.allows(collective, algorithm);
+        let allows = |collective, algorithm| {
+            allowed.allows(collective, algorithm, Protocol::of(collective, algorithm))
+        };
         assert!(allows(Collective::AllReduce, Algorithm::Ring));
         assert!(!allows(Collective::AllReduce, Algorithm::OneShot));
         assert!(!allows(Collective::Broadcast, Algorithm::Ring));
@@ -162,10 +167,18 @@ mod tests {
     fn protocols_restrict_too() {
         let mut allowed = Allowed::default();
         allowed.restrict_protocols(&[rule(None, true, vec![Protocol::Eager])]);
-        assert!(!allowed.allows(Collective::AllReduce, Algorithm::OneShot));
-        assert!(allowed.allows(Collective::AllReduce, Algorithm::Ring));
+        let allows =
+            |collective, algorithm, protocol| allowed.allows(collective, algorithm, protocol);
+        let (all_reduce, ring) = (Collective::AllReduce, Algorithm::Ring);
+        assert!(!allows(all_reduce, Algorithm::OneShot, Protocol::Eager));
+        assert!(allows(all_reduce, ring, Protocol::Simple));
+        assert!(allows(all_reduce, ring, Protocol::Ll));
         // One-shot reduce goes over pairs.
-        assert!(allowed.allows(Collective::Reduce, Algorithm::OneShot));
+        assert!(allows(
+            Collective::Reduce,
+            Algorithm::OneShot,
+            Protocol::Simple
+        ));
     }
 
     #[test]

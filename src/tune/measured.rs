@@ -5,6 +5,7 @@
 //! dearer than built in latency and bytes are here, fitted to all series, for communicators of
 //! other arrangements.
 
+use super::Protocol;
 use super::model::{self, Setting};
 use crate::base::{Error, Result};
 use crate::plan::{Algorithm, Collective, Costs};
@@ -22,6 +23,8 @@ pub struct Series {
     pub collective: Collective,
     /// How.
     pub algorithm: Algorithm,
+    /// How its tokens were handed over.
+    pub protocol: Protocol,
     /// With how many channels.
     pub channels: u16,
     /// Nodes.
@@ -34,9 +37,13 @@ pub struct Series {
 
 impl Series {
     fn is_of(&self, other: &Series) -> bool {
-        (self.collective, self.algorithm, self.channels)
-            == (other.collective, other.algorithm, other.channels)
+        self.is_about(other.collective, (other.algorithm, other.protocol))
+            && self.channels == other.channels
             && (self.nodes, self.per_node) == (other.nodes, other.per_node)
+    }
+
+    fn is_about(&self, collective: Collective, way: (Algorithm, Protocol)) -> bool {
+        (self.collective, self.algorithm, self.protocol) == (collective, way.0, way.1)
     }
 
     /// The time of `bytes`: between two sizes, as a power of the size; above the last one, in
@@ -88,6 +95,10 @@ impl Factors {
         for cost in [&mut costs.step_ns, &mut costs.call_ns, &mut costs.switch_ns] {
             *cost *= self.latency;
         }
+        for lines in &mut costs.lines {
+            lines.overhead_ns *= self.latency;
+            lines.copy_ns *= self.bytes;
+        }
         let rates = [
             &mut costs.read_ns,
             &mut costs.write_ns,
@@ -121,23 +132,23 @@ impl Measured {
         }
     }
 
-    /// The least measured time and its channels.
+    /// The least measured time of an algorithm over a protocol, and its channels.
     pub fn time_ns(
         &self,
         collective: Collective,
-        algorithm: Algorithm,
+        way: (Algorithm, Protocol),
         bytes: usize,
     ) -> Option<(f64, u16)> {
-        let of =
-            |series: &&Series| (series.collective, series.algorithm) == (collective, algorithm);
-        let times = self.series.iter().filter(of);
+        let of = self.series.iter();
+        let times = of.filter(|series| series.is_about(collective, way));
         let times = times.filter_map(|series| Some((series.time_ns(bytes)?, series.channels)));
         times.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// Whether the algorithm was measured.
+    /// Whether the algorithm was measured, over whatever protocol.
     pub fn knows(&self, collective: Collective, algorithm: Algorithm) -> bool {
-        self.time_ns(collective, algorithm, 1).is_some()
+        let mut protocols = Protocol::ALL.into_iter();
+        protocols.any(|over| self.time_ns(collective, (algorithm, over), 1).is_some())
     }
 
     /// Adds a point, in place of one of the same size.
@@ -172,10 +183,9 @@ impl Measured {
                 let mut setting = setting_of(series);
                 setting.costs = factors.costs(&setting.costs);
                 for &(bytes, time_ns) in &series.points {
-                    let (collective, algorithm) = (series.collective, series.algorithm);
-                    let channels = series.channels;
-                    let predicted =
-                        model::predict(collective, algorithm, bytes, channels, &setting);
+                    let way = (series.algorithm, series.protocol);
+                    let (collective, channels) = (series.collective, series.channels);
+                    let predicted = model::predict(collective, way, bytes, channels, &setting);
                     if let Some(predicted) = predicted.filter(|p| *p > 0.0 && time_ns > 0.0) {
                         sum += (time_ns / predicted).ln().powi(2);
                     }
@@ -223,10 +233,11 @@ impl Measured {
         for series in &self.series {
             let _ = write!(
                 text,
-                "\n[[series]]\ncollective = \"{}\"\nalgorithm = \"{}\"\nchannels = {}\nnodes = \
-                 {}\nranks_per_node = {}\nsizes = [",
+                "\n[[series]]\ncollective = \"{}\"\nalgorithm = \"{}\"\nprotocol = \"{}\"\n\
+                 channels = {}\nnodes = {}\nranks_per_node = {}\nsizes = [",
                 series.collective.name(),
                 series.algorithm.name(),
+                series.protocol.name(),
                 series.channels,
                 series.nodes,
                 series.per_node
@@ -261,7 +272,7 @@ impl Measured {
 
 /// Reading: everything that a file says is an allegation.
 mod read {
-    use super::{FORMAT, Factors, MOST_BYTES, Measured, Series};
+    use super::{FORMAT, Factors, MOST_BYTES, Measured, Protocol, Series};
     use crate::algo::REGISTRY;
     use crate::plan::Collective;
     use toml::{Table, Value};
@@ -344,6 +355,7 @@ mod read {
         let keys = [
             "collective",
             "algorithm",
+            "protocol",
             "channels",
             "nodes",
             "ranks_per_node",
@@ -362,13 +374,23 @@ mod read {
         let entry = REGISTRY.iter().find(|entry| {
             entry.algorithm.name() == algorithm && Some(entry.collective) == collective
         });
+        // Files of earlier versions have none: they know the usual ones.
+        let protocol = match table.get("protocol") {
+            None => entry.map(|entry| Protocol::of(entry.collective, entry.algorithm)),
+            Some(_) => {
+                let wanted = word("protocol")?;
+                let mut known = Protocol::ALL.into_iter();
+                known.find(|protocol| protocol.name() == wanted)
+            }
+        };
         let points = points(table)?;
         let channels = whole(table, "channels", 1024)? as u16;
         let nodes = whole(table, "nodes", i64::from(u32::MAX))?;
         let per_node = whole(table, "ranks_per_node", i64::from(u32::MAX))?;
-        Ok(entry.map(|entry| Series {
+        Ok(entry.zip(protocol).map(|(entry, protocol)| Series {
             collective: entry.collective,
             algorithm: entry.algorithm,
+            protocol,
             channels,
             nodes,
             per_node,

@@ -1,10 +1,10 @@
 //! Which plan for which size: the choice is a pure function of inputs that all ranks share.
 //!
-//! **Idea.** At init a [`Table`] is filled: for each collective and size class, the algorithm whose
-//! expected time is least. A time comes from a measurement of this site ([`measured`], written by
-//! `kolo tune`) where there is one, and from closed forms over the costs of the levels that are
-//! crossed ([`model`]) where not. What contradicts itself is mended ([`mend`]). A call only reads
-//! the table.
+//! **Idea.** At init a [`Table`] is filled: for each collective and size class, the algorithm and
+//! protocol whose expected time is least. A time comes from a measurement of this site
+//! ([`measured`], written by `kolo tune`) where there is one, and from closed forms over the costs
+//! of the levels that are crossed ([`model`]) where not. What contradicts itself is mended
+//! ([`mend`]). A call only reads the table.
 //!
 //! Local facts (pointers, alignment) never enter: every rank must come to the same answer.
 //!
@@ -16,6 +16,7 @@ mod geometry;
 pub mod measured;
 mod mend;
 mod model;
+mod protocol;
 mod table;
 mod usual;
 
@@ -23,43 +24,10 @@ pub use allowed::{Allowed, Rule};
 pub use geometry::geometry;
 pub use measured::Measured;
 pub use model::{Setting, predict};
+pub use protocol::Protocol;
 pub use table::{CLASSES, Candidate, Cell, Inputs, Table, class_of};
 
 use crate::plan::{Algorithm, Collective};
-
-/// How a slot says that it is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Protocol {
-    /// Slots with a head and a tail count.
-    Simple,
-    /// One token with its signature and sequence: the one-shot path.
-    Eager,
-    /// Lines whose sequence travels with the payload; known, but no algorithm uses them yet.
-    Ll,
-    /// The same with lines of 128 bytes; known, but no algorithm uses them yet.
-    Ll128,
-}
-
-impl Protocol {
-    /// All of them.
-    pub const ALL: [Protocol; 4] = [
-        Protocol::Simple,
-        Protocol::Eager,
-        Protocol::Ll,
-        Protocol::Ll128,
-    ];
-
-    /// The name in settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Protocol::Simple => "simple",
-            Protocol::Eager => "eager",
-            Protocol::Ll => "ll",
-            Protocol::Ll128 => "ll128",
-        }
-    }
-}
 
 /// What to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +43,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// An algorithm for a collective, with the protocol that goes with it.
+    /// An algorithm for a collective, with the protocol that usually goes with it.
     #[inline]
     pub fn plain(collective: Collective, algorithm: Algorithm, channels: u16) -> Choice {
         Choice {

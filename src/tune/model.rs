@@ -12,10 +12,12 @@
 
 mod flat;
 mod hop;
+mod levels;
 mod logarithmic;
 mod packed;
 mod spread;
 
+use super::Protocol;
 use super::geometry::geometry;
 use crate::plan::{Algorithm, Collective, Costs, Geometry, Level, Machine};
 
@@ -37,17 +39,17 @@ pub struct Setting {
 /// call's count says: all data, or one rank's block.
 pub fn predict(
     collective: Collective,
-    algorithm: Algorithm,
+    (algorithm, protocol): (Algorithm, Protocol),
     bytes: usize,
     channels: u16,
     setting: &Setting,
 ) -> Option<f64> {
-    let geometry = geometry(
-        collective,
-        algorithm,
-        setting.buffer_bytes,
-        setting.eager_bytes,
-    );
+    let memory = (setting.buffer_bytes, setting.eager_bytes);
+    let geometry = geometry(collective, algorithm, protocol, memory);
+    let setting = &Setting {
+        costs: setting.costs.over(protocol.of_pairs()),
+        ..*setting
+    };
     let call = Call {
         collective,
         bytes: bytes as f64,
@@ -72,6 +74,14 @@ pub fn predict(
         Algorithm::Bruck => call.bruck()?,
         Algorithm::Pat => call.pat()?,
         Algorithm::Nvls => call.nvls()?,
+        Algorithm::Hierarchical => call.hierarchical()?,
+        Algorithm::NvlsTree => call.nvls_tree()?,
+        Algorithm::CollNet => call.collnet()?,
+        Algorithm::Ordered => call.ordered()?,
+        #[allow(
+            unreachable_patterns,
+            reason = "a new algorithm runs without a form, too"
+        )]
         _ => return None,
     };
     Some(time + setting.costs.call_ns)
@@ -88,6 +98,15 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The same call on another machine.
+    fn on<'a>(&self, setting: &'a Setting) -> Call<'a> {
+        Call {
+            setting,
+            n: f64::from(setting.machine.nranks()),
+            ..*self
+        }
+    }
+
     fn level(&self, distance: u32) -> Level {
         self.setting.machine.level(0, distance)
     }

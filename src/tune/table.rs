@@ -45,6 +45,8 @@ pub struct Inputs {
 pub struct Cell {
     /// The algorithm.
     pub algorithm: Algorithm,
+    /// The protocol of its tokens.
+    pub protocol: Protocol,
     /// Its channels; 0 takes them by size ...
     pub channels: u16,
     /// ... in multiples of this.
@@ -78,6 +80,7 @@ pub(super) struct Grid {
 
 const NOTHING: Cell = Cell {
     algorithm: Algorithm::Bundle,
+    protocol: Protocol::Simple,
     channels: 1,
     multiple: 1,
     composed: false,
@@ -160,7 +163,7 @@ impl Table {
         inputs.direct
             && (2..=DIRECT_RANKS).contains(&inputs.nranks)
             && bytes >= DIRECT_BYTES
-            && inputs.allowed.allows(collective, Algorithm::TwoShot)
+            && (inputs.allowed).allows(collective, Algorithm::TwoShot, Protocol::Simple)
             && matches!(
                 collective,
                 Collective::AllReduce
@@ -176,11 +179,16 @@ impl Table {
         if self.inputs.nranks == 1 {
             return Choice::plain(collective, Algorithm::Local, 1);
         }
-        if self.is_oneshot(collective, bytes) {
-            return Choice::plain(collective, Algorithm::OneShot, 1);
-        }
         let row = &self.grid.rows[collective as usize];
         let mut class = class_of(bytes);
+        if self.is_oneshot(collective, bytes) {
+            let plain = Choice::plain(collective, Algorithm::OneShot, 1);
+            let protocol = match row[class].algorithm {
+                Algorithm::OneShot => row[class].protocol,
+                _ => plain.protocol,
+            };
+            return Choice { protocol, ..plain };
+        }
         let limit = self.oneshot_limit[collective as usize];
         let past_limit = limit > 0 && class == class_of(limit - 1);
         if row[class].algorithm == Algorithm::OneShot
@@ -191,12 +199,22 @@ impl Table {
         }
         let cell = &row[class];
         Choice {
+            algorithm: cell.algorithm,
+            channels: self.channels(cell.channels, bytes, cell.multiple),
+            protocol: cell.protocol,
             composed: cell.composed,
-            ..Choice::plain(
-                collective,
-                cell.algorithm,
-                self.channels(cell.channels, bytes, cell.multiple),
-            )
+        }
+    }
+
+    /// An algorithm that must be, over its usual protocol if the user lets it.
+    fn must(&self, collective: Collective, algorithm: Algorithm) -> Choice {
+        let inputs = &self.inputs;
+        let plain = Choice::plain(collective, algorithm, 1);
+        let mut possible = Protocol::possible(collective, algorithm, inputs.nranks);
+        let allowed = possible.find(|&over| inputs.allowed.allows_protocol(collective, over));
+        Choice {
+            protocol: allowed.unwrap_or(plain.protocol),
+            ..plain
         }
     }
 
@@ -214,7 +232,7 @@ impl Table {
         } else {
             Algorithm::Ordered
         };
-        Choice::plain(collective, algorithm, 1)
+        self.must(collective, algorithm)
     }
 
     /// What to run where a fold has few sources, whatever the number of ranks.
@@ -223,7 +241,7 @@ impl Table {
             true => self.usual().scan(bytes),
             false => Algorithm::Ring,
         };
-        Choice::plain(collective, algorithm, 1)
+        self.must(collective, algorithm)
     }
 
     /// The time that the table expects, in nanoseconds; infinite where nothing computes the
@@ -249,18 +267,46 @@ impl Table {
 
     /// Everything that may run, fastest first.
     pub fn candidates(&self, collective: Collective, bytes: usize) -> Vec<Candidate> {
+        self.found(collective, bytes, &|_, _| true)
+    }
+
+    /// Of everything that may run what is chosen from: flagged lines, which won nowhere where they
+    /// were measured by hand, need a measurement, or a user who rules slots out.
+    fn eligible(&self, collective: Collective, bytes: usize) -> Vec<Candidate> {
+        let inputs = &self.inputs;
+        let has_slots = (inputs.allowed).allows_protocol(collective, Protocol::Simple);
+        self.found(collective, bytes, &|entry, over| {
+            let way = (entry.algorithm, over);
+            let measured = || inputs.measured.time_ns(collective, way, bytes).is_some();
+            !over.is_lines() || !has_slots || measured()
+        })
+    }
+
+    fn found(
+        &self,
+        collective: Collective,
+        bytes: usize,
+        counts: &dyn Fn(&Entry, Protocol) -> bool,
+    ) -> Vec<Candidate> {
         let inputs = &self.inputs;
         let meant = |entry: &Entry| inputs.nranks <= entry.most_ranks;
-        let allowed = |entry: &Entry| inputs.allowed.allows(collective, entry.algorithm);
+        let usual = |entry: &Entry, over| over == Protocol::of(collective, entry.algorithm);
+        let allowed = |entry: &Entry, over| {
+            meant(entry)
+                && inputs.allowed.allows(collective, entry.algorithm, over)
+                && counts(entry, over)
+        };
         // Where the user allows nothing that computes this collective at this size, or nothing is
         // meant for so many ranks, what is there has to do.
-        let mut found = self.among(collective, bytes, &|entry| meant(entry) && allowed(entry));
+        let mut found = self.among(collective, bytes, &allowed);
         if found.is_empty() {
-            found = self.among(collective, bytes, &meant);
+            found = self.among(collective, bytes, &|entry, over| {
+                meant(entry) && usual(entry, over)
+            });
         }
         if found.is_empty() {
-            found = self.among(collective, bytes, &|entry| {
-                entry.algorithm == Algorithm::Ring
+            found = self.among(collective, bytes, &|entry, over| {
+                entry.algorithm == Algorithm::Ring && usual(entry, over)
             });
         }
         found.sort_by(|a, b| a.time_ns.total_cmp(&b.time_ns));
@@ -271,31 +317,45 @@ impl Table {
         &self,
         collective: Collective,
         bytes: usize,
-        takes: &dyn Fn(&Entry) -> bool,
+        takes: &dyn Fn(&Entry, Protocol) -> bool,
     ) -> Vec<Candidate> {
-        let entries = REGISTRY.iter().filter(|entry| {
-            entry.collective == collective && self.can_carry(entry, bytes) && takes(entry)
+        let nranks = self.inputs.nranks;
+        let entries = REGISTRY
+            .iter()
+            .filter(|entry| entry.collective == collective && self.can_carry(entry, bytes));
+        let ways = entries.flat_map(|entry| {
+            let possible = Protocol::possible(collective, entry.algorithm, nranks);
+            possible.map(move |over| (entry, over))
         });
-        entries.map(|entry| self.candidate(entry, bytes)).collect()
+        let taken = ways.filter(|(entry, over)| takes(entry, *over));
+        taken
+            .map(|(entry, over)| self.candidate(entry, over, bytes))
+            .collect()
     }
 
-    fn candidate(&self, entry: &Entry, bytes: usize) -> Candidate {
+    fn candidate(&self, entry: &Entry, protocol: Protocol, bytes: usize) -> Candidate {
         let inputs = &self.inputs;
         let (collective, algorithm) = (entry.collective, entry.algorithm);
-        let measured = inputs.measured.time_ns(collective, algorithm, bytes);
+        let way = (algorithm, protocol);
+        let measured = inputs.measured.time_ns(collective, way, bytes);
         let (time_ns, channels) = match measured {
             Some((time_ns, channels)) => (time_ns, self.channels(channels, bytes, entry.channels)),
             None => {
                 let channels = self.channels(0, bytes, entry.channels);
                 let setting = &inputs.setting;
                 // Without a closed form an algorithm runs where nothing else does.
-                let time_ns = model::predict(collective, algorithm, bytes, channels, setting);
+                let time_ns = model::predict(collective, way, bytes, channels, setting);
                 (time_ns.unwrap_or(f64::MAX), channels)
             }
         };
         let sound = time_ns.is_finite() && time_ns > 0.0;
         Candidate {
-            choice: Choice::plain(collective, algorithm, channels),
+            choice: Choice {
+                algorithm,
+                channels,
+                protocol,
+                composed: false,
+            },
             time_ns: if sound { time_ns } else { f64::MAX },
             measured: measured.is_some(),
         }
@@ -307,14 +367,20 @@ impl Table {
     }
 
     fn best(&self, collective: Collective, bytes: usize) -> Cell {
-        let mut candidates = self.candidates(collective, bytes);
+        let mut candidates = self.eligible(collective, bytes);
         let limit = self.built_in_limit(collective);
         let default = self.usual().algorithm(collective, bytes, limit);
         if default != Algorithm::OneShot && !self.inputs.allowed.is_restricted(collective) {
             // Beyond the limit one-shot needs a measurement.
             candidates.retain(|c| c.measured || c.choice.algorithm != Algorithm::OneShot);
         }
-        let usual = candidates.iter().find(|c| c.choice.algorithm == default);
+        let is_default = |c: &&Candidate| c.choice.algorithm == default;
+        let over = Protocol::of(collective, default);
+        let usual = candidates
+            .iter()
+            .find(|c| is_default(c) && c.choice.protocol == over);
+        // Where the user does not allow its protocol, another one has to do.
+        let usual = usual.or_else(|| candidates.iter().find(is_default));
         // What was measured to be fastest, or what kolo has always used, stands ...
         let standing = candidates.iter().find(|c| c.measured).or(usual);
         // ... until an estimate is much better; but where kolo's choice was measured, or one-shot
@@ -334,6 +400,7 @@ impl Table {
         };
         Cell {
             algorithm: chosen.choice.algorithm,
+            protocol: chosen.choice.protocol,
             channels: match chosen.measured {
                 true => chosen.choice.channels,
                 false => 0,
@@ -399,17 +466,5 @@ impl Table {
             false => exact.min((1usize << classes).saturating_sub(1)),
         };
         limit + 1
-    }
-}
-
-impl Protocol {
-    /// The protocol over which an algorithm's tokens go.
-    pub fn of(collective: Collective, algorithm: Algorithm) -> Protocol {
-        match (algorithm, collective) {
-            // One-shot reduce goes over pairs; the others over fans.
-            (Algorithm::OneShot, Collective::Reduce) => Protocol::Simple,
-            (Algorithm::OneShot, _) => Protocol::Eager,
-            _ => Protocol::Simple,
-        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::{kolo, perf, run, scratch, stderr, stdout, wrong};
 use kolo::algo::REGISTRY;
 use kolo::plan::Collective;
-use kolo::tune::Measured;
+use kolo::tune::{Measured, Protocol};
 
 fn ok(arguments: &str) -> String {
     let output = run(arguments);
@@ -26,6 +26,10 @@ fn explain_names_the_choice_the_others_and_the_settings() {
             "AllReduce of 4M (count 1048576 x float) on 64 nodes x 8 ranks",
             "chosen      ",
             "protocol simple",
+            "runners-up      protocol  time        times the chosen",
+            "  hier          simple    ",
+            "  nvlstree      simple    ",
+            "  collnet       simple    ",
             "chunking    chunks of up to ",
             "runners-up",
             "estimated",
@@ -41,6 +45,36 @@ fn explain_names_the_choice_the_others_and_the_settings() {
     has(&text, &["Barrier on 16 nodes x 4 ranks"]);
     let text = ok("explain all_gather 1M -n 8 -d double");
     has(&text, &["(count 16384 x double)"]);
+}
+
+/// A protocol that is asked for is chosen, and the runners-up are those over it.
+#[test]
+fn explain_shows_protocols() {
+    let explain = |arguments: &str, protocol: &str| {
+        let mut command = kolo();
+        command.env("KOLO_PROTO", protocol);
+        let output = command.args(arguments.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let text = explain("explain all_reduce 1M -n 4 ", "allreduce:ll128");
+    has(
+        &text,
+        &[
+            ", protocol ll128, ",
+            "8 slots of 14.9K",
+            "the fastest of what proto = allreduce:ll128 (variable KOLO_PROTO) allows",
+            "  rd            ll128     ",
+        ],
+    );
+    let text = explain("explain all_reduce 1M -n 4", "ll,simple");
+    has(&text, &[", protocol simple, "]);
+    // The other protocols of the chosen algorithm are listed too.
+    let chosen = text.split("chosen      ").nth(1).unwrap();
+    let chosen = chosen.split(',').next().unwrap();
+    has(&text, &[&format!("  {chosen:<14}ll        ")]);
+    let text = explain("sim all_reduce 64K -n 4 -a ring", "ll");
+    has(&text, &["algorithm   ring, protocol ll, 1 channel"]);
 }
 
 #[test]
@@ -197,6 +231,11 @@ fn tune_measures_continues_and_is_used() {
     has(&tune("barrier"), &["tuner_file"]);
     let first = read();
     assert!(first.knows(Collective::Barrier, kolo::plan::Algorithm::OneShot));
+    let doubling = kolo::plan::Algorithm::RecursiveDoubling;
+    for protocol in [Protocol::Simple, Protocol::Ll, Protocol::Ll128] {
+        let time = first.time_ns(Collective::Barrier, (doubling, protocol), 0);
+        assert!(time.is_some(), "{}", protocol.name());
+    }
     tune("barrier,all_reduce");
     let second = read();
     for series in &first.series {

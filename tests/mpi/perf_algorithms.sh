@@ -32,3 +32,13 @@ forced nvls auto all_reduce all_gather broadcast
 forced nvlstree 2 all_reduce
 forced collnet 2 all_reduce
 forced hier 2 all_reduce broadcast reduce all_gather reduce_scatter
+
+# Flagged lines, forced.
+for protocol in ll ll128; do
+    export KOLO_PROTO=$protocol
+    forced ring auto all_reduce broadcast
+    forced tree 2 all_reduce
+    forced twoshot auto reduce_scatter
+    forced bruck auto alltoall
+    unset KOLO_PROTO
+done

@@ -16,6 +16,7 @@ use kolo::algo::{Entry, REGISTRY};
 use kolo::comm::{Call, Communicator, RedOp};
 use kolo::dtype::{DataType, ReduceOp};
 use kolo::plan::Collective;
+use kolo::tune::Protocol;
 
 /// Ranks of all tests.
 const RANKS: std::ops::RangeInclusive<u32> = 2..=9;
@@ -319,5 +320,104 @@ fn what_is_forced_is_what_runs() {
             let plan = algo::plan(&shape, &Nodes::one(5)).expect("registered");
             assert_eq!(comm.step_counts().expect("alive").0, plan.steps_per_round());
         });
+    }
+}
+
+/// A few calls of one algorithm over flagged lines: of one element, within a slot, in many rounds.
+fn over_lines(comm: &Communicator, entry: &Entry, protocol: Protocol) {
+    let n = comm.nranks();
+    let reduces = entry.collective.reduces();
+    for (repetition, count) in [1, 77, LARGE[0], LARGE[1]].into_iter().enumerate() {
+        let table = comm.tuner().expect("alive");
+        let choice = table.choose(entry.collective, 4 * count);
+        assert_eq!(
+            (choice.algorithm, choice.protocol),
+            (entry.algorithm, protocol)
+        );
+        for in_place in [false, true] {
+            let once = [Collective::AllToAll, Collective::Barrier].contains(&entry.collective);
+            if once && in_place {
+                continue;
+            }
+            let case = Case {
+                collective: entry.collective,
+                data: Data {
+                    dtype: DataType::Int32,
+                    op: reduces.then_some(ReduceOp::Sum),
+                    nranks: n,
+                    repetition: repetition as u64,
+                },
+                count,
+                root: repetition as u32 % n,
+                in_place,
+            };
+            let what = format!(
+                "{} {} of {count}",
+                entry.collective.name(),
+                choice.algorithm.name()
+            );
+            let wrong = case.run(comm, RedOp::SUM);
+            let wrong = wrong.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(
+                wrong,
+                0,
+                "{what} over {}, rank {}",
+                protocol.name(),
+                comm.rank()
+            );
+        }
+    }
+}
+
+/// Every algorithm that can run over flagged lines does, on one node and on imagined ones; that
+/// executed and planned steps are as many is checked with every communicator.
+#[test]
+fn flagged_lines_carry_every_algorithm() {
+    let mut carried = 0;
+    for (n, per_node) in [(2, "auto"), (5, "auto"), (6, "2")] {
+        for protocol in [Protocol::Ll, Protocol::Ll128] {
+            let can = |entry: &&Entry| {
+                let possible = protocol.is_possible(entry.collective, entry.algorithm, n);
+                // One-shot has one round, for what its eager slots hold.
+                possible && entry.most_rounds == 0 && (per_node == "auto" || entry.by_node)
+            };
+            for entry in forcible().filter(can) {
+                let settings = [
+                    ("algo", entry.algorithm.name()),
+                    ("proto", protocol.name()),
+                    ("buffsize", "64K"),
+                    ("ranks_per_node", per_node),
+                ];
+                ranks(n, &settings, |comm| over_lines(comm, entry, protocol));
+                carried += 1;
+            }
+        }
+    }
+    assert!(carried > 150, "{carried}");
+}
+
+/// Sums without rounding have elements larger than any other: where a packed token of them does
+/// not fit into lines, slots carry it.
+#[test]
+fn exact_sums_over_flagged_lines() {
+    for protocol in ["ll", "ll128"] {
+        for algorithm in ["hd", "rd", "ring"] {
+            ranks(5, &[("algo", algorithm), ("proto", protocol)], |comm| {
+                let mine = [1e300, f64::from(comm.rank()), -1e300];
+                let mut sums = [0.0; 3];
+                let call = Call {
+                    collective: Collective::AllReduce,
+                    send: mine.as_ptr().cast(),
+                    recv: sums.as_mut_ptr().cast(),
+                    count: 3,
+                    dtype: DataType::Float64,
+                    op: RedOp::SUM_EXACT,
+                    peer: 0,
+                };
+                // SAFETY: the buffers hold three elements each and outlive the call.
+                unsafe { comm.enqueue(&call, None) }.expect("a sum");
+                assert_eq!(sums, [5e300, 10.0, -5e300]);
+            });
+        }
     }
 }

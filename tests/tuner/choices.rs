@@ -2,7 +2,7 @@
 
 use crate::support::inputs;
 use kolo::plan::{Algorithm, Collective, Machine};
-use kolo::tune::{Allowed, Inputs, Measured, Protocol, Rule, Table};
+use kolo::tune::{Allowed, Candidate, Inputs, Measured, Protocol, Rule, Table, predict};
 
 fn one_node(n: u32) -> Inputs {
     inputs(Machine::uniform(1, n))
@@ -210,6 +210,116 @@ fn tables_of_many_ranks_are_bound_quickly() {
     assert!(took < std::time::Duration::from_millis(500), "{took:?}");
     assert_eq!(
         table.choose(Collective::AllReduce, 1 << 20).algorithm,
-        Algorithm::TwoShot
+        Algorithm::Ring
     );
+}
+
+fn over(protocols: &[Protocol]) -> Allowed {
+    let mut allowed = Allowed::default();
+    allowed.restrict_protocols(&[Rule {
+        collective: None,
+        exclude: false,
+        names: protocols.to_vec(),
+    }]);
+    allowed
+}
+
+/// Flagged lines win on hosts at no size, as they were measured: nothing chooses them unasked, not
+/// even where their smaller slots make a finer pipeline.
+#[test]
+fn flagged_lines_are_not_chosen_unasked() {
+    let machines = [
+        Machine::one_node(2, 0),
+        Machine::one_node(8, 2),
+        Machine::one_node(64, 0),
+        Machine::uniform(4, 8),
+        Machine::uniform(200, 1),
+    ];
+    for table in machines.map(|machine| Table::new(inputs(machine))) {
+        for collective in Collective::ALL {
+            for shift in 0..34 {
+                let choice = table.choose(collective, 1 << shift);
+                assert!(!choice.protocol.is_lines(), "{collective:?} {choice:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn protocols_that_the_user_names_are_taken_where_they_can_carry() {
+    for protocol in [Protocol::Ll, Protocol::Ll128] {
+        let table = Table::new(Inputs {
+            allowed: over(&[protocol]),
+            ..one_node(4)
+        });
+        for collective in [
+            Collective::AllReduce,
+            Collective::Broadcast,
+            Collective::Reduce,
+            Collective::AllGather,
+            Collective::ReduceScatter,
+            Collective::AllToAll,
+            Collective::Barrier,
+        ] {
+            for bytes in [8, 5000, 1 << 20] {
+                let choice = table.choose(collective, bytes);
+                assert_eq!(choice.protocol, protocol, "{collective:?} of {bytes}");
+                assert!(!table.may_be_direct(collective, 1 << 24));
+            }
+        }
+        let ordered = table.choose_ordered(Collective::AllReduce, 8);
+        assert_eq!(ordered.protocol, protocol);
+        // Messages, and all that only fans and casts do, go their own way.
+        assert_eq!(table.choose(Collective::Send, 8).protocol, Protocol::Simple);
+        let casts = |c: &Candidate| c.choice.algorithm == Algorithm::Nvls;
+        let broadcasts = table.candidates(Collective::Broadcast, 8);
+        assert!(!broadcasts.iter().any(casts));
+        // Too many ranks: the usual protocols have to do.
+        let many = Table::new(Inputs {
+            allowed: over(&[protocol]),
+            ..one_node(300)
+        });
+        let choice = many.choose(Collective::AllReduce, 8);
+        assert!(!choice.protocol.is_lines());
+    }
+}
+
+/// A site that measured that lines win gets them; one that did not does not.
+#[test]
+fn protocols_that_were_measured_as_faster_are_chosen() {
+    let series = |protocol: &str, time: f64| {
+        format!(
+            "[[series]]\ncollective = \"AllReduce\"\nalgorithm = \"rd\"\n{protocol}channels = 1\n\
+             nodes = 1\nranks_per_node = 4\nsizes = [8, 65536]\ntimes_us = [{time}, {time}]\n"
+        )
+    };
+    let table = |lines: f64| {
+        let text = series("", 0.2) + &series("protocol = \"ll128\"\n", lines);
+        let measured = Measured::from_toml(&format!("format = 1\n{text}"), "test").unwrap();
+        Table::new(Inputs {
+            measured,
+            ..one_node(4)
+        })
+    };
+    let choice = |lines| table(lines).choose(Collective::AllReduce, 4096);
+    let protocols = [choice(0.1).protocol, choice(0.3).protocol];
+    assert_eq!(protocols, [Protocol::Ll128, Protocol::Simple]);
+    assert_eq!(choice(0.1).algorithm, Algorithm::RecursiveDoubling);
+}
+
+/// The price of flags: more the larger the data, and twice the bytes on wires for LL.
+#[test]
+fn flags_cost_bytes() {
+    for machine in [Machine::uniform(1, 8), Machine::uniform(8, 1)] {
+        let setting = inputs(machine).setting;
+        let time = |protocol, bytes| {
+            let way = (Algorithm::Ring, protocol);
+            predict(Collective::AllReduce, way, bytes, 1, &setting).unwrap()
+        };
+        for bytes in [1 << 16, 1 << 24] {
+            let simple = time(Protocol::Simple, bytes);
+            assert!(time(Protocol::Ll128, bytes) > simple, "{machine:?}");
+            assert!(time(Protocol::Ll, bytes) > time(Protocol::Ll128, bytes));
+        }
+    }
 }

@@ -1,14 +1,18 @@
 //! Tables never contradict themselves, however hostile the measurements.
 
 use crate::support::inputs;
-use kolo::algo::REGISTRY;
+use kolo::algo::{Entry, REGISTRY};
 use kolo::plan::{Collective, Machine};
-use kolo::tune::{CLASSES, Inputs, Measured, Table, parts};
+use kolo::tune::{Allowed, CLASSES, Inputs, Measured, Protocol, Rule, Table, parts};
 
 /// A file of measurements that contradict each other in every way.
 fn hostile(rng: &mut fastrand::Rng, machine: &Machine) -> Measured {
     let mut text = String::from("format = 1\n");
-    for entry in REGISTRY {
+    let possible = |entry: &'static Entry| {
+        let ways = Protocol::possible(entry.collective, entry.algorithm, machine.nranks());
+        ways.map(move |protocol| (entry, protocol))
+    };
+    for (entry, protocol) in REGISTRY.iter().flat_map(possible) {
         if rng.u8(..4) == 0 {
             continue;
         }
@@ -20,10 +24,11 @@ fn hostile(rng: &mut fastrand::Rng, machine: &Machine) -> Measured {
             size = size * rng.usize(1..9) + rng.usize(1..1000);
         }
         text += &format!(
-            "[[series]]\ncollective = \"{}\"\nalgorithm = \"{}\"\nchannels = {}\nnodes = {}\n\
-             ranks_per_node = {}\nsizes = [{}]\ntimes_us = [{}]\n",
+            "[[series]]\ncollective = \"{}\"\nalgorithm = \"{}\"\nprotocol = \"{}\"\n\
+             channels = {}\nnodes = {}\nranks_per_node = {}\nsizes = [{}]\ntimes_us = [{}]\n",
             entry.collective.name(),
             entry.algorithm.name(),
+            protocol.name(),
             rng.u16(1..4),
             machine.nodes,
             machine.per_node,
@@ -82,6 +87,12 @@ fn runs(table: &Table, collective: Collective, bytes: usize) {
     }
     let entry = kolo::algo::find(collective, choice.algorithm);
     let entry = entry.unwrap_or_else(|| panic!("{collective:?} by {}", choice.algorithm.name()));
+    let nranks = table.inputs().nranks;
+    assert!(
+        choice
+            .protocol
+            .is_possible(collective, choice.algorithm, nranks)
+    );
     let fits = entry.most_rounds == 0 || bytes <= table.inputs().setting.eager_bytes;
     assert!(
         fits || collective == Collective::Barrier,
@@ -114,9 +125,21 @@ fn machines() -> [Machine; 5] {
 #[test]
 fn built_in_tables_do_not_contradict_themselves() {
     for machine in machines() {
-        let table = Table::new(inputs(machine));
-        check(&table, &format!("{machine:?}"));
-        all_run(&table);
+        for only in std::iter::once(None).chain(Protocol::ALL.map(Some)) {
+            let mut allowed = Allowed::default();
+            let rule = |protocol| Rule {
+                collective: None,
+                exclude: false,
+                names: vec![protocol],
+            };
+            allowed.restrict_protocols(&only.map(rule).into_iter().collect::<Vec<_>>());
+            let table = Table::new(Inputs {
+                allowed,
+                ..inputs(machine)
+            });
+            check(&table, &format!("{machine:?} over {only:?}"));
+            all_run(&table);
+        }
     }
 }
 
@@ -207,9 +230,9 @@ fn a_file_is_read_as_it_was_written_and_fitted() {
     site.costs = slow.costs(&setting.costs);
     for series in &mut measured.series {
         for (bytes, time_ns) in &mut series.points {
-            let (collective, algorithm) = (series.collective, series.algorithm);
-            let predicted =
-                kolo::tune::predict(collective, algorithm, *bytes, series.channels, &site);
+            let way = (series.algorithm, series.protocol);
+            let (collective, channels) = (series.collective, series.channels);
+            let predicted = kolo::tune::predict(collective, way, *bytes, channels, &site);
             *time_ns = predicted.unwrap_or(*time_ns);
         }
     }

@@ -3,7 +3,7 @@
 use kolo::algo;
 use kolo::exec::sim::{self, Job};
 use kolo::plan::{Algorithm, Collective, Costs, Machine, Nodes, Shape};
-use kolo::tune::{self, Allowed, Inputs, Measured, Setting};
+use kolo::tune::{self, Allowed, Inputs, Measured, Protocol, Setting};
 use std::fmt;
 
 /// From a word to what several rounds move.
@@ -43,7 +43,7 @@ pub fn inputs(machine: Machine) -> Inputs {
 /// The simulated time in nanoseconds.
 pub fn simulated(
     collective: Collective,
-    algorithm: Algorithm,
+    (algorithm, protocol): (Algorithm, Protocol),
     bytes: usize,
     channels: u16,
     setting: &Setting,
@@ -51,14 +51,14 @@ pub fn simulated(
     let n = setting.machine.nranks();
     let job = Job {
         machine: setting.machine,
-        costs: setting.costs,
+        costs: setting.costs.over(protocol.of_pairs()),
         count: bytes / 4,
         element_bytes: 4,
         geometry: tune::geometry(
             collective,
             algorithm,
-            setting.buffer_bytes,
-            setting.eager_bytes,
+            protocol,
+            (setting.buffer_bytes, setting.eager_bytes),
         ),
         blocks: (collective.input_blocks(n), collective.output_blocks(n)),
     };
@@ -82,6 +82,7 @@ pub fn simulated(
 pub struct Shown {
     pub collective: Collective,
     pub algorithm: Algorithm,
+    pub protocol: Protocol,
     pub machine: Machine,
     pub bytes: usize,
     pub known: f64,
@@ -93,9 +94,11 @@ impl fmt::Display for Shown {
         let m = &self.machine;
         write!(
             f,
-            "{} {} of {} bytes on {}x{} ({} sockets, {} cores): simulated {:.0}, estimated {:.0}",
+            "{} {} over {} of {} bytes on {}x{} ({} sockets, {} cores): simulated {:.0}, \
+             estimated {:.0}",
             self.collective.name(),
             self.algorithm.name(),
+            self.protocol.name(),
             self.bytes,
             m.nodes,
             m.per_node,

@@ -161,9 +161,7 @@ fn time_line(
 ) {
     let bytes = question.bytes();
     let found = table.candidates(collective, bytes);
-    let found = found
-        .iter()
-        .find(|c| c.choice.algorithm == choice.algorithm);
+    let found = found.iter().find(|c| is_same(&c.choice, choice));
     let (time_ns, how) = match found {
         Some(found) if found.measured => (found.time_ns, "measured"),
         Some(found) => (found.time_ns, "estimated"),
@@ -213,7 +211,8 @@ fn why(
             })
             .collect();
         let named = named.join(" and ");
-        return match inputs.allowed.allows(collective, choice.algorithm) {
+        let allowed = &inputs.allowed;
+        return match allowed.allows(collective, choice.algorithm, choice.protocol) {
             true => format!("the fastest of what {named} allows"),
             false => format!("nothing that {named} allows can do this, so all were considered"),
         };
@@ -244,15 +243,16 @@ fn why(
 
 /// The reason where nothing but estimates decided.
 fn by_estimate(candidates: &[Candidate], choice: &Choice) -> String {
-    let is_chosen = |c: &&Candidate| c.choice.algorithm == choice.algorithm;
+    let is_chosen = |c: &&Candidate| is_same(&c.choice, choice);
     let own = candidates.iter().find(is_chosen);
     let own = own.map_or(f64::INFINITY, |c| c.time_ns);
     match candidates.iter().find(|c| !is_chosen(c)) {
         None => "nothing else computes it".to_string(),
         Some(next) if own <= next.time_ns => "the least estimated time".to_string(),
         Some(next) => format!(
-            "kolo's usual choice; {} is estimated to be less than a third faster",
-            next.choice.algorithm.name()
+            "kolo's usual choice; what is estimated for {} over {} is not enough to overrule it",
+            next.choice.algorithm.name(),
+            next.choice.protocol.name()
         ),
     }
 }
@@ -265,19 +265,25 @@ fn runners_up(
     table: &Table,
 ) {
     let candidates = table.candidates(collective, question.bytes());
-    let others: Vec<_> = candidates
-        .iter()
-        .filter(|c| choice.composed || c.choice.algorithm != choice.algorithm)
-        .collect();
-    if others.is_empty() {
+    let is_chosen = |c: &&Candidate| is_same(&c.choice, choice);
+    let own = candidates.iter().find(is_chosen);
+    let own = own.map_or(f64::NAN, |c| c.time_ns);
+    // Each algorithm over its best protocol, and the chosen one over its other protocols.
+    let mut shown: Vec<&Candidate> = Vec::new();
+    for candidate in &candidates {
+        let algorithm = candidate.choice.algorithm;
+        let is_chosen = !choice.composed && is_chosen(&candidate);
+        let is_known = algorithm != choice.algorithm || choice.composed;
+        let is_known = is_known && shown.iter().any(|c| c.choice.algorithm == algorithm);
+        if !is_chosen && !is_known {
+            shown.push(candidate);
+        }
+    }
+    if shown.is_empty() {
         return;
     }
-    let own = candidates
-        .iter()
-        .find(|c| c.choice.algorithm == choice.algorithm)
-        .map_or(f64::NAN, |c| c.time_ns);
-    text.push_str("\nrunners-up      time        times the chosen\n");
-    for candidate in others {
+    text.push_str("\nrunners-up      protocol  time        times the chosen\n");
+    for candidate in shown {
         let how = if candidate.measured { "measured" } else { "" };
         let is_known = candidate.time_ns < f64::MAX && own < f64::MAX;
         let ratio = match is_known {
@@ -285,10 +291,16 @@ fn runners_up(
             false => "-".to_string(),
         };
         let line = format!(
-            "  {:<14}{:<12}{ratio:<8}{how}",
+            "  {:<14}{:<10}{:<12}{ratio:<8}{how}",
             candidate.choice.algorithm.name(),
+            candidate.choice.protocol.name(),
             time_text(candidate.time_ns),
         );
         let _ = writeln!(text, "{}", line.trim_end());
     }
+}
+
+/// Whether two choices are the same algorithm over the same protocol.
+fn is_same(a: &Choice, b: &Choice) -> bool {
+    (a.algorithm, a.protocol) == (b.algorithm, b.protocol)
 }

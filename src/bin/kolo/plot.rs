@@ -51,8 +51,14 @@ pub fn run(
     for &size in &sizes {
         let question = question.sized(size);
         let bytes = question.bytes();
+        let mut drawn = Vec::new();
         for candidate in table.candidates(collective, bytes) {
             let name = candidate.choice.algorithm.name();
+            // Candidates come fastest first: an algorithm is drawn over its best protocol.
+            if drawn.contains(&name) {
+                continue;
+            }
+            drawn.push(name);
             let Some(point) = point(&question, collective, &candidate.choice, table, &nodes) else {
                 continue;
             };
@@ -109,7 +115,8 @@ fn point(
     }
     let setting = &table.inputs().setting;
     let (bytes, channels) = (question.bytes(), choice.channels);
-    tune::predict(collective, choice.algorithm, bytes, channels, setting).map(|ns| (ns, false))
+    let way = (choice.algorithm, choice.protocol);
+    tune::predict(collective, way, bytes, channels, setting).map(|ns| (ns, false))
 }
 
 const WIDTH: f64 = 960.0;

@@ -11,7 +11,7 @@ use kolo::config::Settings;
 use kolo::dtype::DataType;
 use kolo::exec::sim::{self, Job, Report};
 use kolo::plan::{Algorithm, Collective, Machine, Nodes, Plan, Shape, Window};
-use kolo::tune::{self, Choice, Table};
+use kolo::tune::{self, Choice, Protocol, Table};
 
 /// A collective, a size and an arrangement of ranks.
 #[derive(Args, Clone, Debug)]
@@ -232,14 +232,14 @@ impl Question {
         let setting = &table.inputs().setting;
         Job {
             machine: setting.machine,
-            costs: setting.costs,
+            costs: setting.costs.over(choice.protocol.of_pairs()),
             count: self.count(),
             element_bytes: self.dtype.size_bytes(),
             geometry: tune::geometry(
                 collective,
                 choice.algorithm,
-                setting.buffer_bytes,
-                setting.eager_bytes,
+                choice.protocol,
+                (setting.buffer_bytes, setting.eager_bytes),
             ),
             blocks: (collective.input_blocks(n), collective.output_blocks(n)),
         }
@@ -299,9 +299,14 @@ impl Question {
             ));
         };
         let candidates = table.candidates(collective, self.bytes());
-        let found = candidates.iter().find(|c| c.choice.algorithm == algorithm);
+        let mut of = candidates.iter().map(|c| c.choice);
+        let over = Protocol::of(collective, algorithm);
+        let usual = of
+            .clone()
+            .find(|c| c.algorithm == algorithm && c.protocol == over);
+        let found = usual.or_else(|| of.find(|c| c.algorithm == algorithm));
         let channels = algo::find(collective, algorithm).map_or(1, |entry| entry.channels);
-        Ok(found.map_or(Choice::plain(collective, algorithm, channels), |c| c.choice))
+        Ok(found.unwrap_or(Choice::plain(collective, algorithm, channels)))
     }
 }
 

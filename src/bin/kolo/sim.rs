@@ -107,7 +107,7 @@ fn summary(
     let (bytes, setting) = (question.bytes(), &table.inputs().setting);
     let estimate = tune::predict(
         collective,
-        choice.algorithm,
+        (choice.algorithm, choice.protocol),
         bytes,
         choice.channels,
         setting,

@@ -1,10 +1,10 @@
 //! `kolo tune`: measures every algorithm at every size, and writes what it found into a file from
 //! which communicators of the site choose ([`kolo::tune::measured`]).
 //!
-//! Every rank runs [`Tuning::run`]. For each algorithm all ranks make one communicator that may use
-//! nothing else, and time its collectives. Rank 0 has the file: it tells the others what is still
-//! to be measured, so a run that was ended goes on where it stopped, and it writes the file after
-//! each series.
+//! Every rank runs [`Tuning::run`]. For each algorithm and protocol all ranks make one communicator
+//! that may use nothing else, and time its collectives. Rank 0 has the file: it tells the others
+//! what is still to be measured, so a run that was ended goes on where it stopped, and it writes
+//! the file after each series.
 
 use crate::launcher::{self, Mpi};
 use crate::out;
@@ -16,13 +16,13 @@ use crate::perf::rows::COLLECTIVES;
 use crate::perf::team::{self, Meeting, Member};
 use clap::{Args, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
-use kolo::algo::REGISTRY;
+use kolo::algo::{Entry, REGISTRY};
 use kolo::base::{Error, Result, clock};
 use kolo::comm::{CommConfig, Communicator, RedOp};
 use kolo::dtype::DataType;
 use kolo::plan::{Algorithm, Collective};
-use kolo::tune::Measured;
 use kolo::tune::measured::Series;
+use kolo::tune::{Measured, Protocol};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -171,8 +171,13 @@ struct Point {
     row: &'static engine::Collective,
     collective: Collective,
     algorithm: Algorithm,
+    protocol: Protocol,
     size: u64,
 }
+
+/// Larger data over flagged lines are not measured: each byte is copied twice more, and lines only
+/// save latency.
+const LINES_BYTES: u64 = 256 << 10;
 
 impl<'a> Tuning<'a> {
     fn new(member: &'a Member, args: &'a TuneArgs) -> Result<Tuning<'a>> {
@@ -214,11 +219,12 @@ impl<'a> Tuning<'a> {
         if self.member.team.rank() == 0 {
             self.bar = Some(bar(points.len() as u64));
         }
-        let mut algorithms: Vec<Algorithm> = points.iter().map(|p| p.algorithm).collect();
-        algorithms.dedup();
-        for algorithm in algorithms {
-            let of: Vec<_> = points.iter().filter(|p| p.algorithm == algorithm).collect();
-            let comm = self.communicator(algorithm)?;
+        let way = |point: &Point| (point.algorithm, point.protocol);
+        let mut ways: Vec<_> = points.iter().map(way).collect();
+        ways.dedup();
+        for wanted in ways {
+            let of: Vec<_> = points.iter().filter(|p| way(p) == wanted).collect();
+            let comm = self.communicator(wanted)?;
             let mut collective = None;
             for point in of {
                 if collective.replace(point.collective) != Some(point.collective) {
@@ -242,19 +248,27 @@ impl<'a> Tuning<'a> {
         let mut algorithms: Vec<Algorithm> = REGISTRY.iter().map(|e| e.algorithm).collect();
         algorithms.sort_unstable();
         algorithms.dedup();
-        for algorithm in algorithms {
+        let protocols = |algorithm| Protocol::ALL.map(|protocol| (algorithm, protocol));
+        for (algorithm, protocol) in algorithms.into_iter().flat_map(protocols) {
             for row in COLLECTIVES.iter().filter(|row| self.wants(row)) {
                 let entry = REGISTRY.iter().find(|entry| {
                     entry.algorithm == algorithm
                         && entry.collective.name().to_lowercase() == row.name.replace('_', "")
                 });
-                let Some(entry) = entry.filter(|entry| nranks <= entry.most_ranks) else {
+                let possible = |entry: &&Entry| {
+                    nranks <= entry.most_ranks
+                        && protocol.is_possible(entry.collective, algorithm, nranks)
+                };
+                let Some(entry) = entry.filter(possible) else {
                     continue;
                 };
-                all.extend(self.sizes(row).into_iter().map(|size| Point {
+                let sizes = self.sizes(row).into_iter();
+                let worth = |size: &u64| !protocol.is_lines() || *size <= LINES_BYTES;
+                all.extend(sizes.filter(worth).map(|size| Point {
                     row,
                     collective: entry.collective,
                     algorithm,
+                    protocol,
                     size,
                 }));
             }
@@ -315,6 +329,7 @@ impl<'a> Tuning<'a> {
         Series {
             collective: point.collective,
             algorithm: point.algorithm,
+            protocol: point.protocol,
             channels,
             nodes: self.place.0,
             per_node: self.place.1,
@@ -322,14 +337,14 @@ impl<'a> Tuning<'a> {
         }
     }
 
-    /// A communicator of all ranks that may use nothing but this algorithm.
-    fn communicator(&self, algorithm: Algorithm) -> Result<Communicator> {
+    /// A communicator of all ranks that may use nothing but this algorithm over this protocol.
+    fn communicator(&self, (algorithm, over): (Algorithm, Protocol)) -> Result<Communicator> {
         let set = |key: &str, value: &str| (key.to_string(), value.to_string());
         let config = CommConfig {
-            name: Some(format!("tune-{}", algorithm.name())),
+            name: Some(format!("tune-{}-{}", algorithm.name(), over.name())),
             overrides: vec![
                 set("algo", algorithm.name()),
-                set("proto", "auto"),
+                set("proto", over.name()),
                 set("tuner_file", ""),
                 // Times are those of slots: where buffers lie differs from call to call.
                 set("direct", "false"),
@@ -343,10 +358,12 @@ impl<'a> Tuning<'a> {
 
     fn measure(&mut self, comm: &Communicator, point: &Point) -> Result<()> {
         let choice = comm.tuner()?.choose(point.collective, self.bytes(point));
-        if choice.algorithm == point.algorithm && !choice.composed {
+        let is_wanted = (choice.algorithm, choice.protocol) == (point.algorithm, point.protocol);
+        if is_wanted && !choice.composed {
             if let Some(bar) = &self.bar {
                 let (name, size) = (point.row.name, point.size);
-                bar.set_message(format!("{} {name} {size}", point.algorithm.name()));
+                let (algorithm, over) = (point.algorithm.name(), point.protocol.name());
+                bar.set_message(format!("{algorithm} {over} {name} {size}"));
             }
             let time_ns = self.time(comm, point)?;
             let series = self.series(point, choice.channels);

@@ -86,12 +86,19 @@ impl Call<'_> {
         way + (pieces * self.channels - 1.0) * slowest.busy(1.0, piece).max(turn)
     }
 
+    /// Time between pieces of a chain whose ranks do `work` for each.
+    pub fn pace(&self, work: Work, bytes: f64) -> f64 {
+        let (parts, slowest) = self.around(self.n - 1.0, work);
+        let turns = parts.iter().map(|(_, hop)| hop.turn(bytes, self.depth()));
+        slowest.busy(1.0, bytes).max(turns.fold(0.0, f64::max))
+    }
+
     /// Publish once, and read everybody's or the root's.
     pub fn one_shot(&self) -> Option<f64> {
         let others = self.n - 1.0;
         let (reads, all_write) = match self.collective {
             Collective::AllReduce | Collective::AllGather | Collective::Barrier => (others, true),
-            Collective::Reduce => (others, true),
+            Collective::Reduce | Collective::Scan | Collective::Exscan => (others, true),
             Collective::Broadcast => (1.0, false),
             _ => return None,
         };
@@ -134,11 +141,13 @@ impl Call<'_> {
             byte_ns += reads * part * fetch_ns;
         }
         let steps = match self.collective {
-            Collective::AllGather => reads,
+            // The first rank of a scan drops all tokens, one by one.
+            Collective::AllGather | Collective::Scan | Collective::Exscan => reads,
             _ => 1.0,
         };
         let stores = match self.collective {
-            Collective::AllReduce | Collective::Reduce | Collective::Broadcast => 1.0,
+            Collective::Broadcast => 1.0,
+            _ if self.collective.reduces() => 1.0,
             _ => reads,
         };
         byte_ns += costs.write_ns * stores;
@@ -194,6 +203,7 @@ impl Call<'_> {
             Collective::Gather => (0.0, others),
             Collective::Scatter => (others, 0.0),
             Collective::Send | Collective::Recv => (0.0, 1.0),
+            Collective::ReduceScatter => return self.ordered(),
             _ => return None,
         };
         let chunk = self.geometry.chunk_bytes() as f64;
@@ -201,6 +211,8 @@ impl Call<'_> {
         let mut core = 0.0;
         let mut way: f64 = 0.0;
         let mut link: f64 = 0.0;
+        // The whole of one message at its other end.
+        let mut beyond: f64 = 0.0;
         let everybody = match self.collective {
             Collective::Send | Collective::Recv => vec![(1.0, self.level(1))],
             _ => self.everybody(),
@@ -216,8 +228,9 @@ impl Call<'_> {
             let taken = rounds * token + self.bytes * (fetch_ns + costs.write_ns);
             core += part * (sends * out + receives * taken);
             // The other side's share of the first or last token.
-            let other = if sends < receives { out } else { taken } / rounds;
-            way = way.max(cost.latency_ns + other);
+            let other = if sends < receives { out } else { taken };
+            way = way.max(cost.latency_ns + other / rounds);
+            beyond = beyond.max(other);
             if cost.carrier == Carrier::Wire {
                 let flows = match self.collective {
                     Collective::AllToAll => {
@@ -241,6 +254,6 @@ impl Call<'_> {
                 _ => core + (costs.switch_ns + way) * crowd,
             };
         }
-        Some(way + (core + own).max(link))
+        Some(way + (core + own).max(link).max(beyond))
     }
 }

@@ -1,7 +1,7 @@
 //! Exchanges at doubling distances, and binomial trees.
 
 use super::Call;
-use super::hop::{Hop, Work};
+use super::hop::{Hop, PASS_ON, Work};
 use crate::plan::{Collective, Level};
 
 /// `input -> next`, then `prev + output -> output`: two steps, because both sides do both.
@@ -90,6 +90,7 @@ impl Call<'_> {
                     .sum();
                 path + guests * self.crossing(1, SIGNAL).path(0.0)
             }
+            Collective::Scan | Collective::Exscan => self.doubling_scan(),
             Collective::AllGather => {
                 let each = self.n / f64::from(cores);
                 let blocks: Vec<_> = powers().map(|d| (d, f64::from(d) * each)).collect();
@@ -101,6 +102,33 @@ impl Call<'_> {
             }
             _ => return None,
         })
+    }
+
+    /// A hand-over to the rank 2^k further for each k, whatever the number of ranks; one more in
+    /// front where the own input does not count.
+    fn doubling_scan(&self) -> f64 {
+        let machine = &self.setting.machine;
+        let chunk = self.geometry.chunk_bytes() as f64;
+        let (rounds, bytes) = self.rounds(chunk);
+        let shift = |distance: u32, work: Work| {
+            let hop = match machine.nodes {
+                1 => self.exchange(distance, work),
+                _ => {
+                    let flows = f64::from(distance.min(machine.per_node));
+                    self.setting.hop(Level::Network, work, flows)
+                }
+            };
+            hop.crowded_path(bytes)
+        };
+        let (first, least) = match self.collective {
+            // One rank sends, and the other one receives.
+            Collective::Exscan if machine.nranks() == 2 => return self.pipeline(PASS_ON),
+            Collective::Exscan => (shift(1, EXCHANGE), 1),
+            _ => (0.0, 0),
+        };
+        let last = machine.nranks() - least;
+        let doubled = self.distances().filter(|&d| d < last);
+        rounds * (first + doubled.map(|d| shift(d, EXCHANGE_FOLD)).sum::<f64>())
     }
 
     /// Exchange k goes to the rank 2^k ahead.
@@ -175,13 +203,16 @@ impl Call<'_> {
         // The child at distance 2^k has k children of its own.
         let mut path = 0.0;
         let mut sent = 0.0;
+        let mut below: f64 = 0.0;
         for (k, &distance) in distances.iter().enumerate() {
-            path += step(k as f64, 1.0, distance).path(bytes);
+            let child = step(k as f64, 1.0, distance);
+            path += child.path(bytes);
+            below = below.max(child.core_ns + bytes * child.core_byte_ns);
             sent += self.alone(distance, bytes);
         }
         let top = step(distances.len() as f64, 0.0, 1);
         path += top.core_ns + bytes * top.core_byte_ns;
-        let busy = top.busy(1.0, bytes).max(sent);
+        let busy = top.busy(1.0, bytes).max(sent).max(below);
         path + (pieces - 1.0) * busy.max(top.turn(bytes, self.depth()))
     }
 

@@ -36,38 +36,62 @@ impl Call<'_> {
     /// Halves out, and back.
     pub fn halving_doubling(&self) -> Option<f64> {
         let n = self.setting.machine.nranks();
-        let cores = 1u32 << n.ilog2();
-        let half = f64::from(cores) / 2.0;
-        // The nearest exchange the most; blocks of all ranks that a core stands for.
-        let each = self.n / f64::from(cores);
-        let exchanges: Vec<(u32, f64)> = (0..cores.ilog2())
-            .map(|k| (1u32 << k, half / f64::from(1 << k)))
-            .collect();
-        let guests = if cores == n { 0.0 } else { 1.0 };
         Some(match self.collective {
             Collective::AllReduce => {
                 let per_round = 2.0 * self.geometry.chunk_bytes() as f64;
                 let (rounds, bytes) = self.rounds(per_round);
-                let piece = bytes / f64::from(cores);
-                let out = self.tokens(&exchanges, piece, EXCHANGE_FOLD);
-                let back = self.tokens(&exchanges, piece, EXCHANGE);
-                let guest = self.crossing(1, EXCHANGE).path(bytes)
-                    + self.crossing(1, EXCHANGE_FOLD).path(bytes);
-                rounds * (out + back + guests * guest)
+                rounds * self.halve_and_double((n, 1), bytes)
             }
             Collective::ReduceScatter | Collective::AllGather => {
-                let work = match self.collective {
-                    Collective::AllGather => EXCHANGE,
-                    _ => EXCHANGE_FOLD,
-                };
-                let most = (half * each).max(guests * self.n / 2.0);
-                let (rounds, bytes) = self.packed_rounds(most);
-                let path = self.tokens(&exchanges, bytes * each, work);
-                let guest = self.crossing(1, work).path(bytes * self.n);
-                rounds * (path + guests * guest)
+                let (rounds, bytes) = self.packed_rounds(self.n / 2.0);
+                rounds * self.halve_blocks((n, 1), bytes)
             }
             _ => return None,
         })
+    }
+
+    /// The exchanges among `members` ranks, each `stride` ranks from the next: distance, and how
+    /// many of the cores' pieces a token holds; the nearest exchange the most.
+    fn halvings((members, stride): (u32, u32)) -> Vec<(u32, f64)> {
+        let cores = 1u32 << members.ilog2();
+        let half = f64::from(cores) / 2.0;
+        let exchange = |k: u32| (stride << k, half / f64::from(1u32 << k));
+        (0..cores.ilog2()).map(exchange).collect()
+    }
+
+    /// All-reduce of `bytes` among members.
+    pub fn halve_and_double(&self, among: (u32, u32), bytes: f64) -> f64 {
+        let exchanges = Call::halvings(among);
+        let cores = 1u32 << among.0.ilog2();
+        let piece = bytes / f64::from(cores);
+        let out = self.tokens(&exchanges, piece, EXCHANGE_FOLD);
+        let back = self.tokens(&exchanges, piece, EXCHANGE);
+        let guest = match among.0 == cores {
+            true => 0.0,
+            false => {
+                self.crossing(among.1, EXCHANGE).path(bytes)
+                    + self.crossing(among.1, EXCHANGE_FOLD).path(bytes)
+            }
+        };
+        out + back + guest
+    }
+
+    /// Reduce-scatter or all-gather of a block of `bytes` for each member.
+    pub fn halve_blocks(&self, among: (u32, u32), bytes: f64) -> f64 {
+        let work = match self.collective {
+            Collective::AllGather => EXCHANGE,
+            _ => EXCHANGE_FOLD,
+        };
+        let cores = 1u32 << among.0.ilog2();
+        let members = f64::from(among.0);
+        // Blocks of all members that a core stands for.
+        let each = members / f64::from(cores);
+        let path = self.tokens(&Call::halvings(among), bytes * each, work);
+        let guest = match among.0 == cores {
+            true => 0.0,
+            false => self.crossing(among.1, work).path(bytes * members),
+        };
+        path + guest
     }
 
     /// One token for every bit of the distance.

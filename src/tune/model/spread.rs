@@ -23,6 +23,19 @@ pub(super) const RECEIVE: Work = Work {
     folds: 0.0,
 };
 
+/// `prev + input -> output, next`
+const SCAN_ON: Work = Work {
+    writes: 1.0,
+    ..FOLD_ON
+};
+/// `prev + input -> next`, then `prev -> output`
+const EXSCAN_ON: Work = Work {
+    steps: 2.0,
+    reads: 2.0,
+    writes: 1.0,
+    ..FOLD_ON
+};
+
 impl Phase {
     fn time(&self) -> f64 {
         self.latency + self.core.max(self.link)
@@ -35,6 +48,9 @@ impl Call<'_> {
         match self.collective {
             Collective::Broadcast => Some(self.pipeline(PASS_ON)),
             Collective::Reduce => Some(self.pipeline(FOLD_ON)),
+            Collective::Scan => Some(self.pipeline(SCAN_ON)),
+            Collective::Exscan if self.n <= 2.0 => Some(self.pipeline(PASS_ON)),
+            Collective::Exscan => Some(self.pipeline(EXSCAN_ON)),
             _ => None,
         }
     }
@@ -157,6 +173,45 @@ impl Call<'_> {
         self.two_shots(true)
     }
 
+    /// Every rank hands each other one its slice of `bytes`, and folds its own.
+    pub fn scatter_slices(&self, bytes: f64) -> f64 {
+        let send = Work {
+            steps: 1.0,
+            sends: 1.0,
+            locals: 1.0,
+            ..Work::default()
+        };
+        let fold = Work {
+            reads: 1.0,
+            folds: 1.0,
+            ..Work::default()
+        };
+        let others = self.n - 1.0;
+        let out = self.phase(others, bytes, send, true).time();
+        out + self.phase(others, bytes, fold, true).core + self.own(bytes)
+    }
+
+    /// Every rank hands its slice of `bytes`, which it has folded before, to all others, or casts
+    /// it, and takes theirs.
+    pub fn gather_slices(&self, bytes: f64, cast: bool) -> f64 {
+        let copies = Work {
+            sends: 1.0,
+            ..Work::default()
+        };
+        let others = self.n - 1.0;
+        let copied = if cast { 1.0 } else { others };
+        let mut phase = self.phase(copied, bytes, copies, true);
+        phase.core += self.own(bytes);
+        phase.link = (phase.link).max(self.phase(others, bytes, copies, true).link);
+        phase.time() + self.phase(others, bytes, RECEIVE, true).core
+    }
+
+    /// A step that copies `bytes` of the own buffers.
+    pub fn own(&self, bytes: f64) -> f64 {
+        let costs = &self.setting.costs;
+        costs.step_ns + bytes * (costs.read_ns + costs.write_ns)
+    }
+
     fn two_shots(&self, cast: bool) -> Option<f64> {
         let others = self.n - 1.0;
         let chunk = self.geometry.chunk_bytes() as f64;
@@ -164,60 +219,36 @@ impl Call<'_> {
             let (rounds, bytes) = self.rounds(chunk * pieces);
             (rounds, bytes / pieces)
         };
-        let costs = &self.setting.costs;
-        let send = Work {
-            steps: 1.0,
-            sends: 1.0,
-            locals: 1.0,
-            ..Work::default()
-        };
-        let recv = RECEIVE;
-        let fold = Work {
-            reads: 1.0,
-            folds: 1.0,
-            ..Work::default()
-        };
-        let copies = Work {
-            sends: 1.0,
-            ..Work::default()
-        };
-        let own = |bytes: f64| costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
-        let out = |bytes| self.phase(others, bytes, send, true).time();
-        let take = |bytes| self.phase(others, bytes, recv, true).core;
-        let folding = |bytes| self.phase(others, bytes, fold, true).core + own(bytes);
-        let spread = |bytes| {
-            let copied = if cast { 1.0 } else { others };
-            let mut phase = self.phase(copied, bytes, copies, true);
-            phase.core += own(bytes);
-            phase.link = phase.link.max(self.phase(others, bytes, copies, true).link);
-            phase.time()
-        };
         Some(match self.collective {
             Collective::AllReduce => {
                 let (rounds, bytes) = split(self.n);
-                rounds * (out(bytes) + folding(bytes) + spread(bytes) + take(bytes))
+                rounds * (self.scatter_slices(bytes) + self.gather_slices(bytes, cast))
             }
             Collective::ReduceScatter => {
                 let (rounds, bytes) = split(1.0);
-                rounds * (out(bytes) + folding(bytes))
+                rounds * self.scatter_slices(bytes)
             }
             Collective::AllGather => {
                 let (rounds, bytes) = split(1.0);
-                rounds * (spread(bytes) + take(bytes))
+                rounds * self.gather_slices(bytes, cast)
             }
             Collective::Reduce => {
                 let (rounds, bytes) = split(self.n);
-                let root = self.phase(others, bytes, recv, false).time();
-                rounds * (out(bytes) + folding(bytes) + bytes * costs.write_ns + root)
+                let root = self.phase(others, bytes, RECEIVE, false).time();
+                let result = bytes * self.setting.costs.write_ns;
+                rounds * (self.scatter_slices(bytes) + result + root)
             }
             Collective::Broadcast => {
                 let (rounds, bytes) = split(others);
                 let all = Work {
+                    steps: 1.0,
+                    sends: 1.0,
+                    locals: 1.0,
                     writes: 1.0,
-                    ..send
+                    ..Work::default()
                 };
                 let root = self.phase(others, bytes, all, false).time();
-                let rest = spread(bytes) + take(bytes);
+                let rest = self.gather_slices(bytes, cast);
                 // The root goes on to the next round while the others are at this one.
                 root + rest + (rounds - 1.0) * root.max(rest)
             }

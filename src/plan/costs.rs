@@ -1,0 +1,214 @@
+//! What hand-overs cost: LogGP by level, the work of cores, what links share, and what flagged
+//! lines change. See [`super::machine`] for the model and its terms.
+
+use super::Protocol;
+use super::machine::Level;
+
+/// Who moves the bytes of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// The core of the reader: memory shared between ranks.
+    Reader,
+    /// Links between the ranks; the cores are free meanwhile.
+    Wire,
+}
+
+/// What a hand-over costs at one level. Times in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LevelCost {
+    /// L: from publishing (or the end of the last byte on the last link) to being seen; also for
+    /// a credit on its way back.
+    pub latency_ns: f64,
+    /// o: time of a core for each token that it writes or reads.
+    pub overhead_ns: f64,
+    /// g: time that a token takes on a link beside its bytes.
+    pub gap_ns: f64,
+    /// G: time a byte takes, on each link or at the reader's core.
+    pub byte_ns: f64,
+    /// Who spends G.
+    pub carrier: Carrier,
+}
+
+/// What everything costs. Times in nanoseconds, rates in nanoseconds a byte; 0 means free.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// By number of the [`Level`].
+    pub levels: [LevelCost; 4],
+    /// A core reads a byte of its own memory.
+    pub read_ns: f64,
+    /// A core writes a byte.
+    pub write_ns: f64,
+    /// A core folds a byte of a second or further source.
+    pub fold_ns: f64,
+    /// A core interprets one slice of a step.
+    pub step_ns: f64,
+    /// A call before its first step.
+    pub call_ns: f64,
+    /// A core turns to another rank, where ranks outnumber cores.
+    pub switch_ns: f64,
+    /// A byte on the memory of a socket that its cores share.
+    pub memory_ns: f64,
+    /// A byte on the link between sockets.
+    pub cross_ns: f64,
+    /// What LL changes, and what LL128 does.
+    pub lines: [LinesCost; 2],
+}
+
+/// What flagged lines cost beside slots: payload carries its own arrival, but passes through lines
+/// on both sides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinesCost {
+    /// Latency inside a node, as a part of that of slots: one line is fetched, not two in a row.
+    pub latency: f64,
+    /// More time of a core for each token that it writes or reads.
+    pub overhead_ns: f64,
+    /// Bytes that are carried for each byte of payload.
+    pub bytes: f64,
+    /// A byte of payload into lines and out of them again, on both cores together.
+    pub copy_ns: f64,
+}
+
+impl LinesCost {
+    /// Lines that cost what slots do.
+    const LIKE_SLOTS: LinesCost = LinesCost {
+        latency: 1.0,
+        overhead_ns: 0.0,
+        bytes: 1.0,
+        copy_ns: 0.0,
+    };
+}
+
+impl Costs {
+    /// The costs at a level.
+    pub fn level(&self, level: Level) -> &LevelCost {
+        &self.levels[level as usize]
+    }
+
+    /// The costs where pairs hand tokens over by this protocol. Both copies of a token are put on
+    /// its reader, as the carrier of the bytes; wires carry the flags too.
+    pub fn over(&self, protocol: Protocol) -> Costs {
+        let lines = match protocol {
+            Protocol::Simple => return *self,
+            Protocol::Ll => self.lines[0],
+            Protocol::Ll128 => self.lines[1],
+        };
+        let mut costs = *self;
+        for level in &mut costs.levels {
+            level.byte_ns *= lines.bytes;
+            level.overhead_ns += lines.overhead_ns;
+            if level.carrier == Carrier::Reader {
+                level.latency_ns *= lines.latency;
+                level.byte_ns += lines.copy_ns;
+            }
+        }
+        costs.memory_ns *= lines.bytes;
+        costs.cross_ns *= lines.bytes;
+        costs
+    }
+
+    /// The model of the published closed forms: at every level a token takes `start_ns` and
+    /// `byte_ns` a byte, during which its sender sends and its receiver receives nothing else
+    /// (single ports, full duplex); nothing else costs anything.
+    pub fn plain(start_ns: f64, byte_ns: f64) -> Costs {
+        let level = LevelCost {
+            latency_ns: 0.0,
+            overhead_ns: 0.0,
+            gap_ns: start_ns,
+            byte_ns,
+            carrier: Carrier::Wire,
+        };
+        Costs {
+            levels: [level; 4],
+            read_ns: 0.0,
+            write_ns: 0.0,
+            fold_ns: 0.0,
+            step_ns: 0.0,
+            call_ns: 0.0,
+            switch_ns: 0.0,
+            memory_ns: 0.0,
+            cross_ns: 0.0,
+            lines: [LinesCost::LIKE_SLOTS; 2],
+        }
+    }
+}
+
+/// LL and LL128 as they were measured (`docs/tuning.md`).
+const LINES_LL: LinesCost = LinesCost {
+    latency: 1.0,
+    overhead_ns: 15.0,
+    bytes: 2.0,
+    copy_ns: 0.45,
+};
+const LINES_LL128: LinesCost = LinesCost {
+    latency: 1.0,
+    overhead_ns: 15.0,
+    bytes: 128.0 / 120.0,
+    copy_ns: 0.25,
+};
+
+/// What kolo assumes where nobody has measured: server cores over shared memory, and a network of
+/// 100 Gbit/s.
+impl Default for Costs {
+    fn default() -> Costs {
+        let near = |latency_ns, byte_ns| LevelCost {
+            latency_ns,
+            overhead_ns: 30.0,
+            gap_ns: 0.0,
+            byte_ns,
+            carrier: Carrier::Reader,
+        };
+        let network = LevelCost {
+            latency_ns: 1500.0,
+            overhead_ns: 300.0,
+            gap_ns: 100.0,
+            byte_ns: 0.08,
+            carrier: Carrier::Wire,
+        };
+        Costs {
+            levels: [
+                near(170.0, 0.035),
+                near(220.0, 0.05),
+                near(350.0, 0.07),
+                network,
+            ],
+            read_ns: 0.03,
+            write_ns: 0.04,
+            fold_ns: 0.02,
+            step_ns: 25.0,
+            call_ns: 40.0,
+            switch_ns: 600.0,
+            memory_ns: 0.006,
+            cross_ns: 0.025,
+            lines: [LINES_LL, LINES_LL128],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines cost on the cores and in memory inside a node, and bytes on wires; slots nothing.
+    #[test]
+    fn lines_change_what_they_touch() {
+        let costs = Costs::default();
+        assert_eq!(costs.over(Protocol::Simple), costs);
+        for (protocol, lines) in [Protocol::Ll, Protocol::Ll128].into_iter().zip(costs.lines) {
+            let over = costs.over(protocol);
+            for level in Level::ALL {
+                let (before, after) = (costs.level(level), over.level(level));
+                let carried = before.byte_ns * lines.bytes;
+                let (latency, copied) = match before.carrier {
+                    Carrier::Reader => (lines.latency, lines.copy_ns),
+                    Carrier::Wire => (1.0, 0.0),
+                };
+                assert_eq!(after.latency_ns, before.latency_ns * latency);
+                assert_eq!(after.byte_ns, carried + copied);
+                assert_eq!(after.overhead_ns, before.overhead_ns + lines.overhead_ns);
+            }
+            assert_eq!(over.memory_ns, costs.memory_ns * lines.bytes);
+        }
+        let plain = Costs::plain(1.0, 2.0);
+        assert_eq!(plain.over(Protocol::Ll), plain);
+    }
+}
