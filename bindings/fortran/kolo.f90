@@ -5,14 +5,10 @@
 !!     call kolo_allgather(mine, all, comm)
 !! Explicit forms have MPI's order of arguments, for assumed-size arrays and old codes:
 !!     call kolo_allreduce(send, recv, count, KOLO_REAL8, KOLO_SUM, comm, ierror)
-!! Asynchronous forms return at once, and the request says when they have ended:
-!!     call kolo_iallreduce(total, KOLO_SUM, comm, request)
-!!     call kolo_wait(request)
+!! Asynchronous forms return at once; a request, or a stream, says when they have ended:
+!!     call kolo_iallreduce(total, KOLO_SUM, comm, request); call kolo_wait(request)
 !! Until then the arrays belong to kolo: they must be contiguous, have the ASYNCHRONOUS (or TARGET)
 !! attribute, and outlive the operation.
-!!
-!! Forms with a stream return at once; until kolo_stream_synchronize the arrays belong to kolo: they
-!! must be contiguous, have the ASYNCHRONOUS (or TARGET) attribute, and outlive the operation.
 !!
 !! Ranks, roots and peers count from 0. ierror is optional everywhere: without it an error prints
 !! rank, call and remedy to standard error and stops the job, as MPI does. With it, KOLO_SUCCESS or

@@ -5,6 +5,7 @@ use super::state::{Exec, Inner};
 use super::wait::Waiter;
 use crate::base::{Rank, Result};
 use crate::exec::Waiting;
+use crate::exec::oneshot::Stop;
 use crate::proxy::progress::{Engine, Pass, Work};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,33 +22,44 @@ impl Inner {
         mut op: Box<Op>,
         number: Option<u64>,
     ) -> Result<()> {
-        let mut waiter = Waiter::new(self, (op.collective.name(), number));
-        loop {
-            match op.pass(exec) {
-                Ok(Step::Done) => break,
-                Ok(Step::Moved) => {
-                    waiter.moved();
-                    if self.is_stopped() {
-                        exec.queue.push_front(*op);
-                        return Err(self.fail(exec, self.stop_error()));
-                    }
-                }
-                Ok(Step::Blocked(peer)) => {
-                    if let Err(error) = waiter.pause(peer) {
-                        exec.queue.push_front(*op);
-                        return Err(self.fail(exec, error));
-                    }
-                }
-                Err(stop) => {
-                    let error = self.because(stop, number);
-                    let error = error.at(Rank(self.rank)).during(op.collective.name());
-                    exec.queue.push_front(*op);
-                    return Err(self.fail(exec, error));
-                }
-            }
+        let call = (op.collective.name(), number);
+        if let Err(error) = self.drive(exec, call, |exec| op.pass(exec)) {
+            // Its buffers may be shown to peers: it ends with the calls in flight.
+            exec.queue.push_front(*op);
+            return Err(self.fail(exec, error));
         }
         exec.spare = Some(op);
         Ok(())
+    }
+
+    /// Drives something that is not in the queue until it is done.
+    ///
+    /// # Errors
+    /// Why it cannot end, with the name of the call; the communicator is not stopped yet.
+    #[inline]
+    pub(super) fn drive(
+        &self,
+        exec: &mut Exec,
+        call: (&'static str, Option<u64>),
+        mut pass: impl FnMut(&mut Exec) -> std::result::Result<Step, Stop>,
+    ) -> Result<()> {
+        let mut waiter = Waiter::new(self, call);
+        loop {
+            match pass(exec) {
+                Ok(Step::Done) => return Ok(()),
+                Ok(Step::Moved) => {
+                    waiter.moved();
+                    if self.is_stopped() {
+                        return Err(self.stop_error());
+                    }
+                }
+                Ok(Step::Blocked(peer)) => waiter.pause(peer)?,
+                Err(stop) => {
+                    let error = self.because(stop, call.1);
+                    return Err(error.at(Rank(self.rank)).during(call.0));
+                }
+            }
+        }
     }
 
     /// Waits until the queue of calls in flight has room for one more.

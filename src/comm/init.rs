@@ -329,7 +329,7 @@ fn with_settings(
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let private = super::cma::agree(bootstrap, &settings, &places, &marks)?;
+    let private = super::cma::agree(bootstrap, &settings, &places, &marks, &joined.services)?;
     let direct = Direct::new(rank.index(), Nonce(nonce), joined.services, mark, private);
     let exec = exec(&settings, rank, nodes, inputs, &node, direct);
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));

@@ -4,11 +4,8 @@
 
 use super::call::{Checked, Collective};
 use super::state::{Exec, Inner};
-use super::wait::Waiter;
 use crate::base::Result;
-use crate::exec::messages::{Messages, SmallExchange, SmallReduce};
-use crate::exec::oneshot::Stop;
-use crate::exec::{Progress, Waiting};
+use crate::exec::messages::{SmallExchange, SmallReduce};
 use crate::plan::{Algorithm, Direction};
 
 /// Larger messages are worth the plan's windows and streaming stores.
@@ -103,13 +100,14 @@ impl Inner {
         (collective, number): (Collective, Option<u64>),
     ) -> Result<()> {
         exec.steps_planned += exec.messages.len() as u64;
-        self.wait_for(exec, (collective, number), |exec| {
+        let ended = self.drive(exec, (collective.name(), number), |exec| {
             let Exec {
                 messages, wires, ..
             } = exec;
             // SAFETY: the promise of `enqueue`.
-            Ok(unsafe { Messages::progress(messages, wires, &mut ()) }?)
-        })
+            Ok(unsafe { messages.progress(wires, &mut ()) }?.into())
+        });
+        ended.map_err(|error| self.fail(exec, error))
     }
 
     /// The root of a small reduce.
@@ -117,7 +115,7 @@ impl Inner {
         let call = &checked.call;
         exec.steps_planned += 1;
         exec.contributors.reset();
-        self.wait_for(exec, (call.collective, number), |exec| {
+        let ended = self.drive(exec, (call.collective.name(), number), |exec| {
             let small = SmallReduce {
                 send: call.send,
                 recv: call.recv,
@@ -127,35 +125,8 @@ impl Inner {
             };
             let (wires, ends) = (&mut exec.wires, &mut exec.contributors);
             // SAFETY: the promise of `enqueue`.
-            unsafe { small.progress(wires, ends, &mut exec.sources, &mut ()) }
-        })
-    }
-
-    /// Drives something until it is done, while nothing else is in flight.
-    #[inline]
-    fn wait_for(
-        &self,
-        exec: &mut Exec,
-        (collective, number): (Collective, Option<u64>),
-        mut progress: impl FnMut(&mut Exec) -> std::result::Result<Progress, Stop>,
-    ) -> Result<()> {
-        let mut waiter = Waiter::new(self, (collective.name(), number));
-        loop {
-            match progress(exec) {
-                Ok(Progress::Done) => return Ok(()),
-                Ok(Progress::Moved(_)) => {
-                    waiter.moved();
-                    if self.is_stopped() {
-                        return Err(self.fail(exec, self.stop_error()));
-                    }
-                }
-                Ok(Progress::Blocked(peer)) => {
-                    if let Err(error) = waiter.pause(peer) {
-                        return Err(self.fail(exec, error));
-                    }
-                }
-                Err(stop) => return Err(self.stopped_by(exec, stop, number)),
-            }
-        }
+            Ok(unsafe { small.progress(wires, ends, &mut exec.sources, &mut ()) }?.into())
+        });
+        ended.map_err(|error| self.fail(exec, error))
     }
 }

@@ -143,6 +143,16 @@ pub(super) enum Step {
     Done,
 }
 
+impl From<Progress> for Step {
+    fn from(progress: Progress) -> Step {
+        match progress {
+            Progress::Done => Step::Done,
+            Progress::Moved(_) => Step::Moved,
+            Progress::Blocked(peer) => Step::Blocked(peer),
+        }
+    }
+}
+
 impl Op {
     /// An op without lanes, which ends at once.
     pub fn new(collective: Collective) -> Op {

@@ -259,7 +259,8 @@ options! {
         tag: Tag::Site,
         shapes: true,
         note: "The line of the log that begins with CMA says at `KOLO_DEBUG=info` whether it is in \
-               use, or why not. docs/performance.md has measured ratios.",
+               use, or why not. It reads all-reduce, reduce-scatter, all-gather and broadcast \
+               from 64 KiB on, on 2 to 128 ranks. docs/performance.md has measured ratios.",
     }
 
     /// Smallest contribution of a rank from which private buffers are read so; `none` leaves it to
@@ -278,6 +279,8 @@ options! {
         kind: Kind::Words(CmaPtracer::WORDS),
         default: "none",
         tag: Tag::Site,
+        note: "It replaces what another library of the process has admitted, such as an MPI that \
+               reads buffers itself. Where each rank is started by a script of its own, use `any`.",
     }
 
     /// How much kolo writes about what it does.

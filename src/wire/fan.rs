@@ -10,7 +10,7 @@
 //! All ranks of a communicator make the same calls in the same order; so an epoch means the same
 //! call everywhere. A call publishes at most one token on each fan.
 
-use super::line::{Arrival, Credit, INLINE_BYTES, LINES, Line, SMALL_BYTES, SmallPlaces, TOKENS};
+use super::line::{Arrival, Credit, LINES, Line, SMALL_BYTES, SmallPlaces, TOKENS, payload_place};
 use crate::base::sync::MODEL;
 
 /// The shared words of a fan.
@@ -82,17 +82,13 @@ impl FanMemory {
 
     #[inline(always)]
     fn place(&self, count: u64, bytes: usize) -> *mut u8 {
-        let index = count as usize % TOKENS;
-        if bytes <= INLINE_BYTES {
-            return self.header().lines[index]
-                .payload()
-                .write(|payload| payload.cast());
-        }
-        if bytes <= SMALL_BYTES {
-            return self.header().small.place(index);
-        }
-        // SAFETY: a slot below `LINES`, and the slots hold `LINES * slot_bytes` bytes.
-        unsafe { self.slots.add(count as usize % LINES * self.slot_bytes) }
+        let header = self.header();
+        let (lines, slots) = (
+            (&header.lines, &header.small),
+            (self.slots, self.slot_bytes),
+        );
+        // SAFETY: the contract of `new`.
+        unsafe { payload_place(lines, slots, count, bytes) }
     }
 }
 
@@ -262,6 +258,7 @@ impl Fans {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::line::INLINE_BYTES;
     use super::*;
 
     /// A root that broadcasts payloads of all sizes, and a reader that lags as far as it may.

@@ -47,6 +47,29 @@ impl SmallPlaces {
     }
 }
 
+/// Where the payload of the token at slot count `position` of a pair or fan lies: in its line, in
+/// the small place beside it, or in a slot, by its size. Writer and reader ask alike.
+///
+/// # Safety
+/// `slots` has `LINES * slot_bytes` bytes.
+#[inline(always)]
+pub(super) unsafe fn payload_place(
+    (lines, small): (&[Line; TOKENS], &SmallPlaces),
+    (slots, slot_bytes): (*mut u8, usize),
+    position: u64,
+    bytes: usize,
+) -> *mut u8 {
+    let index = position as usize % TOKENS;
+    if bytes <= INLINE_BYTES {
+        return lines[index].payload().write(|payload| payload.cast());
+    }
+    if bytes <= SMALL_BYTES {
+        return small.place(index);
+    }
+    // SAFETY: a slot below `LINES`, so inside of what the caller promises.
+    unsafe { slots.add(position as usize % LINES * slot_bytes) }
+}
+
 impl Default for SmallPlaces {
     fn default() -> Self {
         Self::new()

@@ -5,7 +5,7 @@
 //! first slot. Neither count is ever reset, so calls follow each other without a barrier, and each
 //! end keeps its count here, not in launch arguments.
 
-use super::line::{Arrival, INLINE_BYTES, LINES, PairHeader, SMALL_BYTES, TOKENS, align};
+use super::line::{Arrival, LINES, PairHeader, TOKENS, align, payload_place};
 
 /// Shared memory of one pair connection.
 #[derive(Clone, Copy)]
@@ -42,17 +42,13 @@ impl PairMemory {
     /// Where a slice of `bytes` that begins at slot count `position` lies.
     #[inline(always)]
     fn place(&self, position: u64, bytes: usize) -> *mut u8 {
-        let index = position as usize % TOKENS;
-        if bytes <= INLINE_BYTES {
-            return self.header().lines[index]
-                .payload()
-                .write(|payload| payload.cast());
-        }
-        if bytes <= SMALL_BYTES {
-            return self.header().small.place(index);
-        }
-        // SAFETY: a slot below `LINES`, and the slots hold `LINES * slot_bytes` bytes.
-        unsafe { self.slots.add(position as usize % LINES * self.slot_bytes) }
+        let header = self.header();
+        let (lines, slots) = (
+            (&header.lines, &header.small),
+            (self.slots, self.slot_bytes),
+        );
+        // SAFETY: the contract of `new`.
+        unsafe { payload_place(lines, slots, position, bytes) }
     }
 }
 
@@ -192,6 +188,7 @@ impl PairReceiver {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::line::{INLINE_BYTES, SMALL_BYTES};
     use super::*;
 
     /// Payloads of all sizes in turn, with a reader that lags as far as it may: nothing is

@@ -93,8 +93,12 @@ impl Format {
         if whole == 0 {
             return limbs.fill(0);
         }
+        // A program that writes to its buffer during the call may leave the window; then nothing is
+        // right, but nobody must crash.
+        let Some(at) = at.checked_sub(first).filter(|at| *at < limbs.len()) else {
+            return limbs.fill(0);
+        };
         // Three limbs hold 53 bits from any place on.
-        let at = at - first;
         match limbs {
             [one] => *one = next(),
             [one, two] if at == 0 => (*one, *two) = (next(), next()),
