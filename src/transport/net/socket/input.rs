@@ -48,6 +48,11 @@ impl Input {
         self.drained = false;
     }
 
+    /// Whether bytes are here that nobody has asked for yet.
+    pub fn holds_bytes(&self) -> bool {
+        self.start < self.end
+    }
+
     /// Whether the peer has ended the stream, and everything before the end was read.
     pub fn ended(&self) -> bool {
         self.ended

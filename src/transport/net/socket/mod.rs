@@ -13,7 +13,7 @@
 //! connection and protects its header by a CRC32C, on request its payload too (`frame`). Silence
 //! of a link is told from silence of a rank (`stream`).
 //!
-//! **Memory.** A connection holds at each end about 3 KiB of tables plus 4 KiB a socket; the
+//! **Memory.** A connection holds at each end at most 16 KiB of tables plus 4 KiB a socket; the
 //! kernel's socket buffers come on top, at most `net.ipv4.tcp_wmem[2]` at the sender and
 //! `net.ipv4.tcp_rmem[2]` at the receiver for each socket. None of it grows with the number or
 //! the size of messages: at most [`MAX_POSTED`] buffers are posted and [`send::MAX_SENDS`]

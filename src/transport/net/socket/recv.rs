@@ -204,10 +204,13 @@ impl Receiver {
                 break;
             }
             self.lines[index].input.look_again();
-            for _ in 0..STEPS_A_CALL {
+            // What was read ahead is dealt with at once: no `poll` on the socket would show it.
+            let mut steps = 0;
+            while steps < STEPS_A_CALL || self.lines[index].input.holds_bytes() {
                 if !self.step(index)? {
                     break;
                 }
+                steps += 1;
             }
         }
         match self.misses() {

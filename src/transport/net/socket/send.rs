@@ -33,7 +33,7 @@ const CLOSE_PAUSE: Duration = Duration::from_micros(200);
 const OPERATION: &str = "send over sockets";
 
 /// A buffer that the receiver has posted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Credit {
     number: u64,
     capacity: u64,
@@ -58,8 +58,30 @@ struct Message {
 }
 
 impl Message {
+    /// A message that has not begun, to be cut for so many sockets.
+    fn new(request: u64, credit: Credit, data: *const u8, bytes: usize, sockets: usize) -> Self {
+        let share = bytes.div_ceil(sockets).next_multiple_of(4096);
+        let piece_bytes = share.clamp(WHOLE_BYTES, PIECE_BYTES);
+        Message {
+            request,
+            credit,
+            data,
+            bytes,
+            kind: Kind::Data,
+            piece_bytes,
+            begun: false,
+            next: piece_bytes,
+            flying: 0,
+        }
+    }
+
     fn is_done(&self) -> bool {
         self.begun && self.next >= self.bytes && self.flying == 0
+    }
+
+    /// Whether there is a piece for a socket.
+    fn has_piece(&self, first_socket: bool) -> bool {
+        self.next < self.bytes || (first_socket && !self.begun)
     }
 
     /// The range of the next piece for a socket.
@@ -204,35 +226,27 @@ impl Sender {
         let fits = bytes as u64 <= credit.capacity;
         let request = self.next_request;
         self.next_request += 1;
-        let share = bytes.div_ceil(self.outputs.len()).next_multiple_of(4096);
-        self.messages.push_back(Message {
-            request,
-            credit,
-            data,
-            bytes: if fits { bytes } else { 0 },
-            kind: match (fits, self.checksum) {
-                (false, _) => Kind::Refusal,
-                (true, false) => Kind::Data,
-                (true, true) => Kind::Checked,
-            },
-            piece_bytes: share.clamp(WHOLE_BYTES, PIECE_BYTES),
-            begun: false,
-            next: share.clamp(WHOLE_BYTES, PIECE_BYTES),
-            flying: 0,
-        });
+        let sent = if fits { bytes } else { 0 };
+        let mut message = Message::new(request, credit, data, sent, self.outputs.len());
+        message.kind = match (fits, self.checksum) {
+            // The peer is told the size, unless a piece of another message blocks the socket; then
+            // it learns by the end of the connection that something is wrong.
+            (false, _) => Kind::Refusal,
+            (true, false) => Kind::Data,
+            (true, true) => Kind::Checked,
+        };
         if !fits {
-            // The peer is told unless a piece of another message blocks the socket; then it
-            // learns by the end of the connection that something is wrong.
-            if let Some(message) = self.messages.back_mut() {
-                message.credit.capacity = bytes as u64;
-            }
-            self.drive()?;
-            return Err(self
-                .ends
-                .too_large(OPERATION, bytes as u64, credit.capacity, tag));
+            message.credit.capacity = bytes as u64;
         }
+        self.messages.push_back(message);
         self.drive()?;
-        Ok(Some(Request::new(request)))
+        match fits {
+            true => Ok(Some(Request::new(request))),
+            false => {
+                let (bytes, capacity) = (bytes as u64, credit.capacity);
+                Err(self.ends.too_large(OPERATION, bytes, capacity, tag))
+            }
+        }
     }
 
     fn feel_pulses(&mut self) -> Result<()> {
@@ -401,9 +415,14 @@ impl SendComm for Sender {
     }
 
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        let entries = self.outputs.iter().enumerate();
-        let wanted = entries.filter(|(index, o)| *index == 0 || o.piece.is_some());
-        set.extend(wanted.map(|(_, o)| o.stream.watch(o.piece.is_some())));
+        for (index, output) in self.outputs.iter().enumerate() {
+            // A call hands over a bounded number of pieces, so that some may be left.
+            let more = self.messages.iter().any(|m| m.has_piece(index == 0));
+            let write = more || output.piece.is_some();
+            if write || index == 0 {
+                set.push(output.stream.watch(write));
+            }
+        }
         true
     }
 
@@ -419,5 +438,47 @@ impl SendComm for Sender {
         }
         self.settle();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sockets take pieces in any order: every byte once, and the first piece on socket 0, where
+    /// the receiver waits for it.
+    #[test]
+    fn pieces_cover_a_message_and_begin_on_the_first_socket() {
+        for seed in 0..500 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let bytes = random.usize(..if seed % 2 == 0 { 100_000 } else { 8 << 20 });
+            let mut message = Message::new(0, Credit::default(), std::ptr::null(), bytes, 4);
+            let mut ranges = Vec::new();
+            while message.has_piece(true) {
+                let first_socket = random.u8(..4) == 0;
+                let has = message.has_piece(first_socket);
+                let range = message.take(first_socket);
+                assert_eq!(range.is_some(), has, "seed {seed}");
+                assert!(
+                    first_socket || range.is_none_or(|(start, _)| start > 0),
+                    "seed {seed}"
+                );
+                ranges.extend(range);
+                assert!(!message.is_done());
+            }
+            ranges.sort_unstable();
+            let mut end = 0;
+            for (start, stop) in &ranges {
+                assert!(
+                    *start == end && stop - start <= PIECE_BYTES,
+                    "seed {seed}: {ranges:?}"
+                );
+                end = *stop;
+            }
+            assert_eq!(end, bytes, "seed {seed}");
+            assert!(bytes > WHOLE_BYTES || ranges.len() == 1, "seed {seed}");
+            message.flying = 0;
+            assert!(message.is_done());
+        }
     }
 }
