@@ -1,5 +1,5 @@
 //! What every other module stands on: errors, identifiers, checked arithmetic, atomics, the clock,
-//! and manners inside the program of others.
+//! network interfaces, and manners inside the program of others.
 
 pub mod checked;
 pub mod clock;
@@ -7,6 +7,7 @@ pub mod error;
 pub mod float_env;
 pub mod hash;
 pub mod ids;
+pub mod interfaces;
 pub mod own_thread;
 pub mod sync;
 

@@ -27,7 +27,6 @@ mod net;
 mod rendezvous;
 mod roll;
 
-pub mod interfaces;
 pub mod local;
 pub mod mpi_abi;
 pub mod report;

@@ -8,10 +8,9 @@ use super::door::{Door, Entry, refuse};
 use super::frame::{Frame, Hello, Kind, Purpose, decode_error, decode_go, printable};
 use super::link::{Link, Seen};
 use super::net::{self, Dial};
-use super::settings::NetSettings;
+use super::settings::{NetSettings, Warn};
 use super::tcp_root;
 use super::unique_id::{Secret, UniqueId};
-use super::{interfaces, settings::Warn};
 use crate::base::clock::{Moment, now};
 use crate::base::{Code, Error, Rank, Result};
 use std::io;
@@ -72,7 +71,7 @@ impl<'a> Rendezvous<'a> {
     /// Meets the others; `None` when this rank is alone.
     pub fn meet(mut self) -> Result<Option<Neighbours>> {
         let meeting_point = self.id.is_from_text().then(|| self.id.address().ip());
-        let interface = &interfaces::find(self.settings, meeting_point)?[0];
+        let interface = &self.settings.interfaces(meeting_point)?[0];
         let (listener, address) = tcp_root::open(interface.socket_address(0), &interface.name)?;
         let limit = self.settings.hello_limit;
         let door = Door::new(listener, self.secret.clone(), Purpose::Ring, limit);

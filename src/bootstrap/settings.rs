@@ -1,39 +1,13 @@
 //! What the bootstrap may be told, as plain values.
 
-use crate::base::{Error, Result};
+use crate::base::Result;
+pub use crate::base::interfaces::Family;
+use crate::base::interfaces::{self, Interface};
 use crate::config::{Settings, SocketFamily};
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Which address families may be used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Family {
-    /// IPv4 or IPv6, whichever an interface offers first.
-    #[default]
-    Any,
-    /// IPv4 only.
-    V4,
-    /// IPv6 only.
-    V6,
-}
-
-impl std::str::FromStr for Family {
-    type Err = Error;
-
-    /// `""` or `any`, `4`, `ipv4`, `AF_INET`, `6`, `ipv6`, `AF_INET6`; letter case does not matter.
-    fn from_str(text: &str) -> Result<Family> {
-        match text.trim().to_ascii_lowercase().as_str() {
-            "" | "any" => Ok(Family::Any),
-            "4" | "ipv4" | "af_inet" => Ok(Family::V4),
-            "6" | "ipv6" | "af_inet6" => Ok(Family::V6),
-            _ => Err(Error::argument(
-                format!("\"{text}\" is not an address family"),
-                "use AF_INET, AF_INET6 or nothing",
-            )),
-        }
-    }
-}
 
 /// Receives a warning sentence while start-up waits; may be called from any thread.
 pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
@@ -41,7 +15,7 @@ pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 /// Settings of the bootstrap network.
 #[derive(Clone)]
 pub struct NetSettings {
-    /// Interfaces to use, in the syntax of [`super::interfaces::matches`]; `None` chooses.
+    /// Interfaces to use, in the syntax of [`crate::base::interfaces::matches`]; `None` chooses.
     pub socket_ifname: Option<String>,
     /// Address families to use.
     pub socket_family: Family,
@@ -76,6 +50,15 @@ impl From<&Settings> for NetSettings {
     }
 }
 
+impl NetSettings {
+    /// The usable interfaces, best first; `meeting_point` is the address of an explicit
+    /// `KOLO_COMM_ID`.
+    pub fn interfaces(&self, meeting_point: Option<IpAddr>) -> Result<Vec<Interface>> {
+        let list = self.socket_ifname.as_deref();
+        interfaces::find(self.socket_family, list, meeting_point)
+    }
+}
+
 impl Default for NetSettings {
     fn default() -> NetSettings {
         NetSettings {
@@ -102,19 +85,5 @@ impl fmt::Debug for NetSettings {
             .field("connect_limit", &self.connect_limit)
             .field("hello_limit", &self.hello_limit)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn family_words() {
-        assert_eq!("".parse::<Family>().unwrap(), Family::Any);
-        assert_eq!("AF_INET".parse::<Family>().unwrap(), Family::V4);
-        assert_eq!("af_inet6".parse::<Family>().unwrap(), Family::V6);
-        let error = "ipx".parse::<Family>().unwrap_err();
-        assert!(error.what.contains("ipx") && error.remedy.contains("AF_INET6"));
     }
 }

@@ -8,10 +8,10 @@
 use super::door::{Door, Entry, refuse};
 use super::frame::{Frame, Kind, Purpose, decode_error, encode_go};
 use super::link::{Link, Seen};
+use super::net;
 use super::roll::{CheckIn, MemberId, Order, Roll};
 use super::settings::NetSettings;
 use super::unique_id::Secret;
-use super::{interfaces, net};
 use crate::base::clock::{Moment, now};
 use crate::base::own_thread;
 use crate::base::{Error, Rank, Result};
@@ -71,7 +71,7 @@ pub(crate) fn start(
 }
 
 fn open_any(settings: &NetSettings) -> Result<(TcpListener, SocketAddr)> {
-    let interface = &interfaces::find(settings, None)?[0];
+    let interface = &settings.interfaces(None)?[0];
     open(interface.socket_address(0), &interface.name)
 }
 

@@ -54,6 +54,6 @@ pub use shape::{ShapeEntry, compare_shapes, digest, shape_bytes};
 pub use source::{Layer, Origin, Source, Sources};
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
 pub use words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait,
-    Word,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Net, Progress, Proto, SocketFamily,
+    Wait, Word,
 };

@@ -10,7 +10,7 @@ use super::lists::ChoiceList;
 use super::nccl::{nccl_algo, nccl_proto};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Progress, Proto, SocketFamily, Wait,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Net, Progress, Proto, SocketFamily, Wait,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -159,7 +159,7 @@ macro_rules! options {
 
             /// Calls every getter, so that a test notices one whose type does not fit its kind.
             #[cfg(test)]
-            pub(super) fn read_every_getter(&self) -> usize {
+            pub(in crate::config) fn read_every_getter(&self) -> usize {
                 [$({ let _ = self.$key(); Index::$key as usize }),+].len()
             }
         }
@@ -178,12 +178,51 @@ options! {
         aliases: &[same("NCCL_SOCKET_IFNAME")],
     }
 
-    /// Address family of the sockets that ranks use to meet.
+    /// Address family of the sockets that ranks use, to meet and for data.
     socket_family -> SocketFamily {
         kind: Kind::Words(SocketFamily::WORDS),
         default: "any",
         tag: Tag::Site,
         aliases: &[same("NCCL_SOCKET_FAMILY")],
+    }
+
+    /// Network that carries data between nodes.
+    net -> Net {
+        kind: Kind::Words(Net::WORDS),
+        default: "auto",
+        tag: Tag::Site,
+        shapes: true,
+        aliases: &[same("NCCL_NET")],
+    }
+
+    /// TCP sockets of one connection for data between nodes; large messages are spread over them.
+    net_sockets -> u32 {
+        kind: Kind::Int { least: 1, most: 64, zero: None },
+        default: "1",
+        unit: "sockets",
+        tag: Tag::Site,
+        aliases: &[same("NCCL_NSOCKS_PERTHREAD"), same("NCCL_SOCKET_NTHREADS")],
+        note: "More than one helps where the network limits each flow. The thread that drives a \
+               connection drives all its sockets, so the two aliases mean the same and are not \
+               multiplied.",
+    }
+
+    /// Protect every message between nodes by a checksum (CRC32C) of its own, besides that of TCP.
+    net_checksum -> bool {
+        kind: Kind::Bool,
+        default: "false",
+        tag: Tag::Site,
+    }
+
+    /// How long a link between nodes may be silent before it counts as lost; `none` leaves it to
+    /// the system, which may wait for a quarter of an hour.
+    net_link_timeout -> Option<Duration> {
+        kind: Kind::Seconds { most: 86_400, zero: "none" },
+        default: "30",
+        unit: "seconds",
+        tag: Tag::Site,
+        note: "A link that comes back sooner loses nothing. A live rank that is busy elsewhere is \
+               not a silent link: its system answers for it.",
     }
 
     /// File that describes the machine in place of what hwloc detects: XML that hwloc wrote, or the
@@ -435,60 +474,5 @@ options! {
     fault_flip -> Option<FaultFlip> {
         kind: Kind::Fault,
         tag: Tag::Debug,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn the_table_is_sound() {
-        let mut names = BTreeSet::new();
-        for option in OPTIONS {
-            let key = option.key;
-            assert!(names.insert(option.variable()), "{key} twice");
-            assert!(
-                key.chars().all(|c| c.is_ascii_lowercase() || c == '_'),
-                "{key}"
-            );
-            assert!(
-                option.kind.parse(option.default).is_some(),
-                "default of {key}"
-            );
-            let doc = option.doc();
-            assert!(
-                doc.len() > 20 && doc.ends_with('.') && !doc.contains("  "),
-                "{key}: {doc}"
-            );
-            assert!(doc.starts_with(|c: char| c.is_uppercase()), "{key}: {doc}");
-            for alias in option.aliases {
-                assert!(alias.name.starts_with("NCCL_"), "{}", alias.name);
-                assert!(names.insert(alias.name.to_string()), "{} twice", alias.name);
-            }
-        }
-        for (name, _) in RESERVED {
-            assert!(
-                !names.contains(*name),
-                "{name} is both reserved and an option"
-            );
-        }
-        assert!(
-            OPTIONS
-                .iter()
-                .all(|o| !o.variable().starts_with(RESERVED_PREFIX))
-        );
-        assert_eq!(Settings::defaults().read_every_getter(), OPTIONS.len());
-    }
-
-    #[test]
-    fn nothing_in_the_table_exceeds_its_getter() {
-        // The getters of integers are 32 bits wide.
-        for option in OPTIONS {
-            if let Kind::Int { most, .. } = option.kind {
-                assert!(most <= u64::from(u32::MAX), "{}", option.key);
-            }
-        }
     }
 }

@@ -77,6 +77,20 @@ words! {
         Ipv6 = "ipv6" | "AF_INET6" | "inet6",
     }
 
+    /// The network between nodes.
+    Net {
+        /// the first of the others, in their order here, that this machine has
+        Auto = "auto",
+        /// a library named by the site
+        Plugin = "plugin",
+        /// InfiniBand and RoCE
+        Verbs = "verbs" | "IB",
+        /// TCP
+        Socket = "socket" | "tcp",
+        /// point-to-point messages of the MPI that started the job; only when asked for
+        Mpi = "mpi",
+    }
+
     /// The algorithm of collectives that have a choice.
     Algo {
         /// by size and shape

@@ -1,10 +1,12 @@
-//! Transports construct connections: what they stand on is memory that ranks of a machine share.
+//! Transports construct connections: what they stand on is memory that ranks of a machine share,
+//! and networks between machines.
 //!
 //! - [`node`]: the shared memory of a communicator on one node, by name instead of by offset.
 //! - [`segment`]: one mapping per communicator and node, shared by its processes and threads.
 //! - [`register`]: the segments of this process, by name.
 //! - [`confirm`]: the proof that all local ranks see the same segment.
 //! - [`futex`]: sleeping on a word of a segment.
+//! - [`net`]: the network between nodes: a trait, and sockets.
 //! - [`cma`]: reading the private memory of another process.
 //! - [`fork`]: file descriptors and mappings that a forked child must not keep.
 
@@ -13,6 +15,7 @@ pub mod confirm;
 pub mod fork;
 pub mod futex;
 pub mod memory;
+pub mod net;
 pub mod node;
 pub mod register;
 pub mod segment;

@@ -26,7 +26,7 @@ pub const ARROWS: &[(&str, &[&str])] = &[
     ("proxy", &["plan", "transport", "bootstrap"]),
     ("tune", &["algo", "topo", "plan"]),
     ("algo", &["plan"]),
-    ("transport", &["wire"]),
+    ("transport", &["wire", "config"]),
     ("bootstrap", &["config", "base"]),
     ("topo", &["base"]),
     ("wire", &["base"]),
@@ -167,7 +167,7 @@ mod tests {
         assert!(may_import("comm", "base") && may_import("exec", "wire"));
         assert!(may_import("tune", "base") && may_import("proxy", "wire"));
         assert!(!may_import("plan", "algo") && !may_import("algo", "wire"));
-        assert!(!may_import("transport", "config") && !may_import("wire", "plan"));
+        assert!(!may_import("transport", "plan") && !may_import("wire", "config"));
         for (room, targets) in ARROWS {
             for target in *targets {
                 assert!(

@@ -40,7 +40,7 @@ fn a_section_is_an_unknown_key() {
     sandbox.write("etc/kolo/kolo.toml", "[sockets]\nifname = \"eth\"\n");
     has(
         &sandbox.error(),
-        &["`sockets`", "`socket_family`", "without a section"],
+        &["`sockets`", "`net_sockets`", "without a section"],
     );
 }
 

@@ -5,6 +5,7 @@ mod layers;
 mod messages;
 mod process;
 mod shape;
+mod table;
 
 use super::{Settings, Sources};
 use crate::base::{Error, Result};

@@ -6,10 +6,9 @@
 //! the field's habit: `ib*` first, then the subnet of an explicit address, then whatever is not
 //! a container's or virtual machine's bridge or the loopback, then `docker*`, `lo*`, `virbr*`. The
 //! first of these classes that has an interface is the answer; the first entry carries the
-//! bootstrap.
+//! bootstrap, and every entry is a rail for data.
 
-use super::settings::{Family, NetSettings};
-use crate::base::{Error, Result};
+use super::{Error, Result};
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -18,6 +17,35 @@ pub const MAX_IFS: usize = 32;
 
 /// The most entries of the system's list that are read (an interface has one per address).
 const MAX_SYSTEM_ENTRIES: usize = 65_536;
+
+/// Which address families may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4 or IPv6, whichever an interface offers first.
+    #[default]
+    Any,
+    /// IPv4 only.
+    V4,
+    /// IPv6 only.
+    V6,
+}
+
+impl std::str::FromStr for Family {
+    type Err = Error;
+
+    /// `""` or `any`, `4`, `ipv4`, `AF_INET`, `6`, `ipv6`, `AF_INET6`; letter case does not matter.
+    fn from_str(text: &str) -> Result<Family> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "" | "any" => Ok(Family::Any),
+            "4" | "ipv4" | "af_inet" => Ok(Family::V4),
+            "6" | "ipv6" | "af_inet6" => Ok(Family::V6),
+            _ => Err(Error::argument(
+                format!("\"{text}\" is not an address family"),
+                "use AF_INET, AF_INET6 or nothing",
+            )),
+        }
+    }
+}
 
 /// One interface with one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,10 +192,13 @@ fn nothing(found: &[Interface], why: &str) -> Error {
     )
 }
 
-/// Discovers and chooses by the settings.
-pub fn find(settings: &NetSettings, meeting_point: Option<IpAddr>) -> Result<Vec<Interface>> {
-    let list = settings.socket_ifname.as_deref();
-    choose(&discover()?, settings.socket_family, list, meeting_point)
+/// Discovers and chooses; see [`choose`].
+pub fn find(
+    family: Family,
+    list: Option<&str>,
+    meeting_point: Option<IpAddr>,
+) -> Result<Vec<Interface>> {
+    choose(&discover()?, family, list, meeting_point)
 }
 
 /// All interfaces that are up and have an IPv4 or IPv6 address, in the system's order.
@@ -349,6 +380,15 @@ mod tests {
         let six = face("eth0", "2001:db8:0:1::5", "ffff:ffff:ffff:ffff::");
         assert!(six.same_subnet("2001:db8:0:1:9::".parse().unwrap()));
         assert!(!six.same_subnet("2001:db8:0:2::5".parse().unwrap()));
+    }
+
+    #[test]
+    fn family_words() {
+        assert_eq!("".parse::<Family>().unwrap(), Family::Any);
+        assert_eq!("AF_INET".parse::<Family>().unwrap(), Family::V4);
+        assert_eq!("af_inet6".parse::<Family>().unwrap(), Family::V6);
+        let error = "ipx".parse::<Family>().unwrap_err();
+        assert!(error.what.contains("ipx") && error.remedy.contains("AF_INET6"));
     }
 
     #[test]

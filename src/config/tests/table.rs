@@ -1,0 +1,53 @@
+//! The table of options itself.
+
+use super::super::*;
+use std::collections::BTreeSet;
+
+#[test]
+fn the_table_is_sound() {
+    let mut names = BTreeSet::new();
+    for option in OPTIONS {
+        let key = option.key;
+        assert!(names.insert(option.variable()), "{key} twice");
+        assert!(
+            key.chars().all(|c| c.is_ascii_lowercase() || c == '_'),
+            "{key}"
+        );
+        assert!(
+            option.kind.parse(option.default).is_some(),
+            "default of {key}"
+        );
+        let doc = option.doc();
+        assert!(
+            doc.len() > 20 && doc.ends_with('.') && !doc.contains("  "),
+            "{key}: {doc}"
+        );
+        assert!(doc.starts_with(|c: char| c.is_uppercase()), "{key}: {doc}");
+        for alias in option.aliases {
+            assert!(alias.name.starts_with("NCCL_"), "{}", alias.name);
+            assert!(names.insert(alias.name.to_string()), "{} twice", alias.name);
+        }
+    }
+    for (name, _) in RESERVED {
+        assert!(
+            !names.contains(*name),
+            "{name} is both reserved and an option"
+        );
+    }
+    assert!(
+        OPTIONS
+            .iter()
+            .all(|o| !o.variable().starts_with(RESERVED_PREFIX))
+    );
+    assert_eq!(Settings::defaults().read_every_getter(), OPTIONS.len());
+}
+
+#[test]
+fn nothing_in_the_table_exceeds_its_getter() {
+    // The getters of integers are 32 bits wide.
+    for option in OPTIONS {
+        if let Kind::Int { most, .. } = option.kind {
+            assert!(most <= u64::from(u32::MAX), "{}", option.key);
+        }
+    }
+}

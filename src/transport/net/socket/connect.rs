@@ -1,0 +1,260 @@
+//! The sender's way to a connection: dial all sockets, say hello on each, wait for the welcomes.
+//!
+//! The receiver's system answers the dialling; its process says welcome when it accepts, which a
+//! live rank may do late: that is waited for without limit. An attempt that fails in a way that
+//! may pass (the listener dropped it among many strays, the link was down for a moment) is
+//! repeated as a whole until the limit.
+
+use super::super::{Connecting, SendComm};
+use super::SocketOptions;
+use super::ends::Ends;
+use super::frame::{self, Hello, Secret, VERSION, WELCOME_BYTES};
+use super::input::Opening;
+use super::send::Sender;
+use super::stream::Stream;
+use crate::base::clock::{Moment, now};
+use crate::base::interfaces::Interface;
+use crate::base::{Code, Error, Result};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long attempts are repeated when links are borne without limit.
+const USUAL_LIMIT: Duration = Duration::from_secs(30);
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+const OPERATION: &str = "connect over sockets";
+
+/// One socket of an attempt.
+struct Dialled {
+    stream: Stream,
+    greeted: bool,
+    welcome: Opening<WELCOME_BYTES>,
+    welcomed: bool,
+}
+
+/// What is being done.
+enum Stage {
+    Pausing(Moment),
+    Trying(Vec<Dialled>),
+    Done,
+}
+
+/// A connection that is being made.
+pub struct Connector {
+    interface: Interface,
+    peer: SocketAddr,
+    secret: Secret,
+    options: SocketOptions,
+    connection: u64,
+    stage: Stage,
+    pause: Duration,
+    /// When the first attempt of an unbroken row of failures began.
+    since: Moment,
+}
+
+impl Connector {
+    /// Begins at the next [`Connecting::poll`].
+    pub fn new(
+        interface: Interface,
+        peer: SocketAddr,
+        secret: Secret,
+        options: SocketOptions,
+    ) -> Connector {
+        let start = now();
+        Connector {
+            interface,
+            peer,
+            secret,
+            options,
+            connection: 0,
+            stage: Stage::Pausing(start),
+            pause: Duration::ZERO,
+            since: start,
+        }
+    }
+
+    fn attempt(&mut self) -> io::Result<Stage> {
+        let mut number = [0; 8];
+        getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
+        self.connection = u64::from_ne_bytes(number);
+        let local = self.interface.socket_address(0);
+        let dial = |_| {
+            Ok(Dialled {
+                stream: Stream::dial(local, self.peer, self.options.link_timeout)?,
+                greeted: false,
+                welcome: Opening::new(),
+                welcomed: false,
+            })
+        };
+        let dialled = (0..self.options.sockets).map(dial);
+        Ok(Stage::Trying(dialled.collect::<io::Result<_>>()?))
+    }
+
+    /// Moves every socket on; true when all are welcomed.
+    fn greet(&mut self) -> io::Result<bool> {
+        let Stage::Trying(dialled) = &mut self.stage else {
+            return Ok(false);
+        };
+        let sockets = dialled.len() as u16;
+        let mut all = true;
+        for (socket, one) in (0..sockets).zip(dialled.iter_mut()) {
+            if !one.greeted && one.stream.connected()? {
+                let hello = Hello {
+                    version: VERSION,
+                    socket,
+                    sockets,
+                    connection: self.connection,
+                };
+                let bytes = hello.encode(&self.secret);
+                // A new socket has room for a hello; a part of one would be as bad as none.
+                if one.stream.send(&[IoSlice::new(&bytes)])? < bytes.len() {
+                    return Err(io::ErrorKind::WriteZero.into());
+                }
+                one.greeted = true;
+            }
+            if one.greeted
+                && !one.welcomed
+                && let Some(bytes) = one.welcome.read(&one.stream)?
+            {
+                match frame::decode_welcome(&bytes) {
+                    Some((VERSION, connection)) if connection == self.connection => {
+                        one.welcomed = true;
+                    }
+                    Some((version, _)) if version != VERSION => {
+                        return Err(io::Error::new(
+                            io::ErrorKind::Unsupported,
+                            format!("it speaks version {version}, this kolo {VERSION}"),
+                        ));
+                    }
+                    _ => return Err(io::ErrorKind::InvalidData.into()),
+                }
+            }
+            all &= one.welcomed;
+        }
+        Ok(all)
+    }
+
+    /// Whether every socket waits for the receiver's process and none for its system.
+    fn waits_for_process(&self) -> bool {
+        match &self.stage {
+            Stage::Trying(dialled) => dialled.iter().all(|one| one.greeted),
+            Stage::Pausing(_) | Stage::Done => false,
+        }
+    }
+
+    fn limit(&self) -> Duration {
+        self.options.link_timeout.unwrap_or(USUAL_LIMIT)
+    }
+
+    /// Notes a failed attempt: a pause, or the error when another one is in vain.
+    fn again(&mut self, error: &io::Error) -> Result<()> {
+        if !is_passing(error) || self.since.elapsed() + self.pause > self.limit() {
+            self.stage = Stage::Done;
+            return Err(self.error(error));
+        }
+        self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        self.stage = Stage::Pausing(now());
+        Ok(())
+    }
+
+    fn error(&self, error: &io::Error) -> Error {
+        let why = match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                "it hung up before the welcome, as it does when the handle is not its own".into()
+            }
+            io::ErrorKind::InvalidData => "something other than kolo answers there".into(),
+            io::ErrorKind::TimedOut => "it does not answer".into(),
+            _ => error.to_string(),
+        };
+        let what = format!(
+            "no connection from {} (interface {}) to {}: {why}",
+            self.interface.address, self.interface.name, self.peer
+        );
+        let remedy = "check that the rank at that address is alive and runs the same kolo, that no \
+                      firewall is between the nodes, and that KOLO_SOCKET_IFNAME names a network \
+                      that all nodes share";
+        Error::new(Code::RemoteError, what, remedy).during(OPERATION)
+    }
+
+    fn finish(&mut self) -> Result<Option<Box<dyn SendComm>>> {
+        let Stage::Trying(dialled) = std::mem::replace(&mut self.stage, Stage::Done) else {
+            return Ok(None);
+        };
+        let streams: Vec<Stream> = dialled.into_iter().map(|one| one.stream).collect();
+        let ends = Ends {
+            interface: self.interface.name.clone(),
+            local: match streams[0].local_address() {
+                Ok(address) => address,
+                Err(error) => return Err(self.error(&error)),
+            },
+            peer: self.peer,
+        };
+        let sender = Sender::new(ends, self.connection, streams, &self.options);
+        Ok(Some(Box::new(sender)))
+    }
+}
+
+/// Errors that may be gone at the next attempt.
+fn is_passing(error: &io::Error) -> bool {
+    let numbers = [
+        libc::ECONNREFUSED,
+        libc::ECONNRESET,
+        libc::ECONNABORTED,
+        libc::EPIPE,
+        libc::ETIMEDOUT,
+        libc::EHOSTUNREACH,
+        libc::ENETUNREACH,
+        libc::EAGAIN,
+        libc::EADDRNOTAVAIL,
+        libc::EMFILE,
+        libc::ENFILE,
+    ];
+    match error.raw_os_error() {
+        Some(number) => numbers.contains(&number),
+        None => error.kind() == io::ErrorKind::UnexpectedEof,
+    }
+}
+
+impl Connecting for Connector {
+    fn poll(&mut self) -> Result<Option<Box<dyn SendComm>>> {
+        match &self.stage {
+            Stage::Pausing(since) if !since.past(self.pause) => return Ok(None),
+            Stage::Pausing(_) => match self.attempt() {
+                Ok(stage) => self.stage = stage,
+                Err(error) => return self.again(&error).map(|()| None),
+            },
+            Stage::Trying(_) => {}
+            Stage::Done => {
+                return Err(Error::usage(
+                    "a connection that was made, or could not be made, was polled again",
+                    "connect anew",
+                )
+                .during(OPERATION));
+            }
+        }
+        match self.greet() {
+            Ok(true) => self.finish(),
+            Ok(false) if self.waits_for_process() => Ok(None),
+            Ok(false) if self.since.past(self.limit()) => {
+                self.stage = Stage::Done;
+                Err(self.error(&io::ErrorKind::TimedOut.into()))
+            }
+            Ok(false) => Ok(None),
+            Err(error) => {
+                if self.waits_for_process() && self.pause.is_zero() {
+                    // The time that a live rank took to come does not count.
+                    self.since = now();
+                }
+                self.again(&error).map(|()| None)
+            }
+        }
+    }
+
+    fn watch(&self, set: &mut Vec<libc::pollfd>) {
+        if let Stage::Trying(dialled) = &self.stage {
+            set.extend(dialled.iter().map(|one| one.stream.watch(!one.greeted)));
+        }
+    }
+}

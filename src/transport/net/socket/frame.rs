@@ -1,0 +1,319 @@
+//! What travels over the sockets: the handle, the hello, the welcome, and the header of a frame.
+//!
+//! All numbers are big-endian. Everything ends with a CRC32C of all before it, so that a stranger
+//! or a stream that lost its place is noticed before any number in it is believed. It is no
+//! protection against an enemy; the secret in the handle keeps strangers out.
+
+use super::super::Handle;
+use crate::base::{Error, Result};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+/// Version of everything in this file; both ends must have the same.
+pub const VERSION: u16 = 1;
+/// Length of a hello in bytes.
+pub const HELLO_BYTES: usize = 64;
+/// Length of a welcome in bytes.
+pub const WELCOME_BYTES: usize = 24;
+/// Length of the header of a frame in bytes.
+pub const HEADER_BYTES: usize = 48;
+
+/// The first bytes of a hello: no text protocol begins so.
+pub const HELLO_MAGIC: [u8; 8] = *b"KOLOnet\xf1";
+const WELCOME_MAGIC: [u8; 8] = *b"KOLOnet\xf2";
+const HANDLE_MAGIC: [u8; 8] = *b"KOLOnet\xf3";
+const HANDLE_LENGTH: usize = 52;
+
+/// What a sender must show; given to it in the handle.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret(pub [u8; 16]);
+
+impl Secret {
+    /// A new one.
+    pub fn random() -> Result<Secret> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|error| {
+            Error::system(
+                "the system gives no random bytes",
+                &std::io::Error::other(error.to_string()),
+                "check that /dev/urandom is readable",
+            )
+        })?;
+        Ok(Secret(bytes))
+    }
+
+    /// Compares in time that does not depend on where the two differ.
+    pub fn is(&self, other: &[u8; 16]) -> bool {
+        let pairs = self.0.iter().zip(other);
+        pairs.fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b))) == 0
+    }
+}
+
+/// Copies `bytes` to `at`; both lengths are constants of this file.
+fn put(frame: &mut [u8], at: usize, bytes: &[u8]) {
+    frame[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn take<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&frame[at..at + N]);
+    bytes
+}
+
+/// Writes the checksum of all but the last four bytes into these.
+fn seal(frame: &mut [u8]) {
+    let end = frame.len() - 4;
+    let sum = crc32c::crc32c(&frame[..end]);
+    put(frame, end, &sum.to_be_bytes());
+}
+
+fn is_sealed(frame: &[u8]) -> bool {
+    let end = frame.len() - 4;
+    crc32c::crc32c(&frame[..end]).to_be_bytes() == frame[end..]
+}
+
+/// The handle of a listener at `address`.
+pub fn encode_handle(address: SocketAddr, secret: &Secret) -> Result<Handle> {
+    let mut bytes = [0; HANDLE_LENGTH];
+    put(&mut bytes, 0, &HANDLE_MAGIC);
+    put(&mut bytes, 10, &address.port().to_be_bytes());
+    match address {
+        SocketAddr::V4(v4) => {
+            bytes[8] = 4;
+            put(&mut bytes, 16, &v4.ip().to_ipv6_mapped().octets());
+        }
+        SocketAddr::V6(v6) => {
+            bytes[8] = 6;
+            put(&mut bytes, 16, &v6.ip().octets());
+        }
+    }
+    put(&mut bytes, 32, &secret.0);
+    seal(&mut bytes);
+    Handle::new(&bytes)
+}
+
+/// Address and secret of a handle. `scope` is the zone of the device that connects: that of the
+/// listener has no meaning on another node.
+pub fn decode_handle(handle: &Handle, scope: u32) -> Result<(SocketAddr, Secret)> {
+    let bytes = handle.bytes();
+    let good = bytes.len() == HANDLE_LENGTH && bytes[..8] == HANDLE_MAGIC && is_sealed(bytes);
+    if !good {
+        return Err(Error::argument(
+            "this is not the handle of a socket connection, or it was changed on its way",
+            "hand over all bytes of the handle unchanged, and use the same network on both nodes",
+        ));
+    }
+    let port = u16::from_be_bytes(take(bytes, 10));
+    let ip = Ipv6Addr::from(take::<16>(bytes, 16));
+    let address = match (bytes[8], ip.to_ipv4_mapped()) {
+        (4, Some(v4)) => SocketAddr::new(IpAddr::V4(v4), port),
+        _ => {
+            let scope = if ip.is_unicast_link_local() { scope } else { 0 };
+            SocketAddrV6::new(ip, port, 0, scope).into()
+        }
+    };
+    Ok((address, Secret(take(bytes, 32))))
+}
+
+/// The first bytes on every socket of a connection, from the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The version that the sender speaks.
+    pub version: u16,
+    /// Which socket of the connection this is, from 0.
+    pub socket: u16,
+    /// How many sockets the connection has.
+    pub sockets: u16,
+    /// A random number that the sender chose for the connection.
+    pub connection: u64,
+}
+
+impl Hello {
+    /// The bytes, with the secret.
+    pub fn encode(&self, secret: &Secret) -> [u8; HELLO_BYTES] {
+        let mut bytes = [0; HELLO_BYTES];
+        put(&mut bytes, 0, &HELLO_MAGIC);
+        put(&mut bytes, 8, &self.version.to_be_bytes());
+        put(&mut bytes, 10, &self.socket.to_be_bytes());
+        put(&mut bytes, 12, &self.sockets.to_be_bytes());
+        put(&mut bytes, 16, &self.connection.to_be_bytes());
+        put(&mut bytes, 24, &secret.0);
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// The hello of somebody who knows the secret, else `None`.
+    pub fn decode(bytes: &[u8; HELLO_BYTES], secret: &Secret) -> Option<Hello> {
+        let whole = bytes[..8] == HELLO_MAGIC && is_sealed(bytes);
+        (whole && secret.is(&take(bytes, 24))).then(|| Hello {
+            version: u16::from_be_bytes(take(bytes, 8)),
+            socket: u16::from_be_bytes(take(bytes, 10)),
+            sockets: u16::from_be_bytes(take(bytes, 12)),
+            connection: u64::from_be_bytes(take(bytes, 16)),
+        })
+    }
+}
+
+/// The receiver's answer on every socket. `version` differs from [`VERSION`] in a refusal.
+pub fn encode_welcome(version: u16, connection: u64) -> [u8; WELCOME_BYTES] {
+    let mut bytes = [0; WELCOME_BYTES];
+    put(&mut bytes, 0, &WELCOME_MAGIC);
+    put(&mut bytes, 8, &version.to_be_bytes());
+    put(&mut bytes, 12, &connection.to_be_bytes());
+    seal(&mut bytes);
+    bytes
+}
+
+/// Version and connection of a welcome; `None` for anything else.
+pub fn decode_welcome(bytes: &[u8; WELCOME_BYTES]) -> Option<(u16, u64)> {
+    let version = u16::from_be_bytes(take(bytes, 8));
+    let connection = u64::from_be_bytes(take(bytes, 12));
+    (bytes[..8] == WELCOME_MAGIC && is_sealed(bytes)).then_some((version, connection))
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// From the receiver: a buffer of `total` bytes has been posted.
+    Credit,
+    /// From the sender: `length` bytes follow; they belong at `offset` of a message of `total`.
+    Data,
+    /// As `Data`, and `payload_sum` is the checksum of the bytes that follow.
+    Checked,
+    /// From the sender: a message of `total` bytes does not fit the buffer; it will not come.
+    Refusal,
+}
+
+/// The header of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What it is.
+    pub kind: Kind,
+    /// The low half of the connection's number: a frame of another one is noticed.
+    pub connection: u32,
+    /// Which buffer, counted by the receiver from 0 in the order of posting.
+    pub number: u64,
+    /// Bytes of the whole message or buffer.
+    pub total: u64,
+    /// Where in the message the payload belongs.
+    pub offset: u64,
+    /// Bytes of payload behind this header.
+    pub length: u32,
+    /// The tag of the buffer.
+    pub tag: u32,
+    /// CRC32C of the payload, or 0.
+    pub payload_sum: u32,
+}
+
+impl Header {
+    /// The bytes.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0] = match self.kind {
+            Kind::Credit => 1,
+            Kind::Data => 2,
+            Kind::Checked => 3,
+            Kind::Refusal => 4,
+        };
+        put(&mut bytes, 4, &self.connection.to_be_bytes());
+        put(&mut bytes, 8, &self.number.to_be_bytes());
+        put(&mut bytes, 16, &self.total.to_be_bytes());
+        put(&mut bytes, 24, &self.offset.to_be_bytes());
+        put(&mut bytes, 32, &self.length.to_be_bytes());
+        put(&mut bytes, 36, &self.tag.to_be_bytes());
+        put(&mut bytes, 40, &self.payload_sum.to_be_bytes());
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// The header, or `None` when these bytes are none.
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
+        if !is_sealed(bytes) {
+            return None;
+        }
+        let kind = match bytes[0] {
+            1 => Kind::Credit,
+            2 => Kind::Data,
+            3 => Kind::Checked,
+            4 => Kind::Refusal,
+            _ => return None,
+        };
+        Some(Header {
+            kind,
+            connection: u32::from_be_bytes(take(bytes, 4)),
+            number: u64::from_be_bytes(take(bytes, 8)),
+            total: u64::from_be_bytes(take(bytes, 16)),
+            offset: u64::from_be_bytes(take(bytes, 24)),
+            length: u32::from_be_bytes(take(bytes, 32)),
+            tag: u32::from_be_bytes(take(bytes, 36)),
+            payload_sum: u32::from_be_bytes(take(bytes, 40)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_round_trip_and_changes_show() {
+        let secret = Secret::random().unwrap();
+        for text in ["10.1.2.3:77", "[2001:db8::7]:65535", "[fe80::1%9]:5"] {
+            let address: SocketAddr = text.parse().unwrap();
+            let handle = encode_handle(address, &secret).unwrap();
+            let (decoded, same) = decode_handle(&handle, 9).unwrap();
+            assert!(decoded == address && same.is(&secret.0), "{text}");
+            for at in 0..handle.bytes().len() {
+                let mut bytes = handle.bytes().to_vec();
+                bytes[at] ^= 1;
+                let changed = Handle::new(&bytes).unwrap();
+                assert!(decode_handle(&changed, 9).is_err(), "byte {at}");
+            }
+        }
+        assert!(decode_handle(&Handle::new(&[]).unwrap(), 0).is_err());
+    }
+
+    #[test]
+    fn hellos_need_the_secret() {
+        let secret = Secret([5; 16]);
+        let hello = Hello {
+            version: VERSION,
+            socket: 2,
+            sockets: 4,
+            connection: 0x0102_0304_0506_0708,
+        };
+        let bytes = hello.encode(&secret);
+        assert_eq!(Hello::decode(&bytes, &secret), Some(hello));
+        assert_eq!(Hello::decode(&bytes, &Secret([6; 16])), None);
+        for at in 0..HELLO_BYTES {
+            let mut changed = bytes;
+            changed[at] ^= 0x80;
+            assert_eq!(Hello::decode(&changed, &secret), None, "byte {at}");
+        }
+        let welcome = encode_welcome(VERSION, 9);
+        assert_eq!(decode_welcome(&welcome), Some((VERSION, 9)));
+    }
+
+    #[test]
+    fn headers_round_trip_and_changes_show() {
+        for kind in [Kind::Credit, Kind::Data, Kind::Checked, Kind::Refusal] {
+            let header = Header {
+                kind,
+                connection: 0xdead_beef,
+                number: u64::MAX - 1,
+                total: 1 << 40,
+                offset: 77,
+                length: 12,
+                tag: u32::MAX,
+                payload_sum: 3,
+            };
+            let bytes = header.encode();
+            assert_eq!(Header::decode(&bytes), Some(header));
+            for at in 0..HEADER_BYTES {
+                let mut changed = bytes;
+                changed[at] ^= 4;
+                assert_eq!(Header::decode(&changed), None, "byte {at}");
+            }
+        }
+        assert_eq!(Header::decode(&[0; HEADER_BYTES]), None);
+    }
+}

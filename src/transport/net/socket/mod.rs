@@ -1,0 +1,260 @@
+//! TCP sockets as a network between nodes.
+//!
+//! **Problem.** TCP gives streams, not messages; one stream may be limited to a part of a link;
+//! the kernel copies everything once, and more copies would halve the speed; the port is open to
+//! everybody; and a dead link is silent for a quarter of an hour.
+//!
+//! **Idea.** Every usable interface is a device (a *rail*), and a connection listens on and leaves
+//! by the address of its interface. A connection has one or several sockets
+//! ([`SocketOptions::sockets`]); messages are cut into *pieces* that the sockets carry side by
+//! side, written and read by scatter/gather straight from and to the callers' memory (`send`,
+//! `recv`). A message starts when its buffer was posted, so nothing is ever stored. Sockets
+//! are accepted only from holders of the handle (`accept`, `connect`); every frame names its
+//! connection and protects its header by a CRC32C, on request its payload too (`frame`). Silence
+//! of a link is told from silence of a rank (`stream`).
+//!
+//! **Memory.** A connection holds at each end at most 16 KiB of tables plus 4 KiB a socket; the
+//! kernel's socket buffers come on top, at most `net.ipv4.tcp_wmem[2]` at the sender and
+//! `net.ipv4.tcp_rmem[2]` at the receiver for each socket. None of it grows with the number or
+//! the size of messages: at most [`MAX_POSTED`] buffers are posted and [`send::MAX_SENDS`]
+//! messages in flight.
+//!
+//! `MSG_ZEROCOPY` is not used: over the loopback the kernel copies all the same, and its
+//! notifications would make a send depend on the peer's reading.
+
+mod accept;
+mod connect;
+mod ends;
+mod frame;
+mod input;
+mod recv;
+pub mod send;
+mod stream;
+
+use super::{Connecting, Handle, Listener, MAX_RECEIVES, MemoryKinds, Net, Properties, Region};
+use crate::base::interfaces::{self, Family, Interface};
+use crate::base::{Error, Result};
+use crate::config::{Settings, SocketFamily};
+use std::path::Path;
+use std::time::Duration;
+
+/// The most buffers that are posted on one connection.
+pub const MAX_POSTED: usize = 64;
+
+/// Speed of interfaces that do not tell theirs, in Mbit/s.
+const USUAL_SPEED: u32 = 10_000;
+/// One way of a small message between two nodes, in nanoseconds, as the field assumes for TCP.
+const USUAL_LATENCY: u32 = 20_000;
+/// A bound that only says "enough": open files run out first.
+const MANY_CONNECTIONS: u32 = 65_536;
+
+/// What sockets may be told, as plain values.
+#[derive(Clone, Debug)]
+pub struct SocketOptions {
+    /// Interfaces to use, in the syntax of [`interfaces::matches`]; `None` chooses.
+    pub ifname: Option<String>,
+    /// Address families to use.
+    pub family: Family,
+    /// Sockets of one connection, 1 to 64; the sender's value counts.
+    pub sockets: u16,
+    /// Whether the payload of every message that is sent has a checksum.
+    pub checksum: bool,
+    /// How long a link may be silent before it is lost, counted as at least 3 s; `None`: as long
+    /// as the system bears it.
+    pub link_timeout: Option<Duration>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> SocketOptions {
+        SocketOptions {
+            ifname: None,
+            family: Family::Any,
+            sockets: 1,
+            checksum: false,
+            link_timeout: Some(Duration::from_secs(30)),
+        }
+    }
+}
+
+impl From<&Settings> for SocketOptions {
+    fn from(settings: &Settings) -> SocketOptions {
+        let most = u32::from(accept::MAX_SOCKETS);
+        SocketOptions {
+            ifname: settings.socket_ifname().map(|list| list.to_string()),
+            family: match settings.socket_family() {
+                SocketFamily::Any => Family::Any,
+                SocketFamily::Ipv4 => Family::V4,
+                SocketFamily::Ipv6 => Family::V6,
+            },
+            // The option allows no more than that.
+            sockets: settings.net_sockets().clamp(1, most) as u16,
+            checksum: settings.net_checksum(),
+            link_timeout: settings.net_link_timeout(),
+        }
+    }
+}
+
+/// The network of TCP sockets.
+#[derive(Debug)]
+pub struct SocketNet {
+    options: SocketOptions,
+    interfaces: Vec<Interface>,
+    devices: Vec<Properties>,
+}
+
+impl SocketNet {
+    /// Finds the interfaces; opens nothing.
+    ///
+    /// Errors: `InvalidUsage` when none is usable, with the list of those that were found.
+    pub fn new(options: SocketOptions) -> Result<SocketNet> {
+        let list = options.ifname.as_deref();
+        let interfaces = interfaces::find(options.family, list, None)?;
+        let devices = interfaces.iter().map(properties).collect();
+        Ok(SocketNet {
+            options: SocketOptions {
+                sockets: options.sockets.clamp(1, accept::MAX_SOCKETS),
+                ..options
+            },
+            interfaces,
+            devices,
+        })
+    }
+
+    fn interface(&self, device: usize) -> Result<&Interface> {
+        self.interfaces.get(device).ok_or_else(|| {
+            Error::argument(
+                format!(
+                    "network device {device} was asked for, but there are {}",
+                    self.interfaces.len()
+                ),
+                "use a position in the list of devices, from 0",
+            )
+        })
+    }
+}
+
+impl Net for SocketNet {
+    fn name(&self) -> &str {
+        "socket"
+    }
+
+    fn devices(&self) -> &[Properties] {
+        &self.devices
+    }
+
+    fn listen(&self, device: usize) -> Result<(Handle, Box<dyn Listener>)> {
+        let door = accept::Door::open(self.interface(device)?, &self.options)?;
+        Ok((door.handle()?, Box::new(door)))
+    }
+
+    fn connect(&self, device: usize, handle: &Handle) -> Result<Box<dyn Connecting>> {
+        let interface = self.interface(device)?;
+        let (peer, secret) = frame::decode_handle(handle, interface.scope)?;
+        Ok(Box::new(connect::Connector::new(
+            interface.clone(),
+            peer,
+            secret,
+            self.options.clone(),
+        )))
+    }
+}
+
+fn properties(interface: &Interface) -> Properties {
+    let place = Path::new("/sys/class/net").join(&interface.name);
+    let speed = std::fs::read_to_string(place.join("speed")).unwrap_or_default();
+    Properties {
+        name: interface.name.clone(),
+        address: Some(interface.address),
+        pci_path: std::fs::canonicalize(place.join("device"))
+            .ok()
+            .map(|path| path.to_string_lossy().into_owned()),
+        speed_mbits: speed_of(&speed),
+        port: 1,
+        max_connections: MANY_CONNECTIONS,
+        max_receives: MAX_RECEIVES as u32,
+        latency_ns: USUAL_LATENCY,
+        memory: MemoryKinds {
+            host: true,
+            ..MemoryKinds::default()
+        },
+    }
+}
+
+/// Virtual interfaces say nothing, or -1.
+fn speed_of(text: &str) -> u32 {
+    let speed = text.trim().parse().ok();
+    speed.filter(|&speed| speed > 0).unwrap_or(USUAL_SPEED)
+}
+
+/// Registrations: sockets need none, but a wrong one is noticed here as on any network.
+#[derive(Debug, Default)]
+struct Regions {
+    next: u64,
+    open: Vec<u64>,
+}
+
+impl Regions {
+    fn open(&mut self) -> Region {
+        let number = self.next;
+        self.next += 1;
+        self.open.push(number);
+        Region(number)
+    }
+
+    fn close(&mut self, region: Region) -> Result<()> {
+        let at = self.open.iter().position(|&number| number == region.0);
+        let Some(at) = at else {
+            return Err(Error::argument(
+                format!("region {} is not registered on this connection", region.0),
+                "deregister what register gave, once",
+            ));
+        };
+        self.open.swap_remove(at);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_of_interfaces() {
+        assert_eq!(speed_of("25000\n"), 25_000);
+        assert_eq!(speed_of("-1\n"), USUAL_SPEED);
+        assert_eq!(speed_of(""), USUAL_SPEED);
+    }
+
+    #[test]
+    fn regions_are_closed_once() {
+        let mut regions = Regions::default();
+        let (a, b) = (regions.open(), regions.open());
+        regions.close(a).unwrap();
+        assert!(regions.close(a).is_err());
+        regions.close(b).unwrap();
+    }
+
+    #[test]
+    fn the_loopback_is_a_device() {
+        let options = SocketOptions {
+            ifname: Some("=lo".into()),
+            ..SocketOptions::default()
+        };
+        let net = SocketNet::new(options).unwrap();
+        assert_eq!(net.devices().len(), 1);
+        let device = &net.devices()[0];
+        assert!(device.name == "lo" && device.memory.host && device.pci_path.is_none());
+        assert!(net.listen(1).is_err());
+        let foreign = Handle::new(&[1; 40]).unwrap();
+        assert!(net.connect(0, &foreign).is_err());
+    }
+
+    #[test]
+    fn options_come_from_the_settings() {
+        let options = SocketOptions::from(&Settings::defaults());
+        let default = SocketOptions::default();
+        assert_eq!(options.sockets, default.sockets);
+        assert_eq!(options.link_timeout, default.link_timeout);
+        assert_eq!(options.checksum, default.checksum);
+    }
+}

@@ -1,0 +1,412 @@
+//! The receiving end: posted buffers, and the pieces that fill them.
+//!
+//! Posting writes one *credit* frame a buffer on socket 0. A piece says which buffer it is for
+//! and where in it it belongs, is checked against what was posted, and is read straight to that
+//! place. Sockets other than the first are looked at only while a message is half here.
+
+use super::super::{MAX_RECEIVES, Receive, Received, RecvComm, Region, Request};
+use super::ends::Ends;
+use super::frame::{Header, Kind};
+use super::input::{Input, Next};
+use super::stream::Stream;
+use super::{MAX_POSTED, Regions};
+use crate::base::{Code, Error, Result};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// Steps that one call makes on one socket at most, so that a call is bounded.
+const STEPS_A_CALL: usize = 256;
+
+const OPERATION: &str = "receive over sockets";
+
+/// A posted buffer.
+#[derive(Clone, Copy)]
+struct Buffer {
+    data: *mut u8,
+    capacity: usize,
+    tag: u32,
+    /// Length of its message, once the first piece has come.
+    total: Option<usize>,
+    /// Bytes that pieces have been announced for.
+    announced: usize,
+    /// Bytes that are here and, if they have a checksum, good.
+    filled: usize,
+}
+
+impl Buffer {
+    fn is_full(&self) -> bool {
+        self.total == Some(self.filled)
+    }
+}
+
+/// The buffers of one request.
+struct Group {
+    request: u64,
+    first_number: u64,
+    buffers: Vec<Buffer>,
+}
+
+/// A piece that is being read.
+#[derive(Clone, Copy)]
+struct Piece {
+    header: Header,
+    place: *mut u8,
+    got: usize,
+    sum: u32,
+}
+
+/// A socket and the piece that it brings.
+struct Line {
+    stream: Stream,
+    input: Input,
+    piece: Option<Piece>,
+}
+
+/// The receiving end of a connection over sockets.
+pub struct Receiver {
+    ends: Ends,
+    connection: u32,
+    lines: Vec<Line>,
+    groups: VecDeque<Group>,
+    posted_count: usize,
+    /// Messages of which something is here and something is not.
+    half: usize,
+    /// Credit frames that the socket has not taken yet.
+    unsent: VecDeque<u8>,
+    /// Why they could not be sent.
+    write_error: Option<Error>,
+    next_request: u64,
+    next_number: u64,
+    regions: Regions,
+    failed: Option<Error>,
+}
+
+// SAFETY: the pointers lead to memory that the caller of `irecv` keeps valid for whatever thread
+// drives the connection; everything else is owned.
+unsafe impl Send for Receiver {}
+
+impl Receiver {
+    /// A connection whose sockets have been welcomed; `streams` is not empty.
+    pub fn new(ends: Ends, connection: u64, streams: Vec<Stream>) -> Receiver {
+        let line = |stream| Line {
+            stream,
+            input: Input::new(),
+            piece: None,
+        };
+        Receiver {
+            ends,
+            // The low half names the connection in every frame.
+            connection: connection as u32,
+            lines: streams.into_iter().map(line).collect(),
+            groups: VecDeque::with_capacity(MAX_POSTED),
+            posted_count: 0,
+            half: 0,
+            unsent: VecDeque::new(),
+            write_error: None,
+            next_request: 0,
+            next_number: 0,
+            regions: Regions::default(),
+            failed: None,
+        }
+    }
+
+    fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
+        match &result {
+            // A mistaken call does no harm to the connection.
+            Err(error) if error.code != Code::InvalidArgument => {
+                self.failed.get_or_insert_with(|| error.clone());
+            }
+            _ => {}
+        }
+        result
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn garbled(&self, which: &str) -> Error {
+        self.ends.garbled(OPERATION, which)
+    }
+
+    fn post(&mut self, receives: &[Receive]) -> Result<Option<Request>> {
+        self.check()?;
+        if receives.is_empty() || receives.len() > MAX_RECEIVES {
+            return Err(Error::argument(
+                format!("{} buffers were posted at once", receives.len()),
+                format!("post 1 to {MAX_RECEIVES} buffers"),
+            )
+            .during(OPERATION));
+        }
+        if self.posted_count + receives.len() > MAX_POSTED {
+            return Ok(None);
+        }
+        if self.lines[0].input.ended() {
+            return Err(self.ends.closed(OPERATION));
+        }
+        let (request, first_number) = (self.next_request, self.next_number);
+        self.next_request += 1;
+        self.next_number += receives.len() as u64;
+        self.posted_count += receives.len();
+        for (receive, number) in receives.iter().zip(first_number..) {
+            let credit = Header {
+                kind: Kind::Credit,
+                connection: self.connection,
+                number,
+                total: receive.capacity as u64,
+                offset: 0,
+                length: 0,
+                tag: receive.tag,
+                payload_sum: 0,
+            };
+            self.unsent.extend(credit.encode());
+        }
+        let buffer = |receive: &Receive| Buffer {
+            data: receive.data,
+            capacity: receive.capacity,
+            tag: receive.tag,
+            total: None,
+            announced: 0,
+            filled: 0,
+        };
+        self.groups.push_back(Group {
+            request,
+            first_number,
+            buffers: receives.iter().map(buffer).collect(),
+        });
+        self.send_credits();
+        Ok(Some(Request::new(request)))
+    }
+
+    /// Sends credits as far as the socket takes them. An error shows when reading: before it there
+    /// may be data that the peer sent while it was well.
+    fn send_credits(&mut self) {
+        let (front, back) = self.unsent.as_slices();
+        if front.is_empty() {
+            return;
+        }
+        let parts = [IoSlice::new(front), IoSlice::new(back)];
+        let sent = match self.lines[0].stream.send(&parts) {
+            Ok(sent) => sent,
+            Err(error) => {
+                self.write_error = Some(self.ends.failed(OPERATION, &error));
+                self.unsent.len()
+            }
+        };
+        self.unsent.drain(..sent);
+    }
+
+    /// Reads from all sockets what is there.
+    fn drive(&mut self) -> Result<()> {
+        self.send_credits();
+        for index in 0..self.lines.len() {
+            if index > 0 && self.half == 0 {
+                break;
+            }
+            self.lines[index].input.look_again();
+            // What was read ahead is dealt with at once: no `poll` on the socket would show it.
+            let mut steps = 0;
+            while steps < STEPS_A_CALL || self.lines[index].input.holds_bytes() {
+                if !self.step(index)? {
+                    break;
+                }
+                steps += 1;
+            }
+        }
+        match self.misses() {
+            true => {
+                let closed = || self.ends.closed(OPERATION);
+                Err(self.write_error.clone().unwrap_or_else(closed))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Whether something is awaited that cannot come any more. A peer may end its sockets as soon
+    /// as it has sent everything, so one that has ended is no fault by itself.
+    fn misses(&self) -> bool {
+        let ended = |line: &Line| line.input.ended();
+        let torn = self.lines.iter().any(|l| ended(l) && l.piece.is_some());
+        let first_ended = ended(&self.lines[0]);
+        // Every message begins on the first socket; the others may bring the rest of one.
+        let silent = first_ended && (self.half == 0 || self.lines.iter().all(ended));
+        let unfilled = |group: &Group| group.buffers.iter().any(|b| !b.is_full());
+        torn || (silent && self.groups.iter().any(unfilled))
+    }
+
+    /// One header or one read of payload; false when the socket has nothing more now.
+    fn step(&mut self, index: usize) -> Result<bool> {
+        let line = &mut self.lines[index];
+        let Some(piece) = &mut line.piece else {
+            let next = line.input.header(&line.stream);
+            return match next.map_err(|error| self.ends.failed(OPERATION, &error))? {
+                Next::Header(header) => self.begin(index, header).map(|()| true),
+                Next::Garbage => Err(self.garbled("the sender sent damaged bytes")),
+                Next::Nothing => Ok(false),
+            };
+        };
+        let left = piece.header.length as usize - piece.got;
+        if left == 0 {
+            return self.finish(index).map(|()| true);
+        }
+        // SAFETY: `begin` checked that the piece lies within its buffer, which `irecv`'s caller
+        // keeps valid and leaves alone.
+        let place = unsafe { std::slice::from_raw_parts_mut(piece.place.add(piece.got), left) };
+        let got = line.input.payload(&line.stream, place);
+        let got = got.map_err(|error| self.ends.failed(OPERATION, &error))?;
+        if piece.header.kind == Kind::Checked {
+            piece.sum = crc32c::crc32c_append(piece.sum, &place[..got]);
+        }
+        piece.got += got;
+        Ok(got > 0)
+    }
+
+    fn buffer(&mut self, number: u64) -> Option<&mut Buffer> {
+        self.groups.iter_mut().find_map(|group| {
+            let index = number.checked_sub(group.first_number)?;
+            group.buffers.get_mut(usize::try_from(index).ok()?)
+        })
+    }
+
+    /// Checks a header against what was posted.
+    fn begin(&mut self, index: usize, header: Header) -> Result<()> {
+        let known = header.connection == self.connection && header.kind != Kind::Credit;
+        let buffer = self.buffer(header.number).filter(|_| known);
+        let Some(buffer) = buffer.filter(|b| b.tag == header.tag && !b.is_full()) else {
+            return Err(self.garbled("the sender sent a frame that does not belong here"));
+        };
+        let capacity = buffer.capacity as u64;
+        if header.total > capacity {
+            let (total, tag) = (header.total, header.tag);
+            return Err(self.ends.too_large(OPERATION, total, capacity, tag));
+        }
+        // Fits: it is not larger than a capacity, which is a usize.
+        let total = header.total as usize;
+        let length = u64::from(header.length);
+        let end = header.offset.checked_add(length);
+        let good = header.kind != Kind::Refusal
+            && end.is_some_and(|end| end <= header.total)
+            && buffer.total.is_none_or(|same| same == total)
+            && buffer.announced + length as usize <= total
+            && (length > 0 || total == 0);
+        if !good {
+            return Err(self.garbled("the sender sent a piece outside its message"));
+        }
+        let is_first = buffer.total.is_none();
+        buffer.total = Some(total);
+        buffer.announced += length as usize;
+        // SAFETY: the offset is within the buffer, by the checks above.
+        let place = unsafe { buffer.data.add(header.offset as usize) };
+        self.half += usize::from(is_first);
+        self.lines[index].piece = Some(Piece {
+            header,
+            place,
+            got: 0,
+            sum: 0,
+        });
+        match length {
+            0 => self.finish(index),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a piece that is here.
+    fn finish(&mut self, index: usize) -> Result<()> {
+        let Some(piece) = self.lines[index].piece.take() else {
+            return Ok(());
+        };
+        let header = piece.header;
+        if header.kind == Kind::Checked && piece.sum != header.payload_sum {
+            return Err(self.garbled(&format!(
+                "{} bytes at {} of a message of {} bytes with tag {} arrived changed: checksum \
+                 {:08x} here, {:08x} at the sender",
+                header.length,
+                header.offset,
+                header.total,
+                header.tag,
+                piece.sum,
+                header.payload_sum
+            )));
+        }
+        if let Some(buffer) = self.buffer(header.number) {
+            buffer.filled += header.length as usize;
+            let full = buffer.is_full();
+            self.half -= usize::from(full);
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, request: u64) -> Result<Option<Received>> {
+        self.check()?;
+        let position = |receiver: &Receiver| {
+            let mut groups = receiver.groups.iter();
+            groups.position(|group| group.request == request)
+        };
+        let Some(at) = position(self) else {
+            return Err(Error::argument(
+                "a request was tested that is not posted on this connection",
+                "test a request until it is done, and not again",
+            )
+            .during(OPERATION));
+        };
+        let is_done = |group: &Group| group.buffers.iter().all(Buffer::is_full);
+        if !is_done(&self.groups[at]) {
+            self.drive()?;
+        }
+        if !is_done(&self.groups[at]) {
+            return Ok(None);
+        }
+        let Some(group) = self.groups.remove(at) else {
+            return Ok(None);
+        };
+        self.posted_count -= group.buffers.len();
+        let sizes: Vec<usize> = group.buffers.iter().map(|b| b.filled).collect();
+        Ok(Some(Received::new(&sizes)))
+    }
+}
+
+impl RecvComm for Receiver {
+    unsafe fn register(&mut self, _: *mut u8, _: usize) -> Result<Region> {
+        Ok(self.regions.open())
+    }
+
+    fn deregister(&mut self, region: Region) -> Result<()> {
+        self.regions.close(region)
+    }
+
+    unsafe fn irecv(&mut self, buffers: &[Receive]) -> Result<Option<Request>> {
+        let result = self.post(buffers);
+        self.keep(result)
+    }
+
+    fn test(&mut self, request: &Request) -> Result<Option<Received>> {
+        let result = self.advance(request.number());
+        self.keep(result)
+    }
+
+    fn flush(&mut self, _: &[Receive]) -> Result<Option<Request>> {
+        // The processor itself wrote the data to host memory.
+        self.check().map(|()| None)
+    }
+
+    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        let unsent = !self.unsent.is_empty();
+        let entries = self.lines.iter().enumerate();
+        let wanted = entries.filter(|(index, _)| *index == 0 || self.half > 0);
+        set.extend(wanted.map(|(index, line)| line.stream.watch(index == 0 && unsent)));
+        true
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.check()?;
+        let unfilled = self.posted_count;
+        if unfilled > 0 {
+            return Err(Error::usage(
+                format!("{unfilled} buffers were posted when the connection was closed"),
+                "test every request until it is done",
+            )
+            .during(OPERATION));
+        }
+        Ok(())
+    }
+}
