@@ -16,17 +16,43 @@ mod orders;
 
 use kolo::comm::{CommConfig, Communicator, RedOp};
 
+/// Whether this file is part of `tests/nodes.rs`, where the ranks are on several nodes.
+fn on_nodes() -> bool {
+    module_path!() != "ranks"
+}
+
+/// The node of a rank: 1, 2, 3 ... ranks in turn, dealt out like cards where rank 0 begins.
+fn node_of(rank: u32, nranks: u32) -> u32 {
+    match nranks % 2 {
+        0 => rank % 2,
+        _ => (rank + 1).ilog2(),
+    }
+}
+
 /// A communicator of threads.
 fn made(nranks: u32, overrides: &[(&str, &str)]) -> Vec<Communicator> {
-    let overrides = overrides
-        .iter()
-        .map(|(k, v)| (k.to_string(), v.to_string()))
-        .collect();
-    let config = CommConfig {
-        overrides,
-        ..CommConfig::default()
+    let config = |rank: u32| {
+        let owned = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
+        let mut overrides: Vec<_> = overrides.iter().map(owned).collect();
+        if on_nodes() {
+            let node = format!("node{}", node_of(rank, nranks));
+            overrides.push(("hostid".to_string(), node));
+        }
+        CommConfig {
+            overrides,
+            ..CommConfig::default()
+        }
     };
-    Communicator::init_all(nranks, &config).expect("init")
+    let members = kolo::bootstrap::ThreadsBootstrap::group(nranks);
+    std::thread::scope(|scope| {
+        let made = members.into_iter().zip(0..).map(|(member, rank)| {
+            let config = config(rank);
+            scope.spawn(move || Communicator::init_bootstrap(Box::new(member), &config))
+        });
+        let made: Vec<_> = made.collect();
+        let joined = made.into_iter().map(|thread| thread.join().expect("no panic"));
+        joined.map(|made| made.expect("init")).collect()
+    })
 }
 
 /// Runs `body` on `nranks` threads, one communicator each.

@@ -170,6 +170,7 @@ impl Inner {
 
 impl Work for Inner {
     fn pass(&self) -> Pass {
+        let carried = self.links.as_ref().map(|links| links.pass());
         let Some(mut exec) = self.exec.driver() else {
             return Pass::Waiting;
         };
@@ -183,6 +184,7 @@ impl Work for Inner {
         }
         match self.pass_queue(&mut exec) {
             Ok(Step::Moved) => Pass::Moved,
+            Ok(Step::Blocked(_)) if carried == Some(Pass::Moved) => Pass::Moved,
             Ok(Step::Blocked(_)) => Pass::Waiting,
             Ok(Step::Done) | Err(_) => Pass::Idle,
         }

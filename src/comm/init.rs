@@ -11,7 +11,7 @@ use super::direct::Direct;
 use super::meet::{GraphText, Met, machine, meet};
 use super::redop::Kernels;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
-use super::{CommConfig, Communicator, orders, tuning};
+use super::{CommConfig, Communicator, net, orders, tuning};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
@@ -117,49 +117,15 @@ pub(super) fn all_threads(nranks: u32, config: &CommConfig) -> Result<Vec<Commun
         .collect()
 }
 
-/// One machine only, for now: says which ranks are where.
-fn require_one_node(me: Rank, places: &[RankPlace]) -> Result<()> {
-    if topo::local_ranks(me, places).len() == places.len() {
-        return Ok(());
-    }
-    let other = places
-        .iter()
-        .find(|p| !topo::local_ranks(me, places).contains(&p.rank));
-    let (mine, other) = (&places[me.index()], other.unwrap_or(&places[0]));
-    Err(Error::usage(
-        format!(
-            "rank {} is on {} and rank {} on {}: this version connects the ranks of one machine",
-            mine.rank, mine.host, other.rank, other.host
-        ),
-        "split the communicator by node, or start all ranks on one node",
-    ))
-}
-
-/// `KOLO_SHM_DISABLE` leaves no way between processes of one machine, for now.
-fn require_transport(me: Rank, settings: &Settings, places: &[RankPlace]) -> Result<()> {
-    let here = places[me.index()].pid;
-    let Some(other) = places.iter().find(|place| place.pid != here) else {
-        return Ok(());
+fn layout(settings: &Settings, nranks: u32, is_one_node: bool) -> Layout {
+    let spare_bytes = match is_one_node {
+        true => 0,
+        false => proxy::net::SPARE_BYTES,
     };
-    if !settings.shm_disable() {
-        return Ok(());
-    }
-    Err(Error::usage(
-        format!(
-            "shm_disable is set, and this version has no other transport between processes \
-             (rank {} is process {}, rank {} process {})",
-            me, here, other.rank, other.pid
-        ),
-        "unset KOLO_SHM_DISABLE (NCCL_SHM_DISABLE); `kolo info --config` says where it is set",
-    )
-    .with_peer(other.rank))
-}
-
-fn layout(settings: &Settings, nranks: u32) -> Layout {
     Layout {
         ranks: nranks as usize,
         channels: settings.max_nchannels().max(1) as usize,
-        slot_bytes: slot_bytes(settings),
+        slot_bytes: slot_bytes(settings) + spare_bytes,
         eager_bytes: EAGER_BYTES,
     }
 }
@@ -241,7 +207,10 @@ fn share_memory(
     let my_rank = bootstrap.rank();
     let group = LocalGroup {
         my_rank,
-        ranks: places.iter().map(|place| (place.rank, place.pid)).collect(),
+        ranks: topo::local_places(my_rank, places)
+            .iter()
+            .map(|place| (place.rank, place.pid))
+            .collect(),
         node: places[my_rank.index()].host.clone(),
     };
     let offset = Segment::user_offset(group.ranks.len());
@@ -296,7 +265,7 @@ fn exec(
         calls: 0,
         barrier_word: vec![0],
         steps_planned: 0,
-        buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
+        buffer_bytes: slot_bytes(settings) * Geometry::SLOTS as usize,
         eager_bytes: EAGER_BYTES,
         rank: rank.0,
         nranks,
@@ -320,18 +289,27 @@ fn with_settings(
         marks,
     } = meet(bootstrap, settings)?;
     super::logging::install(&settings, &places[rank.index()].host);
-    require_one_node(rank, &places)?;
-    require_transport(rank, &settings, &places)?;
     let local = topo::local_places(rank, &places);
+    let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
     let (inputs, nodes) = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
-    let layout = layout(&settings, nranks);
+    let layout = layout(&settings, nranks, is_one_node);
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let private = super::cma::agree(bootstrap, &settings, &places, &marks, &joined.services)?;
+    let private = match is_one_node {
+        true => super::cma::agree(bootstrap, &settings, &places, &marks, &joined.services)?,
+        false => None,
+    };
+    let links = match is_one_node {
+        true => None,
+        false => Some(net::open(bootstrap, &settings, &places, (&node, nonce))?),
+    };
     let direct = Direct::new(rank.index(), Nonce(nonce), joined.services, mark, private);
-    let exec = exec(&settings, rank, nodes, inputs, &node, direct);
+    let mut exec = exec(&settings, rank, nodes, inputs, &node, direct);
+    if let Some(links) = &links {
+        exec.wires = exec.wires.carried_by(net::carrier(links));
+    }
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
     let inner = Arc::new(Inner {
@@ -346,6 +324,7 @@ fn with_settings(
             .map(|p| format!("{} (pid {})", p.host, p.pid))
             .collect(),
         node,
+        links,
         wait: wait_setup(&settings, policy),
         check_calls: settings.check(),
         idle,

@@ -21,6 +21,7 @@ mod lock;
 mod logging;
 mod meet;
 mod messages;
+mod net;
 mod op;
 pub mod orders;
 mod redop;

@@ -14,6 +14,7 @@ use crate::exec::launch::{self, Base};
 use crate::exec::messages::{Contributors, Messages};
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
+use crate::proxy::net::Links;
 use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Protocol, Shape};
 use crate::transport::fork;
 use crate::transport::node::NodeMemory;
@@ -47,6 +48,8 @@ pub(super) struct Inner {
     /// Where each rank runs, `host (pid)`, for messages.
     pub places: Vec<String>,
     pub node: NodeMemory,
+    /// Connections to ranks on other nodes, if there are any.
+    pub links: Option<Arc<Links>>,
     pub wait: WaitSetup,
     pub check_calls: bool,
     pub idle: Option<IdleHook>,
@@ -153,7 +156,10 @@ impl Inner {
     /// memory does not exist and must not be looked at.
     #[inline(always)]
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire) || fork::in_child_of_user() || self.node.aborted()
+        self.stopped.load(Ordering::Acquire)
+            || fork::in_child_of_user()
+            || self.node.aborted()
+            || self.links.as_ref().is_some_and(|links| links.failed())
     }
 
     /// The reason, wherever it happened.
@@ -166,6 +172,11 @@ impl Inner {
                  after fork",
             )
             .at(Rank(self.rank));
+        }
+        if let Some(error) = self.links.as_ref().and_then(|links| links.failure())
+            && !self.stopped.load(Ordering::Acquire)
+        {
+            self.stop(&error);
         }
         if !self.stopped.load(Ordering::Acquire)
             && let Some(abort) = self.node.abort_reason()
@@ -212,6 +223,12 @@ impl Inner {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         drop(watch);
+    }
+
+    /// Whether a rank is another one on this node.
+    pub fn is_mate(&self, rank: u32) -> bool {
+        let remote = |links: &Arc<Links>| links.is_remote(rank as usize);
+        rank != self.rank && !self.links.as_ref().is_some_and(remote)
     }
 
     /// Host and process of a rank, for messages.
@@ -288,7 +305,11 @@ impl Exec {
         let (shape, wanted) = (self.shape(checked, choice), choice.protocol.of_pairs());
         let memory = (self.buffer_bytes, self.eager_bytes);
         let usual = Choice::plain(call.collective, choice.algorithm, 1).protocol;
-        let geometry = crate::tune::geometry(call.collective, choice.algorithm, usual, memory);
+        let mut geometry = crate::tune::geometry(call.collective, choice.algorithm, usual, memory);
+        if self.wires.cross_nodes() {
+            // A slot is a message.
+            geometry.slice_steps = 1;
+        }
         let mut plan = self.bound(&shape, wanted)?;
         // Elements of exact sums may be too large for lines, and the tuner does not know types.
         let fitting = launch::protocol(&plan, wanted, &geometry, kernel.element_bytes);
@@ -297,6 +318,7 @@ impl Exec {
         }
         let buffers = (call.send, call.recv);
         let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
+        launch.number = self.wires.number_launch();
         launch.stream_bytes = self.stream_bytes;
         Ok(launch)
     }

@@ -9,7 +9,8 @@ use super::state::Inner;
 use crate::base::clock::{self, Moment};
 use crate::base::{Code, Error, Result};
 use crate::exec::Waiting;
-use crate::proxy::progress::Engine;
+use crate::proxy::progress::{Engine, Pass};
+use crate::transport::net::sleep_on;
 use crate::transport::futex::SystemFutex;
 use crate::wire::doorbell::Ticket;
 use std::sync::atomic::Ordering;
@@ -25,6 +26,8 @@ const CLOCK_EVERY: u32 = 64;
 const FIRST_NAP: Duration = Duration::from_micros(500);
 /// The longest nap: the bound within which an abort is noticed even if nobody rings.
 const LONGEST_NAP: Duration = Duration::from_millis(20);
+/// The same while the network is slept on: the ranks of this node are not heard meanwhile.
+const LONGEST_NETWORK_NAP: Duration = Duration::from_millis(2);
 /// How long ranks may disagree before the boards are compared.
 const SUSPICION: Duration = Duration::from_millis(200);
 
@@ -93,6 +96,7 @@ impl<'a> Waiter<'a> {
         }
         let since = *self.since.get_or_insert_with(clock::now);
         self.yields = self.yields.wrapping_add(1);
+        let carries = self.inner.links.as_ref().is_some_and(|l| l.is_busy());
         let engine = Engine::global();
         if engine.busy() && engine.drive() {
             return Ok(());
@@ -109,8 +113,26 @@ impl<'a> Waiter<'a> {
             }
             return Ok(());
         }
-        self.sleep();
+        match carries {
+            true => self.sleep_on_network(),
+            false => self.sleep(),
+        }
         self.look(since, peer)
+    }
+
+    /// Sleeps until something happens on the network, or for a nap: ranks of this node ring the
+    /// bell, which does not wake from this.
+    fn sleep_on_network(&mut self) {
+        let Some(links) = &self.inner.links else {
+            return;
+        };
+        let mut set = Vec::new();
+        let nap = match links.watch(&mut set) {
+            true => self.nap.min(LONGEST_NETWORK_NAP),
+            false => FIRST_NAP,
+        };
+        sleep_on(&mut set, nap);
+        self.nap = (self.nap * 2).min(LONGEST_NAP);
     }
 
     /// The first call arms the bell and goes back to look once more; the next one sleeps.
@@ -172,6 +194,12 @@ impl<'a> Waiter<'a> {
 impl Waiting for Waiter<'_> {
     #[inline(always)]
     fn pause(&mut self, peer: usize) -> Result<()> {
+        if let Some(links) = &self.inner.links
+            && links.is_busy()
+            && links.pass() == Pass::Moved
+        {
+            return Ok(());
+        }
         self.spins = self.spins.wrapping_add(1);
         if self.spins < self.inner.wait.spins {
             if self.spins.is_multiple_of(LOOK_EVERY) && self.inner.is_stopped() {

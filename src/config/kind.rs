@@ -44,6 +44,8 @@ pub enum Kind {
     Lists(&'static [Word]),
     /// The name of a file; empty means none.
     Path,
+    /// Any words; empty means none.
+    Text,
     /// A list of prefixes of network-interface names; empty means none.
     Prefixes,
     /// `host:port`; empty means none.
@@ -87,9 +89,12 @@ impl Kind {
                 })
                 .map(|word| Value::Word(word.text)),
             Kind::Lists(words) => ChoiceList::parse(text, words).ok().map(Value::Lists),
-            Kind::Path | Kind::Prefixes | Kind::Address | Kind::Fault if text.is_empty() => {
+            Kind::Path | Kind::Text | Kind::Prefixes | Kind::Address | Kind::Fault
+                if text.is_empty() =>
+            {
                 Some(Value::Unset)
             }
+            Kind::Text => (!text.contains('\0')).then(|| Value::Text(text.to_string())),
             Kind::Path => (!text.contains('\0')).then(|| Value::Path(text.to_string())),
             Kind::Prefixes => PrefixList::parse(text).map(Value::Prefixes),
             Kind::Address => HostPort::parse(text).map(Value::Address),
@@ -115,6 +120,7 @@ impl Kind {
         matches!(
             self,
             Kind::Path
+                | Kind::Text
                 | Kind::Prefixes
                 | Kind::Address
                 | Kind::Fault
@@ -159,6 +165,7 @@ impl Kind {
                 )
             }
             Kind::Path => "the name of a file".to_string(),
+            Kind::Text => "a word".to_string(),
             Kind::Prefixes => "a list of beginnings of interface names separated by commas, with \
                                `^` before the list to exclude them and `=` to compare whole names"
                 .to_string(),
@@ -176,7 +183,7 @@ impl Kind {
             Kind::Bool => vec!["true", "false", "yes", "no", "on", "off"],
             Kind::Int { zero, .. } | Kind::Bytes { zero, .. } => zero.into_iter().collect(),
             Kind::Seconds { zero, .. } => vec![zero],
-            Kind::Path | Kind::Prefixes | Kind::Address | Kind::Fault => Vec::new(),
+            Kind::Path | Kind::Text | Kind::Prefixes | Kind::Address | Kind::Fault => Vec::new(),
         }
     }
 }
@@ -326,7 +333,7 @@ mod tests {
 
     #[test]
     fn optional_kinds_may_be_empty() {
-        for kind in [Kind::Path, Kind::Prefixes, Kind::Address, Kind::Fault] {
+        for kind in [Kind::Path, Kind::Text, Kind::Prefixes, Kind::Address, Kind::Fault] {
             assert_eq!(kind.parse("  "), Some(Value::Unset));
         }
         assert_eq!(Kind::Path.parse("/x y"), Some(Value::Path("/x y".into())));

@@ -273,7 +273,16 @@ options! {
         tag: Tag::Site,
     }
 
-    /// Do not use memory shared between processes, even where ranks are on one machine.
+    /// Ranks with the same word are on one node, whatever their hosts are called: for containers
+    /// whose names repeat, and to try several nodes on one machine.
+    hostid -> Option<&str> {
+        kind: Kind::Text,
+        tag: Tag::Site,
+        aliases: &[same("NCCL_HOSTID")],
+    }
+
+    /// Do not use memory shared between processes, even where ranks are on one machine: processes
+    /// reach each other over the network.
     shm_disable -> bool {
         kind: Kind::Bool,
         default: "false",

@@ -26,6 +26,8 @@ pub enum Value {
     Lists(ChoiceList),
     /// The name of a file.
     Path(String),
+    /// Any words.
+    Text(String),
     /// A list of prefixes.
     Prefixes(PrefixList),
     /// A host and a port.
@@ -57,7 +59,7 @@ impl fmt::Display for Value {
             Value::Zero(word) | Value::Word(word) => f.write_str(word),
             Value::Bool(yes) => yes.fmt(f),
             Value::Lists(lists) => lists.fmt(f),
-            Value::Path(path) => f.write_str(path),
+            Value::Path(text) | Value::Text(text) => f.write_str(text),
             Value::Prefixes(list) => list.fmt(f),
             Value::Address(address) => address.fmt(f),
             Value::Fault(fault) => fault.fmt(f),
@@ -258,6 +260,7 @@ from_value! {
     Option<Duration> { Value::Seconds(time) => Some(*time), Value::Zero(_) => None }
     &'a ChoiceList { Value::Lists(lists) => lists }
     Option<&'a Path> { Value::Path(path) => Some(Path::new(path)), Value::Unset => None }
+    Option<&'a str> { Value::Text(text) => Some(text), Value::Unset => None }
     Option<&'a PrefixList> { Value::Prefixes(list) => Some(list), Value::Unset => None }
     Option<&'a HostPort> { Value::Address(address) => Some(address), Value::Unset => None }
     Option<FaultFlip> { Value::Fault(fault) => Some(*fault), Value::Unset => None }

@@ -4,9 +4,11 @@
 //!   their death.
 //! - [`shm`]: how the local ranks of a new communicator come to share one segment.
 //! - [`progress`]: calls on streams and groups move here, whoever drives.
+//! - [`net`]: connections between nodes move here, whoever drives.
 //! - `frame`, `socket`, `state`: the service's messages, its sockets, and what it knows.
 
 mod frame;
+pub mod net;
 pub mod progress;
 pub mod service;
 pub mod shm;
