@@ -95,9 +95,6 @@ pub(super) fn check_left(
     call: (&'static str, Option<u64>),
     peer: usize,
 ) -> Result<()> {
-    if !inner.is_mate(peer as u32) {
-        return Ok(());
-    }
     let board = inner.node.board(peer);
     let entered = call.1.is_some_and(|number| board.calls() >= number);
     if peer as u32 == inner.rank || entered || !board.has_left() {
@@ -123,11 +120,7 @@ pub(super) fn late(inner: &Inner, call: (&'static str, Option<u64>), peer: usize
             inner.place(peer as u32)
         );
     };
-    let behind =
-        |rank: &u32| inner.is_mate(*rank) && inner.node.board(*rank as usize).calls() < number;
-    if !inner.is_mate(peer as u32) && peer as u32 != inner.rank {
-        return format!("rank {peer} on {}", inner.place(peer as u32));
-    }
+    let behind = |rank: &u32| inner.node.board(*rank as usize).calls() < number;
     let late: Vec<u32> = (0..inner.nranks).filter(behind).collect();
     match late.as_slice() {
         [] => format!(

@@ -301,14 +301,24 @@ fn with_settings(
         true => super::cma::agree(bootstrap, &settings, &places, &marks, &joined.services)?,
         false => None,
     };
-    let links = match is_one_node {
+    let network = match is_one_node {
         true => None,
-        false => Some(net::open(bootstrap, &settings, &places, (&node, nonce))?),
+        false => {
+            let party = net::Party {
+                bootstrap,
+                settings: &settings,
+                places: &places,
+                node: &node,
+                nonce,
+            };
+            let on_lost = death_callback(Arc::clone(&cell));
+            Some(party.meet(&joined.watch, on_lost)?)
+        }
     };
     let direct = Direct::new(rank.index(), Nonce(nonce), joined.services, mark, private);
     let mut exec = exec(&settings, rank, nodes, inputs, &node, direct);
-    if let Some(links) = &links {
-        exec.wires = exec.wires.carried_by(net::carrier(links));
+    if let Some(network) = &network {
+        exec.wires = exec.wires.carried_by(net::carrier(&network.links));
     }
     let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
     let spare_core = crowding.cores > crowding.ranks;
@@ -324,7 +334,8 @@ fn with_settings(
             .map(|p| format!("{} (pid {})", p.host, p.pid))
             .collect(),
         node,
-        links,
+        network,
+        nonce: Nonce(nonce),
         wait: wait_setup(&settings, policy),
         check_calls: settings.check(),
         idle,

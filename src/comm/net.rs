@@ -3,7 +3,10 @@
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::config::{self, Settings};
+use crate::proxy::lookout::{Crew, Lookout, Post};
 use crate::proxy::net::{Links, Open, Setup};
+use crate::proxy::service::{self, Alarm};
+use crate::proxy::{Attended, OnDeath, Watch};
 use crate::transport::net::choose::{Candidate, choose};
 use crate::transport::net::socket::{SocketNet, SocketOptions};
 use crate::transport::net::{Handle, Net};
@@ -31,32 +34,39 @@ pub(super) fn carrier(links: &Arc<Links>) -> Box<dyn Carrier> {
     Box::new(Carried(Arc::clone(links)))
 }
 
-fn network(settings: &Settings) -> Result<Arc<dyn Net>> {
-    let socket = SocketNet::new(SocketOptions::from(settings));
+fn network(settings: &Settings, socket: Result<Arc<dyn Net>>) -> Result<Arc<dyn Net>> {
     let candidates = vec![Candidate {
         kind: config::Net::Socket,
-        outcome: match socket {
-            Ok(net) => Ok(Arc::new(net)),
-            Err(error) => Err(error.what),
-        },
+        outcome: socket.map_err(|error| error.what),
     }];
     let choice = choose(settings.net(), candidates)?;
     tracing::info!("{}", choice.line);
     Ok(choice.net)
 }
 
-/// Numbers of a rank's handles: how many, and the bytes of each behind its length.
-fn encode(name: &str, handles: &[Handle]) -> Vec<u8> {
-    let mut bytes = vec![name.len() as u8];
-    bytes.extend(name.as_bytes());
-    for handle in handles {
-        bytes.push(handle.bytes().len() as u8);
-        bytes.extend(handle.bytes());
+/// What a rank tells the others.
+#[derive(Debug, PartialEq, Eq)]
+struct Said {
+    /// The name of its network.
+    name: String,
+    /// Where the lookout of its node listens, if it is the one; empty if not.
+    lookout: Handle,
+    /// How its devices are reached.
+    handles: Vec<Handle>,
+}
+
+/// All parts in a row, each behind its length.
+fn encode(said: &Said) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let handles = said.handles.iter().map(Handle::bytes);
+    for part in [said.name.as_bytes(), said.lookout.bytes()].into_iter().chain(handles) {
+        bytes.push(part.len() as u8);
+        bytes.extend(part);
     }
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Option<(String, Vec<Handle>)> {
+fn decode(bytes: &[u8]) -> Option<Said> {
     let mut rest = bytes;
     let mut part = || {
         let (&length, behind) = rest.split_first()?;
@@ -64,68 +74,196 @@ fn decode(bytes: &[u8]) -> Option<(String, Vec<Handle>)> {
         rest = behind;
         Some((part.to_vec(), behind.is_empty()))
     };
-    let (name, mut is_last) = part()?;
+    let (name, _) = part()?;
+    let (lookout, mut is_last) = part()?;
     let mut handles = Vec::new();
     while !is_last {
         let (handle, last) = part()?;
         handles.push(Handle::new(&handle).ok()?);
         is_last = last;
     }
-    Some((String::from_utf8(name).ok()?, handles))
+    Some(Said {
+        name: String::from_utf8(name).ok()?,
+        lookout: Handle::new(&lookout).ok()?,
+        handles,
+    })
 }
 
-/// Opens the network and makes it known to all ranks. Every rank calls it.
-///
-/// # Errors
-/// The own one, or that of another rank that cannot use a network; ranks with different networks.
-pub(super) fn open(
-    bootstrap: &dyn Bootstrap,
-    settings: &Settings,
-    places: &[RankPlace],
-    (node, nonce): (&NodeMemory, u128),
-) -> Result<Arc<Links>> {
-    let layout = *node.layout();
-    let me = bootstrap.rank();
-    let local = topo::local_ranks(me, places);
-    let is_remote = |place: &RankPlace| !local.contains(&place.rank);
-    let opened = network(settings).and_then(|net| {
-        Open::new(Setup {
-            net,
-            source: Box::new(node.clone()),
-            bell: Box::new(node.clone()),
+/// What a communicator on several nodes has besides memory.
+pub(super) struct Network {
+    /// Connections to ranks on other nodes.
+    pub links: Arc<Links>,
+    /// This rank is the lookout of its node.
+    lookout: Option<Arc<Lookout>>,
+}
+
+impl Network {
+    /// Ends it all: what was handed to the network arrives, and the other nodes are told that this
+    /// rank has left.
+    pub fn close(&self) {
+        if let Some(lookout) = &self.lookout {
+            lookout.leave();
+        }
+        if let Ok(service) = service::get() {
+            service.dismiss(&(Arc::clone(&self.links) as Arc<dyn Attended>));
+        }
+        self.links.close();
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// What a rank opens before it knows the others.
+struct Opened {
+    open: Open,
+    post: Option<Post>,
+}
+
+/// What a rank knows of the others before the network is open.
+pub(super) struct Party<'a> {
+    pub bootstrap: &'a dyn Bootstrap,
+    pub settings: &'a Settings,
+    pub places: &'a [RankPlace],
+    pub node: &'a NodeMemory,
+    pub nonce: u128,
+}
+
+impl Party<'_> {
+    fn mates(&self) -> Vec<Rank> {
+        topo::local_ranks(self.bootstrap.rank(), self.places)
+    }
+
+    fn open(&self) -> Result<Opened> {
+        let socket = SocketNet::new(SocketOptions::from(self.settings));
+        let socket = socket.map(|net| Arc::new(net) as Arc<dyn Net>);
+        let layout = *self.node.layout();
+        let (me, mates) = (self.bootstrap.rank(), self.mates());
+        let is_remote = |place: &RankPlace| !mates.contains(&place.rank);
+        // What lookouts say to each other goes over TCP, whatever carries the data.
+        let post = match mates.first() == Some(&me) {
+            true => Some(Post::new(socket.clone()?)?),
+            false => None,
+        };
+        let open = Open::new(Setup {
+            net: network(self.settings, socket)?,
+            source: Box::new(self.node.clone()),
+            bell: Box::new(self.node.clone()),
             me,
             channels: layout.channels,
-            nonce,
-            is_remote: places.iter().map(is_remote).collect(),
+            nonce: self.nonce,
+            is_remote: self.places.iter().map(is_remote).collect(),
             slot_bytes: layout.slot_bytes,
             slice: 1,
-        })
-    });
-    let mine = match &opened {
-        Ok(open) => encode(open.net().name(), open.handles()),
-        Err(_) => Vec::new(),
-    };
-    let said = bootstrap.all_gather(&mine);
-    let opened = opened?;
-    let name = opened.net().name().to_string();
-    let mut handles = Vec::with_capacity(places.len());
-    for (rank, said) in (0..).map(Rank).zip(&said?) {
-        let host = &places[rank.index()].host;
-        let failed = || {
-            let what = format!("rank {rank} on {host} cannot use a network between nodes");
-            Error::remote(rank, what, "see the message of that rank")
-        };
-        let (theirs, listed) = decode(said).ok_or_else(failed)?;
-        if theirs != name {
-            return Err(Error::usage(
-                format!("rank {rank} on {host} uses the network `{theirs}`, this rank `{name}`"),
-                "set KOLO_NET to one that all nodes have, such as socket",
-            )
-            .with_peer(rank));
-        }
-        handles.push(listed);
+        })?;
+        Ok(Opened { open, post })
     }
-    Ok(Arc::new(opened.links(handles)))
+
+    /// Opens the network and makes it known to all ranks. Every rank calls it. `watch` is the
+    /// watch over this rank's node, `on_lost` is called when another node is lost.
+    ///
+    /// # Errors
+    /// The own one, or that of another rank that cannot use a network; ranks with different
+    /// networks.
+    pub fn meet(&self, watch: &Watch, on_lost: OnDeath) -> Result<Network> {
+        let opened = self.open();
+        let mine = match &opened {
+            Ok(Opened { open, post }) => encode(&Said {
+                name: open.net().name().to_string(),
+                lookout: match post {
+                    Some(post) => post.handle().clone(),
+                    None => Handle::new(&[])?,
+                },
+                handles: open.handles().clone(),
+            }),
+            Err(_) => Vec::new(),
+        };
+        let said = self.bootstrap.all_gather(&mine);
+        let Opened { open, post } = opened?;
+        let said = self.heard(open.net().name(), &said?)?;
+        let lookout = match post {
+            Some(post) => Some(self.look_out(post, &said, watch, on_lost)?),
+            None => None,
+        };
+        let handles = said.into_iter().map(|said| said.handles).collect();
+        let links = Arc::new(open.links(handles));
+        service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);
+        Ok(Network { links, lookout })
+    }
+
+    /// What all ranks said, if all use the network `name`.
+    fn heard(&self, name: &str, said: &[Vec<u8>]) -> Result<Vec<Said>> {
+        let understood = (0..).map(Rank).zip(said).map(|(rank, said)| {
+            let host = &self.places[rank.index()].host;
+            let Some(said) = decode(said) else {
+                let what = format!("rank {rank} on {host} cannot use a network between nodes");
+                return Err(Error::remote(rank, what, "see the message of that rank"));
+            };
+            if said.name != name {
+                let theirs = &said.name;
+                return Err(Error::usage(
+                    format!("rank {rank} on {host} uses the network {theirs}, this rank {name}"),
+                    "set KOLO_NET to one that all nodes have, such as socket",
+                )
+                .with_peer(rank));
+            }
+            Ok(said)
+        });
+        understood.collect()
+    }
+
+    /// Takes up the post of this node's lookout.
+    fn look_out(
+        &self,
+        post: Post,
+        said: &[Said],
+        watch: &Watch,
+        on_lost: OnDeath,
+    ) -> Result<Arc<Lookout>> {
+        let me = self.bootstrap.rank();
+        let ring: Vec<Rank> = (0..)
+            .map(Rank)
+            .zip(said)
+            .filter(|(_, said)| !said.lookout.bytes().is_empty())
+            .map(|(rank, _)| rank)
+            .collect();
+        let at = ring.iter().position(|&rank| rank == me).unwrap_or(0);
+        let next = ring[(at + 1) % ring.len()];
+        let previous = ring[(at + ring.len() - 1) % ring.len()];
+        let mut neighbours = vec![next];
+        if previous != next {
+            neighbours.push(previous);
+        }
+        let reached = |rank: Rank| (rank, said[rank.index()].lookout.clone());
+        let reached: Vec<_> = neighbours.into_iter().map(reached).collect();
+        let place = |rank: &Rank| {
+            let place = &self.places[rank.index()];
+            (rank.0, format!("{} (pid {})", place.host, place.pid))
+        };
+        let crew = Crew {
+            me,
+            nonce: self.nonce,
+            mates: self.mates(),
+            node: self.node.clone(),
+            on_lost,
+            places: ring.iter().map(place).collect(),
+        };
+        let lookout = Lookout::new(post, crew, &reached)?;
+        let heeding = Arc::downgrade(&lookout);
+        watch.heed(Arc::new(move |why| {
+            let Some(lookout) = heeding.upgrade() else {
+                return;
+            };
+            match why {
+                Alarm::Abort => lookout.tell_abort(),
+                Alarm::Ask => lookout.ask(),
+            }
+        }));
+        Ok(lookout)
+    }
 }
 
 #[cfg(test)]
@@ -133,14 +271,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_of_several_devices_arrive() {
-        let handles = [Handle::new(&[1, 2, 3]).unwrap(), Handle::new(&[9; 128]).unwrap()];
+    fn what_a_rank_says_arrives() {
+        let handle = |bytes: &[u8]| Handle::new(bytes).unwrap();
         for count in 0..=2 {
-            let bytes = encode("socket", &handles[..count]);
-            let (name, back) = decode(&bytes).unwrap();
-            assert_eq!((name.as_str(), back.as_slice()), ("socket", &handles[..count]));
-            assert!(decode(&bytes[..bytes.len() - 1]).is_none(), "{count}");
+            let said = Said {
+                name: "socket".into(),
+                lookout: handle(&[7; 128][..128 * count.min(1)]),
+                handles: [handle(&[1, 2, 3]), handle(&[9; 128])][..count].to_vec(),
+            };
+            let bytes = encode(&said);
+            assert_eq!(decode(&bytes), Some(said));
+            assert_eq!(decode(&bytes[..bytes.len() - 1]), None, "{count}");
         }
-        assert!(decode(&[]).is_none());
+        assert_eq!(decode(&[]), None);
     }
 }

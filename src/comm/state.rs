@@ -6,6 +6,7 @@
 
 use super::call::Checked;
 use super::lock::OwnerLock;
+use super::net::Network;
 use super::op::Op;
 use super::redop::{Kernels, MadeOp};
 use crate::base::{Error, Rank, Result};
@@ -15,6 +16,8 @@ use crate::exec::messages::{Contributors, Messages};
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
 use crate::proxy::net::Links;
+use crate::proxy::service::{self, Alarm};
+use crate::transport::segment::Nonce;
 use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Protocol, Shape};
 use crate::transport::fork;
 use crate::transport::node::NodeMemory;
@@ -49,7 +52,9 @@ pub(super) struct Inner {
     pub places: Vec<String>,
     pub node: NodeMemory,
     /// Connections to ranks on other nodes, if there are any.
-    pub links: Option<Arc<Links>>,
+    pub network: Option<Network>,
+    /// Names the communicator on all its nodes.
+    pub nonce: Nonce,
     pub wait: WaitSetup,
     pub check_calls: bool,
     pub idle: Option<IdleHook>,
@@ -149,7 +154,24 @@ impl Inner {
         self.stopped.store(true, Ordering::Release);
         if !fork::in_child_of_user() {
             self.node.abort(self.rank, error);
+            self.alarm(Alarm::Abort);
         }
+    }
+
+    /// Has this node's lookout tell the other nodes, or ask them.
+    pub fn alarm(&self, why: Alarm) {
+        // Where there is no service any more, nobody is left to be told.
+        if self.network.is_some()
+            && let Ok(service) = service::get()
+        {
+            service.alarm(self.nonce, why);
+        }
+    }
+
+    /// Connections to ranks on other nodes, if there are any.
+    #[inline(always)]
+    pub fn links(&self) -> Option<&Links> {
+        self.network.as_ref().map(|network| &*network.links)
     }
 
     /// Whether it stopped here or elsewhere, or belongs to a parent process: there the shared
@@ -159,7 +181,7 @@ impl Inner {
         self.stopped.load(Ordering::Acquire)
             || fork::in_child_of_user()
             || self.node.aborted()
-            || self.links.as_ref().is_some_and(|links| links.failed())
+            || self.links().is_some_and(Links::failed)
     }
 
     /// The reason, wherever it happened.
@@ -173,7 +195,7 @@ impl Inner {
             )
             .at(Rank(self.rank));
         }
-        if let Some(error) = self.links.as_ref().and_then(|links| links.failure())
+        if let Some(error) = self.links().and_then(Links::failure)
             && !self.stopped.load(Ordering::Acquire)
         {
             self.stop(&error);
@@ -223,17 +245,28 @@ impl Inner {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         drop(watch);
+        if let Some(network) = &self.network
+            && !fork::in_child_of_user()
+        {
+            network.close();
+        }
     }
 
     /// Whether a rank is another one on this node.
     pub fn is_mate(&self, rank: u32) -> bool {
-        let remote = |links: &Arc<Links>| links.is_remote(rank as usize);
-        rank != self.rank && !self.links.as_ref().is_some_and(remote)
+        let remote = |links: &Links| links.is_remote(rank as usize);
+        rank != self.rank && !self.links().is_some_and(remote)
     }
 
     /// Host and process of a rank, for messages.
     pub fn place(&self, rank: u32) -> &str {
         self.places.get(rank as usize).map_or("?", String::as_str)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

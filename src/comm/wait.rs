@@ -9,6 +9,8 @@ use super::state::Inner;
 use crate::base::clock::{self, Moment};
 use crate::base::{Code, Error, Result};
 use crate::exec::Waiting;
+use crate::proxy::net::Links;
+use crate::proxy::service::Alarm;
 use crate::proxy::progress::{Engine, Pass};
 use crate::transport::net::sleep_on;
 use crate::transport::futex::SystemFutex;
@@ -43,6 +45,8 @@ pub(super) struct Waiter<'a> {
     since: Option<Moment>,
     compared: Duration,
     warned: bool,
+    /// When the other nodes were asked who is late.
+    asked: Option<Duration>,
     /// The rank that is waited for has left: what it sent before is looked for once more.
     left: bool,
 }
@@ -59,6 +63,7 @@ impl<'a> Waiter<'a> {
             since: None,
             compared: SUSPICION,
             warned: false,
+            asked: None,
             left: false,
         }
     }
@@ -80,6 +85,7 @@ impl<'a> Waiter<'a> {
         self.since = None;
         self.compared = SUSPICION;
         self.warned = false;
+        self.asked = None;
         self.left = false;
     }
 
@@ -96,7 +102,7 @@ impl<'a> Waiter<'a> {
         }
         let since = *self.since.get_or_insert_with(clock::now);
         self.yields = self.yields.wrapping_add(1);
-        let carries = self.inner.links.as_ref().is_some_and(|l| l.is_busy());
+        let carries = self.inner.links().is_some_and(Links::is_busy);
         let engine = Engine::global();
         if engine.busy() && engine.drive() {
             return Ok(());
@@ -123,7 +129,7 @@ impl<'a> Waiter<'a> {
     /// Sleeps until something happens on the network, or for a nap: ranks of this node ring the
     /// bell, which does not wake from this.
     fn sleep_on_network(&mut self) {
-        let Some(links) = &self.inner.links else {
+        let Some(links) = self.inner.links() else {
             return;
         };
         let mut set = Vec::new();
@@ -162,12 +168,20 @@ impl<'a> Waiter<'a> {
                 return Ok(());
             }
             self.compared = waited * 2;
+            // The boards of other nodes are as they were told: the answer counts the next time.
+            self.inner.alarm(Alarm::Ask);
             let queued = self.inner.blocked_in.load(Ordering::Relaxed);
             if let Some(call) = self.call.1.or((queued != 0).then_some(queued)) {
                 fault::compare_boards(self.inner, call)?;
             }
         }
-        if !self.warned && !wait.warn_after.is_zero() && waited >= wait.warn_after {
+        let warns = !wait.warn_after.is_zero() && waited >= wait.warn_after;
+        if warns && !self.warned && self.inner.network.is_some() && self.asked.is_none() {
+            self.asked = Some(waited);
+            self.inner.alarm(Alarm::Ask);
+        }
+        let answered = self.asked.is_none_or(|asked| waited >= asked + SUSPICION);
+        if warns && !self.warned && answered {
             self.warned = true;
             let late = fault::late(self.inner, self.call, peer);
             tracing::warn!(
@@ -194,7 +208,7 @@ impl<'a> Waiter<'a> {
 impl Waiting for Waiter<'_> {
     #[inline(always)]
     fn pause(&mut self, peer: usize) -> Result<()> {
-        if let Some(links) = &self.inner.links
+        if let Some(links) = self.inner.links()
             && links.is_busy()
             && links.pass() == Pass::Moved
         {

@@ -30,6 +30,7 @@ pub use token::SPARE_BYTES;
 
 use crate::base::{Error, Rank, Result};
 use crate::plan::Direction;
+use crate::proxy::attended::Attended;
 use crate::proxy::progress::Pass;
 use crate::transport::net::{Handle, Net};
 use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
@@ -303,7 +304,7 @@ impl Links {
     }
 
     /// Accepts connections; for the thread that sleeps on what [`Links::doors`] names.
-    pub fn greet(&self) {
+    fn greet(&self) {
         let mut state = self.lock();
         if !state.closed && !self.failed() {
             let looked = self.look(&mut state);
@@ -313,7 +314,7 @@ impl Links {
 
     /// What a `poll` may sleep on until [`Links::greet`] has something to do. False if it must be
     /// asked now and then all the same.
-    pub fn doors(&self, set: &mut Vec<libc::pollfd>) -> bool {
+    fn doors(&self, set: &mut Vec<libc::pollfd>) -> bool {
         let state = self.lock();
         if state.closed || self.failed() {
             return true;
@@ -509,6 +510,16 @@ impl Links {
         }
         let shape = self.ends.shape(sub.peer, sub.channel);
         Ok((link.go_on(&self.ends, shape)?, 0))
+    }
+}
+
+impl Attended for Links {
+    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        self.doors(set)
+    }
+
+    fn tend(&self) {
+        self.greet();
     }
 }
 

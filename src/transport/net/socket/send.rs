@@ -419,7 +419,9 @@ impl SendComm for Sender {
             // A call hands over a bounded number of pieces, so that some may be left.
             let more = self.messages.iter().any(|m| m.has_piece(index == 0));
             let write = more || output.piece.is_some();
-            if write || index == 0 {
+            // What the receiver says is of interest when there is nothing left to send by.
+            let read = index == 0 && (self.credits.is_empty() || !self.messages.is_empty());
+            if write || read {
                 set.push(output.stream.watch(write));
             }
         }
