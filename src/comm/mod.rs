@@ -285,6 +285,26 @@ impl Communicator {
         self.inner.alive()
     }
 
+    /// Records from now on what the engine of connections between nodes does for this rank; for
+    /// tests and for studies, as the record grows until it is taken.
+    pub fn record_network(&self) {
+        if let Some(links) = self.inner.links() {
+            links.record();
+        }
+    }
+
+    /// What was recorded since the last time; nothing where all ranks are on one node.
+    pub fn network_events(&self) -> Vec<crate::proxy::net::trace::Event> {
+        let links = self.inner.links();
+        links.map(|links| links.recorded()).unwrap_or_default()
+    }
+
+    /// Connections to (sending) and from (receiving) ranks of other nodes that have been made.
+    pub fn network_connections(&self) -> (usize, usize) {
+        let links = self.inner.links();
+        links.map(|links| links.connections()).unwrap_or_default()
+    }
+
     /// Steps executed so far on this rank, and the steps that the plans of all its calls have:
     /// equal when nothing is in flight, because there is no path beside the plan.
     pub fn step_counts(&self) -> Result<(u64, u64)> {

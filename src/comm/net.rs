@@ -7,10 +7,10 @@ use crate::proxy::lookout::{Crew, Lookout, Post};
 use crate::proxy::net::{Links, Open, Setup};
 use crate::proxy::service::{self, Alarm};
 use crate::proxy::{Attended, OnDeath, Watch};
+use crate::topo::{self, RankPlace};
 use crate::transport::net::choose::{Candidate, choose};
 use crate::transport::net::socket::{SocketNet, SocketOptions};
 use crate::transport::net::{Handle, Net};
-use crate::topo::{self, RankPlace};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
 use std::sync::Arc;
@@ -59,7 +59,10 @@ struct Said {
 fn encode(said: &Said) -> Vec<u8> {
     let mut bytes = Vec::new();
     let handles = said.handles.iter().map(Handle::bytes);
-    for part in [said.name.as_bytes(), said.lookout.bytes()].into_iter().chain(handles) {
+    for part in [said.name.as_bytes(), said.lookout.bytes()]
+        .into_iter()
+        .chain(handles)
+    {
         bytes.push(part.len() as u8);
         bytes.extend(part);
     }

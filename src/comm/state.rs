@@ -5,6 +5,7 @@
 //! lock touches: connections, plans, kernels, calls in flight.
 
 use super::call::Checked;
+use super::fault;
 use super::lock::OwnerLock;
 use super::net::Network;
 use super::op::Op;
@@ -15,12 +16,12 @@ use crate::exec::launch::{self, Base};
 use crate::exec::messages::{Contributors, Messages};
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
+use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Protocol, Shape};
 use crate::proxy::net::Links;
 use crate::proxy::service::{self, Alarm};
-use crate::transport::segment::Nonce;
-use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Protocol, Shape};
 use crate::transport::fork;
 use crate::transport::node::NodeMemory;
+use crate::transport::segment::Nonce;
 use crate::tune::{Choice, Table};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -197,6 +198,8 @@ impl Inner {
         }
         if let Some(error) = self.links().and_then(Links::failure)
             && !self.stopped.load(Ordering::Acquire)
+            && !self.node.aborted()
+            && let Some(error) = fault::of_network(self, error)
         {
             self.stop(&error);
         }

@@ -10,10 +10,10 @@ use crate::base::clock::{self, Moment};
 use crate::base::{Code, Error, Result};
 use crate::exec::Waiting;
 use crate::proxy::net::Links;
-use crate::proxy::service::Alarm;
 use crate::proxy::progress::{Engine, Pass};
-use crate::transport::net::sleep_on;
+use crate::proxy::service::Alarm;
 use crate::transport::futex::SystemFutex;
+use crate::transport::net::sleep_on;
 use crate::wire::doorbell::Ticket;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -210,9 +210,13 @@ impl Waiting for Waiter<'_> {
     fn pause(&mut self, peer: usize) -> Result<()> {
         if let Some(links) = self.inner.links()
             && links.is_busy()
-            && links.pass() == Pass::Moved
         {
-            return Ok(());
+            // A look at the network is a system call: giving the core away as well costs little,
+            // and whoever is waited for may need it.
+            return match links.pass() {
+                Pass::Moved => Ok(()),
+                _ => self.slow(peer),
+            };
         }
         self.spins = self.spins.wrapping_add(1);
         if self.spins < self.inner.wait.spins {

@@ -333,7 +333,13 @@ mod tests {
 
     #[test]
     fn optional_kinds_may_be_empty() {
-        for kind in [Kind::Path, Kind::Text, Kind::Prefixes, Kind::Address, Kind::Fault] {
+        for kind in [
+            Kind::Path,
+            Kind::Text,
+            Kind::Prefixes,
+            Kind::Address,
+            Kind::Fault,
+        ] {
             assert_eq!(kind.parse("  "), Some(Value::Unset));
         }
         assert_eq!(Kind::Path.parse("/x y"), Some(Value::Path("/x y".into())));

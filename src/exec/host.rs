@@ -165,7 +165,11 @@ impl LaneRun {
         }
         let slots = self.window.rounds() * u64::from(self.window.slices() * slice);
         for &(index, tokens) in &launch.plan.lane_carried[self.lane] {
-            wires.expect(launch.number, &launch.plan.connections[index], tokens * slots);
+            wires.expect(
+                launch.number,
+                &launch.plan.connections[index],
+                tokens * slots,
+            );
         }
     }
 

@@ -94,11 +94,17 @@ impl Bound {
         let lane_ends: Vec<Vec<End>> = (0..plan.lanes.len()).map(of_lane).collect();
         let lane_carried: Vec<Vec<(usize, u64)>> = match wires.cross_nodes() {
             false => vec![Vec::new(); lane_ends.len()],
-            true => lane_ends.iter().map(|of| carried(&plan, &ends, of)).collect(),
+            true => lane_ends
+                .iter()
+                .map(|of| carried(&plan, &ends, of))
+                .collect(),
         };
         let handed = |of: &Vec<(usize, u64)>| {
             let remote = |end: &End| matches!(*end, End::Send(_, peer) if wires.is_remote(peer));
-            of.iter().map(|&(index, _)| ends[index]).filter(remote).collect()
+            of.iter()
+                .map(|&(index, _)| ends[index])
+                .filter(remote)
+                .collect()
         };
         Ok(Bound {
             lane_handed: lane_carried.iter().map(handed).collect(),
@@ -118,10 +124,13 @@ impl Bound {
 
 /// The pairs among the ends of a lane, with the tokens of a round.
 fn carried(plan: &Plan, ends: &[End], lane: &[End]) -> Vec<(usize, u64)> {
-    let pairs = ends.iter().enumerate().filter(|(_, end)| {
-        matches!(end, End::Send(..) | End::Recv(..)) && lane.contains(end)
-    });
-    pairs.map(|(index, _)| (index, plan.touches(index))).collect()
+    let pairs = ends
+        .iter()
+        .enumerate()
+        .filter(|(_, end)| matches!(end, End::Send(..) | End::Recv(..)) && lane.contains(end));
+    pairs
+        .map(|(index, _)| (index, plan.touches(index)))
+        .collect()
 }
 
 /// What a plan runs with where `wanted` is asked for: flagged lines hold less than slots, and where

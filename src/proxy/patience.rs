@@ -68,4 +68,3 @@ pub(super) fn persist<T>(
         }
     }
 }
-

@@ -229,7 +229,9 @@ impl State {
             }
         }
         let watchers = self.watchers.get(&nonce).into_iter().flatten();
-        watchers.filter_map(|watcher| watcher.on_alarm.clone()).collect()
+        watchers
+            .filter_map(|watcher| watcher.on_alarm.clone())
+            .collect()
     }
 
     /// Ends a watch: says goodbye to everyone who knows the rank, and lets go of links that no

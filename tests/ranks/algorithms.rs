@@ -10,7 +10,7 @@ mod data;
 #[path = "../../src/bin/kolo/perf/values.rs"]
 mod values;
 
-use super::ranks;
+use super::support::{on_nodes, ranks};
 use data::{Data, POISON, Pattern};
 use kolo::algo::{Entry, REGISTRY};
 use kolo::comm::{Call, Communicator, RedOp};
@@ -264,7 +264,9 @@ fn forcible() -> impl Iterator<Item = &'static Entry> {
             .iter()
             .any(|w| w.text == entry.algorithm.name())
     };
-    REGISTRY.iter().filter(known)
+    // Some need memory that all ranks reach.
+    let reaches = |entry: &&Entry| !(entry.one_memory && on_nodes());
+    REGISTRY.iter().filter(known).filter(reaches)
 }
 
 #[test]

@@ -164,6 +164,7 @@ fn every_variable_and_every_alias_reaches_its_option() {
             Kind::Seconds { .. } => "7",
             Kind::Bool => "1",
             Kind::Words(words) | Kind::Lists(words) => words[2].text,
+            Kind::Text => "node7",
             Kind::Path => "/some/file",
             Kind::Prefixes => "^lo",
             Kind::Address => "node1:5000",

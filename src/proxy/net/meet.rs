@@ -6,8 +6,8 @@
 //! the reader's own threads need not be inside kolo. What does not greet, or greets for something
 //! that is not there, is closed.
 
-use super::link::{RecvLink, SendLink, Shape};
 use super::Ends;
+use super::link::{RecvLink, SendLink, Shape};
 use crate::base::clock::{self, Moment};
 use crate::base::{Error, Rank, Result};
 use crate::transport::net::{Connecting, Handle, Listener, Receive, RecvComm, Request, SendComm};
@@ -58,7 +58,11 @@ impl Greeting {
 pub(super) enum Outgoing {
     Connecting(Box<dyn Connecting>, Greeting),
     /// The greeting is to be sent, or is on its way. Its bytes do not move.
-    Greeting(Box<dyn SendComm>, Box<[u8; GREETING_BYTES]>, Option<Request>),
+    Greeting(
+        Box<dyn SendComm>,
+        Box<[u8; GREETING_BYTES]>,
+        Option<Request>,
+    ),
     Up(SendLink),
     /// Only between two states.
     Gone,

@@ -243,13 +243,7 @@ impl Links {
 
     /// Says that `slots` slots will pass to (`is_send`) or from a rank on another node, on a
     /// channel. Ops of the same `launch` belong together.
-    pub fn expect(
-        &self,
-        launch: u64,
-        (peer, channel): (usize, usize),
-        is_send: bool,
-        slots: u64,
-    ) {
+    pub fn expect(&self, launch: u64, (peer, channel): (usize, usize), is_send: bool, slots: u64) {
         if slots == 0 {
             return;
         }
@@ -449,7 +443,12 @@ impl Links {
             args.direction == Direction::Recv
                 && args.subs.iter().any(|sub| incoming[sub.link].is_none())
         };
-        if state.active.list.iter().any(|args| waits(args, &state.incoming)) {
+        if state
+            .active
+            .list
+            .iter()
+            .any(|args| waits(args, &state.incoming))
+        {
             moved |= self.look(state)?;
         }
         let State {
@@ -466,9 +465,10 @@ impl Links {
                     Direction::Send => self.send(&mut outgoing[sub.link], sub, trace),
                     Direction::Recv => match &mut incoming[sub.link] {
                         None => Ok((false, 0)),
-                        Some(link) => link
-                            .progress(trace)
-                            .map(|moved| (moved, link.done())),
+                        Some(link) => {
+                            let moved = link.progress(sub.end, trace);
+                            moved.map(|moved| (moved, link.done()))
+                        }
                     },
                 };
                 let (went, done) = result.map_err(|error| error.with_peer(sub.peer))?;
@@ -499,7 +499,11 @@ impl Links {
     ) -> Result<(bool, u64)> {
         let link = match link {
             Some(link) => link,
-            None => link.insert(Box::new(Outgoing::begin(&self.ends, sub.peer, sub.channel)?)),
+            None => link.insert(Box::new(Outgoing::begin(
+                &self.ends,
+                sub.peer,
+                sub.channel,
+            )?)),
         };
         if let Outgoing::Up(link) = &mut **link {
             let moved = link.progress(sub.end, trace)?;

@@ -84,7 +84,11 @@ mod tests {
             assert!(slot[..bytes].iter().all(|&byte| byte == 0xaa), "payload");
             assert!(slot[length..].iter().all(|&byte| byte == 0xaa), "behind");
             let others = (0..200).filter(|&other| other != length);
-            assert!(others.into_iter().all(|other| found(other) != Some(trailer)));
+            assert!(
+                others
+                    .into_iter()
+                    .all(|other| found(other) != Some(trailer))
+            );
         }
     }
 }

@@ -336,13 +336,14 @@ impl Receiver {
         Ok(())
     }
 
+    /// A message that is here is given out even if the connection has failed since.
     fn advance(&mut self, request: u64) -> Result<Option<Received>> {
-        self.check()?;
         let position = |receiver: &Receiver| {
             let mut groups = receiver.groups.iter();
             groups.position(|group| group.request == request)
         };
         let Some(at) = position(self) else {
+            self.check()?;
             return Err(Error::argument(
                 "a request was tested that is not posted on this connection",
                 "test a request until it is done, and not again",
@@ -350,11 +351,12 @@ impl Receiver {
             .during(OPERATION));
         };
         let is_done = |group: &Group| group.buffers.iter().all(Buffer::is_full);
-        if !is_done(&self.groups[at]) {
-            self.drive()?;
+        if !is_done(&self.groups[at]) && self.failed.is_none() {
+            let driven = self.drive();
+            self.failed = driven.err();
         }
         if !is_done(&self.groups[at]) {
-            return Ok(None);
+            return self.check().map(|()| None);
         }
         let Some(group) = self.groups.remove(at) else {
             return Ok(None);
