@@ -1,5 +1,7 @@
-//! The networks between nodes: sockets on the loopback and on virtual links, plugins.
+//! The networks between nodes: sockets on the loopback and on virtual links, plugins, MPI.
 
+#[path = "net/fake_mpi.rs"]
+mod fake_mpi;
 #[path = "net/faults.rs"]
 mod faults;
 #[path = "net/generic.rs"]
@@ -8,6 +10,8 @@ mod generic;
 mod link;
 #[path = "net/messages.rs"]
 mod messages;
+#[path = "net/mpi.rs"]
+mod mpi;
 #[path = "net/plugin.rs"]
 mod plugin;
 #[path = "net/proxy.rs"]

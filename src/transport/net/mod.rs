@@ -23,8 +23,11 @@
 //! The shape is that of the field's network plugins (NCCL's `ncclNet` v8 to v11: listen, connect,
 //! accept, regMr, isend, irecv, iflush, test), so that a plugin fits behind the same trait.
 
+pub mod candidates;
 pub mod choose;
+pub mod mpi;
 pub mod plugin;
+mod regions;
 pub mod socket;
 
 use crate::base::{Error, Result};

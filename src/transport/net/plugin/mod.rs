@@ -42,6 +42,8 @@ const _: () = assert!(HANDLE_BYTES == abi::HANDLE_BYTES);
 const USUAL_LIBRARY: &str = "libnccl-net.so";
 /// Symbol of an optional function without arguments that gives the last error as a sentence.
 const LAST_ERROR: &[u8] = b"kolo_net_last_error\0";
+/// How the loader says that there is no such file.
+const NO_FILE: &str = "No such file or directory";
 /// A device that does not tell its speed, in Mbit/s.
 const USUAL_SPEED: u32 = 10_000;
 
@@ -79,7 +81,14 @@ impl PluginNet {
         let shown = file.to_string_lossy().into_owned();
         // SAFETY: a plugin's initialisers run; whoever installed it, or named it, trusts it.
         let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
-        let library = library.map_err(|error| format!("{shown} cannot be loaded ({error})"))?;
+        let library = library.map_err(|error| {
+            let words = error.to_string();
+            // The loader names the file that it misses: this one, or one that this one needs.
+            match words.starts_with(&format!("{shown}: cannot open")) && words.ends_with(NO_FILE) {
+                true => format!("there is no {shown}"),
+                false => format!("{shown} cannot be loaded ({words})"),
+            }
+        })?;
         let result = PluginNet::start(&library, &shown);
         // Plugins start threads and register handlers: none is ever unloaded.
         std::mem::forget(library);
@@ -331,11 +340,13 @@ mod tests {
     fn what_is_missing_or_no_plugin_says_why() {
         let missing = PluginNet::load(OsStr::new("libnccl-net-nowhere.so"));
         let why = missing.err().unwrap();
+        assert_eq!(why, "there is no libnccl-net-nowhere.so");
+        let text = PluginNet::load(OsStr::new("/proc/self/status"));
+        let why = text.err().unwrap();
         assert!(
-            why.contains("libnccl-net-nowhere.so cannot be loaded"),
+            why.starts_with("/proc/self/status cannot be loaded ("),
             "{why}"
         );
-        assert!(why.contains("No such file"), "{why}");
         let other = PluginNet::load(OsStr::new("libm.so.6")).err().unwrap();
         assert!(
             other.contains("libm.so.6 exports none of ncclNetPlugin_v11"),
