@@ -107,4 +107,5 @@ test-install:
 	tests/install.sh $(STAGE)
 
 test-mpi:
+	$(CARGO) build --locked --release --example mpi_net
 	tests/mpi/run.sh $(STAGE) $(FAMILIES)

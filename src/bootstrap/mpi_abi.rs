@@ -54,6 +54,9 @@ pub struct MpiTable {
     pub problem: *const c_char,
     /// The result code that goes with `problem`.
     pub problem_code: c_int,
+    /// Null, or the `MpiNetTable` of `transport::net::mpi::abi`: point-to-point functions, whose
+    /// `open` takes the context.
+    pub net: *const c_void,
 }
 
 /// Value of [`MpiApi::version`].

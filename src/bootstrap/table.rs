@@ -93,6 +93,7 @@ impl TableBootstrap {
             free: None,
             problem: std::ptr::null(),
             problem_code: 0,
+            net: std::ptr::null(),
         };
         let bytes = size.min(size_of::<MpiTable>());
         // SAFETY: both are at least `bytes` long and do not overlap; every prefix that ends at a
@@ -100,8 +101,11 @@ impl TableBootstrap {
         unsafe {
             std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut copy).cast::<u8>(), bytes);
         }
-        if size < size_of::<MpiTable>() {
+        if size < std::mem::offset_of!(MpiTable, net) {
             copy.problem = std::ptr::null();
+        }
+        if size < size_of::<MpiTable>() {
+            copy.net = std::ptr::null();
         }
         // SAFETY: the caller says that `problem` is null or a string.
         unsafe { check(&copy) }?;
@@ -116,6 +120,13 @@ impl TableBootstrap {
     /// A handle to the table's `idle`, independent of the life of this bootstrap.
     pub fn idle_hook(&self) -> IdleHook {
         IdleHook(Arc::clone(&self.owner))
+    }
+
+    /// The table's point-to-point functions, as null or the address of an `MpiNetTable` of
+    /// `transport::net::mpi::abi`, and the context that its `open` takes. `open` is collective and
+    /// may be called as long as this bootstrap lives; what it makes needs the bootstrap no more.
+    pub fn net_functions(&self) -> (*const c_void, *mut c_void) {
+        (self.owner.table.net, self.owner.table.context)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Error>> {

@@ -195,6 +195,16 @@ options! {
         aliases: &[same("NCCL_NET")],
     }
 
+    /// Library with the network between nodes: a path, a file name, a word X that means
+    /// `libnccl-net-X.so`, or `none`. Not set, `libnccl-net.so` is used where there is one.
+    net_plugin -> Option<&Path> {
+        kind: Kind::Path,
+        tag: Tag::Site,
+        aliases: &[same("NCCL_NET_PLUGIN")],
+        note: "The library exports a table `ncclNetPlugin_v8` to `ncclNetPlugin_v11`, as the \
+               field's plugins do.",
+    }
+
     /// TCP sockets of one connection for data between nodes; large messages are spread over them.
     net_sockets -> u32 {
         kind: Kind::Int { least: 1, most: 64, zero: None },

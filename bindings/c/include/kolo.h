@@ -450,6 +450,10 @@ typedef struct {
      * The koloResult_t that goes with `problem`.
      */
     int problemCode;
+    /**
+     * NULL, or functions of libkolo_mpi that carry data between nodes.
+     */
+    const void *net;
 } koloMpiTable;
 
 /**

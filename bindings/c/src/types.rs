@@ -300,6 +300,8 @@ pub struct koloMpiTable {
     pub problem: *const c_char,
     /// The koloResult_t that goes with `problem`.
     pub problemCode: c_int,
+    /// NULL, or functions of libkolo_mpi that carry data between nodes.
+    pub net: *const c_void,
 }
 
 impl From<Code> for koloResult_t {

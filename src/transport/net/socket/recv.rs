@@ -4,12 +4,13 @@
 //! and where in it it belongs, is checked against what was posted, and is read straight to that
 //! place. Sockets other than the first are looked at only while a message is half here.
 
+use super::super::regions::Regions;
 use super::super::{MAX_RECEIVES, Receive, Received, RecvComm, Region, Request};
+use super::MAX_POSTED;
 use super::ends::Ends;
 use super::frame::{Header, Kind};
 use super::input::{Input, Next};
 use super::stream::Stream;
-use super::{MAX_POSTED, Regions};
 use crate::base::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::io::IoSlice;

@@ -6,12 +6,13 @@
 //! takes socket 0, so that the receiver learns there when to look at the others; a small message
 //! is one piece and costs each side one system call.
 
+use super::super::regions::Regions;
 use super::super::{Region, Request, SendComm};
 use super::ends::Ends;
 use super::frame::{HEADER_BYTES, Header, Kind};
 use super::input::{Input, Next};
 use super::stream::{Pulse, Stream};
-use super::{MAX_POSTED, Regions, SocketOptions};
+use super::{MAX_POSTED, SocketOptions};
 use crate::base::clock::now;
 use crate::base::{Error, Result};
 use std::collections::VecDeque;
