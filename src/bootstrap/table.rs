@@ -231,6 +231,10 @@ impl Bootstrap for TableBootstrap {
         })
     }
 
+    fn point_to_point(&self) -> (*const c_void, *mut c_void) {
+        self.net_functions()
+    }
+
     fn barrier(&self) -> Result<()> {
         self.operate("barrier", || self.gather_equal(&[0]).map(|_| ()))
     }

@@ -214,7 +214,7 @@ impl Inner {
         if self.nranks == 1 {
             return Ok(());
         }
-        if exec.wires.cross_nodes() {
+        if exec.wires.carried.somewhere() {
             let check = self.check_op(exec, checked)?;
             return self.run_alone(exec, Box::new(check), number);
         }
@@ -329,7 +329,7 @@ impl Inner {
     pub(super) fn check_op(&self, exec: &mut Exec, checked: &Checked) -> Result<Op> {
         let shown = checked.shown();
         // Fans reach the ranks of one node only.
-        let algorithm = match exec.wires.cross_nodes() {
+        let algorithm = match exec.wires.carried.somewhere() {
             false => Algorithm::OneShot,
             true => Algorithm::Dissemination,
         };

@@ -9,6 +9,7 @@
 
 use super::direct::Direct;
 use super::meet::{GraphText, Met, machine, meet};
+use super::net::Network;
 use super::redop::Kernels;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
 use super::{CommConfig, Communicator, net, orders, tuning};
@@ -20,8 +21,11 @@ use crate::exec::Wires;
 use crate::exec::launch;
 use crate::exec::messages::{Contributors, Messages};
 use crate::plan::{Cache, Geometry, Nodes};
+use crate::proxy::service::Address;
 use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
+use crate::transport::cma::Mark;
+use crate::transport::net::Net;
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::{Nonce, Segment};
 use crate::tune::{Inputs, Table};
@@ -32,6 +36,15 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// Bytes of an eager slot, and so the most that the one-shot path takes.
 pub(super) const EAGER_BYTES: usize = 32 << 10;
+
+/// What a communicator may use besides its bootstrap.
+#[derive(Default)]
+pub(super) struct Means {
+    /// Lets the program's MPI make progress.
+    pub idle: Option<IdleHook>,
+    /// The network of the communicator that this one is split from.
+    pub net: Option<Arc<dyn Net>>,
+}
 
 /// The settings of a new communicator, unless the caller has failed to say what it wants.
 fn settings(config: &CommConfig) -> Result<Settings> {
@@ -73,7 +86,9 @@ pub(super) fn over_tcp(
             Err(_) => NetSettings::default(),
         };
         match (TcpRing::connect(id, rank, nranks, &net), settings) {
-            (Ok(bootstrap), settings) => with_settings(&bootstrap, settings, config, None),
+            (Ok(bootstrap), settings) => {
+                with_settings(&bootstrap, settings, config, Means::default())
+            }
             (Err(_), Err(error)) | (Err(error), Ok(_)) => Err(error),
         }
     };
@@ -84,10 +99,10 @@ pub(super) fn over_tcp(
 pub(super) fn over(
     bootstrap: &dyn Bootstrap,
     config: &CommConfig,
-    idle: Option<IdleHook>,
+    means: Means,
 ) -> Result<Communicator> {
     let _program = FloatEnv::hold();
-    let made = with_settings(bootstrap, settings(config), config, idle);
+    let made = with_settings(bootstrap, settings(config), config, means);
     made.map_err(|error| error.at(bootstrap.rank()).during("CommInit"))
 }
 
@@ -104,7 +119,7 @@ pub(super) fn all_threads(nranks: u32, config: &CommConfig) -> Result<Vec<Commun
         .into_iter()
         .map(|member| {
             let config = config.clone();
-            std::thread::spawn(move || over(&member, &config, None))
+            std::thread::spawn(move || over(&member, &config, Means::default()))
         })
         .collect();
     threads
@@ -182,7 +197,8 @@ fn agree(
     Ok((inputs, orders::heard(&orders, settings, places, nodes)?))
 }
 
-fn wait_setup(settings: &Settings, policy: WaitPolicy) -> WaitSetup {
+fn wait_setup(settings: &Settings, crowding: Crowding) -> WaitSetup {
+    let policy = topo::wait_policy(crowding, wait_policy_setting(settings));
     let (spins, yields) = match policy {
         WaitPolicy::Spin => (500, 20_000),
         WaitPolicy::Yield => (0, 2_000),
@@ -229,22 +245,18 @@ fn share_memory(
 
 /// Connections, tables and kernels of a rank.
 fn exec(
-    settings: &Settings,
-    rank: Rank,
-    nodes: Nodes,
-    inputs: Inputs,
-    node: &NodeMemory,
+    party: &net::Party,
+    (nodes, inputs): (Nodes, Inputs),
     direct: Direct,
+    network: Option<&Network>,
 ) -> Exec {
+    let (settings, node, rank) = (party.settings, party.node, party.bootstrap.rank());
     let nranks = inputs.nranks;
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
-    let wires = Wires::new(
-        wiring,
-        node.fans(),
-        Box::new(node.clone()),
-        Box::new(node.clone()),
-    );
+    let (source, bell) = (Box::new(node.clone()), Box::new(node.clone()));
+    let mut wires = Wires::new(wiring, node.fans(), source, bell);
+    wires.carried = network.map_or_else(Default::default, |it| net::carried(&it.links));
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     Exec {
         wires,
@@ -273,13 +285,36 @@ fn exec(
     }
 }
 
+/// How the buffers of the other ranks are reached, where all are on one node.
+fn reach(
+    party: &net::Party,
+    services: Vec<Address>,
+    mark: Mark,
+    marks: &[Vec<u8>],
+) -> Result<Direct> {
+    let net::Party {
+        bootstrap,
+        settings,
+        places,
+        nonce,
+        ..
+    } = *party;
+    let private = match services.len() == places.len() {
+        true => super::cma::agree(bootstrap, settings, places, marks, &services)?,
+        false => None,
+    };
+    let me = bootstrap.rank().index();
+    Ok(Direct::new(me, Nonce(nonce), services, mark, private))
+}
+
 fn with_settings(
     bootstrap: &dyn Bootstrap,
     settings: Result<Settings>,
     config: &CommConfig,
-    idle: Option<IdleHook>,
+    means: Means,
 ) -> Result<Communicator> {
     let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
+    let named = config.name.clone();
     let Met {
         settings,
         places,
@@ -297,48 +332,29 @@ fn with_settings(
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let private = match is_one_node {
-        true => super::cma::agree(bootstrap, &settings, &places, &marks, &joined.services)?,
-        false => None,
+    let party = net::Party {
+        bootstrap,
+        settings: &settings,
+        places: &places,
+        node: &node,
+        nonce,
+        inherited: means.net,
     };
-    let network = match is_one_node {
-        true => None,
-        false => {
-            let party = net::Party {
-                bootstrap,
-                settings: &settings,
-                places: &places,
-                node: &node,
-                nonce,
-            };
-            let on_lost = death_callback(Arc::clone(&cell));
-            Some(party.meet(&joined.watch, on_lost)?)
-        }
-    };
-    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services, mark, private);
-    let mut exec = exec(&settings, rank, nodes, inputs, &node, direct);
-    if let Some(network) = &network {
-        exec.wires = exec.wires.carried_by(net::carrier(&network.links));
-    }
-    let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
-    let spare_core = crowding.cores > crowding.ranks;
+    let direct = reach(&party, joined.services, mark, &marks)?;
+    let network = party.meet(&joined.watch, death_callback(Arc::clone(&cell)))?;
+    let exec = exec(&party, (nodes, inputs), direct, network.as_ref());
+    let thread = thread_progress(&settings, crowding, network.as_ref());
     let inner = Arc::new(Inner {
         rank: rank.0,
         nranks,
-        name: config
-            .name
-            .clone()
-            .unwrap_or_else(|| format!("{:08x}", nonce as u32)),
-        places: places
-            .iter()
-            .map(|p| format!("{} (pid {})", p.host, p.pid))
-            .collect(),
+        name: named.unwrap_or_else(|| format!("{:08x}", nonce as u32)),
+        places: places.iter().map(RankPlace::to_string).collect(),
         node,
         network,
         nonce: Nonce(nonce),
-        wait: wait_setup(&settings, policy),
+        wait: wait_setup(&settings, crowding),
         check_calls: settings.check(),
-        idle,
+        idle: means.idle,
         exec: super::lock::OwnerLock::new(exec),
         stopped: AtomicBool::new(false),
         blocked_on: AtomicU32::new(rank.0),
@@ -348,11 +364,7 @@ fn with_settings(
         made_ops: Mutex::new(HashMap::new()),
         finalized: AtomicBool::new(false),
         next_op: AtomicU32::new(0),
-        thread_progress: match settings.progress() {
-            config::Progress::Thread => true,
-            config::Progress::Inline => false,
-            config::Progress::Auto => spare_core,
-        },
+        thread_progress: thread,
         pinning: pinning(&settings, &places[rank.index()], &local)?,
         watch: Mutex::new(Some(joined.watch)),
         settings,
@@ -363,6 +375,16 @@ fn with_settings(
     bootstrap.barrier()?;
     // What peers that were faster have done since is for the first call to report.
     Ok(Communicator { inner })
+}
+
+/// Whether the progress thread moves calls in flight, besides those who wait.
+fn thread_progress(settings: &Settings, crowding: Crowding, network: Option<&Network>) -> bool {
+    let may = network.is_none_or(|network| network.links.net().any_thread());
+    may && match settings.progress() {
+        config::Progress::Thread => true,
+        config::Progress::Inline => false,
+        config::Progress::Auto => crowding.cores > crowding.ranks,
+    }
 }
 
 fn pinning(settings: &Settings, me: &RankPlace, local: &[&RankPlace]) -> Result<topo::Pinning> {

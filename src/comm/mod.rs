@@ -109,7 +109,7 @@ impl Communicator {
         bootstrap: Box<dyn Bootstrap>,
         config: &CommConfig,
     ) -> Result<Communicator> {
-        init::over(&*bootstrap, config, None)
+        init::over(&*bootstrap, config, init::Means::default())
     }
 
     /// As [`Communicator::init_bootstrap`]; `idle` is called now and then by callers that wait, so
@@ -122,7 +122,8 @@ impl Communicator {
         config: &CommConfig,
         idle: Option<IdleHook>,
     ) -> Result<Communicator> {
-        init::over(&*bootstrap, config, idle)
+        let means = init::Means { idle, net: None };
+        init::over(&*bootstrap, config, means)
     }
 
     /// A communicator of `nranks` ranks inside this process, one handle a rank.

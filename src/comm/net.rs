@@ -2,23 +2,29 @@
 
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
-use crate::config::{self, Settings};
+use crate::config::Settings;
+use crate::exec::carried::Carried;
 use crate::proxy::lookout::{Crew, Lookout, Post};
 use crate::proxy::net::{Links, Open, Setup};
 use crate::proxy::service::{self, Alarm};
 use crate::proxy::{Attended, OnDeath, Watch};
 use crate::topo::{self, RankPlace};
-use crate::transport::net::choose::{Candidate, choose};
+use crate::transport::net::candidates;
+use crate::transport::net::choose::choose;
+use crate::transport::net::mpi::MpiNet;
 use crate::transport::net::socket::{SocketNet, SocketOptions};
 use crate::transport::net::{Handle, Net};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
 use std::sync::Arc;
 
-/// Hands over what executors expect.
-struct Carried(Arc<Links>);
+/// The name of the network that is the program's MPI.
+const MPI: &str = "mpi";
 
-impl Carrier for Carried {
+/// Hands over what executors expect.
+struct ByLinks(Arc<Links>);
+
+impl Carrier for ByLinks {
     #[inline(always)]
     fn is_remote(&self, rank: usize) -> bool {
         self.0.is_remote(rank)
@@ -30,18 +36,8 @@ impl Carrier for Carried {
 }
 
 /// What the executors of this rank use.
-pub(super) fn carrier(links: &Arc<Links>) -> Box<dyn Carrier> {
-    Box::new(Carried(Arc::clone(links)))
-}
-
-fn network(settings: &Settings, socket: Result<Arc<dyn Net>>) -> Result<Arc<dyn Net>> {
-    let candidates = vec![Candidate {
-        kind: config::Net::Socket,
-        outcome: socket.map_err(|error| error.what),
-    }];
-    let choice = choose(settings.net(), candidates)?;
-    tracing::info!("{}", choice.line);
-    Ok(choice.net)
+pub(super) fn carried(links: &Arc<Links>) -> Carried {
+    Carried::by(Box::new(ByLinks(Arc::clone(links))))
 }
 
 /// What a rank tells the others.
@@ -133,26 +129,50 @@ pub(super) struct Party<'a> {
     pub places: &'a [RankPlace],
     pub node: &'a NodeMemory,
     pub nonce: u128,
+    /// The network of the communicator that this one is split from.
+    pub inherited: Option<Arc<dyn Net>>,
 }
 
 impl Party<'_> {
+    /// Chooses the network, and says which and why. The program's MPI is opened where the ranks met
+    /// through it, or taken over from the parent.
+    fn network(&self) -> Result<Arc<dyn Net>> {
+        let (functions, context) = self.bootstrap.point_to_point();
+        let of_parent = self.inherited.as_ref().filter(|net| net.name() == MPI);
+        let open = || match of_parent {
+            Some(net) => Ok(Arc::clone(net)),
+            // SAFETY: the functions are as the bootstrap found them in its table.
+            None => unsafe { MpiNet::new(functions.cast(), context) }
+                .map(|net| Arc::new(net) as Arc<dyn Net>),
+        };
+        let has_mpi = of_parent.is_some() || !functions.is_null();
+        let mpi: Option<&dyn Fn() -> Result<Arc<dyn Net>>> = match has_mpi {
+            true => Some(&open),
+            false => None,
+        };
+        let choice = choose(self.settings.net(), candidates::all(self.settings, mpi))?;
+        tracing::info!("{}", choice.line);
+        Ok(choice.net)
+    }
+
     fn mates(&self) -> Vec<Rank> {
         topo::local_ranks(self.bootstrap.rank(), self.places)
     }
 
     fn open(&self) -> Result<Opened> {
-        let socket = SocketNet::new(SocketOptions::from(self.settings));
-        let socket = socket.map(|net| Arc::new(net) as Arc<dyn Net>);
         let layout = *self.node.layout();
         let (me, mates) = (self.bootstrap.rank(), self.mates());
         let is_remote = |place: &RankPlace| !mates.contains(&place.rank);
         // What lookouts say to each other goes over TCP, whatever carries the data.
         let post = match mates.first() == Some(&me) {
-            true => Some(Post::new(socket.clone()?)?),
+            true => {
+                let socket = SocketNet::new(SocketOptions::from(self.settings))?;
+                Some(Post::new(Arc::new(socket))?)
+            }
             false => None,
         };
         let open = Open::new(Setup {
-            net: network(self.settings, socket)?,
+            net: self.network()?,
             source: Box::new(self.node.clone()),
             bell: Box::new(self.node.clone()),
             me,
@@ -165,13 +185,17 @@ impl Party<'_> {
         Ok(Opened { open, post })
     }
 
-    /// Opens the network and makes it known to all ranks. Every rank calls it. `watch` is the
+    /// Opens the network and makes it known to all ranks, unless all are on one node. Every rank
+    /// calls it. `watch` is the
     /// watch over this rank's node, `on_lost` is called when another node is lost.
     ///
     /// # Errors
     /// The own one, or that of another rank that cannot use a network; ranks with different
     /// networks.
-    pub fn meet(&self, watch: &Watch, on_lost: OnDeath) -> Result<Network> {
+    pub fn meet(&self, watch: &Watch, on_lost: OnDeath) -> Result<Option<Network>> {
+        if self.mates().len() == self.places.len() {
+            return Ok(None);
+        }
         let opened = self.open();
         let mine = match &opened {
             Ok(Opened { open, post }) => encode(&Said {
@@ -193,8 +217,11 @@ impl Party<'_> {
         };
         let handles = said.into_iter().map(|said| said.handles).collect();
         let links = Arc::new(open.links(handles));
-        service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);
-        Ok(Network { links, lookout })
+        // Where only threads of the program may use the network, they accept as they wait.
+        if links.net().any_thread() {
+            service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);
+        }
+        Ok(Some(Network { links, lookout }))
     }
 
     /// What all ranks said, if all use the network `name`.
@@ -244,7 +271,7 @@ impl Party<'_> {
         let reached: Vec<_> = neighbours.into_iter().map(reached).collect();
         let place = |rank: &Rank| {
             let place = &self.places[rank.index()];
-            (rank.0, format!("{} (pid {})", place.host, place.pid))
+            (rank.0, place.to_string())
         };
         let crew = Crew {
             me,

@@ -342,7 +342,7 @@ impl Exec {
         let memory = (self.buffer_bytes, self.eager_bytes);
         let usual = Choice::plain(call.collective, choice.algorithm, 1).protocol;
         let mut geometry = crate::tune::geometry(call.collective, choice.algorithm, usual, memory);
-        if self.wires.cross_nodes() {
+        if self.wires.carried.somewhere() {
             // A slot is a message.
             geometry.slice_steps = 1;
         }
@@ -354,7 +354,7 @@ impl Exec {
         }
         let buffers = (call.send, call.recv);
         let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
-        launch.number = self.wires.number_launch();
+        launch.number = self.wires.carried.number_launch();
         launch.stream_bytes = self.stream_bytes;
         Ok(launch)
     }

@@ -165,7 +165,7 @@ impl LaneRun {
         }
         let slots = self.window.rounds() * u64::from(self.window.slices() * slice);
         for &(index, tokens) in &launch.plan.lane_carried[self.lane] {
-            wires.expect(
+            wires.carried.expect(
                 launch.number,
                 &launch.plan.connections[index],
                 tokens * slots,

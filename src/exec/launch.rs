@@ -92,7 +92,7 @@ impl Bound {
             seen
         };
         let lane_ends: Vec<Vec<End>> = (0..plan.lanes.len()).map(of_lane).collect();
-        let lane_carried: Vec<Vec<(usize, u64)>> = match wires.cross_nodes() {
+        let lane_carried: Vec<Vec<(usize, u64)>> = match wires.carried.somewhere() {
             false => vec![Vec::new(); lane_ends.len()],
             true => lane_ends
                 .iter()
@@ -100,7 +100,8 @@ impl Bound {
                 .collect(),
         };
         let handed = |of: &Vec<(usize, u64)>| {
-            let remote = |end: &End| matches!(*end, End::Send(_, peer) if wires.is_remote(peer));
+            let remote =
+                |end: &End| matches!(*end, End::Send(_, peer) if wires.carried.is_remote(peer));
             of.iter()
                 .map(|&(index, _)| ends[index])
                 .filter(remote)

@@ -88,9 +88,9 @@ impl Messages {
         let used = ConnectionUse { link, direction };
         let end = wires.resolve(&used, Protocol::Simple)?;
         if self.list.is_empty() {
-            self.launch = wires.number_launch();
+            self.launch = wires.carried.number_launch();
         }
-        if direction == Direction::Send && wires.is_remote(peer) {
+        if direction == Direction::Send && wires.carried.is_remote(peer) {
             self.carried.push(end);
         }
         self.pending += 1;
@@ -135,7 +135,7 @@ impl Messages {
             }
             if !message.begun {
                 wires.begin(message.end, 1, 1);
-                wires.expect(self.launch, &message.used, 1);
+                wires.carried.expect(self.launch, &message.used, 1);
                 message.begun = true;
             }
             if !wires.ready_for(message.end, message.bytes) {
@@ -292,11 +292,13 @@ impl Contributors {
                 self.ends.push((end, link));
             }
         }
-        let launch = wires.number_launch();
+        let launch = wires.carried.number_launch();
         for &(end, link) in &self.ends {
             let direction = Direction::Recv;
             wires.begin(end, 1, 1);
-            wires.expect(launch, &ConnectionUse { link, direction }, 1);
+            wires
+                .carried
+                .expect(launch, &ConnectionUse { link, direction }, 1);
         }
         self.begun = true;
         Ok(())

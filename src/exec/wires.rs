@@ -1,5 +1,6 @@
 //! All connections of one rank, as the executors use them.
 
+use super::carried::Carried;
 use super::lines::Lines;
 use super::scratch::Pool;
 use crate::base::{Error, Rank, Result};
@@ -9,7 +10,7 @@ use crate::wire::fan::Fans;
 use crate::wire::line::{Arrival, SMALL_BYTES};
 use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
 use crate::wire::signature::Signature;
-use crate::wire::{Bell, Carrier, Source};
+use crate::wire::{Bell, Source};
 
 /// One end of a connection, resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +44,8 @@ pub struct Wires {
     cast_readers: Vec<Option<CastReceiver>>,
     lines: Lines,
     source: Box<dyn Source>,
-    /// Where some ranks are on other nodes.
-    carrier: Option<Box<dyn Carrier>>,
-    /// Launches that were numbered.
-    launches: u64,
+    /// Tokens that go to other nodes.
+    pub carried: Carried,
     /// The fans of the node.
     pub fans: Fans,
     bell: Box<dyn Bell>,
@@ -90,63 +89,12 @@ impl Wires {
             casts: (0..channels).map(|_| None).collect(),
             cast_readers: (0..ends).map(|_| None).collect(),
             source,
-            carrier: None,
-            launches: 0,
+            carried: Carried::default(),
             fans,
             bell,
             scratch: Pool::default(),
             steps_executed: 0,
             flip: None,
-        }
-    }
-
-    /// With somebody who carries tokens between nodes.
-    pub fn carried_by(self, carrier: Box<dyn Carrier>) -> Wires {
-        Wires {
-            carrier: Some(carrier),
-            ..self
-        }
-    }
-
-    /// Whether some ranks are on other nodes.
-    #[inline(always)]
-    pub fn cross_nodes(&self) -> bool {
-        self.carrier.is_some()
-    }
-
-    /// Whether a rank is on another node.
-    #[inline(always)]
-    pub fn is_remote(&self, rank: usize) -> bool {
-        let carrier = self.carrier.as_ref();
-        carrier.is_some_and(|carrier| carrier.is_remote(rank))
-    }
-
-    /// A number for what is launched together.
-    pub fn number_launch(&mut self) -> u64 {
-        self.launches += 1;
-        self.launches
-    }
-
-    /// Says that `slots` slots will pass over a connection. Nobody but the two ranks needs to know
-    /// that of connections within the node.
-    pub fn expect(&self, launch: u64, used: &ConnectionUse, slots: u64) {
-        let (
-            Some(carrier),
-            Link::Pair {
-                writer,
-                reader,
-                channel,
-            },
-        ) = (&self.carrier, used.link)
-        else {
-            return;
-        };
-        let (peer, is_send) = match used.direction {
-            Direction::Send => (reader as usize, true),
-            Direction::Recv => (writer as usize, false),
-        };
-        if carrier.is_remote(peer) {
-            carrier.expect(launch, peer, usize::from(channel), is_send, slots);
         }
     }
 
@@ -173,8 +121,8 @@ impl Wires {
         // Between nodes a token is one message: flags in its payload would tell nobody anything.
         if let (Link::Pair { writer, reader, .. }, Protocol::Ll | Protocol::Ll128) =
             (used.link, protocol)
-            && !self.is_remote(writer as usize)
-            && !self.is_remote(reader as usize)
+            && !self.carried.is_remote(writer as usize)
+            && !self.carried.is_remote(reader as usize)
         {
             return self.resolve_lines(used, protocol);
         }
@@ -316,9 +264,9 @@ impl Wires {
     /// `slice_steps`. Positions are aligned so that no slice wraps; where slots are carried to
     /// other nodes each one is a slice, and none may be left out.
     pub fn begin(&mut self, end: End, chunk_steps: u32, slice_steps: u32) {
-        let chunk_steps = match self.carrier {
-            None => chunk_steps,
-            Some(_) => slice_steps,
+        let chunk_steps = match self.carried.somewhere() {
+            false => chunk_steps,
+            true => slice_steps,
         };
         match end {
             End::Send(index, _) => self.sender(index).begin(chunk_steps),

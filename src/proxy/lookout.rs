@@ -4,13 +4,13 @@
 //! memory, and boards say what every rank does. Between nodes none of it is seen, and connections
 //! between all processes would be far too many.
 //!
-//! **Idea.** The lowest rank of each node is its *lookout*. Lookouts form a ring of TCP connections,
-//! with both neighbours, and pass on what they hear in both directions: so the ring may be cut
-//! in one place, and everyone still hears why. An abort, or the death of a rank, is told by its
-//! node's lookout; the death of a lookout, of its node or of its link is noticed by its neighbours,
-//! because TCP connections end or fall silent (setting `net_link_timeout`). What a lookout hears
-//! of an abort it writes to the abort record of its node, and what it hears of boards to the
-//! places of these ranks on its own node's board, where every rank of the node looks anyway.
+//! **Idea.** The lowest rank of each node is its *lookout*. Lookouts form a ring of TCP
+//! connections, with both neighbours, and pass on what they hear in both directions: so the ring
+//! may be cut in one place, and everyone still hears why. An abort, or the death of a rank, is told
+//! by its node's lookout; the death of a lookout, of its node or of its link is noticed by its
+//! neighbours, because TCP connections end or fall silent (setting `net_link_timeout`). What a
+//! lookout hears of an abort it writes to the abort record of its node, and what it hears of boards
+//! to the places of these ranks on its own node's board, where every rank of the node looks anyway.
 //!
 //! **Cost.** Two connections in each direction for a node, whatever the number of ranks; no thread
 //! (the service thread tends them) and no traffic while nothing happens but TCP's own probes.

@@ -95,8 +95,8 @@ impl PairSender {
         wanted <= self.given + LINES as u64
     }
 
-    /// Whether a slice of one slot and at most [`super::line::SMALL_BYTES`] may be written, which needs a line
-    /// and no slot.
+    /// Whether a slice of one slot and at most [`super::line::SMALL_BYTES`] may be written, which
+    /// needs a line and no slot.
     #[inline]
     pub fn ready_small(&mut self) -> bool {
         let wanted = self.position + 1;

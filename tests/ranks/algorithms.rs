@@ -237,6 +237,7 @@ fn every_reduction(
 }
 
 /// A forced algorithm whose channels pass the ranks as a graph file says.
+#[allow(dead_code, reason = "for the orders of one node")]
 pub fn forced_in_orders(algorithm: &str, n: u32, settings: &[(&str, &str)]) {
     for entry in forcible().filter(|entry| entry.algorithm.name() == algorithm) {
         let what = format!("{} {algorithm} {settings:?}", entry.collective.name());

@@ -6,7 +6,7 @@
 //! the reader's own threads need not be inside kolo. What does not greet, or greets for something
 //! that is not there, is closed.
 
-use super::Ends;
+use super::ends::Ends;
 use super::link::{RecvLink, SendLink, Shape};
 use crate::base::clock::{self, Moment};
 use crate::base::{Error, Rank, Result};
@@ -242,7 +242,13 @@ impl Arrivals {
             listener.watch(set);
         }
         let strangers = self.strangers.iter();
-        strangers.fold(true, |all, stranger| stranger.comm.watch(set) && all)
+        {
+            let mut all = true;
+            for stranger in strangers {
+                all &= stranger.comm.watch(set);
+            }
+            all
+        }
     }
 
     /// Whether somebody has come who has not said why.

@@ -3,20 +3,22 @@
 //! **Problem.** Executors move tokens through memory that both ends can address. Between nodes
 //! there is none, and the network's calls must neither wait nor be made by two threads at once.
 //!
-//! **Idea.** Data path: executor -> slot of the connection in this node's memory -> the engine reads
-//! it as a peer would -> [`Net`] -> the engine on the other node writes it to the same place of that
-//! node's memory -> executor. An executor says beforehand how many slots will pass (an *op*, by way
-//! of a bounded queue without locks); the plan knows. [`Links::pass`] looks once at everything that
-//! is under way; whoever waits calls it, one thread at a time. An engine without ops does nothing
-//! and costs nothing.
+//! **Idea.** Data path: executor -> slot of the connection in this node's memory -> the engine
+//! reads it as a peer would -> [`Net`] -> the engine on the other node writes it to the same place
+//! of that node's memory -> executor. An executor says beforehand how many slots will pass (an
+//! *op*, by way of a bounded queue without locks); the plan knows. [`Links::pass`] looks once at
+//! everything that is under way; whoever waits calls it, one thread at a time. An engine without
+//! ops does nothing and costs nothing.
 //!
 //! - [`active`]: ops, grouped and in order.
+//! - [`ends`]: what the ends of connections are made with.
 //! - [`link`]: the phases of one end of a connection.
 //! - [`meet`]: how connections come about on first use.
 //! - [`token`]: what a token is on the network.
 //! - [`trace`]: what happened, for tests.
 
 mod active;
+mod ends;
 mod link;
 mod meet;
 mod token;
@@ -26,18 +28,19 @@ pub mod trace;
 mod tests;
 
 pub use active::Op;
+pub use ends::{Handles, Open, Setup};
 pub use token::SPARE_BYTES;
 
 use crate::base::{Error, Rank, Result};
 use crate::plan::Direction;
 use crate::proxy::attended::Attended;
 use crate::proxy::progress::Pass;
-use crate::transport::net::{Handle, Net};
-use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
-use crate::wire::{Bell, Source};
+use crate::transport::net::Net;
+use crate::wire::Bell;
 use active::{APPEND_BATCH, APPEND_EVERY, Active, Args};
 use crossbeam_queue::ArrayQueue;
-use link::{RecvLink, Shape};
+use ends::Ends;
+use link::RecvLink;
 use meet::{Arrivals, Outgoing};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -45,72 +48,6 @@ use trace::{Event, Trace};
 
 /// Ops that may wait to be taken over; more make their caller drive the engine.
 const QUEUE: usize = 4096;
-
-/// A handle of each device of a rank.
-pub type Handles = Vec<Handle>;
-
-/// What the ends of all connections of a rank are made with.
-pub(super) struct Ends {
-    pub net: Arc<dyn Net>,
-    pub source: Box<dyn Source + Sync>,
-    pub me: usize,
-    pub channels: usize,
-    pub nonce: u128,
-    /// Whether each rank is on another node.
-    pub is_remote: Vec<bool>,
-    /// How each rank is reached.
-    pub handles: Vec<Handles>,
-    /// Bytes of a slot in memory, with room for the words about a token.
-    pub slot_bytes: usize,
-    /// Slots of a token.
-    pub slice: u64,
-}
-
-impl Ends {
-    fn memory(&self, writer: usize, reader: usize, channel: u16) -> Result<PairMemory> {
-        let memory = self.source.pair(writer, reader, usize::from(channel));
-        memory.ok_or_else(|| {
-            let what = format!("there is no memory for rank {writer} to rank {reader}");
-            Error::internal(what)
-        })
-    }
-
-    /// The end that reads what this rank writes for the peer.
-    fn reading(&self, shape: Shape) -> Result<PairReceiver> {
-        let memory = self.memory(self.me, shape.peer.index(), shape.channel)?;
-        Ok(PairReceiver::new(memory))
-    }
-
-    /// The end that writes what this rank reads from the peer.
-    fn writing(&self, shape: Shape) -> Result<PairSender> {
-        let memory = self.memory(shape.peer.index(), self.me, shape.channel)?;
-        Ok(PairSender::new(memory))
-    }
-
-    fn shape(&self, peer: Rank, channel: u16) -> Shape {
-        Shape {
-            peer,
-            channel,
-            slot_bytes: self.slot_bytes,
-            slice: self.slice,
-        }
-    }
-
-    /// The connection that a greeting is for, if it is one of this rank's.
-    fn expects(&self, greeting: &meet::Greeting) -> Option<Shape> {
-        let peer = greeting.writer as usize;
-        let good = greeting.nonce == self.nonce
-            && greeting.reader as usize == self.me
-            && self.is_remote.get(peer).copied().unwrap_or(false)
-            && (greeting.channel as usize) < self.channels
-            && greeting.slot_bytes == self.slot_bytes as u64;
-        good.then(|| self.shape(Rank(greeting.writer), greeting.channel as u16))
-    }
-
-    fn index(&self, peer: Rank, channel: u16) -> usize {
-        peer.index() * self.channels + usize::from(channel)
-    }
-}
 
 /// What the driver works on.
 struct State {
@@ -124,59 +61,7 @@ struct State {
     closed: bool,
 }
 
-/// What a rank is made with.
-pub struct Setup {
-    /// The network.
-    pub net: Arc<dyn Net>,
-    /// Where the memory of connections lies on this node.
-    pub source: Box<dyn Source + Sync>,
-    /// Wakes this rank.
-    pub bell: Box<dyn Bell>,
-    /// This rank.
-    pub me: Rank,
-    /// Channels.
-    pub channels: usize,
-    /// Names the communicator.
-    pub nonce: u128,
-    /// Whether each rank is on another node.
-    pub is_remote: Vec<bool>,
-    /// Bytes of a slot in memory: those of its payload and [`SPARE_BYTES`].
-    pub slot_bytes: usize,
-    /// Slots of a token, the same for all.
-    pub slice: u32,
-}
-
-/// The listeners of a rank, before it knows the others.
-pub struct Open {
-    setup: Setup,
-    arrivals: Arrivals,
-    handles: Handles,
-}
-
 impl Open {
-    /// Listens on every device.
-    ///
-    /// # Errors
-    /// Of the network.
-    pub fn new(setup: Setup) -> Result<Open> {
-        let (handles, arrivals) = Arrivals::open(&*setup.net)?;
-        Ok(Open {
-            setup,
-            arrivals,
-            handles,
-        })
-    }
-
-    /// The network.
-    pub fn net(&self) -> &dyn Net {
-        &*self.setup.net
-    }
-
-    /// What the other ranks need to reach this one.
-    pub fn handles(&self) -> &Handles {
-        &self.handles
-    }
-
     /// The engine, with the handles of all ranks in their order.
     pub fn links(self, handles: Vec<Handles>) -> Links {
         let setup = self.setup;
@@ -351,8 +236,10 @@ impl Links {
     /// Connections that are up: (sending, receiving).
     pub fn connections(&self) -> (usize, usize) {
         let state = self.lock();
-        let is_up = |link: &&Box<Outgoing>| matches!(***link, Outgoing::Up(_));
-        let sending = state.outgoing.iter().flatten().filter(is_up).count();
+        let mut sending = 0;
+        for link in state.outgoing.iter().flatten() {
+            sending += usize::from(matches!(**link, Outgoing::Up(_)));
+        }
         (sending, state.incoming.iter().flatten().count())
     }
 
