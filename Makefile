@@ -33,7 +33,7 @@ endif
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
 .PHONY: help demo test build install uninstall deps check bench clean stage \
-        core $(FAMILIES:%=mpi-%) fortran test-rust test-loom test-install test-mpi
+        core $(FAMILIES:%=mpi-%) fortran test-rust test-loom test-install test-mpi test-rdma
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -61,6 +61,9 @@ check: ## formatting and lints, warnings are errors
 	$(CARGO) clippy --locked $(TESTED) --all-targets -- -D warnings
 	MPICC=$(MPICC_$(MPI)) $(CARGO) clippy --locked --release -p kolo-mpi --target-dir target/$(MPI) \
 	    -- -D warnings
+
+test-rdma: deps ## run all RDMA tests, in a virtual machine that has RDMA devices
+	tests/softroce/verbs.sh
 
 bench: stage ## run the benchmarks
 	$(CARGO) bench --locked
