@@ -139,6 +139,12 @@ pub fn find(settings: &Settings) -> Found {
     }
     // SAFETY: the list is of `ibv_get_device_list`; opened devices do not need it.
     unsafe { ib::ibv_free_device_list(list) };
+    // The system's order changes from node to node; `mlx5_2` stands before `mlx5_10`.
+    let place = |port: &Port| {
+        let name = port.device.name.clone();
+        (name.len(), name, port.number)
+    };
+    found.ports.sort_by_key(place);
     found
 }
 

@@ -14,21 +14,25 @@
 //! the receiver and says which slot it was ([`send`], [`recv`]). Nothing is copied, and a receiver
 //! that posts nothing holds the sender back.
 //!
-//! **Reading order.** [`abi`] the table's types, [`table`] its functions and their guard,
-//! [`report`] last error and log, [`settings`]; [`network`] what is shared by all connections,
-//! [`device`] and [`filter`] which ports, [`gid`] which address, [`events`] what happens to them,
-//! [`memory`] registration; [`handle`], [`hello`], [`listener`], [`connecting`] how two ends meet,
-//! [`line`] how they know of each other later; [`verbs`] owned objects of libibverbs, [`queue`]
-//! queue pairs, [`ends`] what both ends of a connection share, [`send`], [`recv`], [`flush`],
-//! [`explain`] sentences for error completions.
+//! **Reading order.** [`abi`] the table's types, [`table`] and [`calls`] its functions,
+//! [`connection`] what they work on, [`exports`] what else is exported, [`report`] last error and
+//! log, [`settings`]; [`network`] what is shared by all connections, [`device`] and [`filter`]
+//! which ports, [`gid`] which address, [`events`] what happens to them, [`memory`] registration;
+//! [`handle`], [`hello`], [`listener`], [`connecting`] how two ends meet, [`line`] how they know
+//! of each other later; [`verbs`] owned objects of libibverbs, [`queue`] queue pairs, [`ends`]
+//! what both ends of a connection share, [`send`], [`recv`], [`flush`], [`explain`] sentences for
+//! error completions.
 
 mod abi;
 mod base;
+mod calls;
 mod connecting;
+mod connection;
 mod device;
 mod ends;
 mod events;
 mod explain;
+mod exports;
 mod filter;
 mod flush;
 mod gid;

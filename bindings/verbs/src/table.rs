@@ -1,29 +1,26 @@
-//! The functions of the table, and the few others that this library exports.
+//! The table, and its functions up to a connection: start, devices, listen, connect, accept.
 //!
-//! Each one checks its pointers, keeps panics inside, turns errors into the table's codes and keeps
-//! their sentences for `kolo_net_last_error`. A connection is used by one thread at a time; the
-//! network, devices and registration may be used by several.
+//! Each function checks its pointers, keeps panics inside, turns errors into the table's codes and
+//! keeps their sentences for `kolo_net_last_error`. A connection is used by one thread at a time;
+//! the network, devices and registration may be used by several.
 
 use crate::abi::{
     CommConfig, HANDLE_BYTES, Logger, MAX_REQUESTS, PTR_CUDA, PTR_DMABUF, PTR_HOST, Properties,
     Table, VirtualDevice,
 };
 use crate::base::{Code, Error, Result};
+use crate::calls::{
+    close_recv, close_send, dereg_mr, iflush, irecv, isend, reg_mr, reg_mr_dma_buf, test,
+};
 use crate::connecting::{Connecting, Progress};
-use crate::device::Device;
-use crate::ends::Ends;
-use crate::flush::FLUSHES;
+use crate::connection::{Connection, End};
 use crate::handle::{self, Handle};
 use crate::listener::Listener;
-use crate::memory::Registered;
 use crate::network;
-use crate::recv::{Buffer, Receiver};
-use crate::report::{self, Sink};
-use crate::send::{self, MESSAGES, Sender};
-use crate::settings;
+use crate::report;
+use crate::send::{self, MESSAGES};
 use crate::slot::{GROUP, RING};
-use crate::verbs::Region;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
@@ -62,34 +59,8 @@ struct Context {
     traffic_class: u8,
 }
 
-/// A connection as the table's users see it.
-struct Connection {
-    end: End,
-    requests: Vec<Request>,
-}
-
-enum End {
-    Send(Box<Sender>),
-    Receive(Box<Receiver>),
-}
-
-/// A request as the table's users see it: it stays where it is as long as the connection.
-#[derive(Clone, Copy)]
-struct Request {
-    connection: *mut Connection,
-    kind: Kind,
-    number: usize,
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Message,
-    Receive,
-    Flush,
-}
-
 /// Runs a call, keeps its error's sentence, and gives its code.
-fn guard(call: impl FnOnce() -> Result<()>) -> c_int {
+pub fn guard(call: impl FnOnce() -> Result<()>) -> c_int {
     let result = catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|_| Err(Error::internal("the RDMA network panicked")));
     match result {
@@ -101,7 +72,7 @@ fn guard(call: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-fn missing(what: &str) -> Error {
+pub fn missing(what: &str) -> Error {
     Error::argument(
         format!("{what} is a null pointer"),
         "pass what the table gave",
@@ -112,7 +83,7 @@ fn missing(what: &str) -> Error {
 ///
 /// # Safety
 /// `place` is null or valid for a write.
-unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
+pub unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
     if place.is_null() {
         return Err(missing("the place for a result"));
     }
@@ -125,78 +96,9 @@ unsafe fn put<T>(place: *mut T, value: T) -> Result<()> {
 ///
 /// # Safety
 /// `pointer` is null or came from this table, was not closed, and is used by no one else now.
-unsafe fn object<'a, T>(pointer: *mut c_void, what: &str) -> Result<&'a mut T> {
+pub unsafe fn object<'a, T>(pointer: *mut c_void, what: &str) -> Result<&'a mut T> {
     // SAFETY: the caller's promise.
     unsafe { pointer.cast::<T>().as_mut() }.ok_or_else(|| missing(what))
-}
-
-impl Connection {
-    fn open(end: End) -> *mut c_void {
-        let kinds: Vec<(Kind, usize)> = match &end {
-            End::Send(_) => (0..MESSAGES)
-                .map(|number| (Kind::Message, number))
-                .collect(),
-            End::Receive(_) => {
-                let flushes = (0..FLUSHES).map(|number| (Kind::Flush, number));
-                (0..RING)
-                    .map(|number| (Kind::Receive, number))
-                    .chain(flushes)
-                    .collect()
-            }
-        };
-        let connection = Box::into_raw(Box::new(Connection {
-            end,
-            requests: Vec::new(),
-        }));
-        let request = |(kind, number)| Request {
-            connection,
-            kind,
-            number,
-        };
-        let requests = kinds.into_iter().map(request).collect();
-        // SAFETY: the box was made above, and nobody else knows it yet.
-        unsafe { (*connection).requests = requests };
-        connection.cast()
-    }
-
-    fn ends(&self) -> &Ends {
-        match &self.end {
-            End::Send(sender) => &sender.ends,
-            End::Receive(receiver) => &receiver.ends,
-        }
-    }
-
-    fn device(&self) -> &Device {
-        &self.ends().port().device
-    }
-
-    fn sender(&mut self) -> Result<&mut Sender> {
-        match &mut self.end {
-            End::Send(sender) => Ok(sender),
-            End::Receive(_) => Err(wrong_end("sends")),
-        }
-    }
-
-    fn receiver(&mut self) -> Result<&mut Receiver> {
-        match &mut self.end {
-            End::Receive(receiver) => Ok(receiver),
-            End::Send(_) => Err(wrong_end("receives")),
-        }
-    }
-
-    /// The pointer of a request; null: not yet.
-    fn request(&self, index: Option<usize>) -> *mut c_void {
-        index.map_or(null_mut(), |index| {
-            (&raw const self.requests[index]).cast_mut().cast()
-        })
-    }
-}
-
-fn wrong_end(does: &str) -> Error {
-    Error::argument(
-        format!("this end of the connection is not the one that {does}"),
-        "send on what connect gave, and receive on what accept gave",
-    )
 }
 
 unsafe extern "C" fn init(
@@ -379,265 +281,6 @@ unsafe extern "C" fn accept(
     })
 }
 
-unsafe extern "C" fn reg_mr(
-    comm: *mut c_void,
-    data: *mut c_void,
-    bytes: usize,
-    kind: c_int,
-    out: *mut *mut c_void,
-) -> c_int {
-    guard(|| {
-        // SAFETY: the connection is of `connect` or `accept`.
-        let connection: &mut Connection = unsafe { object(comm, "the connection") }?;
-        if ![PTR_HOST, PTR_CUDA].contains(&kind) {
-            return Err(Error::argument(
-                format!("{kind} is not a kind of memory that has an address"),
-                "register memory as NCCL_PTR_HOST (1) or NCCL_PTR_CUDA (2)",
-            ));
-        }
-        let of_device = kind == PTR_CUDA;
-        if let (true, End::Receive(receiver)) = (of_device, &mut connection.end) {
-            receiver.prepare_flush()?;
-        }
-        let device = connection.device();
-        // SAFETY: the caller keeps the memory mapped until it is deregistered.
-        let memory = unsafe {
-            device
-                .cache
-                .register(&device.domain, data as usize, bytes, of_device)
-        }
-        .map_err(|error| gpu_remedy(error, of_device))?;
-        // SAFETY: the caller's place for the registration.
-        unsafe { put(out, Box::into_raw(Box::new(memory)).cast()) }
-    })
-}
-
-fn gpu_remedy(mut error: Error, of_device: bool) -> Error {
-    if of_device {
-        error.remedy = "load the kernel module nvidia_peermem, or register through a dmabuf".into();
-    }
-    error
-}
-
-unsafe extern "C" fn reg_mr_dma_buf(
-    comm: *mut c_void,
-    data: *mut c_void,
-    bytes: usize,
-    _kind: c_int,
-    offset: u64,
-    fd: c_int,
-    out: *mut *mut c_void,
-) -> c_int {
-    guard(|| {
-        // SAFETY: the connection is of `connect` or `accept`.
-        let connection: &mut Connection = unsafe { object(comm, "the connection") }?;
-        let device = connection.device();
-        let refused = |what: String| {
-            Error::usage(
-                what,
-                "register by address (nvidia_peermem), or receive into host memory",
-            )
-        };
-        let Some(register) = device.dmabuf else {
-            let what = format!("{} or its libibverbs takes no dmabuf memory", device.name);
-            return Err(refused(what));
-        };
-        let place = (offset, bytes, data as u64, fd);
-        let region = Region::of_dmabuf(&device.domain, register, place).map_err(|error| {
-            refused(format!(
-                "{} refuses {bytes} bytes of a dmabuf: {error}",
-                device.name
-            ))
-        })?;
-        let memory = Registered::alone(region, data as usize, bytes);
-        if let End::Receive(receiver) = &mut connection.end {
-            receiver.prepare_flush()?;
-        }
-        // SAFETY: the caller's place for the registration.
-        unsafe { put(out, Box::into_raw(Box::new(memory)).cast()) }
-    })
-}
-
-unsafe extern "C" fn dereg_mr(comm: *mut c_void, memory: *mut c_void) -> c_int {
-    guard(|| {
-        // SAFETY: the connection is of `connect` or `accept`.
-        let connection: &mut Connection = unsafe { object(comm, "the connection") }?;
-        if memory.is_null() {
-            return Err(missing("the registration"));
-        }
-        // SAFETY: made by a registration, and given back once.
-        let memory = unsafe { Box::from_raw(memory.cast::<Registered>()) };
-        connection.device().cache.release(*memory);
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn isend(
-    comm: *mut c_void,
-    data: *mut c_void,
-    bytes: usize,
-    tag: c_int,
-    memory: *mut c_void,
-    _profile: *mut c_void,
-    out: *mut *mut c_void,
-) -> c_int {
-    guard(|| {
-        // SAFETY: the connection is of `connect`, the registration of this network; the caller
-        // leaves the memory alone until the request is done.
-        unsafe {
-            let connection: &mut Connection = object(comm, "the connection")?;
-            let memory = memory.cast::<Registered>().as_ref();
-            let sender = connection.sender()?;
-            let number = sender.isend(data as usize, bytes, tag as u32, memory)?;
-            put(out, connection.request(number))
-        }
-    })
-}
-
-unsafe extern "C" fn irecv(
-    comm: *mut c_void,
-    count: c_int,
-    data: *const *mut c_void,
-    sizes: *const usize,
-    tags: *const c_int,
-    memory: *const *mut c_void,
-    _profile: *const *mut c_void,
-    out: *mut *mut c_void,
-) -> c_int {
-    guard(|| {
-        let count = usize::try_from(count).unwrap_or(0);
-        if count > GROUP || data.is_null() || sizes.is_null() || tags.is_null() || memory.is_null()
-        {
-            return Err(Error::argument(
-                format!("irecv of {count} buffers"),
-                format!("post 1 to {GROUP} buffers, with addresses, sizes, tags, registrations"),
-            ));
-        }
-        // SAFETY: the arrays have `count` entries; the rest as for isend.
-        unsafe {
-            let connection: &mut Connection = object(comm, "the connection")?;
-            let mut buffers = [Buffer {
-                data: 0,
-                capacity: 0,
-                tag: 0,
-                memory: None,
-            }; GROUP];
-            for (index, buffer) in buffers[..count].iter_mut().enumerate() {
-                *buffer = Buffer {
-                    data: *data.add(index) as usize,
-                    capacity: *sizes.add(index),
-                    tag: *tags.add(index) as u32,
-                    memory: (*memory.add(index)).cast::<Registered>().as_ref(),
-                };
-            }
-            let number = connection.receiver()?.irecv(&buffers[..count])?;
-            put(out, connection.request(number))
-        }
-    })
-}
-
-unsafe extern "C" fn iflush(
-    comm: *mut c_void,
-    count: c_int,
-    data: *const *mut c_void,
-    sizes: *const c_int,
-    memory: *const *mut c_void,
-    out: *mut *mut c_void,
-) -> c_int {
-    guard(|| {
-        let count = usize::try_from(count).unwrap_or(0);
-        if data.is_null() || sizes.is_null() || memory.is_null() {
-            return Err(missing("an array of iflush"));
-        }
-        // SAFETY: the arrays have `count` entries, the registrations are of this network.
-        unsafe {
-            put(out, null_mut())?;
-            let connection: &mut Connection = object(comm, "the connection")?;
-            // One read pushes all earlier writes before it; the last filled buffer will do.
-            let wanted = (0..count).rev().find_map(|index| {
-                let memory = (*memory.add(index)).cast::<Registered>().as_ref()?;
-                let filled = *sizes.add(index) > 0 && memory.of_device;
-                filled.then_some((*data.add(index) as usize, memory))
-            });
-            let Some((data, memory)) = wanted else {
-                return Ok(());
-            };
-            let receiver = connection.receiver()?;
-            receiver.prepare_flush()?;
-            let number = match &mut receiver.flush {
-                Some(flush) => flush.start(data, memory)?,
-                None => None,
-            };
-            put(out, connection.request(number.map(|number| RING + number)))
-        }
-    })
-}
-
-unsafe extern "C" fn test(request: *mut c_void, done: *mut c_int, sizes: *mut c_int) -> c_int {
-    guard(|| {
-        // SAFETY: the request is of this table, and its connection is open; the caller's places
-        // have room for the sizes of all buffers of the request.
-        unsafe {
-            put(done, 0)?;
-            let request = *object::<Request>(request, "the request")?;
-            let connection: &mut Connection = &mut *request.connection;
-            let mut all = [0; GROUP];
-            let count = match request.kind {
-                Kind::Message => connection.sender()?.test(request.number)?.map(|bytes| {
-                    all[0] = bytes;
-                    1
-                }),
-                Kind::Receive => connection.receiver()?.test(request.number, &mut all)?,
-                Kind::Flush => match &mut connection.receiver()?.flush {
-                    Some(flush) => flush.test(request.number)?.then_some(0),
-                    None => None,
-                },
-            };
-            let Some(count) = count else {
-                return Ok(());
-            };
-            if !sizes.is_null() {
-                for (index, bytes) in all[..count].iter().enumerate() {
-                    sizes.add(index).write(*bytes as c_int);
-                }
-            }
-            put(done, 1)
-        }
-    })
-}
-
-unsafe extern "C" fn close_send(comm: *mut c_void) -> c_int {
-    // SAFETY: the connection is of `connect`, and is closed once.
-    unsafe { close(comm) }
-}
-
-unsafe extern "C" fn close_recv(comm: *mut c_void) -> c_int {
-    // SAFETY: the connection is of `accept`, and is closed once.
-    unsafe { close(comm) }
-}
-
-/// # Safety
-/// The connection is of this table, and is closed once.
-unsafe fn close(comm: *mut c_void) -> c_int {
-    guard(|| {
-        if comm.is_null() {
-            return Err(missing("the connection"));
-        }
-        // SAFETY: the caller's promise.
-        let mut connection = unsafe { Box::from_raw(comm.cast::<Connection>()) };
-        match &mut connection.end {
-            End::Send(sender) => {
-                let open = sender.open();
-                sender.ends.close(open)
-            }
-            End::Receive(receiver) => {
-                let open = receiver.open();
-                receiver.ends.close(open)
-            }
-        }
-    })
-}
-
 unsafe extern "C" fn close_listen(listener: *mut c_void) -> c_int {
     guard(|| {
         if listener.is_null() {
@@ -647,59 +290,4 @@ unsafe extern "C" fn close_listen(listener: *mut c_void) -> c_int {
         drop(unsafe { Box::from_raw(listener.cast::<Listener>()) });
         Ok(())
     })
-}
-
-/// The sentence of this thread's last error, with what to do; it stays until the thread's next
-/// error. Never null.
-#[unsafe(no_mangle)]
-pub extern "C" fn kolo_net_last_error() -> *const c_char {
-    report::last()
-}
-
-/// Hands over a setting by its key in kolo's files, before `init`; it goes before the environment.
-/// 0, or 4 where the key is unknown.
-///
-/// # Safety
-/// Both strings end with a zero byte.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn kolo_net_configure(key: *const c_char, value: *const c_char) -> c_int {
-    guard(|| {
-        // SAFETY: the caller's promise.
-        let texts = unsafe { (report::text(key), report::text(value)) };
-        match texts {
-            (Some(key), Some(value)) if settings::configure(key, value) => Ok(()),
-            (key, _) => Err(Error::argument(
-                format!(
-                    "there is no setting \"{}\" of the RDMA network",
-                    key.unwrap_or("")
-                ),
-                "docs/net-verbs.md lists them",
-            )),
-        }
-    })
-}
-
-/// Sets who takes lines of the log, as a level (2 warning, 3 information) and a sentence. Without
-/// it they go to the logger that `init` is given.
-#[unsafe(no_mangle)]
-pub extern "C" fn kolo_net_set_log(sink: Option<Sink>) {
-    report::set_sink(sink);
-}
-
-/// Gives up a connection that `connect` has not finished, by the caller's copy of the handle.
-///
-/// # Safety
-/// `handle` is null or has 128 bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn kolo_net_abandon(handle: *mut c_void) {
-    // What it returns cannot fail in a way that the caller could mend.
-    let _code = guard(|| {
-        let network = network::current()?;
-        // SAFETY: the caller's promise.
-        let bytes = unsafe { object::<[u8; HANDLE_BYTES]>(handle, "the handle") }?;
-        let abandoned = network.pending().remove(&handle::local(bytes));
-        handle::set_local(bytes, 0);
-        drop(abandoned);
-        Ok(())
-    });
 }

@@ -28,6 +28,54 @@ fn nothing_is_left_after_closing() {
 }
 
 #[test]
+fn communicators_share_the_network() {
+    if !machine::is_here() {
+        return;
+    }
+    let net = Net::start(&[]).unwrap();
+    let open = holdings();
+    net.used_by_another();
+    assert_eq!(holdings(), open);
+    let (sender, receiver) = net.pair(0, 1).unwrap();
+    net.used_by_another();
+    traffic::one(&sender, &receiver, 1000, 4).unwrap();
+}
+
+#[test]
+fn a_fork_does_no_harm() {
+    if !machine::is_here() {
+        return;
+    }
+    let net = Net::start(&[]).unwrap();
+    let (sender, receiver) = net.pair(0, 1).unwrap();
+    let mut source = Buffer::new(&sender, 100_000, 5).unwrap();
+    let mut target = Buffer::new(&receiver, 100_000, 0).unwrap();
+    // SAFETY: the child only sleeps, until it is killed.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        loop {
+            // SAFETY: as above.
+            unsafe { libc::pause() };
+        }
+    }
+    // Writing moves a page of one of the two processes: it must not be this one's.
+    source.bytes.fill(9);
+    target.bytes.fill(1);
+    let place = (target.bytes.as_mut_ptr(), 100_000, 0, target.memory);
+    let posted = receiver.irecv(&[place]).unwrap().unwrap();
+    let message = (source.bytes.as_mut_ptr(), 100_000, 0, source.memory);
+    let sent = until(10, || sender.isend(message)).unwrap();
+    receiver.wait(posted).unwrap();
+    sender.wait(sent).unwrap();
+    // SAFETY: the child is this process's own.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    assert!(target.bytes.iter().all(|&byte| byte == 9));
+}
+
+#[test]
 fn registrations_are_shared_and_counted() {
     if !machine::is_here() {
         return;
@@ -50,6 +98,18 @@ fn registrations_are_shared_and_counted() {
     assert_eq!(regions(), before + 1, "the parts still need it");
     parts.into_iter().for_each(|part| other.deregister(part));
     assert_eq!(regions(), before);
+    assert!(other.forget(all).contains("no registration"));
+    // What is left is given back with the connection.
+    for n in 0..3 {
+        other.register(data.wrapping_add(n * 8192), 1, 1).unwrap();
+    }
+    assert_eq!(regions(), before + 3);
+    other.close().unwrap();
+    assert_eq!(
+        regions(),
+        before - 2,
+        "slots and sizes of that end are gone too"
+    );
     // What is not mapped cannot be registered.
     let failure = sender
         .register(std::ptr::without_provenance_mut(4096), 4096, 1)
@@ -271,8 +331,8 @@ fn a_bad_device_is_a_warning_and_the_others_go_on() {
             .any(|line| line.contains("rxe1 port 1 is not active"))
     );
     drop((net, link));
-    let hide = "mv /dev/infiniband/uverbs1 /dev/uverbs1.away";
-    let _back = machine::Undo::after(&[hide], &["mv /dev/uverbs1.away /dev/infiniband/uverbs1"]);
+    let hide = "mount --bind /dev/null /dev/infiniband/uverbs1";
+    let _back = machine::Undo::after(&[hide], &["umount /dev/infiniband/uverbs1"]);
     let net = Net::start(&[]).unwrap();
     assert_eq!((net.devices(), net.name(0)), (1, "rxe0".into()));
     let lines = log();

@@ -1,6 +1,6 @@
 //! The library, loaded as kolo loads it, and its table as checked calls.
 
-use crate::abi::{Properties, Table};
+use crate::abi::{CommConfig, Properties, Table};
 use libloading::{Library, Symbol};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -146,6 +146,25 @@ impl Net {
             context,
             _turn: turn,
         })
+    }
+
+    /// One more communicator that uses the network, and is gone again.
+    pub fn used_by_another(&self) {
+        let mut context = null_mut();
+        let config = CommConfig { traffic_class: 32 };
+        // SAFETY: a place for the context, and a configuration.
+        unsafe {
+            check((self.table.init)(
+                &raw mut context,
+                8,
+                &raw const config,
+                None,
+                null(),
+            ))
+            .unwrap();
+            assert!(!context.is_null() && context != self.context);
+            check((self.table.finalize)(context)).unwrap();
+        }
     }
 
     pub fn devices(&self) -> i32 {
@@ -309,6 +328,13 @@ impl Comm {
     pub fn deregister(&self, memory: Memory) {
         // SAFETY: the registration is of this connection, and is given back once.
         check(unsafe { (self.table.dereg_mr)(self.raw, memory.0) }).unwrap();
+    }
+
+    /// The sentence of a registration that is not one.
+    pub fn forget(&self, memory: Memory) -> String {
+        // SAFETY: the library looks the pointer up and does not follow it.
+        let result = check(unsafe { (self.table.dereg_mr)(self.raw, memory.0) });
+        result.unwrap_err().text
     }
 
     pub fn isend(&self, (data, bytes, tag, memory): Place) -> Result<Option<Request>> {
