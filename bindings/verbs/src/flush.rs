@@ -69,7 +69,7 @@ impl Flush {
             local_key: self.region.local_key(),
             bytes: 1,
             remote: data as u64,
-            remote_key: memory.region.remote_key(),
+            remote_key: memory.remote_key(),
             told: true,
         };
         self.ends.in_flight += 1;

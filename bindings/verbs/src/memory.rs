@@ -13,8 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 fn pages(address: usize, bytes: usize, page: usize) -> Option<(usize, usize)> {
     let start = address & !(page - 1);
     let end = address.checked_add(bytes)?.checked_add(page - 1)? & !(page - 1);
-    // An empty range is one page, so that it has a key like any other.
-    Some((start, end.max(start.checked_add(page)?)))
+    Some((start, end))
 }
 
 /// Registered pages.
@@ -33,7 +32,8 @@ pub struct Cache {
 
 /// Memory that one connection may use: who drops it gives it back with [`Cache::release`].
 pub struct Registered {
-    pub region: Arc<Region>,
+    /// Nothing for an empty range, which needs no key and may have any address.
+    region: Option<Arc<Region>>,
     /// First address and the one behind the last that was asked for.
     pub start: usize,
     pub end: usize,
@@ -47,12 +47,22 @@ impl Registered {
     /// Memory that is not in the cache, because its address alone does not name it.
     pub fn alone(region: Region, start: usize, bytes: usize) -> Registered {
         Registered {
-            region: Arc::new(region),
+            region: Some(Arc::new(region)),
             start,
             end: start.saturating_add(bytes),
             of_device: true,
             cached: None,
         }
+    }
+
+    /// The key for this end's adapter.
+    pub fn local_key(&self) -> u32 {
+        self.region.as_ref().map_or(0, |region| region.local_key())
+    }
+
+    /// The key for the peer's adapter.
+    pub fn remote_key(&self) -> u32 {
+        self.region.as_ref().map_or(0, |region| region.remote_key())
     }
 
     /// Whether a range lies inside.
@@ -78,6 +88,15 @@ impl Cache {
         bytes: usize,
         of_device: bool,
     ) -> Result<Registered> {
+        if bytes == 0 {
+            return Ok(Registered {
+                region: None,
+                start: address,
+                end: address,
+                of_device,
+                cached: None,
+            });
+        }
         let (start, end) = pages(address, bytes, page_size()).ok_or_else(|| {
             crate::base::Error::argument(
                 format!("{bytes} bytes at {address:#x} leave the address space"),
@@ -85,7 +104,7 @@ impl Cache {
             )
         })?;
         let registered = |entry: &Entry| Registered {
-            region: entry.region.clone(),
+            region: Some(entry.region.clone()),
             start: address,
             end: address + bytes,
             of_device,
@@ -145,7 +164,6 @@ mod tests {
         assert_eq!(pages(0x1000, 1, 4096), Some((0x1000, 0x2000)));
         assert_eq!(pages(0x1fff, 2, 4096), Some((0x1000, 0x3000)));
         assert_eq!(pages(0x1000, 0x1000, 4096), Some((0x1000, 0x2000)));
-        assert_eq!(pages(0x1234, 0, 4096), Some((0x1000, 0x2000)));
         assert_eq!(pages(usize::MAX - 10, 100, 4096), None);
         assert_eq!(pages(usize::MAX - 10, 1, 4096), None);
     }

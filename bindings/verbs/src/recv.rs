@@ -290,9 +290,7 @@ impl Receiver {
 /// The key of a buffer's memory.
 fn key(buffer: &Buffer) -> Result<u32> {
     match buffer.memory {
-        Some(memory) if memory.covers(buffer.data, buffer.capacity) => {
-            Ok(memory.region.remote_key())
-        }
+        Some(memory) if memory.covers(buffer.data, buffer.capacity) => Ok(memory.remote_key()),
         _ if buffer.capacity == 0 => Ok(0),
         _ => Err(Error::argument(
             format!(

@@ -208,7 +208,7 @@ impl Sender {
         }
         match memory {
             _ if bytes == 0 => Ok(0),
-            Some(memory) if memory.covers(data, bytes) => Ok(memory.region.local_key()),
+            Some(memory) if memory.covers(data, bytes) => Ok(memory.local_key()),
             _ => Err(Error::argument(
                 format!(
                     "{bytes} bytes at {data:#x} are not in the registered memory that is named"

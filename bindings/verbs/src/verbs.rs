@@ -173,9 +173,11 @@ impl Region {
         let raw =
             unsafe { ib::ibv_reg_mr(domain.raw, address as *mut c_void, bytes, access as c_int) };
         match raw.is_null() {
+            // Libraries give the same number for memory that is not mapped and for the limit.
             true => Err(last(
                 format!("cannot register {bytes} bytes at {address:#x} for RDMA"),
-                LIMITS,
+                "register memory that is mapped and may be written, and raise the limit of locked \
+                 memory (`ulimit -l unlimited`, or LimitMEMLOCK=infinity for the batch system)",
             )),
             false => Ok(Region {
                 raw,
