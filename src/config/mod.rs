@@ -33,6 +33,8 @@ mod layers;
 mod lists;
 mod message;
 mod nccl;
+#[macro_use]
+mod options_verbs;
 mod options;
 mod render;
 mod settings;

@@ -7,7 +7,7 @@
 use super::Settings;
 use super::kind::Kind;
 use super::lists::ChoiceList;
-use super::nccl::{nccl_algo, nccl_proto};
+use super::nccl::{nccl_algo, nccl_index, nccl_proto};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
     Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Net, Progress, Proto, SocketFamily, Wait,
@@ -169,7 +169,7 @@ macro_rules! options {
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-options! {
+with_verbs_options! {
     /// Beginnings of the names of the network interfaces that may be used, such as `eth,ib`;
     /// `^docker,lo` excludes, and `=eth1` compares whole names.
     socket_ifname -> Option<&PrefixList> {

@@ -121,7 +121,7 @@ fn start_thread(service: Arc<Service>) -> io::Result<()> {
     let builder = std::thread::Builder::new()
         .name("kolo service".to_owned())
         .stack_size(STACK_BYTES);
-    own_thread::start(builder, move || service.run())
+    own_thread::start(builder, move || service.run()).map(drop)
 }
 
 /// Runs when the process exits in an orderly way: peers who still use its communicators learn
