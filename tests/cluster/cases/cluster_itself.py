@@ -59,15 +59,15 @@ def counters_show_which_rail_carried_the_bytes(cluster):
 def a_shaped_link_is_as_slow_as_asked(cluster):
     size = 5 << 20                     # 0.42 s at 100 Mbit/s
     slow = send(cluster, cluster.address("node2"), size)
-    assert slow > 0.38, slow
+    assert slow > 0.35, slow
 
 
 @case(nodes=4, switches=2)
 def a_slow_uplink_slows_what_crosses_it(cluster):
     cluster.rate("switch1", "20mbit")
-    size = 1 << 20                     # 0.42 s at 20 Mbit/s
+    size = 2 << 20                     # 0.84 s at 20 Mbit/s, less what the buckets hold
     slow = send(cluster, cluster.address("node3"), size, to="node3")
-    assert slow > 0.36, slow
+    assert slow > 0.6, slow
 
 
 def reaches(cluster, seconds=1):
