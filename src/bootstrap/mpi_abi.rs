@@ -54,6 +54,9 @@ pub struct MpiTable {
     pub problem: *const c_char,
     /// The result code that goes with `problem`.
     pub problem_code: c_int,
+    /// How many processes the other library started together with this one, all of them and not
+    /// only the ranks of the table; 0 if the caller does not know.
+    pub world: usize,
 }
 
 /// Value of [`MpiApi::version`].

@@ -106,6 +106,7 @@ fn table(world: &Arc<World>, rank: u32, nranks: u32) -> MpiTable {
         free: Some(free),
         problem: std::ptr::null(),
         problem_code: 0,
+        world: 0,
     }
 }
 

@@ -89,8 +89,8 @@ impl TcpRing {
                 "ranks count from 0 to nranks - 1: check the arguments of koloCommInitRank",
             ));
         }
-        if id.is_from_text() && rank == 0 {
-            tcp_root::start(Some(id.address()), &id.secret(), settings)?;
+        if id.is_named() && rank == 0 {
+            tcp_root::start(Some(id), &id.secret(), settings)?;
         }
         let neighbours = Rendezvous::new(id, rank, nranks, settings).meet()?;
         let links = neighbours.map(|Neighbours { next, prev }| Links {

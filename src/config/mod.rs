@@ -33,6 +33,7 @@ mod layers;
 mod lists;
 mod message;
 mod nccl;
+mod option;
 mod options;
 mod render;
 mod settings;

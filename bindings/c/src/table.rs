@@ -53,7 +53,8 @@ same_place!(
     idle = idle,
     free = free,
     problem = problem,
-    problemCode = problem_code
+    problemCode = problem_code,
+    world = world
 );
 const _: () = assert!(size_of::<koloMpiTable>() == size_of::<MpiTable>());
 const _: () = assert!(KOLO_MPI_TABLE_VERSION == TABLE_VERSION);

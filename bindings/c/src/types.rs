@@ -300,6 +300,9 @@ pub struct koloMpiTable {
     pub problem: *const c_char,
     /// The koloResult_t that goes with `problem`.
     pub problemCode: c_int,
+    /// How many processes the launcher started, not only the ranks of this table; 0: not known.
+    /// A world of one process where Slurm started several is refused.
+    pub world: usize,
 }
 
 impl From<Code> for koloResult_t {

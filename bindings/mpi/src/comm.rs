@@ -120,6 +120,7 @@ impl Context {
             allgather: Some(allgather),
             idle: Some(idle),
             free: Some(free),
+            world: SimpleCommunicator::world().size() as usize,
             ..empty_table()
         }
     }
@@ -170,6 +171,7 @@ fn empty_table() -> MpiTable {
         free: None,
         problem: std::ptr::null::<c_char>(),
         problem_code: 0,
+        world: 0,
     }
 }
 

@@ -24,6 +24,7 @@ typedef struct {
     int (*free)(void *ctx);
     const char *problem;
     int problemCode;
+    size_t world;
 } koloMpiTable;
 
 koloResult_t koloCommInitTable(koloComm_t *newcomm, const koloMpiTable *table);
