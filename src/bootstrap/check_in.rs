@@ -79,6 +79,7 @@ impl Rendezvous<'_> {
         let begin = now();
         let limit = match several {
             true => FOREIGN_LIMIT,
+            false if self.id.is_named() => self.settings.start_limit,
             false => self.settings.connect_limit,
         };
         let not_a_root = || match several {

@@ -158,7 +158,8 @@ pub fn left(start: Moment, limit: Duration) -> Duration {
     limit.saturating_sub(start.elapsed())
 }
 
-/// Raises the soft limit of open files as far as a root needs and the hard limit allows.
+/// Raises the soft limit of open files as far as a root of many ranks needs, or many ranks of one
+/// process, and as the hard limit allows.
 pub fn raise_file_limit() {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

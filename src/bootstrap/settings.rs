@@ -53,7 +53,8 @@ impl From<&Settings> for NetSettings {
             comm_id: settings.comm_id().map(|id| id.to_string()),
             timeout: settings.timeout(),
             warn_after: settings.warn_after().unwrap_or(Duration::MAX),
-            start_limit: settings.start_timeout(),
+            // A connection takes a moment even where everything is there.
+            start_limit: settings.start_timeout().max(Duration::from_secs(1)),
             stagger_threshold: settings.uid_stagger_threshold(),
             stagger_rate: settings.uid_stagger_rate(),
             slurm_ports: (settings.slurm_port(), settings.slurm_port_count()),

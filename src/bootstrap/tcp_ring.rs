@@ -89,6 +89,8 @@ impl TcpRing {
                 "ranks count from 0 to nranks - 1: check the arguments of koloCommInitRank",
             ));
         }
+        // Ranks that are threads of one process have their sockets in one table.
+        net::raise_file_limit();
         if id.is_named() && rank == 0 {
             tcp_root::start(Some(id), &id.secret(), settings)?;
         }

@@ -261,7 +261,7 @@ options! {
         default: "120",
         unit: "seconds",
         note: "One warning names what it looks for after 10 seconds, or after `warn_after` if that \
-               is less. `none` tries once.",
+               is less. Less than a second counts as one.",
     }
 
     /// Number of ranks above which they reach rank 0 one after the other, to spare it, while they
