@@ -33,17 +33,17 @@ endif
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
 .PHONY: help demo test build install uninstall deps check bench clean stage \
-        core $(FAMILIES:%=mpi-%) fortran test-rust test-loom test-install test-mpi test-rdma \
-        test-rdma-short
+        core $(FAMILIES:%=mpi-%) fortran test-rust test-loom test-install test-mpi test-cluster \
+        test-rdma test-rdma-short deps-build
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 	@echo 'Variables: MPI=openmpi|mpich (which mpirun; default openmpi), PREFIX=/usr/local, RANKS=4'
 
-demo: deps stage ## install what is missing, build, run the tsunami model and a short kolo perf
+demo: deps-build stage ## install what is missing, build, run the tsunami model and a short kolo perf
 	@tests/demo.sh $(STAGE) $(MPI) $(RANKS)
 
-test: deps check test-rust test-loom stage test-install test-mpi test-rdma-short ## install what is missing, run every test
+test: deps check test-rust test-loom stage test-install test-mpi test-cluster test-rdma-short ## install what is missing, run every test
 	@echo 'make test: everything passed'
 
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
@@ -56,6 +56,9 @@ uninstall: ## remove what install put under PREFIX; settings in PREFIX/etc stay
 
 deps: ## install missing packages with apt, after saying which and why
 	@config/deps.sh
+
+deps-build:
+	@config/deps.sh --build
 
 check: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
@@ -117,3 +120,7 @@ test-rdma-short:
 test-mpi:
 	$(CARGO) build --locked --release --example mpi_net
 	tests/mpi/run.sh $(STAGE) $(FAMILIES)
+
+# On emulated nodes, as root or through sudo; ONLY=word chooses among them.
+test-cluster:
+	tests/cluster/run.py $(STAGE) $(ONLY)

@@ -3,6 +3,7 @@
 # it with apt, as root or through sudo. Nothing is done, and nothing is said, when all is there.
 #
 #   config/deps.sh            install what is missing
+#   config/deps.sh --build    the same, without what only tests need
 #   config/deps.sh --list     only say what is missing
 set -eu
 
@@ -44,6 +45,7 @@ installed() {
 missing() {
     grep -v '^#' "$list" | while read -r debian ubuntu reason; do
         [ -n "$debian" ] || continue
+        case $mode,$reason in --build,tests:*) continue ;; esac
         name=$debian
         if [ "$system" = ubuntu ] && [ "$ubuntu" != = ]; then name=$ubuntu; fi
         found=
@@ -54,6 +56,7 @@ missing() {
     done
 }
 
+mode=${1:-}
 sudo=
 if [ "$(id -u)" != 0 ]; then sudo=sudo; fi
 need_rust
@@ -72,7 +75,7 @@ command="apt-get install -y --no-install-recommends $packages"
 
 echo "kolo needs these packages, which are not installed:"
 echo "$table" | sed 's/^/    /'
-if [ "${1:-}" = --list ]; then exit 0; fi
+if [ "$mode" = --list ]; then exit 0; fi
 if [ -n "$sudo" ] && ! command -v sudo >/dev/null 2>&1; then
     echo "There is no sudo here. As root, this installs them:"
     echo "    apt-get update && $command"

@@ -2,6 +2,8 @@
 
 #[path = "bootstrap/faults.rs"]
 mod faults;
+#[path = "bootstrap/large.rs"]
+mod large;
 #[path = "bootstrap/meeting.rs"]
 mod meeting;
 #[path = "bootstrap/processes.rs"]

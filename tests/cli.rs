@@ -49,7 +49,7 @@ fn kolo() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kolo"));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
-        if ["KOLO_", "NCCL_", "OMPI_", "PMI"]
+        if ["KOLO_", "NCCL_", "OMPI_", "PMI", "SLURM_"]
             .iter()
             .any(|p| name.starts_with(p))
         {

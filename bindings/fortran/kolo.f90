@@ -142,7 +142,7 @@ module kolo
   !! the data is where the result goes. Only its address matters.
   integer(c_int32_t), bind(C, name="kolo_fortran_in_place"), public, target :: KOLO_IN_PLACE = 0
 
-  public :: kolo_comm_init, kolo_comm_init_rank, kolo_get_unique_id, kolo_comm_split
+  public :: kolo_comm_split
   public :: kolo_comm_rank, kolo_comm_size, kolo_comm_is_null
   public :: kolo_comm_finalize, kolo_comm_destroy, kolo_comm_abort
   public :: kolo_group_start, kolo_group_end
@@ -157,38 +157,8 @@ module kolo
   include 'kolo_calls.inc'
   include 'kolo_exact.inc'
 
-  !> Makes a communicator of the ranks of an MPI communicator (its integer handle), which the
-  !! program keeps. All of them call; MPI must be initialised. Needs libkolo_mpi.
-  interface kolo_comm_init
-    subroutine kolo_f_comm_init(mpi_comm, comm, ierror) bind(C, name="kolo_f_comm_init")
-      import
-      integer(c_int32_t), intent(in) :: mpi_comm
-      type(kolo_comm), intent(out) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_comm_init
-  end interface kolo_comm_init
-
-  !> Makes the id of a communicator to be, on one rank; bring id%internal to the others.
-  interface kolo_get_unique_id
-    subroutine kolo_f_get_unique_id(id, ierror) bind(C, name="kolo_f_get_unique_id")
-      import
-      type(kolo_unique_id), intent(out) :: id
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_get_unique_id
-  end interface kolo_get_unique_id
-
-  !> Makes rank `rank` of `nranks` without MPI. Between kolo_group_start and kolo_group_end it is
-  !! deferred, and comm must not go away before the end.
-  interface kolo_comm_init_rank
-    subroutine kolo_f_comm_init_rank(nranks, id, rank, comm, ierror) &
-      bind(C, name="kolo_f_comm_init_rank")
-      import
-      integer(c_int32_t), intent(in) :: nranks, rank
-      type(kolo_unique_id), intent(in) :: id
-      type(kolo_comm), intent(inout) :: comm
-      integer(c_int32_t), intent(out), optional :: ierror
-    end subroutine kolo_f_comm_init_rank
-  end interface kolo_comm_init_rank
+  ! The ways to make a communicator.
+  include 'kolo_start.inc'
 
   !> Ranks with the same color (>= 0) get a communicator, in the order of key; KOLO_UNDEFINED: none.
   !! Not between kolo_group_start and kolo_group_end.

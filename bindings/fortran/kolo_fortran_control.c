@@ -89,6 +89,22 @@ KOLO_ENTRY void kolo_f_comm_init_f08(const int32_t *mpi_comm, fortran_comm *comm
     kolo_f_comm_init(mpi_comm, comm, ierror);
 }
 
+KOLO_ENTRY void kolo_f_comm_init_env(fortran_comm *comm, int32_t *ierror) {
+    call c;
+    comm->handle = NULL;
+    kolo_fi_begin(&c, "kolo_comm_init_env", NULL, NULL, ierror);
+    kolo_fi_check(&c, koloCommInitEnv(&comm->handle));
+    kolo_fi_finish(&c);
+}
+
+KOLO_ENTRY void kolo_f_comm_init_slurm(fortran_comm *comm, int32_t *ierror) {
+    call c;
+    comm->handle = NULL;
+    kolo_fi_begin(&c, "kolo_comm_init_slurm", NULL, NULL, ierror);
+    kolo_fi_check(&c, koloCommInitSlurm(&comm->handle));
+    kolo_fi_finish(&c);
+}
+
 KOLO_ENTRY void kolo_f_get_unique_id(koloUniqueId *id, int32_t *ierror) {
     call c;
     kolo_fi_begin(&c, "kolo_get_unique_id", NULL, NULL, ierror);

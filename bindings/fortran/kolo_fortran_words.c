@@ -36,6 +36,8 @@ static const struct {
     {"CommInit", "kolo_comm_init", CALL},
     {"CommInitMPI", "kolo_comm_init", CALL},
     {"CommInitTable", "kolo_comm_init", CALL},
+    {"CommInitEnv", "kolo_comm_init_env", CALL},
+    {"CommInitSlurm", "kolo_comm_init_slurm", CALL},
     {"CommInitRank", "kolo_comm_init_rank", CALL},
     {"CommInitRankConfig", "kolo_comm_init_rank", CALL},
     {"GetUniqueId", "kolo_get_unique_id", CALL},

@@ -30,6 +30,17 @@ pub enum Family {
     V6,
 }
 
+impl Family {
+    /// Whether the address is of such a family.
+    pub fn takes(self, address: IpAddr) -> bool {
+        match self {
+            Family::Any => true,
+            Family::V4 => address.is_ipv4(),
+            Family::V6 => address.is_ipv6(),
+        }
+    }
+}
+
 impl std::str::FromStr for Family {
     type Err = Error;
 

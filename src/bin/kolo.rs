@@ -1,10 +1,12 @@
 //! The one command line of kolo: `kolo perf`, `kolo info`, `kolo topo`, `kolo explain`,
-//! `kolo sim`, `kolo tune`, `kolo version`.
+//! `kolo sim`, `kolo tune`, `kolo hello`, `kolo version`.
 
 #[path = "kolo/cli.rs"]
 mod cli;
 #[path = "kolo/explain.rs"]
 mod explain;
+#[path = "kolo/hello.rs"]
+mod hello;
 #[path = "kolo/info.rs"]
 mod info;
 #[path = "kolo/launcher.rs"]

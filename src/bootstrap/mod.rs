@@ -12,14 +12,17 @@
 //! - [`TableBootstrap`]: a table of C functions, which is how MPI comes in (`libkolo_mpi`).
 //! - [`ThreadsBootstrap`]: ranks that are threads of one process.
 //!
+//! Where nobody hands an id over, [`launch`] asks whoever started the process.
+//!
 //! Terms: *root*, the thread that calls the roll; *check-in*, a rank telling the root that it is
 //! there; *door*, a listening socket that lets in only those who know the secret; *link*, one
 //! socket that carries frames; *next* and *prev*, the neighbours in the ring, rank + 1 and
 //! rank - 1 modulo the number of ranks.
 //!
 //! The bootstrap network is TCP only and carries start-up data only; collectives never use it.
-//! Nothing here reads the environment: the caller hands in [`NetSettings`].
+//! Only [`launch`] reads the environment: all else is handed in as [`NetSettings`].
 
+mod check_in;
 mod door;
 mod frame;
 mod link;
@@ -27,6 +30,7 @@ mod net;
 mod rendezvous;
 mod roll;
 
+pub mod launch;
 pub mod local;
 pub mod mpi_abi;
 pub mod report;
@@ -36,6 +40,7 @@ pub mod tcp_ring;
 pub mod tcp_root;
 pub mod unique_id;
 
+pub use launch::Launch;
 pub use local::ThreadsBootstrap;
 pub use settings::{Family, NetSettings};
 pub use table::{IdleHook, TableBootstrap};

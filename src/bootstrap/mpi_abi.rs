@@ -57,6 +57,9 @@ pub struct MpiTable {
     /// Null, or the `MpiNetTable` of `transport::net::mpi::abi`: point-to-point functions, whose
     /// `open` takes the context.
     pub net: *const c_void,
+    /// How many processes the other library started together with this one, all of them and not
+    /// only the ranks of the table; 0 if the caller does not know.
+    pub world: usize,
 }
 
 /// Value of [`MpiApi::version`].

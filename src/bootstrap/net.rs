@@ -5,7 +5,7 @@ use crate::base::clock::{Moment, now};
 use crate::base::{Error, Result};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -34,11 +34,7 @@ pub fn resolve(text: &str, family: Family) -> Result<SocketAddr> {
             remedy,
         )
     })?;
-    let fits = |address: &SocketAddr| match family {
-        Family::Any => true,
-        Family::V4 => address.is_ipv4(),
-        Family::V6 => address.is_ipv6(),
-    };
+    let fits = |address: &SocketAddr| family.takes(address.ip());
     let address = addresses.into_iter().find(fits).ok_or_else(|| {
         Error::argument(
             format!("KOLO_COMM_ID=\"{text}\" has no address of the family that is asked for"),
@@ -54,10 +50,42 @@ pub fn resolve(text: &str, family: Family) -> Result<SocketAddr> {
     Ok(address)
 }
 
+/// The addresses of a host that are of the wanted family, in the order of the name service.
+pub fn addresses_of(host: &str, family: Family) -> io::Result<Vec<IpAddr>> {
+    let found = (host, 0).to_socket_addrs()?.map(|address| address.ip());
+    Ok(found.filter(|ip| family.takes(*ip)).collect())
+}
+
 /// A non-blocking listener. With port 0 the kernel picks one; a forced port may be taken over
 /// from connections of an earlier job that are still winding down.
 pub fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    open(socket, address)
+}
+
+/// A non-blocking listener at all addresses of this machine, of one family or both.
+pub fn listen_everywhere(port: u16, family: Family) -> io::Result<(TcpListener, SocketAddr)> {
+    let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    if family == Family::V4 {
+        return listen(v4);
+    }
+    let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    let both = Socket::new(Domain::IPV6, Type::STREAM, None).and_then(|socket| {
+        socket.set_only_v6(family == Family::V6)?;
+        open(socket, v6)
+    });
+    match both {
+        // A machine may have no IPv6.
+        Err(error) if family == Family::Any && error.kind() != io::ErrorKind::AddrInUse => {
+            listen(v4)
+        }
+        result => result,
+    }
+}
+
+/// The port of a named root is taken over from connections of an earlier job, but never shared
+/// with another listener (SO_REUSEPORT): the kernel would deal the ranks out to both.
+fn open(socket: Socket, address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     if address.port() != 0 {
         socket.set_reuse_address(true)?;
     }
@@ -130,7 +158,8 @@ pub fn left(start: Moment, limit: Duration) -> Duration {
     limit.saturating_sub(start.elapsed())
 }
 
-/// Raises the soft limit of open files as far as a root needs and the hard limit allows.
+/// Raises the soft limit of open files as far as a root of many ranks needs, or many ranks of one
+/// process, and as the hard limit allows.
 pub fn raise_file_limit() {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -148,9 +177,12 @@ pub fn raise_file_limit() {
     }
 }
 
-/// A connection attempt that is repeated with growing pauses until its limit.
+/// A connection attempt that is repeated with growing pauses until its limit, at one address or
+/// at several in turn.
 pub struct Dial {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
+    /// Attempts that have failed.
+    failed: usize,
     start: Moment,
     limit: Duration,
     refusal_limit: Duration,
@@ -167,10 +199,11 @@ enum Stage {
 impl Dial {
     /// Begins to connect. `limit` bounds all attempts together, `refusal_limit` those that the
     /// other machine answers with "nobody listens here".
-    pub fn start(address: SocketAddr, limit: Duration, refusal_limit: Duration) -> Dial {
+    pub fn start(addresses: Vec<SocketAddr>, limit: Duration, refusal_limit: Duration) -> Dial {
         let start = now();
         Dial {
-            address,
+            addresses,
+            failed: 0,
             start,
             limit,
             refusal_limit,
@@ -221,15 +254,22 @@ impl Dial {
         if !is_passing(&error) || self.start.elapsed() + self.next_pause > limit {
             return Err(error);
         }
+        self.failed += 1;
+        if !self.failed.is_multiple_of(self.addresses.len()) {
+            // The next address may be the right one.
+            self.stage = Stage::Pausing(now(), Duration::ZERO);
+            return Ok(());
+        }
         self.stage = Stage::Pausing(now(), self.next_pause);
         self.next_pause = (self.next_pause * 2).min(LONGEST_PAUSE);
         Ok(())
     }
 
     fn attempt(&mut self) -> io::Result<bool> {
-        let socket = Socket::new(Domain::for_address(self.address), Type::STREAM, None)?;
+        let address = self.addresses[self.failed % self.addresses.len()];
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
-        let result = socket.connect(&self.address.into());
+        let result = socket.connect(&address.into());
         self.stage = Stage::Connecting(TcpStream::from(socket));
         match result {
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(false),
@@ -282,7 +322,7 @@ mod tests {
     use super::*;
 
     fn dial(address: SocketAddr, limit: Duration) -> io::Result<TcpStream> {
-        let mut dial = Dial::start(address, limit, limit);
+        let mut dial = Dial::start(vec![address], limit, limit);
         loop {
             if let Some(stream) = dial.advance()? {
                 return Ok(stream);

@@ -4,6 +4,7 @@
 //! Every wait is a poll loop that also listens to the root, so that whatever goes wrong at
 //! another rank ends the wait here with that rank's name.
 
+use super::check_in::REFUSAL_LIMIT;
 use super::door::{Door, Entry, refuse};
 use super::frame::{Frame, Hello, Kind, Purpose, decode_error, decode_go, printable};
 use super::link::{Link, Seen};
@@ -17,19 +18,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long a port of a root that was there once may refuse connections.
-const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 /// How long last words may take to leave.
 const WORDS_LIMIT: Duration = Duration::from_secs(1);
 
 /// One rank on its way into the ring.
 pub struct Rendezvous<'a> {
-    id: &'a UniqueId,
+    pub(super) id: &'a UniqueId,
     secret: Secret,
-    rank: u32,
-    nranks: u32,
-    settings: &'a NetSettings,
-    start: Moment,
+    pub(super) rank: u32,
+    pub(super) nranks: u32,
+    pub(super) settings: &'a NetSettings,
+    pub(super) start: Moment,
     /// What the root said last about who is missing.
     notice: String,
 }
@@ -70,7 +69,9 @@ impl<'a> Rendezvous<'a> {
 
     /// Meets the others; `None` when this rank is alone.
     pub fn meet(mut self) -> Result<Option<Neighbours>> {
-        let meeting_point = self.id.is_from_text().then(|| self.id.address().ip());
+        // Slurm's names of nodes say nothing of the network that is meant for the job.
+        let is_network = self.id.is_named() && !self.id.is_by_slurm();
+        let meeting_point = is_network.then(|| self.id.address().ip());
         let interface = &self.settings.interfaces(meeting_point)?[0];
         let (listener, address) = tcp_root::open(interface.socket_address(0), &interface.name)?;
         let limit = self.settings.hello_limit;
@@ -91,7 +92,7 @@ impl<'a> Rendezvous<'a> {
         let mut linking = Linking {
             root,
             door,
-            dial: Dial::start(next, limit, REFUSAL_LIMIT),
+            dial: Dial::start(vec![next], limit, REFUSAL_LIMIT),
             next: None,
             next_welcomed: false,
             prev: None,
@@ -113,7 +114,7 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    fn hello(&self, purpose: Purpose, target: u32, address: SocketAddr) -> Vec<u8> {
+    pub(super) fn hello(&self, purpose: Purpose, target: u32, address: SocketAddr) -> Vec<u8> {
         let hello = Hello {
             purpose,
             rank: self.rank,
@@ -122,59 +123,6 @@ impl<'a> Rendezvous<'a> {
             address,
         };
         hello.encode(&self.secret).to_vec()
-    }
-
-    /// Connects to the root and shows the secret, again if need be, until the root says welcome.
-    fn check_in(&self, address: SocketAddr) -> Result<Link> {
-        let root = self.id.address();
-        let limit = self.settings.connect_limit;
-        // A root named by text may start later than this rank; any other was there first.
-        let refusal_limit = match self.id.is_from_text() {
-            true => limit,
-            false => REFUSAL_LIMIT,
-        };
-        let mut dial = Dial::start(root, limit, refusal_limit);
-        loop {
-            let stream = connect(&mut dial).map_err(|error| self.no_root(&error))?;
-            let mut link = Link::new(stream);
-            link.push(self.hello(Purpose::CheckIn, 0, address));
-            match self.wait_for_welcome(&mut link)? {
-                true => return Ok(link),
-                // A root flooded with strays may have thrown this connection out with them.
-                false => dial
-                    .again(io::ErrorKind::UnexpectedEof.into())
-                    .map_err(|error| self.no_root(&error))?,
-            }
-        }
-    }
-
-    /// Whether the root said welcome; false when it closed without a word.
-    fn wait_for_welcome(&self, link: &mut Link) -> Result<bool> {
-        let limit = self.settings.connect_limit;
-        loop {
-            if link.flush().is_err() {
-                // The reason may lie in the queue of what was received.
-                return match link.receive() {
-                    Seen::Frame(frame) if frame.kind == Kind::Refused => Err(told(&frame)),
-                    Seen::Garbage => Err(self.not_a_root()),
-                    _ => Ok(false),
-                };
-            }
-            match link.receive() {
-                Seen::Frame(frame) => match frame.kind {
-                    Kind::Welcome => return Ok(true),
-                    Kind::Refused | Kind::Abort => return Err(told(&frame)),
-                    _ => {}
-                },
-                Seen::Closed(_) => return Ok(false),
-                Seen::Garbage => return Err(self.not_a_root()),
-                Seen::Nothing if self.start.past(limit) => return Err(self.not_a_root()),
-                Seen::Nothing => {
-                    let left = net::left(self.start, limit);
-                    net::poll(&mut [link.watch()], Some(left)).map_err(poll_failed)?;
-                }
-            }
-        }
     }
 
     fn wait_for_all(&mut self, root: &mut Link) -> Result<(SocketAddr, SocketAddr)> {
@@ -365,46 +313,6 @@ impl<'a> Rendezvous<'a> {
         error
     }
 
-    fn no_root(&self, error: &io::Error) -> Error {
-        let address = self.id.address();
-        let refused = error.kind() == io::ErrorKind::ConnectionRefused;
-        if self.id.is_from_text() {
-            return Error::system(
-                format!("cannot reach rank 0 at {address}, which KOLO_COMM_ID names"),
-                error,
-                "check that rank 0 was started on that machine with the same KOLO_COMM_ID and \
-                 that no firewall is in the way",
-            );
-        }
-        if refused {
-            return Error::system(
-                format!(
-                    "nobody listens any more at {address}, where this unique id was made: its \
-                     process has ended, or all ranks of the communicator are already there"
-                ),
-                error,
-                "keep the process that called koloGetUniqueId alive until all ranks have \
-                 joined, and use every id for one communicator only",
-            );
-        }
-        Error::system(
-            format!("cannot reach the process that made the unique id, at {address}"),
-            error,
-            "check that this node can reach that address; choose another network with \
-             KOLO_SOCKET_IFNAME",
-        )
-    }
-
-    fn not_a_root(&self) -> Error {
-        Error::usage(
-            format!(
-                "what listens at {} does not answer as kolo does",
-                self.id.address()
-            ),
-            "check the host and port of KOLO_COMM_ID, and that all ranks use one version of kolo",
-        )
-    }
-
     fn root_ended(&self, words: &str) -> Error {
         Error::new(
             Code::RemoteError,
@@ -415,16 +323,6 @@ impl<'a> Rendezvous<'a> {
             ),
             "look into the output of rank 0 or of the process that called koloGetUniqueId",
         )
-    }
-}
-
-fn connect(dial: &mut Dial) -> io::Result<std::net::TcpStream> {
-    loop {
-        if let Some(stream) = dial.advance()? {
-            return Ok(stream);
-        }
-        let (entry, limit) = dial.watch();
-        net::poll(&mut Vec::from_iter(entry), limit)?;
     }
 }
 
@@ -441,12 +339,12 @@ fn tell(link: &mut Link, error: &Error) {
     link.close_write();
 }
 
-fn told(frame: &Frame) -> Error {
+pub(super) fn told(frame: &Frame) -> Error {
     decode_error(&frame.body)
         .unwrap_or_else(|| Error::internal("a refusal arrived that cannot be read"))
 }
 
-fn poll_failed(error: io::Error) -> Error {
+pub(super) fn poll_failed(error: io::Error) -> Error {
     Error::system(
         "cannot wait for the network",
         &error,

@@ -5,15 +5,22 @@ use crate::base::{Error, Rank};
 
 /// Bytes of an encoded report.
 pub const REPORT_BYTES: usize = 1024;
-/// Longer accounts of what happened are cut, so that the remedy still fits.
-const WHAT_BYTES: usize = 768;
 
 /// What happened and what to do, cut to [`REPORT_BYTES`].
 pub fn encode(error: &Error) -> Vec<u8> {
-    let what = error.what.as_bytes();
-    let what = &what[..what.len().min(WHAT_BYTES)];
-    let mut bytes = [what, &[0], error.remedy.as_bytes(), &[0]].concat();
+    let mut bytes = encode_short(error, REPORT_BYTES);
     bytes.resize(REPORT_BYTES, 0);
+    bytes
+}
+
+/// The same in at most `most` bytes; longer accounts of what happened are cut, so that the remedy
+/// still fits.
+pub fn encode_short(error: &Error, most: usize) -> Vec<u8> {
+    let what = error.what.as_bytes();
+    let what = &what[..what.len().min(most / 4 * 3)];
+    let mut bytes = [what, &[0], error.remedy.as_bytes()].concat();
+    bytes.truncate(most - 1);
+    bytes.push(0);
     bytes
 }
 

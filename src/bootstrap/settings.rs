@@ -25,8 +25,16 @@ pub struct NetSettings {
     pub timeout: Option<Duration>,
     /// When to warn, once, which ranks are late.
     pub warn_after: Duration,
-    /// How long to go on trying to connect to a listener that is not there yet.
+    /// How long to go on trying to connect to a listener that should be there.
     pub connect_limit: Duration,
+    /// How long to go on looking for a rank 0 whose address was known before it was started.
+    pub start_limit: Duration,
+    /// Number of ranks above which they reach the root one after the other.
+    pub stagger_threshold: u32,
+    /// How many ranks then reach it in a second; at least 1.
+    pub stagger_rate: u32,
+    /// The ports at which rank 0 may listen where Slurm variables say where: first and count.
+    pub slurm_ports: (u32, u32),
     /// How long a new connection may take to show the secret.
     pub hello_limit: Duration,
     /// Where warnings go; by default to `tracing`.
@@ -45,6 +53,11 @@ impl From<&Settings> for NetSettings {
             comm_id: settings.comm_id().map(|id| id.to_string()),
             timeout: settings.timeout(),
             warn_after: settings.warn_after().unwrap_or(Duration::MAX),
+            // A connection takes a moment even where everything is there.
+            start_limit: settings.start_timeout().max(Duration::from_secs(1)),
+            stagger_threshold: settings.uid_stagger_threshold(),
+            stagger_rate: settings.uid_stagger_rate(),
+            slurm_ports: (settings.slurm_port(), settings.slurm_port_count()),
             ..NetSettings::default()
         }
     }
@@ -68,6 +81,10 @@ impl Default for NetSettings {
             timeout: None,
             warn_after: Duration::from_secs(60),
             connect_limit: Duration::from_secs(60),
+            start_limit: Duration::from_secs(120),
+            stagger_threshold: 256,
+            stagger_rate: 7000,
+            slurm_ports: (23_000, 5000),
             hello_limit: Duration::from_secs(5),
             warn: Arc::new(|sentence| tracing::warn!("{sentence}")),
         }
@@ -83,6 +100,10 @@ impl fmt::Debug for NetSettings {
             .field("timeout", &self.timeout)
             .field("warn_after", &self.warn_after)
             .field("connect_limit", &self.connect_limit)
+            .field("start_limit", &self.start_limit)
+            .field("stagger_threshold", &self.stagger_threshold)
+            .field("stagger_rate", &self.stagger_rate)
+            .field("slurm_ports", &self.slurm_ports)
             .field("hello_limit", &self.hello_limit)
             .finish_non_exhaustive()
     }

@@ -6,11 +6,10 @@
 //! thread that may call MPI.
 
 use super::mpi_abi::{MpiTable, TABLE_VERSION};
-use super::{Bootstrap, MAX_FRAME};
+use super::{Bootstrap, MAX_FRAME, launch};
 use crate::base::{Code, Error, Rank, Result, checked};
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 /// Bytes of a table up to and including `free`: the least that is accepted.
 const TABLE_LEAST_BYTES: usize = std::mem::offset_of!(MpiTable, problem);
 /// Stands for a contribution that is too long, so that all ranks fail together.
@@ -94,6 +93,7 @@ impl TableBootstrap {
             problem: std::ptr::null(),
             problem_code: 0,
             net: std::ptr::null(),
+            world: 0,
         };
         let bytes = size.min(size_of::<MpiTable>());
         // SAFETY: both are at least `bytes` long and do not overlap; every prefix that ends at a
@@ -104,11 +104,18 @@ impl TableBootstrap {
         if size < std::mem::offset_of!(MpiTable, net) {
             copy.problem = std::ptr::null();
         }
-        if size < size_of::<MpiTable>() {
+        if size < std::mem::offset_of!(MpiTable, world) {
             copy.net = std::ptr::null();
+        }
+        if size < size_of::<MpiTable>() {
+            copy.world = 0;
         }
         // SAFETY: the caller says that `problem` is null or a string.
         unsafe { check(&copy) }?;
+        if copy.world != 0 {
+            let world = u32::try_from(copy.world).unwrap_or(u32::MAX);
+            launch::mistake::check_world(world)?;
+        }
         Ok(TableBootstrap {
             rank: Rank(copy.rank as u32),
             nranks: copy.nranks as u32,

@@ -107,6 +107,7 @@ fn table(world: &Arc<World>, rank: u32, nranks: u32) -> MpiTable {
         problem: std::ptr::null(),
         problem_code: 0,
         net: c"any address".as_ptr().cast(),
+        world: 0,
     }
 }
 

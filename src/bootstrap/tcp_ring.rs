@@ -89,8 +89,10 @@ impl TcpRing {
                 "ranks count from 0 to nranks - 1: check the arguments of koloCommInitRank",
             ));
         }
-        if id.is_from_text() && rank == 0 {
-            tcp_root::start(Some(id.address()), &id.secret(), settings)?;
+        // Ranks that are threads of one process have their sockets in one table.
+        net::raise_file_limit();
+        if id.is_named() && rank == 0 {
+            tcp_root::start(Some(id), &id.secret(), settings)?;
         }
         let neighbours = Rendezvous::new(id, rank, nranks, settings).meet()?;
         let links = neighbours.map(|Neighbours { next, prev }| Links {

@@ -10,8 +10,8 @@ use super::frame::{Frame, Kind, Purpose, decode_error, encode_go};
 use super::link::{Link, Seen};
 use super::net;
 use super::roll::{CheckIn, MemberId, Order, Roll};
-use super::settings::NetSettings;
-use super::unique_id::Secret;
+use super::settings::{Family, NetSettings};
+use super::unique_id::{Secret, UniqueId};
 use crate::base::clock::{Moment, now};
 use crate::base::own_thread;
 use crate::base::{Error, Rank, Result};
@@ -27,16 +27,17 @@ const FAILURE_LINGER: Duration = Duration::from_secs(600);
 const REBIND_LIMIT: Duration = Duration::from_secs(2);
 const REBIND_PAUSE: Duration = Duration::from_millis(20);
 
-/// Opens a port and starts the root thread behind it; returns where it listens. `forced` is an
-/// address that must be used; otherwise the first usable interface and a port of the kernel's.
+/// Opens a port and starts the root thread behind it; returns where it listens. `named` is an id
+/// whose address or one of whose ports must be used; otherwise the first usable interface and a
+/// port of the kernel's.
 pub(crate) fn start(
-    forced: Option<SocketAddr>,
+    named: Option<&UniqueId>,
     secret: &Secret,
     settings: &NetSettings,
 ) -> Result<SocketAddr> {
     net::raise_file_limit();
-    let (listener, address) = match forced {
-        Some(address) => open_forced(address)?,
+    let (listener, address) = match named {
+        Some(id) => open_named(id, settings.socket_family)?,
         None => open_any(settings)?,
     };
     let door = Door::new(
@@ -86,26 +87,55 @@ pub(crate) fn open(address: SocketAddr, name: &str) -> Result<(TcpListener, Sock
     })
 }
 
-fn open_forced(address: SocketAddr) -> Result<(TcpListener, SocketAddr)> {
+/// A given port may be in use for a moment by an earlier root; with several, the first that is free
+/// is taken, because the other ranks look for the root at all of them.
+fn open_named(id: &UniqueId, family: Family) -> Result<(TcpListener, SocketAddr)> {
     let begin = now();
     loop {
-        match net::listen(address) {
-            Err(error)
-                if error.kind() == std::io::ErrorKind::AddrInUse && !begin.past(REBIND_LIMIT) =>
-            {
-                std::thread::sleep(REBIND_PAUSE);
-            }
-            result => {
-                return result.map_err(|error| {
-                    Error::system(
-                        format!("rank 0 cannot listen at {address}, which KOLO_COMM_ID names"),
-                        &error,
-                        "KOLO_COMM_ID must name an address of the machine where rank 0 runs and \
-                         a port that no other program or job uses",
-                    )
-                });
-            }
+        let mut failure = None;
+        for address in id.addresses() {
+            let opened = match id.is_everywhere() {
+                true => net::listen_everywhere(address.port(), family),
+                false => net::listen(address),
+            };
+            match opened {
+                Ok(open) => return Ok(open),
+                Err(error) => failure.get_or_insert(error),
+            };
         }
+        let error = failure.unwrap_or_else(|| std::io::ErrorKind::AddrNotAvailable.into());
+        if error.kind() != std::io::ErrorKind::AddrInUse || begin.past(REBIND_LIMIT) {
+            return Err(cannot_open(id, &error));
+        }
+        std::thread::sleep(REBIND_PAUSE);
+    }
+}
+
+fn cannot_open(id: &UniqueId, error: &std::io::Error) -> Error {
+    let ports: Vec<String> = id
+        .addresses()
+        .iter()
+        .map(|a| a.port().to_string())
+        .collect();
+    match id.is_by_slurm() {
+        true => Error::system(
+            format!(
+                "rank 0 cannot listen on any of the ports {} that follow from the Slurm variables",
+                ports.join(", ")
+            ),
+            error,
+            "choose a range of ports that no daemon uses with KOLO_SLURM_PORT and \
+             KOLO_SLURM_PORT_COUNT, the same on every rank",
+        ),
+        false => Error::system(
+            format!(
+                "rank 0 cannot listen at {}, which KOLO_COMM_ID names",
+                id.address()
+            ),
+            error,
+            "KOLO_COMM_ID must name an address of the machine where rank 0 runs and a port that \
+             no other program or job uses",
+        ),
     }
 }
 

@@ -1,9 +1,10 @@
 //! The 128 bytes that one rank makes and hands to all: where the root listens, and a secret.
 //!
 //! Layout (numbers big-endian): 0..8 magic with version, 8 address family (4 or 6), 9 flags,
-//! 10..12 port, 12..16 IPv6 scope, 16..32 address, 32..64 secret, 64..120 zero, 120..128 FNV-1a of
-//! all before. The checksum finds an id that was never filled in or was cut short on its way; it
-//! is no protection, the secret is.
+//! 10..12 port, 12..16 IPv6 scope, 16..32 address, 32..64 secret, 64..70 further ports (0: none),
+//! 70..120 name of the place for people, padded with zeros, 120..128 FNV-1a of all before. The
+//! checksum finds an id that was never filled in or was cut short on its way; it is no protection,
+//! the secret is.
 
 use super::settings::NetSettings;
 use super::{net, tcp_root};
@@ -17,8 +18,17 @@ pub const ID_BYTES: usize = 128;
 pub const SECRET_BYTES: usize = 32;
 
 const MAGIC: [u8; 8] = *b"KOLOID\0\x01";
-const FROM_TEXT: u8 = 1;
+/// The address was known beforehand, so rank 0 starts the root.
+const NAMED: u8 = 1;
+/// The address follows from Slurm variables and not from `KOLO_COMM_ID`.
+const BY_SLURM: u8 = 2;
+/// The root listens at every address of its machine: other ranks may know it by another one.
+const EVERYWHERE: u8 = 4;
+const PORTS: std::ops::Range<usize> = 64..70;
+const NAME: std::ops::Range<usize> = 70..120;
 const CHECKED: usize = 120;
+/// The most ports at which one root may be looked for.
+pub const MOST_PORTS: usize = 4;
 
 /// What a connection must show before anything else it says is read. Never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -82,15 +92,34 @@ impl UniqueId {
     pub fn create(settings: &NetSettings) -> Result<UniqueId> {
         if let Some(text) = &settings.comm_id {
             let address = net::resolve(text, settings.socket_family)?;
-            return Ok(UniqueId::build(
-                &Secret::from_text(text),
-                address,
-                FROM_TEXT,
-            ));
+            return Ok(UniqueId::build(&Secret::from_text(text), address, NAMED));
         }
         let secret = Secret::random()?;
         let address = tcp_root::start(None, &secret, settings)?;
         Ok(UniqueId::build(&secret, address, 0))
+    }
+
+    /// The id of a communicator whose ranks compute it, each for itself, from the same `text`:
+    /// rank 0 listens at the first of `ports` that is free (1 to [`MOST_PORTS`]), and this rank
+    /// reaches its machine at `host`. `everywhere`: ranks of other machines must reach it too.
+    /// `name` is for messages. Whoever knows the text can join.
+    pub(crate) fn by_slurm(
+        text: &str,
+        host: IpAddr,
+        ports: &[u16],
+        everywhere: bool,
+        name: &str,
+    ) -> UniqueId {
+        let flags = NAMED | BY_SLURM | if everywhere { EVERYWHERE } else { 0 };
+        let address = SocketAddr::new(host, ports[0]);
+        let mut id = UniqueId::build(&Secret::from_text(text), address, flags);
+        for (place, port) in id.0[PORTS].chunks_exact_mut(2).zip(&ports[1..]) {
+            place.copy_from_slice(&port.to_be_bytes());
+        }
+        let length = name.len().min(NAME.len());
+        id.0[NAME][..length].copy_from_slice(&name.as_bytes()[..length]);
+        id.seal();
+        id
     }
 
     /// Takes bytes that came from another rank; an error says what is wrong with them.
@@ -152,9 +181,44 @@ impl UniqueId {
         }
     }
 
-    /// Whether the address was given as text (`KOLO_COMM_ID`): then rank 0 starts the root.
-    pub fn is_from_text(&self) -> bool {
-        self.0[9] & FROM_TEXT != 0
+    /// Every address at which the root may be, best first.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        let first = self.address();
+        let further = self.0[PORTS].chunks_exact(2);
+        let further = further.map(|port| u16::from_be_bytes([port[0], port[1]]));
+        let further = further.filter(|&port| port != 0);
+        let at = |port| {
+            let mut address = first;
+            address.set_port(port);
+            address
+        };
+        std::iter::once(first).chain(further.map(at)).collect()
+    }
+
+    /// Whether the address was known beforehand (`KOLO_COMM_ID`, Slurm variables): then rank 0
+    /// starts the root.
+    pub fn is_named(&self) -> bool {
+        self.0[9] & NAMED != 0
+    }
+
+    /// Whether the address follows from Slurm variables.
+    pub(crate) fn is_by_slurm(&self) -> bool {
+        self.0[9] & BY_SLURM != 0
+    }
+
+    /// Whether the root must listen at every address of its machine.
+    pub(crate) fn is_everywhere(&self) -> bool {
+        self.0[9] & EVERYWHERE != 0
+    }
+
+    /// Where the root is, for people.
+    pub(crate) fn place(&self) -> String {
+        let end = self.0[NAME].iter().position(|&byte| byte == 0);
+        let name = &self.0[NAME][..end.unwrap_or(NAME.len())];
+        match name {
+            [] => self.address().to_string(),
+            _ => format!("{} ({})", super::frame::printable(name), self.address()),
+        }
     }
 
     pub(crate) fn secret(&self) -> Secret {
@@ -180,9 +244,14 @@ impl UniqueId {
             }
         }
         bytes[32..64].copy_from_slice(secret.bytes());
-        let checksum = hash::fnv1a(&bytes[..CHECKED]).to_be_bytes();
-        bytes[CHECKED..].copy_from_slice(&checksum);
-        UniqueId(bytes)
+        let mut id = UniqueId(bytes);
+        id.seal();
+        id
+    }
+
+    fn seal(&mut self) {
+        let checksum = hash::fnv1a(&self.0[..CHECKED]).to_be_bytes();
+        self.0[CHECKED..].copy_from_slice(&checksum);
     }
 }
 
@@ -196,7 +265,7 @@ impl fmt::Debug for UniqueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UniqueId")
             .field("address", &self.address())
-            .field("from_text", &self.is_from_text())
+            .field("named", &self.is_named())
             .finish_non_exhaustive()
     }
 }
@@ -215,10 +284,10 @@ mod tests {
         for address in ["10.1.2.3:4567", "[2001:db8::7]:65535", "[fe80::1%3]:9"] {
             let address: SocketAddr = address.parse().unwrap();
             let secret = Secret::random().unwrap();
-            let id = UniqueId::build(&secret, address, FROM_TEXT);
+            let id = UniqueId::build(&secret, address, NAMED);
             let back = UniqueId::from_bytes(*id.as_bytes()).unwrap();
             assert_eq!(back.address(), address);
-            assert!(back.secret() == secret && back.is_from_text());
+            assert!(back.secret() == secret && back.is_named());
         }
     }
 
@@ -277,8 +346,24 @@ mod tests {
             UniqueId::create(&settings).unwrap(),
             UniqueId::create(&settings).unwrap(),
         );
-        assert!(a == b && a.is_from_text());
+        assert!(a == b && a.is_named());
         assert_eq!(a.address(), "127.0.0.1:4711".parse().unwrap());
         assert!(a.secret() != Secret::from_text("127.0.0.1:4712"));
+    }
+
+    #[test]
+    fn an_id_by_slurm_holds_its_ports_and_name() {
+        let host = "10.1.2.3".parse().unwrap();
+        let id = UniqueId::by_slurm("job", host, &[5, 6, 7, 8], true, &"n".repeat(99));
+        let back = UniqueId::from_bytes(*id.as_bytes()).unwrap();
+        let ports: Vec<u16> = back.addresses().iter().map(SocketAddr::port).collect();
+        assert_eq!(ports, [5, 6, 7, 8]);
+        assert!(back.is_named() && back.is_by_slurm() && back.is_everywhere());
+        let name = "n".repeat(50);
+        assert_eq!(back.place(), format!("{name} (10.1.2.3:5)"));
+        let plain = sample();
+        assert_eq!(plain.addresses(), [plain.address()]);
+        assert!(!plain.is_named() && !plain.is_by_slurm() && !plain.is_everywhere());
+        assert_eq!(plain.place(), "10.1.2.3:4567");
     }
 }

@@ -15,7 +15,7 @@ use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
 use super::{CommConfig, Communicator, net, orders, tuning};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
-use crate::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
+use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, UniqueId};
 use crate::config::{self, Settings};
 use crate::exec::Wires;
 use crate::exec::launch;
@@ -67,8 +67,9 @@ fn caller_layer(config: &CommConfig) -> Vec<(String, String)> {
     layer
 }
 
-/// Joins by unique id.
+/// Joins by unique id, for the caller's call.
 pub(super) fn over_tcp(
+    call: &'static str,
     nranks: u32,
     id: &UniqueId,
     rank: u32,
@@ -77,6 +78,11 @@ pub(super) fn over_tcp(
     // Estimating times is not the program's arithmetic.
     let _program = FloatEnv::hold();
     let settings = settings(config);
+    if let Ok(settings) = &settings {
+        // What the ranks wait for while they meet is told too.
+        let host = topo::host_name();
+        super::logging::install(settings, host.split('.').next().unwrap_or(&host));
+    }
     let join = || {
         // Without settings of its own the rank joins with those that are built in, to tell the
         // others; its own error counts whatever comes of that.
@@ -92,7 +98,22 @@ pub(super) fn over_tcp(
             (Err(_), Err(error)) | (Err(error), Ok(_)) => Err(error),
         }
     };
-    join().map_err(|error| error.at(Rank(rank)).during("CommInitRank"))
+    join().map_err(|error| error.at(Rank(rank)).during(call))
+}
+
+/// Joins the ranks that `find` finds this process among.
+pub(super) fn launched(
+    call: &'static str,
+    find: impl FnOnce(&NetSettings) -> Result<Launch>,
+    config: &CommConfig,
+) -> Result<Communicator> {
+    // With settings that are wrong here, this rank meets the others all the same, to tell them.
+    let net = settings(config).map_or_else(|_| NetSettings::default(), |s| NetSettings::from(&s));
+    let launch = find(&net).map_err(|error| error.during(call))?;
+    match &launch.id {
+        Some(id) => over_tcp(call, launch.nranks, id, launch.rank, config),
+        None => over(&*launch.connect(&net)?, config, Means::default()),
+    }
 }
 
 /// Joins over a bootstrap.

@@ -44,7 +44,7 @@ pub use stream::Stream;
 pub use vector::{Blocks, VectorCall};
 
 use crate::base::{Code, Error, Rank, Result};
-use crate::bootstrap::{Bootstrap, UniqueId};
+use crate::bootstrap::{Bootstrap, UniqueId, launch};
 use crate::transport::fork;
 use state::Inner;
 use std::sync::Arc;
@@ -98,7 +98,26 @@ impl Communicator {
         rank: u32,
         config: &CommConfig,
     ) -> Result<Communicator> {
-        init::over_tcp(nranks, id, rank, config)
+        init::over_tcp("CommInitRank", nranks, id, rank, config)
+    }
+
+    /// Joins all processes that a launcher has started together, without MPI: over PMIx, PMI,
+    /// Slurm variables, or `KOLO_RANK`, `KOLO_NRANKS` and `KOLO_COMM_ID`; one rank alone where
+    /// there is nothing of these. Every process calls it, as often as the others.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`]; a launcher whose ranks have no way to meet.
+    pub fn init_env(config: &CommConfig) -> Result<Communicator> {
+        init::launched("CommInitEnv", launch::from_environment, config)
+    }
+
+    /// Joins all tasks of this process's Slurm step by the variables of the step alone, whatever
+    /// `srun --mpi` says. Every task calls it, as often as the others.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`]; this is no task of a step.
+    pub fn init_slurm(config: &CommConfig) -> Result<Communicator> {
+        init::launched("CommInitSlurm", launch::from_slurm, config)
     }
 
     /// Joins over a bootstrap that exists already, such as an MPI communicator's.

@@ -33,6 +33,7 @@ mod layers;
 mod lists;
 mod message;
 mod nccl;
+mod option;
 #[macro_use]
 mod options_verbs;
 mod options;

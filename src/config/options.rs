@@ -8,101 +8,13 @@ use super::Settings;
 use super::kind::Kind;
 use super::lists::ChoiceList;
 use super::nccl::{nccl_algo, nccl_index, nccl_proto};
+pub use super::option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
     Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Net, Progress, Proto, SocketFamily, Wait,
 };
 use std::path::Path;
 use std::time::Duration;
-
-/// Who is expected to set an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tag {
-    /// The people who run the machine, once, in a file.
-    Site,
-    /// The person who runs a job.
-    User,
-    /// Whoever looks for a fault in kolo; such an option may change with any version.
-    Debug,
-}
-
-impl Tag {
-    /// All tags in the order of the documentation.
-    pub const ALL: [Tag; 3] = [Tag::Site, Tag::User, Tag::Debug];
-
-    /// `site`, `user` or `debug`.
-    pub fn text(self) -> &'static str {
-        match self {
-            Tag::Site => "site",
-            Tag::User => "user",
-            Tag::Debug => "debug",
-        }
-    }
-}
-
-/// A documented variable of another library that sets an option of kolo too.
-#[derive(Clone, Copy)]
-pub struct Alias {
-    /// Its name.
-    pub name: &'static str,
-    /// Turns its values into kolo's; a value without a counterpart comes back unchanged, so that
-    /// the option's own check refuses it.
-    pub(super) translate: fn(&str) -> String,
-}
-
-/// One option.
-#[derive(Clone, Copy)]
-pub struct Opt {
-    /// The key in TOML files and in values given by the program.
-    pub key: &'static str,
-    /// One sentence.
-    pub(super) doc: &'static str,
-    /// What values it takes.
-    pub kind: Kind,
-    /// The value where no layer gives one, written as in the environment.
-    pub default: &'static str,
-    /// The unit of its number, or nothing.
-    pub unit: &'static str,
-    /// Who sets it.
-    pub tag: Tag,
-    /// Whether all ranks must have the same value, because plans or the exchange of messages follow
-    /// from it.
-    pub shapes: bool,
-    /// Variables of other libraries that set it; where several are set, the first counts.
-    pub aliases: &'static [Alias],
-    /// What else the page of documentation says, such as how an alias is understood.
-    pub note: &'static str,
-}
-
-impl Opt {
-    /// The environment variable of the option: `KOLO_BUFFSIZE` for `buffsize`.
-    pub fn variable(&self) -> String {
-        format!("KOLO_{}", self.key.to_ascii_uppercase())
-    }
-
-    /// What the option does: one sentence.
-    pub fn doc(&self) -> &'static str {
-        self.doc.trim()
-    }
-}
-
-/// Variables named `KOLO_*` that are no options: the settings neither read nor refuse them.
-pub const RESERVED: &[(&str, &str)] = &[
-    ("KOLO_CONFIG", "names a TOML file; the file must exist"),
-    ("KOLO_PREFIX", "where builds and tests install kolo"),
-    (
-        "KOLO_MPI_LIBRARY",
-        "names the libkolo_mpi.so that the kolo program loads under mpirun",
-    ),
-    ("KOLO_BLESS", "makes the tests rewrite the generated files"),
-    (
-        "KOLO_CHROOT_INSIDE",
-        "tells the test in a fresh system that it runs there",
-    ),
-];
-
-/// Beginning of further names that the settings neither read nor refuse: for test programs.
-pub const RESERVED_PREFIX: &str = "KOLO_TEST_";
 
 /// The option with this key.
 pub fn find(key: &str) -> Option<&'static Opt> {
@@ -359,6 +271,59 @@ with_verbs_options! {
     comm_id -> Option<&HostPort> {
         kind: Kind::Address,
         aliases: &[same("NCCL_COMM_ID")],
+    }
+
+    /// How long a rank goes on looking for a rank 0 that is not there yet, where the ranks know its
+    /// address beforehand (`comm_id`, Slurm variables).
+    start_timeout -> Duration {
+        kind: Kind::Seconds { most: 86_400, zero: "none" },
+        default: "120",
+        unit: "seconds",
+        note: "One warning names what it looks for after 10 seconds, or after `warn_after` if that \
+               is less. Less than a second counts as one.",
+    }
+
+    /// Number of ranks above which they reach rank 0 one after the other, to spare it, while they
+    /// meet.
+    uid_stagger_threshold -> u32 {
+        kind: Kind::Int { least: 1, most: 1 << 30, zero: None },
+        default: "256",
+        unit: "ranks",
+        tag: Tag::Site,
+        aliases: &[same("NCCL_UID_STAGGER_THRESHOLD")],
+    }
+
+    /// How many ranks then reach it in a second.
+    uid_stagger_rate -> u32 {
+        kind: Kind::Int { least: 1, most: 1 << 30, zero: None },
+        default: "7000",
+        unit: "ranks per second",
+        tag: Tag::Site,
+        aliases: &[same("NCCL_UID_STAGGER_RATE")],
+    }
+
+    /// First of the ports at which rank 0 may listen where the ranks meet by Slurm variables.
+    slurm_port -> u32 {
+        kind: Kind::Int { least: 1, most: 65_535, zero: None },
+        default: "23000",
+        tag: Tag::Site,
+        note: "docs/launch.md says which of the ports a job takes. They must be free of daemons \
+               and open between the nodes, and the same on every rank.",
+    }
+
+    /// How many ports there are from `slurm_port` on.
+    slurm_port_count -> u32 {
+        kind: Kind::Int { least: 1, most: 65_535, zero: None },
+        default: "5000",
+        unit: "ports",
+        tag: Tag::Site,
+    }
+
+    /// Let a process go on alone though Slurm started several and its MPI knows only of this one,
+    /// which is what an MPI under the wrong `srun --mpi` looks like.
+    allow_singletons -> bool {
+        kind: Kind::Bool,
+        default: "false",
     }
 
     /// Compare collective, count, type, operation and root between all ranks at every call, and

@@ -118,6 +118,8 @@ static void initialisation(void) {
     FAILS(bad, "ndev", koloCommInitAll(&comm, 0, NULL));
     FAILS(bad, "ndev", koloCommInitAll(&comm, -1, NULL));
     FAILS(bad, "devlist[1]", koloCommInitAll(&comm, 2, devices));
+    FAILS(bad, "newcomm", koloCommInitEnv(NULL));
+    FAILS(bad, "newcomm", koloCommInitSlurm(NULL));
     FAILS(bad, "newcomm", koloCommInitTable(NULL, NULL));
     FAILS(bad, "table", koloCommInitTable(&comm, NULL));
 }

@@ -255,7 +255,7 @@ fn comm_id_with_nobody_or_somebody_else_there() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let named = |port| NetSettings {
             comm_id: Some(format!("127.0.0.1:{port}")),
-            connect_limit: Duration::from_millis(600),
+            start_limit: Duration::from_millis(600),
             ..settings()
         };
         let there = named(taken.local_addr().unwrap().port());

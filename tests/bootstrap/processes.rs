@@ -16,11 +16,7 @@ struct Process {
 
 impl Process {
     fn start(id: &UniqueId, rank: u32, nranks: u32, script: &str) -> Process {
-        let hex: String = id
-            .as_bytes()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hex = to_hex(id);
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
@@ -71,11 +67,7 @@ fn child_rank() {
         return;
     };
     let words: Vec<&str> = order.split(' ').collect();
-    let mut bytes = [0; 128];
-    for (byte, pair) in bytes.iter_mut().zip(words[0].as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-    }
-    let id = UniqueId::from_bytes(bytes).unwrap();
+    let id = from_hex(words[0]);
     println!("@starting");
     let member = match TcpRing::connect(
         &id,

@@ -67,6 +67,19 @@ pub fn check_exchange(member: &TcpRing) {
     assert_eq!(all, (0..member.nranks()).map(part).collect::<Vec<_>>());
 }
 
+pub fn to_hex(id: &UniqueId) -> String {
+    let bytes = id.as_bytes().iter();
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub fn from_hex(text: &str) -> UniqueId {
+    let mut bytes = [0; 128];
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    }
+    UniqueId::from_bytes(bytes).unwrap()
+}
+
 pub fn failure(started: Started) -> Error {
     match started.join().unwrap() {
         Ok(_) => panic!("the offender was let in"),

@@ -31,7 +31,7 @@ cd "$work"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done
-for program in reductions moves types blocks exact errors recipes stops; do
+for program in reductions moves types blocks exact errors recipes stops launch; do
     $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
 done
 $FC $flags $trap_flags -I "$name" "$here/traps.f90" start_plain.o checks.o $link -o traps
@@ -51,6 +51,22 @@ on_ranks() {
     done
     return "$result"
 }
+
+# The environment says who is who.
+for nranks in 1 3; do
+    pids=
+    for rank in $(seq 0 $((nranks - 1))); do
+        env -u SLURM_STEP_ID -u SLURM_STEPID KOLO_RANK="$rank" KOLO_NRANKS="$nranks" \
+            KOLO_COMM_ID=127.0.0.1:$((20000 + $$ % 10000)) \
+            timeout 60 ./launch >"out.$rank" 2>"err.$rank" &
+        pids="$pids $!"
+    done
+    for pid in $pids; do
+        wait "$pid" || fail "launch on $nranks ranks: $(cat err.*)"
+    done
+    [ "$(cat out.*)" = "launch: ok" ] || fail "launch on $nranks ranks said: $(cat out.*)"
+    rm -f out.* err.*
+done
 
 for nranks in 1 2 3 4; do
     for program in reductions moves types blocks exact errors traps recipes; do

@@ -454,6 +454,11 @@ typedef struct {
      * NULL, or functions of libkolo_mpi that carry data between nodes.
      */
     const void *net;
+    /**
+     * How many processes the launcher started, not only the ranks of this table; 0: not known.
+     * A world of one process where Slurm started several is refused.
+     */
+    size_t world;
 } koloMpiTable;
 
 /**
@@ -600,6 +605,29 @@ koloResult_t koloCommUserRank(koloComm_t comm, int *rank);
  * Errors of the call itself: koloInvalidArgument. Any thread.
  */
 koloResult_t koloCommGetAsyncError(koloComm_t comm, koloResult_t *asyncError);
+
+/**
+ * Makes a communicator of all processes that were started together, without MPI and without a
+ * unique id; every process calls it, as often as the others, one thread at a time. The first of
+ * these that is there says who they are: KOLO_RANK, KOLO_NRANKS and KOLO_COMM_ID (host:port of
+ * rank 0); a PMIx server (srun --mpi=pmix, mpirun of Open MPI); a PMI server (srun --mpi=pmi2,
+ * mpirun of MPICH); the variables of a Slurm step. With none of them the process is alone, with
+ * one rank. Not deferred by a group. In a program with MPI use koloCommInitMPI.
+ * Errors: koloInvalidArgument (NULL, a bad variable), koloInvalidUsage (several ranks without a
+ * way to meet), and those of koloCommInitRank.
+ */
+koloResult_t koloCommInitEnv(koloComm_t *newcomm);
+
+/**
+ * Makes a communicator of all tasks of this process's Slurm step from the variables of the step
+ * alone, whatever srun --mpi says; every task calls it, as often as the others, one thread at a
+ * time. Rank 0 listens on the first node of the step, at a port from the range that
+ * KOLO_SLURM_PORT and KOLO_SLURM_PORT_COUNT give; KOLO_COMM_ID names another address. Not deferred
+ * by a group.
+ * Errors: koloInvalidArgument (NULL, a bad variable), koloInvalidUsage (no Slurm step),
+ * koloSystemError (rank 0 was not found within KOLO_START_TIMEOUT), and those of koloCommInitRank.
+ */
+koloResult_t koloCommInitSlurm(koloComm_t *newcomm);
 
 /**
  * Makes a communicator of ranks that already have a launcher's collective functions, as

@@ -54,7 +54,8 @@ same_place!(
     free = free,
     problem = problem,
     problemCode = problem_code,
-    net = net
+    net = net,
+    world = world
 );
 const _: () = assert!(size_of::<koloMpiTable>() == size_of::<MpiTable>());
 const _: () = assert!(KOLO_MPI_TABLE_VERSION == TABLE_VERSION);

@@ -15,6 +15,7 @@ fn generate() -> String {
         "types",
         "error",
         "comm",
+        "launch",
         "table",
         "group",
         "collective",

@@ -118,6 +118,7 @@ impl Context {
             idle: Some(idle),
             free: Some(free),
             net: (&raw const net::TABLE).cast(),
+            world: SimpleCommunicator::world().size() as usize,
             ..empty_table()
         }
     }
@@ -194,6 +195,7 @@ fn empty_table() -> MpiTable {
         problem: std::ptr::null::<c_char>(),
         problem_code: 0,
         net: std::ptr::null(),
+        world: 0,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::info::{self, InfoArgs};
 use crate::topo::{self, TopoArgs};
-use crate::{explain, launcher, out, perf, sim, tune};
+use crate::{explain, hello, launcher, out, perf, sim, tune};
 use clap::{Parser, Subcommand};
 use kolo::base::Result;
 use std::process::ExitCode;
@@ -36,6 +36,9 @@ enum Command {
     /// Simulate a collective on a machine that need not be there
     #[command(after_help = SIM_HELP)]
     Sim(Box<sim::SimArgs>),
+    /// Let the processes of a launcher meet without MPI, and show where they are
+    #[command(after_help = HELLO_HELP)]
+    Hello(hello::HelloArgs),
     /// Show the version
     Version,
     /// Show help on a command, or on the settings
@@ -44,6 +47,15 @@ enum Command {
         topic: Option<String>,
     },
 }
+
+const HELLO_HELP: &str = "\
+Examples:
+  srun -N 4 -n 16 --mpi=pmix kolo hello
+      do the ranks of a job on 4 nodes find each other?
+  srun -N 4 -n 16 --mpi=none kolo hello --slurm
+      the same by the variables of Slurm alone
+  KOLO_RANK=1 KOLO_NRANKS=2 KOLO_COMM_ID=node1:4777 kolo hello
+      one of two ranks that are started by hand; rank 0 on node1";
 
 const TUNE_HELP: &str = "\
 Examples:
@@ -114,6 +126,7 @@ pub fn run() -> ExitCode {
         Command::Tune(args) => done(tune::run(&args)),
         Command::Explain(args) => done(explain::run(&args)),
         Command::Sim(args) => done(sim::run(&args)),
+        Command::Hello(args) => done(hello::run(&args)),
         Command::Version => {
             info::version();
             ExitCode::SUCCESS

@@ -4,6 +4,7 @@
 //! `libkolo_mpi.so` of the same family is loaded, which hands out a table of functions.
 
 use kolo::base::{Error, Result};
+use kolo::bootstrap::launch::mistake;
 use kolo::bootstrap::mpi_abi::{API_VERSION, MpiApi, MpiComm, MpiTable};
 use std::ffi::{CStr, c_int};
 use std::path::{Path, PathBuf};
@@ -51,14 +52,27 @@ fn families(is_set: impl Fn(&str) -> bool) -> Vec<Family> {
     }
 }
 
-/// The families that the launcher of this process may have started, best first.
-pub fn launched_by() -> Vec<Family> {
-    families(|name| std::env::var_os(name).is_some())
+/// The families that the launcher of this process may have started, best first; empty for a
+/// process that was started alone.
+///
+/// # Errors
+/// Slurm started several processes, and nothing that an MPI could learn of the others by.
+pub fn launched_by() -> Result<Vec<Family>> {
+    let found = families(|name| std::env::var_os(name).is_some());
+    if found.is_empty() {
+        mistake::check_world(1)?;
+    }
+    Ok(found)
 }
 
 /// Whether this process should say what every rank would say: rank 0, or one without launcher.
 pub fn speaks_for_all() -> bool {
-    let ranks = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+    let ranks = [
+        "OMPI_COMM_WORLD_RANK",
+        "PMI_RANK",
+        "PMIX_RANK",
+        "SLURM_PROCID",
+    ];
     let rank = ranks.iter().find_map(std::env::var_os);
     rank.is_none_or(|rank| rank == "0")
 }
@@ -151,6 +165,18 @@ impl Mpi {
             library,
             ring: OnceLock::new(),
         })
+    }
+
+    /// Itself, if it knows of all the processes that Slurm started; otherwise it is ended.
+    ///
+    /// # Errors
+    /// MPI under the wrong `srun --mpi`.
+    pub fn among_all(self) -> Result<Mpi> {
+        if let Err(error) = mistake::check_world(self.nranks()) {
+            self.finalize();
+            return Err(error);
+        }
+        Ok(self)
     }
 
     /// The functions.

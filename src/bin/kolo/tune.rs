@@ -79,7 +79,7 @@ struct Meet {
 /// Options that make no sense here, a file that cannot be used, and everything that kolo or MPI
 /// report.
 pub fn run(args: &TuneArgs) -> Result<()> {
-    let families = launcher::launched_by();
+    let families = launcher::launched_by()?;
     let mpi = match (families.is_empty(), args.ranks) {
         (true, None) => {
             return Err(Error::usage(
@@ -94,7 +94,7 @@ pub fn run(args: &TuneArgs) -> Result<()> {
                 "use --ranks without mpirun, or mpirun without --ranks",
             ));
         }
-        (false, None) => Some(Mpi::start(&families)?),
+        (false, None) => Some(Mpi::start(&families)?.among_all()?),
     };
     let result = run_ranks(args, mpi.as_ref());
     if let Some(mpi) = &mpi {

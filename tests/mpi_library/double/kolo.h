@@ -25,6 +25,7 @@ typedef struct {
     const char *problem;
     int problemCode;
     const void *net;
+    size_t world;
 } koloMpiTable;
 
 koloResult_t koloCommInitTable(koloComm_t *newcomm, const koloMpiTable *table);

@@ -48,7 +48,7 @@ use team::{Meeting, Member};
 /// # Errors
 /// Options that make no sense here, and everything that kolo or MPI report.
 pub fn run(args: &PerfArgs) -> Result<bool> {
-    let families = launcher::launched_by();
+    let families = launcher::launched_by().map_err(|error| error.during(USAGE))?;
     let mpi = match (families.is_empty(), args.ranks) {
         (true, _) => None,
         (false, Some(_)) => {
@@ -57,7 +57,10 @@ pub fn run(args: &PerfArgs) -> Result<bool> {
                 "use --ranks without mpirun, or mpirun without --ranks (and -t for threads)",
             ));
         }
-        (false, None) => Some(Mpi::start(&families)?),
+        (false, None) => {
+            let mpi = Mpi::start(&families)?;
+            Some(mpi.among_all().map_err(|error| error.during(USAGE))?)
+        }
     };
     let result = run_ranks(args, mpi.as_ref());
     if let Some(mpi) = &mpi {

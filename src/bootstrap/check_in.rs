@@ -1,0 +1,199 @@
+//! The first half of a rank's meeting: it finds the root, shows the secret, and is welcomed.
+//!
+//! A root whose address was known before it was started may not be there yet, may be at another of
+//! a few ports, and the port may belong to another job: the search goes on until its limit, and
+//! says once what it looks for. The ranks of a large job come one after the other.
+
+use super::frame::{Kind, Purpose};
+use super::link::{Link, Seen};
+use super::net::{self, Dial};
+use super::rendezvous::{Rendezvous, poll_failed, told};
+use super::settings::NetSettings;
+use crate::base::clock::{Moment, now};
+use crate::base::{Error, Result};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long a port of a root that was there once may refuse connections.
+pub(super) const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
+/// When a rank says that it still looks for rank 0, unless `warn_after` is less.
+const LOOK_NOTICE: Duration = Duration::from_secs(10);
+/// How long one of several ports may accept without an answer before the next one is tried. A
+/// root answers at once; one that has read the hello would take the farewell for a death.
+const FOREIGN_LIMIT: Duration = Duration::from_secs(20);
+
+impl Rendezvous<'_> {
+    /// Connects to the root and shows the secret, again if need be, until the root says welcome.
+    pub(super) fn check_in(&self, address: SocketAddr) -> Result<Link> {
+        self.take_turn();
+        // A named root may start later than this rank; any other was there first.
+        let (limit, refusal_limit) = match self.id.is_named() {
+            true => (self.settings.start_limit, self.settings.start_limit),
+            false => (self.settings.connect_limit, REFUSAL_LIMIT),
+        };
+        let mut dial = Dial::start(self.id.addresses(), limit, refusal_limit);
+        let mut search = Search::new(limit, self.settings);
+        loop {
+            let stream = search
+                .connect(&mut dial, || self.look_on(limit))
+                .map_err(|error| self.no_root(&error))?;
+            let mut link = Link::new(stream);
+            link.push(self.hello(Purpose::CheckIn, 0, address));
+            match self.wait_for_welcome(&mut link)? {
+                true => return Ok(link),
+                // A root flooded with strays may have thrown this connection out with them, or
+                // this is the root of another job.
+                false => dial
+                    .again(io::ErrorKind::UnexpectedEof.into())
+                    .map_err(|error| self.no_root(&error))?,
+            }
+        }
+    }
+
+    /// Waits for this rank's turn, so that a root of many ranks is not flooded by all at once.
+    fn take_turn(&self) {
+        if self.nranks > self.settings.stagger_threshold {
+            let seconds = f64::from(self.rank) / f64::from(self.settings.stagger_rate.max(1));
+            std::thread::sleep(Duration::from_secs_f64(seconds));
+        }
+    }
+
+    /// Tells that rank 0 is not there yet.
+    fn look_on(&self, limit: Duration) {
+        let left = net::left(self.start, limit).as_secs();
+        (self.settings.warn)(&format!(
+            "kolo: rank {} of {} has looked for rank 0 at {} for {} s, and does so for {left} s \
+             more",
+            self.rank,
+            self.nranks,
+            self.id.place(),
+            self.start.elapsed().as_secs(),
+        ));
+    }
+
+    /// Whether the root said welcome; false when it closed without a word, or when something else
+    /// answers at one of several ports.
+    fn wait_for_welcome(&self, link: &mut Link) -> Result<bool> {
+        let several = self.id.addresses().len() > 1;
+        let begin = now();
+        let limit = match several {
+            true => FOREIGN_LIMIT,
+            false if self.id.is_named() => self.settings.start_limit,
+            false => self.settings.connect_limit,
+        };
+        let not_a_root = || match several {
+            true => Ok(false),
+            false => Err(self.not_a_root()),
+        };
+        loop {
+            if link.flush().is_err() {
+                // The reason may lie in the queue of what was received.
+                return match link.receive() {
+                    Seen::Frame(frame) if frame.kind == Kind::Refused => Err(told(&frame)),
+                    Seen::Garbage => not_a_root(),
+                    _ => Ok(false),
+                };
+            }
+            match link.receive() {
+                Seen::Frame(frame) => match frame.kind {
+                    Kind::Welcome => return Ok(true),
+                    Kind::Refused | Kind::Abort => return Err(told(&frame)),
+                    _ => {}
+                },
+                Seen::Closed(_) => return Ok(false),
+                Seen::Garbage => return not_a_root(),
+                Seen::Nothing if begin.past(limit) => return not_a_root(),
+                Seen::Nothing => {
+                    let left = net::left(begin, limit);
+                    net::poll(&mut [link.watch()], Some(left)).map_err(poll_failed)?;
+                }
+            }
+        }
+    }
+
+    fn no_root(&self, error: &io::Error) -> Error {
+        let address = self.id.address();
+        let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+        if self.id.is_by_slurm() {
+            return Error::system(
+                format!(
+                    "cannot find rank 0 at {}, where the Slurm variables say that it is",
+                    self.id.place()
+                ),
+                error,
+                "look into the output of rank 0; check that its node can be reached at the ports \
+                 from KOLO_SLURM_PORT on, or name another address of it in KOLO_COMM_ID; \
+                 KOLO_START_TIMEOUT is how long to look for it",
+            );
+        }
+        if self.id.is_named() {
+            return Error::system(
+                format!("cannot reach rank 0 at {address}, which KOLO_COMM_ID names"),
+                error,
+                "check that rank 0 was started on that machine with the same KOLO_COMM_ID and \
+                 that no firewall is in the way; KOLO_START_TIMEOUT is how long to look for it",
+            );
+        }
+        if refused {
+            return Error::system(
+                format!(
+                    "nobody listens any more at {address}, where this unique id was made: its \
+                     process has ended, or all ranks of the communicator are already there"
+                ),
+                error,
+                "keep the process that called koloGetUniqueId alive until all ranks have \
+                 joined, and use every id for one communicator only",
+            );
+        }
+        Error::system(
+            format!("cannot reach the process that made the unique id, at {address}"),
+            error,
+            "check that this node can reach that address; choose another network with \
+             KOLO_SOCKET_IFNAME",
+        )
+    }
+
+    pub(super) fn not_a_root(&self) -> Error {
+        Error::usage(
+            format!(
+                "what listens at {} does not answer as kolo does",
+                self.id.address()
+            ),
+            "check the host and port of KOLO_COMM_ID, and that all ranks use one version of kolo",
+        )
+    }
+}
+
+/// The search for a root that may not be there yet; tells once that it takes long.
+struct Search {
+    start: Moment,
+    /// When to tell; never for a search that ends before.
+    tell_after: Option<Duration>,
+}
+
+impl Search {
+    fn new(limit: Duration, settings: &NetSettings) -> Search {
+        let tell_after = LOOK_NOTICE.min(settings.warn_after);
+        Search {
+            start: now(),
+            tell_after: (tell_after < limit).then_some(tell_after),
+        }
+    }
+
+    fn connect(&mut self, dial: &mut Dial, notice: impl Fn()) -> io::Result<std::net::TcpStream> {
+        loop {
+            if let Some(stream) = dial.advance()? {
+                return Ok(stream);
+            }
+            if self.tell_after.is_some_and(|after| self.start.past(after)) {
+                self.tell_after = None;
+                notice();
+            }
+            let (entry, limit) = dial.watch();
+            let until_notice = self.tell_after.map(|after| net::left(self.start, after));
+            let limit = net::sooner(limit, until_notice);
+            net::poll(&mut Vec::from_iter(entry), limit)?;
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! PMIx: the server beside every process that `srun --mpi=pmix` or Open MPI's `mpirun` starts.
+//!
+//! `libpmix.so.2` is loaded when a server is there, so that kolo needs none to run. Layouts are
+//! those of the PMIx standard's versions 3 and 4 (pmix.org), which later ones keep. The client is
+//! initialised for one exchange and finalised after it: what is left running would be a thread, and
+//! a process that ends without finalising counts as crashed.
+
+use super::exchange::Exchange;
+use super::variables::Get;
+use crate::base::{Error, Result};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+const LIBRARY: &str = "libpmix.so.2";
+/// Names a file to be loaded in its place.
+const LIBRARY_VARIABLE: &str = "KOLO_PMIX_LIBRARY";
+
+const SUCCESS: c_int = 0;
+const GLOBAL: u8 = 3;
+const RANK_WILDCARD: u32 = u32::MAX - 1;
+const TYPE_BOOL: u16 = 1;
+const TYPE_UINT32: u16 = 14;
+const TYPE_BYTE_OBJECT: u16 = 27;
+const JOB_SIZE: &CStr = c"pmix.job.size";
+const COLLECT_DATA: &CStr = c"pmix.collect";
+/// A word whose first byte, as C's `bool` lies in it, is true.
+const TRUE: [u8; 8] = [1, 0, 0, 0, 0, 0, 0, 0];
+
+/// `pmix_proc_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Proc {
+    nspace: [c_char; 256],
+    rank: u32,
+}
+
+/// `pmix_value_t`; the longest members of its union have three words.
+#[repr(C)]
+struct Value {
+    kind: u16,
+    data: [usize; 3],
+}
+
+/// `pmix_info_t`.
+#[repr(C)]
+struct Info {
+    key: [c_char; 512],
+    flags: u32,
+    value: Value,
+}
+
+const _: () = assert!(size_of::<Proc>() == 260);
+const _: () = assert!(size_of::<Value>() == 32 && align_of::<Value>() == 8);
+const _: () = assert!(size_of::<Info>() == 552);
+
+type InitFn = unsafe extern "C" fn(*mut Proc, *const Info, usize) -> c_int;
+type FinalizeFn = unsafe extern "C" fn(*const Info, usize) -> c_int;
+type PutFn = unsafe extern "C" fn(u8, *const c_char, *const Value) -> c_int;
+type CommitFn = unsafe extern "C" fn() -> c_int;
+type FenceFn = unsafe extern "C" fn(*const Proc, usize, *const Info, usize) -> c_int;
+type GetFn =
+    unsafe extern "C" fn(*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> c_int;
+type TextFn = unsafe extern "C" fn(c_int) -> *const c_char;
+
+/// The library's functions.
+struct Functions {
+    init: InitFn,
+    finalize: FinalizeFn,
+    put: PutFn,
+    commit: CommitFn,
+    fence: FenceFn,
+    get: GetFn,
+    text: TextFn,
+}
+
+/// Whether the variables of a PMIx server are set.
+pub fn is_offered(get: Get) -> bool {
+    get("PMIX_NAMESPACE").is_some() && get("PMIX_RANK").is_some()
+}
+
+/// The library, loaded once and never unloaded: it keeps handlers of the process.
+fn functions() -> Result<&'static Functions> {
+    static LOADED: OnceLock<std::result::Result<Functions, String>> = OnceLock::new();
+    let loaded = LOADED.get_or_init(|| {
+        let name = std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty());
+        let name = name.unwrap_or_else(|| LIBRARY.into());
+        load(&name).map_err(|error| format!("{} cannot be used: {error}", name.display()))
+    });
+    loaded.as_ref().map_err(|why| {
+        Error::usage(
+            format!("a PMIx server is there, but {why}"),
+            format!(
+                "install the PMIx library ({LIBRARY}; the package libpmix2 of Debian), or name it \
+                 in {LIBRARY_VARIABLE}"
+            ),
+        )
+    })
+}
+
+fn load(name: &std::ffi::OsStr) -> std::result::Result<Functions, libloading::Error> {
+    use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+    // SAFETY: the initialisers of the library only set up itself; its plugins look for its symbols
+    // among the global ones.
+    let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) }?;
+    // SAFETY: the PMIx standard gives the functions these types.
+    let functions = unsafe {
+        Functions {
+            init: *library.get::<InitFn>(b"PMIx_Init\0")?,
+            finalize: *library.get::<FinalizeFn>(b"PMIx_Finalize\0")?,
+            put: *library.get::<PutFn>(b"PMIx_Put\0")?,
+            commit: *library.get::<CommitFn>(b"PMIx_Commit\0")?,
+            fence: *library.get::<FenceFn>(b"PMIx_Fence\0")?,
+            get: *library.get::<GetFn>(b"PMIx_Get\0")?,
+            text: *library.get::<TextFn>(b"PMIx_Error_string\0")?,
+        }
+    };
+    std::mem::forget(library);
+    Ok(functions)
+}
+
+/// A client of the server, until it is dropped.
+pub struct Client {
+    functions: &'static Functions,
+    me: Proc,
+    nranks: u32,
+}
+
+impl Client {
+    /// Loads the library and greets the server.
+    pub fn start() -> Result<Client> {
+        let functions = functions()?;
+        let mut me = Proc {
+            nspace: [0; 256],
+            rank: 0,
+        };
+        // SAFETY: there is room for the answer; no attributes are given.
+        let status = unsafe { (functions.init)(&mut me, std::ptr::null(), 0) };
+        if status != SUCCESS {
+            return Err(failed(functions, "PMIx_Init", status));
+        }
+        let mut client = Client {
+            functions,
+            me,
+            nranks: 0,
+        };
+        client.nranks = client.job_size()?;
+        if client.me.rank >= client.nranks {
+            return Err(Error::usage(
+                format!(
+                    "the PMIx server says rank {} of {}",
+                    client.me.rank, client.nranks
+                ),
+                "look into what changes the variables of the launcher",
+            ));
+        }
+        Ok(client)
+    }
+
+    fn job_size(&self) -> Result<u32> {
+        self.get(RANK_WILDCARD, JOB_SIZE, |value| {
+            let number = value.data[0].to_ne_bytes();
+            let number = u32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
+            (value.kind == TYPE_UINT32).then_some(number)
+        })
+    }
+
+    /// What `rank` has put under `key`, as `read` understands it.
+    fn get<T>(&self, rank: u32, key: &CStr, read: impl FnOnce(&Value) -> Option<T>) -> Result<T> {
+        let whose = Proc { rank, ..self.me };
+        let mut value = std::ptr::null_mut::<Value>();
+        // SAFETY: the key is a string, there is room for the answer, no attributes are given.
+        let status = unsafe {
+            let no_info = std::ptr::null();
+            (self.functions.get)(&whose, key.as_ptr(), no_info, 0, &mut value)
+        };
+        if status != SUCCESS || value.is_null() {
+            return Err(failed(self.functions, "PMIx_Get", status));
+        }
+        // SAFETY: a successful call gives a value that is the caller's.
+        let held = unsafe { &*value };
+        let found = read(held).ok_or_else(|| {
+            Error::usage(
+                format!(
+                    "the PMIx server has a value of type {} under {}",
+                    held.kind,
+                    key.to_string_lossy()
+                ),
+                "use the same version of kolo on every rank",
+            )
+        });
+        // SAFETY: the library allocates values and byte objects with malloc and leaves them to the
+        // caller; nothing borrows them any more.
+        unsafe {
+            if held.kind == TYPE_BYTE_OBJECT {
+                libc::free(held.data[0] as *mut c_void);
+            }
+            libc::free(value.cast());
+        }
+        found
+    }
+
+    fn put(&self, key: &CStr, bytes: &[u8]) -> Result<()> {
+        let value = Value {
+            kind: TYPE_BYTE_OBJECT,
+            data: [bytes.as_ptr() as usize, bytes.len(), 0],
+        };
+        // SAFETY: the key is a string, and the library copies the bytes that the value names.
+        let status = unsafe { (self.functions.put)(GLOBAL, key.as_ptr(), &value) };
+        if status != SUCCESS {
+            return Err(failed(self.functions, "PMIx_Put", status));
+        }
+        // SAFETY: the client is initialised.
+        match unsafe { (self.functions.commit)() } {
+            SUCCESS => Ok(()),
+            status => Err(failed(self.functions, "PMIx_Commit", status)),
+        }
+    }
+
+    /// Waits for all ranks of the job; what they have put can be got afterwards.
+    fn fence(&self) -> Result<()> {
+        let mut collect = Info {
+            key: [0; 512],
+            flags: 0,
+            value: Value {
+                kind: TYPE_BOOL,
+                data: [usize::from_ne_bytes(TRUE), 0, 0],
+            },
+        };
+        for (place, &byte) in collect.key.iter_mut().zip(COLLECT_DATA.to_bytes()) {
+            *place = byte as c_char;
+        }
+        // SAFETY: no list of processes means all of the job; one attribute is given.
+        match unsafe { (self.functions.fence)(std::ptr::null(), 0, &collect, 1) } {
+            SUCCESS => Ok(()),
+            status => Err(failed(self.functions, "PMIx_Fence", status)),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // SAFETY: the client is initialised and not used after this. A failure concerns nobody.
+        unsafe { (self.functions.finalize)(std::ptr::null(), 0) };
+    }
+}
+
+impl Exchange for Client {
+    fn rank(&self) -> u32 {
+        self.me.rank
+    }
+
+    fn nranks(&self) -> u32 {
+        self.nranks
+    }
+
+    fn share(&mut self, key: &str, mine: Option<&[u8]>) -> Result<Vec<u8>> {
+        let key = CString::new(key).map_err(|_| Error::internal("a key with a zero byte"))?;
+        if let Some(mine) = mine {
+            self.put(&key, mine)?;
+        }
+        self.fence()?;
+        self.get(0, &key, |value| {
+            let (data, length) = (value.data[0] as *const u8, value.data[1]);
+            let good = value.kind == TYPE_BYTE_OBJECT && !data.is_null();
+            // SAFETY: a byte object names as many bytes as it says.
+            good.then(|| unsafe { std::slice::from_raw_parts(data, length) }.to_vec())
+        })
+    }
+}
+
+fn failed(functions: &Functions, call: &str, status: c_int) -> Error {
+    // SAFETY: the library gives a constant string for every number.
+    let text = unsafe { CStr::from_ptr((functions.text)(status)) };
+    Error::usage(
+        format!("{call} failed with {status} ({})", text.to_string_lossy()),
+        "look for messages of the launcher and of the other ranks; without PMIx, set KOLO_RANK, \
+         KOLO_NRANKS and KOLO_COMM_ID",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::variables::fixed;
+    use super::*;
+
+    #[test]
+    fn a_server_is_known_by_its_variables() {
+        let both = [("PMIX_NAMESPACE", "job"), ("PMIX_RANK", "0")];
+        assert!(is_offered(&fixed(&both)));
+        assert!(!is_offered(&fixed(&both[..1])) && !is_offered(&fixed(&[])));
+    }
+
+    #[test]
+    fn a_missing_library_is_an_error_and_no_crash() {
+        let error = load("libno_such_pmix.so.2".as_ref()).err().unwrap();
+        assert!(error.to_string().contains("libno_such_pmix"), "{error}");
+        // A library that is none of PMIx.
+        assert!(load("libm.so.6".as_ref()).is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! What an entry of the table of options says, and the variables that are no options.
+
+use super::kind::Kind;
+
+/// Who is expected to set an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// The people who run the machine, once, in a file.
+    Site,
+    /// The person who runs a job.
+    User,
+    /// Whoever looks for a fault in kolo; such an option may change with any version.
+    Debug,
+}
+
+impl Tag {
+    /// All tags in the order of the documentation.
+    pub const ALL: [Tag; 3] = [Tag::Site, Tag::User, Tag::Debug];
+
+    /// `site`, `user` or `debug`.
+    pub fn text(self) -> &'static str {
+        match self {
+            Tag::Site => "site",
+            Tag::User => "user",
+            Tag::Debug => "debug",
+        }
+    }
+}
+
+/// A documented variable of another library that sets an option of kolo too.
+#[derive(Clone, Copy)]
+pub struct Alias {
+    /// Its name.
+    pub name: &'static str,
+    /// Turns its values into kolo's; a value without a counterpart comes back unchanged, so that
+    /// the option's own check refuses it.
+    pub(super) translate: fn(&str) -> String,
+}
+
+/// One option.
+#[derive(Clone, Copy)]
+pub struct Opt {
+    /// The key in TOML files and in values given by the program.
+    pub key: &'static str,
+    /// One sentence.
+    pub(super) doc: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// The value where no layer gives one, written as in the environment.
+    pub default: &'static str,
+    /// The unit of its number, or nothing.
+    pub unit: &'static str,
+    /// Who sets it.
+    pub tag: Tag,
+    /// Whether all ranks must have the same value, because plans or the exchange of messages follow
+    /// from it.
+    pub shapes: bool,
+    /// Variables of other libraries that set it; where several are set, the first counts.
+    pub aliases: &'static [Alias],
+    /// What else the page of documentation says, such as how an alias is understood.
+    pub note: &'static str,
+}
+
+impl Opt {
+    /// The environment variable of the option: `KOLO_BUFFSIZE` for `buffsize`.
+    pub fn variable(&self) -> String {
+        format!("KOLO_{}", self.key.to_ascii_uppercase())
+    }
+
+    /// What the option does: one sentence.
+    pub fn doc(&self) -> &'static str {
+        self.doc.trim()
+    }
+}
+
+/// Variables named `KOLO_*` that are no options: the settings neither read nor refuse them.
+pub const RESERVED: &[(&str, &str)] = &[
+    ("KOLO_CONFIG", "names a TOML file; the file must exist"),
+    ("KOLO_PREFIX", "where builds and tests install kolo"),
+    (
+        "KOLO_MPI_LIBRARY",
+        "names the libkolo_mpi.so that the kolo program loads under mpirun",
+    ),
+    (
+        "KOLO_RANK",
+        "this rank, for koloCommInitEnv without a launcher",
+    ),
+    (
+        "KOLO_NRANKS",
+        "the number of ranks, for koloCommInitEnv without a launcher",
+    ),
+    (
+        "KOLO_PMIX_LIBRARY",
+        "names the libpmix.so.2 that koloCommInitEnv loads",
+    ),
+    ("KOLO_BLESS", "makes the tests rewrite the generated files"),
+    (
+        "KOLO_CHROOT_INSIDE",
+        "tells the test in a fresh system that it runs there",
+    ),
+];
+
+/// Beginning of further names that the settings neither read nor refuse: for test programs.
+pub const RESERVED_PREFIX: &str = "KOLO_TEST_";

@@ -1,0 +1,1 @@
+"""A small cluster on one machine, made of Linux namespaces."""
