@@ -30,6 +30,8 @@ const FIRST_NAP: Duration = Duration::from_micros(500);
 const LONGEST_NAP: Duration = Duration::from_millis(20);
 /// The same while the network is slept on: the ranks of this node are not heard meanwhile.
 const LONGEST_NETWORK_NAP: Duration = Duration::from_millis(2);
+/// Most yields before the network is slept on: about as long as a message takes on its way.
+const NETWORK_YIELDS: u32 = 64;
 /// How long ranks may disagree before the boards are compared.
 const SUSPICION: Duration = Duration::from_millis(200);
 
@@ -112,7 +114,13 @@ impl<'a> Waiter<'a> {
         {
             idle();
         }
-        if self.yields < self.inner.wait.yields || engine.busy() {
+        // What comes over the network wakes from sleep, and other ranks may need the core for it.
+        let from_afar = carries && !self.inner.is_mate(peer as u32);
+        let patience = match from_afar {
+            true => self.inner.wait.yields.min(NETWORK_YIELDS),
+            false => self.inner.wait.yields,
+        };
+        if self.yields < patience || engine.busy() {
             std::thread::yield_now();
             if self.yields.is_multiple_of(CLOCK_EVERY) {
                 return self.look(since, peer);

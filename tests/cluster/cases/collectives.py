@@ -1,0 +1,72 @@
+"""Collectives between nodes: right, and over the links that were meant."""
+import time
+
+from harness import MPIS, case
+
+ALL = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather",
+       "scatter", "sendrecv", "scan", "barrier"]
+
+
+def perf(cluster, mpi, layout, collective, *words, env=None, limit=40):
+    """kolo perf, whose ranks check what they get."""
+    argv = [cluster.kolo, "perf", collective, "-n", "3", "-w", "1", *words]
+    program = cluster.start_mpirun(mpi, layout, argv, env)
+    if mpi == "mpich":
+        # Debian's MPICH may hang in MPI_Finalize between nodes, whatever ran before.
+        program.wait_for("# steps: executed == planned", limit)
+        assert "Out of bounds values : 0 OK" in "".join(program.text())
+        program.end()
+    else:
+        program.wait(limit).ok().says("Out of bounds values : 0 OK", "executed == planned")
+
+
+@case(nodes=3, limit=150)
+def every_collective_on_uneven_nodes(cluster):
+    for mpi, collective in zip(MPIS * len(ALL), ALL):
+        with cluster.moved("node3") as m:
+            perf(cluster, mpi, [2, 1, 2], collective, "-b", "8", "-e", "64K", "-f", "8192")
+        # The ranks of node3 take part, and nothing but its link leads to them.
+        assert m.received > (1000 if collective == "barrier" else 64 << 10), (collective, vars(m))
+
+
+@case(nodes=2, limit=90)
+def two_nodes_with_every_type(cluster):
+    for mpi in MPIS:
+        with cluster.moved("node2") as m:
+            perf(cluster, mpi, [2, 2], "all_reduce", "-b", "8", "-e", "8", "-d", "all", "-o", "all")
+        assert m.received > 1000, vars(m)
+
+
+@case(nodes=4, rate="1gbit", limit=120)
+def little_more_than_the_least_bytes_cross_each_link(cluster):
+    """Each of n nodes must send and receive 2 (n - 1) / n of the data."""
+    size = 64 << 20
+    words = [cluster.kolo, "perf", "all_reduce", "-b", str(size), "-e", str(size), "-w", "0",
+             "-c", "0", "-n"]
+
+    def bytes_of(calls):
+        before = [cluster.counters(node) for node in cluster.nodes]
+        cluster.mpirun("openmpi", [2, 2, 2, 2], words + [str(calls)], limit=100).ok()
+        after = [cluster.counters(node) for node in cluster.nodes]
+        return [b - a for old, new in zip(before, after) for a, b in zip(old, new)]
+
+    # Two measurements, out of place and in place, of so many calls each.
+    once, thrice = bytes_of(1), bytes_of(3)
+    least = 2 * 3 * size // 4
+    ratios = [(many - few) / 4 / least for few, many in zip(once, thrice)]
+    print("bytes on each link, of the least: " + " ".join("%.3f" % ratio for ratio in ratios))
+    assert all(0.99 < ratio <= 1.05 for ratio in ratios), ratios
+
+
+@case(nodes=2, limit=60)
+def ranks_that_come_late(cluster):
+    """The highest rank first, and the others seconds apart."""
+    program = cluster.compile("without_mpi.c")
+    ranks, places = {}, ["node1", "node1", "node2"]
+    for rank in (2, 1, 0):
+        env = {"KOLO_RANK": str(rank), "KOLO_NRANKS": "3",
+               "KOLO_COMM_ID": cluster.address("node1") + ":4777"}
+        ranks[rank] = cluster.start(places[rank], [program, "env", "1"], env)
+        time.sleep(5 if rank else 0)
+    for rank in ranks:
+        ranks[rank].wait(30).ok().says("%d of 3, sum 6" % rank)
