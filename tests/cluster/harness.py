@@ -61,7 +61,7 @@ class Result:
 
     def ok(self):
         """Itself, if the exit status is 0; a failure with all that was printed if not."""
-        assert self.status == 0, "%s: exit status %d\n%s%s" % (
+        assert self.status == 0, "%s: exit status %s (None: ended by its limit)\n%s%s" % (
             self.command, self.status, self.out, self.err)
         return self
 
