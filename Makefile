@@ -33,8 +33,8 @@ endif
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
 .PHONY: help demo test build install uninstall deps check bench clean stage \
-        core $(FAMILIES:%=mpi-%) fortran test-rust test-loom test-install test-mpi test-cluster \
-        deps-build
+        core $(FAMILIES:%=mpi-%) fortran test-rust test-loom test-install test-mpi test-rdma \
+        test-rdma-short test-cluster deps-build
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -43,7 +43,7 @@ help: ## list these commands
 demo: deps-build stage ## install what is missing, build, run the tsunami model and a short kolo perf
 	@tests/demo.sh $(STAGE) $(MPI) $(RANKS)
 
-test: deps check test-rust test-loom stage test-install test-mpi test-cluster ## install what is missing, run every test
+test: deps check test-rust test-loom stage test-install test-mpi test-cluster test-rdma-short ## install what is missing, run every test
 	@echo 'make test: everything passed'
 
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
@@ -66,6 +66,9 @@ check: ## formatting and lints, warnings are errors
 	MPICC=$(MPICC_$(MPI)) $(CARGO) clippy --locked --release -p kolo-mpi --target-dir target/$(MPI) \
 	    -- -D warnings
 
+test-rdma: deps ## run all RDMA tests, in a virtual machine that has RDMA devices
+	CARGO=$(CARGO) tests/softroce/verbs.sh
+
 bench: stage ## run the benchmarks
 	$(CARGO) bench --locked
 
@@ -73,7 +76,7 @@ clean: ## remove everything that was built
 	rm -rf build target
 
 core:
-	$(CARGO) build --locked --release -p kolo -p kolo-c
+	$(CARGO) build --locked --release -p kolo -p kolo-c -p kolo-verbs
 
 # One target directory per MPI, because the bindings are generated from its headers.
 $(FAMILIES:%=mpi-%): mpi-%: core
@@ -110,7 +113,12 @@ test-loom:
 test-install:
 	tests/install.sh $(STAGE)
 
+# One start of the virtual machine, and what fits into a minute of it.
+test-rdma-short:
+	CARGO=$(CARGO) LIMIT=120 tests/softroce/verbs.sh short::
+
 test-mpi:
+	$(CARGO) build --locked --release --example mpi_net
 	tests/mpi/run.sh $(STAGE) $(FAMILIES)
 
 # On emulated nodes, as root or through sudo; ONLY=word chooses among them.

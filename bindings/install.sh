@@ -78,6 +78,11 @@ put 644 bindings/c/include/kolo.h include/kolo.h
 put 644 bindings/mpi/kolo_mpi.h include/kolo_mpi.h
 pkg kolo "Collective communication for batch HPC jobs" "" '-I${includedir}' "$lib -lkolo"
 
+# RDMA is loaded on demand, so nothing names this library when programs are linked.
+put 755 target/release/libkolo_verbs.so "lib/kolo/libkolo_verbs.so.$version"
+link "libkolo_verbs.so.$version" lib/kolo/libkolo_verbs.so.0
+link libkolo_verbs.so.0 lib/kolo/libkolo_verbs.so
+
 for family in $families; do
     put 755 "target/$family/release/libkolo_mpi.so" "lib/kolo/$family/libkolo_mpi.so.$version"
     link "libkolo_mpi.so.$version" "lib/kolo/$family/libkolo_mpi.so.0"

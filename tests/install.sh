@@ -12,6 +12,7 @@ fail() { echo "FAIL  $*" >&2; exit 1; }
 for name in bin/kolo include/kolo.h include/kolo_mpi.h lib/libkolo.so lib/libkolo.so.0 \
     include/kolo/gfortran/kolo.mod include/kolo/flang/kolo.mod lib/libkolo_fortran_gfortran.so \
     lib/libkolo_fortran_flang.so lib/kolo/openmpi/libkolo_mpi.so lib/kolo/mpich/libkolo_mpi.so \
+    lib/kolo/libkolo_verbs.so \
     share/kolo/fortran/kolo.f90 share/doc/kolo/README.md etc/kolo.toml; do
     [ -e "$prefix/$name" ] || fail "$name is not installed"
 done
@@ -23,8 +24,12 @@ for mpi in openmpi mpich; do
     [ "$(dynamic $library SONAME)" = libkolo_mpi.so.0 ] || fail "SONAME of $library"
     ! ldd "$prefix/lib/$library" | grep 'not found' || fail "$library does not find its libraries"
 done
-# The core has no MPI, neither in the library nor in the command.
+[ "$(dynamic kolo/libkolo_verbs.so SONAME)" = libkolo_verbs.so.0 ] || fail "SONAME of verbs"
+dynamic kolo/libkolo_verbs.so NEEDED | grep -qx libibverbs.so.1 || fail "verbs without libibverbs"
+! dynamic kolo/libkolo_verbs.so NEEDED | grep kolo || fail "libkolo_verbs.so needs kolo"
+# The core has no MPI and no RDMA, neither in the library nor in the command.
 for file in lib/libkolo.so bin/kolo; do
+    ! readelf -d "$prefix/$file" | grep NEEDED | grep ibverbs || fail "$file needs libibverbs"
     ! readelf -d "$prefix/$file" | grep NEEDED | grep -iE 'mpi|mpich' || fail "$file needs MPI"
 done
 

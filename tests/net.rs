@@ -1,11 +1,19 @@
-//! The network between nodes, over real sockets on the loopback and on virtual links.
+//! The networks between nodes: sockets on the loopback and on virtual links, plugins, MPI.
 
+#[path = "net/fake_mpi.rs"]
+mod fake_mpi;
 #[path = "net/faults.rs"]
 mod faults;
+#[path = "net/generic.rs"]
+mod generic;
 #[path = "net/link.rs"]
 mod link;
 #[path = "net/messages.rs"]
 mod messages;
+#[path = "net/mpi.rs"]
+mod mpi;
+#[path = "net/plugin.rs"]
+mod plugin;
 #[path = "net/proxy.rs"]
 mod proxy;
 #[path = "net/strays.rs"]

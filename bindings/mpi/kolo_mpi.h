@@ -14,10 +14,11 @@ extern "C" {
 /*
  * Makes a kolo communicator of the ranks of `comm`, with the same ranks. Collective over `comm`.
  *
- * MPI must be initialised. `comm` stays yours: it is not duplicated, and is used only inside
- * koloCommInitMPI and koloCommSplit of the new communicator (which are collective), so you may
- * free it once you make no more of these calls. MPI may be finalised before or after
- * koloCommDestroy.
+ * MPI must be initialised. `comm` stays yours: it is used only inside koloCommInitMPI and
+ * koloCommSplit of the new communicator (which are collective), so you may free it once you make
+ * no more of these calls. It is duplicated only if MPI carries the data between nodes
+ * (KOLO_NET=mpi). MPI may be finalised before or after koloCommDestroy; with KOLO_NET=mpi only
+ * after it.
  *
  * Threads: below MPI_THREAD_MULTIPLE a blocking kolo call counts as an MPI call of its thread,
  * because kolo lets MPI make progress while it waits (it polls with a probe that matches no

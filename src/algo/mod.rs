@@ -57,6 +57,8 @@ pub struct Entry {
     pub most_ranks: u32,
     /// It looks at the nodes.
     pub by_node: bool,
+    /// All ranks must reach the same memory: it uses connections with many readers.
+    pub one_memory: bool,
 }
 
 /// `plan` computes `collective` and is called `algorithm`: any number of rounds, one token a
@@ -75,6 +77,7 @@ const fn of(
         channels: 1,
         most_ranks: 1024,
         by_node: false,
+        one_memory: false,
     }
 }
 
@@ -107,6 +110,18 @@ impl Entry {
         }
     }
 
+    /// One token for each reader at once.
+    const fn small(self) -> Entry {
+        self.tokens(|slices| slices).one_round().one_memory()
+    }
+
+    const fn one_memory(self) -> Entry {
+        Entry {
+            one_memory: true,
+            ..self
+        }
+    }
+
     const fn up_to(self, most_ranks: u32) -> Entry {
         Entry { most_ranks, ..self }
     }
@@ -122,11 +137,11 @@ pub const REGISTRY: &[Entry] = {
         of(A::Ring, C::ReduceScatter, ring::reduce_scatter).tokens(|slices| slices + 1),
         of(A::Ring, C::Broadcast, ring::broadcast),
         of(A::Ring, C::Reduce, ring::reduce),
-        of(A::OneShot, C::AllReduce, oneshot::all_reduce).tokens(|s| s).one_round().up_to(256),
-        of(A::OneShot, C::AllGather, oneshot::all_gather).tokens(|s| s).one_round().up_to(256),
-        of(A::OneShot, C::Broadcast, oneshot::broadcast).tokens(|s| s).one_round(),
+        of(A::OneShot, C::AllReduce, oneshot::all_reduce).small().up_to(256),
+        of(A::OneShot, C::AllGather, oneshot::all_gather).small().up_to(256),
+        of(A::OneShot, C::Broadcast, oneshot::broadcast).small(),
         of(A::OneShot, C::Reduce, oneshot::reduce).tokens(|s| s).one_round(),
-        of(A::OneShot, C::Barrier, oneshot::barrier).tokens(|s| s).one_round().up_to(256),
+        of(A::OneShot, C::Barrier, oneshot::barrier).small().up_to(256),
         of(A::RecursiveDoubling, C::AllReduce, rd::all_reduce).tokens(|slices| slices),
         of(A::RecursiveDoubling, C::AllGather, rd::all_gather).tokens(|slices| slices),
         of(A::RecursiveDoubling, C::Barrier, rd::barrier).tokens(|slices| slices),
@@ -151,10 +166,10 @@ pub const REGISTRY: &[Entry] = {
         of(A::Bruck, C::AllGather, bruck::all_gather).tokens(|slices| slices),
         of(A::Pat, C::AllGather, pat::all_gather).tokens(|slices| slices),
         of(A::Pat, C::ReduceScatter, pat::reduce_scatter).tokens(|slices| slices),
-        of(A::Nvls, C::AllReduce, nvls::all_reduce).tokens(|slices| slices).up_to(128),
-        of(A::Nvls, C::ReduceScatter, nvls::reduce_scatter).tokens(|s| s).up_to(128),
-        of(A::Nvls, C::AllGather, nvls::all_gather).tokens(|s| s).up_to(128),
-        of(A::Nvls, C::Broadcast, nvls::broadcast),
+        of(A::Nvls, C::AllReduce, nvls::all_reduce).tokens(|s| s).up_to(128).one_memory(),
+        of(A::Nvls, C::ReduceScatter, nvls::reduce_scatter).tokens(|s| s).up_to(128).one_memory(),
+        of(A::Nvls, C::AllGather, nvls::all_gather).tokens(|s| s).up_to(128).one_memory(),
+        of(A::Nvls, C::Broadcast, nvls::broadcast).one_memory(),
         of(A::NvlsTree, C::AllReduce, nvlstree::all_reduce).tokens(|s| s).by_node().two_trees(),
         of(A::CollNet, C::AllReduce, collnet::all_reduce).tokens(|s| s).by_node(),
         of(A::Hierarchical, C::AllReduce, hier::all_reduce).tokens(|s| s).by_node(),
@@ -169,8 +184,8 @@ pub const REGISTRY: &[Entry] = {
         of(A::Ordered, C::AllReduce, ordered::all_reduce),
         of(A::Ordered, C::Reduce, ordered::reduce),
         of(A::Ordered, C::ReduceScatter, ordered::reduce_scatter).up_to(128),
-        of(A::OneShot, C::Scan, scan::oneshot).tokens(|s| s).one_round().up_to(256),
-        of(A::OneShot, C::Exscan, scan::oneshot).tokens(|s| s).one_round().up_to(256),
+        of(A::OneShot, C::Scan, scan::oneshot).small().up_to(256),
+        of(A::OneShot, C::Exscan, scan::oneshot).small().up_to(256),
         of(A::RecursiveDoubling, C::Scan, scan::recursive_doubling),
         of(A::RecursiveDoubling, C::Exscan, scan::recursive_doubling),
         of(A::Chain, C::Scan, scan::chain),

@@ -6,13 +6,13 @@
 
 use super::float_env::FloatEnv;
 use std::io;
-use std::thread::Builder;
+use std::thread::{Builder, JoinHandle};
 
 /// Starts a thread that takes no signals and has no floating-point traps. Rounding is its maker's.
 ///
 /// # Errors
 /// The system has no thread left.
-pub fn start(builder: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub fn start(builder: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     // A new thread has the signal mask of its maker, so all signals are blocked while it is made.
     // SAFETY: all-zero bytes are a valid signal set, and the calls fill both sets.
     let before = unsafe {
@@ -28,7 +28,7 @@ pub fn start(builder: Builder, body: impl FnOnce() + Send + 'static) -> io::Resu
     });
     // SAFETY: `before` is the mask that this thread had.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    started.map(drop)
+    started
 }
 
 #[cfg(test)]

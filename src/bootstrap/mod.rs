@@ -48,6 +48,7 @@ pub use tcp_ring::TcpRing;
 pub use unique_id::UniqueId;
 
 use crate::base::{Rank, Result};
+use std::ffi::c_void;
 
 /// The most bytes that one rank may contribute to one operation: 64 MiB.
 pub const MAX_FRAME: usize = 64 << 20;
@@ -74,4 +75,10 @@ pub trait Bootstrap: Send + Sync {
 
     /// Returns when every rank has called it.
     fn barrier(&self) -> Result<()>;
+
+    /// Point-to-point functions that came with this bootstrap, and their context: null, or as
+    /// [`TableBootstrap::net_functions`] says.
+    fn point_to_point(&self) -> (*const c_void, *mut c_void) {
+        (std::ptr::null(), std::ptr::null_mut())
+    }
 }

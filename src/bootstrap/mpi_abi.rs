@@ -54,6 +54,9 @@ pub struct MpiTable {
     pub problem: *const c_char,
     /// The result code that goes with `problem`.
     pub problem_code: c_int,
+    /// Null, or the `MpiNetTable` of `transport::net::mpi::abi`: point-to-point functions, whose
+    /// `open` takes the context.
+    pub net: *const c_void,
     /// How many processes the other library started together with this one, all of them and not
     /// only the ranks of the table; 0 if the caller does not know.
     pub world: usize,

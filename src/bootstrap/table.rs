@@ -13,8 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a table up to and including `free`: the least that is accepted.
 const TABLE_LEAST_BYTES: usize = std::mem::offset_of!(MpiTable, problem);
-/// Bytes of a table up to and including `problem_code`.
-const TABLE_WITH_PROBLEM_BYTES: usize = std::mem::offset_of!(MpiTable, world);
 /// Stands for a contribution that is too long, so that all ranks fail together.
 const TOO_LONG: u64 = u64::MAX;
 
@@ -95,6 +93,7 @@ impl TableBootstrap {
             free: None,
             problem: std::ptr::null(),
             problem_code: 0,
+            net: std::ptr::null(),
             world: 0,
         };
         let bytes = size.min(size_of::<MpiTable>());
@@ -103,8 +102,11 @@ impl TableBootstrap {
         unsafe {
             std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut copy).cast::<u8>(), bytes);
         }
-        if size < TABLE_WITH_PROBLEM_BYTES {
+        if size < std::mem::offset_of!(MpiTable, net) {
             copy.problem = std::ptr::null();
+        }
+        if size < std::mem::offset_of!(MpiTable, world) {
+            copy.net = std::ptr::null();
         }
         if size < size_of::<MpiTable>() {
             copy.world = 0;
@@ -126,6 +128,13 @@ impl TableBootstrap {
     /// A handle to the table's `idle`, independent of the life of this bootstrap.
     pub fn idle_hook(&self) -> IdleHook {
         IdleHook(Arc::clone(&self.owner))
+    }
+
+    /// The table's point-to-point functions, as null or the address of an `MpiNetTable` of
+    /// `transport::net::mpi::abi`, and the context that its `open` takes. `open` is collective and
+    /// may be called as long as this bootstrap lives; what it makes needs the bootstrap no more.
+    pub fn net_functions(&self) -> (*const c_void, *mut c_void) {
+        (self.owner.table.net, self.owner.table.context)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Error>> {
@@ -228,6 +237,10 @@ impl Bootstrap for TableBootstrap {
                 _ => self.bcast(root, data),
             }
         })
+    }
+
+    fn point_to_point(&self) -> (*const c_void, *mut c_void) {
+        self.net_functions()
     }
 
     fn barrier(&self) -> Result<()> {

@@ -106,6 +106,7 @@ fn table(world: &Arc<World>, rank: u32, nranks: u32) -> MpiTable {
         free: Some(free),
         problem: std::ptr::null(),
         problem_code: 0,
+        net: c"any address".as_ptr().cast(),
         world: 0,
     }
 }
@@ -168,6 +169,25 @@ fn idle_outlives_the_bootstrap_and_the_context_is_freed_once() {
     drop(second);
     assert_eq!(world.idled.load(Ordering::SeqCst), 2);
     assert_eq!(world.freed.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn an_older_table_has_no_network() {
+    let world = world(1);
+    let mut table = table(&world, 0, 1);
+    let whole = table.net;
+    for (size, net) in [
+        (size_of::<MpiTable>(), whole),
+        (std::mem::offset_of!(MpiTable, net), std::ptr::null()),
+    ] {
+        table.size = size;
+        // SAFETY: the table and its functions are those above, and it is freed once at most.
+        let member = unsafe { TableBootstrap::from_raw(&table) }.unwrap();
+        assert_eq!(member.net_functions(), (net, table.context));
+        if !net.is_null() {
+            std::mem::forget(member);
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::wait::Waiter;
 use crate::base::{Rank, Result};
 use crate::exec::Waiting;
 use crate::exec::oneshot::Stop;
+use crate::proxy::net::Links;
 use crate::proxy::progress::{Engine, Pass, Work};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -170,6 +171,7 @@ impl Inner {
 
 impl Work for Inner {
     fn pass(&self) -> Pass {
+        let carried = self.links().map(Links::pass);
         let Some(mut exec) = self.exec.driver() else {
             return Pass::Waiting;
         };
@@ -183,6 +185,7 @@ impl Work for Inner {
         }
         match self.pass_queue(&mut exec) {
             Ok(Step::Moved) => Pass::Moved,
+            Ok(Step::Blocked(_)) if carried == Some(Pass::Moved) => Pass::Moved,
             Ok(Step::Blocked(_)) => Pass::Waiting,
             Ok(Step::Done) | Err(_) => Pass::Idle,
         }

@@ -214,6 +214,10 @@ impl Inner {
         if self.nranks == 1 {
             return Ok(());
         }
+        if exec.wires.carried.somewhere() {
+            let check = self.check_op(exec, checked)?;
+            return self.run_alone(exec, Box::new(check), number);
+        }
         let shown = checked.shown();
         self.oneshot(exec, &shown, number)
     }
@@ -324,7 +328,12 @@ impl Inner {
 
     pub(super) fn check_op(&self, exec: &mut Exec, checked: &Checked) -> Result<Op> {
         let shown = checked.shown();
-        let choice = Choice::plain(Collective::Barrier, Algorithm::OneShot, 1);
+        // Fans reach the ranks of one node only.
+        let algorithm = match exec.wires.carried.somewhere() {
+            false => Algorithm::OneShot,
+            true => Algorithm::Dissemination,
+        };
+        let choice = Choice::plain(Collective::Barrier, algorithm, 1);
         let kernel = exec.kernels.get(shown.call.dtype, None).clone();
         let mut op = Op::new(Collective::Barrier);
         op.collective(exec, &shown, kernel, choice)?;

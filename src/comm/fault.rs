@@ -2,9 +2,15 @@
 
 use super::call::describe;
 use super::state::Inner;
+use crate::base::clock;
 use crate::base::{Code, Error, Rank, Result};
 use crate::exec::wires::Mismatch;
+use crate::proxy::service::Alarm;
 use crate::wire::signature::Signature;
+use std::time::Duration;
+
+/// How long the reason of a failed connection is waited for.
+const NEWS: Duration = Duration::from_millis(500);
 
 /// The error for a token that carries another signature than this rank's call.
 pub(super) fn mismatch(inner: &Inner, mismatch: Mismatch, call: Option<u64>) -> Error {
@@ -100,16 +106,44 @@ pub(super) fn check_left(
     if peer as u32 == inner.rank || entered || !board.has_left() {
         return Ok(());
     }
-    Err(Error::remote(
-        Rank(peer as u32),
+    Err(left(inner, peer as u32, call.0))
+}
+
+/// What to say of a network that failed: a connection that ends is often the consequence of
+/// something else, of which the lookouts tell in a moment. `None` if they told of an abort.
+pub(super) fn of_network(inner: &Inner, error: Error) -> Option<Error> {
+    let start = clock::now();
+    let peer = error.peer.filter(|peer| peer.0 < inner.nranks);
+    let mut asked = 0;
+    while start.elapsed() < NEWS {
+        if inner.node.aborted() {
+            return None;
+        }
+        if let Some(peer) = peer
+            && inner.node.board(peer.index()).has_left()
+        {
+            return Some(left(inner, peer.0, "a call"));
+        }
+        // A rank that leaves says so before it closes, but the answer to one question may be older.
+        if start.elapsed() >= NEWS / 10 * asked {
+            asked += 1;
+            inner.alarm(Alarm::Ask);
+        }
+        std::thread::sleep(NEWS / 500);
+    }
+    Some(error)
+}
+
+fn left(inner: &Inner, peer: u32, call: &str) -> Error {
+    Error::remote(
+        Rank(peer),
         format!(
-            "rank {peer} on {} has destroyed the communicator, but rank {} waits for it in {}",
-            inner.place(peer as u32),
+            "rank {peer} on {} has destroyed the communicator, but rank {} waits for it in {call}",
+            inner.place(peer),
             inner.rank,
-            call.0
         ),
         "make all ranks call the same operations before they destroy the communicator",
-    ))
+    )
 }
 
 /// Who is waited for, in words.

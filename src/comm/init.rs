@@ -9,9 +9,10 @@
 
 use super::direct::Direct;
 use super::meet::{GraphText, Met, machine, meet};
+use super::net::Network;
 use super::redop::Kernels;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
-use super::{CommConfig, Communicator, orders, tuning};
+use super::{CommConfig, Communicator, net, orders, tuning};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, UniqueId};
@@ -20,8 +21,11 @@ use crate::exec::Wires;
 use crate::exec::launch;
 use crate::exec::messages::{Contributors, Messages};
 use crate::plan::{Cache, Geometry, Nodes};
+use crate::proxy::service::Address;
 use crate::proxy::{self, LocalGroup, OnDeath};
 use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
+use crate::transport::cma::Mark;
+use crate::transport::net::Net;
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::{Nonce, Segment};
 use crate::tune::{Inputs, Table};
@@ -32,6 +36,15 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// Bytes of an eager slot, and so the most that the one-shot path takes.
 pub(super) const EAGER_BYTES: usize = 32 << 10;
+
+/// What a communicator may use besides its bootstrap.
+#[derive(Default)]
+pub(super) struct Means {
+    /// Lets the program's MPI make progress.
+    pub idle: Option<IdleHook>,
+    /// The network of the communicator that this one is split from.
+    pub net: Option<Arc<dyn Net>>,
+}
 
 /// The settings of a new communicator, unless the caller has failed to say what it wants.
 fn settings(config: &CommConfig) -> Result<Settings> {
@@ -79,7 +92,9 @@ pub(super) fn over_tcp(
             Err(_) => NetSettings::default(),
         };
         match (TcpRing::connect(id, rank, nranks, &net), settings) {
-            (Ok(bootstrap), settings) => with_settings(&bootstrap, settings, config, None),
+            (Ok(bootstrap), settings) => {
+                with_settings(&bootstrap, settings, config, Means::default())
+            }
             (Err(_), Err(error)) | (Err(error), Ok(_)) => Err(error),
         }
     };
@@ -97,7 +112,7 @@ pub(super) fn launched(
     let launch = find(&net).map_err(|error| error.during(call))?;
     match &launch.id {
         Some(id) => over_tcp(call, launch.nranks, id, launch.rank, config),
-        None => over(&*launch.connect(&net)?, config, None),
+        None => over(&*launch.connect(&net)?, config, Means::default()),
     }
 }
 
@@ -105,10 +120,10 @@ pub(super) fn launched(
 pub(super) fn over(
     bootstrap: &dyn Bootstrap,
     config: &CommConfig,
-    idle: Option<IdleHook>,
+    means: Means,
 ) -> Result<Communicator> {
     let _program = FloatEnv::hold();
-    let made = with_settings(bootstrap, settings(config), config, idle);
+    let made = with_settings(bootstrap, settings(config), config, means);
     made.map_err(|error| error.at(bootstrap.rank()).during("CommInit"))
 }
 
@@ -125,7 +140,7 @@ pub(super) fn all_threads(nranks: u32, config: &CommConfig) -> Result<Vec<Commun
         .into_iter()
         .map(|member| {
             let config = config.clone();
-            std::thread::spawn(move || over(&member, &config, None))
+            std::thread::spawn(move || over(&member, &config, Means::default()))
         })
         .collect();
     threads
@@ -138,49 +153,15 @@ pub(super) fn all_threads(nranks: u32, config: &CommConfig) -> Result<Vec<Commun
         .collect()
 }
 
-/// One machine only, for now: says which ranks are where.
-fn require_one_node(me: Rank, places: &[RankPlace]) -> Result<()> {
-    if topo::local_ranks(me, places).len() == places.len() {
-        return Ok(());
-    }
-    let other = places
-        .iter()
-        .find(|p| !topo::local_ranks(me, places).contains(&p.rank));
-    let (mine, other) = (&places[me.index()], other.unwrap_or(&places[0]));
-    Err(Error::usage(
-        format!(
-            "rank {} is on {} and rank {} on {}: this version connects the ranks of one machine",
-            mine.rank, mine.host, other.rank, other.host
-        ),
-        "split the communicator by node, or start all ranks on one node",
-    ))
-}
-
-/// `KOLO_SHM_DISABLE` leaves no way between processes of one machine, for now.
-fn require_transport(me: Rank, settings: &Settings, places: &[RankPlace]) -> Result<()> {
-    let here = places[me.index()].pid;
-    let Some(other) = places.iter().find(|place| place.pid != here) else {
-        return Ok(());
+fn layout(settings: &Settings, nranks: u32, is_one_node: bool) -> Layout {
+    let spare_bytes = match is_one_node {
+        true => 0,
+        false => proxy::net::SPARE_BYTES,
     };
-    if !settings.shm_disable() {
-        return Ok(());
-    }
-    Err(Error::usage(
-        format!(
-            "shm_disable is set, and this version has no other transport between processes \
-             (rank {} is process {}, rank {} process {})",
-            me, here, other.rank, other.pid
-        ),
-        "unset KOLO_SHM_DISABLE (NCCL_SHM_DISABLE); `kolo info --config` says where it is set",
-    )
-    .with_peer(other.rank))
-}
-
-fn layout(settings: &Settings, nranks: u32) -> Layout {
     Layout {
         ranks: nranks as usize,
         channels: settings.max_nchannels().max(1) as usize,
-        slot_bytes: slot_bytes(settings),
+        slot_bytes: slot_bytes(settings) + spare_bytes,
         eager_bytes: EAGER_BYTES,
     }
 }
@@ -237,7 +218,8 @@ fn agree(
     Ok((inputs, orders::heard(&orders, settings, places, nodes)?))
 }
 
-fn wait_setup(settings: &Settings, policy: WaitPolicy) -> WaitSetup {
+fn wait_setup(settings: &Settings, crowding: Crowding) -> WaitSetup {
+    let policy = topo::wait_policy(crowding, wait_policy_setting(settings));
     let (spins, yields) = match policy {
         WaitPolicy::Spin => (500, 20_000),
         WaitPolicy::Yield => (0, 2_000),
@@ -262,7 +244,10 @@ fn share_memory(
     let my_rank = bootstrap.rank();
     let group = LocalGroup {
         my_rank,
-        ranks: places.iter().map(|place| (place.rank, place.pid)).collect(),
+        ranks: topo::local_places(my_rank, places)
+            .iter()
+            .map(|place| (place.rank, place.pid))
+            .collect(),
         node: places[my_rank.index()].host.clone(),
     };
     let offset = Segment::user_offset(group.ranks.len());
@@ -281,22 +266,18 @@ fn share_memory(
 
 /// Connections, tables and kernels of a rank.
 fn exec(
-    settings: &Settings,
-    rank: Rank,
-    nodes: Nodes,
-    inputs: Inputs,
-    node: &NodeMemory,
+    party: &net::Party,
+    (nodes, inputs): (Nodes, Inputs),
     direct: Direct,
+    network: Option<&Network>,
 ) -> Exec {
+    let (settings, node, rank) = (party.settings, party.node, party.bootstrap.rank());
     let nranks = inputs.nranks;
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
-    let wires = Wires::new(
-        wiring,
-        node.fans(),
-        Box::new(node.clone()),
-        Box::new(node.clone()),
-    );
+    let (source, bell) = (Box::new(node.clone()), Box::new(node.clone()));
+    let mut wires = Wires::new(wiring, node.fans(), source, bell);
+    wires.carried = network.map_or_else(Default::default, |it| net::carried(&it.links));
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     Exec {
         wires,
@@ -317,7 +298,7 @@ fn exec(
         calls: 0,
         barrier_word: vec![0],
         steps_planned: 0,
-        buffer_bytes: layout.slot_bytes * Geometry::SLOTS as usize,
+        buffer_bytes: slot_bytes(settings) * Geometry::SLOTS as usize,
         eager_bytes: EAGER_BYTES,
         rank: rank.0,
         nranks,
@@ -325,13 +306,36 @@ fn exec(
     }
 }
 
+/// How the buffers of the other ranks are reached, where all are on one node.
+fn reach(
+    party: &net::Party,
+    services: Vec<Address>,
+    mark: Mark,
+    marks: &[Vec<u8>],
+) -> Result<Direct> {
+    let net::Party {
+        bootstrap,
+        settings,
+        places,
+        nonce,
+        ..
+    } = *party;
+    let private = match services.len() == places.len() {
+        true => super::cma::agree(bootstrap, settings, places, marks, &services)?,
+        false => None,
+    };
+    let me = bootstrap.rank().index();
+    Ok(Direct::new(me, Nonce(nonce), services, mark, private))
+}
+
 fn with_settings(
     bootstrap: &dyn Bootstrap,
     settings: Result<Settings>,
     config: &CommConfig,
-    idle: Option<IdleHook>,
+    means: Means,
 ) -> Result<Communicator> {
     let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
+    let named = config.name.clone();
     let Met {
         settings,
         places,
@@ -341,35 +345,37 @@ fn with_settings(
         marks,
     } = meet(bootstrap, settings)?;
     super::logging::install(&settings, &places[rank.index()].host);
-    require_one_node(rank, &places)?;
-    require_transport(rank, &settings, &places)?;
     let local = topo::local_places(rank, &places);
+    let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
     let (inputs, nodes) = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
-    let layout = layout(&settings, nranks);
+    let layout = layout(&settings, nranks, is_one_node);
 
     let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
     let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
-    let private = super::cma::agree(bootstrap, &settings, &places, &marks, &joined.services)?;
-    let direct = Direct::new(rank.index(), Nonce(nonce), joined.services, mark, private);
-    let exec = exec(&settings, rank, nodes, inputs, &node, direct);
-    let policy = topo::wait_policy(crowding, wait_policy_setting(&settings));
-    let spare_core = crowding.cores > crowding.ranks;
+    let party = net::Party {
+        bootstrap,
+        settings: &settings,
+        places: &places,
+        node: &node,
+        nonce,
+        inherited: means.net,
+    };
+    let direct = reach(&party, joined.services, mark, &marks)?;
+    let network = party.meet(&joined.watch, death_callback(Arc::clone(&cell)))?;
+    let exec = exec(&party, (nodes, inputs), direct, network.as_ref());
+    let thread = thread_progress(&settings, crowding, network.as_ref());
     let inner = Arc::new(Inner {
         rank: rank.0,
         nranks,
-        name: config
-            .name
-            .clone()
-            .unwrap_or_else(|| format!("{:08x}", nonce as u32)),
-        places: places
-            .iter()
-            .map(|p| format!("{} (pid {})", p.host, p.pid))
-            .collect(),
+        name: named.unwrap_or_else(|| format!("{:08x}", nonce as u32)),
+        places: places.iter().map(RankPlace::to_string).collect(),
         node,
-        wait: wait_setup(&settings, policy),
+        network,
+        nonce: Nonce(nonce),
+        wait: wait_setup(&settings, crowding),
         check_calls: settings.check(),
-        idle,
+        idle: means.idle,
         exec: super::lock::OwnerLock::new(exec),
         stopped: AtomicBool::new(false),
         blocked_on: AtomicU32::new(rank.0),
@@ -379,11 +385,7 @@ fn with_settings(
         made_ops: Mutex::new(HashMap::new()),
         finalized: AtomicBool::new(false),
         next_op: AtomicU32::new(0),
-        thread_progress: match settings.progress() {
-            config::Progress::Thread => true,
-            config::Progress::Inline => false,
-            config::Progress::Auto => spare_core,
-        },
+        thread_progress: thread,
         pinning: pinning(&settings, &places[rank.index()], &local)?,
         watch: Mutex::new(Some(joined.watch)),
         settings,
@@ -394,6 +396,16 @@ fn with_settings(
     bootstrap.barrier()?;
     // What peers that were faster have done since is for the first call to report.
     Ok(Communicator { inner })
+}
+
+/// Whether the progress thread moves calls in flight, besides those who wait.
+fn thread_progress(settings: &Settings, crowding: Crowding, network: Option<&Network>) -> bool {
+    let may = network.is_none_or(|network| network.links.net().any_thread());
+    may && match settings.progress() {
+        config::Progress::Thread => true,
+        config::Progress::Inline => false,
+        config::Progress::Auto => crowding.cores > crowding.ranks,
+    }
 }
 
 fn pinning(settings: &Settings, me: &RankPlace, local: &[&RankPlace]) -> Result<topo::Pinning> {

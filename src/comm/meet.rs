@@ -9,6 +9,7 @@
 use crate::base::{Code, Error, Rank, Result, hash};
 use crate::bootstrap::{Bootstrap, report};
 use crate::config::{self, Settings};
+use crate::proxy;
 use crate::topo::{self, Machine, RankPlace};
 use crate::transport::cma::Mark;
 use std::sync::Mutex;
@@ -213,7 +214,8 @@ fn introduce(
     graph: Option<&GraphText>,
 ) -> Result<Hello> {
     super::cma::admit(settings);
-    let place = RankPlace::here(bootstrap.rank(), None, machine(settings)?)?;
+    let host_id = host_id(settings)?;
+    let place = RankPlace::here(bootstrap.rank(), host_id.as_deref(), machine(settings)?)?;
     Ok(Hello {
         version: version(),
         place: place.to_bytes(),
@@ -225,6 +227,17 @@ fn introduce(
         mark: mark.to_bytes().to_vec(),
         problem: Vec::new(),
     })
+}
+
+/// What stands for this rank's node instead of the name of the host, if anything does.
+fn host_id(settings: &Settings) -> Result<Option<String>> {
+    let named = settings.hostid().map(str::to_string);
+    if !settings.shm_disable() {
+        return Ok(named);
+    }
+    // Nobody else shares the address of a process's service.
+    let process = proxy::service::get()?.address();
+    Ok(Some(format!("{} {process}", named.unwrap_or_default())))
 }
 
 fn draw() -> Result<[u8; NONCE_BYTES]> {

@@ -21,6 +21,7 @@ mod lock;
 mod logging;
 mod meet;
 mod messages;
+mod net;
 mod op;
 pub mod orders;
 mod redop;
@@ -127,7 +128,7 @@ impl Communicator {
         bootstrap: Box<dyn Bootstrap>,
         config: &CommConfig,
     ) -> Result<Communicator> {
-        init::over(&*bootstrap, config, None)
+        init::over(&*bootstrap, config, init::Means::default())
     }
 
     /// As [`Communicator::init_bootstrap`]; `idle` is called now and then by callers that wait, so
@@ -140,7 +141,8 @@ impl Communicator {
         config: &CommConfig,
         idle: Option<IdleHook>,
     ) -> Result<Communicator> {
-        init::over(&*bootstrap, config, idle)
+        let means = init::Means { idle, net: None };
+        init::over(&*bootstrap, config, means)
     }
 
     /// A communicator of `nranks` ranks inside this process, one handle a rank.
@@ -301,6 +303,26 @@ impl Communicator {
     /// The error that stopped it.
     pub fn async_error(&self) -> Result<()> {
         self.inner.alive()
+    }
+
+    /// Records from now on what the engine of connections between nodes does for this rank; for
+    /// tests and for studies, as the record grows until it is taken.
+    pub fn record_network(&self) {
+        if let Some(links) = self.inner.links() {
+            links.record();
+        }
+    }
+
+    /// What was recorded since the last time; nothing where all ranks are on one node.
+    pub fn network_events(&self) -> Vec<crate::proxy::net::trace::Event> {
+        let links = self.inner.links();
+        links.map(|links| links.recorded()).unwrap_or_default()
+    }
+
+    /// Connections to (sending) and from (receiving) ranks of other nodes that have been made.
+    pub fn network_connections(&self) -> (usize, usize) {
+        let links = self.inner.links();
+        links.map(|links| links.connections()).unwrap_or_default()
     }
 
     /// Steps executed so far on this rank, and the steps that the plans of all its calls have:

@@ -7,6 +7,7 @@ use super::{Call, Collective, CommConfig, Communicator, RedOp, group, init};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, report};
 use crate::dtype::DataType;
+use std::sync::Arc;
 
 /// The members of one color, as a bootstrap. They exchange messages of the parent among
 /// themselves, so a color that fails does not hold up the others.
@@ -52,6 +53,42 @@ impl OverParent<'_> {
     }
 }
 
+impl OverParent<'_> {
+    /// Passes everything on around a ring: where ranks are on several nodes, not everyone should
+    /// need a connection with everyone.
+    fn around_the_ring(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let (me, n) = (self.me as usize, self.members.len());
+        let mut all = vec![Vec::new(); n];
+        all[me] = mine.to_vec();
+        for step in 1..n {
+            let (passed, awaited) = ((me + n - step + 1) % n, (me + n - step) % n);
+            let mut length = (all[passed].len() as u64).to_le_bytes();
+            let mut theirs = [0; 8];
+            self.pass_on(&mut length, &mut theirs)?;
+            let mut arrived = vec![0; u64::from_le_bytes(theirs) as usize];
+            let mut block = std::mem::take(&mut all[passed]);
+            self.pass_on(&mut block, &mut arrived)?;
+            all[passed] = block;
+            all[awaited] = arrived;
+        }
+        Ok(all)
+    }
+
+    /// Sends to the next member while receiving from the one before.
+    fn pass_on(&self, mine: &mut [u8], theirs: &mut [u8]) -> Result<()> {
+        let (me, n) = (self.me as usize, self.members.len());
+        let (next, before) = (self.members[(me + 1) % n], self.members[(me + n - 1) % n]);
+        let send = message(Collective::Send, mine.as_mut_ptr(), mine.len(), next);
+        let recv = message(Collective::Recv, theirs.as_mut_ptr(), theirs.len(), before);
+        group::start();
+        // SAFETY: the buffers live until the group has ended, which is below.
+        let result = unsafe { self.parent.enqueue(&send, None) };
+        // SAFETY: as above.
+        let result = result.and(unsafe { self.parent.enqueue(&recv, None) });
+        result.and(group::end())
+    }
+}
+
 impl Bootstrap for OverParent<'_> {
     fn rank(&self) -> Rank {
         Rank(self.me)
@@ -62,6 +99,9 @@ impl Bootstrap for OverParent<'_> {
     }
 
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        if self.parent.inner.network.is_some() {
+            return self.around_the_ring(mine);
+        }
         let mut length = (mine.len() as u64).to_le_bytes();
         let mut lengths = vec![vec![0; 8]; self.members.len()];
         self.exchange(&mut length, &mut lengths)?;
@@ -179,7 +219,10 @@ pub(super) fn split(
         .iter()
         .position(|&rank| rank == parent.rank())
         .unwrap_or(0) as u32;
-    let idle = parent.inner.idle.clone();
+    let means = init::Means {
+        idle: parent.inner.idle.clone(),
+        net: parent.inner.links().map(|links| Arc::clone(links.net())),
+    };
     let config = &with_orders_of_its_own(config);
     init::over(
         &OverParent {
@@ -188,7 +231,7 @@ pub(super) fn split(
             me,
         },
         config,
-        idle,
+        means,
     )
     .map(Some)
 }

@@ -5,7 +5,9 @@
 //! lock touches: connections, plans, kernels, calls in flight.
 
 use super::call::Checked;
+use super::fault;
 use super::lock::OwnerLock;
+use super::net::Network;
 use super::op::Op;
 use super::redop::{Kernels, MadeOp};
 use crate::base::{Error, Rank, Result};
@@ -15,8 +17,11 @@ use crate::exec::messages::{Contributors, Messages};
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
 use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Protocol, Shape};
+use crate::proxy::net::Links;
+use crate::proxy::service::{self, Alarm};
 use crate::transport::fork;
 use crate::transport::node::NodeMemory;
+use crate::transport::segment::Nonce;
 use crate::tune::{Choice, Table};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -47,6 +52,10 @@ pub(super) struct Inner {
     /// Where each rank runs, `host (pid)`, for messages.
     pub places: Vec<String>,
     pub node: NodeMemory,
+    /// Connections to ranks on other nodes, if there are any.
+    pub network: Option<Network>,
+    /// Names the communicator on all its nodes.
+    pub nonce: Nonce,
     pub wait: WaitSetup,
     pub check_calls: bool,
     pub idle: Option<IdleHook>,
@@ -146,14 +155,34 @@ impl Inner {
         self.stopped.store(true, Ordering::Release);
         if !fork::in_child_of_user() {
             self.node.abort(self.rank, error);
+            self.alarm(Alarm::Abort);
         }
+    }
+
+    /// Has this node's lookout tell the other nodes, or ask them.
+    pub fn alarm(&self, why: Alarm) {
+        // Where there is no service any more, nobody is left to be told.
+        if self.network.is_some()
+            && let Ok(service) = service::get()
+        {
+            service.alarm(self.nonce, why);
+        }
+    }
+
+    /// Connections to ranks on other nodes, if there are any.
+    #[inline(always)]
+    pub fn links(&self) -> Option<&Links> {
+        self.network.as_ref().map(|network| &*network.links)
     }
 
     /// Whether it stopped here or elsewhere, or belongs to a parent process: there the shared
     /// memory does not exist and must not be looked at.
     #[inline(always)]
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire) || fork::in_child_of_user() || self.node.aborted()
+        self.stopped.load(Ordering::Acquire)
+            || fork::in_child_of_user()
+            || self.node.aborted()
+            || self.links().is_some_and(Links::failed)
     }
 
     /// The reason, wherever it happened.
@@ -166,6 +195,13 @@ impl Inner {
                  after fork",
             )
             .at(Rank(self.rank));
+        }
+        if let Some(error) = self.links().and_then(Links::failure)
+            && !self.stopped.load(Ordering::Acquire)
+            && !self.node.aborted()
+            && let Some(error) = fault::of_network(self, error)
+        {
+            self.stop(&error);
         }
         if !self.stopped.load(Ordering::Acquire)
             && let Some(abort) = self.node.abort_reason()
@@ -212,11 +248,28 @@ impl Inner {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         drop(watch);
+        if let Some(network) = &self.network
+            && !fork::in_child_of_user()
+        {
+            network.close();
+        }
+    }
+
+    /// Whether a rank is another one on this node.
+    pub fn is_mate(&self, rank: u32) -> bool {
+        let remote = |links: &Links| links.is_remote(rank as usize);
+        rank != self.rank && !self.links().is_some_and(remote)
     }
 
     /// Host and process of a rank, for messages.
     pub fn place(&self, rank: u32) -> &str {
         self.places.get(rank as usize).map_or("?", String::as_str)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
@@ -288,7 +341,11 @@ impl Exec {
         let (shape, wanted) = (self.shape(checked, choice), choice.protocol.of_pairs());
         let memory = (self.buffer_bytes, self.eager_bytes);
         let usual = Choice::plain(call.collective, choice.algorithm, 1).protocol;
-        let geometry = crate::tune::geometry(call.collective, choice.algorithm, usual, memory);
+        let mut geometry = crate::tune::geometry(call.collective, choice.algorithm, usual, memory);
+        if self.wires.carried.somewhere() {
+            // A slot is a message.
+            geometry.slice_steps = 1;
+        }
         let mut plan = self.bound(&shape, wanted)?;
         // Elements of exact sums may be too large for lines, and the tuner does not know types.
         let fitting = launch::protocol(&plan, wanted, &geometry, kernel.element_bytes);
@@ -297,6 +354,7 @@ impl Exec {
         }
         let buffers = (call.send, call.recv);
         let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
+        launch.number = self.wires.carried.number_launch();
         launch.stream_bytes = self.stream_bytes;
         Ok(launch)
     }

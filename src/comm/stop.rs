@@ -50,7 +50,7 @@ impl Inner {
     #[cold]
     fn await_readers(&self) {
         let start = clock::now();
-        let holds = |rank: u32| rank != self.rank && !self.node.board(rank as usize).has_let_go();
+        let holds = |rank: u32| self.is_mate(rank) && !self.node.board(rank as usize).has_let_go();
         while (0..self.nranks).any(holds) && start.elapsed() < LET_GO {
             std::thread::yield_now();
         }

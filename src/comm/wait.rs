@@ -9,8 +9,11 @@ use super::state::Inner;
 use crate::base::clock::{self, Moment};
 use crate::base::{Code, Error, Result};
 use crate::exec::Waiting;
-use crate::proxy::progress::Engine;
+use crate::proxy::net::Links;
+use crate::proxy::progress::{Engine, Pass};
+use crate::proxy::service::Alarm;
 use crate::transport::futex::SystemFutex;
+use crate::transport::net::sleep_on;
 use crate::wire::doorbell::Ticket;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,6 +28,8 @@ const CLOCK_EVERY: u32 = 64;
 const FIRST_NAP: Duration = Duration::from_micros(500);
 /// The longest nap: the bound within which an abort is noticed even if nobody rings.
 const LONGEST_NAP: Duration = Duration::from_millis(20);
+/// The same while the network is slept on: the ranks of this node are not heard meanwhile.
+const LONGEST_NETWORK_NAP: Duration = Duration::from_millis(2);
 /// How long ranks may disagree before the boards are compared.
 const SUSPICION: Duration = Duration::from_millis(200);
 
@@ -40,6 +45,8 @@ pub(super) struct Waiter<'a> {
     since: Option<Moment>,
     compared: Duration,
     warned: bool,
+    /// When the other nodes were asked who is late.
+    asked: Option<Duration>,
     /// The rank that is waited for has left: what it sent before is looked for once more.
     left: bool,
 }
@@ -56,6 +63,7 @@ impl<'a> Waiter<'a> {
             since: None,
             compared: SUSPICION,
             warned: false,
+            asked: None,
             left: false,
         }
     }
@@ -77,6 +85,7 @@ impl<'a> Waiter<'a> {
         self.since = None;
         self.compared = SUSPICION;
         self.warned = false;
+        self.asked = None;
         self.left = false;
     }
 
@@ -93,6 +102,7 @@ impl<'a> Waiter<'a> {
         }
         let since = *self.since.get_or_insert_with(clock::now);
         self.yields = self.yields.wrapping_add(1);
+        let carries = self.inner.links().is_some_and(Links::is_busy);
         let engine = Engine::global();
         if engine.busy() && engine.drive() {
             return Ok(());
@@ -109,8 +119,26 @@ impl<'a> Waiter<'a> {
             }
             return Ok(());
         }
-        self.sleep();
+        match carries {
+            true => self.sleep_on_network(),
+            false => self.sleep(),
+        }
         self.look(since, peer)
+    }
+
+    /// Sleeps until something happens on the network, or for a nap: ranks of this node ring the
+    /// bell, which does not wake from this.
+    fn sleep_on_network(&mut self) {
+        let Some(links) = self.inner.links() else {
+            return;
+        };
+        let mut set = Vec::new();
+        let nap = match links.watch(&mut set) {
+            true => self.nap.min(LONGEST_NETWORK_NAP),
+            false => FIRST_NAP,
+        };
+        sleep_on(&mut set, nap);
+        self.nap = (self.nap * 2).min(LONGEST_NAP);
     }
 
     /// The first call arms the bell and goes back to look once more; the next one sleeps.
@@ -140,12 +168,20 @@ impl<'a> Waiter<'a> {
                 return Ok(());
             }
             self.compared = waited * 2;
+            // The boards of other nodes are as they were told: the answer counts the next time.
+            self.inner.alarm(Alarm::Ask);
             let queued = self.inner.blocked_in.load(Ordering::Relaxed);
             if let Some(call) = self.call.1.or((queued != 0).then_some(queued)) {
                 fault::compare_boards(self.inner, call)?;
             }
         }
-        if !self.warned && !wait.warn_after.is_zero() && waited >= wait.warn_after {
+        let warns = !wait.warn_after.is_zero() && waited >= wait.warn_after;
+        if warns && !self.warned && self.inner.network.is_some() && self.asked.is_none() {
+            self.asked = Some(waited);
+            self.inner.alarm(Alarm::Ask);
+        }
+        let answered = self.asked.is_none_or(|asked| waited >= asked + SUSPICION);
+        if warns && !self.warned && answered {
             self.warned = true;
             let late = fault::late(self.inner, self.call, peer);
             tracing::warn!(
@@ -172,6 +208,16 @@ impl<'a> Waiter<'a> {
 impl Waiting for Waiter<'_> {
     #[inline(always)]
     fn pause(&mut self, peer: usize) -> Result<()> {
+        if let Some(links) = self.inner.links()
+            && links.is_busy()
+        {
+            // A look at the network is a system call: giving the core away as well costs little,
+            // and whoever is waited for may need it.
+            return match links.pass() {
+                Pass::Moved => Ok(()),
+                _ => self.slow(peer),
+            };
+        }
         self.spins = self.spins.wrapping_add(1);
         if self.spins < self.inner.wait.spins {
             if self.spins.is_multiple_of(LOOK_EVERY) && self.inner.is_stopped() {

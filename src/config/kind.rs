@@ -17,7 +17,7 @@ pub enum Kind {
         least: u64,
         /// Largest value.
         most: u64,
-        /// The word that stands for 0, where 0 has a meaning of its own outside the range.
+        /// The word that stands for no number; 0 stands for it too where it is outside the range.
         zero: Option<&'static str>,
     },
     /// A number of bytes in `least..=most`, with K, M, G or T as powers of 1024.
@@ -44,8 +44,12 @@ pub enum Kind {
     Lists(&'static [Word]),
     /// The name of a file; empty means none.
     Path,
+    /// Any words; empty means none.
+    Text,
     /// A list of prefixes of network-interface names; empty means none.
     Prefixes,
+    /// A list of prefixes of device names, which may name a port; empty means none.
+    Ports,
     /// `host:port`; empty means none.
     Address,
     /// `call:rank:slot`; empty means none.
@@ -87,11 +91,11 @@ impl Kind {
                 })
                 .map(|word| Value::Word(word.text)),
             Kind::Lists(words) => ChoiceList::parse(text, words).ok().map(Value::Lists),
-            Kind::Path | Kind::Prefixes | Kind::Address | Kind::Fault if text.is_empty() => {
-                Some(Value::Unset)
-            }
+            _ if self.may_be_empty() && text.is_empty() => Some(Value::Unset),
+            Kind::Text => (!text.contains('\0')).then(|| Value::Text(text.to_string())),
             Kind::Path => (!text.contains('\0')).then(|| Value::Path(text.to_string())),
             Kind::Prefixes => PrefixList::parse(text).map(Value::Prefixes),
+            Kind::Ports => PrefixList::parse_ports(text).map(Value::Prefixes),
             Kind::Address => HostPort::parse(text).map(Value::Address),
             Kind::Fault => FaultFlip::parse(text).map(Value::Fault),
         }
@@ -105,9 +109,15 @@ impl Kind {
         zero: Option<&'static str>,
     ) -> Option<Option<Value>> {
         match zero {
-            Some(word) if number == 0 => Some(Some(Value::Zero(word))),
+            Some(word) if number == 0 && least > 0 => Some(Some(Value::Zero(word))),
             _ => (least..=most).contains(&number).then_some(None),
         }
+    }
+
+    /// Whether no text at all means that nothing is set.
+    fn may_be_empty(&self) -> bool {
+        use Kind::{Address, Fault, Path, Ports, Prefixes, Text};
+        matches!(self, Path | Text | Prefixes | Ports | Address | Fault)
     }
 
     /// Whether a TOML file must quote the value: these kinds take no numbers and no booleans.
@@ -115,7 +125,9 @@ impl Kind {
         matches!(
             self,
             Kind::Path
+                | Kind::Text
                 | Kind::Prefixes
+                | Kind::Ports
                 | Kind::Address
                 | Kind::Fault
                 | Kind::Words(_)
@@ -159,8 +171,13 @@ impl Kind {
                 )
             }
             Kind::Path => "the name of a file".to_string(),
+            Kind::Text => "a word".to_string(),
             Kind::Prefixes => "a list of beginnings of interface names separated by commas, with \
                                `^` before the list to exclude them and `=` to compare whole names"
+                .to_string(),
+            Kind::Ports => "a list of beginnings of device names separated by commas, each with \
+                            `:` and a port where one is meant, with `^` before the list to \
+                            exclude them and `=` to compare whole names"
                 .to_string(),
             Kind::Address => {
                 "`host:port` (an IPv6 address in brackets) with a port from 1 to 65535".to_string()
@@ -176,7 +193,7 @@ impl Kind {
             Kind::Bool => vec!["true", "false", "yes", "no", "on", "off"],
             Kind::Int { zero, .. } | Kind::Bytes { zero, .. } => zero.into_iter().collect(),
             Kind::Seconds { zero, .. } => vec![zero],
-            Kind::Path | Kind::Prefixes | Kind::Address | Kind::Fault => Vec::new(),
+            _ => Vec::new(),
         }
     }
 }
@@ -326,7 +343,13 @@ mod tests {
 
     #[test]
     fn optional_kinds_may_be_empty() {
-        for kind in [Kind::Path, Kind::Prefixes, Kind::Address, Kind::Fault] {
+        for kind in [
+            Kind::Path,
+            Kind::Text,
+            Kind::Prefixes,
+            Kind::Address,
+            Kind::Fault,
+        ] {
             assert_eq!(kind.parse("  "), Some(Value::Unset));
         }
         assert_eq!(Kind::Path.parse("/x y"), Some(Value::Path("/x y".into())));

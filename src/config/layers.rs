@@ -255,7 +255,10 @@ fn parse(option: &Opt, raw: &Raw) -> Option<Value> {
         Raw::Bool(..) | Raw::Num(..) if !option.kind.is_text() => show(raw),
         // A list may be written as one: socket_ifname = ["eth", "ib"].
         Raw::Array(_, entries)
-            if matches!(option.kind, super::Kind::Prefixes | super::Kind::Lists(_)) =>
+            if matches!(
+                option.kind,
+                super::Kind::Prefixes | super::Kind::Ports | super::Kind::Lists(_)
+            ) =>
         {
             let names: Option<Vec<_>> = entries.iter().map(Raw::as_str).collect();
             names?.join(",")

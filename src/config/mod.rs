@@ -34,6 +34,8 @@ mod lists;
 mod message;
 mod nccl;
 mod option;
+#[macro_use]
+mod options_verbs;
 mod options;
 mod render;
 mod settings;

@@ -51,6 +51,14 @@ pub(super) fn nccl_proto(text: &str) -> String {
     }
 }
 
+/// Numbers of which -1 means that the library chooses.
+pub(super) fn nccl_index(text: &str) -> String {
+    match text.trim() {
+        "-1" => "auto".to_string(),
+        other => other.to_string(),
+    }
+}
+
 fn nccl_list(text: &str) -> (bool, Vec<String>) {
     let text = text.trim().to_ascii_lowercase();
     let (exclude, rest) = match text.strip_prefix('^') {

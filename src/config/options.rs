@@ -7,7 +7,7 @@
 use super::Settings;
 use super::kind::Kind;
 use super::lists::ChoiceList;
-use super::nccl::{nccl_algo, nccl_proto};
+use super::nccl::{nccl_algo, nccl_index, nccl_proto};
 pub use super::option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
@@ -81,7 +81,7 @@ macro_rules! options {
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-options! {
+with_verbs_options! {
     /// Beginnings of the names of the network interfaces that may be used, such as `eth,ib`;
     /// `^docker,lo` excludes, and `=eth1` compares whole names.
     socket_ifname -> Option<&PrefixList> {
@@ -105,6 +105,16 @@ options! {
         tag: Tag::Site,
         shapes: true,
         aliases: &[same("NCCL_NET")],
+    }
+
+    /// Library with the network between nodes: a path, a file name, a word X that means
+    /// `libnccl-net-X.so`, or `none`. Not set, `libnccl-net.so` is used where there is one.
+    net_plugin -> Option<&Path> {
+        kind: Kind::Path,
+        tag: Tag::Site,
+        aliases: &[same("NCCL_NET_PLUGIN")],
+        note: "The library exports a table `ncclNetPlugin_v8` to `ncclNetPlugin_v11`, as the \
+               field's plugins do.",
     }
 
     /// TCP sockets of one connection for data between nodes; large messages are spread over them.
@@ -185,7 +195,16 @@ options! {
         tag: Tag::Site,
     }
 
-    /// Do not use memory shared between processes, even where ranks are on one machine.
+    /// Ranks with the same word are on one node, whatever their hosts are called: for containers
+    /// whose names repeat, and to try several nodes on one machine.
+    hostid -> Option<&str> {
+        kind: Kind::Text,
+        tag: Tag::Site,
+        aliases: &[same("NCCL_HOSTID")],
+    }
+
+    /// Do not use memory shared between processes, even where ranks are on one machine: processes
+    /// reach each other over the network.
     shm_disable -> bool {
         kind: Kind::Bool,
         default: "false",

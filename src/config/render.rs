@@ -207,7 +207,8 @@ fn placeholder(option: &Opt) -> String {
         Kind::Bytes { .. } => "SIZE".to_string(),
         Kind::Seconds { .. } => "SECONDS".to_string(),
         Kind::Path => "FILE".to_string(),
-        Kind::Prefixes => "LIST".to_string(),
+        Kind::Text => "WORD".to_string(),
+        Kind::Prefixes | Kind::Ports => "LIST".to_string(),
         Kind::Address => "HOST:PORT".to_string(),
         Kind::Fault => "CALL:RANK:SLOT".to_string(),
     }

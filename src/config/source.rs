@@ -234,7 +234,7 @@ mod tests {
         for name in [
             "KOLO_BLESS",
             "KOLO_TEST_X",
-            "NCCL_IB_TC",
+            "NCCL_NVLS_ENABLE",
             "PATH",
             "kolo_algo",
         ] {

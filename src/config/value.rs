@@ -26,6 +26,8 @@ pub enum Value {
     Lists(ChoiceList),
     /// The name of a file.
     Path(String),
+    /// Any words.
+    Text(String),
     /// A list of prefixes.
     Prefixes(PrefixList),
     /// A host and a port.
@@ -57,7 +59,7 @@ impl fmt::Display for Value {
             Value::Zero(word) | Value::Word(word) => f.write_str(word),
             Value::Bool(yes) => yes.fmt(f),
             Value::Lists(lists) => lists.fmt(f),
-            Value::Path(path) => f.write_str(path),
+            Value::Path(text) | Value::Text(text) => f.write_str(text),
             Value::Prefixes(list) => list.fmt(f),
             Value::Address(address) => address.fmt(f),
             Value::Fault(fault) => fault.fmt(f),
@@ -112,6 +114,24 @@ impl PrefixList {
     pub fn parse(text: &str) -> Option<PrefixList> {
         /// Linux bounds the name of an interface to `IFNAMSIZ - 1` bytes.
         const LONGEST: usize = 15;
+        PrefixList::of_names(text, LONGEST)
+    }
+
+    /// The list that `text` writes, or `None` where it is not a list of RDMA devices, each with or
+    /// without `:` and a port from 1 to 255.
+    pub fn parse_ports(text: &str) -> Option<PrefixList> {
+        /// Linux bounds the name of a device to 63 bytes; `:255` may follow.
+        const LONGEST: usize = 67;
+        let port = |name: &String| match name.split_once(':') {
+            Some((device, port)) => {
+                !device.is_empty() && port.parse::<u8>().is_ok_and(|port| port > 0)
+            }
+            None => true,
+        };
+        PrefixList::of_names(text, LONGEST).filter(|list| list.names.iter().all(port))
+    }
+
+    fn of_names(text: &str, longest: usize) -> Option<PrefixList> {
         let (exclude, rest) = strip(text.trim(), '^');
         let (exact, rest) = strip(rest, '=');
         let names: Vec<String> = rest
@@ -119,7 +139,7 @@ impl PrefixList {
             .map(|name| name.trim().to_string())
             .collect();
         let good = |name: &String| {
-            (1..=LONGEST).contains(&name.len())
+            (1..=longest).contains(&name.len())
                 && !name
                     .contains(|c: char| c.is_whitespace() || c.is_control() || "/^=".contains(c))
         };
@@ -258,6 +278,7 @@ from_value! {
     Option<Duration> { Value::Seconds(time) => Some(*time), Value::Zero(_) => None }
     &'a ChoiceList { Value::Lists(lists) => lists }
     Option<&'a Path> { Value::Path(path) => Some(Path::new(path)), Value::Unset => None }
+    Option<&'a str> { Value::Text(text) => Some(text), Value::Unset => None }
     Option<&'a PrefixList> { Value::Prefixes(list) => Some(list), Value::Unset => None }
     Option<&'a HostPort> { Value::Address(address) => Some(address), Value::Unset => None }
     Option<FaultFlip> { Value::Fault(fault) => Some(*fault), Value::Unset => None }
@@ -291,6 +312,24 @@ mod tests {
             "abcdefghijklmnop",
         ] {
             assert_eq!(PrefixList::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn lists_of_devices_and_ports() {
+        for text in ["mlx5_0:1,mlx5_2", "^=rocep193s0f0np0:2", "bnxt_re_bond0"] {
+            assert_eq!(PrefixList::parse_ports(text).unwrap().to_string(), text);
+        }
+        for bad in [
+            "mlx5_0:",
+            "mlx5_0:0",
+            "mlx5_0:256",
+            ":1",
+            "mlx5_0:1:2",
+            "a b",
+            "",
+        ] {
+            assert_eq!(PrefixList::parse_ports(bad), None, "{bad:?}");
         }
     }
 

@@ -129,9 +129,14 @@ impl LaneRun {
             self.advance(step, steps.len(), wires);
             moved = true;
         }
-        if launch.direct.is_some() {
+        let shown = match launch.direct {
             // What this rank has shown must not be touched before the peers are done with it.
-            let shown = launch.plan.lane_ends[self.lane].iter();
+            Some(_) => &launch.plan.lane_ends[self.lane],
+            // What goes to other nodes is handed to the network, which nobody may drive later.
+            None => &launch.plan.lane_handed[self.lane],
+        };
+        if !shown.is_empty() {
+            let shown = shown.iter();
             if let Some(&end) = shown.into_iter().find(|&&end| !wires.drained(end)) {
                 let peer = wires.waits_for(end);
                 return Ok(if moved {
@@ -154,8 +159,17 @@ impl LaneRun {
             let bytes = scratch * launch.kernel.element_bytes;
             self.scratch = Some(wires.scratch.take(bytes));
         }
+        let (chunk, slice) = (launch.geometry.chunk_steps, launch.geometry.slice_steps);
         for &end in &launch.plan.lane_ends[self.lane] {
-            wires.begin(end, launch.geometry.chunk_steps);
+            wires.begin(end, chunk, slice);
+        }
+        let slots = self.window.rounds() * u64::from(self.window.slices() * slice);
+        for &(index, tokens) in &launch.plan.lane_carried[self.lane] {
+            wires.carried.expect(
+                launch.number,
+                &launch.plan.connections[index],
+                tokens * slots,
+            );
         }
     }
 

@@ -45,6 +45,11 @@ pub struct Bound {
     pub ends: Vec<End>,
     /// The ends that each lane uses, once each.
     pub lane_ends: Vec<Vec<End>>,
+    /// The connections of each lane whose other end may be on another node, with the tokens that
+    /// pass in a round, in the order in which the plan opened them.
+    pub lane_carried: Vec<Vec<(usize, u64)>>,
+    /// The writing ones among their ends.
+    pub lane_handed: Vec<Vec<End>>,
     /// How its pair connections hand tokens over.
     pub protocol: Protocol,
     /// Channels that share the data.
@@ -86,8 +91,25 @@ impl Bound {
             }
             seen
         };
-        let lane_ends = (0..plan.lanes.len()).map(of_lane).collect();
+        let lane_ends: Vec<Vec<End>> = (0..plan.lanes.len()).map(of_lane).collect();
+        let lane_carried: Vec<Vec<(usize, u64)>> = match wires.carried.somewhere() {
+            false => vec![Vec::new(); lane_ends.len()],
+            true => lane_ends
+                .iter()
+                .map(|of| carried(&plan, &ends, of))
+                .collect(),
+        };
+        let handed = |of: &Vec<(usize, u64)>| {
+            let remote =
+                |end: &End| matches!(*end, End::Send(_, peer) if wires.carried.is_remote(peer));
+            of.iter()
+                .map(|&(index, _)| ends[index])
+                .filter(remote)
+                .collect()
+        };
         Ok(Bound {
+            lane_handed: lane_carried.iter().map(handed).collect(),
+            lane_carried,
             channels: plan.channels(),
             is_direct: super::host::direct::is_possible(&plan),
             has_fans: ends
@@ -99,6 +121,17 @@ impl Bound {
             lane_ends,
         })
     }
+}
+
+/// The pairs among the ends of a lane, with the tokens of a round.
+fn carried(plan: &Plan, ends: &[End], lane: &[End]) -> Vec<(usize, u64)> {
+    let pairs = ends
+        .iter()
+        .enumerate()
+        .filter(|(_, end)| matches!(end, End::Send(..) | End::Recv(..)) && lane.contains(end));
+    pairs
+        .map(|(index, _)| (index, plan.touches(index)))
+        .collect()
 }
 
 /// What a plan runs with where `wanted` is asked for: flagged lines hold less than slots, and where
@@ -199,6 +232,8 @@ pub struct Launch {
     pub kernel: Kernel,
     /// Travels with every token.
     pub signature: u64,
+    /// Its number among launches.
+    pub number: u64,
     /// Slots and slices.
     pub geometry: Geometry,
     /// Bytes of the data, or of a block.
@@ -245,6 +280,7 @@ impl Launch {
             recv,
             kernel,
             signature,
+            number: 0,
             geometry,
             bytes: 0,
             stream_bytes: stream_bytes(true),

@@ -13,7 +13,7 @@ use crate::plan::{Collective, ConnectionUse, Direction, Link, Protocol};
 /// One message of a bundle.
 struct Message {
     end: End,
-    link: Link,
+    used: ConnectionUse,
     place: *mut u8,
     bytes: usize,
     signature: u64,
@@ -33,6 +33,10 @@ pub struct Messages {
     pending: usize,
     /// All messages before this one are done.
     first: usize,
+    /// Numbers this bundle among launches.
+    launch: u64,
+    /// Ends to other nodes.
+    carried: Vec<End>,
 }
 
 /// The connection between this rank and a peer on the first channel.
@@ -53,6 +57,7 @@ impl Messages {
     /// Forgets the last bundle.
     pub fn clear(&mut self) {
         self.list.clear();
+        self.carried.clear();
         (self.pending, self.first) = (0, 0);
     }
 
@@ -80,11 +85,18 @@ impl Messages {
         after: impl FnOnce(End, usize) -> Option<usize>,
     ) -> Result<()> {
         let link = pair(wires, peer, direction);
-        let end = wires.resolve(&ConnectionUse { link, direction }, Protocol::Simple)?;
+        let used = ConnectionUse { link, direction };
+        let end = wires.resolve(&used, Protocol::Simple)?;
+        if self.list.is_empty() {
+            self.launch = wires.carried.number_launch();
+        }
+        if direction == Direction::Send && wires.carried.is_remote(peer) {
+            self.carried.push(end);
+        }
         self.pending += 1;
         self.list.push(Message {
             end,
-            link,
+            used,
             place,
             bytes,
             signature,
@@ -122,7 +134,8 @@ impl Messages {
                 continue;
             }
             if !message.begun {
-                wires.begin(message.end, 1);
+                wires.begin(message.end, 1, 1);
+                wires.carried.expect(self.launch, &message.used, 1);
                 message.begun = true;
             }
             if !wires.ready_for(message.end, message.bytes) {
@@ -134,8 +147,14 @@ impl Messages {
             moved = true;
             self.pending -= 1;
         }
+        if self.pending == 0
+            && let Some(&end) = self.carried.iter().find(|&&end| !wires.drained(end))
+        {
+            // Handed to the network, which nobody may drive when the call has returned.
+            missing.get_or_insert(wires.waits_for(end));
+        }
         Ok(match missing {
-            _ if self.pending == 0 => Progress::Done,
+            None if self.pending == 0 => Progress::Done,
             Some(peer) if moved => Progress::Moved(peer),
             Some(peer) => Progress::Blocked(peer),
             // What is left waited for a message that has just moved.
@@ -153,7 +172,7 @@ impl Message {
         wires: &mut Wires,
         tracer: &mut impl Tracer,
     ) -> std::result::Result<(), Mismatch> {
-        let (end, bytes, link) = (self.end, self.bytes, self.link);
+        let (end, bytes, link) = (self.end, self.bytes, self.used.link);
         wires.check(end, self.signature, 0)?;
         let slot = wires.place(end, bytes, 0);
         if let End::Send(..) = end {
@@ -273,7 +292,14 @@ impl Contributors {
                 self.ends.push((end, link));
             }
         }
-        self.ends.iter().for_each(|(end, _)| wires.begin(*end, 1));
+        let launch = wires.carried.number_launch();
+        for &(end, link) in &self.ends {
+            let direction = Direction::Recv;
+            wires.begin(end, 1, 1);
+            wires
+                .carried
+                .expect(launch, &ConnectionUse { link, direction }, 1);
+        }
         self.begun = true;
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! for tokens and credits, folds with a kernel of `dtype`, and publishes -> `wire` hands the line
 //! over. Waiting itself (spin, yield, sleep, abort) belongs to the caller, through [`Waiting`].
 
+pub mod carried;
 pub mod host;
 pub mod launch;
 mod lines;

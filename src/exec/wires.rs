@@ -1,5 +1,6 @@
 //! All connections of one rank, as the executors use them.
 
+use super::carried::Carried;
 use super::lines::Lines;
 use super::scratch::Pool;
 use crate::base::{Error, Rank, Result};
@@ -43,6 +44,8 @@ pub struct Wires {
     cast_readers: Vec<Option<CastReceiver>>,
     lines: Lines,
     source: Box<dyn Source>,
+    /// Tokens that go to other nodes.
+    pub carried: Carried,
     /// The fans of the node.
     pub fans: Fans,
     bell: Box<dyn Bell>,
@@ -86,6 +89,7 @@ impl Wires {
             casts: (0..channels).map(|_| None).collect(),
             cast_readers: (0..ends).map(|_| None).collect(),
             source,
+            carried: Carried::default(),
             fans,
             bell,
             scratch: Pool::default(),
@@ -114,7 +118,12 @@ impl Wires {
     /// # Errors
     /// `InternalError` if the plan names a connection that cannot exist.
     pub fn resolve(&mut self, used: &ConnectionUse, protocol: Protocol) -> Result<End> {
-        if let (Link::Pair { .. }, Protocol::Ll | Protocol::Ll128) = (used.link, protocol) {
+        // Between nodes a token is one message: flags in its payload would tell nobody anything.
+        if let (Link::Pair { writer, reader, .. }, Protocol::Ll | Protocol::Ll128) =
+            (used.link, protocol)
+            && !self.carried.is_remote(writer as usize)
+            && !self.carried.is_remote(reader as usize)
+        {
             return self.resolve_lines(used, protocol);
         }
         match (used.link, used.direction) {
@@ -251,8 +260,14 @@ impl Wires {
         reader.expect("resolved before use")
     }
 
-    /// Begins a launch on this end.
-    pub fn begin(&mut self, end: End, chunk_steps: u32) {
+    /// Begins a launch on this end, whose chunks take `chunk_steps` slots and slices
+    /// `slice_steps`. Positions are aligned so that no slice wraps; where slots are carried to
+    /// other nodes each one is a slice, and none may be left out.
+    pub fn begin(&mut self, end: End, chunk_steps: u32, slice_steps: u32) {
+        let chunk_steps = match self.carried.somewhere() {
+            false => chunk_steps,
+            true => slice_steps,
+        };
         match end {
             End::Send(index, _) => self.sender(index).begin(chunk_steps),
             End::Recv(index, _) => self.receiver(index).begin(chunk_steps),

@@ -29,6 +29,8 @@ pub(super) enum Kind {
     Bye = 6,
     /// "My process is exiting, without having left its communicators."
     Leaving = 7,
+    /// "Look at the communicator with nonce `secret`": number `operation` says why.
+    Alarm = 8,
 }
 
 /// One message; fields without meaning for its kind are 0.
@@ -82,6 +84,7 @@ impl Frame {
             5 => Kind::TakeFd,
             6 => Kind::Bye,
             7 => Kind::Leaving,
+            8 => Kind::Alarm,
             _ => return None,
         };
         Some(Frame {
@@ -100,7 +103,7 @@ impl Frame {
 mod tests {
     use super::*;
 
-    const KINDS: [Kind; 7] = [
+    const KINDS: [Kind; 8] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Refused,
@@ -108,6 +111,7 @@ mod tests {
         Kind::TakeFd,
         Kind::Bye,
         Kind::Leaving,
+        Kind::Alarm,
     ];
 
     #[test]
@@ -129,7 +133,7 @@ mod tests {
         let good = Frame::new(Kind::Bye, 1, 2).encode();
         assert_eq!(Frame::decode(&good[..63]), None);
         assert_eq!(Frame::decode(&[]), None);
-        for (at, byte) in [(0, 0), (4, 2), (6, 0), (6, 8), (7, 1), (40, 1), (63, 255)] {
+        for (at, byte) in [(0, 0), (4, 2), (6, 0), (6, 9), (7, 1), (40, 1), (63, 255)] {
             let mut bad = good;
             bad[at] = byte;
             assert_eq!(Frame::decode(&bad), None, "byte {at} = {byte}");

@@ -4,14 +4,22 @@
 //!   their death.
 //! - [`shm`]: how the local ranks of a new communicator come to share one segment.
 //! - [`progress`]: calls on streams and groups move here, whoever drives.
+//! - [`lookout`]: one rank of each node watches over the other nodes.
+//! - `attended`: what the service thread looks after besides its links.
+//! - [`net`]: connections between nodes move here, whoever drives.
 //! - `frame`, `socket`, `state`: the service's messages, its sockets, and what it knows.
 
+mod attended;
 mod frame;
+pub mod lookout;
+pub mod net;
+mod patience;
 pub mod progress;
 pub mod service;
 pub mod shm;
 mod socket;
 mod state;
 
+pub use attended::Attended;
 pub use service::{OnDeath, Watch};
 pub use shm::{Joined, LocalGroup, join};

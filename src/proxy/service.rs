@@ -20,11 +20,13 @@
 //! **Fork.** A forked child has neither the thread nor (see `transport::fork`) the sockets; there
 //! [`get`] returns an error, and dropping what was inherited does nothing.
 
+use super::attended::{self, Attended};
 use super::frame::{Frame, Kind};
+use super::patience::{LATE, Late, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
+pub use super::state::{Alarm, OnAlarm, OnDeath, Peer};
 use super::state::{Answer, Death, STRANGER_LIMIT, State};
-pub use super::state::{OnDeath, Peer};
 use crate::base::clock::{self, Moment};
 use crate::base::own_thread;
 use crate::base::{Error, Rank, Result};
@@ -35,17 +37,12 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How often a connection that the other side closed is tried. (A service drops its oldest
-/// strangers when there are many.)
-const TRY_COUNT: u32 = 8;
-/// The first pause between tries; each further one is twice as long.
-const TRY_PAUSE: Duration = Duration::from_millis(2);
-/// How long a peer that lives may be late before one warning says so; then again and again.
-const LATE: Duration = Duration::from_secs(60);
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How many connections are accepted before the links get their turn.
 const ACCEPT_COUNT: usize = 64;
+/// How long, in milliseconds, until what cannot say when it needs attention is tended.
+const SOON: libc::c_int = 20;
 /// How often an exiting process tries to say so.
 const EXIT_TRY_COUNT: usize = 1000;
 /// The thread calls nothing that is deep.
@@ -60,6 +57,7 @@ pub struct Service {
     /// An eventfd: makes the thread look at the state again.
     bell: Fd,
     state: Mutex<State>,
+    attended: attended::List,
     /// Signalled after every turn of the thread in which something happened.
     answers: Condvar,
 }
@@ -123,7 +121,7 @@ fn start_thread(service: Arc<Service>) -> io::Result<()> {
     let builder = std::thread::Builder::new()
         .name("kolo service".to_owned())
         .stack_size(STACK_BYTES);
-    own_thread::start(builder, move || service.run())
+    own_thread::start(builder, move || service.run()).map(drop)
 }
 
 /// Runs when the process exits in an orderly way: peers who still use its communicators learn
@@ -156,6 +154,7 @@ impl Service {
             listener,
             bell: bell?,
             state: Mutex::default(),
+            attended: attended::List::default(),
             answers: Condvar::new(),
         }))
     }
@@ -223,13 +222,35 @@ impl Service {
         })
     }
 
+    /// Looks after `attended` from now on.
+    pub fn attend(&self, attended: Arc<dyn Attended>) {
+        self.attended.add(attended);
+        self.wake();
+    }
+
+    /// Ends that; the thread may be tending it for the last time.
+    pub fn dismiss(&self, attended: &Arc<dyn Attended>) {
+        self.attended.remove(attended);
+        self.wake();
+    }
+
+    /// Tells every process that takes part in a communicator to look at it, this one too.
+    pub fn alarm(&self, nonce: Nonce, why: Alarm) {
+        let alarms = self.lock().alarm(nonce, why);
+        alarms.iter().for_each(|on_alarm| on_alarm(why));
+    }
+
     // ---- the thread ----
 
     fn run(&self) {
         let mut entries = Vec::new();
         let mut links = Vec::new();
+        let mut places = attended::Places::default();
         loop {
-            let limit = self.poll_list(&mut entries, &mut links);
+            let mut limit = self.poll_list(&mut entries, &mut links);
+            if !self.attended.watch(&mut entries, &mut places) && !(0..=SOON).contains(&limit) {
+                limit = SOON;
+            }
             // SAFETY: `entries` is a live array of that many entries.
             let ready =
                 unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, limit) };
@@ -240,7 +261,10 @@ impl Service {
                 }
                 continue;
             }
-            for death in self.turn(&entries, &links) {
+            let all = ready == 0 || entries[0].revents != 0;
+            let deaths = self.turn(&entries, &links);
+            places.tend(&entries, all);
+            for death in deaths {
                 // A callback that panics must not end the watch over everyone else.
                 let call = || (death.on_death)(&death.ranks, &death.text);
                 if std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err() {
@@ -318,8 +342,10 @@ impl Service {
         if entries[1].revents != 0 {
             self.accept(&mut state);
         }
+        let alarms = std::mem::take(&mut state.alarms);
         drop(state);
         self.answers.notify_all();
+        alarms.iter().for_each(|(on_alarm, why)| on_alarm(*why));
         deaths
     }
 
@@ -339,63 +365,6 @@ impl Service {
                     }
                 },
             }
-        }
-    }
-}
-
-/// Counts the minutes that a peer is late.
-struct Late {
-    since: Moment,
-    warned_count: u32,
-}
-
-impl Late {
-    fn new() -> Late {
-        Late {
-            since: clock::now(),
-            warned_count: 0,
-        }
-    }
-
-    /// Warns if another minute has passed.
-    fn warn(&mut self) {
-        if self.since.past(LATE * (self.warned_count + 1)) {
-            self.warned_count += 1;
-            tracing::warn!(
-                "another process of this machine has not answered for {} s while a communicator is \
-                 being made; still waiting (is it stopped by a debugger or a signal?)",
-                self.since.elapsed().as_secs()
-            );
-        }
-    }
-}
-
-/// Tries until there is a result: at most `TRY_COUNT` times when the other side closes, without
-/// limit while it has no room for connections.
-fn persist<T>(
-    late: &mut Late,
-    mut attempt: impl FnMut(&mut Late) -> io::Result<T>,
-) -> io::Result<T> {
-    let mut closed_count = 0;
-    loop {
-        match attempt(late) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                late.warn();
-                std::thread::sleep(TRY_PAUSE);
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
-                ) =>
-            {
-                closed_count += 1;
-                if closed_count == TRY_COUNT {
-                    return Err(io::ErrorKind::ConnectionReset.into());
-                }
-                std::thread::sleep(TRY_PAUSE * (1 << closed_count));
-            }
-            other => return other,
         }
     }
 }
@@ -429,6 +398,17 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Calls `on_alarm` on the service thread whenever a rank of this machine raises an alarm
+    /// about the communicator. It must not block.
+    pub fn heed(&self, on_alarm: OnAlarm) {
+        self.service.lock().heed(self.nonce, self.id, on_alarm);
+    }
+
+    /// Tells all processes of this machine that take part, this one too.
+    pub fn alarm(&self, why: Alarm) {
+        self.service.alarm(self.nonce, why);
+    }
+
     /// Makes sure that this process and `peer` are linked and know each other as members of the
     /// communicator, as far as it is this side's part: of two processes, the one with the larger
     /// address does it. The other must have called [`Service::watch`] before.

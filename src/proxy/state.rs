@@ -24,6 +24,19 @@ use std::time::Duration;
 /// process ("process 77 on node1 ended ..."). It must not block.
 pub type OnDeath = Arc<dyn Fn(&[Rank], &str) + Send + Sync>;
 
+/// Why ranks should look at their communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Alarm {
+    /// It was stopped, as the abort record says.
+    Abort = 1,
+    /// A rank has waited for long, and wants to know what the ranks of other nodes do.
+    Ask = 2,
+}
+
+/// Called on the service thread, or on the thread that raises the alarm. It must not block.
+pub type OnAlarm = Arc<dyn Fn(Alarm) + Send + Sync>;
+
 /// How long a stranger may stay connected.
 pub(super) const STRANGER_LIMIT: Duration = Duration::from_secs(5);
 /// How many strangers may be connected; the oldest goes first.
@@ -66,6 +79,7 @@ struct Watcher {
     rank: Rank,
     node: String,
     on_death: OnDeath,
+    on_alarm: Option<OnAlarm>,
 }
 
 /// A callback to be made, outside all locks.
@@ -105,6 +119,8 @@ pub(super) struct State {
     published: HashMap<Key, Arc<Fd>>,
     pending: HashMap<u64, Pending>,
     last_number: u64,
+    /// Callbacks to be made, outside all locks.
+    pub alarms: Vec<(OnAlarm, Alarm)>,
     /// Set when the system had no descriptor left for a new connection.
     pub accept_paused: Option<Moment>,
 }
@@ -192,8 +208,30 @@ impl State {
             rank,
             node: node.to_owned(),
             on_death,
+            on_alarm: None,
         });
         id
+    }
+
+    pub fn heed(&mut self, nonce: Nonce, id: u64, on_alarm: OnAlarm) {
+        let watchers = self.watchers.get_mut(&nonce).into_iter().flatten();
+        for watcher in watchers.filter(|watcher| watcher.id == id) {
+            watcher.on_alarm = Some(on_alarm.clone());
+        }
+    }
+
+    /// Raises an alarm everywhere else; those of this process are to be called.
+    pub fn alarm(&mut self, nonce: Nonce, why: Alarm) -> Vec<OnAlarm> {
+        let frame = Frame::new(Kind::Alarm, why as u64, nonce.0);
+        for link in self.links.values_mut() {
+            if link.uses.contains_key(&nonce) {
+                link.post(frame);
+            }
+        }
+        let watchers = self.watchers.get(&nonce).into_iter().flatten();
+        watchers
+            .filter_map(|watcher| watcher.on_alarm.clone())
+            .collect()
     }
 
     /// Ends a watch: says goodbye to everyone who knows the rank, and lets go of links that no
@@ -378,6 +416,16 @@ impl State {
                 }
             }
             Kind::Leaving if link.known => link.leaving = true,
+            Kind::Alarm if link.known => {
+                let why = match frame.operation {
+                    1 => Alarm::Abort,
+                    2 => Alarm::Ask,
+                    _ => return false,
+                };
+                let watchers = self.watchers.get(&nonce).into_iter().flatten();
+                let called = watchers.filter_map(|watcher| watcher.on_alarm.clone());
+                self.alarms.extend(called.map(|on_alarm| (on_alarm, why)));
+            }
             _ => return false,
         }
         true

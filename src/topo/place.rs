@@ -150,6 +150,13 @@ impl RankPlace {
 }
 
 /// Bytes that are being read.
+/// `host (pid 77)`, for messages.
+impl std::fmt::Display for RankPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (pid {})", self.host, self.pid)
+    }
+}
+
 struct Input<'a> {
     rest: &'a [u8],
     length: usize,

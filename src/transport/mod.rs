@@ -6,7 +6,7 @@
 //! - [`register`]: the segments of this process, by name.
 //! - [`confirm`]: the proof that all local ranks see the same segment.
 //! - [`futex`]: sleeping on a word of a segment.
-//! - [`net`]: the network between nodes: a trait, and sockets.
+//! - [`net`]: the network between nodes: a trait, sockets, plugins, the program's MPI.
 //! - [`cma`]: reading the private memory of another process.
 //! - [`fork`]: file descriptors and mappings that a forked child must not keep.
 

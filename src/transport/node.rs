@@ -66,8 +66,9 @@ impl NodeMemory {
         &self.layout
     }
 
+    /// Why some rank stopped the communicator, if one did.
     #[inline(always)]
-    fn abort_record(&self) -> &AbortRecord {
+    pub fn abort_record(&self) -> &AbortRecord {
         // SAFETY: the record is at the start; zero is a valid state; it is only ever shared.
         unsafe { &*self.base.cast::<AbortRecord>() }
     }
@@ -98,7 +99,7 @@ impl NodeMemory {
 
     /// Tells all ranks of the node that `rank` stops because of `error`, and wakes them.
     pub fn abort(&self, rank: u32, error: &Error) {
-        self.abort_record().set(&Abort {
+        self.set_abort(&Abort {
             code: error.code as u32,
             rank,
             peer: error.peer.map(|peer| peer.0),
@@ -107,6 +108,11 @@ impl NodeMemory {
                 None => error.what.clone(),
             },
         });
+    }
+
+    /// Tells all ranks of the node of an abort, and wakes them.
+    pub fn set_abort(&self, abort: &Abort) {
+        self.abort_record().set(abort);
         for local in 0..self.layout.ranks {
             self.bell(local).ring(&SystemFutex);
         }

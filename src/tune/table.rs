@@ -161,6 +161,7 @@ impl Table {
     pub fn may_be_direct(&self, collective: Collective, bytes: usize) -> bool {
         let inputs = &self.inputs;
         inputs.direct
+            && inputs.setting.machine.nodes <= 1
             && (2..=DIRECT_RANKS).contains(&inputs.nranks)
             && bytes >= DIRECT_BYTES
             && (inputs.allowed).allows(collective, Algorithm::TwoShot, Protocol::Simple)
@@ -361,9 +362,10 @@ impl Table {
         }
     }
 
-    /// Whether the algorithm can move so many bytes at all.
+    /// Whether the algorithm can move so many bytes at all, between all ranks.
     fn can_carry(&self, entry: &Entry, bytes: usize) -> bool {
-        entry.most_rounds == 0 || bytes <= self.inputs.setting.eager_bytes
+        let reaches = !entry.one_memory || self.inputs.setting.machine.nodes <= 1;
+        reaches && (entry.most_rounds == 0 || bytes <= self.inputs.setting.eager_bytes)
     }
 
     fn best(&self, collective: Collective, bytes: usize) -> Cell {

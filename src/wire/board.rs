@@ -10,6 +10,9 @@ use crate::base::sync::{AtomicU32, AtomicU64, MODEL, Ordering};
 /// How many of a rank's last calls its board remembers.
 const HISTORY: usize = 14;
 
+/// Words of a board, as it is told to other nodes.
+pub const BOARD_WORDS: usize = 2 + HISTORY;
+
 const LEFT: u64 = 1;
 const LET_GO: u64 = 2;
 
@@ -49,6 +52,29 @@ impl Board {
     /// Whether this rank has destroyed the communicator.
     pub fn has_left(&self) -> bool {
         self.left.load(Ordering::Acquire) & LEFT != 0
+    }
+
+    /// What the board says, to be told to other nodes.
+    pub fn copy(&self) -> [u64; BOARD_WORDS] {
+        // The count first: what it covers was stored before it.
+        let mut words = [0; BOARD_WORDS];
+        words[0] = self.calls();
+        words[1] = self.left.load(Ordering::Acquire);
+        for (word, signature) in words[2..].iter_mut().zip(&self.signatures) {
+            *word = signature.load(Ordering::Relaxed);
+        }
+        words
+    }
+
+    /// Writes what the board of a rank of another node says, unless it says less than is known.
+    pub fn put(&self, words: &[u64; BOARD_WORDS]) {
+        if words[0] >= self.calls() {
+            for (signature, word) in self.signatures.iter().zip(&words[2..]) {
+                signature.store(*word, Ordering::Relaxed);
+            }
+            self.calls.store(words[0], Ordering::Release);
+        }
+        self.left.fetch_or(words[1], Ordering::AcqRel);
     }
 
     /// How many collectives this rank has begun.

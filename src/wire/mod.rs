@@ -29,6 +29,16 @@ pub trait Bell: Send + Sync {
     fn ring_others(&self);
 }
 
+/// Carries the tokens of pairs whose ends are on different nodes: the memory of such a pair lies on
+/// both nodes, and somebody has to move what is in it.
+pub trait Carrier: Send {
+    /// Whether a rank is on another node.
+    fn is_remote(&self, rank: usize) -> bool;
+    /// `slots` slots will pass to (`is_send`) or from `peer` on a channel. What has the same number
+    /// `launch` belongs together.
+    fn expect(&self, launch: u64, peer: usize, channel: usize, is_send: bool, slots: u64);
+}
+
 /// Where pair and cast connections come from, on first use.
 pub trait Source: Send {
     /// The memory of the cast connection of `writer`; `None` if it cannot reach all ranks.

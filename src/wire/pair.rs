@@ -39,6 +39,13 @@ impl PairMemory {
         unsafe { &*self.header }
     }
 
+    /// The slot of slot count `position`.
+    fn slot(&self, position: u64) -> *mut u8 {
+        let index = position as usize % LINES;
+        // SAFETY: one of the slots of the contract of `new`.
+        unsafe { self.slots.add(index * self.slot_bytes) }
+    }
+
     /// Where a slice of `bytes` that begins at slot count `position` lies.
     #[inline(always)]
     fn place(&self, position: u64, bytes: usize) -> *mut u8 {
@@ -88,8 +95,8 @@ impl PairSender {
         wanted <= self.given + LINES as u64
     }
 
-    /// Whether a slice of one slot and at most [`SMALL_BYTES`] may be written, which needs a line
-    /// and no slot.
+    /// Whether a slice of one slot and at most [`super::line::SMALL_BYTES`] may be written, which
+    /// needs a line and no slot.
     #[inline]
     pub fn ready_small(&mut self) -> bool {
         let wanted = self.position + 1;
@@ -117,6 +124,18 @@ impl PairSender {
     /// Slots published so far.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Slots that the reader has given back so far.
+    pub fn given(&mut self) -> u64 {
+        self.given = self.memory.header().credit.given();
+        self.given
+    }
+
+    /// The slot `ahead` slots behind the next one, whatever will be published there. It is the
+    /// writer's if the reader has given back what was there before.
+    pub fn slot(&self, ahead: u64) -> *mut u8 {
+        self.memory.slot(self.position + ahead)
     }
 
     /// Whether the reader has given back everything.
@@ -171,6 +190,12 @@ impl PairReceiver {
     #[inline]
     pub fn place(&self, bytes: usize, ahead: u32) -> *const u8 {
         self.memory.place(self.position + u64::from(ahead), bytes)
+    }
+
+    /// The slot `ahead` slots behind the next one. Where the payload there is small and lies
+    /// elsewhere, the slot is the reader's to use until it gives the token back.
+    pub fn slot(&self, ahead: u64) -> *mut u8 {
+        self.memory.slot(self.position + ahead)
     }
 
     /// Gives the slice back.

@@ -8,8 +8,6 @@ use kolo::transport::net::{
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-pub const NO_REGION: Region = Region(0);
-
 pub fn options(sockets: u16) -> SocketOptions {
     SocketOptions {
         ifname: Some("=lo".into()),
@@ -87,6 +85,7 @@ pub fn port_of(handle: &Handle) -> u16 {
 pub struct Sending {
     pub data: Vec<u8>,
     pub tag: u32,
+    region: Option<Region>,
     request: Option<Request>,
     pub done: bool,
 }
@@ -96,6 +95,7 @@ impl Sending {
         Sending {
             data,
             tag,
+            region: None,
             request: None,
             done: false,
         }
@@ -114,12 +114,19 @@ impl Sending {
             let (data, bytes) = (self.data.as_ptr(), self.data.len());
             // SAFETY: `data` is neither moved nor written until the message is done, and the
             // tests drop connections before buffers.
-            self.request = unsafe { comm.isend(data, bytes, self.tag, NO_REGION) }?;
+            unsafe {
+                let region = match self.region {
+                    Some(region) => region,
+                    None => *self.region.insert(comm.register(data, bytes)?),
+                };
+                self.request = comm.isend(data, bytes, self.tag, region)?;
+            }
             return Ok(self.request.is_some());
         };
         if let Some(bytes) = comm.test(request)? {
             assert_eq!(bytes, self.data.len());
             self.done = true;
+            self.region.take().map_or(Ok(()), |r| comm.deregister(r))?;
         }
         Ok(self.done)
     }
@@ -128,6 +135,7 @@ impl Sending {
 /// Buffers of one request.
 pub struct Receiving {
     pub buffers: Vec<(Vec<u8>, u32)>,
+    regions: Vec<Region>,
     pub request: Option<Request>,
     pub sizes: Option<Vec<usize>>,
 }
@@ -137,6 +145,7 @@ impl Receiving {
         let make = |&(capacity, tag): &(usize, u32)| (vec![0xee; capacity], tag);
         Receiving {
             buffers: buffers.iter().map(make).collect(),
+            regions: Vec::new(),
             request: None,
             sizes: None,
         }
@@ -148,13 +157,19 @@ impl Receiving {
             return Ok(false);
         }
         let Some(request) = &self.request else {
-            let receive = |(data, tag): &mut (Vec<u8>, u32)| Receive {
+            for (data, _) in &mut self.buffers[self.regions.len()..] {
+                // SAFETY: the buffers are neither moved nor freed before the connection is.
+                self.regions
+                    .push(unsafe { comm.register(data.as_mut_ptr(), data.len()) }?);
+            }
+            let receive = |((data, tag), region): (&mut (Vec<u8>, u32), &Region)| Receive {
                 data: data.as_mut_ptr(),
                 capacity: data.len(),
                 tag: *tag,
-                region: NO_REGION,
+                region: *region,
             };
-            let list: Vec<Receive> = self.buffers.iter_mut().map(receive).collect();
+            let buffers = self.buffers.iter_mut().zip(&self.regions);
+            let list: Vec<Receive> = buffers.map(receive).collect();
             // SAFETY: the buffers are left alone until the request is done, and the tests drop
             // connections before buffers.
             self.request = unsafe { comm.irecv(&list) }?;
@@ -162,6 +177,9 @@ impl Receiving {
         };
         if let Some(received) = comm.test(request)? {
             self.sizes = Some(received.bytes().to_vec());
+            for region in std::mem::take(&mut self.regions) {
+                comm.deregister(region)?;
+            }
         }
         Ok(self.sizes.is_some())
     }

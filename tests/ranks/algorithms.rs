@@ -10,7 +10,7 @@ mod data;
 #[path = "../../src/bin/kolo/perf/values.rs"]
 mod values;
 
-use super::ranks;
+use super::support::{on_nodes, ranks};
 use data::{Data, POISON, Pattern};
 use kolo::algo::{Entry, REGISTRY};
 use kolo::comm::{Call, Communicator, RedOp};
@@ -237,6 +237,7 @@ fn every_reduction(
 }
 
 /// A forced algorithm whose channels pass the ranks as a graph file says.
+#[allow(dead_code, reason = "for the orders of one node")]
 pub fn forced_in_orders(algorithm: &str, n: u32, settings: &[(&str, &str)]) {
     for entry in forcible().filter(|entry| entry.algorithm.name() == algorithm) {
         let what = format!("{} {algorithm} {settings:?}", entry.collective.name());
@@ -264,7 +265,9 @@ fn forcible() -> impl Iterator<Item = &'static Entry> {
             .iter()
             .any(|w| w.text == entry.algorithm.name())
     };
-    REGISTRY.iter().filter(known)
+    // Some need memory that all ranks reach.
+    let reaches = |entry: &&Entry| !(entry.one_memory && on_nodes());
+    REGISTRY.iter().filter(known).filter(reaches)
 }
 
 #[test]

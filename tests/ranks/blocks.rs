@@ -1,7 +1,7 @@
 //! Blocks of random sizes, scans, and neighbours on graphs, for 1 to 9 ranks: random counts
 //! including 0, poisoned buffers with gaps, and every rank checks everything.
 
-use super::{POISON, input, ranks, value};
+use super::support::{POISON, input, ranks, value};
 use fastrand::Rng;
 use kolo::comm::{Blocks, Communicator, Graph, RedOp};
 
@@ -341,7 +341,7 @@ fn blocks_progress_together_in_a_scope() {
 fn ranks_that_disagree_about_a_size_are_named() {
     // Also if one of them expects nothing.
     for wrong in [4usize, 0] {
-        let comms = super::made(3, &[]);
+        let comms = super::support::made(3, &[]);
         let errors: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = comms
                 .iter()

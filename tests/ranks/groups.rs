@@ -1,6 +1,6 @@
 //! Groups and streams: several ranks on one thread, order of calls in flight, their bound.
 
-use super::{AbortOnPanic, POISON, input, made, sum};
+use super::support::{AbortOnPanic, POISON, input, made, sum};
 use kolo::comm::{Call, Collective, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 

@@ -1,6 +1,6 @@
 //! Types that are not plain numbers, their operations, and functions of the program.
 
-use super::{POISON, ranks};
+use super::support::{POISON, ranks};
 use kolo::comm::RedOp;
 use kolo::dtype::{
     Byte, Character, Complex, DataType, DoubleDouble, DoubleInt, Element, FloatInt, Logical8,
@@ -284,7 +284,7 @@ fn what_does_not_fit_is_named() {
 
 #[test]
 fn ranks_must_agree_whether_a_function_commutes() {
-    let comms = super::made(2, &[]);
+    let comms = super::support::made(2, &[]);
     let errors: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = comms
             .iter()

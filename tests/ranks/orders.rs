@@ -1,7 +1,7 @@
 //! Communicators that pass their ranks in the orders of a graph file.
 
 use super::algorithms::forced_in_orders;
-use super::{made, ranks};
+use super::support::{made, ranks};
 use std::path::PathBuf;
 
 /// A file of its own for a test, removed at the end.

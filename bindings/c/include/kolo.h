@@ -451,6 +451,10 @@ typedef struct {
      */
     int problemCode;
     /**
+     * NULL, or functions of libkolo_mpi that carry data between nodes.
+     */
+    const void *net;
+    /**
      * How many processes the launcher started, not only the ranks of this table; 0: not known.
      * A world of one process where Slurm started several is refused.
      */

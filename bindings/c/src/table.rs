@@ -54,6 +54,7 @@ same_place!(
     free = free,
     problem = problem,
     problemCode = problem_code,
+    net = net,
     world = world
 );
 const _: () = assert!(size_of::<koloMpiTable>() == size_of::<MpiTable>());

@@ -300,6 +300,8 @@ pub struct koloMpiTable {
     pub problem: *const c_char,
     /// The koloResult_t that goes with `problem`.
     pub problemCode: c_int,
+    /// NULL, or functions of libkolo_mpi that carry data between nodes.
+    pub net: *const c_void,
     /// How many processes the launcher started, not only the ranks of this table; 0: not known.
     /// A world of one process where Slurm started several is refused.
     pub world: usize,

@@ -5,6 +5,7 @@
 
 use crate::abi::{API_VERSION, MPI_BAD_ARGUMENT, MpiApi, MpiComm, MpiTable};
 use crate::comm::{self, Context};
+use crate::word::Word;
 use crate::{blocks, code, contained, moves, outcome};
 use mpi::ffi;
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -26,30 +27,6 @@ unsafe impl Sync for Api {}
 static API: OnceLock<Option<Api>> = OnceLock::new();
 /// Whether MPI was initialised here and is to be finalised here.
 static OURS: AtomicBool = AtomicBool::new(false);
-
-/// A handle as a number, whatever the MPI family makes it of.
-trait Word: Copy {
-    fn to_word(self) -> usize;
-    fn from_word(word: usize) -> Self;
-}
-
-impl Word for c_int {
-    fn to_word(self) -> usize {
-        self as u32 as usize
-    }
-    fn from_word(word: usize) -> c_int {
-        word as u32 as c_int
-    }
-}
-
-impl<T> Word for *mut T {
-    fn to_word(self) -> usize {
-        self.expose_provenance()
-    }
-    fn from_word(word: usize) -> *mut T {
-        std::ptr::with_exposed_provenance_mut(word)
-    }
-}
 
 /// The communicator behind a number; 0 is none.
 pub(crate) fn handle(comm: MpiComm) -> Result<ffi::MPI_Comm, c_int> {

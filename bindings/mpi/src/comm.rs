@@ -1,7 +1,7 @@
 //! The program's communicator as a table of functions for kolo.
 
 use crate::abi::{MPI_BAD_ARGUMENT, MpiTable, TABLE_VERSION};
-use crate::{code, contained, outcome};
+use crate::{code, contained, net, outcome};
 use mpi::ffi;
 use mpi::topology::{Communicator, SimpleCommunicator};
 use mpi::traits::{AsRaw, FromRaw};
@@ -98,14 +98,11 @@ impl Context {
             unsafe { SimpleCommunicator::from_raw(raw) }
         };
         let comm = ManuallyDrop::new(comm);
-        let mut thread_level = 0;
-        // SAFETY: MPI is initialised.
-        unsafe { ffi::PMPI_Query_thread(&mut thread_level) };
         Ok(Arc::new(Context {
             nranks: comm.size() as usize,
             comm,
-            thread_level,
-            probe_tag: probe_tag(),
+            thread_level: level_of(),
+            probe_tag: largest_tag(),
             freed: AtomicBool::new(false),
         }))
     }
@@ -120,6 +117,7 @@ impl Context {
             allgather: Some(allgather),
             idle: Some(idle),
             free: Some(free),
+            net: (&raw const net::TABLE).cast(),
             world: SimpleCommunicator::world().size() as usize,
             ..empty_table()
         }
@@ -144,18 +142,43 @@ impl Context {
 
     /// Whether this thread may call MPI now.
     fn may_call(&self) -> bool {
-        let (mut finalized, mut main) = (0, 0);
-        // SAFETY: both may be called by any thread, the first at any time.
-        unsafe {
-            if ffi::PMPI_Finalized(&mut finalized) != 0 || finalized != 0 {
-                return false;
-            }
-            // A blocking kolo call counts as an MPI call of its thread, as kolo_mpi.h says; so
-            // below SERIALIZED it must be the main thread.
-            self.thread_level >= ffi::RSMPI_THREAD_SERIALIZED
-                || (ffi::PMPI_Is_thread_main(&mut main) == 0 && main != 0)
-        }
+        !mpi::environment::is_finalized() && may_call_at(self.thread_level)
     }
+
+    /// The program's communicator of a context.
+    ///
+    /// # Safety
+    /// `context` comes from [`Context::table`] and was not freed.
+    pub unsafe fn raw(context: *mut c_void) -> ffi::MPI_Comm {
+        // SAFETY: the caller's promise.
+        unsafe { held(context) }.comm.as_raw()
+    }
+}
+
+/// The thread level that MPI gave: 0 single, 1 funneled, 2 serialized, 3 multiple. MPI must be
+/// initialised.
+pub fn level_of() -> c_int {
+    // SAFETY: MPI is initialised; constants of the MPI library.
+    unsafe {
+        let mut given = 0;
+        ffi::PMPI_Query_thread(&mut given);
+        let levels = [
+            ffi::RSMPI_THREAD_FUNNELED,
+            ffi::RSMPI_THREAD_SERIALIZED,
+            ffi::RSMPI_THREAD_MULTIPLE,
+        ];
+        levels.iter().filter(|&&level| given >= level).count() as c_int
+    }
+}
+
+/// Whether a thread level lets this thread call MPI, which is not finalised.
+pub fn may_call_at(thread_level: c_int) -> bool {
+    const SERIALIZED: c_int = 2;
+    let mut main = 0;
+    // A blocking kolo call counts as an MPI call of its thread, as kolo_mpi.h says; so below
+    // SERIALIZED it must be the main thread.
+    // SAFETY: may be called by any thread.
+    thread_level >= SERIALIZED || unsafe { ffi::PMPI_Is_thread_main(&mut main) == 0 && main != 0 }
 }
 
 fn empty_table() -> MpiTable {
@@ -171,13 +194,14 @@ fn empty_table() -> MpiTable {
         free: None,
         problem: std::ptr::null::<c_char>(),
         problem_code: 0,
+        net: std::ptr::null(),
         world: 0,
     }
 }
 
 /// The largest tag. A probe for a message that is there returns at once and makes no progress,
 /// so idle must probe for one that no program sends.
-fn probe_tag() -> c_int {
+pub fn largest_tag() -> c_int {
     let (mut value, mut found) = (std::ptr::null_mut::<c_int>(), 0);
     // SAFETY: MPI is initialised; the attribute's value is a pointer to int that MPI keeps.
     unsafe {

@@ -8,13 +8,14 @@
 //!   communicator to `koloCommInitTable` of `libkolo.so.0`.
 //! - [`api`]: `kolo_mpi_start` gives the `kolo` command line tool, which loads this library at run
 //!   time, the MPI calls that `kolo perf --compare mpi` times.
+//! - [`net`]: point-to-point MPI, for `KOLO_NET=mpi`; the table of [`init`] points to it.
 //!
-//! The program's communicator is used, never duplicated: collectively while `koloCommInitMPI`
-//! runs and when the kolo communicator is split, and at no other time, so the program may free it
-//! as soon as it makes no more of these calls. rsmpi gives the communicator type and the
-//! foreign functions; the collectives are called through its `ffi` because its wrappers drop
-//! MPI's return code, and by their `PMPI_` names so that profilers do not count kolo's start-up as
-//! the program's. A panic never leaves an exported function.
+//! The program's communicator is used, and duplicated only for [`net`]: collectively while
+//! `koloCommInitMPI` runs and when the kolo communicator is split, and at no other time, so the
+//! program may free it as soon as it makes no more of these calls. rsmpi gives the communicator
+//! type and the foreign functions; the collectives are called through its `ffi` because its
+//! wrappers drop MPI's return code, and by their `PMPI_` names so that profilers do not count
+//! kolo's start-up as the program's. A panic never leaves an exported function.
 //!
 //! Build, one target directory per family:
 //!
@@ -32,6 +33,10 @@ mod blocks;
 mod comm;
 mod init;
 mod moves;
+mod net;
+#[path = "../../../src/transport/net/mpi/abi.rs"]
+mod net_abi;
+mod word;
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};

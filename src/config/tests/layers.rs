@@ -164,8 +164,10 @@ fn every_variable_and_every_alias_reaches_its_option() {
             Kind::Seconds { .. } => "7",
             Kind::Bool => "1",
             Kind::Words(words) | Kind::Lists(words) => words[2].text,
+            Kind::Text => "node7",
             Kind::Path => "/some/file",
             Kind::Prefixes => "^lo",
+            Kind::Ports => "^mlx5_0:1",
             Kind::Address => "node1:5000",
             Kind::Fault => "1:2:3",
         };
@@ -222,7 +224,7 @@ fn of_two_aliases_the_first_of_the_table_counts() {
 fn variables_of_others_and_empty_ones_are_as_if_unset() {
     let settings = with(&[
         ("NCCL_NONSENSE", "1"),
-        ("NCCL_IB_TC", "106"),
+        ("NCCL_NVLS_ENABLE", "106"),
         ("NCCL_ALGO", ""),
         ("KOLO_WAIT", " "),
         ("KOLO_CONFIG", ""),

@@ -50,7 +50,7 @@ fn environment_home_and_named_file_are_those_of_the_process() {
         ("KOLO_CONFIG", named.as_os_str()),
         ("KOLO_BUFFSIZE", OsStr::new("2M")),
         ("NCCL_DEBUG", OsStr::new("INFO")),
-        ("NCCL_IB_HCA", OsStr::from_bytes(b"\xff")),
+        ("NCCL_NVLS_ENABLE", OsStr::from_bytes(b"\xff")),
         ("KOLO_BLESS", OsStr::new("1")),
     ]);
     let words = printed.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -43,6 +43,36 @@ fn the_table_is_sound() {
 }
 
 #[test]
+fn what_the_rdma_library_is_handed() {
+    let variables = [
+        ("KOLO_IB_HCA", "mlx5_0:1"),
+        ("NCCL_IB_GID_INDEX", "-1"),
+        ("NCCL_IB_TC", "0"),
+    ];
+    let mut sandbox = super::Sandbox::new();
+    variables
+        .iter()
+        .for_each(|(name, value)| sandbox.set(name, value));
+    let settings = sandbox.load().unwrap();
+    let handed: Vec<_> = settings.of_verbs().collect();
+    for (key, text) in [
+        ("ib_hca", "mlx5_0:1"),
+        ("ib_gid_index", "auto"),
+        ("ib_tc", "0"),
+        ("ib_timeout", "19"),
+        ("socket_ifname", ""),
+        ("net_link_timeout", "30"),
+    ] {
+        assert!(
+            handed.contains(&(key, text.to_string())),
+            "{key}: {handed:?}"
+        );
+    }
+    assert_eq!(handed.len(), 12);
+    assert_eq!((settings.ib_gid_index(), settings.ib_tc()), (None, Some(0)));
+}
+
+#[test]
 fn nothing_in_the_table_exceeds_its_getter() {
     // The getters of integers are 32 bits wide.
     for option in OPTIONS {

@@ -23,7 +23,11 @@
 //! The shape is that of the field's network plugins (NCCL's `ncclNet` v8 to v11: listen, connect,
 //! accept, regMr, isend, irecv, iflush, test), so that a plugin fits behind the same trait.
 
+pub mod candidates;
 pub mod choose;
+pub mod mpi;
+pub mod plugin;
+mod regions;
 pub mod socket;
 
 use crate::base::{Error, Result};
@@ -126,6 +130,19 @@ pub trait Net: Send + Sync {
     ///
     /// Errors: `InvalidArgument` for an unknown device or a handle of another network.
     fn connect(&self, device: usize, handle: &Handle) -> Result<Box<dyn Connecting>>;
+
+    /// Whether every thread may use this network and what it makes. If not, only a thread of the
+    /// program that is inside a kolo call may: kolo's own threads must leave it alone.
+    fn any_thread(&self) -> bool {
+        true
+    }
+
+    /// Whether messages may be started in another order than their buffers were posted in. If
+    /// not, a message is started only for a buffer of the oldest request that is not filled yet;
+    /// its tag chooses among the buffers of that request alone.
+    fn any_order(&self) -> bool {
+        true
+    }
 }
 
 /// The receiving end before connections exist. Dropping it closes it; connections that were
@@ -282,6 +299,20 @@ pub trait RecvComm: Send {
 
     /// Ends the connection. `InvalidUsage` while a buffer is posted (it is given up).
     fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Sleeps until one of these has something to do, or for `nap`.
+pub fn sleep_on(set: &mut [libc::pollfd], nap: std::time::Duration) {
+    let nap = libc::timespec {
+        tv_sec: nap.as_secs() as libc::time_t,
+        tv_nsec: nap.subsec_nanos().into(),
+    };
+    // SAFETY: `set` is a live array of that many entries; no signal mask is given. An error, such
+    // as a signal, is a short sleep.
+    unsafe {
+        let count = set.len() as libc::nfds_t;
+        libc::ppoll(set.as_mut_ptr(), count, &raw const nap, std::ptr::null());
+    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ typedef struct {
     int (*free)(void *ctx);
     const char *problem;
     int problemCode;
+    const void *net;
     size_t world;
 } koloMpiTable;
 

@@ -31,7 +31,7 @@ mod recv;
 pub mod send;
 mod stream;
 
-use super::{Connecting, Handle, Listener, MAX_RECEIVES, MemoryKinds, Net, Properties, Region};
+use super::{Connecting, Handle, Listener, MAX_RECEIVES, MemoryKinds, Net, Properties};
 use crate::base::interfaces::{self, Family, Interface};
 use crate::base::{Error, Result};
 use crate::config::{Settings, SocketFamily};
@@ -186,34 +186,6 @@ fn speed_of(text: &str) -> u32 {
     speed.filter(|&speed| speed > 0).unwrap_or(USUAL_SPEED)
 }
 
-/// Registrations: sockets need none, but a wrong one is noticed here as on any network.
-#[derive(Debug, Default)]
-struct Regions {
-    next: u64,
-    open: Vec<u64>,
-}
-
-impl Regions {
-    fn open(&mut self) -> Region {
-        let number = self.next;
-        self.next += 1;
-        self.open.push(number);
-        Region(number)
-    }
-
-    fn close(&mut self, region: Region) -> Result<()> {
-        let at = self.open.iter().position(|&number| number == region.0);
-        let Some(at) = at else {
-            return Err(Error::argument(
-                format!("region {} is not registered on this connection", region.0),
-                "deregister what register gave, once",
-            ));
-        };
-        self.open.swap_remove(at);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,15 +195,6 @@ mod tests {
         assert_eq!(speed_of("25000\n"), 25_000);
         assert_eq!(speed_of("-1\n"), USUAL_SPEED);
         assert_eq!(speed_of(""), USUAL_SPEED);
-    }
-
-    #[test]
-    fn regions_are_closed_once() {
-        let mut regions = Regions::default();
-        let (a, b) = (regions.open(), regions.open());
-        regions.close(a).unwrap();
-        assert!(regions.close(a).is_err());
-        regions.close(b).unwrap();
     }
 
     #[test]

@@ -4,12 +4,13 @@
 //! and where in it it belongs, is checked against what was posted, and is read straight to that
 //! place. Sockets other than the first are looked at only while a message is half here.
 
+use super::super::regions::Regions;
 use super::super::{MAX_RECEIVES, Receive, Received, RecvComm, Region, Request};
+use super::MAX_POSTED;
 use super::ends::Ends;
 use super::frame::{Header, Kind};
 use super::input::{Input, Next};
 use super::stream::Stream;
-use super::{MAX_POSTED, Regions};
 use crate::base::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -336,13 +337,14 @@ impl Receiver {
         Ok(())
     }
 
+    /// A message that is here is given out even if the connection has failed since.
     fn advance(&mut self, request: u64) -> Result<Option<Received>> {
-        self.check()?;
         let position = |receiver: &Receiver| {
             let mut groups = receiver.groups.iter();
             groups.position(|group| group.request == request)
         };
         let Some(at) = position(self) else {
+            self.check()?;
             return Err(Error::argument(
                 "a request was tested that is not posted on this connection",
                 "test a request until it is done, and not again",
@@ -350,11 +352,12 @@ impl Receiver {
             .during(OPERATION));
         };
         let is_done = |group: &Group| group.buffers.iter().all(Buffer::is_full);
-        if !is_done(&self.groups[at]) {
-            self.drive()?;
+        if !is_done(&self.groups[at]) && self.failed.is_none() {
+            let driven = self.drive();
+            self.failed = driven.err();
         }
         if !is_done(&self.groups[at]) {
-            return Ok(None);
+            return self.check().map(|()| None);
         }
         let Some(group) = self.groups.remove(at) else {
             return Ok(None);

@@ -6,12 +6,13 @@
 //! takes socket 0, so that the receiver learns there when to look at the others; a small message
 //! is one piece and costs each side one system call.
 
+use super::super::regions::Regions;
 use super::super::{Region, Request, SendComm};
 use super::ends::Ends;
 use super::frame::{HEADER_BYTES, Header, Kind};
 use super::input::{Input, Next};
 use super::stream::{Pulse, Stream};
-use super::{MAX_POSTED, Regions, SocketOptions};
+use super::{MAX_POSTED, SocketOptions};
 use crate::base::clock::now;
 use crate::base::{Error, Result};
 use std::collections::VecDeque;
@@ -419,7 +420,9 @@ impl SendComm for Sender {
             // A call hands over a bounded number of pieces, so that some may be left.
             let more = self.messages.iter().any(|m| m.has_piece(index == 0));
             let write = more || output.piece.is_some();
-            if write || index == 0 {
+            // What the receiver says is of interest when there is nothing left to send by.
+            let read = index == 0 && (self.credits.is_empty() || !self.messages.is_empty());
+            if write || read {
                 set.push(output.stream.watch(write));
             }
         }

@@ -1,0 +1,19 @@
+//! Sources of kolo's room `base` that hold no state, compiled a second time: errors, the choice of
+//! interfaces, the clock, threads of one's own. Linking kolo itself would double what it keeps.
+
+#![allow(dead_code, reason = "this library uses a part of each file")]
+
+#[path = "../../../src/base/clock.rs"]
+pub mod clock;
+#[path = "../../../src/base/error.rs"]
+pub mod error;
+#[path = "../../../src/base/float_env.rs"]
+pub mod float_env;
+#[path = "../../../src/base/ids.rs"]
+pub mod ids;
+#[path = "../../../src/base/interfaces.rs"]
+pub mod interfaces;
+#[path = "../../../src/base/own_thread.rs"]
+pub mod own_thread;
+
+pub use error::{Code, Error, Result};

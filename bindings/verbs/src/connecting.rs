@@ -1,0 +1,188 @@
+//! A connection that is being made, from the sender's side: TCP, greeting, answer, ready.
+
+use crate::base::clock::{Moment, now};
+use crate::base::{Code, Error, Result};
+use crate::gid::Gid;
+use crate::handle::Handle;
+use crate::hello::{HELLO_BYTES, Hello};
+use crate::line::{self, Line};
+use crate::listener::READY;
+use crate::network::Network;
+use crate::send::Sender;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, ErrorKind};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a connection is tried again that the other end dropped before it answered.
+const TRIES: u32 = 10;
+
+/// Pause before the next try; it doubles.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A connection that is being made.
+pub struct Connecting {
+    sender: Sender,
+    gid: Gid,
+    handle: Handle,
+    traffic_class: u8,
+    stage: Stage,
+    tries: u32,
+    begun: Moment,
+}
+
+enum Stage {
+    /// TCP connects.
+    Reaching(TcpStream),
+    /// The greeting is sent, the answer awaited.
+    Greeted(Line),
+    /// Connected; the last byte is sent.
+    Ready(Line),
+    /// Waits before the next try.
+    Pausing(Moment),
+    /// Nothing is left.
+    Over,
+}
+
+impl Connecting {
+    /// Begins to connect from a port.
+    pub fn new(
+        network: &Arc<Network>,
+        port: usize,
+        handle: Handle,
+        traffic_class: u8,
+    ) -> Result<Connecting> {
+        let sender = Sender::new(network, port)?;
+        let gid = sender.ends.gid()?;
+        let mut connecting = Connecting {
+            sender,
+            gid,
+            handle,
+            traffic_class,
+            stage: Stage::Over,
+            tries: 0,
+            begun: now(),
+        };
+        connecting.stage = connecting.reach()?;
+        Ok(connecting)
+    }
+
+    fn reach(&self) -> Result<Stage> {
+        let address = self.handle.address;
+        let start = || -> io::Result<TcpStream> {
+            let socket = Socket::new(
+                Domain::for_address(address),
+                Type::STREAM,
+                Some(Protocol::TCP),
+            )?;
+            socket.set_nonblocking(true)?;
+            match socket.connect(&address.into()) {
+                Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+                _ => Ok(socket.into()),
+            }
+        };
+        match start() {
+            Ok(stream) => Ok(Stage::Reaching(stream)),
+            Err(error) => Err(self.lost(&error)),
+        }
+    }
+
+    fn lost(&self, error: &io::Error) -> Error {
+        Error::new(
+            Code::RemoteError,
+            format!(
+                "no RDMA connection to {}, where the receiving end listens: {error}",
+                self.handle.address
+            ),
+            "see whether that process still runs; check firewalls, and KOLO_SOCKET_IFNAME where \
+             nodes have several networks",
+        )
+    }
+
+    /// The sending end, once; `None`: not yet.
+    pub fn poll(mut self) -> Result<Progress> {
+        loop {
+            let before = std::mem::discriminant(&self.stage);
+            let stage = std::mem::replace(&mut self.stage, Stage::Over);
+            self.stage = match stage {
+                Stage::Reaching(stream) => self.reaching(stream)?,
+                Stage::Greeted(line) => self.greeted(line)?,
+                Stage::Pausing(since) if since.past(PAUSE * (1 << self.tries)) => self.reach()?,
+                Stage::Ready(mut line) => match line.write_on() {
+                    Ok(true) => {
+                        self.sender.ends.line = Some(line);
+                        return Ok(Progress::Connected(Box::new(self.sender)));
+                    }
+                    Ok(false) => Stage::Ready(line),
+                    Err(error) => return Err(self.lost(&error)),
+                },
+                other => other,
+            };
+            if std::mem::discriminant(&self.stage) == before {
+                return Ok(Progress::NotYet(Box::new(self)));
+            }
+        }
+    }
+
+    fn reaching(&mut self, stream: TcpStream) -> Result<Stage> {
+        let failed = stream.take_error().unwrap_or_else(Some);
+        if let Some(error) = failed {
+            return Err(self.lost(&error));
+        }
+        if stream.peer_addr().is_err() {
+            let limit = self.sender.ends.network.settings.link_timeout;
+            return match limit.filter(|limit| self.begun.past(*limit)) {
+                Some(_) => Err(self.lost(&ErrorKind::TimedOut.into())),
+                None => Ok(Stage::Reaching(stream)),
+            };
+        }
+        let prepared = line::prepare(&stream, self.sender.ends.network.settings.link_timeout);
+        if let Err(error) = prepared {
+            return Err(self.lost(&error));
+        }
+        let mut line = Line::new(stream);
+        let ends = &self.sender.ends;
+        let hello = ends.hello(&self.gid, self.handle.secret, self.sender.area());
+        line.put(&hello.write());
+        Ok(Stage::Greeted(line))
+    }
+
+    fn greeted(&mut self, mut line: Line) -> Result<Stage> {
+        let taken = match line.write_on().and_then(|written| {
+            if written {
+                line.take(HELLO_BYTES)
+            } else {
+                Ok(None)
+            }
+        }) {
+            Ok(None) => return Ok(Stage::Greeted(line)),
+            Ok(Some(bytes)) => bytes,
+            // Pushed out by strangers, perhaps: try again.
+            Err(_) if self.tries < TRIES => {
+                self.tries += 1;
+                return Ok(Stage::Pausing(now()));
+            }
+            Err(error) => return Err(self.lost(&error)),
+        };
+        let answer = match <[u8; HELLO_BYTES]>::try_from(taken.as_slice()) {
+            Ok(bytes) => Hello::read(&bytes)?,
+            Err(_) => None,
+        };
+        let Some(hello) = answer else {
+            return Err(self.lost(&io::Error::other("the answer is not one of this kolo")));
+        };
+        self.sender.set_records((hello.area, hello.area_key));
+        self.sender
+            .ends
+            .connect(&hello, &self.gid, self.traffic_class)?;
+        line.put(&[READY]);
+        Ok(Stage::Ready(line))
+    }
+}
+
+/// How far it has come.
+pub enum Progress {
+    NotYet(Box<Connecting>),
+    Connected(Box<Sender>),
+}

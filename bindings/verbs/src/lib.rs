@@ -1,0 +1,52 @@
+//! libkolo_verbs.so: RDMA (InfiniBand and RoCE) as a network of kolo.
+//!
+//! **Problem.** kolo must run where libibverbs is not installed, and must use it where it is.
+//!
+//! **Idea.** All that needs libibverbs is in this library, which is linked with it. kolo loads it
+//! on demand; where libibverbs is missing, loading fails with the system's sentence, and kolo goes
+//! on to its next network. What it exports is the field's table of functions of a network
+//! (`ncclNetPlugin_v11`), so it loads wherever such plugins are loaded. It holds nothing of kolo
+//! but pure sources ([`base`]): one process has one state.
+//!
+//! **Way of a message.** The receiver posts buffers: it writes their places into *slots* in the
+//! sender's memory ([`slot`]). The sender finds the slot of a message's tag and writes the message
+//! where it says, by RDMA; the last write carries an *immediate* value that completes a receive at
+//! the receiver and says which slot it was ([`send`], [`recv`]). Nothing is copied, and a receiver
+//! that posts nothing holds the sender back.
+//!
+//! **Reading order.** [`abi`] the table's types, [`table`] and [`calls`] its functions,
+//! [`connection`] what they work on, [`exports`] what else is exported, [`report`] last error and
+//! log, [`settings`]; [`network`] what is shared by all connections, [`device`] and [`filter`]
+//! which ports, [`gid`] which address, [`events`] what happens to them, [`memory`] registration;
+//! [`handle`], [`hello`], [`listener`], [`connecting`] how two ends meet, [`line`] how they know
+//! of each other later; [`verbs`] owned objects of libibverbs, [`queue`] queue pairs, [`ends`]
+//! what both ends of a connection share, [`send`], [`recv`], [`flush`], [`explain`] sentences for
+//! error completions.
+
+mod abi;
+mod base;
+mod calls;
+mod connecting;
+mod connection;
+mod device;
+mod ends;
+mod events;
+mod explain;
+mod exports;
+mod filter;
+mod flush;
+mod gid;
+mod handle;
+mod hello;
+mod line;
+mod listener;
+mod memory;
+mod network;
+mod queue;
+mod recv;
+mod report;
+mod send;
+mod settings;
+mod slot;
+mod table;
+mod verbs;

@@ -1,0 +1,186 @@
+//! What all connections of the process share: settings, ports, the interfaces to meet on.
+
+use crate::base::interfaces::{self, Interface};
+use crate::base::{Code, Error, Result};
+use crate::connecting::Connecting;
+use crate::device::{self, Port};
+use crate::report;
+use crate::settings::{self, Settings};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The network.
+pub struct Network {
+    pub ports: Vec<Port>,
+    pub settings: Settings,
+    /// Where the two ends of a connection meet.
+    pub interface: Interface,
+    /// This node's name, for the peer's messages.
+    pub host: String,
+    connecting: Mutex<HashMap<u64, Connecting>>,
+    next: AtomicU64,
+}
+
+/// The network while somebody uses it, and by how many.
+static CURRENT: Mutex<(usize, Option<Arc<Network>>)> = Mutex::new((0, None));
+
+fn current_state() -> MutexGuard<'static, (usize, Option<Arc<Network>>)> {
+    CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One more user; the first one opens all devices.
+///
+/// Errors: `InvalidArgument` for a setting; `SystemError` when there is no device to use, with
+/// the reason for each.
+pub fn start() -> Result<()> {
+    let mut state = current_state();
+    if state.1.is_none() {
+        state.1 = Some(Arc::new(Network::open()?));
+    }
+    state.0 += 1;
+    Ok(())
+}
+
+/// One user less; devices are closed when the last one and all connections are gone.
+pub fn stop() {
+    let mut state = current_state();
+    state.0 = state.0.saturating_sub(1);
+    if state.0 == 0 {
+        let network = state.1.take();
+        drop(state);
+        if let Some(network) = network {
+            network.pending().clear();
+        }
+    }
+}
+
+/// The network. `InvalidUsage` before `init`.
+pub fn current() -> Result<Arc<Network>> {
+    current_state().1.clone().ok_or_else(|| {
+        Error::usage(
+            "the RDMA network is not started",
+            "call init of the table before its other functions",
+        )
+    })
+}
+
+impl Network {
+    fn open() -> Result<Network> {
+        let settings = settings::read()?;
+        if settings.disable {
+            return Err(Error::usage(
+                "RDMA is switched off by KOLO_IB_DISABLE",
+                "unset KOLO_IB_DISABLE (and NCCL_IB_DISABLE) to use it",
+            ));
+        }
+        // SAFETY: marks what is registered later, so that children of a fork do without it.
+        let code = unsafe { ibverbs_sys::ibv_fork_init() };
+        if code != 0 {
+            report::warn(
+                "NET/verbs: another library used RDMA before kolo, so memory is not protected \
+                 across fork(); set RDMAV_FORK_SAFE=1 if the program forks",
+            );
+        }
+        let found = device::find(&settings);
+        if found.ports.is_empty() {
+            return Err(nothing(&found.refused));
+        }
+        let interface = interfaces::find(settings.family, settings.ifname.as_deref(), None)?;
+        let network = Network {
+            ports: found.ports,
+            settings,
+            interface: interface[0].clone(),
+            host: host(),
+            connecting: Mutex::default(),
+            next: AtomicU64::new(1),
+        };
+        report::info(&network.line(&found.refused));
+        Ok(network)
+    }
+
+    /// One line that says what is used, and what is not.
+    fn line(&self, refused: &[String]) -> String {
+        let ports: Vec<String> = self.ports.iter().enumerate().map(describe).collect();
+        let meeting = format!("{}:{}", self.interface.name, self.interface.address);
+        let mut line = format!("NET/verbs: using {}; meeting on {meeting}", ports.join(" "));
+        if !refused.is_empty() {
+            line.push_str("; not used: ");
+            line.push_str(&refused.join(", "));
+        }
+        line
+    }
+
+    /// The port with this number. `InvalidArgument` where there is none.
+    pub fn port(&self, number: i32) -> Result<usize> {
+        let index = usize::try_from(number)
+            .ok()
+            .filter(|index| *index < self.ports.len());
+        index.ok_or_else(|| {
+            Error::argument(
+                format!(
+                    "there is no RDMA device {number}: there are {}",
+                    self.ports.len()
+                ),
+                "number devices from 0",
+            )
+        })
+    }
+
+    /// Connections that are being made, by their numbers.
+    pub fn pending(&self) -> MutexGuard<'_, HashMap<u64, Connecting>> {
+        self.connecting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that no connection had before.
+    pub fn new_number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+fn describe((index, port): (usize, &Port)) -> String {
+    let kind = if port.ethernet { "RoCE" } else { "IB" };
+    format!("[{index}]{}:{}/{kind}", port.device.name, port.number)
+}
+
+fn nothing(refused: &[String]) -> Error {
+    let why = match refused.is_empty() {
+        true => "libibverbs knows none on this node".to_string(),
+        false => refused.join(", "),
+    };
+    Error::new(
+        Code::SystemError,
+        format!("no RDMA device can be used: {why}"),
+        "`ibv_devinfo` lists the devices; bring a port up, or correct KOLO_IB_HCA",
+    )
+}
+
+fn host() -> String {
+    let mut name = [0; 256];
+    // SAFETY: the place has the size that is given; it stays ended by a zero byte.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(0);
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_to_use_says_why() {
+        let error = nothing(&[]);
+        assert!(error.what.contains("no RDMA device"), "{error}");
+        let error = nothing(&["rxe0 port 1 is not active".into()]);
+        assert!(error.what.contains("rxe0 port 1 is not active"), "{error}");
+        assert!(error.remedy.contains("KOLO_IB_HCA"), "{error}");
+    }
+
+    #[test]
+    fn before_init_there_is_none() {
+        assert!(current().err().unwrap().remedy.contains("init"));
+        stop();
+    }
+}

@@ -1,0 +1,127 @@
+//! The virtual machine that a test runs in: its links, counters, and what the process holds.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Whether this is the virtual machine; elsewhere says that the test is skipped. In it a missing
+/// device is a failure.
+pub fn is_here() -> bool {
+    let here = std::env::var_os("SOFTROCE").is_some();
+    if !here {
+        println!("skipped: it needs RDMA devices that can be broken (make test-rdma has them)");
+    }
+    here
+}
+
+pub fn command(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().unwrap())
+        .args(words)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Something done to the machine that is undone at the end, also of a failed test.
+pub struct Undo(&'static [&'static str]);
+
+impl Undo {
+    pub fn after(commands: &[&str], undo: &'static [&'static str]) -> Undo {
+        let armed = Undo(undo);
+        for line in commands {
+            command(line);
+        }
+        armed
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        for line in self.0 {
+            let mut words = line.split_whitespace();
+            drop(Command::new(words.next().unwrap()).args(words).status());
+        }
+        wait_active();
+    }
+}
+
+/// Waits until both ports are active again.
+pub fn wait_active() {
+    let state = |device| {
+        let path = format!("/sys/class/infiniband/{device}/ports/1/state");
+        std::fs::read_to_string(path).unwrap_or_default()
+    };
+    let start = Instant::now();
+    while !["rxe0", "rxe1"]
+        .iter()
+        .all(|device| state(device).contains("ACTIVE"))
+    {
+        if start.elapsed() > Duration::from_secs(10) {
+            println!("the ports did not come back");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Packets that a device has sent and received.
+pub fn packets(device: &str) -> (u64, u64) {
+    let read = |name| {
+        let path = format!("/sys/class/infiniband/{device}/ports/1/hw_counters/{name}");
+        std::fs::read_to_string(path)
+            .unwrap()
+            .trim()
+            .parse::<u64>()
+            .unwrap()
+    };
+    (read("sent_pkts"), read("rcvd_pkts"))
+}
+
+/// Counts what left one device and reached the other while `body` ran: it must be at least what
+/// the payload needs, so that no message can have gone another way.
+pub fn counted<T>(payload: u64, body: impl FnOnce() -> T) -> T {
+    const LARGEST_PACKET: u64 = 4096;
+    let before = (packets("rxe0"), packets("rxe1"));
+    let result = body();
+    let after = (packets("rxe0"), packets("rxe1"));
+    let needed = payload / LARGEST_PACKET;
+    let (sent, received) = (after.0.0 - before.0.0, after.1.1 - before.1.1);
+    println!("    {payload} bytes: rxe0 sent {sent} packets, rxe1 received {received}");
+    assert!(
+        sent >= needed && received >= needed,
+        "at least {needed} packets"
+    );
+    result
+}
+
+/// What could leak: objects of the kernel's RDMA, open files, threads.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Holdings {
+    rdma: String,
+    files: BTreeMap<String, usize>,
+    threads: usize,
+}
+
+pub fn holdings() -> Holdings {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        if let Ok(target) = std::fs::read_link(entry.unwrap().path()) {
+            // Numbers of sockets differ; the open folder itself is none of the process's.
+            let name = target.to_string_lossy();
+            let kind = name
+                .split_once(":[")
+                .map_or(&*name, |(kind, _)| kind)
+                .to_string();
+            if !kind.ends_with("/fd") {
+                *files.entry(kind).or_insert(0) += 1;
+            }
+        }
+    }
+    Holdings {
+        rdma: command("rdma resource show"),
+        files,
+        threads: std::fs::read_dir("/proc/self/task").unwrap().count(),
+    }
+}

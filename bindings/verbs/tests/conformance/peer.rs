@@ -1,0 +1,100 @@
+//! The other end of a connection in a process of its own, which can be killed.
+//!
+//! It is this test program again, asked for one test; what it is to do stands in the environment,
+//! and handles go through pipes.
+
+use crate::plugin::{Comm, Handle, Net, until};
+use crate::traffic::Buffer;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+const ROLE: &str = "KOLO_TEST_PEER";
+const MARK: &str = "handle ";
+
+pub struct Peer(Child);
+
+impl Peer {
+    fn start(role: &str) -> Peer {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["peer::serve", "--exact", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .stdout(Stdio::piped())
+            .spawn();
+        Peer(child.unwrap())
+    }
+
+    /// A process that receives for ever, and the end that sends to it.
+    pub fn receiver(net: &Net) -> (Peer, Comm) {
+        let mut peer = Peer::start("receive");
+        let output = BufReader::new(peer.0.stdout.take().unwrap());
+        let line = output
+            .lines()
+            .map(Result::unwrap)
+            .find_map(|line| line.split_once(MARK).map(|(_, hex)| hex.to_string()))
+            .expect("a handle");
+        let mut handle = decode(&line);
+        let sender = until(30, || net.connect(0, &mut handle)).unwrap();
+        (peer, sender)
+    }
+
+    /// A process that sends 20 messages and then waits for ever.
+    pub fn sender(handle: &Handle) -> Peer {
+        Peer::start(&encode(handle))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn encode(handle: &Handle) -> String {
+    handle.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn decode(hex: &str) -> Handle {
+    let byte = |at: usize| u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).unwrap();
+    Handle(std::array::from_fn(byte))
+}
+
+/// Not a test of its own: what the other process does.
+#[test]
+fn serve() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let net = Net::start(&[]).unwrap();
+    if role == "receive" {
+        let (handle, listener) = net.listen(1).unwrap();
+        println!("{MARK}{}", encode(&handle));
+        let receiver = until(30, || listener.accept()).unwrap();
+        let mut target = Buffer::new(&receiver, 4000, 0).unwrap();
+        let place = (target.bytes.as_mut_ptr(), 4000, 0, target.memory);
+        loop {
+            let posted = until(30, || receiver.irecv(&[place])).unwrap();
+            receiver.wait(posted).unwrap();
+        }
+    }
+    let mut handle = decode(&role);
+    let sender = until(30, || net.connect(0, &mut handle)).unwrap();
+    let mut source = Buffer::new(&sender, 4000, 5).unwrap();
+    let message = (source.bytes.as_mut_ptr(), 4000, 0, source.memory);
+    for _ in 0..20 {
+        let sent = until(30, || sender.isend(message)).unwrap();
+        sender.wait(sent).unwrap();
+    }
+    loop {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,63 @@
+//! What the service thread looks after besides its own links: anything with descriptors.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Something that now and then needs a thread that is not busy with a call.
+///
+/// Both calls are made by the service thread and must not wait.
+pub trait Attended: Send + Sync {
+    /// Adds what to sleep on until [`Attended::tend`] has something to do. False if it should be
+    /// tended a little later all the same.
+    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool;
+
+    /// Does what there is to do.
+    fn tend(&self);
+}
+
+/// Everything that is attended.
+#[derive(Default)]
+pub(super) struct List(Mutex<Vec<Arc<dyn Attended>>>);
+
+/// Which entries of a poll belong to what.
+#[derive(Default)]
+pub(super) struct Places(Vec<(Arc<dyn Attended>, std::ops::Range<usize>)>);
+
+impl List {
+    fn all(&self) -> Vec<Arc<dyn Attended>> {
+        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.clone()
+    }
+
+    pub fn add(&self, attended: Arc<dyn Attended>) {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.push(attended);
+    }
+
+    pub fn remove(&self, attended: &Arc<dyn Attended>) {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|known| !Arc::ptr_eq(known, attended));
+    }
+
+    /// Adds to the list for poll. False if something wants to be tended soon in any case.
+    pub fn watch(&self, set: &mut Vec<libc::pollfd>, places: &mut Places) -> bool {
+        places.0.clear();
+        let mut all = true;
+        for attended in self.all() {
+            let start = set.len();
+            all &= attended.watch(set);
+            places.0.push((attended, start..set.len()));
+        }
+        all
+    }
+}
+
+impl Places {
+    /// Tends those for which poll found something, or all.
+    pub fn tend(&mut self, set: &[libc::pollfd], all: bool) {
+        for (attended, range) in self.0.drain(..) {
+            if all || set[range].iter().any(|entry| entry.revents != 0) {
+                attended.tend();
+            }
+        }
+    }
+}

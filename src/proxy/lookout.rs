@@ -1,0 +1,314 @@
+//! The lookout of a node: what ranks of different nodes must know of each other beside data.
+//!
+//! **Problem.** Within a node the end of a process closes a socket, an abort is a word in shared
+//! memory, and boards say what every rank does. Between nodes none of it is seen, and connections
+//! between all processes would be far too many.
+//!
+//! **Idea.** The lowest rank of each node is its *lookout*. Lookouts form a ring of TCP
+//! connections, with both neighbours, and pass on what they hear in both directions: so the ring
+//! may be cut in one place, and everyone still hears why. An abort, or the death of a rank, is told
+//! by its node's lookout; the death of a lookout, of its node or of its link is noticed by its
+//! neighbours, because TCP connections end or fall silent (setting `net_link_timeout`). What a
+//! lookout hears of an abort it writes to the abort record of its node, and what it hears of boards
+//! to the places of these ranks on its own node's board, where every rank of the node looks anyway.
+//!
+//! **Cost.** Two connections in each direction for a node, whatever the number of ranks; no thread
+//! (the service thread tends them) and no traffic while nothing happens but TCP's own probes.
+
+mod message;
+mod neighbour;
+
+use crate::base::{Error, Rank, Result};
+use crate::proxy::attended::Attended;
+use crate::proxy::service::{self, OnDeath};
+use crate::transport::net::{Handle, Listener, Net};
+use crate::transport::node::NodeMemory;
+use message::{MOST_BOARDS, Message, News};
+use neighbour::{Heard, Neighbour, Newcomers};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A lookout that listens, before it knows its neighbours.
+pub struct Post {
+    net: Arc<dyn Net>,
+    listener: Box<dyn Listener>,
+    handle: Handle,
+}
+
+impl Post {
+    /// Listens on the first device of a network of sockets.
+    ///
+    /// # Errors
+    /// Of the network.
+    pub fn new(net: Arc<dyn Net>) -> Result<Post> {
+        let (handle, listener) = net.listen(0)?;
+        Ok(Post {
+            net,
+            listener,
+            handle,
+        })
+    }
+
+    /// What neighbours need to reach it.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+/// What a lookout is made with.
+pub struct Crew {
+    /// This rank, the lowest of its node.
+    pub me: Rank,
+    /// The communicator.
+    pub nonce: u128,
+    /// The ranks of this node.
+    pub mates: Vec<Rank>,
+    /// The memory of this node.
+    pub node: NodeMemory,
+    /// Called when a node is lost.
+    pub on_lost: OnDeath,
+    /// `host (pid)` of the lookouts, by rank, for messages.
+    pub places: HashMap<u32, String>,
+}
+
+struct State {
+    newcomers: Newcomers,
+    neighbours: Vec<Neighbour>,
+    /// The last number heard from each lookout.
+    heard: HashMap<u32, u64>,
+    said: u64,
+    /// An abort was told or heard.
+    aborted: bool,
+    left: bool,
+}
+
+/// The lookout of this rank's node. Safe to call from any thread.
+pub struct Lookout {
+    crew: Crew,
+    state: Mutex<State>,
+}
+
+impl Lookout {
+    /// Takes up its post between its neighbours, of which the ring has one or two; the service
+    /// thread looks after it from now on.
+    ///
+    /// # Errors
+    /// Of the network.
+    pub fn new(post: Post, crew: Crew, neighbours: &[(Rank, Handle)]) -> Result<Arc<Lookout>> {
+        let hello = Message {
+            origin: crew.me.0,
+            number: 0,
+            news: News::Hello(crew.nonce),
+        };
+        let neighbours: Result<Vec<Neighbour>> = neighbours
+            .iter()
+            .map(|(rank, handle)| {
+                let connecting = post.net.connect(0, handle)?;
+                Ok(Neighbour::new(rank.0, connecting, hello.encode()))
+            })
+            .collect();
+        let lookout = Arc::new(Lookout {
+            state: Mutex::new(State {
+                newcomers: Newcomers::new(post.listener),
+                neighbours: neighbours?,
+                heard: HashMap::new(),
+                said: 0,
+                aborted: false,
+                left: false,
+            }),
+            crew,
+        });
+        service::get()?.attend(Arc::clone(&lookout) as Arc<dyn Attended>);
+        Ok(lookout)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells all nodes why this one has stopped, if it has.
+    pub fn tell_abort(&self) {
+        let mut state = self.lock();
+        let Some(abort) = self.crew.node.abort_record().get() else {
+            return;
+        };
+        if !std::mem::replace(&mut state.aborted, true) {
+            state.say(self.crew.me, News::Abort(abort));
+        }
+        drop(state);
+        self.tend();
+    }
+
+    /// Asks all nodes what their ranks do; the answers appear on this node's board.
+    pub fn ask(&self) {
+        let mut state = self.lock();
+        // The others may have been waiting for this rank: they learn of it unasked.
+        state.say_boards(&self.crew);
+        state.say(self.crew.me, News::Ask);
+        drop(state);
+        self.tend();
+    }
+
+    /// Says goodbye and closes all connections.
+    pub fn leave(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.left, true) {
+            return;
+        }
+        let message = Message {
+            origin: self.crew.me.0,
+            number: 0,
+            news: News::Bye,
+        };
+        for neighbour in state.neighbours.drain(..) {
+            neighbour.leave(message.encode());
+        }
+        state.newcomers.close();
+        drop(state);
+        if let Ok(service) = service::get() {
+            service.dismiss(&(Arc::clone(self) as Arc<dyn Attended>));
+        }
+    }
+
+    /// Moves what can move; what was lost is returned, to be told outside the lock.
+    fn look(&self, state: &mut State) -> Vec<(Rank, String)> {
+        let mut lost = Vec::new();
+        for (rank, comm) in state.newcomers.look(self.crew.nonce) {
+            let known = state.neighbours.iter_mut().find(|n| n.rank == rank);
+            // Whoever is none is closed.
+            if let Some(neighbour) = known {
+                neighbour.hear_over(comm);
+            }
+        }
+        for index in 0..state.neighbours.len() {
+            let heard = state.neighbours[index].look();
+            let rank = state.neighbours[index].rank;
+            for heard in heard {
+                match heard {
+                    Heard::Message(message) => self.take(state, index, message, &mut lost),
+                    Heard::Lost(error) => {
+                        let text = self.lost_text(rank, &error);
+                        state.say(self.crew.me, News::Lost(rank, text.clone()));
+                        lost.push((Rank(rank), text));
+                    }
+                }
+            }
+        }
+        state.neighbours.iter_mut().for_each(Neighbour::send);
+        lost
+    }
+
+    fn lost_text(&self, rank: u32, error: &Error) -> String {
+        let place = |rank: u32| self.crew.places.get(&rank).map_or("?", String::as_str);
+        format!(
+            "the process on {} ended, or its node or network did (noticed on {}): {}",
+            place(rank),
+            place(self.crew.me.0),
+            error.what
+        )
+    }
+
+    /// Acts on a message of neighbour number `index`, and passes it on.
+    fn take(
+        &self,
+        state: &mut State,
+        index: usize,
+        message: Message,
+        lost: &mut Vec<(Rank, String)>,
+    ) {
+        let node = &self.crew.node;
+        match &message.news {
+            News::Hello(_) => return,
+            News::Bye => {
+                let rank = state.neighbours[index].rank;
+                state.neighbours[index].departed = true;
+                node.board(rank as usize).leave();
+                node.wake_others();
+                let board = (rank, node.board(rank as usize).copy());
+                return state.say(self.crew.me, News::Boards(vec![board]));
+            }
+            _ => {}
+        }
+        let last = state.heard.entry(message.origin).or_insert(0);
+        if message.origin == self.crew.me.0 || message.number <= *last {
+            return;
+        }
+        *last = message.number;
+        let bytes = message.encode();
+        for (other, neighbour) in state.neighbours.iter_mut().enumerate() {
+            if other != index {
+                neighbour.queue(bytes.clone());
+            }
+        }
+        match message.news {
+            News::Abort(abort) => {
+                state.aborted = true;
+                node.set_abort(&abort);
+            }
+            News::Lost(rank, text) => lost.push((Rank(rank), text)),
+            News::Ask => state.say_boards(&self.crew),
+            News::Boards(boards) => {
+                for (rank, words) in boards {
+                    let known = (rank as usize) < node.layout().ranks;
+                    if known && !self.crew.mates.contains(&Rank(rank)) {
+                        node.board(rank as usize).put(&words);
+                    }
+                }
+            }
+            News::Hello(_) | News::Bye => {}
+        }
+    }
+}
+
+impl State {
+    /// Says something to all lookouts.
+    fn say(&mut self, me: Rank, news: News) {
+        self.said += 1;
+        let message = Message {
+            origin: me.0,
+            number: self.said,
+            news,
+        };
+        let bytes = message.encode();
+        for neighbour in &mut self.neighbours {
+            neighbour.queue(bytes.clone());
+        }
+    }
+
+    /// Tells what the ranks of this node do.
+    fn say_boards(&mut self, crew: &Crew) {
+        for mates in crew.mates.chunks(MOST_BOARDS) {
+            let board = |rank: &Rank| (rank.0, crew.node.board(rank.index()).copy());
+            self.say(crew.me, News::Boards(mates.iter().map(board).collect()));
+        }
+    }
+}
+
+impl Attended for Lookout {
+    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        let state = self.lock();
+        let mut all = state.newcomers.watch(set);
+        for neighbour in &state.neighbours {
+            all &= neighbour.watch(set);
+        }
+        all
+    }
+
+    fn tend(&self) {
+        let mut state = self.lock();
+        if state.left {
+            return;
+        }
+        let lost = self.look(&mut state);
+        drop(state);
+        for (rank, text) in lost {
+            (self.crew.on_lost)(&[rank], &text);
+        }
+    }
+}
+
+impl std::fmt::Debug for Lookout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lookout(rank {})", self.crew.me)
+    }
+}

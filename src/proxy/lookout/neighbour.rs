@@ -1,0 +1,298 @@
+//! A lookout's connections with its neighbours in the ring.
+
+use super::message::{MOST_BYTES, Message, News};
+use crate::base::clock::{self, Moment};
+use crate::base::{Error, Rank, Result};
+use crate::transport::net::{Connecting, Listener, Receive, RecvComm, Request, SendComm};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Buffers that are posted at once.
+const POSTED: usize = 4;
+/// How long a newcomer may take to say who it is.
+const NEWCOMER_LIMIT: Duration = Duration::from_secs(10);
+/// How long a goodbye may take.
+const BYE_LIMIT: Duration = Duration::from_secs(1);
+const BYE_PAUSE: Duration = Duration::from_micros(200);
+/// Messages that may wait for a neighbour; who reads nothing for so long learns no more.
+const MOST_QUEUED: usize = 4096;
+
+/// A connection that is heard over. (The fields are dropped in order: the buffers go when nothing
+/// can be received into them any more.)
+pub(super) struct Ear {
+    comm: Box<dyn RecvComm>,
+    posted: VecDeque<(Request, Box<[u8]>)>,
+}
+
+impl Ear {
+    fn new(comm: Box<dyn RecvComm>) -> Result<Ear> {
+        let mut ear = Ear {
+            comm,
+            posted: VecDeque::new(),
+        };
+        for _ in 0..POSTED {
+            ear.post(vec![0; MOST_BYTES].into())?;
+        }
+        Ok(ear)
+    }
+
+    fn post(&mut self, mut buffer: Box<[u8]>) -> Result<()> {
+        let data = buffer.as_mut_ptr();
+        // SAFETY: the boxed bytes do not move, and nobody touches them before the request is done
+        // or the connection is closed, which is before they are dropped.
+        let request = unsafe {
+            let region = self.comm.register(data, MOST_BYTES)?;
+            self.comm.irecv(&[Receive {
+                data,
+                capacity: MOST_BYTES,
+                tag: 0,
+                region,
+            }])?
+        };
+        if let Some(request) = request {
+            self.posted.push_back((request, buffer));
+        }
+        Ok(())
+    }
+
+    /// The next message, if it is here.
+    fn next(&mut self) -> Result<Option<Message>> {
+        let Some((request, _)) = self.posted.front() else {
+            return Ok(None);
+        };
+        let Some(received) = self.comm.test(request)? else {
+            return Ok(None);
+        };
+        let Some((_, buffer)) = self.posted.pop_front() else {
+            return Ok(None);
+        };
+        let length = received.bytes().first().copied().unwrap_or(0);
+        let message = Message::decode(&buffer[..length]);
+        self.post(buffer)?;
+        let garbled = || Error::internal("a lookout said something that cannot be understood");
+        message.ok_or_else(garbled).map(Some)
+    }
+}
+
+/// Those who have connected and not said who they are.
+pub(super) struct Newcomers {
+    listener: Option<Box<dyn Listener>>,
+    ears: Vec<(Ear, Moment)>,
+}
+
+impl Newcomers {
+    pub fn new(listener: Box<dyn Listener>) -> Newcomers {
+        Newcomers {
+            listener: Some(listener),
+            ears: Vec::new(),
+        }
+    }
+
+    /// Accepts, and returns who has said that it belongs to the communicator.
+    pub fn look(&mut self, nonce: u128) -> Vec<(u32, Ear)> {
+        // A listener that fails lets nobody in any more; those who are in are not harmed.
+        while let Some(Ok(Some(comm))) = self.listener.as_mut().map(|door| door.accept()) {
+            if let Ok(ear) = Ear::new(comm) {
+                self.ears.push((ear, clock::now()));
+            }
+        }
+        let mut known = Vec::new();
+        let mut index = 0;
+        while index < self.ears.len() {
+            let (ear, since) = &mut self.ears[index];
+            match ear.next() {
+                Ok(None) if !since.past(NEWCOMER_LIMIT) => index += 1,
+                Ok(Some(message)) => {
+                    let (ear, _) = self.ears.swap_remove(index);
+                    if message.news == News::Hello(nonce) {
+                        known.push((message.origin, ear));
+                    }
+                }
+                _ => drop(self.ears.swap_remove(index)),
+            }
+        }
+        known
+    }
+
+    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        if let Some(listener) = &self.listener {
+            listener.watch(set);
+        }
+        self.ears.iter().for_each(|(ear, _)| {
+            ear.comm.watch(set);
+        });
+        self.ears.is_empty()
+    }
+
+    pub fn close(&mut self) {
+        self.listener = None;
+        self.ears.clear();
+    }
+}
+
+/// The way to a neighbour.
+enum Mouth {
+    Connecting(Box<dyn Connecting>),
+    Up(Box<dyn SendComm>),
+    Gone,
+}
+
+/// What came from a neighbour.
+pub(super) enum Heard {
+    Message(Message),
+    /// Nothing will come any more, because of this.
+    Lost(Error),
+}
+
+/// A neighbour in the ring.
+pub(super) struct Neighbour {
+    pub rank: u32,
+    /// It has said goodbye, or was lost.
+    pub departed: bool,
+    mouth: Mouth,
+    ear: Option<Ear>,
+    queue: VecDeque<Vec<u8>>,
+    /// The message at the head of the queue is on its way.
+    request: Option<Request>,
+    failed: Option<Error>,
+}
+
+impl Neighbour {
+    /// A neighbour to which `hello` is said first.
+    pub fn new(rank: u32, connecting: Box<dyn Connecting>, hello: Vec<u8>) -> Neighbour {
+        Neighbour {
+            rank,
+            departed: false,
+            mouth: Mouth::Connecting(connecting),
+            ear: None,
+            queue: VecDeque::from([hello]),
+            request: None,
+            failed: None,
+        }
+    }
+
+    /// It has connected to this lookout.
+    pub fn hear_over(&mut self, ear: Ear) {
+        self.ear.get_or_insert(ear);
+    }
+
+    /// Takes a message down for it.
+    pub fn queue(&mut self, message: Vec<u8>) {
+        if !self.departed && self.queue.len() < MOST_QUEUED {
+            self.queue.push_back(message);
+        }
+    }
+
+    /// Sends what it takes.
+    pub fn send(&mut self) {
+        if self.departed {
+            return;
+        }
+        if let Err(error) = self.try_send() {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn try_send(&mut self) -> Result<()> {
+        if let Mouth::Connecting(connecting) = &mut self.mouth {
+            match connecting.poll()? {
+                Some(comm) => self.mouth = Mouth::Up(comm),
+                None => return Ok(()),
+            }
+        }
+        let Mouth::Up(comm) = &mut self.mouth else {
+            return Ok(());
+        };
+        while let Some(message) = self.queue.front() {
+            if self.request.is_none() {
+                let (data, bytes) = (message.as_ptr(), message.len());
+                // SAFETY: the bytes of the vector stay where they are, unchanged, until it is
+                // taken from the queue, which is when the request is done.
+                self.request = unsafe {
+                    let region = comm.register(data, bytes)?;
+                    comm.isend(data, bytes, 0, region)?
+                };
+            }
+            let done = match &self.request {
+                Some(request) => comm.test(request)?.is_some(),
+                None => false,
+            };
+            if !done {
+                return Ok(());
+            }
+            self.request = None;
+            self.queue.pop_front();
+        }
+        Ok(())
+    }
+
+    /// What it has said since the last time.
+    pub fn look(&mut self) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        if self.departed {
+            return heard;
+        }
+        self.send();
+        if let Some(ear) = &mut self.ear {
+            loop {
+                match ear.next() {
+                    Ok(None) => break,
+                    Ok(Some(message)) => {
+                        let is_bye = message.news == News::Bye;
+                        heard.push(Heard::Message(message));
+                        if is_bye {
+                            self.failed = None;
+                            return heard;
+                        }
+                    }
+                    Err(error) => {
+                        self.failed.get_or_insert(error);
+                        break;
+                    }
+                }
+            }
+        }
+        // A goodbye may have come after the way to it was closed.
+        if let Some(error) = self.failed.take() {
+            self.departed = true;
+            heard.push(Heard::Lost(error.with_peer(Rank(self.rank))));
+        }
+        heard
+    }
+
+    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        if self.departed {
+            return true;
+        }
+        match &self.mouth {
+            Mouth::Connecting(connecting) => connecting.watch(set),
+            // While nothing is to be said, what comes over it is of no interest.
+            Mouth::Up(comm) if !self.queue.is_empty() => {
+                comm.watch(set);
+            }
+            Mouth::Up(_) | Mouth::Gone => {}
+        }
+        if let Some(ear) = &self.ear {
+            ear.comm.watch(set);
+        }
+        self.failed.is_none()
+    }
+
+    /// Says goodbye and closes.
+    pub fn leave(mut self, bye: Vec<u8>) {
+        self.queue(bye);
+        let start = clock::now();
+        loop {
+            self.send();
+            let done = self.queue.is_empty() || self.failed.is_some() || self.departed;
+            if done || start.past(BYE_LIMIT) {
+                break;
+            }
+            std::thread::sleep(BYE_PAUSE);
+        }
+        if let Mouth::Up(comm) = std::mem::replace(&mut self.mouth, Mouth::Gone) {
+            // Whether the goodbye has arrived is of no concern to one who has left.
+            let _ = comm.close();
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What the ends of connections are made with, before they are connected.
+
+use super::link::Shape;
+use super::meet::{Arrivals, Greeting};
+use crate::base::{Error, Rank, Result};
+use crate::transport::net::{Handle, Net};
+use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
+use crate::wire::{Bell, Source};
+use std::sync::Arc;
+
+/// A handle of each device of a rank.
+pub type Handles = Vec<Handle>;
+
+/// What the ends of all connections of a rank are made with.
+pub(super) struct Ends {
+    pub net: Arc<dyn Net>,
+    pub source: Box<dyn Source + Sync>,
+    pub me: usize,
+    pub channels: usize,
+    pub nonce: u128,
+    /// Whether each rank is on another node.
+    pub is_remote: Vec<bool>,
+    /// How each rank is reached.
+    pub handles: Vec<Handles>,
+    /// Bytes of a slot in memory, with room for the words about a token.
+    pub slot_bytes: usize,
+    /// Slots of a token.
+    pub slice: u64,
+}
+
+impl Ends {
+    fn memory(&self, writer: usize, reader: usize, channel: u16) -> Result<PairMemory> {
+        let memory = self.source.pair(writer, reader, usize::from(channel));
+        memory.ok_or_else(|| {
+            let what = format!("there is no memory for rank {writer} to rank {reader}");
+            Error::internal(what)
+        })
+    }
+
+    /// The end that reads what this rank writes for the peer.
+    pub fn reading(&self, shape: Shape) -> Result<PairReceiver> {
+        let memory = self.memory(self.me, shape.peer.index(), shape.channel)?;
+        Ok(PairReceiver::new(memory))
+    }
+
+    /// The end that writes what this rank reads from the peer.
+    pub fn writing(&self, shape: Shape) -> Result<PairSender> {
+        let memory = self.memory(shape.peer.index(), self.me, shape.channel)?;
+        Ok(PairSender::new(memory))
+    }
+
+    pub fn shape(&self, peer: Rank, channel: u16) -> Shape {
+        Shape {
+            peer,
+            channel,
+            slot_bytes: self.slot_bytes,
+            slice: self.slice,
+        }
+    }
+
+    /// The connection that a greeting is for, if it is one of this rank's.
+    pub fn expects(&self, greeting: &Greeting) -> Option<Shape> {
+        let peer = greeting.writer as usize;
+        let good = greeting.nonce == self.nonce
+            && greeting.reader as usize == self.me
+            && self.is_remote.get(peer).copied().unwrap_or(false)
+            && (greeting.channel as usize) < self.channels
+            && greeting.slot_bytes == self.slot_bytes as u64;
+        good.then(|| self.shape(Rank(greeting.writer), greeting.channel as u16))
+    }
+
+    pub fn index(&self, peer: Rank, channel: u16) -> usize {
+        peer.index() * self.channels + usize::from(channel)
+    }
+}
+
+/// What a rank is made with.
+pub struct Setup {
+    /// The network.
+    pub net: Arc<dyn Net>,
+    /// Where the memory of connections lies on this node.
+    pub source: Box<dyn Source + Sync>,
+    /// Wakes this rank.
+    pub bell: Box<dyn Bell>,
+    /// This rank.
+    pub me: Rank,
+    /// Channels.
+    pub channels: usize,
+    /// Names the communicator.
+    pub nonce: u128,
+    /// Whether each rank is on another node.
+    pub is_remote: Vec<bool>,
+    /// Bytes of a slot in memory: those of its payload and [`SPARE_BYTES`].
+    pub slot_bytes: usize,
+    /// Slots of a token, the same for all.
+    pub slice: u32,
+}
+
+/// The listeners of a rank, before it knows the others.
+pub struct Open {
+    pub(super) setup: Setup,
+    pub(super) arrivals: Arrivals,
+    handles: Handles,
+}
+
+impl Open {
+    /// Listens on every device.
+    ///
+    /// # Errors
+    /// Of the network.
+    pub fn new(setup: Setup) -> Result<Open> {
+        let (handles, arrivals) = Arrivals::open(&*setup.net)?;
+        Ok(Open {
+            setup,
+            arrivals,
+            handles,
+        })
+    }
+
+    /// The network.
+    pub fn net(&self) -> &dyn Net {
+        &*self.setup.net
+    }
+
+    /// What the other ranks need to reach this one.
+    pub fn handles(&self) -> &Handles {
+        &self.handles
+    }
+}

@@ -1,0 +1,329 @@
+//! One end of a connection between nodes, and its phases.
+//!
+//! The memory of the connection lies on both nodes at the same place. On the writer's node the
+//! engine reads it as a peer would, on the reader's node it writes it: so the executors know of no
+//! network. Counts are of slots, begin at 0 and are never reset, and keep this order:
+//!
+//! - sending: `done` <= `transmitted` <= `posted` <= `done` + 8. *Posted*: the local writer may
+//!   fill it. *Transmitted*: handed to the network. *Done*: the network needs the slot no more, and
+//!   the writer has it back.
+//! - receiving: `done` <= `transmitted` <= `received` <= `posted` <= `done` + 8. *Posted*: the
+//!   network may fill it. *Received*: it did. *Transmitted*: flushed, and published to the local
+//!   reader. *Done*: the reader has given it back.
+//!
+//! Buffers are posted ahead of the calls that will want them, as far as slots are free: so the
+//! first token of a call need not wait until the peer has heard that its receiver is there.
+
+use super::token::{Trailer, message_bytes};
+use super::trace::{Phase, Trace};
+use crate::base::{Error, Rank, Result};
+use crate::plan::Direction;
+use crate::transport::net::{Receive, RecvComm, Region, Request, SendComm};
+use crate::wire::line::{INLINE_BYTES, LINES, SMALL_BYTES};
+use crate::wire::pair::{PairReceiver, PairSender};
+use std::collections::VecDeque;
+
+/// Slots of a connection.
+pub(super) const SLOTS: u64 = LINES as u64;
+
+/// What is known of both ends alike.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub peer: Rank,
+    pub channel: u16,
+    /// Bytes of a slot in memory.
+    pub slot_bytes: usize,
+    /// Slots of a token.
+    pub slice: u64,
+}
+
+/// The sending end.
+pub(super) struct SendLink {
+    shape: Shape,
+    memory: PairReceiver,
+    comm: Box<dyn SendComm>,
+    region: Region,
+    requests: VecDeque<Request>,
+    posted: u64,
+    transmitted: u64,
+    done: u64,
+}
+
+impl SendLink {
+    /// Over a connection that was made for it.
+    ///
+    /// # Errors
+    /// Where the network cannot register the slots.
+    pub fn new(shape: Shape, memory: PairReceiver, mut comm: Box<dyn SendComm>) -> Result<Self> {
+        let bytes = shape.slot_bytes * LINES;
+        // SAFETY: the slots stay mapped as long as the communicator, which closes its links first.
+        let region = unsafe { comm.register(memory.slot(0), bytes)? };
+        Ok(SendLink {
+            shape,
+            memory,
+            comm,
+            region,
+            requests: VecDeque::with_capacity(LINES),
+            posted: 0,
+            transmitted: 0,
+            done: 0,
+        })
+    }
+
+    /// Slots that the writer has back.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// One look at each phase, for tokens up to slot `end`. True if something moved.
+    pub fn progress(&mut self, end: u64, trace: &mut Trace) -> Result<bool> {
+        let before = (self.transmitted, self.done);
+        let Shape { slice, peer, .. } = self.shape;
+        let mut note = |phase, count| trace.note(Direction::Send, peer, phase, count);
+        while self.posted < end && self.posted < self.done + SLOTS {
+            self.posted += slice;
+            note(Phase::Posted, self.posted);
+        }
+        while self.transmitted < self.posted && self.transmitted < self.done + SLOTS {
+            let Some(request) = self.transmit()? else {
+                break;
+            };
+            self.requests.push_back(request);
+            self.transmitted += slice;
+            note(Phase::Transmitted, self.transmitted);
+        }
+        while let Some(request) = self.requests.front() {
+            if self.comm.test(request)?.is_none() {
+                break;
+            }
+            self.requests.pop_front();
+            self.done += slice;
+            self.memory.release(slice as u32);
+            note(Phase::Done, self.done);
+        }
+        Ok(before != (self.transmitted, self.done))
+    }
+
+    /// Hands the next token to the network, if it is there and the peer has room.
+    fn transmit(&mut self) -> Result<Option<Request>> {
+        let ahead = self.transmitted - self.done;
+        if !self.memory.ready(ahead as u32) {
+            return Ok(None);
+        }
+        let arrival = self.memory.arrival(ahead as u32);
+        let (slot, bytes) = (self.memory.slot(ahead), arrival.ack as usize);
+        if bytes <= SMALL_BYTES {
+            let from = self.memory.place(bytes, ahead as u32);
+            // SAFETY: the token is there with so many bytes, and its slot, which its payload does
+            // not use, is this end's until it is given back.
+            unsafe { std::ptr::copy_nonoverlapping(from, slot, bytes) };
+        }
+        let trailer = Trailer {
+            bytes,
+            signature: arrival.signature,
+            position: self.transmitted,
+        };
+        // SAFETY: a slot has room for a token, and it is this end's.
+        unsafe { trailer.write(slot) };
+        // SAFETY: the slot is not written before the token is given back, which is when the
+        // request is done.
+        unsafe { self.comm.isend(slot, message_bytes(bytes), 0, self.region) }
+    }
+
+    /// Adds what a `poll` may sleep on.
+    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        self.comm.watch(set)
+    }
+
+    /// Ends the connection.
+    pub fn close(self) -> Result<()> {
+        self.comm.close()
+    }
+}
+
+/// The receiving end.
+pub(super) struct RecvLink {
+    shape: Shape,
+    memory: PairSender,
+    comm: Box<dyn RecvComm>,
+    region: Region,
+    requests: VecDeque<Request>,
+    /// Messages that are here: their lengths, and what is to be tested before they may be read.
+    flushing: VecDeque<(usize, Option<Request>)>,
+    posted: u64,
+    received: u64,
+    transmitted: u64,
+    done: u64,
+    /// Why nothing can be posted any more.
+    broken: Option<Error>,
+}
+
+impl RecvLink {
+    /// Over a connection that was made for it.
+    ///
+    /// # Errors
+    /// Where the network cannot register the slots.
+    pub fn new(shape: Shape, memory: PairSender, mut comm: Box<dyn RecvComm>) -> Result<Self> {
+        let bytes = shape.slot_bytes * LINES;
+        // SAFETY: the slots stay mapped as long as the communicator, which closes its links first.
+        let region = unsafe { comm.register(memory.slot(0), bytes)? };
+        Ok(RecvLink {
+            shape,
+            memory,
+            comm,
+            region,
+            requests: VecDeque::with_capacity(LINES),
+            flushing: VecDeque::with_capacity(LINES),
+            posted: 0,
+            received: 0,
+            transmitted: 0,
+            done: 0,
+            broken: None,
+        })
+    }
+
+    /// Slots that the reader has given back.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Posts buffers for the slots that are free, however many tokens are expected.
+    ///
+    /// # Errors
+    /// Of the network.
+    pub fn post(&mut self, trace: &mut Trace) -> Result<()> {
+        let Shape { slice, peer, .. } = self.shape;
+        // Each posting is a word to the sender: half of the slots at a time, while it has others.
+        let few = self.posted - self.received > 0 && self.done + SLOTS - self.posted < SLOTS / 2;
+        if few {
+            return Ok(());
+        }
+        while self.posted < self.done + SLOTS {
+            let receive = self.buffer(self.posted);
+            // SAFETY: the slot is free, by the reader's credit, and stays so until what arrives in
+            // it is published and given back.
+            let Some(request) = (unsafe { self.comm.irecv(&[receive])? }) else {
+                break;
+            };
+            self.requests.push_back(request);
+            self.posted += slice;
+            trace.note(Direction::Recv, peer, Phase::Posted, self.posted);
+        }
+        Ok(())
+    }
+
+    /// The buffer at a slot count that is not published yet.
+    fn buffer(&self, position: u64) -> Receive {
+        Receive {
+            data: self.memory.slot(position - self.transmitted),
+            capacity: self.shape.slot_bytes * self.shape.slice as usize,
+            tag: 0,
+            region: self.region,
+        }
+    }
+
+    /// As [`RecvLink::post`]; an error counts when a token is wanted that cannot come any more.
+    fn post_ahead(&mut self, trace: &mut Trace) {
+        if self.broken.is_none()
+            && let Err(error) = self.post(trace)
+        {
+            self.broken = Some(error);
+        }
+    }
+
+    /// One look at each phase, for tokens up to slot `end`. True if something moved.
+    ///
+    /// # Errors
+    /// Of the network, or a message that is no token of this connection.
+    pub fn progress(&mut self, end: u64, trace: &mut Trace) -> Result<bool> {
+        let before = (self.transmitted, self.done);
+        let Shape { slice, peer, .. } = self.shape;
+        let given = self.memory.given();
+        while self.done < given {
+            self.done += slice;
+            trace.note(Direction::Recv, peer, Phase::Done, self.done);
+        }
+        self.post_ahead(trace);
+        // A peer may close when it has sent what it was to send: buffers that were posted ahead of
+        // the last token are no reason to complain.
+        while self.received < end
+            && let Some(request) = self.requests.front()
+        {
+            let Some(received) = self.comm.test(request)? else {
+                break;
+            };
+            self.requests.pop_front();
+            let length = received.bytes().first().copied().unwrap_or(0);
+            let flush = self.comm.flush(&[self.buffer(self.received)])?;
+            self.flushing.push_back((length, flush));
+            self.received += slice;
+            trace.note(Direction::Recv, peer, Phase::Received, self.received);
+        }
+        if self.received < end && self.requests.is_empty() {
+            self.broken.clone().map_or(Ok(()), Err)?;
+        }
+        while let Some((length, flush)) = self.flushing.front() {
+            if let Some(request) = flush
+                && self.comm.test(request)?.is_none()
+            {
+                break;
+            }
+            let length = *length;
+            self.flushing.pop_front();
+            trace.note(
+                Direction::Recv,
+                peer,
+                Phase::Flushed,
+                self.transmitted + slice,
+            );
+            self.publish(length)?;
+            self.transmitted += slice;
+            trace.note(Direction::Recv, peer, Phase::Transmitted, self.transmitted);
+        }
+        Ok(before != (self.transmitted, self.done))
+    }
+
+    /// Publishes the message of `length` bytes in the next slot to the local reader.
+    fn publish(&mut self, length: usize) -> Result<()> {
+        let slot = self.memory.slot(0);
+        // SAFETY: the message is in the slot, which nobody writes before it is published.
+        let trailer = unsafe { Trailer::read(slot, length) };
+        let trailer = trailer.filter(|trailer| trailer.position == self.transmitted);
+        let Some(Trailer {
+            bytes, signature, ..
+        }) = trailer
+        else {
+            return Err(Error::remote(
+                self.shape.peer,
+                format!(
+                    "rank {} sent {length} bytes on channel {} that are not the token at {}",
+                    self.shape.peer, self.shape.channel, self.transmitted
+                ),
+                "let all ranks use the same version of kolo; if they do, switch on \
+                 KOLO_NET_CHECKSUM to see whether the network changes data",
+            ));
+        };
+        if bytes <= SMALL_BYTES {
+            let to = self.memory.place(bytes);
+            // SAFETY: the place of the token is this end's until it is published, and is not its
+            // slot.
+            unsafe { std::ptr::copy_nonoverlapping(slot, to, bytes) };
+        }
+        self.memory
+            .publish(self.shape.slice as u32, bytes, signature);
+        Ok(())
+    }
+
+    /// Adds what a `poll` may sleep on.
+    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        self.comm.watch(set)
+    }
+
+    /// Ends the connection; buffers that were posted ahead are given up.
+    pub fn close(self) {
+        // It says that buffers were posted, which is as it should be.
+        let _ = self.comm.close();
+    }
+}
+
+const _: () = assert!(INLINE_BYTES <= SMALL_BYTES);

@@ -1,0 +1,421 @@
+//! The progress engine of connections between nodes.
+//!
+//! **Problem.** Executors move tokens through memory that both ends can address. Between nodes
+//! there is none, and the network's calls must neither wait nor be made by two threads at once.
+//!
+//! **Idea.** Data path: executor -> slot of the connection in this node's memory -> the engine
+//! reads it as a peer would -> [`Net`] -> the engine on the other node writes it to the same place
+//! of that node's memory -> executor. An executor says beforehand how many slots will pass (an
+//! *op*, by way of a bounded queue without locks); the plan knows. [`Links::pass`] looks once at
+//! everything that is under way; whoever waits calls it, one thread at a time. An engine without
+//! ops does nothing and costs nothing.
+//!
+//! - [`active`]: ops, grouped and in order.
+//! - [`ends`]: what the ends of connections are made with.
+//! - [`link`]: the phases of one end of a connection.
+//! - [`meet`]: how connections come about on first use.
+//! - [`token`]: what a token is on the network.
+//! - [`trace`]: what happened, for tests.
+
+mod active;
+mod ends;
+mod link;
+mod meet;
+mod token;
+pub mod trace;
+
+#[cfg(test)]
+mod tests;
+
+pub use active::Op;
+pub use ends::{Handles, Open, Setup};
+pub use token::SPARE_BYTES;
+
+use crate::base::{Error, Rank, Result};
+use crate::plan::Direction;
+use crate::proxy::attended::Attended;
+use crate::proxy::progress::Pass;
+use crate::transport::net::Net;
+use crate::wire::Bell;
+use active::{APPEND_BATCH, APPEND_EVERY, Active, Args};
+use crossbeam_queue::ArrayQueue;
+use ends::Ends;
+use link::RecvLink;
+use meet::{Arrivals, Outgoing};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use trace::{Event, Trace};
+
+/// Ops that may wait to be taken over; more make their caller drive the engine.
+const QUEUE: usize = 4096;
+
+/// What the driver works on.
+struct State {
+    arrivals: Arrivals,
+    outgoing: Vec<Option<Box<Outgoing>>>,
+    incoming: Vec<Option<Box<RecvLink>>>,
+    active: Active,
+    /// Passes since ops were last taken over.
+    passes: u32,
+    trace: Trace,
+    closed: bool,
+}
+
+impl Open {
+    /// The engine, with the handles of all ranks in their order.
+    pub fn links(self, handles: Vec<Handles>) -> Links {
+        let setup = self.setup;
+        let count = setup.is_remote.len() * setup.channels;
+        Links {
+            me: setup.me.index(),
+            is_remote: setup.is_remote.clone().into(),
+            state: Mutex::new(State {
+                arrivals: self.arrivals,
+                outgoing: (0..count).map(|_| None).collect(),
+                incoming: (0..count).map(|_| None).collect(),
+                active: Active::new(count),
+                passes: 0,
+                trace: Trace::default(),
+                closed: false,
+            }),
+            ends: Ends {
+                net: setup.net,
+                source: setup.source,
+                me: setup.me.index(),
+                channels: setup.channels,
+                nonce: setup.nonce,
+                is_remote: setup.is_remote,
+                handles,
+                slot_bytes: setup.slot_bytes,
+                slice: u64::from(setup.slice.max(1)),
+            },
+            bell: setup.bell,
+            posted: ArrayQueue::new(QUEUE),
+            busy: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+            failure: OnceLock::new(),
+        }
+    }
+}
+
+/// All connections of one rank to ranks on other nodes.
+///
+/// Safe to call from any thread; one drives at a time.
+pub struct Links {
+    me: usize,
+    is_remote: Box<[bool]>,
+    ends: Ends,
+    bell: Box<dyn Bell>,
+    posted: ArrayQueue<Op>,
+    /// Ops that are not done.
+    busy: AtomicUsize,
+    state: Mutex<State>,
+    failed: AtomicBool,
+    failure: OnceLock<Error>,
+}
+
+impl Links {
+    /// Whether a rank is on another node.
+    #[inline(always)]
+    pub fn is_remote(&self, rank: usize) -> bool {
+        self.is_remote[rank]
+    }
+
+    /// The network.
+    pub fn net(&self) -> &Arc<dyn Net> {
+        &self.ends.net
+    }
+
+    /// Says that `slots` slots will pass to (`is_send`) or from a rank on another node, on a
+    /// channel. Ops of the same `launch` belong together.
+    pub fn expect(&self, launch: u64, (peer, channel): (usize, usize), is_send: bool, slots: u64) {
+        if slots == 0 {
+            return;
+        }
+        let mut op = Op {
+            launch,
+            direction: match is_send {
+                true => Direction::Send,
+                false => Direction::Recv,
+            },
+            peer: Rank(peer as u32),
+            channel: channel as u16,
+            slots,
+        };
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        while let Err(back) = self.posted.push(op) {
+            op = back;
+            if self.failed() {
+                return;
+            }
+            if self.pass() != Pass::Moved {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Whether something is under way: one load.
+    #[inline(always)]
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the network has failed: one load.
+    #[inline(always)]
+    pub fn failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Why the network failed, if it did.
+    pub fn failure(&self) -> Option<Error> {
+        self.failure.get().cloned()
+    }
+
+    /// Looks once at everything that is under way, unless another thread does so now.
+    pub fn pass(&self) -> Pass {
+        if self.failed() {
+            return Pass::Idle;
+        }
+        match self.state.try_lock() {
+            Ok(mut state) => self.drive(&mut state),
+            Err(_) => Pass::Waiting,
+        }
+    }
+
+    /// Accepts connections; for the thread that sleeps on what [`Links::doors`] names.
+    fn greet(&self) {
+        let mut state = self.lock();
+        if !state.closed && !self.failed() {
+            let looked = self.look(&mut state);
+            self.keep(looked);
+        }
+    }
+
+    /// What a `poll` may sleep on until [`Links::greet`] has something to do. False if it must be
+    /// asked now and then all the same.
+    fn doors(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        let state = self.lock();
+        if state.closed || self.failed() {
+            return true;
+        }
+        state.arrivals.watch(set) && !state.arrivals.has_strangers()
+    }
+
+    /// What a `poll` may sleep on until [`Links::pass`] has something to do, besides what local
+    /// ranks do. False if the network cannot be slept on.
+    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        let Ok(state) = self.state.try_lock() else {
+            return false;
+        };
+        let mut all = state.arrivals.watch(set);
+        for args in &state.active.list {
+            for sub in args.subs.iter().filter(|sub| !sub.done) {
+                all &= match args.direction {
+                    Direction::Send => state.outgoing[sub.link]
+                        .as_ref()
+                        .is_none_or(|link| link.watch(set)),
+                    Direction::Recv => state.incoming[sub.link]
+                        .as_ref()
+                        .is_none_or(|link| link.watch(set)),
+                };
+            }
+        }
+        all
+    }
+
+    /// Records what the engine does from now on.
+    pub fn record(&self) {
+        self.lock().trace.switch_on();
+    }
+
+    /// What was recorded since the last time.
+    pub fn recorded(&self) -> Vec<Event> {
+        self.lock().trace.take()
+    }
+
+    /// Connections that are up: (sending, receiving).
+    pub fn connections(&self) -> (usize, usize) {
+        let state = self.lock();
+        let mut sending = 0;
+        for link in state.outgoing.iter().flatten() {
+            sending += usize::from(matches!(**link, Outgoing::Up(_)));
+        }
+        (sending, state.incoming.iter().flatten().count())
+    }
+
+    /// Closes all connections; afterwards nothing moves. What was handed to the network arrives.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.arrivals.listeners.clear();
+        for link in state.outgoing.iter_mut().filter_map(Option::take) {
+            if let Outgoing::Up(link) = *link {
+                // Who closes in the middle of something has said so elsewhere.
+                let _ = link.close();
+            }
+        }
+        for link in state.incoming.iter_mut().filter_map(Option::take) {
+            link.close();
+        }
+        state.active = Active::default();
+        self.busy.store(0, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, result: Result<bool>) -> bool {
+        match result {
+            Ok(moved) => moved,
+            Err(error) => {
+                let _ = self.failure.set(error.at(Rank(self.me as u32)));
+                self.failed.store(true, Ordering::Release);
+                true
+            }
+        }
+    }
+
+    fn drive(&self, state: &mut State) -> Pass {
+        if state.closed {
+            return Pass::Idle;
+        }
+        state.passes += 1;
+        if state.active.list.is_empty() || state.passes >= APPEND_EVERY {
+            state.passes = 0;
+            self.take_over(state);
+        }
+        if state.active.list.is_empty() {
+            return Pass::Idle;
+        }
+        let progressed = self.progress(state);
+        match self.keep(progressed) {
+            true => Pass::Moved,
+            false => Pass::Waiting,
+        }
+    }
+
+    /// Takes over a batch of what was posted.
+    fn take_over(&self, state: &mut State) {
+        for _ in 0..APPEND_BATCH {
+            let Some(op) = self.posted.pop() else { return };
+            let link = self.ends.index(op.peer, op.channel);
+            state.active.append(&op, link, &mut state.trace);
+        }
+    }
+
+    fn look(&self, state: &mut State) -> Result<bool> {
+        let State {
+            arrivals,
+            incoming,
+            trace,
+            ..
+        } = state;
+        arrivals.look(&self.ends, |shape, mut link| {
+            let place = &mut incoming[self.ends.index(shape.peer, shape.channel)];
+            if place.is_some() {
+                let what = format!("rank {} connected twice", shape.peer);
+                return Err(Error::internal(what).with_peer(shape.peer));
+            }
+            link.post(trace)?;
+            *place = Some(Box::new(link));
+            Ok(())
+        })
+    }
+
+    /// One pass over all args.
+    fn progress(&self, state: &mut State) -> Result<bool> {
+        let mut moved = false;
+        let waits = |args: &Args, incoming: &[Option<Box<RecvLink>>]| {
+            args.direction == Direction::Recv
+                && args.subs.iter().any(|sub| incoming[sub.link].is_none())
+        };
+        if state
+            .active
+            .list
+            .iter()
+            .any(|args| waits(args, &state.incoming))
+        {
+            moved |= self.look(state)?;
+        }
+        let State {
+            outgoing,
+            incoming,
+            active,
+            trace,
+            ..
+        } = state;
+        let mut finished = 0;
+        for args in &mut active.list {
+            for sub in args.subs.iter_mut().filter(|sub| !sub.done) {
+                let result = match args.direction {
+                    Direction::Send => self.send(&mut outgoing[sub.link], sub, trace),
+                    Direction::Recv => match &mut incoming[sub.link] {
+                        None => Ok((false, 0)),
+                        Some(link) => {
+                            let moved = link.progress(sub.end, trace);
+                            moved.map(|moved| (moved, link.done()))
+                        }
+                    },
+                };
+                let (went, done) = result.map_err(|error| error.with_peer(sub.peer))?;
+                moved |= went;
+                if went && args.direction == Direction::Recv {
+                    self.bell.ring(self.me);
+                }
+                if done >= sub.end {
+                    sub.done = true;
+                    args.done += 1;
+                    finished += 1;
+                }
+            }
+        }
+        if finished > 0 {
+            active.sweep();
+            self.busy.fetch_sub(finished, Ordering::Relaxed);
+        }
+        Ok(moved)
+    }
+
+    /// One look at a sending end, which is connected first.
+    fn send(
+        &self,
+        link: &mut Option<Box<Outgoing>>,
+        sub: &active::Sub,
+        trace: &mut Trace,
+    ) -> Result<(bool, u64)> {
+        let link = match link {
+            Some(link) => link,
+            None => link.insert(Box::new(Outgoing::begin(
+                &self.ends,
+                sub.peer,
+                sub.channel,
+            )?)),
+        };
+        if let Outgoing::Up(link) = &mut **link {
+            let moved = link.progress(sub.end, trace)?;
+            if moved {
+                self.bell.ring(self.me);
+            }
+            return Ok((moved, link.done()));
+        }
+        let shape = self.ends.shape(sub.peer, sub.channel);
+        Ok((link.go_on(&self.ends, shape)?, 0))
+    }
+}
+
+impl Attended for Links {
+    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        self.doors(set)
+    }
+
+    fn tend(&self) {
+        self.greet();
+    }
+}
+
+impl std::fmt::Debug for Links {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Links(rank {} over {})", self.me, self.ends.net.name())
+    }
+}

@@ -1,0 +1,70 @@
+//! Waiting for another process's service: tries again, and says now and then who is late.
+
+use crate::base::clock::{self, Moment};
+use std::io;
+use std::time::Duration;
+
+/// How often a connection that the other side closed is tried. (A service drops its oldest
+/// strangers when there are many.)
+const TRY_COUNT: u32 = 8;
+/// The first pause between tries; each further one is twice as long.
+const TRY_PAUSE: Duration = Duration::from_millis(2);
+/// How long a peer that lives may be late before one warning says so; then again and again.
+pub(super) const LATE: Duration = Duration::from_secs(60);
+
+/// Counts the minutes that a peer is late.
+pub(super) struct Late {
+    since: Moment,
+    warned_count: u32,
+}
+
+impl Late {
+    pub fn new() -> Late {
+        Late {
+            since: clock::now(),
+            warned_count: 0,
+        }
+    }
+
+    /// Warns if another minute has passed.
+    pub fn warn(&mut self) {
+        if self.since.past(LATE * (self.warned_count + 1)) {
+            self.warned_count += 1;
+            tracing::warn!(
+                "another process of this machine has not answered for {} s while a communicator is \
+                 being made; still waiting (is it stopped by a debugger or a signal?)",
+                self.since.elapsed().as_secs()
+            );
+        }
+    }
+}
+
+/// Tries until there is a result: at most `TRY_COUNT` times when the other side closes, without
+/// limit while it has no room for connections.
+pub(super) fn persist<T>(
+    late: &mut Late,
+    mut attempt: impl FnMut(&mut Late) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut closed_count = 0;
+    loop {
+        match attempt(late) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                late.warn();
+                std::thread::sleep(TRY_PAUSE);
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+                ) =>
+            {
+                closed_count += 1;
+                if closed_count == TRY_COUNT {
+                    return Err(io::ErrorKind::ConnectionReset.into());
+                }
+                std::thread::sleep(TRY_PAUSE * (1 << closed_count));
+            }
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Starts the networks that a wish can take, for [`super::choose`].
+//!
+//! A network is started once in a process and kept: plugins and devices are not made to be opened
+//! for every communicator. What the setting `net` excludes is not touched, and neither is what
+//! stands behind one that works: `KOLO_NET=socket` loads no library. The program's MPI belongs to
+//! one communicator, so whoever makes that communicator hands in how to open it.
+
+use super::Net;
+use super::choose::Candidate;
+use super::plugin::{PluginNet, library_of};
+use super::socket::{SocketNet, SocketOptions};
+use crate::base::Result;
+use crate::config::{Net as Wish, Settings};
+use std::collections::HashMap;
+use std::ffi::{CStr, OsStr, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The library with the verbs network.
+const VERBS_LIBRARY: &str = "libkolo_verbs.so";
+
+const NOT_ASKED: &str = "it was not asked for";
+const BETTER: &str = "a better one was found";
+const NO_MPI: &str = "the ranks did not meet through MPI (koloCommInitMPI, or mpirun with kolo's \
+                      own tools)";
+
+type Outcome = std::result::Result<Arc<dyn Net>, String>;
+
+/// Every network of this kolo with its outcome, best first. `mpi` opens the program's MPI as a
+/// network, collectively: it is called only when the wish is MPI, which must be so on all ranks
+/// (`net` is a setting that ranks compare); `None` where the ranks did not meet through MPI.
+pub fn all(settings: &Settings, mpi: Option<&dyn Fn() -> Result<Arc<dyn Net>>>) -> Vec<Candidate> {
+    let wish = settings.net();
+    let mut found = false;
+    let kinds = [Wish::Plugin, Wish::Verbs, Wish::Socket, Wish::Mpi];
+    let candidate = |kind: Wish| {
+        let wanted = wish == kind || (wish == Wish::Auto && kind != Wish::Mpi);
+        let outcome = match kind {
+            _ if !wanted => Err(NOT_ASKED.into()),
+            _ if found => Err(BETTER.into()),
+            Wish::Plugin => plugin(settings),
+            Wish::Verbs => verbs(),
+            Wish::Mpi => match mpi {
+                Some(open) => open().map_err(|error| error.what),
+                None => Err(NO_MPI.into()),
+            },
+            Wish::Socket | Wish::Auto => socket(settings),
+        };
+        found |= outcome.is_ok();
+        Candidate { kind, outcome }
+    };
+    kinds.into_iter().map(candidate).collect()
+}
+
+/// What `make` gave the first time for this key. Failures are kept only if `keep_failures`.
+fn once(key: String, keep_failures: bool, make: impl FnOnce() -> Outcome) -> Outcome {
+    static STARTED: OnceLock<Mutex<HashMap<String, Outcome>>> = OnceLock::new();
+    let started = STARTED.get_or_init(Mutex::default);
+    let mut started = started.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(outcome) = started.get(&key) {
+        return outcome.clone();
+    }
+    let outcome = make();
+    if outcome.is_ok() || keep_failures {
+        started.insert(key, outcome.clone());
+    }
+    outcome
+}
+
+fn shared(net: impl Net + 'static) -> Arc<dyn Net> {
+    Arc::new(net)
+}
+
+fn plugin(settings: &Settings) -> Outcome {
+    let Some(library) = library_of(settings.net_plugin()) else {
+        return Err("KOLO_NET_PLUGIN is none".into());
+    };
+    once(format!("plugin {library}"), true, || {
+        PluginNet::load(OsStr::new(&library)).map(shared)
+    })
+}
+
+fn verbs() -> Outcome {
+    once("verbs".into(), true, || {
+        let places = places(
+            own_library().as_deref(),
+            std::env::current_exe().ok().as_deref(),
+        );
+        let found = places.iter().find(|place| place.is_file());
+        let library = found.map_or(Path::new(VERBS_LIBRARY), PathBuf::as_path);
+        PluginNet::load(library.as_os_str()).map(shared)
+    })
+}
+
+fn socket(settings: &Settings) -> Outcome {
+    let options = SocketOptions::from(settings);
+    // An interface that is down today may be up tomorrow.
+    once(format!("socket {options:?}"), false, || {
+        SocketNet::new(options)
+            .map(shared)
+            .map_err(|error| error.what)
+    })
+}
+
+/// Where the verbs library may be: with `library`, in its folder `kolo`, and likewise in the build
+/// tree or the installation that `program` belongs to. After these the loader looks.
+fn places(library: Option<&Path>, program: Option<&Path>) -> Vec<PathBuf> {
+    let library = library.and_then(Path::parent);
+    let program = program.and_then(Path::parent);
+    let folders = [
+        library.map(|folder| folder.to_path_buf()),
+        library.map(|folder| folder.join("kolo")),
+        program.map(|folder| folder.to_path_buf()),
+        program.map(|folder| folder.join("../lib")),
+        program.map(|folder| folder.join("../lib/kolo")),
+    ];
+    let folders = folders.into_iter().flatten();
+    folders.map(|folder| folder.join(VERBS_LIBRARY)).collect()
+}
+
+/// The file that this code was loaded from: `libkolo.so.0`, or a program.
+fn own_library() -> Option<PathBuf> {
+    // SAFETY: all members may be zero; the address is one of this library, and the name that the
+    // loader gives for it stays as long as the library.
+    unsafe {
+        let mut about: libc::Dl_info = std::mem::zeroed();
+        let here: fn() -> Option<PathBuf> = own_library;
+        if libc::dladdr(here as *const c_void, &mut about) == 0 || about.dli_fname.is_null() {
+            return None;
+        }
+        let name = CStr::from_ptr(about.dli_fname).to_str().ok()?;
+        std::fs::canonicalize(name).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::choose::choose;
+    use super::*;
+    use crate::base::Error;
+    use crate::config::Sources;
+
+    fn settings(pairs: &[(&str, &str)]) -> Settings {
+        let pairs = pairs.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+        let sources = Sources {
+            caller: pairs.collect(),
+            ..Sources::default()
+        };
+        Settings::load_from(&sources).unwrap()
+    }
+
+    fn reasons(candidates: &[Candidate]) -> Vec<String> {
+        let reason = |c: &Candidate| c.outcome.as_ref().err().cloned().unwrap_or_default();
+        candidates.iter().map(reason).collect()
+    }
+
+    #[test]
+    fn only_what_is_wished_is_started() {
+        let never = || -> Result<Arc<dyn Net>> { panic!("MPI was not asked for") };
+        let loopback = ("socket_ifname", "=lo");
+        let found = all(&settings(&[("net", "socket"), loopback]), Some(&never));
+        assert_eq!(reasons(&found), [NOT_ASKED, NOT_ASKED, "", NOT_ASKED]);
+        let choice = choose(Wish::Socket, found).unwrap();
+        assert_eq!(choice.net.name(), "socket");
+    }
+
+    #[test]
+    fn every_network_says_why_it_is_not_used() {
+        let settings = settings(&[
+            ("net", "auto"),
+            ("socket_ifname", "=lo"),
+            ("net_plugin", "that-nobody-has"),
+        ]);
+        let reasons = reasons(&all(&settings, None));
+        assert_eq!(reasons[0], "there is no libnccl-net-that-nobody-has.so");
+        assert!(reasons[1].contains(VERBS_LIBRARY) || reasons[1].is_empty());
+        assert_eq!(reasons[3], NOT_ASKED);
+    }
+
+    #[test]
+    fn mpi_is_opened_only_by_name() {
+        let mpi = settings(&[("net", "mpi")]);
+        assert_eq!(reasons(&all(&mpi, None))[3], NO_MPI);
+        let fails = || -> Result<Arc<dyn Net>> { Err(Error::internal("MPI fell asleep")) };
+        assert_eq!(reasons(&all(&mpi, Some(&fails)))[3], "MPI fell asleep");
+    }
+
+    #[test]
+    fn a_network_is_started_once() {
+        let settings = settings(&[("net", "socket"), ("socket_ifname", "=lo")]);
+        let net = || all(&settings, None).remove(2).outcome.unwrap();
+        assert!(Arc::ptr_eq(&net(), &net()));
+        let none = [("net_plugin", "none")];
+        let outcome = plugin(&self::settings(&none)).err().unwrap();
+        assert_eq!(outcome, "KOLO_NET_PLUGIN is none");
+    }
+
+    #[test]
+    fn the_verbs_library_is_looked_for_near_kolo() {
+        let places = places(
+            Some(Path::new("/opt/kolo/lib/libkolo.so.0")),
+            Some(Path::new("/opt/kolo/bin/kolo")),
+        );
+        let expected = [
+            "/opt/kolo/lib/libkolo_verbs.so",
+            "/opt/kolo/lib/kolo/libkolo_verbs.so",
+            "/opt/kolo/bin/libkolo_verbs.so",
+            "/opt/kolo/bin/../lib/libkolo_verbs.so",
+            "/opt/kolo/bin/../lib/kolo/libkolo_verbs.so",
+        ];
+        assert_eq!(places, expected.map(PathBuf::from));
+        assert!(own_library().unwrap().is_file());
+    }
+}

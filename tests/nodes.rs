@@ -1,0 +1,20 @@
+//! What `tests/ranks.rs` does, with ranks on several nodes, and what only nodes have: each rank is
+//! told the name of a node, and ranks with different names reach each other over sockets only.
+
+#[path = "ranks/algorithms.rs"]
+mod algorithms;
+#[path = "ranks/basics.rs"]
+mod basics;
+#[path = "ranks/blocks.rs"]
+mod blocks;
+#[path = "nodes/engine.rs"]
+mod engine;
+#[path = "ranks/groups.rs"]
+mod groups;
+#[path = "ranks/operations.rs"]
+mod operations;
+#[allow(dead_code, reason = "not every test uses all of it")]
+#[path = "ranks/support.rs"]
+mod support;
+#[path = "nodes/trouble.rs"]
+mod trouble;

@@ -1,0 +1,96 @@
+//! What goes wrong on one node is said on all.
+
+use super::support::{input, made, made_on};
+use kolo::base::Code;
+use kolo::comm::{Communicator, RedOp};
+use std::time::{Duration, Instant};
+
+/// Runs `body` on a thread for each rank.
+fn each(comms: &[Communicator], body: impl Fn(&Communicator) + Sync) {
+    std::thread::scope(|scope| {
+        for comm in comms {
+            scope.spawn(|| body(comm));
+        }
+    });
+}
+
+/// The rank that aborts is on one node of four; ranks of all nodes wait for it.
+#[test]
+fn an_abort_is_heard_on_every_node() {
+    let comms = made_on(7, &[], |rank| rank / 2);
+    each(&comms, |comm| {
+        if comm.rank() == 6 {
+            std::thread::sleep(Duration::from_millis(300));
+            comm.abort().unwrap();
+            return;
+        }
+        let start = Instant::now();
+        let error = comm.barrier().unwrap_err();
+        assert_eq!(error.code, Code::RemoteError, "{error}");
+        assert!(error.what.contains("rank 6 called CommAbort"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(10), "{error}");
+    });
+    comms.iter().for_each(|comm| comm.destroy().unwrap());
+}
+
+/// Ranks of different nodes that call different things are named, with both calls.
+#[test]
+fn ranks_that_call_something_else_are_named() {
+    let comms = made(4, &[]);
+    each(&comms, |comm| {
+        let mut data = input(comm.rank() as usize, 100, 0);
+        let result = match comm.rank() {
+            3 => comm.broadcast(&mut data, 0),
+            _ => comm.all_reduce_in_place(&mut data, RedOp::SUM),
+        };
+        let error = result
+            .and_then(|()| comm.barrier())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("rank 3"), "{error}");
+        assert!(
+            error.contains("Broadcast") && error.contains("AllReduce"),
+            "{error}"
+        );
+    });
+    comms.iter().for_each(|comm| comm.destroy().unwrap());
+}
+
+/// A rank of another node that has left is named by those who wait for it.
+#[test]
+fn a_rank_that_has_left_is_named() {
+    for leaver in [0, 3] {
+        let comms = made(4, &[]);
+        each(&comms, |comm| {
+            comm.barrier().unwrap();
+            if comm.rank() == leaver {
+                comm.destroy().unwrap();
+                return;
+            }
+            let error = comm.barrier().unwrap_err().to_string();
+            assert!(error.contains(&format!("rank {leaver}")), "{error}");
+            assert!(error.contains("has destroyed the communicator"), "{error}");
+        });
+        comms.iter().for_each(|comm| comm.destroy().unwrap());
+    }
+}
+
+/// With a limit, waiting for a rank of another node ends by an error that names it; those who have
+/// called are not accused.
+#[test]
+fn a_late_rank_of_another_node_is_named() {
+    let comms = made(4, &[("timeout", "2")]);
+    each(&comms, |comm| {
+        comm.barrier().unwrap();
+        if comm.rank() == 2 {
+            std::thread::sleep(Duration::from_secs(4));
+            return;
+        }
+        let error = comm.barrier().unwrap_err().to_string();
+        assert!(
+            error.contains("rank 2 on") && error.contains("not called yet"),
+            "{error}"
+        );
+    });
+    comms.iter().for_each(|comm| comm.destroy().unwrap());
+}
