@@ -25,12 +25,13 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 TOOL = [sys.executable, os.path.join(HERE, "cluster.py")]
-# How the two MPIs are started. Their ranks share few cores. MPICH 4.0 over UCX often never returns
-# from MPI_Finalize on several nodes, in programs without kolo too: a rank waits for peers that
-# already sit in a barrier of the launcher. The last variable avoids it (seen in 0 of 45 runs).
+# How the two MPIs are started; their ranks share few cores. MPICH 4.0 over UCX and TCP returns from
+# MPI_Finalize on several nodes in half of all runs only, in programs without kolo too: a rank waits
+# for peers that already sit in a barrier of the launcher. So tests of it look at what is printed
+# (Program.wait_for), and not at the end.
 MPIS = ("openmpi", "mpich")
 MPI_ENV = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-           "OMPI_MCA_hwloc_base_binding_policy": "none", "MPIR_CVAR_CH4_ROOTS_ONLY_PMI": "1"}
+           "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
 CASES = []
 Options = collections.namedtuple("Options", "nodes rails switches rate slurm limit")
