@@ -33,8 +33,8 @@ endif
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
 .PHONY: help demo test build install uninstall deps check bench clean stage \
-        core $(FAMILIES:%=mpi-%) fortran test-rust test-loom test-install test-mpi test-cluster \
-        test-rdma test-rdma-short deps-build
+        core $(FAMILIES:%=mpi-%) fortran test-rust test-loom test-install test-mpi test-rdma \
+        test-rdma-short test-cluster deps-build
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12

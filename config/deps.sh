@@ -45,7 +45,7 @@ installed() {
 missing() {
     grep -v '^#' "$list" | while read -r debian ubuntu reason; do
         [ -n "$debian" ] || continue
-        case $mode,$reason in --build,tests:*) continue ;; esac
+        case $mode,$reason in --build,*tests:*) continue ;; esac
         name=$debian
         if [ "$system" = ubuntu ] && [ "$ubuntu" != = ]; then name=$ubuntu; fi
         found=

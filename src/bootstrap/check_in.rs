@@ -4,7 +4,7 @@
 //! a few ports, and the port may belong to another job: the search goes on until its limit, and
 //! says once what it looks for. The ranks of a large job come one after the other.
 
-use super::frame::{Kind, Purpose};
+use super::frame::{Frame, Kind, Purpose, WRONG_SECRET};
 use super::link::{Link, Seen};
 use super::net::{self, Dial};
 use super::rendezvous::{Rendezvous, poll_failed, told};
@@ -19,8 +19,8 @@ use std::time::Duration;
 pub(super) const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 /// When a rank says that it still looks for rank 0, unless `warn_after` is less.
 const LOOK_NOTICE: Duration = Duration::from_secs(10);
-/// How long one of several ports may accept without an answer before the next one is tried. A
-/// root answers at once; one that has read the hello would take the farewell for a death.
+/// How long a port that may belong to somebody else may accept without an answer. A root answers
+/// at once; one that has read the hello would take the farewell for a death.
 const FOREIGN_LIMIT: Duration = Duration::from_secs(20);
 
 impl Rendezvous<'_> {
@@ -72,25 +72,29 @@ impl Rendezvous<'_> {
         ));
     }
 
-    /// Whether the root said welcome; false when it closed without a word, or when something else
-    /// answers at one of several ports.
+    /// Whether the root said welcome; false when it closed without a word, or when a port that
+    /// only follows from a formula belongs to somebody else.
     fn wait_for_welcome(&self, link: &mut Link) -> Result<bool> {
-        let several = self.id.addresses().len() > 1;
+        let shared = self.id.is_by_slurm();
         let begin = now();
-        let limit = match several {
+        let limit = match shared {
             true => FOREIGN_LIMIT,
             false if self.id.is_named() => self.settings.start_limit,
             false => self.settings.connect_limit,
         };
-        let not_a_root = || match several {
+        let not_a_root = || match shared {
             true => Ok(false),
             false => Err(self.not_a_root()),
+        };
+        let refused = |frame: &Frame| match told(frame) {
+            error if shared && error.what == WRONG_SECRET => Ok(false),
+            error => Err(error),
         };
         loop {
             if link.flush().is_err() {
                 // The reason may lie in the queue of what was received.
                 return match link.receive() {
-                    Seen::Frame(frame) if frame.kind == Kind::Refused => Err(told(&frame)),
+                    Seen::Frame(frame) if frame.kind == Kind::Refused => refused(&frame),
                     Seen::Garbage => not_a_root(),
                     _ => Ok(false),
                 };
@@ -98,7 +102,7 @@ impl Rendezvous<'_> {
             match link.receive() {
                 Seen::Frame(frame) => match frame.kind {
                     Kind::Welcome => return Ok(true),
-                    Kind::Refused | Kind::Abort => return Err(told(&frame)),
+                    Kind::Refused | Kind::Abort => return refused(&frame),
                     _ => {}
                 },
                 Seen::Closed(_) => return Ok(false),

@@ -30,6 +30,8 @@ const ADDRESS_BYTES: usize = 24;
 /// The longest sentence that is taken over from another rank.
 const MAX_SENTENCE: usize = 4096;
 const NO_RANK: u32 = u32::MAX;
+/// What a root of another communicator says.
+pub const WRONG_SECRET: &str = "the secret in the unique id is not the one of this communicator";
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +99,7 @@ impl Hello {
         shown.copy_from_slice(&bytes[16..48]);
         if !secret.is(&shown) {
             return Err(BadHello::Refused(Error::usage(
-                "the secret in the unique id is not the one of this communicator",
+                WRONG_SECRET,
                 "give every rank the 128 bytes of the same koloGetUniqueId call (is an id of an \
                  earlier job in use?)",
             )));

@@ -25,7 +25,10 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 TOOL = [sys.executable, os.path.join(HERE, "cluster.py")]
-# How the two MPIs are started; their ranks share few cores.
+# How the two MPIs are started; their ranks share few cores. MPICH 4.0 over UCX and TCP returns from
+# MPI_Finalize on several nodes in half of all runs only, in programs without kolo too: a rank waits
+# for peers that already sit in a barrier of the launcher. So tests of it look at what is printed
+# (Program.wait_for), and not at the end.
 MPIS = ("openmpi", "mpich")
 MPI_ENV = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
            "OMPI_MCA_hwloc_base_binding_policy": "none"}
@@ -61,7 +64,7 @@ class Result:
 
     def ok(self):
         """Itself, if the exit status is 0; a failure with all that was printed if not."""
-        assert self.status == 0, "%s: exit status %d\n%s%s" % (
+        assert self.status == 0, "%s: exit status %s (None: ended by its limit)\n%s%s" % (
             self.command, self.status, self.out, self.err)
         return self
 

@@ -114,7 +114,7 @@ pub fn from_environment(settings: &NetSettings) -> Result<Launch> {
     }
     let mut failures = Vec::new();
     if pmix::is_offered(get) {
-        match pmix::Client::start() {
+        match pmix::Session::start() {
             Ok(client) => return exchange::meet(client, Launcher::Pmix, settings),
             Err(error) => failures.push(error),
         }

@@ -51,7 +51,9 @@ def counters_show_which_rail_carried_the_bytes(cluster):
         with cluster.moved("node1", rail) as used, cluster.moved("node1", other) as idle, \
                 cluster.moved("node2", rail) as peer:
             send(cluster, cluster.address("node2", rail), size)
-        assert size < used.sent < size * 1.5 and size < peer.received < size * 1.5, vars(used)
+        # iperf3 throws away what is still in its socket when it has written enough.
+        for count in (used.sent, peer.received):
+            assert size * 0.7 < count < size * 1.5, vars(used)
         assert idle.sent < size // 100, vars(idle)
 
 

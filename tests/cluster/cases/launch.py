@@ -140,6 +140,26 @@ def an_mpirun_of_one_rank_inside_a_step_is_no_mistake(cluster):
 
 
 @case(slurm=True, limit=120)
+def whole_communicators_on_several_nodes(cluster):
+    program = cluster.compile("without_mpi.c")
+    sums = ["%d of 5, sum 15" % r for r in range(5) for _ in range(2)]
+    for kind, call in (("pmix", "env"), ("pmi2", "env"), ("none", "env"), ("none", "slurm")):
+        run = cluster.srun(["-N2", "-n5", "--mpi=" + kind], [program, call, "2"]).ok()
+        assert sorted(run.out.split("\n"))[1:] == sums, run.out
+    for mpi in MPIS:
+        run = cluster.mpirun(mpi, [3, 2], [program, "env", "2"]).ok()
+        assert sorted(run.out.split("\n"))[1:] == sums, run.out
+        run = cluster.start_mpirun(mpi, [1, 4], [cluster.compile("over_mpi.c", mpi)])
+        for line in sums[::2]:
+            run.wait_for(line)
+        if mpi == "openmpi":
+            run.wait(20).ok()
+        run.end()
+    by_hand = cluster.ranks([2, 3], [program, "env", "2"])
+    assert [r.ok().out for r in by_hand] == ["%d of 5, sum 15\n" % i * 2 for i in range(5)]
+
+
+@case(slurm=True, limit=120)
 def whole_communicators_on_one_node(cluster):
     program = cluster.compile("without_mpi.c")
     for kind in ("pmix", "pmi2", "none"):
