@@ -5,14 +5,10 @@
 mod algorithms;
 #[path = "ranks/basics.rs"]
 mod basics;
-#[path = "ranks/blocks.rs"]
-mod blocks;
 #[path = "nodes/engine.rs"]
 mod engine;
 #[path = "ranks/groups.rs"]
 mod groups;
-#[path = "ranks/operations.rs"]
-mod operations;
 #[allow(dead_code, reason = "not every test uses all of it")]
 #[path = "ranks/support.rs"]
 mod support;

@@ -388,7 +388,9 @@ impl Table {
         // ... until an estimate is much better; but where kolo's choice was measured, or one-shot
         // asked for by the user, estimates do not count.
         let asked = self.inputs.eager_limit.is_some() && default == Algorithm::OneShot;
-        let by_hand = asked || self.usual().is_measured(collective);
+        let usual = self.usual();
+        let spares = usual.spares_links(collective, bytes);
+        let by_hand = asked || spares || usual.is_measured(collective);
         let chosen = match (standing, candidates.first()) {
             (Some(standing), Some(fastest)) => {
                 let by_hand = by_hand && !standing.measured;

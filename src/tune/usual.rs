@@ -22,6 +22,12 @@ const HALVING_BYTES: usize = 128 << 10;
 /// Up to this size a reduce gains more from few hand-overs in a row than from a full pipeline.
 const TREE_BYTES: usize = 32 << 10;
 
+/// Up to this size an all-reduce between nodes gains more from few messages than from few bytes.
+const MESSAGES_BYTES: usize = 64 << 10;
+
+/// From this size on an all-reduce between nodes is as fast as their links.
+const LINK_BYTES: usize = 512 << 10;
+
 /// Where a choice is to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usual {
@@ -44,6 +50,12 @@ impl Usual {
         )
     }
 
+    /// Whether the choice moves the fewest bytes over the links between nodes, so many that no
+    /// estimate of something else should overrule it.
+    pub fn spares_links(&self, collective: Collective, bytes: usize) -> bool {
+        !self.one_node && collective == Collective::AllReduce && bytes >= LINK_BYTES
+    }
+
     /// The choice for a rank's contribution of `bytes`, with one-shot up to `oneshot_limit`.
     pub fn algorithm(
         &self,
@@ -61,6 +73,11 @@ impl Usual {
             // order of folding is that of one-shot and of direct reads: for 3 and 4 ranks the ring
             // is up to 15 % faster with large data, but then bits would depend on where data lie.
             Collective::AllReduce if several => Algorithm::TwoShot,
+            // Over the links between nodes go the fewest messages, or the fewest bytes.
+            Collective::AllReduce if !self.one_node && bytes <= MESSAGES_BYTES => {
+                Algorithm::RecursiveDoubling
+            }
+            Collective::AllReduce if !self.one_node => Algorithm::Hierarchical,
             // Each byte is written once, and read by all.
             Collective::Broadcast | Collective::AllGather if several => Algorithm::Nvls,
             Collective::Reduce if several && bytes <= TREE_BYTES => Algorithm::Tree,
