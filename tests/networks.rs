@@ -5,7 +5,12 @@
 
 #[path = "networks/checked.rs"]
 mod checked;
+#[path = "../bindings/verbs/tests/conformance/machine.rs"]
+#[allow(dead_code, reason = "the tests of the library itself use the rest")]
+mod machine;
 #[path = "networks/plugin.rs"]
 mod plugin;
 #[path = "networks/support.rs"]
 mod support;
+#[path = "networks/verbs.rs"]
+mod verbs;

@@ -82,9 +82,11 @@ impl Plugin {
                  does without it"
             }
         };
-        let words = self.told(call, code);
+        // Who exports whole sentences needs no introduction.
+        let own = self.extras.last_error();
+        let words = own.unwrap_or_else(|| self.told(call, code));
         let remedy = words.remedy.unwrap_or_else(|| remedy.into());
-        let operation = format!("{call} over the network plugin");
+        let operation = format!("{call} over the network {}", self.calls.name);
         Error::new(kind.unwrap_or(Code::SystemError), words.what, remedy).during(operation)
     }
 
@@ -252,7 +254,10 @@ impl<T> End<T> {
         // SAFETY: open until now, and never used afterwards.
         let code = unsafe { function(self.comm) };
         if !self.flying.is_empty() {
-            self.plugin.note(call, code);
+            // Buffers are posted ahead of what is sent, so this is ordinary, and is said below.
+            if code != SUCCESS {
+                tracing::debug!("{}", self.plugin.refusal(call, code));
+            }
             return Err(Error::usage(
                 format!(
                     "a connection over the network plugin {} was closed with {} requests in \
