@@ -213,57 +213,6 @@ fn node_without_device() {
     });
 }
 
-/// What a node says of the end, and after how long.
-fn broken(node: &mut Node, since: Instant) -> (String, Duration) {
-    let said = node.hear("broken:");
-    (said, since.elapsed())
-}
-
-#[test]
-fn a_port_that_stays_down_is_named() {
-    if !machine::is_here() {
-        return;
-    }
-    let settings = [("KOLO_IB_TIMEOUT", "14"), ("KOLO_NET_LINK_TIMEOUT", "3")];
-    let mut nodes = start([1, 1], LOOP, &settings);
-    nodes[0].hear("adding up");
-    let start = Instant::now();
-    let _undo = Undo::after(&["ip link set s0 down"], &["ip link set s0 up"]);
-    for (me, node) in nodes.iter_mut().enumerate() {
-        let (said, took) = broken(node, start);
-        println!("    node {me} after {took:?}");
-        assert!(took < Duration::from_secs(12), "{took:?}");
-        for part in [
-            &*format!("from rank {} on softroce", 1 - me),
-            "rxe0 port 1",
-            "Remedy",
-        ] {
-            assert!(said.contains(part), "{part}: {said}");
-        }
-    }
-    for node in nodes {
-        node.end();
-    }
-}
-
-#[test]
-fn a_peer_that_is_killed_is_named() {
-    if !machine::is_here() {
-        return;
-    }
-    let [mut stays, mut goes] = start([1, 1], LOOP, &[("KOLO_IB_TIMEOUT", "14")]);
-    stays.hear("adding up");
-    goes.child.kill().unwrap();
-    let start = Instant::now();
-    let (said, took) = broken(&mut stays, start);
-    println!("    after {took:?}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
-    for part in ["rank 1", "Remedy"] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
-    stays.end();
-}
-
 /// What is tested often.
 mod short {
     use super::*;
@@ -287,5 +236,61 @@ mod short {
             .output()
             .unwrap();
         assert!(output.status.success(), "{output:?}");
+    }
+}
+
+/// Links and peers that fail.
+mod faults {
+    use super::*;
+
+    /// What a node says of the end, and after how long.
+    fn broken(node: &mut Node, since: Instant) -> (String, Duration) {
+        let said = node.hear("broken:");
+        (said, since.elapsed())
+    }
+
+    #[test]
+    fn a_port_that_stays_down_is_named() {
+        if !machine::is_here() {
+            return;
+        }
+        let settings = [("KOLO_IB_TIMEOUT", "14"), ("KOLO_NET_LINK_TIMEOUT", "3")];
+        let mut nodes = start([1, 1], LOOP, &settings);
+        nodes[0].hear("adding up");
+        let start = Instant::now();
+        let _undo = Undo::after(&["ip link set s0 down"], &["ip link set s0 up"]);
+        for (me, node) in nodes.iter_mut().enumerate() {
+            let (said, took) = broken(node, start);
+            println!("    node {me} after {took:?}");
+            assert!(took < Duration::from_secs(12), "{took:?}");
+            for part in [
+                &*format!("from rank {} on softroce", 1 - me),
+                "rxe0 port 1",
+                "Remedy",
+            ] {
+                assert!(said.contains(part), "{part}: {said}");
+            }
+        }
+        for node in nodes {
+            node.end();
+        }
+    }
+
+    #[test]
+    fn a_peer_that_is_killed_is_named() {
+        if !machine::is_here() {
+            return;
+        }
+        let [mut stays, mut goes] = start([1, 1], LOOP, &[("KOLO_IB_TIMEOUT", "14")]);
+        stays.hear("adding up");
+        goes.child.kill().unwrap();
+        let start = Instant::now();
+        let (said, took) = broken(&mut stays, start);
+        println!("    after {took:?}");
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        for part in ["rank 1", "Remedy"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        stays.end();
     }
 }

@@ -33,4 +33,6 @@ tests/softroce/softroce run -t "${LIMIT:-900}" -- bash -c '
 ' both "$conformance" "$networks" "${1:-}" | tee "$log"
 # A run that skipped everything proves nothing.
 ! grep -q '^skipped: it needs RDMA' "$log"
-[ "$(grep -c '^test result: ok. [1-9]' "$log")" = 2 ]
+# Other filters may mean tests of one of the two.
+case ${1:-} in "" | short::) both=2 ;; *) both=1 ;; esac
+[ "$(grep -c '^test result: ok. [1-9]' "$log")" -ge $both ]
