@@ -170,7 +170,15 @@ impl Inner {
 }
 
 impl Work for Inner {
+    fn any_thread(&self) -> bool {
+        self.links().is_none_or(|links| links.net().any_thread())
+    }
+
     fn pass(&self) -> Pass {
+        // Whoever waits in another communicator drives this one too, and must not make it fail.
+        if self.links().is_some_and(|links| !links.net().this_thread()) {
+            return Pass::Waiting;
+        }
         let carried = self.links().map(Links::pass);
         let Some(mut exec) = self.exec.driver() else {
             return Pass::Waiting;

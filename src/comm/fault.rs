@@ -131,7 +131,17 @@ pub(super) fn of_network(inner: &Inner, error: Error) -> Option<Error> {
         }
         std::thread::sleep(NEWS / 500);
     }
-    Some(error)
+    let what = |peer: Rank| {
+        let place = inner.place(peer.0);
+        format!(
+            "no data pass to or from rank {peer} on {place}: {}",
+            error.what
+        )
+    };
+    Some(Error {
+        what: peer.map_or_else(|| error.what.clone(), what),
+        ..error
+    })
 }
 
 fn left(inner: &Inner, peer: u32, call: &str) -> Error {

@@ -319,6 +319,12 @@ impl Communicator {
         links.map(|links| links.recorded()).unwrap_or_default()
     }
 
+    /// The network that carries data to other nodes, by the name that it has in the log: `socket`,
+    /// `verbs`, `mpi`, or what a plugin calls itself. `None` where all ranks are on one node.
+    pub fn network_name(&self) -> Option<&str> {
+        self.inner.links().map(|links| links.net().name())
+    }
+
     /// Connections to (sending) and from (receiving) ranks of other nodes that have been made.
     pub fn network_connections(&self) -> (usize, usize) {
         let links = self.inner.links();

@@ -24,6 +24,11 @@ pub enum Pass {
 pub trait Work: Send + Sync {
     /// Moves what can move, without waiting.
     fn pass(&self) -> Pass;
+
+    /// Whether the progress thread may drive it too. If not, only threads of the program do.
+    fn any_thread(&self) -> bool {
+        true
+    }
 }
 
 /// All work in flight of this process.
@@ -70,15 +75,19 @@ impl Engine {
         self.wake.notify_one();
     }
 
-    /// One pass over all work; says whether anything moved.
+    /// One pass over all work, for a thread of the program; says whether anything moved.
     pub fn drive(&self) -> bool {
+        self.drive_those(|_| true)
+    }
+
+    fn drive_those(&self, may: impl Fn(&Arc<dyn Work>) -> bool) -> bool {
         let list: Vec<Arc<dyn Work>> = match self.work.try_lock() {
             Ok(list) => list.clone(),
             Err(_) => return false,
         };
         let mut moved = false;
         let mut idle: Vec<Arc<dyn Work>> = Vec::new();
-        for work in list {
+        for work in list.into_iter().filter(may) {
             match work.pass() {
                 Pass::Moved => moved = true,
                 Pass::Waiting => {}
@@ -122,13 +131,13 @@ impl Engine {
     fn run(&self) {
         let mut still = 0;
         loop {
-            if self.drive() {
+            if self.drive_those(|work| work.any_thread()) {
                 still = 0;
                 continue;
             }
             still += 1;
             let list = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-            if list.is_empty() {
+            if !list.iter().any(|work| work.any_thread()) {
                 still = 0;
                 drop(self.wake.wait(list));
             } else {
@@ -185,6 +194,34 @@ mod tests {
         for signal in [libc::SIGTERM, libc::SIGUSR1, libc::SIGALRM, libc::SIGCHLD] {
             assert_ne!(blocked & (1 << (signal - 1)), 0, "signal {signal}");
         }
+    }
+
+    /// What only threads of the program may drive is left to them, whatever else there is.
+    #[test]
+    fn the_progress_thread_leaves_alone_what_is_not_for_it() {
+        struct OfProgram(AtomicU32);
+        impl Work for OfProgram {
+            fn pass(&self) -> Pass {
+                self.0.fetch_add(1, Ordering::SeqCst);
+                Pass::Waiting
+            }
+
+            fn any_thread(&self) -> bool {
+                false
+            }
+        }
+        let engine: &'static Engine = Box::leak(Box::new(engine()));
+        let theirs = Arc::new(OfProgram(AtomicU32::new(0)));
+        engine.add(Arc::clone(&theirs) as Arc<dyn Work>);
+        engine.want_thread(|| {});
+        let ours = Arc::new(Countdown(AtomicU32::new(1000)));
+        engine.add(Arc::clone(&ours) as Arc<dyn Work>);
+        while ours.0.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(theirs.0.load(Ordering::SeqCst), 0);
+        engine.drive();
+        assert_eq!(theirs.0.load(Ordering::SeqCst), 1);
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! MPI as the network, between real ranks: `mpirun -n 4 mpi_net LIBRARY LEVEL`.
+//! MPI as the network, between real ranks: `mpirun -n 4 mpi_net LIBRARY LEVEL [collectives]`.
 //!
 //! Loads `libkolo_mpi.so`, starts MPI with a thread level (0 to 3), and opens the network over all
 //! ranks. Then: everything that every network must do, from each rank to itself; many connections
 //! between all ranks at once, with random messages that are compared; a receiver that leaves; the
-//! wrong thread; and more openings than an MPI has communicators. Prints "ok" on rank 0.
+//! wrong thread; and more openings than an MPI has communicators. With `collectives` instead: all
+//! collectives of communicators whose ranks are on nodes of their own. Prints "ok" on rank 0.
 
+#[path = "../networks/checked.rs"]
+mod checked;
 #[path = "../net/generic.rs"]
 #[allow(dead_code, reason = "the tests of other networks use the rest")]
 mod generic;
@@ -16,6 +19,7 @@ use generic::{Plan, RecvSide, SendSide};
 use kolo::base::Code;
 use kolo::bootstrap::mpi_abi::{MpiApi, MpiTable};
 use kolo::bootstrap::{Bootstrap, TableBootstrap};
+use kolo::comm::{CommConfig, Communicator};
 use kolo::transport::net::mpi::MpiNet;
 use kolo::transport::net::{Handle, Net, RecvComm, SendComm};
 use std::ffi::c_int;
@@ -25,39 +29,80 @@ use support::{Receiving, Sending, until, until_error};
 const CONNECTIONS: u64 = 5;
 /// More than the communicators that any MPI bears at once.
 const OPENINGS: usize = 2200;
+/// Elements of collectives.
+const COUNTS: &[usize] = &[0, 1, 7, 1000, 4097, 40_001];
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
-    let [_, library, level] = &words[..] else {
-        panic!("usage: mpi_net LIBRARY LEVEL");
+    let (library, level, collectives) = match &words[..] {
+        [_, library, level] => (library, level, false),
+        [_, library, level, word] if word == "collectives" => (library, level, true),
+        _ => panic!("usage: mpi_net LIBRARY LEVEL [collectives]"),
     };
     let level: c_int = level.parse().expect("a thread level");
     let api = start(library, level);
     assert_eq!(api.thread_level, level, "MPI gives another thread level");
-    {
-        let bootstrap = bootstrap(api);
-        let net = open(&bootstrap);
-        assert_eq!(net.any_thread(), level == 3);
-        let place = (api.rank as u32, api.nranks as u32);
-        assert_eq!(net.place(), place);
-        generic::conform(&net, &["1001 bytes", "1000 bytes", "tag 9", "MPI"]);
-        everybody_to_everybody(&net, &bootstrap);
-        bootstrap.barrier().unwrap();
-        if level < 2 {
-            another_thread(&net);
-        }
-        drop(net);
-        // With more ranks than cores, ranks that spin in MPI_Comm_dup would take minutes.
-        if level == 3 && api.nranks <= 2 {
-            for _ in 0..OPENINGS {
-                drop(open(&bootstrap));
-            }
-        }
+    match collectives {
+        true => communicators(api),
+        false => messages(api, level),
     }
     // SAFETY: MPI is running, and nothing of it is used afterwards.
     unsafe { (api.finalize)() };
     if api.rank == 0 {
         println!("ok");
+    }
+}
+
+fn messages(api: &MpiApi, level: c_int) {
+    let bootstrap = bootstrap(api);
+    let net = open(&bootstrap);
+    // Not every MPI keeps what it promises at MPI_THREAD_MULTIPLE; Open MPI does.
+    match std::env::var("MPI").as_deref() {
+        Ok("openmpi") => assert_eq!(net.any_thread(), level == 3),
+        _ => assert!(level == 3 || !net.any_thread()),
+    }
+    let place = (api.rank as u32, api.nranks as u32);
+    assert_eq!(net.place(), place);
+    generic::conform(&net, &["1001 bytes", "1000 bytes", "tag 9", "MPI"]);
+    everybody_to_everybody(&net, &bootstrap);
+    bootstrap.barrier().unwrap();
+    if level < 2 {
+        another_thread(&net);
+    }
+    drop(net);
+    // With more ranks than cores, ranks that spin in MPI_Comm_dup would take minutes.
+    if level == 3 && api.nranks <= 2 {
+        for _ in 0..OPENINGS {
+            drop(open(&bootstrap));
+        }
+    }
+}
+
+/// All collectives, with every rank on a node of its own, and with two ranks on each; then of
+/// processes that may not share memory.
+fn communicators(api: &MpiApi) {
+    let own_nodes = format!("node{}", api.rank);
+    let pairs = format!("node{}", api.rank / 2);
+    for (key, value, nodes) in [
+        ("hostid", own_nodes.as_str(), api.nranks as u32),
+        ("hostid", pairs.as_str(), (api.nranks as u32).div_ceil(2)),
+        ("shm_disable", "1", api.nranks as u32),
+    ] {
+        let settings = [("net", "mpi"), ("buffsize", "64K"), (key, value)];
+        let config = CommConfig {
+            overrides: settings.map(|(k, v)| (k.into(), v.into())).to_vec(),
+            ..CommConfig::default()
+        };
+        let comm = Communicator::init_bootstrap(Box::new(bootstrap(api)), &config).unwrap();
+        let alone = nodes == 1;
+        assert_eq!(comm.network_name(), (!alone).then_some("mpi"));
+        checked::everything(&comm, COUNTS);
+        let (out, into) = comm.network_connections();
+        assert!(
+            alone || (out > 0 && into > 0),
+            "nothing crossed the network"
+        );
+        comm.destroy().unwrap();
     }
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # RDMA tests in a virtual machine with software RoCE devices (see `softroce` beside this file).
 #
-#   tests/softroce/verbs.sh [FILTER]   tests of libkolo_verbs.so whose names contain FILTER; all
-#                                      without it; a line that says why, where no machine starts
+#   tests/softroce/verbs.sh [FILTER]   tests of libkolo_verbs.so and of communicators over it whose
+#                                      names contain FILTER (as short:: does of both); all without
+#                                      it; a line that says why, where no machine starts
 #
 # CARGO names the cargo to build with.
 set -euo pipefail
@@ -15,13 +16,23 @@ fi
 cargo=${CARGO:-cargo}
 "$cargo" build --locked --quiet -p kolo-verbs
 # Everything is built outside; the machine only runs it.
-program=$("$cargo" test --locked -p kolo-verbs --test conformance --no-run 2>&1 |
-    sed -n 's/.*(\(.*conformance-[0-9a-f]*\))$/\1/p')
-[ -x "$program" ] || { echo "the tests do not build" >&2; exit 1; }
+program() { # ARGUMENTS OF CARGO TEST, NAME
+    "$cargo" test --locked "${@:1:$#-1}" --test "${!#}" --no-run 2>&1 |
+        sed -n "s/.*(\(.*${!#}-[0-9a-f]*\))\$/\1/p"
+}
+conformance=$(program -p kolo-verbs conformance)
+networks=$(program networks)
+[ -x "$conformance" ] && [ -x "$networks" ] || { echo "the tests do not build" >&2; exit 1; }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-tests/softroce/softroce run -t "${LIMIT:-900}" -- \
-    "$program" ${1:+"$1"} --test-threads=1 --nocapture | tee "$log"
+# The library itself, then communicators over it.
+tests/softroce/softroce run -t "${LIMIT:-900}" -- bash -c '
+    set -e
+    "$1" ${3:+"$3"} --test-threads=1 --nocapture
+    "$2" "${3:-verbs::}" --test-threads=1 --nocapture
+' both "$conformance" "$networks" "${1:-}" | tee "$log"
 # A run that skipped everything proves nothing.
 ! grep -q '^skipped: it needs RDMA' "$log"
-grep -q '^test result: ok. [1-9]' "$log"
+# Other filters may mean tests of one of the two.
+case ${1:-} in "" | short::) both=2 ;; *) both=1 ;; esac
+[ "$(grep -c '^test result: ok. [1-9]' "$log")" -ge $both ]

@@ -64,6 +64,23 @@ fn word_of(request: ffi::MPI_Request) -> MpiRequest {
     }
 }
 
+/// The thread level that kolo relies on. MPICH 4.0 gives MPI_THREAD_MULTIPLE, but two threads at
+/// once crash it over UCX: there kolo's own threads leave it alone.
+fn trusted(level: c_int) -> c_int {
+    const SERIALIZED: c_int = 2;
+    let version = mpi::environment::library_version().unwrap_or_default();
+    match is_mpich_4_0(&version) {
+        true => level.min(SERIALIZED),
+        false => level,
+    }
+}
+
+/// Whether MPI_Get_library_version says `MPICH Version: 4.0.x`.
+fn is_mpich_4_0(version: &str) -> bool {
+    let number = version.strip_prefix("MPICH Version:").map(str::trim_start);
+    number.is_some_and(|number| number.starts_with("4.0"))
+}
+
 unsafe extern "C" fn open(context: *mut c_void, info: *mut MpiNetInfo) -> c_int {
     contained(MPI_BAD_ARGUMENT, || {
         if context.is_null() || info.is_null() {
@@ -84,7 +101,7 @@ unsafe extern "C" fn open(context: *mut c_void, info: *mut MpiNetInfo) -> c_int 
                 .and_then(|()| outcome(ffi::PMPI_Comm_rank(comm, &mut rank)))
                 .and_then(|()| outcome(ffi::PMPI_Comm_size(comm, &mut nranks)))
                 .map(|()| {
-                    let thread_level = level_of();
+                    let thread_level = trusted(level_of());
                     let net = Box::new(Net { comm, thread_level });
                     *info = MpiNetInfo {
                         net: Box::into_raw(net).cast(),

@@ -16,8 +16,8 @@ use std::ffi::{CStr, OsStr, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The library with the verbs network.
-const VERBS_LIBRARY: &str = "libkolo_verbs.so";
+/// The library with the verbs network: as this version of kolo needs it, as the build leaves it.
+const VERBS_LIBRARIES: [&str; 2] = ["libkolo_verbs.so.0", "libkolo_verbs.so"];
 
 const NOT_ASKED: &str = "it was not asked for";
 const BETTER: &str = "a better one was found";
@@ -39,7 +39,7 @@ pub fn all(settings: &Settings, mpi: Option<&dyn Fn() -> Result<Arc<dyn Net>>>) 
             _ if !wanted => Err(NOT_ASKED.into()),
             _ if found => Err(BETTER.into()),
             Wish::Plugin => plugin(settings),
-            Wish::Verbs => verbs(),
+            Wish::Verbs => verbs(settings),
             Wish::Mpi => match mpi {
                 Some(open) => open().map_err(|error| error.what),
                 None => Err(NO_MPI.into()),
@@ -80,16 +80,36 @@ fn plugin(settings: &Settings) -> Outcome {
     })
 }
 
-fn verbs() -> Outcome {
-    once("verbs".into(), true, || {
+/// Devices are opened once in a process: the settings of the first communicator that uses them
+/// hold, and others are told so.
+fn verbs(settings: &Settings) -> Outcome {
+    type Used = (Vec<(&'static str, String)>, Arc<dyn Net>);
+    static USED: Mutex<Option<Used>> = Mutex::new(None);
+    let pairs: Vec<_> = settings.of_verbs().collect();
+    let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((first, net)) = &*used {
+        let differs = first.iter().zip(&pairs).find(|(one, other)| one != other);
+        if let Some(((key, one), (_, other))) = differs {
+            tracing::warn!(
+                "the RDMA network of this process was started with {key} \"{one}\", which stays; \
+                 \"{other}\" is ignored"
+            );
+        }
+        return Ok(Arc::clone(net));
+    }
+    let outcome = once(format!("verbs {pairs:?}"), true, || {
         let places = places(
             own_library().as_deref(),
             std::env::current_exe().ok().as_deref(),
         );
         let found = places.iter().find(|place| place.is_file());
-        let library = found.map_or(Path::new(VERBS_LIBRARY), PathBuf::as_path);
-        PluginNet::load(library.as_os_str()).map(shared)
-    })
+        let library = found.map_or(Path::new(VERBS_LIBRARIES[0]), PathBuf::as_path);
+        PluginNet::load_with(library.as_os_str(), &pairs).map(shared)
+    });
+    if let Ok(net) = &outcome {
+        *used = Some((pairs, Arc::clone(net)));
+    }
+    outcome
 }
 
 fn socket(settings: &Settings) -> Outcome {
@@ -115,7 +135,8 @@ fn places(library: Option<&Path>, program: Option<&Path>) -> Vec<PathBuf> {
         program.map(|folder| folder.join("../lib/kolo")),
     ];
     let folders = folders.into_iter().flatten();
-    folders.map(|folder| folder.join(VERBS_LIBRARY)).collect()
+    let files = |folder: PathBuf| VERBS_LIBRARIES.map(|file| folder.join(file));
+    folders.flat_map(files).collect()
 }
 
 /// The file that this code was loaded from: `libkolo.so.0`, or a program.
@@ -173,7 +194,7 @@ mod tests {
         ]);
         let reasons = reasons(&all(&settings, None));
         assert_eq!(reasons[0], "there is no libnccl-net-that-nobody-has.so");
-        assert!(reasons[1].contains(VERBS_LIBRARY) || reasons[1].is_empty());
+        assert!(reasons[1].contains("libkolo_verbs.so") || reasons[1].is_empty());
         assert_eq!(reasons[3], NOT_ASKED);
     }
 
@@ -201,14 +222,12 @@ mod tests {
             Some(Path::new("/opt/kolo/lib/libkolo.so.0")),
             Some(Path::new("/opt/kolo/bin/kolo")),
         );
-        let expected = [
-            "/opt/kolo/lib/libkolo_verbs.so",
-            "/opt/kolo/lib/kolo/libkolo_verbs.so",
-            "/opt/kolo/bin/libkolo_verbs.so",
-            "/opt/kolo/bin/../lib/libkolo_verbs.so",
-            "/opt/kolo/bin/../lib/kolo/libkolo_verbs.so",
-        ];
-        assert_eq!(places, expected.map(PathBuf::from));
+        let folders = ["lib", "lib/kolo", "bin", "bin/../lib", "bin/../lib/kolo"];
+        let file = |folder: &str, end: &str| {
+            PathBuf::from(format!("/opt/kolo/{folder}/libkolo_verbs.so{end}"))
+        };
+        let expected = folders.map(|folder| [file(folder, ".0"), file(folder, "")]);
+        assert_eq!(places, expected.concat());
         assert!(own_library().unwrap().is_file());
     }
 }

@@ -137,6 +137,11 @@ pub trait Net: Send + Sync {
         true
     }
 
+    /// Whether the calling thread, one of the program that is inside a kolo call, may use it.
+    fn this_thread(&self) -> bool {
+        true
+    }
+
     /// Whether messages may be started in another order than their buffers were posted in. If
     /// not, a message is started only for a buffer of the oldest request that is not filled yet;
     /// its tag chooses among the buffers of that request alone.

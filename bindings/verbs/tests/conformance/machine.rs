@@ -82,17 +82,24 @@ pub fn packets(device: &str) -> (u64, u64) {
 /// Counts what left one device and reached the other while `body` ran: it must be at least what
 /// the payload needs, so that no message can have gone another way.
 pub fn counted<T>(payload: u64, body: impl FnOnce() -> T) -> T {
+    counted_both(payload, 0, body)
+}
+
+/// As [`counted`], for the payload from rxe0 to rxe1 and that of the way back.
+pub fn counted_both<T>(there: u64, back: u64, body: impl FnOnce() -> T) -> T {
     const LARGEST_PACKET: u64 = 4096;
-    let before = (packets("rxe0"), packets("rxe1"));
+    let before = [packets("rxe0"), packets("rxe1")];
     let result = body();
-    let after = (packets("rxe0"), packets("rxe1"));
-    let needed = payload / LARGEST_PACKET;
-    let (sent, received) = (after.0.0 - before.0.0, after.1.1 - before.1.1);
-    println!("    {payload} bytes: rxe0 sent {sent} packets, rxe1 received {received}");
-    assert!(
-        sent >= needed && received >= needed,
-        "at least {needed} packets"
-    );
+    let after = [packets("rxe0"), packets("rxe1")];
+    for (payload, from, to) in [(there, 0, 1), (back, 1, 0)] {
+        let needed = payload / LARGEST_PACKET;
+        let (sent, received) = (after[from].0 - before[from].0, after[to].1 - before[to].1);
+        println!("    {payload} bytes: rxe{from} sent {sent} packets, rxe{to} received {received}");
+        assert!(
+            sent >= needed && received >= needed,
+            "at least {needed} packets"
+        );
+    }
     result
 }
 

@@ -159,6 +159,10 @@ impl Net for MpiNet {
     fn any_thread(&self) -> bool {
         self.post.calls.info().thread_level == MULTIPLE
     }
+
+    fn this_thread(&self) -> bool {
+        self.post.calls.may_call()
+    }
 }
 
 /// Rank and listener of a handle.

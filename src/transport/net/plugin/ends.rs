@@ -2,10 +2,11 @@
 
 use super::abi::{MAX_REQUESTS, SUCCESS};
 use super::calls::{Calls, MOST_BYTES};
+use super::extras::{Extras, Words};
 use super::log;
 use crate::base::{Code, Error, Result};
 use crate::transport::net::{Region, Request};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 /// A plugin that runs.
@@ -13,8 +14,8 @@ pub struct Plugin {
     pub calls: Calls,
     /// What `init` gave; null before version 11.
     pub context: *mut c_void,
+    pub extras: Extras,
     file: String,
-    last_error: Option<unsafe extern "C" fn() -> *const c_char>,
     started: bool,
 }
 
@@ -24,16 +25,12 @@ unsafe impl Send for Plugin {}
 unsafe impl Sync for Plugin {}
 
 impl Plugin {
-    pub fn new(
-        calls: Calls,
-        file: String,
-        last_error: Option<unsafe extern "C" fn() -> *const c_char>,
-    ) -> Plugin {
+    pub fn new(calls: Calls, file: String, extras: Extras) -> Plugin {
         Plugin {
             calls,
             context: null_mut(),
+            extras,
             file,
-            last_error,
             started: false,
         }
     }
@@ -52,20 +49,24 @@ impl Plugin {
 
     /// What happened, as the end of a sentence.
     pub fn refusal(&self, call: &str, code: c_int) -> String {
-        let mut text = format!(
+        self.told(call, code).what
+    }
+
+    fn told(&self, call: &str, code: c_int) -> Words {
+        let mut what = format!(
             "{call} of the plugin {} ({}) failed: {}",
             self.calls.name,
             self.file,
             meaning(code)
         );
-        // SAFETY: the function is what its name says.
-        let own = self
-            .last_error
-            .and_then(|function| unsafe { super::last_error(function) });
-        if let Some(words) = own.or_else(log::last_words) {
-            text += &format!("; its last words: {words}");
+        let own = self.extras.last_error();
+        let of_log = || Some(log::last_words()?).map(|what| Words { what, remedy: None });
+        let mut remedy = None;
+        if let Some(words) = own.or_else(of_log) {
+            what += &format!("; its last words: {}", words.what);
+            remedy = words.remedy;
         }
-        text
+        Words { what, remedy }
     }
 
     /// The error for a call that failed.
@@ -81,9 +82,12 @@ impl Plugin {
                  does without it"
             }
         };
-        let what = self.refusal(call, code);
-        let operation = format!("{call} over the network plugin");
-        Error::new(kind.unwrap_or(Code::SystemError), what, remedy).during(operation)
+        // Who exports whole sentences needs no introduction.
+        let own = self.extras.last_error();
+        let words = own.unwrap_or_else(|| self.told(call, code));
+        let remedy = words.remedy.unwrap_or_else(|| remedy.into());
+        let operation = format!("{call} over the network {}", self.calls.name);
+        Error::new(kind.unwrap_or(Code::SystemError), words.what, remedy).during(operation)
     }
 
     /// Logs what a closing call gave when nobody can be told.
@@ -250,7 +254,10 @@ impl<T> End<T> {
         // SAFETY: open until now, and never used afterwards.
         let code = unsafe { function(self.comm) };
         if !self.flying.is_empty() {
-            self.plugin.note(call, code);
+            // Buffers are posted ahead of what is sent, so this is ordinary, and is said below.
+            if code != SUCCESS {
+                tracing::debug!("{}", self.plugin.refusal(call, code));
+            }
             return Err(Error::usage(
                 format!(
                     "a connection over the network plugin {} was closed with {} requests in \

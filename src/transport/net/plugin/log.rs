@@ -16,6 +16,9 @@ const INFO: c_int = 3;
 const ABORT: c_int = 4;
 const TRACE: c_int = 5;
 
+/// Takes a whole line: its level and a sentence.
+pub type SentenceFn = unsafe extern "C" fn(level: c_int, sentence: *const c_char);
+
 type WantedFn = extern "C" fn(level: c_int) -> c_int;
 type SinkFn =
     unsafe extern "C" fn(level: c_int, file: *const c_char, line: c_int, text: *const c_char);
@@ -47,6 +50,36 @@ pub fn function() -> LogFn {
     // SAFETY: both functions have the declared types and live as long as the program.
     CONNECT.call_once(|| unsafe { kolo_net_plugin_log_to(wanted, take) });
     kolo_net_plugin_log
+}
+
+/// Where kolo's own libraries say what they have to say: unlike other plugins they are sparing, and
+/// what they tell of their devices once a job is of interest.
+pub fn sentence() -> SentenceFn {
+    unsafe extern "C" fn take(level: c_int, sentence: *const c_char) {
+        // A panic must not pass through the library.
+        let _ = catch_unwind(|| {
+            // SAFETY: null or a string.
+            let text = unsafe { words(sentence) };
+            match level {
+                WARN | ABORT => tracing::warn!("{text}"),
+                TRACE => tracing::trace!("{text}"),
+                _ => tracing::info!("{text}"),
+            }
+        });
+    }
+    take
+}
+
+/// # Safety
+/// `text` is null or a string.
+unsafe fn words(text: *const c_char) -> String {
+    match text.is_null() {
+        true => String::new(),
+        // SAFETY: not null, so a string by the caller's promise.
+        false => unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned(),
+    }
 }
 
 /// A profiler that wants to know nothing.
@@ -83,15 +116,12 @@ extern "C" fn wanted(level: c_int) -> c_int {
 /// # Safety
 /// `file` is null or a string, `text` is a string.
 unsafe extern "C" fn take(level: c_int, file: *const c_char, line: c_int, text: *const c_char) {
-    let words = |text: *const c_char| match text.is_null() {
-        true => String::new(),
-        // SAFETY: not null, so a string by the caller's promise.
-        false => unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned(),
-    };
     // A panic must not pass through the plugin.
-    let _ = catch_unwind(|| hand_on(level, &words(file), line, words(text).trim_end()));
+    let _ = catch_unwind(|| {
+        // SAFETY: the caller's promise.
+        let (file, text) = unsafe { (words(file), words(text)) };
+        hand_on(level, &file, line, text.trim_end());
+    });
 }
 
 fn hand_on(level: c_int, file: &str, line: c_int, text: &str) {

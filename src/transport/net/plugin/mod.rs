@@ -14,12 +14,14 @@
 //! choose among the buffers of one request ([`Net::any_order`] is false; a plugin that takes one
 //! buffer a request may not look at tags at all). A plugin may take a message before its buffer
 //! was posted, as far as it bears. Nothing can be slept on. A connection that was begun and is
-//! given up cannot be cancelled: the interface has no call for it. Memory is the process's own;
-//! a plugin is loaded once and never unloaded.
+//! given up can be cancelled only where the library exports `kolo_net_abandon` (`extras`): the
+//! interface has no call for it. Memory is the process's own; a plugin is loaded once and never
+//! unloaded.
 
 mod abi;
 mod calls;
 mod ends;
+mod extras;
 mod log;
 mod recv;
 mod send;
@@ -31,8 +33,9 @@ use super::{
 use crate::base::{Error, Result};
 use calls::{Calls, Device, SYMBOLS};
 use ends::{Plugin, fits};
+use extras::Extras;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::ffi::{OsStr, c_int, c_void};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,8 +43,6 @@ const _: () = assert!(HANDLE_BYTES == abi::HANDLE_BYTES);
 
 /// The library that is looked for when no setting names one.
 const USUAL_LIBRARY: &str = "libnccl-net.so";
-/// Symbol of an optional function without arguments that gives the last error as a sentence.
-const LAST_ERROR: &[u8] = b"kolo_net_last_error\0";
 /// How the loader says that there is no such file.
 const NO_FILE: &str = "No such file or directory";
 /// A device that does not tell its speed, in Mbit/s.
@@ -78,6 +79,15 @@ impl PluginNet {
     /// Loads a library, starts its newest table and asks for its devices. The error is the end of
     /// the sentence "it is not used because".
     pub fn load(file: &OsStr) -> std::result::Result<PluginNet, String> {
+        PluginNet::load_with(file, &[])
+    }
+
+    /// As [`PluginNet::load`]; hands settings, as keys and values, to the library's
+    /// `kolo_net_configure` first. Libraries of kolo's own have it.
+    pub fn load_with(
+        file: &OsStr,
+        settings: &[(&str, String)],
+    ) -> std::result::Result<PluginNet, String> {
         let shown = file.to_string_lossy().into_owned();
         // SAFETY: a plugin's initialisers run; whoever installed it, or named it, trusts it.
         let library = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
@@ -89,13 +99,17 @@ impl PluginNet {
                 false => format!("{shown} cannot be loaded ({words})"),
             }
         })?;
-        let result = PluginNet::start(&library, &shown);
+        let result = PluginNet::start(&library, &shown, settings);
         // Plugins start threads and register handlers: none is ever unloaded.
         std::mem::forget(library);
         result
     }
 
-    fn start(library: &Library, shown: &str) -> std::result::Result<PluginNet, String> {
+    fn start(
+        library: &Library,
+        shown: &str,
+        settings: &[(&str, String)],
+    ) -> std::result::Result<PluginNet, String> {
         let found = SYMBOLS.iter().find_map(|(version, symbol)| {
             let name = [symbol.as_bytes(), b"\0"].concat();
             // SAFETY: only the address is taken here.
@@ -109,12 +123,11 @@ impl PluginNet {
         // SAFETY: a symbol of this name is a table of this version, and the library stays.
         let calls = unsafe { Calls::read(version, table) }
             .map_err(|why| format!("{shown} is no whole plugin of version {version}: {why}"))?;
-        // SAFETY: a function of this name has this type.
-        let last_error = unsafe {
-            let symbol = library.get::<unsafe extern "C" fn() -> *const c_char>(LAST_ERROR);
-            symbol.ok().map(|symbol| *symbol)
-        };
-        let mut plugin = Plugin::new(calls, shown.into(), last_error);
+        // SAFETY: the names are kolo's own, and the library stays.
+        let extras = unsafe { Extras::find(library) };
+        let configured = extras.configure(settings);
+        configured.map_err(|why| format!("{shown} cannot be configured: {why}"))?;
+        let mut plugin = Plugin::new(calls, shown.into(), extras);
         plugin.start()?;
         let count = plugin.calls.devices();
         let count = count.map_err(|code| plugin.refusal("devices", code))?;
@@ -311,15 +324,16 @@ impl Connecting for Knock {
     fn watch(&self, _: &mut Vec<libc::pollfd>) {}
 }
 
-/// # Safety
-/// `function` is the plugin's `kolo_net_last_error`.
-unsafe fn last_error(function: unsafe extern "C" fn() -> *const c_char) -> Option<String> {
-    // SAFETY: it gives null or a string that lives until its next call on this thread.
-    let words = unsafe {
-        let words = function();
-        (!words.is_null()).then(|| CStr::from_ptr(words).to_string_lossy().into_owned())
-    };
-    words.filter(|words| !words.is_empty())
+impl Drop for Knock {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            // SAFETY: the copy that `connect` was called with, if at all, and without a connection.
+            unsafe {
+                let handle = std::ptr::from_mut(&mut *self.handle);
+                self.plugin.extras.abandon(handle.cast());
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,16 @@
+//! Communicators over every network that is not the usual one: all collectives, with checked data.
+//!
+//! Sockets are in `tests/nodes.rs`, MPI in `tests/mpi_net` (`make test-mpi`). Verbs needs RDMA
+//! devices: it runs in the virtual machine of `tests/softroce` (`make test-rdma`).
+
+#[path = "networks/checked.rs"]
+mod checked;
+#[path = "../bindings/verbs/tests/conformance/machine.rs"]
+#[allow(dead_code, reason = "the tests of the library itself use the rest")]
+mod machine;
+#[path = "networks/plugin.rs"]
+mod plugin;
+#[path = "networks/support.rs"]
+mod support;
+#[path = "networks/verbs.rs"]
+mod verbs;
