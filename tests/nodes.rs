@@ -1,8 +1,6 @@
-//! What `tests/ranks.rs` does, with ranks on several nodes, and what only nodes have: each rank is
+//! Some of what `tests/ranks.rs` does, with ranks on several nodes, and what only nodes have: each rank is
 //! told the name of a node, and ranks with different names reach each other over sockets only.
 
-#[path = "ranks/algorithms.rs"]
-mod algorithms;
 #[path = "ranks/basics.rs"]
 mod basics;
 #[path = "nodes/engine.rs"]

@@ -10,7 +10,7 @@ mod data;
 #[path = "../../src/bin/kolo/perf/values.rs"]
 mod values;
 
-use super::support::{on_nodes, ranks};
+use super::support::ranks;
 use data::{Data, POISON, Pattern};
 use kolo::algo::{Entry, REGISTRY};
 use kolo::comm::{Call, Communicator, RedOp};
@@ -19,10 +19,7 @@ use kolo::plan::Collective;
 use kolo::tune::Protocol;
 
 /// Ranks of all tests.
-fn numbers() -> std::ops::RangeInclusive<u32> {
-    // Between nodes a call takes a hundred times as long.
-    if on_nodes() { 5..=5 } else { 2..=9 }
-}
+const RANKS: std::ops::RangeInclusive<u32> = 2..=9;
 /// Elements of the large calls: several rounds of the small buffers, and no multiple of anything.
 const LARGE: [usize; 3] = [4_099, 20_011, 50_023];
 
@@ -240,7 +237,6 @@ fn every_reduction(
 }
 
 /// A forced algorithm whose channels pass the ranks as a graph file says.
-#[allow(dead_code, reason = "for the orders of one node")]
 pub fn forced_in_orders(algorithm: &str, n: u32, settings: &[(&str, &str)]) {
     for entry in forcible().filter(|entry| entry.algorithm.name() == algorithm) {
         let what = format!("{} {algorithm} {settings:?}", entry.collective.name());
@@ -268,23 +264,19 @@ fn forcible() -> impl Iterator<Item = &'static Entry> {
             .iter()
             .any(|w| w.text == entry.algorithm.name())
     };
-    // Some need memory that all ranks reach.
-    let reaches = |entry: &&Entry| !(entry.one_memory && on_nodes());
-    REGISTRY.iter().filter(known).filter(reaches)
+    REGISTRY.iter().filter(known)
 }
 
 #[test]
 fn every_algorithm_with_every_type_and_operation() {
-    for n in numbers() {
+    for n in RANKS {
         forcible().for_each(|entry| forced(entry, n, None));
     }
 }
 
 #[test]
 fn nodes_of_one_two_and_three_ranks() {
-    // In `tests/nodes.rs` the nodes are not imagined.
-    let imagined = numbers().filter(|_| !on_nodes());
-    for n in imagined {
+    for n in RANKS {
         for entry in forcible().filter(|entry| entry.by_node) {
             (1..=3).for_each(|per_node| forced(entry, n, Some(per_node)));
         }
@@ -382,9 +374,7 @@ fn over_lines(comm: &Communicator, entry: &Entry, protocol: Protocol) {
 #[test]
 fn flagged_lines_carry_every_algorithm() {
     let mut carried = 0;
-    let all = [(5, "auto"), (2, "auto"), (6, "2")];
-    let (arrangements, least) = if on_nodes() { (1, 40) } else { (3, 150) };
-    for (n, per_node) in all.into_iter().take(arrangements) {
+    for (n, per_node) in [(2, "auto"), (5, "auto"), (6, "2")] {
         for protocol in [Protocol::Ll, Protocol::Ll128] {
             let can = |entry: &&Entry| {
                 let possible = protocol.is_possible(entry.collective, entry.algorithm, n);
@@ -403,7 +393,7 @@ fn flagged_lines_carry_every_algorithm() {
             }
         }
     }
-    assert!(carried > least, "{carried}");
+    assert!(carried > 150, "{carried}");
 }
 
 /// Sums without rounding have elements larger than any other: where a packed token of them does

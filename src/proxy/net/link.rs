@@ -135,6 +135,11 @@ impl SendLink {
         self.comm.watch(set)
     }
 
+    /// Says that it will be closed.
+    pub fn finish(&mut self) {
+        self.comm.finish();
+    }
+
     /// Ends the connection.
     pub fn close(self) -> Result<()> {
         self.comm.close()

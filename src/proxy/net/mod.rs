@@ -248,6 +248,11 @@ impl Links {
         let mut state = self.lock();
         state.closed = true;
         state.arrivals.listeners.clear();
+        for link in state.outgoing.iter_mut().flatten() {
+            if let Outgoing::Up(link) = &mut **link {
+                link.finish();
+            }
+        }
         for link in state.outgoing.iter_mut().filter_map(Option::take) {
             if let Outgoing::Up(link) = *link {
                 // Who closes in the middle of something has said so elsewhere.

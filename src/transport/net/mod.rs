@@ -267,6 +267,10 @@ pub trait SendComm: Send {
     /// this network cannot be slept on and must be asked now and then.
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool;
 
+    /// Says that nothing more will be sent, so that the waiting of `close` may begin for many
+    /// connections at once. Only `close` may follow.
+    fn finish(&mut self) {}
+
     /// Ends the connection. What was sent still arrives: waits, for a bounded time, until the
     /// peer's node has it. `InvalidUsage` while a message is in flight (it is given up).
     fn close(self: Box<Self>) -> Result<()>;

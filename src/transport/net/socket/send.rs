@@ -367,7 +367,8 @@ impl Sender {
         }
         let start = now();
         while !start.past(CLOSE_LIMIT) {
-            let left = |output: &Output| output.stream.unacknowledged() > 0;
+            // The end of the stream counts as one byte, and may be acknowledged much later.
+            let left = |output: &Output| output.stream.unacknowledged() > 1;
             if !self.outputs.iter().any(left) {
                 return;
             }
@@ -427,6 +428,14 @@ impl SendComm for Sender {
             }
         }
         true
+    }
+
+    fn finish(&mut self) {
+        if self.messages.iter().all(Message::is_done) {
+            self.outputs
+                .iter()
+                .for_each(|output| output.stream.finish());
+        }
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
