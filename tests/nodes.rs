@@ -1,5 +1,5 @@
-//! Some of what `tests/ranks.rs` does, with ranks on several nodes, and what only nodes have: each rank is
-//! told the name of a node, and ranks with different names reach each other over sockets only.
+//! Some of what `tests/ranks.rs` does, with ranks on several nodes, and what only nodes have: each
+//! rank is told the name of a node, and ranks with different names reach each other over sockets.
 
 #[path = "ranks/basics.rs"]
 mod basics;
