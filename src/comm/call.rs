@@ -186,7 +186,7 @@ impl Call {
     }
 
     /// Whether the buffers overlap in the one way that the collective allows.
-    fn in_place(&self, rank: u32, bytes: usize) -> bool {
+    pub(super) fn in_place(&self, rank: u32, bytes: usize) -> bool {
         let (send, recv, mine) = (
             self.send as usize,
             self.recv as usize,

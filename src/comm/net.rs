@@ -33,6 +33,14 @@ impl Carrier for ByLinks {
     fn expect(&self, launch: u64, peer: usize, channel: usize, is_send: bool, slots: u64) {
         self.0.expect(launch, (peer, channel), is_send, slots);
     }
+
+    fn takes_parts(&self) -> bool {
+        self.0.net().takes_parts()
+    }
+
+    fn want(&self, peer: usize, channel: usize, position: u64, data: (*mut u8, usize)) {
+        self.0.want((peer, channel), position, data);
+    }
 }
 
 /// What the executors of this rank use.
@@ -97,22 +105,22 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Ends it all: what was handed to the network arrives, and the other nodes are told that this
-    /// rank has left.
-    pub fn close(&self) {
+    /// Ends it all: the other nodes are told that this rank has left, and what was handed to the
+    /// network arrives, unless the communicator is `given_up`.
+    pub fn close(&self, given_up: bool) {
         if let Some(lookout) = &self.lookout {
             lookout.leave();
         }
         if let Ok(service) = service::get() {
             service.dismiss(&(Arc::clone(&self.links) as Arc<dyn Attended>));
         }
-        self.links.close();
+        self.links.close(given_up);
     }
 }
 
 impl Drop for Network {
     fn drop(&mut self) {
-        self.close();
+        self.close(true);
     }
 }
 

@@ -251,7 +251,7 @@ impl Inner {
         if let Some(network) = &self.network
             && !fork::in_child_of_user()
         {
-            network.close();
+            network.close(self.is_stopped());
         }
     }
 
@@ -355,6 +355,7 @@ impl Exec {
         let buffers = (call.send, call.recv);
         let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
         launch.number = self.wires.carried.number_launch();
+        launch.straight.1 = !call.in_place(self.wires.me() as u32, checked.bytes);
         launch.stream_bytes = self.stream_bytes;
         Ok(launch)
     }

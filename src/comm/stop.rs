@@ -34,6 +34,9 @@ impl Inner {
         let shown = exec.queue.iter().any(Op::is_direct);
         let ended: Vec<Op> = exec.queue.drain(..).collect();
         if !fork::in_child_of_user() {
+            if let Some(links) = self.links() {
+                links.let_go();
+            }
             self.node.board(self.rank as usize).let_go();
             if shown {
                 self.await_readers();

@@ -36,6 +36,20 @@ impl Carried {
         carrier.is_some_and(|carrier| carrier.is_remote(rank))
     }
 
+    /// Whether payload that goes to other nodes, or comes from them, may lie elsewhere than in
+    /// slots.
+    pub fn takes_parts(&self) -> bool {
+        let carrier = self.carrier.as_ref();
+        carrier.is_some_and(|carrier| carrier.takes_parts())
+    }
+
+    /// Where the payload of a token that will come had best be put; see [`Carrier::want`].
+    pub fn want(&self, (peer, channel): (usize, usize), position: u64, data: (*mut u8, usize)) {
+        if let Some(carrier) = &self.carrier {
+            carrier.want(peer, channel, position, data);
+        }
+    }
+
     /// A number for what is launched together.
     pub fn number_launch(&mut self) -> u64 {
         self.launches += 1;

@@ -7,6 +7,7 @@
 pub mod direct;
 mod packed;
 mod private;
+mod straight;
 
 use super::launch::Launch;
 use super::oneshot::Stop;
@@ -196,6 +197,9 @@ impl LaneRun {
                     _ => wires.ready(end, slots, ahead),
                 };
                 if !is_ready {
+                    if launch.straight.0 {
+                        self.want(step, launch, wires, (index, ahead));
+                    }
                     return Ok(Some(end));
                 }
                 wires.check(end, launch.signature, ahead)?;
@@ -230,6 +234,7 @@ impl LaneRun {
         let plan = &launch.plan;
         let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
         let mut bytes = 0;
+        let mut sent_from = None;
         if step.is_packed() {
             // SAFETY: passed on to our caller.
             bytes = unsafe { self.fold_pieces(step, launch, wires) };
@@ -240,10 +245,13 @@ impl LaneRun {
                 .region(Space::Output, chunk, self.round, self.slice)
                 .count;
             bytes = count * launch.kernel.element_bytes;
+            let at = At::new(&self.window, self.round, self.slice, &self.scratch);
+            let outlet = self.outlet(launch, wires, bytes);
+            sent_from = outlet.map(|from| at.place(from, launch, chunk));
             match &launch.direct {
                 _ if count == 0 => {}
                 // SAFETY: passed on to our caller.
-                None => unsafe { self.fold(step, launch, wires, chunk, count) },
+                None => unsafe { self.fold(step, launch, wires, (chunk, count), sent_from) },
                 // SAFETY: passed on to our caller.
                 Some(bases) => unsafe {
                     self.fold_direct(step, launch, wires, (bases, chunk, count))?;
@@ -253,7 +261,15 @@ impl LaneRun {
         let slots = launch.geometry.slice_steps;
         let in_slot = if launch.direct.is_none() { bytes } else { 0 };
         for index in dsts.iter().filter_map(Operand::as_connection) {
-            wires.publish(launch.plan.ends[index], slots, in_slot, launch.signature);
+            let end = launch.plan.ends[index];
+            match sent_from {
+                Some(place) if plan.is_remote[index] => {
+                    // SAFETY: no step writes it any more (`straight`), and the call does not end
+                    // before the token was given back.
+                    unsafe { wires.publish_straight(end, (place, bytes), launch.signature) };
+                }
+                _ => wires.publish(end, slots, in_slot, launch.signature),
+            }
             tracer.event(Event::Publish {
                 link: plan.connections[index].link,
                 bytes,
@@ -278,19 +294,27 @@ impl LaneRun {
         step: &Step,
         launch: &Launch,
         wires: &mut Wires,
-        chunk: u32,
-        count: usize,
+        (chunk, count): (u32, usize),
+        sent_from: Option<*mut u8>,
     ) {
         let bytes = count * launch.kernel.element_bytes;
         let at = At::new(&self.window, self.round, self.slice, &self.scratch);
         let place = |operand: &Operand| match operand.as_connection() {
+            // Nothing is written where the payload is sent from elsewhere.
+            Some(index)
+                if sent_from.is_some()
+                    && launch.plan.is_remote[index]
+                    && matches!(launch.plan.ends[index], End::Send(..)) =>
+            {
+                std::ptr::null_mut()
+            }
             Some(index) => {
                 let ahead = kept_ahead(operand, self.slice, launch.geometry.slice_steps);
                 wires.place(launch.plan.ends[index], bytes, ahead)
             }
             None => at.place(operand, launch, chunk),
         };
-        // SAFETY: each place holds the slice (window and slot sizes), distinct or equal.
+        // SAFETY: each place holds the slice (window and slot sizes), distinct or equal, or is null.
         unsafe { self.lists.fold(step, launch, count, place) };
     }
 
@@ -376,11 +400,11 @@ impl<'a> At<'a> {
 
 impl Lists {
     /// Folds or copies `count` elements between the places that `place` gives for each source and
-    /// then each destination, in order.
+    /// then each destination, in order. A null destination is left out.
     ///
     /// # Safety
     /// Each place holds `count` elements of the kernel's type; a destination equals a source or
-    /// does not overlap it.
+    /// does not overlap it, or is null.
     #[inline]
     unsafe fn fold(
         &mut self,
@@ -394,6 +418,8 @@ impl Lists {
         let element_bytes = kernel.element_bytes;
         let mut params = kernel.params;
         params.pre_scale_mask = 0;
+        // How many destinations at the end of the list are slots.
+        let mut slots = 0;
         self.srcs.clear();
         self.dsts.clear();
         for operand in plan.lists.get(step.srcs) {
@@ -408,21 +434,21 @@ impl Lists {
         let copies = step.op == StepOp::Copy && !scaled;
         for operand in plan.lists.get(step.dsts) {
             let place = place(operand);
-            if !(copies && place.cast_const() == self.srcs[0]) {
+            let left_out = place.is_null() || (copies && place.cast_const() == self.srcs[0]);
+            if !left_out {
                 self.dsts.push(place);
+                slots = match operand.space {
+                    Space::Connection => slots + 1,
+                    _ => 0,
+                };
             }
+        }
+        if self.dsts.is_empty() {
+            return;
         }
         params.stream_mask = 0;
         if count * element_bytes >= launch.stream_bytes && launch.plan.protocol == Protocol::Simple
         {
-            let to_slot = |operand: &&Operand| operand.space == Space::Connection;
-            let slots = plan
-                .lists
-                .get(step.dsts)
-                .iter()
-                .rev()
-                .take_while(to_slot)
-                .count();
             // A hint has no room for more destinations.
             if self.dsts.len() < 64 {
                 params.stream_mask = ((1 << slots) - 1) << (self.dsts.len() - slots);

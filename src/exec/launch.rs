@@ -1,5 +1,6 @@
 //! A launch: a plan bound to buffers, sizes, a kernel and connections.
 
+use super::straight::{self, Outlet};
 use super::wires::{End, Wires};
 use crate::base::{Error, Result};
 use crate::dtype::{FoldFn, FoldParams};
@@ -50,6 +51,10 @@ pub struct Bound {
     pub lane_carried: Vec<Vec<(usize, u64)>>,
     /// The writing ones among their ends.
     pub lane_handed: Vec<Vec<End>>,
+    /// Which connections lead to other nodes; empty where none does.
+    pub is_remote: Vec<bool>,
+    /// What the steps of each lane may send straight from the caller's memory; empty if nothing.
+    pub outlets: Vec<Vec<Option<Outlet>>>,
     /// How its pair connections hand tokens over.
     pub protocol: Protocol,
     /// Channels that share the data.
@@ -107,7 +112,21 @@ impl Bound {
                 .filter(remote)
                 .collect()
         };
+        let is_remote = |end: &End| match *end {
+            End::Send(_, peer) | End::Recv(_, peer) => wires.carried.is_remote(peer),
+            _ => false,
+        };
+        let is_remote: Vec<bool> = match wires.carried.takes_parts() {
+            true => ends.iter().map(is_remote).collect(),
+            false => Vec::new(),
+        };
+        let outlets = match is_remote.contains(&true) {
+            true => straight::outlets(&plan, |index| is_remote[index]),
+            false => Vec::new(),
+        };
         Ok(Bound {
+            is_remote,
+            outlets,
             lane_handed: lane_carried.iter().map(handed).collect(),
             lane_carried,
             channels: plan.channels(),
@@ -238,6 +257,8 @@ pub struct Launch {
     pub geometry: Geometry,
     /// Bytes of the data, or of a block.
     pub bytes: usize,
+    /// Payload may go straight from and to the caller's memory; and so may the send buffer's.
+    pub straight: (bool, bool),
     /// Slices from this size on are written to their slots past the cache.
     pub stream_bytes: usize,
     /// Where the send and receive buffers of all ranks are read; `None` over slots.
@@ -274,7 +295,9 @@ impl Launch {
                 "raise KOLO_BUFFSIZE, or choose another algorithm with KOLO_ALGO",
             ));
         }
+        let plain = !kernel.pre_scaled && kernel.divisor.is_none();
         Ok(Launch {
+            straight: (!plan.is_remote.is_empty() && plain, false),
             plan,
             send,
             recv,

@@ -14,6 +14,7 @@ pub mod messages;
 pub mod oneshot;
 pub mod scratch;
 pub mod sim;
+pub mod straight;
 pub mod trace;
 pub mod wires;
 

@@ -37,7 +37,7 @@ pub enum End {
 pub struct Wires {
     me: usize,
     ranks: usize,
-    channels: usize,
+    pub(super) channels: usize,
     senders: Vec<Option<PairSender>>,
     receivers: Vec<Option<PairReceiver>>,
     casts: Vec<Option<CastSender>>,
@@ -54,7 +54,7 @@ pub struct Wires {
     /// Steps executed since the communicator was made.
     pub steps_executed: u64,
     /// Fault injection: tokens with payload still to publish before one bit is flipped.
-    flip: Option<u64>,
+    pub(super) flip: Option<u64>,
 }
 
 /// A token's signature differs from what this rank called.
@@ -240,12 +240,12 @@ impl Wires {
     }
 
     #[inline(always)]
-    fn sender(&mut self, index: usize) -> &mut PairSender {
+    pub(super) fn sender(&mut self, index: usize) -> &mut PairSender {
         self.senders[index].as_mut().expect("resolved before use")
     }
 
     #[inline(always)]
-    fn receiver(&mut self, index: usize) -> &mut PairReceiver {
+    pub(super) fn receiver(&mut self, index: usize) -> &mut PairReceiver {
         self.receivers[index].as_mut().expect("resolved before use")
     }
 

@@ -160,9 +160,7 @@ impl Lookout {
             number: 0,
             news: News::Bye,
         };
-        for neighbour in state.neighbours.drain(..) {
-            neighbour.leave(message.encode());
-        }
+        neighbour::part(std::mem::take(&mut state.neighbours), &message.encode());
         state.newcomers.close();
         drop(state);
         if let Ok(service) = service::get() {

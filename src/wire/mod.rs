@@ -37,6 +37,12 @@ pub trait Carrier: Send {
     /// `slots` slots will pass to (`is_send`) or from `peer` on a channel. What has the same number
     /// `launch` belongs together.
     fn expect(&self, launch: u64, peer: usize, channel: usize, is_send: bool, slots: u64);
+    /// Whether payload may lie elsewhere than in slots.
+    fn takes_parts(&self) -> bool;
+    /// The payload of the token at slot count `position` from `peer`, if it has so many bytes, had
+    /// best be put at `data`. That place is the carrier's until the token has been published, or
+    /// the communicator has stopped.
+    fn want(&self, peer: usize, channel: usize, position: u64, data: (*mut u8, usize));
 }
 
 /// Where pair and cast connections come from, on first use.

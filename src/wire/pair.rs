@@ -5,7 +5,12 @@
 //! first slot. Neither count is ever reset, so calls follow each other without a barrier, and each
 //! end keeps its count here, not in launch arguments.
 
-use super::line::{Arrival, LINES, PairHeader, TOKENS, align, payload_place};
+use super::line::{Arrival, LINES, Line, PairHeader, TOKENS, align, payload_place};
+
+/// Marks the byte count of a token whose payload lies elsewhere: its slot holds the address.
+const ELSEWHERE: u64 = 1 << 63;
+/// The least payload that may lie elsewhere.
+pub const ELSEWHERE_BYTES: usize = 4096;
 
 /// Shared memory of one pair connection.
 #[derive(Clone, Copy)]
@@ -121,6 +126,21 @@ impl PairSender {
         line.publish(self.position, signature, bytes as u64);
     }
 
+    /// Publishes a slice of one slot whose payload, of at least [`ELSEWHERE_BYTES`], stays where it
+    /// is until the slice was given back. Only where the reader is in this process.
+    ///
+    /// # Safety
+    /// `data` holds so many bytes, which nobody writes before the slice was given back.
+    pub unsafe fn publish_elsewhere(&mut self, data: *mut u8, bytes: usize, signature: u64) {
+        debug_assert!(bytes >= ELSEWHERE_BYTES, "a small payload has no slot");
+        let slot = self.slot(0).cast::<*mut u8>();
+        // SAFETY: the slot is the writer's, and larger than an address.
+        unsafe { slot.write_unaligned(data) };
+        let line = &self.memory.header().lines[self.position as usize % TOKENS];
+        self.position += 1;
+        line.publish(self.position, signature, bytes as u64 | ELSEWHERE);
+    }
+
     /// Slots published so far.
     pub fn position(&self) -> u64 {
         self.position
@@ -182,13 +202,37 @@ impl PairReceiver {
     /// Signature and byte count of that slice.
     #[inline]
     pub fn arrival(&self, ahead: u32) -> Arrival {
+        let arrival = self.line(ahead).arrival();
+        Arrival {
+            ack: arrival.ack & !ELSEWHERE,
+            ..arrival
+        }
+    }
+
+    #[inline(always)]
+    fn line(&self, ahead: u32) -> &Line {
         let position = self.position + u64::from(ahead);
-        self.memory.header().lines[position as usize % TOKENS].arrival()
+        &self.memory.header().lines[position as usize % TOKENS]
+    }
+
+    /// Where the payload of that slice lies, if not in its slot.
+    pub fn elsewhere(&self, ahead: u32) -> Option<*mut u8> {
+        if self.line(ahead).arrival().ack & ELSEWHERE == 0 {
+            return None;
+        }
+        let slot = self.slot(u64::from(ahead)).cast::<*mut u8>();
+        // SAFETY: the slice is there, and its slot holds the address.
+        Some(unsafe { slot.read_unaligned() })
     }
 
     /// Where that slice, of `bytes`, lies; valid until it is released.
     #[inline]
     pub fn place(&self, bytes: usize, ahead: u32) -> *const u8 {
+        if bytes >= ELSEWHERE_BYTES
+            && let Some(place) = self.elsewhere(ahead)
+        {
+            return place.cast_const();
+        }
         self.memory.place(self.position + u64::from(ahead), bytes)
     }
 

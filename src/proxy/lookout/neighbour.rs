@@ -13,7 +13,7 @@ const POSTED: usize = 4;
 const NEWCOMER_LIMIT: Duration = Duration::from_secs(10);
 /// How long a goodbye may take.
 const BYE_LIMIT: Duration = Duration::from_secs(1);
-const BYE_PAUSE: Duration = Duration::from_micros(200);
+const BYE_PAUSE: Duration = Duration::from_micros(100);
 /// Messages that may wait for a neighbour; who reads nothing for so long learns no more.
 const MOST_QUEUED: usize = 4096;
 
@@ -134,7 +134,6 @@ impl Newcomers {
 enum Mouth {
     Connecting(Box<dyn Connecting>),
     Up(Box<dyn SendComm>),
-    Gone,
 }
 
 /// What came from a neighbour.
@@ -270,7 +269,7 @@ impl Neighbour {
             Mouth::Up(comm) if !self.queue.is_empty() => {
                 comm.watch(set);
             }
-            Mouth::Up(_) | Mouth::Gone => {}
+            Mouth::Up(_) => {}
         }
         if let Some(ear) = &self.ear {
             ear.comm.watch(set);
@@ -278,21 +277,41 @@ impl Neighbour {
         self.failed.is_none()
     }
 
-    /// Says goodbye and closes.
-    pub fn leave(mut self, bye: Vec<u8>) {
-        self.queue(bye);
-        let start = clock::now();
-        loop {
-            self.send();
-            let done = self.queue.is_empty() || self.failed.is_some() || self.departed;
-            if done || start.past(BYE_LIMIT) {
-                break;
+    /// Moves a goodbye on, and acknowledges the neighbour's own. True when this one has arrived, or
+    /// never will.
+    fn parts(&mut self) -> bool {
+        self.send();
+        if let Some(ear) = &mut self.ear {
+            ear.comm.acknowledge();
+        }
+        if self.departed || self.failed.is_some() {
+            return true;
+        }
+        match &mut self.mouth {
+            Mouth::Up(comm) if self.queue.is_empty() => {
+                comm.finish();
+                comm.is_settled()
             }
-            std::thread::sleep(BYE_PAUSE);
+            _ => false,
         }
-        if let Mouth::Up(comm) = std::mem::replace(&mut self.mouth, Mouth::Gone) {
-            // Whether the goodbye has arrived is of no concern to one who has left.
-            let _ = comm.close();
+    }
+}
+
+/// Says goodbye to all and closes.
+pub(super) fn part(mut neighbours: Vec<Neighbour>, bye: &[u8]) {
+    for neighbour in &mut neighbours {
+        neighbour.queue(bye.to_vec());
+    }
+    let start = clock::now();
+    // All are asked each time: each of them may be waiting for this one.
+    loop {
+        let mut waits = false;
+        for neighbour in &mut neighbours {
+            waits |= !neighbour.parts();
         }
+        if !waits || start.past(BYE_LIMIT) {
+            return;
+        }
+        std::thread::sleep(BYE_PAUSE);
     }
 }

@@ -16,6 +16,7 @@
 
 use super::token::{Trailer, message_bytes};
 use super::trace::{Phase, Trace};
+use super::wanted::Wanted;
 use crate::base::{Error, Rank, Result};
 use crate::plan::Direction;
 use crate::transport::net::{Receive, RecvComm, Region, Request, SendComm};
@@ -25,6 +26,9 @@ use std::collections::VecDeque;
 
 /// Slots of a connection.
 pub(super) const SLOTS: u64 = LINES as u64;
+
+/// After a message of so many bytes the reader is asked first where it wants the next one.
+const ONE_AT_ONCE: usize = 8 << 10;
 
 /// What is known of both ends alike.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,8 @@ pub(super) struct SendLink {
     comm: Box<dyn SendComm>,
     region: Region,
     requests: VecDeque<Request>,
+    /// The payload of a request lies in the caller's memory.
+    reaches_out: bool,
     posted: u64,
     transmitted: u64,
     done: u64,
@@ -64,6 +70,7 @@ impl SendLink {
             comm,
             region,
             requests: VecDeque::with_capacity(LINES),
+            reaches_out: false,
             posted: 0,
             transmitted: 0,
             done: 0,
@@ -112,22 +119,34 @@ impl SendLink {
         }
         let arrival = self.memory.arrival(ahead as u32);
         let (slot, bytes) = (self.memory.slot(ahead), arrival.ack as usize);
+        let trailer = Trailer {
+            bytes,
+            signature: arrival.signature,
+            position: self.transmitted,
+        };
+        if let Some(data) = self.memory.elsewhere(ahead as u32) {
+            let (words, length) = trailer.words();
+            self.reaches_out = true;
+            // SAFETY: whoever published the token leaves its payload alone until it is given back,
+            // which is when the request is done.
+            return unsafe { self.comm.isend_with_tail(data, bytes, &words[..length], 0) };
+        }
         if bytes <= SMALL_BYTES {
             let from = self.memory.place(bytes, ahead as u32);
             // SAFETY: the token is there with so many bytes, and its slot, which its payload does
             // not use, is this end's until it is given back.
             unsafe { std::ptr::copy_nonoverlapping(from, slot, bytes) };
         }
-        let trailer = Trailer {
-            bytes,
-            signature: arrival.signature,
-            position: self.transmitted,
-        };
         // SAFETY: a slot has room for a token, and it is this end's.
         unsafe { trailer.write(slot) };
         // SAFETY: the slot is not written before the token is given back, which is when the
         // request is done.
         unsafe { self.comm.isend(slot, message_bytes(bytes), 0, self.region) }
+    }
+
+    /// Whether the network may still read the caller's memory.
+    pub fn reaches_out(&self) -> bool {
+        self.reaches_out && !self.requests.is_empty()
     }
 
     /// Adds what a `poll` may sleep on.
@@ -140,10 +159,22 @@ impl SendLink {
         self.comm.finish();
     }
 
+    /// Whether it can be closed without waiting.
+    pub fn is_settled(&self) -> bool {
+        self.comm.is_settled()
+    }
+
     /// Ends the connection.
     pub fn close(self) -> Result<()> {
         self.comm.close()
     }
+}
+
+/// A message that is here.
+struct Here {
+    length: usize,
+    /// Where its payload lies, if not in its slot.
+    elsewhere: Option<*mut u8>,
 }
 
 /// The receiving end.
@@ -153,8 +184,10 @@ pub(super) struct RecvLink {
     comm: Box<dyn RecvComm>,
     region: Region,
     requests: VecDeque<Request>,
-    /// Messages that are here: their lengths, and what is to be tested before they may be read.
-    flushing: VecDeque<(usize, Option<Request>)>,
+    /// Where the payload of the first request goes if not to its slot, and its length.
+    diverted: Option<(*mut u8, usize)>,
+    /// Messages that are here, and what is to be tested before they may be read.
+    flushing: VecDeque<(Here, Option<Request>)>,
     posted: u64,
     received: u64,
     transmitted: u64,
@@ -162,6 +195,10 @@ pub(super) struct RecvLink {
     /// Why nothing can be posted any more.
     broken: Option<Error>,
 }
+
+// SAFETY: the places to which payload is diverted belong to the link until it is published,
+// whichever thread drives it; everything else is owned.
+unsafe impl Send for RecvLink {}
 
 impl RecvLink {
     /// Over a connection that was made for it.
@@ -178,6 +215,7 @@ impl RecvLink {
             comm,
             region,
             requests: VecDeque::with_capacity(LINES),
+            diverted: None,
             flushing: VecDeque::with_capacity(LINES),
             posted: 0,
             received: 0,
@@ -214,6 +252,7 @@ impl RecvLink {
             self.posted += slice;
             trace.note(Direction::Recv, peer, Phase::Posted, self.posted);
         }
+        self.comm.announce();
         Ok(())
     }
 
@@ -236,11 +275,12 @@ impl RecvLink {
         }
     }
 
-    /// One look at each phase, for tokens up to slot `end`. True if something moved.
+    /// One look at each phase, for tokens up to slot `end`, of which one may be wanted elsewhere
+    /// than in its slot. True if something moved.
     ///
     /// # Errors
     /// Of the network, or a message that is no token of this connection.
-    pub fn progress(&mut self, end: u64, trace: &mut Trace) -> Result<bool> {
+    pub fn progress(&mut self, end: u64, wanted: &Wanted, trace: &mut Trace) -> Result<bool> {
         let before = (self.transmitted, self.done);
         let Shape { slice, peer, .. } = self.shape;
         let given = self.memory.given();
@@ -254,42 +294,59 @@ impl RecvLink {
         while self.received < end
             && let Some(request) = self.requests.front()
         {
+            if self.diverted.is_none()
+                && let Some((data, bytes)) = wanted.at(self.received)
+            {
+                // SAFETY: who wants it there leaves the place to this end until it is published.
+                let diverts =
+                    unsafe { self.comm.divert(request, data, bytes, message_bytes(bytes)) };
+                self.diverted = diverts.then_some((data, bytes));
+            }
             let Some(received) = self.comm.test(request)? else {
                 break;
             };
             self.requests.pop_front();
             let length = received.bytes().first().copied().unwrap_or(0);
             let flush = self.comm.flush(&[self.buffer(self.received)])?;
-            self.flushing.push_back((length, flush));
+            // A message of another length has not been diverted.
+            let diverted = self.diverted.take();
+            let fits = diverted.filter(|&(_, bytes)| message_bytes(bytes) == length);
+            let elsewhere = fits.map(|(data, _)| data);
+            self.flushing.push_back((Here { length, elsewhere }, flush));
             self.received += slice;
             trace.note(Direction::Recv, peer, Phase::Received, self.received);
+            if length >= ONE_AT_ONCE {
+                break;
+            }
         }
         if self.received < end && self.requests.is_empty() {
             self.broken.clone().map_or(Ok(()), Err)?;
         }
-        while let Some((length, flush)) = self.flushing.front() {
+        while let Some((_, flush)) = self.flushing.front() {
             if let Some(request) = flush
                 && self.comm.test(request)?.is_none()
             {
                 break;
             }
-            let length = *length;
-            self.flushing.pop_front();
+            let Some((here, _)) = self.flushing.pop_front() else {
+                break;
+            };
             trace.note(
                 Direction::Recv,
                 peer,
                 Phase::Flushed,
                 self.transmitted + slice,
             );
-            self.publish(length)?;
+            self.publish(&here)?;
             self.transmitted += slice;
             trace.note(Direction::Recv, peer, Phase::Transmitted, self.transmitted);
         }
         Ok(before != (self.transmitted, self.done))
     }
 
-    /// Publishes the message of `length` bytes in the next slot to the local reader.
-    fn publish(&mut self, length: usize) -> Result<()> {
+    /// Publishes the message in the next slot to the local reader.
+    fn publish(&mut self, here: &Here) -> Result<()> {
+        let length = here.length;
         let slot = self.memory.slot(0);
         // SAFETY: the message is in the slot, which nobody writes before it is published.
         let trailer = unsafe { Trailer::read(slot, length) };
@@ -308,6 +365,11 @@ impl RecvLink {
                  KOLO_NET_CHECKSUM to see whether the network changes data",
             ));
         };
+        if let Some(data) = here.elsewhere {
+            // SAFETY: the payload was received there, where the reader wants it.
+            unsafe { self.memory.publish_elsewhere(data, bytes, signature) };
+            return Ok(());
+        }
         if bytes <= SMALL_BYTES {
             let to = self.memory.place(bytes);
             // SAFETY: the place of the token is this end's until it is published, and is not its
@@ -322,6 +384,16 @@ impl RecvLink {
     /// Adds what a `poll` may sleep on.
     pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         self.comm.watch(set)
+    }
+
+    /// Whether the network may still write to the caller's memory.
+    pub fn reaches_out(&self) -> bool {
+        self.diverted.is_some()
+    }
+
+    /// Lets the sending end know what has arrived.
+    pub fn acknowledge(&mut self) {
+        self.comm.acknowledge();
     }
 
     /// Ends the connection; buffers that were posted ahead are given up.

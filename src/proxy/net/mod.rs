@@ -16,6 +16,7 @@
 //! - [`meet`]: how connections come about on first use.
 //! - [`token`]: what a token is on the network.
 //! - [`trace`]: what happened, for tests.
+//! - [`wanted`]: where readers want payload that needs no slot.
 
 mod active;
 mod ends;
@@ -23,6 +24,7 @@ mod link;
 mod meet;
 mod token;
 pub mod trace;
+mod wanted;
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +33,7 @@ pub use active::Op;
 pub use ends::{Handles, Open, Setup};
 pub use token::SPARE_BYTES;
 
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Rank, Result, clock};
 use crate::plan::Direction;
 use crate::proxy::attended::Attended;
 use crate::proxy::progress::Pass;
@@ -40,14 +42,19 @@ use crate::wire::Bell;
 use active::{APPEND_BATCH, APPEND_EVERY, Active, Args};
 use crossbeam_queue::ArrayQueue;
 use ends::Ends;
-use link::RecvLink;
+use link::{RecvLink, SendLink};
 use meet::{Arrivals, Outgoing};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 use trace::{Event, Trace};
+use wanted::Wanted;
 
 /// Ops that may wait to be taken over; more make their caller drive the engine.
 const QUEUE: usize = 4096;
+/// How long a close waits until the other nodes have what was sent.
+const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+const SETTLE_PAUSE: Duration = Duration::from_micros(100);
 
 /// What the driver works on.
 struct State {
@@ -59,6 +66,40 @@ struct State {
     passes: u32,
     trace: Trace,
     closed: bool,
+}
+
+impl State {
+    /// Whether the network may still touch memory of callers.
+    fn reaches_out(&self) -> bool {
+        let sends = self.outgoing.iter().flatten();
+        let mut sends = sends.filter_map(|link| match &**link {
+            Outgoing::Up(link) => Some(link),
+            _ => None,
+        });
+        let mut receives = self.incoming.iter().flatten();
+        sends.any(|link| link.reaches_out()) || receives.any(|link| link.reaches_out())
+    }
+
+    /// Waits until the other nodes have what was sent, for all connections at once. The peers may
+    /// be doing the same, so what came from them is acknowledged meanwhile.
+    fn settle(&mut self) {
+        let mut up: Vec<&mut SendLink> = Vec::new();
+        for link in self.outgoing.iter_mut().flatten() {
+            if let Outgoing::Up(link) = &mut **link {
+                link.finish();
+                up.push(link);
+            }
+        }
+        let start = clock::now();
+        loop {
+            let links = self.incoming.iter_mut().flatten();
+            links.for_each(|link| link.acknowledge());
+            if up.iter().all(|link| link.is_settled()) || start.past(SETTLE_LIMIT) {
+                return;
+            }
+            std::thread::sleep(SETTLE_PAUSE);
+        }
+    }
 }
 
 impl Open {
@@ -91,6 +132,7 @@ impl Open {
             },
             bell: setup.bell,
             posted: ArrayQueue::new(QUEUE),
+            wanted: (0..count).map(|_| Wanted::new()).collect(),
             busy: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
             failure: OnceLock::new(),
@@ -107,6 +149,8 @@ pub struct Links {
     ends: Ends,
     bell: Box<dyn Bell>,
     posted: ArrayQueue<Op>,
+    /// By connection.
+    wanted: Box<[Wanted]>,
     /// Ops that are not done.
     busy: AtomicUsize,
     state: Mutex<State>,
@@ -151,6 +195,24 @@ impl Links {
             if self.pass() != Pass::Moved {
                 std::thread::yield_now();
             }
+        }
+    }
+
+    /// Says where the payload of a token that comes from a rank on another node had best be put;
+    /// see [`crate::wire::Carrier::want`].
+    pub fn want(&self, (peer, channel): (usize, usize), position: u64, data: (*mut u8, usize)) {
+        let link = self.ends.index(Rank(peer as u32), channel as u16);
+        self.wanted[link].want(position, data);
+    }
+
+    /// When the communicator has stopped: nothing moves any more, and the network touches the
+    /// memory of callers no more.
+    pub fn let_go(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        if state.reaches_out() {
+            drop(state);
+            self.close(true);
         }
     }
 
@@ -243,18 +305,19 @@ impl Links {
         (sending, state.incoming.iter().flatten().count())
     }
 
-    /// Closes all connections; afterwards nothing moves. What was handed to the network arrives.
-    pub fn close(&self) {
+    /// Closes all connections; afterwards nothing moves. What was handed to the network arrives,
+    /// unless the links are `given_up`.
+    pub fn close(&self, given_up: bool) {
         let mut state = self.lock();
         state.closed = true;
         state.arrivals.listeners.clear();
-        for link in state.outgoing.iter_mut().flatten() {
-            if let Outgoing::Up(link) = &mut **link {
-                link.finish();
-            }
+        if !given_up && !self.failed() {
+            state.settle();
         }
         for link in state.outgoing.iter_mut().filter_map(Option::take) {
-            if let Outgoing::Up(link) = *link {
+            if let Outgoing::Up(link) = *link
+                && !given_up
+            {
                 // Who closes in the middle of something has said so elsewhere.
                 let _ = link.close();
             }
@@ -358,7 +421,7 @@ impl Links {
                     Direction::Recv => match &mut incoming[sub.link] {
                         None => Ok((false, 0)),
                         Some(link) => {
-                            let moved = link.progress(sub.end, trace);
+                            let moved = link.progress(sub.end, &self.wanted[sub.link], trace);
                             moved.map(|moved| (moved, link.done()))
                         }
                     },

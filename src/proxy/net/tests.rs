@@ -235,6 +235,6 @@ fn tokens_of_many_ops_arrive_in_order_and_unchanged() {
     assert!(!first.is_busy() && !second.is_busy(), "seed {seed}");
     assert_eq!(first.connections(), (1, 0));
     assert_eq!(second.connections(), (0, 1));
-    first.close();
-    second.close();
+    first.close(false);
+    second.close(false);
 }

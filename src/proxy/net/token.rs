@@ -3,11 +3,15 @@
 //! Both lie in the slot of the connection, one behind the other, so that a token is one message
 //! from memory to memory. A slot between nodes is therefore a page larger than its payload.
 
+use crate::transport::net::MAX_TAIL;
+
 /// Bytes behind the payload of a full slot.
 pub const SPARE_BYTES: usize = 4096;
 
 /// Bytes of the words about a token.
 pub(super) const TRAILER_BYTES: usize = 24;
+
+const _: () = assert!(MAX_TAIL >= TRAILER_BYTES + 7);
 
 /// Where the trailer of a token with so much payload begins.
 const fn trailer_at(bytes: usize) -> usize {
@@ -31,6 +35,17 @@ pub(super) struct Trailer {
 }
 
 impl Trailer {
+    /// What lies behind the payload of its message, and the length of that.
+    pub fn words(&self) -> ([u8; MAX_TAIL], usize) {
+        let gap = trailer_at(self.bytes) - self.bytes;
+        let mut words = [0; MAX_TAIL];
+        let each = [self.bytes as u64, self.signature, self.position];
+        for (place, word) in words[gap..].chunks_exact_mut(8).zip(each) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        (words, gap + TRAILER_BYTES)
+    }
+
     /// Writes the trailer behind the payload, which begins at `slot`.
     ///
     /// # Safety
@@ -76,11 +91,15 @@ mod tests {
                 position: 1 << 40 | bytes as u64,
             };
             let length = message_bytes(bytes);
+            let (words, tail) = trailer.words();
+            assert_eq!(bytes + tail, length);
             // SAFETY: 200 bytes have room for it.
             unsafe { trailer.write(slot.as_mut_ptr()) };
             // SAFETY: as above.
             let found = |length| unsafe { Trailer::read(slot.as_ptr(), length) };
             assert_eq!(found(length), Some(trailer));
+            let start = trailer_at(bytes);
+            assert_eq!(slot[start..length], words[start - bytes..tail]);
             assert!(slot[..bytes].iter().all(|&byte| byte == 0xaa), "payload");
             assert!(slot[length..].iter().all(|&byte| byte == 0xaa), "behind");
             let others = (0..200).filter(|&other| other != length);

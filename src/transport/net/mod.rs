@@ -40,6 +40,9 @@ pub const HANDLE_BYTES: usize = 128;
 /// The most buffers that one [`RecvComm::irecv`] posts.
 pub const MAX_RECEIVES: usize = 8;
 
+/// The longest tail of a message ([`SendComm::isend_with_tail`]).
+pub const MAX_TAIL: usize = 32;
+
 /// What a receiver hands to its sender, by any way: at most [`HANDLE_BYTES`] bytes that only the
 /// network that made them understands. They contain a secret and are never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -147,6 +150,12 @@ pub trait Net: Send + Sync {
     /// its tag chooses among the buffers of that request alone.
     fn any_order(&self) -> bool {
         true
+    }
+
+    /// Whether a message may come from two places and go to two: [`SendComm::isend_with_tail`] and
+    /// [`RecvComm::divert`].
+    fn takes_parts(&self) -> bool {
+        false
     }
 }
 
@@ -259,6 +268,21 @@ pub trait SendComm: Send {
         region: Region,
     ) -> Result<Option<Request>>;
 
+    /// As [`SendComm::isend`], with a copy of `tail` behind the bytes at `data`, from memory that
+    /// need not be registered. Only where [`Net::takes_parts`], and at most [`MAX_TAIL`] bytes.
+    ///
+    /// # Safety
+    /// As for [`SendComm::isend`].
+    unsafe fn isend_with_tail(
+        &mut self,
+        _data: *const u8,
+        _bytes: usize,
+        _tail: &[u8],
+        _tag: u32,
+    ) -> Result<Option<Request>> {
+        Err(Error::internal("this network sends from one place"))
+    }
+
     /// Moves all messages of the connection on. `Some(bytes)`, once, when this one needs its
     /// memory no more (it may not have arrived yet); `None`: not yet.
     fn test(&mut self, request: &Request) -> Result<Option<usize>>;
@@ -268,8 +292,13 @@ pub trait SendComm: Send {
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool;
 
     /// Says that nothing more will be sent, so that the waiting of `close` may begin for many
-    /// connections at once. Only `close` may follow.
+    /// connections at once. Only `is_settled` and `close` may follow.
     fn finish(&mut self) {}
+
+    /// Whether `close` would not have to wait. False before `finish`, where that matters.
+    fn is_settled(&self) -> bool {
+        true
+    }
 
     /// Ends the connection. What was sent still arrives: waits, for a bounded time, until the
     /// peer's node has it. `InvalidUsage` while a message is in flight (it is given up).
@@ -288,12 +317,32 @@ pub trait RecvComm: Send {
     fn deregister(&mut self, region: Region) -> Result<()>;
 
     /// Posts 1 to [`MAX_RECEIVES`] buffers as one request. `None`: not yet, because too many are
-    /// posted already.
+    /// posted already. The sender may learn of them only by [`RecvComm::announce`] or `test`.
     ///
     /// # Safety
     /// Each buffer must be valid for writes of its capacity and be left alone until `test` says
     /// that the request is done, or this connection has returned an error, or is closed.
     unsafe fn irecv(&mut self, buffers: &[Receive]) -> Result<Option<Request>>;
+
+    /// Lets the first `bytes` bytes of a message of `length` bytes go to `data`, and only what is
+    /// behind them to the same place of the buffer that was posted with this request alone. A
+    /// message of another length goes to that buffer whole. False: too late, or not
+    /// [`Net::takes_parts`].
+    ///
+    /// # Safety
+    /// `data` is as a buffer of [`RecvComm::irecv`].
+    unsafe fn divert(
+        &mut self,
+        _request: &Request,
+        _data: *mut u8,
+        _bytes: usize,
+        _length: usize,
+    ) -> bool {
+        false
+    }
+
+    /// Tells the sender of what was posted, where `irecv` leaves that for several requests at once.
+    fn announce(&mut self) {}
 
     /// Moves all buffers of the connection on. `Some`, once, when every buffer of this request is
     /// filled; `None`: not yet.
@@ -305,6 +354,9 @@ pub trait RecvComm: Send {
 
     /// As [`SendComm::watch`].
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool;
+
+    /// Tells the sender's node without delay what has arrived, so that the sender's end settles.
+    fn acknowledge(&mut self) {}
 
     /// Ends the connection. `InvalidUsage` while a buffer is posted (it is given up).
     fn close(self: Box<Self>) -> Result<()>;

@@ -27,6 +27,7 @@ mod connect;
 mod ends;
 mod frame;
 mod input;
+mod message;
 mod recv;
 pub mod send;
 mod stream;
@@ -140,6 +141,10 @@ impl Net for SocketNet {
 
     fn devices(&self) -> &[Properties] {
         &self.devices
+    }
+
+    fn takes_parts(&self) -> bool {
+        true
     }
 
     fn listen(&self, device: usize) -> Result<(Handle, Box<dyn Listener>)> {

@@ -26,6 +26,9 @@ struct Buffer {
     data: *mut u8,
     capacity: usize,
     tag: u32,
+    /// Where the beginning of a message goes, its length, and that of the message for which this
+    /// is meant.
+    diverted: Option<(*mut u8, usize, usize)>,
     /// Length of its message, once the first piece has come.
     total: Option<usize>,
     /// Bytes that pieces have been announced for.
@@ -51,9 +54,35 @@ struct Group {
 #[derive(Clone, Copy)]
 struct Piece {
     header: Header,
-    place: *mut u8,
+    place: Place,
     got: usize,
     sum: u32,
+}
+
+/// Where a message goes: the first `diverted` bytes to one place, the others to another.
+#[derive(Clone, Copy)]
+struct Place {
+    data: *mut u8,
+    diverted: (*mut u8, usize),
+}
+
+impl Place {
+    /// Where `length` bytes at `offset` go, as far as they lie together.
+    ///
+    /// # Safety
+    /// The message has so many bytes, and both places are valid for it.
+    unsafe fn range<'a>(&self, offset: usize, length: usize) -> &'a mut [u8] {
+        let (other, first) = self.diverted;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match first.checked_sub(offset) {
+                Some(left @ 1..) => {
+                    std::slice::from_raw_parts_mut(other.add(offset), left.min(length))
+                }
+                _ => std::slice::from_raw_parts_mut(self.data.add(offset), length),
+            }
+        }
+    }
 }
 
 /// A socket and the piece that it brings.
@@ -166,6 +195,7 @@ impl Receiver {
             data: receive.data,
             capacity: receive.capacity,
             tag: receive.tag,
+            diverted: None,
             total: None,
             announced: 0,
             filled: 0,
@@ -175,7 +205,6 @@ impl Receiver {
             first_number,
             buffers: receives.iter().map(buffer).collect(),
         });
-        self.send_credits();
         Ok(Some(Request::new(request)))
     }
 
@@ -197,21 +226,19 @@ impl Receiver {
         self.unsent.drain(..sent);
     }
 
-    /// Reads from all sockets what is there.
-    fn drive(&mut self) -> Result<()> {
+    /// Reads from all sockets what is there, until a request is filled: what is behind it may still
+    /// be diverted.
+    fn drive(&mut self, request: u64) -> Result<()> {
         self.send_credits();
         for index in 0..self.lines.len() {
             if index > 0 && self.half == 0 {
                 break;
             }
             self.lines[index].input.look_again();
-            // What was read ahead is dealt with at once: no `poll` on the socket would show it.
-            let mut steps = 0;
-            while steps < STEPS_A_CALL || self.lines[index].input.holds_bytes() {
-                if !self.step(index)? {
+            for _ in 0..STEPS_A_CALL {
+                if self.is_filled(request) || !self.step(index)? {
                     break;
                 }
-                steps += 1;
             }
         }
         match self.misses() {
@@ -252,7 +279,10 @@ impl Receiver {
         }
         // SAFETY: `begin` checked that the piece lies within its buffer, which `irecv`'s caller
         // keeps valid and leaves alone.
-        let place = unsafe { std::slice::from_raw_parts_mut(piece.place.add(piece.got), left) };
+        let place = unsafe {
+            let offset = piece.header.offset as usize + piece.got;
+            piece.place.range(offset, left)
+        };
         let got = line.input.payload(&line.stream, place);
         let got = got.map_err(|error| self.ends.failed(OPERATION, &error))?;
         if piece.header.kind == Kind::Checked {
@@ -296,8 +326,13 @@ impl Receiver {
         let is_first = buffer.total.is_none();
         buffer.total = Some(total);
         buffer.announced += length as usize;
-        // SAFETY: the offset is within the buffer, by the checks above.
-        let place = unsafe { buffer.data.add(header.offset as usize) };
+        let place = Place {
+            data: buffer.data,
+            diverted: match buffer.diverted {
+                Some((place, bytes, length)) if length == total => (place, bytes),
+                _ => (std::ptr::null_mut(), 0),
+            },
+        };
         self.half += usize::from(is_first);
         self.lines[index].piece = Some(Piece {
             header,
@@ -338,6 +373,11 @@ impl Receiver {
     }
 
     /// A message that is here is given out even if the connection has failed since.
+    fn is_filled(&self, request: u64) -> bool {
+        let group = self.groups.iter().find(|group| group.request == request);
+        group.is_none_or(|group| group.buffers.iter().all(Buffer::is_full))
+    }
+
     fn advance(&mut self, request: u64) -> Result<Option<Received>> {
         let position = |receiver: &Receiver| {
             let mut groups = receiver.groups.iter();
@@ -351,12 +391,11 @@ impl Receiver {
             )
             .during(OPERATION));
         };
-        let is_done = |group: &Group| group.buffers.iter().all(Buffer::is_full);
-        if !is_done(&self.groups[at]) && self.failed.is_none() {
-            let driven = self.drive();
+        if !self.is_filled(request) && self.failed.is_none() {
+            let driven = self.drive(request);
             self.failed = driven.err();
         }
-        if !is_done(&self.groups[at]) {
+        if !self.is_filled(request) {
             return self.check().map(|()| None);
         }
         let Some(group) = self.groups.remove(at) else {
@@ -397,7 +436,34 @@ impl RecvComm for Receiver {
         let entries = self.lines.iter().enumerate();
         let wanted = entries.filter(|(index, _)| *index == 0 || self.half > 0);
         set.extend(wanted.map(|(index, line)| line.stream.watch(index == 0 && unsent)));
-        true
+        // No `poll` shows what was read ahead.
+        !self.lines.iter().any(|line| line.input.holds_bytes())
+    }
+
+    unsafe fn divert(
+        &mut self,
+        request: &Request,
+        data: *mut u8,
+        bytes: usize,
+        length: usize,
+    ) -> bool {
+        let mut groups = self.groups.iter_mut();
+        let group = groups.find(|group| group.request == request.number());
+        match group.map(|group| &mut group.buffers[..]) {
+            Some([buffer]) if buffer.total.is_none() && bytes <= length => {
+                buffer.diverted = Some((data, bytes, length));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn announce(&mut self) {
+        self.send_credits();
+    }
+
+    fn acknowledge(&mut self) {
+        self.lines.iter().for_each(|line| line.stream.acknowledge());
     }
 
     fn close(self: Box<Self>) -> Result<()> {

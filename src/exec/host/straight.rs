@@ -1,0 +1,52 @@
+//! What a lane sends to other nodes, and receives from them, without a slot.
+
+use super::super::launch::Launch;
+use super::super::straight::LEAST_BYTES;
+use super::super::wires::Wires;
+use super::{At, LaneRun};
+use crate::plan::{Operand, Space, Step, StepOp};
+
+impl LaneRun {
+    /// The region that is sent to other nodes straight from the caller's memory, if any is.
+    #[inline]
+    pub(super) fn outlet<'a>(
+        &self,
+        launch: &'a Launch,
+        wires: &Wires,
+        bytes: usize,
+    ) -> Option<&'a Operand> {
+        let (allowed, apart) = launch.straight;
+        if !allowed || bytes < LEAST_BYTES || wires.has_fault() {
+            return None;
+        }
+        let outlets = launch.plan.outlets.get(self.lane)?;
+        let outlet = outlets[self.step].as_ref()?;
+        (apart || !outlet.if_apart).then_some(&outlet.from)
+    }
+
+    /// Says where the token of connection `index`, which is missing, may be received.
+    #[cold]
+    pub(super) fn want(
+        &self,
+        step: &Step,
+        launch: &Launch,
+        wires: &mut Wires,
+        (index, ahead): (usize, u32),
+    ) {
+        let plan = &launch.plan;
+        let srcs = plan.lists.get(step.srcs);
+        let copies = step.op == StepOp::Copy && !step.is_packed() && srcs.len() == 1;
+        let mut dsts = plan.lists.get(step.dsts).iter();
+        let stored = dsts.find(|dst| dst.space == Space::Output);
+        let bytes = self.token_bytes(step, launch);
+        let kept = srcs.iter().any(|src| src.keep);
+        if let (true, false, Some(dst)) = (copies && plan.is_remote[index], kept, stored)
+            && bytes >= LEAST_BYTES
+        {
+            let chunk = step.chunk_at(self.repetition, plan.chunks);
+            let at = At::new(&self.window, self.round, self.slice, &self.scratch);
+            let place = at.place(dst, launch, chunk);
+            wires.want(plan.ends[index], (place, bytes), ahead);
+        }
+    }
+}
