@@ -1,12 +1,19 @@
 //! Some of what `tests/ranks.rs` does, with ranks on several nodes, and what only nodes have: each
 //! rank is told the name of a node, and ranks with different names reach each other over sockets.
 
+#[allow(dead_code, reason = "orders of channels are for one node")]
+#[path = "ranks/algorithms.rs"]
+mod algorithms;
 #[path = "ranks/basics.rs"]
 mod basics;
+#[path = "ranks/blocks.rs"]
+mod blocks;
 #[path = "nodes/engine.rs"]
 mod engine;
 #[path = "ranks/groups.rs"]
 mod groups;
+#[path = "ranks/operations.rs"]
+mod operations;
 #[allow(dead_code, reason = "not every test uses all of it")]
 #[path = "ranks/support.rs"]
 mod support;

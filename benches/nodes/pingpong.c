@@ -1,5 +1,6 @@
 /* Round trips of 8 bytes over one TCP connection with blocking calls: what the system itself takes.
-   pingpong listen PORT | pingpong ADDRESS PORT COUNT   prints the median round trip in microseconds. */
+   pingpong listen PORT | pingpong ADDRESS PORT COUNT
+   prints the median round trip in microseconds. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -39,7 +40,8 @@ int main(int argc, char **argv) {
     place.sin_port = htons((unsigned short)atoi(argv[2]));
     if (!strcmp(argv[1], "listen")) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        must(bind(fd, (struct sockaddr *)&place, sizeof place) == 0 && listen(fd, 1) == 0, "listen");
+        must(bind(fd, (struct sockaddr *)&place, sizeof place) == 0, "bind");
+        must(listen(fd, 1) == 0, "listen");
         printf("listening\n");
         fflush(stdout);
         int peer = accept(fd, NULL, NULL);

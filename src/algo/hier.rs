@@ -15,12 +15,17 @@
 
 use super::columns::Columns;
 use super::group::{Group, Pieces, flat};
-use super::levels::{Bodies, HALVING, TWO_SHOT};
+use super::levels::{Bodies, DOUBLING, HALVING, TWO_SHOT};
 use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
 
-/// Two-shot inside, halving and doubling between.
+/// Two-shot inside, halving and doubling between. Two nodes exchange all of a column at once: no
+/// more bytes than by halves, and half of the messages.
 pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Plan {
-    all_reduce_by(shape, nodes, &TWO_SHOT, &HALVING)
+    let between = match nodes.count() {
+        0..=2 => &DOUBLING,
+        _ => &HALVING,
+    };
+    all_reduce_by(shape, nodes, &TWO_SHOT, between)
 }
 
 /// Reduce-scatter inside, all-reduce in each column, all-gather inside.

@@ -172,12 +172,23 @@ pub(super) fn slot_bytes(settings: &Settings) -> usize {
     (settings.buffsize() as usize / slots).next_multiple_of(4096)
 }
 
-/// The nodes that plans are made for.
+/// The nodes that plans are made for: those that there are, or parts of them. Ranks that share no
+/// memory are never one node, for their plans would use it.
 fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
-    match settings.ranks_per_node() {
-        Some(per_node) => Nodes::every(places.len() as u32, per_node),
-        None => Nodes::of(&topo::nodes(places).node_of),
-    }
+    let nodes = topo::nodes(places).node_of;
+    let Some(per_node) = settings.ranks_per_node() else {
+        return Nodes::of(&nodes);
+    };
+    let mut numbers = HashMap::new();
+    let mut number = |part: (u32, u32)| {
+        let next = numbers.len() as u32;
+        *numbers.entry(part).or_insert(next)
+    };
+    let parts = nodes.into_iter().zip(0..);
+    let names: Vec<u32> = parts
+        .map(|(node, rank)| number((node, rank / per_node)))
+        .collect();
+    Nodes::of(&names)
 }
 
 /// What plans and choices follow from: rank 0 tells facts for the tuner, and the lowest rank of
@@ -267,10 +278,13 @@ fn share_memory(
 /// Connections, tables and kernels of a rank.
 fn exec(
     party: &net::Party,
-    (nodes, inputs): (Nodes, Inputs),
+    (nodes, mut inputs): (Nodes, Inputs),
     direct: Direct,
     network: Option<&Network>,
 ) -> Exec {
+    if network.is_some_and(Network::is_socket) {
+        tuning::over_sockets(&mut inputs);
+    }
     let (settings, node, rank) = (party.settings, party.node, party.bootstrap.rank());
     let nranks = inputs.nranks;
     let layout = *node.layout();

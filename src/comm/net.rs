@@ -105,6 +105,11 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// Whether sockets carry the data.
+    pub fn is_socket(&self) -> bool {
+        self.links.net().name() == SocketNet::NAME
+    }
+
     /// Ends it all: the other nodes are told that this rank has left, and what was handed to the
     /// network arrives, unless the communicator is `given_up`.
     pub fn close(&self, given_up: bool) {

@@ -2,8 +2,9 @@
 //! ranks have compared.
 
 use super::init;
+use super::net::Network;
 use crate::base::{Error, Rank, Result};
-use crate::config::{ChoiceList, Settings};
+use crate::config::{ChoiceList, Net, Settings};
 use crate::plan::{self, Collective, Costs};
 use crate::topo::{self, Crowding, RankPlace};
 use crate::tune::{Allowed, Inputs, Measured, Protocol, Rule, Setting, measured};
@@ -102,6 +103,23 @@ pub(super) fn heard(said: &[u8], settings: &Settings, places: &[RankPlace]) -> R
     })
 }
 
+/// Between nodes sockets carry the data, as all ranks have found.
+pub(super) fn over_sockets(inputs: &mut Inputs) {
+    let costs = Costs::default().over_sockets();
+    inputs.setting.costs = inputs.measured.factors.costs(&costs);
+}
+
+impl super::Communicator {
+    /// What kolo assumes of this communicator's connections where nobody has measured.
+    pub fn assumed_costs(&self) -> Costs {
+        let costs = Costs::default();
+        match self.inner.network.as_ref().is_some_and(Network::is_socket) {
+            true => costs.over_sockets(),
+            false => costs,
+        }
+    }
+}
+
 /// The inputs on a machine that need not be there, for `kolo explain` and `kolo sim`, with the
 /// measured times that the settings of this process name.
 ///
@@ -114,7 +132,11 @@ pub fn imagined(settings: &Settings, machine: &plan::Machine) -> Result<Inputs> 
         Some(Ok((name, text))) => Measured::from_toml(&text, &name)?,
         Some(Err(fault)) => return Err(unusable(&fault)),
     };
-    for_machine(settings, machine, &measured)
+    let mut inputs = for_machine(settings, machine, &measured)?;
+    if settings.net() == Net::Socket {
+        over_sockets(&mut inputs);
+    }
+    Ok(inputs)
 }
 
 fn unusable(fault: &str) -> Error {

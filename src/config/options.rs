@@ -427,8 +427,8 @@ with_verbs_options! {
         shapes: true,
     }
 
-    /// Plan as if every so many consecutive ranks were a node, to try plans for many nodes on one
-    /// machine; `auto` takes the nodes as they are.
+    /// Plan as if every so many consecutive ranks of a node were a node, to try plans for many
+    /// nodes on one machine; `auto` takes the nodes as they are.
     ranks_per_node -> Option<u32> {
         kind: Kind::Int { least: 1, most: 1 << 30, zero: Some("auto") },
         default: "auto",

@@ -314,7 +314,7 @@ impl LaneRun {
             }
             None => at.place(operand, launch, chunk),
         };
-        // SAFETY: each place holds the slice (window and slot sizes), distinct or equal, or is null.
+        // SAFETY: each place holds the slice (window and slot sizes), distinct or equal; or null.
         unsafe { self.lists.fold(step, launch, count, place) };
     }
 
@@ -418,8 +418,9 @@ impl Lists {
         let element_bytes = kernel.element_bytes;
         let mut params = kernel.params;
         params.pre_scale_mask = 0;
-        // How many destinations at the end of the list are slots.
-        let mut slots = 0;
+        params.stream_mask = 0;
+        let streams = count * element_bytes >= launch.stream_bytes
+            && launch.plan.protocol == Protocol::Simple;
         self.srcs.clear();
         self.dsts.clear();
         for operand in plan.lists.get(step.srcs) {
@@ -436,23 +437,15 @@ impl Lists {
             let place = place(operand);
             let left_out = place.is_null() || (copies && place.cast_const() == self.srcs[0]);
             if !left_out {
+                // A hint has no room for more destinations.
+                if streams && self.dsts.len() < 64 && launch.plan.is_read_elsewhere(operand) {
+                    params.stream_mask |= 1 << self.dsts.len();
+                }
                 self.dsts.push(place);
-                slots = match operand.space {
-                    Space::Connection => slots + 1,
-                    _ => 0,
-                };
             }
         }
         if self.dsts.is_empty() {
             return;
-        }
-        params.stream_mask = 0;
-        if count * element_bytes >= launch.stream_bytes && launch.plan.protocol == Protocol::Simple
-        {
-            // A hint has no room for more destinations.
-            if self.dsts.len() < 64 {
-                params.stream_mask = ((1 << slots) - 1) << (self.dsts.len() - slots);
-            }
         }
         if copies {
             // SAFETY: our caller's promise.

@@ -116,11 +116,12 @@ impl Bound {
             End::Send(_, peer) | End::Recv(_, peer) => wires.carried.is_remote(peer),
             _ => false,
         };
-        let is_remote: Vec<bool> = match wires.carried.takes_parts() {
+        let is_remote: Vec<bool> = match wires.carried.somewhere() {
             true => ends.iter().map(is_remote).collect(),
             false => Vec::new(),
         };
-        let outlets = match is_remote.contains(&true) {
+        let straight = wires.carried.takes_parts() && is_remote.contains(&true);
+        let outlets = match straight {
             true => straight::outlets(&plan, |index| is_remote[index]),
             false => Vec::new(),
         };
@@ -139,6 +140,15 @@ impl Bound {
             ends,
             lane_ends,
         })
+    }
+}
+
+impl Bound {
+    /// Whether a slot at this operand is read on another core: the engine of the network reads it
+    /// on this one.
+    pub fn is_read_elsewhere(&self, operand: &Operand) -> bool {
+        let remote = |index: usize| self.is_remote.get(index).copied().unwrap_or(false);
+        operand.as_connection().is_some_and(|index| !remote(index))
     }
 }
 
@@ -297,7 +307,7 @@ impl Launch {
         }
         let plain = !kernel.pre_scaled && kernel.divisor.is_none();
         Ok(Launch {
-            straight: (!plan.is_remote.is_empty() && plain, false),
+            straight: (!plan.outlets.is_empty() && plain, false),
             plan,
             send,
             recv,

@@ -79,6 +79,19 @@ impl LinesCost {
 }
 
 impl Costs {
+    /// The same over a network of TCP sockets: the system takes a few microseconds of each core
+    /// for a token, and copies it on both sides.
+    pub fn over_sockets(mut self) -> Costs {
+        self.levels[Level::Network as usize] = LevelCost {
+            latency_ns: 8000.0,
+            overhead_ns: 5000.0,
+            gap_ns: 1000.0,
+            byte_ns: 0.45,
+            carrier: Carrier::Wire,
+        };
+        self
+    }
+
     /// The costs at a level.
     pub fn level(&self, level: Level) -> &LevelCost {
         &self.levels[level as usize]

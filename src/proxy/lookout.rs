@@ -160,9 +160,11 @@ impl Lookout {
             number: 0,
             news: News::Bye,
         };
-        neighbour::part(std::mem::take(&mut state.neighbours), &message.encode());
+        let neighbours = std::mem::take(&mut state.neighbours);
         state.newcomers.close();
+        // The thread that tends this lookout may also tend a neighbour's, which has to answer.
         drop(state);
+        neighbour::part(neighbours, &message.encode());
         if let Ok(service) = service::get() {
             service.dismiss(&(Arc::clone(self) as Arc<dyn Attended>));
         }

@@ -67,8 +67,13 @@ pub fn ranks(nranks: u32, overrides: &[(&str, &str)], body: impl Fn(&Communicato
     for comm in &comms {
         let (executed, planned) = comm.step_counts().expect("alive");
         assert_eq!(executed, planned, "there is no path beside the plan");
-        comm.destroy().expect("destroy");
     }
+    // Each waits for a moment until the others know.
+    std::thread::scope(|scope| {
+        for comm in &comms {
+            scope.spawn(|| comm.destroy().expect("destroy"));
+        }
+    });
 }
 
 /// A rank that fails an assertion must not leave the others waiting.

@@ -439,7 +439,7 @@ impl<'a> Tuning<'a> {
     fn finish(&mut self) -> Result<()> {
         let setting = self.member.comm.tuner()?.inputs().setting;
         let mut base = setting;
-        base.costs = kolo::plan::Costs::default();
+        base.costs = self.member.comm.assumed_costs();
         let here = self.place;
         // Only this arrangement is known as a machine; others keep their part in the file.
         let mut fitted = self.measured.of_arrangement(here.0, here.1);

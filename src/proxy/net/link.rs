@@ -30,6 +30,9 @@ pub(super) const SLOTS: u64 = LINES as u64;
 /// After a message of so many bytes the reader is asked first where it wants the next one.
 const ONE_AT_ONCE: usize = 8 << 10;
 
+/// Messages for which the time of a system call counts more than that of their bytes.
+const SHORT_MESSAGE: usize = 4096;
+
 /// What is known of both ends alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
@@ -190,6 +193,8 @@ pub(super) struct RecvLink {
     flushing: VecDeque<(Here, Option<Request>)>,
     posted: u64,
     received: u64,
+    /// Length of the message that was received last.
+    last_length: usize,
     transmitted: u64,
     done: u64,
     /// Why nothing can be posted any more.
@@ -219,6 +224,7 @@ impl RecvLink {
             flushing: VecDeque::with_capacity(LINES),
             posted: 0,
             received: 0,
+            last_length: 0,
             transmitted: 0,
             done: 0,
             broken: None,
@@ -236,8 +242,13 @@ impl RecvLink {
     /// Of the network.
     pub fn post(&mut self, trace: &mut Trace) -> Result<()> {
         let Shape { slice, peer, .. } = self.shape;
-        // Each posting is a word to the sender: half of the slots at a time, while it has others.
-        let few = self.posted - self.received > 0 && self.done + SLOTS - self.posted < SLOTS / 2;
+        // Each posting is a word to the sender: many slots at a time, while it has others. Where
+        // messages are short, a word costs as much as one of them.
+        let many = match self.last_length <= SHORT_MESSAGE {
+            true => SLOTS * 3 / 4,
+            false => SLOTS / 2,
+        };
+        let few = self.posted - self.received > 0 && self.done + SLOTS - self.posted < many;
         if few {
             return Ok(());
         }
@@ -312,6 +323,7 @@ impl RecvLink {
             let diverted = self.diverted.take();
             let fits = diverted.filter(|&(_, bytes)| message_bytes(bytes) == length);
             let elsewhere = fits.map(|(data, _)| data);
+            self.last_length = length;
             self.flushing.push_back((Here { length, elsewhere }, flush));
             self.received += slice;
             trace.note(Direction::Recv, peer, Phase::Received, self.received);

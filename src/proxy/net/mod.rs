@@ -11,6 +11,7 @@
 //! ops does nothing and costs nothing.
 //!
 //! - [`active`]: ops, grouped and in order.
+//! - [`closing`]: how connections end.
 //! - [`ends`]: what the ends of connections are made with.
 //! - [`link`]: the phases of one end of a connection.
 //! - [`meet`]: how connections come about on first use.
@@ -19,6 +20,7 @@
 //! - [`wanted`]: where readers want payload that needs no slot.
 
 mod active;
+mod closing;
 mod ends;
 mod link;
 mod meet;
@@ -33,28 +35,25 @@ pub use active::Op;
 pub use ends::{Handles, Open, Setup};
 pub use token::SPARE_BYTES;
 
-use crate::base::{Error, Rank, Result, clock};
+use crate::base::{Error, Rank, Result};
 use crate::plan::Direction;
 use crate::proxy::attended::Attended;
 use crate::proxy::progress::Pass;
 use crate::transport::net::Net;
 use crate::wire::Bell;
 use active::{APPEND_BATCH, APPEND_EVERY, Active, Args};
+use closing::Closing;
 use crossbeam_queue::ArrayQueue;
 use ends::Ends;
-use link::{RecvLink, SendLink};
+use link::RecvLink;
 use meet::{Arrivals, Outgoing};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 use trace::{Event, Trace};
 use wanted::Wanted;
 
 /// Ops that may wait to be taken over; more make their caller drive the engine.
 const QUEUE: usize = 4096;
-/// How long a close waits until the other nodes have what was sent.
-const SETTLE_LIMIT: Duration = Duration::from_secs(5);
-const SETTLE_PAUSE: Duration = Duration::from_micros(100);
 
 /// What the driver works on.
 struct State {
@@ -78,27 +77,6 @@ impl State {
         });
         let mut receives = self.incoming.iter().flatten();
         sends.any(|link| link.reaches_out()) || receives.any(|link| link.reaches_out())
-    }
-
-    /// Waits until the other nodes have what was sent, for all connections at once. The peers may
-    /// be doing the same, so what came from them is acknowledged meanwhile.
-    fn settle(&mut self) {
-        let mut up: Vec<&mut SendLink> = Vec::new();
-        for link in self.outgoing.iter_mut().flatten() {
-            if let Outgoing::Up(link) = &mut **link {
-                link.finish();
-                up.push(link);
-            }
-        }
-        let start = clock::now();
-        loop {
-            let links = self.incoming.iter_mut().flatten();
-            links.for_each(|link| link.acknowledge());
-            if up.iter().all(|link| link.is_settled()) || start.past(SETTLE_LIMIT) {
-                return;
-            }
-            std::thread::sleep(SETTLE_PAUSE);
-        }
     }
 }
 
@@ -311,22 +289,18 @@ impl Links {
         let mut state = self.lock();
         state.closed = true;
         state.arrivals.listeners.clear();
-        if !given_up && !self.failed() {
-            state.settle();
-        }
-        for link in state.outgoing.iter_mut().filter_map(Option::take) {
-            if let Outgoing::Up(link) = *link
-                && !given_up
-            {
-                // Who closes in the middle of something has said so elsewhere.
-                let _ = link.close();
-            }
-        }
-        for link in state.incoming.iter_mut().filter_map(Option::take) {
-            link.close();
-        }
+        let mut closing = Closing {
+            outgoing: std::mem::take(&mut state.outgoing),
+            incoming: std::mem::take(&mut state.incoming),
+        };
         state.active = Active::default();
         self.busy.store(0, Ordering::Relaxed);
+        // The thread that would have to wait for the lock may also serve a peer.
+        drop(state);
+        if !given_up && !self.failed() {
+            closing.settle();
+            closing.close();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

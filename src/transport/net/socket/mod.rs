@@ -104,6 +104,9 @@ pub struct SocketNet {
 }
 
 impl SocketNet {
+    /// Its name.
+    pub const NAME: &str = "socket";
+
     /// Finds the interfaces; opens nothing.
     ///
     /// Errors: `InvalidUsage` when none is usable, with the list of those that were found.
@@ -136,7 +139,7 @@ impl SocketNet {
 
 impl Net for SocketNet {
     fn name(&self) -> &str {
-        "socket"
+        SocketNet::NAME
     }
 
     fn devices(&self) -> &[Properties] {
