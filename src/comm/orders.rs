@@ -160,7 +160,8 @@ pub(super) fn say(
     }
 }
 
-/// The nodes in the orders that their speakers said. The same on every rank.
+/// The nodes in the orders that their speakers said, or with all ranks in their order where one
+/// knows of no better. The same on every rank.
 ///
 /// # Errors
 /// The problem of the first node that has one; words that nobody can understand; graphs that do
@@ -172,10 +173,11 @@ pub(super) fn heard(
     nodes: Nodes,
 ) -> Result<Nodes> {
     let mut graphs = Vec::with_capacity(nodes.count() as usize);
+    let mut is_natural = false;
     for node in 0..nodes.count() {
         let speaker = nodes.ranks_of(node)[0];
         match said[speaker as usize].split_first() {
-            Some((&NATURAL, [])) if nodes.count() == 1 => return Ok(nodes),
+            Some((&NATURAL, [])) => is_natural = true,
             Some((&GRAPH, bytes)) => graphs.push(bytes.to_vec()),
             Some((&PROBLEM, bytes)) => {
                 let place = format!(" on {}", places[speaker as usize].host);
@@ -187,7 +189,10 @@ pub(super) fn heard(
             }
         }
     }
-    in_orders(nodes, &merge_gathered(&graphs, limits(settings))?)
+    match is_natural {
+        true => Ok(nodes),
+        false => in_orders(nodes, &merge_gathered(&graphs, limits(settings))?),
+    }
 }
 
 /// How a node chooses.
@@ -225,7 +230,7 @@ impl Wish<'_> {
         let found = match self.anew(local, None) {
             // Without a topology file the machine is what hwloc made of it. A search that gets
             // nowhere there must not keep the ranks from working.
-            Err(error) if !self.request.several_nodes && known.topo_file.is_none() => {
+            Err(error) if known.topo_file.is_none() => {
                 tracing::warn!("ranks keep their order, for there is no search: {error}");
                 None
             }

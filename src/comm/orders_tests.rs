@@ -139,6 +139,20 @@ fn strange_words_are_refused() {
     }
     let said = [vec![NATURAL], Vec::new()];
     assert!(heard(&said, &settings(&[]), &places, Nodes::one(2)).is_ok());
-    let two = [vec![NATURAL], vec![NATURAL]];
+    let two = [vec![NATURAL], vec![9]];
     assert!(heard(&two, &settings(&[]), &places, Nodes::every(2, 1)).is_err());
+}
+
+/// One node that found nothing: all keep their order, on every rank alike.
+#[test]
+fn a_node_that_knows_of_no_order_keeps_the_others_from_none() {
+    let machine = Machine::from_xml_file(&file("laptop.xml")).unwrap();
+    let places = bound(&machine, &[0, 2]);
+    let nodes = || Nodes::every(2, 1);
+    let (graph, problem) = say(Rank(0), &settings(&[]), None, &places, &nodes());
+    assert!(problem.is_none() && graph[0] == GRAPH);
+    for said in [[vec![NATURAL], graph.clone()], [graph, vec![NATURAL]]] {
+        let found = heard(&said, &settings(&[]), &places, nodes()).unwrap();
+        assert!(found == nodes(), "no orders but that of the ranks");
+    }
 }

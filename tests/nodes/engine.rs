@@ -136,6 +136,63 @@ fn nothing_is_left_and_nobody_runs() {
     assert!(status.success());
 }
 
+/// Large payload that is only copied needs no slot at either end, in place or not; what is folded
+/// does, and so does what is small.
+#[test]
+fn large_copies_go_straight() {
+    use Direction::{Recv, Send};
+    const COUNT: usize = 300_000;
+    let straight = |comm: &Communicator, way: Direction| {
+        let events = comm.network_events();
+        let of = |phase| {
+            let same = |e: &&Event| e.phase == phase && e.direction == way;
+            events.iter().filter(same).count()
+        };
+        (of(Phase::Straight), of(Phase::Transmitted))
+    };
+    ranks(2, &[("algo", "rd")], |comm| {
+        comm.record_network();
+        let (rank, peer) = (comm.rank(), 1 - comm.rank());
+        for iteration in 0..5 {
+            let send = input(rank as usize, COUNT, iteration);
+            let mut recv = vec![0; COUNT];
+            let (sent, received) = match rank {
+                0 => {
+                    comm.send(&send, peer).unwrap();
+                    let sent = straight(comm, Send);
+                    comm.recv(&mut recv, peer).unwrap();
+                    (sent, straight(comm, Recv))
+                }
+                _ => {
+                    comm.recv(&mut recv, peer).unwrap();
+                    let received = straight(comm, Recv);
+                    comm.send(&send, peer).unwrap();
+                    (straight(comm, Send), received)
+                }
+            };
+            assert!(recv == input(peer as usize, COUNT, iteration));
+            assert!(
+                sent.0 == sent.1 && sent.0 >= 10,
+                "all go straight: {sent:?}"
+            );
+            // What is here before the reader waits for it lies in a slot.
+            assert!(received.0 > 0, "some come straight: {received:?}");
+            comm.all_reduce(&send, &mut recv, RedOp::SUM).unwrap();
+            assert!((0..COUNT).all(|e| recv[e] == sum(2, e, iteration)));
+            let (sent, all) = straight(comm, Send);
+            assert!(sent == all, "the input goes straight: {sent} of {all}");
+            let mut data = send;
+            comm.all_reduce_in_place(&mut data, RedOp::SUM).unwrap();
+            assert!((0..COUNT).all(|e| data[e] == sum(2, e, iteration)));
+            let (sent, _) = straight(comm, Send);
+            assert!(sent == 0, "what is written again does not: {sent}");
+            comm.all_reduce(&data[..100], &mut recv[..100], RedOp::SUM)
+                .unwrap();
+            assert!(straight(comm, Send).0 == 0, "nor what is small");
+        }
+    });
+}
+
 fn use_it() {
     let comms = made(4, &[]);
     std::thread::scope(|scope| {

@@ -95,10 +95,19 @@ impl SendLink {
             note(Phase::Posted, self.posted);
         }
         while self.transmitted < self.posted && self.transmitted < self.done + SLOTS {
-            let Some(request) = self.transmit()? else {
+            let ahead = (self.transmitted - self.done) as u32;
+            if !self.memory.ready(ahead) {
+                break;
+            }
+            let straight = self.memory.elsewhere(ahead);
+            let Some(request) = self.transmit(ahead, straight)? else {
                 break;
             };
             self.requests.push_back(request);
+            if straight.is_some() {
+                self.reaches_out = true;
+                note(Phase::Straight, self.transmitted + slice);
+            }
             self.transmitted += slice;
             note(Phase::Transmitted, self.transmitted);
         }
@@ -114,28 +123,24 @@ impl SendLink {
         Ok(before != (self.transmitted, self.done))
     }
 
-    /// Hands the next token to the network, if it is there and the peer has room.
-    fn transmit(&mut self) -> Result<Option<Request>> {
-        let ahead = self.transmitted - self.done;
-        if !self.memory.ready(ahead as u32) {
-            return Ok(None);
-        }
-        let arrival = self.memory.arrival(ahead as u32);
-        let (slot, bytes) = (self.memory.slot(ahead), arrival.ack as usize);
+    /// Hands the next token, `ahead` slots behind the oldest one that was not given back, to the
+    /// network, if the peer has room. `straight`: where its payload lies, if not in its slot.
+    fn transmit(&mut self, ahead: u32, straight: Option<*mut u8>) -> Result<Option<Request>> {
+        let arrival = self.memory.arrival(ahead);
+        let (slot, bytes) = (self.memory.slot(u64::from(ahead)), arrival.ack as usize);
         let trailer = Trailer {
             bytes,
             signature: arrival.signature,
             position: self.transmitted,
         };
-        if let Some(data) = self.memory.elsewhere(ahead as u32) {
+        if let Some(data) = straight {
             let (words, length) = trailer.words();
-            self.reaches_out = true;
             // SAFETY: whoever published the token leaves its payload alone until it is given back,
             // which is when the request is done.
             return unsafe { self.comm.isend_with_tail(data, bytes, &words[..length], 0) };
         }
         if bytes <= SMALL_BYTES {
-            let from = self.memory.place(bytes, ahead as u32);
+            let from = self.memory.place(bytes, ahead);
             // SAFETY: the token is there with so many bytes, and its slot, which its payload does
             // not use, is this end's until it is given back.
             unsafe { std::ptr::copy_nonoverlapping(from, slot, bytes) };
@@ -305,13 +310,13 @@ impl RecvLink {
         while self.received < end
             && let Some(request) = self.requests.front()
         {
-            if self.diverted.is_none()
-                && let Some((data, bytes)) = wanted.at(self.received)
-            {
-                // SAFETY: who wants it there leaves the place to this end until it is published.
-                let diverts =
-                    unsafe { self.comm.divert(request, data, bytes, message_bytes(bytes)) };
-                self.diverted = diverts.then_some((data, bytes));
+            if self.diverted.is_none() && slice == 1 {
+                let comm = &mut *self.comm;
+                self.diverted = wanted.at(self.received).filter(|&(data, bytes)| {
+                    // SAFETY: who wants it there leaves the place to this end until it is
+                    // published.
+                    unsafe { comm.divert(request, data, bytes, message_bytes(bytes)) }
+                });
             }
             let Some(received) = self.comm.test(request)? else {
                 break;
@@ -349,6 +354,14 @@ impl RecvLink {
                 Phase::Flushed,
                 self.transmitted + slice,
             );
+            if here.elsewhere.is_some() {
+                trace.note(
+                    Direction::Recv,
+                    peer,
+                    Phase::Straight,
+                    self.transmitted + slice,
+                );
+            }
             self.publish(&here)?;
             self.transmitted += slice;
             trace.note(Direction::Recv, peer, Phase::Transmitted, self.transmitted);

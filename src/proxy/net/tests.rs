@@ -129,7 +129,7 @@ fn check_conditions(events: &[Event], slice: u64) {
     let (mut posted, mut received, mut transmitted, mut done) = (0, 0, 0, 0);
     for event in events {
         let count = match event.phase {
-            Phase::Appended | Phase::Flushed => continue,
+            Phase::Appended | Phase::Flushed | Phase::Straight => continue,
             Phase::Posted => &mut posted,
             Phase::Received => &mut received,
             Phase::Transmitted => &mut transmitted,

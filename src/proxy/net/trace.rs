@@ -14,6 +14,8 @@ pub enum Phase {
     Received,
     /// It may be read.
     Flushed,
+    /// Its payload needs no slot: the one of the caller is used.
+    Straight,
     /// It was handed to the network, or published to its reader.
     Transmitted,
     /// Its slot is free again.

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Measures kolo between two emulated nodes, beside what the system and MPI do in the same run.
+
+    benches/nodes/nodes.py PREFIX [p2p] [latency] [openmpi] [mpich]
+
+p2p: `kolo perf sendrecv` and `iperf3 --bidir` with one stream, by turns, in GB/s each way.
+latency: an all-reduce of 8 bytes on 2 x 1 ranks, and a round trip of 8 bytes over TCP.
+openmpi, mpich: all-reduce on 2 x 2 ranks, as the ratio of MPI's time to kolo's.
+Medians of RUNS runs, and in brackets the least and the greatest.
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "tests", "cluster"))
+import harness  # noqa: E402
+
+RUNS = 5
+# The best that is known of Open MPI here: TCP between nodes, shared memory inside, and yielding.
+PEERS = {"openmpi": ["env", "OMPI_MCA_btl=tcp,self,vader", "OMPI_MCA_pml=ob1"], "mpich": []}
+
+
+def shown(values, form="%.2f"):
+    return "%s [%s, %s]" % tuple(form % f(values) for f in (statistics.median, min, max))
+
+
+def rows(text):
+    """The rows of kolo's table: words by size in bytes."""
+    table = {}
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0].isdigit():
+            table[int(words[0])] = words
+    return table
+
+
+def p2p(cluster):
+    cluster.start("node2", ["iperf3", "-s", "--forceflush"]).wait_for("listening")
+    iperf, kolo = [], {}
+    for _ in range(RUNS):
+        words = ["iperf3", "-c", cluster.address("node2"), "--bidir", "-t", "3", "-J"]
+        end = json.loads(cluster.run("node1", words).ok().out)["end"]
+        ways = [end[k]["bits_per_second"] / 8e9
+                for k in ("sum_received", "sum_received_bidir_reverse")]
+        iperf.append(sum(ways) / 2)
+        words = [cluster.kolo, "perf", "sendrecv", "-b", "4M", "-e", "64M", "-f", "4",
+                 "-n", "10", "-w", "2"]
+        for size, row in rows(cluster.mpirun("openmpi", [1, 1], words, limit=100).ok().out).items():
+            kolo.setdefault(size, []).append(float(row[6]))
+    print("p2p: iperf3 --bidir %s GB/s each way" % shown(iperf))
+    for size, rates in kolo.items():
+        ratio = [a / b for a, b in zip(rates, iperf)]
+        print("p2p: sendrecv of %d bytes %s GB/s, ratio %s" % (size, shown(rates), shown(ratio)))
+
+
+def latency(cluster):
+    program = os.path.join(cluster.folder, "pingpong")
+    source = os.path.join(HERE, "pingpong.c")
+    subprocess.run(["cc", "-O2", "-Wall", "-o", program, source], check=True)
+    trips, sums = [], []
+    for run in range(RUNS):
+        port = str(9000 + run)
+        cluster.start("node2", [program, "listen", port]).wait_for("listening")
+        words = [program, cluster.address("node2"), port, "20000"]
+        trips.append(float(cluster.run("node1", words).ok().out))
+        words = [cluster.kolo, "perf", "all_reduce", "-b", "8", "-e", "8", "-n", "5000",
+                 "-w", "500"]
+        sums.append(float(rows(cluster.mpirun("openmpi", [1, 1], words).ok().out)[8][5]))
+    print("latency: round trip %s us, all-reduce of 8 bytes %s us" % (shown(trips), shown(sums)))
+
+
+def compare(cluster, mpi):
+    ratios = {}
+    for _ in range(RUNS if mpi == "openmpi" else 1):
+        for sizes in (["-b", "8", "-e", "1M", "-n", "20"], ["-b", "2M", "-e", "64M", "-n", "5"]):
+            words = PEERS[mpi] + [cluster.kolo, "perf", "all_reduce", "-f", "2", "-w", "3",
+                                  "--compare", "mpi"] + sizes
+            program = cluster.start_mpirun(mpi, [2, 2], words)
+            # MPI_Finalize may not return (tests/cluster/harness.py); what was measured is printed.
+            program.wait_for("steps:", 600)
+            for size, row in rows(program.text()[0]).items():
+                ratios.setdefault(size, []).append(float(row[10]))
+            program.wait(2 if mpi == "mpich" else 30)
+    for size, values in ratios.items():
+        print("%s: %d bytes %s" % (mpi, size, shown(values)))
+
+
+def main():
+    prefix, wanted = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    parts = {"p2p": p2p, "latency": latency, "openmpi": lambda c: compare(c, "openmpi"),
+             "mpich": lambda c: compare(c, "mpich")}
+    for name, part in parts.items():
+        if not wanted or name in wanted:
+            with harness.make(prefix, harness.Options(2, 1, 1, "", False, 1800)) as cluster:
+                part(cluster)
+            sys.stdout.flush()
+            time.sleep(1)
+
+
+if __name__ == "__main__":
+    main()
