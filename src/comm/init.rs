@@ -7,6 +7,7 @@
 //! 4. The ranks of the node share memory under the nonce.
 //! 5. Limits are bound into tables; a barrier ends the initialisation.
 
+use super::deaths::Deaths;
 use super::direct::Direct;
 use super::meet::{GraphText, Met, machine, meet};
 use super::net::Network;
@@ -22,7 +23,7 @@ use crate::exec::launch;
 use crate::exec::messages::{Contributors, Messages};
 use crate::plan::{Cache, Geometry, Nodes};
 use crate::proxy::service::Address;
-use crate::proxy::{self, LocalGroup, OnDeath};
+use crate::proxy::{self, LocalGroup};
 use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
 use crate::transport::cma::Mark;
 use crate::transport::net::Net;
@@ -32,7 +33,7 @@ use crate::tune::{Inputs, Table};
 use crate::wire::layout::Layout;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 /// Bytes of an eager slot, and so the most that the one-shot path takes.
 pub(super) const EAGER_BYTES: usize = 32 << 10;
@@ -250,7 +251,7 @@ fn share_memory(
     places: &[RankPlace],
     nonce: u128,
     layout: Layout,
-    cell: &Arc<Mutex<Weak<Inner>>>,
+    deaths: &Arc<Deaths>,
 ) -> Result<(NodeMemory, proxy::Joined)> {
     let my_rank = bootstrap.rank();
     let group = LocalGroup {
@@ -263,7 +264,7 @@ fn share_memory(
     };
     let offset = Segment::user_offset(group.ranks.len());
     let length = offset + layout.total();
-    let on_death = death_callback(Arc::clone(cell));
+    let on_death = deaths.callback();
     let joined = proxy::join(bootstrap, &group, Nonce(nonce), length, on_death)?;
     let segment = Arc::clone(&joined.segment);
     // SAFETY: the segment has `layout.total()` zeroed bytes behind its confirmation lines, at a
@@ -365,8 +366,8 @@ fn with_settings(
     let (inputs, nodes) = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
     let layout = layout(&settings, nranks, is_one_node);
 
-    let cell: Arc<Mutex<Weak<Inner>>> = Arc::default();
-    let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &cell)?;
+    let deaths = Arc::<Deaths>::default();
+    let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &deaths)?;
     let party = net::Party {
         bootstrap,
         settings: &settings,
@@ -376,7 +377,7 @@ fn with_settings(
         inherited: means.net,
     };
     let direct = reach(&party, joined.services, mark, &marks)?;
-    let network = party.meet(&joined.watch, death_callback(Arc::clone(&cell)))?;
+    let network = party.meet(&joined.watch, deaths.callback())?;
     let exec = exec(&party, (nodes, inputs), direct, network.as_ref());
     let thread = thread_progress(&settings, crowding, network.as_ref());
     let inner = Arc::new(Inner {
@@ -404,9 +405,7 @@ fn with_settings(
         watch: Mutex::new(Some(joined.watch)),
         settings,
     });
-    *cell
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::downgrade(&inner);
+    deaths.hand_over(&inner);
     bootstrap.barrier()?;
     // What peers that were faster have done since is for the first call to report.
     Ok(Communicator { inner })
@@ -443,24 +442,4 @@ fn wait_policy_setting(settings: &Settings) -> Option<WaitPolicy> {
         config::Wait::Yield => Some(WaitPolicy::Yield),
         config::Wait::Sleep => Some(WaitPolicy::Sleep),
     }
-}
-
-/// What the service thread calls when the process of some ranks has ended.
-fn death_callback(cell: Arc<Mutex<Weak<Inner>>>) -> OnDeath {
-    Arc::new(move |ranks: &[Rank], description: &str| {
-        let cell = cell
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let (Some(inner), Some(first)) = (cell.upgrade(), ranks.first()) else {
-            return;
-        };
-        let names: Vec<String> = ranks.iter().map(|rank| rank.to_string()).collect();
-        let word = if ranks.len() == 1 { "rank" } else { "ranks" };
-        inner.stop(&Error::remote(
-            *first,
-            format!("{word} {} died: {description}", names.join(", ")),
-            "look for the reason in that rank's output; end the job, or make a new communicator \
-             without it",
-        ));
-    })
 }

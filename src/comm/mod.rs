@@ -9,6 +9,7 @@
 mod call;
 mod cma;
 mod compose;
+mod deaths;
 mod direct;
 mod drive;
 mod enqueue;
@@ -271,6 +272,10 @@ impl Communicator {
             exec.wires.scratch.clear();
         }
         if !fork::in_child_of_user() {
+            // Whoever waits for data of this rank must not hear that it has left before they came.
+            if let Some(links) = self.inner.links() {
+                links.close(self.inner.is_stopped());
+            }
             self.inner.node.board(self.inner.rank as usize).leave();
             self.inner.node.wake_others();
         }

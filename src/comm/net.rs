@@ -110,22 +110,22 @@ impl Network {
         self.links.net().name() == SocketNet::NAME
     }
 
-    /// Ends it all: the other nodes are told that this rank has left, and what was handed to the
-    /// network arrives, unless the communicator is `given_up`.
-    pub fn close(&self, given_up: bool) {
+    /// Ends it all: the other nodes are told that this rank has left. Connections that are not
+    /// closed yet are given up.
+    pub fn close(&self) {
         if let Some(lookout) = &self.lookout {
             lookout.leave();
         }
         if let Ok(service) = service::get() {
             service.dismiss(&(Arc::clone(&self.links) as Arc<dyn Attended>));
         }
-        self.links.close(given_up);
+        self.links.close(true);
     }
 }
 
 impl Drop for Network {
     fn drop(&mut self) {
-        self.close(true);
+        self.close();
     }
 }
 

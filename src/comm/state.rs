@@ -251,7 +251,7 @@ impl Inner {
         if let Some(network) = &self.network
             && !fork::in_child_of_user()
         {
-            network.close(self.is_stopped());
+            network.close();
         }
     }
 

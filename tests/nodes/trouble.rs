@@ -56,6 +56,40 @@ fn ranks_that_call_something_else_are_named() {
     comms.iter().for_each(|comm| comm.destroy().unwrap());
 }
 
+/// A rank that has sent leaves at once, and its peer reads later: all of it arrives.
+#[test]
+fn what_was_sent_arrives_after_its_sender_has_left() {
+    for (iteration, count) in [1, 5000, 150_000, 2_000_000].into_iter().enumerate() {
+        let comms = made(2, &[]);
+        each(&comms, |comm| {
+            let mut data = input(comm.rank() as usize, count, iteration);
+            if comm.rank() == 0 {
+                comm.send(&data, 1).unwrap();
+            } else {
+                std::thread::sleep(Duration::from_millis(300));
+                data.fill(-1);
+                comm.recv(&mut data, 0).unwrap();
+                assert!(data == input(0, count, iteration), "{count}");
+            }
+            comm.destroy().unwrap();
+        });
+    }
+}
+
+/// Two ranks that leave with what neither of them will read do not wait for each other.
+#[test]
+fn what_nobody_reads_keeps_nobody() {
+    let comms = made(2, &[]);
+    let start = Instant::now();
+    each(&comms, |comm| {
+        let mut data = input(comm.rank() as usize, 1000, 0);
+        comm.all_reduce_in_place(&mut data, RedOp::SUM).unwrap();
+        comm.send(&data, 1 - comm.rank()).unwrap();
+        comm.destroy().unwrap();
+    });
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
 /// A rank of another node that has left is named by those who wait for it.
 #[test]
 fn a_rank_that_has_left_is_named() {

@@ -51,8 +51,6 @@ pub(super) struct SendLink {
     comm: Box<dyn SendComm>,
     region: Region,
     requests: VecDeque<Request>,
-    /// The payload of a request lies in the caller's memory.
-    reaches_out: bool,
     posted: u64,
     transmitted: u64,
     done: u64,
@@ -73,7 +71,6 @@ impl SendLink {
             comm,
             region,
             requests: VecDeque::with_capacity(LINES),
-            reaches_out: false,
             posted: 0,
             transmitted: 0,
             done: 0,
@@ -105,7 +102,6 @@ impl SendLink {
             };
             self.requests.push_back(request);
             if straight.is_some() {
-                self.reaches_out = true;
                 note(Phase::Straight, self.transmitted + slice);
             }
             self.transmitted += slice;
@@ -152,11 +148,6 @@ impl SendLink {
         unsafe { self.comm.isend(slot, message_bytes(bytes), 0, self.region) }
     }
 
-    /// Whether the network may still read the caller's memory.
-    pub fn reaches_out(&self) -> bool {
-        self.reaches_out && !self.requests.is_empty()
-    }
-
     /// Adds what a `poll` may sleep on.
     pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         self.comm.watch(set)
@@ -168,8 +159,13 @@ impl SendLink {
     }
 
     /// Whether it can be closed without waiting.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_settled(&mut self) -> bool {
         self.comm.is_settled()
+    }
+
+    /// Who receives.
+    pub fn peer(&self) -> Rank {
+        self.shape.peer
     }
 
     /// Ends the connection.
@@ -339,6 +335,13 @@ impl RecvLink {
         if self.received < end && self.requests.is_empty() {
             self.broken.clone().map_or(Ok(()), Err)?;
         }
+        self.publish_flushed(trace)?;
+        Ok(before != (self.transmitted, self.done))
+    }
+
+    /// Publishes, in order, what is here and may be read.
+    fn publish_flushed(&mut self, trace: &mut Trace) -> Result<()> {
+        let Shape { slice, peer, .. } = self.shape;
         while let Some((_, flush)) = self.flushing.front() {
             if let Some(request) = flush
                 && self.comm.test(request)?.is_none()
@@ -366,7 +369,7 @@ impl RecvLink {
             self.transmitted += slice;
             trace.note(Direction::Recv, peer, Phase::Transmitted, self.transmitted);
         }
-        Ok(before != (self.transmitted, self.done))
+        Ok(())
     }
 
     /// Publishes the message in the next slot to the local reader.
@@ -409,16 +412,6 @@ impl RecvLink {
     /// Adds what a `poll` may sleep on.
     pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         self.comm.watch(set)
-    }
-
-    /// Whether the network may still write to the caller's memory.
-    pub fn reaches_out(&self) -> bool {
-        self.diverted.is_some()
-    }
-
-    /// Lets the sending end know what has arrived.
-    pub fn acknowledge(&mut self) {
-        self.comm.acknowledge();
     }
 
     /// Ends the connection; buffers that were posted ahead are given up.

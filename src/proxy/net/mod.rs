@@ -67,19 +67,6 @@ struct State {
     closed: bool,
 }
 
-impl State {
-    /// Whether the network may still touch memory of callers.
-    fn reaches_out(&self) -> bool {
-        let sends = self.outgoing.iter().flatten();
-        let mut sends = sends.filter_map(|link| match &**link {
-            Outgoing::Up(link) => Some(link),
-            _ => None,
-        });
-        let mut receives = self.incoming.iter().flatten();
-        sends.any(|link| link.reaches_out()) || receives.any(|link| link.reaches_out())
-    }
-}
-
 impl Open {
     /// The engine, with the handles of all ranks in their order.
     pub fn links(self, handles: Vec<Handles>) -> Links {
@@ -186,12 +173,8 @@ impl Links {
     /// When the communicator has stopped: nothing moves any more, and the network touches the
     /// memory of callers no more.
     pub fn let_go(&self) {
-        let mut state = self.lock();
-        state.closed = true;
-        if state.reaches_out() {
-            drop(state);
-            self.close(true);
-        }
+        // Peers see it too, should the news not reach them.
+        self.close(true);
     }
 
     /// Whether something is under way: one load.
@@ -289,7 +272,7 @@ impl Links {
         let mut state = self.lock();
         state.closed = true;
         state.arrivals.listeners.clear();
-        let mut closing = Closing {
+        let closing = Closing {
             outgoing: std::mem::take(&mut state.outgoing),
             incoming: std::mem::take(&mut state.incoming),
         };
@@ -298,7 +281,6 @@ impl Links {
         // The thread that would have to wait for the lock may also serve a peer.
         drop(state);
         if !given_up && !self.failed() {
-            closing.settle();
             closing.close();
         }
     }

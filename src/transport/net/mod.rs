@@ -295,8 +295,9 @@ pub trait SendComm: Send {
     /// connections at once. Only `is_settled` and `close` may follow.
     fn finish(&mut self) {}
 
-    /// Whether `close` would not have to wait. False before `finish`, where that matters.
-    fn is_settled(&self) -> bool {
+    /// Whether `close` would not have to wait, because the peer's node has everything or the
+    /// connection is lost. False before `finish`, where that matters.
+    fn is_settled(&mut self) -> bool {
         true
     }
 

@@ -47,6 +47,8 @@ pub struct Sender {
     messages: VecDeque<Message>,
     next_request: u64,
     regions: Regions,
+    /// The peer's system has everything, or the connection has ended.
+    settled: bool,
     failed: Option<Error>,
 }
 
@@ -73,6 +75,7 @@ impl Sender {
             messages: VecDeque::with_capacity(MAX_SENDS),
             next_request: 0,
             regions: Regions::default(),
+            settled: false,
             failed: None,
         }
     }
@@ -320,10 +323,15 @@ impl SendComm for Sender {
         }
     }
 
-    fn is_settled(&self) -> bool {
+    fn is_settled(&mut self) -> bool {
         // The end of the stream counts as one byte, and may be acknowledged much later.
         let has_all = |output: &Output| output.stream.unacknowledged() <= 1;
-        self.failed.is_some() || self.outputs.iter().all(has_all)
+        if !self.settled && self.failed.is_none() {
+            self.settled = self.outputs.iter().all(has_all);
+            let felt = self.feel_pulses();
+            self.failed = felt.err();
+        }
+        self.settled || self.failed.is_some()
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {

@@ -1,0 +1,57 @@
+//! What becomes of the news that ranks have died: it stops the communicator, or the one that is
+//! being made.
+
+use super::state::Inner;
+use crate::base::{Error, Rank};
+use crate::proxy::OnDeath;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Where the news goes.
+#[derive(Default)]
+pub(super) struct Deaths(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    inner: Weak<Inner>,
+    /// The first news that came before there was a communicator.
+    early: Option<Error>,
+}
+
+impl Deaths {
+    /// What whoever notices that ranks have died calls, on any thread.
+    pub fn callback(self: &Arc<Self>) -> OnDeath {
+        let deaths = Arc::clone(self);
+        Arc::new(move |ranks: &[Rank], description: &str| deaths.hear(ranks, description))
+    }
+
+    fn hear(&self, ranks: &[Rank], description: &str) {
+        let Some(first) = ranks.first() else { return };
+        let names: Vec<String> = ranks.iter().map(|rank| rank.to_string()).collect();
+        let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+        let error = Error::remote(
+            *first,
+            format!("{word} {} died: {description}", names.join(", ")),
+            "look for the reason in that rank's output; end the job, or make a new communicator \
+             without it",
+        );
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(inner) = known.inner.upgrade() else {
+            known.early.get_or_insert(error);
+            return;
+        };
+        // Stopping tells others, of which more news may come on this thread.
+        drop(known);
+        inner.stop(&error);
+    }
+
+    /// There is a communicator now: it hears what came before it, and what comes.
+    pub fn hand_over(&self, inner: &Arc<Inner>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.inner = Arc::downgrade(inner);
+        let early = known.early.take();
+        drop(known);
+        if let Some(error) = early {
+            inner.stop(&error);
+        }
+    }
+}
