@@ -32,6 +32,13 @@ def a_slow_uplink_between_switches(cluster):
     exchange(cluster, [1, 2, 1, 1], "broadcast", 5, 8, 64 << 10, MIB // 2)
 
 
+@case(nodes=4, switches=2)
+def a_root_that_leaves_at_once(cluster):
+    """What it has sent still crosses a slow link when it has destroyed its communicator."""
+    cluster.rate("switch1", "50mbit")
+    exchange(cluster, [1, 2, 1, 1], "broadcast_and_leave", 5, MIB // 2)
+
+
 @case(nodes=2, rails=2)
 def both_rails_carry_data(cluster):
     """Each channel has a rail; messages between two ranks take one channel."""
