@@ -11,7 +11,7 @@ static void must(koloResult_t code, const char *call) {
     exit(1);
 }
 
-static void tell(koloComm_t comm) {
+static inline void tell(koloComm_t comm) {
     int rank, nranks;
     must(koloCommUserRank(comm, &rank), "koloCommUserRank");
     must(koloCommCount(comm, &nranks), "koloCommCount");

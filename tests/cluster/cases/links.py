@@ -1,0 +1,80 @@
+"""Slow links, several rails, a rank that reads late, and many ranks on few links."""
+import os
+import re
+
+from harness import case
+
+MIB = 1 << 20
+
+
+def exchange(cluster, layout, call, rounds, *sizes, env=None):
+    """Ranks that check every element of what they get."""
+    words = [cluster.compile("exchange.c"), call, str(rounds), *(str(size) for size in sizes)]
+    for result in cluster.ranks(layout, words, env, limit=40):
+        result.ok().says("right")
+
+
+@case(nodes=2, rate="100mbit")
+def a_slow_link_of_100_mbit(cluster):
+    exchange(cluster, [2, 2], "all_reduce", 5, 8, 64 << 10)
+    rounds = 6
+    with cluster.moved("node1") as m:
+        exchange(cluster, [2, 2], "all_reduce", rounds, MIB)
+    # Of two nodes, each must send and receive as much as one rank has.
+    for count in (m.sent, m.received):
+        assert rounds * MIB <= count <= 1.3 * rounds * MIB, vars(m)
+
+
+@case(nodes=4, switches=2)
+def a_slow_uplink_between_switches(cluster):
+    cluster.rate("switch1", "50mbit")
+    exchange(cluster, [1, 2, 1, 1], "all_reduce", 2, 8, 64 << 10, MIB)
+    exchange(cluster, [1, 2, 1, 1], "broadcast", 5, 8, 64 << 10, MIB // 2)
+
+
+@case(nodes=4, switches=2)
+def a_root_that_leaves_at_once(cluster):
+    """What it has sent still crosses a slow link when it has destroyed its communicator."""
+    cluster.rate("switch1", "50mbit")
+    exchange(cluster, [1, 2, 1, 1], "broadcast_and_leave", 5, MIB // 2)
+
+
+@case(nodes=2, rails=2)
+def both_rails_carry_data(cluster):
+    """Each channel has a rail; messages between two ranks take one channel."""
+    size, rounds, env = 8 * MIB, 3, {"KOLO_MIN_NCHANNELS": "2"}
+    for call, layout, share in (("all_reduce", [2, 2], 0.25), ("sendrecv", [1, 1], 0)):
+        with cluster.moved("node1", 0) as first, cluster.moved("node1", 1) as second:
+            exchange(cluster, layout, call, rounds, size, env=env)
+        for way in ("sent", "received"):
+            rails = [vars(rail)[way] / (rounds * size) for rail in (first, second)]
+            assert min(rails) >= share and 1 <= sum(rails) <= 1.3, (call, way, rails)
+
+
+@case(nodes=2)
+def a_slow_reader_is_waited_for(cluster):
+    """For longer than a link may be silent, and without memory for what waits."""
+    seconds, env = 7, {"KOLO_NET_LINK_TIMEOUT": "3"}
+    program = cluster.compile("slow_reader.c")
+    ways = {way: cluster.start_ranks([2, 1], [program, seconds, way], env, 4777 + i)
+            for i, way in enumerate(("together", "small", "broadcast"))}
+    for way, ranks in ways.items():
+        out = [rank.wait(30).ok().says("right").out for rank in ranks][0]
+        grew, waited = re.search(r"grew (-?\d+) KiB, waited ([\d.]+) s", out).groups()
+        assert int(grew) < 8 << 10 and float(waited) > seconds - 0.5, (way, out)
+
+
+@case(nodes=4, limit=120)
+def five_hundred_ranks_meet(cluster):
+    """In one communicator, 16 threads of each of 32 processes."""
+    processes, threads = 32, 16
+    program, file = cluster.compile("crowd.c"), os.path.join(cluster.folder, "id")
+    crowd = [cluster.start("node%d" % (p * 4 // processes + 1),
+                           [program, file, p, processes, threads]) for p in range(processes)]
+    told = []
+    for process in crowd:
+        out = process.wait(100).ok().out
+        told += re.findall(r"rank (\d+) right: made in ([\d.]+) s", out)
+    ranks = sorted(int(rank) for rank, _ in told)
+    assert ranks == list(range(processes * threads)), ranks
+    print("made in %.1f s" % max(float(made) for _, made in told))
