@@ -18,19 +18,20 @@ struct Known {
 }
 
 impl Deaths {
-    /// What whoever notices that ranks have died calls, on any thread.
-    pub fn callback(self: &Arc<Self>) -> OnDeath {
+    /// What whoever notices that something has become of ranks calls, on any thread. `what`: as
+    /// they see it, such as "died".
+    pub fn callback(self: &Arc<Self>, what: &'static str) -> OnDeath {
         let deaths = Arc::clone(self);
-        Arc::new(move |ranks: &[Rank], description: &str| deaths.hear(ranks, description))
+        Arc::new(move |ranks: &[Rank], description: &str| deaths.hear(ranks, what, description))
     }
 
-    fn hear(&self, ranks: &[Rank], description: &str) {
+    fn hear(&self, ranks: &[Rank], what: &str, description: &str) {
         let Some(first) = ranks.first() else { return };
         let names: Vec<String> = ranks.iter().map(|rank| rank.to_string()).collect();
         let word = if ranks.len() == 1 { "rank" } else { "ranks" };
         let error = Error::remote(
             *first,
-            format!("{word} {} died: {description}", names.join(", ")),
+            format!("{word} {} {what}: {description}", names.join(", ")),
             "look for the reason in that rank's output; end the job, or make a new communicator \
              without it",
         );

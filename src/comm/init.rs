@@ -264,7 +264,7 @@ fn share_memory(
     };
     let offset = Segment::user_offset(group.ranks.len());
     let length = offset + layout.total();
-    let on_death = deaths.callback();
+    let on_death = deaths.callback("died");
     let joined = proxy::join(bootstrap, &group, Nonce(nonce), length, on_death)?;
     let segment = Arc::clone(&joined.segment);
     // SAFETY: the segment has `layout.total()` zeroed bytes behind its confirmation lines, at a
@@ -377,7 +377,7 @@ fn with_settings(
         inherited: means.net,
     };
     let direct = reach(&party, joined.services, mark, &marks)?;
-    let network = party.meet(&joined.watch, deaths.callback())?;
+    let network = party.meet(&joined.watch, deaths.callback("cannot be reached"))?;
     let exec = exec(&party, (nodes, inputs), direct, network.as_ref());
     let thread = thread_progress(&settings, crowding, network.as_ref());
     let inner = Arc::new(Inner {

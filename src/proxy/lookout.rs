@@ -187,7 +187,8 @@ impl Lookout {
                 match heard {
                     Heard::Message(message) => self.take(state, index, message, &mut lost),
                     Heard::Lost(error) => {
-                        let text = self.lost_text(rank, &error);
+                        let was_met = state.neighbours[index].was_met();
+                        let text = self.lost_text(rank, was_met, &error);
                         state.say(self.crew.me, News::Lost(rank, text.clone()));
                         lost.push((Rank(rank), text));
                     }
@@ -198,14 +199,14 @@ impl Lookout {
         lost
     }
 
-    fn lost_text(&self, rank: u32, error: &Error) -> String {
+    fn lost_text(&self, rank: u32, was_met: bool, error: &Error) -> String {
         let place = |rank: u32| self.crew.places.get(&rank).map_or("?", String::as_str);
-        format!(
-            "the process on {} ended, or its node or network did (noticed on {}): {}",
-            place(rank),
-            place(self.crew.me.0),
-            error.what
-        )
+        let what = match was_met {
+            true => "the process ended, or its node or network did",
+            false => "there was no connection to it yet",
+        };
+        let (there, here) = (place(rank), place(self.crew.me.0));
+        format!("on {there}, {what} (noticed on {here}): {}", error.what)
     }
 
     /// Acts on a message of neighbour number `index`, and passes it on.

@@ -173,6 +173,7 @@ impl Receiving {
             // SAFETY: the buffers are left alone until the request is done, and the tests drop
             // connections before buffers.
             self.request = unsafe { comm.irecv(&list) }?;
+            comm.announce();
             return Ok(self.request.is_some());
         };
         if let Some(received) = comm.test(request)? {

@@ -641,7 +641,8 @@ koloResult_t koloCommInitTable(koloComm_t *newcomm, const koloMpiTable *table);
 /**
  * Opens a group on this thread: the calls that follow only queue their work, until the matching
  * koloGroupEnd. Groups nest; the outermost counts. Sends and receives that wait for each other,
- * and calls on several ranks of one thread, must be in one group.
+ * and calls on several ranks of one thread, must be in one group. No buffer that a call of the
+ * group writes may overlap one of another call: they run side by side.
  * Errors: none. Any thread.
  */
 koloResult_t koloGroupStart(void);

@@ -26,7 +26,8 @@ pub(crate) fn note(comm: koloComm_t) {
 
 /// Opens a group on this thread: the calls that follow only queue their work, until the matching
 /// koloGroupEnd. Groups nest; the outermost counts. Sends and receives that wait for each other,
-/// and calls on several ranks of one thread, must be in one group.
+/// and calls on several ranks of one thread, must be in one group. No buffer that a call of the
+/// group writes may overlap one of another call: they run side by side.
 /// Errors: none. Any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn koloGroupStart() -> koloResult_t {

@@ -170,6 +170,11 @@ impl Neighbour {
         }
     }
 
+    /// Whether this lookout has ever reached it.
+    pub fn was_met(&self) -> bool {
+        matches!(self.mouth, Mouth::Up(_))
+    }
+
     /// It has connected to this lookout.
     pub fn hear_over(&mut self, ear: Ear) {
         self.ear.get_or_insert(ear);
@@ -271,10 +276,8 @@ impl Neighbour {
             }
             Mouth::Up(_) => {}
         }
-        if let Some(ear) = &self.ear {
-            ear.comm.watch(set);
-        }
-        self.failed.is_none()
+        let heard = self.ear.as_ref().is_none_or(|ear| ear.comm.watch(set));
+        heard && self.failed.is_none()
     }
 
     /// Moves a goodbye on, and acknowledges the neighbour's own. True when this one has arrived, or

@@ -154,7 +154,7 @@ impl Links {
         self.busy.fetch_add(1, Ordering::Relaxed);
         while let Err(back) = self.posted.push(op) {
             op = back;
-            if self.failed() {
+            if self.failed() || self.lock().closed {
                 return;
             }
             if self.pass() != Pass::Moved {
