@@ -2,6 +2,8 @@
 # kolo perf checks scans, blocks of different sizes and the calls along a ring on 2 and 4 ranks
 # (perf_compare has 3): 0 wrong, in place and out of place, nothing touched between the blocks.
 # limit: 180 s
+# They know nothing of the MPI that started the ranks; perf_collectives runs under both.
+# mpi: openmpi
 set -euo pipefail
 . "$SOURCE/tests/mpi/perf/table.sh"
 for collective in $more; do
