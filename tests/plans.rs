@@ -20,6 +20,8 @@ mod packed;
 mod samples;
 #[path = "plans/sequences.rs"]
 mod sequences;
+#[path = "plans/straight.rs"]
+mod straight;
 #[path = "plans/vectors.rs"]
 mod vectors;
 

@@ -355,7 +355,7 @@ impl Exec {
         let buffers = (call.send, call.recv);
         let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
         launch.number = self.wires.carried.number_launch();
-        launch.straight.1 = !call.in_place(self.wires.me() as u32, checked.bytes);
+        launch.in_place = call.in_place(self.wires.me() as u32, checked.bytes);
         launch.stream_bytes = self.stream_bytes;
         Ok(launch)
     }

@@ -197,7 +197,7 @@ impl LaneRun {
                     _ => wires.ready(end, slots, ahead),
                 };
                 if !is_ready {
-                    if launch.straight.0 {
+                    if launch.straight {
                         self.want(step, launch, wires, (index, ahead));
                     }
                     return Ok(Some(end));
@@ -374,8 +374,7 @@ impl<'a> At<'a> {
             Space::Scratch => return self.scratch_place(operand, launch, chunk),
             _ => launch.recv,
         };
-        let modulus = i64::from(launch.plan.chunks.max(1));
-        let chunk = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
+        let chunk = operand.chunk(chunk, launch.plan.chunks);
         let region = self
             .window
             .region(operand.space, chunk, self.round, self.slice);
@@ -383,8 +382,7 @@ impl<'a> At<'a> {
     }
 
     fn scratch_place(self, operand: &Operand, launch: &Launch, chunk: u32) -> *mut u8 {
-        let modulus = i64::from(launch.plan.scratch.max(1));
-        let place = (i64::from(chunk) + i64::from(operand.offset)).rem_euclid(modulus) as u32;
+        let place = operand.chunk(chunk, launch.plan.scratch);
         let region = self
             .window
             .scratch_region(place, chunk, self.round, self.slice);

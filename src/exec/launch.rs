@@ -1,6 +1,6 @@
 //! A launch: a plan bound to buffers, sizes, a kernel and connections.
 
-use super::straight::{self, Outlet};
+use super::straight::{self, Outlets};
 use super::wires::{End, Wires};
 use crate::base::{Error, Result};
 use crate::dtype::{FoldFn, FoldParams};
@@ -53,8 +53,9 @@ pub struct Bound {
     pub lane_handed: Vec<Vec<End>>,
     /// Which connections lead to other nodes; empty where none does.
     pub is_remote: Vec<bool>,
-    /// What the steps of each lane may send straight from the caller's memory; empty if nothing.
-    pub outlets: Vec<Vec<Option<Outlet>>>,
+    /// What the steps of each lane may send straight from the caller's memory, out of place and in
+    /// place; empty if nothing.
+    pub outlets: [Outlets; 2],
     /// How its pair connections hand tokens over.
     pub protocol: Protocol,
     /// Channels that share the data.
@@ -121,10 +122,10 @@ impl Bound {
             false => Vec::new(),
         };
         let straight = wires.carried.takes_parts() && is_remote.contains(&true);
-        let outlets = match straight {
-            true => straight::outlets(&plan, |index| is_remote[index]),
-            false => Vec::new(),
-        };
+        let outlets = [false, true].map(|in_place| match straight {
+            true => straight::outlets(&plan, |index| is_remote[index], in_place),
+            false => Outlets::new(),
+        });
         Ok(Bound {
             is_remote,
             outlets,
@@ -267,8 +268,10 @@ pub struct Launch {
     pub geometry: Geometry,
     /// Bytes of the data, or of a block.
     pub bytes: usize,
-    /// Payload may go straight from and to the caller's memory; and so may the send buffer's.
-    pub straight: (bool, bool),
+    /// Payload may go straight from and to the caller's memory.
+    pub straight: bool,
+    /// Send and receive buffers coincide as the collective allows.
+    pub in_place: bool,
     /// Slices from this size on are written to their slots past the cache.
     pub stream_bytes: usize,
     /// Where the send and receive buffers of all ranks are read; `None` over slots.
@@ -307,7 +310,8 @@ impl Launch {
         }
         let plain = !kernel.pre_scaled && kernel.divisor.is_none();
         Ok(Launch {
-            straight: (!plan.outlets.is_empty() && plain, false),
+            straight: !plan.outlets[0].is_empty() && plain,
+            in_place: true,
             plan,
             send,
             recv,

@@ -13,108 +13,114 @@
 //! write it there; the bytes arrive with the token, so no earlier than they could be written.
 //! *Sending*: what is published must not be written again before the network has it, which a call
 //! waits for before it ends. So a token goes straight only when no later step, and no step of
-//! another lane on the channel, writes the same chunk ([`outlets`]).
+//! another lane, writes the same place ([`outlets`]; places are those of the plan checker).
 
 use super::wires::{End, Wires};
+use crate::plan::places::Places;
 use crate::plan::{Operand, Plan, Space, Step, StepOp};
-use std::collections::HashMap;
 
 /// Tokens of at least so many bytes go straight: for less, a copy is cheaper than the words about
 /// it.
 pub const LEAST_BYTES: usize = 8 << 10;
 
-/// Where the payload that a step sends to other nodes lies in the caller's memory, if it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outlet {
-    /// What lies in the caller's memory and is sent.
-    pub from: Operand,
-    /// Only if send and receive buffers do not overlap.
-    pub if_apart: bool,
-}
+/// For each step of each lane: what lies in the caller's memory and may be sent from there.
+pub type Outlets = Vec<Vec<Option<Operand>>>;
 
-/// Who writes a chunk of the output last, and whether others do.
+/// Who writes a place of the caller's memory last, and whether others do.
 #[derive(Clone, Copy)]
 struct Written {
     lane: usize,
-    /// Step and repetition.
+    /// Step and token.
     last: (usize, u16),
     by_others: bool,
 }
 
-fn chunk_of(plan: &Plan, step: &Step, repetition: u16, operand: &Operand) -> u32 {
-    let chunk = i64::from(step.chunk_at(repetition, plan.chunks)) + i64::from(operand.offset);
-    chunk.rem_euclid(i64::from(plan.chunks.max(1))) as u32
+/// The places of a plan, and what is written to each.
+struct Writes<'a> {
+    plan: &'a Plan,
+    places: Places,
+    in_place: bool,
+    written: Vec<Option<Written>>,
 }
 
-fn is_payload(step: &Step) -> bool {
-    step.op != StepOp::Token && !step.is_packed()
-}
-
-/// For each step of each lane, what it may send straight in a call that scales nothing.
-/// `is_remote` tells which connections lead to other nodes.
-pub fn outlets(plan: &Plan, is_remote: impl Fn(usize) -> bool) -> Vec<Vec<Option<Outlet>>> {
-    let mut written: HashMap<(u16, u32), Written> = HashMap::new();
-    let mut packs = false;
-    for lane in 0..plan.lanes.len() {
-        for (number, step) in plan.lane_steps(lane).iter().enumerate() {
-            let stores = plan.lists.get(step.dsts).iter();
-            let stores = stores.filter(|dst| dst.space == Space::Output);
-            packs |= step.is_packed();
-            for dst in stores {
-                for repetition in 0..step.tokens() {
-                    let chunk = chunk_of(plan, step, repetition, dst);
-                    let mine = Written {
-                        lane,
-                        last: (number, repetition),
-                        by_others: false,
-                    };
-                    let key = (plan.lanes[lane].channel, chunk);
-                    let known = written.entry(key).or_insert(mine);
-                    let by_others = known.by_others || known.lane != lane;
-                    *known = Written { by_others, ..mine };
+impl<'a> Writes<'a> {
+    fn new(plan: &'a Plan, in_place: bool) -> Writes<'a> {
+        let places = Places::new(plan, 0);
+        let mut writes = Writes {
+            written: vec![None; places.count() as usize],
+            plan,
+            places,
+            in_place,
+        };
+        for lane in 0..plan.lanes.len() {
+            for (number, step) in plan.lane_steps(lane).iter().enumerate() {
+                let stores = plan.lists.get(step.dsts).iter();
+                for dst in stores.filter(|dst| dst.space == Space::Output) {
+                    for token in 0..step.tokens() {
+                        writes.note(lane, (number, token), step, dst);
+                    }
                 }
             }
         }
+        writes
     }
-    let none_written = written.is_empty() && !packs;
-    let of_lane = |lane: usize| {
-        let steps = plan.lane_steps(lane).iter().enumerate();
-        let outlet = |(number, step): (usize, &Step)| {
-            if !is_payload(step) || packs {
-                return None;
-            }
-            let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
-            let leads_out = |dst: &Operand| dst.as_connection().is_some_and(&is_remote);
-            if !dsts.iter().any(leads_out) {
-                return None;
-            }
-            let stays = |from: &Operand| {
-                (0..step.tokens()).all(|repetition| {
-                    let chunk = chunk_of(plan, step, repetition, from);
-                    let written = written.get(&(plan.lanes[lane].channel, chunk));
-                    written.is_none_or(|written| {
-                        let before = written.last <= (number, repetition);
-                        !written.by_others && written.lane == lane && before
-                    })
-                })
-            };
-            let stored = dsts.iter().find(|dst| dst.space == Space::Output);
-            if let Some(&from) = stored.filter(|from| stays(from)) {
-                let if_apart = false;
-                return Some(Outlet { from, if_apart });
-            }
-            match (step.op, srcs) {
-                (StepOp::Copy, [from]) if from.space == Space::Input => {
-                    let (from, if_apart) = (*from, !none_written);
-                    Some(Outlet { from, if_apart })
-                }
-                (StepOp::Copy, [from]) if from.space == Space::Output && stays(from) => {
-                    let (from, if_apart) = (*from, false);
-                    Some(Outlet { from, if_apart })
-                }
-                _ => None,
-            }
+
+    /// The places of an operand of the caller's memory in a token.
+    fn places(&self, lane: usize, token: u16, step: &Step, of: &Operand) -> Vec<usize> {
+        let place = |piece: u32| {
+            let chunk = step.piece_at(token, piece, self.plan.chunks);
+            let chunk = self.places.chunk(of, chunk);
+            let lane = (lane as u32, self.plan.lanes[lane].channel);
+            self.places.of(lane, of.space, chunk, self.in_place) as usize
         };
+        (0..step.pieces()).map(place).collect()
+    }
+
+    fn note(&mut self, lane: usize, last: (usize, u16), step: &Step, dst: &Operand) {
+        for place in self.places(lane, last.1, step, dst) {
+            let known = self.written[place];
+            let by_others = known.is_some_and(|known| known.by_others || known.lane != lane);
+            self.written[place] = Some(Written {
+                lane,
+                last,
+                by_others,
+            });
+        }
+    }
+
+    /// Whether nobody writes an operand of a step after that step.
+    fn stays(&self, lane: usize, (number, step): (usize, &Step), of: &Operand) -> bool {
+        (0..step.tokens()).all(|token| {
+            let places = self.places(lane, token, step, of);
+            places.into_iter().all(|place| {
+                self.written[place].is_none_or(|written| {
+                    !written.by_others && written.lane == lane && written.last <= (number, token)
+                })
+            })
+        })
+    }
+}
+
+/// What the steps of a plan may send straight in a call that scales nothing. `is_remote` tells
+/// which connections lead to other nodes, `in_place` whether send and receive buffers coincide.
+pub fn outlets(plan: &Plan, is_remote: impl Fn(usize) -> bool, in_place: bool) -> Outlets {
+    let writes = Writes::new(plan, in_place);
+    let leads_out = |dst: &Operand| dst.as_connection().is_some_and(&is_remote);
+    let is_users = |of: &&Operand| matches!(of.space, Space::Input | Space::Output);
+    let of_lane = |lane: usize| {
+        let outlet = |(number, step): (usize, &Step)| {
+            let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+            if step.op == StepOp::Token || step.is_packed() || !dsts.iter().any(leads_out) {
+                return None;
+            }
+            // What a step stores beside what it sends, or the only thing that it copies.
+            let stored = dsts.iter().filter(is_users);
+            let copied = srcs.iter().filter(|_| step.op == StepOp::Copy);
+            let mut same = stored.chain(copied.filter(is_users));
+            same.find(|of| writes.stays(lane, (number, step), of))
+                .copied()
+        };
+        let steps = plan.lane_steps(lane).iter().enumerate();
         steps.map(outlet).collect()
     };
     (0..plan.lanes.len()).map(of_lane).collect()

@@ -19,6 +19,7 @@ pub mod machine;
 pub mod nodes;
 pub mod operand;
 pub mod orders;
+pub(crate) mod places;
 pub mod shape;
 pub mod step;
 pub mod validate;

@@ -61,6 +61,19 @@ impl Operand {
         }
     }
 
+    /// The chunk that is meant where the step's own is number `chunk`, of `chunks` in all.
+    #[inline]
+    pub fn chunk(&self, chunk: u32, chunks: u32) -> u32 {
+        let chunks = chunks.max(1);
+        match self.offset {
+            0 => chunk % chunks,
+            offset => {
+                let shifted = i64::from(chunk) + i64::from(offset);
+                shifted.rem_euclid(i64::from(chunks)) as u32
+            }
+        }
+    }
+
     /// The connection index, if the operand is a connection.
     #[inline]
     pub fn as_connection(&self) -> Option<usize> {

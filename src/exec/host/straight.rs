@@ -15,13 +15,11 @@ impl LaneRun {
         wires: &Wires,
         bytes: usize,
     ) -> Option<&'a Operand> {
-        let (allowed, apart) = launch.straight;
-        if !allowed || bytes < LEAST_BYTES || wires.has_fault() {
+        if !launch.straight || bytes < LEAST_BYTES || wires.has_fault() {
             return None;
         }
-        let outlets = launch.plan.outlets.get(self.lane)?;
-        let outlet = outlets[self.step].as_ref()?;
-        (apart || !outlet.if_apart).then_some(&outlet.from)
+        let outlets = launch.plan.outlets[usize::from(launch.in_place)].get(self.lane)?;
+        outlets[self.step].as_ref()
     }
 
     /// Says where the token of connection `index`, which is missing, may be received.

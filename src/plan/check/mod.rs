@@ -26,7 +26,6 @@ mod memory;
 mod net;
 mod order;
 mod pairing;
-mod places;
 mod report;
 mod structure;
 mod tokens;
@@ -254,7 +253,7 @@ fn in_place(
         return Ok(true);
     };
     let first = net.blocks[block].instances.start as usize;
-    if places::promises_in_place(net.instances[first].plan.shape.collective) {
+    if super::places::promises_in_place(net.instances[first].plan.shape.collective) {
         return Err(because);
     }
     proved.forms.refuse_in_place();

@@ -8,9 +8,9 @@
 
 use super::contents::Contents;
 use super::pairing;
-use super::places::Places;
 use super::report::Counterexample;
 use super::structure::structure;
+use crate::plan::places::Places;
 use crate::plan::{ConnectionUse, Direction, Link, ListId, Plan};
 use std::collections::HashMap;
 use std::ops::Range;

@@ -24,7 +24,8 @@ pub(super) fn touches<'o>(
     let pieces = own.flat_map(|operand| (0..event.pieces).map(move |piece| (operand, piece)));
     pieces.map(move |(operand, piece)| {
         let chunk = places.chunk(operand, net.piece(event, piece));
-        let at = [false, true].map(|in_place| places.of(lane, operand.space, chunk, in_place));
+        let at = [false, true]
+            .map(|in_place| places.of((lane.number, lane.channel), operand.space, chunk, in_place));
         Touch { operand, chunk, at }
     })
 }
@@ -32,7 +33,7 @@ pub(super) fn touches<'o>(
 impl Touch<'_> {
     /// The chunk in words.
     pub fn text(&self) -> String {
-        super::places::text(self.operand.space, self.chunk)
+        crate::plan::places::text(self.operand.space, self.chunk)
     }
 }
 

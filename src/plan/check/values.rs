@@ -11,9 +11,9 @@
 use super::expressions::{Expressions, first_bit};
 use super::net::{Block, Event, Instance, NONE, Net};
 use super::order::Order;
-use super::places::{has_input, has_output, text};
 use super::report::Counterexample;
 use super::touch::touches;
+use crate::plan::places::{has_input, has_output, text};
 use crate::plan::{Collective, Layout, Operand, POST_SCALE, PRE_SCALE, Space, Step, StepOp};
 use std::collections::{HashMap, VecDeque};
 
@@ -200,7 +200,12 @@ impl<'n, 'a> Pass<'n, 'a> {
         let lane = &self.net.lanes[what.event.lane as usize];
         let places = &what.instance.places;
         let chunk = places.chunk(operand, what.chunk);
-        places.of(lane, operand.space, chunk, self.in_place) as usize
+        places.of(
+            (lane.number, lane.channel),
+            operand.space,
+            chunk,
+            self.in_place,
+        ) as usize
     }
 
     /// The result of a step: its sources, folded in order, and scaled.

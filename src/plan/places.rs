@@ -5,8 +5,7 @@
 //! all chunks; scratch belongs to a single lane. In place, an input chunk and an output chunk are
 //! one place.
 
-use super::net::Lane;
-use crate::plan::{Collective, Layout, Operand, Plan, Shape, Space};
+use super::{Collective, Layout, Operand, Plan, Shape, Space};
 
 /// How input and output coincide when a call is made in place.
 #[derive(Clone, Copy)]
@@ -22,7 +21,7 @@ enum Alias {
 }
 
 /// The places of one plan instance.
-pub(super) struct Places {
+pub(crate) struct Places {
     base: u32,
     channels: u32,
     lanes: u32,
@@ -95,15 +94,9 @@ impl Places {
     #[inline]
     pub fn chunk(&self, operand: &Operand, chunk: u32) -> u32 {
         if operand.space == Space::Scratch {
-            let sum = i64::from(chunk) + i64::from(operand.offset);
-            return sum.rem_euclid(i64::from(self.scratch.max(1))) as u32;
+            return operand.chunk(chunk, self.scratch);
         }
-        let shifted = if operand.offset == 0 {
-            chunk % self.chunks
-        } else {
-            let sum = i64::from(chunk) + i64::from(operand.offset);
-            sum.rem_euclid(i64::from(self.chunks)) as u32
-        };
+        let shifted = operand.chunk(chunk, self.chunks);
         let blocks = match operand.space {
             Space::Input => self.inputs,
             _ => self.outputs,
@@ -111,14 +104,14 @@ impl Places {
         shifted % blocks
     }
 
-    /// The place of an operand of `lane`, for its chunk number `chunk`.
+    /// The place of an operand of lane number `lane` of a channel, for its chunk number `chunk`.
     #[inline]
-    pub fn of(&self, lane: &Lane, space: Space, chunk: u32, in_place: bool) -> u32 {
+    pub fn of(&self, (lane, channel): (u32, u16), space: Space, chunk: u32, in_place: bool) -> u32 {
         if space == Space::Scratch {
             let first = self.base + self.channels * self.per_channel();
-            return first + lane.number * self.scratch + chunk;
+            return first + lane * self.scratch + chunk;
         }
-        self.at(u32::from(lane.channel), space, chunk, in_place)
+        self.at(u32::from(channel), space, chunk, in_place)
     }
 
     /// The place of a chunk of the input or output.
@@ -139,7 +132,7 @@ impl Places {
 }
 
 /// Whether `rank` may read its input.
-pub(super) fn has_input(shape: &Shape, rank: u32) -> bool {
+pub(crate) fn has_input(shape: &Shape, rank: u32) -> bool {
     match shape.collective {
         Collective::Broadcast | Collective::Scatter => rank == shape.root,
         Collective::Barrier | Collective::Recv => false,
@@ -148,7 +141,7 @@ pub(super) fn has_input(shape: &Shape, rank: u32) -> bool {
 }
 
 /// Whether `rank` may write its output.
-pub(super) fn has_output(shape: &Shape, rank: u32) -> bool {
+pub(crate) fn has_output(shape: &Shape, rank: u32) -> bool {
     match shape.collective {
         Collective::Reduce | Collective::Gather => rank == shape.root,
         Collective::Barrier | Collective::Send => false,
@@ -158,7 +151,7 @@ pub(super) fn has_output(shape: &Shape, rank: u32) -> bool {
 }
 
 /// Whether callers may rely on the in-place form.
-pub(super) fn promises_in_place(collective: Collective) -> bool {
+pub(crate) fn promises_in_place(collective: Collective) -> bool {
     matches!(
         collective,
         Collective::AllReduce
@@ -172,7 +165,7 @@ pub(super) fn promises_in_place(collective: Collective) -> bool {
 }
 
 /// A chunk of a space in words.
-pub(super) fn text(space: Space, chunk: u32) -> String {
+pub(crate) fn text(space: Space, chunk: u32) -> String {
     let name = match space {
         Space::Input => "input",
         Space::Output => "output",
