@@ -14,6 +14,8 @@ mod engine;
 mod groups;
 #[path = "ranks/operations.rs"]
 mod operations;
+#[path = "nodes/proxied.rs"]
+mod proxied;
 #[allow(dead_code, reason = "not every test uses all of it")]
 #[path = "ranks/support.rs"]
 mod support;

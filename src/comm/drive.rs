@@ -82,19 +82,23 @@ impl Inner {
         Ok(())
     }
 
+    /// Makes sure that there is a progress thread.
+    pub(super) fn want_thread(&self) {
+        let pinning = self.pinning.clone();
+        Engine::global().want_thread(move || {
+            if let Err(error) = pinning.apply() {
+                tracing::warn!("the progress thread runs unpinned: {error}");
+            }
+        });
+    }
+
     /// Lets the engine know that there is work, and makes a first pass.
     pub(super) fn set_off(self: &Arc<Inner>) {
-        let engine = Engine::global();
         if self.thread_progress {
-            let pinning = self.pinning.clone();
-            engine.want_thread(move || {
-                if let Err(error) = pinning.apply() {
-                    tracing::warn!("the progress thread runs unpinned: {error}");
-                }
-            });
+            self.want_thread();
         }
         if self.pass() != Pass::Idle {
-            engine.add(Arc::clone(self) as Arc<dyn Work>);
+            Engine::global().add(Arc::clone(self) as Arc<dyn Work>);
         }
     }
 

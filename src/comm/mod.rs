@@ -330,6 +330,13 @@ impl Communicator {
         self.inner.links().map(|links| links.net().name())
     }
 
+    /// Connections that this rank has made for other ranks of its node, which send through it.
+    pub fn proxied_connections(&self) -> usize {
+        let network = self.inner.network.as_ref();
+        let behalf = network.and_then(|network| network.behalf.as_ref());
+        behalf.map_or(0, |behalf| behalf.connections())
+    }
+
     /// Connections to (sending) and from (receiving) ranks of other nodes that have been made.
     pub fn network_connections(&self) -> (usize, usize) {
         let links = self.inner.links();

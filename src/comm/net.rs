@@ -1,12 +1,16 @@
 //! The network of a communicator whose ranks are on several nodes.
 
+mod said;
+
+use super::fault;
+use super::state::Inner;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
-use crate::config::Settings;
+use crate::config::{self, Settings};
 use crate::exec::carried::Carried;
 use crate::proxy::lookout::{Crew, Lookout, Post};
-use crate::proxy::net::{Links, Open, Setup};
-use crate::proxy::service::{self, Alarm};
+use crate::proxy::net::{Behalf, Handles, Links, Open, Setup, Through};
+use crate::proxy::service::{self, Alarm, ProxyRank};
 use crate::proxy::{Attended, OnDeath, Watch};
 use crate::topo::{self, RankPlace};
 use crate::transport::net::candidates;
@@ -16,7 +20,9 @@ use crate::transport::net::socket::{SocketNet, SocketOptions};
 use crate::transport::net::{Handle, Net};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
-use std::sync::Arc;
+use said::{Said, decode, encode};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The name of the network that is the program's MPI.
 const MPI: &str = "mpi";
@@ -34,6 +40,10 @@ impl Carrier for ByLinks {
         self.0.expect(launch, (peer, channel), is_send, slots);
     }
 
+    fn is_proxied(&self, channel: usize) -> bool {
+        self.0.proxy(channel).is_some()
+    }
+
     fn takes_parts(&self) -> bool {
         self.0.net().takes_parts()
     }
@@ -48,58 +58,12 @@ pub(super) fn carried(links: &Arc<Links>) -> Carried {
     Carried::by(Box::new(ByLinks(Arc::clone(links))))
 }
 
-/// What a rank tells the others.
-#[derive(Debug, PartialEq, Eq)]
-struct Said {
-    /// The name of its network.
-    name: String,
-    /// Where the lookout of its node listens, if it is the one; empty if not.
-    lookout: Handle,
-    /// How its devices are reached.
-    handles: Vec<Handle>,
-}
-
-/// All parts in a row, each behind its length.
-fn encode(said: &Said) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let handles = said.handles.iter().map(Handle::bytes);
-    for part in [said.name.as_bytes(), said.lookout.bytes()]
-        .into_iter()
-        .chain(handles)
-    {
-        bytes.push(part.len() as u8);
-        bytes.extend(part);
-    }
-    bytes
-}
-
-fn decode(bytes: &[u8]) -> Option<Said> {
-    let mut rest = bytes;
-    let mut part = || {
-        let (&length, behind) = rest.split_first()?;
-        let (part, behind) = behind.split_at_checked(usize::from(length))?;
-        rest = behind;
-        Some((part.to_vec(), behind.is_empty()))
-    };
-    let (name, _) = part()?;
-    let (lookout, mut is_last) = part()?;
-    let mut handles = Vec::new();
-    while !is_last {
-        let (handle, last) = part()?;
-        handles.push(Handle::new(&handle).ok()?);
-        is_last = last;
-    }
-    Some(Said {
-        name: String::from_utf8(name).ok()?,
-        lookout: Handle::new(&lookout).ok()?,
-        handles,
-    })
-}
-
 /// What a communicator on several nodes has besides memory.
 pub(super) struct Network {
     /// Connections to ranks on other nodes.
     pub links: Arc<Links>,
+    /// Connections of other ranks of this node, if some send through this rank.
+    pub behalf: Option<Arc<Behalf>>,
     /// This rank is the lookout of its node.
     lookout: Option<Arc<Lookout>>,
 }
@@ -120,6 +84,44 @@ impl Network {
             service.dismiss(&(Arc::clone(&self.links) as Arc<dyn Attended>));
         }
         self.links.close(true);
+    }
+}
+
+impl Network {
+    /// When the communicator has stopped: nothing moves any more, and nothing touches the memory of
+    /// callers.
+    pub fn let_go(&self) {
+        self.links.let_go();
+        if let Some(behalf) = &self.behalf {
+            behalf.give_up();
+        }
+    }
+}
+
+impl Inner {
+    /// Gets ready for what other ranks of the node send through this one, if any do.
+    pub(super) fn send_for_others(self: &Arc<Inner>) {
+        let Some(behalf) = self.network.as_ref().and_then(|it| it.behalf.as_ref()) else {
+            return;
+        };
+        let failing = Arc::downgrade(self);
+        let (me, nonce, node) = (self.rank, self.nonce, self.node.clone());
+        behalf.on_failure(Box::new(move |error| match failing.upgrade() {
+            Some(inner) if inner.is_stopped() => {}
+            Some(inner) => {
+                if let Some(error) = fault::of_network(&inner, error.clone()) {
+                    inner.stop(&error);
+                }
+            }
+            // This rank has left, but those who send through it must know.
+            None => {
+                node.abort(me, error);
+                if let Ok(service) = service::get() {
+                    service.alarm(nonce, Alarm::Abort);
+                }
+            }
+        }));
+        self.want_thread();
     }
 }
 
@@ -173,9 +175,7 @@ impl Party<'_> {
     }
 
     fn open(&self) -> Result<Opened> {
-        let layout = *self.node.layout();
         let (me, mates) = (self.bootstrap.rank(), self.mates());
-        let is_remote = |place: &RankPlace| !mates.contains(&place.rank);
         // What lookouts say to each other goes over TCP, whatever carries the data.
         let post = match mates.first() == Some(&me) {
             true => {
@@ -184,18 +184,67 @@ impl Party<'_> {
             }
             false => None,
         };
-        let open = Open::new(Setup {
-            net: self.network()?,
+        let open = Open::new(self.setup(self.network()?, me))?;
+        Ok(Opened { open, post })
+    }
+
+    /// What an engine is made with that moves what `sender` sends, a rank of this node.
+    fn setup(&self, net: Arc<dyn Net>, sender: Rank) -> Setup {
+        let layout = *self.node.layout();
+        let mates = self.mates();
+        let is_remote = |place: &RankPlace| !mates.contains(&place.rank);
+        Setup {
+            net,
             source: Box::new(self.node.clone()),
             bell: Box::new(self.node.clone()),
-            me,
+            me: sender,
             channels: layout.channels,
             nonce: self.nonce,
             is_remote: self.places.iter().map(is_remote).collect(),
             slot_bytes: layout.slot_bytes,
             slice: 1,
-        })?;
-        Ok(Opened { open, post })
+        }
+    }
+
+    /// The rank through which this one sends over each device, if not by itself.
+    fn proxies(&self, net: &dyn Net) -> Vec<Option<Rank>> {
+        let pxn = match self.settings.pxn() {
+            // Where only threads of the program may use the network, none is there for others.
+            _ if self.settings.pxn_disable() || !net.any_thread() => topo::Pxn::Never,
+            config::Pxn::Never => topo::Pxn::Never,
+            config::Pxn::Nearer => topo::Pxn::Nearer,
+            config::Pxn::Always => topo::Pxn::Always,
+        };
+        let me = self.bootstrap.rank();
+        let near: Vec<_> = net.devices().iter().map(|_| None).collect();
+        topo::proxy_ranks(me, &topo::local_places(me, self.places), &near, pxn)
+    }
+
+    /// What this rank does for the ranks of its node that send through it, if there are any.
+    fn behalf(
+        &self,
+        net: &Arc<dyn Net>,
+        watch: &Watch,
+        (said, handles): (&[Said], &Arc<[Handles]>),
+    ) -> Option<Arc<Behalf>> {
+        let me = self.bootstrap.rank();
+        let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&me);
+        let senders: BTreeSet<Rank> = self.mates().into_iter().filter(is_sender).collect();
+        if senders.is_empty() {
+            return None;
+        }
+        let setups = senders
+            .iter()
+            .map(|&rank| (rank, self.setup(Arc::clone(net), rank)));
+        let setups: Mutex<BTreeMap<Rank, Setup>> = Mutex::new(setups.collect());
+        let handles = Arc::clone(handles);
+        let make = move |from: Rank| {
+            let mut setups = setups.lock().unwrap_or_else(PoisonError::into_inner);
+            Some(Links::sending(setups.remove(&from)?, Arc::clone(&handles)))
+        };
+        let behalf = Arc::new(Behalf::new(senders, Box::new(make)));
+        watch.serve(Arc::clone(&behalf) as Arc<dyn ProxyRank>);
+        Some(behalf)
     }
 
     /// Opens the network and makes it known to all ranks, unless all are on one node. Every rank
@@ -217,6 +266,7 @@ impl Party<'_> {
                     Some(post) => post.handle().clone(),
                     None => Handle::new(&[])?,
                 },
+                proxies: self.proxies(open.net()).into_iter().flatten().collect(),
                 handles: open.handles().clone(),
             }),
             Err(_) => Vec::new(),
@@ -228,13 +278,23 @@ impl Party<'_> {
             Some(post) => Some(self.look_out(post, &said, watch, on_lost)?),
             None => None,
         };
-        let handles = said.into_iter().map(|said| said.handles).collect();
-        let links = Arc::new(open.links(handles));
+        let handles: Vec<Handles> = said.iter().map(|said| said.handles.clone()).collect();
+        let handles = Arc::from(handles);
+        let proxies = self.proxies(open.net());
+        let of_channel = |channel: usize| proxies[channel % proxies.len()];
+        let by_channel = (0..self.node.layout().channels).map(of_channel).collect();
+        let through = Through::new(watch.caller(), by_channel);
+        let links = Arc::new(open.links(Arc::clone(&handles), through));
+        let behalf = self.behalf(links.net(), watch, (&said, &handles));
         // Where only threads of the program may use the network, they accept as they wait.
         if links.net().any_thread() {
             service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);
         }
-        Ok(Some(Network { links, lookout }))
+        Ok(Some(Network {
+            links,
+            behalf,
+            lookout,
+        }))
     }
 
     /// What all ranks said, if all use the network `name`.
@@ -306,26 +366,5 @@ impl Party<'_> {
             }
         }));
         Ok(lookout)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_rank_says_arrives() {
-        let handle = |bytes: &[u8]| Handle::new(bytes).unwrap();
-        for count in 0..=2 {
-            let said = Said {
-                name: "socket".into(),
-                lookout: handle(&[7; 128][..128 * count.min(1)]),
-                handles: [handle(&[1, 2, 3]), handle(&[9; 128])][..count].to_vec(),
-            };
-            let bytes = encode(&said);
-            assert_eq!(decode(&bytes), Some(said));
-            assert_eq!(decode(&bytes[..bytes.len() - 1]), None, "{count}");
-        }
-        assert_eq!(decode(&[]), None);
     }
 }

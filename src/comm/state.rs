@@ -185,6 +185,12 @@ impl Inner {
             || self.links().is_some_and(Links::failed)
     }
 
+    /// Whether it stopped for a reason that concerns all ranks, and not because this one has left.
+    fn is_given_up(&self) -> bool {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.is_some() || self.node.aborted()
+    }
+
     /// The reason, wherever it happened.
     #[cold]
     pub fn stop_error(&self) -> Error {
@@ -247,12 +253,19 @@ impl Inner {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        drop(watch);
-        if let Some(network) = &self.network
-            && !fork::in_child_of_user()
-        {
-            network.close();
+        if fork::in_child_of_user() {
+            return drop(watch);
         }
+        let Some(network) = &self.network else {
+            return;
+        };
+        if let (Some(behalf), Some(watch)) = (&network.behalf, watch) {
+            if self.is_given_up() {
+                behalf.give_up();
+            }
+            behalf.leave(watch);
+        }
+        network.close();
     }
 
     /// Whether a rank is another one on this node.

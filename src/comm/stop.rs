@@ -34,8 +34,8 @@ impl Inner {
         let shown = exec.queue.iter().any(Op::is_direct);
         let ended: Vec<Op> = exec.queue.drain(..).collect();
         if !fork::in_child_of_user() {
-            if let Some(links) = self.links() {
-                links.let_go();
+            if let Some(network) = &self.network {
+                network.let_go();
             }
             self.node.board(self.rank as usize).let_go();
             if shown {

@@ -57,6 +57,6 @@ pub use shape::{ShapeEntry, compare_shapes, digest, shape_bytes};
 pub use source::{Layer, Origin, Source, Sources};
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
 pub use words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Net, Progress, Proto, SocketFamily,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Net, Progress, Proto, Pxn, SocketFamily,
     Wait, Word,
 };

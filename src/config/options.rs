@@ -11,7 +11,8 @@ use super::nccl::{nccl_algo, nccl_index, nccl_proto};
 pub use super::option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Net, Progress, Proto, SocketFamily, Wait,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Net, Progress, Proto, Pxn, SocketFamily,
+    Wait,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -186,6 +187,14 @@ with_verbs_options! {
         tag: Tag::Site,
         shapes: true,
         aliases: &[same("NCCL_PXN_DISABLE")],
+    }
+
+    /// Whether ranks send host memory through the proxy of another rank of their node (PXN).
+    pxn -> Pxn {
+        kind: Kind::Words(Pxn::WORDS),
+        default: "never",
+        tag: Tag::Site,
+        aliases: &[same("NCCL_P2P_PXN_LEVEL")],
     }
 
     /// Where the threads that kolo starts may run; the program's own threads are never moved.

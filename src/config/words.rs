@@ -155,6 +155,16 @@ words! {
         Always = "always" | "1",
     }
 
+    /// Whether ranks send through other ranks of their node.
+    Pxn {
+        /// each rank moves what it sends itself, without waking another one
+        Never = "never" | "0",
+        /// where another rank is beside the network port and the rank itself is not
+        Nearer = "nearer" | "1",
+        /// all ranks of a node send through one rank for each port: fewer connections
+        Always = "always" | "2",
+    }
+
     /// Whether private buffers are read by system calls.
     Cma {
         /// from the size of `cma_from` on if that is set: where pages are small, slots are faster

@@ -36,6 +36,13 @@ impl Carried {
         carrier.is_some_and(|carrier| carrier.is_remote(rank))
     }
 
+    /// Whether what is sent on a channel is moved by another rank of the node, which sees slots but
+    /// not this rank's other memory.
+    pub fn is_proxied(&self, channel: usize) -> bool {
+        let carrier = self.carrier.as_ref();
+        carrier.is_some_and(|carrier| carrier.is_proxied(channel))
+    }
+
     /// Whether payload that goes to other nodes, or comes from them, may lie elsewhere than in
     /// slots.
     pub fn takes_parts(&self) -> bool {

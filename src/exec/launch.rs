@@ -122,8 +122,13 @@ impl Bound {
             false => Vec::new(),
         };
         let straight = wires.carried.takes_parts() && is_remote.contains(&true);
+        let leads_out = |index: usize| {
+            let proxied = matches!(ends[index], End::Send(number, _)
+                if wires.carried.is_proxied(number % wires.channels));
+            is_remote[index] && !proxied
+        };
         let outlets = [false, true].map(|in_place| match straight {
-            true => straight::outlets(&plan, |index| is_remote[index], in_place),
+            true => straight::outlets(&plan, leads_out, in_place),
             false => Outlets::new(),
         });
         Ok(Bound {

@@ -9,7 +9,7 @@ pub(super) const FRAME_BYTES: usize = 64;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"kolo");
 /// Changes with the meaning of any field: services of different versions refuse each other.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// What a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,13 @@ pub(super) enum Kind {
     Leaving = 7,
     /// "Look at the communicator with nonce `secret`": number `operation` says why.
     Alarm = 8,
+    /// "Launch number `operation` of my rank `rank` sends `slots` slots to rank `peer` on
+    /// `channel`, through your rank `to`."
+    Start = 9,
+    /// "My rank `rank` sends nothing more through your rank `to`. Say when all has arrived."
+    Close = 10,
+    /// Answer to `Close`.
+    Closed = 11,
 }
 
 /// One message; fields without meaning for its kind are 0.
@@ -43,6 +50,11 @@ pub(super) struct Frame {
     pub secret: u128,
     pub rank: u32,
     pub pid: u32,
+    /// The rank of the other process that is meant.
+    pub to: u32,
+    pub peer: u32,
+    pub channel: u32,
+    pub slots: u64,
 }
 
 impl Frame {
@@ -53,6 +65,10 @@ impl Frame {
             secret,
             rank: 0,
             pid: 0,
+            to: 0,
+            peer: 0,
+            channel: 0,
+            slots: 0,
         }
     }
 
@@ -65,6 +81,10 @@ impl Frame {
         bytes[16..32].copy_from_slice(&self.secret.to_le_bytes());
         bytes[32..36].copy_from_slice(&self.rank.to_le_bytes());
         bytes[36..40].copy_from_slice(&self.pid.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.to.to_le_bytes());
+        bytes[44..48].copy_from_slice(&self.peer.to_le_bytes());
+        bytes[48..52].copy_from_slice(&self.channel.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.slots.to_le_bytes());
         bytes
     }
 
@@ -72,8 +92,9 @@ impl Frame {
     pub fn decode(packet: &[u8]) -> Option<Frame> {
         let packet: &[u8; FRAME_BYTES] = packet.try_into().ok()?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| packet[at + i]));
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let half = |at: usize| u16::from_le_bytes([packet[at], packet[at + 1]]);
-        if word(0) != MAGIC || half(4) != VERSION || packet[40..].iter().any(|&b| b != 0) {
+        if word(0) != MAGIC || half(4) != VERSION || word(52) != 0 {
             return None;
         }
         let kind = match half(6) {
@@ -85,16 +106,23 @@ impl Frame {
             6 => Kind::Bye,
             7 => Kind::Leaving,
             8 => Kind::Alarm,
+            9 => Kind::Start,
+            10 => Kind::Close,
+            11 => Kind::Closed,
             _ => return None,
         };
         Some(Frame {
             kind,
-            operation: u64::from(word(8)) | u64::from(word(12)) << 32,
+            operation: long(8),
             secret: (0..4).fold(0, |sum, i| {
                 sum | u128::from(word(16 + 4 * i)) << (32 * i as u32)
             }),
             rank: word(32),
             pid: word(36),
+            to: word(40),
+            peer: word(44),
+            channel: word(48),
+            slots: long(56),
         })
     }
 }
@@ -103,7 +131,7 @@ impl Frame {
 mod tests {
     use super::*;
 
-    const KINDS: [Kind; 8] = [
+    const KINDS: [Kind; 11] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Refused,
@@ -112,6 +140,9 @@ mod tests {
         Kind::Bye,
         Kind::Leaving,
         Kind::Alarm,
+        Kind::Start,
+        Kind::Close,
+        Kind::Closed,
     ];
 
     #[test]
@@ -123,6 +154,10 @@ mod tests {
                 secret: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
                 rank: 77,
                 pid: u32::MAX,
+                to: 1,
+                peer: 0x0203_0405,
+                channel: 6,
+                slots: 1 << 40,
             };
             assert_eq!(Frame::decode(&frame.encode()), Some(frame));
         }
@@ -133,7 +168,7 @@ mod tests {
         let good = Frame::new(Kind::Bye, 1, 2).encode();
         assert_eq!(Frame::decode(&good[..63]), None);
         assert_eq!(Frame::decode(&[]), None);
-        for (at, byte) in [(0, 0), (4, 2), (6, 0), (6, 9), (7, 1), (40, 1), (63, 255)] {
+        for (at, byte) in [(0, 0), (4, 1), (6, 0), (6, 12), (7, 1), (52, 1), (55, 255)] {
             let mut bad = good;
             bad[at] = byte;
             assert_eq!(Frame::decode(&bad), None, "byte {at} = {byte}");

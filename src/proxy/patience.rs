@@ -16,11 +16,14 @@ pub(super) const LATE: Duration = Duration::from_secs(60);
 pub(super) struct Late {
     since: Moment,
     warned_count: u32,
+    what: &'static str,
 }
 
 impl Late {
-    pub fn new() -> Late {
+    /// `what` the other process does, or should do.
+    pub fn new(what: &'static str) -> Late {
         Late {
+            what,
             since: clock::now(),
             warned_count: 0,
         }
@@ -31,8 +34,9 @@ impl Late {
         if self.since.past(LATE * (self.warned_count + 1)) {
             self.warned_count += 1;
             tracing::warn!(
-                "another process of this machine has not answered for {} s while a communicator is \
-                 being made; still waiting (is it stopped by a debugger or a signal?)",
+                "another process of this machine, which {}, has not answered for {} s; still \
+                 waiting (is it stopped by a debugger or a signal?)",
+                self.what,
                 self.since.elapsed().as_secs()
             );
         }

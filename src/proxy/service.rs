@@ -20,12 +20,16 @@
 //! **Fork.** A forked child has neither the thread nor (see `transport::fork`) the sockets; there
 //! [`get`] returns an error, and dropping what was inherited does nothing.
 
+mod through;
+
+pub use through::{Caller, Elsewhere};
+
 use super::attended::{self, Attended};
 use super::frame::{Frame, Kind};
 use super::patience::{LATE, Late, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
-pub use super::state::{Alarm, OnAlarm, OnDeath, Peer};
+pub use super::state::{Alarm, OnAlarm, OnDeath, Peer, ProxyRank};
 use super::state::{Answer, Death, STRANGER_LIMIT, State};
 use crate::base::clock::{self, Moment};
 use crate::base::own_thread;
@@ -43,6 +47,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ACCEPT_COUNT: usize = 64;
 /// How long, in milliseconds, until what cannot say when it needs attention is tended.
 const SOON: libc::c_int = 20;
+/// How long until what could not be answered is looked at again.
+const UNFINISHED_PAUSE: Duration = Duration::from_micros(500);
 /// How often an exiting process tries to say so.
 const EXIT_TRY_COUNT: usize = 1000;
 /// The thread calls nothing that is deep.
@@ -135,7 +141,9 @@ extern "C" fn at_exit() {
     // an exit must not hang on that.
     for _ in 0..EXIT_TRY_COUNT {
         if let Ok(mut state) = service.state.try_lock() {
-            return state.announce_exit();
+            state.announce_exit();
+            drop(state);
+            return service.await_senders();
         }
         std::thread::yield_now();
     }
@@ -202,7 +210,7 @@ impl Service {
     /// at least not in this network namespace) or does not want to (`ConnectionReset`). Waits
     /// without limit for one that is only stopped, with a warning each minute.
     pub fn fetch(&self, from: &Address, key: Key) -> io::Result<Fd> {
-        let mut late = Late::new();
+        let mut late = Late::new("makes a communicator with this one");
         let operation = self.lock().number();
         let request = Frame::new(Kind::GetFd, operation, key.0);
         persist(&mut late, |late| {
@@ -264,6 +272,7 @@ impl Service {
             let all = ready == 0 || entries[0].revents != 0;
             let deaths = self.turn(&entries, &links);
             places.tend(&entries, all);
+            self.send_for_others();
             for death in deaths {
                 // A callback that panics must not end the watch over everyone else.
                 let call = || (death.on_death)(&death.ranks, &death.text);
@@ -303,6 +312,9 @@ impl Service {
         } else {
             0
         };
+        if !state.unfinished.is_empty() {
+            due(clock::now(), UNFINISHED_PAUSE);
+        }
         entries.push(entry(&self.bell, libc::POLLIN));
         entries.push(entry(&self.listener, accepting));
         for (id, link) in &state.links {
@@ -418,7 +430,7 @@ impl Watch {
         if self.service.address <= peer.address {
             return Ok(());
         }
-        let mut late = Late::new();
+        let mut late = Late::new("makes a communicator with this one");
         persist(&mut late, |late| {
             let (nonce, service) = (self.nonce, self.service);
             let mut state = service.lock();

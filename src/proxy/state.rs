@@ -12,10 +12,10 @@
 use super::frame::{Frame, Kind};
 use super::socket::{self, Address, Received};
 use crate::base::Rank;
-use crate::base::clock::{self, Moment};
+use crate::base::clock::Moment;
 use crate::transport::fork::Fd;
 use crate::transport::segment::{Key, Nonce};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,9 +41,6 @@ pub type OnAlarm = Arc<dyn Fn(Alarm) + Send + Sync>;
 pub(super) const STRANGER_LIMIT: Duration = Duration::from_secs(5);
 /// How many strangers may be connected; the oldest goes first.
 const STRANGER_COUNT: usize = 256;
-/// How many messages may wait for a process that does not read them (it may be stopped by a
-/// debugger). A waiting message belongs to a communicator created or destroyed meanwhile.
-const OUT_COUNT: usize = 65_536;
 /// How many messages of one link are read before the others get their turn.
 const READ_COUNT: usize = 64;
 
@@ -58,28 +55,14 @@ pub struct Peer {
     pub ranks: Vec<Rank>,
 }
 
-pub(super) struct Link {
-    pub fd: Fd,
-    /// Set when this process opened the link.
-    address: Option<Address>,
-    pid: u32,
-    known: bool,
-    opened: Moment,
-    uses: HashMap<Nonce, BTreeSet<Rank>>,
-    /// Messages that the socket had no room for.
-    out: VecDeque<Frame>,
-    /// The other side said that its process is exiting.
-    leaving: bool,
-    /// No longer needed: goes when `out` is empty.
-    closing: bool,
-}
-
 struct Watcher {
     id: u64,
     rank: Rank,
     node: String,
     on_death: OnDeath,
     on_alarm: Option<OnAlarm>,
+    /// What sends for other ranks of the node.
+    proxy: Option<Arc<dyn ProxyRank>>,
 }
 
 /// A callback to be made, outside all locks.
@@ -121,67 +104,15 @@ pub(super) struct State {
     last_number: u64,
     /// Callbacks to be made, outside all locks.
     pub alarms: Vec<(OnAlarm, Alarm)>,
+    /// What ranks of other processes send through ranks of this one, to be handed over outside all
+    /// locks.
+    pub started: Vec<proxied::Started>,
+    /// What was asked for and takes its time.
+    pub unfinished: Vec<proxied::Unfinished>,
+    /// Who sends for ranks that are gone, to be told outside all locks.
+    pub gone: Vec<(Arc<dyn ProxyRank>, Vec<Rank>)>,
     /// Set when the system had no descriptor left for a new connection.
     pub accept_paused: Option<Moment>,
-}
-
-impl Link {
-    fn new(fd: Fd, address: Option<Address>, pid: u32) -> Link {
-        Link {
-            fd,
-            address,
-            pid,
-            known: address.is_some(),
-            opened: clock::now(),
-            uses: HashMap::new(),
-            out: VecDeque::new(),
-            leaving: false,
-            closing: false,
-        }
-    }
-
-    /// Sends now if possible, else when the socket has room again.
-    fn post(&mut self, frame: Frame) {
-        if self.out.is_empty() {
-            // Where the other side is gone, the service thread will find the end of the link.
-            let gone = [libc::EPIPE, libc::ECONNRESET, libc::ENOTCONN];
-            match socket::send(&self.fd, &frame, None) {
-                Ok(()) => return,
-                Err(error) if error.raw_os_error().is_some_and(|n| gone.contains(&n)) => return,
-                Err(_) => {}
-            }
-        }
-        self.out.push_back(frame);
-        if self.out.len() > OUT_COUNT {
-            self.out.clear();
-            self.closing = true;
-        }
-    }
-
-    /// Sends what waits, as far as the socket has room.
-    fn flush(&mut self) {
-        while let Some(frame) = self.out.front() {
-            match socket::send(&self.fd, frame, None) {
-                Ok(()) => drop(self.out.pop_front()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => self.out.clear(),
-            }
-        }
-    }
-
-    /// What to poll for.
-    pub fn events(&self) -> libc::c_short {
-        if self.out.is_empty() {
-            libc::POLLIN
-        } else {
-            libc::POLLIN | libc::POLLOUT
-        }
-    }
-
-    /// When a stranger came.
-    pub fn stranger_since(&self) -> Option<Moment> {
-        (!self.known).then_some(self.opened)
-    }
 }
 
 impl State {
@@ -209,6 +140,7 @@ impl State {
             node: node.to_owned(),
             on_death,
             on_alarm: None,
+            proxy: None,
         });
         id
     }
@@ -410,12 +342,24 @@ impl State {
                 // On failure the link ends, and the asker tries again.
                 return socket::send(&link.fd, &reply, Some(fd)).is_ok();
             }
+            Kind::Start if link.known => return self.start_came(id, frame),
+            Kind::Close if link.known => return self.close_came(id, frame),
+            Kind::Closed if link.known => self.closed_came(id, frame.operation),
             Kind::Bye if link.known => {
                 if let Some(ranks) = link.uses.get_mut(&nonce) {
                     ranks.remove(&Rank(frame.rank));
                 }
             }
-            Kind::Leaving if link.known => link.leaving = true,
+            Kind::Leaving if link.known => {
+                link.leaving = true;
+                let uses = link.uses.iter();
+                let uses: Vec<_> = uses
+                    .map(|(nonce, ranks)| (*nonce, Vec::from_iter(ranks.iter().copied())))
+                    .collect();
+                for (nonce, ranks) in uses {
+                    self.tell_gone(nonce, &ranks);
+                }
+            }
             Kind::Alarm if link.known => {
                 let why = match frame.operation {
                     1 => Alarm::Abort,
@@ -468,6 +412,8 @@ impl State {
             End::Closed => "ended (it was killed or crashed)",
         };
         for (nonce, ranks) in link.uses.iter().filter(|(_, ranks)| !ranks.is_empty()) {
+            let all: Vec<Rank> = ranks.iter().copied().collect();
+            self.tell_gone(*nonce, &all);
             for watcher in self.watchers.get(nonce).into_iter().flatten() {
                 deaths.push(Death {
                     on_death: watcher.on_death.clone(),
@@ -479,5 +425,13 @@ impl State {
     }
 }
 
+mod link;
+mod proxied;
+
+use link::Link;
+pub use proxied::{ProxyRank, Start};
+
+#[cfg(test)]
+mod proxied_tests;
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,7 @@ pub mod nodes;
 pub mod paths;
 pub mod pin;
 pub mod place;
+pub mod proxy_rank;
 pub mod render;
 pub mod report;
 pub mod search;
@@ -59,4 +60,5 @@ pub use hardware::{Core, Device, DeviceClass, Kind, Machine, NumaNode, NvLink, O
 pub use nodes::{Nodes, gathered, local_places, local_ranks, nodes};
 pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread};
 pub use place::{RankPlace, host_name};
+pub use proxy_rank::{Pxn, proxy_ranks};
 pub use render::render;

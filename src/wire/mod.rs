@@ -37,6 +37,8 @@ pub trait Carrier: Send {
     /// `slots` slots will pass to (`is_send`) or from `peer` on a channel. What has the same number
     /// `launch` belongs together.
     fn expect(&self, launch: u64, peer: usize, channel: usize, is_send: bool, slots: u64);
+    /// Whether what is sent on a channel is moved by another rank of the node.
+    fn is_proxied(&self, channel: usize) -> bool;
     /// Whether payload may lie elsewhere than in slots.
     fn takes_parts(&self) -> bool;
     /// The payload of the token at slot count `position` from `peer`, if it has so many bytes, had

@@ -1,12 +1,16 @@
 //! What the ends of connections are made with, before they are connected.
 
+use super::active::Op;
 use super::link::Shape;
 use super::meet::{Arrivals, Greeting};
 use crate::base::{Error, Rank, Result};
+use crate::proxy::service::{Caller, Elsewhere};
 use crate::transport::net::{Handle, Net};
 use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
 use crate::wire::{Bell, Source};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A handle of each device of a rank.
 pub type Handles = Vec<Handle>;
@@ -21,7 +25,7 @@ pub(super) struct Ends {
     /// Whether each rank is on another node.
     pub is_remote: Vec<bool>,
     /// How each rank is reached.
-    pub handles: Vec<Handles>,
+    pub handles: Arc<[Handles]>,
     /// Bytes of a slot in memory, with room for the words about a token.
     pub slot_bytes: usize,
     /// Slots of a token.
@@ -94,6 +98,50 @@ pub struct Setup {
     pub slot_bytes: usize,
     /// Slots of a token, the same for all.
     pub slice: u32,
+}
+
+/// Which of what a rank sends goes through other ranks of its node.
+#[derive(Default)]
+pub struct Through {
+    caller: Option<Caller>,
+    by_channel: Vec<Option<Rank>>,
+    closed: AtomicBool,
+}
+
+impl Through {
+    /// What is sent on a channel goes through `by_channel`'s rank, which `caller` calls.
+    pub fn new(caller: Caller, by_channel: Vec<Option<Rank>>) -> Through {
+        Through {
+            caller: Some(caller),
+            by_channel,
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn proxy(&self, channel: usize) -> Option<Rank> {
+        self.by_channel.get(channel).copied().flatten()
+    }
+
+    /// Has an op done by the proxy rank of its channel. False if it must be asked again.
+    pub(super) fn start(&self, op: Op) -> bool {
+        match (&self.caller, self.proxy(usize::from(op.channel))) {
+            (Some(caller), Some(proxy)) => caller.start(proxy, op),
+            _ => true,
+        }
+    }
+
+    /// Tells all proxy ranks that nothing more is to be sent, the first time.
+    pub(super) fn close(&self) -> Vec<Elsewhere> {
+        let Some(caller) = &self.caller else {
+            return Vec::new();
+        };
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let proxies: BTreeSet<Rank> = self.by_channel.iter().copied().flatten().collect();
+        proxies.iter().map(|&proxy| caller.close(proxy)).collect()
+    }
 }
 
 /// The listeners of a rank, before it knows the others.

@@ -160,6 +160,14 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
+    /// Where nobody arrives.
+    pub fn none() -> Arrivals {
+        Arrivals {
+            listeners: Vec::new(),
+            strangers: Vec::new(),
+        }
+    }
+
     /// Opens a listener on every device.
     ///
     /// # Errors

@@ -11,6 +11,7 @@
 //! ops does nothing and costs nothing.
 //!
 //! - [`active`]: ops, grouped and in order.
+//! - [`behalf`]: engines for other ranks of the node, which send through this one.
 //! - [`closing`]: how connections end.
 //! - [`ends`]: what the ends of connections are made with.
 //! - [`link`]: the phases of one end of a connection.
@@ -20,6 +21,7 @@
 //! - [`wanted`]: where readers want payload that needs no slot.
 
 mod active;
+pub mod behalf;
 mod closing;
 mod ends;
 mod link;
@@ -32,13 +34,15 @@ mod wanted;
 mod tests;
 
 pub use active::Op;
-pub use ends::{Handles, Open, Setup};
+pub use behalf::Behalf;
+pub use ends::{Handles, Open, Setup, Through};
 pub use token::SPARE_BYTES;
 
 use crate::base::{Error, Rank, Result};
 use crate::plan::Direction;
 use crate::proxy::attended::Attended;
 use crate::proxy::progress::Pass;
+use crate::proxy::service::Elsewhere;
 use crate::transport::net::Net;
 use crate::wire::Bell;
 use active::{APPEND_BATCH, APPEND_EVERY, Active, Args};
@@ -68,15 +72,42 @@ struct State {
 }
 
 impl Open {
-    /// The engine, with the handles of all ranks in their order.
-    pub fn links(self, handles: Vec<Handles>) -> Links {
-        let setup = self.setup;
+    /// The engine, with the handles of all ranks in their order. What it sends may go `through`
+    /// other ranks of the node.
+    pub fn links(self, handles: Arc<[Handles]>, through: Through) -> Links {
+        let mut links = Links::new(self.setup, self.arrivals, handles);
+        links.through = through;
+        links
+    }
+}
+
+/// All connections of one rank to ranks on other nodes.
+///
+/// Safe to call from any thread; one drives at a time.
+pub struct Links {
+    me: usize,
+    is_remote: Box<[bool]>,
+    ends: Ends,
+    bell: Box<dyn Bell>,
+    posted: ArrayQueue<Op>,
+    /// By connection.
+    wanted: Box<[Wanted]>,
+    /// Ops that are not done.
+    busy: AtomicUsize,
+    state: Mutex<State>,
+    failed: AtomicBool,
+    failure: OnceLock<Error>,
+    through: Through,
+}
+
+impl Links {
+    fn new(setup: Setup, arrivals: Arrivals, handles: Arc<[Handles]>) -> Links {
         let count = setup.is_remote.len() * setup.channels;
         Links {
             me: setup.me.index(),
             is_remote: setup.is_remote.clone().into(),
             state: Mutex::new(State {
-                arrivals: self.arrivals,
+                arrivals,
                 outgoing: (0..count).map(|_| None).collect(),
                 incoming: (0..count).map(|_| None).collect(),
                 active: Active::new(count),
@@ -101,29 +132,15 @@ impl Open {
             busy: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
             failure: OnceLock::new(),
+            through: Through::default(),
         }
     }
-}
 
-/// All connections of one rank to ranks on other nodes.
-///
-/// Safe to call from any thread; one drives at a time.
-pub struct Links {
-    me: usize,
-    is_remote: Box<[bool]>,
-    ends: Ends,
-    bell: Box<dyn Bell>,
-    posted: ArrayQueue<Op>,
-    /// By connection.
-    wanted: Box<[Wanted]>,
-    /// Ops that are not done.
-    busy: AtomicUsize,
-    state: Mutex<State>,
-    failed: AtomicBool,
-    failure: OnceLock<Error>,
-}
+    /// An engine that only sends, for a rank that does not listen here.
+    pub fn sending(setup: Setup, handles: Arc<[Handles]>) -> Links {
+        Links::new(setup, Arrivals::none(), handles)
+    }
 
-impl Links {
     /// Whether a rank is on another node.
     #[inline(always)]
     pub fn is_remote(&self, rank: usize) -> bool {
@@ -151,8 +168,13 @@ impl Links {
             channel: channel as u16,
             slots,
         };
-        self.busy.fetch_add(1, Ordering::Relaxed);
-        while let Err(back) = self.posted.push(op) {
+        if is_send && self.through.proxy(channel).is_some() {
+            while !self.through.start(op) && !self.lock().closed {
+                std::thread::yield_now();
+            }
+            return;
+        }
+        while let Err(back) = self.offer(op) {
             op = back;
             if self.failed() || self.lock().closed {
                 return;
@@ -161,6 +183,20 @@ impl Links {
                 std::thread::yield_now();
             }
         }
+    }
+
+    /// Takes an op over, or gives it back if there is no room now.
+    fn offer(&self, op: Op) -> std::result::Result<(), Op> {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        self.posted.push(op).inspect_err(|_| {
+            self.busy.fetch_sub(1, Ordering::Relaxed);
+        })
+    }
+
+    /// The rank of the node through which what is sent on a channel goes, if not this one.
+    #[inline(always)]
+    pub fn proxy(&self, channel: usize) -> Option<Rank> {
+        self.through.proxy(channel)
     }
 
     /// Says where the payload of a token that comes from a rank on another node had best be put;
@@ -266,23 +302,29 @@ impl Links {
         (sending, state.incoming.iter().flatten().count())
     }
 
-    /// Closes all connections; afterwards nothing moves. What was handed to the network arrives,
-    /// unless the links are `given_up`.
+    /// Closes all connections; afterwards nothing moves. What was handed to the network, or to
+    /// other ranks of the node, arrives, unless the links are `given_up`.
     pub fn close(&self, given_up: bool) {
+        let elsewhere = self.through.close();
+        let mut closing = self.end();
+        if !given_up && !self.failed() {
+            closing.settle();
+            elsewhere.into_iter().for_each(Elsewhere::wait);
+        }
+    }
+
+    /// Ends all traffic; the connections are closed by what is returned.
+    fn end(&self) -> Closing {
         let mut state = self.lock();
         state.closed = true;
         state.arrivals.listeners.clear();
-        let closing = Closing {
-            outgoing: std::mem::take(&mut state.outgoing),
-            incoming: std::mem::take(&mut state.incoming),
-        };
+        let outgoing = std::mem::take(&mut state.outgoing);
+        let incoming = std::mem::take(&mut state.incoming);
         state.active = Active::default();
         self.busy.store(0, Ordering::Relaxed);
         // The thread that would have to wait for the lock may also serve a peer.
         drop(state);
-        if !given_up && !self.failed() {
-            closing.close();
-        }
+        Closing::new(outgoing, incoming)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

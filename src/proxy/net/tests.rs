@@ -1,7 +1,7 @@
 //! The engine over real sockets: what it did, in which order, and what its tokens carried.
 
 use super::trace::{Event, Phase};
-use super::{Links, Open, SPARE_BYTES, Setup};
+use super::{Links, Open, SPARE_BYTES, Setup, Through};
 use crate::base::Rank;
 use crate::plan::Direction;
 use crate::proxy::progress::Pass;
@@ -59,7 +59,9 @@ fn two(slice: u32) -> (Links, Links, PairSender, PairReceiver) {
     };
     let (first, second) = (open(0), open(1));
     let handles = vec![first.handles().clone(), second.handles().clone()];
-    let links = (first.links(handles.clone()), second.links(handles));
+    let handles: Arc<[_]> = handles.into();
+    let links = |open: Open| open.links(Arc::clone(&handles), Through::default());
+    let links = (links(first), links(second));
     let writer = PairSender::new(nodes[0].pair(0, 1, 0).unwrap());
     let reader = PairReceiver::new(nodes[1].pair(0, 1, 0).unwrap());
     (links.0, links.1, writer, reader)

@@ -3,17 +3,17 @@
 use super::*;
 use std::sync::Mutex;
 
-const NONCE: Nonce = Nonce(77);
+pub(super) const NONCE: Nonce = Nonce(77);
 
 type Heard = Arc<Mutex<Vec<(Vec<Rank>, String)>>>;
 
 /// A state that watches `NONCE` for rank 0, and a link that a bare socket made to it.
-struct Bench {
-    state: State,
-    watch: u64,
+pub(super) struct Bench {
+    pub state: State,
+    pub watch: u64,
     heard: Heard,
     link: u64,
-    far: Fd,
+    pub far: Fd,
 }
 
 fn watch(state: &mut State, rank: u32) -> (u64, Heard) {
@@ -25,7 +25,7 @@ fn watch(state: &mut State, rank: u32) -> (u64, Heard) {
     (state.watch(NONCE, Rank(rank), "node1", on_death), heard)
 }
 
-fn bench() -> Bench {
+pub(super) fn bench() -> Bench {
     let address = Address::random().unwrap();
     let listener = socket::listen(&address).unwrap();
     let far = socket::connect(&address).unwrap();
@@ -43,7 +43,7 @@ fn bench() -> Bench {
 }
 
 impl Bench {
-    fn send(&self, kind: Kind, secret: u128, rank: u32) {
+    pub fn send(&self, kind: Kind, secret: u128, rank: u32) {
         let mut frame = Frame::new(kind, 5, secret);
         frame.rank = rank;
         frame.pid = 1234;
@@ -51,7 +51,7 @@ impl Bench {
     }
 
     /// The service thread's turn, with the callbacks.
-    fn turn(&mut self) {
+    pub fn turn(&mut self) {
         let mut deaths = Vec::new();
         self.state.readable(self.link, &mut deaths);
         for death in deaths {

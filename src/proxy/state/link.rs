@@ -1,0 +1,89 @@
+//! One connection with another process.
+
+use super::super::frame::Frame;
+use super::super::socket::{self, Address};
+use crate::base::Rank;
+use crate::base::clock::{self, Moment};
+use crate::transport::fork::Fd;
+use crate::transport::segment::Nonce;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io;
+
+/// How many messages may wait for a process that does not read them (it may be stopped by a
+/// debugger). A waiting message belongs to a communicator created or destroyed meanwhile.
+const OUT_COUNT: usize = 65_536;
+
+pub struct Link {
+    pub fd: Fd,
+    /// Set when this process opened the link.
+    pub(super) address: Option<Address>,
+    pub(super) pid: u32,
+    pub(super) known: bool,
+    pub(super) opened: Moment,
+    pub(super) uses: HashMap<Nonce, BTreeSet<Rank>>,
+    /// Messages that the socket had no room for.
+    pub(super) out: VecDeque<Frame>,
+    /// The other side said that its process is exiting.
+    pub(super) leaving: bool,
+    /// No longer needed: goes when `out` is empty.
+    pub(super) closing: bool,
+}
+
+impl Link {
+    pub fn new(fd: Fd, address: Option<Address>, pid: u32) -> Link {
+        Link {
+            fd,
+            address,
+            pid,
+            known: address.is_some(),
+            opened: clock::now(),
+            uses: HashMap::new(),
+            out: VecDeque::new(),
+            leaving: false,
+            closing: false,
+        }
+    }
+
+    /// Sends now if possible, else when the socket has room again.
+    pub fn post(&mut self, frame: Frame) {
+        if self.out.is_empty() {
+            // Where the other side is gone, the service thread will find the end of the link.
+            let gone = [libc::EPIPE, libc::ECONNRESET, libc::ENOTCONN];
+            match socket::send(&self.fd, &frame, None) {
+                Ok(()) => return,
+                Err(error) if error.raw_os_error().is_some_and(|n| gone.contains(&n)) => return,
+                Err(_) => {}
+            }
+        }
+        self.out.push_back(frame);
+        if self.out.len() > OUT_COUNT {
+            self.out.clear();
+            self.closing = true;
+        }
+    }
+
+    /// Sends what waits, as far as the socket has room.
+    pub fn flush(&mut self) {
+        while let Some(frame) = self.out.front() {
+            match socket::send(&self.fd, frame, None) {
+                Ok(()) => drop(self.out.pop_front()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.out.clear(),
+            }
+        }
+    }
+
+    /// What to poll for.
+    pub fn events(&self) -> libc::c_short {
+        if self.out.is_empty() {
+            libc::POLLIN
+        } else {
+            libc::POLLIN | libc::POLLOUT
+        }
+    }
+
+    /// When a stranger came.
+    pub fn stranger_since(&self) -> Option<Moment> {
+        (!self.known).then_some(self.opened)
+    }
+}
