@@ -87,10 +87,9 @@ impl Inner {
         let engine = Engine::global();
         if self.thread_progress {
             let pinning = self.pinning.clone();
-            engine.want_thread(move || {
-                if let Err(error) = pinning.apply() {
-                    tracing::warn!("the progress thread runs unpinned: {error}");
-                }
+            engine.want_thread(move || match pinning.apply() {
+                Ok(()) => tracing::info!("progress thread: {pinning}"),
+                Err(error) => tracing::warn!("the progress thread runs unpinned: {error}"),
             });
         }
         if self.pass() != Pass::Idle {

@@ -25,6 +25,7 @@ mod messages;
 mod net;
 mod op;
 pub mod orders;
+mod pinning;
 mod redop;
 pub mod safe;
 mod safe_blocks;
@@ -328,6 +329,11 @@ impl Communicator {
     /// `verbs`, `mpi`, or what a plugin calls itself. `None` where all ranks are on one node.
     pub fn network_name(&self) -> Option<&str> {
         self.inner.links().map(|links| links.net().name())
+    }
+
+    /// Where kolo's own threads run for this rank, and why there.
+    pub fn pinning(&self) -> &crate::topo::Pinning {
+        &self.inner.pinning
     }
 
     /// Connections to (sending) and from (receiving) ranks of other nodes that have been made.

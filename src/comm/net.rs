@@ -13,7 +13,7 @@ use crate::transport::net::candidates;
 use crate::transport::net::choose::choose;
 use crate::transport::net::mpi::MpiNet;
 use crate::transport::net::socket::{SocketNet, SocketOptions};
-use crate::transport::net::{Handle, Net};
+use crate::transport::net::{Handle, Net, Properties};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
 use std::sync::Arc;
@@ -108,6 +108,12 @@ impl Network {
     /// Whether sockets carry the data.
     pub fn is_socket(&self) -> bool {
         self.links.net().name() == SocketNet::NAME
+    }
+
+    /// The devices that a rank with so many channels uses, each channel one.
+    pub fn rails(&self, channels: usize) -> &[Properties] {
+        let devices = self.links.net().devices();
+        &devices[..devices.len().min(channels)]
     }
 
     /// Ends it all: the other nodes are told that this rank has left. Connections that are not
