@@ -21,14 +21,11 @@ use crate::base::{Error, Rank, Result};
 use crate::plan::Direction;
 use crate::transport::net::{Receive, RecvComm, Region, Request, SendComm};
 use crate::wire::line::{INLINE_BYTES, LINES, SMALL_BYTES};
-use crate::wire::pair::{PairReceiver, PairSender};
+use crate::wire::pair::{PairReceiver, PairSender, STRAIGHT_BYTES};
 use std::collections::VecDeque;
 
 /// Slots of a connection.
 pub(super) const SLOTS: u64 = LINES as u64;
-
-/// After a message of so many bytes the reader is asked first where it wants the next one.
-const ONE_AT_ONCE: usize = 8 << 10;
 
 /// Messages for which the time of a system call counts more than that of their bytes.
 const SHORT_MESSAGE: usize = 4096;
@@ -328,7 +325,8 @@ impl RecvLink {
             self.flushing.push_back((Here { length, elsewhere }, flush));
             self.received += slice;
             trace.note(Direction::Recv, peer, Phase::Received, self.received);
-            if length >= ONE_AT_ONCE {
+            // The reader is asked first where it wants the next one.
+            if length >= STRAIGHT_BYTES {
                 break;
             }
         }
