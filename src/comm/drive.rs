@@ -85,10 +85,9 @@ impl Inner {
     /// Makes sure that there is a progress thread.
     pub(super) fn want_thread(&self) {
         let pinning = self.pinning.clone();
-        Engine::global().want_thread(move || {
-            if let Err(error) = pinning.apply() {
-                tracing::warn!("the progress thread runs unpinned: {error}");
-            }
+        Engine::global().want_thread(move || match pinning.apply() {
+            Ok(()) => tracing::info!("progress thread: {pinning}"),
+            Err(error) => tracing::warn!("the progress thread runs unpinned: {error}"),
         });
     }
 

@@ -9,11 +9,11 @@
 
 use super::deaths::Deaths;
 use super::direct::Direct;
-use super::meet::{GraphText, Met, machine, meet};
+use super::meet::{GraphText, Met, meet};
 use super::net::Network;
 use super::redop::Kernels;
 use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
-use super::{CommConfig, Communicator, net, orders, tuning};
+use super::{CommConfig, Communicator, net, orders, pinning, tuning};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, UniqueId};
@@ -380,6 +380,7 @@ fn with_settings(
     let network = party.meet(&joined.watch, deaths.callback("cannot be reached"))?;
     let exec = exec(&party, (nodes, inputs), direct, network.as_ref());
     let thread = thread_progress(&settings, crowding, network.as_ref());
+    let pinning = pinning::decide(&party, &local, network.as_ref())?;
     let inner = Arc::new(Inner {
         rank: rank.0,
         nranks,
@@ -401,7 +402,7 @@ fn with_settings(
         finalized: AtomicBool::new(false),
         next_op: AtomicU32::new(0),
         thread_progress: thread,
-        pinning: pinning(&settings, &places[rank.index()], &local)?,
+        pinning,
         watch: Mutex::new(Some(joined.watch)),
         settings,
     });
@@ -420,20 +421,6 @@ fn thread_progress(settings: &Settings, crowding: Crowding, network: Option<&Net
         config::Progress::Inline => false,
         config::Progress::Auto => crowding.cores > crowding.ranks,
     }
-}
-
-fn pinning(settings: &Settings, me: &RankPlace, local: &[&RankPlace]) -> Result<topo::Pinning> {
-    let wanted = match settings.affinity() {
-        config::Affinity::None => topo::PinSetting::Off,
-        _ => topo::PinSetting::Auto,
-    };
-    Ok(topo::Pinning::decide(
-        machine(settings)?,
-        me,
-        local,
-        None,
-        &wanted,
-    ))
 }
 
 fn wait_policy_setting(settings: &Settings) -> Option<WaitPolicy> {

@@ -25,6 +25,7 @@ mod messages;
 mod net;
 mod op;
 pub mod orders;
+mod pinning;
 mod redop;
 pub mod safe;
 mod safe_blocks;
@@ -335,6 +336,11 @@ impl Communicator {
         let network = self.inner.network.as_ref();
         let behalf = network.and_then(|network| network.behalf.as_ref());
         behalf.map_or(0, |behalf| behalf.connections())
+    }
+
+    /// Where kolo's own threads run for this rank, and why there.
+    pub fn pinning(&self) -> &crate::topo::Pinning {
+        &self.inner.pinning
     }
 
     /// Connections to (sending) and from (receiving) ranks of other nodes that have been made.

@@ -3,6 +3,7 @@
 mod said;
 
 use super::fault;
+use super::meet::machine;
 use super::state::Inner;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
@@ -17,7 +18,7 @@ use crate::transport::net::candidates;
 use crate::transport::net::choose::choose;
 use crate::transport::net::mpi::MpiNet;
 use crate::transport::net::socket::{SocketNet, SocketOptions};
-use crate::transport::net::{Handle, Net};
+use crate::transport::net::{Handle, Net, Properties};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
 use said::{Said, decode, encode};
@@ -72,6 +73,12 @@ impl Network {
     /// Whether sockets carry the data.
     pub fn is_socket(&self) -> bool {
         self.links.net().name() == SocketNet::NAME
+    }
+
+    /// The devices that a rank with so many channels uses, each channel one.
+    pub fn rails(&self, channels: usize) -> &[Properties] {
+        let devices = self.links.net().devices();
+        &devices[..devices.len().min(channels)]
     }
 
     /// Ends it all: the other nodes are told that this rank has left. Connections that are not
@@ -135,6 +142,8 @@ impl Drop for Network {
 struct Opened {
     open: Open,
     post: Option<Post>,
+    /// The rank through which this one sends over each device, if not by itself.
+    proxies: Vec<Option<Rank>>,
 }
 
 /// What a rank knows of the others before the network is open.
@@ -185,7 +194,12 @@ impl Party<'_> {
             false => None,
         };
         let open = Open::new(self.setup(self.network()?, me))?;
-        Ok(Opened { open, post })
+        let proxies = self.proxies(open.net())?;
+        Ok(Opened {
+            open,
+            post,
+            proxies,
+        })
     }
 
     /// What an engine is made with that moves what `sender` sends, a rank of this node.
@@ -207,7 +221,7 @@ impl Party<'_> {
     }
 
     /// The rank through which this one sends over each device, if not by itself.
-    fn proxies(&self, net: &dyn Net) -> Vec<Option<Rank>> {
+    fn proxies(&self, net: &dyn Net) -> Result<Vec<Option<Rank>>> {
         let pxn = match self.settings.pxn() {
             // Where only threads of the program may use the network, none is there for others.
             _ if self.settings.pxn_disable() || !net.any_thread() => topo::Pxn::Never,
@@ -215,9 +229,16 @@ impl Party<'_> {
             config::Pxn::Nearer => topo::Pxn::Nearer,
             config::Pxn::Always => topo::Pxn::Always,
         };
+        let machine = machine(self.settings)?;
         let me = self.bootstrap.rank();
-        let near: Vec<_> = net.devices().iter().map(|_| None).collect();
-        topo::proxy_ranks(me, &topo::local_places(me, self.places), &near, pxn)
+        let place = &self.places[me.index()];
+        let near = |device: &Properties| {
+            let path = device.pci_path.as_deref()?;
+            topo::near_devices(machine, place, &[path], &|path| machine.told_near(path))
+        };
+        let near: Vec<_> = net.devices().iter().map(near).collect();
+        let local = topo::local_places(me, self.places);
+        Ok(topo::proxy_ranks(me, &local, &near, pxn))
     }
 
     /// What this rank does for the ranks of its node that send through it, if there are any.
@@ -260,19 +281,27 @@ impl Party<'_> {
         }
         let opened = self.open();
         let mine = match &opened {
-            Ok(Opened { open, post }) => encode(&Said {
+            Ok(Opened {
+                open,
+                post,
+                proxies,
+            }) => encode(&Said {
                 name: open.net().name().to_string(),
                 lookout: match post {
                     Some(post) => post.handle().clone(),
                     None => Handle::new(&[])?,
                 },
-                proxies: self.proxies(open.net()).into_iter().flatten().collect(),
+                proxies: proxies.iter().copied().flatten().collect(),
                 handles: open.handles().clone(),
             }),
             Err(_) => Vec::new(),
         };
         let said = self.bootstrap.all_gather(&mine);
-        let Opened { open, post } = opened?;
+        let Opened {
+            open,
+            post,
+            proxies,
+        } = opened?;
         let said = self.heard(open.net().name(), &said?)?;
         let lookout = match post {
             Some(post) => Some(self.look_out(post, &said, watch, on_lost)?),
@@ -280,7 +309,9 @@ impl Party<'_> {
         };
         let handles: Vec<Handles> = said.iter().map(|said| said.handles.clone()).collect();
         let handles = Arc::from(handles);
-        let proxies = self.proxies(open.net());
+        for proxy in proxies.iter().flatten().collect::<BTreeSet<_>>() {
+            tracing::info!("rank {} sends through rank {proxy}", self.bootstrap.rank());
+        }
         let of_channel = |channel: usize| proxies[channel % proxies.len()];
         let by_channel = (0..self.node.layout().channels).map(of_channel).collect();
         let through = Through::new(watch.caller(), by_channel);

@@ -209,7 +209,7 @@ words! {
 
     /// Where the threads that kolo starts may run.
     Affinity {
-        /// on the cores of this rank, near the memory they serve
+        /// on cores of this rank or free ones, near its network device and its memory
         Auto = "auto",
         /// wherever the operating system puts them
         None = "none",

@@ -19,10 +19,6 @@ use super::wires::{End, Wires};
 use crate::plan::places::Places;
 use crate::plan::{Operand, Plan, Space, Step, StepOp};
 
-/// Tokens of at least so many bytes go straight: for less, a copy is cheaper than the words about
-/// it.
-pub const LEAST_BYTES: usize = 8 << 10;
-
 /// For each step of each lane: what lies in the caller's memory and may be sent from there.
 pub type Outlets = Vec<Vec<Option<Operand>>>;
 

@@ -7,6 +7,7 @@
 use super::hardware::Machine;
 use super::hwloc_sys::{self, Devices};
 use super::xml::{self, Format};
+use super::{CpuSet, near};
 use crate::base::{Error, Result};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -58,6 +59,13 @@ impl Machine {
                 xml::parse(&newer, source)
             }
         }
+    }
+
+    /// The PUs that the system says to be near the device at `pci_path`, a path below
+    /// `/sys/devices`. None where it does not say, and for a machine from a file.
+    pub fn told_near(&self, pci_path: &str) -> Option<CpuSet> {
+        let is_here = self.source == LIVE && pci_path.starts_with("/sys/");
+        is_here.then(|| near::in_tree(Path::new(pci_path)))?
     }
 
     /// The version of the loaded libhwloc, for `kolo info`: `2.8` is the interface of 2.8 and 2.9.

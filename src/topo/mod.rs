@@ -16,8 +16,9 @@
 //!
 //! Reading order: [`cpuset`], [`hardware`], `xml` (and `xml_guard`, `xml_devices`, `xml_nvlink`,
 //! `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`], [`mod@nodes`], [`mod@crowding`],
-//! [`pin`], [`mod@render`]. Then how data flows: [`graph`], [`paths`], [`nic`], [`node_graph`],
-//! [`search`], [`seats`], [`channels`], [`graph_file`], and how it is shown: [`report`], [`svg`].
+//! [`near`], [`pin`], [`mod@render`]. Then how data flows: [`graph`], [`paths`], [`nic`],
+//! [`node_graph`], [`search`], [`seats`], [`channels`], [`graph_file`], and how it is shown:
+//! [`report`], [`svg`].
 //!
 //! Reference: F. Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in
 //! HPC Applications", PDP 2010, doi:10.1109/PDP.2010.67.
@@ -33,6 +34,7 @@ mod graph_bytes;
 pub mod graph_file;
 pub mod hardware;
 mod hwloc_sys;
+pub mod near;
 pub mod nic;
 pub mod node_graph;
 pub mod nodes;
@@ -57,6 +59,7 @@ pub use cgroup::Quota;
 pub use cpuset::{CpuSet, MAX_CPUS};
 pub use crowding::{Crowding, WaitPolicy, crowding, wait_policy};
 pub use hardware::{Core, Device, DeviceClass, Kind, Machine, NumaNode, NvLink, Object, PciId};
+pub use near::near_devices;
 pub use nodes::{Nodes, gathered, local_places, local_ranks, nodes};
 pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread};
 pub use place::{RankPlace, host_name};

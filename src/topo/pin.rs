@@ -119,6 +119,8 @@ impl Pinning {
             let same_numa = free.intersection(&machine.cpus_of_numa(&me.numa));
             let own_core = machine.whole_cores(&me.cpus).intersection(&machine.allowed);
             vec![
+                // Memory that the thread touches is the rank's.
+                (near_device(&same_numa), PinReason::FreeNearDevice),
                 (near_device(&free), PinReason::FreeNearDevice),
                 (same_numa, PinReason::FreeSameNuma),
                 (free, PinReason::FreeElsewhere),

@@ -11,6 +11,14 @@ use super::line::{Arrival, LINES, Line, PairHeader, TOKENS, align, payload_place
 const ELSEWHERE: u64 = 1 << 63;
 /// The least payload that may lie elsewhere.
 pub const ELSEWHERE_BYTES: usize = 4096;
+/// Between nodes, payload of at least so many bytes goes straight from and to the caller's memory
+/// where a step only copies it: for less, a copy is cheaper than the words about it.
+///
+/// Executors say from here on where they want a token, and behind a message of so many bytes the
+/// engine asks before it takes the next one: with a greater number there, wishes would come late.
+pub const STRAIGHT_BYTES: usize = 8 << 10;
+
+const _: () = assert!(ELSEWHERE_BYTES <= STRAIGHT_BYTES);
 
 /// Shared memory of one pair connection.
 #[derive(Clone, Copy)]

@@ -1,10 +1,10 @@
 //! What a lane sends to other nodes, and receives from them, without a slot.
 
 use super::super::launch::Launch;
-use super::super::straight::LEAST_BYTES;
 use super::super::wires::Wires;
 use super::{At, LaneRun};
 use crate::plan::{Operand, Space, Step, StepOp};
+use crate::wire::pair::STRAIGHT_BYTES;
 
 impl LaneRun {
     /// The region that is sent to other nodes straight from the caller's memory, if any is.
@@ -15,7 +15,7 @@ impl LaneRun {
         wires: &Wires,
         bytes: usize,
     ) -> Option<&'a Operand> {
-        if !launch.straight || bytes < LEAST_BYTES || wires.has_fault() {
+        if !launch.straight || bytes < STRAIGHT_BYTES || wires.has_fault() {
             return None;
         }
         let outlets = launch.plan.outlets[usize::from(launch.in_place)].get(self.lane)?;
@@ -39,7 +39,7 @@ impl LaneRun {
         let bytes = self.token_bytes(step, launch);
         let kept = srcs.iter().any(|src| src.keep);
         if let (true, false, Some(dst)) = (copies && plan.is_remote[index], kept, stored)
-            && bytes >= LEAST_BYTES
+            && bytes >= STRAIGHT_BYTES
         {
             let chunk = step.chunk_at(self.repetition, plan.chunks);
             let at = At::new(&self.window, self.round, self.slice, &self.scratch);

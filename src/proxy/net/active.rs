@@ -5,6 +5,7 @@
 //! the youngest and looks at each sub once. The slots that an op covers follow those of the op
 //! before it on the same connection, so counts are cumulative and nothing is ever reset.
 
+use super::link::SLOTS;
 use super::trace::{Phase, Trace};
 use crate::base::Rank;
 use crate::plan::Direction;
@@ -14,6 +15,9 @@ use std::collections::VecDeque;
 pub(super) const APPEND_BATCH: usize = 16;
 /// Passes between two looks at what was posted, while there is other work.
 pub(super) const APPEND_EVERY: u32 = 8;
+
+/// Slots that the connections of a launch share, as far as there are so many connections.
+const SHARED_SLOTS: usize = 2 * SLOTS as usize;
 
 /// What one launch expects of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,15 @@ pub(super) struct Args {
     pub subs: Vec<Sub>,
     /// Subs that are done.
     pub done: usize,
+}
+
+impl Args {
+    /// How many slots of each connection may be on their way: all, or a share where there are many
+    /// connections. So one launch does not fill the queues of the network for all others.
+    pub fn depth(&self) -> u64 {
+        let under_way = self.subs.len() - self.done;
+        (SHARED_SLOTS / under_way.max(1)).clamp(1, SLOTS as usize) as u64
+    }
 }
 
 /// All args, oldest first.
@@ -109,5 +122,32 @@ impl Active {
             }
             !is_done
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_share_the_depth() {
+        let mut active = Active::new(40);
+        let mut depths = Vec::new();
+        for peer in 0..40 {
+            let op = Op {
+                launch: 1,
+                direction: Direction::Send,
+                peer: Rank(peer),
+                channel: 0,
+                slots: 20,
+            };
+            active.append(&op, peer as usize, &mut Trace::default());
+            depths.push(active.list[0].depth());
+        }
+        assert_eq!(depths[..6], [8, 8, 5, 4, 3, 2]);
+        assert_eq!((depths[7], depths[8], depths[39]), (2, 1, 1));
+        // Those that are done leave theirs to the others.
+        active.list[0].done = 36;
+        assert_eq!(active.list[0].depth(), 4);
     }
 }

@@ -21,14 +21,11 @@ use crate::base::{Error, Rank, Result};
 use crate::plan::Direction;
 use crate::transport::net::{Receive, RecvComm, Region, Request, SendComm};
 use crate::wire::line::{INLINE_BYTES, LINES, SMALL_BYTES};
-use crate::wire::pair::{PairReceiver, PairSender};
+use crate::wire::pair::{PairReceiver, PairSender, STRAIGHT_BYTES};
 use std::collections::VecDeque;
 
 /// Slots of a connection.
 pub(super) const SLOTS: u64 = LINES as u64;
-
-/// After a message of so many bytes the reader is asked first where it wants the next one.
-const ONE_AT_ONCE: usize = 8 << 10;
 
 /// Messages for which the time of a system call counts more than that of their bytes.
 const SHORT_MESSAGE: usize = 4096;
@@ -82,16 +79,18 @@ impl SendLink {
         self.done
     }
 
-    /// One look at each phase, for tokens up to slot `end`. True if something moved.
-    pub fn progress(&mut self, end: u64, trace: &mut Trace) -> Result<bool> {
+    /// One look at each phase, for tokens up to slot `end`, of which `depth` may be on their way.
+    /// True if something moved.
+    pub fn progress(&mut self, end: u64, depth: u64, trace: &mut Trace) -> Result<bool> {
         let before = (self.transmitted, self.done);
         let Shape { slice, peer, .. } = self.shape;
+        let depth = depth.max(slice);
         let mut note = |phase, count| trace.note(Direction::Send, peer, phase, count);
-        while self.posted < end && self.posted < self.done + SLOTS {
+        while self.posted < end && self.posted < self.done + depth {
             self.posted += slice;
             note(Phase::Posted, self.posted);
         }
-        while self.transmitted < self.posted && self.transmitted < self.done + SLOTS {
+        while self.transmitted < self.posted && self.transmitted < self.done + depth {
             let ahead = (self.transmitted - self.done) as u32;
             if !self.memory.ready(ahead) {
                 break;
@@ -328,7 +327,8 @@ impl RecvLink {
             self.flushing.push_back((Here { length, elsewhere }, flush));
             self.received += slice;
             trace.note(Direction::Recv, peer, Phase::Received, self.received);
-            if length >= ONE_AT_ONCE {
+            // The reader is asked first where it wants the next one.
+            if length >= STRAIGHT_BYTES {
                 break;
             }
         }

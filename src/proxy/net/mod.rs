@@ -413,9 +413,10 @@ impl Links {
         } = state;
         let mut finished = 0;
         for args in &mut active.list {
+            let depth = args.depth();
             for sub in args.subs.iter_mut().filter(|sub| !sub.done) {
                 let result = match args.direction {
-                    Direction::Send => self.send(&mut outgoing[sub.link], sub, trace),
+                    Direction::Send => self.send(&mut outgoing[sub.link], (sub, depth), trace),
                     Direction::Recv => match &mut incoming[sub.link] {
                         None => Ok((false, 0)),
                         Some(link) => {
@@ -447,7 +448,7 @@ impl Links {
     fn send(
         &self,
         link: &mut Option<Box<Outgoing>>,
-        sub: &active::Sub,
+        (sub, depth): (&active::Sub, u64),
         trace: &mut Trace,
     ) -> Result<(bool, u64)> {
         let link = match link {
@@ -459,7 +460,7 @@ impl Links {
             )?)),
         };
         if let Outgoing::Up(link) = &mut **link {
-            let moved = link.progress(sub.end, trace)?;
+            let moved = link.progress(sub.end, depth, trace)?;
             if moved {
                 self.bell.ring(self.me);
             }

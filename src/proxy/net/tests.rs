@@ -1,10 +1,13 @@
 //! The engine over real sockets: what it did, in which order, and what its tokens carried.
 
+mod closing;
+
 use super::trace::{Event, Phase};
 use super::{Links, Open, SPARE_BYTES, Setup, Through};
 use crate::base::Rank;
 use crate::plan::Direction;
 use crate::proxy::progress::Pass;
+use crate::transport::net::Net;
 use crate::transport::net::socket::{SocketNet, SocketOptions};
 use crate::transport::node::NodeMemory;
 use crate::wire::Source;
@@ -35,13 +38,20 @@ struct Page([u8; 4096]);
 // SAFETY: the memory of a node is shared by construction, and `wire` decides who touches what.
 unsafe impl Sync for Page {}
 
-/// Two ranks on two nodes: engines, and the ends that their executors use from rank 0 to rank 1.
-fn two(slice: u32) -> (Links, Links, PairSender, PairReceiver) {
+fn loopback() -> SocketNet {
     let net = SocketNet::new(SocketOptions {
         ifname: Some("=lo".into()),
         ..SocketOptions::default()
     });
-    let net = Arc::new(net.expect("the loopback is there"));
+    net.expect("the loopback is there")
+}
+
+/// Two ranks on two nodes: engines, and the ends that their executors use from rank 0 to rank 1.
+fn two(slice: u32) -> (Links, Links, PairSender, PairReceiver) {
+    two_over(Arc::new(loopback()), slice)
+}
+
+fn two_over(net: Arc<dyn Net>, slice: u32) -> (Links, Links, PairSender, PairReceiver) {
     let nodes = [node(0), node(1)];
     let open = |me: usize| {
         Open::new(Setup {

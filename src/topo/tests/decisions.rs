@@ -101,6 +101,90 @@ fn threads_of_a_bound_rank_go_to_free_cores_nearby() {
     );
 }
 
+/// What the system makes of the network cards on the two packages of `intel_2s_2nic.xml`.
+const FIRST_NIC: &str = "/sys/devices/pci0000:16/0000:16:02.0/0000:18:00.0";
+const SECOND_NIC: &str = "/sys/devices/pci0000:97/0000:97:02.0/0000:98:00.0/virtio2";
+
+/// Where threads of the first of these ranks go if it uses these network devices; `told` is what
+/// the system says of those that the machine does not list.
+fn with_nics(name: &str, lists: &[&str], nics: &[&str], told: Option<&str>) -> (String, PinReason) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let machine = Machine::from_xml_file(&file.join(name)).unwrap();
+    let places: Vec<RankPlace> = (0..)
+        .zip(lists)
+        .map(|(rank, list)| bound(&machine, rank, list))
+        .collect();
+    let local: Vec<&RankPlace> = places.iter().collect();
+    let near = near_devices(&machine, local[0], nics, &|_| told.map(cpus));
+    let setting = &PinSetting::Auto;
+    let Pinning { cpus, reason } =
+        Pinning::decide(&machine, local[0], &local, near.as_ref(), setting);
+    (cpus.to_string(), reason)
+}
+
+#[test]
+fn threads_go_beside_the_nic_that_is_near_the_rank() {
+    use PinReason::{FreeNearDevice, FreeSameNuma, Own, OwnNearDevice};
+    let both = [FIRST_NIC, SECOND_NIC];
+    for (lists, nics, list, reason) in [
+        // Ranks that are bound to one core.
+        (&["0", "16"][..], &both[..], "1-15,33-47", FreeNearDevice),
+        (&["16", "0"], &both, "17-31,49-63", FreeNearDevice),
+        (&["0", "16"], &both[1..], "17-31,49-63", FreeNearDevice),
+        (&["16", "0"], &both[..1], "1-15,33-47", FreeNearDevice),
+        (&["0", "16"], &[], "1-15,33-47", FreeSameNuma),
+        // Ranks with cores of their own.
+        (&["0-3,16-19"], &both[1..], "16-19", OwnNearDevice),
+        (&["0-3", "4"], &both, "0-3", OwnNearDevice),
+        (&["0-3", "4"], &both[1..], "0-3", Own),
+        (&["0-63"], &both, "0-63", Own),
+    ] {
+        let found = with_nics("intel_2s_2nic.xml", lists, nics, None);
+        assert_eq!(found, (list.to_owned(), reason), "{lists:?} {nics:?}");
+    }
+    // Of two cards that are not beside the rank, the one on its package.
+    let nics = ["/sys/0000:41:00.0", "/sys/0000:C1:00.0"];
+    let found = with_nics("amd_nps4.xml", &["0"], &nics, None);
+    assert_eq!(found, ("8-15".to_owned(), FreeNearDevice));
+    let found = with_nics("amd_nps4.xml", &["32"], &nics, None);
+    assert_eq!(found, ("40-47".to_owned(), FreeNearDevice));
+}
+
+#[test]
+fn a_device_that_the_machine_does_not_list_is_as_the_system_says() {
+    use PinReason::{FreeNearDevice, FreeSameNuma};
+    let nic = ["/sys/devices/pci0000:ff/0000:ff:00.0"];
+    let of = |told| with_nics("amd_nps4.xml", &["0"], &nic, told);
+    let is = |list: &str, reason| (list.to_owned(), reason);
+    assert_eq!(of(Some("48-55,99")), is("48-55", FreeNearDevice));
+    let near_memory = is("1-7", FreeNearDevice);
+    assert_eq!(of(Some("0-31")), near_memory, "beside the rank's memory");
+    assert_eq!(of(Some("0-63")), is("1-7", FreeSameNuma), "near all alike");
+    assert_eq!(of(None), is("1-7", FreeSameNuma));
+    // What is near all alike hides no other one.
+    let nics = [nic[0], "/sys/devices/0000:41:00.0"];
+    let found = with_nics("amd_nps4.xml", &["0"], &nics, Some("0-63"));
+    assert_eq!(found, is("8-15", FreeNearDevice));
+}
+
+#[test]
+fn only_the_machine_at_hand_is_asked_about_its_devices() {
+    let paths = ["/sys/class/net/lo", "", "/etc", "/sys/devices/../../etc"];
+    for path in paths {
+        assert_eq!(Machine::detect().unwrap().told_near(path), None, "{path}");
+    }
+    let elsewhere = load("desktop.xml");
+    let bus = std::fs::read_dir("/sys/bus/pci/devices");
+    for device in bus.into_iter().flatten().flatten() {
+        let path = std::fs::canonicalize(device.path()).unwrap();
+        let list = std::fs::read_to_string(path.join("local_cpulist")).unwrap();
+        let path = path.to_str().unwrap();
+        let said = Machine::detect().unwrap().told_near(path);
+        assert_eq!(said, CpuSet::parse_list(list.trim()).ok(), "{path}");
+        assert_eq!(elsewhere.told_near(path), None);
+    }
+}
+
 #[test]
 fn the_pinning_setting_wins() {
     let machine = load("desktop.xml");

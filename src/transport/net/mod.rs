@@ -351,6 +351,12 @@ pub trait RecvComm: Send {
 
     /// Makes what arrived in device memory visible to the device; `None` where nothing is needed,
     /// else a request to test.
+    ///
+    /// An adapter writes payload to the GPU and the news of it to host memory. These are two ways
+    /// over PCIe, and only writes of one way stay in order, so the news may be seen first. A read
+    /// of the same memory by the adapter pushes the writes before it, so the flush is such a read.
+    /// Host memory needs none, as the processor that sees the news sees what was written before;
+    /// nor do GPUs that order the two by themselves (compute capability 9.0 and later).
     fn flush(&mut self, buffers: &[Receive]) -> Result<Option<Request>>;
 
     /// As [`SendComm::watch`].

@@ -8,10 +8,12 @@ MIB = 1 << 20
 
 
 def exchange(cluster, layout, call, rounds, *sizes, env=None):
-    """Ranks that check every element of what they get."""
+    """Ranks that check every element of what they get. Returns what they said."""
     words = [cluster.compile("exchange.c"), call, str(rounds), *(str(size) for size in sizes)]
-    for result in cluster.ranks(layout, words, env, limit=40):
+    results = cluster.ranks(layout, words, env, limit=40)
+    for result in results:
         result.ok().says("right")
+    return "".join(result.out + result.err for result in results)
 
 
 @case(nodes=2, rate="100mbit")
@@ -49,6 +51,25 @@ def both_rails_carry_data(cluster):
         for way in ("sent", "received"):
             rails = [vars(rail)[way] / (rounds * size) for rail in (first, second)]
             assert min(rails) >= share and 1 <= sum(rails) <= 1.3, (call, way, rails)
+
+
+@case(nodes=2, rails=2)
+def one_rank_of_each_rail_sends_for_its_node(cluster):
+    """In other processes than those that have something to send, and longer than its own."""
+    env = {"KOLO_PXN": "always", "KOLO_MIN_NCHANNELS": "2", "KOLO_DEBUG": "INFO"}
+    size, rounds = MIB, 6
+    with cluster.moved("node1", 0) as first, cluster.moved("node1", 1) as second:
+        said = exchange(cluster, [3, 3], "all_reduce", rounds, size, env=env)
+    through = set(re.findall(r"rank (\d) sends through rank (\d)", said))
+    ways = {(rank, proxy) for rank in "012" for proxy in "01" if rank != proxy}
+    ways |= {(rank, proxy) for rank in "345" for proxy in "34" if rank != proxy}
+    assert through == ways, said
+    for way in ("sent", "received"):
+        rails = [vars(rail)[way] / (rounds * size) for rail in (first, second)]
+        assert min(rails) >= 0.25 and 1 <= sum(rails) <= 1.4, (way, rails)
+    exchange(cluster, [3, 2], "all_reduce", 50, 8, 5000, 64 << 10, env=env)
+    cluster.rate("node1", "50mbit")
+    exchange(cluster, [3, 2], "broadcast_and_leave", 5, MIB // 2, env=env)
 
 
 @case(nodes=2)
