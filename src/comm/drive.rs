@@ -82,13 +82,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes sure that there is a progress thread.
-    pub(super) fn want_thread(&self) {
+    /// Makes sure that there is a progress thread. False if there can be none.
+    pub(super) fn want_thread(&self) -> bool {
         let pinning = self.pinning.clone();
         Engine::global().want_thread(move || match pinning.apply() {
             Ok(()) => tracing::info!("progress thread: {pinning}"),
             Err(error) => tracing::warn!("the progress thread runs unpinned: {error}"),
-        });
+        })
     }
 
     /// Lets the engine know that there is work, and makes a first pass.

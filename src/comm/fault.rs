@@ -6,6 +6,7 @@ use crate::base::clock;
 use crate::base::{Code, Error, Rank, Result};
 use crate::exec::wires::Mismatch;
 use crate::proxy::service::Alarm;
+use crate::transport::node::NodeMemory;
 use crate::wire::signature::Signature;
 use std::time::Duration;
 
@@ -106,30 +107,52 @@ pub(super) fn check_left(
     if peer as u32 == inner.rank || entered || !board.has_left() {
         return Ok(());
     }
-    Err(left(inner, peer as u32, call.0))
+    Err(left(inner, peer as u32, (Rank(inner.rank), call.0)))
 }
 
-/// What to say of a network that failed: a connection that ends is often the consequence of
-/// something else, of which the lookouts tell in a moment. `None` if they told of an abort.
-pub(super) fn of_network(inner: &Inner, error: Error) -> Option<Error> {
+/// Why a connection may have ended.
+pub(super) enum News {
+    /// The communicator was stopped, as its abort record says.
+    Aborted,
+    /// The rank at the other end has left.
+    Left(Rank),
+    None,
+}
+
+/// A connection that ends is often the consequence of something else, of which the lookouts tell in
+/// a moment, if they are asked.
+pub(super) fn news(node: &NodeMemory, peer: Option<Rank>, ask: impl Fn()) -> News {
     let start = clock::now();
-    let peer = error.peer.filter(|peer| peer.0 < inner.nranks);
     let mut asked = 0;
     while start.elapsed() < NEWS {
-        if inner.node.aborted() {
-            return None;
+        if node.aborted() {
+            return News::Aborted;
         }
         if let Some(peer) = peer
-            && inner.node.board(peer.index()).has_left()
+            && node.board(peer.index()).has_left()
         {
-            return Some(left(inner, peer.0, "a call"));
+            return News::Left(peer);
         }
         // A rank that leaves says so before it closes, but the answer to one question may be older.
         if start.elapsed() >= NEWS / 10 * asked {
             asked += 1;
-            inner.alarm(Alarm::Ask);
+            ask();
         }
         std::thread::sleep(NEWS / 500);
+    }
+    News::None
+}
+
+/// What to say of a network that failed. `None` if that is the consequence of an abort.
+pub(super) fn of_network(inner: &Inner, error: Error) -> Option<Error> {
+    let peer = error.peer.filter(|peer| peer.0 < inner.nranks);
+    match news(&inner.node, peer, || inner.alarm(Alarm::Ask)) {
+        News::Aborted => return None,
+        News::Left(peer) => {
+            let waiting = error.rank.unwrap_or(Rank(inner.rank));
+            return Some(left(inner, peer.0, (waiting, "a call")));
+        }
+        News::None => {}
     }
     let what = |peer: Rank| {
         let place = inner.place(peer.0);
@@ -144,13 +167,13 @@ pub(super) fn of_network(inner: &Inner, error: Error) -> Option<Error> {
     })
 }
 
-fn left(inner: &Inner, peer: u32, call: &str) -> Error {
+fn left(inner: &Inner, peer: u32, (waiting, call): (Rank, &str)) -> Error {
     Error::remote(
         Rank(peer),
         format!(
-            "rank {peer} on {} has destroyed the communicator, but rank {} waits for it in {call}",
+            "rank {peer} on {} has destroyed the communicator, but rank {waiting} waits for it in \
+             {call}",
             inner.place(peer),
-            inner.rank,
         ),
         "make all ranks call the same operations before they destroy the communicator",
     )

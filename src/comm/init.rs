@@ -407,7 +407,7 @@ fn with_settings(
         settings,
     });
     deaths.hand_over(&inner);
-    inner.send_for_others();
+    inner.send_for_others()?;
     bootstrap.barrier()?;
     // What peers that were faster have done since is for the first call to report.
     Ok(Communicator { inner })

@@ -1,19 +1,18 @@
 //! The network of a communicator whose ranks are on several nodes.
 
+mod behalf;
 mod said;
 
-use super::fault;
-use super::meet::machine;
-use super::state::Inner;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
-use crate::config::{self, Settings};
+use crate::config::Settings;
 use crate::exec::carried::Carried;
 use crate::proxy::lookout::{Crew, Lookout, Post};
 use crate::proxy::net::{Behalf, Handles, Links, Open, Setup, Through};
-use crate::proxy::service::{self, Alarm, ProxyRank};
+use crate::proxy::service::{self, Alarm};
 use crate::proxy::{Attended, OnDeath, Watch};
 use crate::topo::{self, RankPlace};
+use crate::transport::fork;
 use crate::transport::net::candidates;
 use crate::transport::net::choose::choose;
 use crate::transport::net::mpi::MpiNet;
@@ -22,8 +21,7 @@ use crate::transport::net::{Handle, Net, Properties};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
 use said::{Said, decode, encode};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The name of the network that is the program's MPI.
 const MPI: &str = "mpi";
@@ -84,6 +82,9 @@ impl Network {
     /// Ends it all: the other nodes are told that this rank has left. Connections that are not
     /// closed yet are given up.
     pub fn close(&self) {
+        if fork::in_child_of_user() {
+            return;
+        }
         if let Some(lookout) = &self.lookout {
             lookout.leave();
         }
@@ -102,33 +103,6 @@ impl Network {
         if let Some(behalf) = &self.behalf {
             behalf.give_up();
         }
-    }
-}
-
-impl Inner {
-    /// Gets ready for what other ranks of the node send through this one, if any do.
-    pub(super) fn send_for_others(self: &Arc<Inner>) {
-        let Some(behalf) = self.network.as_ref().and_then(|it| it.behalf.as_ref()) else {
-            return;
-        };
-        let failing = Arc::downgrade(self);
-        let (me, nonce, node) = (self.rank, self.nonce, self.node.clone());
-        behalf.on_failure(Box::new(move |error| match failing.upgrade() {
-            Some(inner) if inner.is_stopped() => {}
-            Some(inner) => {
-                if let Some(error) = fault::of_network(&inner, error.clone()) {
-                    inner.stop(&error);
-                }
-            }
-            // This rank has left, but those who send through it must know.
-            None => {
-                node.abort(me, error);
-                if let Ok(service) = service::get() {
-                    service.alarm(nonce, Alarm::Abort);
-                }
-            }
-        }));
-        self.want_thread();
     }
 }
 
@@ -220,54 +194,6 @@ impl Party<'_> {
         }
     }
 
-    /// The rank through which this one sends over each device, if not by itself.
-    fn proxies(&self, net: &dyn Net) -> Result<Vec<Option<Rank>>> {
-        let pxn = match self.settings.pxn() {
-            // Where only threads of the program may use the network, none is there for others.
-            _ if self.settings.pxn_disable() || !net.any_thread() => topo::Pxn::Never,
-            config::Pxn::Never => topo::Pxn::Never,
-            config::Pxn::Nearer => topo::Pxn::Nearer,
-            config::Pxn::Always => topo::Pxn::Always,
-        };
-        let machine = machine(self.settings)?;
-        let me = self.bootstrap.rank();
-        let place = &self.places[me.index()];
-        let near = |device: &Properties| {
-            let path = device.pci_path.as_deref()?;
-            topo::near_devices(machine, place, &[path], &|path| machine.told_near(path))
-        };
-        let near: Vec<_> = net.devices().iter().map(near).collect();
-        let local = topo::local_places(me, self.places);
-        Ok(topo::proxy_ranks(me, &local, &near, pxn))
-    }
-
-    /// What this rank does for the ranks of its node that send through it, if there are any.
-    fn behalf(
-        &self,
-        net: &Arc<dyn Net>,
-        watch: &Watch,
-        (said, handles): (&[Said], &Arc<[Handles]>),
-    ) -> Option<Arc<Behalf>> {
-        let me = self.bootstrap.rank();
-        let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&me);
-        let senders: BTreeSet<Rank> = self.mates().into_iter().filter(is_sender).collect();
-        if senders.is_empty() {
-            return None;
-        }
-        let setups = senders
-            .iter()
-            .map(|&rank| (rank, self.setup(Arc::clone(net), rank)));
-        let setups: Mutex<BTreeMap<Rank, Setup>> = Mutex::new(setups.collect());
-        let handles = Arc::clone(handles);
-        let make = move |from: Rank| {
-            let mut setups = setups.lock().unwrap_or_else(PoisonError::into_inner);
-            Some(Links::sending(setups.remove(&from)?, Arc::clone(&handles)))
-        };
-        let behalf = Arc::new(Behalf::new(senders, Box::new(make)));
-        watch.serve(Arc::clone(&behalf) as Arc<dyn ProxyRank>);
-        Some(behalf)
-    }
-
     /// Opens the network and makes it known to all ranks, unless all are on one node. Every rank
     /// calls it. `watch` is the
     /// watch over this rank's node, `on_lost` is called when another node is lost.
@@ -309,14 +235,13 @@ impl Party<'_> {
         };
         let handles: Vec<Handles> = said.iter().map(|said| said.handles.clone()).collect();
         let handles = Arc::from(handles);
-        for proxy in proxies.iter().flatten().collect::<BTreeSet<_>>() {
-            tracing::info!("rank {} sends through rank {proxy}", self.bootstrap.rank());
-        }
         let of_channel = |channel: usize| proxies[channel % proxies.len()];
         let by_channel = (0..self.node.layout().channels).map(of_channel).collect();
         let through = Through::new(watch.caller(), by_channel);
         let links = Arc::new(open.links(Arc::clone(&handles), through));
-        let behalf = self.behalf(links.net(), watch, (&said, &handles));
+        let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&self.bootstrap.rank());
+        let senders = self.mates().into_iter().filter(is_sender).collect();
+        let behalf = self.behalf(senders, (links.net(), &handles), watch);
         // Where only threads of the program may use the network, they accept as they wait.
         if links.net().any_thread() {
             service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);

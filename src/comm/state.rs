@@ -186,7 +186,7 @@ impl Inner {
     }
 
     /// Whether it stopped for a reason that concerns all ranks, and not because this one has left.
-    fn is_given_up(&self) -> bool {
+    pub fn is_given_up(&self) -> bool {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.is_some() || self.node.aborted()
     }

@@ -194,7 +194,6 @@ with_verbs_options! {
         kind: Kind::Words(Pxn::WORDS),
         default: "never",
         tag: Tag::Site,
-        aliases: &[same("NCCL_P2P_PXN_LEVEL")],
     }
 
     /// Where the threads that kolo starts may run; the program's own threads are never moved.

@@ -161,7 +161,7 @@ words! {
         Never = "never" | "0",
         /// where another rank is beside the network port and the rank itself is not
         Nearer = "nearer" | "1",
-        /// all ranks of a node send through one rank for each port: fewer connections
+        /// all ranks of a node send through one rank for each port, also while they compute
         Always = "always" | "2",
     }
 

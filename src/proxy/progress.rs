@@ -111,11 +111,12 @@ impl Engine {
         self.in_flight.store(list.len(), Ordering::Relaxed);
     }
 
-    /// Makes sure that the progress thread exists. `prepare` runs first on it (pinning).
-    pub fn want_thread(&'static self, prepare: impl FnOnce() + Send + 'static) {
+    /// Makes sure that the progress thread exists. `prepare` runs first on it (pinning). False if
+    /// the system has no thread left.
+    pub fn want_thread(&'static self, prepare: impl FnOnce() + Send + 'static) -> bool {
         self.thread_wanted.store(true, Ordering::Relaxed);
         if self.thread_started.swap(true, Ordering::AcqRel) {
-            return;
+            return true;
         }
         let body = move || {
             prepare();
@@ -125,7 +126,9 @@ impl Engine {
         if own_thread::start(builder, body).is_err() {
             self.thread_started.store(false, Ordering::Release);
             tracing::warn!("no progress thread: work in flight moves only inside kolo calls");
+            return false;
         }
+        true
     }
 
     fn run(&self) {

@@ -47,8 +47,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ACCEPT_COUNT: usize = 64;
 /// How long, in milliseconds, until what cannot say when it needs attention is tended.
 const SOON: libc::c_int = 20;
-/// How long until what could not be answered is looked at again.
-const UNFINISHED_PAUSE: Duration = Duration::from_micros(500);
+/// How long until what could not be answered is looked at again, beside the millisecond that every
+/// limit has.
+const UNFINISHED_PAUSE: Duration = Duration::ZERO;
 /// How often an exiting process tries to say so.
 const EXIT_TRY_COUNT: usize = 1000;
 /// The thread calls nothing that is deep.
@@ -141,9 +142,7 @@ extern "C" fn at_exit() {
     // an exit must not hang on that.
     for _ in 0..EXIT_TRY_COUNT {
         if let Ok(mut state) = service.state.try_lock() {
-            state.announce_exit();
-            drop(state);
-            return service.await_senders();
+            return state.announce_exit();
         }
         std::thread::yield_now();
     }

@@ -180,6 +180,7 @@ impl State {
         if last {
             self.watchers.remove(&nonce);
         }
+        self.tell_gone(nonce, &[rank]);
         let mut bye = Frame::new(Kind::Bye, 0, nonce.0);
         bye.rank = rank.0;
         for link in self.links.values_mut() {
@@ -343,12 +344,14 @@ impl State {
                 return socket::send(&link.fd, &reply, Some(fd)).is_ok();
             }
             Kind::Start if link.known => return self.start_came(id, frame),
-            Kind::Close if link.known => return self.close_came(id, frame),
+            Kind::Close if link.known => self.close_came(id, frame),
             Kind::Closed if link.known => self.closed_came(id, frame.operation),
             Kind::Bye if link.known => {
                 if let Some(ranks) = link.uses.get_mut(&nonce) {
                     ranks.remove(&Rank(frame.rank));
                 }
+                // Whoever left in good order has waited for what others sent.
+                self.tell_gone(nonce, &[Rank(frame.rank)]);
             }
             Kind::Leaving if link.known => {
                 link.leaving = true;

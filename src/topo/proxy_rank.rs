@@ -4,8 +4,8 @@
 //! meet. Where a rank is far from that NIC and another rank of the node is beside it, the latter
 //! sends in its place (PXN): data then cross the link between the sockets once, by stores into
 //! cache lines that the near rank reads, and not as reads of a device. With
-//! [`Pxn::Always`] all ranks of a node send through one rank for each NIC, so that nodes are joined
-//! by fewer connections.
+//! [`Pxn::Always`] all ranks of a node send through one rank for each NIC, whose progress thread
+//! goes on while they compute.
 
 use super::{CpuSet, RankPlace};
 use crate::base::Rank;
@@ -30,6 +30,8 @@ pub fn proxy_ranks(
     near: &[Option<CpuSet>],
     pxn: Pxn,
 ) -> Vec<Option<Rank>> {
+    // NICs at the same place are served by different ranks, if there are several.
+    let alike = near;
     let of_nic = |(nic, near): (usize, &Option<CpuSet>)| {
         let is_beside = |place: &&&RankPlace| match near {
             Some(near) => !place.cpus.intersection(near).is_empty(),
@@ -41,13 +43,14 @@ pub fn proxy_ranks(
             .map(|place| place.rank)
             .collect();
         let index = local.iter().position(|place| place.rank == me)?;
+        let turn = alike[..nic].iter().filter(|other| *other == near).count();
         let chosen = match pxn {
             Pxn::Never => None,
             _ if beside.is_empty() => match pxn {
-                Pxn::Always => Some(local[nic % local.len()].rank),
+                Pxn::Always => Some(local[turn % local.len()].rank),
                 _ => None,
             },
-            Pxn::Always => Some(beside[nic % beside.len()]),
+            Pxn::Always => Some(beside[turn % beside.len()]),
             Pxn::Nearer if beside.contains(&me) => None,
             // Those who are far take turns with those who are near.
             Pxn::Nearer => Some(beside[(index + nic) % beside.len()]),
@@ -113,10 +116,14 @@ mod tests {
 
     #[test]
     fn all_send_through_one_rank_of_each_nic() {
-        let one = vec![vec![None, Some(7)], vec![Some(4), Some(7)]];
-        let other = vec![vec![Some(4), Some(7)], vec![Some(4), None]];
+        let one = vec![vec![None, Some(6)], vec![Some(4), Some(6)]];
+        let other = vec![vec![Some(4), None], vec![Some(4), Some(6)]];
         let expected = [one, other].concat();
         assert_eq!(chosen(&two_sockets(), &NICS, Pxn::Always), expected);
+        // Two NICs on each socket, numbered by turns.
+        let four = [NICS[0], NICS[1], NICS[0], NICS[1]];
+        let third = chosen(&two_sockets(), &four, Pxn::Always).swap_remove(2);
+        assert_eq!(third, [Some(4), None, Some(5), Some(7)]);
         // Of NICs whose place nobody knows, each has a rank of its own.
         let unknown = chosen(&two_sockets(), &[None; 2], Pxn::Always);
         assert_eq!(unknown[2], [Some(4), Some(5)]);

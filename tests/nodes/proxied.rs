@@ -2,7 +2,6 @@
 
 use super::support::{AbortOnPanic, POISON, input, made_on, sum};
 use kolo::comm::{Communicator, RedOp};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const THROUGH: &[(&str, &str)] = &[("pxn", "always"), ("buffsize", "64K")];
@@ -95,13 +94,12 @@ fn a_rank_that_sends_for_others_leaves_first() {
     });
 }
 
-/// A rank that has sent leaves at once, its peer reads later. The end of the sender's communicator
-/// waits for that, as the rest lies in memory that goes with it.
+/// A rank that has sent leaves at once, its peer reads later. (That the end waits is shown where a
+/// network can be slow, in `proxy::net`.)
 #[test]
 fn what_was_sent_through_another_rank_arrives_after_its_sender_has_left() {
     for (iteration, count) in [1, 5000, 300_000].into_iter().enumerate() {
         let comms = made(6);
-        let reads = AtomicBool::new(false);
         each(&comms, |comm| {
             let mut data = input(2, count, iteration);
             match comm.rank() {
@@ -109,16 +107,12 @@ fn what_was_sent_through_another_rank_arrives_after_its_sender_has_left() {
                 4 => {
                     std::thread::sleep(Duration::from_millis(200));
                     data.fill(POISON);
-                    reads.store(true, SeqCst);
                     comm.recv(&mut data, 2).unwrap();
                     assert!(data == input(2, count, iteration), "{count}");
                 }
                 _ => {}
             }
             comm.destroy().unwrap();
-            if comm.rank() == 2 && count > 100_000 {
-                assert!(reads.load(SeqCst), "{count} elements were left behind");
-            }
         });
     }
 }

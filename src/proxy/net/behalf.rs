@@ -1,7 +1,7 @@
 //! Connections that a rank moves for other ranks of its node.
 //!
 //! **Problem.** The rank nearest to a NIC is not always the one that has something to send, and
-//! many ranks with a connection each to many ranks of another node are many connections.
+//! whoever has something to send may be computing while the network has room.
 //!
 //! **Idea.** What a rank sends lies in slots that all ranks of its node can read. So another one,
 //! its *proxy rank*, can move it to the network: it runs an engine of its own in the sender's name,
@@ -17,26 +17,32 @@
 
 use super::closing::Closing;
 use super::{Links, Op};
-use crate::base::{Error, Rank};
+use crate::base::{Error, Rank, own_thread};
 use crate::proxy::progress::{Engine, Pass, Work};
 use crate::proxy::service::{ProxyRank, Watch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Called when a connection has failed, on the progress thread. It must not block.
-pub type OnFailure = Box<dyn Fn(&Error) + Send + Sync>;
+/// What engines for others need to know of their communicator, and tell it.
+pub trait Concern: Send + Sync {
+    /// Whether it has stopped, for any reason but that this rank has left it.
+    fn is_stopped(&self) -> bool;
+
+    /// A connection has failed; `error.rank` is who sends over it. May wait for news of why.
+    fn failed(&self, error: Error);
+}
 
 /// Makes the engine for a rank, once.
 pub type Make = Box<dyn Fn(Rank) -> Option<Links> + Send + Sync>;
 
 /// The engine for one rank.
 struct Stand {
-    links: Links,
+    /// Its connections, once the rank sends nothing more. Before `links`, which keep the memory.
+    closing: Mutex<Option<Closing>>,
     /// What the engine has not taken over yet.
     backlog: Mutex<VecDeque<Op>>,
-    /// Its connections, once the rank sends nothing more.
-    closing: Mutex<Option<Closing>>,
+    links: Links,
     whole: Arc<Fate>,
 }
 
@@ -44,7 +50,15 @@ struct Stand {
 #[derive(Default)]
 struct Fate {
     given_up: AtomicBool,
-    on_failure: OnceLock<OnFailure>,
+    concern: OnceLock<Arc<dyn Concern>>,
+}
+
+impl Fate {
+    /// Whether nothing moves any more.
+    fn is_over(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+            || self.concern.get().is_some_and(|it| it.is_stopped())
+    }
 }
 
 /// What is known of those who send through this rank.
@@ -81,15 +95,15 @@ impl Behalf {
         }
     }
 
-    /// Who hears of connections that fail; only the first call counts.
-    pub fn on_failure(&self, on_failure: OnFailure) {
-        let _ = self.whole.on_failure.set(on_failure);
+    /// Whose engines these are; only the first call counts.
+    pub fn belong_to(&self, concern: Arc<dyn Concern>) {
+        let _ = self.whole.concern.set(concern);
     }
 
     /// The rank leaves: its watch is kept as long as others may send.
     pub fn leave(&self, watch: Watch) {
         let mut senders = lock(&self.senders);
-        if !senders.open.is_empty() && !self.has_given_up() {
+        if !senders.open.is_empty() && !self.whole.is_over() {
             senders.watch = Some(watch);
             return;
         }
@@ -105,9 +119,7 @@ impl Behalf {
         senders.open.clear();
         let watch = senders.watch.take();
         drop(senders);
-        for stand in stands.values() {
-            stand.links.close(true);
-        }
+        drop_aside(stands.into_values().collect());
         drop(watch);
     }
 
@@ -115,10 +127,6 @@ impl Behalf {
     pub fn connections(&self) -> usize {
         let stands: Vec<_> = lock(&self.senders).stands.values().cloned().collect();
         stands.iter().map(|it| it.links.connections().0).sum()
-    }
-
-    fn has_given_up(&self) -> bool {
-        self.whole.given_up.load(Ordering::Acquire)
     }
 
     fn stand(&self, from: Rank) -> Option<Arc<Stand>> {
@@ -138,18 +146,28 @@ impl Behalf {
             false => None,
         };
         drop(senders);
-        for stand in ended {
-            stand.links.close(true);
-        }
+        drop_aside(ended);
         // It may be what keeps this alive, and locks what its holder may have locked.
         drop(watch);
     }
 }
 
+/// Ends engines. Connections that are given up in the middle of something may take their time to
+/// close, for which the service thread and callers cannot wait.
+fn drop_aside(stands: Vec<Arc<Stand>>) {
+    if stands.is_empty() {
+        return;
+    }
+    let close = move || stands.iter().for_each(|stand| stand.links.close(true));
+    let builder = std::thread::Builder::new().name("kolo closing".into());
+    // Where no thread can be made, the process is about to end for other reasons.
+    drop(own_thread::start(builder, close));
+}
+
 impl ProxyRank for Behalf {
     fn start(&self, from: Rank, op: Op) {
         let mut senders = lock(&self.senders);
-        if self.has_given_up() || !senders.open.contains(&from) {
+        if self.whole.is_over() || !senders.open.contains(&from) {
             return;
         }
         let known = senders.stands.get(&from).cloned();
@@ -166,6 +184,9 @@ impl ProxyRank for Behalf {
         };
         senders.stands.insert(from, Arc::clone(&stand));
         drop(senders);
+        if !stand.links.knows(&op) {
+            return;
+        }
         lock(&stand.backlog).push_back(op);
         Engine::global().add(stand as Arc<dyn Work>);
     }
@@ -183,16 +204,19 @@ impl ProxyRank for Behalf {
         self.close(ranks);
     }
 
-    fn is_left_open(&self) -> bool {
+    fn left_open(&self) -> Vec<Rank> {
         let senders = lock(&self.senders);
-        senders.watch.is_some() && !senders.open.is_empty()
+        match senders.watch.is_some() && !self.whole.is_over() {
+            true => senders.open.iter().copied().collect(),
+            false => Vec::new(),
+        }
     }
 }
 
 impl Stand {
     /// Whether all that was begun has arrived. Once asked, nothing more is begun.
     fn is_done(&self) -> bool {
-        if self.links.failed() || self.whole.given_up.load(Ordering::Acquire) {
+        if self.links.failed() || self.whole.is_over() {
             return true;
         }
         if !lock(&self.backlog).is_empty() || self.links.is_busy() {
@@ -200,12 +224,15 @@ impl Stand {
         }
         let mut closing = lock(&self.closing);
         let closing = closing.get_or_insert_with(|| self.links.end());
-        closing.late().is_none()
+        closing.is_settled()
     }
 }
 
 impl Work for Stand {
     fn pass(&self) -> Pass {
+        if self.whole.is_over() {
+            return Pass::Idle;
+        }
         let mut backlog = lock(&self.backlog);
         while let Some(op) = backlog.pop_front() {
             if let Err(op) = self.links.offer(op) {
@@ -217,9 +244,15 @@ impl Work for Stand {
         let passed = self.links.pass();
         if let Some(error) = self.links.failure()
             && !self.whole.given_up.swap(true, Ordering::AcqRel)
-            && let Some(on_failure) = self.whole.on_failure.get()
+            && let Some(concern) = self.whole.concern.get().cloned()
         {
-            on_failure(&error);
+            // Whoever drives must not wait for news.
+            let builder = std::thread::Builder::new().name("kolo failure".into());
+            let told = concern.clone();
+            let late = error.clone();
+            if own_thread::start(builder, move || told.failed(error)).is_err() {
+                concern.failed(late);
+            }
         }
         passed
     }

@@ -2,7 +2,7 @@
 
 use super::link::{RecvLink, SendLink};
 use super::meet::Outgoing;
-use crate::base::{Rank, clock};
+use crate::base::clock::{self, Moment};
 use std::time::Duration;
 
 /// When a close that waits says so.
@@ -10,7 +10,11 @@ const WARN_AFTER: Duration = Duration::from_secs(10);
 const SETTLE_PAUSE: Duration = Duration::from_micros(100);
 
 /// The connections of an engine that sends nothing more.
-pub(super) struct Closing(Vec<SendLink>);
+pub(super) struct Closing {
+    links: Vec<SendLink>,
+    since: Moment,
+    warned: bool,
+}
 
 impl Closing {
     /// Begins to end connections. They are closed when this is dropped.
@@ -31,29 +35,33 @@ impl Closing {
             })
             .collect();
         up.iter_mut().for_each(SendLink::finish);
-        Closing(up)
+        Closing {
+            links: up,
+            since: clock::now(),
+            warned: false,
+        }
     }
 
-    /// A rank whose node does not have all yet that was sent to it, if there is one.
-    pub fn late(&mut self) -> Option<Rank> {
+    /// Whether the other nodes have what was sent. Says who is late.
+    pub fn is_settled(&mut self) -> bool {
         let unsettled = |link: &mut SendLink| (!link.is_settled()).then(|| link.peer());
-        self.0.iter_mut().find_map(unsettled)
+        let Some(late) = self.links.iter_mut().find_map(unsettled) else {
+            return true;
+        };
+        if !self.warned && self.since.past(WARN_AFTER) {
+            self.warned = true;
+            tracing::warn!(
+                "kolo: the end of a communicator waits until rank {late} has read what was sent \
+                 to it"
+            );
+        }
+        false
     }
 
     /// Waits until the other nodes have what was sent. A peer that reads nothing is waited for as
     /// long as its node answers.
     pub fn settle(&mut self) {
-        let start = clock::now();
-        let mut warned = false;
-        while let Some(late) = self.late() {
-            if !warned && start.past(WARN_AFTER) {
-                warned = true;
-                tracing::warn!(
-                    "kolo: the end of a communicator waits until rank {} has read what was sent \
-                     to it",
-                    late
-                );
-            }
+        while !self.is_settled() {
             std::thread::sleep(SETTLE_PAUSE);
         }
     }
@@ -61,7 +69,7 @@ impl Closing {
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        for link in self.0.drain(..) {
+        for link in self.links.drain(..) {
             // Who closes in the middle of something has said so elsewhere.
             let _ = link.close();
         }

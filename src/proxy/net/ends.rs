@@ -8,9 +8,8 @@ use crate::proxy::service::{Caller, Elsewhere};
 use crate::transport::net::{Handle, Net};
 use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
 use crate::wire::{Bell, Source};
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A handle of each device of a rank.
 pub type Handles = Vec<Handle>;
@@ -105,7 +104,8 @@ pub struct Setup {
 pub struct Through {
     caller: Option<Caller>,
     by_channel: Vec<Option<Rank>>,
-    closed: AtomicBool,
+    /// What could not be said to them yet.
+    backlog: Mutex<VecDeque<Op>>,
 }
 
 impl Through {
@@ -114,7 +114,7 @@ impl Through {
         Through {
             caller: Some(caller),
             by_channel,
-            closed: AtomicBool::new(false),
+            backlog: Mutex::default(),
         }
     }
 
@@ -123,24 +123,35 @@ impl Through {
         self.by_channel.get(channel).copied().flatten()
     }
 
-    /// Has an op done by the proxy rank of its channel. False if it must be asked again.
-    pub(super) fn start(&self, op: Op) -> bool {
-        match (&self.caller, self.proxy(usize::from(op.channel))) {
-            (Some(caller), Some(proxy)) => caller.start(proxy, op),
-            _ => true,
-        }
+    /// An op for the proxy rank of its channel.
+    pub(super) fn put(&self, op: Op) {
+        let mut backlog = self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+        backlog.push_back(op);
     }
 
-    /// Tells all proxy ranks that nothing more is to be sent, the first time.
-    pub(super) fn close(&self) -> Vec<Elsewhere> {
-        let Some(caller) = &self.caller else {
-            return Vec::new();
-        };
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Vec::new();
+    /// Tells proxy ranks of ops, as far as their processes take messages: how many.
+    pub(super) fn tell(&self) -> usize {
+        let Some(caller) = &self.caller else { return 0 };
+        let mut backlog = self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = 0;
+        while let Some(op) = backlog.front() {
+            let proxy = self.proxy(usize::from(op.channel));
+            if proxy.is_some_and(|proxy| !caller.start(proxy, *op)) {
+                break;
+            }
+            backlog.pop_front();
+            told += 1;
         }
+        told
+    }
+
+    /// Tells all proxy ranks that nothing more is to be sent.
+    pub(super) fn close(&self) -> Vec<Elsewhere> {
         let proxies: BTreeSet<Rank> = self.by_channel.iter().copied().flatten().collect();
-        proxies.iter().map(|&proxy| caller.close(proxy)).collect()
+        let caller = self.caller.iter();
+        caller
+            .flat_map(|caller| proxies.iter().map(|&proxy| caller.close(proxy)))
+            .collect()
     }
 }
 

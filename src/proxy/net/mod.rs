@@ -13,6 +13,7 @@
 //! - [`active`]: ops, grouped and in order.
 //! - [`behalf`]: engines for other ranks of the node, which send through this one.
 //! - [`closing`]: how connections end.
+//! - [`doors`]: where connections arrive while nobody is inside a call.
 //! - [`ends`]: what the ends of connections are made with.
 //! - [`link`]: the phases of one end of a connection.
 //! - [`meet`]: how connections come about on first use.
@@ -23,6 +24,7 @@
 mod active;
 pub mod behalf;
 mod closing;
+mod doors;
 mod ends;
 mod link;
 mod meet;
@@ -40,7 +42,6 @@ pub use token::SPARE_BYTES;
 
 use crate::base::{Error, Rank, Result};
 use crate::plan::Direction;
-use crate::proxy::attended::Attended;
 use crate::proxy::progress::Pass;
 use crate::proxy::service::Elsewhere;
 use crate::transport::net::Net;
@@ -169,9 +170,9 @@ impl Links {
             slots,
         };
         if is_send && self.through.proxy(channel).is_some() {
-            while !self.through.start(op) && !self.lock().closed {
-                std::thread::yield_now();
-            }
+            self.busy.fetch_add(1, Ordering::Relaxed);
+            self.through.put(op);
+            self.tell();
             return;
         }
         while let Err(back) = self.offer(op) {
@@ -183,6 +184,17 @@ impl Links {
                 std::thread::yield_now();
             }
         }
+    }
+
+    /// Tells proxy ranks what waits for them.
+    fn tell(&self) {
+        self.busy.fetch_sub(self.through.tell(), Ordering::Relaxed);
+    }
+
+    /// Whether an op is for a connection of this engine.
+    fn knows(&self, op: &Op) -> bool {
+        let remote = self.is_remote.get(op.peer.index()).copied();
+        remote.unwrap_or(false) && usize::from(op.channel) < self.ends.channels && op.slots > 0
     }
 
     /// Takes an op over, or gives it back if there is no room now.
@@ -235,29 +247,13 @@ impl Links {
         if self.failed() {
             return Pass::Idle;
         }
+        if self.is_busy() {
+            self.tell();
+        }
         match self.state.try_lock() {
             Ok(mut state) => self.drive(&mut state),
             Err(_) => Pass::Waiting,
         }
-    }
-
-    /// Accepts connections; for the thread that sleeps on what [`Links::doors`] names.
-    fn greet(&self) {
-        let mut state = self.lock();
-        if !state.closed && !self.failed() {
-            let looked = self.look(&mut state);
-            self.keep(looked);
-        }
-    }
-
-    /// What a `poll` may sleep on until [`Links::greet`] has something to do. False if it must be
-    /// asked now and then all the same.
-    fn doors(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        let state = self.lock();
-        if state.closed || self.failed() {
-            return true;
-        }
-        state.arrivals.watch(set) && !state.arrivals.has_strangers()
     }
 
     /// What a `poll` may sleep on until [`Links::pass`] has something to do, besides what local
@@ -305,9 +301,14 @@ impl Links {
     /// Closes all connections; afterwards nothing moves. What was handed to the network, or to
     /// other ranks of the node, arrives, unless the links are `given_up`.
     pub fn close(&self, given_up: bool) {
-        let elsewhere = self.through.close();
+        let settles = !given_up && !self.failed();
+        // Those who send for a rank that gives up hear of it when it leaves.
+        let elsewhere = match settles {
+            true => self.through.close(),
+            false => Vec::new(),
+        };
         let mut closing = self.end();
-        if !given_up && !self.failed() {
+        if settles {
             closing.settle();
             elsewhere.into_iter().for_each(Elsewhere::wait);
         }
@@ -468,16 +469,6 @@ impl Links {
         }
         let shape = self.ends.shape(sub.peer, sub.channel);
         Ok((link.go_on(&self.ends, shape)?, 0))
-    }
-}
-
-impl Attended for Links {
-    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        self.doors(set)
-    }
-
-    fn tend(&self) {
-        self.greet();
     }
 }
 

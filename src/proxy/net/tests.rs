@@ -1,5 +1,6 @@
 //! The engine over real sockets: what it did, in which order, and what its tokens carried.
 
+mod behalf;
 mod closing;
 
 use super::trace::{Event, Phase};
@@ -46,6 +47,20 @@ fn loopback() -> SocketNet {
     net.expect("the loopback is there")
 }
 
+fn setup(net: &Arc<dyn Net>, node: &NodeMemory, me: usize, slice: u32) -> Setup {
+    Setup {
+        net: net.clone(),
+        source: Box::new(node.clone()),
+        bell: Box::new(node.clone()),
+        me: Rank(me as u32),
+        channels: 1,
+        nonce: 77,
+        is_remote: vec![me != 0, me != 1],
+        slot_bytes: SLOT_BYTES + SPARE_BYTES,
+        slice,
+    }
+}
+
 /// Two ranks on two nodes: engines, and the ends that their executors use from rank 0 to rank 1.
 fn two(slice: u32) -> (Links, Links, PairSender, PairReceiver) {
     two_over(Arc::new(loopback()), slice)
@@ -53,20 +68,7 @@ fn two(slice: u32) -> (Links, Links, PairSender, PairReceiver) {
 
 fn two_over(net: Arc<dyn Net>, slice: u32) -> (Links, Links, PairSender, PairReceiver) {
     let nodes = [node(0), node(1)];
-    let open = |me: usize| {
-        Open::new(Setup {
-            net: net.clone(),
-            source: Box::new(nodes[me].clone()),
-            bell: Box::new(nodes[me].clone()),
-            me: Rank(me as u32),
-            channels: 1,
-            nonce: 77,
-            is_remote: vec![me != 0, me != 1],
-            slot_bytes: SLOT_BYTES + SPARE_BYTES,
-            slice,
-        })
-        .expect("listens")
-    };
+    let open = |me: usize| Open::new(setup(&net, &nodes[me], me, slice)).expect("listens");
     let (first, second) = (open(0), open(1));
     let handles = vec![first.handles().clone(), second.handles().clone()];
     let handles: Arc<[_]> = handles.into();

@@ -1,14 +1,25 @@
 //! How a rank sends through another rank of its node, and that one for it.
 
 use super::super::net::Op;
-use super::super::patience::{LATE, Late};
+use super::super::patience::LATE;
 use super::super::state::{ProxyRank, Start};
-use super::{Service, Watch};
-use crate::base::Rank;
+use super::{SERVICE, Service, Watch};
+use crate::base::{Rank, clock};
 use crate::transport::segment::Nonce;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Once, PoisonError};
 use std::time::Duration;
 
+unsafe extern "C" {
+    /// As `atexit`, and tells the status; glibc has it.
+    #[link_name = "on_exit"]
+    fn libc_on_exit(
+        function: extern "C" fn(libc::c_int, *mut libc::c_void),
+        argument: *mut libc::c_void,
+    ) -> libc::c_int;
+}
+
+/// When an exit that waits says so.
+const WARN_AFTER: Duration = Duration::from_secs(10);
 /// Between two looks whether the process may exit.
 const EXIT_PAUSE: Duration = Duration::from_millis(1);
 
@@ -24,6 +35,13 @@ impl Watch {
     /// From now on the rank sends for others of its node; `proxy` is called on the service thread,
     /// or by a rank of this process.
     pub fn serve(&self, proxy: Arc<dyn ProxyRank>) {
+        static AT_EXIT: Once = Once::new();
+        // Registered after the network was opened, so it runs before what a plugin has registered.
+        // SAFETY: `on_exit` is a function for the whole life of the process that never unwinds. A
+        // refusal only makes an early exit an error for those who send through this process.
+        AT_EXIT.call_once(|| unsafe {
+            libc_on_exit(on_exit, std::ptr::null_mut());
+        });
         self.service.lock().serve(self.nonce, self.id, proxy);
     }
 
@@ -38,9 +56,17 @@ impl Watch {
 }
 
 impl Caller {
+    /// A forked child has inherited this, and must touch neither locks nor descriptors.
+    fn is_inherited(&self) -> bool {
+        self.service.pid != std::process::id()
+    }
+
     /// Has rank `to` of the node send what `op` says. False if it must be asked again, because that
     /// rank's process takes no messages at the moment.
     pub fn start(&self, to: Rank, op: Op) -> bool {
+        if self.is_inherited() {
+            return true;
+        }
         let mut state = self.service.lock();
         let started = state.start(self.nonce, (self.rank, to), &op);
         drop(state);
@@ -57,10 +83,14 @@ impl Caller {
 
     /// Tells rank `to` that nothing more is to be sent.
     pub fn close(&self, to: Rank) -> Elsewhere {
-        let operation = self.service.lock().close(self.nonce, (self.rank, to));
-        self.service.wake();
+        let operation = (!self.is_inherited()).then(|| {
+            let operation = self.service.lock().close(self.nonce, (self.rank, to));
+            self.service.wake();
+            operation
+        });
         Elsewhere {
-            service: self.service,
+            caller: *self,
+            to,
             operation,
         }
     }
@@ -69,32 +99,72 @@ impl Caller {
 /// Another rank that sends the rest.
 #[derive(Debug)]
 pub struct Elsewhere {
-    service: &'static Service,
-    operation: u64,
+    caller: Caller,
+    to: Rank,
+    /// `None` if there is nothing to wait for.
+    operation: Option<u64>,
 }
 
 impl Elsewhere {
-    /// Waits until all has arrived, or the other process has ended. A process that is stopped is
-    /// waited for, with a warning each minute.
+    /// Waits until all has arrived, or the other process has ended. The other process says who is
+    /// late; that it is late itself is said here.
     pub fn wait(self) {
-        let mut late = Late::new("sends for this one");
-        let mut state = self.service.lock();
-        while state.answer(self.operation).is_none() {
-            let waited = self.service.answers.wait_timeout(state, LATE);
+        let Some(operation) = self.operation else {
+            return;
+        };
+        let (service, start) = (self.caller.service, clock::now());
+        let mut warned = false;
+        let mut state = service.lock();
+        while state.answer(operation).is_none() {
+            let waited = service.answers.wait_timeout(state, LATE / 60);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            late.warn();
+            if !warned && start.past(LATE / 4) {
+                warned = true;
+                drop(state);
+                tracing::warn!(
+                    "kolo: rank {}: the end of the communicator waits for rank {}, which sends for \
+                     this one (setting pxn): not all that was sent has arrived, or its process is \
+                     stopped",
+                    self.caller.rank,
+                    self.to,
+                );
+                state = service.lock();
+            }
         }
     }
 }
 
+/// Runs when the process exits: what its ranks still send for others goes on until those have left
+/// too. A process that ends for a failure does not wait.
+extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
+    if let Some(service) = SERVICE.get()
+        && service.pid == std::process::id()
+        && status == 0
+    {
+        service.await_senders();
+    }
+}
+
 impl Service {
-    /// Waits, at the exit of the process, until what its ranks still send for others is over. They
-    /// have left their communicators, others have not.
-    pub(super) fn await_senders(&self) {
-        let mut late = Late::new("sends through this one, which is about to exit,");
-        while self.lock().proxies().any(|proxy| proxy.is_left_open()) {
+    fn await_senders(&self) {
+        // Who waits for this process in the same way need not.
+        self.lock().announce_exit();
+        let (start, mut warned) = (clock::now(), false);
+        loop {
+            let open = self.lock().left_open();
+            if open.is_empty() {
+                return;
+            }
+            if !warned && start.past(WARN_AFTER) {
+                warned = true;
+                let names: Vec<String> = open.iter().map(Rank::to_string).collect();
+                tracing::warn!(
+                    "kolo: the exit of this process waits for ranks {}, which send through it \
+                     (setting pxn): they have not called koloCommDestroy",
+                    names.join(", ")
+                );
+            }
             std::thread::sleep(EXIT_PAUSE);
-            late.warn();
         }
     }
 

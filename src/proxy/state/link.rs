@@ -29,6 +29,12 @@ pub struct Link {
     pub(super) closing: bool,
 }
 
+/// Whether the other side does not exist any more.
+fn is_gone(error: &io::Error) -> bool {
+    let gone = [libc::EPIPE, libc::ECONNRESET, libc::ENOTCONN];
+    error.raw_os_error().is_some_and(|it| gone.contains(&it))
+}
+
 impl Link {
     pub fn new(fd: Fd, address: Option<Address>, pid: u32) -> Link {
         Link {
@@ -48,10 +54,9 @@ impl Link {
     pub fn post(&mut self, frame: Frame) {
         if self.out.is_empty() {
             // Where the other side is gone, the service thread will find the end of the link.
-            let gone = [libc::EPIPE, libc::ECONNRESET, libc::ENOTCONN];
             match socket::send(&self.fd, &frame, None) {
                 Ok(()) => return,
-                Err(error) if error.raw_os_error().is_some_and(|n| gone.contains(&n)) => return,
+                Err(error) if is_gone(&error) => return,
                 Err(_) => {}
             }
         }
@@ -67,8 +72,9 @@ impl Link {
         while let Some(frame) = self.out.front() {
             match socket::send(&self.fd, frame, None) {
                 Ok(()) => drop(self.out.pop_front()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => self.out.clear(),
+                Err(error) if is_gone(&error) => self.out.clear(),
+                // No room in the socket, or no memory in the system at the moment.
+                Err(_) => return,
             }
         }
     }

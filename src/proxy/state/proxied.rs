@@ -25,8 +25,8 @@ pub trait ProxyRank: Send + Sync {
     /// The process of these ranks has ended, or is about to.
     fn gone(&self, ranks: &[Rank]);
 
-    /// Whether others may still send through this rank, which has left itself.
-    fn is_left_open(&self) -> bool;
+    /// Who may still send through this rank, which has left itself.
+    fn left_open(&self) -> Vec<Rank>;
 }
 
 /// Something to be sent for a rank of another process.
@@ -69,13 +69,14 @@ impl State {
         }
     }
 
-    /// All who send for others.
-    pub fn proxies(&self) -> impl Iterator<Item = &Arc<dyn ProxyRank>> {
+    /// Who may still send through ranks of this process that have left.
+    pub fn left_open(&self) -> Vec<Rank> {
         let watchers = self.watchers.values().flatten();
-        watchers.filter_map(|watcher| watcher.proxy.as_ref())
+        let proxies = watchers.filter_map(|watcher| watcher.proxy.as_ref());
+        proxies.flat_map(|proxy| proxy.left_open()).collect()
     }
 
-    /// Ranks behind a link are gone: those who send for them hear of it, outside all locks.
+    /// Ranks are gone: those who send for them hear of it, outside all locks.
     pub(super) fn tell_gone(&mut self, nonce: Nonce, ranks: &[Rank]) {
         let watchers = self.watchers.get(&nonce).into_iter().flatten();
         let proxies = watchers.filter_map(|watcher| watcher.proxy.as_ref());
@@ -148,12 +149,12 @@ impl State {
         operation
     }
 
-    /// Whether a rank of another process may ask for this: it is one of those of its link, or of a
-    /// communicator that this process has left.
+    /// Whether a rank of another process may ask for this. One that has left may have asked before
+    /// it did.
     fn may_ask(&self, link: u64, frame: &Frame) -> bool {
         let uses = |nonce| self.links.get(&link)?.uses.get(nonce);
         let ranks = uses(&Nonce(frame.secret));
-        ranks.is_none_or(|ranks| ranks.contains(&Rank(frame.rank)))
+        ranks.is_some_and(|ranks| ranks.contains(&Rank(frame.rank)))
     }
 
     /// Another process wants something sent; dropped if nobody here would, as after a stop.
@@ -161,10 +162,9 @@ impl State {
         let Ok(channel) = u16::try_from(frame.channel) else {
             return false;
         };
-        if !self.may_ask(link, frame) {
-            return false;
-        }
-        if let Some(proxy) = self.proxy_of(Nonce(frame.secret), Rank(frame.to)) {
+        if self.may_ask(link, frame)
+            && let Some(proxy) = self.proxy_of(Nonce(frame.secret), Rank(frame.to))
+        {
             let op = Op {
                 launch: frame.operation,
                 direction: Direction::Send,
@@ -179,11 +179,9 @@ impl State {
     }
 
     /// A rank of another process sends nothing more.
-    pub(super) fn close_came(&mut self, link: u64, frame: &Frame) -> bool {
-        if !self.may_ask(link, frame) {
-            return false;
-        }
-        match self.proxy_of(Nonce(frame.secret), Rank(frame.to)) {
+    pub(super) fn close_came(&mut self, link: u64, frame: &Frame) {
+        let proxy = self.proxy_of(Nonce(frame.secret), Rank(frame.to));
+        match proxy.filter(|_| self.may_ask(link, frame)) {
             Some(proxy) => self.unfinished.push(Unfinished {
                 link: Some(link),
                 operation: frame.operation,
@@ -192,7 +190,6 @@ impl State {
             }),
             None => self.closed(Some(link), frame.operation),
         }
-        true
     }
 
     /// Another process has sent all that a rank of this one wanted.

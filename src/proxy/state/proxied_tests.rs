@@ -27,8 +27,8 @@ impl ProxyRank for Recorder {
         self.gone.lock().unwrap().extend(ranks);
     }
 
-    fn is_left_open(&self) -> bool {
-        false
+    fn left_open(&self) -> Vec<Rank> {
+        Vec::new()
     }
 }
 
@@ -70,13 +70,15 @@ fn what_a_known_rank_sends_is_handed_over() {
         slots: 11,
     };
     assert_eq!(*recorder.started.lock().unwrap(), [(Rank(3), op)]);
-    // For a rank that is not on this link: whoever says so is no kolo.
+    // Not for a rank that is not on this link, nor for one that has left.
     socket::send(&bench.far, &frame(Kind::Start, 4), None).unwrap();
+    bench.send(Kind::Bye, NONCE.0, 3);
+    socket::send(&bench.far, &frame(Kind::Start, 3), None).unwrap();
     bench.turn();
     act(&mut bench.state);
     assert_eq!(recorder.started.lock().unwrap().len(), 1);
     assert_eq!(*recorder.gone.lock().unwrap(), [Rank(3)]);
-    assert!(bench.state.links.is_empty());
+    assert_eq!(bench.state.links.len(), 1);
 }
 
 #[test]

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// What the test and the sending ends of its network know of each other.
 #[derive(Default)]
-struct Known {
+pub(super) struct Known {
     /// The receiver has taken all that was sent.
-    taken: AtomicBool,
+    pub taken: AtomicBool,
     /// How often an end was asked whether it is settled.
-    asked: AtomicU32,
+    pub asked: AtomicU32,
     /// An end was closed before it was settled.
     hasty: AtomicBool,
     /// All connections of the sender are closed.
@@ -21,7 +21,7 @@ struct Known {
 }
 
 /// The loopback, as slow as its receiver: a sending end is settled when everything was taken.
-struct Slow(SocketNet, Arc<Known>);
+pub(super) struct Slow(pub SocketNet, pub Arc<Known>);
 
 impl Net for Slow {
     fn name(&self) -> &str {

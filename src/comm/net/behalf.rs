@@ -1,0 +1,159 @@
+//! Through which ranks of its node a rank sends, and what it does for those who send through it.
+
+use super::super::fault;
+use super::super::meet::machine;
+use super::super::state::Inner;
+use super::Party;
+use crate::base::{Error, Rank, Result};
+use crate::config;
+use crate::proxy::net::behalf::Concern;
+use crate::proxy::net::{Behalf, Handles, Links, Setup};
+use crate::proxy::service::{self, Alarm, ProxyRank, Watch};
+use crate::topo::{self, Pxn};
+use crate::transport::net::{Net, Properties};
+use crate::transport::node::NodeMemory;
+use crate::transport::segment::Nonce;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+impl Party<'_> {
+    /// The rank through which this one sends over each device, if not by itself.
+    pub(super) fn proxies(&self, net: &dyn Net) -> Result<Vec<Option<Rank>>> {
+        let wanted = match self.settings.pxn() {
+            config::Pxn::Never => Pxn::Never,
+            config::Pxn::Nearer => Pxn::Nearer,
+            config::Pxn::Always => Pxn::Always,
+        };
+        let pxn = match wanted {
+            Pxn::Never => Pxn::Never,
+            _ if self.settings.pxn_disable() => {
+                tracing::info!("pxn has no effect: pxn_disable is set");
+                Pxn::Never
+            }
+            _ if !net.any_thread() => {
+                tracing::info!(
+                    "pxn has no effect: only threads of the program may use network {}",
+                    net.name()
+                );
+                Pxn::Never
+            }
+            wanted => wanted,
+        };
+        let machine = machine(self.settings)?;
+        let me = self.bootstrap.rank();
+        let place = &self.places[me.index()];
+        let near = |device: &Properties| {
+            let path = device.pci_path.as_deref()?;
+            topo::near_devices(machine, place, &[path], &|path| machine.told_near(path))
+        };
+        let near: Vec<_> = net.devices().iter().map(near).collect();
+        let local = topo::local_places(me, self.places);
+        let proxies = topo::proxy_ranks(me, &local, &near, pxn);
+        for proxy in proxies.iter().flatten().collect::<BTreeSet<_>>() {
+            tracing::info!("rank {me} sends through rank {proxy}");
+        }
+        Ok(proxies)
+    }
+
+    /// What this rank does for the `senders`, ranks of its node that send through it.
+    pub(super) fn behalf(
+        &self,
+        senders: BTreeSet<Rank>,
+        (net, handles): (&Arc<dyn Net>, &Arc<[Handles]>),
+        watch: &Watch,
+    ) -> Option<Arc<Behalf>> {
+        if senders.is_empty() {
+            return None;
+        }
+        let setups = senders.iter();
+        let setups = setups.map(|&rank| (rank, self.setup(Arc::clone(net), rank)));
+        let setups: Mutex<BTreeMap<Rank, Setup>> = Mutex::new(setups.collect());
+        let handles = Arc::clone(handles);
+        let make = move |from: Rank| {
+            let mut setups = setups.lock().unwrap_or_else(PoisonError::into_inner);
+            Some(Links::sending(setups.remove(&from)?, Arc::clone(&handles)))
+        };
+        let behalf = Arc::new(Behalf::new(senders, Box::new(make)));
+        watch.serve(Arc::clone(&behalf) as Arc<dyn ProxyRank>);
+        Some(behalf)
+    }
+}
+
+/// The communicator, as engines for others see it. They may outlive it here, while those others
+/// still use it.
+struct Whole {
+    inner: Weak<Inner>,
+    rank: u32,
+    nranks: u32,
+    nonce: Nonce,
+    node: NodeMemory,
+}
+
+impl Whole {
+    fn alarm(&self, why: Alarm) {
+        if let Ok(service) = service::get() {
+            service.alarm(self.nonce, why);
+        }
+    }
+}
+
+impl Concern for Whole {
+    fn is_stopped(&self) -> bool {
+        let inner = self.inner.upgrade();
+        self.node.aborted() || inner.is_some_and(|inner| inner.is_given_up())
+    }
+
+    fn failed(&self, error: Error) {
+        let inner = self.inner.upgrade();
+        let member = inner.filter(|inner| !inner.destroyed.load(Ordering::Acquire));
+        if let Some(inner) = member {
+            if !inner.is_stopped()
+                && let Some(error) = fault::of_network(&inner, error)
+            {
+                inner.stop(&error);
+            }
+            return;
+        }
+        // This rank has left, but those who send through it must know.
+        let peer = error.peer.filter(|peer| peer.0 < self.nranks);
+        let mut error = error;
+        match fault::news(&self.node, peer, || self.alarm(Alarm::Ask)) {
+            fault::News::Aborted => return,
+            fault::News::Left(peer) => {
+                error.what = format!("rank {peer} has left, but data were sent to it");
+            }
+            fault::News::None => {}
+        }
+        self.node.abort(self.rank, &error);
+        self.alarm(Alarm::Abort);
+    }
+}
+
+impl Inner {
+    /// Gets ready for what other ranks of the node send through this one, if any do.
+    ///
+    /// # Errors
+    /// If there can be no progress thread.
+    pub(in super::super) fn send_for_others(self: &Arc<Inner>) -> Result<()> {
+        let Some(behalf) = self.network.as_ref().and_then(|it| it.behalf.as_ref()) else {
+            return Ok(());
+        };
+        behalf.belong_to(Arc::new(Whole {
+            inner: Arc::downgrade(self),
+            rank: self.rank,
+            nranks: self.nranks,
+            nonce: self.nonce,
+            node: self.node.clone(),
+        }));
+        if self.want_thread() {
+            return Ok(());
+        }
+        Err(Error::new(
+            crate::base::Code::SystemError,
+            "no progress thread could be started, which would send for other ranks of the node",
+            "raise the limit on processes (`ulimit -u`, or pids.max of the job's control group), \
+             or set pxn to never",
+        ))
+    }
+}
