@@ -4,7 +4,7 @@ use super::frame::{Frame, HEADER_BYTES};
 use super::net;
 use crate::base::clock::now;
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
@@ -24,9 +24,40 @@ pub enum Seen {
     Garbage,
 }
 
+/// Bytes that are read ahead.
+const AHEAD: usize = 16 << 10;
+/// Frames that are sent by one system call.
+const TOGETHER: usize = 64;
+
+/// What comes in.
+struct Input {
+    stream: TcpStream,
+    /// What was read ahead, and how much of it was taken.
+    ahead: Vec<u8>,
+    taken: usize,
+}
+
+impl Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.ahead.len() {
+            if self.ahead.capacity() == 0 || into.len() >= AHEAD {
+                return (&self.stream).read(into);
+            }
+            self.taken = 0;
+            self.ahead.resize(AHEAD, 0);
+            let result = (&self.stream).read(&mut self.ahead);
+            self.ahead.truncate(*result.as_ref().unwrap_or(&0));
+            result?;
+        }
+        let count = (&self.ahead[self.taken..]).read(into)?;
+        self.taken += count;
+        Ok(count)
+    }
+}
+
 /// A socket with a frame being received and frames to be sent.
 pub struct Link {
-    stream: TcpStream,
+    input: Input,
     header: [u8; HEADER_BYTES],
     header_have: usize,
     frame: Option<(Frame, usize)>,
@@ -38,7 +69,11 @@ impl Link {
     /// Takes a stream that [`net::prepare`] has seen.
     pub fn new(stream: TcpStream) -> Link {
         Link {
-            stream,
+            input: Input {
+                stream,
+                ahead: Vec::new(),
+                taken: 0,
+            },
             header: [0; HEADER_BYTES],
             header_have: 0,
             frame: None,
@@ -47,9 +82,15 @@ impl Link {
         }
     }
 
+    /// From now on several frames are read at once: whoever polls must have received until there is
+    /// nothing more.
+    pub fn read_ahead(&mut self) {
+        self.input.ahead.reserve_exact(AHEAD);
+    }
+
     /// The entry for a poll set.
     pub fn watch(&self) -> libc::pollfd {
-        net::watch(&self.stream, !self.outbox.is_empty())
+        net::watch(&self.input.stream, !self.outbox.is_empty())
     }
 
     /// Queues bytes; [`Link::flush`] sends them.
@@ -64,17 +105,22 @@ impl Link {
 
     /// Sends what the kernel takes now.
     pub fn flush(&mut self) -> io::Result<()> {
-        while let Some(first) = self.outbox.front() {
-            match (&self.stream).write(&first[self.sent..]) {
+        while !self.outbox.is_empty() {
+            let frames = self.outbox.iter().take(TOGETHER);
+            let mut frames: Vec<IoSlice> = frames.map(|frame| IoSlice::new(frame)).collect();
+            frames[0].advance(self.sent);
+            match (&self.input.stream).write_vectored(&frames) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
-            if self.sent == first.len() {
+            while let Some(first) = self.outbox.front()
+                && self.sent >= first.len()
+            {
+                self.sent -= first.len();
                 self.outbox.pop_front();
-                self.sent = 0;
             }
         }
         Ok(())
@@ -103,14 +149,14 @@ impl Link {
     /// Says farewell to the kernel: what is queued there still reaches the other side.
     pub fn close_write(&self) {
         // It fails only if the other side has closed already, which is as good.
-        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = self.input.stream.shutdown(Shutdown::Write);
     }
 
-    /// Receives at most one frame; never reads beyond its end.
+    /// Receives at most one frame; never reads beyond its end, unless it reads ahead.
     pub fn receive(&mut self) -> Seen {
         loop {
             if self.frame.is_none() {
-                match (&self.stream).read(&mut self.header[self.header_have..]) {
+                match self.input.read(&mut self.header[self.header_have..]) {
                     Ok(0) => return Seen::Closed(self.closed_words()),
                     Ok(count) => self.header_have += count,
                     Err(error) => match self.stopped(error) {
@@ -137,7 +183,7 @@ impl Link {
         let have = frame.body.len();
         if have < *length {
             frame.body.resize((have + PIECE).min(*length), 0);
-            let result = (&self.stream).read(&mut frame.body[have..]);
+            let result = self.input.read(&mut frame.body[have..]);
             frame
                 .body
                 .truncate(have + result.as_ref().map_or(0, |&count| count));
@@ -204,9 +250,36 @@ mod tests {
         });
         for n in 0..4 {
             assert_eq!(wait(&mut link), Seen::Frame(frame(n)));
+            if n == 1 {
+                link.read_ahead();
+            }
         }
         writer.join().unwrap();
         assert!(matches!(wait(&mut link), Seen::Closed(_)));
+    }
+
+    /// Frames of every length, more than go out or come in at once, in one go.
+    #[test]
+    fn many_frames_pass_together() {
+        let (raw, mut link) = pair();
+        net::prepare(&raw).unwrap();
+        let mut sender = Link::new(raw);
+        link.read_ahead();
+        let frame = |n: usize| Frame::control(Kind::Notice, vec![n as u8; n * 37 % 9000]);
+        let frames = 500;
+        (0..frames).for_each(|n| sender.push(frame(n).encode()));
+        for n in 0..frames {
+            let seen = loop {
+                sender.flush().unwrap();
+                match link.receive() {
+                    Seen::Nothing => std::thread::yield_now(),
+                    seen => break seen,
+                }
+            };
+            assert_eq!(seen, Seen::Frame(frame(n)));
+        }
+        assert!(sender.is_flushed());
+        assert_eq!(link.receive(), Seen::Nothing);
     }
 
     #[test]

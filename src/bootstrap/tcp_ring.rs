@@ -95,10 +95,14 @@ impl TcpRing {
             tcp_root::start(Some(id), &id.secret(), settings)?;
         }
         let neighbours = Rendezvous::new(id, rank, nranks, settings).meet()?;
-        let links = neighbours.map(|Neighbours { next, prev }| Links {
-            next,
-            prev,
-            next_gone: None,
+        let links = neighbours.map(|Neighbours { next, mut prev }| {
+            // Where ranks share cores, many frames wait when one comes to look.
+            prev.read_ahead();
+            Links {
+                next,
+                prev,
+                next_gone: None,
+            }
         });
         Ok(TcpRing {
             rank: Rank(rank),
