@@ -181,6 +181,22 @@ fn left(inner: &Inner, peer: u32, (waiting, call): (Rank, &str)) -> Error {
 
 /// Who is waited for, in words.
 pub(super) fn late(inner: &Inner, call: (&'static str, Option<u64>), peer: usize) -> String {
+    let proxies = match inner.links() {
+        Some(links) if links.is_remote(peer) => links.proxies(),
+        _ => Default::default(),
+    };
+    let through: Vec<String> = proxies
+        .iter()
+        .map(|rank| format!("rank {rank} on {}", inner.place(rank.0)))
+        .collect();
+    let who = late_rank(inner, call, peer);
+    match through.is_empty() {
+        true => who,
+        false => format!("{who}; this rank sends through {}", through.join(", ")),
+    }
+}
+
+fn late_rank(inner: &Inner, call: (&'static str, Option<u64>), peer: usize) -> String {
     let Some(number) = call.1 else {
         return format!(
             "rank {peer} on {}, which has not called the matching operation",

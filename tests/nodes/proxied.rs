@@ -140,3 +140,20 @@ fn an_abort_ends_what_goes_through_others() {
         comms.iter().for_each(|comm| comm.destroy().unwrap());
     }
 }
+
+/// Who waits too long hears through whom it sends, as that one may be the late one.
+#[test]
+fn a_warning_names_the_rank_in_between() {
+    let settings = [("pxn", "always"), ("timeout", "1")];
+    let comms = made_on(4, &settings, |rank| rank / 2);
+    each(&comms, |comm| {
+        if comm.rank() == 1 {
+            let error = comm.recv(&mut [POISON; 10], 3).unwrap_err().to_string();
+            assert!(
+                error.contains("rank 3") && error.contains("sends through rank 0"),
+                "{error}"
+            );
+        }
+    });
+    comms.iter().for_each(|comm| comm.destroy().unwrap());
+}

@@ -123,6 +123,11 @@ impl Through {
         self.by_channel.get(channel).copied().flatten()
     }
 
+    /// All of them.
+    pub(super) fn proxies(&self) -> BTreeSet<Rank> {
+        self.by_channel.iter().copied().flatten().collect()
+    }
+
     /// An op for the proxy rank of its channel.
     pub(super) fn put(&self, op: Op) {
         let mut backlog = self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +152,7 @@ impl Through {
 
     /// Tells all proxy ranks that nothing more is to be sent.
     pub(super) fn close(&self) -> Vec<Elsewhere> {
-        let proxies: BTreeSet<Rank> = self.by_channel.iter().copied().flatten().collect();
+        let proxies = self.proxies();
         let caller = self.caller.iter();
         caller
             .flat_map(|caller| proxies.iter().map(|&proxy| caller.close(proxy)))

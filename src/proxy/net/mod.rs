@@ -52,6 +52,7 @@ use crossbeam_queue::ArrayQueue;
 use ends::Ends;
 use link::RecvLink;
 use meet::{Arrivals, Outgoing};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use trace::{Event, Trace};
@@ -203,6 +204,11 @@ impl Links {
         self.posted.push(op).inspect_err(|_| {
             self.busy.fetch_sub(1, Ordering::Relaxed);
         })
+    }
+
+    /// The ranks of the node through which this one sends.
+    pub fn proxies(&self) -> BTreeSet<Rank> {
+        self.through.proxies()
     }
 
     /// The rank of the node through which what is sent on a channel goes, if not this one.
