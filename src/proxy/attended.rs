@@ -33,9 +33,12 @@ impl List {
         list.push(attended);
     }
 
-    pub fn remove(&self, attended: &Arc<dyn Attended>) {
+    /// True if it was there.
+    pub fn remove(&self, attended: &Arc<dyn Attended>) -> bool {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = list.len();
         list.retain(|known| !Arc::ptr_eq(known, attended));
+        list.len() < before
     }
 
     /// Adds to the list for poll. False if something wants to be tended soon in any case.

@@ -39,6 +39,7 @@ use crate::transport::segment::{Key, Nonce};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 /// How long no connection is accepted after the process ran out of descriptors.
@@ -65,8 +66,9 @@ pub struct Service {
     bell: Fd,
     state: Mutex<State>,
     attended: attended::List,
-    /// Signalled after every turn of the thread in which something happened.
+    /// Signalled after every turn of the thread.
     answers: Condvar,
+    thread: OnceLock<ThreadId>,
 }
 
 static SERVICE: OnceLock<Arc<Service>> = OnceLock::new();
@@ -163,6 +165,7 @@ impl Service {
             state: Mutex::default(),
             attended: attended::List::default(),
             answers: Condvar::new(),
+            thread: OnceLock::new(),
         }))
     }
 
@@ -235,10 +238,21 @@ impl Service {
         self.wake();
     }
 
-    /// Ends that; the thread may be tending it for the last time.
+    /// Ends that. When it returns, the thread has let go: it makes no call any more, nor will it be
+    /// the one that drops it.
     pub fn dismiss(&self, attended: &Arc<dyn Attended>) {
-        self.attended.remove(attended);
+        let is_thread = self.thread.get() == Some(&std::thread::current().id());
+        if !self.attended.remove(attended) || is_thread {
+            return;
+        }
+        let mut state = self.lock();
+        let turn = state.turns;
+        // Only now: there will be one more turn that ends.
         self.wake();
+        while state.turns == turn {
+            let waited = self.answers.wait_timeout(state, LATE);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Tells every process that takes part in a communicator to look at it, this one too.
@@ -253,6 +267,7 @@ impl Service {
         let mut entries = Vec::new();
         let mut links = Vec::new();
         let mut places = attended::Places::default();
+        let _ = self.thread.set(std::thread::current().id());
         loop {
             let mut limit = self.poll_list(&mut entries, &mut links);
             if !self.attended.watch(&mut entries, &mut places) && !(0..=SOON).contains(&limit) {

@@ -102,6 +102,8 @@ pub(super) struct State {
     published: HashMap<Key, Arc<Fd>>,
     pending: HashMap<u64, Pending>,
     last_number: u64,
+    /// Turns of the service thread that have ended.
+    pub turns: u64,
     /// Callbacks to be made, outside all locks.
     pub alarms: Vec<(OnAlarm, Alarm)>,
     /// What ranks of other processes send through ranks of this one, to be handed over outside all

@@ -169,7 +169,7 @@ impl Service {
     }
 
     /// The service thread's part: hands over what others want sent, and answers those who wait for
-    /// what has arrived meanwhile.
+    /// what has arrived meanwhile. With it a turn ends.
     pub(super) fn send_for_others(&self) {
         let mut state = self.lock();
         let started = std::mem::take(&mut state.started);
@@ -186,11 +186,10 @@ impl Service {
             .into_iter()
             .filter(|call| call.proxy.is_done(call.from))
             .collect();
-        if !done.is_empty() {
-            let mut state = self.lock();
-            done.iter().for_each(|call| state.finish(call));
-            drop(state);
-            self.answers.notify_all();
-        }
+        let mut state = self.lock();
+        done.iter().for_each(|call| state.finish(call));
+        state.turns += 1;
+        drop(state);
+        self.answers.notify_all();
     }
 }
