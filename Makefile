@@ -33,7 +33,7 @@ endif
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
 .PHONY: help demo test build install uninstall deps check bench clean stage \
-        core $(FAMILIES:%=mpi-%) fortran test-rust test-loom test-install test-mpi test-rdma \
+        core $(FAMILIES:%=mpi-%) fortran test-rust test-install test-mpi test-rdma \
         test-rdma-short test-cluster deps-build
 
 help: ## list these commands
@@ -43,7 +43,7 @@ help: ## list these commands
 demo: deps-build stage ## install what is missing, build, run the tsunami model and a short kolo perf
 	@tests/demo.sh $(STAGE) $(MPI) $(RANKS)
 
-test: deps check test-rust test-loom stage test-install test-mpi test-cluster test-rdma-short ## install what is missing, run every test
+test: deps check test-rust stage test-install test-mpi test-cluster test-rdma-short ## install what is missing, run every test
 	@echo 'make test: everything passed'
 
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
@@ -103,13 +103,6 @@ stage: build
 test-rust:
 	$(CARGO) test --locked --no-fail-fast $(TESTED)
 
-# The hand-over of lines and slots and the doorbell, under every interleaving.
-test-loom:
-	@mkdir -p build
-	RUSTFLAGS='--cfg loom' $(CARGO) test --locked --target-dir target/loom --test loom \
-	    | tee build/loom.log
-	@grep -q '^test .* ok$$' build/loom.log
-
 test-install:
 	tests/install.sh $(STAGE)
 
@@ -118,7 +111,7 @@ test-rdma-short:
 	CARGO=$(CARGO) LIMIT=120 tests/softroce/verbs.sh short::
 
 test-mpi:
-	$(CARGO) build --locked --release --example mpi_net
+	$(CARGO) build --locked --example mpi_net
 	tests/mpi/run.sh $(STAGE) $(FAMILIES)
 
 # On emulated nodes, as root or through sudo; ONLY=word chooses among them.

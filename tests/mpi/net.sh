@@ -3,7 +3,7 @@
 # then all collectives, of a program's communicators and of kolo's own tool.
 # limit: 240 s
 . "$(dirname "$0")/common"
-program=$top/target/release/examples/mpi_net
+program=$top/target/debug/examples/mpi_net
 [ -x "$program" ] || fail "no $program: make test-mpi builds it"
 check() { # RANKS, LEVEL, WORD
     said=$(timeout 120 $MPIRUN -n "$1" "$program" "$mpi_lib/libkolo_mpi.so" "$2" $3 2>&1) ||

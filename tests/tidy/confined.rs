@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(asks("src/wire/slot.rs", "if cfg!(loom) {}"), 1);
         assert_eq!(asks("src/wire/slot.rs", "#[cfg(all(test, not(loom)))]"), 0);
         assert_eq!(asks("src/base/sync.rs", "#[cfg(loom)]"), 0);
-        assert_eq!(asks("tests/loom.rs", "#![cfg(loom)]"), 0);
+        assert_eq!(asks("tests/loom/lib.rs", "#[cfg(loom)]"), 0);
     }
 
     #[test]

@@ -1,19 +1,18 @@
 //! The hand-over of lines and slots, and the doorbell, under every interleaving and every weak
-//! ordering that loom knows. Runs only with `RUSTFLAGS="--cfg loom"`; `make test` does so.
+//! ordering that loom knows. The package in this folder builds `base` and `wire` with loom's
+//! atomics.
 //!
 //! Loom reports a data race when payload is read or written while the other side may touch it, so
 //! a stale flag, an early credit or a missing release is an error here even on x86.
 
-#![cfg(loom)]
-
-use kolo::base::sync::{AtomicU32, AtomicU64, Shared};
-use kolo::wire::cast::{CastHeader, CastMemory, CastReceiver, CastSender};
-use kolo::wire::doorbell::{Doorbell, Futex};
-use kolo::wire::fan::{FanHeader, FanMemory, Fans};
-use kolo::wire::line::{Credit, PairHeader};
-use kolo::wire::ll::{Encoding, LinesMemory, LinesReceiver, LinesSender, Ll, SLOT_WORDS};
-use kolo::wire::ll128::Ll128;
-use kolo::wire::pair::{PairMemory, PairReceiver, PairSender};
+use kolo_loom::base::sync::{AtomicU32, AtomicU64, Shared};
+use kolo_loom::wire::cast::{CastHeader, CastMemory, CastReceiver, CastSender};
+use kolo_loom::wire::doorbell::{Doorbell, Futex};
+use kolo_loom::wire::fan::{FanHeader, FanMemory, Fans};
+use kolo_loom::wire::line::{Credit, PairHeader};
+use kolo_loom::wire::ll::{Encoding, LinesMemory, LinesReceiver, LinesSender, Ll, SLOT_WORDS};
+use kolo_loom::wire::ll128::Ll128;
+use kolo_loom::wire::pair::{PairMemory, PairReceiver, PairSender};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use std::time::Duration;
