@@ -161,10 +161,10 @@ impl Lookout {
             news: News::Bye,
         };
         let neighbours = std::mem::take(&mut state.neighbours);
-        state.newcomers.close();
+        let newcomers = state.newcomers.take();
         // The thread that tends this lookout may also tend a neighbour's, which has to answer.
         drop(state);
-        neighbour::part(neighbours, &message.encode());
+        let _ = neighbour::part(neighbours, newcomers, self.crew.nonce, &message.encode());
         if let Ok(service) = service::get() {
             service.dismiss(&(Arc::clone(self) as Arc<dyn Attended>));
         }
@@ -173,13 +173,12 @@ impl Lookout {
     /// Moves what can move; what was lost is returned, to be told outside the lock.
     fn look(&self, state: &mut State) -> Vec<(Rank, String)> {
         let mut lost = Vec::new();
-        for (rank, comm) in state.newcomers.look(self.crew.nonce) {
-            let known = state.neighbours.iter_mut().find(|n| n.rank == rank);
-            // Whoever is none is closed.
-            if let Some(neighbour) = known {
-                neighbour.hear_over(comm);
-            }
-        }
+        let State {
+            neighbours,
+            newcomers,
+            ..
+        } = state;
+        neighbour::let_in(neighbours, newcomers, self.crew.nonce);
         for index in 0..state.neighbours.len() {
             let heard = state.neighbours[index].look();
             let rank = state.neighbours[index].rank;

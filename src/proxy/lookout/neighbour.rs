@@ -124,9 +124,12 @@ impl Newcomers {
         self.ears.is_empty()
     }
 
-    pub fn close(&mut self) {
-        self.listener = None;
-        self.ears.clear();
+    /// Leaves nobody here, and nobody who listens.
+    pub fn take(&mut self) -> Newcomers {
+        Newcomers {
+            listener: self.listener.take(),
+            ears: std::mem::take(&mut self.ears),
+        }
     }
 }
 
@@ -281,13 +284,17 @@ impl Neighbour {
     }
 
     /// Moves a goodbye on, and acknowledges the neighbour's own. True when this one has arrived, or
-    /// never will.
+    /// is not needed any more.
     fn parts(&mut self) -> bool {
-        self.send();
+        let is_end = |heard: &Heard| match heard {
+            Heard::Message(message) => message.news == News::Bye,
+            Heard::Lost(_) => true,
+        };
+        self.departed |= self.look().iter().any(is_end);
         if let Some(ear) = &mut self.ear {
             ear.comm.acknowledge();
         }
-        if self.departed || self.failed.is_some() {
+        if self.departed {
             return true;
         }
         match &mut self.mouth {
@@ -300,8 +307,25 @@ impl Neighbour {
     }
 }
 
-/// Says goodbye to all and closes.
-pub(super) fn part(mut neighbours: Vec<Neighbour>, bye: &[u8]) {
+/// Lets newcomers in who belong to the communicator and are neighbours.
+pub(super) fn let_in(neighbours: &mut [Neighbour], newcomers: &mut Newcomers, nonce: u128) {
+    for (rank, ear) in newcomers.look(nonce) {
+        let known = neighbours.iter_mut().find(|it| it.rank == rank);
+        // Whoever is none is closed.
+        if let Some(neighbour) = known {
+            neighbour.hear_over(ear);
+        }
+    }
+}
+
+/// Says goodbye to all and closes. Neighbours that leave at the same time may have no connection
+/// yet, in either direction: until then they are let in. False if somebody did not hear it in time.
+pub(super) fn part(
+    mut neighbours: Vec<Neighbour>,
+    mut newcomers: Newcomers,
+    nonce: u128,
+    bye: &[u8],
+) -> bool {
     for neighbour in &mut neighbours {
         neighbour.queue(bye.to_vec());
     }
@@ -309,12 +333,64 @@ pub(super) fn part(mut neighbours: Vec<Neighbour>, bye: &[u8]) {
     // All are asked each time: each of them may be waiting for this one.
     loop {
         let mut waits = false;
+        let_in(&mut neighbours, &mut newcomers, nonce);
         for neighbour in &mut neighbours {
             waits |= !neighbour.parts();
         }
         if !waits || start.past(BYE_LIMIT) {
-            return;
+            return !waits;
         }
         std::thread::sleep(BYE_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::net::Net;
+    use crate::transport::net::socket::{SocketNet, SocketOptions};
+
+    const NONCE: u128 = 7;
+
+    fn message(origin: u32, news: News) -> Vec<u8> {
+        let message = Message {
+            origin,
+            number: 0,
+            news,
+        };
+        message.encode()
+    }
+
+    /// Nobody has tended them: there is no connection in either direction.
+    #[test]
+    fn neighbours_that_leave_at_the_same_time_hear_of_it() {
+        let options = SocketOptions {
+            ifname: Some("=lo".into()),
+            ..SocketOptions::default()
+        };
+        let net = SocketNet::new(options).unwrap();
+        let mut doors = [net.listen(0).unwrap(), net.listen(0).unwrap()];
+        let mut leaving = Vec::new();
+        for me in 0..2 {
+            let other: usize = 1 - me;
+            let connecting = net.connect(0, &doors[other].0).unwrap();
+            let hello = message(me as u32, News::Hello(NONCE));
+            leaving.push(Neighbour::new(other as u32, connecting, hello));
+        }
+        std::thread::scope(|scope| {
+            let parts = doors
+                .iter_mut()
+                .zip(leaving)
+                .zip(0..)
+                .map(|((door, neighbour), me)| {
+                    let other = net.listen(0).unwrap().1;
+                    let newcomers = Newcomers::new(std::mem::replace(&mut door.1, other));
+                    let bye = message(me, News::Bye);
+                    scope.spawn(move || part(vec![neighbour], newcomers, NONCE, &bye))
+                });
+            for heard in parts.collect::<Vec<_>>() {
+                assert!(heard.join().unwrap());
+            }
+        });
     }
 }
