@@ -107,7 +107,11 @@ pub(super) fn check_left(
     if peer as u32 == inner.rank || entered || !board.has_left() {
         return Ok(());
     }
-    Err(left(inner, peer as u32, (Rank(inner.rank), call.0)))
+    let peer = Rank(peer as u32);
+    Err(left(
+        (peer, inner.place(peer.0)),
+        (Rank(inner.rank), call.0),
+    ))
 }
 
 /// Why a connection may have ended.
@@ -150,7 +154,7 @@ pub(super) fn of_network(inner: &Inner, error: Error) -> Option<Error> {
         News::Aborted => return None,
         News::Left(peer) => {
             let waiting = error.rank.unwrap_or(Rank(inner.rank));
-            return Some(left(inner, peer.0, (waiting, "a call")));
+            return Some(left((peer, inner.place(peer.0)), (waiting, "a call")));
         }
         News::None => {}
     }
@@ -167,13 +171,13 @@ pub(super) fn of_network(inner: &Inner, error: Error) -> Option<Error> {
     })
 }
 
-fn left(inner: &Inner, peer: u32, (waiting, call): (Rank, &str)) -> Error {
+/// The error for a rank that has left while another one waits for it.
+pub(super) fn left((peer, place): (Rank, &str), (waiting, call): (Rank, &str)) -> Error {
     Error::remote(
-        Rank(peer),
+        peer,
         format!(
-            "rank {peer} on {} has destroyed the communicator, but rank {waiting} waits for it in \
-             {call}",
-            inner.place(peer),
+            "rank {peer} on {place} has destroyed the communicator, but rank {waiting} waits for \
+             it in {call}"
         ),
         "make all ranks call the same operations before they destroy the communicator",
     )

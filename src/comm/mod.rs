@@ -334,8 +334,8 @@ impl Communicator {
     /// Connections that this rank has made for other ranks of its node, which send through it.
     pub fn proxied_connections(&self) -> usize {
         let network = self.inner.network.as_ref();
-        let behalf = network.and_then(|network| network.behalf.as_ref());
-        behalf.map_or(0, |behalf| behalf.connections())
+        let proxied = network.and_then(|network| network.proxied.as_ref());
+        proxied.map_or(0, |proxied| proxied.connections())
     }
 
     /// Where kolo's own threads run for this rank, and why there.

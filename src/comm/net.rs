@@ -1,6 +1,6 @@
 //! The network of a communicator whose ranks are on several nodes.
 
-mod behalf;
+mod proxied;
 mod said;
 
 use crate::base::{Error, Rank, Result};
@@ -8,7 +8,7 @@ use crate::bootstrap::Bootstrap;
 use crate::config::Settings;
 use crate::exec::carried::Carried;
 use crate::proxy::lookout::{Crew, Lookout, Post};
-use crate::proxy::net::{Behalf, Handles, Links, Open, Setup, Through};
+use crate::proxy::net::{Handles, Links, Open, ProxiedSenders, Setup, Through};
 use crate::proxy::service::{self, Alarm};
 use crate::proxy::{Attended, OnDeath, Watch};
 use crate::topo::{self, RankPlace};
@@ -62,7 +62,7 @@ pub(super) struct Network {
     /// Connections to ranks on other nodes.
     pub links: Arc<Links>,
     /// Connections of other ranks of this node, if some send through this rank.
-    pub behalf: Option<Arc<Behalf>>,
+    pub proxied: Option<Arc<ProxiedSenders>>,
     /// This rank is the lookout of its node.
     lookout: Option<Arc<Lookout>>,
 }
@@ -100,8 +100,8 @@ impl Network {
     /// callers.
     pub fn let_go(&self) {
         self.links.let_go();
-        if let Some(behalf) = &self.behalf {
-            behalf.give_up();
+        if let Some(proxied) = &self.proxied {
+            proxied.give_up();
         }
     }
 }
@@ -195,8 +195,8 @@ impl Party<'_> {
     }
 
     /// Opens the network and makes it known to all ranks, unless all are on one node. Every rank
-    /// calls it. `watch` is the
-    /// watch over this rank's node, `on_lost` is called when another node is lost.
+    /// calls it. `watch` is the watch over this rank's node, `on_lost` is called when another node
+    /// is lost.
     ///
     /// # Errors
     /// The own one, or that of another rank that cannot use a network; ranks with different
@@ -241,14 +241,14 @@ impl Party<'_> {
         let links = Arc::new(open.links(Arc::clone(&handles), through));
         let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&self.bootstrap.rank());
         let senders = self.mates().into_iter().filter(is_sender).collect();
-        let behalf = self.behalf(senders, (links.net(), &handles), watch);
+        let proxied = self.proxied(senders, (links.net(), &handles), watch);
         // Where only threads of the program may use the network, they accept as they wait.
         if links.net().any_thread() {
             service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);
         }
         Ok(Some(Network {
             links,
-            behalf,
+            proxied,
             lookout,
         }))
     }

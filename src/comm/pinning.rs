@@ -17,7 +17,8 @@ pub(super) fn decide(
 ) -> Result<Pinning> {
     let setting = match party.settings.affinity() {
         config::Affinity::None => PinSetting::Off,
-        _ => PinSetting::Auto,
+        config::Affinity::Auto => PinSetting::Auto,
+        config::Affinity::Compact => PinSetting::Compact,
     };
     let machine = machine(party.settings)?;
     let me = &party.places[party.bootstrap.rank().index()];

@@ -185,12 +185,6 @@ impl Inner {
             || self.links().is_some_and(Links::failed)
     }
 
-    /// Whether it stopped for a reason that concerns all ranks, and not because this one has left.
-    pub fn is_given_up(&self) -> bool {
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.is_some() || self.node.aborted()
-    }
-
     /// The reason, wherever it happened.
     #[cold]
     pub fn stop_error(&self) -> Error {
@@ -259,11 +253,16 @@ impl Inner {
         let Some(network) = &self.network else {
             return;
         };
-        if let (Some(behalf), Some(watch)) = (&network.behalf, watch) {
-            if self.is_given_up() {
-                behalf.give_up();
+        match (&network.proxied, watch) {
+            // The watch lives on as long as others send through this rank.
+            (Some(proxied), Some(watch)) => {
+                if self.node.aborted() {
+                    proxied.give_up();
+                }
+                proxied.leave(watch);
             }
-            behalf.leave(watch);
+            (None, watch) => drop(watch),
+            (Some(_), None) => {}
         }
         network.close();
     }

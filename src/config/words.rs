@@ -213,7 +213,7 @@ words! {
         Auto = "auto",
         /// wherever the operating system puts them
         None = "none",
-        /// on the first cores of this rank
+        /// on the first core of this rank, which leaves its others to the program
         Compact = "compact",
     }
 }

@@ -124,7 +124,7 @@ impl Bound {
         let straight = wires.carried.takes_parts() && is_remote.contains(&true);
         let leads_out = |index: usize| {
             let proxied = matches!(ends[index], End::Send(number, _)
-                if wires.carried.is_proxied(number % wires.channels));
+                if wires.carried.is_proxied(wires.channel(number)));
             is_remote[index] && !proxied
         };
         let outlets = [false, true].map(|in_place| match straight {

@@ -145,7 +145,7 @@ impl Wires {
     pub fn want(&mut self, end: End, data: (*mut u8, usize), ahead: u32) {
         if let End::Recv(index, peer) = end {
             let position = self.receiver(index).position() + u64::from(ahead);
-            let channel = index % self.channels;
+            let channel = self.channel(index);
             self.carried.want((peer, channel), position, data);
         }
     }

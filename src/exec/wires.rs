@@ -37,7 +37,7 @@ pub enum End {
 pub struct Wires {
     me: usize,
     ranks: usize,
-    pub(super) channels: usize,
+    channels: usize,
     senders: Vec<Option<PairSender>>,
     receivers: Vec<Option<PairReceiver>>,
     casts: Vec<Option<CastSender>>,
@@ -230,6 +230,11 @@ impl Wires {
             )));
         }
         Ok(peer * self.channels + channel)
+    }
+
+    /// The channel of an end of a pair, by its index.
+    pub(super) fn channel(&self, index: usize) -> usize {
+        index % self.channels
     }
 
     fn memory(&self, writer: usize, reader: usize, channel: usize) -> Result<PairMemory> {

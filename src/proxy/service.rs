@@ -48,9 +48,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ACCEPT_COUNT: usize = 64;
 /// How long, in milliseconds, until what cannot say when it needs attention is tended.
 const SOON: libc::c_int = 20;
-/// How long until what could not be answered is looked at again, beside the millisecond that every
-/// limit has.
-const UNFINISHED_PAUSE: Duration = Duration::ZERO;
 /// How often an exiting process tries to say so.
 const EXIT_TRY_COUNT: usize = 1000;
 /// The thread calls nothing that is deep.
@@ -327,7 +324,8 @@ impl Service {
             0
         };
         if !state.unfinished.is_empty() {
-            due(clock::now(), UNFINISHED_PAUSE);
+            // Looked at again after the millisecond that every limit has.
+            due(clock::now(), Duration::ZERO);
         }
         entries.push(entry(&self.bell, libc::POLLIN));
         entries.push(entry(&self.listener, accepting));

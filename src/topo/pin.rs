@@ -23,25 +23,8 @@ pub enum PinSetting {
     Auto,
     /// Leave threads where the system puts them.
     Off,
-    /// These PUs, wherever they are.
-    Cpus(CpuSet),
-}
-
-impl PinSetting {
-    /// Reads a setting: `auto`, `off` or a list of processors such as `0-3,8`.
-    pub fn parse(text: &str) -> Result<PinSetting> {
-        match text {
-            "auto" => Ok(PinSetting::Auto),
-            "off" => Ok(PinSetting::Off),
-            list => match CpuSet::parse_list(list)? {
-                cpus if cpus.is_empty() => Err(Error::argument(
-                    "the setting of pinning is empty",
-                    "set it to auto, off or a list of processors such as 0-3,8",
-                )),
-                cpus => Ok(PinSetting::Cpus(cpus)),
-            },
-        }
-    }
+    /// On the first core of the rank.
+    Compact,
 }
 
 /// Why a thread was given its PUs.
@@ -49,8 +32,8 @@ impl PinSetting {
 pub enum PinReason {
     /// The setting leaves it to the system.
     Off,
-    /// The setting names the PUs.
-    Given,
+    /// The setting asks for the rank's first core.
+    FirstCore,
     /// The rank has several cores; the thread uses those near its device.
     OwnNearDevice,
     /// The rank has several cores; the thread uses them all.
@@ -94,10 +77,11 @@ impl Pinning {
                     reason: PinReason::Off,
                 };
             }
-            PinSetting::Cpus(cpus) => {
+            PinSetting::Compact => {
+                let first = me.cpus.first().into_iter().collect();
                 return Pinning {
-                    cpus: cpus.clone(),
-                    reason: PinReason::Given,
+                    cpus: machine.whole_cores(&first).intersection(&me.cpus),
+                    reason: PinReason::FirstCore,
                 };
             }
             PinSetting::Auto => {}
@@ -148,7 +132,7 @@ impl fmt::Display for Pinning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.reason {
             PinReason::Off => return write!(f, "not pinned"),
-            PinReason::Given => "as set",
+            PinReason::FirstCore => "the rank's first core, as set",
             PinReason::OwnNearDevice => "cores of the rank near the device",
             PinReason::Own => "the rank's own cores",
             PinReason::FreeNearDevice => "free cores near the device",
@@ -167,7 +151,7 @@ static BINDER: OnceLock<Option<Mutex<Topology>>> = OnceLock::new();
 /// Lets the calling thread run on these PUs only. Errors: the set is empty; the system refuses, or
 /// puts the thread elsewhere (a cgroup that does not contain the PUs).
 pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
-    let remedy = "check the cgroup and the pinning setting; `off` leaves threads unpinned";
+    let remedy = "check the job's cgroup; the setting affinity=none leaves threads where they are";
     if cpus.is_empty() {
         return Err(Error::argument(
             "a thread cannot be pinned to no processor at all",
@@ -240,16 +224,6 @@ mod tests {
             assert!(error.what.contains("60000"), "{error}");
             assert_eq!(affinity().unwrap(), before);
         });
-    }
-
-    #[test]
-    fn settings() {
-        assert_eq!(PinSetting::parse("auto").unwrap(), PinSetting::Auto);
-        assert_eq!(PinSetting::parse("off").unwrap(), PinSetting::Off);
-        let cpus = CpuSet::parse_list("2-3").unwrap();
-        assert_eq!(PinSetting::parse("2-3").unwrap(), PinSetting::Cpus(cpus));
-        assert!(PinSetting::parse("").unwrap_err().what.contains("empty"));
-        assert!(PinSetting::parse("on").unwrap_err().what.contains("`on`"));
     }
 
     #[test]

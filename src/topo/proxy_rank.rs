@@ -6,6 +6,8 @@
 //! cache lines that the near rank reads, and not as reads of a device. With
 //! [`Pxn::Always`] all ranks of a node send through one rank for each NIC, whose progress thread
 //! goes on while they compute.
+//!
+//! Here ranks own processors. Which NIC a GPU uses, and through which GPU, is in [`super::nic`].
 
 use super::{CpuSet, RankPlace};
 use crate::base::Rank;
@@ -23,15 +25,13 @@ pub enum Pxn {
 
 /// For each NIC, the rank through which `me` sends over it, if it is another one: a pure function
 /// with the same answer on all ranks of the node. `local` are the places of all ranks of the node;
-/// `near` are the PUs beside each NIC, `None` where nobody knows (virtual ones).
+/// `nics` are the PUs beside each NIC, `None` where nobody knows (virtual ones).
 pub fn proxy_ranks(
     me: Rank,
     local: &[&RankPlace],
-    near: &[Option<CpuSet>],
+    nics: &[Option<CpuSet>],
     pxn: Pxn,
 ) -> Vec<Option<Rank>> {
-    // NICs at the same place are served by different ranks, if there are several.
-    let alike = near;
     let of_nic = |(nic, near): (usize, &Option<CpuSet>)| {
         let is_beside = |place: &&&RankPlace| match near {
             Some(near) => !place.cpus.intersection(near).is_empty(),
@@ -43,7 +43,8 @@ pub fn proxy_ranks(
             .map(|place| place.rank)
             .collect();
         let index = local.iter().position(|place| place.rank == me)?;
-        let turn = alike[..nic].iter().filter(|other| *other == near).count();
+        // NICs at the same place are served by different ranks, if there are several.
+        let turn = nics[..nic].iter().filter(|other| *other == near).count();
         let chosen = match pxn {
             Pxn::Never => None,
             _ if beside.is_empty() => match pxn {
@@ -57,7 +58,7 @@ pub fn proxy_ranks(
         };
         chosen.filter(|&rank| rank != me)
     };
-    near.iter().enumerate().map(of_nic).collect()
+    nics.iter().enumerate().map(of_nic).collect()
 }
 
 #[cfg(test)]

@@ -59,8 +59,10 @@ fn heads_of_a_tree_append_six_operations_in_order() {
 #[test]
 fn a_large_message_passes_all_phases() {
     const COUNT: usize = 100_000;
+    let recording = std::sync::Barrier::new(2);
     let check = |comm: &Communicator| {
         comm.record_network();
+        recording.wait();
         if comm.rank() == 0 {
             comm.send(&input(0, COUNT, 1), 1).unwrap();
         } else {
@@ -89,7 +91,8 @@ fn a_large_message_passes_all_phases() {
                 Phase::Done => done = event.count,
                 _ => {}
             }
-            assert!(done <= transmitted && transmitted <= posted && posted <= done + 8);
+            let ordered = done <= transmitted && transmitted <= posted && posted <= done + 8;
+            assert!(ordered, "{event:?} of {events:?}");
         }
         assert!(*of(Phase::Transmitted).last().unwrap() >= slots);
     };

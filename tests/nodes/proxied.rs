@@ -4,7 +4,7 @@ use super::support::{AbortOnPanic, POISON, input, made_on, sum};
 use kolo::comm::{Communicator, RedOp};
 use std::time::{Duration, Instant};
 
-const THROUGH: &[(&str, &str)] = &[("pxn", "always"), ("buffsize", "64K")];
+const THROUGH: &[(&str, &str)] = &[("pxn", "always"), ("buffsize", "64K"), ("timeout", "60")];
 
 /// Ranks on nodes of three; the first of each sends for all.
 fn made(nranks: u32) -> Vec<Communicator> {

@@ -150,6 +150,12 @@ impl Through {
         told
     }
 
+    /// Drops what could not be said.
+    pub(super) fn forget(&self) {
+        let mut backlog = self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+        backlog.clear();
+    }
+
     /// Tells all proxy ranks that nothing more is to be sent.
     pub(super) fn close(&self) -> Vec<Elsewhere> {
         let proxies = self.proxies();

@@ -11,23 +11,23 @@
 //! ops does nothing and costs nothing.
 //!
 //! - [`active`]: ops, grouped and in order.
-//! - [`behalf`]: engines for other ranks of the node, which send through this one.
 //! - [`closing`]: how connections end.
 //! - [`doors`]: where connections arrive while nobody is inside a call.
 //! - [`ends`]: what the ends of connections are made with.
 //! - [`link`]: the phases of one end of a connection.
 //! - [`meet`]: how connections come about on first use.
+//! - [`proxied`]: engines for other ranks of the node, which send through this one (PXN).
 //! - [`token`]: what a token is on the network.
 //! - [`trace`]: what happened, for tests.
 //! - [`wanted`]: where readers want payload that needs no slot.
 
 mod active;
-pub mod behalf;
 mod closing;
 mod doors;
 mod ends;
 mod link;
 mod meet;
+pub mod proxied;
 mod token;
 pub mod trace;
 mod wanted;
@@ -36,8 +36,8 @@ mod wanted;
 mod tests;
 
 pub use active::Op;
-pub use behalf::Behalf;
 pub use ends::{Handles, Open, Setup, Through};
+pub use proxied::ProxiedSenders;
 pub use token::SPARE_BYTES;
 
 use crate::base::{Error, Rank, Result};
@@ -189,7 +189,7 @@ impl Links {
 
     /// Tells proxy ranks what waits for them.
     fn tell(&self) {
-        self.busy.fetch_sub(self.through.tell(), Ordering::Relaxed);
+        self.finished(self.through.tell());
     }
 
     /// Whether an op is for a connection of this engine.
@@ -202,8 +202,16 @@ impl Links {
     fn offer(&self, op: Op) -> std::result::Result<(), Op> {
         self.busy.fetch_add(1, Ordering::Relaxed);
         self.posted.push(op).inspect_err(|_| {
-            self.busy.fetch_sub(1, Ordering::Relaxed);
+            self.finished(1);
         })
+    }
+
+    /// So many ops are done. An end may have counted them before.
+    fn finished(&self, ops: usize) {
+        let less = |busy: usize| Some(busy.saturating_sub(ops));
+        let _ = self
+            .busy
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// The ranks of the node through which this one sends.
@@ -328,6 +336,7 @@ impl Links {
         let outgoing = std::mem::take(&mut state.outgoing);
         let incoming = std::mem::take(&mut state.incoming);
         state.active = Active::default();
+        self.through.forget();
         self.busy.store(0, Ordering::Relaxed);
         // The thread that would have to wait for the lock may also serve a peer.
         drop(state);
@@ -446,7 +455,7 @@ impl Links {
         }
         if finished > 0 {
             active.sweep();
-            self.busy.fetch_sub(finished, Ordering::Relaxed);
+            self.finished(finished);
         }
         Ok(moved)
     }

@@ -1,7 +1,7 @@
 //! The engine over real sockets: what it did, in which order, and what its tokens carried.
 
-mod behalf;
 mod closing;
+mod proxied;
 
 use super::trace::{Event, Phase};
 use super::{Links, Open, SPARE_BYTES, Setup, Through};

@@ -1,7 +1,6 @@
 //! How a rank sends through another rank of its node, and that one for it.
 
 use super::super::net::Op;
-use super::super::patience::LATE;
 use super::super::state::{ProxyRank, Start};
 use super::{SERVICE, Service, Watch};
 use crate::base::{Rank, clock};
@@ -9,8 +8,9 @@ use crate::transport::segment::Nonce;
 use std::sync::{Arc, Once, PoisonError};
 use std::time::Duration;
 
+// SAFETY: the declaration is that of glibc, the C library of all systems that kolo is built for.
 unsafe extern "C" {
-    /// As `atexit`, and tells the status; glibc has it.
+    /// As `atexit`, and tells the status.
     #[link_name = "on_exit"]
     fn libc_on_exit(
         function: extern "C" fn(libc::c_int, *mut libc::c_void),
@@ -18,8 +18,10 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
-/// When an exit that waits says so.
+/// When an end that waits says so.
 const WARN_AFTER: Duration = Duration::from_secs(10);
+/// How long the end of a communicator sleeps at most; it is woken for the answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 /// Between two looks whether the process may exit.
 const EXIT_PAUSE: Duration = Duration::from_millis(1);
 
@@ -71,8 +73,7 @@ impl Caller {
         let started = state.start(self.nonce, (self.rank, to), &op);
         drop(state);
         match started {
-            Start::Own(proxy) => proxy.start(self.rank, op),
-            // The service thread must look whether the socket has room again.
+            // The service thread hands it over, or looks whether the socket has room again.
             Start::Queued => self.service.wake(),
             Start::NotYet => return false,
             // The death of a process stops the communicator by another way.
@@ -116,15 +117,15 @@ impl Elsewhere {
         let mut warned = false;
         let mut state = service.lock();
         while state.answer(operation).is_none() {
-            let waited = service.answers.wait_timeout(state, LATE / 60);
+            let waited = service.answers.wait_timeout(state, ANSWER_LIMIT);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if !warned && start.past(LATE / 4) {
+            if !warned && start.past(WARN_AFTER) {
                 warned = true;
                 drop(state);
                 tracing::warn!(
                     "kolo: rank {}: the end of the communicator waits for rank {}, which sends for \
-                     this one (setting pxn): not all that was sent has arrived, or its process is \
-                     stopped",
+                     this one (setting pxn): its peers have not received all that was sent, or \
+                     its process is stopped (look for a rank that is late, or for a debugger)",
                     self.caller.rank,
                     self.to,
                 );
@@ -160,7 +161,7 @@ impl Service {
                 let names: Vec<String> = open.iter().map(Rank::to_string).collect();
                 tracing::warn!(
                     "kolo: the exit of this process waits for ranks {}, which send through it \
-                     (setting pxn): they have not called koloCommDestroy",
+                     (setting pxn): let them call koloCommDestroy, too, or end",
                     names.join(", ")
                 );
             }

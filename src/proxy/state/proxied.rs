@@ -29,7 +29,7 @@ pub trait ProxyRank: Send + Sync {
     fn left_open(&self) -> Vec<Rank>;
 }
 
-/// Something to be sent for a rank of another process.
+/// Something that a rank of this process is to send for another one.
 pub struct Started {
     pub proxy: Arc<dyn ProxyRank>,
     pub from: Rank,
@@ -50,10 +50,8 @@ pub struct Unfinished {
 pub enum Start {
     /// The other process has it.
     Posted,
-    /// The other process will have it when its socket has room again.
+    /// It will have it when the service thread has had a turn, or its socket has room again.
     Queued,
-    /// The rank is one of this process: to be called outside all locks.
-    Own(Arc<dyn ProxyRank>),
     /// Too much waits for the other process: to be asked again.
     NotYet,
     /// There is no such process any more; of that others tell.
@@ -100,7 +98,9 @@ impl State {
     /// Rank `from` of this process sends through rank `to`.
     pub fn start(&mut self, nonce: Nonce, (from, to): (Rank, Rank), op: &Op) -> Start {
         if let Some(proxy) = self.proxy_of(nonce, to) {
-            return Start::Own(proxy);
+            let op = *op;
+            self.started.push(Started { proxy, from, op });
+            return Start::Queued;
         }
         let link = self.link_to(nonce, to);
         let Some(link) = link.and_then(|id| self.links.get_mut(&id)) else {

@@ -124,7 +124,11 @@ fn calls_of_this_process_need_no_socket() {
         slots: 2,
     };
     let started = state.start(NONCE, (Rank(1), Rank(0)), &op);
-    assert!(matches!(started, Start::Own(_)));
+    // By the service thread, as the caller holds locks.
+    assert!(matches!(started, Start::Queued));
+    assert!(recorder.started.lock().unwrap().is_empty());
+    act(&mut state);
+    assert_eq!(*recorder.started.lock().unwrap(), [(Rank(1), op)]);
     assert!(matches!(
         state.start(NONCE, (Rank(1), Rank(2)), &op),
         Start::Gone

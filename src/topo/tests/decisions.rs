@@ -190,8 +190,14 @@ fn the_pinning_setting_wins() {
     let machine = load("desktop.xml");
     let me = bound(&machine, 0, "0");
     let decide = |setting| Pinning::decide(&machine, &me, &[&me], None, &setting);
-    let given = decide(PinSetting::Cpus(cpus("4-5")));
-    assert_eq!(given.to_string(), "PUs 4-5: as set");
+    assert_eq!(
+        decide(PinSetting::Compact).to_string(),
+        "PUs 0: the rank's first core, as set"
+    );
+    // Both threads of a core where the rank has both.
+    let me = bound(&machine, 0, "2-3,8-9");
+    let compact = Pinning::decide(&machine, &me, &[&me], None, &PinSetting::Compact);
+    assert_eq!(compact.cpus, cpus("2,8"));
     assert_eq!(decide(PinSetting::Off).to_string(), "not pinned");
     let auto = decide(PinSetting::Auto);
     assert_eq!(

@@ -73,6 +73,27 @@ def one_rank_of_each_rail_sends_for_its_node(cluster):
 
 
 @case(nodes=2)
+def a_process_that_sends_for_others_ends_after_them(cluster):
+    """Though its own rank has left long before; unless it has failed, or they have stopped."""
+    program = cluster.compile("proxy_ends_first.c")
+    for port, way in ((4777, "sends"), (4778, "aborts"), (4779, "fails")):
+        ranks = cluster.start_ranks([2, 2], [program, way], {"KOLO_PXN": "always"}, port)
+        ranks[1].wait_for("soon")
+        lives = ranks[0].process.poll() is None
+        assert lives == (way != "fails"), (way, ranks[0].text())
+        results = [rank.wait(20) for rank in ranks]
+        if way == "sends":
+            assert all(result.ok().says("right") for result in results)
+            continue
+        if way == "aborts":
+            results[0].ok()
+            results[3].failed().says("rank 1", "koloCommAbort")
+        else:
+            results[1].failed().says("rank 0")
+            results[3].failed().says("rank 0")
+
+
+@case(nodes=2)
 def a_slow_reader_is_waited_for(cluster):
     """For longer than a link may be silent, and without memory for what waits."""
     seconds, env = 7, {"KOLO_NET_LINK_TIMEOUT": "3"}

@@ -24,9 +24,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What engines for others need to know of their communicator, and tell it.
-pub trait Concern: Send + Sync {
-    /// Whether it has stopped, for any reason but that this rank has left it.
+/// The communicator, as engines for others see it.
+pub trait Owner: Send + Sync {
+    /// Whether it has stopped, for any reason but that this rank has left it. Called under locks:
+    /// looks, and drops nothing.
     fn is_stopped(&self) -> bool;
 
     /// A connection has failed; `error.rank` is who sends over it. May wait for news of why.
@@ -37,33 +38,33 @@ pub trait Concern: Send + Sync {
 pub type Make = Box<dyn Fn(Rank) -> Option<Links> + Send + Sync>;
 
 /// The engine for one rank.
-struct Stand {
+struct ProxiedSender {
     /// Its connections, once the rank sends nothing more. Before `links`, which keep the memory.
     closing: Mutex<Option<Closing>>,
     /// What the engine has not taken over yet.
     backlog: Mutex<VecDeque<Op>>,
     links: Links,
-    whole: Arc<Fate>,
+    fate: Arc<Fate>,
 }
 
 /// What concerns all engines.
 #[derive(Default)]
 struct Fate {
     given_up: AtomicBool,
-    concern: OnceLock<Arc<dyn Concern>>,
+    owner: OnceLock<Arc<dyn Owner>>,
 }
 
 impl Fate {
     /// Whether nothing moves any more.
     fn is_over(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
-            || self.concern.get().is_some_and(|it| it.is_stopped())
+            || self.owner.get().is_some_and(|owner| owner.is_stopped())
     }
 }
 
 /// What is known of those who send through this rank.
 struct Senders {
-    stands: BTreeMap<Rank, Arc<Stand>>,
+    engines: BTreeMap<Rank, Arc<ProxiedSender>>,
     /// Those who may still send.
     open: BTreeSet<Rank>,
     /// The watch of this rank, once it has left itself.
@@ -71,39 +72,39 @@ struct Senders {
 }
 
 /// What a rank does for the ranks of its node that send through it.
-pub struct Behalf {
+pub struct ProxiedSenders {
     make: Make,
     senders: Mutex<Senders>,
-    whole: Arc<Fate>,
+    fate: Arc<Fate>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Behalf {
+impl ProxiedSenders {
     /// For these ranks.
-    pub fn new(senders: BTreeSet<Rank>, make: Make) -> Behalf {
-        Behalf {
+    pub fn new(senders: BTreeSet<Rank>, make: Make) -> ProxiedSenders {
+        ProxiedSenders {
             make,
             senders: Mutex::new(Senders {
-                stands: BTreeMap::new(),
+                engines: BTreeMap::new(),
                 open: senders,
                 watch: None,
             }),
-            whole: Arc::default(),
+            fate: Arc::default(),
         }
     }
 
     /// Whose engines these are; only the first call counts.
-    pub fn belong_to(&self, concern: Arc<dyn Concern>) {
-        let _ = self.whole.concern.set(concern);
+    pub fn belong_to(&self, owner: Arc<dyn Owner>) {
+        let _ = self.fate.owner.set(owner);
     }
 
     /// The rank leaves: its watch is kept as long as others may send.
     pub fn leave(&self, watch: Watch) {
         let mut senders = lock(&self.senders);
-        if !senders.open.is_empty() && !self.whole.is_over() {
+        if !senders.open.is_empty() && !self.fate.is_over() {
             senders.watch = Some(watch);
             return;
         }
@@ -113,24 +114,24 @@ impl Behalf {
 
     /// The communicator has stopped: nothing moves any more.
     pub fn give_up(&self) {
-        self.whole.given_up.store(true, Ordering::Release);
+        self.fate.given_up.store(true, Ordering::Release);
         let mut senders = lock(&self.senders);
-        let stands = std::mem::take(&mut senders.stands);
+        let engines = std::mem::take(&mut senders.engines);
         senders.open.clear();
         let watch = senders.watch.take();
         drop(senders);
-        drop_aside(stands.into_values().collect());
+        close_aside(engines.into_values().collect());
         drop(watch);
     }
 
     /// Connections that are up, of all who send through this rank.
     pub fn connections(&self) -> usize {
-        let stands: Vec<_> = lock(&self.senders).stands.values().cloned().collect();
-        stands.iter().map(|it| it.links.connections().0).sum()
+        let engines: Vec<_> = lock(&self.senders).engines.values().cloned().collect();
+        engines.iter().map(|it| it.links.connections().0).sum()
     }
 
-    fn stand(&self, from: Rank) -> Option<Arc<Stand>> {
-        lock(&self.senders).stands.get(&from).cloned()
+    fn engine(&self, from: Rank) -> Option<Arc<ProxiedSender>> {
+        lock(&self.senders).engines.get(&from).cloned()
     }
 
     /// These send nothing more.
@@ -138,7 +139,7 @@ impl Behalf {
         let mut senders = lock(&self.senders);
         let mut ended = Vec::new();
         for rank in ranks {
-            ended.extend(senders.stands.remove(rank));
+            ended.extend(senders.engines.remove(rank));
             senders.open.remove(rank);
         }
         let watch = match senders.open.is_empty() {
@@ -146,7 +147,7 @@ impl Behalf {
             false => None,
         };
         drop(senders);
-        drop_aside(ended);
+        close_aside(ended);
         // It may be what keeps this alive, and locks what its holder may have locked.
         drop(watch);
     }
@@ -154,46 +155,52 @@ impl Behalf {
 
 /// Ends engines. Connections that are given up in the middle of something may take their time to
 /// close, for which the service thread and callers cannot wait.
-fn drop_aside(stands: Vec<Arc<Stand>>) {
-    if stands.is_empty() {
+fn close_aside(engines: Vec<Arc<ProxiedSender>>) {
+    if engines.is_empty() {
         return;
     }
-    let close = move || stands.iter().for_each(|stand| stand.links.close(true));
+    let close = move || {
+        for engine in engines {
+            // In this order, what is closed last is closed here.
+            engine.links.close(true);
+            drop(lock(&engine.closing).take());
+        }
+    };
     let builder = std::thread::Builder::new().name("kolo closing".into());
     // Where no thread can be made, the process is about to end for other reasons.
     drop(own_thread::start(builder, close));
 }
 
-impl ProxyRank for Behalf {
+impl ProxyRank for ProxiedSenders {
     fn start(&self, from: Rank, op: Op) {
         let mut senders = lock(&self.senders);
-        if self.whole.is_over() || !senders.open.contains(&from) {
+        if self.fate.is_over() || !senders.open.contains(&from) {
             return;
         }
-        let known = senders.stands.get(&from).cloned();
+        let known = senders.engines.get(&from).cloned();
         let made = || {
-            Some(Arc::new(Stand {
+            Some(Arc::new(ProxiedSender {
                 links: (self.make)(from)?,
                 backlog: Mutex::default(),
                 closing: Mutex::default(),
-                whole: Arc::clone(&self.whole),
+                fate: Arc::clone(&self.fate),
             }))
         };
-        let Some(stand) = known.or_else(made) else {
+        let Some(engine) = known.or_else(made) else {
             return;
         };
-        senders.stands.insert(from, Arc::clone(&stand));
+        senders.engines.insert(from, Arc::clone(&engine));
         drop(senders);
-        if !stand.links.knows(&op) {
+        if !engine.links.knows(&op) {
             return;
         }
-        lock(&stand.backlog).push_back(op);
-        Engine::global().add(stand as Arc<dyn Work>);
+        lock(&engine.backlog).push_back(op);
+        Engine::global().add(engine as Arc<dyn Work>);
     }
 
     fn is_done(&self, from: Rank) -> bool {
-        let stand = self.stand(from);
-        if stand.is_some_and(|stand| !stand.is_done()) {
+        let engine = self.engine(from);
+        if engine.is_some_and(|engine| !engine.is_done()) {
             return false;
         }
         self.close(&[from]);
@@ -206,17 +213,17 @@ impl ProxyRank for Behalf {
 
     fn left_open(&self) -> Vec<Rank> {
         let senders = lock(&self.senders);
-        match senders.watch.is_some() && !self.whole.is_over() {
+        match senders.watch.is_some() && !self.fate.is_over() {
             true => senders.open.iter().copied().collect(),
             false => Vec::new(),
         }
     }
 }
 
-impl Stand {
+impl ProxiedSender {
     /// Whether all that was begun has arrived. Once asked, nothing more is begun.
     fn is_done(&self) -> bool {
-        if self.links.failed() || self.whole.is_over() {
+        if self.links.failed() || self.fate.is_over() {
             return true;
         }
         if !lock(&self.backlog).is_empty() || self.links.is_busy() {
@@ -228,9 +235,9 @@ impl Stand {
     }
 }
 
-impl Work for Stand {
+impl Work for ProxiedSender {
     fn pass(&self) -> Pass {
-        if self.whole.is_over() {
+        if self.fate.is_over() {
             return Pass::Idle;
         }
         let mut backlog = lock(&self.backlog);
@@ -243,24 +250,24 @@ impl Work for Stand {
         drop(backlog);
         let passed = self.links.pass();
         if let Some(error) = self.links.failure()
-            && !self.whole.given_up.swap(true, Ordering::AcqRel)
-            && let Some(concern) = self.whole.concern.get().cloned()
+            && !self.fate.given_up.swap(true, Ordering::AcqRel)
+            && let Some(owner) = self.fate.owner.get().cloned()
         {
             // Whoever drives must not wait for news.
             let builder = std::thread::Builder::new().name("kolo failure".into());
-            let told = concern.clone();
+            let told = owner.clone();
             let late = error.clone();
             if own_thread::start(builder, move || told.failed(error)).is_err() {
-                concern.failed(late);
+                owner.failed(late);
             }
         }
         passed
     }
 }
 
-impl std::fmt::Debug for Behalf {
+impl std::fmt::Debug for ProxiedSenders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let senders = lock(&self.senders);
-        write!(f, "Behalf(of ranks {:?})", senders.open)
+        write!(f, "ProxiedSenders(ranks {:?})", senders.open)
     }
 }

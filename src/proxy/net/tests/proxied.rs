@@ -3,19 +3,22 @@
 use super::closing::{Known, Slow};
 use super::*;
 use crate::base::Error;
-use crate::proxy::net::behalf::Concern;
-use crate::proxy::net::{Behalf, Op};
+use crate::proxy::net::proxied::Owner;
+use crate::proxy::net::{Op, ProxiedSenders};
 use crate::proxy::progress::Engine;
 use crate::proxy::service::ProxyRank;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 const TOKENS: u64 = 8;
+/// Of a wait here.
+const LIMIT: Duration = Duration::from_secs(30);
 const FROM: Rank = Rank(0);
 
 struct Bench {
     known: Arc<Known>,
-    behalf: Behalf,
+    senders: ProxiedSenders,
     receiver: Links,
     writer: PairSender,
     reader: PairReceiver,
@@ -49,7 +52,7 @@ fn bench() -> Bench {
     };
     Bench {
         known,
-        behalf: Behalf::new([FROM].into(), Box::new(make)),
+        senders: ProxiedSenders::new([FROM].into(), Box::new(make)),
         receiver,
         writer: PairSender::new(nodes[0].pair(0, 1, 0).unwrap()),
         reader: PairReceiver::new(nodes[1].pair(0, 1, 0).unwrap()),
@@ -59,7 +62,9 @@ fn bench() -> Bench {
 
 impl Bench {
     fn drive_until(&self, mut is_over: impl FnMut() -> bool) {
+        let start = Instant::now();
         while !is_over() {
+            assert!(start.elapsed() < LIMIT);
             Engine::global().drive();
             self.receiver.pass();
             assert!(!self.receiver.failed(), "{:?}", self.receiver.failure());
@@ -73,30 +78,33 @@ fn what_was_begun_for_another_rank_has_arrived_when_it_is_done() {
     let mut bench = bench();
     bench.receiver.expect(0, (0, 0), false, TOKENS);
     // Of no use to anybody: rank 0 does not send to itself, and there is no rank 7.
-    bench.behalf.start(FROM, op(0));
-    bench.behalf.start(FROM, op(7));
-    bench.behalf.start(Rank(1), op(1));
-    bench.behalf.start(FROM, op(1));
+    bench.senders.start(FROM, op(0));
+    bench.senders.start(FROM, op(7));
+    bench.senders.start(Rank(1), op(1));
+    bench.senders.start(FROM, op(1));
     assert_eq!(write(&mut bench.writer, 1, 0, TOKENS), TOKENS);
     let asked = || bench.known.asked.load(SeqCst);
     bench.drive_until(|| {
-        assert!(!bench.behalf.is_done(FROM), "nothing was taken");
+        assert!(!bench.senders.is_done(FROM), "nothing was taken");
         asked() >= 3
     });
-    assert_eq!(bench.behalf.connections(), 0, "they are being closed");
-    let mut taken = 0;
+    assert_eq!(bench.senders.connections(), 0, "they are being closed");
+    let (mut taken, start) = (0, Instant::now());
     while taken < TOKENS {
+        assert!(start.elapsed() < LIMIT, "{taken}");
         bench.receiver.pass();
         taken = read(&mut bench.reader, 1, taken);
     }
-    assert!(!bench.behalf.is_done(FROM), "not known as taken");
+    assert!(!bench.senders.is_done(FROM), "not known as taken");
     bench.known.taken.store(true, SeqCst);
-    while !bench.behalf.is_done(FROM) {
+    let start = Instant::now();
+    while !bench.senders.is_done(FROM) {
+        assert!(start.elapsed() < LIMIT);
         std::thread::yield_now();
     }
     // It has said that it sends nothing more.
-    bench.behalf.start(FROM, op(1));
-    assert!(bench.behalf.is_done(FROM));
+    bench.senders.start(FROM, op(1));
+    assert!(bench.senders.is_done(FROM));
     bench.receiver.close(false);
 }
 
@@ -104,14 +112,14 @@ fn what_was_begun_for_another_rank_has_arrived_when_it_is_done() {
 fn whoever_is_gone_is_not_waited_for() {
     let mut bench = bench();
     bench.receiver.expect(0, (0, 0), false, TOKENS);
-    bench.behalf.start(FROM, op(1));
+    bench.senders.start(FROM, op(1));
     assert_eq!(write(&mut bench.writer, 1, 0, 1), 1);
-    let behalf = &bench.behalf;
-    bench.drive_until(|| behalf.connections() == 1);
-    assert!(!behalf.is_done(FROM), "seven tokens are to come");
-    behalf.gone(&[FROM]);
-    assert!(behalf.is_done(FROM));
-    assert_eq!(behalf.connections(), 0);
+    let senders = &bench.senders;
+    bench.drive_until(|| senders.connections() == 1);
+    assert!(!senders.is_done(FROM), "seven tokens are to come");
+    senders.gone(&[FROM]);
+    assert!(senders.is_done(FROM));
+    assert_eq!(senders.connections(), 0);
 }
 
 /// What the engines tell of a failure.
@@ -121,7 +129,7 @@ struct Heard {
     stopped: AtomicBool,
 }
 
-impl Concern for Heard {
+impl Owner for Heard {
     fn is_stopped(&self) -> bool {
         self.stopped.load(SeqCst)
     }
@@ -135,13 +143,13 @@ impl Concern for Heard {
 fn a_failed_connection_is_told_once_and_in_the_senders_name() {
     let mut bench = bench();
     let heard = Arc::new(Heard::default());
-    bench.behalf.belong_to(heard.clone());
+    bench.senders.belong_to(heard.clone());
     bench.receiver.expect(0, (0, 0), false, TOKENS);
-    bench.behalf.start(FROM, op(1));
-    let behalf = &bench.behalf;
-    bench.drive_until(|| behalf.connections() == 1);
+    bench.senders.start(FROM, op(1));
+    let senders = &bench.senders;
+    bench.drive_until(|| senders.connections() == 1);
     bench.receiver.close(true);
-    bench.behalf.start(
+    bench.senders.start(
         FROM,
         Op {
             slots: 1 << 40,
@@ -149,13 +157,14 @@ fn a_failed_connection_is_told_once_and_in_the_senders_name() {
         },
     );
     // The first ones may still go out: that nobody is there any more is heard later.
-    let mut written = 0;
+    let (mut written, start) = (0, Instant::now());
     while heard.errors.lock().unwrap().is_empty() {
+        assert!(start.elapsed() < LIMIT, "{written}");
         written = write(&mut bench.writer, 1, written, written + TOKENS);
         Engine::global().drive();
         std::thread::yield_now();
     }
-    assert!(bench.behalf.is_done(FROM), "nothing more will arrive");
+    assert!(bench.senders.is_done(FROM), "nothing more will arrive");
     let errors = heard.errors.lock().unwrap();
     assert_eq!(errors.len(), 1);
     let (rank, peer) = (errors[0].rank, errors[0].peer);
@@ -166,12 +175,12 @@ fn a_failed_connection_is_told_once_and_in_the_senders_name() {
 fn nothing_moves_when_the_communicator_has_stopped() {
     let mut bench = bench();
     let heard = Arc::new(Heard::default());
-    bench.behalf.belong_to(heard.clone());
+    bench.senders.belong_to(heard.clone());
     bench.receiver.expect(0, (0, 0), false, TOKENS);
-    bench.behalf.start(FROM, op(1));
+    bench.senders.start(FROM, op(1));
     assert_eq!(write(&mut bench.writer, 1, 0, 1), 1);
-    let behalf = &bench.behalf;
-    bench.drive_until(|| behalf.connections() == 1);
+    let senders = &bench.senders;
+    bench.drive_until(|| senders.connections() == 1);
     heard.stopped.store(true, SeqCst);
-    assert!(behalf.is_done(FROM), "whatever was sent");
+    assert!(senders.is_done(FROM), "whatever was sent");
 }

@@ -6,8 +6,8 @@ use super::super::state::Inner;
 use super::Party;
 use crate::base::{Error, Rank, Result};
 use crate::config;
-use crate::proxy::net::behalf::Concern;
-use crate::proxy::net::{Behalf, Handles, Links, Setup};
+use crate::proxy::net::proxied::Owner;
+use crate::proxy::net::{Handles, Links, ProxiedSenders, Setup};
 use crate::proxy::service::{self, Alarm, ProxyRank, Watch};
 use crate::topo::{self, Pxn};
 use crate::transport::net::{Net, Properties};
@@ -40,6 +40,9 @@ impl Party<'_> {
             }
             wanted => wanted,
         };
+        if pxn == Pxn::Never {
+            return Ok(vec![None; net.devices().len()]);
+        }
         let machine = machine(self.settings)?;
         let me = self.bootstrap.rank();
         let place = &self.places[me.index()];
@@ -57,12 +60,12 @@ impl Party<'_> {
     }
 
     /// What this rank does for the `senders`, ranks of its node that send through it.
-    pub(super) fn behalf(
+    pub(super) fn proxied(
         &self,
         senders: BTreeSet<Rank>,
         (net, handles): (&Arc<dyn Net>, &Arc<[Handles]>),
         watch: &Watch,
-    ) -> Option<Arc<Behalf>> {
+    ) -> Option<Arc<ProxiedSenders>> {
         if senders.is_empty() {
             return None;
         }
@@ -74,34 +77,54 @@ impl Party<'_> {
             let mut setups = setups.lock().unwrap_or_else(PoisonError::into_inner);
             Some(Links::sending(setups.remove(&from)?, Arc::clone(&handles)))
         };
-        let behalf = Arc::new(Behalf::new(senders, Box::new(make)));
-        watch.serve(Arc::clone(&behalf) as Arc<dyn ProxyRank>);
-        Some(behalf)
+        let proxied = Arc::new(ProxiedSenders::new(senders, Box::new(make)));
+        watch.serve(Arc::clone(&proxied) as Arc<dyn ProxyRank>);
+        Some(proxied)
     }
 }
 
 /// The communicator, as engines for others see it. They may outlive it here, while those others
 /// still use it.
-struct Whole {
+struct Community {
     inner: Weak<Inner>,
     rank: u32,
-    nranks: u32,
+    /// Where each rank runs, for messages.
+    places: Vec<String>,
     nonce: Nonce,
     node: NodeMemory,
 }
 
-impl Whole {
+impl Community {
     fn alarm(&self, why: Alarm) {
         if let Ok(service) = service::get() {
             service.alarm(self.nonce, why);
         }
     }
+
+    /// What to say to the others when this rank has left. `None` if all know more already.
+    fn after_leaving(&self, mut error: Error) -> Option<Error> {
+        let place = |peer: Rank| self.places.get(peer.index());
+        let peer = error.peer.filter(|&peer| place(peer).is_some());
+        match fault::news(&self.node, peer, || self.alarm(Alarm::Ask)) {
+            fault::News::Aborted => return None,
+            fault::News::Left(peer) => {
+                let waiting = error.rank.unwrap_or(Rank(self.rank));
+                let place = &self.places[peer.index()];
+                return Some(fault::left((peer, place), (waiting, "a call")));
+            }
+            fault::News::None => {}
+        }
+        if let Some(peer) = peer {
+            let place = &self.places[peer.index()];
+            error.what = format!("no data pass to rank {peer} on {place}: {}", error.what);
+        }
+        Some(error)
+    }
 }
 
-impl Concern for Whole {
+impl Owner for Community {
     fn is_stopped(&self) -> bool {
-        let inner = self.inner.upgrade();
-        self.node.aborted() || inner.is_some_and(|inner| inner.is_given_up())
+        self.node.aborted()
     }
 
     fn failed(&self, error: Error) {
@@ -116,17 +139,10 @@ impl Concern for Whole {
             return;
         }
         // This rank has left, but those who send through it must know.
-        let peer = error.peer.filter(|peer| peer.0 < self.nranks);
-        let mut error = error;
-        match fault::news(&self.node, peer, || self.alarm(Alarm::Ask)) {
-            fault::News::Aborted => return,
-            fault::News::Left(peer) => {
-                error.what = format!("rank {peer} has left, but data were sent to it");
-            }
-            fault::News::None => {}
+        if let Some(error) = self.after_leaving(error) {
+            self.node.abort(self.rank, &error);
+            self.alarm(Alarm::Abort);
         }
-        self.node.abort(self.rank, &error);
-        self.alarm(Alarm::Abort);
     }
 }
 
@@ -136,13 +152,14 @@ impl Inner {
     /// # Errors
     /// If there can be no progress thread.
     pub(in super::super) fn send_for_others(self: &Arc<Inner>) -> Result<()> {
-        let Some(behalf) = self.network.as_ref().and_then(|it| it.behalf.as_ref()) else {
+        let network = self.network.as_ref();
+        let Some(proxied) = network.and_then(|network| network.proxied.as_ref()) else {
             return Ok(());
         };
-        behalf.belong_to(Arc::new(Whole {
+        proxied.belong_to(Arc::new(Community {
             inner: Arc::downgrade(self),
             rank: self.rank,
-            nranks: self.nranks,
+            places: self.places.clone(),
             nonce: self.nonce,
             node: self.node.clone(),
         }));
