@@ -3,7 +3,7 @@
 
 use super::state::Inner;
 use crate::base::{Error, Rank};
-use crate::proxy::OnDeath;
+use crate::proxy::{OnDeath, death};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Where the news goes.
@@ -26,15 +26,9 @@ impl Deaths {
     }
 
     fn hear(&self, ranks: &[Rank], what: &str, description: &str) {
-        let Some(first) = ranks.first() else { return };
-        let names: Vec<String> = ranks.iter().map(|rank| rank.to_string()).collect();
-        let word = if ranks.len() == 1 { "rank" } else { "ranks" };
-        let error = Error::remote(
-            *first,
-            format!("{word} {} {what}: {description}", names.join(", ")),
-            "look for the reason in that rank's output; end the job, or make a new communicator \
-             without it",
-        );
+        let Some(error) = death::error(ranks, what, description) else {
+            return;
+        };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(inner) = known.inner.upgrade() else {
             known.early.get_or_insert(error);

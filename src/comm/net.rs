@@ -9,7 +9,7 @@ use crate::config::Settings;
 use crate::exec::carried::Carried;
 use crate::proxy::lookout::{Crew, Lookout, Post};
 use crate::proxy::net::{Handles, Links, Open, ProxiedSenders, Setup, Through};
-use crate::proxy::service::{self, Alarm};
+use crate::proxy::service::{self, Staying};
 use crate::proxy::{Attended, OnDeath, Watch};
 use crate::topo::{self, RankPlace};
 use crate::transport::fork;
@@ -77,6 +77,13 @@ impl Network {
     pub fn rails(&self, channels: usize) -> &[Properties] {
         let devices = self.links.net().devices();
         &devices[..devices.len().min(channels)]
+    }
+
+    /// The rank is about to leave, and its `watch` to end.
+    pub fn retire(&self, watch: &Watch) {
+        if let Some(lookout) = &self.lookout {
+            lookout.retire(watch);
+        }
     }
 
     /// Ends it all: the other nodes are told that this rank has left. Connections that are not
@@ -316,10 +323,7 @@ impl Party<'_> {
             let Some(lookout) = heeding.upgrade() else {
                 return;
             };
-            match why {
-                Alarm::Abort => lookout.tell_abort(),
-                Alarm::Ask => lookout.ask(),
-            }
+            lookout.alarmed(why);
         }));
         Ok(lookout)
     }

@@ -253,6 +253,9 @@ impl Inner {
         let Some(network) = &self.network else {
             return;
         };
+        if let Some(watch) = &watch {
+            network.retire(watch);
+        }
         match (&network.proxied, watch) {
             // The watch lives on as long as others send through this rank.
             (Some(proxied), Some(watch)) => {

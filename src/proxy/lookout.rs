@@ -18,15 +18,18 @@
 mod message;
 mod neighbour;
 
+use crate::base::clock::{self, Moment};
 use crate::base::{Error, Rank, Result};
 use crate::proxy::attended::Attended;
-use crate::proxy::service::{self, OnDeath};
+use crate::proxy::death;
+use crate::proxy::service::{self, Alarm, OnDeath, Staying, Watch};
+use crate::transport::net::socket::was_closed;
 use crate::transport::net::{Handle, Listener, Net};
 use crate::transport::node::NodeMemory;
 use message::{MOST_BOARDS, Message, News};
-use neighbour::{Heard, Neighbour, Newcomers};
+use neighbour::{BYE_LIMIT, Heard, Neighbour, Newcomers};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A lookout that listens, before it knows its neighbours.
 pub struct Post {
@@ -79,11 +82,16 @@ struct State {
     said: u64,
     /// An abort was told or heard.
     aborted: bool,
+    /// Its rank has left, but others of the node have not.
+    stays: bool,
+    /// Since when it says goodbye, after it has stayed.
+    parting: Option<Moment>,
     left: bool,
 }
 
 /// The lookout of this rank's node. Safe to call from any thread.
 pub struct Lookout {
+    me: Weak<Lookout>,
     crew: Crew,
     state: Mutex<State>,
 }
@@ -107,13 +115,17 @@ impl Lookout {
                 Ok(Neighbour::new(rank.0, connecting, hello.encode()))
             })
             .collect();
-        let lookout = Arc::new(Lookout {
+        let neighbours = neighbours?;
+        let lookout = Arc::new_cyclic(|me| Lookout {
+            me: me.clone(),
             state: Mutex::new(State {
                 newcomers: Newcomers::new(post.listener),
-                neighbours: neighbours?,
+                neighbours,
                 heard: HashMap::new(),
                 said: 0,
                 aborted: false,
+                stays: false,
+                parting: None,
                 left: false,
             }),
             crew,
@@ -149,24 +161,61 @@ impl Lookout {
         self.tend();
     }
 
-    /// Says goodbye and closes all connections.
-    pub fn leave(self: &Arc<Self>) {
-        let mut state = self.lock();
-        if std::mem::replace(&mut state.left, true) {
+    /// The rank leaves, whose `watch` has not ended yet. Where others of its node stay, so does
+    /// the lookout until they have left, too.
+    pub fn retire(&self, watch: &Watch) {
+        let (me, node) = (self.crew.me, &self.crew.node);
+        let stays = |rank: &Rank| *rank != me && !node.board(rank.index()).has_left();
+        let Some(this) = self.me.upgrade() else {
+            return;
+        };
+        if node.aborted() || !self.crew.mates.iter().any(stays) {
             return;
         }
+        let mut state = self.lock();
+        if state.left || std::mem::replace(&mut state.stays, true) {
+            return;
+        }
+        // So the end of this process is not the end of a rank, to nobody.
+        let board = (me.0, node.board(me.index()).copy());
+        state.say(me, News::Boards(vec![board]));
+        drop(state);
+        self.tend();
+        watch.stay(this);
+    }
+
+    /// Says goodbye and closes all connections, unless it stays.
+    pub fn leave(&self) {
+        let mut state = self.lock();
+        if state.stays || state.left {
+            return;
+        }
+        state.left = true;
+        self.part(state);
+        self.dismiss();
+    }
+
+    fn part(&self, mut state: MutexGuard<State>) {
+        let neighbours = std::mem::take(&mut state.neighbours);
+        let newcomers = state.newcomers.take();
+        // The thread that tends this lookout may also tend a neighbour's, which has to answer.
+        drop(state);
+        // Who does not hear it sees that the connection ends.
+        let _ = neighbour::part(neighbours, newcomers, self.crew.nonce, &self.bye());
+    }
+
+    fn bye(&self) -> Vec<u8> {
         let message = Message {
             origin: self.crew.me.0,
             number: 0,
             news: News::Bye,
         };
-        let neighbours = std::mem::take(&mut state.neighbours);
-        let newcomers = state.newcomers.take();
-        // The thread that tends this lookout may also tend a neighbour's, which has to answer.
-        drop(state);
-        let _ = neighbour::part(neighbours, newcomers, self.crew.nonce, &message.encode());
-        if let Ok(service) = service::get() {
-            service.dismiss(&(Arc::clone(self) as Arc<dyn Attended>));
+        message.encode()
+    }
+
+    fn dismiss(&self) {
+        if let (Ok(service), Some(this)) = (service::get(), self.me.upgrade()) {
+            service.dismiss(&(this as Arc<dyn Attended>));
         }
     }
 
@@ -185,6 +234,8 @@ impl Lookout {
             for heard in heard {
                 match heard {
                     Heard::Message(message) => self.take(state, index, message, &mut lost),
+                    // Its rank had left, and then its process exited without goodbye.
+                    Heard::Lost(error) if was_closed(&error) && self.has_left(rank) => {}
                     Heard::Lost(error) => {
                         let was_met = state.neighbours[index].was_met();
                         let text = self.lost_text(rank, was_met, &error);
@@ -196,6 +247,10 @@ impl Lookout {
         }
         state.neighbours.iter_mut().for_each(Neighbour::send);
         lost
+    }
+
+    fn has_left(&self, rank: u32) -> bool {
+        self.crew.node.board(rank as usize).has_left()
     }
 
     fn lost_text(&self, rank: u32, was_met: bool, error: &Error) -> String {
@@ -260,7 +315,54 @@ impl Lookout {
     }
 }
 
+impl Staying for Lookout {
+    fn alarmed(&self, why: Alarm) {
+        match why {
+            Alarm::Abort => self.tell_abort(),
+            Alarm::Ask => self.ask(),
+        }
+    }
+
+    fn died(&self, ranks: &[Rank], text: &str) {
+        if let Some(error) = death::error(ranks, "died", text) {
+            self.crew.node.abort(self.crew.me.0, &error);
+            self.tell_abort();
+        }
+    }
+
+    fn relieved(&self) {
+        let mut state = self.lock();
+        if state.left {
+            return;
+        }
+        let bye = self.bye();
+        for neighbour in &mut state.neighbours {
+            neighbour.queue(bye.clone());
+        }
+        state.parting = Some(clock::now());
+        drop(state);
+        self.tend();
+    }
+
+    fn exit(&self) {
+        let mut state = self.lock();
+        if !std::mem::replace(&mut state.left, true) {
+            self.part(state);
+        }
+    }
+}
+
 impl State {
+    /// One look whether all neighbours have heard the goodbye.
+    fn have_parted(&mut self, nonce: u128) -> bool {
+        neighbour::let_in(&mut self.neighbours, &mut self.newcomers, nonce);
+        let mut parted = true;
+        for neighbour in &mut self.neighbours {
+            parted &= neighbour.parts();
+        }
+        parted
+    }
+
     /// Says something to all lookouts.
     fn say(&mut self, me: Rank, news: News) {
         self.said += 1;
@@ -287,7 +389,7 @@ impl State {
 impl Attended for Lookout {
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
         let state = self.lock();
-        let mut all = state.newcomers.watch(set);
+        let mut all = state.newcomers.watch(set) && state.parting.is_none();
         for neighbour in &state.neighbours {
             all &= neighbour.watch(set);
         }
@@ -297,6 +399,16 @@ impl Attended for Lookout {
     fn tend(&self) {
         let mut state = self.lock();
         if state.left {
+            return;
+        }
+        if let Some(since) = state.parting {
+            state.left = state.have_parted(self.crew.nonce) || since.past(BYE_LIMIT);
+            if state.left {
+                state.neighbours.clear();
+                drop(state.newcomers.take());
+                drop(state);
+                self.dismiss();
+            }
             return;
         }
         let lost = self.look(&mut state);

@@ -5,11 +5,13 @@
 //! - [`shm`]: how the local ranks of a new communicator come to share one segment.
 //! - [`progress`]: calls on streams and groups move here, whoever drives.
 //! - [`lookout`]: one rank of each node watches over the other nodes.
+//! - [`death`]: what to say of ranks that are gone.
 //! - `attended`: what the service thread looks after besides its links.
 //! - [`net`]: connections between nodes move here, whoever drives.
 //! - `frame`, `socket`, `state`: the service's messages, its sockets, and what it knows.
 
 mod attended;
+pub mod death;
 mod frame;
 pub mod lookout;
 pub mod net;

@@ -20,6 +20,7 @@
 //! **Fork.** A forked child has neither the thread nor (see `transport::fork`) the sockets; there
 //! [`get`] returns an error, and dropping what was inherited does nothing.
 
+mod exit;
 mod through;
 
 pub use through::{Caller, Elsewhere};
@@ -29,7 +30,7 @@ use super::frame::{Frame, Kind};
 use super::patience::{LATE, Late, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
-pub use super::state::{Alarm, OnAlarm, OnDeath, Peer, ProxyRank};
+pub use super::state::{Alarm, OnAlarm, OnDeath, Peer, ProxyRank, Staying};
 use super::state::{Answer, Death, STRANGER_LIMIT, State};
 use crate::base::clock::{self, Moment};
 use crate::base::own_thread;
@@ -137,13 +138,8 @@ extern "C" fn at_exit() {
     if service.pid != std::process::id() {
         return;
     }
-    // Another thread holds the lock for microseconds, unless it was stopped for good meanwhile:
-    // an exit must not hang on that.
-    for _ in 0..EXIT_TRY_COUNT {
-        if let Ok(mut state) = service.state.try_lock() {
-            return state.announce_exit();
-        }
-        std::thread::yield_now();
+    if let Some(mut state) = service.lock_at_exit() {
+        state.announce_exit();
     }
 }
 
@@ -174,6 +170,18 @@ impl Service {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The state's methods do not panic half-way; a lost callback is no reason to stop.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another thread holds the lock for microseconds, unless it was stopped for good meanwhile: an
+    /// exit must not hang on that.
+    fn lock_at_exit(&self) -> Option<MutexGuard<'_, State>> {
+        for _ in 0..EXIT_TRY_COUNT {
+            if let Ok(state) = self.state.try_lock() {
+                return Some(state);
+            }
+            std::thread::yield_now();
+        }
+        None
     }
 
     /// Makes the thread look at the state again.
@@ -291,6 +299,9 @@ impl Service {
                     tracing::error!("the handler of \"{}\" panicked", death.text);
                 }
             }
+            // They may just have told of deaths.
+            let relieved = std::mem::take(&mut self.lock().relieved);
+            relieved.iter().for_each(|keeper| keeper.relieved());
         }
     }
 

@@ -113,6 +113,10 @@ pub(super) struct State {
     pub unfinished: Vec<proxied::Unfinished>,
     /// Who sends for ranks that are gone, to be told outside all locks.
     pub gone: Vec<(Arc<dyn ProxyRank>, Vec<Rank>)>,
+    /// Lookouts that stay though their ranks have left.
+    posts: HashMap<Nonce, Vec<posts::Post>>,
+    /// Those who need not stay any more, to be told outside all locks.
+    pub relieved: Vec<Arc<dyn Staying>>,
     /// Set when the system had no descriptor left for a new connection.
     pub accept_paused: Option<Moment>,
 }
@@ -162,9 +166,16 @@ impl State {
                 link.post(frame);
             }
         }
+        self.heeding(nonce)
+    }
+
+    /// Who is to be called in this process when there is an alarm.
+    fn heeding(&self, nonce: Nonce) -> Vec<OnAlarm> {
         let watchers = self.watchers.get(&nonce).into_iter().flatten();
+        let posts = self.posts.get(&nonce).into_iter().flatten();
         watchers
             .filter_map(|watcher| watcher.on_alarm.clone())
+            .chain(posts.map(|post| post.on_alarm.clone()))
             .collect()
     }
 
@@ -178,9 +189,11 @@ impl State {
             return;
         };
         let rank = watchers.swap_remove(at).rank;
-        let last = watchers.is_empty();
+        let mut last = watchers.is_empty();
         if last {
             self.watchers.remove(&nonce);
+            // Who stays still hears of the others.
+            last = !self.posts.contains_key(&nonce);
         }
         self.tell_gone(nonce, &[rank]);
         let mut bye = Frame::new(Kind::Bye, 0, nonce.0);
@@ -194,6 +207,7 @@ impl State {
             }
         }
         self.close_unused();
+        self.relieve(nonce);
     }
 
     /// Marks links that this process opened and no longer needs.
@@ -354,6 +368,7 @@ impl State {
                 }
                 // Whoever left in good order has waited for what others sent.
                 self.tell_gone(nonce, &[Rank(frame.rank)]);
+                self.relieve(nonce);
             }
             Kind::Leaving if link.known => {
                 link.leaving = true;
@@ -371,8 +386,7 @@ impl State {
                     2 => Alarm::Ask,
                     _ => return false,
                 };
-                let watchers = self.watchers.get(&nonce).into_iter().flatten();
-                let called = watchers.filter_map(|watcher| watcher.on_alarm.clone());
+                let called = self.heeding(nonce).into_iter();
                 self.alarms.extend(called.map(|on_alarm| (on_alarm, why)));
             }
             _ => return false,
@@ -419,21 +433,29 @@ impl State {
         for (nonce, ranks) in link.uses.iter().filter(|(_, ranks)| !ranks.is_empty()) {
             let all: Vec<Rank> = ranks.iter().copied().collect();
             self.tell_gone(*nonce, &all);
-            for watcher in self.watchers.get(nonce).into_iter().flatten() {
+            let watchers = self.watchers.get(nonce).into_iter().flatten();
+            let posts = self.posts.get(nonce).into_iter().flatten();
+            let told = watchers
+                .map(|watcher| (&watcher.on_death, &watcher.node))
+                .chain(posts.map(|post| (&post.on_death, &post.node)));
+            for (on_death, node) in told {
                 deaths.push(Death {
-                    on_death: watcher.on_death.clone(),
-                    ranks: ranks.iter().copied().collect(),
-                    text: format!("process {} on {} {fate}", link.pid, watcher.node),
+                    on_death: on_death.clone(),
+                    ranks: all.clone(),
+                    text: format!("process {} on {node} {fate}", link.pid),
                 });
             }
         }
+        link.uses.keys().for_each(|nonce| self.relieve(*nonce));
     }
 }
 
 mod link;
+mod posts;
 mod proxied;
 
 use link::Link;
+pub use posts::Staying;
 pub use proxied::{ProxyRank, Start};
 
 #[cfg(test)]

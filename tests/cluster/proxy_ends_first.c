@@ -1,7 +1,10 @@
 /* Two nodes of two ranks, of which rank 0 sends for rank 1 (pxn=always) and leaves long before it:
    `proxy_ends_first WAY`. Then rank 1 sends to rank 3 ("sends", where all is checked), or aborts
-   ("aborts"); or rank 0 has ended with a failure ("fails"), and rank 1 tries to send. */
+   ("aborts"); or rank 0 has ended with a failure ("fails"), and rank 1 tries to send. With "dies"
+   rank 1 is killed while the process of rank 0 lives on, and rank 2 waits for it, which never had a
+   connection with it. */
 #include "check.h"
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -72,12 +75,14 @@ int main(int argc, char **argv) {
             must(koloCommAbort(comm), "koloCommAbort");
             return 0;
         }
+        if (!strcmp(way, "dies")) raise(SIGKILL);
         send_all(comm, data);
     }
-    if (rank == 3) receive_all(comm, data);
+    if (rank == (strcmp(way, "dies") ? 3 : 2)) receive_all(comm, data);
     if (rank == 0) have_a_child();
     must(koloCommDestroy(comm), "koloCommDestroy");
     printf("right\n");
+    if (rank == 0 && !strcmp(way, "dies")) rest(40);
     if (rank == 0 && !strcmp(way, "fails")) exit(3);
     return 0;
 }

@@ -3,7 +3,8 @@
 
     sudo tests/cluster/run.py PREFIX            all
     sudo tests/cluster/run.py PREFIX WORD...    those whose file or name contains one of the words
-    VERBOSE=1 ...                               show what a failed assertion came from
+    VERBOSE=1 ...                               show what tests print even when they pass, and what
+                                                a failed assertion came from
 
 A test is a function marked with @case in a file of tests/cluster/cases; harness.py says what it can
 do. Each runs in a process and a cluster of its own, one after the other. Without root or sudo, or
@@ -170,6 +171,8 @@ def main():
         if status == 0:
             passed += 1
             print("ok    cluster %s (%.0f s)" % (label, seconds))
+            if os.environ.get("VERBOSE"):
+                print("".join("      %s\n" % line for line in text.splitlines()), end="")
         elif status == SKIPPED:
             skipped += 1
             print("skip  cluster %s: %s" % (label, text.strip()))

@@ -33,6 +33,27 @@ fn an_abort_is_heard_on_every_node() {
     comms.iter().for_each(|comm| comm.destroy().unwrap());
 }
 
+/// The lookouts' ranks have left, and ranks without a connection to the aborting one wait for it.
+#[test]
+fn an_abort_is_heard_where_lookouts_have_left() {
+    let comms = made_on(6, &[("timeout", "20")], |rank| rank / 2);
+    each(&comms, |comm| {
+        if comm.rank() % 2 == 0 {
+            return comm.destroy().unwrap();
+        }
+        if comm.rank() == 1 {
+            std::thread::sleep(Duration::from_millis(300));
+            comm.abort().unwrap();
+            return;
+        }
+        let start = Instant::now();
+        let error = comm.recv(&mut [0_i64; 10], 1).unwrap_err();
+        assert!(error.what.contains("rank 1 called CommAbort"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(10), "{error}");
+    });
+    comms.iter().for_each(|comm| comm.destroy().unwrap());
+}
+
 /// Ranks of different nodes that call different things are named, with both calls.
 #[test]
 fn ranks_that_call_something_else_are_named() {

@@ -12,7 +12,7 @@ const POSTED: usize = 4;
 /// How long a newcomer may take to say who it is.
 const NEWCOMER_LIMIT: Duration = Duration::from_secs(10);
 /// How long a goodbye may take.
-const BYE_LIMIT: Duration = Duration::from_secs(1);
+pub(super) const BYE_LIMIT: Duration = Duration::from_secs(1);
 const BYE_PAUSE: Duration = Duration::from_micros(100);
 /// Messages that may wait for a neighbour; who reads nothing for so long learns no more.
 const MOST_QUEUED: usize = 4096;
@@ -285,7 +285,7 @@ impl Neighbour {
 
     /// Moves a goodbye on, and acknowledges the neighbour's own. True when this one has arrived, or
     /// is not needed any more.
-    fn parts(&mut self) -> bool {
+    pub fn parts(&mut self) -> bool {
         let is_end = |heard: &Heard| match heard {
             Heard::Message(message) => message.news == News::Bye,
             Heard::Lost(_) => true,

@@ -2,28 +2,16 @@
 
 use super::super::net::Op;
 use super::super::state::{ProxyRank, Start};
-use super::{SERVICE, Service, Watch};
+use super::{Service, Watch, exit};
 use crate::base::{Rank, clock};
 use crate::transport::segment::Nonce;
-use std::sync::{Arc, Once, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-
-// SAFETY: the declaration is that of glibc, the C library of all systems that kolo is built for.
-unsafe extern "C" {
-    /// As `atexit`, and tells the status.
-    #[link_name = "on_exit"]
-    fn libc_on_exit(
-        function: extern "C" fn(libc::c_int, *mut libc::c_void),
-        argument: *mut libc::c_void,
-    ) -> libc::c_int;
-}
 
 /// When an end that waits says so.
 const WARN_AFTER: Duration = Duration::from_secs(10);
 /// How long the end of a communicator sleeps at most; it is woken for the answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
-/// Between two looks whether the process may exit.
-const EXIT_PAUSE: Duration = Duration::from_millis(1);
 
 /// A rank that calls others of its node.
 #[derive(Clone, Copy, Debug)]
@@ -37,13 +25,7 @@ impl Watch {
     /// From now on the rank sends for others of its node; `proxy` is called on the service thread,
     /// or by a rank of this process.
     pub fn serve(&self, proxy: Arc<dyn ProxyRank>) {
-        static AT_EXIT: Once = Once::new();
-        // Registered after the network was opened, so it runs before what a plugin has registered.
-        // SAFETY: `on_exit` is a function for the whole life of the process that never unwinds. A
-        // refusal only makes an early exit an error for those who send through this process.
-        AT_EXIT.call_once(|| unsafe {
-            libc_on_exit(on_exit, std::ptr::null_mut());
-        });
+        exit::heed();
         self.service.lock().serve(self.nonce, self.id, proxy);
     }
 
@@ -135,40 +117,7 @@ impl Elsewhere {
     }
 }
 
-/// Runs when the process exits: what its ranks still send for others goes on until those have left
-/// too. A process that ends for a failure does not wait.
-extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
-    if let Some(service) = SERVICE.get()
-        && service.pid == std::process::id()
-        && status == 0
-    {
-        service.await_senders();
-    }
-}
-
 impl Service {
-    fn await_senders(&self) {
-        // Who waits for this process in the same way need not.
-        self.lock().announce_exit();
-        let (start, mut warned) = (clock::now(), false);
-        loop {
-            let open = self.lock().left_open();
-            if open.is_empty() {
-                return;
-            }
-            if !warned && start.past(WARN_AFTER) {
-                warned = true;
-                let names: Vec<String> = open.iter().map(Rank::to_string).collect();
-                tracing::warn!(
-                    "kolo: the exit of this process waits for ranks {}, which send through it \
-                     (setting pxn): let them call koloCommDestroy, too, or end",
-                    names.join(", ")
-                );
-            }
-            std::thread::sleep(EXIT_PAUSE);
-        }
-    }
-
     /// The service thread's part: hands over what others want sent, and answers those who wait for
     /// what has arrived meanwhile. With it a turn ends.
     pub(super) fn send_for_others(&self) {

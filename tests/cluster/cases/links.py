@@ -87,10 +87,22 @@ def a_process_that_sends_for_others_ends_after_them(cluster):
             continue
         if way == "aborts":
             results[0].ok()
-            results[3].failed().says("rank 1", "koloCommAbort")
+            results[3].failed().says("rank 1 called CommAbort")
         else:
             results[1].failed().says("rank 0")
-            results[3].failed().says("rank 0")
+            # The lookout that could tell why has ended, too.
+            results[3].failed().says("node1")
+
+
+@case(nodes=2)
+def a_death_is_told_where_the_lookout_has_left(cluster):
+    """Those who wait for the dead rank have no connection with it."""
+    ranks = cluster.start_ranks([2, 2], [cluster.compile("proxy_ends_first.c"), "dies"])
+    results = [rank.wait(20) for rank in ranks]
+    results[0].ok()
+    results[1].failed()
+    results[2].failed().says("rank 1 died", "node1")
+    results[3].ok()
 
 
 @case(nodes=2)
@@ -116,7 +128,8 @@ def five_hundred_ranks_meet(cluster):
     told = []
     for process in crowd:
         out = process.wait(100).ok().out
-        told += re.findall(r"rank (\d+) right: made in ([\d.]+) s", out)
-    ranks = sorted(int(rank) for rank, _ in told)
+        told += re.findall(r"rank (\d+) right: made in ([\d.]+) s, .*ended in ([\d.]+) s", out)
+    ranks = sorted(int(rank) for rank, _, _ in told)
     assert ranks == list(range(processes * threads)), ranks
-    print("made in %.1f s" % max(float(made) for _, made in told))
+    print("made in %.1f s, ended in %.1f s"
+          % tuple(max(float(rank[i]) for rank in told) for i in (1, 2)))

@@ -92,6 +92,11 @@ impl Ends {
     }
 }
 
+/// Whether an error says that the other end was closed, and not that the link was lost.
+pub fn was_closed(error: &Error) -> bool {
+    error.remedy == PEER_REMEDY
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,6 +32,8 @@ mod recv;
 pub mod send;
 mod stream;
 
+pub use ends::was_closed;
+
 use super::{Connecting, Handle, Listener, MAX_RECEIVES, MemoryKinds, Net, Properties};
 use crate::base::interfaces::{self, Family, Interface};
 use crate::base::{Error, Result};

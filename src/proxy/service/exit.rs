@@ -1,0 +1,78 @@
+//! What a process that exits still has to do: its ranks have left, and others need it all the same.
+
+use super::{SERVICE, Service, Staying, Watch};
+use crate::base::{Rank, clock};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+// SAFETY: the declaration is that of glibc, the C library of all systems that kolo is built for.
+unsafe extern "C" {
+    /// As `atexit`, and tells the status.
+    #[link_name = "on_exit"]
+    fn libc_on_exit(
+        function: extern "C" fn(libc::c_int, *mut libc::c_void),
+        argument: *mut libc::c_void,
+    ) -> libc::c_int;
+}
+
+/// When an exit that waits says so.
+const WARN_AFTER: Duration = Duration::from_secs(10);
+/// Between two looks whether the process may exit.
+const EXIT_PAUSE: Duration = Duration::from_millis(1);
+
+/// Has the exit of this process look after those whose ranks have left before others.
+pub(super) fn heed() {
+    static AT_EXIT: Once = Once::new();
+    // Registered after the network was opened, so it runs before what a plugin has registered.
+    // SAFETY: `on_exit` is a function for the whole life of the process that never unwinds. A
+    // refusal only makes an early exit an error for those who need this process.
+    AT_EXIT.call_once(|| unsafe {
+        libc_on_exit(on_exit, std::ptr::null_mut());
+    });
+}
+
+/// Runs when the process exits: what its ranks still send for others goes on until those have left
+/// too. A process that ends for a failure does not wait. Lookouts say goodbye in any case.
+extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
+    if let Some(service) = SERVICE.get()
+        && service.pid == std::process::id()
+    {
+        if status == 0 {
+            service.await_senders();
+        }
+        let staying = service.lock_at_exit().map(|state| state.staying());
+        staying.iter().flatten().for_each(|keeper| keeper.exit());
+    }
+}
+
+impl Watch {
+    /// The rank is about to leave, but its lookout stays.
+    pub fn stay(&self, keeper: Arc<dyn Staying>) {
+        heed();
+        self.service.lock().stay(self.nonce, self.id, keeper);
+    }
+}
+
+impl Service {
+    fn await_senders(&self) {
+        // Who waits for this process in the same way need not.
+        self.lock().announce_exit();
+        let (start, mut warned) = (clock::now(), false);
+        loop {
+            let open = self.lock().left_open();
+            if open.is_empty() {
+                return;
+            }
+            if !warned && start.past(WARN_AFTER) {
+                warned = true;
+                let names: Vec<String> = open.iter().map(Rank::to_string).collect();
+                tracing::warn!(
+                    "kolo: the exit of this process waits for ranks {}, which send through it \
+                     (setting pxn): let them call koloCommDestroy, too, or end",
+                    names.join(", ")
+                );
+            }
+            std::thread::sleep(EXIT_PAUSE);
+        }
+    }
+}
