@@ -250,6 +250,8 @@ impl Inner {
         if fork::in_child_of_user() {
             return drop(watch);
         }
+        // Idempotent; a clone that is dropped without destroy leaves like any other.
+        self.node.board(self.rank as usize).leave();
         let Some(network) = &self.network else {
             return;
         };
@@ -268,6 +270,9 @@ impl Inner {
             (Some(_), None) => {}
         }
         network.close();
+        if let Ok(service) = service::get() {
+            service.see_off(self.nonce);
+        }
     }
 
     /// Whether a rank is another one on this node.

@@ -213,7 +213,7 @@ words! {
         Auto = "auto",
         /// wherever the operating system puts them
         None = "none",
-        /// on the first core of this rank, which leaves its others to the program
+        /// on one core of this rank: the first; ranks that share cores take different ones
         Compact = "compact",
     }
 }

@@ -26,10 +26,15 @@ use crate::proxy::service::{self, Alarm, OnDeath, Staying, Watch};
 use crate::transport::net::socket::was_closed;
 use crate::transport::net::{Handle, Listener, Net};
 use crate::transport::node::NodeMemory;
+use crate::transport::segment::Nonce;
 use message::{MOST_BOARDS, Message, News};
 use neighbour::{BYE_LIMIT, Heard, Neighbour, Newcomers};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// How often an exit tries to get the lock.
+const EXIT_TRY_COUNT: usize = 1000;
 
 /// A lookout that listens, before it knows its neighbours.
 pub struct Post {
@@ -141,14 +146,17 @@ impl Lookout {
     /// Tells all nodes why this one has stopped, if it has.
     pub fn tell_abort(&self) {
         let mut state = self.lock();
-        let Some(abort) = self.crew.node.abort_record().get() else {
-            return;
-        };
-        if !std::mem::replace(&mut state.aborted, true) {
-            state.say(self.crew.me, News::Abort(abort));
-        }
+        self.say_abort(&mut state);
         drop(state);
         self.tend();
+    }
+
+    fn say_abort(&self, state: &mut State) {
+        if let Some(abort) = self.crew.node.abort_record().get()
+            && !std::mem::replace(&mut state.aborted, true)
+        {
+            state.say(self.crew.me, News::Abort(abort));
+        }
     }
 
     /// Asks all nodes what their ranks do; the answers appear on this node's board.
@@ -190,18 +198,26 @@ impl Lookout {
         if state.stays || state.left {
             return;
         }
-        state.left = true;
-        self.part(state);
+        self.last_news(&mut state);
+        self.part(state, BYE_LIMIT);
         self.dismiss();
     }
 
-    fn part(&self, mut state: MutexGuard<State>) {
+    /// What the others must know before a goodbye: why the communicator has stopped, and who of
+    /// the node has left.
+    fn last_news(&self, state: &mut State) {
+        self.say_abort(state);
+        state.say_boards(&self.crew);
+    }
+
+    fn part(&self, mut state: MutexGuard<State>, limit: Duration) {
+        state.left = true;
         let neighbours = std::mem::take(&mut state.neighbours);
         let newcomers = state.newcomers.take();
         // The thread that tends this lookout may also tend a neighbour's, which has to answer.
         drop(state);
         // Who does not hear it sees that the connection ends.
-        let _ = neighbour::part(neighbours, newcomers, self.crew.nonce, &self.bye());
+        let _ = neighbour::part(neighbours, newcomers, self.crew.nonce, &self.bye(), limit);
     }
 
     fn bye(&self) -> Vec<u8> {
@@ -215,6 +231,7 @@ impl Lookout {
 
     fn dismiss(&self) {
         if let (Ok(service), Some(this)) = (service::get(), self.me.upgrade()) {
+            service.parted(Nonce(self.crew.nonce), &(this.clone() as Arc<dyn Staying>));
             service.dismiss(&(this as Arc<dyn Attended>));
         }
     }
@@ -235,7 +252,9 @@ impl Lookout {
                 match heard {
                     Heard::Message(message) => self.take(state, index, message, &mut lost),
                     // Its rank had left, and then its process exited without goodbye.
-                    Heard::Lost(error) if was_closed(&error) && self.has_left(rank) => {}
+                    Heard::Lost(error)
+                        if self.has_left(rank)
+                            && (was_closed(&error) || !state.neighbours[index].was_met()) => {}
                     Heard::Lost(error) => {
                         let was_met = state.neighbours[index].was_met();
                         let text = self.lost_text(rank, was_met, &error);
@@ -332,23 +351,46 @@ impl Staying for Lookout {
 
     fn relieved(&self) {
         let mut state = self.lock();
-        if state.left {
-            return;
+        if !state.left && state.parting.is_none() {
+            self.last_news(&mut state);
+            let bye = self.bye();
+            for neighbour in &mut state.neighbours {
+                neighbour.queue(bye.clone());
+            }
+            state.parting = Some(clock::now());
         }
-        let bye = self.bye();
-        for neighbour in &mut state.neighbours {
-            neighbour.queue(bye.clone());
-        }
-        state.parting = Some(clock::now());
         drop(state);
         self.tend();
     }
 
-    fn exit(&self) {
-        let mut state = self.lock();
-        if !std::mem::replace(&mut state.left, true) {
-            self.part(state);
+    fn go_on(&self) {
+        self.tend();
+    }
+
+    fn exit(&self, behind: &[Rank], text: &str, limit: Duration) {
+        // A thread that was stopped for good may hold the lock: an exit must not hang on that.
+        let mut state = self.state.try_lock();
+        for _ in 0..EXIT_TRY_COUNT {
+            if state.is_ok() {
+                break;
+            }
+            std::thread::yield_now();
+            state = self.state.try_lock();
         }
+        let Ok(mut state) = state else { return };
+        if state.left {
+            return;
+        }
+        let behind: Vec<Rank> = behind
+            .iter()
+            .copied()
+            .filter(|rank| !self.has_left(rank.0))
+            .collect();
+        if let Some(error) = death::error(&behind, "died", text) {
+            self.crew.node.abort(self.crew.me.0, &error);
+        }
+        self.last_news(&mut state);
+        self.part(state, limit);
     }
 }
 
@@ -412,8 +454,13 @@ impl Attended for Lookout {
             return;
         }
         let lost = self.look(&mut state);
+        let stays = state.stays;
         drop(state);
         for (rank, text) in lost {
+            // Where its own rank has left, there may be nobody to hear `on_lost`.
+            if stays && let Some(error) = death::error(&[rank], "cannot be reached", &text) {
+                self.crew.node.abort(self.crew.me.0, &error);
+            }
             (self.crew.on_lost)(&[rank], &text);
         }
     }

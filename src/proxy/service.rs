@@ -237,6 +237,10 @@ impl Service {
         })
     }
 
+    fn is_own_thread(&self) -> bool {
+        self.thread.get() == Some(&std::thread::current().id())
+    }
+
     /// Looks after `attended` from now on.
     pub fn attend(&self, attended: Arc<dyn Attended>) {
         self.attended.add(attended);
@@ -246,10 +250,14 @@ impl Service {
     /// Ends that. When it returns, the thread has let go: it makes no call any more, nor will it be
     /// the one that drops it.
     pub fn dismiss(&self, attended: &Arc<dyn Attended>) {
-        let is_thread = self.thread.get() == Some(&std::thread::current().id());
-        if !self.attended.remove(attended) || is_thread {
+        if !self.attended.remove(attended) || self.is_own_thread() {
             return;
         }
+        self.await_turn();
+    }
+
+    /// Waits until the thread has let go of what it had in hand.
+    fn await_turn(&self) {
         let mut state = self.lock();
         let turn = state.turns;
         // Only now: there will be one more turn that ends.

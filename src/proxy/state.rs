@@ -459,6 +459,8 @@ pub use posts::Staying;
 pub use proxied::{ProxyRank, Start};
 
 #[cfg(test)]
+mod posts_tests;
+#[cfg(test)]
 mod proxied_tests;
 #[cfg(test)]
 mod tests;

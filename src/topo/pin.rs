@@ -23,7 +23,7 @@ pub enum PinSetting {
     Auto,
     /// Leave threads where the system puts them.
     Off,
-    /// On the first core of the rank.
+    /// On one core of the rank, the first; ranks that share cores take different ones.
     Compact,
 }
 
@@ -32,8 +32,8 @@ pub enum PinSetting {
 pub enum PinReason {
     /// The setting leaves it to the system.
     Off,
-    /// The setting asks for the rank's first core.
-    FirstCore,
+    /// The setting asks for one core of the rank.
+    OneCore,
     /// The rank has several cores; the thread uses those near its device.
     OwnNearDevice,
     /// The rank has several cores; the thread uses them all.
@@ -78,10 +78,9 @@ impl Pinning {
                 };
             }
             PinSetting::Compact => {
-                let first = me.cpus.first().into_iter().collect();
                 return Pinning {
-                    cpus: machine.whole_cores(&first).intersection(&me.cpus),
-                    reason: PinReason::FirstCore,
+                    cpus: core_of(machine, me, local),
+                    reason: PinReason::OneCore,
                 };
             }
             PinSetting::Auto => {}
@@ -128,11 +127,25 @@ impl Pinning {
     }
 }
 
+/// One core of a rank: the first; of ranks with the same PUs each has another one, if there are so
+/// many.
+fn core_of(machine: &Machine, me: &RankPlace, local: &[&RankPlace]) -> CpuSet {
+    let sharing = local.iter().filter(|place| place.cpus == me.cpus);
+    let turn = sharing.take_while(|place| place.rank != me.rank).count();
+    let cores = machine.cores.iter();
+    let cores = cores.map(|core| core.cpus.intersection(&me.cpus));
+    let cores: Vec<CpuSet> = cores.filter(|cpus| !cpus.is_empty()).collect();
+    match cores.len() {
+        0 => me.cpus.clone(),
+        count => cores[turn % count].clone(),
+    }
+}
+
 impl fmt::Display for Pinning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.reason {
             PinReason::Off => return write!(f, "not pinned"),
-            PinReason::FirstCore => "the rank's first core, as set",
+            PinReason::OneCore => "one core of the rank, as set",
             PinReason::OwnNearDevice => "cores of the rank near the device",
             PinReason::Own => "the rank's own cores",
             PinReason::FreeNearDevice => "free cores near the device",

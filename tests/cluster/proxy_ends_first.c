@@ -1,8 +1,9 @@
 /* Two nodes of two ranks, of which rank 0 sends for rank 1 (pxn=always) and leaves long before it:
    `proxy_ends_first WAY`. Then rank 1 sends to rank 3 ("sends", where all is checked), or aborts
-   ("aborts"); or rank 0 has ended with a failure ("fails"), and rank 1 tries to send. With "dies"
-   rank 1 is killed while the process of rank 0 lives on, and rank 2 waits for it, which never had a
-   connection with it. */
+   ("aborts"); or rank 0 has ended with a failure ("fails"), and rank 1 tries to send. In
+   the other ways rank 0 sends for nobody, and rank 1 or 2 waits for the other one, with which it
+   never had a connection: rank 1 is killed ("dies") or leaves, too ("leaves"), or somebody else
+   kills node 2 ("waits"), while the process of rank 0 lives on. */
 #include "check.h"
 #include <signal.h>
 #include <stdint.h>
@@ -45,10 +46,10 @@ static void send_all(koloComm_t comm, uint32_t *data) {
     }
 }
 
-static void receive_all(koloComm_t comm, uint32_t *data) {
+static void receive_all(koloComm_t comm, uint32_t *data, int from) {
     for (int message = 0; message < MESSAGES; message++) {
         memset(data, 0xa5, COUNT * sizeof *data);
-        must(koloRecv(data, COUNT, koloUint32, 1, comm, NULL), "koloRecv");
+        must(koloRecv(data, COUNT, koloUint32, from, comm, NULL), "koloRecv");
         for (size_t i = 0; i < COUNT; i++)
             if (data[i] != value(i, message)) {
                 fprintf(stderr, "message %d: element %zu is wrong\n", message, i);
@@ -70,19 +71,22 @@ int main(int argc, char **argv) {
         rest(5);
         printf("soon\n");
         fflush(stdout);
-        rest(10);
+        if (!strcmp(way, "waits")) receive_all(comm, data, 2);
+        rest(strcmp(way, "fails") ? 10 : 30);
         if (!strcmp(way, "aborts")) {
             must(koloCommAbort(comm), "koloCommAbort");
             return 0;
         }
         if (!strcmp(way, "dies")) raise(SIGKILL);
-        send_all(comm, data);
+        if (strcmp(way, "leaves")) send_all(comm, data);
     }
-    if (rank == (strcmp(way, "dies") ? 3 : 2)) receive_all(comm, data);
+    if (rank > 1 && !strcmp(way, "waits")) pause();
+    if (rank == 3 && strchr("saf", *way)) receive_all(comm, data, 1);
+    if (rank == 2 && strchr("dl", *way)) receive_all(comm, data, 1);
     if (rank == 0) have_a_child();
     must(koloCommDestroy(comm), "koloCommDestroy");
     printf("right\n");
-    if (rank == 0 && !strcmp(way, "dies")) rest(40);
+    if (rank == 0 && strchr("dlw", *way)) rest(30);
     if (rank == 0 && !strcmp(way, "fails")) exit(3);
     return 0;
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 const DENSE: u32 = 64;
 /// Larger communicators, where the algorithm is meant for them: the least capacity (and the
 /// failure one below) and 8 only, and chunks of one slice.
-const SPARSE: [u32; 9] = [96, 100, 127, 128, 255, 256, 512, 1000, 1024];
+const SPARSE: [u32; 8] = [96, 100, 127, 128, 255, 256, 512, 1000];
 /// Up to here 2 and 3 channels too, and all roots.
 const FEW: u32 = 8;
 /// Nodes of unequal sizes.

@@ -325,6 +325,7 @@ pub(super) fn part(
     mut newcomers: Newcomers,
     nonce: u128,
     bye: &[u8],
+    limit: Duration,
 ) -> bool {
     for neighbour in &mut neighbours {
         neighbour.queue(bye.to_vec());
@@ -337,7 +338,7 @@ pub(super) fn part(
         for neighbour in &mut neighbours {
             waits |= !neighbour.parts();
         }
-        if !waits || start.past(BYE_LIMIT) {
+        if !waits || start.past(limit) {
             return !waits;
         }
         std::thread::sleep(BYE_PAUSE);
@@ -386,7 +387,7 @@ mod tests {
                     let other = net.listen(0).unwrap().1;
                     let newcomers = Newcomers::new(std::mem::replace(&mut door.1, other));
                     let bye = message(me, News::Bye);
-                    scope.spawn(move || part(vec![neighbour], newcomers, NONCE, &bye))
+                    scope.spawn(move || part(vec![neighbour], newcomers, NONCE, &bye, BYE_LIMIT))
                 });
             for heard in parts.collect::<Vec<_>>() {
                 assert!(heard.join().unwrap());

@@ -55,6 +55,12 @@ struct Fate {
 }
 
 impl Fate {
+    /// Whether the others know that nothing moves any more.
+    fn is_told(&self) -> bool {
+        let given_up = || self.given_up.load(Ordering::Acquire);
+        self.owner.get().map_or_else(given_up, |it| it.is_stopped())
+    }
+
     /// Whether nothing moves any more.
     fn is_over(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
@@ -213,7 +219,7 @@ impl ProxyRank for ProxiedSenders {
 
     fn left_open(&self) -> Vec<Rank> {
         let senders = lock(&self.senders);
-        match senders.watch.is_some() && !self.fate.is_over() {
+        match senders.watch.is_some() && !self.fate.is_told() {
             true => senders.open.iter().copied().collect(),
             false => Vec::new(),
         }

@@ -2,6 +2,7 @@
 
 use super::{SERVICE, Service, Staying, Watch};
 use crate::base::{Rank, clock};
+use crate::transport::segment::Nonce;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ unsafe extern "C" {
 
 /// When an exit that waits says so.
 const WARN_AFTER: Duration = Duration::from_secs(10);
+/// How long goodbyes may take, in all.
+const PART_LIMIT: Duration = Duration::from_secs(1);
+const PART_PAUSE: Duration = Duration::from_micros(100);
 /// Between two looks whether the process may exit.
 const EXIT_PAUSE: Duration = Duration::from_millis(1);
 
@@ -41,7 +45,15 @@ extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
             service.await_senders();
         }
         let staying = service.lock_at_exit().map(|state| state.staying());
-        staying.iter().flatten().for_each(|keeper| keeper.exit());
+        let (start, pid) = (clock::now(), service.pid);
+        for last in staying.iter().flatten() {
+            let text = format!(
+                "process {pid} on {} ended without koloCommDestroy",
+                last.node
+            );
+            let left = PART_LIMIT.saturating_sub(start.elapsed());
+            last.keeper.exit(&last.behind, &text, left);
+        }
     }
 }
 
@@ -54,6 +66,32 @@ impl Watch {
 }
 
 impl Service {
+    /// Where the last rank of this process has left a communicator, waits until those who stayed
+    /// for it have said goodbye, so that nothing is left of it.
+    pub fn see_off(&self, nonce: Nonce) {
+        if self.is_own_thread() {
+            return;
+        }
+        let (start, mut waited) = (clock::now(), false);
+        while !start.past(PART_LIMIT) {
+            let parting = self.lock().parting(nonce);
+            if parting.is_empty() {
+                break;
+            }
+            waited = true;
+            parting.iter().for_each(|keeper| keeper.go_on());
+            std::thread::sleep(PART_PAUSE);
+        }
+        if waited {
+            self.await_turn();
+        }
+    }
+
+    /// This one has said goodbye.
+    pub fn parted(&self, nonce: Nonce, keeper: &Arc<dyn Staying>) {
+        self.lock().parted(nonce, keeper);
+    }
+
     fn await_senders(&self) {
         // Who waits for this process in the same way need not.
         self.lock().announce_exit();

@@ -22,8 +22,7 @@ pub struct Caller {
 }
 
 impl Watch {
-    /// From now on the rank sends for others of its node; `proxy` is called on the service thread,
-    /// or by a rank of this process.
+    /// From now on the rank sends for others of its node; `proxy` is called on the service thread.
     pub fn serve(&self, proxy: Arc<dyn ProxyRank>) {
         exit::heed();
         self.service.lock().serve(self.nonce, self.id, proxy);

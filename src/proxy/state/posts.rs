@@ -4,9 +4,10 @@ use super::{Alarm, OnAlarm, OnDeath, State};
 use crate::base::Rank;
 use crate::transport::segment::Nonce;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A lookout whose own rank has left. All calls are made outside locks; but for `exit`, none may
-/// wait.
+/// wait. They come on any thread.
 pub trait Staying: Send + Sync {
     /// A rank of the node raises an alarm.
     fn alarmed(&self, why: Alarm);
@@ -17,8 +18,11 @@ pub trait Staying: Send + Sync {
     /// All ranks have left, as far as this process can see: nobody needs the lookout any more.
     fn relieved(&self);
 
-    /// This process exits.
-    fn exit(&self);
+    /// Goes on with saying goodbye.
+    fn go_on(&self);
+
+    /// This process exits. If of its ranks those that are `behind` have not left, `text` says it.
+    fn exit(&self, behind: &[Rank], text: &str, limit: Duration);
 }
 
 /// What is known of one who stays.
@@ -28,29 +32,72 @@ pub(super) struct Post {
     pub on_death: OnDeath,
     /// Its host, for messages.
     pub node: String,
+    /// It is saying goodbye.
+    relieved: bool,
+}
+
+/// Who stays where this process exits.
+pub struct Last {
+    pub keeper: Arc<dyn Staying>,
+    pub node: String,
+    /// Ranks of this process that are still watched: they have not left, or send for others.
+    pub behind: Vec<Rank>,
 }
 
 impl State {
     /// A lookout stays though its rank, the watcher, is about to leave.
     pub fn stay(&mut self, nonce: Nonce, id: u64, keeper: Arc<dyn Staying>) {
-        let mut watchers = self.watchers.get(&nonce).into_iter().flatten();
+        let mut watchers = self.watchers.get_mut(&nonce).into_iter().flatten();
         let Some(watcher) = watchers.find(|watcher| watcher.id == id) else {
             return;
         };
+        // Where the watch goes on for other reasons, alarms are to be heard once.
+        watcher.on_alarm = None;
         let (alarmed, bereft) = (keeper.clone(), keeper.clone());
         let post = Post {
             keeper,
             on_alarm: Arc::new(move |why| alarmed.alarmed(why)),
             on_death: Arc::new(move |ranks, text| bereft.died(ranks, text)),
             node: watcher.node.clone(),
+            relieved: false,
         };
         self.posts.entry(nonce).or_default().push(post);
     }
 
     /// All who stay.
-    pub fn staying(&self) -> Vec<Arc<dyn Staying>> {
-        let posts = self.posts.values().flatten();
-        posts.map(|post| post.keeper.clone()).collect()
+    pub fn staying(&self) -> Vec<Last> {
+        let behind = |nonce| {
+            let watchers = self.watchers.get(nonce).into_iter().flatten();
+            watchers.map(|watcher| watcher.rank).collect()
+        };
+        let posts = self.posts.iter();
+        let posts = posts.flat_map(|(nonce, posts)| posts.iter().map(move |post| (nonce, post)));
+        posts
+            .map(|(nonce, post)| Last {
+                keeper: post.keeper.clone(),
+                node: post.node.clone(),
+                behind: behind(nonce),
+            })
+            .collect()
+    }
+
+    /// Those who are saying goodbye.
+    pub fn parting(&self, nonce: Nonce) -> Vec<Arc<dyn Staying>> {
+        let posts = self.posts.get(&nonce).into_iter().flatten();
+        posts
+            .filter(|post| post.relieved)
+            .map(|post| post.keeper.clone())
+            .collect()
+    }
+
+    /// This one is gone.
+    pub fn parted(&mut self, nonce: Nonce, keeper: &Arc<dyn Staying>) {
+        if let Some(posts) = self.posts.get_mut(&nonce) {
+            posts.retain(|post| !Arc::ptr_eq(&post.keeper, keeper));
+            if posts.is_empty() {
+                self.posts.remove(&nonce);
+            }
+        }
     }
 
     /// Relieves those who stay where the last rank has left.
@@ -60,11 +107,13 @@ impl State {
         if is_used || self.watchers.contains_key(&nonce) {
             return;
         }
-        let Some(posts) = self.posts.remove(&nonce) else {
+        let Some(posts) = self.posts.get_mut(&nonce) else {
             return;
         };
-        let keepers = posts.into_iter().map(|post| post.keeper);
-        self.relieved.extend(keepers);
+        for post in posts.iter_mut().filter(|post| !post.relieved) {
+            post.relieved = true;
+            self.relieved.push(post.keeper.clone());
+        }
         for link in self.links.values_mut() {
             link.uses.remove(&nonce);
         }

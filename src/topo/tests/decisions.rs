@@ -192,12 +192,17 @@ fn the_pinning_setting_wins() {
     let decide = |setting| Pinning::decide(&machine, &me, &[&me], None, &setting);
     assert_eq!(
         decide(PinSetting::Compact).to_string(),
-        "PUs 0: the rank's first core, as set"
+        "PUs 0: one core of the rank, as set"
     );
     // Both threads of a core where the rank has both.
     let me = bound(&machine, 0, "2-3,8-9");
     let compact = Pinning::decide(&machine, &me, &[&me], None, &PinSetting::Compact);
     assert_eq!(compact.cpus, cpus("2,8"));
+    // Ranks that are not bound do not all take the same one.
+    let all: Vec<_> = (0..3).map(|rank| bound(&machine, rank, "0-11")).collect();
+    let local: Vec<_> = all.iter().collect();
+    let third = Pinning::decide(&machine, &all[2], &local, None, &PinSetting::Compact);
+    assert_eq!(third.cpus, cpus("2,8"));
     assert_eq!(decide(PinSetting::Off).to_string(), "not pinned");
     let auto = decide(PinSetting::Auto);
     assert_eq!(

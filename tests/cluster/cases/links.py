@@ -78,9 +78,10 @@ def a_process_that_sends_for_others_ends_after_them(cluster):
     program = cluster.compile("proxy_ends_first.c")
     for port, way in ((4777, "sends"), (4778, "aborts"), (4779, "fails")):
         ranks = cluster.start_ranks([2, 2], [program, way], {"KOLO_PXN": "always"}, port)
+        if way == "fails":
+            assert ranks[0].wait(20).status == 3, ranks[0].text()
         ranks[1].wait_for("soon")
-        lives = ranks[0].process.poll() is None
-        assert lives == (way != "fails"), (way, ranks[0].text())
+        assert way == "fails" or ranks[0].process.poll() is None, (way, ranks[0].text())
         results = [rank.wait(20) for rank in ranks]
         if way == "sends":
             assert all(result.ok().says("right") for result in results)
@@ -95,14 +96,24 @@ def a_process_that_sends_for_others_ends_after_them(cluster):
 
 
 @case(nodes=2)
-def a_death_is_told_where_the_lookout_has_left(cluster):
-    """Those who wait for the dead rank have no connection with it."""
-    ranks = cluster.start_ranks([2, 2], [cluster.compile("proxy_ends_first.c"), "dies"])
-    results = [rank.wait(20) for rank in ranks]
+def what_happens_is_told_where_the_lookout_has_left(cluster):
+    """Those who wait for a rank that dies or leaves, or whose node dies, have no link to it."""
+    program = cluster.compile("proxy_ends_first.c")
+    dies, leaves = (cluster.start_ranks([2, 2], [program, way], None, port)
+                    for port, way in ((4777, "dies"), (4778, "leaves")))
+    results = [rank.wait(20) for rank in dies]
     results[0].ok()
     results[1].failed()
     results[2].failed().says("rank 1 died", "node1")
     results[3].ok()
+    results = [rank.wait(20) for rank in leaves]
+    results[2].failed().says("rank 1", "has destroyed the communicator")
+    assert all(results[i].ok() for i in (0, 1, 3))
+    waits = cluster.start_ranks([2, 2], [program, "waits"], None, 4779)
+    waits[1].wait_for("soon")
+    cluster.kill_node("node2")
+    waits[1].wait(20).failed().says("rank 2", "node2")
+    waits[0].wait(20).ok()
 
 
 @case(nodes=2)
