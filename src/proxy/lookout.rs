@@ -22,19 +22,17 @@ use crate::base::clock::{self, Moment};
 use crate::base::{Error, Rank, Result};
 use crate::proxy::attended::Attended;
 use crate::proxy::death;
+use crate::proxy::patience::{BYE_LIMIT, lock_at_exit};
 use crate::proxy::service::{self, Alarm, OnDeath, Staying, Watch};
 use crate::transport::net::socket::was_closed;
 use crate::transport::net::{Handle, Listener, Net};
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::Nonce;
 use message::{MOST_BOARDS, Message, News};
-use neighbour::{BYE_LIMIT, Heard, Neighbour, Newcomers};
+use neighbour::{Heard, Neighbour, Newcomers};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-
-/// How often an exit tries to get the lock.
-const EXIT_TRY_COUNT: usize = 1000;
 
 /// A lookout that listens, before it knows its neighbours.
 pub struct Post {
@@ -368,19 +366,9 @@ impl Staying for Lookout {
     }
 
     fn exit(&self, behind: &[Rank], text: &str, limit: Duration) {
-        // A thread that was stopped for good may hold the lock: an exit must not hang on that.
-        let mut state = self.state.try_lock();
-        for _ in 0..EXIT_TRY_COUNT {
-            if state.is_ok() {
-                break;
-            }
-            std::thread::yield_now();
-            state = self.state.try_lock();
-        }
-        let Ok(mut state) = state else { return };
-        if state.left {
+        let Some(mut state) = lock_at_exit(&self.state).filter(|state| !state.left) else {
             return;
-        }
+        };
         let behind: Vec<Rank> = behind
             .iter()
             .copied()

@@ -1,7 +1,8 @@
-//! Waiting for another process's service: tries again, and says now and then who is late.
+//! Waiting for others: how long, how often something is tried, and when it is said who is late.
 
 use crate::base::clock::{self, Moment};
 use std::io;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// How often a connection that the other side closed is tried. (A service drops its oldest
@@ -11,6 +12,24 @@ const TRY_COUNT: u32 = 8;
 const TRY_PAUSE: Duration = Duration::from_millis(2);
 /// How long a peer that lives may be late before one warning says so; then again and again.
 pub(super) const LATE: Duration = Duration::from_secs(60);
+/// When an end that waits (of a connection, a communicator, a process) says so.
+pub(super) const END_LATE: Duration = Duration::from_secs(10);
+/// How long the goodbyes of lookouts may take.
+pub(super) const BYE_LIMIT: Duration = Duration::from_secs(1);
+/// How often an exiting process tries to get a lock.
+const EXIT_TRY_COUNT: usize = 1000;
+
+/// A lock for a process that exits. Another thread holds it for microseconds, unless it was stopped
+/// for good meanwhile: an exit must not hang on that.
+pub(super) fn lock_at_exit<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..EXIT_TRY_COUNT {
+        if let Ok(guard) = mutex.try_lock() {
+            return Some(guard);
+        }
+        std::thread::yield_now();
+    }
+    None
+}
 
 /// Counts the minutes that a peer is late.
 pub(super) struct Late {

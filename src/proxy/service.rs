@@ -27,7 +27,7 @@ pub use through::{Caller, Elsewhere};
 
 use super::attended::{self, Attended};
 use super::frame::{Frame, Kind};
-use super::patience::{LATE, Late, persist};
+use super::patience::{LATE, Late, lock_at_exit, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
 pub use super::state::{Alarm, OnAlarm, OnDeath, Peer, ProxyRank, Staying};
@@ -49,8 +49,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ACCEPT_COUNT: usize = 64;
 /// How long, in milliseconds, until what cannot say when it needs attention is tended.
 const SOON: libc::c_int = 20;
-/// How often an exiting process tries to say so.
-const EXIT_TRY_COUNT: usize = 1000;
 /// The thread calls nothing that is deep.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -138,7 +136,7 @@ extern "C" fn at_exit() {
     if service.pid != std::process::id() {
         return;
     }
-    if let Some(mut state) = service.lock_at_exit() {
+    if let Some(mut state) = lock_at_exit(&service.state) {
         state.announce_exit();
     }
 }
@@ -170,18 +168,6 @@ impl Service {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The state's methods do not panic half-way; a lost callback is no reason to stop.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Another thread holds the lock for microseconds, unless it was stopped for good meanwhile: an
-    /// exit must not hang on that.
-    fn lock_at_exit(&self) -> Option<MutexGuard<'_, State>> {
-        for _ in 0..EXIT_TRY_COUNT {
-            if let Ok(state) = self.state.try_lock() {
-                return Some(state);
-            }
-            std::thread::yield_now();
-        }
-        None
     }
 
     /// Makes the thread look at the state again.

@@ -11,8 +11,6 @@ use std::time::Duration;
 const POSTED: usize = 4;
 /// How long a newcomer may take to say who it is.
 const NEWCOMER_LIMIT: Duration = Duration::from_secs(10);
-/// How long a goodbye may take.
-pub(super) const BYE_LIMIT: Duration = Duration::from_secs(1);
 const BYE_PAUSE: Duration = Duration::from_micros(100);
 /// Messages that may wait for a neighbour; who reads nothing for so long learns no more.
 const MOST_QUEUED: usize = 4096;
@@ -348,6 +346,7 @@ pub(super) fn part(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::patience::BYE_LIMIT;
     use crate::transport::net::Net;
     use crate::transport::net::socket::{SocketNet, SocketOptions};
 

@@ -3,10 +3,9 @@
 use super::link::{RecvLink, SendLink};
 use super::meet::Outgoing;
 use crate::base::clock::{self, Moment};
+use crate::proxy::patience::END_LATE;
 use std::time::Duration;
 
-/// When a close that waits says so.
-const WARN_AFTER: Duration = Duration::from_secs(10);
 const SETTLE_PAUSE: Duration = Duration::from_micros(100);
 
 /// The connections of an engine that sends nothing more.
@@ -48,7 +47,7 @@ impl Closing {
         let Some(late) = self.links.iter_mut().find_map(unsettled) else {
             return true;
         };
-        if !self.warned && self.since.past(WARN_AFTER) {
+        if !self.warned && self.since.past(END_LATE) {
             self.warned = true;
             tracing::warn!(
                 "kolo: the end of a communicator waits until rank {late} has read what was sent \

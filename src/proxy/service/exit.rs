@@ -1,5 +1,6 @@
 //! What a process that exits still has to do: its ranks have left, and others need it all the same.
 
+use super::super::patience::{BYE_LIMIT, END_LATE, lock_at_exit};
 use super::{SERVICE, Service, Staying, Watch};
 use crate::base::{Rank, clock};
 use crate::transport::segment::Nonce;
@@ -16,10 +17,6 @@ unsafe extern "C" {
     ) -> libc::c_int;
 }
 
-/// When an exit that waits says so.
-const WARN_AFTER: Duration = Duration::from_secs(10);
-/// How long goodbyes may take, in all.
-const PART_LIMIT: Duration = Duration::from_secs(1);
 const PART_PAUSE: Duration = Duration::from_micros(100);
 /// Between two looks whether the process may exit.
 const EXIT_PAUSE: Duration = Duration::from_millis(1);
@@ -44,14 +41,14 @@ extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
         if status == 0 {
             service.await_senders();
         }
-        let staying = service.lock_at_exit().map(|state| state.staying());
+        let staying = lock_at_exit(&service.state).map(|state| state.staying());
         let (start, pid) = (clock::now(), service.pid);
         for last in staying.iter().flatten() {
             let text = format!(
                 "process {pid} on {} ended without koloCommDestroy",
                 last.node
             );
-            let left = PART_LIMIT.saturating_sub(start.elapsed());
+            let left = BYE_LIMIT.saturating_sub(start.elapsed());
             last.keeper.exit(&last.behind, &text, left);
         }
     }
@@ -73,7 +70,8 @@ impl Service {
             return;
         }
         let (start, mut waited) = (clock::now(), false);
-        while !start.past(PART_LIMIT) {
+        // The lookouts themselves keep the limit; this one only bears a stuck one.
+        while !start.past(BYE_LIMIT * 2) {
             let parting = self.lock().parting(nonce);
             if parting.is_empty() {
                 break;
@@ -101,7 +99,7 @@ impl Service {
             if open.is_empty() {
                 return;
             }
-            if !warned && start.past(WARN_AFTER) {
+            if !warned && start.past(END_LATE) {
                 warned = true;
                 let names: Vec<String> = open.iter().map(Rank::to_string).collect();
                 tracing::warn!(

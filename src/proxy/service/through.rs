@@ -1,6 +1,7 @@
 //! How a rank sends through another rank of its node, and that one for it.
 
 use super::super::net::Op;
+use super::super::patience::END_LATE;
 use super::super::state::{ProxyRank, Start};
 use super::{Service, Watch, exit};
 use crate::base::{Rank, clock};
@@ -8,8 +9,6 @@ use crate::transport::segment::Nonce;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// When an end that waits says so.
-const WARN_AFTER: Duration = Duration::from_secs(10);
 /// How long the end of a communicator sleeps at most; it is woken for the answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
@@ -100,7 +99,7 @@ impl Elsewhere {
         while state.answer(operation).is_none() {
             let waited = service.answers.wait_timeout(state, ANSWER_LIMIT);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if !warned && start.past(WARN_AFTER) {
+            if !warned && start.past(END_LATE) {
                 warned = true;
                 drop(state);
                 tracing::warn!(

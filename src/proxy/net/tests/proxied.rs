@@ -139,13 +139,19 @@ impl Owner for Heard {
     }
 }
 
-#[test]
-fn a_failed_connection_is_told_once_and_in_the_senders_name() {
-    let mut bench = bench();
+/// A bench whose owner is heard, and that has tokens to send.
+fn begun() -> (Bench, Arc<Heard>) {
+    let bench = bench();
     let heard = Arc::new(Heard::default());
     bench.senders.belong_to(heard.clone());
     bench.receiver.expect(0, (0, 0), false, TOKENS);
     bench.senders.start(FROM, op(1));
+    (bench, heard)
+}
+
+#[test]
+fn a_failed_connection_is_told_once_and_in_the_senders_name() {
+    let (mut bench, heard) = begun();
     let senders = &bench.senders;
     bench.drive_until(|| senders.connections() == 1);
     bench.receiver.close(true);
@@ -173,11 +179,7 @@ fn a_failed_connection_is_told_once_and_in_the_senders_name() {
 
 #[test]
 fn nothing_moves_when_the_communicator_has_stopped() {
-    let mut bench = bench();
-    let heard = Arc::new(Heard::default());
-    bench.senders.belong_to(heard.clone());
-    bench.receiver.expect(0, (0, 0), false, TOKENS);
-    bench.senders.start(FROM, op(1));
+    let (mut bench, heard) = begun();
     assert_eq!(write(&mut bench.writer, 1, 0, 1), 1);
     let senders = &bench.senders;
     bench.drive_until(|| senders.connections() == 1);
