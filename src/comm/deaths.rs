@@ -3,6 +3,7 @@
 
 use super::state::Inner;
 use crate::base::{Error, Rank};
+use crate::proxy::service::Alarm;
 use crate::proxy::{OnDeath, death};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -36,7 +37,13 @@ impl Deaths {
         };
         // Stopping tells others, of which more news may come on this thread.
         drop(known);
-        inner.stop(&error);
+        if inner.node.aborted() {
+            // A consequence of what the abort record tells, or nothing beside it. Whoever wrote it
+            // may not have lived to tell the other nodes.
+            inner.alarm(Alarm::Abort);
+        } else {
+            inner.stop(&error);
+        }
     }
 
     /// There is a communicator now: it hears what came before it, and what comes.

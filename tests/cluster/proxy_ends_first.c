@@ -81,6 +81,8 @@ int main(int argc, char **argv) {
         if (strcmp(way, "leaves")) send_all(comm, data);
     }
     if (rank > 1 && !strcmp(way, "waits")) pause();
+    /* By then rank 2, which sends for it, has heard of the abort and ended. */
+    if (rank == 3 && !strcmp(way, "aborts")) rest(25);
     if (rank == 3 && strchr("saf", *way)) receive_all(comm, data, 1);
     if (rank == 2 && strchr("dl", *way)) receive_all(comm, data, 1);
     if (rank == 0) have_a_child();
