@@ -34,7 +34,7 @@ MPI_ENV = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_rmaps_base_oversubscri
            "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
 CASES = []
-Options = collections.namedtuple("Options", "nodes rails switches rate slurm limit")
+Options = collections.namedtuple("Options", "nodes rails switches rate slurm limit alone")
 Counters = collections.namedtuple("Counters", "sent received")
 
 
@@ -42,11 +42,11 @@ class Skip(Exception):
     """The test cannot run on this machine."""
 
 
-def case(nodes=2, rails=1, switches=1, rate="", slurm=False, limit=60):
+def case(nodes=2, rails=1, switches=1, rate="", slurm=False, limit=60, alone=False):
     """Marks a test. `rate` shapes each node's link both ways, such as "100mbit"; `limit` is in
-    seconds, for the whole test."""
+    seconds, for the whole test; `alone`: nothing else runs beside it."""
     def mark(function):
-        CASES.append((function, Options(nodes, rails, switches, rate, slurm, limit)))
+        CASES.append((function, Options(nodes, rails, switches, rate, slurm, limit, alone)))
         return function
     return mark
 

@@ -7,9 +7,11 @@
                                                 a failed assertion came from
 
 A test is a function marked with @case in a file of tests/cluster/cases; harness.py says what it can
-do. Each runs in a process and a cluster of its own, one after the other. Without root or sudo, or
-where namespaces are not allowed, one line says so, nothing is run, and the exit status is 0.
+do. Each runs in a process and a cluster of its own, two at a time (most of them mostly wait), and
+those marked `alone` after all others, one by one. Without root or sudo, or where namespaces are not
+allowed, one line says so, nothing is run, and the exit status is 0.
 """
+import contextlib
 import glob
 import importlib
 import os
@@ -25,6 +27,7 @@ sys.path.insert(0, HERE)
 import harness  # noqa: E402
 
 SKIPPED = 77
+AT_A_TIME = 2
 # What the tests of this folder call; `make deps` installs it.
 NEEDED = ("ip", "tc", "ss", "nsenter", "unshare", "slurmctld", "slurmd", "munged", "iperf3")
 
@@ -90,58 +93,72 @@ def out_of_time(_signal, frame):
     sys.exit("ended by its time limit at " + " < ".join(reversed(places)))
 
 
-def supervised(prefix, function, options):
-    """Runs a test in a process group of its own under its limit: status, output, seconds."""
-    begin = time.monotonic()
-    reader, writer = os.pipe()
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid == 0:
-        os.setpgid(0, 0)
-        os.dup2(writer, 1)
-        os.dup2(writer, 2)
-        os.close(reader)
-        signal.signal(signal.SIGTERM, out_of_time)
-        status = 1
-        try:
-            status = run_case(prefix, function, options)
-        except SystemExit as ended:
-            print(ended)
-        finally:
-            sys.stdout.flush()
-            os._exit(status)
-    os.close(writer)
-    os.set_blocking(reader, False)
-    text, status, deadline = b"", None, begin + options.limit
-    told = False
-    while status is None:
+class Running:
+    """A test in a process group of its own, under its limit."""
+
+    def __init__(self, prefix, label, function, options):
+        self.label, self.limit, self.begin = label, options.limit, time.monotonic()
+        self.text, self.told = b"", False
+        self.reader, writer = os.pipe()
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.setpgid(0, 0)
+            os.dup2(writer, 1)
+            os.dup2(writer, 2)
+            os.close(self.reader)
+            signal.signal(signal.SIGTERM, out_of_time)
+            status = 1
+            try:
+                status = run_case(prefix, function, options)
+            except SystemExit as ended:
+                print(ended)
+            finally:
+                sys.stdout.flush()
+                os._exit(status)
+        os.close(writer)
+        os.set_blocking(self.reader, False)
+
+    def look(self):
+        """Its status, once it has ended."""
+        self.drain()
+        done, code = os.waitpid(self.pid, os.WNOHANG)
+        if not done:
+            late = time.monotonic() - self.begin - self.limit
+            if late > 0 and not self.told:
+                self.told = True
+                os.kill(self.pid, signal.SIGTERM)     # it takes its cluster down
+            elif late > 20:
+                os.killpg(self.pid, signal.SIGKILL)
+            return None
+        self.drain()
+        os.close(self.reader)
+        status = os.waitstatus_to_exitcode(code)
+        if self.told:
+            self.text += b"not finished after %d s\n" % self.limit
+        return status or int(self.told)
+
+    def drain(self):
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(self.reader, 65536):
+                self.text += piece
+
+    def lines(self):
+        return self.text.decode(errors="replace").splitlines()
+
+
+def ended(prefix, chosen):
+    """Runs tests, and gives (status, test) of each as it ends."""
+    waiting, running = sorted(chosen, key=lambda test: test[2].alone), []
+    while waiting or running:
+        alone = bool(waiting) and waiting[0][2].alone
+        if waiting and len(running) < (1 if alone else AT_A_TIME):
+            running.append(Running(prefix, *waiting.pop(0)))
+            continue
         time.sleep(0.05)
-        text = drain(reader, text)
-        done, code = os.waitpid(pid, os.WNOHANG)
-        if done:
-            status = os.waitstatus_to_exitcode(code)
-        elif time.monotonic() > deadline and not told:
-            told = True
-            os.kill(pid, signal.SIGTERM)     # it takes its cluster down
-        elif time.monotonic() > deadline + 20:
-            os.killpg(pid, signal.SIGKILL)
-    text = drain(reader, text)
-    os.close(reader)
-    if told:
-        text += b"not finished after %d s\n" % options.limit
-        status = status or 1
-    return status, text.decode(errors="replace"), time.monotonic() - begin
-
-
-def drain(reader, text):
-    while True:
-        try:
-            piece = os.read(reader, 65536)
-        except BlockingIOError:
-            return text
-        if not piece:
-            return text
-        text += piece
+        looked = [(test.look(), test) for test in running]
+        running = [test for status, test in looked if status is None]
+        yield from ((status, test) for status, test in looked if status is not None)
 
 
 def main():
@@ -166,21 +183,20 @@ def main():
         print("skip  the cluster tests: " + reason)
         return 0
     passed = failed = skipped = 0
-    for label, function, options in cases(words):
-        status, text, seconds = supervised(prefix, function, options)
+    for status, test in ended(prefix, cases(words)):
+        what = "cluster %s (%.0f s)" % (test.label, time.monotonic() - test.begin)
+        shown = test.lines()[-60:]
         if status == 0:
             passed += 1
-            print("ok    cluster %s (%.0f s)" % (label, seconds))
-            if os.environ.get("VERBOSE"):
-                print("".join("      %s\n" % line for line in text.splitlines()), end="")
+            print("ok    " + what)
+            shown = test.lines() if os.environ.get("VERBOSE") else []
         elif status == SKIPPED:
             skipped += 1
-            print("skip  cluster %s: %s" % (label, text.strip()))
+            print("skip  " + what)
         else:
             failed += 1
-            print("FAIL  cluster %s (%.0f s)" % (label, seconds))
-            print("".join("      %s\n" % line for line in text.splitlines()[-60:]), end="")
-        sys.stdout.flush()
+            print("FAIL  " + what)
+        print("".join("      %s\n" % line for line in shown), end="", flush=True)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     return 0 if failed == 0 and passed > 0 else 1
 

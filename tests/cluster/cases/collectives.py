@@ -39,7 +39,7 @@ def two_nodes_with_every_type(cluster):
         assert m.received > 1000, vars(m)
 
 
-@case(nodes=4, rate="1gbit", limit=120)
+@case(nodes=4, rate="1gbit", limit=120, alone=True)
 def little_more_than_the_least_bytes_cross_each_link(cluster):
     """Each of n nodes must send and receive 2 (n - 1) / n of the data."""
     size = 64 << 20

@@ -129,7 +129,7 @@ def a_slow_reader_is_waited_for(cluster):
         assert int(grew) < 8 << 10 and float(waited) > seconds - 0.5, (way, out)
 
 
-@case(nodes=4, limit=120)
+@case(nodes=4, limit=120, alone=True)
 def five_hundred_ranks_meet(cluster):
     """In one communicator, 16 threads of each of 32 processes."""
     processes, threads = 32, 16
