@@ -18,6 +18,7 @@ pub mod hd;
 pub mod hier;
 pub mod hier_blocks;
 pub mod hier_rooted;
+pub mod leader;
 pub mod levels;
 pub mod local;
 pub mod nvls;
@@ -178,6 +179,7 @@ pub const REGISTRY: &[Entry] = {
         of(A::Hierarchical, C::AllGather, hier_blocks::all_gather).tokens(|s| s).by_node(),
         of(A::Hierarchical, C::ReduceScatter, hier_blocks::reduce_scatter).tokens(|s| s).by_node(),
         of(A::Hierarchical, C::Barrier, hier_blocks::barrier).tokens(|s| s).by_node(),
+        of(A::Leader, C::AllReduce, leader::all_reduce).tokens(|s| s).by_node(),
         of(A::Pairwise, C::AllToAll, pairwise::all_to_all).tokens(|slices| slices).up_to(256),
         of(A::Dissemination, C::Barrier, dissemination::barrier).tokens(|slices| slices),
         of(A::Dissemination, C::AllGather, dissemination::all_gather).tokens(|s| s),

@@ -127,6 +127,8 @@ words! {
         CollNet = "collnet",
         /// one algorithm inside the node, another between the nodes
         Hier = "hier",
+        /// one rank of each node speaks for it
+        Leader = "leader",
         /// In the order of ranks, as operations that do not commute need it.
         Ordered = "ordered",
     }

@@ -209,11 +209,13 @@ pub enum Algorithm {
     CollNet,
     /// One algorithm inside the node, another between the nodes.
     Hierarchical,
+    /// One rank of each node speaks for it.
+    Leader,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 18] = [
+    pub const ALL: [Algorithm; 19] = [
         Algorithm::Ring,
         Algorithm::OneShot,
         Algorithm::Bundle,
@@ -232,6 +234,7 @@ impl Algorithm {
         Algorithm::NvlsTree,
         Algorithm::CollNet,
         Algorithm::Hierarchical,
+        Algorithm::Leader,
     ];
 
     /// The algorithm with this name in settings.
@@ -261,6 +264,7 @@ impl Algorithm {
             Algorithm::NvlsTree => "nvlstree",
             Algorithm::CollNet => "collnet",
             Algorithm::Hierarchical => "hier",
+            Algorithm::Leader => "leader",
         }
     }
 }

@@ -75,6 +75,7 @@ pub fn predict(
         Algorithm::Pat => call.pat()?,
         Algorithm::Nvls => call.nvls()?,
         Algorithm::Hierarchical => call.hierarchical()?,
+        Algorithm::Leader => call.leader()?,
         Algorithm::NvlsTree => call.nvls_tree()?,
         Algorithm::CollNet => call.collnet()?,
         Algorithm::Ordered => call.ordered()?,

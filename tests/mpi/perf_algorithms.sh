@@ -33,6 +33,7 @@ forced pat auto reduce_scatter all_gather
 forced nvls auto all_reduce all_gather broadcast
 forced nvlstree 2 all_reduce
 forced collnet 2 all_reduce
+forced leader 2 all_reduce
 forced hier 2 all_reduce broadcast reduce all_gather reduce_scatter
 
 # Flagged lines, forced.

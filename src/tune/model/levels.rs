@@ -163,6 +163,39 @@ impl Call<'_> {
         time + (cores + guests) * far.path(0.0)
     }
 
+    /// A binomial tree to the leader of each node, recursive doubling between them, and back.
+    pub fn leader(&self) -> Option<f64> {
+        if self.collective != Collective::AllReduce {
+            return None;
+        }
+        let chunk = self.geometry.chunk_bytes() as f64;
+        let (rounds, bytes) = self.rounds(chunk);
+        let round = |collective, setting| Call {
+            collective,
+            bytes,
+            channels: 1.0,
+            ..self.on(setting)
+        };
+        let inner = self.one_node();
+        let inside = |collective| round(collective, &inner).binomial().unwrap_or(0.0);
+        let ways = match self.setting.machine.per_node {
+            1 => 0.0,
+            _ => inside(Collective::Reduce) + inside(Collective::Broadcast),
+        };
+        let leaders = Setting {
+            machine: Machine {
+                per_node: 1,
+                ..self.setting.machine
+            },
+            ..*self.setting
+        };
+        let between = match leaders.machine.nodes {
+            1 => 0.0,
+            _ => round(self.collective, &leaders).recursive_doubling()?,
+        };
+        Some(rounds * (ways + between))
+    }
+
     /// Two-shot inside, and in each column up a binary tree and down again.
     pub fn nvls_tree(&self) -> Option<f64> {
         if self.collective != Collective::AllReduce {
