@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Measures kolo between two emulated nodes, beside what the system and MPI do in the same run.
 
-    benches/nodes/nodes.py PREFIX [p2p] [latency] [openmpi] [mpich]
+    benches/nodes/nodes.py PREFIX [p2p] [latency] [openmpi] [mpich] [shared]
 
 p2p: `kolo perf sendrecv` and `iperf3 --bidir` with one stream, by turns, in GB/s each way.
 latency: an all-reduce of 8 bytes on 2 x 1 ranks, and a round trip of 8 bytes over TCP.
-openmpi, mpich: all-reduce on 2 x 2 ranks, as the ratio of MPI's time to kolo's.
+openmpi, mpich: all-reduce on 2 x 2 ranks, as the ratio of MPI's time to kolo's. As the nodes of a
+cluster share no cores, each has one of its own here, whichever library is at work.
+shared: as openmpi, but the system places all ranks on all cores; both libraries are told to yield.
 Medians of RUNS runs, and in brackets the least and the greatest.
 """
 import json
@@ -22,6 +24,12 @@ import harness  # noqa: E402
 RUNS = 5
 # The best that is known of Open MPI here: TCP between nodes, shared memory inside, and yielding.
 PEERS = {"openmpi": ["env", "OMPI_MCA_btl=tcp,self,vader", "OMPI_MCA_pml=ob1"], "mpich": []}
+# Starts a program on the core that belongs to its node.
+BOUND = ["sh", "-c", 'exec taskset -c $(( ($(hostname | tr -dc 0-9) - 1) % $(nproc) )) "$@"', "sh"]
+# MPICH spins, and takes milliseconds where two ranks have one core.
+SIZES = {"openmpi": (["-b", "8", "-e", "64K", "-n", "500"], ["-b", "128K", "-e", "1M", "-n", "50"],
+                     ["-b", "2M", "-e", "64M", "-n", "5"]),
+         "mpich": (["-b", "8", "-e", "1M", "-n", "20"], ["-b", "2M", "-e", "64M", "-n", "5"])}
 
 
 def shown(values, form="%.2f"):
@@ -73,12 +81,13 @@ def latency(cluster):
     print("latency: round trip %s us, all-reduce of 8 bytes %s us" % (shown(trips), shown(sums)))
 
 
-def compare(cluster, mpi):
+def compare(cluster, mpi, bound=True):
     ratios = {}
     for _ in range(RUNS if mpi == "openmpi" else 1):
-        for sizes in (["-b", "8", "-e", "1M", "-n", "20"], ["-b", "2M", "-e", "64M", "-n", "5"]):
-            words = PEERS[mpi] + [cluster.kolo, "perf", "all_reduce", "-f", "2", "-w", "3",
-                                  "--compare", "mpi"] + sizes
+        for sizes in SIZES[mpi]:
+            words = PEERS[mpi] + (BOUND if bound else ["env", "KOLO_WAIT=yield"])
+            words += [cluster.kolo, "perf", "all_reduce", "-f", "2", "-w", "3",
+                      "--compare", "mpi"] + sizes
             program = cluster.start_mpirun(mpi, [2, 2], words)
             # MPI_Finalize may not return (tests/cluster/harness.py); what was measured is printed.
             program.wait_for("steps:", 600)
@@ -86,16 +95,17 @@ def compare(cluster, mpi):
                 ratios.setdefault(size, []).append(float(row[10]))
             program.wait(2 if mpi == "mpich" else 30)
     for size, values in ratios.items():
-        print("%s: %d bytes %s" % (mpi, size, shown(values)))
+        print("%s%s: %d bytes %s" % (mpi, "" if bound else ", shared", size, shown(values)))
 
 
 def main():
     prefix, wanted = os.path.abspath(sys.argv[1]), sys.argv[2:]
     parts = {"p2p": p2p, "latency": latency, "openmpi": lambda c: compare(c, "openmpi"),
-             "mpich": lambda c: compare(c, "mpich")}
+             "mpich": lambda c: compare(c, "mpich"),
+             "shared": lambda c: compare(c, "openmpi", False)}
     for name, part in parts.items():
         if not wanted or name in wanted:
-            with harness.make(prefix, harness.Options(2, 1, 1, "", False, 1800)) as cluster:
+            with harness.make(prefix, harness.Options(2, 1, 1, "", False, 1800, True)) as cluster:
                 part(cluster)
             sys.stdout.flush()
             time.sleep(1)
