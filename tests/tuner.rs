@@ -34,6 +34,10 @@ fn machines() -> Vec<Machine> {
         },
         Machine::uniform(16, 4),
         Machine::uniform(3, 5),
+        Machine {
+            cores: 2,
+            ..Machine::uniform(2, 4)
+        },
     ]
 }
 

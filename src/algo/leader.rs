@@ -10,7 +10,7 @@
 //! partitioning-based multi-leader design", SC 2017, doi:10.1145/3126908.3126954; trees as in
 //! `binomial`, exchanges as in `rd`.
 
-use super::group::{Group, Pieces, flat};
+use super::group::{Pieces, flat};
 use super::{binomial, rd};
 use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
 

@@ -63,7 +63,8 @@ pub struct Entry {
 }
 
 /// `plan` computes `collective` and is called `algorithm`: any number of rounds, one token a
-/// connection, up to 1,024 ranks. The functions of [`Entry`] say what is different.
+/// connection, up to 1,024 ranks (the checker's grid ends at 1,000). The functions of [`Entry`] say
+/// what is different.
 const fn of(
     algorithm: Algorithm,
     collective: Collective,

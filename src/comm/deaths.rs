@@ -57,3 +57,35 @@ impl Deaths {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Deaths;
+    use crate::base::Rank;
+    use crate::comm::{CommConfig, Communicator};
+    use std::sync::Arc;
+
+    /// What a rank that computes hears in its next call, when another one has `aborted` and its
+    /// process has ended meanwhile.
+    fn heard(aborted: bool) -> String {
+        let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+        let deaths = Arc::new(Deaths::default());
+        deaths.hand_over(&comms[0].inner);
+        if aborted {
+            comms[1].abort().unwrap();
+        }
+        deaths.callback("died")(&[Rank(1)], "process 7 on some node ended");
+        comms[0].barrier().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_death_does_not_hide_the_abort_before_it() {
+        let (after_abort, alone) = (heard(true), heard(false));
+        assert!(
+            after_abort.contains("rank 1 called CommAbort"),
+            "{after_abort}"
+        );
+        assert!(!after_abort.contains("died"), "{after_abort}");
+        assert!(alone.contains("rank 1 died: process 7"), "{alone}");
+    }
+}

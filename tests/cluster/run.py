@@ -107,6 +107,7 @@ class Running:
             os.dup2(writer, 1)
             os.dup2(writer, 2)
             os.close(self.reader)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, out_of_time)
             status = 1
             try:
@@ -150,15 +151,23 @@ class Running:
 def ended(prefix, chosen):
     """Runs tests, and gives (status, test) of each as it ends."""
     waiting, running = sorted(chosen, key=lambda test: test[2].alone), []
-    while waiting or running:
-        alone = bool(waiting) and waiting[0][2].alone
-        if waiting and len(running) < (1 if alone else AT_A_TIME):
-            running.append(Running(prefix, *waiting.pop(0)))
-            continue
-        time.sleep(0.05)
-        looked = [(test.look(), test) for test in running]
-        running = [test for status, test in looked if status is None]
-        yield from ((status, test) for status, test in looked if status is not None)
+    try:
+        while waiting or running:
+            alone = bool(waiting) and waiting[0][2].alone
+            if waiting and len(running) < (1 if alone else AT_A_TIME):
+                running.append(Running(prefix, *waiting.pop(0)))
+                continue
+            time.sleep(0.05)
+            looked = [(test.look(), test) for test in running]
+            running = [test for status, test in looked if status is None]
+            yield from ((status, test) for status, test in looked if status is not None)
+    finally:
+        # After an interruption: each takes its cluster down.
+        for test in running:
+            test.limit = time.monotonic() - test.begin
+        while running:
+            time.sleep(0.05)
+            running = [test for test in running if test.look() is None]
 
 
 def main():
@@ -182,6 +191,7 @@ def main():
     if reason:
         print("skip  the cluster tests: " + reason)
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     passed = failed = skipped = 0
     for status, test in ended(prefix, cases(words)):
         what = "cluster %s (%.0f s)" % (test.label, time.monotonic() - test.begin)

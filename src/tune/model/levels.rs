@@ -2,8 +2,9 @@
 //! in the order of ranks.
 //!
 //! A lane runs its levels one after the other, and its rounds: the time of a round is the sum of
-//! the levels. Inside, the form of two-shot is that of a machine of one node. Between the nodes as
-//! many columns as a node has ranks work at once, and share its interfaces.
+//! the levels. Inside, the form of two-shot (or of a tree to and from the leader) is that of a
+//! machine of one node. Between the nodes as many columns as a node has ranks work at once, and
+//! share its interfaces; or the leaders alone do.
 
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
 use super::logarithmic::EXCHANGE_FOLD;
@@ -141,7 +142,7 @@ impl Call<'_> {
 
     /// A signal to the leader, recursive doubling between the leaders, a signal back.
     fn signals(&self) -> f64 {
-        let (nodes, per_node) = self.grid();
+        let (_, per_node) = self.grid();
         let inner = self.one_node();
         let inside = self.on(&inner);
         let others = per_node - 1.0;
@@ -157,10 +158,7 @@ impl Call<'_> {
             let hop = self.setting.hop(inner.machine.widest(), SIGNAL, 1.0);
             time += 2.0 * (gathered.core + hop.path(0.0));
         }
-        let cores = nodes.log2().floor();
-        let guests = if nodes.log2() == cores { 0.0 } else { 2.0 };
-        let far = self.setting.hop(Level::Network, SIGNAL, 1.0);
-        time + (cores + guests) * far.path(0.0)
+        time + self.between_leaders(SIGNAL, 0.0)
     }
 
     /// A binomial tree to the leader of each node, recursive doubling between them, and back.
@@ -168,32 +166,31 @@ impl Call<'_> {
         if self.collective != Collective::AllReduce {
             return None;
         }
-        let chunk = self.geometry.chunk_bytes() as f64;
-        let (rounds, bytes) = self.rounds(chunk);
-        let round = |collective, setting| Call {
-            collective,
-            bytes,
-            channels: 1.0,
-            ..self.on(setting)
-        };
+        let (rounds, bytes) = self.rounds(self.geometry.chunk_bytes() as f64);
+        let (_, per_node) = self.grid();
         let inner = self.one_node();
-        let inside = |collective| round(collective, &inner).binomial().unwrap_or(0.0);
-        let ways = match self.setting.machine.per_node {
-            1 => 0.0,
-            _ => inside(Collective::Reduce) + inside(Collective::Broadcast),
+        let inside = |collective| {
+            let round = Call {
+                collective,
+                bytes,
+                ..self.on(&inner)
+            };
+            round.binomial().unwrap_or(0.0)
         };
-        let leaders = Setting {
-            machine: Machine {
-                per_node: 1,
-                ..self.setting.machine
-            },
-            ..*self.setting
+        let ways = match per_node > 1.0 {
+            true => inside(Collective::Reduce) + inside(Collective::Broadcast),
+            false => 0.0,
         };
-        let between = match leaders.machine.nodes {
-            1 => 0.0,
-            _ => round(self.collective, &leaders).recursive_doubling()?,
-        };
-        Some(rounds * (ways + between))
+        Some(rounds * (ways + self.between_leaders(EXCHANGE_FOLD, bytes)))
+    }
+
+    /// Recursive doubling between the first ranks of all nodes; their mates wait.
+    fn between_leaders(&self, work: Work, bytes: f64) -> f64 {
+        let (nodes, _) = self.grid();
+        let cores = nodes.log2().floor();
+        let guests = if nodes.log2() == cores { 0.0 } else { 2.0 };
+        let far = self.setting.hop(Level::Network, work, 1.0);
+        (cores + guests) * far.path(bytes)
     }
 
     /// Two-shot inside, and in each column up a binary tree and down again.

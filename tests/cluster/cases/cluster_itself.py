@@ -57,7 +57,7 @@ def counters_show_which_rail_carried_the_bytes(cluster):
         assert idle.sent < size // 100, vars(idle)
 
 
-@case(rate="100mbit", alone=True)
+@case(rate="100mbit")
 def a_shaped_link_is_as_slow_as_asked(cluster):
     size = 5 << 20                     # 0.42 s at 100 Mbit/s
     slow = send(cluster, cluster.address("node2"), size)

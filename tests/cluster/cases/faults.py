@@ -39,7 +39,7 @@ def a_link_that_comes_back_is_survived(cluster):
         assert rank.process.poll() is None, rank.text()
 
 
-@case(nodes=3, limit=60)
+@case(nodes=3, limit=60, alone=True)
 def a_link_that_stays_away_is_an_error_that_names_the_node(cluster):
     ranks = together(cluster, [1, 2, 1], BOUND)
     start = time.monotonic()
@@ -58,7 +58,7 @@ def a_node_that_dies_is_named(cluster):
         rank.wait(30).failed().says("rank 3", "node3")
 
 
-@case(nodes=3, limit=60)
+@case(nodes=3, limit=60, alone=True)
 def a_process_that_dies_is_named_on_all_nodes(cluster):
     ranks = together(cluster, [1, 2, 2])
     cluster.sh("node2", "pkill -9 -n steady")
