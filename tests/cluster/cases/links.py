@@ -76,8 +76,10 @@ def one_rank_of_each_rail_sends_for_its_node(cluster):
 def a_process_that_sends_for_others_ends_after_them(cluster):
     """Though its own rank has left long before; unless it has failed, or they have stopped."""
     program = cluster.compile("proxy_ends_first.c")
+    # In the first sum ranks 1 and 3 are partners, so that each sees its connection end.
+    env = {"KOLO_PXN": "always", "KOLO_ALGO": "allreduce:rd"}
     for port, way in ((4777, "sends"), (4778, "aborts"), (4779, "fails")):
-        ranks = cluster.start_ranks([2, 2], [program, way], {"KOLO_PXN": "always"}, port)
+        ranks = cluster.start_ranks([2, 2], [program, way], env, port)
         if way == "fails":
             assert ranks[0].wait(20).status == 3, ranks[0].text()
         ranks[1].wait_for("soon")
