@@ -10,35 +10,30 @@
 //! partitioning-based multi-leader design", SC 2017, doi:10.1145/3126908.3126954; trees as in
 //! `binomial`, exchanges as in `rd`.
 
+use super::columns::Columns;
 use super::group::{Pieces, flat};
 use super::{binomial, rd};
 use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
 
 /// A binomial tree to the leader, recursive doubling between leaders, a binomial tree back.
 pub fn all_reduce(shape: &Shape, nodes: &Nodes) -> Plan {
-    let mine = nodes.ranks_of(nodes.node_of(shape.rank)).to_vec();
-    let leaders: Vec<u32> = (0..nodes.count())
-        .map(|node| nodes.leader(node, 0))
-        .collect();
-    let pieces = || Pieces::Listed(vec![vec![0]]);
+    let columns = Columns::of(nodes, shape.rank);
+    let mates = columns.mates();
+    let all = || Pieces::Listed(vec![vec![0]]);
     flat(shape, 1, Layout::Split, |g| {
-        let places = (Operand::INPUT, Operand::OUTPUT);
-        let alone = mine.len() == 1;
-        if !alone {
-            binomial::reduce_in(&mut g.level(mine.clone(), pieces(), places, false), 0);
+        let mut folded = Operand::INPUT;
+        if mates.len() > 1 {
+            let places = (Operand::INPUT, Operand::OUTPUT);
+            binomial::reduce_in(&mut g.level(mates.clone(), all(), places, false), 0);
+            folded = Operand::OUTPUT;
         }
-        if leaders.contains(&shape.rank) {
-            let from = if alone {
-                Operand::INPUT
-            } else {
-                Operand::OUTPUT
-            };
-            let places = (from, Operand::OUTPUT);
-            rd::all_reduce_in(&mut g.level(leaders.clone(), pieces(), places, true));
+        if columns.mine == Some(0) {
+            let places = (folded, Operand::OUTPUT);
+            rd::all_reduce_in(&mut g.level(columns.leaders(0), all(), places, true));
         }
-        if !alone {
+        if mates.len() > 1 {
             let places = (Operand::OUTPUT, Operand::OUTPUT);
-            binomial::broadcast_in(&mut g.level(mine.clone(), pieces(), places, true), 0);
+            binomial::broadcast_in(&mut g.level(mates.clone(), all(), places, true), 0);
         }
     })
 }

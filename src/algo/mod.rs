@@ -54,7 +54,7 @@ pub struct Entry {
     pub most_rounds: u32,
     /// It uses channels in multiples of this, where it may have so many.
     pub channels: u16,
-    /// Most ranks that it is meant for, and checked with.
+    /// Most ranks that it is meant for; the grid of `tests/plans` checks it to 1,000.
     pub most_ranks: u32,
     /// It looks at the nodes.
     pub by_node: bool,
@@ -63,8 +63,7 @@ pub struct Entry {
 }
 
 /// `plan` computes `collective` and is called `algorithm`: any number of rounds, one token a
-/// connection, up to 1,024 ranks (the checker's grid ends at 1,000). The functions of [`Entry`] say
-/// what is different.
+/// connection, up to 1,024 ranks. The functions of [`Entry`] say what is different.
 const fn of(
     algorithm: Algorithm,
     collective: Collective,

@@ -7,9 +7,10 @@
 //! share its interfaces; or the leaders alone do.
 
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
-use super::logarithmic::EXCHANGE_FOLD;
+use super::logarithmic::{EXCHANGE_FOLD, guest_hops};
 use super::spread::RECEIVE;
 use super::{Call, Setting};
+use crate::algo::cores::Cores;
 use crate::plan::{Collective, Level, Machine};
 
 /// `input -> next`
@@ -186,11 +187,9 @@ impl Call<'_> {
 
     /// Recursive doubling between the first ranks of all nodes; their mates wait.
     fn between_leaders(&self, work: Work, bytes: f64) -> f64 {
-        let (nodes, _) = self.grid();
-        let cores = nodes.log2().floor();
-        let guests = if nodes.log2() == cores { 0.0 } else { 2.0 };
+        let cores = Cores::of(self.setting.machine.nodes);
         let far = self.setting.hop(Level::Network, work, 1.0);
-        (cores + guests) * far.path(bytes)
+        (f64::from(cores.exchanges()) + guest_hops(&cores)) * far.path(bytes)
     }
 
     /// Two-shot inside, and in each column up a binary tree and down again.

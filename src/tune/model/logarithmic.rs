@@ -2,6 +2,7 @@
 
 use super::Call;
 use super::hop::{Hop, PASS_ON, Work};
+use crate::algo::cores::Cores;
 use crate::plan::{Collective, Level};
 
 /// `input -> next`, then `prev + output -> output`: two steps, because both sides do both.
@@ -31,6 +32,11 @@ const SIGNAL: Work = Work {
     writes: 0.0,
     folds: 0.0,
 };
+
+/// Hand-overs that guests add to the exchanges: in, and out again.
+pub(super) fn guest_hops(cores: &Cores) -> f64 {
+    if cores.extra == 0 { 0.0 } else { 2.0 }
+}
 
 impl Call<'_> {
     /// An exchange in which every rank sends over `distance` ranks.
@@ -71,10 +77,9 @@ impl Call<'_> {
 
     /// Exchanges among the greatest power of two, and two more hand-overs where that is not all.
     pub fn recursive_doubling(&self) -> Option<f64> {
-        let n = self.setting.machine.nranks();
-        let cores = 1u32 << n.ilog2();
+        let shape = Cores::of(self.setting.machine.nranks());
+        let (cores, guests) = (shape.count, guest_hops(&shape));
         let powers = || self.distances().filter(move |&d| d < cores);
-        let guests = if cores == n { 0.0 } else { 2.0 };
         Some(match self.collective {
             Collective::AllReduce => {
                 let chunk = self.geometry.chunk_bytes() as f64;
