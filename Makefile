@@ -3,6 +3,9 @@
 MPI    ?= openmpi
 PREFIX ?= /usr/local
 RANKS  ?= 4
+# Of `make fuzz`.
+TARGET  ?= topology
+SECONDS ?= 60
 
 # The environment may name another cargo; a fresh rustup is found without a new login.
 CARGO  ?= cargo
@@ -21,9 +24,15 @@ MPIFC_mpich   ?= mpifort.mpich
 # Looked up when it is needed: `make deps` may have installed it just now.
 FLANG = $(firstword $(shell command -v flang-new-19 flang-19 flang-new-18 flang-new flang))
 
-STAGE   := $(CURDIR)/build/stage
+# What is installed is the release build. `make test` builds once, with debug assertions and overflow
+# checks (profile dev), and uses that for lints, for the tests in Rust and for what runs under MPI.
+PROFILE ?= release
+BUILT    = target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+STAGE    = $(CURDIR)/build/$(if $(filter dev,$(PROFILE)),checked,stage)
+
 TESTED  := --workspace --exclude kolo-mpi
 FORTRAN := $(wildcard bindings/fortran/*)
+MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h) Cargo.lock
 
 ifeq ($(filter $(MPI),$(FAMILIES)),)
 $(error MPI=$(MPI) is not known: use one of: $(FAMILIES))
@@ -32,9 +41,9 @@ endif
 .DEFAULT_GOAL := help
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: help demo test build install uninstall deps check bench clean stage \
+.PHONY: help demo test build install uninstall deps check bench fuzz clean stage \
         core $(FAMILIES:%=mpi-%) fortran test-rust test-install test-mpi test-rdma \
-        test-rdma-short test-cluster deps-build
+        test-rdma-short test-cluster deps-build chaos test-chaos
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -43,13 +52,13 @@ help: ## list these commands
 demo: deps-build stage ## install what is missing, build, run the tsunami model and a short kolo perf
 	@tests/demo.sh $(STAGE) $(MPI) $(RANKS)
 
-test: deps check test-rust stage test-install test-mpi test-cluster test-rdma-short ## install what is missing, run every test
+test: deps check test-rust stage test-install test-mpi test-cluster test-chaos test-rdma-short ## install what is missing, run every test
 	@echo 'make test: everything passed'
 
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
 
 install: build ## install under PREFIX (DESTDIR is honoured)
-	@FAMILIES="$(FAMILIES)" bindings/install.sh "$(PREFIX)"
+	@BUILT=$(BUILT) FAMILIES="$(FAMILIES)" bindings/install.sh "$(PREFIX)"
 
 uninstall: ## remove what install put under PREFIX; settings in PREFIX/etc stay
 	@bindings/install.sh --remove "$(PREFIX)"
@@ -60,14 +69,21 @@ deps: ## install missing packages with apt, after saying which and why
 deps-build:
 	@config/deps.sh --build
 
+test check: PROFILE = dev
+
 check: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked $(TESTED) --all-targets -- -D warnings
-	MPICC=$(MPICC_$(MPI)) $(CARGO) clippy --locked --release -p kolo-mpi --target-dir target/$(MPI) \
-	    -- -D warnings
+	$(CARGO) clippy --locked --profile $(PROFILE) $(TESTED) --all-targets -- -D warnings
+	MPICC=$(MPICC_$(MPI)) $(CARGO) clippy --locked --profile $(PROFILE) -p kolo-mpi -- -D warnings
 
 test-rdma: deps ## run all RDMA tests, in a virtual machine that has RDMA devices
 	CARGO=$(CARGO) tests/softroce/verbs.sh
+
+fuzz: ## run one parser of foreign bytes over drawn input: TARGET=topology SECONDS=60
+	@mkdir -p build/fuzz/$(TARGET)
+	$(CARGO) fuzz run --fuzz-dir tests/fuzz --target-dir target/fuzz -s none $(TARGET) \
+	    build/fuzz/$(TARGET) tests/fuzz/corpus/$(TARGET) -- \
+	    -max_total_time=$(SECONDS) -max_len=65536 -artifact_prefix=build/fuzz/$(TARGET)-
 
 bench: stage ## run the benchmarks
 	$(CARGO) bench --locked
@@ -76,35 +92,38 @@ clean: ## remove everything that was built
 	rm -rf build target
 
 core:
-	$(CARGO) build --locked --release -p kolo -p kolo-c -p kolo-verbs
+	$(CARGO) build --locked --profile $(PROFILE) -p kolo -p kolo-c -p kolo-verbs
 
-# One target directory per MPI, because the bindings are generated from its headers.
+# The bindings are generated from the headers of one MPI, and cargo does not see that MPICC changed.
 $(FAMILIES:%=mpi-%): mpi-%: core
-	MPICC=$(MPICC_$*) $(CARGO) build --locked --release -p kolo-mpi --target-dir target/$*
+	@$(MAKE) --no-print-directory PROFILE=$(PROFILE) $(BUILT)/mpi/$*/libkolo_mpi.so
+
+$(BUILT)/mpi/%/libkolo_mpi.so: $(MPI_SRC)
+	$(CARGO) clean --quiet --locked --profile $(PROFILE) -p mpi-sys -p kolo-mpi
+	MPICC=$(MPICC_$*) $(CARGO) build --locked --profile $(PROFILE) -p kolo-mpi
+	@install -D $(BUILT)/libkolo_mpi.so $@
 
 # One build per compiler; gfortran's is repeated for each MPI, because of its module mpi_f08.
 fortran: core $(FAMILIES:%=build/fortran/%/done) build/fortran/flang/done
 
 $(FAMILIES:%=build/fortran/%/done): build/fortran/%/done: $(FORTRAN) bindings/c/include/kolo.h
-	FC=gfortran MPIFC=$(MPIFC_$*) LIBDIR=$(CURDIR)/target/release bindings/fortran/build.sh $(@D)
+	FC=gfortran MPIFC=$(MPIFC_$*) LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D)
 	@touch $@
 
 build/fortran/flang/done: $(FORTRAN) bindings/c/include/kolo.h
 	@if [ -n "$(FLANG)" ]; then \
-	    FC=$(FLANG) LIBDIR=$(CURDIR)/target/release bindings/fortran/build.sh $(@D) && touch $@; \
+	    FC=$(FLANG) LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D) && touch $@; \
 	else echo 'There is no flang here: the Fortran module is built for gfortran only.'; fi
 
 stage: build
 	@rm -rf $(STAGE)
-	@DESTDIR= FAMILIES="$(FAMILIES)" bindings/install.sh $(STAGE)
+	@BUILT=$(BUILT) DESTDIR= FAMILIES="$(FAMILIES)" bindings/install.sh $(STAGE)
 
-# Tests use the dev profile (debug assertions, overflow checks) and share its build with clippy;
-# what is staged, and run under MPI, is the release build that users get.
 test-rust:
-	$(CARGO) test --locked --no-fail-fast $(TESTED)
+	CARGO=$(CARGO) tests/rust.py --locked $(TESTED)
 
 test-install:
-	tests/install.sh $(STAGE)
+	BUILT=$(BUILT) tests/install.sh $(STAGE)
 
 # One start of the virtual machine, and what fits into a minute of it.
 test-rdma-short:
@@ -117,3 +136,10 @@ test-mpi:
 # On emulated nodes, as root or through sudo; ONLY=word chooses among them.
 test-cluster:
 	tests/cluster/run.py $(STAGE) $(ONLY)
+
+# See tests/chaos/README.md; HERE=1 needs no root.
+chaos: stage ## play random calls under random faults: SECONDS=600, or SEED=123 again
+	tests/chaos/run.py $(STAGE) $(SEED:%=--seed %) $(SECONDS:%=--seconds %) $(HERE:%=--here)
+
+test-chaos:
+	tests/chaos/run.py $(STAGE) --seconds 60 --rounds 60

@@ -4,8 +4,9 @@
 #   bindings/install.sh PREFIX            DESTDIR is put before every path that is written
 #   bindings/install.sh --remove PREFIX   settings in PREFIX/etc stay
 #
-# FAMILIES (default "openmpi mpich") says for which MPIs. The list of installed files is kept in
-# PREFIX/share/kolo/manifest, and removing follows that list and nothing else.
+# FAMILIES (default "openmpi mpich") says for which MPIs, BUILT (default target/release) which build
+# is taken. The list of installed files is kept in PREFIX/share/kolo/manifest, and removing follows
+# that list and nothing else.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,6 +18,7 @@ if [ "${1:-}" = --remove ]; then remove=yes; shift; fi
 case $1 in /*) prefix=${1%/} ;; *) fail "PREFIX must be an absolute path, and '$1' is not" ;; esac
 
 families=${FAMILIES:-openmpi mpich}
+built=${BUILT:-target/release}
 top=${DESTDIR:-}$prefix
 manifest=$top/share/kolo/manifest
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
@@ -70,8 +72,8 @@ list=$scratch/manifest
 : >"$list"
 lib='-L${libdir} -Wl,-rpath,${libdir}'
 
-put 755 target/release/kolo bin/kolo
-put 755 target/release/libkolo.so "lib/libkolo.so.$version"
+put 755 "$built/kolo" bin/kolo
+put 755 "$built/libkolo.so" "lib/libkolo.so.$version"
 link "libkolo.so.$version" lib/libkolo.so.0
 link libkolo.so.0 lib/libkolo.so
 put 644 bindings/c/include/kolo.h include/kolo.h
@@ -79,12 +81,12 @@ put 644 bindings/mpi/kolo_mpi.h include/kolo_mpi.h
 pkg kolo "Collective communication for batch HPC jobs" "" '-I${includedir}' "$lib -lkolo"
 
 # RDMA is loaded on demand, so nothing names this library when programs are linked.
-put 755 target/release/libkolo_verbs.so "lib/kolo/libkolo_verbs.so.$version"
+put 755 "$built/libkolo_verbs.so" "lib/kolo/libkolo_verbs.so.$version"
 link "libkolo_verbs.so.$version" lib/kolo/libkolo_verbs.so.0
 link libkolo_verbs.so.0 lib/kolo/libkolo_verbs.so
 
 for family in $families; do
-    put 755 "target/$family/release/libkolo_mpi.so" "lib/kolo/$family/libkolo_mpi.so.$version"
+    put 755 "$built/mpi/$family/libkolo_mpi.so" "lib/kolo/$family/libkolo_mpi.so.$version"
     link "libkolo_mpi.so.$version" "lib/kolo/$family/libkolo_mpi.so.0"
     link libkolo_mpi.so.0 "lib/kolo/$family/libkolo_mpi.so"
     # Fortran programs name nothing of this library, and would lose it where --as-needed is usual.

@@ -2,12 +2,24 @@
 
 #[path = "bootstrap/faults.rs"]
 mod faults;
+#[path = "bootstrap/forks.rs"]
+mod forks;
 #[path = "bootstrap/large.rs"]
 mod large;
+#[path = "bootstrap/limits.rs"]
+mod limits;
 #[path = "bootstrap/meeting.rs"]
 mod meeting;
 #[path = "bootstrap/processes.rs"]
 mod processes;
+#[path = "bootstrap/proof.rs"]
+mod proof;
+#[path = "bootstrap/shortage.rs"]
+mod shortage;
+#[path = "skip/mod.rs"]
+mod skip;
+#[path = "bootstrap/stopped.rs"]
+mod stopped;
 #[path = "bootstrap/strays.rs"]
 mod strays;
 #[path = "bootstrap/support.rs"]

@@ -2,17 +2,22 @@
 //! again, so that nothing but the system lets one read another.
 //!
 //! The wrapper alone first, then communicators: right data of every type, around the threshold,
-//! with buffers of both kinds; agreement where one rank is refused; ranks that die or lie.
+//! with buffers of both kinds; agreement where one rank is refused; ranks that die or lie, or are
+//! stopped for a while, in all kinds of calls.
 
 #[path = "cma/calls.rs"]
 mod calls;
 #[allow(dead_code, reason = "the command uses more of it")]
 #[path = "../src/bin/kolo/perf/data.rs"]
 mod data;
+#[path = "cma/deaths.rs"]
+mod deaths;
 #[path = "cma/job.rs"]
 mod job;
 #[path = "cma/scenarios.rs"]
 mod scenarios;
+#[path = "skip/mod.rs"]
+mod skip;
 #[path = "../src/bin/kolo/perf/values.rs"]
 mod values;
 
@@ -38,7 +43,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 fn is_allowed() -> bool {
     let allowed = yama::scope() <= 1;
     if !allowed {
-        eprintln!("not tested: kernel.yama.ptrace_scope is above 1");
+        skip::skip("cma", "kernel.yama.ptrace_scope is above 1");
     }
     allowed
 }
@@ -157,4 +162,17 @@ fn a_buffer_that_is_not_there_is_an_error_of_its_reader() {
         return;
     }
     Job::start("hole", &[1, 1], &[("KOLO_CMA", "on")]).finish();
+}
+
+#[test]
+fn what_a_stopped_reader_folds_after_an_abort_is_no_result() {
+    let mut jobs = vec![Job::start("stopped_mapped", &[1, 1], &[])];
+    if is_allowed() {
+        jobs.push(Job::start("stopped", &[1, 1], &[("KOLO_CMA", "on")]));
+    }
+    for mut job in jobs {
+        let error = job.hear("ended ");
+        assert!(error.contains("rank 0 called CommAbort"), "{error}");
+        job.finish();
+    }
 }

@@ -1,11 +1,35 @@
 //! What happens when ranks disagree, come late, abort or misuse a communicator: an error that says
 //! so, never a hang.
 
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "cma/job.rs"]
+mod job;
+#[path = "faults/killed.rs"]
+mod killed;
+#[path = "faults/readers.rs"]
+mod readers;
 #[path = "faults/starting.rs"]
 mod starting;
+#[path = "faults/storms.rs"]
+mod storms;
 
 use kolo::base::Code;
 use kolo::comm::{CommConfig, Communicator, RedOp};
+
+/// Not a test of its own: what a process of the other tests runs.
+#[test]
+fn child() {
+    job::run_child(|name| match name {
+        "begins" => killed::begins,
+        "storm" => storms::storm,
+        _ => panic!("there is no scenario {name:?}"),
+    });
+}
+
+fn bytes_of(hex: &str) -> Vec<u8> {
+    let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex");
+    (0..hex.len() / 2).map(byte).collect()
+}
 
 fn comms(nranks: u32, overrides: &[(&str, &str)]) -> Vec<Communicator> {
     let overrides = overrides
@@ -105,12 +129,17 @@ fn abort_ends_the_wait_of_the_others() {
 #[test]
 fn a_late_rank_is_waited_for_up_to_the_limit() {
     let comms = comms(2, &[("timeout", "0.3")]);
-    let results = all(&comms, |comm| match comm.rank() {
-        0 => comm.barrier().unwrap_err(),
-        _ => {
-            std::thread::sleep(std::time::Duration::from_secs(1));
-            comm.barrier().unwrap_err()
+    // Rank 1 comes when rank 0 has waited in vain.
+    let in_vain = std::sync::Barrier::new(2);
+    let results = all(&comms, |comm| {
+        if comm.rank() == 1 {
+            in_vain.wait();
         }
+        let error = comm.barrier().unwrap_err();
+        if comm.rank() == 0 {
+            in_vain.wait();
+        }
+        error
     });
     assert_eq!(results[0].code, Code::Timeout);
     assert!(results[0].to_string().contains("rank 1"), "{}", results[0]);
@@ -125,17 +154,26 @@ fn calls_after_destroy_are_refused() {
     assert_eq!(comms[0].barrier().unwrap_err().code, Code::InvalidUsage);
 }
 
+/// Calls `meanwhile` while another thread is inside a call of the first of two communicators: of
+/// two threads that call, the one that ends first was told of the other.
+fn inside(comms: &[Communicator], meanwhile: impl FnOnce()) {
+    std::thread::scope(|scope| {
+        let (say, ended) = std::sync::mpsc::channel();
+        for say in [say.clone(), say] {
+            scope.spawn(move || say.send(comms[0].barrier()));
+        }
+        let error = ended.recv().unwrap().unwrap_err();
+        assert!(error.to_string().contains("another thread"), "{error}");
+        meanwhile();
+        comms[1].barrier().unwrap();
+        ended.recv().unwrap().unwrap();
+    });
+}
+
 #[test]
 fn two_threads_in_one_communicator_are_told() {
-    let comms = comms(2, &[("timeout", "5")]);
-    std::thread::scope(|scope| {
-        let first = scope.spawn(|| comms[0].barrier());
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        let error = comms[0].barrier().unwrap_err();
-        assert!(error.to_string().contains("another thread"), "{error}");
-        comms[1].barrier().unwrap();
-        first.join().unwrap().unwrap();
-    });
+    let comms = comms(2, &[]);
+    inside(&comms, || {});
 }
 
 #[test]
@@ -232,13 +270,9 @@ fn what_a_rank_sent_before_it_left_arrives() {
 #[test]
 fn destroy_while_another_thread_is_inside_does_nothing() {
     let comms = comms(2, &[]);
-    std::thread::scope(|scope| {
-        let inside = scope.spawn(|| comms[0].barrier());
-        std::thread::sleep(std::time::Duration::from_millis(50));
+    inside(&comms, || {
         let error = comms[0].destroy().unwrap_err();
         assert_eq!(error.code, Code::InvalidUsage);
-        comms[1].barrier().unwrap();
-        inside.join().unwrap().unwrap();
     });
     all(&comms, |comm| comm.barrier().unwrap());
     comms.iter().for_each(|comm| comm.destroy().unwrap());

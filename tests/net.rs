@@ -16,6 +16,10 @@ mod mpi;
 mod plugin;
 #[path = "net/proxy.rs"]
 mod proxy;
+#[path = "net/shortage.rs"]
+mod shortage;
+#[path = "skip/mod.rs"]
+mod skip;
 #[path = "net/strays.rs"]
 mod strays;
 #[path = "net/support.rs"]

@@ -10,6 +10,8 @@ mod checked;
 mod machine;
 #[path = "networks/plugin.rs"]
 mod plugin;
+#[path = "skip/mod.rs"]
+mod skip;
 #[path = "networks/support.rs"]
 mod support;
 #[path = "networks/verbs.rs"]

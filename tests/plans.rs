@@ -24,6 +24,8 @@ mod sequences;
 mod straight;
 #[path = "plans/vectors.rs"]
 mod vectors;
+#[path = "plans/words.rs"]
+mod words;
 
 use kolo::algo::{self, Entry, REGISTRY};
 use kolo::plan::check::{self, Form, Options, Placement};

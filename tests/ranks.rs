@@ -11,6 +11,11 @@ mod basics;
 mod blocks;
 #[path = "ranks/groups.rs"]
 mod groups;
+#[path = "ranks/misaligned.rs"]
+mod misaligned;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[path = "ranks/modes.rs"]
+mod modes;
 #[path = "ranks/operations.rs"]
 mod operations;
 #[path = "ranks/orders.rs"]

@@ -11,6 +11,11 @@ mod documents;
 mod layers;
 #[path = "tidy/size.rs"]
 mod size;
+#[path = "skip/mod.rs"]
+#[allow(dead_code, reason = "the rules skip nothing")]
+mod skip;
+#[path = "tidy/skips.rs"]
+mod skips;
 #[path = "tidy/source.rs"]
 mod source;
 #[path = "tidy/unsafety.rs"]
@@ -116,6 +121,11 @@ fn sockets_stay_in_their_rooms() {
 }
 
 #[test]
+fn nothing_is_written_that_could_raise_a_signal() {
+    hold(confined::writes);
+}
+
+#[test]
 fn the_core_exports_no_symbol() {
     hold(|source| confined::faults(source, &confined::SYMBOLS));
 }
@@ -123,6 +133,13 @@ fn the_core_exports_no_symbol() {
 #[test]
 fn nothing_is_unfinished() {
     hold(confined::unfinished);
+}
+
+#[test]
+fn no_test_skips_itself_in_silence() {
+    hold(skips::faults);
+    let list = documents::read_below(root(), "tests/skipped.txt").expect("tests/skipped.txt");
+    report(skips::listed(&list, &source::all(root())));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #[path = "tuner/choices.rs"]
 mod choices;
+mod counting;
 #[path = "tuner/guidelines.rs"]
 mod guidelines;
 #[path = "tuner/support.rs"]

@@ -2,5 +2,7 @@
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libkolo.so.0");
+    // Its threads and its handlers of exit and fork outlive a dlclose.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo:rerun-if-changed=build.rs");
 }

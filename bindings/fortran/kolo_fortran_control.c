@@ -157,8 +157,12 @@ KOLO_ENTRY void kolo_f_comm_finalize(const fortran_comm *comm, int32_t *ierror) 
 
 KOLO_ENTRY void kolo_f_comm_destroy(fortran_comm *comm, int32_t *ierror) {
     call c;
+    koloResult_t code;
     kolo_fi_begin(&c, "kolo_comm_destroy", comm, NULL, ierror);
-    if (kolo_fi_check(&c, koloCommDestroy(c.comm))) comm->handle = NULL;
+    code = koloCommDestroy(c.comm);
+    kolo_fi_check(&c, code);
+    /* The handle is gone after any other error, too. */
+    if (code != koloInvalidUsage) comm->handle = NULL;
     kolo_fi_finish(&c);
 }
 

@@ -41,6 +41,8 @@ fn main() {
     println!("cargo:rustc-cdylib-link-arg=-L{}", out.display());
     println!("cargo:rustc-cdylib-link-arg=-l:libkolo.so.0");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libkolo_mpi.so.0");
+    // Its threads and its handlers of exit and fork outlive a dlclose.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     // Beside libkolo.so.0, or one or two folders below it (one folder per MPI family).
     println!("cargo:rustc-cdylib-link-arg=-Wl,-rpath,$ORIGIN:$ORIGIN/..:$ORIGIN/../..");
 }

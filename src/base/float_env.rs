@@ -1,4 +1,4 @@
-//! The floating-point environment of the calling thread: traps, flags, rounding.
+//! The floating-point environment of the calling thread: traps, flags, rounding, flushing to zero.
 //!
 //! Problem: programs are built with traps on (`-ffpe-trap=invalid,zero,overflow`), and read the
 //! exception flags afterwards. Libraries that kolo calls divide zero by zero on purpose, to make a
@@ -8,7 +8,12 @@
 //! Idea: work that is not the program's own arithmetic runs between [`FloatEnv::hold`], which stops
 //! all traps, and the drop of what it returns, which puts back everything that was there.
 //!
-//! Reference: ISO C 2011, 7.6 (`feholdexcept`, `fesetenv`).
+//! Folds are the program's arithmetic, and its traps count there. But all ranks must get the same
+//! bits, whatever the modes of their threads: [`SameModes`] gives them the default ones, in a few
+//! instructions where they are there already.
+//!
+//! Reference: ISO C 2011, 7.6 (`feholdexcept`, `fesetenv`); Intel, "Software Developer's Manual",
+//! volume 1, 10.2.3 (MXCSR); Arm, "Architecture Reference Manual", FPCR and FPSR.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -31,13 +36,14 @@ pub struct FloatEnv {
 }
 
 impl FloatEnv {
-    /// Keeps the environment of this thread, then clears its flags and stops its traps; rounding
-    /// stays as it is.
+    /// Keeps the environment of this thread, then clears its flags, stops its traps, and rounds to
+    /// the nearest, flushing nothing to zero: what ranks compute alike must come out alike.
     pub fn hold() -> FloatEnv {
         let mut before = Room([0; 256]);
         // SAFETY: the place is larger than any `fenv_t` and aligned for it. Where a machine cannot
         // hold exceptions the call says so and changes nothing, and there are no traps either.
         unsafe { feholdexcept(&mut before) };
+        std::mem::forget(SameModes::begin());
         FloatEnv {
             before,
             _thread: PhantomData,
@@ -54,6 +60,119 @@ impl Drop for FloatEnv {
     fn drop(&mut self) {
         // SAFETY: written by `feholdexcept` on this thread.
         unsafe { fesetenv(&self.before) };
+    }
+}
+
+/// Where the modes of the processor's vector arithmetic and its flags are, if kolo knows.
+#[cfg(target_arch = "x86_64")]
+mod control {
+    use std::arch::asm;
+    use std::mem::MaybeUninit;
+
+    /// Rounding to the nearest, and no number is flushed to zero: these bits are 0.
+    pub const MODES: u64 = 0x8040 | 0x6000;
+
+    /// Modes, traps and flags.
+    #[inline(always)]
+    pub fn read() -> (u64, u64) {
+        let mut word = MaybeUninit::<u32>::uninit();
+        // SAFETY: fills the four bytes of `word`. It may not be moved across accesses to memory,
+        // which is where folds get their numbers and leave them.
+        let word = unsafe {
+            asm!("stmxcsr [{}]", in(reg) word.as_mut_ptr(), options(nostack, preserves_flags));
+            word.assume_init()
+        };
+        (u64::from(word), 0)
+    }
+
+    /// # Safety
+    /// What [`read`] gave, perhaps with other modes.
+    #[cold]
+    pub unsafe fn write((word, _): (u64, u64)) {
+        let word = word as u32;
+        // SAFETY: the caller's promise: no reserved bit is set. As above.
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack)) };
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod control {
+    use std::arch::asm;
+
+    /// Rounding to the nearest, NaNs as they come, and no number is flushed to zero: these bits (AH
+    /// and its like, FZ16, RMode, FZ, DN) are 0.
+    pub const MODES: u64 = 0b111 | 1 << 19 | 0b11 << 22 | 1 << 24 | 1 << 25;
+
+    /// Modes with traps, and flags.
+    #[inline(always)]
+    pub fn read() -> (u64, u64) {
+        let (control, status): (u64, u64);
+        // SAFETY: reads two registers. It may not be moved across accesses to memory, which is
+        // where folds get their numbers and leave them.
+        unsafe {
+            asm!("mrs {}, fpcr", "mrs {}, fpsr", out(reg) control, out(reg) status,
+                options(nostack, preserves_flags));
+        }
+        (control, status)
+    }
+
+    /// # Safety
+    /// What [`read`] gave, perhaps with other modes.
+    #[cold]
+    pub unsafe fn write((control, status): (u64, u64)) {
+        // SAFETY: the caller's promise. As above.
+        unsafe {
+            asm!("msr fpcr, {}", "msr fpsr, {}", in(reg) control, in(reg) status,
+                options(nostack));
+        }
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod control {
+    pub const MODES: u64 = 0;
+
+    pub fn read() -> (u64, u64) {
+        (0, 0)
+    }
+
+    /// # Safety
+    /// None: it does nothing.
+    pub unsafe fn write(_: (u64, u64)) {}
+}
+
+/// Arithmetic rounds to the nearest and flushes nothing to zero while this lives, as on every other
+/// rank. Traps stay the program's; afterwards its modes and flags are as they were.
+#[must_use = "dropping it at once puts the modes back at once"]
+pub struct SameModes {
+    before: (u64, u64),
+    /// The modes are the thread's: they must not be put back on another one.
+    _thread: PhantomData<*const ()>,
+}
+
+impl SameModes {
+    /// Changes the modes of this thread where they differ.
+    #[inline(always)]
+    pub fn begin() -> SameModes {
+        let before = control::read();
+        if before.0 & control::MODES != 0 {
+            // SAFETY: what was there, with the default modes.
+            unsafe { control::write((before.0 & !control::MODES, before.1)) };
+        }
+        SameModes {
+            before,
+            _thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for SameModes {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if control::read() != self.before {
+            // SAFETY: what was there.
+            unsafe { control::write(self.before) };
+        }
     }
 }
 
@@ -96,6 +215,50 @@ mod tests {
                 drop(held);
                 assert_eq!(fetestexcept(INVALID | INEXACT), INEXACT);
             }
+        });
+    }
+
+    /// Upward rounding, and all that is flushed to zero.
+    const ODD_MODES: u64 = match () {
+        #[cfg(target_arch = "x86_64")]
+        () => 0x8040 | 0x4000,
+        #[cfg(target_arch = "aarch64")]
+        () => 1 << 24 | 1 << 22,
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        () => 0,
+    };
+
+    /// A sum that is inexact, and half of the least normal number.
+    fn arithmetic() -> (f64, f64) {
+        (
+            black_box(1.0) + black_box(1e-30),
+            black_box(f64::MIN_POSITIVE) / black_box(2.0),
+        )
+    }
+
+    #[test]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn modes_are_the_same_for_a_while() {
+        in_a_thread(|| {
+            let usual = arithmetic();
+            assert_eq!((usual.0, usual.1 > 0.0), (1.0, true));
+            // SAFETY: modes and flags of this thread.
+            unsafe { feraiseexcept(INVALID) };
+            let (word, flags) = control::read();
+            let odd = (word | ODD_MODES, flags);
+            // SAFETY: as above.
+            unsafe { control::write(odd) };
+            assert!(arithmetic().0 > 1.0 && arithmetic().1 == 0.0);
+            // SAFETY: as above; the flags of that are cleared.
+            unsafe { control::write(odd) };
+            let modes = SameModes::begin();
+            assert_eq!(arithmetic(), usual);
+            drop(modes);
+            assert_eq!(control::read(), odd, "modes and flags are the program's");
+            let held = FloatEnv::hold();
+            assert_eq!(arithmetic(), usual);
+            drop(held);
+            assert_eq!(control::read(), odd);
         });
     }
 

@@ -8,7 +8,7 @@ use super::float_env::FloatEnv;
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-/// Starts a thread that takes no signals and has no floating-point traps. Rounding is its maker's.
+/// Starts a thread that takes no signals and has no floating-point traps, nor other modes.
 ///
 /// # Errors
 /// The system has no thread left.

@@ -1,12 +1,20 @@
-//! Atomics from one place: the standard library's, or loom's under `--cfg loom`.
+//! Atomics, and giving way, from one place: the standard library's, or loom's under `--cfg loom`.
 //!
 //! No other file mentions loom outside its tests.
 
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub use std::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    thread::yield_now,
+};
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub use loom::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    thread::yield_now,
+};
 
 /// Whether this build is a model for loom: layouts then differ from those of shared memory.
 pub const MODEL: bool = cfg!(loom);

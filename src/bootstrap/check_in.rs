@@ -1,15 +1,20 @@
-//! The first half of a rank's meeting: it finds the root, shows the secret, and is welcomed.
+//! The first half of a rank's meeting: it finds the root, both prove that they know the secret, and
+//! it is welcomed.
 //!
 //! A root whose address was known before it was started may not be there yet, may be at another of
 //! a few ports, and the port may belong to another job: the search goes on until its limit, and
 //! says once what it looks for. The ranks of a large job come one after the other.
 
-use super::frame::{Frame, Kind, Purpose, WRONG_SECRET};
-use super::link::{Link, Seen};
+use super::frame::{self, Kind, PROTOCOL, Purpose, UNKNOWN_ID};
+use super::link::{Link, Seen, Side};
 use super::net::{self, Dial};
 use super::rendezvous::{Rendezvous, poll_failed, told};
+use super::secrets;
 use super::settings::NetSettings;
+use super::stream::Stream;
 use crate::base::clock::{Moment, now};
+use crate::base::knock::{Knock, Reply};
+use crate::base::proof;
 use crate::base::{Error, Result};
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +29,7 @@ const LOOK_NOTICE: Duration = Duration::from_secs(10);
 const FOREIGN_LIMIT: Duration = Duration::from_secs(20);
 
 impl Rendezvous<'_> {
-    /// Connects to the root and shows the secret, again if need be, until the root says welcome.
+    /// Connects to the root, again if need be, until the root says welcome.
     pub(super) fn check_in(&self, address: SocketAddr) -> Result<Link> {
         self.take_turn();
         // A named root may start later than this rank; any other was there first.
@@ -38,13 +43,11 @@ impl Rendezvous<'_> {
             let stream = search
                 .connect(&mut dial, || self.look_on(limit))
                 .map_err(|error| self.no_root(&error))?;
-            let mut link = Link::new(stream);
-            link.push(self.hello(Purpose::CheckIn, 0, address));
-            match self.wait_for_welcome(&mut link)? {
-                true => return Ok(link),
+            match self.introduce(stream, address)? {
+                Some(link) => return Ok(link),
                 // A root flooded with strays may have thrown this connection out with them, or
                 // this is the root of another job.
-                false => dial
+                None => dial
                     .again(io::ErrorKind::UnexpectedEof.into())
                     .map_err(|error| self.no_root(&error))?,
             }
@@ -72,48 +75,97 @@ impl Rendezvous<'_> {
         ));
     }
 
-    /// Whether the root said welcome; false when it closed without a word, or when a port that
-    /// only follows from a formula belongs to somebody else.
-    fn wait_for_welcome(&self, link: &mut Link) -> Result<bool> {
-        let shared = self.id.is_by_slurm();
-        let begin = now();
-        let limit = match shared {
+    /// How long one that accepts may take to welcome this rank.
+    fn patience(&self) -> Duration {
+        match self.id.is_by_slurm() {
             true => FOREIGN_LIMIT,
             false if self.id.is_named() => self.settings.start_limit,
             false => self.settings.connect_limit,
-        };
-        let not_a_root = || match shared {
-            true => Ok(false),
-            false => Err(self.not_a_root()),
-        };
-        let refused = |frame: &Frame| match told(frame) {
-            error if shared && error.what == WRONG_SECRET => Ok(false),
-            error => Err(error),
-        };
+        }
+    }
+
+    /// The link once the root has said welcome; `None` when it closed without a word, or when a
+    /// port that only follows from a formula belongs to somebody else.
+    fn introduce(&self, stream: Stream, own: SocketAddr) -> Result<Option<Link>> {
+        let begin = now();
+        let (id, nonce) = (self.id.public(), proof::random()?);
+        let shown = self.secrets.show(&id, &nonce, self.rank)?;
+        let said = self.hello(Purpose::CheckIn, 0, own);
+        let hello = said.encode(id, self.secrets.offers(), nonce, &shown.credential);
+        let mut knock = Knock::new(stream, PROTOCOL, &hello);
+        let mut chosen = 0;
         loop {
-            if link.flush().is_err() {
-                // The reason may lie in the queue of what was received.
-                return match link.receive() {
-                    Seen::Frame(frame) if frame.kind == Kind::Refused => refused(&frame),
-                    Seen::Garbage => not_a_root(),
-                    _ => Ok(false),
-                };
+            let key = |choice| {
+                chosen = choice;
+                self.secrets.key(choice, &shown, &id)
+            };
+            match knock.go_on(key) {
+                Reply::Wait(still) => knock = still,
+                Reply::In(stream, session) => {
+                    let (rank, by) = (self.rank, secrets::names(chosen));
+                    tracing::info!("rank {rank} and the root know each other by {by}");
+                    let link = Link::sealed(stream, &session, Side::Caller);
+                    return self.wait_for_welcome(link, begin);
+                }
+                Reply::Foreign(stream, heard) => {
+                    return self.wait_for_welcome(Link::begun(stream, heard), begin);
+                }
+                Reply::Version(version) => return Err(frame::other_version(version)),
+                Reply::Stranger => return self.foreign(self.no_proof()),
+                Reply::Lost(_) => return Ok(None),
             }
+            if begin.past(self.patience()) {
+                return self.foreign(self.not_a_root());
+            }
+            let left = net::left(begin, self.patience());
+            let mut set = [net::watch(knock.stream(), false)];
+            net::poll(&mut set, Some(left)).map_err(poll_failed)?;
+        }
+    }
+
+    /// Somebody else is at the port: no wonder where it only follows from a formula.
+    fn foreign(&self, error: Error) -> Result<Option<Link>> {
+        match self.id.is_by_slurm() {
+            true => Ok(None),
+            false => Err(error),
+        }
+    }
+
+    fn wait_for_welcome(&self, mut link: Link, begin: Moment) -> Result<Option<Link>> {
+        loop {
             match link.receive() {
                 Seen::Frame(frame) => match frame.kind {
-                    Kind::Welcome => return Ok(true),
-                    Kind::Refused | Kind::Abort => return refused(&frame),
+                    Kind::Welcome if link.is_sealed() => return Ok(Some(link)),
+                    Kind::Refused | Kind::Abort => {
+                        return match told(&frame) {
+                            error if error.what == UNKNOWN_ID => self.foreign(error),
+                            error => Err(error),
+                        };
+                    }
                     _ => {}
                 },
-                Seen::Closed(_) => return Ok(false),
-                Seen::Garbage => return not_a_root(),
-                Seen::Nothing if begin.past(limit) => return not_a_root(),
+                Seen::Closed(_) => return Ok(None),
+                Seen::Garbage => return self.foreign(self.not_a_root()),
+                Seen::Nothing if begin.past(self.patience()) => {
+                    return self.foreign(self.not_a_root());
+                }
                 Seen::Nothing => {
-                    let left = net::left(begin, limit);
+                    let left = net::left(begin, self.patience());
                     net::poll(&mut [link.watch()], Some(left)).map_err(poll_failed)?;
                 }
             }
         }
+    }
+
+    fn no_proof(&self) -> Error {
+        Error::usage(
+            format!(
+                "what listens at {} does not know the secret of this communicator",
+                self.id.address()
+            ),
+            "give every rank the 128 bytes of the same koloGetUniqueId call, or the same \
+             KOLO_SECRET_FILE; another user may listen there: choose another port",
+        )
     }
 
     fn no_root(&self, error: &io::Error) -> Error {
@@ -185,7 +237,7 @@ impl Search {
         }
     }
 
-    fn connect(&mut self, dial: &mut Dial, notice: impl Fn()) -> io::Result<std::net::TcpStream> {
+    fn connect(&mut self, dial: &mut Dial, notice: impl Fn()) -> io::Result<Stream> {
         loop {
             if let Some(stream) = dial.advance()? {
                 return Ok(stream);

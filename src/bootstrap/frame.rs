@@ -1,37 +1,38 @@
-//! What travels on the wire: the hello that opens a connection, and frames after it.
+//! What travels on the wire: what a rank says in the hello that opens a connection, and the frames
+//! after it.
 //!
-//! Both have a fixed size at their start and begin with magic bytes, so that whatever a stray
-//! program sends is recognised within a few bytes. Numbers are big-endian.
-//!
-//! Hello, 128 bytes: 0..8 magic, 8..10 protocol version, 10 purpose, 12..16 rank, 16..48 secret,
-//! 48..52 nranks, 52..56 rank it wants to reach, 56..80 address, rest zero. The first ten bytes
-//! keep their place in every version, so that versions can tell each other apart.
+//! The hello is that of [`crate::base::proof`]. Its body (numbers big-endian): 0..4 rank, 4..8
+//! nranks, 8..12 rank it wants to reach, 12..36 address, 36.. credential of munge, if any.
 //!
 //! Frame header, 32 bytes: 0..4 magic, 4 kind, 8..16 sequence, 16..20 rank, 24..32 body length.
+//! Behind the body stands its seal ([`super::seal`]); only a refusal, which may come before the
+//! proof, has none.
 
 use super::MAX_FRAME;
-use super::unique_id::{SECRET_BYTES, Secret};
+use crate::base::proof::{self, ID_BYTES, KEY_BYTES, Protocol};
 use crate::base::{Code, Error, Rank, Result};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// Version of everything in this file.
-pub const PROTOCOL: u16 = 1;
-/// Length of a hello.
-pub const HELLO_BYTES: usize = 128;
+/// Magic and version of a hello. The version is that of everything in this file.
+pub const PROTOCOL: Protocol = Protocol {
+    magic: *b"KOLOHI\r\n",
+    version: 2,
+};
 /// Length of a frame's header.
 pub const HEADER_BYTES: usize = 32;
 /// The longest body of a frame that carries words or addresses, not data.
 pub const MAX_CONTROL: usize = 64 << 10;
 
-/// First bytes of a hello.
-pub const HELLO_MAGIC: [u8; 8] = *b"KOLOHI\r\n";
-const FRAME_MAGIC: [u8; 4] = *b"KoFr";
+/// First bytes of a frame.
+pub const FRAME_MAGIC: [u8; 4] = *b"KoFr";
 const ADDRESS_BYTES: usize = 24;
+const BODY_BYTES: usize = 12 + ADDRESS_BYTES;
 /// The longest sentence that is taken over from another rank.
 const MAX_SENTENCE: usize = 4096;
 const NO_RANK: u32 = u32::MAX;
-/// What a root of another communicator says.
-pub const WRONG_SECRET: &str = "the secret in the unique id is not the one of this communicator";
+/// What a root says that knows no communicator of this id.
+pub const UNKNOWN_ID: &str = "the secret in the unique id is not that of a communicator that waits \
+                              here, or all ranks of that communicator are already there";
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub enum Purpose {
     Ring = 2,
 }
 
-/// The first thing that the connecting side says.
+/// What a rank says about itself when it connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub purpose: Purpose,
@@ -55,69 +56,69 @@ pub struct Hello {
     pub address: SocketAddr,
 }
 
-/// What is wrong with a hello.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BadHello {
-    /// Not kolo at all: no answer.
-    Stray,
-    /// kolo, with a sentence for the other side.
-    Refused(Error),
+impl Hello {
+    /// The hello of the proof. `id` names the communicator, `offers` the kinds of secrets that this
+    /// rank has.
+    pub fn encode(
+        &self,
+        id: [u8; ID_BYTES],
+        offers: u8,
+        nonce: [u8; ID_BYTES],
+        credential: &[u8],
+    ) -> proof::Hello {
+        let mut body = Vec::with_capacity(BODY_BYTES + credential.len());
+        for number in [self.rank, self.nranks, self.target] {
+            body.extend(number.to_be_bytes());
+        }
+        body.extend(encode_address(self.address));
+        body.extend(credential);
+        proof::Hello {
+            purpose: self.purpose as u8,
+            offers,
+            id,
+            nonce,
+            body,
+        }
+    }
+
+    /// What a rank says, and its credential; `None` when it wants something else, or is garbled.
+    pub fn decode(hello: &proof::Hello, purpose: Purpose) -> Option<(Hello, &[u8])> {
+        let (body, credential) = hello.body.split_at_checked(BODY_BYTES)?;
+        if hello.purpose != purpose as u8 {
+            return None;
+        }
+        let said = Hello {
+            purpose,
+            rank: u32_at(body, 0),
+            nranks: u32_at(body, 4),
+            target: u32_at(body, 8),
+            address: decode_address(&body[12..])?,
+        };
+        Some((said, credential))
+    }
 }
 
-impl Hello {
-    /// The bytes, with the secret that opens the door.
-    pub fn encode(&self, secret: &Secret) -> [u8; HELLO_BYTES] {
-        let mut bytes = [0; HELLO_BYTES];
-        bytes[..8].copy_from_slice(&HELLO_MAGIC);
-        bytes[8..10].copy_from_slice(&PROTOCOL.to_be_bytes());
-        bytes[10] = self.purpose as u8;
-        bytes[12..16].copy_from_slice(&self.rank.to_be_bytes());
-        bytes[16..48].copy_from_slice(secret.bytes());
-        bytes[48..52].copy_from_slice(&self.nranks.to_be_bytes());
-        bytes[52..56].copy_from_slice(&self.target.to_be_bytes());
-        bytes[56..80].copy_from_slice(&encode_address(self.address));
-        bytes
-    }
+/// For a rank whose id nobody here knows.
+pub fn unknown_id() -> Error {
+    Error::usage(
+        UNKNOWN_ID,
+        "give every rank the 128 bytes of the same koloGetUniqueId call (is an id of an earlier \
+         job in use?), and use every id for one communicator only",
+    )
+}
 
-    /// Checks version, secret and purpose before anything else is believed.
-    pub fn decode(
-        bytes: &[u8; HELLO_BYTES],
-        secret: &Secret,
-        purpose: Purpose,
-    ) -> std::result::Result<Hello, BadHello> {
-        if bytes[..8] != HELLO_MAGIC {
-            return Err(BadHello::Stray);
-        }
-        let version = u16::from_be_bytes([bytes[8], bytes[9]]);
-        if version != PROTOCOL {
-            return Err(BadHello::Refused(Error::usage(
-                format!("bootstrap protocol {version} was offered, this side speaks {PROTOCOL}"),
-                "use the same version of kolo on every rank",
-            )));
-        }
-        let mut shown = [0; SECRET_BYTES];
-        shown.copy_from_slice(&bytes[16..48]);
-        if !secret.is(&shown) {
-            return Err(BadHello::Refused(Error::usage(
-                WRONG_SECRET,
-                "give every rank the 128 bytes of the same koloGetUniqueId call (is an id of an \
-                 earlier job in use?)",
-            )));
-        }
-        let address = decode_address(&bytes[56..80]);
-        let (Some(address), true) = (address, bytes[10] == purpose as u8) else {
-            return Err(BadHello::Refused(Error::internal(
-                "a hello knows the secret but asks for something else than this port gives",
-            )));
-        };
-        Ok(Hello {
-            purpose,
-            rank: u32_at(bytes, 12),
-            nranks: u32_at(bytes, 48),
-            target: u32_at(bytes, 52),
-            address,
-        })
-    }
+/// For a rank that speaks another version.
+pub fn other_version(version: u16) -> Error {
+    let own = PROTOCOL.version;
+    Error::usage(
+        format!("bootstrap protocol {version} was offered, this side speaks {own}"),
+        "use the same version of kolo on every rank",
+    )
+}
+
+/// For a rank that asks for what this port does not give.
+pub fn wrong_purpose() -> Error {
+    Error::internal("a hello asks for something else than this port gives")
 }
 
 /// Kinds of frames.
@@ -230,18 +231,17 @@ impl Frame {
     }
 }
 
-/// The two addresses of a Go frame: next, prev.
-pub fn encode_go(next: SocketAddr, prev: SocketAddr) -> Vec<u8> {
-    [encode_address(next), encode_address(prev)].concat()
+/// The body of a Go frame: the addresses of next and prev, and the secret of the ring.
+pub fn encode_go(next: SocketAddr, prev: SocketAddr, secret: &[u8; KEY_BYTES]) -> Vec<u8> {
+    [&encode_address(next)[..], &encode_address(prev), secret].concat()
 }
 
-/// The two addresses of a Go frame.
-pub fn decode_go(body: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
-    if body.len() != 2 * ADDRESS_BYTES {
-        return None;
-    }
-    let next = decode_address(&body[..ADDRESS_BYTES])?;
-    Some((next, decode_address(&body[ADDRESS_BYTES..])?))
+/// What a Go frame says: addresses of next and prev, and the secret of the ring.
+pub fn decode_go(body: &[u8]) -> Option<(SocketAddr, SocketAddr, [u8; KEY_BYTES])> {
+    let (addresses, secret) = body.split_at_checked(2 * ADDRESS_BYTES)?;
+    let next = decode_address(&addresses[..ADDRESS_BYTES])?;
+    let prev = decode_address(&addresses[ADDRESS_BYTES..])?;
+    Some((next, prev, secret.try_into().ok()?))
 }
 
 fn encode_address(address: SocketAddr) -> [u8; ADDRESS_BYTES] {
@@ -339,46 +339,33 @@ pub fn check_length(bytes: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bootstrap::UniqueId;
-    use crate::bootstrap::settings::NetSettings;
 
-    fn secret(port: u16) -> Secret {
-        let settings = NetSettings {
-            comm_id: Some(format!("127.0.0.1:{port}")),
-            ..NetSettings::default()
-        };
-        UniqueId::create(&settings).unwrap().secret()
-    }
-
-    fn hello() -> Hello {
-        Hello {
+    #[test]
+    fn hellos_round_trip_for_their_purpose() {
+        let hello = Hello {
             purpose: Purpose::CheckIn,
             rank: 3,
             nranks: 70_000,
             target: 4,
             address: "[fe80::1%2]:77".parse().unwrap(),
+        };
+        for credential in [&b""[..], b"MUNGE:abc:"] {
+            let mut said = hello.encode([1; 16], 6, [2; 16], credential);
+            assert_eq!((said.id, said.nonce, said.offers), ([1; 16], [2; 16], 6));
+            let back = Hello::decode(&said, Purpose::CheckIn);
+            assert_eq!(back, Some((hello.clone(), credential)));
+            assert_eq!(Hello::decode(&said, Purpose::Ring), None);
+            said.body.truncate(BODY_BYTES - 1);
+            assert_eq!(Hello::decode(&said, Purpose::CheckIn), None);
         }
     }
 
     #[test]
-    fn hello_round_trips_only_with_the_secret() {
-        let (right, wrong) = (secret(1), secret(2));
-        let bytes = hello().encode(&right);
-        let back = Hello::decode(&bytes, &right, Purpose::CheckIn);
-        assert_eq!(back, Ok(hello()));
-        let words = |result: std::result::Result<Hello, BadHello>| match result {
-            Err(BadHello::Refused(error)) => error.to_string(),
-            other => panic!("{other:?}"),
-        };
-        assert!(words(Hello::decode(&bytes, &wrong, Purpose::CheckIn)).contains("secret"));
-        assert!(words(Hello::decode(&bytes, &right, Purpose::Ring)).contains("port"));
-        let mut newer = bytes;
-        newer[9] = 9;
-        assert!(words(Hello::decode(&newer, &right, Purpose::CheckIn)).contains("protocol 9"));
-        let mut stray = bytes;
-        stray[0] = b'G';
-        let result = Hello::decode(&stray, &right, Purpose::CheckIn);
-        assert_eq!(result, Err(BadHello::Stray));
+    fn the_last_word_of_the_root_round_trips() {
+        let (next, prev) = ("10.0.0.1:5".parse().unwrap(), "[::1]:6".parse().unwrap());
+        let body = encode_go(next, prev, &[7; 32]);
+        assert_eq!(decode_go(&body), Some((next, prev, [7; 32])));
+        assert_eq!(decode_go(&body[..body.len() - 1]), None);
     }
 
     #[test]

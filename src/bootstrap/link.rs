@@ -2,10 +2,13 @@
 
 use super::frame::{Frame, HEADER_BYTES};
 use super::net;
+use super::seal::{SEAL_BYTES, Seal};
+use super::stream::Stream;
 use crate::base::clock::now;
+use crate::base::proof::Session;
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::{self, IoSlice, Read};
+use std::net::Shutdown;
 use std::time::Duration;
 
 /// A body is received in pieces of this size, so that a false length reserves no memory.
@@ -31,7 +34,7 @@ const TOGETHER: usize = 64;
 
 /// What comes in.
 struct Input {
-    stream: TcpStream,
+    stream: Stream,
     /// What was read ahead, and how much of it was taken.
     ahead: Vec<u8>,
     taken: usize,
@@ -63,11 +66,22 @@ pub struct Link {
     frame: Option<(Frame, usize)>,
     outbox: VecDeque<Vec<u8>>,
     sent: usize,
+    /// For what goes out and what comes in; none before the proof.
+    seals: Option<(Seal, Seal)>,
+}
+
+/// Which end of a link this is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It connected.
+    Caller,
+    /// It listened.
+    Host,
 }
 
 impl Link {
     /// Takes a stream that [`net::prepare`] has seen.
-    pub fn new(stream: TcpStream) -> Link {
+    pub fn new(stream: Stream) -> Link {
         Link {
             input: Input {
                 stream,
@@ -79,7 +93,31 @@ impl Link {
             frame: None,
             outbox: VecDeque::new(),
             sent: 0,
+            seals: None,
         }
+    }
+
+    /// A link whose two ends have proven themselves: what it carries is sealed.
+    pub fn sealed(stream: Stream, session: &Session, side: Side) -> Link {
+        let (to_host, to_caller) = (Seal::new(&session.to_host), Seal::new(&session.to_caller));
+        let mut link = Link::new(stream);
+        link.seals = Some(match side {
+            Side::Caller => (to_host, to_caller),
+            Side::Host => (to_caller, to_host),
+        });
+        link
+    }
+
+    /// Whether both ends have proven themselves.
+    pub fn is_sealed(&self) -> bool {
+        self.seals.is_some()
+    }
+
+    /// A link of which these first bytes were read already.
+    pub fn begun(stream: Stream, heard: Vec<u8>) -> Link {
+        let mut link = Link::new(stream);
+        link.input.ahead = heard;
+        link
     }
 
     /// From now on several frames are read at once: whoever polls must have received until there is
@@ -93,9 +131,13 @@ impl Link {
         net::watch(&self.input.stream, !self.outbox.is_empty())
     }
 
-    /// Queues bytes; [`Link::flush`] sends them.
-    pub fn push(&mut self, bytes: Vec<u8>) {
-        self.outbox.push_back(bytes);
+    /// Queues an encoded frame; [`Link::flush`] sends it.
+    pub fn push(&mut self, frame: Vec<u8>) {
+        let frame = match &mut self.seals {
+            Some((out, _)) => out.close(frame),
+            None => frame,
+        };
+        self.outbox.push_back(frame);
     }
 
     /// Whether everything queued is with the kernel.
@@ -109,7 +151,7 @@ impl Link {
             let frames = self.outbox.iter().take(TOGETHER);
             let mut frames: Vec<IoSlice> = frames.map(|frame| IoSlice::new(frame)).collect();
             frames[0].advance(self.sent);
-            match (&self.input.stream).write_vectored(&frames) {
+            match self.input.stream.send(&frames) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -146,6 +188,24 @@ impl Link {
         false
     }
 
+    /// Waits until the other side has closed, but no longer than `limit`. What it says is dropped.
+    pub fn await_end(&mut self, limit: Duration) {
+        let start = now();
+        while !start.past(limit) {
+            match self.receive() {
+                Seen::Frame(_) => {}
+                Seen::Closed(_) | Seen::Garbage => return,
+                Seen::Nothing => {
+                    let mut entry = self.watch();
+                    entry.events = libc::POLLIN;
+                    if net::poll(&mut [entry], Some(net::left(start, limit))).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
     /// Says farewell to the kernel: what is queued there still reaches the other side.
     pub fn close_write(&self) {
         // It fails only if the other side has closed already, which is as good.
@@ -167,8 +227,9 @@ impl Link {
                 if self.header_have < HEADER_BYTES {
                     continue;
                 }
+                let sealed = if self.seals.is_some() { SEAL_BYTES } else { 0 };
                 match Frame::decode_header(&self.header) {
-                    Some(frame) => self.frame = Some(frame),
+                    Some((frame, length)) => self.frame = Some((frame, length + sealed)),
                     None => return Seen::Garbage,
                 }
             }
@@ -194,7 +255,14 @@ impl Link {
             };
         }
         self.header_have = 0;
-        self.frame.take().map(|(frame, _)| Seen::Frame(frame))
+        let (mut frame, _) = self.frame.take()?;
+        if let Some((_, seal)) = &mut self.seals {
+            match seal.open(&self.header, frame.body) {
+                Some(body) => frame.body = body,
+                None => return Some(Seen::Garbage),
+            }
+        }
+        Some(Seen::Frame(frame))
     }
 
     fn closed_words(&self) -> String {
@@ -217,7 +285,10 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::quiet::tests::signals_of;
     use crate::bootstrap::frame::Kind;
+    use std::io::Write;
+    use std::net::TcpStream;
 
     fn pair() -> (TcpStream, Link) {
         let (listener, address) = net::listen("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -262,6 +333,7 @@ mod tests {
     #[test]
     fn many_frames_pass_together() {
         let (raw, mut link) = pair();
+        let raw = Stream::from(raw);
         net::prepare(&raw).unwrap();
         let mut sender = Link::new(raw);
         link.read_ahead();
@@ -295,6 +367,24 @@ mod tests {
         let (mut raw, mut link) = pair();
         raw.write_all(&[b'x'; 64]).unwrap();
         assert_eq!(wait(&mut link), Seen::Garbage);
+    }
+
+    /// A peer that ends with words of ours unread: what is said to it afterwards is an error, and
+    /// no signal that would end the program.
+    #[test]
+    fn words_to_a_lost_peer_raise_no_signal() {
+        let (raw, mut link) = pair();
+        link.push(vec![1; 100]);
+        link.flush().unwrap();
+        while raw.peek(&mut [0; 100]).unwrap() < 100 {}
+        drop(raw);
+        assert!(matches!(wait(&mut link), Seen::Closed(_)));
+        let seen = signals_of(|| {
+            link.push(vec![2; 100]);
+            let error = link.flush().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "{error}");
+        });
+        assert_eq!(seen, 0);
     }
 
     #[test]

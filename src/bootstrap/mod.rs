@@ -15,20 +15,26 @@
 //! Where nobody hands an id over, [`launch`] asks whoever started the process.
 //!
 //! Terms: *root*, the thread that calls the roll; *check-in*, a rank telling the root that it is
-//! there; *door*, a listening socket that lets in only those who know the secret; *link*, one
-//! socket that carries frames; *next* and *prev*, the neighbours in the ring, rank + 1 and
-//! rank - 1 modulo the number of ranks.
+//! there; *door*, what lets in only those who prove that they know the secret
+//! ([`crate::base::door`]); *link*, one socket that carries sealed frames; *next* and *prev*, the
+//! neighbours in the ring, rank + 1 and rank - 1 modulo the number of ranks.
 //!
 //! The bootstrap network is TCP only and carries start-up data only; collectives never use it.
 //! Only [`launch`] reads the environment: all else is handed in as [`NetSettings`].
 
 mod check_in;
-mod door;
 mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 mod link;
+mod munge;
 mod net;
+mod office;
 mod rendezvous;
 mod roll;
+mod seal;
+mod secrets;
+mod stream;
 
 pub mod launch;
 pub mod local;
@@ -49,6 +55,7 @@ pub use unique_id::UniqueId;
 
 use crate::base::{Rank, Result};
 use std::ffi::c_void;
+use std::time::Duration;
 
 /// The most bytes that one rank may contribute to one operation: 64 MiB.
 pub const MAX_FRAME: usize = 64 << 20;
@@ -75,6 +82,11 @@ pub trait Bootstrap: Send + Sync {
 
     /// Returns when every rank has called it.
     fn barrier(&self) -> Result<()>;
+
+    /// How much is left of the time in which the ranks must have met; `None`: there is no limit.
+    fn time_left(&self) -> Option<Duration> {
+        None
+    }
 
     /// Point-to-point functions that came with this bootstrap, and their context: null, or as
     /// [`TableBootstrap::net_functions`] says.

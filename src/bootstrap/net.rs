@@ -1,11 +1,12 @@
 //! Sockets as the bootstrap wants them: non-blocking, kept alive, closed on exec; `poll`; limits.
 
 use super::settings::Family;
+use super::stream::{Listener, Stream};
 use crate::base::clock::{Moment, now};
 use crate::base::{Error, Result};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -58,13 +59,13 @@ pub fn addresses_of(host: &str, family: Family) -> io::Result<Vec<IpAddr>> {
 
 /// A non-blocking listener. With port 0 the kernel picks one; a forced port may be taken over
 /// from connections of an earlier job that are still winding down.
-pub fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+pub fn listen(address: SocketAddr) -> io::Result<(Listener, SocketAddr)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     open(socket, address)
 }
 
 /// A non-blocking listener at all addresses of this machine, of one family or both.
-pub fn listen_everywhere(port: u16, family: Family) -> io::Result<(TcpListener, SocketAddr)> {
+pub fn listen_everywhere(port: u16, family: Family) -> io::Result<(Listener, SocketAddr)> {
     let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
     if family == Family::V4 {
         return listen(v4);
@@ -85,30 +86,32 @@ pub fn listen_everywhere(port: u16, family: Family) -> io::Result<(TcpListener, 
 
 /// The port of a named root is taken over from connections of an earlier job, but never shared
 /// with another listener (SO_REUSEPORT): the kernel would deal the ranks out to both.
-fn open(socket: Socket, address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+fn open(socket: Socket, address: SocketAddr) -> io::Result<(Listener, SocketAddr)> {
     if address.port() != 0 {
         socket.set_reuse_address(true)?;
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    let listener = TcpListener::from(socket);
+    let listener = Listener::from(socket);
     let bound = listener.local_addr()?;
     Ok((listener, bound))
 }
 
 /// Sets what every connection of the bootstrap has.
-pub fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
+///
+/// No `TCP_USER_TIMEOUT`: it would also end a connection to a process that is only stopped, as soon
+/// as its buffers are full. A host that is gone is noticed by who receives from it, whose probes go
+/// out while it waits; in a ring, and between a rank and the root, there is always one.
+pub fn prepare(stream: &Stream) -> io::Result<()> {
+    let socket = SockRef::from(stream);
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
         .with_interval(KEEPALIVE_INTERVAL)
         .with_retries(KEEPALIVE_COUNT);
-    let socket = SockRef::from(stream);
-    socket.set_tcp_keepalive(&keepalive)?;
-    // Keepalive probes stop while sent data is unacknowledged; this bounds that case too.
-    socket.set_tcp_user_timeout(Some(KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_COUNT))
+    socket.set_tcp_keepalive(&keepalive)
 }
 
 /// One entry of a poll set.
@@ -192,7 +195,7 @@ pub struct Dial {
 
 enum Stage {
     Pausing(Moment, Duration),
-    Connecting(TcpStream),
+    Connecting(Stream),
     Done,
 }
 
@@ -227,7 +230,7 @@ impl Dial {
 
     /// Goes on without blocking: a stream, once, when connected; an error when the limit has
     /// passed or trying again cannot help.
-    pub fn advance(&mut self) -> io::Result<Option<TcpStream>> {
+    pub fn advance(&mut self) -> io::Result<Option<Stream>> {
         let attempt = match &self.stage {
             Stage::Pausing(since, pause) if since.past(*pause) => self.attempt(),
             Stage::Connecting(stream) => connected(stream),
@@ -270,7 +273,7 @@ impl Dial {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         let result = socket.connect(&address.into());
-        self.stage = Stage::Connecting(TcpStream::from(socket));
+        self.stage = Stage::Connecting(Stream::from(socket));
         match result {
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(false),
             Err(error) => Err(error),
@@ -283,7 +286,7 @@ impl Dial {
 }
 
 /// Whether a connection that was begun has been made.
-fn connected(stream: &TcpStream) -> io::Result<bool> {
+fn connected(stream: &Stream) -> io::Result<bool> {
     if let Some(error) = stream.take_error()? {
         return Err(error);
     }
@@ -321,7 +324,7 @@ fn is_passing(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn dial(address: SocketAddr, limit: Duration) -> io::Result<TcpStream> {
+    fn dial(address: SocketAddr, limit: Duration) -> io::Result<Stream> {
         let mut dial = Dial::start(vec![address], limit, limit);
         loop {
             if let Some(stream) = dial.advance()? {
@@ -379,7 +382,8 @@ mod tests {
         assert_ne!(address.port(), 0);
         let stream = dial(address, Duration::from_secs(5)).unwrap();
         let socket = SockRef::from(&stream);
-        assert!(stream.nodelay().unwrap() && socket.keepalive().unwrap());
+        assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_user_timeout().unwrap(), None);
         drop(listener);
         raise_file_limit();
         let mut limit = libc::rlimit {

@@ -5,14 +5,21 @@
 //! another rank ends the wait here with that rank's name.
 
 use super::check_in::REFUSAL_LIMIT;
-use super::door::{Door, Entry, refuse};
-use super::frame::{Frame, Hello, Kind, Purpose, decode_error, decode_go, printable};
-use super::link::{Link, Seen};
+use super::frame::{
+    self, Frame, Hello, Kind, PROTOCOL, Purpose, decode_error, decode_go, printable,
+};
+use super::link::{Link, Seen, Side};
 use super::net::{self, Dial};
+use super::secrets::{GIVEN, Secrets};
 use super::settings::{NetSettings, Warn};
-use super::tcp_root;
+use super::stream::{Listener, Stream};
+use super::tcp_root::refuse;
 use super::unique_id::{Secret, UniqueId};
+use super::{office, tcp_root};
 use crate::base::clock::{Moment, now};
+use crate::base::door::{Door, Entry, Keeper, Verdict};
+use crate::base::knock::{Knock, Reply};
+use crate::base::proof::{self, Key};
 use crate::base::{Code, Error, Rank, Result};
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +31,7 @@ const WORDS_LIMIT: Duration = Duration::from_secs(1);
 /// One rank on its way into the ring.
 pub struct Rendezvous<'a> {
     pub(super) id: &'a UniqueId,
-    secret: Secret,
+    pub(super) secrets: Secrets,
     pub(super) rank: u32,
     pub(super) nranks: u32,
     pub(super) settings: &'a NetSettings,
@@ -39,13 +46,83 @@ pub struct Neighbours {
     pub prev: Link,
 }
 
+/// What a rank learns from the root when all are there.
+struct Go {
+    next: SocketAddr,
+    prev: SocketAddr,
+    /// All links of the ring are proven by it.
+    secret: Secret,
+}
+
+/// The way to next.
+enum Next {
+    Dialling,
+    Knocking(Knock<Stream>),
+    /// It knows the secret, and may still be about to say welcome.
+    Proven(Link),
+    Welcomed(Link),
+}
+
 struct Linking {
     root: Link,
-    door: Door,
+    listener: Listener,
+    door: Door<Stream>,
     dial: Dial,
-    next: Option<Link>,
-    next_welcomed: bool,
+    next: Next,
     prev: Option<Link>,
+    keeper: Neighbour,
+}
+
+/// Judges who wants to be this rank's prev.
+struct Neighbour {
+    secret: Secret,
+    rank: u32,
+    nranks: u32,
+}
+
+impl Neighbour {
+    fn prev(&self) -> u32 {
+        (self.rank + self.nranks - 1) % self.nranks
+    }
+
+    fn key(secret: &Secret) -> Key {
+        Key::derive(secret.bytes(), &[b"kolo ring"])
+    }
+}
+
+impl Keeper for Neighbour {
+    fn judge(&mut self, hello: &proof::Hello) -> Verdict {
+        let refusal = |error: &Error| {
+            let frame = Frame::error(Kind::Refused, error);
+            Verdict::Refuse(frame.encode())
+        };
+        if hello.id != self.secret.public() {
+            return refusal(&frame::unknown_id());
+        }
+        let Some((said, _)) = Hello::decode(hello, Purpose::Ring) else {
+            return refusal(&frame::wrong_purpose());
+        };
+        // Before the answer: it would serve to be taken for another rank.
+        if (said.rank, said.target, said.nranks) == (self.prev(), self.rank, self.nranks) {
+            return Verdict::Answer(GIVEN, Neighbour::key(&self.secret));
+        }
+        refusal(&Error::usage(
+            format!(
+                "rank {} of {} wants to link to rank {}, but this is rank {}'s port and its \
+                 predecessor is rank {}",
+                said.rank,
+                said.nranks,
+                said.target,
+                self.rank,
+                self.prev()
+            ),
+            "give every communicator an id of its own",
+        ))
+    }
+
+    fn other_version(&mut self, version: u16) -> Vec<u8> {
+        Frame::error(Kind::Refused, &frame::other_version(version)).encode()
+    }
 }
 
 impl<'a> Rendezvous<'a> {
@@ -55,16 +132,16 @@ impl<'a> Rendezvous<'a> {
         rank: u32,
         nranks: u32,
         settings: &'a NetSettings,
-    ) -> Rendezvous<'a> {
-        Rendezvous {
+    ) -> Result<Rendezvous<'a>> {
+        Ok(Rendezvous {
             id,
-            secret: id.secret(),
+            secrets: Secrets::of(id, settings)?,
             rank,
             nranks,
             settings,
             start: now(),
             notice: String::new(),
-        }
+        })
     }
 
     /// Meets the others; `None` when this rank is alone.
@@ -74,13 +151,11 @@ impl<'a> Rendezvous<'a> {
         let meeting_point = is_network.then(|| self.id.address().ip());
         let interface = &self.settings.interfaces(meeting_point)?[0];
         let (listener, address) = tcp_root::open(interface.socket_address(0), &interface.name)?;
-        let limit = self.settings.hello_limit;
-        let door = Door::new(listener, self.secret.clone(), Purpose::Ring, limit);
         let mut root = self.check_in(address)?;
-        let (next, prev) = match self.wait_for_all(&mut root) {
-            Ok(addresses) => addresses,
+        let go = match self.wait_for_all(&mut root) {
+            Ok(go) => go,
             Err(error) => {
-                tell(&mut root, &error);
+                tell_root(&mut root, &error);
                 return Err(error);
             }
         };
@@ -91,53 +166,83 @@ impl<'a> Rendezvous<'a> {
         let limit = self.settings.connect_limit;
         let mut linking = Linking {
             root,
-            door,
-            dial: Dial::start(vec![next], limit, REFUSAL_LIMIT),
-            next: None,
-            next_welcomed: false,
+            listener,
+            door: Door::new(PROTOCOL, office::limits(self.settings.hello_limit)),
+            dial: Dial::start(vec![go.next], limit, REFUSAL_LIMIT),
+            next: Next::Dialling,
             prev: None,
+            keeper: Neighbour {
+                secret: go.secret.clone(),
+                rank: self.rank,
+                nranks: self.nranks,
+            },
         };
-        match self.link(&mut linking, next, prev, address) {
+        match self.link(&mut linking, &go, address) {
             Ok(neighbours) => {
                 ready(&mut linking.root);
                 Ok(Some(neighbours))
             }
             Err(error) => {
                 // A neighbour that has both of its links listens to the root no more.
-                let welcomed = linking.next.take().filter(|_| linking.next_welcomed);
+                let welcomed = match linking.next {
+                    Next::Welcomed(link) => Some(link),
+                    _ => None,
+                };
                 for mut link in welcomed.into_iter().chain(linking.prev.take()) {
                     tell(&mut link, &error);
                 }
-                tell(&mut linking.root, &error);
+                tell_root(&mut linking.root, &error);
                 Err(error)
             }
         }
     }
 
-    pub(super) fn hello(&self, purpose: Purpose, target: u32, address: SocketAddr) -> Vec<u8> {
-        let hello = Hello {
+    pub(super) fn hello(&self, purpose: Purpose, target: u32, address: SocketAddr) -> Hello {
+        Hello {
             purpose,
             rank: self.rank,
             nranks: self.nranks,
             target,
             address,
-        };
-        hello.encode(&self.secret).to_vec()
+        }
     }
 
-    fn wait_for_all(&mut self, root: &mut Link) -> Result<(SocketAddr, SocketAddr)> {
+    fn wait_for_all(&mut self, root: &mut Link) -> Result<Go> {
+        let mut asked: Option<Moment> = None;
         loop {
             match root.receive() {
                 Seen::Frame(frame) => match frame.kind {
-                    Kind::Go => return decode_go(&frame.body).ok_or_else(|| self.not_a_root()),
+                    Kind::Go => {
+                        let go = decode_go(&frame.body).map(|(next, prev, secret)| Go {
+                            next,
+                            prev,
+                            secret: Secret::from_bytes(secret),
+                        });
+                        return go.ok_or_else(|| self.not_a_root());
+                    }
                     Kind::Refused | Kind::Abort => return Err(told(&frame)),
+                    Kind::Notice if asked.is_some() => {
+                        self.notice = printable(&frame.body);
+                        self.time_left()?;
+                    }
                     Kind::Notice => self.note(&frame, &self.settings.warn.clone()),
                     _ => {}
                 },
                 Seen::Closed(words) => return Err(self.root_ended(&words)),
                 Seen::Garbage => return Err(self.not_a_root()),
                 Seen::Nothing => {
-                    let left = self.time_left()?;
+                    let left = match (self.time_left(), asked) {
+                        (Ok(left), _) => left,
+                        (Err(_), None) => {
+                            // Who is missing now is what the error must say.
+                            root.push(Frame::control(Kind::Notice, Vec::new()).encode());
+                            root.flush_within(WORDS_LIMIT);
+                            asked = Some(now());
+                            Some(WORDS_LIMIT)
+                        }
+                        (Err(error), Some(since)) if since.past(WORDS_LIMIT) => return Err(error),
+                        (Err(_), Some(since)) => Some(net::left(since, WORDS_LIMIT)),
+                    };
                     net::poll(&mut [root.watch()], left).map_err(poll_failed)?;
                 }
             }
@@ -155,33 +260,32 @@ impl<'a> Rendezvous<'a> {
         ));
     }
 
-    fn link(
-        &mut self,
-        linking: &mut Linking,
-        next: SocketAddr,
-        prev: SocketAddr,
-        address: SocketAddr,
-    ) -> Result<Neighbours> {
+    fn link(&mut self, linking: &mut Linking, go: &Go, address: SocketAddr) -> Result<Neighbours> {
         loop {
             self.listen_to_root(linking)?;
-            self.reach_next(linking, next, address)?;
-            for entry in linking.door.serve() {
+            self.reach_next(linking, go, address)?;
+            let listener = &linking.listener;
+            let entries = linking
+                .door
+                .serve(&mut linking.keeper, || office::accept(listener));
+            for entry in entries {
                 self.let_in(linking, entry);
             }
-            if linking.next_welcomed
-                && linking.prev.is_some()
-                && let (Some(next), Some(prev)) = (linking.next.take(), linking.prev.take())
+            if let (Next::Welcomed(_), Some(_)) = (&linking.next, &linking.prev)
+                && let Next::Welcomed(next) = std::mem::replace(&mut linking.next, Next::Dialling)
+                && let Some(prev) = linking.prev.take()
             {
                 return Ok(Neighbours { next, prev });
             }
             let mut set = vec![linking.root.watch()];
             let mut limit = self
                 .time_left()
-                .map_err(|error| self.late_links(error, prev))?;
-            limit = net::sooner(limit, linking.door.watch(&mut set));
+                .map_err(|error| self.late_links(error, go.prev))?;
+            limit = net::sooner(limit, linking.door.watch(&linking.listener, &mut set));
             match &linking.next {
-                Some(link) => set.push(link.watch()),
-                None => {
+                Next::Proven(link) | Next::Welcomed(link) => set.push(link.watch()),
+                Next::Knocking(knock) => set.push(net::watch(knock.stream(), false)),
+                Next::Dialling => {
                     let (entry, pause) = linking.dial.watch();
                     set.extend(entry);
                     limit = net::sooner(limit, pause);
@@ -205,62 +309,80 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    fn reach_next(
-        &self,
-        linking: &mut Linking,
-        address: SocketAddr,
-        own: SocketAddr,
-    ) -> Result<()> {
-        if linking.next_welcomed {
-            return Ok(());
-        }
-        let next = self.next();
-        let failed = |error: io::Error| unreachable_next(next, address, &error);
-        let Some(link) = &mut linking.next else {
-            if let Some(stream) = linking.dial.advance().map_err(failed)? {
-                let mut link = Link::new(stream);
-                link.push(self.hello(Purpose::Ring, next.0, own));
-                linking.next = Some(link);
-                return self.reach_next(linking, address, own);
-            }
-            return Ok(());
-        };
-        // A broken link shows itself in the receive below.
-        let _ = link.flush();
-        match link.receive() {
-            Seen::Nothing => Ok(()),
-            Seen::Frame(frame) if frame.kind == Kind::Welcome => {
-                linking.next_welcomed = true;
-                Ok(())
-            }
-            Seen::Frame(frame) if frame.kind == Kind::Refused => Err(told(&frame)),
-            Seen::Frame(_) | Seen::Garbage => Err(failed(io::ErrorKind::InvalidData.into())),
-            Seen::Closed(_) => {
-                linking.next = None;
-                linking
-                    .dial
-                    .again(io::ErrorKind::UnexpectedEof.into())
-                    .map_err(failed)
-            }
+    /// Goes on towards next until something has to be waited for.
+    fn reach_next(&self, linking: &mut Linking, go: &Go, own: SocketAddr) -> Result<()> {
+        let failed = |error: io::Error| unreachable_next(self.next(), go.next, &error);
+        loop {
+            let again = match std::mem::replace(&mut linking.next, Next::Dialling) {
+                Next::Dialling => {
+                    let Some(stream) = linking.dial.advance().map_err(failed)? else {
+                        return Ok(());
+                    };
+                    linking.next = Next::Knocking(self.knock_at_next(stream, go, own)?);
+                    continue;
+                }
+                Next::Knocking(knock) => {
+                    let key = |choice| (choice == GIVEN).then(|| Neighbour::key(&go.secret));
+                    match knock.go_on(key) {
+                        Reply::Wait(knock) => {
+                            linking.next = Next::Knocking(knock);
+                            return Ok(());
+                        }
+                        Reply::In(stream, session) => {
+                            let link = Link::sealed(stream, &session, Side::Caller);
+                            linking.next = Next::Proven(link);
+                            continue;
+                        }
+                        Reply::Foreign(stream, heard) => {
+                            // Its refusal, if it is one, comes like a welcome.
+                            linking.next = Next::Proven(Link::begun(stream, heard));
+                            continue;
+                        }
+                        Reply::Version(version) => return Err(frame::other_version(version)),
+                        Reply::Stranger => {
+                            return Err(failed(io::Error::other("it does not prove itself")));
+                        }
+                        Reply::Lost(error) => error,
+                    }
+                }
+                Next::Proven(mut link) => match link.receive() {
+                    Seen::Nothing => {
+                        linking.next = Next::Proven(link);
+                        return Ok(());
+                    }
+                    Seen::Frame(frame) if frame.kind == Kind::Welcome && link.is_sealed() => {
+                        linking.next = Next::Welcomed(link);
+                        return Ok(());
+                    }
+                    Seen::Frame(frame) if frame.kind == Kind::Refused => return Err(told(&frame)),
+                    Seen::Frame(_) | Seen::Garbage => {
+                        return Err(failed(io::ErrorKind::InvalidData.into()));
+                    }
+                    Seen::Closed(_) => io::ErrorKind::UnexpectedEof.into(),
+                },
+                Next::Welcomed(link) => {
+                    linking.next = Next::Welcomed(link);
+                    return Ok(());
+                }
+            };
+            linking.dial.again(again).map_err(failed)?;
         }
     }
 
-    fn let_in(&self, linking: &mut Linking, entry: Entry) {
-        let Entry {
-            hello, mut link, ..
-        } = entry;
-        let expected = (self.prev().0, self.rank, self.nranks);
-        let is_prev = (hello.rank, hello.target, hello.nranks) == expected;
-        if !is_prev || linking.prev.is_some() {
-            let error = Error::usage(
-                format!(
-                    "rank {} of {} wants to link to rank {}, but this is rank {}'s port and its \
-                     predecessor is rank {}",
-                    hello.rank, hello.nranks, hello.target, self.rank, expected.0
-                ),
-                "give every communicator an id of its own",
+    fn knock_at_next(&self, stream: Stream, go: &Go, own: SocketAddr) -> Result<Knock<Stream>> {
+        let said = self.hello(Purpose::Ring, self.next().0, own);
+        let hello = said.encode(go.secret.public(), GIVEN, proof::random()?, &[]);
+        Ok(Knock::new(stream, PROTOCOL, &hello))
+    }
+
+    fn let_in(&self, linking: &mut Linking, entry: Entry<Stream>) {
+        let mut link = Link::sealed(entry.stream, &entry.session, Side::Host);
+        if linking.prev.is_some() {
+            let what = format!("two processes want to be rank {}", self.prev());
+            refuse(
+                &mut link,
+                &Error::usage(what, "give every process a rank of its own"),
             );
-            refuse(&mut link, &error);
             return;
         }
         link.push(Frame::control(Kind::Welcome, Vec::new()).encode());
@@ -279,7 +401,7 @@ impl<'a> Rendezvous<'a> {
 
     /// What is left until the timeout (`None`: no limit), or the error that it has passed.
     fn time_left(&self) -> Result<Option<Duration>> {
-        let Some(timeout) = self.settings.timeout else {
+        let Some((timeout, name)) = self.settings.meeting_limit() else {
             return Ok(None);
         };
         if !self.start.past(timeout) {
@@ -296,7 +418,7 @@ impl<'a> Rendezvous<'a> {
         Err(Error::new(
             Code::Timeout,
             what,
-            "find out why those ranks do not start, or raise KOLO_TIMEOUT",
+            format!("find out why those ranks do not start, or raise {name}"),
         ))
     }
 
@@ -307,9 +429,12 @@ impl<'a> Rendezvous<'a> {
             self.next(),
             self.prev()
         );
-        error.remedy = "check that every node can reach the others on the interface that \
-                        KOLO_SOCKET_IFNAME chooses, or raise KOLO_TIMEOUT"
-            .into();
+        let name = self.settings.meeting_limit().map_or("", |(_, name)| name);
+        error.remedy = format!(
+            "check that every node can reach the others on the interface that KOLO_SOCKET_IFNAME \
+             chooses, or raise {name}"
+        )
+        .into();
         error
     }
 
@@ -337,6 +462,12 @@ fn tell(link: &mut Link, error: &Error) {
     link.push(Frame::error(Kind::Abort, error).encode());
     link.flush_within(WORDS_LIMIT);
     link.close_write();
+}
+
+/// The root closes once it has told the others: it may be in this process, and end with it.
+fn tell_root(root: &mut Link, error: &Error) {
+    tell(root, error);
+    root.await_end(WORDS_LIMIT);
 }
 
 pub(super) fn told(frame: &Frame) -> Error {

@@ -110,8 +110,10 @@ impl Roll {
     pub fn spoil(&mut self, nranks: u32, error: Error, except: Option<MemberId>) -> Vec<Order> {
         let group = self.groups.remove(&nranks).unwrap_or_default();
         self.spoiled.insert(nranks, error.clone());
+        // Rank 0 last: the root may live in its process, which may end as soon as it knows.
         let others = group
             .into_values()
+            .rev()
             .filter(|present| Some(present.member) != except);
         others
             .map(|present| Order::Refuse(present.member, error.clone()))
@@ -377,6 +379,17 @@ mod tests {
         assert!(late[0].1.contains("rank 3"));
         // The others have their number, and their own rank 0 may still come.
         assert_eq!(roll.check_in(5, who(2, 5)), [Order::Welcome(5)]);
+    }
+
+    #[test]
+    fn rank_zero_is_told_last() {
+        let mut roll = Roll::default();
+        for (member, rank) in [(1, 2), (2, 0), (3, 4), (4, 1)] {
+            roll.check_in(member, who(rank, 5));
+        }
+        let told = refused(&roll.lost(3, "it closed the connection"));
+        let told: Vec<MemberId> = told.into_iter().map(|(member, _)| member).collect();
+        assert_eq!(told, [1, 4, 2]);
     }
 
     #[test]

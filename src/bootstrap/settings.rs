@@ -6,6 +6,7 @@ use crate::base::interfaces::{self, Interface};
 use crate::config::{Settings, SocketFamily};
 use std::fmt;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +22,14 @@ pub struct NetSettings {
     pub socket_family: Family,
     /// `host:port` where rank 0 listens instead of a port that the kernel picks.
     pub comm_id: Option<String>,
+    /// A file that holds a secret of all ranks, where nobody hands one over.
+    pub secret_file: Option<PathBuf>,
+    /// The socket of another `munged` than the system's.
+    pub munge_socket: Option<PathBuf>,
     /// How long an operation may wait for ranks that are alive but late; `None`: for ever.
     pub timeout: Option<Duration>,
+    /// How long the ranks may take to meet, and to exchange what start-up needs; `None`: for ever.
+    pub meet_limit: Option<Duration>,
     /// When to warn, once, which ranks are late.
     pub warn_after: Duration,
     /// How long to go on trying to connect to a listener that should be there.
@@ -35,7 +42,7 @@ pub struct NetSettings {
     pub stagger_rate: u32,
     /// The ports at which rank 0 may listen where Slurm variables say where: first and count.
     pub slurm_ports: (u32, u32),
-    /// How long a new connection may take to show the secret.
+    /// How long a new connection may take to prove itself.
     pub hello_limit: Duration,
     /// Where warnings go; by default to `tracing`.
     pub warn: Warn,
@@ -43,6 +50,10 @@ pub struct NetSettings {
 
 impl From<&Settings> for NetSettings {
     fn from(settings: &Settings) -> NetSettings {
+        // A connection takes a moment even where everything is there.
+        let meet_limit = settings.start_timeout();
+        let meet_limit = meet_limit.map(|limit| limit.max(Duration::from_secs(1)));
+        let usual = NetSettings::default();
         NetSettings {
             socket_ifname: settings.socket_ifname().map(|list| list.to_string()),
             socket_family: match settings.socket_family() {
@@ -51,19 +62,29 @@ impl From<&Settings> for NetSettings {
                 SocketFamily::Ipv6 => Family::V6,
             },
             comm_id: settings.comm_id().map(|id| id.to_string()),
+            secret_file: settings.secret_file().map(Path::to_path_buf),
+            munge_socket: settings.munge_socket().map(Path::to_path_buf),
             timeout: settings.timeout(),
             warn_after: settings.warn_after().unwrap_or(Duration::MAX),
-            // A connection takes a moment even where everything is there.
-            start_limit: settings.start_timeout().max(Duration::from_secs(1)),
+            meet_limit,
+            start_limit: meet_limit.unwrap_or(usual.start_limit),
+            connect_limit: usual.connect_limit.min(meet_limit.unwrap_or(Duration::MAX)),
             stagger_threshold: settings.uid_stagger_threshold(),
             stagger_rate: settings.uid_stagger_rate(),
             slurm_ports: (settings.slurm_port(), settings.slurm_port_count()),
-            ..NetSettings::default()
+            ..usual
         }
     }
 }
 
 impl NetSettings {
+    /// How long all ranks together may take to meet, and the variable that says so.
+    pub fn meeting_limit(&self) -> Option<(Duration, &'static str)> {
+        let meeting = self.meet_limit.map(|limit| (limit, "KOLO_START_TIMEOUT"));
+        let waiting = self.timeout.map(|limit| (limit, "KOLO_TIMEOUT"));
+        meeting.into_iter().chain(waiting).min()
+    }
+
     /// The usable interfaces, best first; `meeting_point` is the address of an explicit
     /// `KOLO_COMM_ID`.
     pub fn interfaces(&self, meeting_point: Option<IpAddr>) -> Result<Vec<Interface>> {
@@ -78,7 +99,10 @@ impl Default for NetSettings {
             socket_ifname: None,
             socket_family: Family::Any,
             comm_id: None,
+            secret_file: None,
+            munge_socket: None,
             timeout: None,
+            meet_limit: None,
             warn_after: Duration::from_secs(60),
             connect_limit: Duration::from_secs(60),
             start_limit: Duration::from_secs(120),
@@ -97,7 +121,9 @@ impl fmt::Debug for NetSettings {
             .field("socket_ifname", &self.socket_ifname)
             .field("socket_family", &self.socket_family)
             .field("comm_id", &self.comm_id)
+            .field("secret_file", &self.secret_file)
             .field("timeout", &self.timeout)
+            .field("meet_limit", &self.meet_limit)
             .field("warn_after", &self.warn_after)
             .field("connect_limit", &self.connect_limit)
             .field("start_limit", &self.start_limit)

@@ -17,7 +17,7 @@ use super::settings::NetSettings;
 use super::unique_id::UniqueId;
 use super::{Bootstrap, tcp_root};
 use crate::base::clock::{Moment, now};
-use crate::base::{Code, Error, Rank, Result};
+use crate::base::{Code, Error, Rank, Result, fork};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +31,10 @@ pub struct TcpRing {
     rank: Rank,
     nranks: u32,
     settings: NetSettings,
+    /// The process that made it: a forked child has no sockets, and must not speak for it.
+    generation: u32,
+    /// When this rank began to meet the others.
+    begun: Moment,
     state: Mutex<State>,
 }
 
@@ -92,9 +96,10 @@ impl TcpRing {
         // Ranks that are threads of one process have their sockets in one table.
         net::raise_file_limit();
         if id.is_named() && rank == 0 {
-            tcp_root::start(Some(id), &id.secret(), settings)?;
+            tcp_root::start_named(id, settings)?;
         }
-        let neighbours = Rendezvous::new(id, rank, nranks, settings).meet()?;
+        let begun = now();
+        let neighbours = Rendezvous::new(id, rank, nranks, settings)?.meet()?;
         let links = neighbours.map(|Neighbours { next, mut prev }| {
             // Where ranks share cores, many frames wait when one comes to look.
             prev.read_ahead();
@@ -108,6 +113,8 @@ impl TcpRing {
             rank: Rank(rank),
             nranks,
             settings: settings.clone(),
+            generation: fork::generation(),
+            begun,
             state: Mutex::new(State {
                 links,
                 sequence: 0,
@@ -130,6 +137,9 @@ impl TcpRing {
         name: &'static str,
         run: impl FnOnce(&mut Links, u64) -> Result<()>,
     ) -> Result<()> {
+        if self.is_inherited() {
+            return Err(inherited().at(self.rank));
+        }
         let mut state = self.lock();
         let state = &mut *state;
         if let Some(error) = &state.broken {
@@ -153,6 +163,10 @@ impl TcpRing {
             state.broken = Some(error.clone());
             error
         })
+    }
+
+    fn is_inherited(&self) -> bool {
+        self.generation != fork::generation()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -235,18 +249,23 @@ impl TcpRing {
             Kind::Broadcast => format!("rank {late}, or a rank between it and this one"),
             _ => format!("rank {late}"),
         };
-        if let Some(timeout) = self.settings.timeout
-            && start.past(timeout)
-        {
+        let waiting = self
+            .settings
+            .timeout
+            .map(|limit| (start, limit, "KOLO_TIMEOUT"));
+        let meeting = self.settings.meet_limit;
+        let meeting = meeting.map(|limit| (self.begun, limit, "KOLO_START_TIMEOUT"));
+        let limits = || waiting.into_iter().chain(meeting);
+        if let Some((_, _, name)) = limits().find(|(since, limit, _)| since.past(*limit)) {
             return Err(Error::new(
                 Code::Timeout,
                 format!(
                     "rank {} waited {:.1} s in {operation} for {missing}, which is alive but has \
                      not called it",
                     self.rank,
-                    timeout.as_secs_f64()
+                    start.elapsed().as_secs_f64()
                 ),
-                "find out what that rank is doing, or raise KOLO_TIMEOUT",
+                format!("find out what that rank is doing, or raise {name}"),
             )
             .with_peer(late));
         }
@@ -260,10 +279,9 @@ impl TcpRing {
             ));
         }
         let until_warning = (!*warned).then(|| net::left(start, warn_after));
-        let until_timeout = self
-            .settings
-            .timeout
-            .map(|timeout| net::left(start, timeout));
+        let until_timeout = limits()
+            .map(|(since, limit, _)| net::left(since, limit))
+            .min();
         Ok(net::sooner(until_warning, until_timeout))
     }
 
@@ -364,6 +382,11 @@ impl Bootstrap for TcpRing {
         self.nranks
     }
 
+    fn time_left(&self) -> Option<Duration> {
+        let limit = self.settings.meet_limit;
+        limit.map(|limit| net::left(self.begun, limit))
+    }
+
     fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut all = vec![Vec::new(); self.nranks as usize];
         all[self.rank.index()] = mine.to_vec();
@@ -421,6 +444,9 @@ impl Bootstrap for TcpRing {
 
 impl Drop for TcpRing {
     fn drop(&mut self) {
+        if self.is_inherited() {
+            return;
+        }
         let mut state = self.lock();
         if state.broken.is_some() {
             return;
@@ -440,6 +466,13 @@ fn operation_name(kind: Kind) -> &'static str {
         Kind::Broadcast => "broadcast",
         _ => "all_gather",
     }
+}
+
+fn inherited() -> Error {
+    Error::usage(
+        "this process was forked from one that is a rank, and is none itself",
+        "create communicators after fork, in the process that uses them",
+    )
 }
 
 fn passed_on(frame: &Frame) -> Error {

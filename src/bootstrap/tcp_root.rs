@@ -1,22 +1,23 @@
-//! The root: a thread that calls the roll and tells every rank its neighbours.
+//! The root of one communicator: it calls the roll and tells every rank its neighbours.
 //!
-//! It lives in the process that made the unique id (or in rank 0's, with `KOLO_COMM_ID`), serves
-//! all connections from one poll loop, and ends when every rank has its links. Until then it
-//! keeps one connection to every rank, so that the death of a rank, even before it has
-//! neighbours, is seen at once and told to all.
+//! It lives in the process that made the unique id (or in rank 0's, with `KOLO_COMM_ID`), and ends
+//! when every rank has its links. Until then it keeps one connection to every rank, so that the
+//! death of a rank, even before it has neighbours, is seen at once and told to all. All roots of a
+//! process are served by one thread ([`super::office`]).
 
-use super::door::{Door, Entry, refuse};
-use super::frame::{Frame, Kind, Purpose, decode_error, encode_go};
+use super::frame::{Frame, Hello, Kind, decode_error, encode_go};
 use super::link::{Link, Seen};
-use super::net;
 use super::roll::{CheckIn, MemberId, Order, Roll};
+use super::secrets::Secrets;
 use super::settings::{Family, NetSettings};
+use super::stream::Listener;
 use super::unique_id::{Secret, UniqueId};
+use super::{net, office};
 use crate::base::clock::{Moment, now};
-use crate::base::own_thread;
+use crate::base::proof::KEY_BYTES;
 use crate::base::{Error, Rank, Result};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// How long queued words may take to leave once the root is done.
@@ -27,57 +28,44 @@ const FAILURE_LINGER: Duration = Duration::from_secs(600);
 const REBIND_LIMIT: Duration = Duration::from_secs(2);
 const REBIND_PAUSE: Duration = Duration::from_millis(20);
 
-/// Opens a port and starts the root thread behind it; returns where it listens. `named` is an id
-/// whose address or one of whose ports must be used; otherwise the first usable interface and a
-/// port of the kernel's.
-pub(crate) fn start(
-    named: Option<&UniqueId>,
-    secret: &Secret,
-    settings: &NetSettings,
-) -> Result<SocketAddr> {
+/// Starts the root of an id that is being made, at the first usable interface; returns where.
+pub(crate) fn start_any(secret: &Secret, settings: &NetSettings) -> Result<SocketAddr> {
     net::raise_file_limit();
-    let (listener, address) = match named {
-        Some(id) => open_named(id, settings.socket_family)?,
-        None => open_any(settings)?,
-    };
-    let door = Door::new(
-        listener,
-        secret.clone(),
-        Purpose::CheckIn,
+    let interface = &settings.interfaces(None)?[0];
+    let root = Root::new(settings)?;
+    let place = office::Place::Shared(interface.socket_address(0).ip());
+    let opened = || open(interface.socket_address(0), &interface.name);
+    office::add(
+        place,
+        secret.public(),
+        Secrets::given(secret),
         settings.hello_limit,
-    );
-    // A timeout should find the names of the late ranks in hand.
-    let notice_after = match settings.timeout {
-        Some(timeout) => settings.warn_after.min(timeout / 4 * 3),
-        None => settings.warn_after,
-    };
-    let mut root = Root {
-        door: Some(door),
-        roll: Roll::default(),
-        members: BTreeMap::new(),
-        next_id: 0,
-        notice_after,
-        failed: None,
-        over: None,
-    };
-    let builder = std::thread::Builder::new().name("kolo root".into());
-    own_thread::start(builder, move || root.run()).map_err(|error| {
-        Error::system(
-            "cannot start the root thread",
-            &error,
-            "raise the limit of processes (`ulimit -u`)",
-        )
-    })?;
-    Ok(address)
+        root,
+        opened,
+    )
 }
 
-fn open_any(settings: &NetSettings) -> Result<(TcpListener, SocketAddr)> {
-    let interface = &settings.interfaces(None)?[0];
-    open(interface.socket_address(0), &interface.name)
+/// Starts the root of an id that names where it must be.
+pub(crate) fn start_named(id: &UniqueId, settings: &NetSettings) -> Result<()> {
+    net::raise_file_limit();
+    let secrets = Secrets::of(id, settings)?;
+    secrets.warn(settings);
+    let root = Root::new(settings)?;
+    let opened = || open_named(id, settings.socket_family);
+    let place = office::Place::Own;
+    office::add(
+        place,
+        id.public(),
+        secrets,
+        settings.hello_limit,
+        root,
+        opened,
+    )
+    .map(drop)
 }
 
 /// Opens a listener for a rank or a root, with words for the case that it cannot.
-pub(crate) fn open(address: SocketAddr, name: &str) -> Result<(TcpListener, SocketAddr)> {
+pub(crate) fn open(address: SocketAddr, name: &str) -> Result<(Listener, SocketAddr)> {
     net::listen(address).map_err(|error| {
         Error::system(
             format!("cannot listen on {name} at {}", address.ip()),
@@ -89,7 +77,7 @@ pub(crate) fn open(address: SocketAddr, name: &str) -> Result<(TcpListener, Sock
 
 /// A given port may be in use for a moment by an earlier root; with several, the first that is free
 /// is taken, because the other ranks look for the root at all of them.
-fn open_named(id: &UniqueId, family: Family) -> Result<(TcpListener, SocketAddr)> {
+fn open_named(id: &UniqueId, family: Family) -> Result<(Listener, SocketAddr)> {
     let begin = now();
     loop {
         let mut failure = None;
@@ -156,9 +144,10 @@ struct Member {
     state: State,
 }
 
-struct Root {
-    /// Open until all have checked in.
-    door: Option<Door>,
+/// The root of one communicator.
+pub(super) struct Root {
+    /// Whether ranks are still to come.
+    open: bool,
     roll: Roll,
     members: BTreeMap<MemberId, Member>,
     next_id: MemberId,
@@ -167,47 +156,68 @@ struct Root {
     failed: Option<Moment>,
     /// When the roll became impossible to complete.
     over: Option<Moment>,
+    /// By which the links of the ring prove themselves; told to those who have checked in.
+    ring_secret: [u8; KEY_BYTES],
 }
 
 impl Root {
-    fn run(&mut self) {
-        while self.door.is_some() || !self.members.is_empty() {
-            let mut set = Vec::new();
-            let mut limit = self.door.as_ref().and_then(|door| door.watch(&mut set));
-            let base = set.len();
-            set.extend(self.members.values().map(|member| member.link.watch()));
-            limit = net::sooner(limit, self.next_notice());
-            limit = net::sooner(limit, self.failed.map(|at| net::left(at, FAREWELL_LIMIT)));
-            limit = net::sooner(limit, self.over.map(|at| net::left(at, FAILURE_LINGER)));
-            if net::poll(&mut set, limit).is_err() {
-                // Only a lack of memory makes poll fail here; it may pass.
-                std::thread::sleep(REBIND_PAUSE);
-                continue;
-            }
-            let ids: Vec<MemberId> = self.members.keys().copied().collect();
-            for (id, entry) in ids.into_iter().zip(&set[base..]) {
-                if entry.revents != 0 {
-                    self.serve(id);
-                }
-            }
-            let entries = self.door.as_mut().map(Door::serve).unwrap_or_default();
-            for entry in entries {
-                self.enter(entry);
-            }
-            self.send_notices();
-            if self.roll.is_over() {
-                self.over.get_or_insert_with(now);
-            }
-            let past = |since: Option<Moment>, limit| since.is_some_and(|at| at.past(limit));
-            if past(self.failed, FAREWELL_LIMIT) || past(self.over, FAILURE_LINGER) {
-                return;
+    fn new(settings: &NetSettings) -> Result<Root> {
+        // A timeout should find the names of the late ranks in hand.
+        let notice_after = match settings.meeting_limit() {
+            Some((timeout, _)) => settings.warn_after.min(timeout / 4 * 3),
+            None => settings.warn_after,
+        };
+        Ok(Root {
+            open: true,
+            roll: Roll::default(),
+            members: BTreeMap::new(),
+            next_id: 0,
+            notice_after,
+            failed: None,
+            over: None,
+            ring_secret: *Secret::random()?.bytes(),
+        })
+    }
+
+    /// Adds what a poll may sleep on, one entry for each member; how long it may sleep.
+    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> Option<Duration> {
+        set.extend(self.members.values().map(|member| member.link.watch()));
+        let limit = self.next_notice();
+        let limit = net::sooner(limit, self.failed.map(|at| net::left(at, FAREWELL_LIMIT)));
+        net::sooner(limit, self.over.map(|at| net::left(at, FAILURE_LINGER)))
+    }
+
+    /// Serves the members for which the poll found something: `set` is what `watch` has added.
+    pub fn look(&mut self, set: &[libc::pollfd]) {
+        let ids: Vec<MemberId> = self.members.keys().copied().collect();
+        for (id, entry) in ids.into_iter().zip(set) {
+            if entry.revents != 0 {
+                self.serve(id);
             }
         }
+        self.send_notices();
+        if self.roll.is_over() {
+            self.over.get_or_insert_with(now);
+        }
+    }
+
+    /// Whether ranks are still to come.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_done(&self) -> bool {
+        let past = |since: Option<Moment>, limit| since.is_some_and(|at| at.past(limit));
+        let left = !self.open && self.members.is_empty();
+        left || past(self.failed, FAREWELL_LIMIT) || past(self.over, FAILURE_LINGER)
     }
 
     /// How long until the next rank has waited long enough to be told who is missing.
     fn next_notice(&self) -> Option<Duration> {
-        self.door.as_ref()?;
+        if !self.open {
+            return None;
+        }
         let waiting = self
             .members
             .values()
@@ -218,7 +228,7 @@ impl Root {
     }
 
     fn send_notices(&mut self) {
-        if self.door.is_none() {
+        if !self.open {
             return;
         }
         let (roll, after) = (&self.roll, self.notice_after);
@@ -235,16 +245,13 @@ impl Root {
         }
     }
 
-    fn enter(&mut self, entry: Entry) {
-        let Entry {
-            hello,
-            mut link,
-            from,
-        } = entry;
-        if self.roll.is_complete() {
+    /// A rank has proven itself. True when it was the last: its port may close, and then
+    /// [`Root::send_off`] is due.
+    pub fn enter(&mut self, hello: &Hello, mut link: Link, from: SocketAddr) -> bool {
+        if !self.open {
             // It came in the same burst as the last rank.
             refuse(&mut link, &too_late(hello.rank));
-            return;
+            return false;
         }
         let id = self.next_id;
         self.next_id += 1;
@@ -265,6 +272,7 @@ impl Root {
         };
         let orders = self.roll.check_in(id, who);
         self.obey(orders);
+        !self.open
     }
 
     fn obey(&mut self, orders: Vec<Order>) {
@@ -272,7 +280,7 @@ impl Root {
             match order {
                 Order::Welcome(id) => self.tell(id, Frame::control(Kind::Welcome, Vec::new())),
                 Order::Refuse(id, error) => self.dismiss(id, Frame::error(Kind::Refused, &error)),
-                Order::Complete => self.send_off(),
+                Order::Complete => self.open = false,
             }
         }
     }
@@ -298,14 +306,15 @@ impl Root {
         }
     }
 
-    /// All are there: the port closes first, so that a later root can use it at once.
-    fn send_off(&mut self) {
-        self.door = None;
+    /// All are there, and the port is closed, so that a later root can use it at once.
+    pub fn send_off(&mut self) {
         let ring = self.roll.ring();
+        let secret = self.ring_secret;
         for (rank, &(id, _)) in ring.iter().enumerate() {
             let next = ring[(rank + 1) % ring.len()].1;
             let prev = ring[(rank + ring.len() - 1) % ring.len()].1;
-            self.tell(id, Frame::control(Kind::Go, encode_go(next, prev)));
+            let body = encode_go(next, prev, &secret);
+            self.tell(id, Frame::control(Kind::Go, body));
         }
     }
 
@@ -327,6 +336,11 @@ impl Root {
             Seen::Nothing => {}
             Seen::Frame(frame) if frame.kind == Kind::Ready => {
                 self.members.remove(&id);
+            }
+            // It has waited for as long as it may, and asks for whom.
+            Seen::Frame(frame) if frame.kind == Kind::Notice => {
+                let missing = self.roll.missing(member.nranks).into_bytes();
+                self.tell(id, Frame::control(Kind::Notice, missing));
             }
             Seen::Frame(frame) if frame.kind == Kind::Abort => {
                 let own = decode_error(&frame.body);
@@ -356,11 +370,21 @@ impl Root {
         }
         let error = own.unwrap_or_else(|| lost_while_linking(rank, words));
         self.failed.get_or_insert_with(now);
-        let ids: Vec<MemberId> = self.members.keys().copied().collect();
-        for id in ids {
+        // Rank 0 last, as in `Roll::spoil`.
+        let ranks = self.members.iter().map(|(&id, member)| (member.rank, id));
+        let ranks: BTreeMap<u32, MemberId> = ranks.collect();
+        for id in ranks.into_values().rev() {
             self.dismiss(id, Frame::error(Kind::Abort, &error));
         }
     }
+}
+
+/// Sends a refusal and closes. A new connection always has room for it in the kernel.
+pub(super) fn refuse(link: &mut Link, error: &Error) {
+    link.push(Frame::error(Kind::Refused, error).encode());
+    // The offender may be gone already; then nobody misses the sentence.
+    let _ = link.flush();
+    link.close_write();
 }
 
 fn too_late(rank: u32) -> Error {

@@ -8,7 +8,7 @@
 
 use super::settings::NetSettings;
 use super::{net, tcp_root};
-use crate::base::{Error, Result, hash};
+use crate::base::{Error, Result, hash, proof};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -24,26 +24,22 @@ const NAMED: u8 = 1;
 const BY_SLURM: u8 = 2;
 /// The root listens at every address of its machine: other ranks may know it by another one.
 const EVERYWHERE: u8 = 4;
+/// What stands for the secret follows from a text that others may know; the ranks look for a
+/// better one ([`super::secrets`]).
+const PUBLIC: u8 = 8;
 const PORTS: std::ops::Range<usize> = 64..70;
 const NAME: std::ops::Range<usize> = 70..120;
 const CHECKED: usize = 120;
 /// The most ports at which one root may be looked for.
 pub const MOST_PORTS: usize = 4;
 
-/// What a connection must show before anything else it says is read. Never printed.
+/// What both ends of a connection must know. Never printed, and never sent.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret([u8; SECRET_BYTES]);
 
 impl Secret {
-    fn random() -> Result<Secret> {
-        let mut bytes = [0; SECRET_BYTES];
-        getrandom::fill(&mut bytes).map_err(|error| {
-            Error::system(
-                "the system gives no random bytes",
-                &std::io::Error::other(error.to_string()),
-                "check that /dev/urandom is readable",
-            )
-        })?;
+    pub(crate) fn random() -> Result<Secret> {
+        let mut bytes = proof::random()?;
         // All zero is what an uninitialised id holds, so it must never be a secret.
         if bytes == [0; SECRET_BYTES] {
             bytes[0] = 1;
@@ -51,29 +47,27 @@ impl Secret {
         Ok(Secret(bytes))
     }
 
-    /// Weaker than a random secret: whoever knows or guesses the text can compute it.
+    /// No secret for whoever knows or guesses the text.
     fn from_text(text: &str) -> Secret {
-        let mut bytes = [0; SECRET_BYTES];
-        for (lane, chunk) in bytes.chunks_exact_mut(8).enumerate() {
-            let salted = format!("kolo comm id {lane} {}", text.trim());
-            chunk.copy_from_slice(&hash::fnv1a(salted.as_bytes()).to_be_bytes());
-        }
+        Secret(proof::digest(&[b"kolo comm id", text.trim().as_bytes()]))
+    }
+
+    /// Takes over what another secret opened.
+    pub(crate) fn from_bytes(bytes: [u8; SECRET_BYTES]) -> Secret {
         Secret(bytes)
     }
 
-    /// The bytes, to be sent to the holder of the other end.
-    pub fn bytes(&self) -> &[u8; SECRET_BYTES] {
-        &self.0
+    /// A name that follows from the secret, and from which the secret does not follow.
+    pub fn public(&self) -> [u8; proof::ID_BYTES] {
+        let digest = proof::digest(&[b"kolo public id", &self.0]);
+        let mut id = [0; proof::ID_BYTES];
+        id.copy_from_slice(&digest[..proof::ID_BYTES]);
+        id
     }
 
-    /// Compares in time that does not depend on where the two differ.
-    pub fn is(&self, other: &[u8; SECRET_BYTES]) -> bool {
-        let difference = self
-            .0
-            .iter()
-            .zip(other)
-            .fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b)));
-        difference == 0
+    /// The bytes, to derive keys from.
+    pub fn bytes(&self) -> &[u8; SECRET_BYTES] {
+        &self.0
     }
 }
 
@@ -85,24 +79,36 @@ impl UniqueId {
     /// Makes a new id; one rank calls it and hands the bytes to all.
     ///
     /// Without [`NetSettings::comm_id`] this opens a port that the kernel picks on the first
-    /// usable interface and starts the root thread behind it, so the calling process must live
-    /// until every rank has joined. With it, the id holds that address and a secret derived from
-    /// its text (weaker: anyone who knows the text can join); every rank may call it and gets the
-    /// same id, and the root starts when rank 0 joins, on the machine of that address.
+    /// usable interface (one for all ids that wait) and starts the root behind it, so the calling
+    /// process must live until every rank has joined. With it, the id holds that address and no
+    /// secret: every rank may call it and gets the same id, the ranks look for a secret that they
+    /// share ([`super::secrets`]), and the root starts when rank 0 joins, on the machine of that
+    /// address.
     pub fn create(settings: &NetSettings) -> Result<UniqueId> {
         if let Some(text) = &settings.comm_id {
             let address = net::resolve(text, settings.socket_family)?;
-            return Ok(UniqueId::build(&Secret::from_text(text), address, NAMED));
+            let secret = Secret::from_text(text);
+            return Ok(UniqueId::build(&secret, address, NAMED | PUBLIC));
         }
         let secret = Secret::random()?;
-        let address = tcp_root::start(None, &secret, settings)?;
+        let address = tcp_root::start_any(&secret, settings)?;
         Ok(UniqueId::build(&secret, address, 0))
+    }
+
+    /// As [`UniqueId::create`], for one rank that hands the id to the others in any case: the
+    /// secret is random even where the address is given.
+    pub(crate) fn create_to_share(settings: &NetSettings) -> Result<UniqueId> {
+        let Some(text) = &settings.comm_id else {
+            return UniqueId::create(settings);
+        };
+        let address = net::resolve(text, settings.socket_family)?;
+        Ok(UniqueId::build(&Secret::random()?, address, NAMED))
     }
 
     /// The id of a communicator whose ranks compute it, each for itself, from the same `text`:
     /// rank 0 listens at the first of `ports` that is free (1 to [`MOST_PORTS`]), and this rank
     /// reaches its machine at `host`. `everywhere`: ranks of other machines must reach it too.
-    /// `name` is for messages. Whoever knows the text can join.
+    /// `name` is for messages. The text is no secret.
     pub(crate) fn by_slurm(
         text: &str,
         host: IpAddr,
@@ -110,7 +116,7 @@ impl UniqueId {
         everywhere: bool,
         name: &str,
     ) -> UniqueId {
-        let flags = NAMED | BY_SLURM | if everywhere { EVERYWHERE } else { 0 };
+        let flags = NAMED | PUBLIC | BY_SLURM | if everywhere { EVERYWHERE } else { 0 };
         let address = SocketAddr::new(host, ports[0]);
         let mut id = UniqueId::build(&Secret::from_text(text), address, flags);
         for (place, port) in id.0[PORTS].chunks_exact_mut(2).zip(&ports[1..]) {
@@ -162,7 +168,8 @@ impl UniqueId {
         Ok(UniqueId(bytes))
     }
 
-    /// The bytes to hand to the other ranks. They hold the secret: do not print them.
+    /// The bytes to hand to the other ranks. They hold the secret: do not print them, nor put them
+    /// into an environment or an argument, which others can read.
     pub fn as_bytes(&self) -> &[u8; ID_BYTES] {
         &self.0
     }
@@ -204,6 +211,16 @@ impl UniqueId {
     /// Whether the address follows from Slurm variables.
     pub(crate) fn is_by_slurm(&self) -> bool {
         self.0[9] & BY_SLURM != 0
+    }
+
+    /// Whether what stands for the secret is none.
+    pub(crate) fn is_public(&self) -> bool {
+        self.0[9] & PUBLIC != 0
+    }
+
+    /// Names the id to a root without giving the secret away.
+    pub(crate) fn public(&self) -> [u8; proof::ID_BYTES] {
+        self.secret().public()
     }
 
     /// Whether the root must listen at every address of its machine.
@@ -328,12 +345,15 @@ mod tests {
     }
 
     #[test]
-    fn secrets_differ_and_compare() {
+    fn secrets_differ_and_so_do_their_names() {
         let (a, b) = (Secret::random().unwrap(), Secret::random().unwrap());
-        assert!(a != b && a.is(a.bytes()) && !a.is(b.bytes()));
-        let mut last = *a.bytes();
-        last[31] ^= 0x80;
-        assert!(!a.is(&last));
+        assert!(a != b && a.public() != b.public());
+        let shown = a.public();
+        assert!(
+            !a.bytes()
+                .windows(4)
+                .any(|w| shown.windows(4).any(|s| s == w))
+        );
     }
 
     #[test]
@@ -346,7 +366,9 @@ mod tests {
             UniqueId::create(&settings).unwrap(),
             UniqueId::create(&settings).unwrap(),
         );
-        assert!(a == b && a.is_named());
+        assert!(a == b && a.is_named() && a.is_public());
+        let shared = UniqueId::create_to_share(&settings).unwrap();
+        assert!(shared.is_named() && !shared.is_public() && shared.secret() != a.secret());
         assert_eq!(a.address(), "127.0.0.1:4711".parse().unwrap());
         assert!(a.secret() != Secret::from_text("127.0.0.1:4712"));
     }

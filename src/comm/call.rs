@@ -39,7 +39,10 @@ pub(super) struct Checked {
     pub call: Call,
     /// Bytes of `count` elements.
     pub bytes: usize,
+    /// What its tokens carry; from the beginning of the call on with its past in it.
     pub signature: u64,
+    /// What the collectives before this one were ([`super::past`]), 0 before it has begun.
+    pub past: u64,
     /// The built-in operation of a call that reduces.
     pub op: Option<ReduceOp>,
     /// How to combine with an operation that the program made, as it was when the call was made:
@@ -66,6 +69,7 @@ impl Checked {
             },
             bytes: 0,
             signature: self.signature,
+            past: self.past,
             op: None,
             made: None,
             parts: None,
@@ -123,7 +127,10 @@ impl Call {
         let reduces = self.collective.reduces();
         let is_exact = exact::is_exact(self);
         let op = match reduces {
-            true if is_exact => exact::check(self)?,
+            true if is_exact => {
+                self.check_alignment(blocks)?;
+                exact::check(self)?
+            }
             true => self.op.built_in(self.dtype)?,
             false => None,
         };
@@ -137,6 +144,7 @@ impl Call {
             call: *self,
             bytes,
             signature: self.signature(code_of(op, is_exact)).0,
+            past: 0,
             op,
             made: None,
             parts: None,
@@ -164,18 +172,8 @@ impl Call {
         if (blocks.0 > 0 && self.send.is_null()) || (blocks.1 > 0 && self.recv.is_null()) {
             return Err(self.null_buffer(blocks.0 > 0 && self.send.is_null()));
         }
-        let alignment = self.dtype.align_bytes() - 1;
         let send = if blocks.0 > 0 { self.send as usize } else { 0 };
         let recv = if blocks.1 > 0 { self.recv as usize } else { 0 };
-        if (send | recv) & alignment != 0 {
-            return Err(Error::argument(
-                format!("a buffer is not aligned for {}", self.dtype.name()),
-                format!(
-                    "pass pointers to elements of the type (addresses that are multiples of {})",
-                    self.dtype.align_bytes()
-                ),
-            ));
-        }
         let send_bytes = checked::bytes(bytes, blocks.0 as usize)?;
         let recv_bytes = checked::bytes(bytes, blocks.1 as usize)?;
         let apart = send + send_bytes <= recv || recv + recv_bytes <= send;
@@ -183,6 +181,24 @@ impl Call {
             return Ok(());
         }
         Err(self.overlap(rank))
+    }
+
+    /// Folds read elements wherever they lie; exact sums do not.
+    fn check_alignment(&self, blocks: (u32, u32)) -> Result<()> {
+        let used = |place: usize, blocks: u32| if blocks > 0 { place } else { 0 };
+        let places = [
+            used(self.send as usize, blocks.0),
+            used(self.recv as usize, blocks.1),
+        ];
+        let least = self.dtype.align_bytes();
+        if self.count == 0 || places.iter().all(|place| place % least == 0) {
+            return Ok(());
+        }
+        let name = self.dtype.name();
+        Err(Error::argument(
+            format!("a buffer of an exact sum is not aligned for {name}"),
+            format!("pass pointers to elements (addresses that are multiples of {least})"),
+        ))
     }
 
     /// Whether the buffers overlap in the one way that the collective allows.
@@ -346,7 +362,10 @@ mod tests {
         let mut root = call(Collective::Broadcast, 0x1000, 0x1000, 1);
         root.peer = 3;
         assert!(what(root).contains("root 3"));
-        assert!(what(call(Collective::AllReduce, 0x1001, 0x2000, 1)).contains("aligned"));
+        let mut odd = call(Collective::AllReduce, 0x1001, 0x2000, 1);
+        assert!(odd.check(1, 3).is_ok(), "only exact sums ask for more");
+        odd.op = RedOp::SUM_EXACT;
+        assert!(what(odd).contains("aligned"));
         let not_root = call(Collective::Reduce, 0x1000, 0, 1);
         assert!(not_root.check(1, 3).is_ok(), "only the root receives");
     }

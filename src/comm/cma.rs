@@ -52,6 +52,11 @@ fn wanted_from(settings: &Settings) -> Option<u64> {
     }
 }
 
+/// Whether private buffers are to be read where the system allows it.
+pub(super) fn is_wanted(settings: &Settings) -> bool {
+    wanted_from(settings).is_some()
+}
+
 /// Lets peers read this process where the settings say so and the system wants to be told.
 pub(super) fn admit(settings: &Settings) {
     if wanted_from(settings).is_none() {

@@ -16,6 +16,9 @@ const MIDDLE: u32 = 0;
 
 impl Inner {
     /// Runs a call, which moves something, while nothing else is in flight.
+    ///
+    /// # Errors
+    /// The communicator has stopped.
     #[inline]
     pub(super) fn run_parts(
         &self,
@@ -26,17 +29,24 @@ impl Inner {
         let collective = checked.call.collective;
         if exec.table.choose(collective, checked.bytes).composed {
             for &(part, all_blocks) in tune::parts(collective) {
-                let part = self.part(exec, checked, part, all_blocks)?;
+                let part = self.part(exec, checked, part, all_blocks);
+                let part = part.map_err(|error| self.fail(exec, error))?;
                 self.run_parts(exec, &part, number)?;
             }
             return Ok(());
         }
         let mut op = exec.spare_op(collective);
-        self.add_to(&mut op, exec, checked)?;
+        // The memory of a connection is taken when it is first used, and the others count on this
+        // call from its beginning.
+        let added = self.add_to(&mut op, exec, checked);
+        added.map_err(|error| self.fail(exec, error))?;
         self.run_alone(exec, op, number)
     }
 
     /// Appends the ops of a call, which moves something.
+    ///
+    /// # Errors
+    /// The communicator is not stopped yet.
     pub(super) fn push_parts(
         &self,
         exec: &mut Exec,
@@ -94,7 +104,8 @@ impl Inner {
         Ok(Checked {
             call,
             bytes: checked::bytes(call.count, call.dtype.size_bytes())?,
-            signature: call.signature(op.map_or(0, |op| op as u8)).0,
+            signature: call.signature(op.map_or(0, |op| op as u8)).0 ^ whole.past,
+            past: whole.past,
             op,
             made: whole.made.clone().filter(|_| collective.reduces()),
             parts: None,

@@ -16,6 +16,32 @@ struct Known {
     inner: Weak<Inner>,
     /// The first news that came before there was a communicator.
     early: Option<Error>,
+    /// Those of communicators that were split from this one, with the ranks here of their ranks.
+    children: Vec<(Weak<Deaths>, Arc<[Rank]>)>,
+    /// What was heard so far, for children that are made while the news goes round.
+    heard: Vec<News>,
+}
+
+/// What has become of ranks: see [`Deaths::hear`].
+#[derive(Clone)]
+struct News {
+    ranks: Vec<Rank>,
+    what: &'static str,
+    description: String,
+}
+
+impl News {
+    /// Tells a communicator whose ranks are `members` here, if it concerns any of them.
+    fn tell(&self, child: &Weak<Deaths>, members: &[Rank]) {
+        let theirs = (0..).map(Rank).zip(members);
+        let theirs = theirs.filter(|(_, here)| self.ranks.contains(here));
+        let theirs: Vec<Rank> = theirs.map(|(rank, _)| rank).collect();
+        if let Some(child) = child.upgrade()
+            && (self.ranks.is_empty() || !theirs.is_empty())
+        {
+            child.hear(&theirs, self.what, &self.description);
+        }
+    }
 }
 
 impl Deaths {
@@ -26,10 +52,53 @@ impl Deaths {
         Arc::new(move |ranks: &[Rank], description: &str| deaths.hear(ranks, what, description))
     }
 
-    fn hear(&self, ranks: &[Rank], what: &str, description: &str) {
-        let Some(error) = death::error(ranks, what, description) else {
-            return;
+    /// The communicator whose ranks are `members` here hears what this one hears, and what it has
+    /// heard: a rank may die while the child is made, and its news be on its way round.
+    pub fn adopt(&self, child: &Arc<Deaths>, members: Arc<[Rank]>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.children.retain(|(child, _)| child.strong_count() > 0);
+        let child = Arc::downgrade(child);
+        known.children.push((child.clone(), Arc::clone(&members)));
+        let heard = known.heard.clone();
+        drop(known);
+        heard.iter().for_each(|news| news.tell(&child, &members));
+    }
+
+    fn hear(&self, ranks: &[Rank], what: &'static str, description: &str) {
+        let news = News {
+            ranks: ranks.to_vec(),
+            what,
+            description: description.to_string(),
         };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = known.inner.upgrade();
+        let children = known.children.clone();
+        known.heard.push(news.clone());
+        drop(known);
+        for (child, members) in &children {
+            news.tell(child, members);
+        }
+        // A process that is watched for another communicator's sake may have left this one. On
+        // several nodes there are no others, and one that has left may still send for its node.
+        let has_left = |rank: Rank| {
+            let board = |inner: &Arc<Inner>| {
+                inner.network.is_none() && inner.node.board(rank.index()).has_left()
+            };
+            inner.as_ref().is_some_and(board)
+        };
+        let staying: Vec<Rank> = ranks
+            .iter()
+            .copied()
+            .filter(|&rank| !has_left(rank))
+            .collect();
+        if ranks.is_empty() || !staying.is_empty() {
+            self.hear_own(&staying, what, description);
+        }
+    }
+
+    fn hear_own(&self, ranks: &[Rank], what: &str, description: &str) {
+        let error = death::error(ranks, what, description);
+        let error = error.unwrap_or_else(|| Error::internal(description));
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(inner) = known.inner.upgrade() else {
             known.early.get_or_insert(error);
@@ -87,5 +156,25 @@ mod tests {
         );
         assert!(!after_abort.contains("died"), "{after_abort}");
         assert!(alone.contains("rank 1 died: process 7"), "{alone}");
+    }
+
+    /// The news has gone round when the child is adopted, and it has no communicator yet.
+    #[test]
+    fn a_child_hears_what_was_heard_before_it() {
+        let parent = Arc::new(Deaths::default());
+        parent.callback("died")(&[Rank(7)], "process 7 on some node ended");
+        let children = [[Rank(9), Rank(7)], [Rank(9), Rank(8)]].map(|members| {
+            let child = Arc::new(Deaths::default());
+            parent.adopt(&child, members.into());
+            child
+        });
+        let heard = children.map(|child| {
+            let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+            child.hand_over(&comms[0].inner);
+            comms[0].async_error().map_err(|error| error.to_string())
+        });
+        let error = heard[0].as_ref().unwrap_err();
+        assert!(error.contains("rank 1 died: process 7"), "{error}");
+        assert_eq!(heard[1], Ok(()));
     }
 }

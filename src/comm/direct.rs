@@ -115,6 +115,11 @@ impl Direct {
         asks
     }
 
+    /// Whether a rank is a thread of this process.
+    pub fn is_of_this_process(&self, rank: usize) -> bool {
+        self.services[rank] == self.services[self.me]
+    }
+
     fn key(&self, rank: usize, number: u64) -> Key {
         let mixed = (number << 32 | rank as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Key(self.nonce.0 ^ (u128::from(mixed) << 64 | u128::from(number)))
@@ -193,8 +198,19 @@ impl Direct {
     }
 
     fn base(&mut self, rank: usize, place: &Place, bytes: usize) -> Result<Base> {
-        if self.services[rank] == self.services[self.me] || place.number == NO_BUFFER {
+        if self.is_of_this_process(rank) {
             return Ok(Base::here(place.address as *const u8));
+        }
+        if place.number == NO_BUFFER {
+            // Where a rank has no buffer nothing is read. One that should have one is not believed:
+            // its address would be looked up in this process.
+            return match bytes {
+                0 => Ok(Base::here(place.address as *const u8)),
+                _ => Err(Error::internal(format!(
+                    "rank {rank} says that it has no buffer in a call that reads {bytes} bytes"
+                ))
+                .with_peer(Rank(rank as u32))),
+            };
         }
         if place.number == 0 {
             let private = self.private.as_ref().ok_or_else(|| {
@@ -215,8 +231,12 @@ impl Direct {
             }
         };
         let start = mapping.at(place.offset as usize, bytes).ok_or_else(|| {
-            Error::internal("a peer's buffer is not inside its allocation")
-                .with_peer(Rank(rank as u32))
+            Error::internal(format!(
+                "rank {rank} says that its buffer of {bytes} bytes begins {} bytes inside an \
+                 allocation that is not so long",
+                place.offset
+            ))
+            .with_peer(Rank(rank as u32))
         })?;
         Ok(Base::mapped(start, mapping))
     }
@@ -262,5 +282,42 @@ mod tests {
         assert!(!two.possible(&[card(0, 2), card(1, 1)]));
         let threads = new(vec![here, here]);
         assert!(threads.possible(&[card(0, 0), card(0, 0)]));
+    }
+    /// What becomes of a card of rank 1, which says that its buffer lies there.
+    fn believed(place: Place, bytes: usize) -> Result<Base> {
+        let start = memory::allocate(8192).expect("memory");
+        let file = memory::find(start, 1).expect("inside").file;
+        let services = vec![Address([1; 16]), Address([2; 16])];
+        let mut direct = Direct::new(0, Nonce(1), services, Mark::new(1), None);
+        let mapping = Arc::new(Mapping::open(&file).expect("a mapping"));
+        direct.mapped.insert((1, 7), mapping);
+        let base = direct.base(1, &place, bytes);
+        memory::free(start).expect("once");
+        base
+    }
+
+    #[test]
+    fn what_a_card_says_is_held_against_the_mapping() {
+        let place = |offset: u64| Place {
+            address: 0,
+            number: 7,
+            offset,
+        };
+        assert!(believed(place(4096), 4096).is_ok_and(|base| base.is_mapped()));
+        for (offset, bytes) in [(4097, 4096), (8192, 1), (u64::MAX, 2), (0, usize::MAX)] {
+            let error = believed(place(offset), bytes).err().expect("too long");
+            assert!(error.what.contains("not so long"), "{error}");
+            assert_eq!(error.peer, Some(Rank(1)));
+        }
+        let nowhere = Place {
+            address: 4096,
+            number: NO_BUFFER,
+            offset: 0,
+        };
+        assert!(believed(nowhere, 0).is_ok());
+        let error = believed(nowhere, 1)
+            .err()
+            .expect("an address of this process");
+        assert!(error.what.contains("no buffer"), "{error}");
     }
 }

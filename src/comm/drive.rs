@@ -1,19 +1,21 @@
 //! The queue of calls in flight: whoever waits drives it, on the calling thread.
 
-use super::op::{Completion, Op, Step};
+use super::completion::Completion;
+use super::op::{Op, Step};
 use super::state::{Exec, Inner};
 use super::wait::Waiter;
-use crate::base::{Rank, Result};
+use crate::base::{Error, Rank, Result, caught};
 use crate::exec::Waiting;
 use crate::exec::oneshot::Stop;
 use crate::proxy::net::Links;
-use crate::proxy::progress::{Engine, Pass, Work};
+use crate::proxy::progress::{Engine, Pass, Rest, Work};
+use crate::wire::doorbell::Doorbell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-/// Calls in flight on a communicator: one more on a stream waits until the oldest have ended, and
-/// a group of more is an error. Bounds the memory that a caller far ahead of its peers can take.
-pub(super) const MAX_IN_FLIGHT: usize = 2048;
+/// How long the progress thread sleeps where nothing shows that it may go on.
+const UNHEARD: Duration = Duration::from_millis(2);
 
 impl Inner {
     /// Runs an op while nothing else is in flight, and keeps its memory.
@@ -24,7 +26,7 @@ impl Inner {
         number: Option<u64>,
     ) -> Result<()> {
         let call = (op.collective.name(), number);
-        if let Err(error) = self.drive(exec, call, |exec| op.pass(exec)) {
+        if let Err(error) = self.drive(exec, call, |exec| self.pass_op(exec, &mut op)) {
             // Its buffers may be shown to peers: it ends with the calls in flight.
             exec.queue.push_front(*op);
             return Err(self.fail(exec, error));
@@ -42,6 +44,17 @@ impl Inner {
         &self,
         exec: &mut Exec,
         call: (&'static str, Option<u64>),
+        pass: impl FnMut(&mut Exec) -> std::result::Result<Step, Stop>,
+    ) -> Result<()> {
+        let driven = caught(|| self.drive_on(exec, call, pass));
+        driven.unwrap_or_else(|error| Err(error.at(Rank(self.rank)).during(call.0)))
+    }
+
+    #[inline]
+    fn drive_on(
+        &self,
+        exec: &mut Exec,
+        call: (&'static str, Option<u64>),
         mut pass: impl FnMut(&mut Exec) -> std::result::Result<Step, Stop>,
     ) -> Result<()> {
         let mut waiter = Waiter::new(self, call);
@@ -56,7 +69,7 @@ impl Inner {
                 }
                 Ok(Step::Blocked(peer)) => waiter.pause(peer)?,
                 Err(stop) => {
-                    let error = self.because(stop, call.1);
+                    let error = self.because(exec, stop, call.1);
                     return Err(error.at(Rank(self.rank)).during(call.0));
                 }
             }
@@ -65,11 +78,12 @@ impl Inner {
 
     /// Waits until the queue of calls in flight has room for one more.
     pub(super) fn make_room(&self, exec: &mut Exec, call: &'static str) -> Result<()> {
-        if exec.queue.len() < MAX_IN_FLIGHT {
+        let most = self.settings.calls_in_flight() as usize;
+        if exec.queue.len() < most {
             return Ok(());
         }
         let mut waiter = Waiter::new(self, (call, None));
-        while exec.queue.len() >= MAX_IN_FLIGHT {
+        while exec.queue.len() >= most {
             match self.pass_queue(exec)? {
                 Step::Moved | Step::Done => waiter.moved(),
                 Step::Blocked(peer) => {
@@ -96,8 +110,10 @@ impl Inner {
         if self.thread_progress {
             self.want_thread();
         }
-        if self.pass() != Pass::Idle {
-            Engine::global().add(Arc::clone(self) as Arc<dyn Work>);
+        match caught(|| self.pass()) {
+            Ok(Pass::Idle) => {}
+            Ok(_) => Engine::global().add(Arc::clone(self) as Arc<dyn Work>),
+            Err(error) => self.broken(error),
         }
     }
 
@@ -133,9 +149,14 @@ impl Inner {
 
     /// Moves the first op of the queue, and those behind it as they come first.
     pub(super) fn pass_queue(&self, exec: &mut Exec) -> Result<Step> {
+        self.pass_queue_but(exec, false)
+    }
+
+    /// The same, but perhaps not what only threads of the program may move.
+    fn pass_queue_but(&self, exec: &mut Exec, not_by_program: bool) -> Result<Step> {
         let mut moved = false;
         while let Some(mut op) = exec.queue.pop_front() {
-            if op.after.iter().any(|earlier| earlier.result().is_none()) {
+            if !op.may_begin() || (op.by_program && not_by_program) {
                 exec.queue.push_front(op);
                 return Ok(if moved {
                     Step::Moved
@@ -143,7 +164,9 @@ impl Inner {
                     Step::Blocked(self.rank as usize)
                 });
             }
-            match op.pass(exec) {
+            // Others wait for what this one should have sent: it ends with the communicator.
+            let passed = caught(|| self.pass_op(exec, &mut op));
+            match passed.unwrap_or_else(|error| Err(Stop::Error(error))) {
                 Ok(Step::Done) => {
                     moved = true;
                     op.finish(&Ok(()));
@@ -160,7 +183,7 @@ impl Inner {
                 Err(stop) => {
                     let number = op.number;
                     let error = self
-                        .because(stop, number)
+                        .because(exec, stop, number)
                         .at(Rank(self.rank))
                         .during(op.collective.name());
                     exec.queue.push_front(op);
@@ -172,33 +195,89 @@ impl Inner {
     }
 }
 
-impl Work for Inner {
-    fn any_thread(&self) -> bool {
-        self.links().is_none_or(|links| links.net().any_thread())
-    }
+/// Who drives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Driver {
+    /// A thread of the program.
+    Program,
+    /// The progress thread, which calls no function of the program.
+    Kolo,
+}
 
-    fn pass(&self) -> Pass {
+impl Inner {
+    fn pass_by(&self, driver: Driver) -> Pass {
         // Whoever waits in another communicator drives this one too, and must not make it fail.
         if self.links().is_some_and(|links| !links.net().this_thread()) {
             return Pass::Waiting;
         }
         let carried = self.links().map(Links::pass);
         let Some(mut exec) = self.exec.driver() else {
-            return Pass::Waiting;
+            return Pass::Elsewhere;
         };
         if exec.queue.is_empty() {
             return Pass::Idle;
         }
+        exec.may_panic("work");
         if self.is_stopped() {
             let error = self.stop_error();
             self.fail(&mut exec, error);
             return Pass::Idle;
         }
-        match self.pass_queue(&mut exec) {
-            Ok(Step::Moved) => Pass::Moved,
-            Ok(Step::Blocked(_)) if carried == Some(Pass::Moved) => Pass::Moved,
-            Ok(Step::Blocked(_)) => Pass::Waiting,
-            Ok(Step::Done) | Err(_) => Pass::Idle,
+        let kolo = driver == Driver::Kolo;
+        match (self.pass_queue_but(&mut exec, kolo), carried) {
+            (Ok(Step::Moved), _) | (Ok(Step::Blocked(_)), Some(Pass::Moved)) => Pass::Moved,
+            (Ok(Step::Blocked(_)), Some(Pass::Elsewhere)) => Pass::Elsewhere,
+            (Ok(Step::Blocked(_)), _) => Pass::Waiting,
+            (Ok(Step::Done) | Err(_), _) => Pass::Idle,
         }
+    }
+}
+
+impl Work for Inner {
+    fn any_thread(&self) -> bool {
+        self.thread_progress
+    }
+
+    fn broken(&self, error: Error) {
+        self.stop(&error);
+        // A caller inside sees the stop. A driver inside may have looked already and leave without,
+        // and nobody looks again at what the engine has given up.
+        self.let_go();
+    }
+
+    fn patience(&self) -> u32 {
+        self.wait.thread_looks
+    }
+
+    fn pass(&self) -> Pass {
+        self.pass_by(Driver::Program)
+    }
+
+    fn pass_on_thread(&self) -> Pass {
+        self.pass_by(Driver::Kolo)
+    }
+
+    fn rest<'a>(&'a self, rest: &mut Rest<'a>) {
+        if let Some(links) = self.links()
+            && links.is_busy()
+        {
+            return rest.network(|set| links.watch(set));
+        }
+        let Some(exec) = self.exec.driver() else {
+            return rest.at_most(UNHEARD);
+        };
+        match exec.queue.front() {
+            // Whoever ends what it waits for goes on with it, and may leave it here.
+            Some(op) if op.by_program || !op.may_begin() => rest.at_most(UNHEARD),
+            _ => rest.bell(self.node.bell(self.rank as usize)),
+        }
+    }
+
+    fn rests_alike(&self) -> bool {
+        self.network.is_none()
+    }
+
+    fn bell(&self) -> Option<&Doorbell> {
+        Some(self.node.bell(self.rank as usize))
     }
 }

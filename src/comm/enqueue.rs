@@ -7,7 +7,7 @@
 //! ended ([`super::drive`]).
 
 use super::call::{Call, Checked, Collective};
-use super::lock::Guard;
+use super::in_call::InCall;
 use super::op::Op;
 use super::redop::RedOp;
 use super::state::{Exec, Inner};
@@ -19,6 +19,7 @@ use crate::exec::oneshot::SmallCall;
 use crate::plan::Algorithm;
 use crate::tune::Choice;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Communicator {
     /// Runs one call, or begins it.
@@ -47,13 +48,13 @@ impl Communicator {
 
     /// Runs a checked call, begins it, or takes it down for the end of the group.
     #[inline]
-    pub(super) fn run_checked(&self, checked: Checked, stream: Option<&Stream>) -> Result<()> {
+    pub(super) fn run_checked(&self, mut checked: Checked, stream: Option<&Stream>) -> Result<()> {
         if group::active() {
             return group::push(self, checked, stream);
         }
         match stream {
-            None => self.blocking(&checked),
-            Some(stream) => self.on_stream(&checked, stream, stream.joins()),
+            None => self.blocking(&mut checked),
+            Some(stream) => self.on_stream(&mut checked, stream, stream.joins()),
         }
     }
 
@@ -65,8 +66,8 @@ impl Communicator {
     pub(super) unsafe fn enqueue_joining(&self, call: &Call, stream: &Stream) -> Result<()> {
         let run = || {
             self.inner.callable()?;
-            let checked = self.inner.check(call)?;
-            self.on_stream(&checked, stream, true)
+            let mut checked = self.inner.check(call)?;
+            self.on_stream(&mut checked, stream, true)
         };
         run().map_err(|error| {
             error
@@ -76,11 +77,12 @@ impl Communicator {
     }
 
     #[inline]
-    fn blocking(&self, checked: &Checked) -> Result<()> {
+    fn blocking(&self, checked: &mut Checked) -> Result<()> {
         let inner = &*self.inner;
         let mut exec = inner.user()?;
         let collective = checked.call.collective;
         let number = inner.begin(&mut exec, checked);
+        let checked = &*checked;
         if exec.queue.is_empty() {
             if inner.check_calls && number.is_some() {
                 inner.check_first(&mut exec, checked, number)?;
@@ -118,7 +120,8 @@ impl Communicator {
             }
             return inner.run_parts(&mut exec, checked, number);
         }
-        let ops = inner.ops_of(&mut exec, checked, number)?;
+        let ops = inner.ops_of(&mut exec, checked, number);
+        let ops = ops.map_err(|error| inner.fail(&mut exec, error))?;
         let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
             return Ok(());
         };
@@ -126,9 +129,15 @@ impl Communicator {
         inner.drive_until(&mut exec, &last, (collective.name(), number))
     }
 
-    pub(super) fn on_stream(&self, checked: &Checked, stream: &Stream, join: bool) -> Result<()> {
+    pub(super) fn on_stream(
+        &self,
+        checked: &mut Checked,
+        stream: &Stream,
+        join: bool,
+    ) -> Result<()> {
         let mut exec = self.inner.user()?;
         let number = self.inner.begin(&mut exec, checked);
+        let checked = &*checked;
         if checked.is_empty() && checked.call.collective.is_point_to_point() {
             return Ok(());
         }
@@ -146,11 +155,12 @@ impl Communicator {
                 stream.set_last(&self.inner, bundle.watch_last(), bundle.collective.name());
             }
             exec.queue.push_back(bundle);
-            joined?;
+            joined.map_err(|error| self.inner.fail(&mut exec, error))?;
         } else {
             self.inner
                 .make_room(&mut exec, checked.call.collective.name())?;
-            let ops = self.inner.ops_of(&mut exec, checked, number)?;
+            let ops = self.inner.ops_of(&mut exec, checked, number);
+            let ops = ops.map_err(|error| self.inner.fail(&mut exec, error))?;
             self.inner.put_on_stream(&mut exec, ops, stream);
         }
         drop(exec);
@@ -164,6 +174,9 @@ impl Inner {
     #[inline]
     pub(super) fn check(&self, call: &Call) -> Result<Checked> {
         let mut checked = call.check(self.rank, self.nranks)?;
+        if call.collective == Collective::Send {
+            self.has_sent.store(true, Ordering::Relaxed);
+        }
         if call.collective.reduces() && call.op.0 >= RedOp::FIRST_DYNAMIC {
             let (kernel, code) = self.made_kernel(call.op, call.dtype)?;
             checked.signature = call.signature(code).0;
@@ -174,25 +187,25 @@ impl Inner {
 
     /// The owner lock for a call of the user.
     #[inline(always)]
-    pub(super) fn user(&self) -> Result<Guard<'_, Exec>> {
-        self.exec.user().map_err(|_| {
+    pub(super) fn user(&self) -> Result<InCall<'_>> {
+        let guard = self.exec.user().map_err(|_| {
             Error::usage(
                 "another thread is inside a call of this communicator",
                 "use one communicator per thread, or let one thread call at a time",
             )
+        })?;
+        Ok(InCall {
+            guard,
+            inner: self,
+            unwinds: std::thread::panicking(),
         })
     }
 
-    /// Counts a collective, and notes it on the board.
+    /// Counts a collective, notes it on the board, and signs its tokens with what was before it.
     #[inline(always)]
-    pub(super) fn begin(&self, exec: &mut Exec, checked: &Checked) -> Option<u64> {
-        // Messages have no number: before the first collective they belong to call 0, and so on.
-        if let Some((call, slot)) = exec.flip
-            && call == exec.calls
-        {
-            exec.flip = None;
-            exec.wires.flip_bit_in(slot);
-        }
+    pub(super) fn begin(&self, exec: &mut Exec, checked: &mut Checked) -> Option<u64> {
+        exec.may_panic("begin");
+        self.flip_if_due(exec);
         if checked.call.collective.is_point_to_point() {
             return None;
         }
@@ -200,7 +213,21 @@ impl Inner {
         self.node
             .board(self.rank as usize)
             .begin(exec.calls, checked.signature);
+        checked.past = exec.past.before(checked.signature);
+        checked.signature ^= checked.past;
         Some(exec.calls)
+    }
+
+    /// Flips a bit in the call for which that is set. Messages have no number: before the first
+    /// collective they belong to call 0, and so on.
+    #[inline(always)]
+    pub(super) fn flip_if_due(&self, exec: &mut Exec) {
+        if let Some((call, slot)) = exec.flip
+            && call == exec.calls
+        {
+            exec.flip = None;
+            exec.wires.flip_bit_in(slot);
+        }
     }
 
     /// `KOLO_CHECK`: all ranks show their signatures before the call.
@@ -215,7 +242,8 @@ impl Inner {
             return Ok(());
         }
         if exec.wires.carried.somewhere() {
-            let check = self.check_op(exec, checked)?;
+            let check = self.check_op(exec, checked);
+            let check = check.map_err(|error| self.fail(exec, error))?;
             return self.run_alone(exec, Box::new(check), number);
         }
         let shown = checked.shown();
@@ -271,6 +299,9 @@ impl Inner {
     }
 
     /// The ops of a call: a check of signatures if wanted, and the call itself.
+    ///
+    /// # Errors
+    /// The communicator is not stopped yet; it must be, for others count on a call that has begun.
     pub(super) fn ops_of(
         &self,
         exec: &mut Exec,
@@ -302,6 +333,7 @@ impl Inner {
             Some(made) => (**made).clone(),
             None => exec.kernels.get(call.dtype, checked.op).clone(),
         };
+        op.by_program |= kernel.params.user.is_some();
         if call.collective.is_point_to_point() {
             return op.message(exec, checked, kernel);
         }

@@ -131,6 +131,7 @@ fn instead(
         call,
         bytes: count * dtype.size_bytes(),
         signature: checked.signature,
+        past: checked.past,
         op: Some(op),
         made: None,
         parts: None,

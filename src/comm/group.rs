@@ -6,9 +6,9 @@
 //! because each one waits for the others.
 
 use super::call::{Checked, Collective};
-use super::drive::MAX_IN_FLIGHT;
-use super::lock::Guard;
-use super::op::{Completion, Op};
+use super::completion::Completion;
+use super::in_call::InCall;
+use super::op::Op;
 use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
@@ -119,13 +119,13 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
     }
     let mut op = exec.spare_op(collective);
     for member in members {
-        inner.begin(&mut exec, &member.checked);
+        inner.flip_if_due(&mut exec);
         if member.checked.bytes == 0 {
             continue;
         }
         let kernel = exec.kernels.get(member.checked.call.dtype, None).clone();
         if let Err(error) = op.message(&mut exec, &member.checked, kernel) {
-            return Some(Err(error));
+            return Some(Err(inner.fail(&mut exec, error)));
         }
     }
     Some(inner.run_alone(&mut exec, op, None))
@@ -141,7 +141,7 @@ fn run_small(
     exec.messages.clear();
     exec.latest.next();
     for member in members {
-        inner.begin(exec, &member.checked);
+        inner.flip_if_due(exec);
         if member.checked.bytes > 0 {
             let added = inner.add_message(exec, &member.checked);
             added.map_err(|error| inner.fail(exec, error))?;
@@ -227,7 +227,7 @@ struct Placed {
 /// The calls of one communicator, while nobody else can use it.
 struct Part<'a> {
     comm: &'a Communicator,
-    exec: Guard<'a, Exec>,
+    exec: InCall<'a>,
     ops: Vec<Placed>,
 }
 
@@ -245,12 +245,8 @@ fn run_calls(members: &[Member]) -> Result<()> {
         }
     }
     // A group runs whole or not at all: everything is made before anything is queued.
-    for part in &mut parts {
-        let mine = members
-            .iter()
-            .filter(|member| is_same(&member.comm, part.comm));
-        part.ops = ops_of(&part.comm.inner, &mut part.exec, mine)?;
-    }
+    parts.iter().try_for_each(|part| fits(part, members))?;
+    make_all(&mut parts, members)?;
     let alone = parts.len() == 1 && parts[0].ops.iter().all(|placed| placed.blocking);
     let mut issued = Vec::new();
     for mut part in parts {
@@ -283,6 +279,56 @@ fn run_calls(members: &[Member]) -> Result<()> {
     wait_for(&issued)
 }
 
+/// The calls of a group that go to one communicator.
+fn of_part<'a>(comm: &'a Communicator, members: &'a [Member]) -> impl Iterator<Item = &'a Member> {
+    members
+        .iter()
+        .filter(move |member| is_same(&member.comm, comm))
+}
+
+/// Checks, before any of them begins, that so many calls can be in flight.
+fn fits(part: &Part, members: &[Member]) -> Result<()> {
+    let inner = &part.comm.inner;
+    let checks = usize::from(inner.check_calls && inner.nranks > 1);
+    let (mut calls, mut messages) = (0, 0);
+    for member in of_part(part.comm, members) {
+        let moves = usize::from(!member.checked.is_empty());
+        match member.checked.call.collective.is_point_to_point() {
+            true => messages |= moves,
+            false => calls += moves + checks,
+        }
+    }
+    calls += messages;
+    let most = inner.settings.calls_in_flight() as usize;
+    if calls <= most {
+        return Ok(());
+    }
+    Err(Error::usage(
+        format!("{calls} calls on one communicator in one group, where {most} can be in flight"),
+        "end the group earlier (all Send and Recv of a group count as one call), or raise \
+         KOLO_CALLS_IN_FLIGHT",
+    ))
+}
+
+/// Makes the ops of all parts. Where that fails, those that have begun are stopped: the others
+/// count on their calls.
+fn make_all(parts: &mut [Part], members: &[Member]) -> Result<()> {
+    for at in 0..parts.len() {
+        let part = &mut parts[at];
+        let mine = of_part(part.comm, members);
+        match ops_of(&part.comm.inner, &mut part.exec, mine) {
+            Ok(ops) => part.ops = ops,
+            Err(error) => {
+                for begun in &mut parts[..=at] {
+                    begun.comm.inner.fail(&mut begun.exec, error.clone());
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
 fn is_same(one: &Communicator, other: &Communicator) -> bool {
     Arc::ptr_eq(&one.inner, &other.inner)
 }
@@ -299,9 +345,10 @@ fn ops_of<'a>(
     for member in members {
         let checked = &member.checked;
         let call = &checked.call;
-        let number = inner.begin(exec, checked);
         if !call.collective.is_point_to_point() {
-            let made = inner.ops_of(exec, checked, number)?;
+            let mut begun = checked.clone();
+            let number = inner.begin(exec, &mut begun);
+            let made = inner.ops_of(exec, &begun, number)?;
             rest.extend(made.into_iter().map(|op| Placed {
                 op,
                 streams: member.stream.iter().cloned().collect(),
@@ -309,6 +356,7 @@ fn ops_of<'a>(
             }));
             continue;
         }
+        inner.flip_if_due(exec);
         if checked.bytes == 0 {
             continue;
         }
@@ -326,23 +374,14 @@ fn ops_of<'a>(
             bundle.streams.push(stream.clone());
         }
     }
-    let ops: Vec<Placed> = bundle.into_iter().chain(rest).collect();
-    if ops.len() > MAX_IN_FLIGHT {
-        return Err(Error::usage(
-            format!(
-                "{} calls on one communicator in one group, where {MAX_IN_FLIGHT} can be in flight",
-                ops.len()
-            ),
-            "end the group earlier (all Send and Recv of a group count as one call)",
-        ));
-    }
-    Ok(ops)
+    Ok(bundle.into_iter().chain(rest).collect())
 }
 
 fn wait_for(issued: &[Issued]) -> Result<()> {
     let Some(first) = issued.first() else {
         return Ok(());
     };
+    let _inside = Engine::global().enter();
     let mut waiter = Waiter::new(&first.comm.inner, (first.name, None));
     let mut failed = None;
     loop {

@@ -3,37 +3,41 @@
 //! 1. Every rank shows its version, its place on the machine, and its plan-shaping settings, or why
 //!    it cannot begin; rank 0 shows a nonce ([`super::meet`]).
 //! 2. Everybody compares: a difference is an error on every rank, with names and sources.
-//! 3. Rank 0 tells what choices follow from, and each node its rings and trees ([`super::orders`]).
+//! 3. Rank 0 tells what choices follow from, and each node its rings and trees ([`super::orders`])
+//!    and how its slots are written ([`super::stores`]).
 //! 4. The ranks of the node share memory under the nonce.
 //! 5. Limits are bound into tables; a barrier ends the initialisation.
 
+use super::cma::Private;
 use super::deaths::Deaths;
 use super::direct::Direct;
+use super::kin::Kin;
+use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};
 use super::net::Network;
 use super::redop::Kernels;
-use super::state::{self, Exec, IdleHook, Inner, WaitSetup};
-use super::{CommConfig, Communicator, net, orders, pinning, tuning};
+use super::state::{self, Exec, IdleHook};
+use super::{CommConfig, Communicator, net, orders, pinning, stores, tuning};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, UniqueId};
-use crate::config::{self, Settings};
+use crate::config::Settings;
 use crate::exec::Wires;
 use crate::exec::launch;
 use crate::exec::messages::{Contributors, Messages};
 use crate::plan::{Cache, Geometry, Nodes};
 use crate::proxy::service::Address;
-use crate::proxy::{self, LocalGroup};
-use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
+use crate::proxy::{self, LocalGroup, Watch};
+use crate::topo::{self, Crowding, RankPlace};
 use crate::transport::cma::Mark;
 use crate::transport::net::Net;
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::{Nonce, Segment};
+use crate::tune::stores::Stores;
 use crate::tune::{Inputs, Table};
 use crate::wire::layout::Layout;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Bytes of an eager slot, and so the most that the one-shot path takes.
 pub(super) const EAGER_BYTES: usize = 32 << 10;
@@ -48,7 +52,7 @@ pub(super) struct Means {
 }
 
 /// The settings of a new communicator, unless the caller has failed to say what it wants.
-fn settings(config: &CommConfig) -> Result<Settings> {
+pub(super) fn settings(config: &CommConfig) -> Result<Settings> {
     if let Some(error) = &config.refused {
         return Err(error.clone());
     }
@@ -82,7 +86,8 @@ pub(super) fn over_tcp(
     if let Ok(settings) = &settings {
         // What the ranks wait for while they meet is told too.
         let host = topo::host_name();
-        super::logging::install(settings, host.split('.').next().unwrap_or(&host));
+        let host = host.split('.').next().unwrap_or(&host);
+        super::logging::install(settings, host, Rank(rank));
     }
     let join = || {
         // Without settings of its own the rank joins with those that are built in, to tell the
@@ -154,7 +159,7 @@ pub(super) fn all_threads(nranks: u32, config: &CommConfig) -> Result<Vec<Commun
         .collect()
 }
 
-fn layout(settings: &Settings, nranks: u32, is_one_node: bool) -> Layout {
+pub(super) fn layout(settings: &Settings, nranks: u32, is_one_node: bool) -> Layout {
     let spare_bytes = match is_one_node {
         true => 0,
         false => proxy::net::SPARE_BYTES,
@@ -165,6 +170,17 @@ fn layout(settings: &Settings, nranks: u32, is_one_node: bool) -> Layout {
         slot_bytes: slot_bytes(settings) + spare_bytes,
         eager_bytes: EAGER_BYTES,
     }
+}
+
+/// Where the layout begins in the memory of a node: behind the confirmation lines.
+pub(super) fn head_offset(layout: &Layout) -> usize {
+    Segment::user_offset(layout.ranks)
+}
+
+/// Bytes of the head of the memory of a node, and of all of it.
+pub(super) fn lengths(layout: &Layout) -> (usize, usize) {
+    let offset = head_offset(layout);
+    (offset + layout.head(), offset + layout.total())
 }
 
 /// Bytes of a slot of a Simple connection.
@@ -193,56 +209,50 @@ fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
 }
 
 /// What plans and choices follow from: rank 0 tells facts for the tuner, and the lowest rank of
-/// every node in which orders it wants to be passed.
+/// every node in which orders it wants to be passed and how its slots are written.
 fn agree(
     bootstrap: &dyn Bootstrap,
     settings: &Settings,
     places: &[RankPlace],
     graph: Option<&GraphText>,
     crowding: Crowding,
-) -> Result<(Inputs, Nodes)> {
+) -> Result<(Inputs, Nodes, Stores)> {
     let me = bootstrap.rank();
+    let local = topo::local_places(me, places);
+    let lowest = local.first().map_or(me, |place| place.rank);
+    let streamed = me == lowest && stores::decide(settings, &local, crowding) == Stores::Streamed;
     let nodes = plan_nodes(settings, places);
     let (orders, problem) = orders::say(me, settings, graph, places, &nodes);
     let facts = tuning::say(me, settings, crowding);
     let mut mine = (facts.len() as u64).to_le_bytes().to_vec();
     mine.extend(facts);
+    mine.push(u8::from(streamed));
     mine.extend(orders);
     let said = bootstrap.all_gather(&mine);
     // The own error says more than that of an exchange that failed because of it.
     problem.map_or(Ok(()), Err)?;
-    let mut facts = Vec::new();
+    let (mut facts, mut kind) = (Vec::new(), Stores::Streamed);
     let mut orders = Vec::with_capacity(places.len());
     for (rank, said) in (0..).map(Rank).zip(said?) {
         let parts = said.split_first_chunk::<8>();
         let parts = parts.and_then(|(length, rest)| {
             rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
         });
-        let (first, second) = parts.ok_or_else(|| {
+        let parts = parts.and_then(|(first, rest)| Some((first, rest.split_first()?)));
+        let (first, (&streamed, second)) = parts.ok_or_else(|| {
             Error::internal("a rank told about itself in a way that cannot be read").with_peer(rank)
         })?;
         if rank == Rank(0) {
             facts = first.to_vec();
         }
+        if rank == lowest && streamed == 0 {
+            kind = Stores::Cached;
+        }
         orders.push(second.to_vec());
     }
     let inputs = tuning::heard(&facts, settings, places)?;
-    Ok((inputs, orders::heard(&orders, settings, places, nodes)?))
-}
-
-fn wait_setup(settings: &Settings, crowding: Crowding) -> WaitSetup {
-    let policy = topo::wait_policy(crowding, wait_policy_setting(settings));
-    let (spins, yields) = match policy {
-        WaitPolicy::Spin => (500, 20_000),
-        WaitPolicy::Yield => (0, 2_000),
-        WaitPolicy::Sleep => (0, 10),
-    };
-    WaitSetup {
-        spins: settings.spin_count().unwrap_or(spins),
-        yields: settings.yield_count().unwrap_or(yields),
-        warn_after: settings.warn_after().unwrap_or_default(),
-        timeout: settings.timeout().unwrap_or_default(),
-    }
+    let nodes = orders::heard(&orders, settings, places, nodes)?;
+    Ok((inputs, nodes, kind))
 }
 
 /// The memory that the ranks of this node share, and the watch over their processes.
@@ -252,7 +262,7 @@ fn share_memory(
     nonce: u128,
     layout: Layout,
     deaths: &Arc<Deaths>,
-) -> Result<(NodeMemory, proxy::Joined)> {
+) -> Result<(NodeMemory, Shared)> {
     let my_rank = bootstrap.rank();
     let group = LocalGroup {
         my_rank,
@@ -262,24 +272,32 @@ fn share_memory(
             .collect(),
         node: places[my_rank.index()].host.clone(),
     };
-    let offset = Segment::user_offset(group.ranks.len());
-    let length = offset + layout.total();
     let on_death = deaths.callback("died");
-    let joined = proxy::join(bootstrap, &group, Nonce(nonce), length, on_death)?;
-    let segment = Arc::clone(&joined.segment);
-    // SAFETY: the segment has `layout.total()` zeroed bytes behind its confirmation lines, at a
-    // page boundary, and stays mapped as long as the `Arc` lives.
-    let node = unsafe {
-        let base = segment.as_ptr().add(offset);
-        NodeMemory::new(base, layout, my_rank.index(), segment)
+    let nonce = Nonce(nonce);
+    let joined = proxy::join(bootstrap, &group, nonce, lengths(&layout), on_death)?;
+    let memory = (Arc::clone(&joined.segment), joined.lease);
+    let (offset, me) = (head_offset(&layout), my_rank.index());
+    // SAFETY: the segment has the layout's head and parts behind its confirmation lines, zeroed.
+    let node = unsafe { NodeMemory::of(memory, offset, layout, me) };
+    let shared = Shared {
+        segment: joined.segment,
+        watch: joined.watch,
+        services: joined.services,
     };
-    Ok((node, joined))
+    Ok((node, shared))
+}
+
+/// What the ranks of this node share besides the memory as connections see it.
+struct Shared {
+    segment: Arc<Segment>,
+    watch: Watch,
+    services: Vec<Address>,
 }
 
 /// Connections, tables and kernels of a rank.
-fn exec(
+pub(super) fn exec(
     party: &net::Party,
-    (nodes, mut inputs): (Nodes, Inputs),
+    (mut inputs, nodes, kind): (Inputs, Nodes, Stores),
     direct: Direct,
     network: Option<&Network>,
 ) -> Exec {
@@ -297,8 +315,11 @@ fn exec(
     Exec {
         wires,
         direct,
-        stream_bytes: launch::stream_bytes(inputs.oversubscribed),
-        table: Table::new(inputs),
+        stream_bytes: match kind {
+            Stores::Cached => usize::MAX,
+            Stores::Streamed => launch::stream_bytes(inputs.oversubscribed),
+        },
+        table: Table::remembered(inputs),
         plans: Cache::new(state::PLANS + state::PLANS_PER_RANK * nranks as usize),
         small_steps: state::small_steps(rank.0, &nodes),
         nodes,
@@ -311,6 +332,7 @@ fn exec(
         spare: None,
         latest: super::op::Latest::new(nranks as usize * layout.channels),
         calls: 0,
+        past: Default::default(),
         barrier_word: vec![0],
         steps_planned: 0,
         buffer_bytes: slot_bytes(settings) * Geometry::SLOTS as usize,
@@ -318,6 +340,10 @@ fn exec(
         rank: rank.0,
         nranks,
         flip: flip.map(|flip| (flip.call, flip.slot)),
+        #[cfg(test)]
+        panic_in: None,
+        #[cfg(test)]
+        refuses_to_bind: None,
     }
 }
 
@@ -332,15 +358,23 @@ fn reach(
         bootstrap,
         settings,
         places,
-        nonce,
         ..
     } = *party;
     let private = match services.len() == places.len() {
         true => super::cma::agree(bootstrap, settings, places, marks, &services)?,
         false => None,
     };
-    let me = bootstrap.rank().index();
-    Ok(Direct::new(me, Nonce(nonce), services, mark, private))
+    Ok(direct(party, services, mark, private))
+}
+
+pub(super) fn direct(
+    party: &net::Party,
+    services: Vec<Address>,
+    mark: Mark,
+    private: Option<Private>,
+) -> Direct {
+    let me = party.bootstrap.rank().index();
+    Direct::new(me, Nonce(party.nonce), services, mark, private)
 }
 
 fn with_settings(
@@ -350,7 +384,6 @@ fn with_settings(
     means: Means,
 ) -> Result<Communicator> {
     let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
-    let named = config.name.clone();
     let Met {
         settings,
         places,
@@ -359,15 +392,15 @@ fn with_settings(
         mark,
         marks,
     } = meet(bootstrap, settings)?;
-    super::logging::install(&settings, &places[rank.index()].host);
+    super::logging::install(&settings, &places[rank.index()].host, rank);
     let local = topo::local_places(rank, &places);
     let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
-    let (inputs, nodes) = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
+    let (inputs, nodes, kind) = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
     let layout = layout(&settings, nranks, is_one_node);
 
     let deaths = Arc::<Deaths>::default();
-    let (node, joined) = share_memory(bootstrap, &places, nonce, layout, &deaths)?;
+    let (node, shared) = share_memory(bootstrap, &places, nonce, layout, &deaths)?;
     let party = net::Party {
         bootstrap,
         settings: &settings,
@@ -376,58 +409,33 @@ fn with_settings(
         nonce,
         inherited: means.net,
     };
-    let direct = reach(&party, joined.services, mark, &marks)?;
-    let network = party.meet(&joined.watch, deaths.callback("cannot be reached"))?;
-    let exec = exec(&party, (nodes, inputs), direct, network.as_ref());
-    let thread = thread_progress(&settings, crowding, network.as_ref());
-    let pinning = pinning::decide(&party, &local, network.as_ref())?;
-    let inner = Arc::new(Inner {
-        rank: rank.0,
-        nranks,
-        name: named.unwrap_or_else(|| format!("{:08x}", nonce as u32)),
-        places: places.iter().map(RankPlace::to_string).collect(),
-        node,
-        network,
-        nonce: Nonce(nonce),
-        wait: wait_setup(&settings, crowding),
-        check_calls: settings.check(),
-        idle: means.idle,
-        exec: super::lock::OwnerLock::new(exec),
-        stopped: AtomicBool::new(false),
-        blocked_on: AtomicU32::new(rank.0),
-        blocked_in: AtomicU64::new(0),
-        failure: Mutex::new(None),
-        destroyed: AtomicBool::new(false),
-        made_ops: Mutex::new(HashMap::new()),
-        finalized: AtomicBool::new(false),
-        next_op: AtomicU32::new(0),
-        thread_progress: thread,
-        pinning,
-        watch: Mutex::new(Some(joined.watch)),
-        settings,
+    let kin = (is_one_node && nodes.count() == 1).then(|| Kin {
+        places: places.clone(),
+        services: shared.services.clone(),
+        nodes: nodes.clone(),
+        stores: kind,
+        segment: shared.segment,
+        first: Arc::clone(&deaths),
+        in_first: (0..nranks).map(Rank).collect(),
     });
-    deaths.hand_over(&inner);
-    inner.send_for_others()?;
-    bootstrap.barrier()?;
+    let direct = reach(&party, shared.services, mark, &marks)?;
+    let network = party.meet(&shared.watch, deaths.callback("cannot be reached"))?;
+    let made = Made {
+        exec: exec(&party, (inputs, nodes, kind), direct, network.as_ref()),
+        watch: Some(Arc::new(shared.watch)),
+        crowding,
+        pinning: pinning::decide(&party, &local, network.as_ref())?,
+        network,
+        deaths,
+        kin,
+        idle: means.idle,
+        name: config.name.clone(),
+    };
+    let communicator = put_together(&party, made);
+    communicator.inner.send_for_others()?;
+    // Some may be through already, and would hear only that this rank has left.
+    let met = bootstrap.barrier();
+    met.inspect_err(|error| communicator.inner.stop(error))?;
     // What peers that were faster have done since is for the first call to report.
-    Ok(Communicator { inner })
-}
-
-/// Whether the progress thread moves calls in flight, besides those who wait.
-fn thread_progress(settings: &Settings, crowding: Crowding, network: Option<&Network>) -> bool {
-    let may = network.is_none_or(|network| network.links.net().any_thread());
-    may && match settings.progress() {
-        config::Progress::Thread => true,
-        config::Progress::Inline => false,
-        config::Progress::Auto => crowding.cores > crowding.ranks,
-    }
-}
-
-fn wait_policy_setting(settings: &Settings) -> Option<WaitPolicy> {
-    match settings.wait() {
-        config::Wait::Auto => None,
-        config::Wait::Spin => Some(WaitPolicy::Spin),
-        config::Wait::Yield => Some(WaitPolicy::Yield),
-        config::Wait::Sleep => Some(WaitPolicy::Sleep),
-    }
+    Ok(communicator)
 }

@@ -4,8 +4,7 @@
 //! Two users at once is the caller's mistake and is detected; a driver leaves soon and is waited
 //! for.
 
-use crate::base::sync::{AtomicU32, Ordering};
-use std::cell::UnsafeCell;
+use crate::base::sync::{AtomicU32, Ordering, Shared, yield_now};
 use std::ops::{Deref, DerefMut};
 
 const FREE: u32 = 0;
@@ -13,23 +12,21 @@ const USER: u32 = 1;
 const DRIVER: u32 = 2;
 
 /// A value behind the lock.
-pub(super) struct OwnerLock<T> {
+pub struct OwnerLock<T> {
     owner: AtomicU32,
-    value: UnsafeCell<T>,
+    value: Shared<T>,
 }
-
-// SAFETY: the value is reached only through a guard, and there is one guard at a time.
-unsafe impl<T: Send> Sync for OwnerLock<T> {}
 
 /// Another thread is inside a call of the same communicator.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct InUse;
+pub struct InUse;
 
 impl<T> OwnerLock<T> {
+    /// A free lock.
     pub fn new(value: T) -> OwnerLock<T> {
         OwnerLock {
             owner: AtomicU32::new(FREE),
-            value: UnsafeCell::new(value),
+            value: Shared::new(value),
         }
     }
 
@@ -54,7 +51,7 @@ impl<T> OwnerLock<T> {
             {
                 Ok(_) => return Ok(Guard { lock: self }),
                 Err(USER) => return Err(InUse),
-                Err(_) => std::thread::yield_now(),
+                Err(_) => yield_now(),
             }
         }
     }
@@ -69,7 +66,7 @@ impl<T> OwnerLock<T> {
             {
                 Ok(_) => return Some(Guard { lock: self }),
                 Err(USER) => return None,
-                Err(_) => std::thread::yield_now(),
+                Err(_) => yield_now(),
             }
         }
     }
@@ -84,7 +81,7 @@ impl<T> OwnerLock<T> {
 }
 
 /// Exclusive access while it lives.
-pub(super) struct Guard<'a, T> {
+pub struct Guard<'a, T> {
     lock: &'a OwnerLock<T>,
 }
 
@@ -94,7 +91,7 @@ impl<T> Deref for Guard<'_, T> {
     #[inline(always)]
     fn deref(&self) -> &T {
         // SAFETY: this guard is the only one.
-        unsafe { &*self.lock.value.get() }
+        self.lock.value.read(|value| unsafe { &*value })
     }
 }
 
@@ -102,7 +99,7 @@ impl<T> DerefMut for Guard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this guard is the only one.
-        unsafe { &mut *self.lock.value.get() }
+        self.lock.value.write(|value| unsafe { &mut *value })
     }
 }
 
@@ -113,7 +110,7 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

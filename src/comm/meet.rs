@@ -123,7 +123,7 @@ impl Hello {
     }
 }
 
-fn version() -> String {
+pub(super) fn version() -> String {
     env!("CARGO_PKG_VERSION").into()
 }
 
@@ -136,7 +136,7 @@ fn version() -> String {
 pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Result<Met> {
     let begun = settings.and_then(|settings| {
         let graph = graph_text(&settings)?;
-        let mark = Mark::new(u128::from_le_bytes(draw()?));
+        let mark = Mark::new(draw()?);
         let hello = introduce(bootstrap, &settings, &mark, graph.as_ref())?;
         Ok((hello, settings, mark, graph))
     });
@@ -185,7 +185,7 @@ fn graph_text(settings: &Settings) -> Result<Option<GraphText>> {
 
 /// The settings from which plans follow. Of a graph file the contents count: its path may differ
 /// from node to node, and equal paths may lead to different files.
-fn shape(settings: &Settings, graph: Option<&GraphText>) -> Vec<u8> {
+pub(super) fn shape(settings: &Settings, graph: Option<&GraphText>) -> Vec<u8> {
     let mut shape = settings.shape();
     if let Some(entry) = settings.entry("graph_file") {
         let source = entry.source.origin.to_string();
@@ -221,7 +221,7 @@ fn introduce(
         place: place.to_bytes(),
         shape: shape(settings, graph),
         nonce: match bootstrap.rank() {
-            Rank(0) => draw()?.to_vec(),
+            Rank(0) => draw()?.to_le_bytes().to_vec(),
             _ => Vec::new(),
         },
         mark: mark.to_bytes().to_vec(),
@@ -240,7 +240,8 @@ fn host_id(settings: &Settings) -> Result<Option<String>> {
     Ok(Some(format!("{} {process}", named.unwrap_or_default())))
 }
 
-fn draw() -> Result<[u8; NONCE_BYTES]> {
+/// A random number that nobody can guess.
+pub(super) fn draw() -> Result<u128> {
     let mut bytes = [0; NONCE_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {
         Error::new(
@@ -249,7 +250,7 @@ fn draw() -> Result<[u8; NONCE_BYTES]> {
             "check the system",
         )
     })?;
-    Ok(bytes)
+    Ok(u128::from_le_bytes(bytes))
 }
 
 /// The machine that `settings` name: this one, or that of a file.

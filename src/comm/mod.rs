@@ -8,23 +8,29 @@
 
 mod call;
 mod cma;
+mod completion;
 mod compose;
 mod deaths;
 mod direct;
 mod drive;
 mod enqueue;
 mod exact;
+mod farewell;
 mod fault;
 mod graph;
 pub mod group;
+mod in_call;
 mod init;
+mod kin;
 mod lock;
-mod logging;
+pub mod logging;
+mod made;
 mod meet;
 mod messages;
 mod net;
 mod op;
 pub mod orders;
+mod past;
 mod pinning;
 mod redop;
 pub mod safe;
@@ -32,11 +38,19 @@ mod safe_blocks;
 mod split;
 mod state;
 mod stop;
+pub mod stores;
 mod stream;
 mod sum;
 pub mod tuning;
 mod vector;
 mod wait;
+
+#[cfg(test)]
+mod bind_tests;
+#[cfg(test)]
+mod fork_tests;
+#[cfg(test)]
+mod panics_tests;
 
 pub use call::{Call, Collective};
 pub use graph::Graph;
@@ -47,6 +61,7 @@ pub use vector::{Blocks, VectorCall};
 
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, UniqueId, launch};
+use crate::proxy::progress::{Engine, Work};
 use crate::transport::fork;
 use state::Inner;
 use std::sync::Arc;
@@ -249,14 +264,20 @@ impl Communicator {
     /// the other ranks, and frees what it holds once no clone is left. Idempotent.
     ///
     /// # Errors
-    /// That of a call in flight that failed.
+    /// That of a call in flight that failed; ranks that have called different things, unless a call
+    /// has said so. The communicator is destroyed all the same.
     pub fn destroy(&self) -> Result<()> {
         if self.inner.destroyed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        if fork::in_child_of_user() {
+            // The communicator is its parent's, and so are the threads that may hold its locks.
+            return Ok(());
+        }
         let ended = if self.inner.is_stopped() {
+            let untold = self.inner.untold();
             self.inner.let_go();
-            Ok(())
+            untold.map_or(Ok(()), Err)
         } else {
             self.finalize()
         };
@@ -269,20 +290,29 @@ impl Communicator {
             self.inner.destroyed.store(false, Ordering::Release);
             return ended;
         }
+        let ended = ended.and_then(|()| self.inner.farewell());
         if let Ok(mut exec) = self.inner.user() {
             exec.wires.scratch.clear();
         }
-        if !fork::in_child_of_user() {
-            // Whoever waits for data of this rank must not hear that it has left before they came.
-            if let Some(links) = self.inner.links() {
-                links.close(self.inner.is_stopped());
-            }
-            self.inner.node.board(self.inner.rank as usize).leave();
-            self.inner.node.wake_others();
+        // Whoever waits for data of this rank must not hear that it has left before they came.
+        if let Some(links) = self.inner.links() {
+            links.close(self.inner.is_stopped());
         }
+        self.inner.node.board(self.inner.rank as usize).leave();
+        self.inner.node.wake_others();
         self.inner.stopped.store(true, Ordering::Release);
         self.inner.leave();
-        ended
+        // What the last handle frees is freed on the program's thread, now.
+        let work: Arc<dyn Work> = self.inner.clone();
+        Engine::global().release(&work);
+        // That code says that nothing was done.
+        ended.map_err(|error| match error.code {
+            Code::InvalidUsage => Error {
+                code: Code::RemoteError,
+                ..error
+            },
+            _ => error,
+        })
     }
 
     /// Stops the communicator at once, here and on all ranks: their calls return an error that

@@ -1,47 +1,22 @@
 //! A call in flight: its launches, their lanes, and whoever waits for it.
 
 use super::call::{Call, Checked};
+use super::completion::Completion;
 use super::direct::Card;
 use super::exact::Exact;
 use super::state::Exec;
 use super::vector::{Deed, Part};
-use crate::base::{Error, Result};
+use crate::base::Result;
 use crate::dtype::DataType;
 use crate::exec::oneshot::Stop;
 use crate::exec::wires::End;
 use crate::exec::{Kernel, LaneRun, Launch, Progress};
 use crate::plan::{Algorithm, Collective, Window};
 use crate::tune::Choice;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Lane runs that an op keeps for the next call.
 const SPARE_RUNS: usize = 64;
-
-/// Tells when a call on a stream has ended, and how.
-#[derive(Debug, Default)]
-pub(super) struct Completion {
-    done: AtomicU32,
-    error: OnceLock<Error>,
-}
-
-impl Completion {
-    pub fn finish(&self, result: Result<()>) {
-        if self.done.load(Ordering::Acquire) == 1 {
-            return;
-        }
-        if let Err(error) = result {
-            let _ = self.error.set(error);
-        }
-        self.done.store(1, Ordering::Release);
-    }
-
-    /// `None` while it runs.
-    pub fn result(&self) -> Option<Result<()>> {
-        let done = self.done.load(Ordering::Acquire) == 1;
-        done.then(|| self.error.get().map_or(Ok(()), |error| Err(error.clone())))
-    }
-}
 
 /// One lane on its way.
 struct Run {
@@ -111,6 +86,8 @@ pub(super) struct Op {
     cards: Vec<Card>,
     /// Nothing of this op moves before these have ended.
     pub after: Vec<Arc<Completion>>,
+    /// It calls a function of the program, which only threads of the program do.
+    pub by_program: bool,
     pub completion: Arc<Completion>,
     pub collective: Collective,
     /// Which collective of the communicator it is, counted from 1; none for messages.
@@ -167,10 +144,16 @@ impl Op {
             then: None,
             cards: Vec::new(),
             after: Vec::new(),
+            by_program: false,
             completion: Arc::default(),
             collective,
             number: None,
         }
+    }
+
+    /// Whether all that must end before it has ended.
+    pub fn may_begin(&self) -> bool {
+        self.after.iter().all(|earlier| earlier.result().is_some())
     }
 
     /// Makes a finished op, which nobody waits for, ready for another call.
@@ -183,6 +166,7 @@ impl Op {
         self.stamp = 0;
         self.eager = false;
         self.then = None;
+        self.by_program = false;
         self.collective = collective;
     }
 
@@ -369,7 +353,8 @@ impl Op {
                 ..whole.call
             },
             bytes: part.count * kernel.element_bytes,
-            signature: part.signature,
+            signature: part.signature ^ whole.past,
+            past: whole.past,
             op: whole.op,
             made: whole.made.clone(),
             parts: None,
@@ -414,6 +399,7 @@ impl Op {
     /// # Errors
     /// A rank that called something else, or memory of a peer that cannot be mapped.
     pub fn pass(&mut self, exec: &mut Exec) -> std::result::Result<Step, Stop> {
+        exec.may_panic("pass");
         let to_ask = |next: &mut Next| matches!(next, Next::Direct(then) if !then.asked);
         if let Some(Next::Direct(then)) = self.then.take_if(to_ask) {
             self.ask(exec, then)?;

@@ -34,6 +34,8 @@ pub(super) struct WaitSetup {
     pub spins: u32,
     /// Yields before the first sleep.
     pub yields: u32,
+    /// How often the progress thread looks in vain before it sleeps.
+    pub thread_looks: u32,
     /// Warning about late ranks.
     pub warn_after: std::time::Duration,
     /// Limit of a wait; zero for none.
@@ -63,20 +65,29 @@ pub(super) struct Inner {
     /// Nonzero when calls are refused: see [`Inner::stop`].
     pub stopped: AtomicBool,
     pub failure: Mutex<Option<Error>>,
+    /// Whether this rank was told why the communicator has stopped.
+    pub told: AtomicBool,
     pub destroyed: AtomicBool,
     /// Only destroy, abort and queries are allowed.
     pub finalized: AtomicBool,
     /// The rank that the call at the head of the queue waits for, and that call's number.
     pub blocked_on: AtomicU32,
     pub blocked_in: AtomicU64,
+    /// Whether this rank has ever sent a message.
+    pub has_sent: AtomicBool,
     /// Operations that the program made, by handle.
     pub made_ops: Mutex<HashMap<i32, MadeOp>>,
     pub next_op: AtomicU32,
+    /// Whether the progress thread moves calls in flight while no caller does.
     pub thread_progress: bool,
     /// Where kolo's own threads of this rank run.
     pub pinning: crate::topo::Pinning,
     /// Sees the death of peers; dropping it says goodbye.
-    pub watch: Mutex<Option<crate::proxy::Watch>>,
+    pub watch: Mutex<Option<Arc<crate::proxy::Watch>>>,
+    /// What communicators that are split from this one are made of, if they can be made so.
+    pub kin: Option<super::kin::Kin>,
+    /// Where news of deaths goes; the communicator that hears of them first does not keep it.
+    pub _deaths: Arc<super::deaths::Deaths>,
 }
 
 // SAFETY: `sources` is scratch space within one call; everything else is `Send`.
@@ -104,6 +115,8 @@ pub(super) struct Exec {
     pub latest: super::op::Latest,
     /// Collectives begun.
     pub calls: u64,
+    /// What they were.
+    pub past: super::past::Past,
     /// What a barrier sums where it runs as an all-reduce.
     pub barrier_word: Vec<u64>,
     /// Steps that the plans of all finished calls have.
@@ -120,6 +133,12 @@ pub(super) struct Exec {
     pub direct: super::direct::Direct,
     /// Fault injection: (call counted from 0, slot).
     pub flip: Option<(u64, u64)>,
+    /// Where to panic, once.
+    #[cfg(test)]
+    pub panic_in: Option<&'static str>,
+    /// How many plans are still bound until one is refused, once.
+    #[cfg(test)]
+    pub refuses_to_bind: Option<u32>,
 }
 
 /// Bytes that a token of a direct call stands for, at most: large enough to cost nothing beside
@@ -148,6 +167,7 @@ impl Inner {
     /// Refuses calls from now on, for this reason (the first one counts), and tells the others.
     /// In a forked child nobody is told: the communicator is its parent's.
     pub fn stop(&self, error: &Error) {
+        self.told.store(true, Ordering::Relaxed);
         {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert_with(|| error.clone().at(Rank(self.rank)));
@@ -210,6 +230,7 @@ impl Inner {
             failure.get_or_insert(abort);
             self.stopped.store(true, Ordering::Release);
         }
+        self.told.store(true, Ordering::Relaxed);
         self.stop_reason()
     }
 
@@ -247,9 +268,6 @@ impl Inner {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if fork::in_child_of_user() {
-            return drop(watch);
-        }
         // Idempotent; a clone that is dropped without destroy leaves like any other.
         self.node.board(self.rank as usize).leave();
         let Some(network) = &self.network else {
@@ -258,16 +276,17 @@ impl Inner {
         if let Some(watch) = &watch {
             network.retire(watch);
         }
-        match (&network.proxied, watch) {
+        // Between nodes nothing is split from it that would have the watch too.
+        match (&network.proxied, watch.map(Arc::into_inner)) {
             // The watch lives on as long as others send through this rank.
-            (Some(proxied), Some(watch)) => {
+            (Some(proxied), Some(Some(watch))) => {
                 if self.node.aborted() {
                     proxied.give_up();
                 }
                 proxied.leave(watch);
             }
             (None, watch) => drop(watch),
-            (Some(_), None) => {}
+            (Some(_), _) => {}
         }
         network.close();
         if let Ok(service) = service::get() {
@@ -289,7 +308,10 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.leave();
+        // In a forked child a thread of the parent may hold the lock of the watch for ever.
+        if !fork::in_child_of_user() {
+            self.leave();
+        }
     }
 }
 
@@ -314,7 +336,20 @@ pub(super) fn small_steps(rank: u32, nodes: &Nodes) -> [u64; Collective::NUMBERS
     steps
 }
 
+/// What an injected panic says.
+#[cfg(test)]
+pub(super) const PANIC_WORDS: &str = "a check inside kolo failed: injected";
+
 impl Exec {
+    /// Panics if a test wants it at this place.
+    #[inline(always)]
+    pub fn may_panic(&mut self, _place: &str) {
+        #[cfg(test)]
+        if self.panic_in.take_if(|place| *place == _place).is_some() {
+            panic!("injected in {_place}");
+        }
+    }
+
     /// An op without lanes; the one of the last call that ran alone, if it is there.
     pub fn spare_op(&mut self, collective: Collective) -> Box<Op> {
         match self.spare.take() {
@@ -326,7 +361,22 @@ impl Exec {
         }
     }
 
+    /// An error if a test wants one where the memory of connections is taken.
+    #[inline(always)]
+    fn may_refuse(&mut self) -> Result<()> {
+        #[cfg(test)]
+        if let Some(left) = self.refuses_to_bind {
+            self.refuses_to_bind = left.checked_sub(1);
+            if left == 0 {
+                let what = "the connection from rank 0 to rank 1 has no room: injected";
+                return Err(Error::new(crate::base::Code::SystemError, what, "none"));
+            }
+        }
+        Ok(())
+    }
+
     fn bound(&mut self, shape: &Shape, protocol: Protocol) -> Result<Arc<Bound>> {
+        self.may_refuse()?;
         match self.plans.find(shape, protocol) {
             Some(plan) => Ok(plan),
             None => {

@@ -1,28 +1,40 @@
 //! How a communicator stops: everything in flight ends, and its buffers are let go.
+//!
+//! Peers may read the buffers of a direct call at that moment ([`crate::wire::reading`]). A thread
+//! of this process that does so is waited for, as the caller may free the memory after the error.
+//! Another process has a mapping of its own, and finds out itself that what it has read does not
+//! count: it is waited for as long as a rank on a core takes, and not for ever.
 
 use super::fault;
-use super::op::Op;
+use super::op::{Op, Step};
 use super::state::{Exec, Inner};
-use crate::base::{Error, clock};
+use crate::base::{Error, Rank, clock};
 use crate::exec::oneshot::Stop;
 use crate::transport::fork;
+use crate::wire::reading::{Stopped, owner_stops};
 use std::time::Duration;
 
-/// How long a rank whose call failed waits for others to let go of its buffers: one that is inside
-/// kolo does so at once, one that computes or is dead does not touch them.
+/// How long a rank whose call failed waits for readers in other processes: one that has a core is
+/// done with what it reads long before.
 const LET_GO: Duration = Duration::from_secs(1);
+/// How long a reader in this process is waited for before a warning names it.
+const WARN_AFTER: Duration = Duration::from_secs(1);
+/// The rest between two looks at a reader that has not ended at once.
+const REST: Duration = Duration::from_micros(500);
+/// Looks without a rest.
+const LOOKS: u32 = 1000;
 
 impl Inner {
     #[cold]
     pub(super) fn stopped_by(&self, exec: &mut Exec, stop: Stop, number: Option<u64>) -> Error {
-        let error = self.because(stop, number);
+        let error = self.because(exec, stop, number);
         self.fail(exec, error)
     }
 
     #[cold]
-    pub(super) fn because(&self, stop: Stop, number: Option<u64>) -> Error {
+    pub(super) fn because(&self, exec: &Exec, stop: Stop, number: Option<u64>) -> Error {
         match stop {
-            Stop::Mismatch(mismatch) => fault::mismatch(self, mismatch, number),
+            Stop::Mismatch(mismatch) => fault::mismatch(self, exec, mismatch, number),
             Stop::Error(error) => error,
         }
     }
@@ -37,9 +49,9 @@ impl Inner {
             if let Some(network) = &self.network {
                 network.let_go();
             }
-            self.node.board(self.rank as usize).let_go();
             if shown {
-                self.await_readers();
+                owner_stops();
+                self.await_readers(exec);
             }
         }
         for op in ended {
@@ -48,14 +60,54 @@ impl Inner {
         error
     }
 
-    /// Peers may still read the buffers of a direct call: waits until they have let go, or are not
-    /// expected to.
+    /// One pass over an op. While peers' buffers are read, they are told.
+    pub(super) fn pass_op(&self, exec: &mut Exec, op: &mut Op) -> std::result::Result<Step, Stop> {
+        if !op.is_direct() {
+            return op.pass(exec);
+        }
+        let stopped = |Stopped| Stop::Error(self.stop_error());
+        let mark = self.node.reading(self.rank as usize);
+        let reader = mark.begin(self.node.abort_record()).map_err(stopped)?;
+        let step = op.pass(exec)?;
+        reader.end().map_err(stopped)?;
+        Ok(step)
+    }
+
+    /// Waits until nobody reads the buffers of a direct call: see the file's first lines.
     #[cold]
-    fn await_readers(&self) {
+    fn await_readers(&self, exec: &Exec) {
         let start = clock::now();
-        let holds = |rank: u32| self.is_mate(rank) && !self.node.board(rank as usize).has_let_go();
-        while (0..self.nranks).any(holds) && start.elapsed() < LET_GO {
-            std::thread::yield_now();
+        let mates = (0..self.nranks).filter(|&rank| self.is_mate(rank));
+        let (threads, others): (Vec<u32>, Vec<u32>) =
+            mates.partition(|&rank| exec.direct.is_of_this_process(rank as usize));
+        let reads = |rank: &&u32| !self.node.reading(**rank as usize).is_over();
+        let mut looks = 0;
+        let mut warned = false;
+        loop {
+            let thread = threads.iter().find(reads);
+            let waits = others.iter().any(|rank| reads(&rank)) && !start.past(LET_GO);
+            if thread.is_none() && !waits {
+                return;
+            }
+            if let Some(&rank) = thread
+                && !warned
+                && start.past(WARN_AFTER)
+            {
+                warned = true;
+                tracing::warn!(
+                    "kolo: rank {}: the communicator has stopped, and this rank's buffers are \
+                     given back when rank {}, a thread of this process, has ended the step in \
+                     which it reads them; if it never does, look at what its thread does, such as \
+                     an operation of the program",
+                    self.rank,
+                    Rank(rank),
+                );
+            }
+            looks += 1;
+            match looks < LOOKS {
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(REST),
+            }
         }
     }
 

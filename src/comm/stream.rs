@@ -1,6 +1,7 @@
 //! Host streams: calls on a stream run in order and asynchronously until `synchronize`.
 
-use super::op::{Completion, Op};
+use super::completion::Completion;
+use super::op::Op;
 use super::state::Inner;
 use super::wait::Waiter;
 use crate::base::Result;
@@ -118,6 +119,7 @@ impl Stream {
             };
             (inner, Arc::clone(&last.completion), last.name)
         };
+        let _inside = Engine::global().enter();
         let mut waiter = Waiter::new(&inner, (name, None));
         loop {
             if let Some(result) = completion.result() {

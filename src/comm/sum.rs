@@ -17,7 +17,7 @@ impl Inner {
     fn sum_up<T: Summand>(&self, sums: &[ExactSum<T>], values: &mut [T]) -> Result<()> {
         self.callable()?;
         let place = values.as_mut_ptr().cast::<u8>();
-        let checked = Call {
+        let mut checked = Call {
             collective: Collective::AllReduce,
             send: place,
             recv: place,
@@ -28,7 +28,8 @@ impl Inner {
         }
         .check(self.rank, self.nranks)?;
         let mut exec = self.user()?;
-        let number = self.begin(&mut exec, &checked);
+        let number = self.begin(&mut exec, &mut checked);
+        let checked = checked;
         let alone = exec.queue.is_empty();
         if alone && self.check_calls {
             self.check_first(&mut exec, &checked, number)?;
@@ -43,7 +44,8 @@ impl Inner {
             return Ok(());
         }
         if !alone && self.check_calls && self.nranks > 1 {
-            let mut shown = self.check_op(&mut exec, &checked)?;
+            let shown = self.check_op(&mut exec, &checked);
+            let mut shown = shown.map_err(|error| self.fail(&mut exec, error))?;
             shown.number = number;
             exec.queue.push_back(shown);
         }

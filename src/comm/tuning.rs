@@ -3,7 +3,7 @@
 
 use super::init;
 use super::net::Network;
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Rank, Result, input_file};
 use crate::config::{ChoiceList, Net, Settings};
 use crate::plan::{self, Collective, Costs};
 use crate::topo::{self, Crowding, RankPlace};
@@ -56,8 +56,7 @@ impl Facts {
 
 fn read(path: &Path) -> std::result::Result<(String, String), String> {
     let name = path.display().to_string();
-    match std::fs::read_to_string(path) {
-        Ok(text) if text.len() > measured::MOST_BYTES => Err(format!("{name} is too large")),
+    match input_file::text(path, measured::MOST_BYTES as u64) {
         Ok(text) => Ok((name, text)),
         Err(error) => Err(format!("{name} cannot be read: {error}")),
     }

@@ -10,7 +10,7 @@ use crate::base::clock::{self, Moment};
 use crate::base::{Code, Error, Result};
 use crate::exec::Waiting;
 use crate::proxy::net::Links;
-use crate::proxy::progress::{Engine, Pass};
+use crate::proxy::progress::{Engine, Inside, Pass};
 use crate::proxy::service::Alarm;
 use crate::transport::futex::SystemFutex;
 use crate::transport::net::sleep_on;
@@ -51,6 +51,8 @@ pub(super) struct Waiter<'a> {
     asked: Option<Duration>,
     /// The rank that is waited for has left: what it sent before is looked for once more.
     left: bool,
+    /// Drives what is in flight.
+    inside: Option<Inside<'static>>,
 }
 
 impl<'a> Waiter<'a> {
@@ -67,6 +69,7 @@ impl<'a> Waiter<'a> {
             warned: false,
             asked: None,
             left: false,
+            inside: None,
         }
     }
 
@@ -89,6 +92,7 @@ impl<'a> Waiter<'a> {
         self.warned = false;
         self.asked = None;
         self.left = false;
+        self.inside = None;
     }
 
     fn disarm(&mut self) {
@@ -106,8 +110,11 @@ impl<'a> Waiter<'a> {
         self.yields = self.yields.wrapping_add(1);
         let carries = self.inner.links().is_some_and(Links::is_busy);
         let engine = Engine::global();
-        if engine.busy() && engine.drive() {
-            return Ok(());
+        if engine.busy() {
+            self.inside.get_or_insert_with(|| engine.enter());
+            if engine.drive() {
+                return Ok(());
+            }
         }
         if self.yields.is_multiple_of(IDLE_EVERY)
             && let Some(idle) = &self.inner.idle
@@ -127,6 +134,8 @@ impl<'a> Waiter<'a> {
             }
             return Ok(());
         }
+        // Whoever sleeps here does not hear of new work in flight: the progress thread moves it.
+        self.inside = None;
         match carries {
             true => self.sleep_on_network(),
             false => self.sleep(),
@@ -180,7 +189,7 @@ impl<'a> Waiter<'a> {
             self.inner.alarm(Alarm::Ask);
             let queued = self.inner.blocked_in.load(Ordering::Relaxed);
             if let Some(call) = self.call.1.or((queued != 0).then_some(queued)) {
-                fault::compare_boards(self.inner, call)?;
+                fault::compare_recent(self.inner, call)?;
             }
         }
         let warns = !wait.warn_after.is_zero() && waited >= wait.warn_after;
@@ -241,5 +250,31 @@ impl Waiting for Waiter<'_> {
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.disarm();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::{CommConfig, Communicator};
+
+    /// Else the progress thread keeps away from work that is begun meanwhile.
+    #[test]
+    fn whoever_sleeps_does_not_drive() {
+        let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+        let mut waiter = Waiter::new(&comms[0].inner, ("a test", None));
+        // As where something was in flight a moment ago.
+        waiter.inside = Some(Engine::global().enter());
+        waiter.yields = comms[0].inner.wait.yields;
+        let mut idle_looks = 0;
+        while idle_looks < 100 {
+            waiter.slow(1).unwrap();
+            if waiter.inside.is_none() {
+                return;
+            }
+            // Other tests of this process may have something in flight.
+            idle_looks += u32::from(!Engine::global().busy());
+        }
+        panic!("it sleeps and says that it drives");
     }
 }

@@ -4,15 +4,19 @@
 //! The kernel's list of mappings names the file that an address belongs to in all three cases.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The directory above the `lib/` or `bin/` that holds this code, e.g. `/opt/kolo`; `None` where it
 /// runs from elsewhere, such as a build directory.
 pub fn install_prefix() -> Option<PathBuf> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    prefix_of(&file_of(
-        &maps,
-        install_prefix as fn() -> Option<PathBuf> as usize,
-    )?)
+    // The list grows with every mapping, and running code stays where it is.
+    static KNOWN: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        let here = install_prefix as fn() -> Option<PathBuf> as usize;
+        prefix_of(&file_of(&maps, here)?)
+    };
+    KNOWN.get_or_init(find).clone()
 }
 
 /// The file that `address` is mapped from. A line of `maps` is

@@ -10,11 +10,11 @@ use super::message::{bad_value, unknown_key, unknown_variable};
 use super::options::{self, OPTIONS, Opt};
 use super::source::{Layer, Origin, Source, Sources, is_reserved};
 use super::value::Value;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, input_file};
 use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value as Raw};
 use figment::{Figment, Metadata, Profile, Provider};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Larger files are refused: a settings file that large is another file named by mistake.
@@ -93,6 +93,23 @@ pub(super) fn load(sources: &Sources) -> Result<Loaded> {
     for (key, text) in &sources.caller {
         parts.push(Part::one(Layer::Caller, Origin::Caller, key, text));
     }
+    Ok(Loaded {
+        values: merged(parts)?,
+        files: seen,
+    })
+}
+
+/// What a settings file with this text says over the built-in values.
+pub(super) fn of_text(path: &Path, text: &str) -> Result<Vec<(Value, Source)>> {
+    let source = Source {
+        layer: Layer::ConfigFile,
+        origin: Origin::File(path.to_owned()),
+    };
+    let values = parse_toml(path, text)?;
+    merged(vec![defaults(), Part { source, values }])
+}
+
+fn merged(parts: Vec<Part>) -> Result<Vec<(Value, Source)>> {
     let mut figment = Figment::new();
     for part in parts {
         check(&part)?;
@@ -103,10 +120,7 @@ pub(super) fn load(sources: &Sources) -> Result<Loaded> {
         values.push(read(&figment, option)?);
     }
     reconcile_channels(&mut values)?;
-    Ok(Loaded {
-        values,
-        files: seen,
-    })
+    Ok(values)
 }
 
 fn defaults() -> Part {
@@ -146,18 +160,15 @@ fn read_files(sources: &Sources, parts: &mut Vec<Part>) -> Result<Vec<FileSeen>>
 
 /// The text of a file; `None` where a file that need not exist does not.
 fn read_file(path: &Path, layer: Layer) -> Result<Option<String>> {
-    let mut text = String::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(LONGEST_FILE_BYTES + 1).read_to_string(&mut text));
-    match read {
-        Ok(bytes) if bytes as u64 > LONGEST_FILE_BYTES => Err(Error::usage(
+    match input_file::text(path, LONGEST_FILE_BYTES) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(Error::usage(
             format!(
                 "file {} has more than 1 MiB and is no settings file",
                 path.display()
             ),
             "name a TOML file with settings of kolo, or remove this one",
         )),
-        Ok(_) => Ok(Some(text)),
         Err(error) if layer == Layer::ConfigFile => Err(Error::usage(
             format!(
                 "file {}, named by variable KOLO_CONFIG, cannot be read: {error}",

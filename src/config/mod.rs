@@ -27,13 +27,18 @@
 //! Settings belong to the process, but are read once per communicator: a program may change a
 //! variable between two inits, and the first communicator keeps what it read.
 
+#[doc(hidden)]
+pub mod fuzz;
 mod install;
+pub mod kept;
 mod kind;
 mod layers;
 mod lists;
 mod message;
 mod nccl;
 mod option;
+#[macro_use]
+mod options_start;
 #[macro_use]
 mod options_verbs;
 mod options;
@@ -57,6 +62,6 @@ pub use shape::{ShapeEntry, compare_shapes, digest, shape_bytes};
 pub use source::{Layer, Origin, Source, Sources};
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
 pub use words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Net, Progress, Proto, Pxn, SocketFamily,
-    Wait, Word,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, GdrLevel, Net, Progress, Proto, Pxn,
+    SocketFamily, Stores, Wait, Word,
 };

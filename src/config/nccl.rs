@@ -29,25 +29,25 @@ pub(super) fn nccl_algo(text: &str) -> String {
     translated
 }
 
-/// Values of `NCCL_PROTO`, lists like those of `NCCL_ALGO`: its low-latency protocols `LL` and
-/// `LL128` are eager lines here.
+/// Values of `NCCL_PROTO`: lists as kolo has them, of three of its protocols. A list of all three
+/// says nothing, and leaves kolo its own fourth one too.
 pub(super) fn nccl_proto(text: &str) -> String {
-    let (exclude, names) = nccl_list(text);
-    let known = names
-        .iter()
-        .all(|name| ["simple", "ll", "ll128"].contains(&name.as_str()));
-    let has = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
-    let (simple, low) = if exclude {
-        // Excluding one of the two low-latency protocols leaves the other.
-        (!has(&["simple"]), !(has(&["ll"]) && has(&["ll128"])))
-    } else {
-        (has(&["simple"]), has(&["ll", "ll128"]))
-    };
-    match (known, simple, low) {
-        (true, true, true) => "auto".to_string(),
-        (true, true, false) => "simple".to_string(),
-        (true, false, true) => "eager".to_string(),
-        _ => text.to_string(),
+    let plain = text.to_ascii_lowercase().replace(char::is_whitespace, "");
+    let mut names: Vec<&str> = plain.split(',').collect();
+    names.sort_unstable();
+    match names[..] {
+        ["ll", "ll128", "simple"] => "auto".to_string(),
+        _ => plain,
+    }
+}
+
+/// Values of `NCCL_NET_GDR_LEVEL`: words in any case, or numbers from 0 on, of which those above 4
+/// mean what 4 means.
+pub(super) fn nccl_level(text: &str) -> String {
+    let plain = text.trim().to_ascii_lowercase();
+    match plain.parse::<u32>() {
+        Ok(5..) => "sys".to_string(),
+        _ => plain,
     }
 }
 
@@ -57,20 +57,6 @@ pub(super) fn nccl_index(text: &str) -> String {
         "-1" => "auto".to_string(),
         other => other.to_string(),
     }
-}
-
-fn nccl_list(text: &str) -> (bool, Vec<String>) {
-    let text = text.trim().to_ascii_lowercase();
-    let (exclude, rest) = match text.strip_prefix('^') {
-        Some(rest) => (true, rest),
-        None => (false, text.as_str()),
-    };
-    (
-        exclude,
-        rest.split(',')
-            .map(|name| name.trim().to_string())
-            .collect(),
-    )
 }
 
 #[cfg(test)]
@@ -99,16 +85,28 @@ mod tests {
     fn protocol_lists_of_the_alias() {
         for (text, means) in [
             ("Simple", "simple"),
-            ("LL", "eager"),
-            ("LL128", "eager"),
+            ("LL", "ll"),
+            ("LL128", "ll128"),
+            ("LL,LL128", "ll,ll128"),
+            (" LL128, Simple", "ll128,simple"),
             ("LL,LL128,Simple", "auto"),
-            ("^LL128", "auto"),
-            ("^LL,LL128", "simple"),
-            ("^Simple", "eager"),
-            ("^LL,LL128,Simple", "^LL,LL128,Simple"),
-            ("Fast", "Fast"),
+            ("^LL128", "^ll128"),
+            ("^LL,LL128", "^ll,ll128"),
+            ("^Simple", "^simple"),
+            (
+                "allreduce:LL;broadcast:^LL128",
+                "allreduce:ll;broadcast:^ll128",
+            ),
+            ("Fast", "fast"),
         ] {
             assert_eq!(nccl_proto(text), means, "{text}");
+        }
+    }
+
+    #[test]
+    fn levels_of_the_alias() {
+        for (text, means) in [("PXB", "pxb"), (" sys ", "sys"), ("0", "0"), ("7", "sys")] {
+            assert_eq!(nccl_level(text), means, "{text}");
         }
     }
 }

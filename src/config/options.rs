@@ -7,12 +7,12 @@
 use super::Settings;
 use super::kind::Kind;
 use super::lists::ChoiceList;
-use super::nccl::{nccl_algo, nccl_index, nccl_proto};
+use super::nccl::{nccl_algo, nccl_index, nccl_level, nccl_proto};
 pub use super::option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Net, Progress, Proto, Pxn, SocketFamily,
-    Wait,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, GdrLevel, Net, Progress, Proto, Pxn,
+    SocketFamily, Stores, Wait,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -82,7 +82,7 @@ macro_rules! options {
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-with_verbs_options! {
+with_start_options! {
     /// Beginnings of the names of the network interfaces that may be used, such as `eth,ib`;
     /// `^docker,lo` excludes, and `=eth1` compares whole names.
     socket_ifname -> Option<&PrefixList> {
@@ -189,6 +189,15 @@ with_verbs_options! {
         aliases: &[same("NCCL_PXN_DISABLE")],
     }
 
+    /// Farthest way over which a NIC reads and writes the memory of a GPU itself; without effect on
+    /// host memory.
+    net_gdr_level -> GdrLevel {
+        kind: Kind::Words(GdrLevel::WORDS),
+        default: "auto",
+        tag: Tag::Site,
+        aliases: &[Alias { name: "NCCL_NET_GDR_LEVEL", translate: nccl_level }],
+    }
+
     /// Whether ranks send host memory through the proxy of another rank of their node (PXN).
     pxn -> Pxn {
         kind: Kind::Words(Pxn::WORDS),
@@ -261,6 +270,16 @@ with_verbs_options! {
                reads buffers itself. Where each rank is started by a script of its own, use `any`.",
     }
 
+    /// How ranks write the slots by which data reach other ranks of the machine; that of the lowest
+    /// rank of each node counts.
+    stores -> Stores {
+        kind: Kind::Words(Stores::WORDS),
+        default: "auto",
+        tag: Tag::Site,
+        note: "It decides nothing but speed. `kolo info` shows what was measured: once in a boot, \
+               kept in `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`, for the next process.",
+    }
+
     /// How much kolo writes about what it does.
     debug -> DebugLevel {
         kind: Kind::Words(DebugLevel::WORDS),
@@ -273,65 +292,6 @@ with_verbs_options! {
     debug_file -> Option<&Path> {
         kind: Kind::Path,
         aliases: &[same("NCCL_DEBUG_FILE")],
-    }
-
-    /// Address at which rank 0 listens while the ranks meet, where no unique id is handed over.
-    comm_id -> Option<&HostPort> {
-        kind: Kind::Address,
-        aliases: &[same("NCCL_COMM_ID")],
-    }
-
-    /// How long a rank goes on looking for a rank 0 that is not there yet, where the ranks know its
-    /// address beforehand (`comm_id`, Slurm variables).
-    start_timeout -> Duration {
-        kind: Kind::Seconds { most: 86_400, zero: "none" },
-        default: "120",
-        unit: "seconds",
-        note: "One warning names what it looks for after 10 seconds, or after `warn_after` if that \
-               is less. Less than a second counts as one.",
-    }
-
-    /// Number of ranks above which they reach rank 0 one after the other, to spare it, while they
-    /// meet.
-    uid_stagger_threshold -> u32 {
-        kind: Kind::Int { least: 1, most: 1 << 30, zero: None },
-        default: "256",
-        unit: "ranks",
-        tag: Tag::Site,
-        aliases: &[same("NCCL_UID_STAGGER_THRESHOLD")],
-    }
-
-    /// How many ranks then reach it in a second.
-    uid_stagger_rate -> u32 {
-        kind: Kind::Int { least: 1, most: 1 << 30, zero: None },
-        default: "7000",
-        unit: "ranks per second",
-        tag: Tag::Site,
-        aliases: &[same("NCCL_UID_STAGGER_RATE")],
-    }
-
-    /// First of the ports at which rank 0 may listen where the ranks meet by Slurm variables.
-    slurm_port -> u32 {
-        kind: Kind::Int { least: 1, most: 65_535, zero: None },
-        default: "23000",
-        tag: Tag::Site,
-        note: "docs/launch.md says which of the ports a job takes. They must be free of daemons \
-               and open between the nodes, and the same on every rank.",
-    }
-
-    /// How many ports there are from `slurm_port` on.
-    slurm_port_count -> u32 {
-        kind: Kind::Int { least: 1, most: 65_535, zero: None },
-        default: "5000",
-        unit: "ports",
-        tag: Tag::Site,
-    }
-
-    /// Let a process go on alone though Slurm started several and its MPI knows only of this one,
-    /// which is what an MPI under the wrong `srun --mpi` looks like.
-    allow_singletons -> bool {
-        kind: Kind::Bool,
-        default: "false",
     }
 
     /// Compare collective, count, type, operation and root between all ranks at every call, and
@@ -364,10 +324,23 @@ with_verbs_options! {
         default: "auto",
     }
 
-    /// Who moves asynchronous calls forward.
+    /// Who moves asynchronous calls forward while no call waits for them. Calls with an operation
+    /// of the program's own, and those over the network `mpi` below `MPI_THREAD_MULTIPLE`, move
+    /// only inside calls of kolo in any case.
     progress -> Progress {
         kind: Kind::Words(Progress::WORDS),
         default: "auto",
+    }
+
+    /// Most calls that may be in flight on a communicator: one more on a stream waits until the
+    /// oldest have ended, and a group of more is an error. With `check` each call counts twice.
+    calls_in_flight -> u32 {
+        kind: Kind::Int { least: 1, most: 1 << 20, zero: None },
+        default: "2048",
+        unit: "calls",
+        shapes: true,
+        note: "It bounds the memory that a rank far ahead of the others takes. All sends and \
+               receives of a group count as one call.",
     }
 
     /// Memory of one connection of the Simple protocol, all its slots together.
@@ -415,8 +388,7 @@ with_verbs_options! {
         default: "auto",
         shapes: true,
         aliases: &[Alias { name: "NCCL_PROTO", translate: nccl_proto }],
-        note: "`NCCL_PROTO` may be a list, or `^` and a list; `LL` and `LL128` mean `eager`, and a \
-               list that allows both kinds means `auto`.",
+        note: "An `NCCL_PROTO` that lists `LL`, `LL128` and `Simple` means `auto`.",
     }
 
     /// File of measured times, as `kolo tune` writes it, from which kolo chooses algorithms; that

@@ -106,6 +106,8 @@ pub fn render_markdown() -> String {
         "\n\
          `kolo info --config` prints every value with its layer and the file or variable it \
          came from. Settings are read once per communicator, when it is made.\n\n\
+         A program with raised rights (setuid, setgid, file capabilities) reads neither the \
+         environment nor files of the user: layers 4 to 7 do not count for it.\n\n\
          An unknown key, an unknown `KOLO_*` variable and a bad value are errors that name the \
          place, what was expected and the nearest valid name. An empty variable counts as not \
          set. An `NCCL_*` variable is not looked at where the option's own `KOLO_*` variable or \

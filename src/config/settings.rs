@@ -2,10 +2,12 @@
 
 use super::layers::{self, FileSeen, Loaded};
 use super::options::{OPTIONS, Opt};
-use super::source::{Source, Sources};
+use super::source::{Source, Sources, Stamp};
 use super::value::Value;
 use crate::base::Result;
+use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// All options with their values, read once per communicator and not changed afterwards.
 ///
@@ -15,6 +17,19 @@ pub struct Settings {
     values: Vec<(Value, Source)>,
     files: Vec<FileSeen>,
 }
+
+/// Settings that were read, and from what: a program that makes many communicators need not parse
+/// the same text for each.
+struct Read {
+    sources: Sources,
+    stamps: Vec<Option<Stamp>>,
+    settings: Settings,
+}
+
+/// Readings that a process remembers.
+const REMEMBERED: usize = 8;
+
+static KNOWN: Mutex<VecDeque<Read>> = Mutex::new(VecDeque::new());
 
 /// One option as it was set.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +55,22 @@ impl Settings {
     ///
     /// The message names the file or variable, the key, the value, and what was expected.
     pub fn load(caller: &[(String, String)]) -> Result<Settings> {
-        Settings::load_from(&Sources::of_process(caller)?)
+        let sources = Sources::of_process(caller)?;
+        let stamps = sources.stamps();
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |one: &&Read| one.sources == sources && one.stamps == stamps;
+        if let Some(read) = known().iter().find(same) {
+            return Ok(read.settings.clone());
+        }
+        let settings = Settings::load_from(&sources)?;
+        let mut known = known();
+        known.truncate(REMEMBERED - 1);
+        known.push_front(Read {
+            sources,
+            stamps,
+            settings: settings.clone(),
+        });
+        Ok(settings)
     }
 
     /// Reads the layers of `sources` and nothing else of the process.

@@ -1,7 +1,7 @@
 //! Where a value comes from: its layer, and the file or variable in that layer.
 
 use super::options::{OPTIONS, RESERVED, RESERVED_PREFIX};
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, privilege};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
@@ -93,7 +93,7 @@ pub struct Source {
 }
 
 /// Everything that settings are read from; tests give their own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     /// The environment: `KOLO_*`, the aliases, `HOME` and `XDG_CONFIG_HOME` are looked at.
     pub environment: BTreeMap<String, String>,
@@ -105,8 +105,18 @@ pub struct Sources {
     pub caller: Vec<(String, String)>,
 }
 
+/// How a file is: as long as this stays, so does what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// Device, number, length.
+    file: [u64; 3],
+    /// When contents and anything else were changed last.
+    changed: [i64; 4],
+}
+
 impl Sources {
-    /// The sources of this process.
+    /// The sources of this process. One with more rights than its user has neither the environment
+    /// nor, as that says where they are, the user's files.
     ///
     /// Like every reader of the environment, not to be called while another thread of the program
     /// changes it with `setenv`.
@@ -114,8 +124,13 @@ impl Sources {
     /// # Errors
     /// A variable that kolo would read is not UTF-8.
     pub fn of_process(caller: &[(String, String)]) -> Result<Sources> {
+        Sources::trusting(!privilege::is_raised(), caller)
+    }
+
+    fn trusting(environment_is_trusted: bool, caller: &[(String, String)]) -> Result<Sources> {
         let mut environment = BTreeMap::new();
-        for (name, value) in std::env::vars_os() {
+        let variables = environment_is_trusted.then(std::env::vars_os);
+        for (name, value) in variables.into_iter().flatten() {
             let Some(name) = name.to_str().filter(|name| concerns_kolo(name)) else {
                 continue;
             };
@@ -154,6 +169,26 @@ impl Sources {
         .into_iter()
         .filter_map(|(layer, path)| Some((layer, path?)))
         .collect()
+    }
+
+    /// How each of the files is at the moment; `None` where there is none.
+    pub(super) fn stamps(&self) -> Vec<Option<Stamp>> {
+        use std::os::unix::fs::MetadataExt;
+        let files = self.files().into_iter();
+        let stamp = |(_, path): (Layer, PathBuf)| {
+            let data = std::fs::metadata(path).ok()?;
+            let changed = [
+                data.mtime(),
+                data.mtime_nsec(),
+                data.ctime(),
+                data.ctime_nsec(),
+            ];
+            Some(Stamp {
+                file: [data.dev(), data.ino(), data.len()],
+                changed,
+            })
+        };
+        files.map(stamp).collect()
     }
 
     /// `kolo/kolo.toml` under `XDG_CONFIG_HOME`, or under `~/.config`. The base-directory
@@ -218,6 +253,25 @@ mod tests {
         let relative = [("HOME", "/h"), ("XDG_CONFIG_HOME", "x")];
         assert_eq!(user_file(&relative), path("/h/.config/kolo/kolo.toml"));
         assert_eq!(user_file(&[("XDG_CONFIG_HOME", "")]), None);
+    }
+
+    /// The variable of a test program stands for what the user of one with more rights sets.
+    #[test]
+    fn without_trust_nothing_comes_from_the_environment() {
+        let caller = [("algo".to_string(), "ring".to_string())];
+        let trusted = Sources::trusting(true, &caller).unwrap();
+        assert!(
+            trusted.environment.contains_key("HOME"),
+            "the tests have a home"
+        );
+        let raised = Sources::trusting(false, &caller).unwrap();
+        assert!(raised.environment.is_empty());
+        let user = [Layer::User, Layer::ConfigFile];
+        assert!(!raised.files().iter().any(|(layer, _)| user.contains(layer)));
+        assert_eq!(
+            (raised.caller, raised.prefix),
+            (trusted.caller, trusted.prefix)
+        );
     }
 
     #[test]

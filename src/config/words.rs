@@ -157,6 +157,22 @@ words! {
         Always = "always" | "1",
     }
 
+    /// How far a NIC may be from a GPU whose memory it reads and writes itself.
+    GdrLevel {
+        /// as the machine was found to be
+        Auto = "auto",
+        /// never
+        Loc = "loc" | "0",
+        /// behind one PCI switch
+        Pix = "pix" | "1",
+        /// behind several PCI switches
+        Pxb = "pxb" | "2",
+        /// on the same NUMA node
+        Phb = "phb" | "3",
+        /// anywhere
+        Sys = "sys" | "4",
+    }
+
     /// Whether ranks send through other ranks of their node.
     Pxn {
         /// each rank moves what it sends itself, without waking another one
@@ -187,6 +203,16 @@ words! {
         Any = "any",
     }
 
+    /// How slots are written.
+    Stores {
+        /// past the cache, unless the other way was measured to be clearly faster on this machine
+        Auto = "auto",
+        /// in the ordinary way: the data stay in a cache, for readers that share it
+        Cached = "cached",
+        /// past the cache from 8 KiB on, or from 32 KiB on where ranks outnumber cores
+        Streamed = "streamed",
+    }
+
     /// What a thread does while it waits for a peer.
     Wait {
         /// by the cores that the ranks really have
@@ -199,13 +225,13 @@ words! {
         Sleep = "sleep",
     }
 
-    /// Who moves asynchronous calls forward.
+    /// Who moves asynchronous calls forward while no call waits for them.
     Progress {
-        /// by the cores that the ranks really have
+        /// the same as `thread`
         Auto = "auto",
-        /// the program's own threads, while they are inside a call of kolo
+        /// nobody: they move only while the program is inside a call of kolo
         Inline = "inline",
-        /// a thread of kolo
+        /// a thread of kolo, which sleeps until something can move
         Thread = "thread",
     }
 

@@ -52,6 +52,13 @@ pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, pa
         let elements = per_block.min(count - at);
         let (offset, bytes) = (at * size, elements * size);
         let mut sofar = srcs[0].wrapping_add(offset);
+        if srcs.len() > 1 && !sofar.cast::<u64>().is_aligned() {
+            // A buffer may lie anywhere, but the function may well read whole elements.
+            let place = blocks[0].0.as_mut_ptr();
+            // SAFETY: the block has `bytes` bytes, and the source too from `offset` on.
+            unsafe { place.copy_from_nonoverlapping(sofar, bytes) };
+            sofar = place;
+        }
         for (number, &next) in srcs.iter().enumerate().skip(1) {
             let place = blocks[number % 2].0.as_mut_ptr();
             // SAFETY: the block has `bytes` bytes, and every source too from `offset` on; the

@@ -107,7 +107,7 @@ impl LaneRun {
     ) -> Result<Progress, Stop> {
         let steps = launch.plan.lane_steps(self.lane);
         if !self.begun {
-            self.begin(launch, wires);
+            self.begin(launch, wires)?;
         }
         let mut moved = false;
         let mut left = MOST_SLICES;
@@ -153,8 +153,16 @@ impl LaneRun {
         Ok(Progress::Done)
     }
 
-    fn begin(&mut self, launch: &Launch, wires: &mut Wires) {
+    fn begin(&mut self, launch: &Launch, wires: &mut Wires) -> crate::base::Result<()> {
         self.begun = true;
+        if launch.direct.is_none() && launch.plan.protocol == Protocol::Simple {
+            let element_bytes = launch.kernel.element_bytes * launch.plan.pieces.max(1) as usize;
+            let bytes = self.window.slice_count() * element_bytes;
+            let bytes = bytes.min(launch.geometry.slice_bytes());
+            for &end in &launch.plan.lane_ends[self.lane] {
+                wires.reserve(end, bytes)?;
+            }
+        }
         let scratch = self.window.scratch_stride() * launch.plan.scratch as usize;
         if scratch > 0 {
             let bytes = scratch * launch.kernel.element_bytes;
@@ -172,6 +180,7 @@ impl LaneRun {
                 tokens * slots,
             );
         }
+        Ok(())
     }
 
     /// The first end of the step whose token or credit is missing.

@@ -1,5 +1,6 @@
 //! The flagged lines of a rank, of either encoding, as the executors use them.
 
+use crate::base::Result;
 use crate::base::sync::MODEL;
 use crate::plan::Protocol;
 use crate::wire::layout::ENCODINGS;
@@ -93,19 +94,19 @@ pub struct Lines {
     receivers: Vec<Option<Box<Receiver>>>,
 }
 
-/// The end with this number, made if it is new; `None` if that fails.
+/// The end with this number, made if it is new.
 fn known_or<T>(
     ends: &mut Vec<Option<Box<T>>>,
     number: usize,
-    make: impl FnOnce() -> Option<T>,
-) -> Option<usize> {
+    make: impl FnOnce() -> Result<T>,
+) -> Result<usize> {
     if number >= ends.len() {
         ends.resize_with(number + 1, || None);
     }
     if ends[number].is_none() {
         ends[number] = Some(Box::new(make()?));
     }
-    Some(number)
+    Ok(number)
 }
 
 impl Lines {
@@ -118,14 +119,16 @@ impl Lines {
         }
     }
 
-    /// The number of the end of connection `index`, new or known; `None` if there is no memory for
-    /// it in this encoding.
+    /// The number of the end of connection `index`, new or known.
+    ///
+    /// # Errors
+    /// Those of `memory`, asked for an encoding.
     pub fn find(
         &mut self,
         (index, protocol): (usize, Protocol),
         is_send: bool,
-        memory: impl FnOnce(usize) -> Option<LinesMemory>,
-    ) -> Option<usize> {
+        memory: impl FnOnce(usize) -> Result<LinesMemory>,
+    ) -> Result<usize> {
         let is_ll = protocol == Protocol::Ll;
         let encoding = usize::from(!is_ll);
         let number = index * ENCODINGS + encoding;

@@ -87,6 +87,7 @@ impl Messages {
         let link = pair(wires, peer, direction);
         let used = ConnectionUse { link, direction };
         let end = wires.resolve(&used, Protocol::Simple)?;
+        wires.reserve(end, bytes)?;
         if self.list.is_empty() {
             self.launch = wires.carried.number_launch();
         }

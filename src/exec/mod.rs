@@ -12,6 +12,8 @@ pub mod launch;
 mod lines;
 pub mod messages;
 pub mod oneshot;
+pub mod probe;
+mod reserve;
 pub mod scratch;
 pub mod sim;
 pub mod straight;

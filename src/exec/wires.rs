@@ -2,6 +2,7 @@
 
 use super::carried::Carried;
 use super::lines::Lines;
+use super::reserve::Reserved;
 use super::scratch::Pool;
 use crate::base::{Error, Rank, Result};
 use crate::plan::{ConnectionUse, Direction, Link, Protocol};
@@ -43,7 +44,9 @@ pub struct Wires {
     casts: Vec<Option<CastSender>>,
     cast_readers: Vec<Option<CastReceiver>>,
     lines: Lines,
-    source: Box<dyn Source>,
+    /// Slots that have memory behind them.
+    pub(super) reserved: Reserved,
+    pub(super) source: Box<dyn Source>,
     /// Tokens that go to other nodes.
     pub carried: Carried,
     /// The fans of the node.
@@ -86,6 +89,7 @@ impl Wires {
             senders: (0..ends).map(|_| None).collect(),
             receivers: (0..ends).map(|_| None).collect(),
             lines: Lines::default(),
+            reserved: Reserved::new(ends, channels),
             casts: (0..channels).map(|_| None).collect(),
             cast_readers: (0..ends).map(|_| None).collect(),
             source,
@@ -188,10 +192,7 @@ impl Wires {
             let source = &self.source;
             source.lines(writer, reader, usize::from(channel), encoding)
         });
-        let number = number.ok_or_else(|| {
-            Error::internal(format!("rank {writer} has no connection to rank {reader}"))
-                .with_peer(Rank(peer as u32))
-        })?;
+        let number = number.map_err(|error| error.with_peer(Rank(peer as u32)))?;
         Ok(match is_send {
             true => End::LinesSend(number, peer),
             false => End::LinesRecv(number, peer),
@@ -217,10 +218,8 @@ impl Wires {
     }
 
     fn cast_memory(&self, writer: usize, channel: usize) -> Result<CastMemory> {
-        self.source.cast(writer, channel).ok_or_else(|| {
-            Error::internal(format!("rank {writer} cannot reach all ranks at once"))
-                .with_peer(Rank(writer as u32))
-        })
+        let memory = self.source.cast(writer, channel);
+        memory.map_err(|error| error.with_peer(Rank(writer as u32)))
     }
 
     fn index(&self, peer: usize, channel: usize) -> Result<usize> {
@@ -238,10 +237,9 @@ impl Wires {
     }
 
     fn memory(&self, writer: usize, reader: usize, channel: usize) -> Result<PairMemory> {
-        self.source.pair(writer, reader, channel).ok_or_else(|| {
-            Error::internal(format!("rank {writer} has no connection to rank {reader}"))
-                .with_peer(Rank(if writer == self.me { reader } else { writer } as u32))
-        })
+        let peer = if writer == self.me { reader } else { writer };
+        let memory = self.source.pair(writer, reader, channel);
+        memory.map_err(|error| error.with_peer(Rank(peer as u32)))
     }
 
     #[inline(always)]
@@ -421,6 +419,14 @@ impl Wires {
             End::CastSend(channel) => self.cast(channel).drained(),
             _ => true,
         }
+    }
+
+    /// Whether a rank that `counts` has not taken every token of pairs with this one.
+    pub fn is_awaited(&mut self, counts: impl Fn(usize) -> bool) -> bool {
+        let channels = self.channels;
+        let senders = self.senders.iter_mut().enumerate();
+        let mut made = senders.filter_map(|(at, sender)| Some((at / channels, sender.as_mut()?)));
+        made.any(|(peer, sender)| counts(peer) && !sender.drained())
     }
 
     /// Gives a token back, and wakes its writer.

@@ -106,6 +106,37 @@ impl Nodes {
         Ok(self.with(orders))
     }
 
+    /// The nodes of some of the ranks, in the orders of all: `members[r]` is to be rank r. Only
+    /// where all ranks are on one node: of several, a part may have better orders.
+    ///
+    /// # Errors
+    /// Those of [`Orders::check`]: ranks that do not exist, or twice.
+    pub fn restricted(&self, members: &[u32]) -> Result<Nodes, String> {
+        if self.count() != 1 {
+            return Err("the ranks are on several nodes".into());
+        }
+        let mut number = vec![None; self.nranks() as usize];
+        for (new, &old) in (0..).zip(members) {
+            let place = number.get_mut(old as usize);
+            *place.ok_or_else(|| format!("there is no rank {old}"))? = Some(new);
+        }
+        let part = |order: &[u32]| -> Vec<u32> {
+            let numbers = order.iter().filter_map(|&old| number[old as usize]);
+            numbers.collect()
+        };
+        let orders = self.orders();
+        let chain = |chain: &Chain| Chain {
+            ranks: part(&chain.ranks),
+            second_behind: chain.second_behind,
+        };
+        let trees = orders.trees.iter();
+        let orders = Orders {
+            rings: orders.rings.iter().map(|ring| part(ring)).collect(),
+            trees: trees.map(|tree| tree.iter().map(chain).collect()).collect(),
+        };
+        Nodes::one(members.len() as u32).in_orders(orders)
+    }
+
     /// The ring of a channel, all ranks in order; `None` where it is 0, 1, 2, ...
     pub fn ring(&self, channel: u16) -> Option<&[u32]> {
         let rings = &self.orders().rings;
@@ -197,5 +228,29 @@ mod tests {
         assert!(refused(&[], half).contains("one chain for each node"));
         let wrong = vec![vec![chain(&[0, 1], false), chain(&[1, 2], false)]];
         assert!(refused(&[], wrong).contains("rank of node 1"));
+    }
+
+    #[test]
+    fn a_part_of_the_ranks_keeps_their_order() {
+        let chain = |ranks: &[u32]| Chain {
+            ranks: ranks.to_vec(),
+            second_behind: false,
+        };
+        let orders = Orders {
+            rings: vec![vec![0, 3, 1, 4, 2, 5], vec![0, 5, 4, 3, 2, 1]],
+            trees: vec![vec![chain(&[5, 3, 1, 0, 2, 4])]],
+        };
+        let all = Nodes::one(6).in_orders(orders).expect("orders");
+        // Rank 4 is to be rank 0, rank 1 rank 1 and so on.
+        let part = all.restricted(&[4, 1, 5, 3]).expect("a part");
+        assert_eq!((part.nranks(), part.count()), (4, 1));
+        assert_eq!(part.ring(0), Some(&[0, 2, 3, 1][..]));
+        assert_eq!(part.ring(1), Some(&[0, 3, 1, 2][..]));
+        assert_eq!(part.chain(0, 0).ranks, [2, 3, 1, 0]);
+        assert!(all.restricted(&[1, 1]).is_err() && all.restricted(&[6]).is_err());
+        assert!(Nodes::uniform(2, 2).restricted(&[0]).is_err());
+        let natural = Nodes::one(6).restricted(&[3, 2]).expect("a part");
+        assert_eq!(natural.ring(0), None);
+        assert_eq!(natural, Nodes::one(2));
     }
 }

@@ -167,105 +167,75 @@ impl Collective {
     }
 }
 
-/// The algorithms that emit plans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Algorithm {
+macro_rules! algorithms {
+    ($( #[doc = $doc:literal] $variant:ident = $name:literal, )+) => {
+        /// The algorithms that emit plans.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Algorithm {
+            $( #[doc = $doc] $variant, )+
+        }
+
+        impl Algorithm {
+            /// All of them.
+            pub const ALL: &'static [Algorithm] = &[ $( Algorithm::$variant, )+ ];
+
+            /// The name in settings and dumps.
+            pub fn name(self) -> &'static str {
+                match self { $( Algorithm::$variant => $name, )+ }
+            }
+        }
+    };
+}
+
+algorithms! {
     /// Chunks travel along a ring.
-    Ring,
+    Ring = "ring",
     /// Every rank publishes, every rank folds in rank order.
-    OneShot,
+    OneShot = "oneshot",
     /// One connection a lane: point-to-point groups and what is built of them.
-    Bundle,
+    Bundle = "bundle",
     /// One rank alone: a scaled copy.
-    Local,
+    Local = "local",
     /// Contributions are folded in the order of ranks, whatever the size.
-    Ordered,
+    Ordered = "ordered",
     /// Two binary trees between the nodes, each for half of the data; a chain inside the node.
-    Tree,
+    Tree = "tree",
     /// The owner of a slice folds it, all take the result.
-    TwoShot,
+    TwoShot = "twoshot",
     /// Partners at doubling distances exchange all they have.
-    RecursiveDoubling,
+    RecursiveDoubling = "rd",
     /// Partners exchange halves of halves, then double what they have.
-    HalvingDoubling,
+    HalvingDoubling = "hd",
     /// A binomial tree.
-    Binomial,
+    Binomial = "binomial",
     /// A pipelined chain, node by node.
-    Chain,
+    Chain = "chain",
     /// Parallel aggregated trees, in bounded buffers.
-    Pat,
+    Pat = "pat",
     /// Blocks at doubling distances, several in one message.
-    Bruck,
+    Bruck = "bruck",
     /// Every pair of ranks in turn.
-    Pairwise,
+    Pairwise = "pairwise",
     /// Signals at doubling distances.
-    Dissemination,
+    Dissemination = "dissemination",
     /// A hub for every slice, and a fan for its result.
-    Nvls,
+    Nvls = "nvls",
     /// Hubs inside the node, two binary trees between nodes.
-    NvlsTree,
+    NvlsTree = "nvlstree",
     /// A reducer in the network, here played by a rank.
-    CollNet,
+    CollNet = "collnet",
     /// One algorithm inside the node, another between the nodes.
-    Hierarchical,
+    Hierarchical = "hier",
     /// One rank of each node speaks for it.
-    Leader,
+    Leader = "leader",
 }
 
 impl Algorithm {
-    /// All of them.
-    pub const ALL: [Algorithm; 19] = [
-        Algorithm::Ring,
-        Algorithm::OneShot,
-        Algorithm::Bundle,
-        Algorithm::Local,
-        Algorithm::Tree,
-        Algorithm::TwoShot,
-        Algorithm::RecursiveDoubling,
-        Algorithm::HalvingDoubling,
-        Algorithm::Binomial,
-        Algorithm::Chain,
-        Algorithm::Pat,
-        Algorithm::Bruck,
-        Algorithm::Pairwise,
-        Algorithm::Dissemination,
-        Algorithm::Nvls,
-        Algorithm::NvlsTree,
-        Algorithm::CollNet,
-        Algorithm::Hierarchical,
-        Algorithm::Leader,
-    ];
-
     /// The algorithm with this name in settings.
     pub fn named(name: &str) -> Option<Algorithm> {
-        Algorithm::ALL.into_iter().find(|a| a.name() == name)
-    }
-
-    /// The name in settings and dumps.
-    pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::Ring => "ring",
-            Algorithm::OneShot => "oneshot",
-            Algorithm::Bundle => "bundle",
-            Algorithm::Local => "local",
-            Algorithm::Ordered => "ordered",
-            Algorithm::Tree => "tree",
-            Algorithm::TwoShot => "twoshot",
-            Algorithm::RecursiveDoubling => "rd",
-            Algorithm::HalvingDoubling => "hd",
-            Algorithm::Binomial => "binomial",
-            Algorithm::Chain => "chain",
-            Algorithm::Pat => "pat",
-            Algorithm::Bruck => "bruck",
-            Algorithm::Pairwise => "pairwise",
-            Algorithm::Dissemination => "dissemination",
-            Algorithm::Nvls => "nvls",
-            Algorithm::NvlsTree => "nvlstree",
-            Algorithm::CollNet => "collnet",
-            Algorithm::Hierarchical => "hier",
-            Algorithm::Leader => "leader",
-        }
+        let is_it = |algorithm: &&Algorithm| algorithm.name() == name;
+        Algorithm::ALL.iter().find(is_it).copied()
     }
 }
 

@@ -138,6 +138,11 @@ fn slice_count(geometry: &Geometry, binding: &Binding) -> usize {
 }
 
 impl Window {
+    /// Elements of the largest slice.
+    pub fn slice_count(&self) -> usize {
+        self.slice_count
+    }
+
     /// The window of one lane. Lanes get contiguous parts of about equal size.
     ///
     /// One element of each piece must fit a slice: the executor refuses larger tokens.

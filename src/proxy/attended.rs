@@ -1,5 +1,6 @@
 //! What the service thread looks after besides its own links: anything with descriptors.
 
+use crate::base::{Error, caught};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Something that now and then needs a thread that is not busy with a call.
@@ -41,25 +42,44 @@ impl List {
         list.len() < before
     }
 
-    /// Adds to the list for poll. False if something wants to be tended soon in any case.
-    pub fn watch(&self, set: &mut Vec<libc::pollfd>, places: &mut Places) -> bool {
+    /// Adds to the list for poll. False if something wants to be tended soon in any case. What
+    /// panics is attended no more.
+    pub fn watch(
+        &self,
+        set: &mut Vec<libc::pollfd>,
+        places: &mut Places,
+        faults: &mut Vec<Error>,
+    ) -> bool {
         places.0.clear();
         let mut all = true;
         for attended in self.all() {
             let start = set.len();
-            all &= attended.watch(set);
-            places.0.push((attended, start..set.len()));
+            match caught(|| attended.watch(set)) {
+                Ok(sleeps) => {
+                    all &= sleeps;
+                    places.0.push((attended, start..set.len()));
+                }
+                Err(error) => {
+                    set.truncate(start);
+                    self.remove(&attended);
+                    faults.push(error);
+                }
+            }
         }
         all
     }
 }
 
 impl Places {
-    /// Tends those for which poll found something, or all.
-    pub fn tend(&mut self, set: &[libc::pollfd], all: bool) {
+    /// Tends those of `list` for which poll found something, or all. What panics is attended no
+    /// more.
+    pub fn tend(&mut self, set: &[libc::pollfd], all: bool, list: &List, faults: &mut Vec<Error>) {
         for (attended, range) in self.0.drain(..) {
-            if all || set[range].iter().any(|entry| entry.revents != 0) {
-                attended.tend();
+            if (all || set[range].iter().any(|entry| entry.revents != 0))
+                && let Err(error) = caught(|| attended.tend())
+            {
+                list.remove(&attended);
+                faults.push(error);
             }
         }
     }

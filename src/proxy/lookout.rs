@@ -18,6 +18,8 @@
 mod message;
 mod neighbour;
 
+pub(super) use message::fuzz;
+
 use crate::base::clock::{self, Moment};
 use crate::base::{Error, Rank, Result};
 use crate::proxy::attended::Attended;
@@ -28,7 +30,7 @@ use crate::transport::net::socket::was_closed;
 use crate::transport::net::{Handle, Listener, Net};
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::Nonce;
-use message::{MOST_BOARDS, Message, News};
+use message::{MOST_BOARDS, Message, News, token};
 use neighbour::{Heard, Neighbour, Newcomers};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -109,7 +111,7 @@ impl Lookout {
         let hello = Message {
             origin: crew.me.0,
             number: 0,
-            news: News::Hello(crew.nonce),
+            news: News::Hello(token(crew.nonce, crew.me.0)),
         };
         let neighbours: Result<Vec<Neighbour>> = neighbours
             .iter()

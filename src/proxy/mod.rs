@@ -13,6 +13,8 @@
 mod attended;
 pub mod death;
 mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod lookout;
 pub mod net;
 mod patience;
@@ -21,6 +23,7 @@ pub mod service;
 pub mod shm;
 mod socket;
 mod state;
+mod stopped;
 
 pub use attended::Attended;
 pub use service::{OnDeath, Watch};

@@ -36,20 +36,28 @@ pub(super) struct Late {
     since: Moment,
     warned_count: u32,
     what: &'static str,
+    limit: Option<Duration>,
 }
 
 impl Late {
-    /// `what` the other process does, or should do.
-    pub fn new(what: &'static str) -> Late {
+    /// `what` the other process does, or should do; how long it may take, if not for ever.
+    pub fn new(what: &'static str, limit: Option<Duration>) -> Late {
         Late {
             what,
+            limit,
             since: clock::now(),
             warned_count: 0,
         }
     }
 
-    /// Warns if another minute has passed.
-    pub fn warn(&mut self) {
+    /// How long to sleep until there is something to say.
+    pub fn rest(&self) -> Duration {
+        let left = |limit: Duration| limit.saturating_sub(self.since.elapsed());
+        self.limit.map_or(LATE, |limit| left(limit).min(LATE))
+    }
+
+    /// Warns if another minute has passed; `TimedOut` when the peer has taken too long.
+    pub fn check(&mut self) -> io::Result<()> {
         if self.since.past(LATE * (self.warned_count + 1)) {
             self.warned_count += 1;
             tracing::warn!(
@@ -59,11 +67,15 @@ impl Late {
                 self.since.elapsed().as_secs()
             );
         }
+        match self.limit.is_some_and(|limit| self.since.past(limit)) {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(()),
+        }
     }
 }
 
 /// Tries until there is a result: at most `TRY_COUNT` times when the other side closes, without
-/// limit while it has no room for connections.
+/// limit of its own while it has no room for connections.
 pub(super) fn persist<T>(
     late: &mut Late,
     mut attempt: impl FnMut(&mut Late) -> io::Result<T>,
@@ -72,7 +84,7 @@ pub(super) fn persist<T>(
     loop {
         match attempt(late) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                late.warn();
+                late.check()?;
                 std::thread::sleep(TRY_PAUSE);
             }
             Err(error)

@@ -1,12 +1,29 @@
 //! The progress engine: who moves work that no caller is waiting for.
 //!
-//! Work in flight (calls on streams, groups) registers here. Any thread that waits inside kolo
-//! drives it, and under the policy `thread` so does one progress thread of the process, which
-//! sleeps while nothing is in flight.
+//! **Problem.** A call on a stream must end whatever the program does meanwhile: compute, or wait
+//! in another library for a rank that waits for this call. But a rank that computes needs its core.
+//!
+//! **Idea.** Work in flight (calls on streams, groups) registers here. Any thread that waits inside
+//! kolo drives it; while none does, one thread of the process does ([`Engine::enter`] tells it). It
+//! exists from the first such work on, sleeps without limit while nothing is in flight, and while
+//! what is in flight is blocked it sleeps on what unblocks it ([`Rest`]). Blocking calls never wake
+//! it: it is woken by new work only, and looks for callers that have left between naps.
+//!
+//! Under the policy `inline` there is no thread, and what only threads of the program may move
+//! (`KOLO_NET=mpi` below `MPI_THREAD_MULTIPLE`, functions of the program) waits for them.
 
-use crate::base::own_thread;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+mod rest;
+#[cfg(test)]
+mod thread_tests;
+
+pub use rest::Rest;
+
+use crate::base::{Error, caught, own_thread};
+use crate::transport::fork;
+use crate::transport::futex::SystemFutex;
+use crate::wire::doorbell::{Doorbell, Ticket};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// What a pass over some work did.
@@ -16,6 +33,8 @@ pub enum Pass {
     Moved,
     /// Nothing could move now.
     Waiting,
+    /// Another thread drives it now, or one of the program's must: nothing was looked at.
+    Elsewhere,
     /// Nothing is in flight: the engine forgets this work until it is added again.
     Idle,
 }
@@ -25,9 +44,39 @@ pub trait Work: Send + Sync {
     /// Moves what can move, without waiting.
     fn pass(&self) -> Pass;
 
+    /// The same on the progress thread.
+    fn pass_on_thread(&self) -> Pass {
+        self.pass()
+    }
+
+    /// A pass has panicked, and there will be none any more: whoever waits for this work must hear
+    /// why it does not move.
+    fn broken(&self, error: Error);
+
     /// Whether the progress thread may drive it too. If not, only threads of the program do.
     fn any_thread(&self) -> bool {
         true
+    }
+
+    /// How often the progress thread looks in vain, giving its core away in between, before it
+    /// sleeps: some looks where it has a core of its own, few where a rank computes on it.
+    fn patience(&self) -> u32 {
+        PATIENCE
+    }
+
+    /// Adds what ends the sleep of the progress thread when there is something to do.
+    fn rest<'a>(&'a self, rest: &mut Rest<'a>) {
+        rest.at_most(NAP);
+    }
+
+    /// Whether what was added to it since does not change what [`Work::rest`] names.
+    fn rests_alike(&self) -> bool {
+        false
+    }
+
+    /// The bell that it may rest on.
+    fn bell(&self) -> Option<&Doorbell> {
+        None
     }
 }
 
@@ -35,27 +84,104 @@ pub trait Work: Send + Sync {
 pub struct Engine {
     work: Mutex<Vec<Arc<dyn Work>>>,
     in_flight: AtomicUsize,
-    thread_wanted: AtomicBool,
-    thread_started: AtomicBool,
-    wake: Condvar,
+    /// Callers that drive.
+    inside: AtomicUsize,
+    /// One more than the generation (see [`fork`]) in which the thread was started; 0 for none.
+    started: AtomicU32,
+    /// Rung for new work.
+    bell: Doorbell,
+    /// Whether the thread holds work, and how often it has taken hold of some.
+    holds: AtomicBool,
+    rounds: AtomicU64,
+    /// How often the thread was woken.
+    wakeups: AtomicU64,
+    /// How often the thread began to sleep.
+    sleeps: AtomicU64,
 }
 
-/// Passes without movement after which the progress thread sleeps between passes.
-const PATIENCE: u32 = 200;
-/// How long it sleeps then.
-const NAP: Duration = Duration::from_micros(200);
+/// Passes without movement after which the progress thread sleeps, where it has its own core.
+pub const PATIENCE: u32 = 200;
+/// How long it sleeps where nothing can wake it.
+pub const NAP: Duration = Duration::from_micros(200);
+/// Its first sleep; each further one is twice as long, until something moves.
+const FIRST_NAP: Duration = Duration::from_micros(500);
+/// Its longest sleep while something is in flight: callers that leave do not wake it.
+const LONGEST_NAP: Duration = Duration::from_millis(20);
+/// The longest while somebody else drives: he may leave at any time.
+const LONGEST_BESIDE: Duration = Duration::from_millis(1);
+/// A sleep without limit, nearly.
+const FOREVER: Duration = Duration::from_secs(3600);
+
+/// A caller that drives; the progress thread keeps away while it lives.
+#[must_use = "dropping it at once says that nobody drives"]
+pub struct Inside<'a>(&'a AtomicUsize);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// An armed bell, disarmed on drop.
+struct Armed<'a>(&'a Doorbell, Ticket);
+
+impl<'a> Armed<'a> {
+    fn new(bell: &'a Doorbell) -> Armed<'a> {
+        Armed(bell, bell.arm())
+    }
+
+    fn sleep(&self, limit: Duration) {
+        self.0.sleep(self.1, limit, &SystemFutex);
+    }
+}
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        self.0.disarm();
+    }
+}
+
+/// One more than the generation of this process.
+fn generation() -> u32 {
+    fork::generation().wrapping_add(1)
+}
+
+/// Work that the progress thread holds.
+struct Held<'a> {
+    work: Vec<Arc<dyn Work>>,
+    holds: &'a AtomicBool,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.work.clear();
+        self.holds.store(false, Ordering::SeqCst);
+    }
+}
 
 impl Engine {
+    fn new() -> Engine {
+        Engine {
+            work: Mutex::new(Vec::new()),
+            in_flight: AtomicUsize::new(0),
+            inside: AtomicUsize::new(0),
+            started: AtomicU32::new(0),
+            bell: Doorbell::new(),
+            holds: AtomicBool::new(false),
+            rounds: AtomicU64::new(0),
+            wakeups: AtomicU64::new(0),
+            sleeps: AtomicU64::new(0),
+        }
+    }
+
     /// The engine of this process.
     pub fn global() -> &'static Engine {
         static ENGINE: OnceLock<Engine> = OnceLock::new();
-        ENGINE.get_or_init(|| Engine {
-            work: Mutex::new(Vec::new()),
-            in_flight: AtomicUsize::new(0),
-            thread_wanted: AtomicBool::new(false),
-            thread_started: AtomicBool::new(false),
-            wake: Condvar::new(),
-        })
+        ENGINE.get_or_init(Engine::new)
+    }
+
+    pub(crate) fn list(&self) -> MutexGuard<'_, Vec<Arc<dyn Work>>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether anything is in flight: one load, for waiting loops.
@@ -64,49 +190,87 @@ impl Engine {
         self.in_flight.load(Ordering::Relaxed) > 0
     }
 
-    /// Adds work unless it is there already.
+    /// How often the progress thread was woken, and how often it went to sleep.
+    pub fn wakeups(&self) -> (u64, u64) {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        (count(&self.wakeups), count(&self.sleeps))
+    }
+
+    /// A caller drives from now on, until it drops this.
+    #[inline]
+    pub fn enter(&self) -> Inside<'_> {
+        self.inside.fetch_add(1, Ordering::Relaxed);
+        Inside(&self.inside)
+    }
+
+    /// Adds work unless it is there already, and wakes the progress thread if it sleeps and would
+    /// not hear of it otherwise.
     pub fn add(&self, work: Arc<dyn Work>) {
-        let mut list = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        if !list.iter().any(|known| Arc::ptr_eq(known, &work)) {
-            list.push(work);
+        let mut list = self.list();
+        let is_new = !list.iter().any(|known| Arc::ptr_eq(known, &work));
+        if is_new {
+            list.push(Arc::clone(&work));
             self.in_flight.store(list.len(), Ordering::Relaxed);
         }
-        drop(list);
-        self.wake.notify_one();
+        let heard = !is_new && work.rests_alike();
+        // The thread arms its bell before it looks at the list.
+        let bells = list.iter().filter_map(|work| work.bell());
+        if !heard && self.bell.ring_with(bells, &SystemFutex) {
+            self.wakeups.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// One pass over all work, for a thread of the program; says whether anything moved.
     pub fn drive(&self) -> bool {
-        self.drive_those(|_| true)
-    }
-
-    fn drive_those(&self, may: impl Fn(&Arc<dyn Work>) -> bool) -> bool {
         let list: Vec<Arc<dyn Work>> = match self.work.try_lock() {
             Ok(list) => list.clone(),
             Err(_) => return false,
         };
-        let mut moved = false;
-        let mut idle: Vec<Arc<dyn Work>> = Vec::new();
-        for work in list.into_iter().filter(may) {
-            match work.pass() {
-                Pass::Moved => moved = true,
-                Pass::Waiting => {}
-                Pass::Idle => idle.push(work),
+        self.pass_over(&list, |work| work.pass()) == Pass::Moved
+    }
+
+    /// One pass over this work. `Elsewhere` if somebody else drives any of it.
+    fn pass_over(&self, list: &[Arc<dyn Work>], pass: impl Fn(&dyn Work) -> Pass) -> Pass {
+        let mut all = Pass::Waiting;
+        let mut idle: Vec<&Arc<dyn Work>> = Vec::new();
+        for work in list {
+            match (caught(|| pass(&**work)), all) {
+                (Ok(Pass::Moved), _) => all = Pass::Moved,
+                (Ok(Pass::Elsewhere), Pass::Waiting) => all = Pass::Elsewhere,
+                (Ok(Pass::Idle), _) => idle.push(work),
+                (Ok(_), _) => {}
+                (Err(error), _) => {
+                    self.give_up(work, error);
+                    all = Pass::Moved;
+                }
             }
         }
-        self.forget(&idle);
-        moved
+        self.forget(&idle, pass);
+        all
+    }
+
+    /// Removes work whose pass panicked, and has it tell those who wait for it.
+    #[cold]
+    fn give_up(&self, work: &Arc<dyn Work>, error: Error) {
+        tracing::error!("{error}");
+        let mut list = self.list();
+        list.retain(|known| !Arc::ptr_eq(known, work));
+        self.in_flight.store(list.len(), Ordering::Relaxed);
+        drop(list);
+        // It may panic for the same reason; the other work goes on all the same.
+        let _ = caught(|| work.broken(error));
     }
 
     /// Removes work that is still idle now that nobody can add it.
-    fn forget(&self, idle: &[Arc<dyn Work>]) {
+    fn forget(&self, idle: &[&Arc<dyn Work>], pass: impl Fn(&dyn Work) -> Pass) {
         if idle.is_empty() {
             return;
         }
-        let mut list = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.list();
         list.retain(|work| {
             let candidate = idle.iter().any(|gone| Arc::ptr_eq(gone, work));
-            !(candidate && work.pass() == Pass::Idle)
+            // One that panics stays, to be given up when it is driven again.
+            !(candidate && matches!(caught(|| pass(&**work)), Ok(Pass::Idle)))
         });
         self.in_flight.store(list.len(), Ordering::Relaxed);
     }
@@ -114,53 +278,124 @@ impl Engine {
     /// Makes sure that the progress thread exists. `prepare` runs first on it (pinning). False if
     /// the system has no thread left.
     pub fn want_thread(&'static self, prepare: impl FnOnce() + Send + 'static) -> bool {
-        self.thread_wanted.store(true, Ordering::Relaxed);
-        if self.thread_started.swap(true, Ordering::AcqRel) {
+        // A forked child has no thread, and none of its threads is inside.
+        let now = generation();
+        let before = self.started.swap(now, Ordering::AcqRel);
+        if before == now {
             return true;
         }
+        if before != 0 {
+            self.inside.store(0, Ordering::Relaxed);
+            self.holds.store(false, Ordering::SeqCst);
+        }
         let body = move || {
-            prepare();
+            if let Err(error) = caught(prepare) {
+                tracing::error!("{error}");
+            }
             self.run();
         };
         let builder = std::thread::Builder::new().name("kolo progress".into());
         if own_thread::start(builder, body).is_err() {
-            self.thread_started.store(false, Ordering::Release);
+            self.started.store(0, Ordering::Release);
             tracing::warn!("no progress thread: work in flight moves only inside kolo calls");
             return false;
         }
         true
     }
 
+    /// The work that the progress thread may drive.
+    fn for_thread(&self) -> Held<'_> {
+        let list = self.list();
+        self.holds.store(true, Ordering::SeqCst);
+        self.rounds.fetch_add(1, Ordering::SeqCst);
+        let mine = list.iter().filter(|work| work.any_thread());
+        Held {
+            work: mine.cloned().collect(),
+            holds: &self.holds,
+        }
+    }
+
+    /// Forgets work that is over, and returns when the progress thread has let go of it: what it
+    /// has must end while the program still lets it. Not for that thread.
+    pub fn release(&self, work: &Arc<dyn Work>) {
+        let has_thread = self.started.load(Ordering::Acquire) == generation();
+        let holds = || has_thread && self.holds.load(Ordering::SeqCst);
+        let mut list = self.list();
+        let seen = self.rounds.load(Ordering::SeqCst);
+        if holds() {
+            let bells = list.iter().chain([work]).filter_map(|work| work.bell());
+            self.bell.ring_with(bells, &SystemFutex);
+        }
+        list.retain(|known| !Arc::ptr_eq(known, work));
+        self.in_flight.store(list.len(), Ordering::Relaxed);
+        drop(list);
+        while holds() && self.rounds.load(Ordering::SeqCst) == seen {
+            std::thread::yield_now();
+        }
+    }
+
+    fn is_driven(&self) -> bool {
+        self.inside.load(Ordering::Relaxed) > 0
+    }
+
     fn run(&self) {
         let mut still = 0;
+        let mut nap = FIRST_NAP;
         loop {
-            if self.drive_those(|work| work.any_thread()) {
-                still = 0;
-                continue;
-            }
-            still += 1;
-            let list = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-            if !list.iter().any(|work| work.any_thread()) {
-                still = 0;
-                drop(self.wake.wait(list));
-            } else {
-                drop(list);
-                if still > PATIENCE {
-                    std::thread::sleep(NAP)
-                } else {
-                    std::thread::yield_now()
+            if !self.is_driven() {
+                let list = &self.for_thread().work;
+                let patience = list.iter().map(|work| work.patience()).min().unwrap_or(0);
+                match self.pass_over(list, |work| work.pass_on_thread()) {
+                    Pass::Moved => (still, nap) = (0, FIRST_NAP),
+                    _ => still += 1,
+                }
+                if still < patience {
+                    std::thread::yield_now();
+                    continue;
                 }
             }
+            match self.sleep(nap) {
+                true => nap = (nap * 2).min(LONGEST_NAP),
+                false => (still, nap) = (0, FIRST_NAP),
+            }
         }
+    }
+
+    /// Sleeps until there may be something to do, with a last look between going to bed and
+    /// falling asleep. False if there is something, or there was nothing in flight.
+    fn sleep(&self, nap: Duration) -> bool {
+        let armed = Armed::new(&self.bell);
+        let held = self.for_thread();
+        let list = &held.work;
+        if list.is_empty() {
+            drop(held);
+            self.sleeps.fetch_add(1, Ordering::Relaxed);
+            armed.sleep(FOREVER);
+            return false;
+        }
+        let mut rest = Rest::default();
+        let mut beside = self.is_driven();
+        if !beside {
+            list.iter().for_each(|work| work.rest(&mut rest));
+            match self.pass_over(list, |work| work.pass_on_thread()) {
+                Pass::Moved => return false,
+                looked => beside = looked == Pass::Elsewhere,
+            }
+        }
+        self.sleeps.fetch_add(1, Ordering::Relaxed);
+        match beside {
+            true => armed.sleep(nap.min(LONGEST_BESIDE)),
+            false => rest.sleep(nap, &armed),
+        }
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
 
-    struct Countdown(AtomicU32);
+    pub struct Countdown(pub AtomicU32);
 
     impl Work for Countdown {
         fn pass(&self) -> Pass {
@@ -171,68 +406,52 @@ mod tests {
             self.0.store(left - 1, Ordering::SeqCst);
             Pass::Moved
         }
+
+        fn broken(&self, _: Error) {}
     }
 
-    fn engine() -> Engine {
-        Engine {
-            work: Mutex::new(Vec::new()),
-            in_flight: AtomicUsize::new(0),
-            thread_wanted: AtomicBool::new(false),
-            thread_started: AtomicBool::new(false),
-            wake: Condvar::new(),
+    /// Panics in its third pass, and notes what it is told.
+    #[derive(Default)]
+    struct Fragile(AtomicU32, Mutex<Vec<String>>);
+
+    impl Work for Fragile {
+        fn pass(&self) -> Pass {
+            let passes = self.0.fetch_add(1, Ordering::SeqCst);
+            assert!(passes < 2, "slot 5 is gone");
+            Pass::Moved
+        }
+
+        fn broken(&self, error: Error) {
+            self.1.lock().unwrap().push(error.what);
+            panic!("and so is slot 6");
         }
     }
 
     #[test]
-    fn the_progress_thread_takes_no_signals() {
-        let (say, hear) = std::sync::mpsc::channel();
-        let engine: &'static Engine = Box::leak(Box::new(engine()));
-        engine.want_thread(move || {
-            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-            let line = status.lines().find(|line| line.starts_with("SigBlk:"));
-            let mask = line.unwrap().split_whitespace().nth(1).unwrap();
-            say.send(u64::from_str_radix(mask, 16).unwrap()).unwrap();
-        });
-        let blocked = hear.recv().unwrap();
-        for signal in [libc::SIGTERM, libc::SIGUSR1, libc::SIGALRM, libc::SIGCHLD] {
-            assert_ne!(blocked & (1 << (signal - 1)), 0, "signal {signal}");
-        }
-    }
-
-    /// What only threads of the program may drive is left to them, whatever else there is.
-    #[test]
-    fn the_progress_thread_leaves_alone_what_is_not_for_it() {
-        struct OfProgram(AtomicU32);
-        impl Work for OfProgram {
-            fn pass(&self) -> Pass {
-                self.0.fetch_add(1, Ordering::SeqCst);
-                Pass::Waiting
-            }
-
-            fn any_thread(&self) -> bool {
-                false
-            }
-        }
-        let engine: &'static Engine = Box::leak(Box::new(engine()));
-        let theirs = Arc::new(OfProgram(AtomicU32::new(0)));
-        engine.add(Arc::clone(&theirs) as Arc<dyn Work>);
-        engine.want_thread(|| {});
-        let ours = Arc::new(Countdown(AtomicU32::new(1000)));
-        engine.add(Arc::clone(&ours) as Arc<dyn Work>);
-        while ours.0.load(Ordering::SeqCst) > 0 {
+    fn a_panic_ends_one_work_and_not_the_thread() {
+        let engine: &'static Engine = Box::leak(Box::new(Engine::new()));
+        assert!(engine.want_thread(|| panic!("no place to run")));
+        let fragile = Arc::new(Fragile::default());
+        let sound = Arc::new(Countdown(AtomicU32::new(100)));
+        engine.add(Arc::clone(&fragile) as Arc<dyn Work>);
+        engine.add(Arc::clone(&sound) as Arc<dyn Work>);
+        while sound.0.load(Ordering::SeqCst) > 0 || engine.busy() {
             std::thread::yield_now();
         }
-        assert_eq!(theirs.0.load(Ordering::SeqCst), 0);
-        // The thread may hold the list for a moment.
-        while theirs.0.load(Ordering::SeqCst) == 0 {
-            engine.drive();
+        let told = fragile.1.lock().unwrap().clone();
+        assert_eq!(told, ["a check inside kolo failed: slot 5 is gone"]);
+        assert_eq!(fragile.0.load(Ordering::SeqCst), 3, "it is driven no more");
+        // The thread is there for what comes later.
+        let later = Arc::new(Countdown(AtomicU32::new(100)));
+        engine.add(Arc::clone(&later) as Arc<dyn Work>);
+        while later.0.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
     }
 
     #[test]
     fn work_is_driven_and_forgotten() {
-        let engine = engine();
+        let engine = Engine::new();
         let work = Arc::new(Countdown(AtomicU32::new(3)));
         engine.add(Arc::clone(&work) as Arc<dyn Work>);
         engine.add(Arc::clone(&work) as Arc<dyn Work>);

@@ -21,6 +21,9 @@
 //! [`get`] returns an error, and dropping what was inherited does nothing.
 
 mod exit;
+mod faults;
+#[cfg(test)]
+mod tests;
 mod through;
 
 pub use through::{Caller, Elsewhere};
@@ -34,7 +37,7 @@ pub use super::state::{Alarm, OnAlarm, OnDeath, Peer, ProxyRank, Staying};
 use super::state::{Answer, Death, STRANGER_LIMIT, State};
 use crate::base::clock::{self, Moment};
 use crate::base::own_thread;
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Rank, Result, caught};
 use crate::transport::fork::{self, Fd};
 use crate::transport::segment::{Key, Nonce};
 use std::io;
@@ -200,17 +203,22 @@ impl Service {
     /// Fetches the memory that the service at `from` has published under `key`.
     ///
     /// Ends with an error when that process has ended (`ConnectionRefused`: nobody listens there,
-    /// at least not in this network namespace) or does not want to (`ConnectionReset`). Waits
-    /// without limit for one that is only stopped, with a warning each minute.
+    /// at least not in this network namespace) or does not want to (`ConnectionReset`). Waits for
+    /// one that is only stopped, with a warning each minute.
     pub fn fetch(&self, from: &Address, key: Key) -> io::Result<Fd> {
-        let mut late = Late::new("makes a communicator with this one");
+        self.fetch_until(from, key, None)
+    }
+
+    /// The same, with a limit if there is one; then `TimedOut`.
+    pub fn fetch_until(&self, from: &Address, key: Key, limit: Option<Duration>) -> io::Result<Fd> {
+        let mut late = Late::new("makes a communicator with this one", limit);
         let operation = self.lock().number();
         let request = Frame::new(Kind::GetFd, operation, key.0);
         persist(&mut late, |late| {
             let fd = socket::connect(from)?;
             socket::send(&fd, &request, None)?;
-            while !socket::wait_readable(&fd, LATE)? {
-                late.warn();
+            while !socket::wait_readable(&fd, late.rest())? {
+                late.check()?;
             }
             match socket::receive(&fd, true)? {
                 Received::Frame(frame, Some(passed))
@@ -268,34 +276,34 @@ impl Service {
         let mut places = attended::Places::default();
         let _ = self.thread.set(std::thread::current().id());
         loop {
+            let mut faults = Vec::new();
             let mut limit = self.poll_list(&mut entries, &mut links);
-            if !self.attended.watch(&mut entries, &mut places) && !(0..=SOON).contains(&limit) {
+            let sleeps = self.attended.watch(&mut entries, &mut places, &mut faults);
+            if !sleeps && !(0..=SOON).contains(&limit) {
                 limit = SOON;
+            }
+            if !faults.is_empty() {
+                limit = 0;
             }
             // SAFETY: `entries` is a live array of that many entries.
             let ready =
                 unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, limit) };
-            if ready < 0 {
-                if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-                    // The kernel has no memory at the moment: rest instead of spinning.
-                    std::thread::sleep(ACCEPT_PAUSE);
-                }
-                continue;
+            if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                // The kernel has no memory at the moment: rest instead of spinning.
+                std::thread::sleep(ACCEPT_PAUSE);
             }
-            let all = ready == 0 || entries[0].revents != 0;
-            let deaths = self.turn(&entries, &links);
-            places.tend(&entries, all);
-            self.send_for_others();
-            for death in deaths {
-                // A callback that panics must not end the watch over everyone else.
-                let call = || (death.on_death)(&death.ranks, &death.text);
-                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err() {
-                    tracing::error!("the handler of \"{}\" panicked", death.text);
-                }
+            if ready >= 0 {
+                let all = ready == 0 || entries[0].revents != 0;
+                let mut deaths = Vec::new();
+                let turned = caught(|| self.turn(&entries, &links, &mut deaths));
+                faults.extend(turned.err());
+                places.tend(&entries, all, &self.attended, &mut faults);
+                faults.extend(caught(|| self.send_for_others()).err());
+                self.report(deaths, &mut faults);
             }
-            // They may just have told of deaths.
-            let relieved = std::mem::take(&mut self.lock().relieved);
-            relieved.iter().for_each(|keeper| keeper.relieved());
+            if !faults.is_empty() {
+                self.broken(&faults);
+            }
         }
     }
 
@@ -346,8 +354,7 @@ impl Service {
     }
 
     /// Handles everything that poll found.
-    fn turn(&self, entries: &[libc::pollfd], links: &[u64]) -> Vec<Death> {
-        let mut deaths = Vec::new();
+    fn turn(&self, entries: &[libc::pollfd], links: &[u64], deaths: &mut Vec<Death>) {
         if entries[0].revents != 0 {
             let mut count = [0_u8; 8];
             // SAFETY: eight writable bytes; the descriptor does not block.
@@ -365,7 +372,7 @@ impl Service {
                 state.writable(id);
             }
             if entry.revents & !libc::POLLOUT != 0 {
-                state.readable(id, &mut deaths);
+                state.readable(id, deaths);
             }
         }
         if entries[1].revents != 0 {
@@ -375,7 +382,6 @@ impl Service {
         drop(state);
         self.answers.notify_all();
         alarms.iter().for_each(|(on_alarm, why)| on_alarm(*why));
-        deaths
     }
 
     fn accept(&self, state: &mut State) {
@@ -442,12 +448,12 @@ impl Watch {
     /// communicator, as far as it is this side's part: of two processes, the one with the larger
     /// address does it. The other must have called [`Service::watch`] before.
     ///
-    /// Errors and waiting are those of [`Service::fetch`].
-    pub fn link(&self, peer: &Peer) -> io::Result<()> {
+    /// Errors and waiting are those of [`Service::fetch_until`].
+    pub fn link(&self, peer: &Peer, limit: Option<Duration>) -> io::Result<()> {
         if self.service.address <= peer.address {
             return Ok(());
         }
-        let mut late = Late::new("makes a communicator with this one");
+        let mut late = Late::new("makes a communicator with this one", limit);
         persist(&mut late, |late| {
             let (nonce, service) = (self.nonce, self.service);
             let mut state = service.lock();
@@ -462,9 +468,13 @@ impl Watch {
                     }
                     None => {}
                 }
-                let waited = service.answers.wait_timeout(state, LATE);
+                let waited = service.answers.wait_timeout(state, late.rest());
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
-                late.warn();
+                if let Err(error) = late.check() {
+                    state.forget(operation);
+                    service.wake();
+                    return Err(error);
+                }
             }
         })
     }

@@ -17,6 +17,7 @@
 use super::service::{self, Address, OnDeath, Peer, Published, Service, Watch};
 use crate::base::{Code, Error, Rank, Result, hash};
 use crate::bootstrap::{Bootstrap, report};
+use crate::transport::pool::Lease;
 use crate::transport::segment::{Key, Nonce, Segment};
 use crate::transport::{SAME_CONTAINER, confirm, register};
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ pub struct LocalGroup {
 pub struct Joined {
     /// The memory; the same object for ranks that are threads of one process.
     pub segment: Arc<Segment>,
+    /// This rank's use of it.
+    pub lease: Lease,
     /// The watch over the node's processes; drop it to leave in good order.
     pub watch: Watch,
     /// The services of the local ranks' processes, in order of ranks.
@@ -95,9 +98,11 @@ struct Join<'a> {
     group: &'a LocalGroup,
     nonce: Nonce,
     length: usize,
+    span: usize,
 }
 
-/// Gives the caller and its local peers one segment of `length` bytes, all zero beyond the
+/// Gives the caller and its local peers one segment whose head has `length` bytes of
+/// `span`, all zero beyond the
 /// confirmation lines (use it from [`Segment::user_offset`] of the number of local ranks), and a
 /// watch over their processes. Collective over all ranks of `bootstrap`; several of them may be
 /// threads of this process.
@@ -113,7 +118,7 @@ pub fn join(
     bootstrap: &dyn Bootstrap,
     group: &LocalGroup,
     nonce: Nonce,
-    length: usize,
+    (length, span): (usize, usize),
     on_death: OnDeath,
 ) -> Result<Joined> {
     let join = Join {
@@ -121,6 +126,7 @@ pub fn join(
         group,
         nonce,
         length,
+        span,
     };
     join.run(on_death).map_err(|error| error.at(group.my_rank))
 }
@@ -134,13 +140,14 @@ impl Join<'_> {
         let ((lead, members), _) = self.exchange(0, made.map(|made| (made, Vec::new())))?;
         let mapped = self.map_and_link(service, &watch, &members);
         let (segment, _) = self.exchange(0, mapped.map(|segment| (segment, Vec::new())))?;
-        // Every process has mapped it by now: nobody needs the descriptor any more.
+        // Every process has its own descriptor by now.
         drop(lead);
         let ranks: Vec<Rank> = members.iter().map(|(rank, _)| *rank).collect();
         let confirmed = confirm::check(&segment, self.nonce, &ranks);
         self.exchange(0, confirmed.map(|()| ((), Vec::new())))?;
         let services = members.iter().map(|(_, card)| card.address).collect();
         Ok(Joined {
+            lease: Lease::of(segment.region().map(|(pool, at)| (Arc::clone(pool), at))),
             segment,
             watch,
             services,
@@ -178,7 +185,7 @@ impl Join<'_> {
             pid: std::process::id(),
             group_hash: hash::fnv1a(&list),
             nonce_hash: hash::fnv1a(&self.nonce.0.to_le_bytes()),
-            length: self.length as u64,
+            length: self.span as u64,
         };
         Ok(((service, watch), card.encode()))
     }
@@ -186,6 +193,10 @@ impl Join<'_> {
     fn my_index(&self) -> Option<usize> {
         let mut ranks = self.group.ranks.iter();
         ranks.position(|(rank, _)| *rank == self.group.my_rank)
+    }
+
+    fn lengths(&self) -> (usize, usize) {
+        (self.length, self.span)
     }
 
     fn leader(&self) -> Rank {
@@ -245,14 +256,15 @@ impl Join<'_> {
             .iter()
             .all(|(_, card)| card.address == service.address())
         {
-            let segment = register::shared(self.key(), || Segment::anonymous(self.length))?;
+            let segment =
+                register::shared(self.key(), || Segment::in_process(self.length, self.span))?;
             return Ok(Some((segment, None)));
         }
         let mut published = None;
         let segment = register::shared(self.key(), || {
             let lines = Segment::user_offset(members.len());
-            let (segment, fd) = Segment::create(self.length, lines)?;
-            published = Some(service.publish(self.key(), Arc::new(fd)));
+            let (segment, file) = Segment::create(self.lengths(), lines, members.len() as u32)?;
+            published = Some(service.publish(self.key(), file));
             Ok(segment)
         })?;
         if published.is_none() {
@@ -276,13 +288,13 @@ impl Join<'_> {
                 return Err(Error::internal("the leader's segment is gone"));
             }
             let fd = service
-                .fetch(&source.address, self.key())
+                .fetch_until(&source.address, self.key(), self.bootstrap.time_left())
                 .map_err(|cause| self.unreachable(leader, source.pid, &cause))?;
-            Segment::open(&fd, self.length)
+            Segment::open(Arc::new(fd), self.lengths())
         })?;
         for peer in peers(service.address(), members).values() {
             watch
-                .link(peer)
+                .link(peer, self.bootstrap.time_left())
                 .map_err(|cause| self.unreachable(peer.ranks[0], peer.pid, &cause))?;
         }
         if let Some(index) = self.my_index() {
@@ -314,6 +326,11 @@ impl Join<'_> {
                 "look for messages of that process, start the same version of kolo everywhere, and \
                  raise the limit on open files (`ulimit -n 65536` in the job script)",
             ),
+            io::ErrorKind::TimedOut => Error::new(
+                Code::Timeout,
+                format!("{who}: that process lives and does not answer"),
+                "see whether it is stopped, by a signal or a debugger, or raise KOLO_START_TIMEOUT",
+            ),
             io::ErrorKind::PermissionDenied => Error::system(
                 who,
                 cause,
@@ -342,7 +359,11 @@ impl Join<'_> {
             message.extend_from_slice(payload);
         }
         message.resize(1 + payload_bytes, 0);
-        let mut all = self.gather(&message)?;
+        let mut all = match (self.gather(&message), &mine) {
+            // The others have waited as long: what this rank waited for says more.
+            (Err(_), Err(error)) if error.code == Code::Timeout => return Err(error.clone()),
+            (all, _) => all?,
+        };
         if all.iter().all(|message| message[0] == 0) {
             for message in &mut all {
                 message.remove(0);

@@ -21,7 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Called on the service thread with the dead ranks and a description of what happened to their
-/// process ("process 77 on node1 ended ..."). It must not block.
+/// process ("process 77 on node1 ended ..."). With no ranks: the service of this process itself
+/// has failed, and watches over nobody as it should. It must not block.
 pub type OnDeath = Arc<dyn Fn(&[Rank], &str) + Send + Sync>;
 
 /// Why ranks should look at their communicator.
@@ -261,6 +262,12 @@ impl State {
         Some(answer)
     }
 
+    /// Nobody waits for the answer to this operation any more.
+    pub fn forget(&mut self, operation: u64) {
+        self.pending.remove(&operation);
+        self.close_unused();
+    }
+
     /// Tells everyone that this process exits without goodbye; only what the sockets take at once.
     pub fn announce_exit(&mut self) {
         let leaving = Frame::new(Kind::Leaving, 0, 0);
@@ -268,6 +275,16 @@ impl State {
             // Nothing can be done about a failure: the end of the link then says less.
             let _ = socket::send(&link.fd, &leaving, None);
         }
+    }
+
+    /// Whom to tell that this process's own service has failed: every watcher.
+    pub fn own_failure(&self, text: &str) -> Vec<Death> {
+        let told = |watcher: &Watcher| Death {
+            on_death: watcher.on_death.clone(),
+            ranks: Vec::new(),
+            text: text.to_owned(),
+        };
+        self.watchers.values().flatten().map(told).collect()
     }
 
     // ---- what the service thread sees ----

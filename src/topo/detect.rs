@@ -7,8 +7,8 @@
 use super::hardware::Machine;
 use super::hwloc_sys::{self, Devices};
 use super::xml::{self, Format};
-use super::{CpuSet, near};
-use crate::base::{Error, Result};
+use super::{CpuSet, Notes, near, xml_tree};
+use crate::base::{Error, Result, input_file};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -25,7 +25,7 @@ impl Machine {
     /// This machine without devices: processors outside the cgroup are in it too, so that all ranks
     /// of the machine get equal graphs. Asked once in a process, then kept; any thread may call.
     /// hwloc's own variables apply (`HWLOC_XMLFILE` and others). Errors: libhwloc is not of the 2.x
-    /// series or cannot look at the machine; the error is kept as well.
+    /// or 3.x series or cannot look at the machine; the error is kept as well.
     pub fn detect() -> Result<&'static Machine> {
         // A full description serves as well, where one was made already.
         if let Some(Ok(machine)) = WITH_DEVICES.get() {
@@ -40,25 +40,38 @@ impl Machine {
     }
 
     /// A machine from a file that `lstopo --of xml FILE` (or `--whole-io` for all devices) wrote.
-    /// Errors: the file cannot be read, is larger than 64 MiB, or is not what it should be; they
+    /// Errors: the file cannot be read, is larger than 64 MiB, or says nothing of processors; they
     /// name the file, the line and the element.
     pub fn from_xml_file(path: &Path) -> Result<Machine> {
         Machine::from_xml_str(&text_of(path)?, &path.display().to_string())
     }
 
     /// A machine from hwloc's XML; `source` is what errors call it. Format 1 (hwloc 1.x) is taken
-    /// too. Errors as for [`Machine::from_xml_file`].
+    /// too. What cannot be used is left out with a warning. Errors as for
+    /// [`Machine::from_xml_file`].
     pub fn from_xml_str(text: &str, source: &str) -> Result<Machine> {
-        match xml::format(text, source)? {
-            Format::Two => xml::parse(text, source),
-            Format::One => {
-                let newer = hwloc_sys::rewritten_xml(text).map_err(|mut error| {
-                    error.what = format!("{source} (hwloc 1.x format): {}", error.what);
-                    error
-                })?;
-                xml::parse(&newer, source)
-            }
+        let notes = Notes::lenient();
+        let machine = Machine::from_xml(text, source, &notes)?;
+        notes.warn();
+        Ok(machine)
+    }
+
+    /// The same, where `notes` take the warnings.
+    pub fn from_xml(text: &str, source: &str, notes: &Notes) -> Result<Machine> {
+        let document = xml::open(text, source, xml::REMEDY)?;
+        let format = xml::format(&document, source, notes)?;
+        if format != Format::One {
+            return xml::parse(&document, source, format, notes);
         }
+        // The library gets what was seen here and nothing else: its own reader calls itself.
+        let newer =
+            hwloc_sys::rewritten_xml(&xml_tree::plain(&document)).map_err(|mut error| {
+                error.what = format!("{source} (hwloc 1.x format): {}", error.what);
+                error
+            })?;
+        let newer = xml::open(&newer, source, xml::REMEDY)?;
+        let format = xml::format(&newer, source, notes)?;
+        xml::parse(&newer, source, format, notes)
     }
 
     /// The PUs that the system says to be near the device at `pci_path`, a path below
@@ -76,23 +89,24 @@ impl Machine {
 }
 
 fn kept(place: &'static OnceLock<Result<Machine>>, devices: Devices) -> Result<&'static Machine> {
-    let made = place.get_or_init(|| xml::parse(&hwloc_sys::live_xml(devices)?, LIVE));
+    let made = place.get_or_init(|| {
+        let notes = Notes::lenient();
+        let machine = Machine::from_xml(&hwloc_sys::live_xml(devices)?, LIVE, &notes);
+        notes.mention();
+        machine
+    });
     made.as_ref().map_err(Error::clone)
 }
 
-/// The text of a topology file. Errors: it cannot be read, or is larger than 64 MiB.
+/// The text of a topology file. Errors: it cannot be read, is no file or is larger than 64 MiB.
 pub(super) fn text_of(path: &Path) -> Result<String> {
     let remedy = "check the path; the file is written by `lstopo --whole-io --of xml FILE`";
-    let refused = |error: std::io::Error| {
+    let bytes = input_file::bytes(path, MAX_FILE_BYTES).map_err(|error| {
         let doing = format!("the topology file {} cannot be read", path.display());
-        Error::system(doing, &error, remedy)
-    };
-    let bytes = std::fs::metadata(path).map_err(refused)?.len();
-    if bytes > MAX_FILE_BYTES {
-        let what = format!("the topology file {} has {bytes} bytes", path.display());
-        return Err(Error::argument(what + ", more than 64 MiB", remedy));
-    }
-    std::fs::read_to_string(path).map_err(refused)
+        input_file::refused(doing, &error, remedy)
+    })?;
+    // Names that firmware gives are in whatever alphabet; nothing that counts is.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The rate of a network device of this machine in megabits per second, where the system knows it.

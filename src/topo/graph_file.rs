@@ -6,7 +6,7 @@
 //! element.
 
 use super::node_graph::{Exit, MAX_NETS, NodeGraph, RingPart, TreePart};
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Rank, Result, input_file};
 use serde::Deserialize;
 use std::fmt::Write;
 use std::ops::Range;
@@ -53,18 +53,12 @@ struct TreeEntry {
     second_proxy: Option<Spanned<i64>>,
 }
 
-/// The text of a graph file. Errors: it cannot be read, or is larger than 16 MiB.
+/// The text of a graph file. Errors: it cannot be read, is no file or is larger than 16 MiB.
 pub fn file_text(path: &Path) -> Result<String> {
-    let refused = |error: std::io::Error| {
+    input_file::text(path, MAX_FILE_BYTES).map_err(|error| {
         let doing = format!("the graph file {} cannot be read", path.display());
-        Error::system(doing, &error, "check the path in KOLO_GRAPH_FILE")
-    };
-    let bytes = std::fs::metadata(path).map_err(refused)?.len();
-    if bytes > MAX_FILE_BYTES {
-        let what = format!("the graph file {} has {bytes} bytes", path.display());
-        return Err(Error::argument(what + ", more than 16 MiB", REMEDY));
-    }
-    std::fs::read_to_string(path).map_err(refused)
+        input_file::refused(doing, &error, "check the path in KOLO_GRAPH_FILE")
+    })
 }
 
 impl NodeGraph {

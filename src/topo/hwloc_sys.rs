@@ -3,8 +3,8 @@
 //! `hwloc2` links the library and binds threads, but it keeps its own declarations private, takes
 //! no type filters and cannot export XML. Everything kolo wants to know about a machine is in the
 //! XML that the library writes, so the functions below suffice; they work on opaque pointers, and
-//! no structure of the library is described here. Reference: hwloc manual 2.x, `hwloc.h` and
-//! `hwloc/export.h`.
+//! no structure of the library is described here. Reference: hwloc manual 2.x and 3.x, `hwloc.h`
+//! and `hwloc/export.h`.
 //!
 //! The library and the XML library below it do arithmetic of their own, so they work in a
 //! floating-point environment of their own ([`FloatEnv`]).
@@ -64,8 +64,8 @@ pub(super) fn api_version() -> u32 {
     unsafe { hwloc_get_api_version() }
 }
 
-/// The topology of this machine as XML (format 2). Errors: a library of another major version, a
-/// refusal of the library.
+/// The topology of this machine as XML (format 2 or 3). Errors: a library of another major version,
+/// a refusal of the library.
 pub(super) fn live_xml(devices: Devices) -> Result<String> {
     let _program = FloatEnv::hold();
     let topology = Topology::new()?;
@@ -86,7 +86,7 @@ pub(super) fn live_xml(devices: Devices) -> Result<String> {
     topology.export()
 }
 
-/// Rewrites XML of an older format to format 2 by loading and exporting it.
+/// Rewrites XML of an older format to a newer one by loading and exporting it.
 pub(super) fn rewritten_xml(xml: &str) -> Result<String> {
     let _program = FloatEnv::hold();
     let topology = Topology::new()?;
@@ -162,15 +162,15 @@ impl Drop for Topology {
     }
 }
 
-/// Only the 2.x series has the functions and the XML format that this module was written for.
+/// Only these series have the functions and the XML formats that this room was written for.
 fn supported(version: u32) -> Result<()> {
-    if version >> 16 == 2 {
+    if matches!(version >> 16, 2 | 3) {
         return Ok(());
     }
     Err(Error::new(
         Code::SystemError,
-        format!("the loaded libhwloc has interface {version:#010x}, kolo needs the 2.x series"),
-        "install libhwloc 2.x (package libhwloc15) and see with `ldd` which one is loaded",
+        format!("the loaded libhwloc has interface {version:#010x}, kolo needs 2.x or 3.x"),
+        "install libhwloc 2.x (package libhwloc15) or 3.x, and see with `ldd` which one is loaded",
     ))
 }
 
@@ -187,12 +187,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_second_series_is_taken() {
+    fn only_the_second_and_third_series_are_taken() {
         assert!(supported(api_version()).is_ok());
-        assert!(supported(0x0002_0000).is_ok());
-        for version in [0x0001_0b00, 0x0003_0000] {
+        for version in [0x0002_0000, 0x0002_0c00, 0x0003_0000] {
+            assert!(supported(version).is_ok(), "{version:#x}");
+        }
+        for version in [0x0001_0b00, 0x0004_0000] {
             let error = supported(version).unwrap_err();
-            assert!(error.what.contains("2.x series"), "{error}");
+            assert!(error.what.contains("2.x or 3.x"), "{error}");
         }
     }
 

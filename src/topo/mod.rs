@@ -14,11 +14,11 @@
 //! Binding (affinity): the PUs a thread may run on. Quota: a limit on processor time by a cgroup.
 //! Node: a machine as ranks see it. Crowded, oversubscribed: more ranks than cores for them.
 //!
-//! Reading order: [`cpuset`], [`hardware`], `xml` (and `xml_guard`, `xml_devices`, `xml_nvlink`,
-//! `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`], [`mod@nodes`], [`mod@crowding`],
-//! [`near`], [`pin`], [`mod@render`]. Then how data flows: [`graph`], [`paths`], [`nic`],
-//! [`node_graph`], [`search`], [`seats`], [`channels`], [`graph_file`], and how it is shown:
-//! [`report`], [`svg`].
+//! Reading order: [`cpuset`], [`hardware`], `xml_tree`, [`notes`], `xml` (and `xml_devices`,
+//! `xml_nvlink`, `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`], [`mod@nodes`],
+//! [`mod@crowding`], [`near`], [`pin`], [`mod@pairs`], [`mod@render`]. Then how data flows:
+//! [`graph`], [`paths`], [`nic`], [`node_graph`], [`search`], [`seats`], [`channels`],
+//! [`graph_file`], and how it is shown: [`report`], [`svg`].
 //!
 //! Reference: F. Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in
 //! HPC Applications", PDP 2010, doi:10.1109/PDP.2010.67.
@@ -29,6 +29,8 @@ pub mod channels;
 pub mod cpuset;
 pub mod crowding;
 mod detect;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod graph;
 mod graph_bytes;
 pub mod graph_file;
@@ -38,6 +40,8 @@ pub mod near;
 pub mod nic;
 pub mod node_graph;
 pub mod nodes;
+pub mod notes;
+pub mod pairs;
 pub mod paths;
 pub mod pin;
 pub mod place;
@@ -51,8 +55,8 @@ pub mod svg;
 mod tests;
 mod xml;
 mod xml_devices;
-mod xml_guard;
 mod xml_nvlink;
+mod xml_tree;
 
 pub use allowed::{Usable, affinity};
 pub use cgroup::Quota;
@@ -61,6 +65,7 @@ pub use crowding::{Crowding, WaitPolicy, crowding, wait_policy};
 pub use hardware::{Core, Device, DeviceClass, Kind, Machine, NumaNode, NvLink, Object, PciId};
 pub use near::near_devices;
 pub use nodes::{Nodes, gathered, local_places, local_ranks, nodes};
+pub use notes::Notes;
 pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread};
 pub use place::{RankPlace, host_name};
 pub use proxy_rank::{Pxn, proxy_ranks};

@@ -129,7 +129,7 @@ impl Pinning {
 
 /// One core of a rank: the first; of ranks with the same PUs each has another one, if there are so
 /// many.
-fn core_of(machine: &Machine, me: &RankPlace, local: &[&RankPlace]) -> CpuSet {
+pub(super) fn core_of(machine: &Machine, me: &RankPlace, local: &[&RankPlace]) -> CpuSet {
     let sharing = local.iter().filter(|place| place.cpus == me.cpus);
     let turn = sharing.take_while(|place| place.rank != me.rank).count();
     let cores = machine.cores.iter();

@@ -230,7 +230,7 @@ pub fn host_name() -> String {
 }
 
 /// The kernel's id of this boot, or nothing.
-fn boot_id() -> String {
+pub fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     text.trim().to_owned()
 }

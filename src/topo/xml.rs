@@ -1,60 +1,60 @@
 //! From hwloc's XML to the hardware graph: the one way by which a [`Machine`] comes about.
 //!
 //! The live machine is exported by the library and then read here, a file is read here directly,
-//! so that a topology from a user's machine can be looked at exactly as it was there. Format 2.x
-//! is read (hwloc 2, `hwloc2.dtd`); older files are rewritten by the library first. Every error
-//! names the source, the line and the element.
+//! so that a topology from a user's machine can be looked at exactly as it was there. Formats 2 and
+//! 3 are read (hwloc 2 and 3); older files are rewritten by the library first. What is unknown is
+//! skipped, what contradicts itself is dropped ([`Notes`]); an error remains where there is no
+//! processor.
 
 use super::hardware::{Core, Kind, Machine, NumaNode, Object};
-use super::{CpuSet, xml_devices, xml_guard, xml_nvlink};
+use super::notes::{Notes, Reader};
+use super::xml_tree::{Document, Node};
+use super::{CpuSet, xml_devices, xml_nvlink};
 use crate::base::{Error, Result};
-use roxmltree::{Document, Node, ParsingOptions};
-
-/// Nodes of one file. A machine with 4096 PUs has about 60,000.
-const MAX_NODES: u32 = 4_000_000;
 
 /// Which format a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// Read here.
     Two,
+    /// The same, with kinds of devices as sets; read here too.
+    Three,
     /// hwloc 1.x: to be rewritten by the library first.
     One,
 }
 
-/// Reads XML of format 2 from `source` (a file name, or what else a person would look for).
-pub(super) fn parse(xml: &str, source: &str) -> Result<Machine> {
-    let document = open(xml, source, REMEDY)?;
-    let reader = Reader {
-        document: &document,
-        source,
-        remedy: REMEDY,
-    };
-    let topology = reader.topology()?;
-    let mut found = Found::default();
+/// Reads XML of format 2 or 3 from `source` (a file name, or what else a person would look for).
+pub(super) fn parse(
+    document: &Document,
+    source: &str,
+    format: Format,
+    notes: &Notes,
+) -> Result<Machine> {
+    let reader = reader(source, notes);
+    let topology = topology(document, source)?;
     let root = reader.root(topology)?;
+    let mut found = Found::default();
     let tree = reader.object(root, Kind::Machine, &mut found)?;
-    if tree.cpus.is_empty() {
+    let Some(tree) = tree.filter(|tree| !tree.cpus.is_empty()) else {
         return Err(reader.bad(root, "there is no PU (processing unit) in it"));
-    }
-    let allowed = match root.attribute("allowed_cpuset") {
-        Some(_) => reader
-            .cpuset(root, "allowed_cpuset")?
-            .intersection(&tree.cpus),
-        None => tree.cpus.clone(),
     };
-    found.numa.sort_by_key(|node| node.os_index);
-    if let Some(pair) = found
-        .numa
-        .windows(2)
-        .find(|pair| pair[0].os_index == pair[1].os_index)
-    {
-        let twice = pair[0].os_index;
-        return Err(reader.bad(root, &format!("NUMA node {twice} is in it twice")));
+    let allowed = reader.optional_cpuset(root, "allowed_cpuset")?;
+    let mut allowed = allowed.map_or_else(|| tree.cpus.clone(), |set| set.intersection(&tree.cpus));
+    if allowed.is_empty() {
+        reader.note(
+            root,
+            "allowed_cpuset has none of its PUs: all count as allowed",
+        )?;
+        allowed = tree.cpus.clone();
     }
+    for node in &mut found.numa {
+        node.cpus = node.cpus.intersection(&tree.cpus);
+    }
+    found.numa.sort_by_key(|node| node.os_index);
+    let arch = info(root, "Architecture").or_else(|| info(topology, "Architecture"));
     let mut machine = Machine {
         source: source.to_owned(),
-        arch: info(root, "Architecture").map(str::to_owned),
+        arch: arch.map(str::to_owned),
         cores: cores(&tree),
         root: tree,
         allowed,
@@ -62,68 +62,51 @@ pub(super) fn parse(xml: &str, source: &str) -> Result<Machine> {
         devices: Vec::new(),
         nvlinks: xml_nvlink::read(&reader, topology)?,
     };
-    machine.devices = xml_devices::read(&reader, root, &machine)?;
+    machine.devices = xml_devices::read(&reader, root, format, &machine)?;
     Ok(machine)
 }
 
-/// The format of the file, or the error that it is no hwloc file at all.
-pub(super) fn format(xml: &str, source: &str) -> Result<Format> {
-    let document = open(xml, source, REMEDY)?;
-    let reader = Reader {
-        document: &document,
-        source,
-        remedy: REMEDY,
-    };
-    let topology = reader.topology()?;
-    match topology.attribute("version") {
-        None => Ok(Format::One),
-        Some(version) if version == "2" || version.starts_with("2.") => Ok(Format::Two),
-        Some(version) if version.starts_with("1.") => Ok(Format::One),
-        Some(version) => Err(reader.bad(
-            topology,
-            &format!("its version is {version:?}, kolo reads 2.x"),
-        )),
-    }
+/// The format of the document, or the error that it is no hwloc file at all.
+pub(super) fn format(document: &Document, source: &str, notes: &Notes) -> Result<Format> {
+    reader(source, notes).format(topology(document, source)?)
 }
 
-/// The document in `xml`. Errors: it is not well-formed, or it is hostile.
-pub(super) fn open<'a>(xml: &'a str, source: &str, remedy: &'static str) -> Result<Document<'a>> {
-    if let Some((line, why)) = xml_guard::objection(xml) {
-        return Err(Error::argument(
-            format!("{source}, line {line}: {why}"),
-            remedy,
-        ));
-    }
-    let options = ParsingOptions {
-        allow_dtd: true,
-        nodes_limit: MAX_NODES,
-    };
-    Document::parse_with_options(xml, options).map_err(|error| {
-        let at = error.pos();
-        Error::argument(
-            format!(
-                "{source}, line {}: this is not well-formed XML: {error}",
-                at.row
-            ),
-            remedy,
-        )
+/// The document in `xml`. Errors: it is not well-formed, or too large.
+pub(super) fn open<'x>(xml: &'x str, source: &str, remedy: &'static str) -> Result<Document<'x>> {
+    Document::parse(xml).map_err(|refusal| {
+        let what = format!("{source}, line {}: {}", refusal.line, refusal.why);
+        Error::argument(what, remedy)
     })
 }
 
-const REMEDY: &str = "make the file again with `lstopo --whole-io --of xml FILE` of hwloc 2.x";
+/// What helps against a bad file of hwloc.
+pub(super) const REMEDY: &str =
+    "make the file again with `lstopo --whole-io --of xml FILE` of hwloc 2.x or 3.x";
+
+fn reader<'a>(source: &'a str, notes: &'a Notes) -> Reader<'a> {
+    Reader {
+        source,
+        remedy: REMEDY,
+        notes,
+    }
+}
+
+fn topology<'d, 'x>(document: &'d Document<'x>, source: &str) -> Result<Node<'d, 'x>> {
+    let top = document.root();
+    if top.is("topology") {
+        return Ok(top);
+    }
+    let notes = Notes::lenient();
+    Err(reader(source, &notes).bad(top, "a hwloc file begins with <topology>"))
+}
 
 /// What the walk collects beside the tree.
 #[derive(Default)]
 struct Found {
     numa: Vec<NumaNode>,
+    /// Their numbers.
+    numbers: CpuSet,
     cpus: CpuSet,
-}
-
-/// The document and its name: what is needed to say where an error is.
-pub(super) struct Reader<'a, 'input> {
-    pub(super) document: &'a Document<'input>,
-    pub(super) source: &'a str,
-    pub(super) remedy: &'static str,
 }
 
 /// How an element of the tree is treated.
@@ -139,28 +122,45 @@ enum Role {
     Aside,
 }
 
-impl Reader<'_, '_> {
-    fn topology<'n>(&'n self) -> Result<Node<'n, 'n>> {
-        let top = self.document.root_element();
-        if top.has_tag_name("topology") {
-            return Ok(top);
+impl Reader<'_> {
+    fn format(&self, topology: Node) -> Result<Format> {
+        let Some(version) = topology.attribute("version") else {
+            return Ok(Format::One);
+        };
+        match version
+            .split('.')
+            .next()
+            .and_then(|major| major.parse().ok())
+        {
+            Some(0..=1_u32) => Ok(Format::One),
+            Some(2) => Ok(Format::Two),
+            Some(3) => Ok(Format::Three),
+            newer => {
+                let why =
+                    format!("its version is {version:?}, kolo knows 2.x and 3.x: read as 3.x");
+                self.note(topology, &why)?;
+                Ok(newer.map_or(Format::Two, |_| Format::Three))
+            }
         }
-        Err(self.bad(top, "a hwloc file begins with <topology>"))
     }
 
-    fn root<'n>(&self, topology: Node<'n, 'n>) -> Result<Node<'n, 'n>> {
+    fn root<'d, 'x>(&self, topology: Node<'d, 'x>) -> Result<Node<'d, 'x>> {
         let Some(root) = objects(topology).next() else {
             return Err(self.bad(topology, "there is no <object> in it"));
         };
-        match root.attribute("type") {
-            Some("Machine") => Ok(root),
-            _ => Err(self.bad(root, "the first object must be of type Machine")),
+        if root.attribute("type") != Some("Machine") {
+            self.note(
+                root,
+                "the first object is not of type Machine: taken for one",
+            )?;
         }
+        Ok(root)
     }
 
-    fn object(&self, node: Node, kind: Kind, found: &mut Found) -> Result<Object> {
+    /// Nothing for a PU that cannot be used.
+    fn object(&self, node: Node, kind: Kind, found: &mut Found) -> Result<Option<Object>> {
         let mut object = Object {
-            os_index: self.optional_number(node, "os_index")?,
+            os_index: None,
             name: info(node, "CPUModel").map(str::to_owned),
             cpus: CpuSet::new(),
             memory: Vec::new(),
@@ -168,10 +168,16 @@ impl Reader<'_, '_> {
             kind,
         };
         if object.kind == Kind::Pu {
-            self.pu(node, &mut object, found)?;
+            let Some(number) = self.pu(node, found)? else {
+                return Ok(None);
+            };
+            object.os_index = Some(number);
+            object.cpus = CpuSet::single(number);
+            return Ok(Some(object));
         }
+        object.os_index = self.optional_number(node, "os_index")?;
         self.children(node, &mut object, found)?;
-        Ok(object)
+        Ok(Some(object))
     }
 
     /// Reads the objects inside `node` into `object`.
@@ -179,15 +185,17 @@ impl Reader<'_, '_> {
         for child in objects(node) {
             match self.role(child)? {
                 Role::Part(kind) => {
-                    let part = self.object(child, kind, found)?;
-                    object.cpus = object.cpus.union(&part.cpus);
-                    object.children.push(part);
+                    if let Some(part) = self.object(child, kind, found)? {
+                        object.cpus = object.cpus.union(&part.cpus);
+                        object.children.push(part);
+                    }
                 }
                 Role::Through => self.children(child, object, found)?,
                 Role::Memory => {
-                    let numa = self.numa(child)?;
-                    object.memory.push(numa.os_index);
-                    found.numa.push(numa);
+                    if let Some(numa) = self.numa(child, found)? {
+                        object.memory.push(numa.os_index);
+                        found.numa.push(numa);
+                    }
                 }
                 Role::Aside => {}
             }
@@ -196,11 +204,13 @@ impl Reader<'_, '_> {
     }
 
     fn role(&self, node: Node) -> Result<Role> {
-        let name = self.text(node, "type")?;
+        let Some(name) = self.text(node, "type")? else {
+            return Ok(Role::Through);
+        };
         Ok(match name {
             "Package" => Role::Part(Kind::Package),
             "Die" => Role::Part(Kind::Die),
-            "Group" => Role::Part(Kind::Group),
+            "Group" | "Tile" | "Module" | "Cluster" => Role::Part(Kind::Group),
             "Core" => Role::Part(Kind::Core),
             "PU" => Role::Part(Kind::Pu),
             "NUMANode" => Role::Memory,
@@ -210,97 +220,87 @@ impl Reader<'_, '_> {
                 bytes: self.optional_number(node, "cache_size")?.unwrap_or(0),
             }),
             "Bridge" | "PCIDev" | "OSDev" | "Misc" => Role::Aside,
-            "Machine" => return Err(self.bad(node, "a machine inside a machine")),
-            _ => return Err(self.bad(node, "kolo does not know this type of object")),
+            "Machine" => {
+                self.note(node, "a machine inside a machine: taken for a group")?;
+                Role::Part(Kind::Group)
+            }
+            _ => {
+                let why = "kolo does not know this type of object: only what is inside is read";
+                self.note(node, why)?;
+                Role::Through
+            }
         })
     }
 
-    fn pu(&self, node: Node, object: &mut Object, found: &mut Found) -> Result<()> {
-        let number: u32 = self.number(node, "os_index")?;
+    fn pu(&self, node: Node, found: &mut Found) -> Result<Option<u32>> {
+        let Some(number) = self.number(node, "os_index")? else {
+            return Ok(None);
+        };
         if number >= super::MAX_CPUS {
-            return Err(self.bad(node, &format!("os_index is not below {}", super::MAX_CPUS)));
+            self.note(node, &format!("os_index is not below {}", super::MAX_CPUS))?;
+            return Ok(None);
         }
-        object.cpus = CpuSet::single(number);
-        if node.has_attribute("cpuset") && self.cpuset(node, "cpuset")? != object.cpus {
-            return Err(self.bad(node, &format!("its cpuset is not just PU {number}")));
+        let set = self.optional_cpuset(node, "cpuset")?;
+        if set.is_some_and(|set| set != CpuSet::single(number)) {
+            let why = format!("its cpuset is not just PU {number}: os_index counts");
+            self.note(node, &why)?;
         }
         if !found.cpus.insert(number) {
-            return Err(self.bad(node, &format!("PU {number} is in it twice")));
+            self.note(node, &format!("PU {number} is in it twice"))?;
+            return Ok(None);
         }
-        Ok(())
+        Ok(Some(number))
     }
 
-    fn numa(&self, node: Node) -> Result<NumaNode> {
-        let os_index = self.number(node, "os_index")?;
+    fn numa(&self, node: Node, found: &mut Found) -> Result<Option<NumaNode>> {
+        let Some(os_index) = self.number(node, "os_index")? else {
+            return Ok(None);
+        };
         if os_index >= super::MAX_CPUS {
-            return Err(self.bad(node, &format!("os_index is not below {}", super::MAX_CPUS)));
+            self.note(node, &format!("os_index is not below {}", super::MAX_CPUS))?;
+            return Ok(None);
         }
-        Ok(NumaNode {
+        if self.text(node, "cpuset")?.is_none() {
+            return Ok(None);
+        }
+        let Some(cpus) = self.optional_cpuset(node, "cpuset")? else {
+            return Ok(None);
+        };
+        if !found.numbers.insert(os_index) {
+            self.note(node, &format!("NUMA node {os_index} is in it twice"))?;
+            return Ok(None);
+        }
+        Ok(Some(NumaNode {
             os_index,
-            cpus: self.cpuset(node, "cpuset")?,
+            cpus,
             memory_bytes: self.optional_number(node, "local_memory")?.unwrap_or(0),
             subtype: node.attribute("subtype").map(str::to_owned),
-        })
+        }))
     }
 
-    /// The attribute as text, or the error that it is missing.
-    pub(super) fn text<'n>(&self, node: Node<'n, '_>, name: &str) -> Result<&'n str> {
-        let missing = || self.bad(node, &format!("attribute {name} is missing"));
-        node.attribute(name).ok_or_else(missing)
-    }
-
-    pub(super) fn number<T: std::str::FromStr>(&self, node: Node, name: &str) -> Result<T> {
-        let text = self.text(node, name)?;
-        let bad = |_| {
-            self.bad(
-                node,
-                &format!("{name}={text:?} is not a number in its range"),
-            )
+    /// The attribute as a set of PUs, where it is there; one that cannot be read is noted.
+    pub(super) fn optional_cpuset(&self, node: Node, name: &str) -> Result<Option<CpuSet>> {
+        let Some(text) = node.attribute(name) else {
+            return Ok(None);
         };
-        text.parse().map_err(bad)
-    }
-
-    pub(super) fn optional_number<T: std::str::FromStr>(
-        &self,
-        node: Node,
-        name: &str,
-    ) -> Result<Option<T>> {
-        match node.has_attribute(name) {
-            true => self.number(node, name).map(Some),
-            false => Ok(None),
+        match CpuSet::parse_mask(text) {
+            Ok(set) => Ok(Some(set)),
+            Err(error) => {
+                self.note(node, &format!("{name}: {}", error.what))?;
+                Ok(None)
+            }
         }
-    }
-
-    fn cpuset(&self, node: Node, name: &str) -> Result<CpuSet> {
-        let text = self.text(node, name)?;
-        CpuSet::parse_mask(text).map_err(|error| self.bad(node, &format!("{name}: {}", error.what)))
-    }
-
-    /// An error about this element.
-    pub(super) fn bad(&self, node: Node, why: &str) -> Error {
-        let line = self.document.text_pos_at(node.range().start).row;
-        // The attribute by which a person finds the element.
-        let mut known = ["type", "busid", "name", "target", "numaid", "dev"].iter();
-        let shown = known.find_map(|name| Some((name, node.attribute(*name)?)));
-        let element = match shown {
-            Some((name, value)) => format!("<{} {name}={value:?}>", node.tag_name().name()),
-            None => format!("<{}>", node.tag_name().name()),
-        };
-        Error::argument(
-            format!("{}, line {line}, {element}: {why}", self.source),
-            self.remedy,
-        )
     }
 }
 
 /// The `<object>` elements directly inside.
-pub(super) fn objects<'n, 'i>(node: Node<'n, 'i>) -> impl Iterator<Item = Node<'n, 'i>> {
-    node.children().filter(|child| child.has_tag_name("object"))
+pub(super) fn objects<'d, 'x>(node: Node<'d, 'x>) -> impl Iterator<Item = Node<'d, 'x>> {
+    node.children().filter(|child| child.is("object"))
 }
 
 /// The value of `<info name=...>` directly inside.
-fn info<'n>(node: Node<'n, '_>, name: &str) -> Option<&'n str> {
-    let mut infos = node.children().filter(|child| child.has_tag_name("info"));
+fn info<'d>(node: Node<'d, '_>, name: &str) -> Option<&'d str> {
+    let mut infos = node.children().filter(|child| child.is("info"));
     infos
         .find(|child| child.attribute("name") == Some(name))?
         .attribute("value")
@@ -316,7 +316,7 @@ fn cores(tree: &Object) -> Vec<Core> {
                 .is_some_and(|core| object.cpus.is_subset(&core.cpus))
         };
         let is_core = match object.kind {
-            Kind::Core => !object.cpus.is_empty(),
+            Kind::Core => !object.cpus.is_empty() && !covered(),
             Kind::Pu => !covered(),
             _ => false,
         };

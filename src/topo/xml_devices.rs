@@ -5,9 +5,11 @@
 
 use super::CpuSet;
 use super::hardware::{Device, DeviceClass, Machine, PciId};
-use super::xml::{Reader, objects};
+use super::notes::Reader;
+use super::xml::{Format, objects};
+use super::xml_tree::Node;
 use crate::base::Result;
-use roxmltree::Node;
+use std::collections::HashSet;
 
 /// What a device inherits from the elements around it.
 #[derive(Clone, Default)]
@@ -20,27 +22,40 @@ struct Around {
 }
 
 /// All devices below `root`, in the order of the document.
-pub(super) fn read(reader: &Reader, root: Node, machine: &Machine) -> Result<Vec<Device>> {
+pub(super) fn read(
+    reader: &Reader,
+    root: Node,
+    format: Format,
+    machine: &Machine,
+) -> Result<Vec<Device>> {
     let mut devices = Vec::new();
-    let mut stack = vec![(
-        root,
-        Around {
-            cpus: machine.cpus().clone(),
-            ..Around::default()
-        },
-    )];
+    let mut addresses = HashSet::new();
+    let around = Around {
+        cpus: machine.cpus().clone(),
+        ..Around::default()
+    };
+    let mut stack = vec![(root, around)];
     while let Some((node, mut around)) = stack.pop() {
         match node.attribute("type") {
             Some("Bridge") => around
                 .bridges
                 .extend(node.attribute("bridge_pci").map(str::to_owned)),
-            Some("PCIDev") => devices.push(pci_function(reader, node, &mut around, machine)?),
-            Some("OSDev") => devices.push(os_device(reader, node, &around, machine)?),
+            Some("PCIDev") => {
+                if let Some(address) = node.attribute("pci_busid")
+                    && !addresses.insert(address)
+                {
+                    reader.note(node, &format!("PCI function {address} is in it twice"))?;
+                    continue;
+                }
+                devices.extend(pci_function(reader, node, &mut around, machine)?);
+            }
+            Some("OSDev") => devices.extend(os_device(reader, node, format, &around, machine)?),
             Some("Misc") => continue,
+            // Their sets were read with the tree.
+            Some("PU" | "NUMANode") => {}
             _ => {
-                if let Some(near) = node.attribute("cpuset") {
-                    around.cpus = CpuSet::parse_mask(near)
-                        .map_err(|error| reader.bad(node, &format!("cpuset: {}", error.what)))?;
+                if let Some(near) = reader.optional_cpuset(node, "cpuset")? {
+                    around.cpus = near;
                 }
             }
         }
@@ -55,20 +70,23 @@ pub(super) fn read(reader: &Reader, root: Node, machine: &Machine) -> Result<Vec
     Ok(devices)
 }
 
+/// Nothing for a function without an address.
 fn pci_function(
     reader: &Reader,
     node: Node,
     around: &mut Around,
     machine: &Machine,
-) -> Result<Device> {
-    let bus_id = reader.text(node, "pci_busid")?.to_owned();
+) -> Result<Option<Device>> {
+    let Some(bus_id) = reader.text(node, "pci_busid")? else {
+        return Ok(None);
+    };
+    let bus_id = bus_id.to_owned();
     let text = reader.text(node, "pci_type")?;
-    let pci = pci_id(text).ok_or_else(|| {
-        reader.bad(
-            node,
-            &format!("pci_type={text:?} is not `CLASS [VENDOR:DEVICE] ...`"),
-        )
-    })?;
+    let pci = text.and_then(pci_id);
+    if let (Some(text), None) = (text, pci) {
+        let why = format!("pci_type={text:?} is not `CLASS [VENDOR:DEVICE] ...`: of no class");
+        reader.note(node, &why)?;
+    }
     // hwloc writes gigabytes per second with a fraction, and 0 where it does not know.
     let gigabytes: f64 = node
         .attribute("pci_link_speed")
@@ -76,26 +94,73 @@ fn pci_function(
         .unwrap_or(0.);
     around.link_megabytes_per_s = (gigabytes > 0.).then_some((gigabytes * 1000.).round() as u64);
     around.bus_id = Some(bus_id.clone());
-    around.pci = Some(pci);
-    Ok(device(class_of_pci(pci.class), bus_id, around, machine))
+    around.pci = pci;
+    let class = pci.map_or(DeviceClass::Other, |pci| class_of_pci(pci.class));
+    Ok(Some(device(class, bus_id, around, machine)))
 }
 
-fn os_device(reader: &Reader, node: Node, around: &Around, machine: &Machine) -> Result<Device> {
-    let name = reader.text(node, "name")?.to_owned();
-    // Numbers of `hwloc_obj_osdev_type_e` in hwloc 2.
-    let class = match reader.text(node, "osdev_type")? {
+/// Nothing for a device without a name.
+fn os_device(
+    reader: &Reader,
+    node: Node,
+    format: Format,
+    around: &Around,
+    machine: &Machine,
+) -> Result<Option<Device>> {
+    let Some(name) = reader.text(node, "name")? else {
+        return Ok(None);
+    };
+    let class = match (reader.text(node, "osdev_type")?, format) {
+        (None, _) => None,
+        (Some(text), Format::Three) => class_of_set(text),
+        (Some(text), _) => class_of_number(text),
+    };
+    if let (Some(text), None) = (node.attribute("osdev_type"), class) {
+        let why = format!("osdev_type={text:?} is no kind of device that kolo knows: of no class");
+        reader.note(node, &why)?;
+    }
+    let class = class.unwrap_or(DeviceClass::Other);
+    let mut device = device(class, name.to_owned(), around, machine);
+    device.subtype = node.attribute("subtype").map(str::to_owned);
+    device.is_os_device = true;
+    Ok(Some(device))
+}
+
+/// Numbers of `hwloc_obj_osdev_type_e` in hwloc 2.
+fn class_of_number(text: &str) -> Option<DeviceClass> {
+    Some(match text {
         "0" => DeviceClass::Storage,
         "1" => DeviceClass::Gpu,
         "2" => DeviceClass::Network,
         "3" => DeviceClass::OpenFabrics,
         "4" => DeviceClass::Dma,
         "5" => DeviceClass::CoProcessor,
-        other => return Err(reader.bad(node, &format!("osdev_type={other:?} is not 0 to 5"))),
+        _ => return None,
+    })
+}
+
+/// Bits of `hwloc_obj_osdev_type_e` in hwloc 3; of several the one that says most counts: what
+/// computes is more than what shows pictures.
+fn class_of_set(text: &str) -> Option<DeviceClass> {
+    const BITS: [(u32, DeviceClass); 7] = [
+        (1 << 5, DeviceClass::OpenFabrics),
+        (1 << 4, DeviceClass::Network),
+        (1 << 3, DeviceClass::CoProcessor),
+        (1 << 2, DeviceClass::Gpu),
+        (1 << 0, DeviceClass::Storage),
+        // Memory that is a device, which format 2 counts as storage.
+        (1 << 1, DeviceClass::Storage),
+        (1 << 6, DeviceClass::Dma),
+    ];
+    let set = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok()?,
+        None => text.parse().ok()?,
     };
-    let mut device = device(class, name, around, machine);
-    device.subtype = node.attribute("subtype").map(str::to_owned);
-    device.is_os_device = true;
-    Ok(device)
+    match BITS.iter().find(|(bit, _)| set & bit != 0) {
+        Some((_, class)) => Some(*class),
+        // The library had no kind for it.
+        None => (set == 0).then_some(DeviceClass::Other),
+    }
 }
 
 fn device(class: DeviceClass, name: String, around: &Around, machine: &Machine) -> Device {

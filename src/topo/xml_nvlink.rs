@@ -1,54 +1,33 @@
-//! NVLinks in hwloc's XML: the matrix of distances named `NVLinkBandwidth`.
+//! Links between GPUs in hwloc's XML: matrices of distances that are bandwidths.
 //!
-//! The matrix names its objects by `gp_index`. They are views of PCI functions, and it is the
+//! A matrix names its objects by `gp_index`. They are views of PCI functions, and it is the
 //! function's bus address that the rest of kolo knows.
 
 use super::hardware::NvLink;
-use super::xml::Reader;
+use super::notes::Reader;
+use super::xml_tree::Node;
 use crate::base::Result;
-use roxmltree::Node;
 use std::collections::{BTreeMap, HashMap};
 
-/// The name of the matrix, as hwloc's NVML part gives it.
-const NAME: &str = "NVLinkBandwidth";
-/// More objects than this in one matrix are refused.
+/// The names of the matrices, as hwloc's parts for NVML and ROCm SMI give them.
+const NAMES: [&str; 2] = ["NVLinkBandwidth", "XGMIBandwidth"];
+/// More objects than this in one matrix are no machine's.
 const MOST: usize = 1024;
 
-/// All pairs of PCI functions with NVLinks between them.
+/// All pairs of PCI functions with such links between them.
 pub(super) fn read(reader: &Reader, topology: Node) -> Result<Vec<NvLink>> {
     let is_it = |node: &Node| {
-        node.tag_name().name().starts_with("distances2") && node.attribute("name") == Some(NAME)
+        let name = node.attribute("name").unwrap_or("");
+        node.name().starts_with("distances2") && NAMES.contains(&name)
     };
-    let Some(matrix) = topology.children().find(is_it) else {
-        return Ok(Vec::new());
-    };
-    let buses = buses(topology);
-    let mut ends = Vec::new();
-    for word in words(matrix, "indexes") {
-        let index = word.rsplit(':').next().unwrap_or(word);
-        let Some(bus) = buses.get(index) else {
-            let why = format!("the matrix {NAME} names object {word}, which is on no PCI function");
-            return Err(reader.bad(matrix, &why));
-        };
-        ends.push((*bus).to_owned());
-    }
-    let values: Vec<&str> = words(matrix, "u64values").collect();
-    if ends.len() > MOST || values.len() != ends.len() * ends.len() {
-        let why = format!("{} values for {} objects", values.len(), ends.len());
-        return Err(reader.bad(matrix, &why));
-    }
     let mut links: BTreeMap<[String; 2], u64> = BTreeMap::new();
-    for (at, value) in values.iter().enumerate() {
-        let (row, column) = (at / ends.len(), at % ends.len());
-        let Ok(rate) = value.parse::<u64>() else {
-            return Err(reader.bad(matrix, &format!("{value:?} is not a bandwidth")));
-        };
-        // The other half of the matrix is the other direction; the diagonal means nothing.
-        if column > row && rate > 0 && ends[row] != ends[column] {
-            let mut pair = [ends[row].clone(), ends[column].clone()];
-            pair.sort();
-            *links.entry(pair).or_default() += rate;
-        }
+    let matrices: Vec<Node> = topology.children().filter(is_it).collect();
+    if matrices.is_empty() {
+        return Ok(Vec::new());
+    }
+    let buses = buses(topology);
+    for matrix in matrices {
+        add(reader, matrix, &buses, &mut links)?;
     }
     let link = |(ends, megabytes_per_s)| NvLink {
         ends,
@@ -57,8 +36,51 @@ pub(super) fn read(reader: &Reader, topology: Node) -> Result<Vec<NvLink>> {
     Ok(links.into_iter().map(link).collect())
 }
 
+fn add(
+    reader: &Reader,
+    matrix: Node,
+    buses: &HashMap<&str, &str>,
+    links: &mut BTreeMap<[String; 2], u64>,
+) -> Result<()> {
+    let ends: Vec<&str> = words(matrix, "indexes").take(MOST + 1).collect();
+    let values: Vec<&str> = words(matrix, "u64values").take(MOST * MOST + 1).collect();
+    if ends.len() > MOST || values.len() != ends.len() * ends.len() {
+        let why = format!("{} values for {} objects", values.len(), ends.len());
+        return reader.note(matrix, &why);
+    }
+    let bus = |word: &str| buses.get(word.rsplit(':').next().unwrap_or(word)).copied();
+    let ends: Vec<Option<&str>> = ends.iter().map(|word| bus(word)).collect();
+    let lost = ends.iter().filter(|bus| bus.is_none()).count();
+    if lost > 0 {
+        let why = format!("{lost} of its objects are on no PCI function: left out");
+        reader.note(matrix, &why)?;
+    }
+    let mut strange = None;
+    for (at, value) in values.iter().enumerate() {
+        let (row, column) = (at / ends.len(), at % ends.len());
+        let rate = value.parse::<u64>().ok();
+        if rate.is_none() {
+            strange.get_or_insert(value);
+        }
+        let (Some(one), Some(other), Some(rate)) = (ends[row], ends[column], rate) else {
+            continue;
+        };
+        // The other half of the matrix is the other direction; the diagonal means nothing.
+        if column > row && rate > 0 && one != other {
+            let mut pair = [one.to_owned(), other.to_owned()];
+            pair.sort();
+            let sum = links.entry(pair).or_default();
+            *sum = sum.saturating_add(rate);
+        }
+    }
+    match strange {
+        Some(value) => reader.note(matrix, &format!("{value:?} is not a bandwidth")),
+        None => Ok(()),
+    }
+}
+
 /// For every object on a PCI function the function's bus address, by `gp_index`.
-fn buses<'n>(topology: Node<'n, 'n>) -> HashMap<&'n str, &'n str> {
+fn buses<'d>(topology: Node<'d, '_>) -> HashMap<&'d str, &'d str> {
     let mut found = HashMap::new();
     let mut stack = vec![(topology, None)];
     while let Some((node, around)) = stack.pop() {
@@ -77,9 +99,7 @@ fn buses<'n>(topology: Node<'n, 'n>) -> HashMap<&'n str, &'n str> {
 }
 
 /// The words inside all elements of one name below `node`.
-fn words<'n>(node: Node<'n, 'n>, name: &'static str) -> impl Iterator<Item = &'n str> {
-    let parts = node
-        .children()
-        .filter(move |child| child.has_tag_name(name));
-    parts.flat_map(|part| part.text().unwrap_or("").split_whitespace())
+fn words<'d>(node: Node<'d, '_>, name: &'static str) -> impl Iterator<Item = &'d str> {
+    let parts = node.children().filter(move |child| child.is(name));
+    parts.flat_map(|part| part.text().split_whitespace())
 }

@@ -6,7 +6,8 @@
 //! copy-on-write copies that peers no longer see.
 
 use super::fork::Fd;
-use crate::base::{Error, Result};
+use super::room;
+use crate::base::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -66,16 +67,18 @@ pub fn allocate(bytes: usize) -> Result<*mut u8> {
                 "check the size argument (is it an uninitialised or negative number?)",
             )
         })?;
-    // SAFETY: the name is a zero-terminated string; the new descriptor has no other owner.
-    let file = unsafe {
-        let number = libc::memfd_create(c"kolo-memory".as_ptr(), libc::MFD_CLOEXEC);
-        Fd::from_result(number)
-    }
-    .map_err(|cause| refused("memfd_create", &cause))?;
+    // What passes a limit would be a signal when the memory is touched, and not an error.
+    room::check_file("koloMemAlloc", bytes as u64)?;
+    room::check_memory("koloMemAlloc", bytes)?;
+    let file =
+        room::memory_file(c"kolo-memory").map_err(|cause| refused("memfd_create", &cause))?;
     // SAFETY: plain system call on our descriptor.
     if unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) } != 0 {
         return Err(refused("ftruncate", &io::Error::last_os_error()));
     }
+    // Peers map it: a file that somebody cuts short would kill them.
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    room::seal(&file, seals).map_err(|cause| refused("F_ADD_SEALS", &cause))?;
     let address = map(&file, bytes)?;
     let mut register = register();
     register.made += 1;
@@ -110,8 +113,7 @@ fn map(file: &Fd, bytes: usize) -> Result<*mut u8> {
 }
 
 fn refused(call: &str, cause: &io::Error) -> Error {
-    let remedy = "ask for less, or raise the memory limits of the job (`ulimit -v`, cgroup)";
-    Error::system(call, cause, remedy)
+    Error::system(call, cause, super::segment::remedy(cause))
 }
 
 /// Frees what [`allocate`] gave. No call may still use it. Peers that have mapped it let go of it
@@ -185,17 +187,17 @@ impl Mapping {
     /// Maps the file that a peer handed over.
     ///
     /// # Errors
-    /// `SystemError` when the system refuses.
+    /// `SystemError` when the system refuses, or for a file that could be cut short under the
+    /// mapping.
     pub fn open(file: &Fd) -> Result<Mapping> {
-        // SAFETY: an all-zero stat is a valid value, and fstat fills it.
-        let (result, state) = unsafe {
-            let mut state: libc::stat = std::mem::zeroed();
-            (libc::fstat(file.as_raw_fd(), &mut state), state)
-        };
-        if result != 0 {
-            return Err(refused("fstat", &io::Error::last_os_error()));
+        if !room::is_sealed(file) {
+            return Err(Error::new(
+                Code::SystemError,
+                "a peer handed over memory that it could cut short under this process",
+                "start the same version of kolo on all ranks; memory of koloMemAlloc is sealed",
+            ));
         }
-        let bytes = state.st_size as usize;
+        let bytes = room::size(file)? as usize;
         let start = map(file, bytes)?;
         Ok(Mapping { start, bytes })
     }
@@ -243,6 +245,29 @@ mod tests {
         assert!(find(start, 1).is_none());
         let error = free(start).unwrap_err();
         assert!(error.what.contains("no live allocation"), "{error}");
+    }
+
+    #[test]
+    fn nobody_can_cut_it_short() {
+        let start = allocate(8192).unwrap();
+        let file = find(start, 1).expect("inside").file;
+        for length in [0, 4096, 1 << 20] {
+            // SAFETY: a refused change of a file's size.
+            let result = unsafe { libc::ftruncate(file.as_raw_fd(), length) };
+            assert_eq!(result, -1, "to {length} bytes");
+        }
+        free(start).unwrap();
+    }
+
+    #[test]
+    fn what_could_be_cut_short_is_not_mapped() {
+        let file = room::memory_file(c"hostile").unwrap();
+        room::grow(&file, 8192).unwrap();
+        let error = Mapping::open(&file).unwrap_err();
+        assert!(error.what.contains("cut short"), "{error}");
+        room::seal(&file, libc::F_SEAL_SHRINK).unwrap();
+        let mapping = Mapping::open(&file).unwrap();
+        assert!(mapping.at(8191, 1).is_some() && mapping.at(8191, 2).is_none());
     }
 
     #[test]

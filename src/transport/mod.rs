@@ -4,21 +4,25 @@
 //! - [`node`]: the shared memory of a communicator on one node, by name instead of by offset.
 //! - [`segment`]: one mapping per communicator and node, shared by its processes and threads.
 //! - [`register`]: the segments of this process, by name.
+//! - [`pool`]: the file in which communicators that are split from each other have their memory.
+//! - [`room`]: whether limits leave the memory that is asked for.
 //! - [`confirm`]: the proof that all local ranks see the same segment.
 //! - [`futex`]: sleeping on a word of a segment.
 //! - [`net`]: the network between nodes: a trait, sockets, plugins, the program's MPI.
 //! - [`cma`]: reading the private memory of another process.
-//! - [`fork`]: file descriptors and mappings that a forked child must not keep.
 
 pub mod cma;
 pub mod confirm;
-pub mod fork;
 pub mod futex;
 pub mod memory;
 pub mod net;
 pub mod node;
+pub mod pool;
 pub mod register;
+pub mod room;
 pub mod segment;
+
+pub use crate::base::fork;
 
 /// What to do when ranks of one machine cannot share memory.
 pub const SAME_CONTAINER: &str = "start all ranks of a node in one container, or let the \

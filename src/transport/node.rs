@@ -1,19 +1,25 @@
 //! The memory that the ranks of a node share, by name instead of by offset.
 //!
 //! Every connection between local ranks is a position in this memory ([`crate::wire::layout`]), so
-//! making one is arithmetic: no handshake, no system call. The memory is a memfd shared between
-//! processes, or ordinary memory when all ranks are threads of this process.
+//! making one is arithmetic and no handshake: each end maps its part when it first uses it. The
+//! memory is a memfd shared between processes, or ordinary memory when all ranks are threads of
+//! this process.
 
 use super::futex::SystemFutex;
-use crate::base::{Code, Error, Rank};
-use crate::wire::board::{Abort, AbortRecord, Board};
-use crate::wire::cast::CastMemory;
+use super::pool::Lease;
+use super::segment::Segment;
+use crate::base::{Code, Error, Rank, Result};
+use crate::wire::abort::{Abort, AbortRecord};
+use crate::wire::board::Board;
+use crate::wire::cast::{CastHeader, CastMemory};
 use crate::wire::doorbell::Doorbell;
 use crate::wire::fan::{FanMemory, Fans};
-use crate::wire::layout::{ENCODINGS, Layout};
+use crate::wire::layout::{BOARD_BYTES, ENCODINGS, Layout, Part};
+use crate::wire::line::LINES;
 use crate::wire::ll::LinesMemory;
 use crate::wire::pair::PairMemory;
-use crate::wire::{Bell, Source};
+use crate::wire::reading::Reading;
+use crate::wire::{Bell, Slots, Source};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -23,6 +29,8 @@ pub struct NodeMemory {
     base: *mut u8,
     layout: Layout,
     me: usize,
+    /// What parts are mapped from, and where there this memory begins; `None` where all of it is.
+    parts: Option<(Arc<Segment>, usize)>,
     /// Keeps the mapping alive.
     _owner: Arc<dyn Any + Send + Sync>,
 }
@@ -34,6 +42,11 @@ unsafe impl Sync for NodeMemory {}
 
 /// Where the doorbell lies in a rank's part of the board.
 const BELL_OFFSET: usize = 128;
+/// Where its mark lies there while it reads the buffers of others.
+const READING_OFFSET: usize = 192;
+
+const _: () = assert!(BELL_OFFSET + size_of::<Doorbell>() <= READING_OFFSET);
+const _: () = assert!(READING_OFFSET + size_of::<Reading>() <= BOARD_BYTES);
 
 impl NodeMemory {
     /// Wraps memory that `owner` keeps mapped.
@@ -51,14 +64,47 @@ impl NodeMemory {
             base,
             layout,
             me,
+            parts: None,
             _owner: owner,
+        }
+    }
+
+    /// The memory from `offset` on of a leased segment that maps its parts when they are used.
+    ///
+    /// # Safety
+    /// `offset` is a multiple of 4,096, from there on the segment's head has `layout.head()` bytes
+    /// and its span `layout.total()`, and all were zeroed before the first rank came.
+    pub unsafe fn of(
+        (segment, lease): (Arc<Segment>, Lease),
+        offset: usize,
+        layout: Layout,
+        me: usize,
+    ) -> NodeMemory {
+        NodeMemory {
+            base: segment.as_ptr().wrapping_add(offset),
+            layout,
+            me,
+            parts: Some((segment, offset)),
+            _owner: Arc::new(lease),
         }
     }
 
     #[inline(always)]
     fn at(&self, offset: usize) -> *mut u8 {
-        // SAFETY: every offset of the layout is below `layout.total()`.
+        // SAFETY: offsets in the head are in what is mapped.
         unsafe { self.base.add(offset) }
+    }
+
+    /// The first byte of a part of the layout, mapped on first use with the memory of its first
+    /// `ready` bytes.
+    fn part(&self, part: &Part, ready: usize, what: &dyn Fn() -> String) -> Result<*mut u8> {
+        match &self.parts {
+            None => Ok(self.at(part.offset)),
+            Some((segment, start)) => {
+                let place = (start + part.offset, part.bytes);
+                segment.part(place, ready, &what())
+            }
+        }
     }
 
     /// Sizes and positions.
@@ -88,6 +134,16 @@ impl NodeMemory {
             &*self
                 .at(self.layout.board(local) + BELL_OFFSET)
                 .cast::<Doorbell>()
+        }
+    }
+
+    /// Whether a local rank reads buffers of others now.
+    pub fn reading(&self, local: usize) -> &Reading {
+        // SAFETY: the last quarter of a rank's board; zero is valid; only ever shared.
+        unsafe {
+            &*self
+                .at(self.layout.board(local) + READING_OFFSET)
+                .cast::<Reading>()
         }
     }
 
@@ -162,17 +218,40 @@ fn names(text: &str, rank: u32) -> bool {
     found.any(|(at, _)| !text[at + name.len()..].starts_with(|c: char| c.is_ascii_digit()))
 }
 
-impl Source for NodeMemory {
-    fn pair(&self, writer: usize, reader: usize, channel: usize) -> Option<PairMemory> {
+/// A connection, for messages.
+fn pair_name(writer: usize, reader: usize, channel: usize) -> String {
+    format!("the connection from rank {writer} to rank {reader} on channel {channel}")
+}
+
+fn cast_name(writer: usize, channel: usize) -> String {
+    format!("the connection from rank {writer} to all ranks on channel {channel}")
+}
+
+impl NodeMemory {
+    fn check(&self, ranks: &[usize], channel: usize) -> Result<()> {
         let layout = &self.layout;
-        if writer >= layout.ranks || reader >= layout.ranks || channel >= layout.channels {
-            return None;
+        if ranks.iter().all(|&rank| rank < layout.ranks) && channel < layout.channels {
+            return Ok(());
         }
-        let header = self.at(layout.pair_header(writer, reader, channel));
-        let slots = self.at(layout.pair_data(writer, reader, channel));
-        // SAFETY: positions of the layout, zeroed, mapped while `_owner` lives, which the
-        // communicator keeps longer than its connections.
-        Some(unsafe { PairMemory::new(header.cast(), slots, layout.slot_bytes) })
+        let what = format!("there is no connection between ranks {ranks:?} on channel {channel}");
+        Err(Error::internal(what))
+    }
+}
+
+impl Source for NodeMemory {
+    fn pair(&self, writer: usize, reader: usize, channel: usize) -> Result<PairMemory> {
+        self.check(&[writer, reader], channel)?;
+        let layout = &self.layout;
+        let part = layout.pair(writer, reader, channel);
+        let ready = part.header_bytes;
+        let base = self.part(&part, ready, &|| pair_name(writer, reader, channel))?;
+        // SAFETY: places in the part, zeroed, mapped while `_owner` lives, which the communicator
+        // keeps longer than its connections.
+        Ok(unsafe {
+            let header = base.add(layout.pair_header(writer, reader, channel));
+            let slots = base.add(part.header_bytes);
+            PairMemory::new(header.cast(), slots, layout.slot_bytes)
+        })
     }
 
     fn lines(
@@ -181,29 +260,61 @@ impl Source for NodeMemory {
         reader: usize,
         channel: usize,
         encoding: usize,
-    ) -> Option<LinesMemory> {
-        let layout = &self.layout;
-        let known = writer < layout.ranks && reader < layout.ranks && channel < layout.channels;
-        if !known || encoding >= ENCODINGS {
-            return None;
+    ) -> Result<LinesMemory> {
+        self.check(&[writer, reader], channel)?;
+        if encoding >= ENCODINGS {
+            return Err(Error::internal("flagged lines of an unknown encoding"));
         }
-        let credit = self.at(layout.lines_credit((writer, reader), channel, encoding));
-        let words = self.at(layout.lines_data((writer, reader), channel, encoding));
-        // SAFETY: as above; each encoding has a position of its own.
-        Some(unsafe { LinesMemory::new(credit.cast(), words.cast()) })
+        let part = self.layout.lines((writer, reader), channel, encoding);
+        // No call reserves the words when it begins, as it does with slots: all are taken now.
+        let base = self.part(&part, part.bytes, &|| pair_name(writer, reader, channel))?;
+        // SAFETY: as above; each encoding has a part of its own.
+        Ok(unsafe {
+            let credit = base.add(self.layout.lines_credit((writer, reader), channel));
+            LinesMemory::new(credit.cast(), base.add(part.header_bytes).cast())
+        })
     }
 
-    fn cast(&self, writer: usize, channel: usize) -> Option<CastMemory> {
+    fn cast(&self, writer: usize, channel: usize) -> Result<CastMemory> {
+        self.check(&[writer], channel)?;
         let layout = &self.layout;
-        if writer >= layout.ranks || channel >= layout.channels {
-            return None;
+        let part = layout.cast(writer, channel);
+        let base = self.part(&part, part.header_bytes, &|| cast_name(writer, channel))?;
+        // SAFETY: as above; there is a tail for each rank behind the header.
+        Ok(unsafe {
+            let tails = base.add(size_of::<CastHeader>()).cast_const();
+            let slots = base.add(part.header_bytes);
+            let tails = (tails.cast(), layout.ranks);
+            CastMemory::new(base.cast(), tails, slots, layout.slot_bytes)
+        })
+    }
+
+    fn reserve(&self, slots: Slots, bytes: usize) -> Result<()> {
+        let Some((segment, start)) = &self.parts else {
+            return Ok(());
+        };
+        let (layout, me) = (&self.layout, self.me);
+        let (part, what) = match slots {
+            Slots::Pair { reader, channel } => {
+                self.check(&[reader], channel)?;
+                (
+                    layout.pair(me, reader, channel),
+                    pair_name(me, reader, channel),
+                )
+            }
+            Slots::Cast { channel } => {
+                self.check(&[], channel)?;
+                (layout.cast(me, channel), cast_name(me, channel))
+            }
+        };
+        let first = start + part.offset + part.header_bytes;
+        if bytes >= layout.slot_bytes {
+            return segment.reserve((first, LINES * layout.slot_bytes), &what);
         }
-        let header = self.at(layout.cast_header(writer, channel));
-        let tails = self.at(layout.cast_tail(writer, channel)).cast_const();
-        let slots = self.at(layout.cast_data(writer, channel));
-        let tails = (tails.cast(), layout.ranks);
-        // SAFETY: as above; there is a tail for each rank.
-        Some(unsafe { CastMemory::new(header.cast(), tails, slots, layout.slot_bytes) })
+        (0..LINES).try_for_each(|slot| {
+            let place = (first + slot * layout.slot_bytes, bytes);
+            segment.reserve(place, &what)
+        })
     }
 }
 
@@ -225,6 +336,29 @@ impl Bell for NodeMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is taken is there: a limit of memory was asked, and no later touch can fail.
+    #[test]
+    fn flagged_lines_have_all_their_memory_when_they_are_made() {
+        let layout = Layout {
+            ranks: 2,
+            channels: 2,
+            slot_bytes: 4096,
+            eager_bytes: 4096,
+        };
+        let lengths = (layout.head(), layout.total());
+        let (segment, _file) = Segment::create(lengths, 0, 1).unwrap();
+        let segment = Arc::new(segment);
+        let pool = Arc::clone(segment.region().expect("a pool").0);
+        // SAFETY: the head and the span are those of the layout, from the beginning on.
+        let memory = unsafe { NodeMemory::of((segment, Lease::of(None)), 0, layout, 1) };
+        for encoding in 0..ENCODINGS {
+            let before = pool.bytes().unwrap();
+            memory.lines(0, 1, 1, encoding).unwrap();
+            let bytes = layout.lines((0, 1), 1, encoding).bytes as u64;
+            assert_eq!(pool.bytes().unwrap() - before, bytes);
+        }
+    }
 
     #[test]
     fn a_sentence_names_a_rank_by_its_whole_number() {

@@ -4,20 +4,27 @@
 //! zeroed region that all of them see, that leaves no file behind however a job ends, that costs
 //! memory only where it is touched, and that no peer can shrink under the others' feet.
 //!
-//! **Idea.** Between processes: a memfd, an unnamed file in memory, sealed against any change of
-//! size; it is gone with the last process that has it. Among threads of one process: anonymous
+//! **Idea.** Between processes: a memfd, an unnamed file in memory, sealed against
+//! shrinking; it is gone with the last process that has it. Among threads of one process: anonymous
 //! memory. A process maps a segment once, however many of its ranks use it (module `register`).
+//!
+//! What all ranks need, the *head*, is mapped at once. The *parts* behind it are mapped when they
+//! are first used ([`Segment::part`]), and the file grows to hold them: so address space, and what
+//! limits on files see, follow what is used.
 //!
 //! **Layout.** The first 64 bytes per local rank are the confirmation lines (module `confirm`);
 //! the connections begin at [`Segment::user_offset`].
 
 use super::fork::{self, Fd};
-use super::register;
+use super::pool::{self, Pool};
+use super::{register, room};
 use crate::base::sync::AtomicU64;
 use crate::base::{Error, Rank, Result, checked};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of one confirmation line.
 pub const LINE_BYTES: usize = 64;
@@ -69,12 +76,68 @@ impl Key {
 pub struct Segment {
     base: NonNull<u8>,
     length: usize,
-    /// Whether other processes can map the same memory.
-    between_processes: bool,
+    /// The file, if it is between processes, and the number of the region that this is.
+    region: Option<(Arc<Pool>, usize)>,
+    /// Parts that were mapped by themselves, by their offsets.
+    parts: Mutex<BTreeMap<usize, Mapped>>,
+    /// Bytes that head and parts may take.
+    span: usize,
     /// Set when the segment is in the process's register.
     pub(super) key: Option<Key>,
     /// The process it was mapped in.
     generation: u32,
+}
+
+/// An address range of this process.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+impl Mapped {
+    /// Maps bytes of a file, or new memory of this process.
+    pub(super) fn new(file: Option<(&Fd, u64)>, length: usize) -> Result<Mapped> {
+        let (kind, number, offset) = match file {
+            Some((file, offset)) => (libc::MAP_SHARED, file.as_raw_fd(), offset),
+            None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0),
+        };
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                kind | libc::MAP_NORESERVE,
+                number,
+                offset as libc::off_t,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            let source = std::io::Error::last_os_error();
+            return Err(create_error("a mapping of shared memory", length, &source));
+        }
+        // SAFETY: exactly the mapping made above. A refusal only means that forked children keep
+        // a mapping that they must not use anyway.
+        unsafe { libc::madvise(base, length, libc::MADV_DONTFORK) };
+        let base = NonNull::new(base.cast::<u8>())
+            .ok_or_else(|| Error::internal("the kernel mapped shared memory at address 0"))?;
+        Ok(Mapped { base, length })
+    }
+
+    /// Its first byte.
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Unmaps it.
+    ///
+    /// # Safety
+    /// Nobody uses it any more, and this process is the one that mapped it.
+    pub(super) unsafe fn unmap(&self) {
+        // SAFETY: exactly the mapping made in `new`, not unmapped before; unused by promise.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+    }
 }
 
 // SAFETY: a segment is an address range that any thread may use for as long as it is mapped; how
@@ -90,86 +153,180 @@ impl Segment {
         checked::round_up(LINE_BYTES * nlocal, PAGE_BYTES)
     }
 
-    /// A new segment for several processes, and the descriptor from which they can map it.
+    /// A new segment for `users` ranks in several processes, and the file from which they can map
+    /// it: the first region of a new pool. Its head has `length` bytes, head and parts have at most
+    /// `span`. Each rank must hold a lease of it.
     ///
     /// The first `ready_bytes` (at most `length`) get their memory at once, so that a machine
     /// that has none left is found out here; all other pages appear when they are touched.
-    pub fn create(length: usize, ready_bytes: usize) -> Result<(Segment, Fd)> {
-        check_length(length)?;
-        let fd = memfd().map_err(|source| create_error("a shared memory file", length, &source))?;
-        size_and_seal(&fd, length)?;
-        allocate(&fd, ready_bytes.min(length))?;
-        let segment = Segment::map(Some(&fd), length)?;
-        Ok((segment, fd))
+    pub fn create(
+        (length, span): (usize, usize),
+        ready_bytes: usize,
+        users: u32,
+    ) -> Result<(Segment, Arc<Fd>)> {
+        check_lengths(length, span)?;
+        let refused = |source| create_error("a shared memory file", length, &source);
+        let file = room::memory_file(c"kolo").map_err(refused)?;
+        let end = (pool::CONTROL_BYTES + length) as u64;
+        room::check_file("shared memory", end)?;
+        room::grow(&file, end)?;
+        room::seal(&file, libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL).map_err(refused)?;
+        let first = (0, pool::CONTROL_BYTES + ready_bytes.min(length));
+        room::reserve(&file, first, "the first pages of shared memory")?;
+        room::check_memory("shared memory", length)?;
+        let file = Arc::new(file);
+        let pool = Pool::new(Arc::clone(&file), span)?;
+        let region = pool.take(users, (length, span));
+        let region = region.ok_or_else(|| Error::internal("a new pool has no free region"))?;
+        Ok((Segment::of_pool(&pool, region, (length, span))?, file))
+    }
+
+    /// The segment in a region that was taken for it.
+    ///
+    /// # Errors
+    /// `SystemError` when the system refuses, `InternalError` for a region that cannot be.
+    pub fn of_pool(
+        pool: &Arc<Pool>,
+        region: usize,
+        (length, span): (usize, usize),
+    ) -> Result<Segment> {
+        check_lengths(length, span)?;
+        pool.check(region, span)?;
+        let end = pool.start(region) + length as u64;
+        room::check_file("shared memory", end)?;
+        room::check_memory("shared memory", length)?;
+        room::grow(&pool.file, end)?;
+        Segment::map(Some((Arc::clone(pool), region)), length, span)
+    }
+
+    /// A new segment for threads of this process only, all of it mapped at once.
+    pub fn anonymous(length: usize) -> Result<Segment> {
+        Segment::in_process(length, length)
     }
 
     /// A new segment for threads of this process only.
-    pub fn anonymous(length: usize) -> Result<Segment> {
-        check_length(length)?;
-        Segment::map(None, length)
+    pub fn in_process(length: usize, span: usize) -> Result<Segment> {
+        check_lengths(length, span)?;
+        Segment::map(None, length, span)
     }
 
-    /// Maps what another process made with [`Segment::create`]. The descriptor may be closed
-    /// afterwards. One that is not sealed, or not of `length` bytes, is an error: it could be cut
-    /// short later, and every access beyond its end would kill this process.
-    pub fn open(fd: &Fd, length: usize) -> Result<Segment> {
-        check_length(length)?;
-        // SAFETY: all-zero bytes are a valid `stat`; the call below fills it.
-        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `fd` is open and `stat` is writable; the second call only reads flags.
-        let (result, seals) = unsafe {
-            (
-                libc::fstat(fd.as_raw_fd(), &raw mut stat),
-                libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS),
-            )
-        };
-        let sealed = seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
-        if result != 0 || !sealed || u64::try_from(stat.st_size) != Ok(length as u64) {
+    /// Maps what another process made with [`Segment::create`]. A file that is not sealed, or has
+    /// less than `length` bytes, is an error: it could be cut short later, and every access beyond
+    /// its end would kill this process.
+    pub fn open(file: Arc<Fd>, (length, span): (usize, usize)) -> Result<Segment> {
+        check_lengths(length, span)?;
+        let (bytes, sealed) = (room::size(&file)?, room::is_sealed(&file));
+        let wanted = pool::CONTROL_BYTES + length;
+        if !sealed || bytes < wanted as u64 {
             return Err(Error::internal(format!(
-                "the shared memory received from the node's lowest rank has {} bytes and seals \
-                 {seals:#x}; expected {length} bytes, sealed against shrinking",
-                stat.st_size
+                "the shared memory received from the node's lowest rank has {bytes} bytes and is \
+                 {} against shrinking; expected at least {wanted} bytes, sealed",
+                if sealed { "sealed" } else { "not sealed" }
             )));
         }
-        Segment::map(Some(fd), length)
+        Segment::map(Some((Pool::new(file, span)?, 0)), length, span)
     }
 
-    fn map(fd: Option<&Fd>, length: usize) -> Result<Segment> {
+    fn map(region: Option<(Arc<Pool>, usize)>, length: usize, span: usize) -> Result<Segment> {
         let generation = fork::generation();
-        let (kind, number) = match fd {
-            Some(fd) => (libc::MAP_SHARED, fd.as_raw_fd()),
-            None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
-        };
-        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                kind | libc::MAP_NORESERVE,
-                number,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            let source = std::io::Error::last_os_error();
-            return Err(create_error("a mapping of shared memory", length, &source));
-        }
-        // SAFETY: exactly the mapping made above. A refusal only means that forked children keep
-        // a mapping that they must not use anyway.
-        unsafe { libc::madvise(base, length, libc::MADV_DONTFORK) };
-        let base = NonNull::new(base.cast::<u8>())
-            .ok_or_else(|| Error::internal("the kernel mapped shared memory at address 0"))?;
+        let place = region
+            .as_ref()
+            .map(|(pool, region)| (&*pool.file, pool.start(*region)));
+        let Mapped { base, .. } = Mapped::new(place, length)?;
         Ok(Segment {
             base,
             length,
-            between_processes: fd.is_some(),
+            region,
+            parts: Mutex::default(),
+            span,
             key: None,
             generation,
         })
     }
 
-    /// Length in bytes, as asked for.
+    /// The pool that it is a region of, and which, if it is between processes.
+    pub fn region(&self) -> Option<(&Arc<Pool>, usize)> {
+        self.region.as_ref().map(|(pool, region)| (pool, *region))
+    }
+
+    /// The file, and the offset there of the byte at `offset` of the segment.
+    fn place(&self, offset: usize) -> Option<(&Fd, u64)> {
+        let (pool, region) = self.region.as_ref()?;
+        Some((&pool.file, pool.start(*region) + offset as u64))
+    }
+
+    /// The address of `bytes` bytes at `offset` (a multiple of a page), which are mapped now if
+    /// they are behind the head and nobody in this process has used them before. The first
+    /// `ready_bytes` of them have their memory. Valid while the segment lives. `what` it is for is
+    /// said in errors.
+    ///
+    /// # Errors
+    /// `SystemError` naming what stands in the way; `InternalError` beyond the segment.
+    pub fn part(
+        &self,
+        (offset, bytes): (usize, usize),
+        ready_bytes: usize,
+        what: &str,
+    ) -> Result<*mut u8> {
+        let end = self.end_of(offset, bytes)?;
+        if end <= self.length {
+            // SAFETY: inside of the mapping of the head.
+            return Ok(unsafe { self.as_ptr().add(offset) });
+        }
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mapped) = parts.get(&offset).filter(|known| known.length >= bytes) {
+            return Ok(mapped.base.as_ptr());
+        }
+        let place = self.place(offset);
+        let ready = ready_bytes.min(bytes);
+        match place {
+            Some((file, start)) => {
+                room::reserve(file, (start, ready), what)?;
+                // The rest is there too, and costs nothing before it is touched.
+                room::check_file(what, start + bytes as u64)?;
+                room::grow(file, start + bytes as u64)?;
+            }
+            None => room::check_memory(what, ready)?,
+        }
+        let mapped = Mapped::new(place, bytes)?;
+        let base = mapped.base.as_ptr();
+        parts.insert(offset, mapped);
+        Ok(base)
+    }
+
+    /// Takes the memory behind `bytes` bytes at `offset` from the system, where its absence is an
+    /// error and not a signal.
+    ///
+    /// # Errors
+    /// `SystemError` naming what stands in the way; `InternalError` beyond the segment.
+    pub fn reserve(&self, (offset, bytes): (usize, usize), what: &str) -> Result<()> {
+        self.end_of(offset, bytes)?;
+        match self.place(offset) {
+            Some((file, start)) => room::reserve(file, (start, bytes), what),
+            None => room::check_memory(what, bytes),
+        }
+    }
+
+    fn end_of(&self, offset: usize, bytes: usize) -> Result<usize> {
+        let end = offset.checked_add(bytes).filter(|&end| end <= self.span);
+        end.ok_or_else(|| {
+            let what = format!(
+                "{bytes} bytes at {offset} of shared memory of {}",
+                self.span
+            );
+            Error::internal(what)
+        })
+    }
+
+    /// How many parts this process has mapped, and the bytes of address space that head and parts
+    /// take.
+    pub fn mapped(&self) -> (usize, usize) {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = parts.values().map(|part| part.length);
+        (parts.len(), self.length + bytes.sum::<usize>())
+    }
+
+    /// Length of the head in bytes, as asked for.
     #[expect(clippy::len_without_is_empty, reason = "a segment is never empty")]
     pub fn len(&self) -> usize {
         self.length
@@ -182,7 +339,7 @@ impl Segment {
 
     /// Whether it is a memfd that several processes map (true) or memory of this process (false).
     pub fn between_processes(&self) -> bool {
-        self.between_processes
+        self.region.is_some()
     }
 
     /// The 64-bit word at `offset`, which must be a multiple of 8 inside the segment.
@@ -207,99 +364,40 @@ impl Drop for Segment {
         if let Some(key) = self.key {
             register::forget(key);
         }
-        // SAFETY: exactly the mapping made in `map`, not unmapped before; nobody holds a reference
-        // into it any more because those borrow from `self` (raw pointers are the users' duty).
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+        let head = Mapped {
+            base: self.base,
+            length: self.length,
+        };
+        let parts = self.parts.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for mapped in parts.values().chain([&head]) {
+            // SAFETY: this process mapped it; nobody holds a reference into it any more because
+            // those borrow from `self` (raw pointers are the users' duty).
+            unsafe { mapped.unmap() };
+        }
     }
 }
 
-fn check_length(length: usize) -> Result<()> {
-    if length == 0 || length > isize::MAX as usize {
+fn check_lengths(length: usize, span: usize) -> Result<()> {
+    if length == 0 || span < length || span > isize::MAX as usize {
         return Err(Error::internal(format!(
-            "a shared memory segment of {length} bytes was asked for"
+            "a shared memory segment of {length} to {span} bytes was asked for"
         )));
     }
     Ok(())
 }
 
-/// An unnamed file in memory that may be sealed and never executed.
-fn memfd() -> std::io::Result<Fd> {
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    let make = |flags| {
-        // SAFETY: the name is a C string; the new descriptor has no other owner.
-        unsafe { Fd::from_result(libc::memfd_create(c"kolo".as_ptr(), flags)) }
-    };
-    // Kernels before 6.3 do not know the flag "not executable"; some later ones insist on it.
-    make(flags | libc::MFD_NOEXEC_SEAL).or_else(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) => make(flags),
-        _ => Err(error),
-    })
-}
-
-/// Gives a new file its size, for good.
-fn size_and_seal(fd: &Fd, length: usize) -> Result<()> {
-    check_file_limit(length)?;
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: `fd` is open; neither call touches memory of this process.
-    let failed = unsafe {
-        libc::ftruncate(fd.as_raw_fd(), length as libc::off_t) != 0
-            || libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) != 0
-    };
-    if failed {
-        let source = std::io::Error::last_os_error();
-        return Err(create_error("a shared memory file", length, &source));
-    }
-    Ok(())
-}
-
-/// A file that would pass the limit on file sizes does not fail politely: the kernel sends
-/// SIGXFSZ, which ends the process. So the limit is asked first.
-fn check_file_limit(length: usize) -> Result<()> {
-    let mut limit = libc::rlimit {
-        rlim_cur: libc::RLIM_INFINITY,
-        rlim_max: libc::RLIM_INFINITY,
-    };
-    // SAFETY: `limit` is writable; a failed call leaves "no limit".
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    if limit.rlim_cur != libc::RLIM_INFINITY && (length as u64) > limit.rlim_cur {
-        return Err(Error::new(
-            crate::base::Code::SystemError,
-            format!(
-                "shared memory of {length} bytes is larger than this process's limit on file \
-                 sizes, {} bytes",
-                limit.rlim_cur
-            ),
-            "raise the limit (`ulimit -f unlimited` in the job script), which counts memory files \
-             too",
-        ));
-    }
-    Ok(())
-}
-
-/// Gets the memory behind the first bytes now, where its absence is an error and not a signal.
-fn allocate(fd: &Fd, bytes: usize) -> Result<()> {
-    if bytes == 0 {
-        return Ok(());
-    }
-    // SAFETY: `fd` is open; no memory of this process is touched.
-    if unsafe { libc::fallocate(fd.as_raw_fd(), 0, 0, bytes as libc::off_t) } == 0 {
-        return Ok(());
-    }
-    let source = std::io::Error::last_os_error();
-    match source.raw_os_error() {
-        // Allocation ahead of use is a courtesy: systems without it still give pages on touch.
-        Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINTR) => Ok(()),
-        _ => Err(create_error(
-            "the first pages of shared memory",
-            bytes,
-            &source,
-        )),
-    }
-}
-
 /// A sentence for a refusal of the operating system while memory is made or mapped.
-fn create_error(what: &str, bytes: usize, source: &std::io::Error) -> Error {
-    let remedy = match source.raw_os_error() {
+pub(super) fn create_error(what: &str, bytes: usize, source: &std::io::Error) -> Error {
+    Error::system(
+        format_args!("could not make {what} of {bytes} bytes"),
+        source,
+        remedy(source),
+    )
+}
+
+/// What helps against a refusal of the operating system.
+pub(super) fn remedy(source: &std::io::Error) -> &'static str {
+    match source.raw_os_error() {
         Some(libc::EMFILE) => {
             "this process has too many open files: raise the limit (`ulimit -n 65536` in the job \
              script) or look for a leak of file descriptors in the program"
@@ -322,96 +420,9 @@ fn create_error(what: &str, bytes: usize, source: &std::io::Error) -> Error {
              seccomp profile (the default profiles of Docker and Podman do)"
         }
         _ => "run `kolo info` and give its output to the administrator of this machine",
-    };
-    Error::system(
-        format_args!("could not make {what} of {bytes} bytes"),
-        source,
-        remedy,
-    )
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::sync::Ordering;
-
-    #[test]
-    fn user_offset_covers_the_lines() {
-        assert_eq!(Segment::user_offset(1), 4096);
-        assert_eq!(Segment::user_offset(64), 4096);
-        assert_eq!(Segment::user_offset(65), 8192);
-    }
-
-    #[test]
-    fn two_mappings_see_each_other_and_the_size_is_sealed() {
-        let length = 3 * 4096 + 100;
-        let (first, fd) = Segment::create(length, 4096).unwrap();
-        let second = Segment::open(&fd, length).unwrap();
-        assert_ne!(first.as_ptr(), second.as_ptr());
-        assert!(first.between_processes());
-        assert_eq!(second.word(8192).load(Ordering::Acquire), 0);
-        first.word(8192).store(42, Ordering::Release);
-        assert_eq!(second.word(8192).load(Ordering::Acquire), 42);
-        for size in [0, 4096, 1 << 20] {
-            // SAFETY: a refused change of a file's size.
-            assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), size) }, -1);
-        }
-        assert!(Segment::open(&fd, length + 1).is_err());
-        drop(fd);
-        first.word(0).store(7, Ordering::Release);
-        assert_eq!(second.word(0).load(Ordering::Acquire), 7);
-    }
-
-    #[test]
-    fn unsealed_memory_is_refused() {
-        let fd = memfd().unwrap();
-        // SAFETY: `fd` is open.
-        assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 4096) }, 0);
-        let error = Segment::open(&fd, 4096).unwrap_err();
-        assert!(error.what.contains("sealed"), "{error}");
-    }
-
-    #[test]
-    fn memory_is_sparse() {
-        let (segment, fd) = Segment::create(1 << 30, 4096).unwrap();
-        segment.word(1 << 29).store(1, Ordering::Relaxed);
-        // SAFETY: all-zero bytes are a valid `stat`, and the call fills it.
-        let stat = unsafe {
-            let mut stat: libc::stat = std::mem::zeroed();
-            assert_eq!(libc::fstat(fd.as_raw_fd(), &raw mut stat), 0);
-            stat
-        };
-        // Blocks of 512 bytes; a huge page may stand behind the touched word.
-        assert!(stat.st_blocks * 512 <= 8 << 20, "{}", stat.st_blocks);
-    }
-
-    #[test]
-    fn impossible_lengths_are_sentences() {
-        assert!(Segment::anonymous(0).is_err());
-        assert!(Segment::create(usize::MAX, 0).is_err());
-        let error = Segment::anonymous(1 << 60).unwrap_err();
-        assert!(
-            error.what.contains("bytes") && error.remedy.contains("memory"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn every_refusal_has_a_remedy_of_its_own() {
-        let texts: Vec<String> = [libc::EMFILE, libc::ENOMEM, libc::ENOSPC, libc::EPERM]
-            .iter()
-            .map(|&number| {
-                let source = std::io::Error::from_raw_os_error(number);
-                create_error("memory", 1, &source).remedy.into_owned()
-            })
-            .collect();
-        assert!(texts[0].contains("ulimit -n") && texts[1].contains("ulimit -v"));
-        assert!(texts[2].contains("--shm-size") && texts[3].contains("seccomp"));
-    }
-
-    #[test]
-    fn keys_differ_by_node() {
-        assert_ne!(Key::new(Nonce(1), Rank(0)), Key::new(Nonce(1), Rank(1)));
-        assert_eq!(format!("{:?}", Nonce(1)), "Nonce(..)");
-    }
-}
+#[path = "segment_tests.rs"]
+mod tests;

@@ -12,11 +12,14 @@
 //! a row that do the work of one, taken where nothing else is faster.
 
 mod allowed;
+#[doc(hidden)]
+pub mod fuzz;
 mod geometry;
 pub mod measured;
 mod mend;
 mod model;
 mod protocol;
+pub mod stores;
 mod table;
 mod usual;
 

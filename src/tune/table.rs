@@ -8,6 +8,8 @@ use super::usual::Usual;
 use super::{Choice, Protocol};
 use crate::algo::{Entry, REGISTRY};
 use crate::plan::{Algorithm, Collective};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 
 /// Size class k holds the sizes from 2^k bytes up to, not including, 2^(k+1); class 0 also 0.
 pub const CLASSES: usize = 48;
@@ -20,7 +22,7 @@ pub fn class_of(bytes: usize) -> usize {
 }
 
 /// What the choice depends on, equal on all ranks of a communicator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Inputs {
     /// Ranks of the communicator.
     pub nranks: u32,
@@ -128,7 +130,26 @@ const CHANNEL_BYTES: usize = 4 << 20;
 /// has always used.
 const MARGIN: f64 = 1.3;
 
+/// Tables that a process remembers.
+const REMEMBERED: usize = 16;
+
+static BOUND: Mutex<VecDeque<Table>> = Mutex::new(VecDeque::new());
+
 impl Table {
+    /// As [`Table::new`]. Pricing everything takes milliseconds, and programs make many
+    /// communicators that are alike: a process remembers what it has bound.
+    pub fn remembered(inputs: Inputs) -> Table {
+        let known = || BOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = known().iter().find(|table| table.inputs == inputs) {
+            return table.clone();
+        }
+        let table = Table::new(inputs);
+        let mut known = known();
+        known.truncate(REMEMBERED - 1);
+        known.push_front(table.clone());
+        table
+    }
+
     /// Binds the choices: a pure function of its inputs.
     pub fn new(inputs: Inputs) -> Table {
         let mut table = Table {

@@ -35,7 +35,7 @@ impl Default for Doorbell {
 }
 
 impl Doorbell {
-    /// A bell in ordinary memory, for tests.
+    /// A bell in ordinary memory, for the threads of one process.
     pub fn new() -> Doorbell {
         Doorbell {
             ticket: AtomicU32::new(0),
@@ -68,11 +68,48 @@ impl Doorbell {
         self.ring_fenced(futex);
     }
 
-    /// [`Doorbell::ring`] for a publisher that has just passed a full fence.
+    /// [`Doorbell::ring`] for a publisher that has just passed a full fence. True if somebody
+    /// sleeps, or is about to.
     #[inline(always)]
-    pub fn ring_fenced(&self, futex: &impl Futex) {
-        if self.armed.load(Ordering::Relaxed) != 0 {
+    pub fn ring_fenced(&self, futex: &impl Futex) -> bool {
+        let armed = self.armed.load(Ordering::Relaxed) != 0;
+        if armed {
             self.wake(futex);
+        }
+        armed
+    }
+
+    /// Call after publishing to one who sleeps on this bell, or on one of `others` alone; see
+    /// [`Doorbell::sleep_beside`]. True if he sleeps, or is about to.
+    pub fn ring_with<'a>(
+        &self,
+        others: impl Iterator<Item = &'a Doorbell>,
+        futex: &impl Futex,
+    ) -> bool {
+        fence(Ordering::SeqCst);
+        let armed = self.ring_fenced(futex);
+        if armed {
+            // Either he has armed the other bell by now, or he finds this ticket out of date.
+            fence(Ordering::SeqCst);
+            for bell in others {
+                bell.ring_fenced(futex);
+            }
+        }
+        armed
+    }
+
+    /// Sleeps on this bell alone, though one who rings `other`, armed before, shall wake him too:
+    /// he does so by [`Doorbell::ring_with`].
+    pub fn sleep_beside(
+        &self,
+        ticket: Ticket,
+        other: (&Doorbell, Ticket),
+        limit: Duration,
+        futex: &impl Futex,
+    ) {
+        fence(Ordering::SeqCst);
+        if other.0.ticket.load(Ordering::Relaxed) == other.1.0 {
+            self.sleep(ticket, limit, futex);
         }
     }
 

@@ -1,20 +1,26 @@
 //! Where things lie in the memory that the ranks of a node share: positions by formula, so that a
-//! connection needs no handshake. Pages appear when they are first touched; what is never used
-//! costs address space only.
+//! connection needs no handshake.
 //!
-//! | part | how many | bytes each |
+//! The *head* is what all ranks have mapped from the beginning. It grows with the ranks. Behind it
+//! each connection has a *part* of its own, which a rank maps when it first uses the connection; so
+//! address space grows with the connections that are used, though positions do with the square of
+//! the ranks. Pages appear when they are first touched.
+//!
+//! | the head | how many | bytes each |
 //! |---|---|---|
-//! | abort record | 1 | 4,096 |
-//! | board (doorbell, call) | ranks | 256 |
-//! | fan headers | ranks | 18,560 |
-//! | pair headers | ranks x ranks x channels | 18,560 |
-//! | cast headers | ranks x channels | 640 |
-//! | cast tails | ranks x channels x ranks | 64 |
+//! | abort record | 1 | 16,384 |
+//! | board (call, doorbell, mark of a reader) | ranks | 256 |
+//! | fan header | ranks | 18,560 |
 //! | fan slots | ranks | 8 x eager bytes |
-//! | pair slots | ranks x ranks x channels | 8 x slot bytes |
-//! | cast slots | ranks x channels | 8 x slot bytes |
-//! | credits of LL and LL128 | 2 x ranks x ranks x channels | 64 |
-//! | words of LL and LL128 | 2 x ranks x ranks x channels | 8 x 16,384 |
+//!
+//! | part of | how many | what |
+//! |---|---|---|
+//! | pair | ranks x ranks x channels | header of 18,560, 8 slots |
+//! | cast | ranks x channels | header of 640, a tail of 64 for each rank, 8 slots |
+//! | LL, LL128 | 2 x ranks x ranks x channels | credit of 64, 8 x 16,384 bytes of words |
+//!
+//! Parts begin at pages. Their first cache lines would all meet in the same sets of the processor's
+//! caches: so the words of part k begin k lines later, as far as the page has room.
 
 use super::cast::CastHeader;
 use super::fan::FanHeader;
@@ -22,13 +28,25 @@ use super::line::{Credit, LINES, PairHeader};
 use super::ll::SLOT_WORDS;
 
 /// Bytes of the abort record.
-pub const ABORT_BYTES: usize = 4096;
+pub const ABORT_BYTES: usize = 16 << 10;
 /// Bytes of one rank's board.
 pub const BOARD_BYTES: usize = 256;
 const PAGE: usize = 4096;
 /// Encodings of flagged lines, each with memory of its own.
 pub const ENCODINGS: usize = 2;
 const LINES_BYTES: usize = LINES * SLOT_WORDS * 8;
+const LINE: usize = 64;
+
+/// Bytes from an offset on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where they begin.
+    pub offset: usize,
+    /// How many.
+    pub bytes: usize,
+    /// How many of them are there before the slots.
+    pub header_bytes: usize,
+}
 
 /// Sizes that fix all positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,59 +70,92 @@ impl Layout {
         self.ranks * self.ranks * self.channels
     }
 
-    fn pair(&self, writer: usize, reader: usize, channel: usize) -> usize {
+    fn number(&self, writer: usize, reader: usize, channel: usize) -> usize {
         debug_assert!(writer < self.ranks && reader < self.ranks && channel < self.channels);
         (writer * self.ranks + reader) * self.channels + channel
-    }
-
-    fn casts(&self) -> usize {
-        self.ranks * self.channels
-    }
-
-    fn cast(&self, writer: usize, channel: usize) -> usize {
-        debug_assert!(writer < self.ranks && channel < self.channels);
-        writer * self.channels + channel
     }
 
     fn fan_headers(&self) -> usize {
         ABORT_BYTES + Self::page(self.ranks * BOARD_BYTES)
     }
 
-    fn pair_headers(&self) -> usize {
+    fn fan_slots(&self) -> usize {
         self.fan_headers() + Self::page(self.ranks * size_of::<FanHeader>())
     }
 
-    fn cast_headers(&self) -> usize {
-        self.pair_headers() + Self::page(self.pairs() * size_of::<PairHeader>())
-    }
-
-    fn cast_tails(&self) -> usize {
-        self.cast_headers() + Self::page(self.casts() * size_of::<CastHeader>())
-    }
-
-    fn fan_slots(&self) -> usize {
-        self.cast_tails() + Self::page(self.casts() * self.ranks * size_of::<Credit>())
-    }
-
-    fn pair_slots(&self) -> usize {
+    /// Bytes of the head.
+    pub fn head(&self) -> usize {
         self.fan_slots() + self.ranks * LINES * self.eager_bytes
     }
 
-    fn cast_slots(&self) -> usize {
-        self.pair_slots() + self.pairs() * LINES * self.slot_bytes
+    const PAIR_HEADER_BYTES: usize = Self::page(size_of::<PairHeader>());
+    const LINES_PART_BYTES: usize = PAGE + LINES_BYTES;
+
+    fn pair_part_bytes(&self) -> usize {
+        Self::PAIR_HEADER_BYTES + LINES * self.slot_bytes
     }
 
-    fn lines_credits(&self) -> usize {
-        self.cast_slots() + self.casts() * LINES * self.slot_bytes
+    fn cast_header_bytes(&self) -> usize {
+        Self::page(size_of::<CastHeader>() + self.ranks * size_of::<Credit>())
     }
 
-    fn lines_words(&self) -> usize {
-        self.lines_credits() + Self::page(ENCODINGS * self.pairs() * size_of::<Credit>())
+    fn cast_part_bytes(&self) -> usize {
+        self.cast_header_bytes() + LINES * self.slot_bytes
+    }
+
+    fn lines_parts(&self) -> usize {
+        self.head() + self.pairs() * self.pair_part_bytes()
+    }
+
+    fn cast_parts(&self) -> usize {
+        self.lines_parts() + ENCODINGS * self.pairs() * Self::LINES_PART_BYTES
     }
 
     /// Bytes of everything.
     pub fn total(&self) -> usize {
-        self.lines_words() + ENCODINGS * self.pairs() * LINES_BYTES
+        self.cast_parts() + self.ranks * self.channels * self.cast_part_bytes()
+    }
+
+    /// The part of a pair.
+    pub fn pair(&self, writer: usize, reader: usize, channel: usize) -> Part {
+        let number = self.number(writer, reader, channel);
+        Part {
+            offset: self.head() + number * self.pair_part_bytes(),
+            bytes: self.pair_part_bytes(),
+            header_bytes: Self::PAIR_HEADER_BYTES,
+        }
+    }
+
+    /// Where in its part the header of a pair begins.
+    pub fn pair_header(&self, writer: usize, reader: usize, channel: usize) -> usize {
+        const ROOM: usize = (Layout::PAIR_HEADER_BYTES - size_of::<PairHeader>()) / LINE + 1;
+        self.number(writer, reader, channel) % ROOM * LINE
+    }
+
+    /// The part of a pair's flagged lines. Behind its header lie the words.
+    pub fn lines(&self, (writer, reader): (usize, usize), channel: usize, encoding: usize) -> Part {
+        let number = self.number(writer, reader, channel) * ENCODINGS + encoding;
+        Part {
+            offset: self.lines_parts() + number * Self::LINES_PART_BYTES,
+            bytes: Self::LINES_PART_BYTES,
+            header_bytes: PAGE,
+        }
+    }
+
+    /// Where in its part the credit of a pair's flagged lines is.
+    pub fn lines_credit(&self, (writer, reader): (usize, usize), channel: usize) -> usize {
+        self.number(writer, reader, channel) % (PAGE / LINE) * LINE
+    }
+
+    /// The part of a cast. It begins with the header, and with the tails behind that.
+    pub fn cast(&self, writer: usize, channel: usize) -> Part {
+        debug_assert!(writer < self.ranks && channel < self.channels);
+        let number = writer * self.channels + channel;
+        Part {
+            offset: self.cast_parts() + number * self.cast_part_bytes(),
+            bytes: self.cast_part_bytes(),
+            header_bytes: self.cast_header_bytes(),
+        }
     }
 
     /// Offset of a rank's board.
@@ -121,58 +172,26 @@ impl Layout {
     pub fn fan_data(&self, writer: usize) -> usize {
         self.fan_slots() + writer * LINES * self.eager_bytes
     }
-
-    /// Offset of a pair's header.
-    pub fn pair_header(&self, writer: usize, reader: usize, channel: usize) -> usize {
-        self.pair_headers() + self.pair(writer, reader, channel) * size_of::<PairHeader>()
-    }
-
-    /// Offset of a pair's slots.
-    pub fn pair_data(&self, writer: usize, reader: usize, channel: usize) -> usize {
-        self.pair_slots() + self.pair(writer, reader, channel) * LINES * self.slot_bytes
-    }
-
-    /// Offset of the credit of a pair's flagged lines.
-    pub fn lines_credit(
-        &self,
-        (writer, reader): (usize, usize),
-        channel: usize,
-        encoding: usize,
-    ) -> usize {
-        let number = self.pair(writer, reader, channel) * ENCODINGS + encoding;
-        self.lines_credits() + number * size_of::<Credit>()
-    }
-
-    /// Offset of the words of a pair's flagged lines.
-    pub fn lines_data(
-        &self,
-        (writer, reader): (usize, usize),
-        channel: usize,
-        encoding: usize,
-    ) -> usize {
-        let number = self.pair(writer, reader, channel) * ENCODINGS + encoding;
-        self.lines_words() + number * LINES_BYTES
-    }
-
-    /// Offset of a cast's header.
-    pub fn cast_header(&self, writer: usize, channel: usize) -> usize {
-        self.cast_headers() + self.cast(writer, channel) * size_of::<CastHeader>()
-    }
-
-    /// Offset of the tails of a cast, one for each rank.
-    pub fn cast_tail(&self, writer: usize, channel: usize) -> usize {
-        self.cast_tails() + self.cast(writer, channel) * self.ranks * size_of::<Credit>()
-    }
-
-    /// Offset of a cast's slots.
-    pub fn cast_data(&self, writer: usize, channel: usize) -> usize {
-        self.cast_slots() + self.cast(writer, channel) * LINES * self.slot_bytes
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_head_grows_with_the_ranks_and_not_with_their_square() {
+        let head = |ranks| {
+            let l = Layout {
+                ranks,
+                channels: 4,
+                slot_bytes: 1 << 19,
+                eager_bytes: 1 << 15,
+            };
+            l.head()
+        };
+        assert!(head(128) < 9 * head(16), "{} {}", head(128), head(16));
+        assert!(head(16) < 8 << 20, "{}", head(16));
+    }
 
     #[test]
     fn parts_do_not_overlap() {
@@ -183,25 +202,36 @@ mod tests {
             eager_bytes: 4096,
         };
         let mut parts = vec![(0, ABORT_BYTES)];
+        let mut behind = Vec::new();
         for w in 0..3 {
             parts.push((l.board(w), BOARD_BYTES));
             parts.push((l.fan_header(w), size_of::<FanHeader>()));
             parts.push((l.fan_data(w), LINES * l.eager_bytes));
             for c in 0..2 {
-                parts.push((l.cast_header(w, c), size_of::<CastHeader>()));
-                parts.push((l.cast_tail(w, c), 3 * size_of::<Credit>()));
-                parts.push((l.cast_data(w, c), LINES * l.slot_bytes));
-            }
-            for r in 0..3 {
-                for c in 0..2 {
-                    parts.push((l.pair_header(w, r, c), size_of::<PairHeader>()));
-                    parts.push((l.pair_data(w, r, c), LINES * l.slot_bytes));
+                behind.push((l.cast(w, c), size_of::<CastHeader>() + 3 * 64, LINES * 8192));
+                for r in 0..3 {
+                    let header = l.pair_header(w, r, c) + size_of::<PairHeader>();
+                    behind.push((l.pair(w, r, c), header, LINES * 8192));
                     for e in 0..ENCODINGS {
-                        parts.push((l.lines_credit((w, r), c, e), size_of::<Credit>()));
-                        parts.push((l.lines_data((w, r), c, e), LINES_BYTES));
+                        let credit = l.lines_credit((w, r), c) + size_of::<Credit>();
+                        behind.push((l.lines((w, r), c, e), credit, LINES_BYTES));
                     }
                 }
             }
+        }
+        assert!(
+            parts
+                .iter()
+                .all(|(offset, bytes)| offset + bytes <= l.head())
+        );
+        for (part, header, slots) in behind {
+            assert!(header <= part.header_bytes, "{part:?}");
+            assert_eq!(part.header_bytes + slots, part.bytes, "{part:?}");
+            assert!(
+                part.offset >= l.head() && part.offset % 4096 == 0,
+                "{part:?}"
+            );
+            parts.push((part.offset, part.bytes));
         }
         parts.sort_unstable();
         for pair in parts.windows(2) {

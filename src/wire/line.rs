@@ -13,7 +13,6 @@
 //! each time that it has to wait costs a change of thread.
 
 use crate::base::sync::{AtomicU64, MODEL, Ordering, Shared};
-use std::cell::UnsafeCell;
 
 /// Bytes of payload inside a line.
 pub const INLINE_BYTES: usize = 40;
@@ -23,27 +22,22 @@ pub const LINES: usize = 8;
 /// threads' steps has fewer.)
 pub const TOKENS: usize = if MODEL { LINES } else { 32 };
 /// Bytes of a small payload, which needs no slot.
-pub const SMALL_BYTES: usize = if MODEL { INLINE_BYTES } else { 512 };
+pub const SMALL_BYTES: usize = if MODEL { 2 * INLINE_BYTES } else { 512 };
 
 /// A small place for each line.
 #[repr(C, align(64))]
-pub struct SmallPlaces(UnsafeCell<[[u8; SMALL_BYTES]; TOKENS]>);
-
-// SAFETY: the protocol that owns the place decides who touches it when.
-unsafe impl Sync for SmallPlaces {}
+pub struct SmallPlaces([Shared<[u8; SMALL_BYTES]>; TOKENS]);
 
 impl SmallPlaces {
     /// Places in ordinary memory, for tests.
     pub fn new() -> SmallPlaces {
-        SmallPlaces(UnsafeCell::new([[0; SMALL_BYTES]; TOKENS]))
+        SmallPlaces(std::array::from_fn(|_| Shared::new([0; SMALL_BYTES])))
     }
 
     /// The place of the line with this index, which is below [`TOKENS`].
     #[inline(always)]
     pub fn place(&self, index: usize) -> *mut u8 {
-        let first = self.0.get().cast::<u8>();
-        // SAFETY: inside of the array.
-        unsafe { first.add(index % TOKENS * SMALL_BYTES) }
+        self.0[index % TOKENS].write(|place| place.cast())
     }
 }
 

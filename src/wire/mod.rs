@@ -3,9 +3,11 @@
 //! A connection has 8 lines, and a slot of payload behind each. [`pair`] connections have one
 //! reader, [`cast`] and [`fan`] connections many. [`line`] is the hand-over itself, [`ll`] and
 //! [`ll128`] are pairs whose payload says itself that it is there, [`layout`] says
-//! where each connection lies in the shared memory of a node, [`board`] who does what, and
-//! [`signature`] packs what a call is into the 8 bytes that travel with every token.
+//! where each connection lies in the shared memory of a node, [`board`] who does what, [`abort`]
+//! why it has stopped, and [`reading`] who reads the buffers of others. [`signature`] packs what a
+//! call is into the 8 bytes that travel with every token.
 
+pub mod abort;
 pub mod board;
 pub mod cast;
 pub mod doorbell;
@@ -15,8 +17,10 @@ pub mod line;
 pub mod ll;
 pub mod ll128;
 pub mod pair;
+pub mod reading;
 pub mod signature;
 
+use crate::base::Result;
 use cast::CastMemory;
 use ll::LinesMemory;
 use pair::PairMemory;
@@ -47,19 +51,51 @@ pub trait Carrier: Send {
     fn want(&self, peer: usize, channel: usize, position: u64, data: (*mut u8, usize));
 }
 
-/// Where pair and cast connections come from, on first use.
+/// Slots that a rank writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slots {
+    /// Those of its pair connection to a rank.
+    Pair {
+        /// Who reads them.
+        reader: usize,
+        /// The connection's channel.
+        channel: usize,
+    },
+    /// Those of its cast connection.
+    Cast {
+        /// The connection's channel.
+        channel: usize,
+    },
+}
+
+/// Where pair and cast connections come from, on first use. Errors say why there is none: ranks
+/// that cannot reach each other, or memory that a limit stands before.
 pub trait Source: Send {
-    /// The memory of the cast connection of `writer`; `None` if it cannot reach all ranks.
-    fn cast(&self, writer: usize, channel: usize) -> Option<CastMemory>;
+    /// The memory of the cast connection of `writer`.
+    ///
+    /// # Errors
+    /// See above.
+    fn cast(&self, writer: usize, channel: usize) -> Result<CastMemory>;
     /// The memory of flagged lines from one rank to another, in encoding number `encoding` (0 LL,
-    /// 1 LL128); `None` if the ranks cannot reach each other.
+    /// 1 LL128).
+    ///
+    /// # Errors
+    /// See above.
     fn lines(
         &self,
         writer: usize,
         reader: usize,
         channel: usize,
         encoding: usize,
-    ) -> Option<LinesMemory>;
-    /// The memory of the pair connection; `None` if the ranks cannot reach each other.
-    fn pair(&self, writer: usize, reader: usize, channel: usize) -> Option<PairMemory>;
+    ) -> Result<LinesMemory>;
+    /// The memory of the pair connection.
+    ///
+    /// # Errors
+    /// See above.
+    fn pair(&self, writer: usize, reader: usize, channel: usize) -> Result<PairMemory>;
+    /// Makes sure that the first `bytes` bytes of each of these slots of this rank can be written.
+    ///
+    /// # Errors
+    /// See above.
+    fn reserve(&self, slots: Slots, bytes: usize) -> Result<()>;
 }

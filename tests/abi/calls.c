@@ -11,6 +11,9 @@ static void fill(int64_t *buffer, int rank, int count) {
     for (int i = 0; i < count; i++) buffer[i] = value(rank, i);
 }
 static void poison(int64_t *buffer, int count) { memset(buffer, 0xa5, sizeof *buffer * count); }
+static void still_poisoned(const int64_t *buffer, int count) {
+    for (int i = 0; i < count; i++) CHECK(buffer[i] == (int64_t)0xa5a5a5a5a5a5a5a5);
+}
 
 static int64_t sum_of(int nranks, int element) {
     int64_t sum = 0;
@@ -29,17 +32,20 @@ static void reductions(int rank, int nranks, koloComm_t comm, koloStream_t strea
     OK(koloAllReduce(in, out, ELEMENTS, type, koloMax, comm, stream));
     if (stream) OK(koloStreamSynchronize(stream));
     for (int i = 0; i < ELEMENTS; i++) CHECK(out[i] == value(last, i));
-    poison(out, ELEMENTS);
+    poison(out, MOST * ELEMENTS);
     OK(koloReduce(in, out, ELEMENTS, type, koloMin, last, comm, stream));
     if (stream) OK(koloStreamSynchronize(stream));
     if (rank == last)
         for (int i = 0; i < ELEMENTS; i++) CHECK(out[i] == value(0, i));
     else
-        CHECK(out[0] == (int64_t)0xa5a5a5a5a5a5a5a5);
-    poison(out, ELEMENTS);
+        still_poisoned(out, ELEMENTS);
+    still_poisoned(out + ELEMENTS, (MOST - 1) * ELEMENTS);
+    poison(out, MOST * ELEMENTS);
     OK(koloReduceScatter(in, out, ELEMENTS, type, koloSum, comm, stream));
     if (stream) OK(koloStreamSynchronize(stream));
     for (int i = 0; i < ELEMENTS; i++) CHECK(out[i] == sum_of(nranks, rank * ELEMENTS + i));
+    still_poisoned(out + ELEMENTS, (MOST - 1) * ELEMENTS);
+    for (int i = 0; i < nranks * ELEMENTS; i++) CHECK(in[i] == value(rank, i));
     OK(koloAllReduce(in, in, ELEMENTS, type, koloSum, comm, stream));
     if (stream) OK(koloStreamSynchronize(stream));
     for (int i = 0; i < ELEMENTS; i++) CHECK(in[i] == sum_of(nranks, i));
@@ -109,6 +115,7 @@ static void moves(int rank, int nranks, koloComm_t comm, koloStream_t stream) {
     if (stream) OK(koloStreamSynchronize(stream));
     for (int i = 0; rank == last && i < nranks * ELEMENTS; i++)
         CHECK(out[i] == value(i / ELEMENTS, i % ELEMENTS));
+    if (rank != last) still_poisoned(out, nranks * ELEMENTS);
     poison(out, nranks * ELEMENTS);
     OK(koloScatter(in, out, ELEMENTS, type, 0, comm, stream));
     if (stream) OK(koloStreamSynchronize(stream));
@@ -163,6 +170,11 @@ static void splits(int rank, int nranks, koloComm_t comm) {
     CHECK((none != NULL) == (rank == 0));
     if (none) OK(koloCommDestroy(none));
     OK(koloCommDestroy(half));
+    /* No place for the result on one rank is an error of all, and the parent stays. */
+    CHECK(koloCommSplit(comm, 0, 0, rank == 0 ? NULL : &half, NULL) != koloSuccess);
+    CHECK(strstr(koloGetLastError(comm), "newcomm") != NULL);
+    CHECK(rank == 0 || half == NULL);
+    OK(koloBarrier(comm, NULL));
 }
 
 static void one_rank(int rank, int nranks, koloComm_t comm) {

@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 #include <limits.h>
-#include <time.h>
+#include <unistd.h>
 
 static double a[64], b[64];
 static const koloDataType_t type = koloFloat64;
@@ -299,26 +299,36 @@ static void sentences(koloComm_t comm) {
     OK(koloCommDestroy(fresh));
 }
 
-static void *wait_in_barrier(void *comm) {
-    koloResult_t *code = malloc(sizeof *code);
-    *code = koloBarrier(*(koloComm_t *)comm, NULL);
-    return code;
+typedef struct {
+    koloComm_t comm;
+    int ended;
+} waiting;
+
+static void *wait_in_barrier(void *pointer) {
+    waiting *my = pointer;
+    koloResult_t code = koloBarrier(my->comm, NULL);
+    if (code == koloInvalidUsage) CHECK(strstr(koloGetLastError(NULL), "another thread") != NULL);
+    CHECK(write(my->ended, &code, sizeof code) == sizeof code);
+    return NULL;
 }
 
-/* A second thread on a communicator that is in use gets an error, and may abort it. */
+/* A second thread on a communicator that is in use gets an error, and may abort it. Of two threads
+ * that call, the one that ends first was told of the other. */
 static void two_threads(void) {
     koloComm_t comms[2];
-    pthread_t thread;
-    void *code;
-    struct timespec moment = {0, 200000000};
+    pthread_t threads[2];
+    koloResult_t code;
+    int ends[2];
     OK(koloCommInitAll(comms, 2, NULL));
-    CHECK(pthread_create(&thread, NULL, wait_in_barrier, &comms[0]) == 0);
-    nanosleep(&moment, NULL);
-    FAILS(koloInvalidUsage, "thread", koloBarrier(comms[0], NULL));
+    CHECK(pipe(ends) == 0);
+    waiting shared = {comms[0], ends[1]};
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, wait_in_barrier, &shared) == 0);
+    CHECK(read(ends[0], &code, sizeof code) == sizeof code && code == koloInvalidUsage);
     OK(koloCommAbort(comms[0]));
-    CHECK(pthread_join(thread, &code) == 0);
-    CHECK(*(koloResult_t *)code == koloRemoteError);
-    free(code);
+    CHECK(read(ends[0], &code, sizeof code) == sizeof code && code == koloRemoteError);
+    for (int i = 0; i < 2; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    close(ends[0]), close(ends[1]);
     FAILS(koloInvalidArgument, "aborted", koloBarrier(comms[0], NULL));
     OK(koloCommAbort(comms[1]));
 }

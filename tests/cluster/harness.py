@@ -51,6 +51,18 @@ def case(nodes=2, rails=1, switches=1, rate="", slurm=False, limit=60, alone=Fal
     return mark
 
 
+def why_not():
+    """A sentence if the cluster cannot be made here, or None."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    os.environ["PATH"] = path
+    tried = subprocess.run(["unshare", "--net", "--uts", "--mount", "--ipc", "--pid", "--fork",
+                            "ip", "link", "add", "probe0", "type", "veth", "peer", "name",
+                            "probe1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if tried.returncode:
+        return "namespaces are not allowed here (%s)" % tried.stdout.strip().split("\n")[-1]
+    return None
+
+
 def layout(ranks_per_node):
     """Which node each rank is on: [2, 1] gives ["node1", "node1", "node2"]."""
     return ["node%d" % (i + 1) for i, n in enumerate(ranks_per_node) for _ in range(n)]

@@ -9,7 +9,7 @@
 A test is a function marked with @case in a file of tests/cluster/cases; harness.py says what it can
 do. Each runs in a process and a cluster of its own, two at a time (most of them mostly wait), and
 those marked `alone` after all others, one by one. Without root or sudo, or where namespaces are not
-allowed, one line says so, nothing is run, and the exit status is 0.
+allowed, one line says so, and nothing is run; that fails under CI=true (tests/skipped.txt).
 """
 import contextlib
 import glob
@@ -24,7 +24,9 @@ import traceback
 sys.dont_write_bytecode = True      # run as root, it would leave root's files in the tree
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "skip"))
 import harness  # noqa: E402
+from skip import skip  # noqa: E402
 
 SKIPPED = 77
 AT_A_TIME = 2
@@ -46,18 +48,6 @@ def cases(words):
     return found
 
 
-def why_not():
-    """A sentence if the cluster cannot be made here, or None."""
-    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    os.environ["PATH"] = path
-    tried = subprocess.run(["unshare", "--net", "--uts", "--mount", "--ipc", "--pid", "--fork",
-                            "ip", "link", "add", "probe0", "type", "veth", "peer", "name",
-                            "probe1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if tried.returncode:
-        return "namespaces are not allowed here (%s)" % tried.stdout.strip().split("\n")[-1]
-    return None
-
-
 def missing():
     """Commands that are not installed."""
     import shutil
@@ -69,9 +59,8 @@ def run_case(prefix, function, options):
     try:
         with harness.make(prefix, options) as cluster:
             function(cluster)
-    except harness.Skip as skip:
-        print(skip)
-        return SKIPPED
+    except harness.Skip as skipped:
+        return SKIPPED if skip("cluster." + function.__name__, skipped) == 0 else 1
     except AssertionError as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         here = [f for f in traceback.extract_tb(error.__traceback__) if "/cases/" in f.filename]
@@ -179,36 +168,29 @@ def main():
             if any(os.access(os.path.join(d, "sudo"), os.X_OK)
                    for d in os.environ.get("PATH", "").split(":")) else False
         if not sudo:
-            print("skip  the cluster tests: they need root, or sudo without a password")
-            return 0
-        keep = ["%s=%s" % (n, os.environ[n]) for n in ("VERBOSE", "PATH") if n in os.environ]
+            return skip("cluster", "it needs root, or sudo without a password")
+        keep = ["%s=%s" % (n, os.environ[n]) for n in ("VERBOSE", "PATH", "CI") if n in os.environ]
         os.execvp("sudo", ["sudo", "-n", "env", *keep, sys.executable, *sys.argv])
     lacking = missing()
     if lacking:
         print("the cluster tests need %s: `make deps` installs them" % ", ".join(lacking))
         return 1
-    reason = why_not()
+    reason = harness.why_not()
     if reason:
-        print("skip  the cluster tests: " + reason)
-        return 0
+        return skip("cluster", reason)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
-    passed = failed = skipped = 0
+    count = dict.fromkeys(("ok", "FAIL", "skip"), 0)
     for status, test in ended(prefix, cases(words)):
         what = "cluster %s (%.0f s)" % (test.label, time.monotonic() - test.begin)
-        shown = test.lines()[-60:]
-        if status == 0:
-            passed += 1
-            print("ok    " + what)
-            shown = test.lines() if os.environ.get("VERBOSE") else []
-        elif status == SKIPPED:
-            skipped += 1
-            print("skip  " + what)
-        else:
-            failed += 1
-            print("FAIL  " + what)
+        word = {0: "ok", SKIPPED: "skip"}.get(status, "FAIL")
+        count[word] += 1
+        print("%-5s %s" % (word, what))
+        shown = test.lines()[-60:] if word != "ok" else []
+        if os.environ.get("VERBOSE"):
+            shown = test.lines()
         print("".join("      %s\n" % line for line in shown), end="", flush=True)
-    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
-    return 0 if failed == 0 and passed > 0 else 1
+    print(", ".join("%d %s" % (number, word) for word, number in count.items()))
+    return 0 if count["FAIL"] == 0 and count["ok"] > 0 else 1
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ use kolo::comm::{Call, Communicator, RedOp};
 use kolo::dtype::{DataType, ReduceOp};
 use kolo::plan::Collective;
 use kolo::transport::cma::Mark;
+use kolo::transport::memory;
 
 const LONG_SUM: (DataType, ReduceOp) = (DataType::Int64, ReduceOp::Sum);
 
@@ -20,7 +21,9 @@ pub fn by_name(name: &str) -> fn(&Context) {
         "refused" => refused,
         "killed" => killed,
         "hole" => hole,
-        _ => panic!("there is no scenario {name:?}"),
+        "stopped" => stopped,
+        "stopped_mapped" => stopped_mapped,
+        _ => super::deaths::by_name(name).expect("there is such a scenario"),
     }
 }
 
@@ -187,4 +190,122 @@ fn hole(context: &Context) {
     assert!(named && error.what.contains("cannot be read at"), "{error}");
     assert_eq!(error.peer, Some(Rank(1)), "{error}");
     comm.abort().expect("abort");
+}
+
+/// The same with buffers that are mapped.
+fn stopped_mapped(context: &Context) {
+    stopped_in_a_fold(context, true);
+}
+
+/// See [`stopped_in_a_fold`].
+fn stopped(context: &Context) {
+    stopped_in_a_fold(context, false);
+}
+
+/// Elements of a block of [`stopped_in_a_fold`]: several parts of one round.
+const FOLDED: usize = 60_000;
+
+/// Rank 1 stops itself in the middle of a fold from the buffer of rank 0, which aborts, writes to
+/// its buffer, and wakes it up.
+fn stopped_in_a_fold(context: &Context, mapped: bool) {
+    let comm = context.join();
+    let mut pids = vec![0_u32; 2];
+    comm.all_gather(&[std::process::id()], &mut pids)
+        .expect("numbers");
+    let me = context.rank as usize;
+    let op = comm
+        .user_op(true, move |first: &[i64], second: &mut [i64]| {
+            static STOPPED: std::sync::Once = std::sync::Once::new();
+            if me == 1 {
+                // SAFETY: a plain system call.
+                STOPPED.call_once(|| unsafe {
+                    libc::raise(libc::SIGSTOP);
+                });
+            }
+            for (a, b) in first.iter().zip(second) {
+                *b += a;
+            }
+        })
+        .expect("an operation");
+    let (mut send, mut recv) = (Words::new(2 * FOLDED, mapped), Words::new(FOLDED, mapped));
+    let value = |rank: usize, at: usize| (rank as i64 + 1) * (at as i64 + 3);
+    for (at, word) in send.get().iter_mut().enumerate() {
+        *word = value(me, at);
+    }
+    recv.get().fill(-1);
+    let call = Call {
+        collective: Collective::ReduceScatter,
+        send: send.get().as_ptr().cast(),
+        recv: recv.get().as_mut_ptr().cast(),
+        count: FOLDED,
+        dtype: DataType::Int64,
+        op,
+        peer: 0,
+    };
+    if me == 0 {
+        let comm = comm.clone();
+        let reader = pids[1];
+        std::thread::spawn(move || {
+            await_state(reader, 'T');
+            comm.abort().expect("abort");
+        });
+    }
+    // SAFETY: both buffers hold what the call says, and are touched after it only.
+    let result = unsafe { comm.enqueue(&call, None) };
+    if me == 0 {
+        result.expect_err("aborted");
+        send.get().fill(i64::MIN);
+        // SAFETY: a plain system call; the process is this one's sibling.
+        assert_eq!(unsafe { libc::kill(pids[1] as i32, libc::SIGCONT) }, 0);
+    } else {
+        let at = |i: usize| value(0, FOLDED + i) + value(1, FOLDED + i);
+        let right = recv
+            .get()
+            .iter()
+            .enumerate()
+            .all(|(i, word)| *word == at(i));
+        assert!(
+            result.is_err() || right,
+            "wrong bits must not look like success"
+        );
+        say(&format!("ended {}", result.expect_err("it was stopped")));
+    }
+    comm.abort().expect("abort");
+}
+
+/// Waits until a process is in this state.
+pub fn await_state(pid: u32, state: char) {
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+        let (_, rest) = stat.rsplit_once(") ").expect("a name in brackets");
+        if rest.starts_with(state) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Memory of either kind, zero at first. What is mapped stays so.
+pub enum Words {
+    Private(Vec<i64>),
+    Mapped(*mut i64, usize),
+}
+
+impl Words {
+    pub fn new(count: usize, mapped: bool) -> Words {
+        match mapped {
+            false => Words::Private(vec![0; count]),
+            true => Words::Mapped(memory::allocate(8 * count).expect("memory").cast(), count),
+        }
+    }
+
+    pub fn get(&mut self) -> &mut [i64] {
+        match self {
+            Words::Private(words) => words,
+            // SAFETY: allocated with so many words, zero at first, until the process ends.
+            Words::Mapped(start, count) => unsafe {
+                std::slice::from_raw_parts_mut(*start, *count)
+            },
+        }
+    }
 }

@@ -257,3 +257,47 @@ fn a_slow_rank_gets_its_communicator_and_then_the_news() {
         );
     }
 }
+
+/// Rank 1 hears of a death at the end of the last barrier, where the others are through already.
+struct Broken(ThreadsBootstrap);
+
+impl Bootstrap for Broken {
+    fn rank(&self) -> Rank {
+        self.0.rank()
+    }
+    fn nranks(&self) -> u32 {
+        self.0.nranks()
+    }
+    fn all_gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.0.all_gather(mine)
+    }
+    fn broadcast(&self, root: Rank, data: &mut Vec<u8>) -> Result<()> {
+        self.0.broadcast(root, data)
+    }
+    fn barrier(&self) -> Result<()> {
+        self.0.barrier()?;
+        if self.rank() != Rank(1) {
+            return Ok(());
+        }
+        let error = Error::new(Code::RemoteError, "rank 2 was lost", "look into its output");
+        Err(error.with_peer(Rank(2)))
+    }
+}
+
+#[test]
+fn those_who_are_through_hear_why_another_one_is_not() {
+    let members: Vec<_> = ThreadsBootstrap::group(3)
+        .into_iter()
+        .map(|member| Mutex::new(Some(Broken(member))))
+        .collect();
+    let errors = on_threads(3, |rank| {
+        let member = members[rank as usize].lock().unwrap().take().unwrap();
+        let made = Communicator::init_bootstrap(Box::new(member), &CommConfig::default());
+        assert_eq!(made.is_ok(), rank != 1);
+        made.and_then(|comm| comm.barrier()).unwrap_err()
+    });
+    for error in errors {
+        assert_eq!((error.code, error.peer), (Code::RemoteError, Some(Rank(2))));
+        assert!(error.to_string().contains("rank 2 was lost"), "{error}");
+    }
+}

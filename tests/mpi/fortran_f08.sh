@@ -7,8 +7,7 @@ flags="-I $modules $(compile_flags "mpif90.$MPI")"
 cd "$work"
 printf 'use mpi_f08\nend\n' >readable.f90
 if ! $FC $flags -c readable.f90 2>readable.log; then
-    echo "$test_name ($MPI, $FC): skipped, $name cannot read this MPI's mpi_f08"
-    exit 0
+    exec "$top/tests/skip/skip.sh" "$test_name-$name" "$name cannot read this MPI's mpi_f08"
 fi
 source=$(find "$PREFIX" -name kolo_mpi_f08.f90 | head -n 1)
 $FC $flags -c "${source:-$top/bindings/fortran/kolo_mpi_f08.f90}" -o kolo_mpi_f08.o

@@ -5,11 +5,12 @@
 #   tests/mpi/run.sh PREFIX openmpi mpich        all
 #   ONLY=perf tests/mpi/run.sh PREFIX openmpi    those whose name contains a word
 #   VERBOSE=1 ...                                show what they print even when they pass
+#   AT_A_TIME=1 ...                              one after the other, not two: most of them wait
 #
 # A test is an executable script NAME.sh. It starts in an empty folder and passes when its exit
-# status is 0. A line `# limit: 120 s` changes its time limit of 60 s; a line `# mpi: openmpi`
-# confines it. Tests whose names begin with fortran_ run once for each Fortran compiler. They find
-# in their environment:
+# status is 0. A line `# limit: 120 s` changes its time limit of 60 s, which counts double where
+# two run at a time; a line `# mpi: openmpi` confines it. Tests whose names begin with fortran_ run
+# once for each Fortran compiler. They find in their environment:
 #   MPI     openmpi or mpich                PREFIX   where kolo is installed
 #   MPIRUN  starts ranks: $MPIRUN -n 4 ...  KOLO     the command kolo
 #   MPICC, MPIFC   the MPI's compilers      SOURCE   the repository, not to be written to
@@ -33,38 +34,75 @@ for one in flang-new-19 flang-19 flang-new-18 flang-new flang; do
     FLANG=${FLANG:-$(command -v $one || true)}
 done
 export FLANG FC
+if [ -z "$FLANG" ]; then
+    "$SOURCE/tests/skip/skip.sh" fortran-flang "there is no flang" || exit 1
+fi
 
+at_a_time=${AT_A_TIME:-2}
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+# After an interruption: whoever still runs is ended with what it has started.
+finish() {
+    for job in $(jobs -p); do pkill -TERM -P "$job" || true; done
+    wait
+    rm -rf "$scratch"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
 # A flat home for mpirun: shorter socket paths, and no settings of the user.
-export HOME=$scratch/home XDG_CONFIG_HOME=$scratch/home/.config TMPDIR=$scratch
+export HOME=$scratch/home XDG_CONFIG_HOME=$scratch/home/.config
 mkdir -p "$HOME"
 passed=0
 failed=0
+started=0
+running=0
 
-run_one() { # SCRIPT, LABEL
-    local name=$2 limit confined start status
-    limit=$(sed -n 's/^# limit: \([0-9]*\) s$/\1/p' "$1")
+# One test, in a folder of its own. All that is to be said of it goes to its file `said`, which is
+# there when it has ended; the last letter of its name is that of the verdict.
+run_one() { # NUMBER, SCRIPT, LABEL
+    local own=$scratch/$1 name=$3 limit start status=0 verdict=p
+    limit=$(sed -n 's/^# limit: \([0-9]*\) s$/\1/p' "$2")
+    limit=$((${limit:-60} * at_a_time))
+    start=$SECONDS
+    mkdir -p "$own/work" "$own/tmp"
+    (cd "$own/work" && TMPDIR=$own/tmp exec timeout --kill-after=5 "$limit" "$2") \
+        </dev/null >"$own/log" 2>&1 || status=$?
+    {
+        case $status in
+            0) echo "ok    $MPI $name ($((SECONDS - start)) s)" ;;
+            124 | 137) echo "FAIL  $MPI $name: not finished after $limit s" ;;
+            *) echo "FAIL  $MPI $name: exit status $status" ;;
+        esac
+        if [ $status != 0 ]; then
+            verdict=f
+            tail -n 60 "$own/log" | sed 's/^/      /'
+        elif [ -n "${VERBOSE:-}" ]; then
+            sed 's/^/      /' "$own/log"
+        fi
+    } >"$own/unsaid"
+    mv "$own/unsaid" "$scratch/said.$1.$verdict"
+    rm -rf "$own"
+}
+
+# Waits for one of those that run, and says how it went.
+hear() {
+    wait -n || true
+    running=$((running - 1))
+    for said in "$scratch"/said.*; do
+        [ -e "$said" ] || continue
+        cat "$said"
+        case $said in *.p) passed=$((passed + 1)) ;; *) failed=$((failed + 1)) ;; esac
+        rm "$said"
+    done
+}
+
+start() { # SCRIPT, LABEL
+    local confined
     confined=$(sed -n 's/^# mpi: \([a-z]*\)$/\1/p' "$1")
     if [ -n "$confined" ] && [ "$confined" != "$MPI" ]; then return; fi
-    rm -rf "$scratch/work"
-    mkdir "$scratch/work"
-    start=$SECONDS
-    status=0
-    (cd "$scratch/work" && exec timeout --kill-after=5 "${limit:-60}" "$1") \
-        </dev/null >"$scratch/log" 2>&1 || status=$?
-    if [ $status = 0 ]; then
-        passed=$((passed + 1))
-        echo "ok    $MPI $name ($((SECONDS - start)) s)"
-        [ -z "${VERBOSE:-}" ] || sed 's/^/      /' "$scratch/log"
-        return
-    fi
-    failed=$((failed + 1))
-    case $status in
-        124 | 137) echo "FAIL  $MPI $name: not finished after ${limit:-60} s" ;;
-        *) echo "FAIL  $MPI $name: exit status $status" ;;
-    esac
-    tail -n 60 "$scratch/log" | sed 's/^/      /'
+    [ $running -lt "$at_a_time" ] || hear
+    started=$((started + 1))
+    running=$((running + 1))
+    run_one $started "$1" "$2" &
 }
 
 for MPI in "$@"; do
@@ -81,13 +119,16 @@ for MPI in "$@"; do
         [[ $(basename "$script") == *"${ONLY:-}"* ]] || continue
         name=$(basename "$script" .sh)
         if [[ $name == fortran_* ]]; then
-            FC=gfortran run_one "$script" "$name gfortran"
-            if [ -n "$FLANG" ]; then FC=$FLANG run_one "$script" "$name flang"; fi
+            FC=gfortran start "$script" "$name gfortran"
+            if [ -n "$FLANG" ]; then FC=$FLANG start "$script" "$name flang"; fi
         else
-            FC=gfortran run_one "$script" "$name"
+            FC=gfortran start "$script" "$name"
         fi
     done
 done
 
+while [ $running -gt 0 ]; do hear; done
+
 echo "$passed passed, $failed failed"
-[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+# One that has said nothing has not passed.
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ] && [ "$passed" = "$started" ]

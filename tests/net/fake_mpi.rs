@@ -20,6 +20,12 @@ struct Message {
     bytes: usize,
 }
 
+impl Message {
+    fn path(&self) -> (c_int, c_int, c_int) {
+        (self.from, self.to, self.tag)
+    }
+}
+
 enum Place {
     Copied(Vec<u8>),
     Callers(*mut u8),
@@ -56,6 +62,8 @@ pub struct Rank {
 
 /// How the ranks are made.
 pub struct Fake {
+    /// What arrives when is drawn from this.
+    pub seed: u64,
     pub level: c_int,
     pub most_tag: c_int,
     pub most_bytes: usize,
@@ -64,6 +72,7 @@ pub struct Fake {
 impl Default for Fake {
     fn default() -> Fake {
         Fake {
+            seed: 9,
             level: 3,
             most_tag: 32_767,
             most_bytes: 1 << 30,
@@ -79,7 +88,7 @@ impl Fake {
             receives: Vec::new(),
             done: HashMap::new(),
             next: 1,
-            random: fastrand::Rng::with_seed(9),
+            random: fastrand::Rng::with_seed(self.seed),
         }));
         let rank = |rank| -> &'static Rank {
             Box::leak(Box::new(Rank {
@@ -135,18 +144,22 @@ impl World {
         self.next
     }
 
-    /// Brings messages and receives together, now and then.
+    /// Brings messages and receives together, now and then: those with the same tag in their
+    /// order, others in any order.
     fn progress(&mut self) {
         if self.random.bool() {
             return;
         }
+        let mut late = Vec::new();
         let mut at = 0;
         while at < self.receives.len() {
-            let receive = &self.receives[at];
-            let fits = |send: &Message| {
-                (send.from, send.to, send.tag) == (receive.from, receive.to, receive.tag)
-            };
-            let Some(found) = self.sends.iter().position(fits) else {
+            let path = self.receives[at].path();
+            if late.contains(&path) || self.random.bool() {
+                late.push(path);
+                at += 1;
+                continue;
+            }
+            let Some(found) = self.sends.iter().position(|send| send.path() == path) else {
                 at += 1;
                 continue;
             };

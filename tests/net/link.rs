@@ -1,6 +1,7 @@
 //! A real link between two nodes: a pair of virtual interfaces, one of them in a network
 //! namespace. It is unplugged for a while, and for good.
 
+use super::skip::skip;
 use super::support::*;
 use kolo::base::{Code, interfaces::Family};
 use kolo::transport::net::Net;
@@ -44,7 +45,10 @@ impl Link {
         match steps.iter().all(|step| ip(step)) {
             true => Some(link),
             false => {
-                println!("skipped: no virtual link can be made here (it needs root and `ip`)");
+                skip(
+                    "net-link",
+                    "no virtual link can be made (it needs root and `ip`)",
+                );
                 None
             }
         }

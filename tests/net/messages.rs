@@ -2,6 +2,7 @@
 //! network must do, over sockets, and the numbers of sockets.
 
 use super::generic;
+use super::skip::skip;
 use super::support::*;
 use kolo::base::interfaces::Family;
 use kolo::transport::net::Net;
@@ -50,7 +51,7 @@ fn both_directions_and_ipv6() {
                 })
                 .unwrap(),
             ),
-            None => println!("skipped: this machine has no IPv6 address besides the loopback's"),
+            None => skip("ipv6", "this machine has no address besides the loopback's"),
         }
         for net in nets {
             generic::both_directions(&net);

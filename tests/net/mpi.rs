@@ -212,6 +212,67 @@ fn who_gives_up_connecting_leaves_a_closed_connection() {
     });
 }
 
+/// The receiver hears of the end before it has taken what came before, and wants to post more.
+#[test]
+fn what_was_sent_before_the_goodbye_arrives() {
+    within(100, || {
+        for seed in 0..60 {
+            let fake = Fake {
+                seed,
+                ..Fake::default()
+            };
+            let ranks = fake.ranks(2);
+            let nets: Vec<MpiNet> = ranks.iter().map(|rank| rank.net()).collect();
+            let (mut sender, mut receiver) = pair_between(&nets[0], &nets[1]);
+            let mut posted: Vec<_> = (0..4).map(|_| Receiving::new(&[(80, 1)])).collect();
+            for one in &mut posted {
+                until(10, || one.step(receiver.as_mut())).unwrap();
+            }
+            for n in 0..3 {
+                let mut sending = Sending::new(vec![n; 80], 1);
+                until(10, || {
+                    sending.step(sender.as_mut())?;
+                    Ok(sending.done)
+                })
+                .unwrap();
+            }
+            sender.close().unwrap();
+            let (_handle, mut driver) = nets[1].listen(0).unwrap();
+            (0..seed).for_each(|_| assert!(driver.accept().unwrap().is_none()));
+
+            let mut refused = None;
+            let mut more = Vec::new();
+            until(10, || {
+                let mut one = Receiving::new(&[(80, 1)]);
+                refused = one.step(receiver.as_mut()).err();
+                more.push(one);
+                Ok(refused.is_some())
+            })
+            .unwrap();
+            let what = refused.unwrap().what;
+            assert!(
+                what.contains("closed the connection"),
+                "seed {seed}: {what}"
+            );
+            let (last, came) = posted.split_last_mut().unwrap();
+            for (n, one) in (0..).zip(came) {
+                until(10, || one.step(receiver.as_mut()))
+                    .unwrap_or_else(|error| panic!("seed {seed}, message {n}: {error}"));
+                assert_eq!(one.message(0), [n; 80], "seed {seed}");
+            }
+            let error = until_error(10, || last.step(receiver.as_mut()));
+            assert_eq!(error.code, Code::RemoteError, "seed {seed}: {error}");
+            drop((receiver, driver));
+            end(nets);
+            assert_eq!(
+                ranks[0].left(),
+                0,
+                "seed {seed}: messages that nobody has ended"
+            );
+        }
+    });
+}
+
 #[test]
 fn a_message_for_a_buffer_that_was_given_up_does_no_harm() {
     within(60, || {

@@ -1,38 +1,69 @@
 //! Connections that are no senders: they must neither harm nor delay those that are.
 
 use super::support::*;
+use kolo::base::knock::{Knock, Reply};
+use kolo::base::proof::{self, Hello, Key, Protocol};
 use kolo::transport::net::Net;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// A hello as a sender writes it; `secret` as in the handle.
-fn hello(version: u16, socket: u16, sockets: u16, connection: u64, secret: &[u8]) -> Vec<u8> {
-    let mut bytes = b"KOLOnet\xf1".to_vec();
-    for number in [version, socket, sockets, 0] {
-        bytes.extend(number.to_be_bytes());
+const PROTOCOL: Protocol = Protocol {
+    magic: *b"KOLOnet\xf1",
+    version: 2,
+};
+
+/// What a sender says first.
+fn hello(socket: u16, sockets: u16, connection: u64) -> Hello {
+    let mut body = Vec::new();
+    body.extend(socket.to_be_bytes());
+    body.extend(sockets.to_be_bytes());
+    body.extend(connection.to_be_bytes());
+    Hello {
+        purpose: 1,
+        offers: 1,
+        id: [0; 16],
+        nonce: proof::random().unwrap(),
+        body,
     }
-    bytes.extend(connection.to_be_bytes());
-    bytes.extend(secret);
-    bytes.resize(60, 0);
-    bytes.extend(crc32c::crc32c(&bytes).to_be_bytes());
-    bytes
 }
 
-/// One stray: silent, garbage, half a hello, a whole one with a bad secret or an impossible number.
-fn stray(port: u16, secret: &[u8], random: &mut fastrand::Rng) -> Option<TcpStream> {
+fn key(secret: &[u8]) -> Key {
+    Key::derive(secret, &[b"kolo net socket"])
+}
+
+/// Says hello on a socket and proves it, without a look at what comes back: the listener is served
+/// by the caller.
+fn prove(stream: TcpStream, said: &Hello, secret: &[u8], mut serve: impl FnMut()) -> TcpStream {
+    stream.set_nonblocking(true).unwrap();
+    let mut knock = Knock::new(stream, PROTOCOL, said);
+    loop {
+        match knock.go_on(|_| Some(key(secret))) {
+            Reply::Wait(still) => knock = still,
+            Reply::In(stream, _) => {
+                stream.set_nonblocking(false).unwrap();
+                return stream;
+            }
+            _ => panic!("the listener does not prove itself"),
+        }
+        serve();
+    }
+}
+
+/// One stray: silent, garbage, half a hello, a whole one without the proof or with an impossible
+/// number.
+fn stray(port: u16, random: &mut fastrand::Rng) -> Option<TcpStream> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-    let wrong: Vec<u8> = secret.iter().map(|byte| byte ^ 1).collect();
     let length = random.usize(..300);
+    let whole = hello(0, 1, 5).encode(PROTOCOL);
     let bytes = match random.u8(..8) {
         0 => Vec::new(),
         1 => b"GET / HTTP/1.1\r\n\r\n".to_vec(),
-        2 => hello(1, 0, 1, 5, secret)[..random.usize(1..64)].to_vec(),
-        3 => hello(1, 0, 1, 5, &wrong),
-        4 => hello(1, 9, 4, random.u64(..), secret),
-        5 => hello(1, 0, 65_535, random.u64(..), secret),
-        // A connection whose other sockets never come.
-        6 => hello(1, 1, 2, random.u64(..), secret),
+        2 => whole[..random.usize(1..whole.len())].to_vec(),
+        3 => [whole, vec![9; 32]].concat(),
+        4 => hello(9, 4, random.u64(..)).encode(PROTOCOL),
+        5 => hello(0, 65_535, random.u64(..)).encode(PROTOCOL),
+        6 => whole,
         _ => random_bytes(random, length),
     };
     // The other side may have hung up already, as it should.
@@ -47,17 +78,17 @@ fn strays_before_during_and_after_a_real_connection() {
             let mut random = fastrand::Rng::with_seed(seed);
             let net = net(4);
             let (handle, mut listener) = net.listen(0).unwrap();
-            let (port, secret) = (port_of(&handle), handle.bytes()[32..48].to_vec());
+            let port = port_of(&handle);
             let mut held = Vec::new();
             for _ in 0..200 {
-                held.extend(stray(port, &secret, &mut random));
+                held.extend(stray(port, &mut random));
             }
             let start = Instant::now();
             let mut connecting = net.connect(0, &handle).unwrap();
             // Some come between the sockets of the real one.
             assert!(connecting.poll().unwrap().is_none());
             for _ in 0..100 {
-                held.extend(stray(port, &secret, &mut random));
+                held.extend(stray(port, &mut random));
             }
             let mut pair = meet(connecting.as_mut(), listener.as_mut()).unwrap();
             assert!(
@@ -66,7 +97,7 @@ fn strays_before_during_and_after_a_real_connection() {
                 start.elapsed()
             );
             for _ in 0..20 {
-                held.extend(stray(port, &secret, &mut random));
+                held.extend(stray(port, &mut random));
                 assert!(listener.accept().unwrap().is_none());
                 let length = random.usize(..2_000_000);
                 let data = random_bytes(&mut random, length);
@@ -102,16 +133,19 @@ fn strangers_are_thrown_out_and_their_number_is_bounded() {
         let mut garbage = connect();
         garbage.write_all(b"x").unwrap();
         let mut wrong = connect();
-        wrong.write_all(&hello(1, 0, 1, 5, &[9; 16])).unwrap();
+        let unproven = [hello(0, 1, 5).encode(PROTOCOL), vec![9; 32]].concat();
+        wrong.write_all(&unproven).unwrap();
         until(5, || {
             assert!(listener.accept().unwrap().is_none());
+            // The wrong one hears the answer to its hello first.
             Ok(is_closed(&mut garbage) && is_closed(&mut wrong))
         })
         .unwrap();
         // Of many that say nothing, the oldest go; all go after a while.
         let mut silent: Vec<_> = (0..200).map(|_| connect()).collect();
-        let mut half = connect();
-        half.write_all(&hello(1, 0, 2, 5, &secret)).unwrap();
+        // A connection whose other sockets never come.
+        let serve = || assert!(listener.accept().unwrap().is_none());
+        let mut half = prove(connect(), &hello(0, 2, 5), &secret, serve);
         until(5, || {
             assert!(listener.accept().unwrap().is_none());
             Ok(silent[..72].iter_mut().all(is_closed))
@@ -133,8 +167,11 @@ fn another_version_is_told_so() {
         let net = net(1);
         let (handle, mut listener) = net.listen(0).unwrap();
         let mut old = TcpStream::connect((Ipv4Addr::LOCALHOST, port_of(&handle))).unwrap();
-        old.write_all(&hello(77, 0, 1, 5, &handle.bytes()[32..48]))
-            .unwrap();
+        let newer = Protocol {
+            version: 77,
+            ..PROTOCOL
+        };
+        old.write_all(&hello(0, 1, 5).encode(newer)).unwrap();
         old.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         until(5, || {
             assert!(listener.accept().unwrap().is_none());
@@ -144,17 +181,17 @@ fn another_version_is_told_so() {
         .unwrap();
         let mut answer = [0; 24];
         old.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer[..10], b"KOLOnet\xf2\0\x01");
+        assert_eq!(&answer[..10], b"KOLOnet\xf2\0\x02");
         // The other way round: a sender that meets another version gives up at once.
         let other = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = other.local_addr().unwrap().port();
         let mut connecting = net.connect(0, &redirected(&handle, port)).unwrap();
         let peer = std::thread::spawn(move || {
             let (mut stream, _) = other.accept().unwrap();
-            let mut hello = [0; 64];
+            let mut hello = [0; 60];
             stream.read_exact(&mut hello).unwrap();
             let mut welcome = b"KOLOnet\xf2\0\x4d\0\0".to_vec();
-            welcome.extend(&hello[16..24]);
+            welcome.extend(&hello[52..60]);
             welcome.extend(crc32c::crc32c(&welcome).to_be_bytes());
             stream.write_all(&welcome).unwrap();
             stream
@@ -180,9 +217,55 @@ fn a_wrong_handle_is_an_error_in_time() {
             assert!(listener.accept().unwrap().is_none());
             connecting.poll().map(|c| c.is_some())
         });
-        assert!(error.what.contains("hung up before the welcome"), "{error}");
+        assert!(error.what.contains("does not know the secret"), "{error}");
         // Its own sender still comes in.
         let mut own = net.connect(0, &handle).unwrap();
         meet(own.as_mut(), listener.as_mut()).unwrap();
+    });
+}
+
+/// What a sender says and proves on a connection that was made, said again.
+#[test]
+fn a_replayed_sender_stays_outside() {
+    within(30, || {
+        let net = net(1);
+        let (handle, mut listener) = net.listen(0).unwrap();
+        let secret = handle.bytes()[32..48].to_vec();
+        // A host of the test's own, with the listener's secret: what the sender says there is kept.
+        let spy = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = spy.local_addr().unwrap().port();
+        let mut connecting = net.connect(0, &redirected(&handle, port)).unwrap();
+        let key = key(&secret);
+        let kept = std::thread::spawn(move || {
+            let (mut stream, _) = spy.accept().unwrap();
+            let mut host = proof::Host::new(PROTOCOL);
+            let mut said = vec![0; 60];
+            stream.read_exact(&mut said).unwrap();
+            assert!(matches!(host.take(&said), proof::Event::Hello(_)));
+            stream.write_all(&host.answer(1, &key, [3; 16])).unwrap();
+            let mut confirm = [0; 32];
+            stream.read_exact(&mut confirm).unwrap();
+            assert_eq!(host.take(&confirm), proof::Event::Confirmed(true));
+            said.extend(confirm);
+            said
+        });
+        while !kept.is_finished() {
+            let _ = connecting.poll();
+            std::thread::yield_now();
+        }
+        let said = kept.join().unwrap();
+        assert!(!said.windows(8).any(|w| secret.windows(8).any(|s| s == w)));
+        let mut again = TcpStream::connect((Ipv4Addr::LOCALHOST, port_of(&handle))).unwrap();
+        again.write_all(&said).unwrap();
+        let mut heard = Vec::new();
+        again
+            .set_read_timeout(Some(Duration::from_millis(1)))
+            .unwrap();
+        until(10, || {
+            assert!(listener.accept().unwrap().is_none());
+            Ok(again.read_to_end(&mut heard).is_ok())
+        })
+        .unwrap();
+        assert_eq!(heard.len(), 64, "an answer, and no welcome");
     });
 }

@@ -135,12 +135,16 @@ impl Case {
             let found = unsafe {
                 std::slice::from_raw_parts(to.add(number as usize * block).cast_const(), block)
             };
+            // What a call has no result for stays as it was: in place, this rank's data.
+            let held = self.in_place && (outputs == inputs || number == rank);
             wrong += match self.wanted(rank, number) {
                 Some((pattern, first)) => pattern.wrong(first, found),
-                // In place the buffer held this rank's data before.
-                None if self.in_place => 0,
+                None if held => mine.wrong(0, found),
                 None => Pattern::poison(size).wrong(0, found),
             };
+        }
+        if !self.in_place {
+            wrong += mine.wrong(0, send.bytes());
         }
         Ok(wrong)
     }

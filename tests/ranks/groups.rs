@@ -1,6 +1,6 @@
 //! Groups and streams: several ranks on one thread, order of calls in flight, their bound.
 
-use super::support::{AbortOnPanic, POISON, input, made, sum};
+use super::support::{AbortOnPanic, POISON, input, made, sum, value};
 use kolo::comm::{Call, Collective, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 
@@ -74,43 +74,40 @@ fn several_ranks_on_one_thread() {
     }
 }
 
-/// Calls on a stream run in order, each on the result of the one before.
+/// Calls on a stream run in order, each on the result of the one before: large ones hand all
+/// elements on from place to place, small ones in between grow the first five where they are.
 #[test]
 fn a_stream_keeps_order() {
-    const CALLS: usize = 40;
+    const PLACES: usize = 12;
+    let count = 9_000;
     for n in [1, 2, 3, 4] {
         let comms = made(n, &[]);
-        std::thread::scope(|scope| {
-            for comm in &comms {
-                scope.spawn(move || {
-                    let _guard = AbortOnPanic(comm);
-                    let stream = Stream::new().unwrap();
-                    let count = 9_000;
-                    let mut data: Vec<i64> = (0..count).map(|e| e as i64 % 3).collect();
-                    for i in 0..CALLS {
-                        // Sums grow by the factor n; a maximum in between leaves them alone.
-                        let place = data.as_mut_ptr().cast::<u8>();
-                        let part = if i % 3 == 0 { count } else { 5 };
-                        let op = if i < 6 { RedOp::SUM } else { RedOp::MAX };
-                        let call = Call {
-                            collective: Collective::AllReduce,
-                            send: place,
-                            recv: place,
-                            count: part,
-                            dtype: DataType::Int64,
-                            op,
-                            peer: 0,
-                        };
-                        issue(comm, call, Some(&stream));
-                    }
-                    stream.synchronize().unwrap();
-                    assert!(stream.query().unwrap());
-                    for (e, &got) in data.iter().enumerate() {
-                        let sums = if e < 5 { 6 } else { 2 };
-                        let wanted = e as i64 % 3 * i64::from(n).pow(sums);
-                        assert_eq!(got, wanted, "rank {} element {e}", comm.rank());
-                    }
-                });
+        threads(&comms, |comm| {
+            let stream = Stream::new().unwrap();
+            let mut places = vec![vec![POISON; count]; PLACES + 1];
+            places[0] = input(7, count, 0);
+            for at in 0..PLACES {
+                let (before, after) = places.split_at_mut(at + 1);
+                let mut large = call(Collective::AllReduce, &before[at], &mut after[0], count, 0);
+                // All ranks have the same: a minimum hands it on, unless it comes too early.
+                large.op = RedOp::MIN;
+                issue(comm, large, Some(&stream));
+                let small = Call {
+                    send: large.recv.cast_const(),
+                    count: 5,
+                    op: RedOp::SUM,
+                    ..large
+                };
+                issue(comm, small, Some(&stream));
+            }
+            stream.synchronize().unwrap();
+            assert!(stream.query().unwrap());
+            for (at, place) in places.iter().enumerate() {
+                for (e, &got) in place.iter().enumerate() {
+                    let sums = if e < 5 { at as u32 } else { 0 };
+                    let wanted = value(7, e, 0) * i64::from(n).pow(sums);
+                    assert_eq!(got, wanted, "rank {} place {at} element {e}", comm.rank());
+                }
             }
         });
         end(&comms);
@@ -379,20 +376,45 @@ fn a_refused_group_touches_nothing() {
     let (c, d) = (made(1, &[]), made(1, &[]));
     let send = input(0, 1000, 0);
     let mut recv = vec![POISON; 1000];
+    let mut recv_of_many = vec![POISON; 1];
     let stream = Stream::new().unwrap();
-    group::start();
     let good = call(Collective::AllReduce, &send, &mut recv, 1000, 0);
+    group::start();
     issue(&c[0], good, Some(&stream));
-    let bad = Call {
-        op: RedOp(77),
-        ..good
-    };
-    // SAFETY: the call is refused, now or at the end of the group.
-    let refused = unsafe { d[0].enqueue(&bad, None) };
-    let ended = group::end();
-    assert!(refused.is_err() || ended.is_err());
-    if ended.is_err() {
-        stream.synchronize().unwrap();
-        assert!(recv.iter().all(|&e| e == POISON));
+    for _ in 0..3_000 {
+        let one = call(Collective::AllReduce, &send, &mut recv_of_many, 1, 0);
+        issue(&d[0], one, None);
     }
+    let refused = group::end().unwrap_err();
+    assert!(refused.to_string().contains("3000 calls"), "{refused}");
+    stream.synchronize().unwrap();
+    assert!(
+        recv.iter().all(|&e| e == POISON),
+        "it was in the same group"
+    );
+    assert_eq!(recv_of_many, [POISON]);
+    // The next group is as if there had been none before.
+    group::start();
+    issue(&c[0], good, Some(&stream));
+    group::end().unwrap();
+    stream.synchronize().unwrap();
+    assert!(recv == send);
+}
+
+/// What is refused in a group is refused at once, and ends with the group.
+#[test]
+fn a_call_that_cannot_be_is_refused_inside_a_group() {
+    let comms = made(1, &[]);
+    let send = input(0, 1000, 0);
+    let mut recv = vec![POISON; 1000];
+    group::start();
+    let unknown = Call {
+        op: RedOp(77),
+        ..call(Collective::AllReduce, &send, &mut recv, 1000, 0)
+    };
+    // SAFETY: the call is refused.
+    let refused = unsafe { comms[0].enqueue(&unknown, None) }.unwrap_err();
+    assert!(refused.what.contains("77"), "{refused}");
+    group::end().unwrap();
+    assert!(recv.iter().all(|&e| e == POISON));
 }

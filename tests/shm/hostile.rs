@@ -54,11 +54,20 @@ fn is_closed(fd: &OwnedFd, limit: Duration) -> bool {
     }
 }
 
+/// Of the messages between services: `anybody_with_the_secret_is_welcome` fails when it is another.
+const VERSION: u16 = 2;
+/// Their kinds.
+const KINDS: std::ops::RangeInclusive<u16> = 1..=11;
+const HELLO: u16 = 1;
+const WELCOME: u16 = 2;
+const GET_FD: u16 = 4;
+const BYE: u16 = 6;
+
 /// A message of the right form, of any kind and with any secret.
 fn frame(kind: u16, secret: u128, random: &mut fastrand::Rng) -> [u8; 64] {
     let mut bytes = [0; 64];
     bytes[..4].copy_from_slice(b"kolo");
-    bytes[4] = 1;
+    bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
     bytes[6..8].copy_from_slice(&kind.to_le_bytes());
     bytes[8..16].copy_from_slice(&random.u64(..).to_le_bytes());
     bytes[16..32].copy_from_slice(&secret.to_le_bytes());
@@ -72,7 +81,7 @@ fn attack(name: &str, seed: u64) {
     let Some(fd) = connect(name, libc::SOCK_SEQPACKET) else {
         panic!("the service no longer accepts connections (seed {seed})");
     };
-    match random.u32(0..5) {
+    match random.u32(0..7) {
         0 => {
             for _ in 0..random.usize(1..20) {
                 let length = random.usize(1..2000);
@@ -80,16 +89,63 @@ fn attack(name: &str, seed: u64) {
                 send(&fd, &bytes);
             }
         }
-        1 => send(&fd, &frame(random.u16(0..10), random.u128(..), &mut random)),
-        2 => {
-            let mut bytes = frame(random.u16(1..8), random.u128(..), &mut random);
+        1 => send(&fd, &frame(random.u16(KINDS), random.u128(..), &mut random)),
+        // Hello, of a communicator that nobody knows.
+        2 => send(&fd, &frame(HELLO, random.u128(..), &mut random)),
+        3 => {
+            // The secret of a communicator helps nobody who does not say hello first.
+            let kinds: Vec<u16> = KINDS
+                .filter(|kind| ![HELLO, GET_FD].contains(kind))
+                .collect();
+            let kind = kinds[random.usize(..kinds.len())];
+            send(&fd, &frame(kind, super::scenarios::NONCE, &mut random));
+        }
+        4 => {
+            let mut bytes = frame(random.u16(KINDS), random.u128(..), &mut random);
             bytes[random.usize(..64)] ^= 1 << random.u32(..8);
             send(&fd, &bytes[..random.usize(1..=64)]);
         }
-        3 => send(&fd, &[]),
+        5 => send(&fd, &[]),
         _ => return, // Leaves without a word.
     }
     assert!(is_closed(&fd, Duration::from_secs(4)), "seed {seed}");
+}
+
+/// The next message that the service sends.
+fn answer(fd: &OwnedFd) -> [u8; 64] {
+    let mut bytes = [0_u8; 64];
+    // SAFETY: `bytes` is writable for its length.
+    let got = unsafe { libc::recv(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), 64, 0) };
+    assert_eq!(got, 64, "the service closes the connection");
+    bytes
+}
+
+/// Without this, the attacks would only show that messages of another form are refused.
+#[test]
+fn anybody_with_the_secret_is_welcome() {
+    let mut job = job::start("watch", &[&[0], &[1]]);
+    let name = job[0].hear("address");
+    job[1].hear("address");
+    job.iter().for_each(|process| drop(process.hear("ready")));
+    let fd = connect(&name, libc::SOCK_SEQPACKET).expect("a listener");
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut hello = frame(HELLO, super::scenarios::NONCE, &mut random);
+    hello[32] = 9;
+    send(&fd, &hello);
+    assert_eq!(answer(&fd)[6..8], WELCOME.to_le_bytes());
+    // It takes its leave, so its end is nobody's death.
+    let mut bye = frame(BYE, super::scenarios::NONCE, &mut random);
+    bye[32] = 9;
+    send(&fd, &bye);
+    // The answer to one more hello, of which the service is asked about another communicator, comes
+    // after the goodbye was understood.
+    send(&fd, &frame(HELLO, 7, &mut random));
+    answer(&fd);
+    drop(fd);
+    job[1].kill();
+    job[0].hear("death of 1:");
+    job.truncate(1);
+    job.into_iter().for_each(job::Process::finish);
 }
 
 #[test]

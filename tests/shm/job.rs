@@ -137,7 +137,7 @@ impl Context {
     pub fn try_join(&self, nonce: u128, length: usize) -> (Result<Joined>, Deaths) {
         let (on_death, deaths) = listener();
         let group = self.group();
-        let joined = join(&self.hub, &group, Nonce(nonce), length, on_death);
+        let joined = join(&self.hub, &group, Nonce(nonce), (length, length), on_death);
         (joined, deaths)
     }
 

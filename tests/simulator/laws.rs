@@ -3,11 +3,9 @@
 
 use crate::support::{Case, one_pass};
 use kolo::algo::REGISTRY;
-use kolo::base::clock;
 use kolo::exec::sim::{self, Cause};
 use kolo::plan::machine::LinkKind;
 use kolo::plan::{Algorithm, Collective, Costs, Geometry, Level, Link, Machine};
-use std::time::Duration;
 
 /// Two sockets, four cores, two interfaces and two leaves.
 fn machine(nodes: u32, per_node: u32) -> Machine {
@@ -259,28 +257,19 @@ fn what_never_ends_or_is_too_much_is_refused_with_a_reason() {
 fn log_step_algorithms_of_many_ranks_fit_in_time_and_memory() {
     let n = 1 << 14;
     let case = Case::new(Collective::AllReduce, Algorithm::RecursiveDoubling, n, 1024);
-    let begun = clock::now();
     let report = case.run(&one_pass(1024), &Costs::default());
     assert_eq!(report.tokens, u64::from(n) * 14);
-    // 100,000 ranks are 7.4 times as much; the whole test suite may be running beside this.
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    // Counted, not timed: each token is sent once and received once, and each rank begins and ends.
+    assert!(report.actions <= u64::from(n) * 30, "{}", report.actions);
     assert!(report.memory_bytes < 100 << 20, "{}", report.memory_bytes);
 }
 
 #[test]
-fn one_rank_of_a_hundred_thousand_is_planned_in_milliseconds() {
+fn the_plan_of_one_rank_of_a_hundred_thousand_is_small() {
     for rank in [0, 1, 50_000, 99_999] {
         let case = Case::new(Collective::AllReduce, Algorithm::Ring, 100_000, 1024);
         let nodes = case.nodes();
-        // 10 ms in a release build; tests are not optimised and share the machine, so the least
-        // disturbed of some runs counts.
-        let timed = || {
-            let begun = clock::now();
-            let plan = case.plan(rank, &nodes).unwrap();
-            (begun.elapsed(), plan)
-        };
-        let (took, plan) = (0..5).map(|_| timed()).min_by_key(|run| run.0).unwrap();
-        assert!(took < Duration::from_millis(200), "{took:?}");
+        let plan = case.plan(rank, &nodes).unwrap();
         let bytes = plan.steps.len() * 16 + plan.connections.len() * 24;
         assert!(bytes < 4096, "{bytes}");
         assert_eq!(plan.steps_per_round(), 2 * 99_999 + 1);

@@ -112,6 +112,67 @@ pub fn faults(source: &Source, rule: &Confined) -> Vec<String> {
     found
 }
 
+/// Rooms and folders that have sockets.
+const WITH_SOCKETS: [&str; 5] = [
+    "src/base/",
+    "src/bootstrap/",
+    "src/transport/",
+    "src/proxy/",
+    "bindings/verbs/src/",
+];
+/// Where write(2) is for event descriptors, which have no other end.
+const WITH_EVENTS: [&str; 3] = [
+    "src/proxy/service.rs",
+    "src/bootstrap/office.rs",
+    "bindings/verbs/src/events.rs",
+];
+
+const ALLOWED_WRITERS: [&str; 4] = [
+    "src/base/door.rs",
+    "src/base/knock.rs",
+    "src/bootstrap/stream.rs",
+    "src/transport/net/socket/stream.rs",
+];
+
+/// A write to a socket whose other end is gone raises SIGPIPE, which ends a program in C: what
+/// writes goes through `base::quiet`, or sends with `MSG_NOSIGNAL`. Tests may do as they like.
+pub fn writes(source: &Source) -> Vec<String> {
+    let has_sockets = WITH_SOCKETS.iter().any(|at| source.path.starts_with(at));
+    // Writers of which the bytes go by `base::quiet`, and what takes any of these.
+    let is_allowed = ALLOWED_WRITERS.contains(&source.path.as_str());
+    let is_test = source.path.contains("/tests/") || source.path.ends_with("tests.rs");
+    if !has_sockets || is_test || source.path == "src/base/quiet.rs" {
+        return Vec::new();
+    }
+    let is_quiet = source.code.iter().any(|line| line.contains("MSG_NOSIGNAL"));
+    let tests = source
+        .code
+        .iter()
+        .position(|line| line.contains("#[cfg(test)]"));
+    let code = &source.code[..tests.unwrap_or(source.code.len())];
+    let loud = |line: &String| {
+        let words: Vec<&str> = line
+            .split(|c: char| !c.is_alphanumeric() && c != '_')
+            .collect();
+        let has = |word: &str| words.contains(&word);
+        let calls = |names: &[&str]| names.iter().any(|name| line.contains(name));
+        let raw = calls(&[
+            "libc::send(",
+            "libc::sendmsg(",
+            "libc::sendto(",
+            "libc::sendmmsg(",
+        ]);
+        let write = calls(&["libc::write(", "libc::writev(", "libc::dprintf("]);
+        (has("io") && has("Write") && !is_allowed)
+            || (raw && !is_quiet)
+            || (write && !WITH_EVENTS.contains(&source.path.as_str()))
+    };
+    let lines = code.iter().enumerate().filter(|(_, line)| loud(line));
+    lines
+        .map(|(i, _)| source.fault(i, "may raise SIGPIPE: write through base::quiet"))
+        .collect()
+}
+
 /// Atomics come from one module that is std or loom; nobody else asks which. Tests may.
 pub fn loom(source: &Source) -> Vec<String> {
     if !source.is_product() || source.path == "src/base/sync.rs" {
@@ -209,6 +270,28 @@ mod tests {
             count("src/comm/mod.rs", "// as a TcpStream does\n", &SOCKETS),
             0
         );
+    }
+
+    #[test]
+    fn a_write_that_could_raise_a_signal_is_a_fault() {
+        let asks = |path: &str, text: &str| writes(&Source::new(path, text)).len();
+        let trait_ = "use std::io::{self, Read, Write};";
+        assert_eq!(asks("src/bootstrap/link.rs", trait_), 1);
+        assert_eq!(
+            asks("bindings/verbs/src/line.rs", "impl io::Write for Line {"),
+            1
+        );
+        assert_eq!(asks("src/bin/kolo/out.rs", trait_), 0);
+        assert_eq!(asks("src/bootstrap/link.rs", "use std::fmt::Write;"), 0);
+        let tested = format!("#[cfg(test)]\nmod tests {{\n    {trait_}\n}}");
+        assert_eq!(asks("src/bootstrap/link.rs", &tested), 0);
+        let send = "unsafe { libc::send(fd, data, 1, 0) }";
+        assert_eq!(asks("src/proxy/socket.rs", send), 1);
+        let quiet = "unsafe { libc::send(fd, data, 1, libc::MSG_NOSIGNAL) }";
+        assert_eq!(asks("src/proxy/socket.rs", quiet), 0);
+        let write = "unsafe { libc::write(fd, data, 8) }";
+        assert_eq!(asks("src/transport/net/socket/send.rs", write), 1);
+        assert_eq!(asks("src/proxy/service.rs", write), 0);
     }
 
     #[test]

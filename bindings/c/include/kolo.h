@@ -474,8 +474,8 @@ typedef koloGraph *koloGraph_t;
 
 /**
  * A reduction of the program's own: `inout[i] = in[i] op inout[i]` for `count` elements. `in`
- * comes first in the order of ranks. The buffers do not overlap. It may be called by any thread
- * that is inside a kolo call, and by kolo's own threads; it must not call kolo.
+ * comes first in the order of ranks. The buffers do not overlap. It is called only by threads that
+ * are inside a kolo call, perhaps of another communicator; it must not call kolo.
  */
 typedef void (*koloUserFunction_t)(const void *in_,
                                    void *inout,
@@ -485,7 +485,11 @@ typedef void (*koloUserFunction_t)(const void *in_,
 
 /**
  * One asynchronous call (koloI...), until koloWait, koloTest or koloWaitAll has ended it. NULL:
- * none.
+ * none. It moves on whatever the program does meanwhile, as all that is on a stream: callers
+ * that wait inside kolo drive it, and while none does a thread of kolo, which sleeps until
+ * something can move. KOLO_PROGRESS=inline does without the thread: calls in flight then move only
+ * while the program is inside kolo. So do, in any case, calls with an operation of
+ * koloRedOpCreateUser, and all on a communicator that uses KOLO_NET=mpi below MPI_THREAD_MULTIPLE.
  */
 typedef koloRequest *koloRequest_t;
 
@@ -577,7 +581,9 @@ koloResult_t koloCommFinalize(koloComm_t comm);
  * Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
  * than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
  * Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
- * koloRemoteError.
+ * koloRemoteError (a rank died or aborted, or ranks called different things and no call had said
+ * so), those of calls in flight (koloTimeout, koloSystemError). It may wait up to 1 s for ranks of
+ * the node that are behind. In a forked child it returns at once.
  */
 koloResult_t koloCommDestroy(koloComm_t comm);
 
@@ -664,7 +670,8 @@ koloResult_t koloGroupEnd(void);
  * koloInvalidUsage (destroyed or failed communicator, two threads at once, ranks that disagree),
  * koloRemoteError (a rank died or aborted), koloTimeout. After the last two the communicator only
  * answers koloCommAbort, koloCommDestroy and queries. Counts are elements; count 0 is allowed;
- * buffers need the alignment of their type only. All ranks make the same calls in the same order.
+ * buffers may begin anywhere, those of koloSumExact at a multiple of the type's size. All ranks
+ * make the same calls in the same order.
  * With stream NULL the call blocks until the result is in place (inside a group: until the
  * outermost koloGroupEnd), otherwise until koloStreamSynchronize the buffers belong to kolo.
  */
@@ -1064,7 +1071,8 @@ koloResult_t koloRedOpCreatePreMulSum(koloRedOp_t *op,
  * `context`. All ranks must make it alike. With `commute` 0, contributions are combined in the
  * order of ranks (in blocks of elements, perhaps with other brackets: the function must be
  * associative); otherwise in any order that all ranks share. `function` and `context` must live
- * until the operation is destroyed and its calls have ended.
+ * until the operation is destroyed and its calls have ended. The function is called only on
+ * threads that are inside a call of kolo, perhaps of another communicator.
  * Errors: koloInvalidArgument (handle, NULL).
  */
 koloResult_t koloRedOpCreateUser(koloRedOp_t *op,

@@ -107,7 +107,8 @@ const NO_PEER: c_int = 0;
 /// koloInvalidUsage (destroyed or failed communicator, two threads at once, ranks that disagree),
 /// koloRemoteError (a rank died or aborted), koloTimeout. After the last two the communicator only
 /// answers koloCommAbort, koloCommDestroy and queries. Counts are elements; count 0 is allowed;
-/// buffers need the alignment of their type only. All ranks make the same calls in the same order.
+/// buffers may begin anywhere, those of koloSumExact at a multiple of the type's size. All ranks
+/// make the same calls in the same order.
 /// With stream NULL the call blocks until the result is in place (inside a group: until the
 /// outermost koloGroupEnd), otherwise until koloStreamSynchronize the buffers belong to kolo.
 #[unsafe(no_mangle)]

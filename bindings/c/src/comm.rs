@@ -291,11 +291,13 @@ pub unsafe extern "C" fn koloCommSplit(
     config: *const koloConfig_t,
 ) -> koloResult_t {
     guard_comm("CommSplit", comm, |member| {
-        // SAFETY: the contract of kolo.h.
-        unsafe { clear(newcomm) }?;
         // Wrong arguments of one rank are an error of all: none may wait for a part of the others.
         // SAFETY: the contract of kolo.h.
         let mut config = unsafe { config::read(config) }.unwrap_or_else(CommConfig::refused);
+        // SAFETY: the contract of kolo.h.
+        if let Err(error) = unsafe { clear(newcomm) } {
+            config = CommConfig::refused(error);
+        }
         let color = match color {
             KOLO_SPLIT_NOCOLOR => None,
             0.. => Some(color as u32),
@@ -308,7 +310,7 @@ pub unsafe extern "C" fn koloCommSplit(
             }
         };
         let parent = member.communicator.clone();
-        // SAFETY: the contract of kolo.h.
+        // SAFETY: the contract of kolo.h; where `newcomm` is NULL nothing is made or written.
         unsafe {
             birth(newcomm, Some(comm), move || {
                 parent.split(color, key, &config)
@@ -332,7 +334,9 @@ pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
 /// Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
 /// than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
 /// Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
-/// koloRemoteError.
+/// koloRemoteError (a rank died or aborted, or ranks called different things and no call had said
+/// so), those of calls in flight (koloTimeout, koloSystemError). It may wait up to 1 s for ranks of
+/// the node that are behind. In a forked child it returns at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
     guard_comm("CommDestroy", comm, |member| {

@@ -2,8 +2,8 @@
 
 use crate::comm::{COMMS, Member};
 use crate::types::{koloComm_t, koloResult_t};
+pub(crate) use kolo_core::base::caught::panicked;
 use kolo_core::base::{Error, Rank, Result};
-use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -148,16 +148,6 @@ pub(crate) fn sentence(error: &Error) -> Sentence {
         text: CString::new(text).unwrap_or_default().into(),
         number: NUMBER.fetch_add(1, Ordering::Relaxed),
     }
-}
-
-/// Turns a caught panic into an error.
-pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> Error {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without text".to_owned());
-    Error::internal(format!("a check inside kolo failed: {text}"))
 }
 
 #[cfg(test)]

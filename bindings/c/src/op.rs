@@ -58,7 +58,8 @@ pub unsafe extern "C" fn koloRedOpCreatePreMulSum(
 /// `context`. All ranks must make it alike. With `commute` 0, contributions are combined in the
 /// order of ranks (in blocks of elements, perhaps with other brackets: the function must be
 /// associative); otherwise in any order that all ranks share. `function` and `context` must live
-/// until the operation is destroyed and its calls have ended.
+/// until the operation is destroyed and its calls have ended. The function is called only on
+/// threads that are inside a call of kolo, perhaps of another communicator.
 /// Errors: koloInvalidArgument (handle, NULL).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloRedOpCreateUser(

@@ -172,8 +172,8 @@ pub type RedOpArg = c_int;
 pub type ScalarResidenceArg = c_int;
 
 /// A reduction of the program's own: `inout[i] = in[i] op inout[i]` for `count` elements. `in`
-/// comes first in the order of ranks. The buffers do not overlap. It may be called by any thread
-/// that is inside a kolo call, and by kolo's own threads; it must not call kolo.
+/// comes first in the order of ranks. The buffers do not overlap. It is called only by threads that
+/// are inside a kolo call, perhaps of another communicator; it must not call kolo.
 pub type koloUserFunction_t = Option<
     unsafe extern "C" fn(
         in_: *const c_void,
@@ -214,7 +214,11 @@ pub type koloComm_t = *mut koloComm;
 pub type koloStream_t = *mut koloStream;
 
 /// One asynchronous call (koloI...), until koloWait, koloTest or koloWaitAll has ended it. NULL:
-/// none.
+/// none. It moves on whatever the program does meanwhile, as all that is on a stream: callers
+/// that wait inside kolo drive it, and while none does a thread of kolo, which sleeps until
+/// something can move. KOLO_PROGRESS=inline does without the thread: calls in flight then move only
+/// while the program is inside kolo. So do, in any case, calls with an operation of
+/// koloRedOpCreateUser, and all on a communicator that uses KOLO_NET=mpi below MPI_THREAD_MULTIPLE.
 pub type koloRequest_t = *mut koloRequest;
 
 /// The neighbours of this rank in koloNeighbor calls, on the communicator that it was made on.

@@ -52,6 +52,26 @@ fn compile_and_run(program: &str) {
 }
 
 #[test]
+fn the_library_may_be_closed() {
+    let library = library::folder();
+    let binary = library.join("unload");
+    output(
+        Command::new("cc")
+            .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-I"])
+            .arg(root().join("include"))
+            .arg(root().join("../../tests/abi/unload.c"))
+            .arg("-o")
+            .arg(&binary)
+            .arg("-ldl"),
+    );
+    let mut run = Command::new("timeout");
+    run.arg("300")
+        .arg(&binary)
+        .arg(library.join("libkolo.so.0"));
+    assert_eq!(output(&mut run).trim(), "unload: ok");
+}
+
+#[test]
 fn every_call_works_from_c() {
     compile_and_run("calls");
 }

@@ -1,6 +1,8 @@
 //! Runs `tests/fortran/run.sh` with the Fortran compilers of this machine.
 
 mod library;
+#[path = "../../../tests/skip/mod.rs"]
+mod skip;
 
 use kolo_core::dtype::DataType;
 use std::path::Path;
@@ -8,7 +10,7 @@ use std::process::Command;
 
 fn run_with(compiler: &str) {
     if Command::new(compiler).arg("--version").output().is_err() {
-        eprintln!("skipped: no {compiler} on this machine");
+        skip::skip("fortran-compiler", &format!("there is no {compiler}"));
         return;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fortran/run.sh");

@@ -4,6 +4,9 @@
 //!
 //! `KOLO_BLESS=1 cargo test -p kolo-c --test fortran_interfaces` writes it.
 
+#[path = "../../../tests/skip/mod.rs"]
+mod skip;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -443,7 +446,7 @@ fn every_body_has_its_function() {
             .status();
         // ISO_Fortran_binding.h comes with gfortran.
         if !compiled.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: no C compiler with ISO_Fortran_binding.h");
+            skip::skip("fortran-binding", "no C compiler has ISO_Fortran_binding.h");
             return;
         }
         let output = std::process::Command::new("nm")

@@ -17,14 +17,8 @@
 //! wrappers drop MPI's return code, and by their `PMPI_` names so that profilers do not count
 //! kolo's start-up as the program's. A panic never leaves an exported function.
 //!
-//! Build, one target directory per family:
-//!
-//! ```sh
-//! MPICC=mpicc.openmpi CARGO_TARGET_DIR=target/openmpi cargo build --release -p kolo-mpi
-//! MPICC=mpicc.mpich CARGO_TARGET_DIR=target/mpich cargo build --release -p kolo-mpi
-//! ```
-//!
-//! Test: `tests/mpi/run.sh openmpi target/openmpi/release/libkolo_mpi.so`, and so for `mpich`.
+//! Build: `make mpi-openmpi`, `make mpi-mpich`. Cargo does not notice that `MPICC` names another
+//! MPI, so the Makefile has it forget the bindings in between.
 
 #[path = "../../../src/bootstrap/mpi_abi.rs"]
 mod abi;

@@ -1,10 +1,12 @@
-//! A connection that is being made, from the sender's side: TCP, greeting, answer, ready.
+//! A connection that is being made, from the sender's side: TCP, proof, greeting, answer, ready.
 
 use crate::base::clock::{Moment, now};
-use crate::base::{Code, Error, Result};
+use crate::base::knock::{Knock, Reply};
+use crate::base::quiet::Quiet;
+use crate::base::{Code, Error, Result, proof};
 use crate::gid::Gid;
-use crate::handle::Handle;
-use crate::hello::{HELLO_BYTES, Hello};
+use crate::handle::{self, Handle, KIND};
+use crate::hello::{HELLO_BYTES, Hello, PROTOCOL};
 use crate::line::{self, Line};
 use crate::listener::READY;
 use crate::network::Network;
@@ -35,6 +37,8 @@ pub struct Connecting {
 enum Stage {
     /// TCP connects.
     Reaching(TcpStream),
+    /// Both ends prove that they know the secret.
+    Knocking(Box<Knock<Quiet<TcpStream>>>),
     /// The greeting is sent, the answer awaited.
     Greeted(Line),
     /// Connected; the last byte is sent.
@@ -107,6 +111,7 @@ impl Connecting {
             let stage = std::mem::replace(&mut self.stage, Stage::Over);
             self.stage = match stage {
                 Stage::Reaching(stream) => self.reaching(stream)?,
+                Stage::Knocking(knock) => self.knocking(*knock)?,
                 Stage::Greeted(line) => self.greeted(line)?,
                 Stage::Pausing(since) if since.past(PAUSE * (1 << self.tries)) => self.reach()?,
                 Stage::Ready(mut line) => match line.write_on() {
@@ -141,11 +146,50 @@ impl Connecting {
         if let Err(error) = prepared {
             return Err(self.lost(&error));
         }
-        let mut line = Line::new(stream);
-        let ends = &self.sender.ends;
-        let hello = ends.hello(&self.gid, self.handle.secret, self.sender.area());
-        line.put(&hello.write());
-        Ok(Stage::Greeted(line))
+        let hello = proof::Hello {
+            purpose: 1,
+            offers: KIND,
+            id: [0; proof::ID_BYTES],
+            nonce: proof::random()?,
+            body: Vec::new(),
+        };
+        Ok(Stage::Knocking(Box::new(Knock::new(
+            Quiet(stream),
+            PROTOCOL,
+            &hello,
+        ))))
+    }
+
+    fn knocking(&mut self, knock: Knock<Quiet<TcpStream>>) -> Result<Stage> {
+        let secret = self.handle.secret;
+        let strange = match knock.go_on(|kind| (kind == KIND).then(|| handle::key(&secret))) {
+            Reply::Wait(knock) => return Ok(Stage::Knocking(Box::new(knock))),
+            Reply::In(Quiet(stream), _) => {
+                let mut line = Line::new(stream);
+                let hello = self.sender.ends.hello(&self.gid, self.sender.area());
+                line.put(&hello.write());
+                return Ok(Stage::Greeted(line));
+            }
+            Reply::Lost(error) => return self.again(&error),
+            Reply::Stranger => "it does not know the secret of the handle".to_string(),
+            Reply::Foreign(..) => "the answer is not one of this kolo".to_string(),
+            Reply::Version(version) => {
+                format!(
+                    "it speaks version {version}, this kolo {}",
+                    PROTOCOL.version
+                )
+            }
+        };
+        Err(self.lost(&io::Error::other(strange)))
+    }
+
+    /// Pushed out by strangers, perhaps: tries again.
+    fn again(&mut self, error: &io::Error) -> Result<Stage> {
+        if self.tries >= TRIES {
+            return Err(self.lost(error));
+        }
+        self.tries += 1;
+        Ok(Stage::Pausing(now()))
     }
 
     fn greeted(&mut self, mut line: Line) -> Result<Stage> {
@@ -158,12 +202,7 @@ impl Connecting {
         }) {
             Ok(None) => return Ok(Stage::Greeted(line)),
             Ok(Some(bytes)) => bytes,
-            // Pushed out by strangers, perhaps: try again.
-            Err(_) if self.tries < TRIES => {
-                self.tries += 1;
-                return Ok(Stage::Pausing(now()));
-            }
-            Err(error) => return Err(self.lost(&error)),
+            Err(error) => return self.again(&error),
         };
         let answer = match <[u8; HELLO_BYTES]>::try_from(taken.as_slice()) {
             Ok(bytes) => Hello::read(&bytes)?,

@@ -131,10 +131,9 @@ impl Ends {
     }
 
     /// What the other end needs to know of this one.
-    pub fn hello(&self, gid: &Gid, secret: [u8; 16], area: (u64, u32)) -> Hello {
+    pub fn hello(&self, gid: &Gid, area: (u64, u32)) -> Hello {
         let port = self.port();
         Hello {
-            secret,
             queues: self
                 .queues
                 .iter()

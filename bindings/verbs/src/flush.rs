@@ -29,7 +29,7 @@ impl Flush {
         let port = owner.port_index();
         let mut ends = Ends::new(&owner.network, port, 1, FLUSHES as u32, 1)?;
         let gid = ends.gid()?;
-        let own = ends.hello(&gid, [0; 16], (0, 0));
+        let own = ends.hello(&gid, (0, 0));
         ends.connect(&own, &gid, 0)?;
         let byte = Box::new([0; 8]);
         let domain = ends.port().device.domain.clone();

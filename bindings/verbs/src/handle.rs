@@ -5,6 +5,7 @@
 //! processes that half is zero.
 
 use crate::abi::HANDLE_BYTES;
+use crate::base::proof::Key;
 use crate::base::{Error, Result};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -13,8 +14,16 @@ const USED: usize = 4 + 1 + 2 + 16 + 4 + 16;
 /// Where the caller's copy keeps the number of a connection that is being made.
 const LOCAL: usize = 64;
 
-/// Proves that a sender was given the handle.
+/// What both ends of a connection know, and neither says on it.
 pub type Secret = [u8; 16];
+
+/// The kind of secret that both ends use: there is one.
+pub const KIND: u8 = 1;
+
+/// The key by which they prove it.
+pub fn key(secret: &Secret) -> Key {
+    Key::derive(secret, &[b"kolo net verbs"])
+}
 
 /// The contents of a handle.
 #[derive(Clone, Copy, PartialEq, Eq)]

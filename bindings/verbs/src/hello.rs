@@ -1,21 +1,27 @@
-//! What the two ends of a new connection tell each other: a greeting of fixed size, and an answer
-//! of the same form or the reason why there is none.
+//! What the two ends of a new connection tell each other once they have proven that they know the
+//! secret of the handle: a greeting of fixed size, and an answer of the same form or the reason why
+//! there is none.
 
+use crate::base::proof::Protocol;
 use crate::base::{Code, Error, Result};
-use crate::handle::Secret;
 use crate::settings::MAX_QUEUES;
 
 /// Size of a greeting and of an answer.
 pub const HELLO_BYTES: usize = 512;
 
-const MAGIC: [u8; 4] = *b"KVH1";
+/// The first bytes of the proof that comes before; the version is that of everything here.
+pub const PROTOCOL: Protocol = Protocol {
+    magic: *b"KOLOrdma",
+    version: 2,
+};
+
+const MAGIC: [u8; 4] = *b"KVH2";
 const NAME_BYTES: usize = 64;
 const REFUSED: u8 = 1;
 
 /// One end of a connection, as the other one needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    pub secret: Secret,
     /// Number and first packet number of each queue pair.
     pub queues: Vec<(u32, u32)>,
     /// Whether messages are spread over all queue pairs.
@@ -82,7 +88,6 @@ impl Reader<'_> {
 impl Hello {
     pub fn write(&self) -> [u8; HELLO_BYTES] {
         let mut out = start(0);
-        out.put(&self.secret);
         out.put(&[u8::from(self.split), u8::from(self.ethernet), self.port]);
         out.put(&[self.queues.len() as u8]);
         out.put(&self.mtu.to_le_bytes());
@@ -111,13 +116,11 @@ impl Hello {
         if fields.take() == [REFUSED] {
             return Err(read_refusal(fields));
         }
-        let secret = fields.take();
         let [split, ethernet, port, count] = fields.take();
         if !(1..=MAX_QUEUES).contains(&u32::from(count)) {
             return Ok(None);
         }
         let mut hello = Hello {
-            secret,
             queues: Vec::new(),
             split: split != 0,
             ethernet: ethernet != 0,
@@ -202,7 +205,6 @@ mod tests {
 
     fn hello(queues: u32) -> Hello {
         Hello {
-            secret: [3; 16],
             queues: (0..queues).map(|q| (q + 17, q * 1000)).collect(),
             split: true,
             ethernet: true,

@@ -4,10 +4,11 @@
 //! A queue pair that only receives never learns that its sender was killed. Its system closes the
 //! TCP connection at once, and keepalive finds out when the node itself is gone.
 
-use crate::base::{Code, Error};
+use crate::base::{Code, Error, quiet};
 use socket2::{SockRef, TcpKeepalive};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Longest text of a note.
@@ -69,7 +70,7 @@ impl Line {
     /// Writes as much as goes; true when nothing is left.
     pub fn write_on(&mut self) -> io::Result<bool> {
         while !self.output.is_empty() {
-            match self.stream.write(&self.output) {
+            match quiet::send(self.stream.as_fd(), &[IoSlice::new(&self.output)]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => drop(self.output.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),

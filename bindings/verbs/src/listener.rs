@@ -1,24 +1,29 @@
 //! The receiving end before connections exist: a TCP port that takes greetings.
 //!
-//! A stranger is whoever does not send the handle's secret: it is dropped, and nothing else
-//! happens. A sender that is slow to greet is not a stranger, so silent sockets are kept, the
-//! newest [`PENDING`] of them; a sender that was pushed out tries again.
+//! A stranger is whoever does not prove that it knows the handle's secret ([`crate::base::door`]):
+//! it is dropped, and nothing else happens. A sender that is slow is not a stranger, so silent
+//! sockets are kept for a while, the newest [`PENDING`] of them; a sender that was pushed out tries
+//! again.
 
 use crate::abi::HANDLE_BYTES;
-use crate::base::{Error, Result};
-use crate::handle::{Handle, Secret};
-use crate::hello::{HELLO_BYTES, Hello, refusal};
+use crate::base::door::{Door, Keeper, Limits, Verdict};
+use crate::base::quiet::Quiet;
+use crate::base::{Error, Result, proof};
+use crate::handle::{self, Handle, KIND, Secret};
+use crate::hello::{HELLO_BYTES, Hello, PROTOCOL, refusal};
 use crate::line::{self, Line};
 use crate::network::Network;
 use crate::recv::Receiver;
 use crate::report;
 use std::collections::VecDeque;
-use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most sockets that have not become connections.
 const PENDING: usize = 128;
+/// How long a socket may take to prove itself.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a sender says when it is ready.
 pub const READY: u8 = b'R';
@@ -29,8 +34,25 @@ pub struct Listener {
     port: usize,
     traffic_class: u8,
     socket: TcpListener,
-    secret: Secret,
+    porter: Porter,
+    door: Door<Quiet<TcpStream>>,
     pending: VecDeque<Pending>,
+}
+
+/// Judges hellos: whoever does not have the handle fails at the proof.
+struct Porter(Secret);
+
+impl Keeper for Porter {
+    fn judge(&mut self, hello: &proof::Hello) -> Verdict {
+        match hello.offers & KIND != 0 && hello.body.is_empty() {
+            true => Verdict::Answer(KIND, handle::key(&self.0)),
+            false => Verdict::Drop,
+        }
+    }
+
+    fn other_version(&mut self, _version: u16) -> Vec<u8> {
+        [&PROTOCOL.magic[..], &PROTOCOL.version.to_be_bytes()].concat()
+    }
 }
 
 struct Pending {
@@ -63,16 +85,22 @@ impl Listener {
         let socket = TcpListener::bind(network.interface.socket_address(0)).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        let mut secret = [0; 16];
-        getrandom::fill(&mut secret)
-            .map_err(|error| failed(std::io::Error::other(error.to_string())))?;
+        let secret = proof::random()?;
         let handle = Handle { address, secret }.write();
         let listener = Listener {
             network: network.clone(),
             port,
             traffic_class,
             socket,
-            secret,
+            porter: Porter(secret),
+            door: Door::new(
+                PROTOCOL,
+                Limits {
+                    guests: PENDING,
+                    patience: PATIENCE,
+                    burst: PENDING,
+                },
+            ),
             pending: VecDeque::new(),
         };
         Ok((listener, handle))
@@ -80,7 +108,7 @@ impl Listener {
 
     /// The next connection, or `None`: not yet.
     pub fn accept(&mut self) -> Result<Option<Receiver>> {
-        self.take_sockets()?;
+        self.take_sockets();
         let mut index = 0;
         while index < self.pending.len() {
             match self.step(index) {
@@ -108,40 +136,25 @@ impl Listener {
         Ok(None)
     }
 
-    fn take_sockets(&mut self) -> Result<()> {
-        // Bounded, so that a flood of strangers cannot keep this call for ever.
-        for _ in 0..PENDING {
-            match self.socket.accept() {
-                Ok((stream, _)) => {
-                    if line::prepare(&stream, self.network.settings.link_timeout).is_ok() {
-                        self.pending.push_back(Pending {
-                            line: Line::new(stream),
-                            receiver: None,
-                        });
-                    }
-                }
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => break,
-                    ErrorKind::Interrupted | ErrorKind::ConnectionAborted => {}
-                    _ => {
-                        return Err(Error::system(
-                            "cannot accept a connection",
-                            &error,
-                            "raise the limit of open files (`ulimit -n`)",
-                        ));
-                    }
-                },
-            }
-        }
+    fn take_sockets(&mut self) {
+        let (socket, limit) = (&self.socket, self.network.settings.link_timeout);
+        let entries = self.door.serve(&mut self.porter, || {
+            let (stream, _) = socket.accept()?;
+            line::prepare(&stream, limit)?;
+            Ok(Quiet(stream))
+        });
+        self.pending
+            .extend(entries.into_iter().map(|entry| Pending {
+                line: Line::new(entry.stream.0),
+                receiver: None,
+            }));
         while self.pending.len() > PENDING {
-            // A greeted connection is no stranger.
             let silent = self
                 .pending
                 .iter()
                 .position(|pending| pending.receiver.is_none());
             self.pending.remove(silent.unwrap_or(0));
         }
-        Ok(())
     }
 
     fn step(&mut self, index: usize) -> Result<Step> {
@@ -157,13 +170,10 @@ impl Listener {
             let Ok(Ok(Some(hello))) = greeting.map(|bytes| Hello::read(&bytes)) else {
                 return Ok(Step::Stranger);
             };
-            if !same(&hello.secret, &self.secret) {
-                return Ok(Step::Stranger);
-            }
             let mut receiver = Receiver::new(&self.network, self.port, &hello)?;
             let gid = receiver.ends.gid()?;
             receiver.ends.connect(&hello, &gid, self.traffic_class)?;
-            let answer = receiver.ends.hello(&gid, self.secret, receiver.area());
+            let answer = receiver.ends.hello(&gid, receiver.area());
             pending.line.put(&answer.write());
             pending.receiver = Some(receiver);
         }
@@ -179,30 +189,6 @@ impl Listener {
             Ok(Some(byte)) if byte == [READY] => Ok(Step::Connected),
             // The sender gave up meanwhile.
             _ => Ok(Step::Stranger),
-        }
-    }
-}
-
-/// Compares without telling by the time how much was right.
-fn same(a: &Secret, b: &Secret) -> bool {
-    a.iter()
-        .zip(b)
-        .fold(0, |different, (a, b)| different | (a ^ b))
-        == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_are_compared_whole() {
-        let secret = [7; 16];
-        assert!(same(&secret, &secret));
-        for at in [0, 15] {
-            let mut other = secret;
-            other[at] ^= 0x80;
-            assert!(!same(&secret, &other));
         }
     }
 }

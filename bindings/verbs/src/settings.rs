@@ -5,7 +5,7 @@
 //! the environment, with `NCCL_*` as second names.
 
 use crate::base::interfaces::Family;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, privilege};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -79,7 +79,8 @@ pub fn read() -> Result<Settings> {
     let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let given = given.unwrap_or_default();
     parse(&|key, alias| {
-        let variable = |name: &str| std::env::var(name).ok();
+        let trusted = !privilege::is_raised();
+        let variable = |name: &str| std::env::var(name).ok().filter(|_| trusted);
         let own = format!("KOLO_{}", key.to_ascii_uppercase());
         let found = match given.get(key) {
             Some(value) => Some((own, value.clone())),

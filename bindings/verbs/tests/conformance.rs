@@ -23,5 +23,7 @@ mod peer;
 mod plugin;
 #[path = "conformance/short.rs"]
 mod short;
+#[path = "../../../tests/skip/mod.rs"]
+mod skip;
 #[path = "conformance/traffic.rs"]
 mod traffic;

@@ -4,6 +4,7 @@ use crate::out;
 use clap::Args;
 use kolo::base::{Error, Rank, Result, clock};
 use kolo::bootstrap::{Bootstrap, NetSettings, launch};
+use kolo::comm::logging;
 use kolo::config::Settings;
 use kolo::topo;
 use std::fmt::Write;
@@ -28,9 +29,10 @@ pub struct HelloArgs {
 /// # Errors
 /// What keeps the ranks from meeting, and bytes that did not arrive as they were sent.
 pub fn run(args: &HelloArgs) -> Result<()> {
+    let all = Settings::load(&[])?;
     let settings = NetSettings {
         warn: Arc::new(|sentence| eprintln!("{sentence}")),
-        ..NetSettings::from(&Settings::load(&[])?)
+        ..NetSettings::from(&all)
     };
     for round in 0..args.rounds {
         let start = clock::now();
@@ -38,6 +40,7 @@ pub fn run(args: &HelloArgs) -> Result<()> {
             true => launch::from_slurm(&settings)?,
             false => launch::from_environment(&settings)?,
         };
+        logging::install(&all, &topo::host_name(), Rank(launch.rank));
         let ring = launch.connect(&settings)?;
         let met = start.elapsed();
         let names = exchange(&*ring, args.bytes)?;

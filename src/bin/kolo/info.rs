@@ -58,6 +58,9 @@ fn about() -> String {
     fact("hwloc", &Machine::library_version());
     fact("processor", &processor());
     fact("kernel", &kernel());
+    for line in kolo::comm::stores::report() {
+        fact("hand-over", &line);
+    }
     let prefix = config::install_prefix();
     let prefix = prefix.map_or("not installed".to_string(), |path| {
         path.display().to_string()

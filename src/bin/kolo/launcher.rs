@@ -3,7 +3,7 @@
 //! `kolo` is linked to no MPI. A launcher is recognised by the variables it sets; then the
 //! `libkolo_mpi.so` of the same family is loaded, which hands out a table of functions.
 
-use kolo::base::{Error, Result};
+use kolo::base::{Error, Result, privilege};
 use kolo::bootstrap::launch::mistake;
 use kolo::bootstrap::mpi_abi::{API_VERSION, MpiApi, MpiComm, MpiTable};
 use std::ffi::{CStr, c_int};
@@ -79,7 +79,8 @@ pub fn speaks_for_all() -> bool {
 
 /// Where the library of a family may be: beside the installed program, then in the build tree.
 pub fn places(family: Family) -> Vec<PathBuf> {
-    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()) {
+    let named = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty());
+    if let Some(path) = named.filter(|_| !privilege::is_raised()) {
         return vec![PathBuf::from(path)];
     }
     let name = family.name();
@@ -91,12 +92,9 @@ pub fn places(family: Family) -> Vec<PathBuf> {
     };
     [
         format!("../lib/kolo/{name}"),
-        format!("../{name}/release"),
-        format!("../{name}/debug"),
-        format!("../target/{name}/release"),
+        format!("mpi/{name}"),
         // A test's or example's program lies one directory deeper.
-        format!("../../{name}/release"),
-        format!("../../{name}/debug"),
+        format!("../mpi/{name}"),
     ]
     .iter()
     .map(|place| bin.join(place).join(LIBRARY))

@@ -11,7 +11,7 @@ use kolo::topo::graph::{Description, NodeKind, TopoFile};
 use kolo::topo::node_graph::NodeGraph;
 use kolo::topo::search::Found;
 use kolo::topo::seats::{self, Seated};
-use kolo::topo::{self, Machine, RankPlace, report, svg};
+use kolo::topo::{self, Machine, Notes, RankPlace, report, svg};
 use std::path::{Path, PathBuf};
 
 /// What `kolo topo` shows.
@@ -24,6 +24,10 @@ pub struct TopoArgs {
     /// Nodes and ranks on each; without it one node, with a rank on each GPU, cache or core
     #[arg(short = 'n', long, value_name = "NODES[xRANKS]")]
     pub nodes: Option<String>,
+    /// Make an error of the first thing in the file that is unknown or contradicts itself, in place
+    /// of a warning for each
+    #[arg(long)]
+    pub strict: bool,
     /// Write a picture of the machine with its rings and trees
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
@@ -57,7 +61,7 @@ pub fn run(args: &TopoArgs) -> Result<()> {
     let settings = Settings::load(&[])?;
     let file = args.file.as_deref().or(settings.topo_file());
     let description = match file {
-        Some(file) => TopoFile::read(file)?.describe()?,
+        Some(file) => read(file, args.strict)?.describe()?,
         None => Description::here()?,
     };
     out::write(&machine_text(&description, file.is_none())?);
@@ -89,6 +93,19 @@ pub fn run(args: &TopoArgs) -> Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// The machine of a file, with a warning on standard error for each thing that is left out.
+fn read(path: &Path, is_strict: bool) -> Result<TopoFile> {
+    let notes = match is_strict {
+        true => Notes::strict(),
+        false => Notes::lenient(),
+    };
+    let file = TopoFile::read_noting(path, &notes)?;
+    for line in notes.lines() {
+        eprintln!("kolo: warning: {line}");
+    }
+    Ok(file)
 }
 
 fn machine_text(description: &Description, is_live: bool) -> Result<String> {

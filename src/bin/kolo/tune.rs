@@ -17,12 +17,12 @@ use crate::perf::team::{self, Meeting, Member};
 use clap::{Args, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use kolo::algo::{Entry, REGISTRY};
-use kolo::base::{Error, Result, clock};
+use kolo::base::{Error, Result, clock, input_file};
 use kolo::comm::{CommConfig, Communicator, RedOp};
 use kolo::dtype::DataType;
 use kolo::plan::{Algorithm, Collective};
 use kolo::tune::measured::Series;
-use kolo::tune::{Measured, Protocol};
+use kolo::tune::{Measured, Protocol, measured};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -474,10 +474,10 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 fn read(path: &Path) -> Result<Measured> {
-    match std::fs::read_to_string(path) {
+    match input_file::text(path, measured::MOST_BYTES as u64) {
         Ok(text) => Measured::from_toml(&text, &path.display().to_string()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Measured::default()),
-        Err(error) => Err(Error::system(
+        Err(error) => Err(input_file::refused(
             format!("{} cannot be read", path.display()),
             &error,
             "name another file with -o",

@@ -1,7 +1,7 @@
 //! Handing the unique id of rank 0 to all ranks through the server of a launcher.
 
 use super::{Launch, Launcher};
-use crate::base::{Error, Rank, Result};
+use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::settings::NetSettings;
 use crate::bootstrap::unique_id::ID_BYTES;
 use crate::bootstrap::{UniqueId, report};
@@ -26,7 +26,7 @@ pub trait Exchange {
     fn nranks(&self) -> u32;
 
     /// Puts `mine` of rank 0 under `key`, waits for all ranks, and returns what rank 0 put.
-    fn share(&mut self, key: &str, mine: Option<&[u8]>) -> Result<Vec<u8>>;
+    fn share(&mut self, key: &str, mine: Option<&[u8]>, settings: &NetSettings) -> Result<Vec<u8>>;
 }
 
 /// Rank 0 makes an id and all ranks get it. Every rank calls it.
@@ -36,9 +36,9 @@ pub fn meet(mut server: impl Exchange, by: Launcher, settings: &NetSettings) -> 
     if nranks == 1 {
         return Ok(Launch::alone(by));
     }
-    let made = (rank == 0).then(|| UniqueId::create(settings));
+    let made = (rank == 0).then(|| UniqueId::create_to_share(settings));
     let words = made.as_ref().map(encode);
-    let told = server.share(&format!("kolo-id-{round}"), words.as_deref());
+    let told = server.share(&format!("kolo-id-{round}"), words.as_deref(), settings);
     // Its own error says more to rank 0 than that of the exchange.
     let own = made.transpose()?;
     let id = match own {
@@ -71,6 +71,29 @@ fn decode(told: &[u8]) -> Result<UniqueId> {
     }
 }
 
+/// What rank 0 shared, for `tests/fuzz`.
+pub fn fuzz(told: &[u8]) -> Result<UniqueId> {
+    decode(told)
+}
+
+/// Not all ranks have come to an exchange within the limit. A server of a launcher does not say who
+/// has.
+pub fn too_late(settings: &NetSettings) -> Error {
+    let (limit, name) = settings.meeting_limit().unwrap_or_default();
+    Error::new(
+        Code::Timeout,
+        format!(
+            "not all ranks of the job have made their communicator within {:.1} s; the launcher \
+             does not say which",
+            limit.as_secs_f64()
+        ),
+        format!(
+            "every rank must call koloCommInitEnv: look for one whose output ends before, or \
+             raise {name}"
+        ),
+    )
+}
+
 fn unreadable(length: usize) -> Error {
     Error::usage(
         format!("rank 0 shared {length} bytes that are no unique id"),
@@ -101,7 +124,7 @@ mod tests {
             self.nranks
         }
 
-        fn share(&mut self, key: &str, mine: Option<&[u8]>) -> Result<Vec<u8>> {
+        fn share(&mut self, key: &str, mine: Option<&[u8]>, _: &NetSettings) -> Result<Vec<u8>> {
             if let Some(mine) = mine {
                 assert!(mine.len() <= MOST_BYTES);
                 self.notes

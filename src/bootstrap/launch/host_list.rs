@@ -3,20 +3,30 @@
 //! Names stand between commas; brackets hold numbers and ranges of numbers, where leading zeros are
 //! kept; a name with several brackets stands for all combinations, the last bracket fastest.
 
-/// The most names that a list may stand for.
-pub const MOST_HOSTS: usize = 1 << 20;
+/// The most names that a list may stand for: more than any machine has nodes.
+pub const MOST_HOSTS: usize = 1 << 18;
+/// The most bytes that these names may have together.
+pub const MOST_BYTES: usize = 8 << 20;
 
 /// All names of a list in its order; `None` where `text` is no list, or one of more than
-/// [`MOST_HOSTS`] names.
+/// [`MOST_HOSTS`] names or [`MOST_BYTES`].
 pub fn expand(text: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
+    let mut bytes = 0;
     for part in split(text.trim())? {
-        names.extend(expand_one(part)?);
-        if names.len() > MOST_HOSTS {
+        let more = expand_one(part)?;
+        bytes += more.iter().map(String::len).sum::<usize>();
+        names.extend(more);
+        if names.len() > MOST_HOSTS || bytes > MOST_BYTES {
             return None;
         }
     }
     Some(names)
+}
+
+/// Whether so many names of at most so many bytes are too much.
+fn too_much(names: usize, longest: usize) -> bool {
+    names > MOST_HOSTS || names.saturating_mul(longest) > MOST_BYTES
 }
 
 /// The parts between commas that stand outside of brackets; `None` where brackets do not match or
@@ -47,7 +57,10 @@ fn expand_one(part: &str) -> Option<Vec<String>> {
     while let Some((before, after)) = rest.split_once('[') {
         let (inside, behind) = after.split_once(']')?;
         let numbers = numbers(inside)?;
-        if names.len().checked_mul(numbers.len())? > MOST_HOSTS {
+        // A short list may stand for many long names: they are counted before they are made.
+        let longest = |all: &[String]| all.iter().map(String::len).max().unwrap_or(0);
+        let length = longest(&names) + before.len() + longest(&numbers);
+        if too_much(names.len().checked_mul(numbers.len())?, length) {
             return None;
         }
         names = names
@@ -76,6 +89,9 @@ fn numbers(text: &str) -> Option<Vec<String>> {
             return None;
         }
         let width = first.len();
+        if too_much(found.len() + (high - low) as usize + 1, width) {
+            return None;
+        }
         found.extend((low..=high).map(|n| format!("{n:0width$}")));
     }
     Some(found)
@@ -123,6 +139,9 @@ mod tests {
             "n[0-99999999999999999999]",
             "n[1-2000000]",
             "n[0-999]x[0-9999]",
+            &format!("n[{}1-9999]", "0".repeat(2000)),
+            &"n[1-2]".repeat(100),
+            &format!("{}[0-9999]", "n".repeat(2000)),
         ] {
             assert_eq!(expand(text), None, "{text:?}");
         }

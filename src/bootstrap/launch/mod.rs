@@ -19,6 +19,7 @@
 //! has made before.
 
 mod exchange;
+pub(super) use pmi::fuzz as fuzz_pmi;
 pub mod host_list;
 pub mod mistake;
 mod pmi;
@@ -28,7 +29,7 @@ mod variables;
 
 use super::settings::NetSettings;
 use super::{Bootstrap, TcpRing, ThreadsBootstrap, UniqueId};
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Rank, Result, privilege};
 use std::fmt;
 use variables::{Get, number};
 
@@ -108,6 +109,9 @@ impl Launch {
 /// Variables that contradict each other, a server that fails, no usable network interface, or
 /// several ranks without a way to meet.
 pub fn from_environment(settings: &NetSettings) -> Result<Launch> {
+    if privilege::is_raised() {
+        return without_trust(&variables::any);
+    }
     let get: Get = &variables::of_process;
     if let Some((rank, nranks)) = by_hand(get)? {
         return named(rank, nranks, settings);
@@ -120,7 +124,7 @@ pub fn from_environment(settings: &NetSettings) -> Result<Launch> {
         }
     }
     if let Some(server) = pmi::Server::find(get)? {
-        let client = pmi::Client::start(server, settings)?;
+        let client = pmi::Client::start(server)?;
         return exchange::meet(client, Launcher::Pmi, settings);
     }
     if mpirun(get).is_none()
@@ -144,6 +148,9 @@ pub fn from_environment(settings: &NetSettings) -> Result<Launch> {
 /// # Errors
 /// This is no process of a step, or the variables do not say enough.
 pub fn from_slurm(settings: &NetSettings) -> Result<Launch> {
+    if privilege::is_raised() {
+        return Err(not_believed("SLURM_STEP_ID"));
+    }
     let get: Get = &variables::of_process;
     if mpirun(get).is_some() && !slurm::agrees_with_pmi(get) {
         return Err(Error::usage(
@@ -160,6 +167,33 @@ pub fn from_slurm(settings: &NetSettings) -> Result<Launch> {
             "start the program with srun (inside a batch script too), or use koloCommInitEnv",
         )),
     }
+}
+
+/// Where a program has more rights than its user: what the variables say is not believed, and that
+/// there are several ranks is said instead of starting each alone.
+fn without_trust(get: Get) -> Result<Launch> {
+    let names = [
+        "KOLO_NRANKS",
+        "OMPI_COMM_WORLD_SIZE",
+        "PMI_SIZE",
+        "SLURM_STEP_NUM_TASKS",
+    ];
+    let several = |name: &&str| get(name).is_some_and(|text| text.trim() != "1");
+    match names.iter().find(|name| several(name)) {
+        None => Ok(Launch::alone(Launcher::Nobody)),
+        Some(name) => Err(not_believed(name)),
+    }
+}
+
+fn not_believed(name: &str) -> Error {
+    Error::usage(
+        format!(
+            "this program has more rights than its user (set-user-ID, set-group-ID or file \
+             capabilities), so kolo does not believe the environment, which says how the ranks \
+             meet ({name})"
+        ),
+        "use koloCommInitMPI or koloCommInitRank, or start the program without those rights",
+    )
 }
 
 /// Rank and number of ranks as a script has set them.
@@ -222,6 +256,19 @@ fn lost(ranks: u32, mut failures: Vec<Error>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_trust_a_rank_is_alone_or_told_that_it_is_not() {
+        let read = |set: &[(&str, &str)]| without_trust(&variables::fixed(set));
+        for alone in [&[][..], &[("PMI_SIZE", "1")], &[("KOLO_RANK", "1")]] {
+            let launch = read(alone).unwrap();
+            assert_eq!((launch.rank, launch.nranks), (0, 1), "{alone:?}");
+        }
+        for name in ["KOLO_NRANKS", "SLURM_STEP_NUM_TASKS"] {
+            let error = read(&[(name, "2")]).unwrap_err();
+            assert!(error.what.contains(name), "{error}");
+        }
+    }
 
     #[test]
     fn by_hand_needs_both_numbers() {

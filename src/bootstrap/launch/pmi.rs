@@ -9,13 +9,13 @@
 use super::exchange::Exchange;
 use super::variables::{Get, number};
 use crate::base::clock::{Moment, now};
-use crate::base::{Code, Error, Result};
+use crate::base::{Code, Error, Result, quiet};
 use crate::bootstrap::net;
 use crate::bootstrap::settings::NetSettings;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::mem::ManuallyDrop;
-use std::os::fd::{FromRawFd, RawFd};
+use std::os::fd::{AsFd, FromRawFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,12 +61,11 @@ fn talk() -> MutexGuard<'static, Option<Talk>> {
 /// A use of the conversation.
 pub struct Client {
     server: Server,
-    settings: NetSettings,
 }
 
 impl Client {
     /// Opens the conversation, unless it is open.
-    pub fn start(server: Server, settings: &NetSettings) -> Result<Client> {
+    pub fn start(server: Server) -> Result<Client> {
         if mpi_is_running() {
             return Err(Error::usage(
                 "MPI runs in this process and uses the launcher's PMI itself",
@@ -74,6 +73,16 @@ impl Client {
             ));
         }
         let mut talk = talk();
+        if talk
+            .as_ref()
+            .is_some_and(|talk| talk.process != std::process::id())
+        {
+            return Err(Error::usage(
+                "this process was forked from one that speaks to the launcher's PMI server",
+                "make communicators in the process that the launcher started, or start the child \
+                 with variables of its own",
+            ));
+        }
         if talk.is_none() {
             // SAFETY: the file is the launcher's, which never closes it; ManuallyDrop leaves it
             // open here too, because a later exec may pass it on.
@@ -83,8 +92,7 @@ impl Client {
             // (see `say_farewell`) and touches nothing that is gone by then.
             unsafe { libc::atexit(say_farewell) };
         }
-        let settings = settings.clone();
-        Ok(Client { server, settings })
+        Ok(Client { server })
     }
 }
 
@@ -97,7 +105,7 @@ impl Exchange for Client {
         self.server.nranks
     }
 
-    fn share(&mut self, key: &str, mine: Option<&[u8]>) -> Result<Vec<u8>> {
+    fn share(&mut self, key: &str, mine: Option<&[u8]>, settings: &NetSettings) -> Result<Vec<u8>> {
         let mut talk = talk();
         let talk = talk
             .as_mut()
@@ -105,7 +113,7 @@ impl Exchange for Client {
         if let Some(mine) = mine {
             talk.put(key, &hex(mine))?;
         }
-        talk.barrier(&self.settings)?;
+        talk.barrier(settings)?;
         let value = talk.get(key)?;
         unhex(&value).ok_or_else(|| unexpected("get", &value))
     }
@@ -183,19 +191,16 @@ impl Talk {
         self.say("cmd=barrier_in")?;
         let start = now();
         let warn_after = settings.warn_after;
-        let early = settings.timeout.is_none_or(|timeout| warn_after < timeout);
+        let limit = settings.meeting_limit();
+        let early = limit.is_none_or(|(limit, _)| warn_after < limit);
         if early && !self.has_line_within(start, Some(warn_after))? {
             (settings.warn)(&format!(
                 "kolo: has waited {} s for the other ranks of the job to make their communicator",
                 warn_after.as_secs()
             ));
         }
-        if !self.has_line_within(start, settings.timeout)? {
-            return Err(Error::new(
-                Code::Timeout,
-                "not all ranks of the job have made their communicator in time",
-                "every rank must call koloCommInitEnv, or raise KOLO_TIMEOUT",
-            ));
+        if !self.has_line_within(start, limit.map(|(limit, _)| limit))? {
+            return Err(super::exchange::too_late(settings));
         }
         let answer = self.line(Some(Duration::ZERO))?;
         match word(&answer, "cmd") {
@@ -215,7 +220,7 @@ impl Talk {
 
     fn say(&mut self, request: &str) -> Result<()> {
         let line = format!("{request}\n");
-        self.file.write_all(line.as_bytes()).map_err(|e| broken(&e))
+        quiet::write_all(self.file.as_fd(), line.as_bytes()).map_err(|e| broken(&e))
     }
 
     fn line(&mut self, limit: Option<Duration>) -> Result<String> {
@@ -257,6 +262,29 @@ impl Talk {
             }
         }
         Ok(true)
+    }
+}
+
+/// A server's side of a conversation, for `tests/fuzz`: it has said all of it already, and is gone.
+pub fn fuzz(said: &[u8]) {
+    use std::os::fd::{AsRawFd, FromRawFd};
+    let Ok((ours, theirs)) = std::os::unix::net::UnixStream::pair() else {
+        return;
+    };
+    // So much fits between the two without anybody reading.
+    let said = &said[..said.len().min(16 << 10)];
+    if quiet::write_all(theirs.as_fd(), said).is_err()
+        || theirs.shutdown(std::net::Shutdown::Write).is_err()
+    {
+        return;
+    }
+    // SAFETY: `ours` outlives the file, which does not close the descriptor.
+    let file = unsafe { File::from_raw_fd(ours.as_raw_fd()) };
+    if let Ok(mut talk) = Talk::open(ManuallyDrop::new(file), "0") {
+        let told = talk.get("id").ok().and_then(|text| unhex(&text));
+        if let Some(told) = told {
+            let _ = super::exchange::fuzz(&told);
+        }
     }
 }
 
@@ -313,7 +341,8 @@ fn broken(error: &std::io::Error) -> Error {
 mod tests {
     use super::super::variables::fixed;
     use super::*;
-    use std::io::{BufRead, BufReader};
+    use crate::base::quiet::tests::signals_of;
+    use std::io::{BufRead, BufReader, Write};
     use std::os::fd::IntoRawFd;
     use std::os::unix::net::UnixStream;
 
@@ -403,6 +432,17 @@ mod tests {
         let closed = error.what.contains("PMI_FD");
         assert!(error.code == Code::Timeout || closed, "{error}");
         drop(thread);
+    }
+
+    #[test]
+    fn a_lost_server_raises_no_signal() {
+        let (mut talk, thread) = server(vec![]);
+        thread.join().unwrap();
+        let seen = signals_of(|| {
+            let error = talk.put("k", "v").unwrap_err();
+            assert!(error.what.contains("PMI_FD"), "{error}");
+        });
+        assert_eq!(seen, 0);
     }
 
     #[test]

@@ -7,11 +7,13 @@
 //! initialises again may lose its part in a fence (seen with Open MPI 4.1 on three nodes, once in
 //! ten runs).
 
-use super::exchange::Exchange;
-use super::variables::Get;
-use crate::base::{Error, Result};
+use super::exchange::{Exchange, too_late};
+use super::variables::{Get, of_process};
+use crate::base::{Error, Result, own_thread};
+use crate::bootstrap::settings::NetSettings;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
 
 const LIBRARY: &str = "libpmix.so.2";
 /// Names a file to be loaded in its place.
@@ -84,9 +86,8 @@ pub fn is_offered(get: Get) -> bool {
 fn functions() -> Result<&'static Functions> {
     static LOADED: OnceLock<std::result::Result<Functions, String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| {
-        let name = std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty());
-        let name = name.unwrap_or_else(|| LIBRARY.into());
-        load(&name).map_err(|error| format!("{} cannot be used: {error}", name.display()))
+        let name = of_process(LIBRARY_VARIABLE).unwrap_or_else(|| LIBRARY.into());
+        load(name.as_ref()).map_err(|error| format!("{name} cannot be used: {error}"))
     });
     loaded.as_ref().map_err(|why| {
         Error::usage(
@@ -259,24 +260,44 @@ impl Client {
         }
     }
 
-    /// Waits for all ranks of the job; what they have put can be got afterwards.
-    fn fence(&self) -> Result<()> {
-        let mut collect = Info {
-            key: [0; 512],
-            flags: 0,
-            value: Value {
-                kind: TYPE_BOOL,
-                data: [usize::from_ne_bytes(TRUE), 0, 0],
-            },
-        };
-        for (place, &byte) in collect.key.iter_mut().zip(COLLECT_DATA.to_bytes()) {
-            *place = byte as c_char;
+    /// Waits for all ranks of the job; what they have put can be got afterwards. False if they have
+    /// not come within the limit: the library then waits on, on a thread that nobody joins.
+    fn fence_within(&self, limit: Duration) -> Result<bool> {
+        let functions = self.functions;
+        let (say, hear) = mpsc::channel();
+        let fence = move || drop(say.send(fence(functions)));
+        let builder = std::thread::Builder::new().name("kolo fence".into());
+        if own_thread::start(builder, fence).is_err() {
+            return fence_here(functions);
         }
-        // SAFETY: no list of processes means all of the job; one attribute is given.
-        match unsafe { (self.functions.fence)(std::ptr::null(), 0, &collect, 1) } {
-            SUCCESS => Ok(()),
-            status => Err(failed(self.functions, "PMIx_Fence", status)),
+        match hear.recv_timeout(limit) {
+            Ok(result) => result.map(|()| true),
+            Err(_) => Ok(false),
         }
+    }
+}
+
+fn fence_here(functions: &Functions) -> Result<bool> {
+    fence(functions).map(|()| true)
+}
+
+/// Waits for all ranks of the job, without limit.
+fn fence(functions: &Functions) -> Result<()> {
+    let mut collect = Info {
+        key: [0; 512],
+        flags: 0,
+        value: Value {
+            kind: TYPE_BOOL,
+            data: [usize::from_ne_bytes(TRUE), 0, 0],
+        },
+    };
+    for (place, &byte) in collect.key.iter_mut().zip(COLLECT_DATA.to_bytes()) {
+        *place = byte as c_char;
+    }
+    // SAFETY: no list of processes means all of the job; one attribute is given.
+    match unsafe { (functions.fence)(std::ptr::null(), 0, &collect, 1) } {
+        SUCCESS => Ok(()),
+        status => Err(failed(functions, "PMIx_Fence", status)),
     }
 }
 
@@ -289,13 +310,21 @@ impl Exchange for Session {
         self.0.as_ref().map_or(1, |client| client.nranks)
     }
 
-    fn share(&mut self, key: &str, mine: Option<&[u8]>) -> Result<Vec<u8>> {
+    fn share(&mut self, key: &str, mine: Option<&[u8]>, settings: &NetSettings) -> Result<Vec<u8>> {
         let client = self.client()?;
         let key = CString::new(key).map_err(|_| Error::internal("a key with a zero byte"))?;
         if let Some(mine) = mine {
             client.put(&key, mine)?;
         }
-        client.fence()?;
+        let met = match settings.meeting_limit() {
+            Some((limit, _)) => client.fence_within(limit)?,
+            None => fence_here(client.functions)?,
+        };
+        if !met {
+            // It is in use for good: nobody must finalise it when the process ends.
+            *self.0 = None;
+            return Err(too_late(settings));
+        }
         client.get(0, &key, |value| {
             let (data, length) = (value.data[0] as *const u8, value.data[1]);
             let good = value.kind == TYPE_BYTE_OBJECT && !data.is_null();

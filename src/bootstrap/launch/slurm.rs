@@ -5,13 +5,14 @@
 //!
 //! Idea: rank 0 runs on the first node of the step's list. Its port follows from job, step and
 //! round by [`ports`]; a few further ports are there in case another job or daemon has the first.
-//! The secret follows from what the ranks of the step have in common. It keeps strays and other
-//! jobs out; whoever can read the variables of the job could compute it, so against neighbours that
-//! mean harm use `srun --mpi=pmix`, where the secret is random.
+//! The id follows from what the ranks of the step have in common, which others can read; so they
+//! look for a secret ([`crate::bootstrap`]: munge, or the file of `KOLO_SECRET_FILE`). If there is
+//! none, rank 0 listens at one interface only, not at all of its node.
 
 use super::variables::{Get, number};
 use super::{Launch, Launcher};
 use crate::base::{Error, Rank, Result};
+use crate::bootstrap::secrets::Secrets;
 use crate::bootstrap::settings::{Family, NetSettings};
 use crate::bootstrap::unique_id::MOST_PORTS;
 use crate::bootstrap::{UniqueId, net};
@@ -123,7 +124,9 @@ impl Step {
 
     fn id(&self, round: u32, settings: &NetSettings) -> Result<UniqueId> {
         let ports = ports(self.job, self.step, round, settings.slurm_ports)?;
+        let is_weak = self.nodes > 1 && Secrets::found(settings)?.is_weak();
         let host = match self.node {
+            0 if is_weak => self.one_interface(settings)?,
             0 if settings.socket_family == Family::V6 => Ipv6Addr::LOCALHOST.into(),
             0 => Ipv4Addr::LOCALHOST.into(),
             _ => self.resolve(settings.socket_family)?,
@@ -134,9 +137,19 @@ impl Step {
             &text,
             host,
             &ports,
-            self.nodes > 1,
+            self.nodes > 1 && !is_weak,
             &name,
         ))
+    }
+
+    /// The address of this node that the others will find by its name, if it is one of the usable
+    /// interfaces; else that of the first.
+    fn one_interface(&self, settings: &NetSettings) -> Result<IpAddr> {
+        let usable = settings.interfaces(None)?;
+        let named = net::addresses_of(&self.first, settings.socket_family).unwrap_or_default();
+        let named = best(&named).filter(|ip| !ip.is_loopback());
+        let known = named.filter(|ip| usable.iter().any(|it| it.address == *ip));
+        Ok(known.unwrap_or(usable[0].address))
     }
 
     /// The address of the first node, as this one knows it.
@@ -282,10 +295,38 @@ mod tests {
         assert_eq!(ports(9, 9, 9, (65_535, 1)).unwrap(), [65_535]);
     }
 
+    /// Without a secret the root is not at every address of its node, and not at the loopback.
     #[test]
-    fn ranks_of_a_step_compute_one_secret_and_others_another() {
+    fn a_step_without_a_secret_listens_at_one_interface() {
         let settings = NetSettings {
             socket_family: Family::V4,
+            munge_socket: Some("/nonexistent/munge".into()),
+            socket_ifname: Some("=lo".into()),
+            ..NetSettings::default()
+        };
+        let step = with(&[("SLURM_NODEID", "0"), ("SLURM_PROCID", "0")]);
+        let step = step.unwrap().unwrap();
+        let id = step.id(0, &settings).unwrap();
+        assert!(!id.is_everywhere() && id.is_public());
+        // The one usable interface.
+        assert_eq!(id.address().ip(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let usable = NetSettings {
+            socket_ifname: None,
+            ..settings
+        };
+        let first = usable.interfaces(None).unwrap()[0].address;
+        assert_eq!(step.id(0, &usable).unwrap().address().ip(), first);
+    }
+
+    #[test]
+    fn ranks_of_a_step_compute_one_secret_and_others_another() {
+        let place = std::env::temp_dir().join(format!("kolo-slurm-{}", std::process::id()));
+        std::fs::write(&place, [7; 32]).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&place, mode).unwrap();
+        let settings = NetSettings {
+            socket_family: Family::V4,
+            secret_file: Some(place.clone()),
             ..NetSettings::default()
         };
         let near = [("SLURM_NODEID", "0"), ("SLURM_PROCID", "0")];
@@ -307,6 +348,7 @@ mod tests {
         ] {
             assert!(zero.secret() != other.secret());
         }
+        std::fs::remove_file(place).unwrap();
     }
 
     #[test]

@@ -1,13 +1,22 @@
 //! Environment variables of launchers, behind a function so that tests give their own.
 
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, privilege};
 
 /// The value of a variable, if it is set and not empty.
 pub type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Those of this process. As every reader of the environment, not to be called while another
 /// thread of the program changes it.
+///
+/// One with more rights than its user has none: they name a library to load, files to write to, and
+/// whom to meet.
 pub fn of_process(name: &str) -> Option<String> {
+    let value = any(name)?;
+    (!privilege::is_raised()).then_some(value)
+}
+
+/// The same, whoever has set it: to tell that it is ignored.
+pub fn any(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 

@@ -202,7 +202,7 @@ fn every_variable_and_every_alias_reaches_its_option() {
     );
     assert_eq!(
         with(&[("NCCL_PROTO", "LL")]).unwrap().proto().to_string(),
-        "eager"
+        "ll"
     );
     let family = with(&[("NCCL_SOCKET_FAMILY", "AF_INET6")])
         .unwrap()

@@ -238,7 +238,16 @@ fn other_files_may_be_missing_but_not_unreadable() {
 fn an_endless_file_is_refused() {
     let mut sandbox = Sandbox::new();
     sandbox.set("KOLO_CONFIG", "/dev/zero");
-    has(&sandbox.error(), &["/dev/zero", "more than 1 MiB"]);
+    has(
+        &sandbox.error(),
+        &["/dev/zero", "it is a device, and a regular file is wanted"],
+    );
+    let long = sandbox.write("long.toml", &"# long\n".repeat(200_000));
+    sandbox.set("KOLO_CONFIG", long.to_str().unwrap());
+    has(&sandbox.error(), &["long.toml", "more than 1 MiB"]);
+    // What people write who want none.
+    sandbox.set("KOLO_CONFIG", "/dev/null");
+    assert!(sandbox.load().is_ok());
 }
 
 #[test]

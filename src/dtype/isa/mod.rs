@@ -126,7 +126,8 @@ macro_rules! kernels {
 }
 use kernels;
 
-/// The entry points of an instruction set: here, and only here, its features are enabled.
+/// The entry points of an instruction set: here, and only here, its features are enabled, and all
+/// arithmetic has the same modes on every rank.
 macro_rules! entries {
     ($bytes:ty $(, $features:literal)?) => {
         /// [`FoldFn`] for one vector type and an operation that does not scale.
@@ -147,6 +148,7 @@ macro_rules! entries {
                 if srcs.len() == 1 {
                     copy(srcs, dsts, count * size_of::<V::Element>(), params)
                 } else {
+                    let _modes = crate::base::float_env::SameModes::begin();
                     crate::dtype::kernel::fold::<V, O>(srcs, dsts, count, params)
                 }
             }
@@ -195,6 +197,7 @@ macro_rules! entries {
             // SAFETY: the caller's promises are the callee's.
             unsafe {
                 if crate::dtype::kernel::scales::<O>(params) {
+                    let _modes = crate::base::float_env::SameModes::begin();
                     crate::dtype::kernel::sweep::<V, O, _, _>(srcs, dsts, count, params)
                 } else {
                     fold::<P, crate::dtype::kernel::Sum>(srcs, dsts, count * K, params)

@@ -1,6 +1,8 @@
 //! What the lookouts of nodes tell each other.
 
-use crate::wire::board::{Abort, BOARD_WORDS};
+use crate::base::proof::Key;
+use crate::wire::abort::Abort;
+use crate::wire::board::BOARD_WORDS;
 
 /// The longest message: the boards of a hundred ranks.
 pub(super) const MOST_BYTES: usize = 16 << 10;
@@ -11,7 +13,7 @@ const HEADER_BYTES: usize = 16;
 /// What a message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// "I am the lookout of your neighbour, in the communicator with this nonce."
+    /// "I am the lookout of your neighbour, in the communicator whose nonce I know" ([`token`]).
     Hello(u128),
     /// "My rank has left the communicator in good order."
     Bye,
@@ -23,6 +25,15 @@ pub(super) enum News {
     Ask,
     /// The boards of these ranks.
     Boards(Vec<(u32, [u64; BOARD_WORDS])>),
+}
+
+/// What only a lookout that knows the nonce of the communicator can say of itself.
+pub(super) fn token(nonce: u128, origin: u32) -> u128 {
+    let key = Key::derive(&nonce.to_le_bytes(), &[b"kolo lookout"]);
+    let tag = key.tag(&[&origin.to_le_bytes()]);
+    tag[..16]
+        .iter()
+        .fold(0, |token, &byte| token << 8 | u128::from(byte))
 }
 
 /// A message: who said it first, the number among what that lookout said, and the news.
@@ -109,6 +120,14 @@ impl Message {
     }
 }
 
+/// Bytes of another lookout, for `tests/fuzz`.
+pub fn fuzz(bytes: &[u8]) {
+    if let Some(message) = Message::decode(bytes) {
+        let again = message.encode();
+        assert_eq!(again, bytes, "a message has one form");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,6 +172,14 @@ mod tests {
             news: full,
         };
         assert!(full.encode().len() <= MOST_BYTES);
+    }
+
+    #[test]
+    fn tokens_differ_and_do_not_show_the_nonce() {
+        assert_eq!(token(7, 1), token(7, 1));
+        assert_ne!(token(7, 1), token(7, 2));
+        assert_ne!(token(7, 1), token(8, 1));
+        assert_ne!(token(7, 1), 7);
     }
 
     #[test]

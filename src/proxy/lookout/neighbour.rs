@@ -1,6 +1,6 @@
 //! A lookout's connections with its neighbours in the ring.
 
-use super::message::{MOST_BYTES, Message, News};
+use super::message::{MOST_BYTES, Message, News, token};
 use crate::base::clock::{self, Moment};
 use crate::base::{Error, Rank, Result};
 use crate::transport::net::{Connecting, Listener, Receive, RecvComm, Request, SendComm};
@@ -102,7 +102,7 @@ impl Newcomers {
                 Ok(None) if !since.past(NEWCOMER_LIMIT) => index += 1,
                 Ok(Some(message)) => {
                     let (ear, _) = self.ears.swap_remove(index);
-                    if message.news == News::Hello(nonce) {
+                    if message.news == News::Hello(token(nonce, message.origin)) {
                         known.push((message.origin, ear));
                     }
                 }
@@ -113,13 +113,11 @@ impl Newcomers {
     }
 
     pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        if let Some(listener) = &self.listener {
-            listener.watch(set);
-        }
+        let listens = self.listener.as_ref().is_none_or(|door| door.watch(set));
         self.ears.iter().for_each(|(ear, _)| {
             ear.comm.watch(set);
         });
-        self.ears.is_empty()
+        listens && self.ears.is_empty()
     }
 
     /// Leaves nobody here, and nobody who listens.
@@ -374,7 +372,7 @@ mod tests {
         for me in 0..2 {
             let other: usize = 1 - me;
             let connecting = net.connect(0, &doors[other].0).unwrap();
-            let hello = message(me as u32, News::Hello(NONCE));
+            let hello = message(me as u32, News::Hello(token(NONCE, me as u32)));
             leaving.push(Neighbour::new(other as u32, connecting, hello));
         }
         std::thread::scope(|scope| {

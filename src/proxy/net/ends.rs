@@ -3,7 +3,7 @@
 use super::active::Op;
 use super::link::Shape;
 use super::meet::{Arrivals, Greeting};
-use crate::base::{Error, Rank, Result};
+use crate::base::{Rank, Result};
 use crate::proxy::service::{Caller, Elsewhere};
 use crate::transport::net::{Handle, Net};
 use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
@@ -33,11 +33,7 @@ pub(super) struct Ends {
 
 impl Ends {
     fn memory(&self, writer: usize, reader: usize, channel: u16) -> Result<PairMemory> {
-        let memory = self.source.pair(writer, reader, usize::from(channel));
-        memory.ok_or_else(|| {
-            let what = format!("there is no memory for rank {writer} to rank {reader}");
-            Error::internal(what)
-        })
+        self.source.pair(writer, reader, usize::from(channel))
     }
 
     /// The end that reads what this rank writes for the peer.

@@ -240,7 +240,7 @@ impl RecvLink {
     ///
     /// # Errors
     /// Of the network.
-    pub fn post(&mut self, trace: &mut Trace) -> Result<()> {
+    fn post(&mut self, trace: &mut Trace) -> Result<()> {
         let Shape { slice, peer, .. } = self.shape;
         // Each posting is a word to the sender: many slots at a time, while it has others. Where
         // messages are short, a word costs as much as one of them.
@@ -277,8 +277,9 @@ impl RecvLink {
         }
     }
 
-    /// As [`RecvLink::post`]; an error counts when a token is wanted that cannot come any more.
-    fn post_ahead(&mut self, trace: &mut Trace) {
+    /// As [`RecvLink::post`]; an error counts when a token is wanted that cannot come any more. The
+    /// writer may have said goodbye already, behind the tokens for buffers that it has heard of.
+    pub fn post_ahead(&mut self, trace: &mut Trace) {
         if self.broken.is_none()
             && let Err(error) = self.post(trace)
         {

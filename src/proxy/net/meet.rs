@@ -4,17 +4,20 @@
 //! made. The writer connects, by the handle of the reader's device for the channel, and sends one
 //! *greeting*: for which connection this is. The reader's service thread accepts and reads it, so
 //! the reader's own threads need not be inside kolo. What does not greet, or greets for something
-//! that is not there, is closed.
+//! that is not there, is closed. The communicator's nonce, which only its ranks know, is not said:
+//! a greeting carries a tag that follows from it and from all else that is said.
 
 use super::ends::Ends;
 use super::link::{RecvLink, SendLink, Shape};
 use crate::base::clock::{self, Moment};
+use crate::base::proof::Key;
 use crate::base::{Error, Rank, Result};
 use crate::transport::net::{Connecting, Handle, Listener, Receive, RecvComm, Request, SendComm};
 use std::time::Duration;
 
 const GREETING_BYTES: usize = 48;
-const MAGIC: [u8; 8] = *b"kolotok1";
+const MAGIC: [u8; 8] = *b"kolotok2";
+const TAG_BYTES: usize = 16;
 /// How long whoever connects may take to say why.
 const STRANGER_LIMIT: Duration = Duration::from_secs(10);
 
@@ -32,26 +35,39 @@ impl Greeting {
     fn encode(&self) -> [u8; GREETING_BYTES] {
         let mut bytes = [0; GREETING_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..24].copy_from_slice(&self.nonce.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.writer.to_le_bytes());
         bytes[28..32].copy_from_slice(&self.reader.to_le_bytes());
         bytes[32..36].copy_from_slice(&self.channel.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.slot_bytes.to_le_bytes());
+        let tag = tag(self.nonce, &bytes);
+        bytes[8..24].copy_from_slice(&tag);
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Greeting> {
+    /// The greeting of a rank that knows this nonce.
+    fn decode(bytes: &[u8], nonce: u128) -> Option<Greeting> {
         let bytes: &[u8; GREETING_BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        (bytes[..8] == MAGIC && word(36) == 0).then(|| Greeting {
-            nonce: u128::from(long(8)) | u128::from(long(16)) << 64,
+        let shown = bytes[8..24].iter().zip(tag(nonce, bytes));
+        let differs = shown.fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b)));
+        (bytes[..8] == MAGIC && word(36) == 0 && differs == 0).then(|| Greeting {
+            nonce,
             writer: word(24),
             reader: word(28),
             channel: word(32),
             slot_bytes: long(40),
         })
     }
+}
+
+/// What only who knows the nonce can say with this greeting.
+fn tag(nonce: u128, greeting: &[u8; GREETING_BYTES]) -> [u8; TAG_BYTES] {
+    let key = Key::derive(&nonce.to_le_bytes(), &[b"kolo greeting"]);
+    let whole = key.tag(&[&greeting[8 + TAG_BYTES..]]);
+    let mut tag = [0; TAG_BYTES];
+    tag.copy_from_slice(&whole[..TAG_BYTES]);
+    tag
 }
 
 /// The sending end of a connection, from its first use on.
@@ -229,7 +245,8 @@ impl Arrivals {
                 Ok(Some(_)) => {
                     let Stranger { comm, bytes, .. } = self.strangers.swap_remove(index);
                     moved = true;
-                    let wanted = Greeting::decode(&*bytes).and_then(|it| ends.expects(&it));
+                    let wanted = Greeting::decode(&*bytes, ends.nonce);
+                    let wanted = wanted.and_then(|it| ends.expects(&it));
                     match wanted {
                         Some(shape) => {
                             let link = RecvLink::new(shape, ends.writing(shape)?, comm)?;
@@ -246,17 +263,14 @@ impl Arrivals {
 
     /// Adds what a `poll` may sleep on. False if some of it cannot be slept on.
     pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        let mut all = true;
         for listener in &self.listeners {
-            listener.watch(set);
+            all &= listener.watch(set);
         }
-        let strangers = self.strangers.iter();
-        {
-            let mut all = true;
-            for stranger in strangers {
-                all &= stranger.comm.watch(set);
-            }
-            all
+        for stranger in &self.strangers {
+            all &= stranger.comm.watch(set);
         }
+        all
     }
 
     /// Whether somebody has come who has not said why.
@@ -278,13 +292,16 @@ mod tests {
             channel: 3,
             slot_bytes: 1 << 33,
         };
-        let bytes = greeting.encode();
-        assert_eq!(Greeting::decode(&bytes), Some(greeting));
-        assert_eq!(Greeting::decode(&bytes[..47]), None);
-        for at in [0, 7, 36, 39] {
+        let (bytes, nonce) = (greeting.encode(), greeting.nonce);
+        assert_eq!(Greeting::decode(&bytes, nonce), Some(greeting));
+        assert_eq!(Greeting::decode(&bytes, nonce ^ 1), None);
+        assert_eq!(Greeting::decode(&bytes[..47], nonce), None);
+        for at in 0..GREETING_BYTES {
             let mut bad = bytes;
             bad[at] ^= 1;
-            assert_eq!(Greeting::decode(&bad), None, "byte {at}");
+            assert_eq!(Greeting::decode(&bad, nonce), None, "byte {at}");
         }
+        let said = nonce.to_le_bytes();
+        assert!(!bytes.windows(4).any(|w| said.windows(4).any(|s| s == w)));
     }
 }

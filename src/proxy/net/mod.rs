@@ -266,7 +266,7 @@ impl Links {
         }
         match self.state.try_lock() {
             Ok(mut state) => self.drive(&mut state),
-            Err(_) => Pass::Waiting,
+            Err(_) => Pass::Elsewhere,
         }
     }
 
@@ -399,7 +399,7 @@ impl Links {
                 let what = format!("rank {} connected twice", shape.peer);
                 return Err(Error::internal(what).with_peer(shape.peer));
             }
-            link.post(trace)?;
+            link.post_ahead(trace);
             *place = Some(Box::new(link));
             Ok(())
         })

@@ -18,7 +18,7 @@
 use super::closing::Closing;
 use super::{Links, Op};
 use crate::base::{Error, Rank, own_thread};
-use crate::proxy::progress::{Engine, Pass, Work};
+use crate::proxy::progress::{Engine, NAP, Pass, Rest, Work};
 use crate::proxy::service::{ProxyRank, Watch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -255,8 +255,27 @@ impl Work for ProxiedSender {
         }
         drop(backlog);
         let passed = self.links.pass();
-        if let Some(error) = self.links.failure()
-            && !self.fate.given_up.swap(true, Ordering::AcqRel)
+        if let Some(error) = self.links.failure() {
+            self.tell(error);
+        }
+        passed
+    }
+
+    fn broken(&self, error: Error) {
+        self.tell(error);
+    }
+
+    /// Its rank fills slots without a sign.
+    fn rest<'a>(&'a self, rest: &mut Rest<'a>) {
+        rest.network(|set| self.links.watch(set));
+        rest.at_most(NAP);
+    }
+}
+
+impl ProxiedSender {
+    /// Has the owner hear of a failure, once.
+    fn tell(&self, error: Error) {
+        if !self.fate.given_up.swap(true, Ordering::AcqRel)
             && let Some(owner) = self.fate.owner.get().cloned()
         {
             // Whoever drives must not wait for news.
@@ -267,7 +286,6 @@ impl Work for ProxiedSender {
                 owner.failed(late);
             }
         }
-        passed
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where a reader wants the payload of the next token.
 
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// The wish of the reader of one connection.
 ///
@@ -13,6 +13,12 @@ pub struct Wanted {
     position: AtomicU64,
     data: AtomicPtr<u8>,
     bytes: AtomicUsize,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Wanted {

@@ -1,6 +1,7 @@
 //! What a process that exits still has to do: its ranks have left, and others need it all the same.
 
 use super::super::patience::{BYE_LIMIT, END_LATE, lock_at_exit};
+use super::super::stopped::{STOPPED_LIMIT, Stopped};
 use super::{SERVICE, Service, Staying, Watch};
 use crate::base::{Rank, clock};
 use crate::transport::segment::Nonce;
@@ -94,18 +95,27 @@ impl Service {
         // Who waits for this process in the same way need not.
         self.lock().announce_exit();
         let (start, mut warned) = (clock::now(), false);
+        let mut stopped = Stopped::new(STOPPED_LIMIT);
         loop {
-            let open = self.lock().left_open();
+            let (open, pids): (Vec<Rank>, Vec<u32>) = self.lock().left_open().into_iter().unzip();
             if open.is_empty() {
+                return;
+            }
+            let names: Vec<String> = open.iter().map(Rank::to_string).collect();
+            let names = names.join(", ");
+            if stopped.for_too_long(&pids) {
+                tracing::warn!(
+                    "kolo: this process exits though ranks {names} still send through it (setting \
+                     pxn): their processes are stopped, by a signal or a debugger, and what they \
+                     have sent may be lost",
+                );
                 return;
             }
             if !warned && start.past(END_LATE) {
                 warned = true;
-                let names: Vec<String> = open.iter().map(Rank::to_string).collect();
                 tracing::warn!(
-                    "kolo: the exit of this process waits for ranks {}, which send through it \
+                    "kolo: the exit of this process waits for ranks {names}, which send through it \
                      (setting pxn): let them call koloCommDestroy, too, or end",
-                    names.join(", ")
                 );
             }
             std::thread::sleep(EXIT_PAUSE);

@@ -3,6 +3,7 @@
 use super::super::net::Op;
 use super::super::patience::END_LATE;
 use super::super::state::{ProxyRank, Start};
+use super::super::stopped::{STOPPED_LIMIT, Stopped};
 use super::{Service, Watch, exit};
 use crate::base::{Rank, clock};
 use crate::transport::segment::Nonce;
@@ -87,16 +88,35 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Waits until all has arrived, or the other process has ended. The other process says who is
-    /// late; that it is late itself is said here.
+    /// Waits until all has arrived, or the other process has ended, or was stopped for long. The
+    /// other process says who is late; that it is late itself is said here.
     pub fn wait(self) {
+        self.wait_within(STOPPED_LIMIT);
+    }
+
+    /// `limit`: how long the other process may be stopped.
+    pub(super) fn wait_within(self, limit: Duration) {
         let Some(operation) = self.operation else {
             return;
         };
         let (service, start) = (self.caller.service, clock::now());
         let mut warned = false;
+        let mut stopped = Stopped::new(limit);
         let mut state = service.lock();
         while state.answer(operation).is_none() {
+            let process = state.process_of(self.caller.nonce, self.to);
+            if stopped.for_too_long(&[process]) {
+                state.forget(operation);
+                drop(state);
+                tracing::warn!(
+                    "kolo: rank {}: the communicator ends though rank {}, which sends for this one \
+                     (setting pxn), has not sent all: its process {process} is stopped, by a \
+                     signal or a debugger, and what this rank has sent may be lost",
+                    self.caller.rank,
+                    self.to,
+                );
+                return;
+            }
             let waited = service.answers.wait_timeout(state, ANSWER_LIMIT);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             if !warned && start.past(END_LATE) {

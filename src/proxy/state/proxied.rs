@@ -67,11 +67,21 @@ impl State {
         }
     }
 
-    /// Who may still send through ranks of this process that have left.
-    pub fn left_open(&self) -> Vec<Rank> {
-        let watchers = self.watchers.values().flatten();
-        let proxies = watchers.filter_map(|watcher| watcher.proxy.as_ref());
-        proxies.flat_map(|proxy| proxy.left_open()).collect()
+    /// Who may still send through ranks of this process that have left, and their processes.
+    pub fn left_open(&self) -> Vec<(Rank, u32)> {
+        let mut open = Vec::new();
+        for (&nonce, watchers) in &self.watchers {
+            let proxies = watchers.iter().filter_map(|it| it.proxy.as_ref());
+            let ranks = proxies.flat_map(|proxy| proxy.left_open());
+            open.extend(ranks.map(|rank| (rank, self.process_of(nonce, rank))));
+        }
+        open
+    }
+
+    /// The process of a rank: this one if there is no link to it.
+    pub fn process_of(&self, nonce: Nonce, rank: Rank) -> u32 {
+        let link = self.link_to(nonce, rank).and_then(|id| self.links.get(&id));
+        link.map_or_else(std::process::id, |link| link.pid)
     }
 
     /// Ranks are gone: those who send for them hear of it, outside all locks.

@@ -260,6 +260,11 @@ fn strangers_are_bounded() {
         state.accepted(socket::accept(&listener).unwrap());
     }
     assert_eq!(state.links.len(), STRANGER_COUNT);
-    assert!(matches!(socket::receive(&far[9], false), Ok(Received::End)));
+    // A child that another test forks has the socket, too, until it has closed it.
+    let has_ended = |_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        matches!(socket::receive(&far[9], false), Ok(Received::End))
+    };
+    assert!((0..5000).any(has_ended));
     assert!(socket::receive(&far[10], false).is_err());
 }

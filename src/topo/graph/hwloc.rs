@@ -4,7 +4,7 @@
 //! are wires; a bridge with several behind it is a switch whose uplink they share.
 
 use super::speed;
-use super::{Graph, LinkKind, MAX_NODES, NodeKind};
+use super::{Graph, LinkKind, MAX_CPU_NODES, MAX_NODES, NodeKind};
 use crate::base::{Error, Result};
 use crate::topo::CpuSet;
 use crate::topo::hardware::{Device, DeviceClass, Machine, NumaNode};
@@ -25,6 +25,14 @@ impl Graph {
             return Err(Error::argument(what, "describe one machine, not a cluster"));
         }
         cpus(machine, &mut graph);
+        if graph.nodes.len() > MAX_CPU_NODES {
+            let what = format!(
+                "{}: it has more than {MAX_CPU_NODES} NUMA nodes",
+                machine.source
+            );
+            return Err(Error::argument(what, "describe one machine, not a cluster"));
+        }
+        join_cpus(machine, &mut graph);
         caches(machine, &mut graph);
         let cards = cards(machine);
         let places = switches(&cards, machine, &mut graph);
@@ -49,18 +57,21 @@ fn cpus(machine: &Machine, graph: &mut Graph) {
     if graph.nodes.is_empty() {
         graph.add(NodeKind::Cpu, 0, "", machine.cpus().clone());
     }
+}
+
+fn join_cpus(machine: &Machine, graph: &mut Graph) {
     let package = |cpus: &CpuSet| machine.packages().position(|p| cpus.is_subset(&p.cpus));
     let model = machine.packages().find_map(|p| p.name.clone());
     let apart = speed::between_packages(
         machine.arch.as_deref().unwrap_or(""),
         &model.unwrap_or_default(),
     );
-    for a in 0..graph.nodes.len() {
-        for b in a + 1..graph.nodes.len() {
-            let [one, other] = [a, b].map(|index| package(&graph.nodes[index].cpus));
+    let places: Vec<Option<usize>> = graph.nodes.iter().map(|n| package(&n.cpus)).collect();
+    for (a, one) in places.iter().enumerate() {
+        for (b, other) in places.iter().enumerate().skip(a + 1) {
             let together = one.is_some() && one == other;
             let rate = if together { speed::SAME_PACKAGE } else { apart };
-            graph.join(a, b, LinkKind::Sys, rate);
+            graph.lay(a, b, LinkKind::Sys, rate);
         }
     }
 }

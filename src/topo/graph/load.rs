@@ -3,7 +3,7 @@
 use super::hwloc::PortRate;
 use super::{Graph, system};
 use crate::base::{Error, Result};
-use crate::topo::Machine;
+use crate::topo::{Machine, Notes};
 use std::path::Path;
 
 /// A topology file of one of the two forms.
@@ -26,33 +26,45 @@ pub struct Description {
 }
 
 impl TopoFile {
-    /// Reads a file. Errors: it cannot be read, is larger than 64 MiB or is of neither form; they
-    /// name the file, the line and the element.
+    /// Reads a file; what cannot be used is left out with a warning. Errors: it cannot be read, is
+    /// larger than 64 MiB or describes no machine; they name the file, the line and the element.
     pub fn read(path: &Path) -> Result<TopoFile> {
+        let notes = Notes::lenient();
+        let file = TopoFile::read_noting(path, &notes)?;
+        notes.warn();
+        Ok(file)
+    }
+
+    /// The same, where `notes` take the warnings.
+    pub fn read_noting(path: &Path, notes: &Notes) -> Result<TopoFile> {
         let text = crate::topo::detect::text_of(path)?;
-        TopoFile::parse(&text, &path.display().to_string())
+        TopoFile::parse(&text, &path.display().to_string(), notes)
     }
 
     /// The machine that a file describes; none if it is of the form that says nothing of cores.
-    /// Errors: those of [`TopoFile::read`].
+    /// Every rank asks this, so it does not warn: one rank of each node reads the graph too, and
+    /// does. Errors: those of [`TopoFile::read`].
     pub fn machine(path: &Path) -> Result<Option<Machine>> {
-        Ok(match TopoFile::read(path)? {
+        let notes = Notes::lenient();
+        let file = TopoFile::read_noting(path, &notes)?;
+        notes.mention();
+        Ok(match file {
             TopoFile::Machine(machine) => Some(machine),
             TopoFile::Graph(_) => None,
         })
     }
 
-    /// Reads text; `source` is what errors call it.
-    pub fn parse(text: &str, source: &str) -> Result<TopoFile> {
+    /// Reads text; `source` is what errors call it, and `notes` take the warnings.
+    pub fn parse(text: &str, source: &str, notes: &Notes) -> Result<TopoFile> {
         match root(text) {
-            "system" => Ok(TopoFile::Graph(system::parse(text, source)?)),
-            "topology" => Ok(TopoFile::Machine(Machine::from_xml_str(text, source)?)),
+            "system" => Ok(TopoFile::Graph(system::parse(text, source, notes)?)),
             "graphs" => Err(Error::argument(
-                format!("{source}, line 1, <graphs>: this file holds rings and no machine"),
-                "give it by another option: kolo reads its own form with KOLO_GRAPH_FILE",
+                format!("{source}: <graphs> holds rings and no machine"),
+                "leave KOLO_TOPO_FILE (NCCL_TOPO_FILE) out, and let kolo search for rings; its own \
+                 form of them is read from KOLO_GRAPH_FILE",
             )),
             // hwloc's reader says what is wrong with it.
-            _ => Ok(TopoFile::Machine(Machine::from_xml_str(text, source)?)),
+            _ => Ok(TopoFile::Machine(Machine::from_xml(text, source, notes)?)),
         }
     }
 
@@ -113,9 +125,10 @@ mod tests {
             "topology"
         );
         assert_eq!(root("no xml"), "");
-        let error = TopoFile::parse("<graphs version='1'/>", "g.xml").unwrap_err();
-        assert!(error.what.contains("g.xml, line 1, <graphs>"), "{error}");
-        let error = TopoFile::parse("<a/>", "g.xml").unwrap_err();
+        let notes = Notes::lenient();
+        let error = TopoFile::parse("<graphs version='1'/>", "g.xml", &notes).unwrap_err();
+        assert!(error.what.contains("g.xml: <graphs>"), "{error}");
+        let error = TopoFile::parse("<a/>", "g.xml", &notes).unwrap_err();
         assert!(error.what.contains("line 1, <a>"), "{error}");
     }
 }

@@ -25,6 +25,8 @@ use crate::base::{Error, Result};
 
 /// More nodes than this are no machine.
 pub const MAX_NODES: usize = 4096;
+/// More NUMA nodes than this are no machine, as every two of them are joined.
+pub const MAX_CPU_NODES: usize = 1024;
 
 /// What a node of the graph is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -193,6 +195,11 @@ impl Graph {
             }
             return;
         }
+        self.lay(a, b, kind, megabytes_per_s);
+    }
+
+    /// Joins two different nodes that no link of this kind joins yet.
+    fn lay(&mut self, a: usize, b: usize, kind: LinkKind, megabytes_per_s: u32) {
         for (from, to) in [(a, b), (b, a)] {
             self.leaving[from].push(self.links.len());
             self.links.push(Link {

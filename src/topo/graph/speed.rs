@@ -45,6 +45,16 @@ pub fn nvlink(compute_capability: u32) -> u32 {
     }
 }
 
+/// One xGMI link between GPUs of AMD of this architecture (`gfx90a`, or its number as in 942): four
+/// fifths of 46, 50 or 64 GB/s.
+pub fn xgmi(architecture: &str) -> u32 {
+    match architecture.trim_start_matches("gfx") {
+        name if name.starts_with("90a") || name.starts_with("910") => 40_000,
+        name if name.starts_with("94") || name.starts_with("95") => 51_200,
+        _ => 36_800,
+    }
+}
+
 /// Between packages: UPI, xGMI, X-bus, and what Arm servers have.
 pub fn between_packages(arch: &str, vendor: &str) -> u32 {
     match (arch, vendor) {
@@ -76,6 +86,11 @@ mod tests {
         assert_eq!(port(200_000), 25_000);
         assert_eq!(nvlink(60), 16_000);
         assert_eq!(nvlink(90), 20_000);
+        let links = ["906", "908", "910", "gfx90a", "942", "gfx950", ""].map(xgmi);
+        assert_eq!(
+            links,
+            [36_800, 36_800, 40_000, 40_000, 51_200, 51_200, 36_800]
+        );
         assert_eq!(between_packages("x86_64", "GenuineIntel"), 20_000);
         assert_eq!(between_packages("x86_64", "AuthenticAMD"), 24_000);
     }

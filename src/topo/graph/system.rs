@@ -3,15 +3,15 @@
 //!
 //! A `<pci>` with others inside is a switch. One that is a GPU or a NIC by its class needs no facts
 //! inside: clouds ship files that give only the tree and its speeds. The attributes are listed in
-//! `docs/topology.md`; unknown attributes are passed over, unknown elements are refused, as what
-//! they say would be missing from the graph. Every error names the file, the line and the element.
+//! `docs/topology.md`; unknown attributes are passed over. Unknown elements are skipped and what
+//! contradicts itself is dropped, each with a warning.
 
 use super::system_links::{self, Pending};
-use super::{Graph, LinkKind, MAX_NODES, NodeKind, speed};
+use super::{Graph, LinkKind, MAX_CPU_NODES, MAX_NODES, NodeKind, speed};
 use crate::base::Result;
-use crate::topo::CpuSet;
-use crate::topo::xml::{self, Reader};
-use roxmltree::Node;
+use crate::topo::notes::{Notes, Reader};
+use crate::topo::xml_tree::Node;
+use crate::topo::{CpuSet, xml};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const REMEDY: &str = "correct the file, or dump it again on that machine; \
@@ -21,24 +21,24 @@ pub(super) const REMEDY: &str = "correct the file, or dump it again on that mach
 const PORT_RATE: u32 = 10_000;
 
 /// Reads `<system>` from `source` (a file name).
-pub(super) fn parse(text: &str, source: &str) -> Result<Graph> {
+pub(super) fn parse(text: &str, source: &str, notes: &Notes) -> Result<Graph> {
     let document = xml::open(text, source, REMEDY)?;
     let reader = Reader {
-        document: &document,
         source,
         remedy: REMEDY,
+        notes,
     };
-    let root = document.root_element();
-    if !root.has_tag_name("system") {
+    let root = document.root();
+    if !root.is("system") {
         return Err(reader.bad(root, "a file of this form begins with <system>"));
     }
     let mut build = Build {
         reader: &reader,
         graph: Graph::new(source),
         buses: BTreeMap::new(),
-        inside: Vec::new(),
         links: Pending::default(),
         devs: BTreeSet::new(),
+        ports: BTreeSet::new(),
         unnumbered: Vec::new(),
         switches: 0,
     };
@@ -61,37 +61,35 @@ pub(super) fn parse(text: &str, source: &str) -> Result<Graph> {
 }
 
 /// What the walk knows.
-struct Build<'a, 'd, 'i> {
-    reader: &'a Reader<'d, 'i>,
+struct Build<'a, 'd, 'x> {
+    reader: &'a Reader<'a>,
     graph: Graph,
     /// The node of every bus address.
     buses: BTreeMap<String, usize>,
-    /// Bus addresses of the elements around the current one.
-    inside: Vec<String>,
-    links: Pending<'d, 'i>,
+    links: Pending<'d, 'x>,
     /// Device numbers that were given, by kind.
     devs: BTreeSet<(NodeKind, u32)>,
+    /// Names and numbers of the ports so far.
+    ports: BTreeSet<(String, u32)>,
     /// Nodes of devices that have no number yet.
     unnumbered: Vec<usize>,
     switches: u32,
 }
 
-impl<'a, 'd, 'i> Build<'a, 'd, 'i>
-where
-    'a: 'd,
-{
-    /// The elements directly inside; others than the named ones are refused.
-    fn parts(&self, node: Node<'d, 'i>, known: &[&str]) -> Result<Vec<Node<'d, 'i>>> {
-        let elements: Vec<Node> = node.children().filter(Node::is_element).collect();
-        for part in &elements {
-            let name = part.tag_name().name();
-            if !known.contains(&name) {
-                let outer = node.tag_name().name();
-                let why = format!("kolo does not know this element inside <{outer}>");
-                return Err(self.reader.bad(*part, &why));
+impl<'d, 'x> Build<'_, 'd, 'x> {
+    /// The elements directly inside that have one of these names; others are skipped.
+    fn parts(&self, node: Node<'d, 'x>, known: &[&str]) -> Result<Vec<Node<'d, 'x>>> {
+        let mut parts = Vec::new();
+        for part in node.children() {
+            if known.contains(&part.name()) {
+                parts.push(part);
+                continue;
             }
+            let outer = node.name();
+            let why = format!("kolo does not know this element inside <{outer}>: skipped");
+            self.reader.note(part, &why)?;
         }
-        Ok(elements)
+        Ok(parts)
     }
 
     fn add(&mut self, at: Node, kind: NodeKind, number: u32, name: &str) -> Result<usize> {
@@ -101,24 +99,41 @@ where
         Ok(self.graph.add(kind, number, name, CpuSet::new()))
     }
 
-    fn cpu(&mut self, node: Node<'d, 'i>) -> Result<()> {
+    fn cpu(&mut self, node: Node<'d, 'x>) -> Result<()> {
         // -1 is what the system says where it has one NUMA node only.
-        let number = match self.reader.text(node, "numaid")? {
-            "-1" => 0,
+        let number = match node.attribute("numaid") {
+            Some("-1") => Some(0),
             _ => self.reader.number(node, "numaid")?,
         };
-        if self.graph.find(NodeKind::Cpu, number).is_some() {
-            return Err(self
-                .reader
-                .bad(node, &format!("CPU {number} is in it twice")));
-        }
-        let cpu = self.add(node, NodeKind::Cpu, number, "")?;
+        let cpus = self.graph.of_kind(NodeKind::Cpu);
+        let taken = |&number: &u32| self.graph.find(NodeKind::Cpu, number).is_some();
+        // Without a number: one that nobody has had so far.
+        let number = match number {
+            Some(number) => number,
+            None => (cpus.len() as u32..).find(|n| !taken(n)).unwrap_or(0),
+        };
+        let cpu = match self.graph.find(NodeKind::Cpu, number) {
+            Some(known) => {
+                let why = format!("CPU {number} is in it twice: taken for the same one");
+                self.reader.note(node, &why)?;
+                known
+            }
+            None if cpus.len() >= MAX_CPU_NODES => {
+                let why = format!("more than {MAX_CPU_NODES} NUMA nodes");
+                return Err(self.reader.bad(node, &why));
+            }
+            None => self.add(node, NodeKind::Cpu, number, "")?,
+        };
         if let Some(mask) = node.attribute("affinity").filter(|mask| !mask.is_empty()) {
-            self.graph.nodes[cpu].cpus = affinity(mask)
-                .map_err(|error| self.reader.bad(node, &format!("affinity: {}", error.what)))?;
+            match affinity(mask) {
+                Ok(cpus) => self.graph.nodes[cpu].cpus = self.graph.nodes[cpu].cpus.union(&cpus),
+                Err(error) => self
+                    .reader
+                    .note(node, &format!("affinity: {}", error.what))?,
+            }
         }
         for part in self.parts(node, &["pci", "nic"])? {
-            match part.tag_name().name() {
+            match part.name() {
                 "pci" => self.pci(part, cpu)?,
                 _ => self.nic(part, "", cpu, None)?,
             }
@@ -126,63 +141,65 @@ where
         Ok(())
     }
 
-    fn pci(&mut self, node: Node<'d, 'i>, above: usize) -> Result<()> {
-        let bus = self.reader.text(node, "busid")?.to_owned();
+    fn pci(&mut self, node: Node<'d, 'x>, above: usize) -> Result<()> {
+        // A device without an address is one all the same, only that no link can lead to it.
+        let bus = self.reader.text(node, "busid")?.unwrap_or("");
         let rate = self.pci_rate(node)?;
-        if self.inside.contains(&bus) {
-            return Err(self
-                .reader
-                .bad(node, "it stands inside itself: a tree has no cycle"));
-        }
-        if self.buses.contains_key(&bus) {
-            return Err(self.reader.bad(node, "this bus address is in it twice"));
-        }
         let parts = self.parts(node, &["pci", "gpu", "nic", "pcilink"])?;
+        let joins = |part: &Node| matches!(part.name(), "pci" | "pcilink");
+        let is_switch = parts.iter().any(joins);
+        if let Some(&known) = self.buses.get(bus) {
+            if !is_switch || self.graph.nodes[known].kind != NodeKind::Pci {
+                return self.reader.note(node, "this bus address is in it twice");
+            }
+            let why = "this bus address is in it twice: taken for the same switch";
+            self.reader.note(node, why)?;
+            return self.behind(&parts, known, rate);
+        }
         let class = node.attribute("class").unwrap_or("");
-        let first = parts.first().map(|part| part.tag_name().name());
+        let first = parts.first().map(|part| part.name());
         match (first, class.get(..4)) {
-            (Some("gpu"), _) => self.gpu(parts[0], &bus, above, rate)?,
-            (Some("nic"), _) => self.nic(parts[0], &bus, above, Some(rate))?,
-            (None, Some("0x03" | "0x12")) => {
-                self.bare(node, NodeKind::Gpu, &bus, above, rate)?;
+            _ if is_switch => {
+                let switch = self.add(node, NodeKind::Pci, self.switches, bus)?;
+                self.switches += 1;
+                self.graph.join(switch, above, LinkKind::Pci, rate);
+                self.at(bus, switch);
+                return self.behind(&parts, switch, rate);
             }
-            (None, Some("0x02")) => {
-                let nic = self.bare(node, NodeKind::Nic, &bus, above, rate)?;
-                let port = self.add(node, NodeKind::Net, 0, &bus)?;
-                self.graph.join(nic, port, LinkKind::Port, rate);
+            (Some("gpu"), _) => self.gpu(parts[0], bus, above, rate)?,
+            (Some("nic"), _) => self.nic(parts[0], bus, above, Some(rate))?,
+            (_, Some("0x03" | "0x12")) => {
+                self.bare(node, NodeKind::Gpu, bus, above, rate)?;
             }
+            (_, Some("0x02")) => self.bare_nic(node, bus, above, rate)?,
             // A bridge with nothing behind it joins nothing.
-            (None, _) => {}
-            (Some(_), _) => return self.switch(node, &parts, &bus, above, rate),
+            _ => {}
         }
         match parts.get(1) {
-            Some(extra) => Err(self.reader.bad(*extra, "one PCI function is one device")),
+            Some(extra) => self.reader.note(*extra, "one PCI function is one device"),
             None => Ok(()),
         }
     }
 
-    fn switch(
-        &mut self,
-        node: Node<'d, 'i>,
-        parts: &[Node<'d, 'i>],
-        bus: &str,
-        above: usize,
-        rate: u32,
-    ) -> Result<()> {
-        let switch = self.add(node, NodeKind::Pci, self.switches, bus)?;
-        self.switches += 1;
-        self.graph.join(switch, above, LinkKind::Pci, rate);
-        self.buses.insert(bus.to_owned(), switch);
-        self.inside.push(bus.to_owned());
+    /// Reads what is behind a switch.
+    fn behind(&mut self, parts: &[Node<'d, 'x>], switch: usize, rate: u32) -> Result<()> {
         for part in parts {
-            match part.tag_name().name() {
+            match part.name() {
                 "pci" => self.pci(*part, switch)?,
                 "pcilink" => self.links.pci.push((switch, rate, *part)),
-                _ => return Err(self.reader.bad(*part, "a PCI switch is no device itself")),
+                _ => self
+                    .reader
+                    .note(*part, "a PCI switch is no device itself")?,
             }
         }
-        self.inside.pop();
         Ok(())
+    }
+
+    /// Remembers what has this bus address.
+    fn at(&mut self, bus: &str, node: usize) {
+        if !bus.is_empty() {
+            self.buses.insert(bus.to_owned(), node);
+        }
     }
 
     /// A device without facts: its class says what it is, its number follows later.
@@ -196,80 +213,122 @@ where
     ) -> Result<usize> {
         let device = self.add(node, kind, 0, bus)?;
         self.graph.join(device, above, LinkKind::Pci, rate);
-        self.buses.insert(bus.to_owned(), device);
+        self.at(bus, device);
         self.unnumbered.push(device);
         Ok(device)
     }
 
-    fn gpu(&mut self, node: Node<'d, 'i>, bus: &str, above: usize, rate: u32) -> Result<()> {
-        let dev = self.device_number(node, NodeKind::Gpu)?;
-        let gpu = self.add(node, NodeKind::Gpu, dev, bus)?;
-        self.graph.join(gpu, above, LinkKind::Pci, rate);
-        self.buses.insert(bus.to_owned(), gpu);
+    fn bare_nic(&mut self, node: Node, bus: &str, above: usize, rate: u32) -> Result<()> {
+        let nic = self.bare(node, NodeKind::Nic, bus, above, rate)?;
+        let port = self.add(node, NodeKind::Net, 0, bus)?;
+        self.graph.join(nic, port, LinkKind::Port, rate);
+        Ok(())
+    }
+
+    fn gpu(&mut self, node: Node<'d, 'x>, bus: &str, above: usize, rate: u32) -> Result<()> {
+        let gpu = match self.device_number(node, NodeKind::Gpu)? {
+            Some(dev) => {
+                let gpu = self.add(node, NodeKind::Gpu, dev, bus)?;
+                self.graph.join(gpu, above, LinkKind::Pci, rate);
+                self.at(bus, gpu);
+                gpu
+            }
+            None => self.bare(node, NodeKind::Gpu, bus, above, rate)?,
+        };
         let capability = self.reader.optional_number(node, "sm")?.unwrap_or(80);
         let lane = speed::nvlink(capability);
-        for part in self.parts(node, &["nvlink", "c2c"])? {
-            match part.tag_name().name() {
+        let amd = speed::xgmi(node.attribute("gcn").unwrap_or(""));
+        for part in self.parts(node, &["nvlink", "xgmi", "c2c"])? {
+            match part.name() {
                 "nvlink" => self.links.nvlink.push((gpu, lane, part)),
-                _ => {
-                    let count: u32 = self.reader.optional_number(part, "count")?.unwrap_or(1);
-                    let rate: u32 = self.reader.number(part, "bw")?;
-                    let all = rate.saturating_mul(count);
-                    if all == 0 {
-                        return Err(self.reader.bad(part, "it has no bandwidth"));
-                    }
-                    let cpu = self.cpu_above(above);
-                    self.graph.join(gpu, cpu, LinkKind::C2c, all);
-                }
+                "xgmi" => self.links.nvlink.push((gpu, amd, part)),
+                _ => self.c2c(part, gpu, above)?,
             }
         }
         Ok(())
     }
 
-    fn cpu_above(&self, mut at: usize) -> usize {
-        while self.graph.nodes[at].kind != NodeKind::Cpu {
-            // The first link of a switch is its uplink.
-            at = self.graph.links[self.graph.leaving(at)[0]].to;
+    fn c2c(&mut self, node: Node, gpu: usize, above: usize) -> Result<()> {
+        let count: u32 = self.reader.optional_number(node, "count")?.unwrap_or(1);
+        let Some(rate) = self.reader.number::<u32>(node, "bw")? else {
+            return Ok(());
+        };
+        let all = rate.saturating_mul(count);
+        if all == 0 {
+            return self.reader.note(node, "it has no bandwidth");
         }
-        at
+        let cpu = system_links::near_cpu(&self.graph, above);
+        self.graph.join(gpu, cpu, LinkKind::C2c, all);
+        Ok(())
     }
 
     /// A card with its ports; one that is not on PCI (`rate` is none) is as fast as they are.
-    fn nic(&mut self, node: Node<'d, 'i>, bus: &str, at: usize, rate: Option<u32>) -> Result<()> {
-        let ports = self.parts(node, &["net"])?;
-        if ports.is_empty() {
-            return Err(self.reader.bad(node, "there is no <net> in it"));
-        }
-        let mut rates = Vec::new();
-        for port in &ports {
-            let dev = self.device_number(*port, NodeKind::Net)?;
-            let megabits = self.reader.optional_number(*port, "speed")?;
-            rates.push((dev, speed::port(megabits.unwrap_or(PORT_RATE))));
-        }
-        let all = rates
-            .iter()
-            .fold(0_u32, |sum, (_, rate)| sum.saturating_add(*rate));
-        let nic = self.add(node, NodeKind::Nic, rates[0].0, bus)?;
-        self.graph.join(nic, at, LinkKind::Pci, rate.unwrap_or(all));
-        if !bus.is_empty() {
-            self.buses.insert(bus.to_owned(), nic);
-        }
-        for (port, (dev, rate)) in ports.iter().zip(rates) {
+    fn nic(&mut self, node: Node<'d, 'x>, bus: &str, at: usize, rate: Option<u32>) -> Result<()> {
+        let mut ports = Vec::new();
+        for port in self.parts(node, &["net"])? {
             let name = port.attribute("name").unwrap_or("");
-            let net = self.add(*port, NodeKind::Net, dev, name)?;
+            let Some(dev) = self.reader.number::<u32>(port, "dev")? else {
+                continue;
+            };
+            if !self.ports.insert((name.to_owned(), dev)) {
+                self.reader
+                    .note(port, &format!("NET {dev} is in it twice"))?;
+                continue;
+            }
+            let megabits = self.reader.optional_number(port, "speed")?;
+            let rate = speed::port(megabits.unwrap_or(PORT_RATE));
+            ports.push((port, dev, name, rate));
+        }
+        if ports.is_empty() {
+            // On PCI it is a NIC of which nothing is known.
+            self.reader
+                .note(node, "there is no <net> in it that counts")?;
+            return rate.map_or(Ok(()), |rate| self.bare_nic(node, bus, at, rate));
+        }
+        let all = ports
+            .iter()
+            .fold(0_u32, |sum, (_, _, _, rate)| sum.saturating_add(*rate));
+        let nic = self.add(node, NodeKind::Nic, ports[0].1, bus)?;
+        self.graph.join(nic, at, LinkKind::Pci, rate.unwrap_or(all));
+        self.at(bus, nic);
+        for (port, dev, name, rate) in ports {
+            let number = self.free_number(port, NodeKind::Net, dev)?;
+            let net = self.add(port, NodeKind::Net, number, name)?;
             self.graph.join(nic, net, LinkKind::Port, rate);
         }
         Ok(())
     }
 
-    /// Attribute `dev`, which may be there once for each kind.
-    fn device_number(&mut self, node: Node, kind: NodeKind) -> Result<u32> {
-        let dev = self.reader.number(node, "dev")?;
+    /// Attribute `dev`, which may be there once for each kind; none where it does not say.
+    fn device_number(&mut self, node: Node, kind: NodeKind) -> Result<Option<u32>> {
+        let Some(dev) = self.reader.number(node, "dev")? else {
+            return Ok(None);
+        };
+        if self.devs.insert((kind, dev)) {
+            return Ok(Some(dev));
+        }
+        let why = format!(
+            "{} {dev} is in it twice: it gets another number",
+            kind.word()
+        );
+        self.reader.note(node, &why)?;
+        Ok(None)
+    }
+
+    /// `dev`, or where another one has it the first number that nobody has so far.
+    fn free_number(&mut self, node: Node, kind: NodeKind, dev: u32) -> Result<u32> {
         if self.devs.insert((kind, dev)) {
             return Ok(dev);
         }
-        let why = format!("{} {dev} is in it twice", kind.word());
-        Err(self.reader.bad(node, &why))
+        let why = format!(
+            "{} {dev} is in it twice: it gets another number",
+            kind.word()
+        );
+        self.reader.note(node, &why)?;
+        let mut free = (0..).filter(|&number| !self.devs.contains(&(kind, number)));
+        let number = free.next().unwrap_or(0);
+        self.devs.insert((kind, number));
+        Ok(number)
     }
 
     /// Devices without facts get the numbers that nobody has, in the order of the file.
@@ -291,17 +350,19 @@ where
 
     /// `link_speed="16.0 GT/s PCIe" link_width="16"`; both may be unknown, as in virtual machines.
     fn pci_rate(&self, node: Node) -> Result<u32> {
-        let width: u32 = match node.attribute("link_width") {
-            None | Some("" | "0" | "255") => return self.pci_rate_of(node, 16),
-            Some(_) => self.reader.number(node, "link_width")?,
+        let width = match node.attribute("link_width") {
+            None | Some("" | "0" | "255") => None,
+            Some(_) => self.reader.optional_number::<u32>(node, "link_width")?,
         };
-        if width > 64 {
-            return Err(self.reader.bad(node, "link_width is not 1 to 64 lanes"));
-        }
-        self.pci_rate_of(node, width)
-    }
-
-    fn pci_rate_of(&self, node: Node, lanes: u32) -> Result<u32> {
+        let lanes = match width {
+            Some(lanes @ 1..=64) => lanes,
+            Some(_) => {
+                let why = "link_width is not 1 to 64 lanes: taken for 16";
+                self.reader.note(node, why)?;
+                16
+            }
+            None => 16,
+        };
         let text = node.attribute("link_speed").unwrap_or("").trim();
         if text.is_empty() || text.to_ascii_lowercase().starts_with("unknown") {
             return Ok(speed::pci(8_000, lanes));
@@ -310,8 +371,9 @@ where
         match number.filter(|rate| (0.1..1000.).contains(rate)) {
             Some(rate) => Ok(speed::pci((rate * 1000.).round() as u32, lanes)),
             None => {
-                let why = format!("link_speed={text:?} is not like `16.0 GT/s`");
-                Err(self.reader.bad(node, &why))
+                let why = format!("link_speed={text:?} is not like `16.0 GT/s`: taken for 8");
+                self.reader.note(node, &why)?;
+                Ok(speed::pci(8_000, lanes))
             }
         }
     }
@@ -327,13 +389,13 @@ fn affinity(mask: &str) -> Result<CpuSet> {
 }
 
 fn join_cpus(graph: &mut Graph, root: Node) {
-    let first = root.children().find(|node| node.has_tag_name("cpu"));
+    let first = root.children().find(|node| node.is("cpu"));
     let text = |name| first.and_then(|cpu| cpu.attribute(name)).unwrap_or("");
     let rate = speed::between_packages(text("arch"), text("vendor"));
     let cpus = graph.of_kind(NodeKind::Cpu);
     for (index, &a) in cpus.iter().enumerate() {
         for &b in &cpus[index + 1..] {
-            graph.join(a, b, LinkKind::Sys, rate);
+            graph.lay(a, b, LinkKind::Sys, rate);
         }
     }
 }

@@ -1,26 +1,26 @@
-//! Links that name their other end: NVLinks, and the links between PCI switches. They can only be
-//! joined when all devices are known.
+//! Links that name their other end: NVLinks and xGMI between GPUs, and the links between PCI
+//! switches. They can only be joined when all devices are known.
 
 use super::{Graph, LinkKind, NodeKind};
 use crate::base::Result;
 use crate::topo::CpuSet;
-use crate::topo::xml::Reader;
-use roxmltree::Node;
-use std::collections::BTreeMap;
+use crate::topo::notes::Reader;
+use crate::topo::xml_tree::Node;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most NVLinks between two devices.
 const MOST_LANES: u32 = 64;
 
 /// What the file said: the node it was said at, the speed of one lane, the element.
 #[derive(Default)]
-pub(super) struct Pending<'d, 'i> {
-    /// `<nvlink>` inside `<gpu>`.
-    pub(super) nvlink: Vec<(usize, u32, Node<'d, 'i>)>,
+pub(super) struct Pending<'d, 'x> {
+    /// `<nvlink>` and `<xgmi>` inside `<gpu>`.
+    pub(super) nvlink: Vec<(usize, u32, Node<'d, 'x>)>,
     /// `<pcilink>` inside `<pci>`.
-    pub(super) pci: Vec<(usize, u32, Node<'d, 'i>)>,
+    pub(super) pci: Vec<(usize, u32, Node<'d, 'x>)>,
 }
 
-/// Joins them. Errors name the element whose other end is missing or does not agree.
+/// Joins them. A link whose other end is missing or says otherwise is dropped.
 pub(super) fn join(
     reader: &Reader,
     graph: &mut Graph,
@@ -30,9 +30,10 @@ pub(super) fn join(
     // Both ends of a link name it: what each says, so that it is joined once.
     let mut said: BTreeMap<(usize, usize), u32> = BTreeMap::new();
     for (gpu, lane, element) in links.nvlink {
-        let count = lanes(reader, element)?;
+        let Some(count) = lanes(reader, element)? else {
+            continue;
+        };
         let rate = lane.saturating_mul(count);
-        let target = reader.text(element, "target")?;
         let class = element.attribute("tclass").unwrap_or("0x0302");
         if class.starts_with("0x068000") || class == "0x0680" {
             let switch = graph
@@ -47,43 +48,52 @@ pub(super) fn join(
             graph.join(gpu, cpu, LinkKind::C2c, rate);
             continue;
         }
-        let peer = gpu_at(reader, graph, buses, element, target)?;
-        if peer == gpu {
-            return Err(reader.bad(element, "it leads back to its own GPU"));
-        }
-        if let Some(&other) = said.get(&(peer, gpu))
-            && other != count
-        {
-            let why = format!("count is {count} here and {other} at the other end");
-            return Err(reader.bad(element, &why));
-        }
-        if said.insert((gpu, peer), count).is_some() {
-            return Err(reader.bad(element, "this target is in its <gpu> twice"));
-        }
-        if !said.contains_key(&(peer, gpu)) {
-            graph.join(gpu, peer, LinkKind::NvLink, rate);
-        }
-    }
-    let mut seen = Vec::new();
-    for (switch, rate, element) in links.pci {
-        let target = reader.text(element, "target")?;
-        let Some(&peer) = buses.get(target).filter(|&&peer| peer != switch) else {
-            return Err(reader.bad(element, "there is no such PCI switch"));
+        let Some(peer) = gpu_at(reader, graph, buses, element)? else {
+            continue;
         };
-        if !seen.contains(&(peer, switch)) {
+        let why = match (said.get(&(gpu, peer)), said.get(&(peer, gpu))) {
+            _ if peer == gpu => "it leads back to its own GPU".to_owned(),
+            (Some(_), _) => "this target is in its <gpu> twice".to_owned(),
+            (None, Some(&other)) if other != count => {
+                format!("count is {count} here and {other} at the other end, which counts")
+            }
+            (None, other) => {
+                if other.is_none() {
+                    graph.join(gpu, peer, LinkKind::NvLink, rate);
+                }
+                said.insert((gpu, peer), count);
+                continue;
+            }
+        };
+        reader.note(element, &why)?;
+    }
+    let mut seen = BTreeSet::new();
+    for (switch, rate, element) in links.pci {
+        let Some(target) = reader.text(element, "target")? else {
+            continue;
+        };
+        let is_switch = |peer: &usize| graph.nodes[*peer].kind == NodeKind::Pci && *peer != switch;
+        let Some(peer) = buses.get(target).copied().filter(is_switch) else {
+            reader.note(element, "there is no such PCI switch")?;
+            continue;
+        };
+        if !seen.contains(&(peer, switch)) && seen.insert((switch, peer)) {
             graph.join(switch, peer, LinkKind::Pci, rate);
-            seen.push((switch, peer));
         }
     }
     Ok(())
 }
 
-fn lanes(reader: &Reader, element: Node) -> Result<u32> {
-    let count: u32 = reader.number(element, "count")?;
+/// How many lanes a link has: one where it does not say.
+fn lanes(reader: &Reader, element: Node) -> Result<Option<u32>> {
+    let Some(count) = reader.number(element, "count")? else {
+        return Ok(element.attribute("count").is_none().then_some(1));
+    };
     if (1..=MOST_LANES).contains(&count) {
-        return Ok(count);
+        return Ok(Some(count));
     }
-    Err(reader.bad(element, &format!("count is not 1 to {MOST_LANES}")))
+    reader.note(element, &format!("count is not 1 to {MOST_LANES}"))?;
+    Ok(None)
 }
 
 fn gpu_at(
@@ -91,23 +101,25 @@ fn gpu_at(
     graph: &Graph,
     buses: &BTreeMap<String, usize>,
     element: Node,
-    target: &str,
-) -> Result<usize> {
-    match buses.get(target) {
-        Some(&node) if graph.nodes[node].kind == NodeKind::Gpu => Ok(node),
+) -> Result<Option<usize>> {
+    let Some(target) = reader.text(element, "target")? else {
+        return Ok(None);
+    };
+    let why = match buses.get(target) {
+        Some(&node) if graph.nodes[node].kind == NodeKind::Gpu => return Ok(Some(node)),
         Some(&node) => {
             let label = graph.nodes[node].label();
-            Err(reader.bad(element, &format!("{target} is {label} and no GPU")))
+            format!("{target} is {label} and no GPU")
         }
-        None => Err(reader.bad(
-            element,
-            &format!("there is no device {target} in this file"),
-        )),
-    }
+        None => format!("there is no device {target} in this file"),
+    };
+    reader.note(element, &why)?;
+    Ok(None)
 }
 
-fn near_cpu(graph: &Graph, gpu: usize) -> usize {
-    let mut at = gpu;
+/// The CPU above a device or a switch, or the CPU itself.
+pub(super) fn near_cpu(graph: &Graph, node: usize) -> usize {
+    let mut at = node;
     while graph.nodes[at].kind != NodeKind::Cpu {
         // The first link of a device and of a switch leads up.
         at = graph.links[graph.leaving(at)[0]].to;

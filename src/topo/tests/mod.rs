@@ -1,11 +1,14 @@
 //! Whole machines from files: what the tests of this module share.
 
 mod decisions;
+mod drawn;
 mod errors;
 mod files;
+mod foreign;
 mod graphs;
 mod loads;
 mod machines;
+mod pairs;
 mod pictures;
 mod planning;
 
@@ -35,12 +38,17 @@ fn bound(machine: &Machine, rank: u32, list: &str) -> RankPlace {
     RankPlace { pid: 42, ..place }
 }
 
-/// A machine in one line an object, for what the files do not show.
+/// A machine in one line an object, for what the files do not show; read strictly.
 fn small(inside: &str) -> Result<Machine, crate::base::Error> {
+    small_as("2.0", inside, &Notes::strict())
+}
+
+fn small_as(version: &str, inside: &str, notes: &Notes) -> Result<Machine, crate::base::Error> {
     let xml = format!(
-        "<topology version=\"2.0\">\n<object type=\"Machine\">\n{inside}\n</object>\n</topology>"
+        "<topology version=\"{version}\">\n<object type=\"Machine\">\n{inside}\n</object>\n\
+         </topology>"
     );
-    Machine::from_xml_str(&xml, "small.xml")
+    Machine::from_xml(&xml, "small.xml", notes)
 }
 
 const PU0: &str = "<object type=\"PU\" os_index=\"0\"/>";

@@ -165,8 +165,9 @@ pub trait Listener: Send {
     /// The next connection, or `None`: not yet. Whatever else arrives at the port is dropped.
     fn accept(&mut self) -> Result<Option<Box<dyn RecvComm>>>;
 
-    /// Adds what a `poll` may sleep on until `accept` has something to do.
-    fn watch(&self, set: &mut Vec<libc::pollfd>);
+    /// Adds what a `poll` may sleep on until `accept` has something to do. False if it should be
+    /// asked a little later all the same.
+    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool;
 }
 
 /// A connection that is being made. Dropping it gives up.
@@ -318,7 +319,9 @@ pub trait RecvComm: Send {
     fn deregister(&mut self, region: Region) -> Result<()>;
 
     /// Posts 1 to [`MAX_RECEIVES`] buffers as one request. `None`: not yet, because too many are
-    /// posted already. The sender may learn of them only by [`RecvComm::announce`] or `test`.
+    /// posted already. The sender may learn of them only by [`RecvComm::announce`] or `test`. Where
+    /// it has closed, an error says that nothing comes for these buffers; what it sent before
+    /// still comes to those that were posted earlier.
     ///
     /// # Safety
     /// Each buffer must be valid for writes of its capacity and be left alone until `test` says

@@ -1,4 +1,5 @@
 """How ranks meet on several nodes: both MPIs, srun in all its ways, and no launcher at all."""
+import os
 import re
 
 from harness import MPIS, case, layout
@@ -26,6 +27,32 @@ def srun_with_each_kind_of_server(cluster):
         only = cluster.srun(["-N2", "-n5", "--mpi=" + kind],
                             [cluster.kolo, "hello", "--slurm", "--rounds", "3"])
         met(only, "Slurm variables", cluster.nodes, 5)
+
+
+@case(slurm=True)
+def ranks_without_a_server_prove_themselves_by_munge_or_a_file(cluster):
+    hello = ["-N2", "-n3", "--mpi=none"], [cluster.kolo, "hello", "--rounds", "2"]
+    nobody = "share no secret"
+    munge = {"KOLO_MUNGE_SOCKET": cluster.work + "/munge/sock", "KOLO_DEBUG": "info"}
+    by_munge = cluster.srun(*hello, munge)
+    met(by_munge, "Slurm variables", cluster.nodes, 3)
+    assert by_munge.err.count("know each other by munge") == 3 * 2, by_munge.err
+    assert nobody not in by_munge.err, by_munge.err
+    secret = cluster.folder + "/secret"
+    with open(secret, "wb") as f:
+        f.write(os.urandom(32))
+    os.chmod(secret, 0o600)
+    file = {"KOLO_SECRET_FILE": secret, "KOLO_DEBUG": "info",
+            "KOLO_MUNGE_SOCKET": "/nonexistent/munge"}
+    by_file = cluster.srun(*hello, file)
+    met(by_file, "Slurm variables", cluster.nodes, 3)
+    assert by_file.err.count("know each other by KOLO_SECRET_FILE") == 3 * 2, by_file.err
+    assert nobody not in by_file.err, by_file.err
+    os.chmod(secret, 0o640)
+    cluster.srun(*hello, file).failed().says("its mode is 0640, and must be 0600")
+    neither = cluster.srun(*hello, {"KOLO_MUNGE_SOCKET": "/nonexistent/munge"})
+    met(neither, "Slurm variables", cluster.nodes, 3)
+    assert neither.err.count(nobody) == 1, neither.err
 
 
 @case(slurm=True)

@@ -1,6 +1,7 @@
 //! What holds without any device: the library's form, clean reasons where something is missing.
 
 use crate::plugin::{Net, configure, library, path};
+use crate::skip::skip;
 use libloading::Library;
 use std::process::Command;
 
@@ -12,7 +13,7 @@ fn has_devices() -> bool {
 #[test]
 fn no_device_is_a_clean_reason() {
     if has_devices() {
-        println!("skipped: this machine has RDMA devices");
+        skip("rdma-absent", "this machine has RDMA devices");
         return;
     }
     for _ in 0..2 {
@@ -75,7 +76,7 @@ fn only_the_table_and_its_helpers_are_exported() {
         .arg(path())
         .output();
     let Ok(output) = output else {
-        println!("skipped: there is no nm");
+        skip("verbs-symbols", "there is no nm");
         return;
     };
     let text = String::from_utf8(output.stdout).unwrap();

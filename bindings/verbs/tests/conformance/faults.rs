@@ -4,6 +4,7 @@ use crate::machine::{self, Undo, command, counted};
 use crate::peer::Peer;
 use crate::plugin::{Net, log, until, until_failure};
 use crate::traffic::{self, Buffer, Shape};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -48,14 +49,17 @@ fn a_link_that_comes_back_loses_nothing() {
     traffic::one(&sender, &receiver, 1000, 1).unwrap();
     log();
     let _undo = Undo::after(&["ip link set s0 down"], &["ip link set s0 up"]);
-    let back = std::thread::spawn(|| {
-        std::thread::sleep(Duration::from_millis(700));
-        command("ip link set s0 up");
+    let comes_back = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(700));
+            comes_back.store(true, Ordering::SeqCst);
+            command("ip link set s0 up");
+        });
+        traffic::one(&sender, &receiver, 100_000, 2).unwrap();
+        let before = !comes_back.load(Ordering::SeqCst);
+        assert!(!before, "the message arrived while there was no link");
     });
-    let start = std::time::Instant::now();
-    traffic::one(&sender, &receiver, 100_000, 2).unwrap();
-    assert!(start.elapsed() > Duration::from_millis(500));
-    back.join().unwrap();
     let lines = log();
     assert!(
         lines
@@ -75,6 +79,7 @@ fn a_link_that_stays_away_is_an_error_at_both_ends() {
     let (sender, receiver) = net.pair(0, 1).unwrap();
     let (idle_sender, idle_receiver) = net.pair(1, 0).unwrap();
     let mut source = Buffer::new(&sender, 1000, 5).unwrap();
+    let mut idle_source = Buffer::new(&idle_sender, 10, 5).unwrap();
     let mut target = Buffer::new(&receiver, 1000, 0).unwrap();
     let place = (target.bytes.as_mut_ptr(), 1000, 0, target.memory);
     let posted = receiver.irecv(&[place]).unwrap().unwrap();
@@ -87,10 +92,7 @@ fn a_link_that_stays_away_is_an_error_at_both_ends() {
     let sent = until(5, || sender.isend(message)).unwrap();
     let (failure, took) = until_failure(20, || sender.test(sent));
     println!("    after {took:?}: {}", failure.text);
-    assert!(
-        failure.code == 6 && took < Duration::from_secs(5),
-        "{took:?}"
-    );
+    assert_eq!(failure.code, 6);
     for part in ["rxe0 port 1", "rxe1 port 1", "10.77.0.2", "Remedy"] {
         assert!(failure.text.contains(part), "{part}: {}", failure.text);
     }
@@ -107,8 +109,17 @@ fn a_link_that_stays_away_is_an_error_at_both_ends() {
         "{}",
         down.text
     );
-    assert!(down.text.contains("KOLO_NET_LINK_TIMEOUT") && took < Duration::from_secs(8));
-    assert!(idle_sender.isend(message).is_err() || took > Duration::ZERO);
+    assert!(down.text.contains("KOLO_NET_LINK_TIMEOUT"), "{}", down.text);
+    let message = (idle_source.bytes.as_mut_ptr(), 10, 0, idle_source.memory);
+    let (ended, _) = until_failure(20, || match idle_sender.isend(message)? {
+        Some(sent) => idle_sender.wait(sent).map(Some),
+        None => Ok(None),
+    });
+    assert!(
+        ended.code == 6 && ended.text.contains("rxe1 port 1"),
+        "{}",
+        ended.text
+    );
 }
 
 /// Some adapters take 7 retries for "never give up": the network's own limit holds then.
@@ -134,17 +145,18 @@ fn endless_retries_have_a_limit() {
         &["tc qdisc del dev s1 root"],
     );
     let message = (source.bytes.as_mut_ptr(), 10, 0, source.memory);
+    let (before, _) = machine::packets("rxe0");
     let sent = until(5, || sender.isend(message)).unwrap();
     let (failure, took) = until_failure(20, || sender.test(sent));
-    println!("    after {took:?}: {}", failure.text);
+    let (after, _) = machine::packets("rxe0");
+    let packets = after - before;
+    println!("    after {took:?} and {packets} packets: {}", failure.text);
     assert!(
         failure.code == 6 && failure.text.contains("no answer for 1.5 s"),
         "{failure:?}"
     );
-    assert!(
-        took > Duration::from_secs(1) && took < Duration::from_secs(8),
-        "{took:?}"
-    );
+    // One that counts its retries ends after 7 of them.
+    assert!(packets > 8, "the message was sent {packets} times only");
 }
 
 #[test]
@@ -166,10 +178,7 @@ fn a_killed_receiver_is_noticed() {
         None => Ok(None),
     });
     println!("    after {took:?}: {}", failure.text);
-    assert!(
-        failure.code == 6 && took < Duration::from_secs(5),
-        "{failure:?} {took:?}"
-    );
+    assert_eq!(failure.code, 6, "{failure:?}");
     let process = format!("process {}", peer.id());
     assert!(
         failure.text.contains(&process),
@@ -205,5 +214,4 @@ fn a_killed_sender_is_noticed_by_an_idle_receiver() {
         "{}",
         failure.text
     );
-    assert!(took < Duration::from_secs(2), "{took:?}");
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 pub fn is_here() -> bool {
     let here = std::env::var_os("SOFTROCE").is_some();
     if !here {
-        println!("skipped: it needs RDMA devices that can be broken (make test-rdma has them)");
+        let why = "it needs RDMA devices that can be broken (make test-rdma has them)";
+        crate::skip::skip("rdma", why);
     }
     here
 }

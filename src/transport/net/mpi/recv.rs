@@ -86,13 +86,8 @@ impl Receiver {
             )
             .during(OPERATION));
         }
-        self.post.drive()?;
-        self.check()?;
         if self.posted_count + buffers.len() > MAX_POSTED {
             return Ok(None);
-        }
-        if self.post.receiver(self.end, |state| state.sent.is_some()) {
-            return Err(post::closed(OPERATION, self.rank));
         }
         let mut places = [0; MAX_RECEIVES];
         for at in 0..buffers.len() {
@@ -311,6 +306,14 @@ impl RecvComm for Receiver {
     unsafe fn irecv(&mut self, buffers: &[Receive]) -> Result<Option<Request>> {
         self.check()?;
         self.post.calls.check_thread()?;
+        let driven = self.post.drive();
+        self.keep(driven)?;
+        // A sender sends only to buffers that it has heard of: when it has said goodbye, each of
+        // its messages has a buffer that was posted before, and nothing comes for one more. That
+        // is no reason to lose what is still on its way to the others.
+        if self.post.receiver(self.end, |state| state.sent.is_some()) {
+            return Err(post::closed(OPERATION, self.rank));
+        }
         let result = self.post(buffers);
         self.keep(result)
     }

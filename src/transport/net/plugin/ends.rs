@@ -78,7 +78,7 @@ impl Plugin {
                 "make the counts of both ranks agree; see the plugin's documentation"
             }
             _ => {
-                "see the plugin's documentation and log (KOLO_DEBUG=debug); KOLO_NET=socket \
+                "see the plugin's documentation and log (KOLO_DEBUG=trace); KOLO_NET=socket \
                  does without it"
             }
         };

@@ -271,7 +271,9 @@ impl Listener for Door {
     }
 
     /// The interface names nothing to sleep on.
-    fn watch(&self, _: &mut Vec<libc::pollfd>) {}
+    fn watch(&self, _: &mut Vec<libc::pollfd>) -> bool {
+        true
+    }
 }
 
 impl Drop for Door {

@@ -1,30 +1,29 @@
 //! The receiver's way to a connection: a listening socket that lets in only who has the handle.
 //!
 //! The port is open to the whole network, so what arrives may be anything. Nothing here waits:
-//! sockets that have not shown a hello yet (*guests*) and connections of which some sockets are
-//! missing (*parties*) are bounded in number and in time, and the oldest makes room for a new one.
-//! A hello comes in the same breath as its connection, so a real sender is a guest only for the
-//! moment between two system calls, however many strangers there are.
+//! sockets that have not proven themselves ([`crate::base::door`]) and connections of which some
+//! sockets are missing (*parties*) are bounded in number and in time, and the oldest makes room for
+//! a new one.
 
 use super::super::{Listener, RecvComm};
 use super::SocketOptions;
 use super::ends::Ends;
-use super::frame::{self, HELLO_BYTES, HELLO_MAGIC, Hello, Secret, VERSION};
-use super::input::Opening;
+use super::frame::{self, HANDLE, Hello, PROTOCOL, Secret, VERSION};
 use super::recv::Receiver;
 use super::stream::{Side, Stream};
 use crate::base::clock::{Moment, now};
+use crate::base::door::{self, Keeper, Limits, Verdict};
 use crate::base::interfaces::Interface;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, proof};
 use crate::transport::fork::Fd;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// The most sockets without a hello.
+/// The most sockets that have not proven themselves.
 pub const MAX_GUESTS: usize = 128;
 /// The most connections with missing sockets.
 const MAX_PARTIES: usize = 128;
@@ -39,17 +38,24 @@ pub const MAX_SOCKETS: u16 = 64;
 
 const OPERATION: &str = "accept over sockets";
 
-/// A socket that has not shown its hello.
-struct Guest {
-    stream: Stream,
-    hello: Opening<HELLO_BYTES>,
-    since: Moment,
+/// Judges hellos: whoever does not have the handle fails at the proof.
+struct Porter(Secret);
+
+impl Keeper for Porter {
+    fn judge(&mut self, hello: &proof::Hello) -> Verdict {
+        match Hello::decode(hello) {
+            Some(hello) if is_possible(&hello) => Verdict::Answer(HANDLE, self.0.key()),
+            _ => Verdict::Drop,
+        }
+    }
+
+    fn other_version(&mut self, _version: u16) -> Vec<u8> {
+        frame::encode_welcome(VERSION, 0).to_vec()
+    }
 }
 
-enum Look {
-    Stay,
-    Gone,
-    Hello(Hello),
+fn is_possible(hello: &Hello) -> bool {
+    (1..=MAX_SOCKETS).contains(&hello.sockets) && hello.socket < hello.sockets
 }
 
 /// A connection of which some sockets may be missing.
@@ -64,9 +70,9 @@ pub struct Door {
     socket: Fd,
     interface: Interface,
     address: SocketAddr,
-    secret: Secret,
+    porter: Porter,
     options: SocketOptions,
-    guests: VecDeque<Guest>,
+    door: door::Door<Stream>,
     parties: VecDeque<Party>,
 }
 
@@ -97,73 +103,41 @@ impl Door {
             socket: Fd::new(OwnedFd::from(socket)),
             interface: interface.clone(),
             address,
-            secret: Secret::random()?,
+            porter: Porter(Secret::random()?),
             options: options.clone(),
-            guests: VecDeque::new(),
+            door: door::Door::new(
+                PROTOCOL,
+                Limits {
+                    guests: MAX_GUESTS,
+                    patience: PATIENCE,
+                    burst: BURST,
+                },
+            ),
             parties: VecDeque::new(),
         })
     }
 
     /// The handle that senders need.
     pub fn handle(&self) -> Result<super::super::Handle> {
-        frame::encode_handle(self.address, &self.secret)
+        frame::encode_handle(self.address, &self.porter.0)
     }
 
-    /// Takes new sockets from the system's queue.
+    /// Takes new sockets from the system's queue, and looks at all that have not proven themselves.
     fn admit(&mut self) {
-        for _ in 0..BURST {
-            match SockRef::from(&self.socket).accept() {
-                Ok((socket, _)) => {
-                    let limit = self.options.link_timeout;
-                    // A socket that died in the queue is nobody's loss.
-                    if let Ok(stream) = Stream::new(socket, Side::Receiver, limit) {
-                        self.welcome_guest(stream);
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // A stranger makes room for somebody who may be a rank.
-                Err(error) if is_shortage(&error) => {
-                    if self.guests.pop_front().is_none() {
-                        return;
-                    }
-                }
-                Err(_) => {}
+        let (socket, limit) = (&self.socket, self.options.link_timeout);
+        let entries = self.door.serve(&mut self.porter, || {
+            let (socket, _) = SockRef::from(socket).accept()?;
+            Stream::new(socket, Side::Receiver, limit)
+        });
+        for entry in entries {
+            if let Some(hello) = Hello::decode(&entry.hello) {
+                self.join(hello, entry.stream);
             }
-        }
-    }
-
-    fn welcome_guest(&mut self, stream: Stream) {
-        let guest = Guest {
-            stream,
-            hello: Opening::new(),
-            since: now(),
-        };
-        self.receive(guest);
-        if self.guests.len() > MAX_GUESTS {
-            self.guests.pop_front();
-        }
-    }
-
-    /// Looks at a guest and puts it where it belongs.
-    fn receive(&mut self, mut guest: Guest) {
-        match guest.look(&self.secret) {
-            Look::Stay if !guest.since.past(PATIENCE) => self.guests.push_back(guest),
-            Look::Stay | Look::Gone => {}
-            Look::Hello(hello) => self.join(hello, guest.stream),
         }
     }
 
     /// Adds a socket to its party.
     fn join(&mut self, hello: Hello, stream: Stream) {
-        if hello.version != VERSION {
-            let refusal = frame::encode_welcome(VERSION, hello.connection);
-            // The sender may be gone; then nobody misses the refusal.
-            let _ = stream.send(&[IoSlice::new(&refusal)]);
-            return;
-        }
-        if hello.sockets == 0 || hello.sockets > MAX_SOCKETS || hello.socket >= hello.sockets {
-            return;
-        }
         let known = |party: &Party| party.connection == hello.connection;
         if !self.parties.iter().any(known) {
             if self.parties.len() >= MAX_PARTIES {
@@ -219,38 +193,9 @@ impl Party {
     }
 }
 
-impl Guest {
-    fn look(&mut self, secret: &Secret) -> Look {
-        match self.hello.read(&self.stream) {
-            Ok(Some(bytes)) => Hello::decode(&bytes, secret).map_or(Look::Gone, Look::Hello),
-            Ok(None) => {
-                let seen = self.hello.bytes();
-                let known = seen.len().min(HELLO_MAGIC.len());
-                match seen[..known] == HELLO_MAGIC[..known] {
-                    true => Look::Stay,
-                    false => Look::Gone,
-                }
-            }
-            Err(_) => Look::Gone,
-        }
-    }
-}
-
-fn is_shortage(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
-    )
-}
-
 impl Listener for Door {
     fn accept(&mut self) -> Result<Option<Box<dyn RecvComm>>> {
         self.admit();
-        for _ in 0..self.guests.len() {
-            if let Some(guest) = self.guests.pop_front() {
-                self.receive(guest);
-            }
-        }
         while let Some((connection, streams)) = self.take_party() {
             // A sender that died meanwhile is not waited for; it was told nothing.
             if let Ok(receiver) = self.begin(connection, streams) {
@@ -260,12 +205,8 @@ impl Listener for Door {
         Ok(None)
     }
 
-    fn watch(&self, set: &mut Vec<libc::pollfd>) {
-        set.push(libc::pollfd {
-            fd: self.socket.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        });
-        set.extend(self.guests.iter().map(|guest| guest.stream.watch(false)));
+    fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        self.door.watch(&self.socket, set);
+        !self.door.is_paused()
     }
 }

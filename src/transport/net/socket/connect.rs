@@ -1,4 +1,5 @@
-//! The sender's way to a connection: dial all sockets, say hello on each, wait for the welcomes.
+//! The sender's way to a connection: dial all sockets, prove on each that this end has the handle
+//! and hear the same from the other, wait for the welcomes.
 //!
 //! The receiver's system answers the dialling; its process says welcome when it accepts, which a
 //! live rank may do late: that is waited for without limit. An attempt that fails in a way that
@@ -8,14 +9,15 @@
 use super::super::{Connecting, SendComm};
 use super::SocketOptions;
 use super::ends::Ends;
-use super::frame::{self, Hello, Secret, VERSION, WELCOME_BYTES};
+use super::frame::{self, HANDLE, Hello, PROTOCOL, Secret, VERSION, WELCOME_BYTES};
 use super::input::Opening;
 use super::send::Sender;
 use super::stream::Stream;
 use crate::base::clock::{Moment, now};
 use crate::base::interfaces::Interface;
+use crate::base::knock::{Knock, Reply};
 use crate::base::{Code, Error, Result};
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -27,11 +29,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const OPERATION: &str = "connect over sockets";
 
 /// One socket of an attempt.
-struct Dialled {
-    stream: Stream,
-    greeted: bool,
-    welcome: Opening<WELCOME_BYTES>,
-    welcomed: bool,
+enum Dialled {
+    /// The system connects.
+    Reaching(Stream),
+    /// The proof is going on.
+    Knocking(Knock<Stream>),
+    /// Both ends have proven themselves; the welcome is awaited.
+    Proven(Stream, Opening<WELCOME_BYTES>),
+    Welcomed(Stream),
+    /// Only between two states.
+    Gone,
 }
 
 /// What is being done.
@@ -81,12 +88,8 @@ impl Connector {
         self.connection = u64::from_ne_bytes(number);
         let local = self.interface.socket_address(0);
         let dial = |_| {
-            Ok(Dialled {
-                stream: Stream::dial(local, self.peer, self.options.link_timeout)?,
-                greeted: false,
-                welcome: Opening::new(),
-                welcomed: false,
-            })
+            let stream = Stream::dial(local, self.peer, self.options.link_timeout)?;
+            Ok(Dialled::Reaching(stream))
         };
         let dialled = (0..self.options.sockets).map(dial);
         Ok(Stage::Trying(dialled.collect::<io::Result<_>>()?))
@@ -100,38 +103,13 @@ impl Connector {
         let sockets = dialled.len() as u16;
         let mut all = true;
         for (socket, one) in (0..sockets).zip(dialled.iter_mut()) {
-            if !one.greeted && one.stream.connected()? {
-                let hello = Hello {
-                    version: VERSION,
-                    socket,
-                    sockets,
-                    connection: self.connection,
-                };
-                let bytes = hello.encode(&self.secret);
-                // A new socket has room for a hello; a part of one would be as bad as none.
-                if one.stream.send(&[IoSlice::new(&bytes)])? < bytes.len() {
-                    return Err(io::ErrorKind::WriteZero.into());
-                }
-                one.greeted = true;
-            }
-            if one.greeted
-                && !one.welcomed
-                && let Some(bytes) = one.welcome.read(&one.stream)?
-            {
-                match frame::decode_welcome(&bytes) {
-                    Some((VERSION, connection)) if connection == self.connection => {
-                        one.welcomed = true;
-                    }
-                    Some((version, _)) if version != VERSION => {
-                        return Err(io::Error::new(
-                            io::ErrorKind::Unsupported,
-                            format!("it speaks version {version}, this kolo {VERSION}"),
-                        ));
-                    }
-                    _ => return Err(io::ErrorKind::InvalidData.into()),
-                }
-            }
-            all &= one.welcomed;
+            let hello = Hello {
+                socket,
+                sockets,
+                connection: self.connection,
+            };
+            *one = std::mem::replace(one, Dialled::Gone).go_on(&hello, &self.secret)?;
+            all &= matches!(one, Dialled::Welcomed(_));
         }
         Ok(all)
     }
@@ -139,7 +117,10 @@ impl Connector {
     /// Whether every socket waits for the receiver's process and none for its system.
     fn waits_for_process(&self) -> bool {
         match &self.stage {
-            Stage::Trying(dialled) => dialled.iter().all(|one| one.greeted),
+            Stage::Trying(dialled) => {
+                let reaching = |one: &Dialled| matches!(one, Dialled::Reaching(_));
+                !dialled.iter().any(reaching)
+            }
             Stage::Pausing(_) | Stage::Done => false,
         }
     }
@@ -182,7 +163,11 @@ impl Connector {
         let Stage::Trying(dialled) = std::mem::replace(&mut self.stage, Stage::Done) else {
             return Ok(None);
         };
-        let streams: Vec<Stream> = dialled.into_iter().map(|one| one.stream).collect();
+        let streams = dialled.into_iter().filter_map(|one| match one {
+            Dialled::Welcomed(stream) => Some(stream),
+            _ => None,
+        });
+        let streams: Vec<Stream> = streams.collect();
         let ends = Ends {
             interface: self.interface.name.clone(),
             local: match streams[0].local_address() {
@@ -194,6 +179,66 @@ impl Connector {
         let sender = Sender::new(ends, self.connection, streams, &self.options);
         Ok(Some(Box::new(sender)))
     }
+}
+
+impl Dialled {
+    fn go_on(self, hello: &Hello, secret: &Secret) -> io::Result<Dialled> {
+        let mut one = self;
+        loop {
+            one = match one {
+                Dialled::Reaching(stream) if stream.connected()? => {
+                    let hello = hello
+                        .encode()
+                        .map_err(|error| io::Error::other(error.what))?;
+                    Dialled::Knocking(Knock::new(stream, PROTOCOL, &hello))
+                }
+                Dialled::Knocking(knock) => {
+                    match knock.go_on(|choice| (choice == HANDLE).then(|| secret.key())) {
+                        Reply::Wait(knock) => return Ok(Dialled::Knocking(knock)),
+                        Reply::In(stream, _) => Dialled::Proven(stream, Opening::new()),
+                        Reply::Stranger => {
+                            let why = "what listens there does not know the secret of the handle";
+                            return Err(io::Error::other(why));
+                        }
+                        Reply::Version(version) => return Err(other_version(version)),
+                        Reply::Foreign(_, heard) => {
+                            return Err(match frame::version_of(&heard) {
+                                Some(version) => other_version(version),
+                                None => io::ErrorKind::InvalidData.into(),
+                            });
+                        }
+                        Reply::Lost(error) => return Err(error),
+                    }
+                }
+                Dialled::Proven(stream, mut welcome) => match welcome.read(&stream)? {
+                    None => return Ok(Dialled::Proven(stream, welcome)),
+                    Some(bytes) => match frame::decode_welcome(&bytes) {
+                        Some((VERSION, connection)) if connection == hello.connection => {
+                            Dialled::Welcomed(stream)
+                        }
+                        _ => return Err(io::ErrorKind::InvalidData.into()),
+                    },
+                },
+                other => return Ok(other),
+            }
+        }
+    }
+
+    fn watch(&self) -> Option<libc::pollfd> {
+        match self {
+            Dialled::Reaching(stream) => Some(stream.watch(true)),
+            Dialled::Knocking(knock) => Some(knock.stream().watch(false)),
+            Dialled::Proven(stream, _) => Some(stream.watch(false)),
+            Dialled::Welcomed(_) | Dialled::Gone => None,
+        }
+    }
+}
+
+fn other_version(version: u16) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!("it speaks version {version}, this kolo {VERSION}"),
+    )
 }
 
 /// Errors that may be gone at the next attempt.
@@ -254,7 +299,7 @@ impl Connecting for Connector {
 
     fn watch(&self, set: &mut Vec<libc::pollfd>) {
         if let Stage::Trying(dialled) = &self.stage {
-            set.extend(dialled.iter().map(|one| one.stream.watch(!one.greeted)));
+            set.extend(dialled.iter().filter_map(Dialled::watch));
         }
     }
 }

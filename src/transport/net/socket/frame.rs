@@ -1,50 +1,52 @@
 //! What travels over the sockets: the handle, the hello, the welcome, and the header of a frame.
 //!
-//! All numbers are big-endian. Everything ends with a CRC32C of all before it, so that a stranger
-//! or a stream that lost its place is noticed before any number in it is believed. It is no
-//! protection against an enemy; the secret in the handle keeps strangers out.
+//! All numbers are big-endian. Welcome and header end with a CRC32C of all before it, so that a
+//! stream that lost its place is noticed before any number in it is believed. It is no protection
+//! against an enemy: both ends prove that they know the secret in the handle
+//! ([`crate::base::proof`]), and nobody says it.
+//!
+//! The body of a hello: 0..2 which socket of the connection, 2..4 how many it has, 4..12 the
+//! connection's number.
 
 use super::super::Handle;
+use crate::base::proof::{self, Key, Protocol};
 use crate::base::{Error, Result};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// Version of everything in this file; both ends must have the same.
-pub const VERSION: u16 = 1;
-/// Length of a hello in bytes.
-pub const HELLO_BYTES: usize = 64;
+pub const VERSION: u16 = 2;
 /// Length of a welcome in bytes.
 pub const WELCOME_BYTES: usize = 24;
 /// Length of the header of a frame in bytes.
 pub const HEADER_BYTES: usize = 48;
 
-/// The first bytes of a hello: no text protocol begins so.
-pub const HELLO_MAGIC: [u8; 8] = *b"KOLOnet\xf1";
+/// The first bytes of a hello and of the answer to it: no text protocol begins so.
+pub const PROTOCOL: Protocol = Protocol {
+    magic: *b"KOLOnet\xf1",
+    version: VERSION,
+};
+/// What a hello is for, and by which kind of secret: there is one of each.
+const PURPOSE: u8 = 1;
+/// The kind of secret: that of the handle.
+pub const HANDLE: u8 = 1;
+const BODY_BYTES: usize = 12;
 const WELCOME_MAGIC: [u8; 8] = *b"KOLOnet\xf2";
 const HANDLE_MAGIC: [u8; 8] = *b"KOLOnet\xf3";
 const HANDLE_LENGTH: usize = 52;
 
-/// What a sender must show; given to it in the handle.
+/// What both ends of a connection must know; given to the sender in the handle.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret(pub [u8; 16]);
 
 impl Secret {
     /// A new one.
     pub fn random() -> Result<Secret> {
-        let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).map_err(|error| {
-            Error::system(
-                "the system gives no random bytes",
-                &std::io::Error::other(error.to_string()),
-                "check that /dev/urandom is readable",
-            )
-        })?;
-        Ok(Secret(bytes))
+        proof::random().map(Secret)
     }
 
-    /// Compares in time that does not depend on where the two differ.
-    pub fn is(&self, other: &[u8; 16]) -> bool {
-        let pairs = self.0.iter().zip(other);
-        pairs.fold(0, |sum, (a, b)| std::hint::black_box(sum | (a ^ b))) == 0
+    /// The key of the proof.
+    pub fn key(&self) -> Key {
+        Key::derive(&self.0, &[b"kolo net socket"])
     }
 }
 
@@ -60,7 +62,7 @@ fn take<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
 }
 
 /// Writes the checksum of all but the last four bytes into these.
-fn seal(frame: &mut [u8]) {
+pub(super) fn seal(frame: &mut [u8]) {
     let end = frame.len() - 4;
     let sum = crc32c::crc32c(&frame[..end]);
     put(frame, end, &sum.to_be_bytes());
@@ -114,11 +116,9 @@ pub fn decode_handle(handle: &Handle, scope: u32) -> Result<(SocketAddr, Secret)
     Ok((address, Secret(take(bytes, 32))))
 }
 
-/// The first bytes on every socket of a connection, from the sender.
+/// What the sender says on every socket of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The version that the sender speaks.
-    pub version: u16,
     /// Which socket of the connection this is, from 0.
     pub socket: u16,
     /// How many sockets the connection has.
@@ -128,32 +128,36 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// The bytes, with the secret.
-    pub fn encode(&self, secret: &Secret) -> [u8; HELLO_BYTES] {
-        let mut bytes = [0; HELLO_BYTES];
-        put(&mut bytes, 0, &HELLO_MAGIC);
-        put(&mut bytes, 8, &self.version.to_be_bytes());
-        put(&mut bytes, 10, &self.socket.to_be_bytes());
-        put(&mut bytes, 12, &self.sockets.to_be_bytes());
-        put(&mut bytes, 16, &self.connection.to_be_bytes());
-        put(&mut bytes, 24, &secret.0);
-        seal(&mut bytes);
-        bytes
+    /// The hello of the proof.
+    pub fn encode(&self) -> Result<proof::Hello> {
+        let mut body = [0; BODY_BYTES];
+        put(&mut body, 0, &self.socket.to_be_bytes());
+        put(&mut body, 2, &self.sockets.to_be_bytes());
+        put(&mut body, 4, &self.connection.to_be_bytes());
+        Ok(proof::Hello {
+            purpose: PURPOSE,
+            offers: HANDLE,
+            id: [0; proof::ID_BYTES],
+            nonce: proof::random()?,
+            body: body.to_vec(),
+        })
     }
 
-    /// The hello of somebody who knows the secret, else `None`.
-    pub fn decode(bytes: &[u8; HELLO_BYTES], secret: &Secret) -> Option<Hello> {
-        let whole = bytes[..8] == HELLO_MAGIC && is_sealed(bytes);
-        (whole && secret.is(&take(bytes, 24))).then(|| Hello {
-            version: u16::from_be_bytes(take(bytes, 8)),
-            socket: u16::from_be_bytes(take(bytes, 10)),
-            sockets: u16::from_be_bytes(take(bytes, 12)),
-            connection: u64::from_be_bytes(take(bytes, 16)),
+    /// `None` for what no sender says.
+    pub fn decode(hello: &proof::Hello) -> Option<Hello> {
+        let fits = hello.purpose == PURPOSE
+            && hello.offers & HANDLE != 0
+            && hello.body.len() == BODY_BYTES;
+        fits.then(|| Hello {
+            socket: u16::from_be_bytes(take(&hello.body, 0)),
+            sockets: u16::from_be_bytes(take(&hello.body, 2)),
+            connection: u64::from_be_bytes(take(&hello.body, 4)),
         })
     }
 }
 
-/// The receiver's answer on every socket. `version` differs from [`VERSION`] in a refusal.
+/// What the receiver says on every socket when all have proven themselves, and to a sender of
+/// another version.
 pub fn encode_welcome(version: u16, connection: u64) -> [u8; WELCOME_BYTES] {
     let mut bytes = [0; WELCOME_BYTES];
     put(&mut bytes, 0, &WELCOME_MAGIC);
@@ -168,6 +172,12 @@ pub fn decode_welcome(bytes: &[u8; WELCOME_BYTES]) -> Option<(u16, u64)> {
     let version = u16::from_be_bytes(take(bytes, 8));
     let connection = u64::from_be_bytes(take(bytes, 12));
     (bytes[..8] == WELCOME_MAGIC && is_sealed(bytes)).then_some((version, connection))
+}
+
+/// The version in the first ten bytes of a welcome.
+pub fn version_of(bytes: &[u8]) -> Option<u16> {
+    let (magic, version) = bytes.split_at_checked(8)?;
+    (magic == WELCOME_MAGIC && version.len() >= 2).then(|| u16::from_be_bytes(take(version, 0)))
 }
 
 /// What a frame is.
@@ -261,7 +271,7 @@ mod tests {
             let address: SocketAddr = text.parse().unwrap();
             let handle = encode_handle(address, &secret).unwrap();
             let (decoded, same) = decode_handle(&handle, 9).unwrap();
-            assert!(decoded == address && same.is(&secret.0), "{text}");
+            assert!(decoded == address && same == secret, "{text}");
             for at in 0..handle.bytes().len() {
                 let mut bytes = handle.bytes().to_vec();
                 bytes[at] ^= 1;
@@ -273,24 +283,21 @@ mod tests {
     }
 
     #[test]
-    fn hellos_need_the_secret() {
-        let secret = Secret([5; 16]);
+    fn hellos_and_welcomes_round_trip() {
         let hello = Hello {
-            version: VERSION,
             socket: 2,
             sockets: 4,
             connection: 0x0102_0304_0506_0708,
         };
-        let bytes = hello.encode(&secret);
-        assert_eq!(Hello::decode(&bytes, &secret), Some(hello));
-        assert_eq!(Hello::decode(&bytes, &Secret([6; 16])), None);
-        for at in 0..HELLO_BYTES {
-            let mut changed = bytes;
-            changed[at] ^= 0x80;
-            assert_eq!(Hello::decode(&changed, &secret), None, "byte {at}");
-        }
+        let mut said = hello.encode().unwrap();
+        assert_eq!(Hello::decode(&said), Some(hello));
+        said.body.push(0);
+        assert_eq!(Hello::decode(&said), None);
         let welcome = encode_welcome(VERSION, 9);
         assert_eq!(decode_welcome(&welcome), Some((VERSION, 9)));
+        assert_eq!(version_of(&encode_welcome(77, 0)[..10]), Some(77));
+        assert_eq!(version_of(b"HTTP/1.1 4"), None);
+        assert_ne!(Secret([5; 16]).key().bytes(), Secret([6; 16]).key().bytes());
     }
 
     #[test]

@@ -123,11 +123,6 @@ impl<const N: usize> Opening<N> {
         }
     }
 
-    /// What has come so far.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.have]
-    }
-
     /// Reads on; all bytes once they are here. The end of the stream is an error.
     pub fn read(&mut self, stream: &Stream) -> io::Result<Option<[u8; N]>> {
         while self.have < N {

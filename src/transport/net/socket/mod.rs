@@ -26,6 +26,8 @@ mod accept;
 mod connect;
 mod ends;
 mod frame;
+#[doc(hidden)]
+pub mod fuzz;
 mod input;
 mod message;
 mod recv;

@@ -1,0 +1,35 @@
+//! Parsers of foreign bytes in this room, for `tests/fuzz`: none may panic, loop, or allocate far
+//! more than it was given.
+
+use super::frame;
+use super::launch;
+use super::unique_id::{ID_BYTES, UniqueId};
+
+/// The header of a frame, and what stands in the bodies of frames.
+pub fn frame(bytes: &[u8]) {
+    if let Some(header) = bytes.first_chunk::<{ frame::HEADER_BYTES }>() {
+        let _ = frame::Frame::decode_header(header);
+    }
+    let _ = frame::decode_go(bytes);
+    let _ = frame::decode_error(bytes);
+}
+
+/// The 128 bytes of an id.
+pub fn unique_id(bytes: &[u8]) {
+    if let Some(bytes) = bytes.first_chunk::<ID_BYTES>()
+        && let Ok(id) = UniqueId::from_bytes(*bytes)
+    {
+        let _ = (id.address(), id.is_named(), format!("{id:?}"));
+    }
+}
+
+/// A list of hosts as Slurm writes it.
+pub fn host_list(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let _ = launch::host_list::expand(&text);
+}
+
+/// What a PMI server answers.
+pub fn pmi(bytes: &[u8]) {
+    launch::fuzz_pmi(bytes);
+}

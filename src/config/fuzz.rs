@@ -1,0 +1,24 @@
+//! Parsers of foreign bytes in this room, for `tests/fuzz`: none may panic, loop, or allocate far
+//! more than it was given.
+
+use super::layers;
+use super::options::OPTIONS;
+use std::path::Path;
+
+/// A settings file.
+pub fn toml(bytes: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = layers::of_text(Path::new("fuzz.toml"), text);
+    }
+}
+
+/// The value of an environment variable, for every option and alias.
+pub fn variable(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for option in OPTIONS {
+        let _ = option.kind.parse(&text);
+        for alias in option.aliases {
+            let _ = option.kind.parse(&(alias.translate)(&text));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What becomes of a panic on the service thread.
+
+use super::*;
+use std::sync::mpsc;
+
+type Said = (Vec<Rank>, String);
+
+/// A service of its own, as the process's would end all communicators of these tests.
+fn service() -> &'static Service {
+    let service = Service::create().unwrap();
+    start_thread(Arc::clone(&service)).unwrap();
+    Box::leak(Box::new(service))
+}
+
+fn watch(service: &'static Service, nonce: u128) -> (Watch, mpsc::Receiver<Said>) {
+    let (say, hear) = mpsc::channel();
+    let say = Mutex::new(say);
+    let on_death: OnDeath = Arc::new(move |ranks: &[Rank], text: &str| {
+        let said = (ranks.to_vec(), text.to_owned());
+        let _ = say.lock().unwrap().send(said);
+    });
+    (
+        service.watch(Nonce(nonce), Rank(0), "node1", on_death),
+        hear,
+    )
+}
+
+/// Panics where it is told to, each time.
+struct Fragile {
+    watches: bool,
+}
+
+impl Attended for Fragile {
+    fn watch(&self, _: &mut Vec<libc::pollfd>) -> bool {
+        assert!(self.watches, "list 3 is gone");
+        // It is tended soon, whatever the thread sleeps on.
+        false
+    }
+
+    fn tend(&self) {
+        panic!("door 4 is gone");
+    }
+}
+
+fn heard(hear: &mpsc::Receiver<Said>) -> String {
+    let (ranks, text) = hear.recv().unwrap();
+    assert!(ranks.is_empty(), "no rank has died: {ranks:?}");
+    text
+}
+
+#[test]
+fn a_panic_is_told_and_the_thread_lives_on() {
+    let service = service();
+    for (watches, word) in [(true, "door 4 is gone"), (false, "list 3 is gone")] {
+        let (_one, hear_one) = watch(service, 1);
+        let (_other, hear_other) = watch(service, 2);
+        service.attend(Arc::new(Fragile { watches }));
+        for hear in [&hear_one, &hear_other] {
+            let text = heard(hear);
+            assert!(
+                text.contains("service thread failed") && text.contains(word),
+                "{text}"
+            );
+        }
+        // Its turns go on, and each of them ends.
+        service.await_turn();
+        assert!(
+            hear_one.try_recv().is_err(),
+            "what panicked is attended no more"
+        );
+    }
+}
+
+/// The end of a communicator, whose rank 1 sends for rank 0, in a process that is stopped.
+#[test]
+fn a_stopped_proxy_rank_is_given_up() {
+    let service = service();
+    let (watch, _hear) = watch(service, 4);
+    let mut sleeper = std::process::Command::new("sleep")
+        .arg("100")
+        .spawn()
+        .unwrap();
+    // SAFETY: a child of this test that has not been waited for.
+    assert_eq!(unsafe { libc::kill(sleeper.id() as i32, libc::SIGSTOP) }, 0);
+    // Its service, as far as the connection goes: it lets this one in, and then says nothing.
+    let address = Address::random().unwrap();
+    let listener = socket::listen(&address).unwrap();
+    let peer = Peer {
+        address,
+        pid: sleeper.id(),
+        ranks: vec![Rank(1)],
+    };
+    let operation = service
+        .lock()
+        .hello(Nonce(4), Rank(0), service.pid, &peer)
+        .unwrap();
+    let far = socket::accept(&listener).unwrap();
+    let welcome = Frame::new(Kind::Welcome, operation, 0);
+    socket::send(&far, &welcome, None).unwrap();
+    service.wake();
+    while service.lock().answer(operation).is_none() {
+        service.await_turn();
+    }
+    watch.caller().close(Rank(1)).wait_within(Duration::ZERO);
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+}
+
+#[test]
+fn an_alarm_that_panics_is_told() {
+    let service = service();
+    let (watch, hear) = watch(service, 3);
+    watch.heed(Arc::new(|_| panic!("board 5 is gone")));
+    let mut state = service.lock();
+    let called = state.alarm(Nonce(3), Alarm::Ask);
+    state.alarms = called.into_iter().map(|it| (it, Alarm::Ask)).collect();
+    drop(state);
+    service.wake();
+    assert!(heard(&hear).contains("board 5 is gone"));
+    service.await_turn();
+}
+
+/// A process that is stopped: its socket lets others in, and nobody answers there. Without the
+/// limit these calls would wait for ever.
+#[test]
+fn a_stopped_process_is_waited_for_no_longer_than_the_start_may_take() {
+    let service = service();
+    let (watch, _hear) = watch(service, 5);
+    // Of two processes the one with the larger address links.
+    let address = std::iter::repeat_with(|| Address::random().unwrap())
+        .find(|address| *address < service.address())
+        .unwrap();
+    let _listener = socket::listen(&address).unwrap();
+    let limit = Some(Duration::from_millis(20));
+    let key = Key::new(Nonce(5), Rank(0));
+    let fetched = service.fetch_until(&address, key, limit).err().unwrap();
+    assert_eq!(fetched.kind(), io::ErrorKind::TimedOut);
+    let peer = Peer {
+        address,
+        pid: 1,
+        ranks: vec![Rank(1)],
+    };
+    let linked = watch.link(&peer, limit).unwrap_err();
+    assert_eq!(linked.kind(), io::ErrorKind::TimedOut);
+}

@@ -1,0 +1,323 @@
+//! The pool: one file in which the communicators that are split from each other have their memory.
+//!
+//! **Problem.** A file of its own for each communicator means, for each, a file to be made, handed
+//! to every process of the node, and kept open.
+//!
+//! **Idea.** The file of the first communicator is a sequence of *regions* of equal length, each of
+//! which holds one communicator. All processes that may be members have the file already. So a new
+//! communicator needs the number of a free region and nothing else. The file grows as regions are
+//! used, and pages appear when they are touched; the last of a communicator's ranks that leaves
+//! gives its pages back, after which the region is as new.
+//!
+//! **Terms.** The *control* at the file's beginning says which regions are taken and by how many
+//! ranks. A *lease* is one rank's use of a region. A rank that dies keeps its lease: its region is
+//! not used again while the file lives. Whoever hears of a region *joins* it, while the one that
+//! took it still has its lease. The *tag* counts how often a region was taken: by it somebody who
+//! comes late sees that the region belongs to others now.
+
+use super::fork::{self, Fd};
+use super::room;
+use super::segment::Mapped;
+use crate::base::sync::{AtomicU64, Ordering};
+use crate::base::{Error, Result};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+/// Regions of a file.
+const REGIONS: usize = 1024;
+const WORD_BITS: usize = u64::BITS as usize;
+/// Bytes before the first region.
+pub(super) const CONTROL_BYTES: usize = 12_288;
+/// What a region's length is a multiple of.
+const GRAIN: usize = 4096;
+
+#[repr(C)]
+struct Control {
+    /// A bit for each region that is taken.
+    taken: [AtomicU64; REGIONS / WORD_BITS],
+    /// The ranks that use each region, and above them its tag.
+    users: [AtomicU64; REGIONS],
+}
+
+/// Where the tag begins.
+const TAG_SHIFT: u32 = 32;
+/// How many use a region, without the tag.
+const COUNT: u64 = (1 << TAG_SHIFT) - 1;
+
+const _: () = assert!(crate::base::sync::MODEL || size_of::<Control>() <= CONTROL_BYTES);
+
+/// The file, as one process sees it.
+#[derive(Debug)]
+pub struct Pool {
+    pub(super) file: Arc<Fd>,
+    control: Mapped,
+    /// Bytes of a region.
+    stride: u64,
+    /// The process it was mapped in.
+    generation: u32,
+}
+
+// SAFETY: the control holds atomic words only, mapped as long as the pool lives.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// The pool in this file, whose regions hold `span` bytes each.
+    pub(super) fn new(file: Arc<Fd>, span: usize) -> Result<Arc<Pool>> {
+        let control = Mapped::new(Some((&file, 0)), CONTROL_BYTES)?;
+        Ok(Arc::new(Pool {
+            file,
+            control,
+            stride: span.next_multiple_of(GRAIN) as u64,
+            generation: fork::generation(),
+        }))
+    }
+
+    fn control(&self) -> &Control {
+        // SAFETY: mapped and zeroed at first, of that size (asserted above), aligned to a page;
+        // zero is valid; it is only ever shared.
+        unsafe { &*self.control.base().cast::<Control>() }
+    }
+
+    /// Where a region begins in the file.
+    pub(super) fn start(&self, region: usize) -> u64 {
+        CONTROL_BYTES as u64 + region as u64 * self.stride
+    }
+
+    /// Takes a free region for `users` ranks, which need a head of `length` bytes and `span` in
+    /// all. `None` where there is none, or it is too short, or a limit on files is in its way: such
+    /// a communicator has a file of its own.
+    pub fn take(&self, users: u32, lengths: (usize, usize)) -> Option<usize> {
+        let allowed = |end| room::check_file("shared memory", end).is_ok();
+        self.take_if(users, lengths, allowed)
+    }
+
+    /// `allowed` says whether the file may have so many bytes.
+    fn take_if(
+        &self,
+        users: u32,
+        (length, span): (usize, usize),
+        allowed: impl FnOnce(u64) -> bool,
+    ) -> Option<usize> {
+        if span as u64 > self.stride {
+            return None;
+        }
+        let region = (0..REGIONS).find(|&region| {
+            let (word, bit) = (
+                &self.control().taken[region / WORD_BITS],
+                region % WORD_BITS,
+            );
+            let is_free = word.load(Ordering::Relaxed) & (1 << bit) == 0;
+            is_free && word.fetch_or(1 << bit, Ordering::AcqRel) & (1 << bit) == 0
+        })?;
+        // The parts lie behind the head, up to the span, and come later, when there is no choice
+        // any more. The first region is as near to the file's beginning as one can be.
+        let reach = if region == 0 { length } else { span };
+        if !allowed(self.start(region) + reach as u64) {
+            self.free(region);
+            return None;
+        }
+        let word = &self.control().users[region];
+        let tag = (word.load(Ordering::Relaxed) >> TAG_SHIFT).wrapping_add(1);
+        word.store(tag << TAG_SHIFT | u64::from(users), Ordering::Release);
+        Some(region)
+    }
+
+    /// How often the region was taken, for whoever has it: see [`Pool::join`].
+    pub fn tag(&self, region: usize) -> u32 {
+        let word = self.control().users.get(region);
+        word.map_or(0, |word| (word.load(Ordering::Acquire) >> TAG_SHIFT) as u32)
+    }
+
+    /// One rank more uses a region, which somebody has taken who said so with this tag. `None` if
+    /// all have left it since.
+    pub fn join(self: &Arc<Pool>, region: usize, tag: u32) -> Option<Lease> {
+        // Another process said which region it is.
+        let word = self.control().users.get(region)?;
+        let mut now = word.load(Ordering::Acquire);
+        while now >> TAG_SHIFT == u64::from(tag) && now & COUNT != 0 {
+            let more = now + 1;
+            match word.compare_exchange(now, more, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(Lease::of(Some((Arc::clone(self), region)))),
+                Err(other) => now = other,
+            }
+        }
+        None
+    }
+
+    fn free(&self, region: usize) {
+        let word = &self.control().taken[region / WORD_BITS];
+        word.fetch_and(!(1 << (region % WORD_BITS)), Ordering::AcqRel);
+    }
+
+    /// One rank less uses a region. The last one leaves it as it was at first: all zero.
+    fn release(&self, region: usize) {
+        // Another process said which region it is: [`Pool::check`] may have refused it.
+        let users = self.control().users.get(region);
+        if users.is_none_or(|users| users.fetch_sub(1, Ordering::AcqRel) & COUNT != 1) {
+            return;
+        }
+        let (start, length) = (self.start(region), self.stride);
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: plain system call; nobody uses what is given back.
+        let result = unsafe {
+            let (start, length) = (start as libc::off_t, length as libc::off_t);
+            libc::fallocate(self.file.as_raw_fd(), mode, start, length)
+        };
+        // What may not be zero is not used again.
+        if result == 0 {
+            self.free(region);
+        }
+    }
+
+    /// How many regions are taken.
+    pub fn taken(&self) -> usize {
+        let words = self.control().taken.iter();
+        words
+            .map(|word| word.load(Ordering::Acquire).count_ones() as usize)
+            .sum()
+    }
+
+    /// Bytes that the file takes, of all its regions.
+    ///
+    /// # Errors
+    /// `SystemError` when the system refuses.
+    pub fn bytes(&self) -> Result<u64> {
+        room::taken(&self.file)
+    }
+
+    /// Checks what another process said about a region.
+    pub(super) fn check(&self, region: usize, span: usize) -> Result<()> {
+        if region < REGIONS && span as u64 <= self.stride {
+            return Ok(());
+        }
+        Err(Error::internal(format!(
+            "region {region} of shared memory cannot hold {span} bytes"
+        )))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.generation == fork::generation() {
+            // SAFETY: this process mapped it, and nobody else has a reference.
+            unsafe { self.control.unmap() };
+        }
+    }
+}
+
+/// One rank's use of a region: the end of the last one frees it.
+#[derive(Debug)]
+pub struct Lease(Option<(Arc<Pool>, usize)>);
+
+impl Lease {
+    /// Begins one rank's use of a region, which was taken for it. Where the memory is of this
+    /// process alone there is no region, and nothing to be given back.
+    pub fn of(region: Option<(Arc<Pool>, usize)>) -> Lease {
+        Lease(region)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if fork::in_child_of_user() {
+            return;
+        }
+        if let Some((pool, region)) = &self.0 {
+            pool.release(*region);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::segment::Segment;
+
+    #[test]
+    fn a_region_is_as_new_when_its_last_user_has_left() {
+        let lengths = (8192, 1 << 30);
+        let (first, _file) = Segment::create(lengths, 0, 2).unwrap();
+        let (pool, region) = first.region().expect("a pool");
+        let pool = Arc::clone(pool);
+        assert_eq!((region, pool.taken()), (0, 1));
+        let empty = pool.bytes().unwrap();
+        for round in 0..50 {
+            let region = pool.take(2, lengths).expect("free");
+            assert_eq!(region, 1, "round {round}");
+            let leases = [(); 2].map(|()| Lease::of(Some((Arc::clone(&pool), region))));
+            let make = || Segment::of_pool(&pool, region, lengths).unwrap();
+            let segments = [make(), make()];
+            let part = |segment: &Segment| {
+                let place = (1 << 29, 1 << 16);
+                segment.part(place, 4096, "a test").unwrap()
+            };
+            let (one, other) = (part(&segments[0]), part(&segments[1]));
+            // SAFETY: both mappings are live, and nobody else has them.
+            unsafe {
+                assert_eq!((*one.add(9000), *segments[1].as_ptr()), (0, 0));
+                *one.add(9000) = 7;
+                *segments[0].as_ptr() = 7;
+                assert_eq!(*other.add(9000), 7);
+            }
+            let [one, other] = leases;
+            drop(one);
+            assert_eq!(pool.taken(), 2, "the other one is there");
+            drop(other);
+            assert_eq!(pool.taken(), 1);
+            assert_eq!(pool.bytes().unwrap(), empty, "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_region_is_joined_only_while_somebody_has_it() {
+        let lengths = (4096, 1 << 20);
+        let (first, _file) = Segment::create(lengths, 0, 1).unwrap();
+        let pool = Arc::clone(first.region().expect("a pool").0);
+        let region = pool.take(1, lengths).expect("free");
+        let tag = pool.tag(region);
+        let holder = Lease::of(Some((Arc::clone(&pool), region)));
+        let member = pool.join(region, tag).expect("taken");
+        drop(holder);
+        assert_eq!(pool.taken(), 2, "a member is left");
+        drop(member);
+        assert_eq!(pool.taken(), 1);
+        assert!(pool.join(region, tag).is_none(), "nobody has it");
+        // Others have it now.
+        assert_eq!(pool.take(1, lengths), Some(region));
+        assert!(pool.join(region, tag).is_none());
+        assert!(pool.join(region, pool.tag(region)).is_some());
+        assert!(pool.join(REGIONS, 0).is_none());
+    }
+
+    #[test]
+    fn several_at_once_and_what_does_not_fit() {
+        let lengths = (4096, 1 << 20);
+        let (first, _file) = Segment::create(lengths, 0, 1).unwrap();
+        let (pool, _) = first.region().expect("a pool");
+        let regions: Vec<_> = (0..3).map(|_| pool.take(1, lengths)).collect();
+        assert_eq!(regions, [Some(1), Some(2), Some(3)]);
+        pool.release(2);
+        assert_eq!(pool.take(1, lengths), Some(2));
+        assert_eq!(pool.take(1, (4096, (1 << 20) + 1)), None);
+        let all = std::iter::from_fn(|| pool.take(1, lengths)).count();
+        assert_eq!(all, REGIONS - 4);
+        assert!(pool.check(REGIONS, 1).is_err() && pool.check(1, 1 << 21).is_err());
+    }
+
+    #[test]
+    fn a_limit_on_files_leaves_room_for_the_parts_too() {
+        let lengths = (4096, 1 << 20);
+        let (first, _file) = Segment::create(lengths, 0, 1).unwrap();
+        let (pool, _) = first.region().expect("a pool");
+        let end = pool.start(2);
+        assert_eq!(pool.take_if(1, lengths, |bytes| bytes < end), None);
+        assert_eq!(pool.taken(), 1, "it was given back");
+        assert_eq!(pool.take_if(1, lengths, |bytes| bytes <= end), Some(1));
+        // Another file would be no better than the first region.
+        pool.release(0);
+        let head = pool.start(0) + 4096;
+        assert_eq!(pool.take_if(1, lengths, |bytes| bytes <= head), Some(0));
+    }
+}

@@ -1,0 +1,36 @@
+//! The parsers of foreign bytes, by the names of their corpora: what `tests/fuzz.rs` runs over
+//! these and what `make fuzz` runs without end.
+
+/// A parser that takes whatever there is.
+pub type Parser = fn(&[u8]);
+
+/// All of them.
+pub const TARGETS: &[(&str, Parser)] = &[
+    ("bootstrap_frame", kolo::bootstrap::fuzz::frame),
+    ("unique_id", kolo::bootstrap::fuzz::unique_id),
+    ("host_list", kolo::bootstrap::fuzz::host_list),
+    ("pmi", kolo::bootstrap::fuzz::pmi),
+    ("proxy_frame", kolo::proxy::fuzz::frame),
+    ("lookout_message", kolo::proxy::fuzz::message),
+    ("socket_header", kolo::transport::net::socket::fuzz::header),
+    (
+        "socket_meeting",
+        kolo::transport::net::socket::fuzz::meeting,
+    ),
+    ("settings_toml", kolo::config::fuzz::toml),
+    ("settings_variable", kolo::config::fuzz::variable),
+    ("topology", kolo::topo::fuzz::topology),
+    ("graph_file", kolo::topo::fuzz::graph_file),
+    ("told_topology", kolo::topo::fuzz::told),
+    ("tuner_file", kolo::tune::fuzz::tuner_file),
+];
+
+/// Runs the parser with this name.
+#[allow(dead_code, reason = "the test runs all")]
+pub fn run(name: &str, bytes: &[u8]) {
+    let (_, parser) = TARGETS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .expect("a target is named like its parser");
+    parser(bytes);
+}

@@ -1,0 +1,7 @@
+//! Target `graph_file` of cargo-fuzz.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::run("graph_file", bytes));

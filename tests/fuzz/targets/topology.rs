@@ -1,0 +1,7 @@
+//! Target `topology` of cargo-fuzz.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::run("topology", bytes));

@@ -1,0 +1,7 @@
+//! Target `unique_id` of cargo-fuzz.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::run("unique_id", bytes));

@@ -1,0 +1,89 @@
+//! Limits of address space, files, descriptors and memory: what they stand before is a sentence,
+//! and nothing is taken that is not used. A limit holds for a whole process, so the ranks of most
+//! tests are processes: this binary again.
+
+#[path = "limits/job.rs"]
+mod job;
+#[path = "limits/scenarios.rs"]
+mod scenarios;
+#[path = "skip/mod.rs"]
+mod skip;
+
+use job::{Group, Job};
+use kolo::comm::{CommConfig, Communicator};
+
+/// Not a test of its own: what a process of the other tests runs.
+#[test]
+fn child() {
+    job::run_child(scenarios::by_name);
+}
+
+#[test]
+fn address_space_grows_with_the_connections_that_are_used() {
+    Job::start("address_space", 1).finish();
+}
+
+#[test]
+fn many_communicators_fit_a_limit_of_address_space() {
+    Job::start("many_splits", 4).finish();
+}
+
+#[test]
+fn memory_of_the_program_beyond_the_limit_of_files() {
+    Job::start("allocate", 1).finish();
+}
+
+#[test]
+fn a_connection_beyond_the_limit_of_files() {
+    Job::start("files", 2).finish();
+}
+
+/// The others count on its call, and hear why it does not come.
+#[test]
+fn a_connection_beyond_the_limit_of_files_of_one_rank() {
+    Job::start("files_of_one", 2).finish();
+}
+
+#[test]
+fn splits_need_no_descriptors() {
+    Job::start("splits_without_descriptors", 4).finish();
+}
+
+#[test]
+fn splits_that_come_and_go_leave_nothing() {
+    Job::start("again_and_again", 4).finish();
+}
+
+#[test]
+fn a_child_outlives_its_parent_and_hears_of_deaths() {
+    Job::start("orphans", 4).finish();
+}
+
+#[test]
+fn a_connection_beyond_the_memory_of_the_group() {
+    let Some(group) = Group::of(160 << 20) else {
+        return skip::skip("control-group", "no control group can be made here");
+    };
+    Job::start_in("group", 4, Some(&group)).finish();
+}
+
+#[test]
+fn memory_of_the_program_beyond_the_memory_of_the_group() {
+    let Some(group) = Group::of(96 << 20) else {
+        return skip::skip("control-group", "no control group can be made here");
+    };
+    Job::start_in("allocate_in_group", 1, Some(&group)).finish();
+}
+
+#[test]
+fn threads_need_no_descriptor() {
+    let count = || std::fs::read_dir("/proc/self/fd").expect("proc").count();
+    let first = Communicator::init_all(2, &CommConfig::default()).expect("init");
+    let before = count();
+    let others: Vec<_> = (0..20)
+        .map(|_| Communicator::init_all(2, &CommConfig::default()).expect("init"))
+        .collect();
+    // Other tests of this process open some as well.
+    assert!(count() < before + 20, "{} and {before}", count());
+    drop((first, others));
+}
