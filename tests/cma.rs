@@ -170,6 +170,12 @@ fn what_a_stopped_reader_folds_after_an_abort_is_no_result() {
     if is_allowed() {
         jobs.push(Job::start("stopped", &[1, 1], &[("KOLO_CMA", "on")]));
     }
+    if is_allowed() {
+        let mut left = Job::start("stopped_left", &[1, 1], &[("KOLO_CMA", "on")]);
+        left.await_end(0);
+        scenarios::wake(left.pid(1));
+        jobs.push(left);
+    }
     for mut job in jobs {
         let error = job.hear("ended ");
         assert!(error.contains("rank 0 called CommAbort"), "{error}");

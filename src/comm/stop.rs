@@ -8,7 +8,7 @@
 use super::fault;
 use super::op::{Op, Step};
 use super::state::{Exec, Inner};
-use crate::base::{Error, Rank, clock};
+use crate::base::{Code, Error, Rank, clock};
 use crate::exec::oneshot::Stop;
 use crate::transport::fork;
 use crate::wire::reading::{Stopped, owner_stops};
@@ -35,6 +35,10 @@ impl Inner {
     pub(super) fn because(&self, exec: &Exec, stop: Stop, number: Option<u64>) -> Error {
         match stop {
             Stop::Mismatch(mismatch) => fault::mismatch(self, exec, mismatch, number),
+            // A rank that has aborted may end before those who read its memory have looked.
+            Stop::Error(error) if error.code == Code::RemoteError && self.node.aborted() => {
+                self.stop_error()
+            }
             Stop::Error(error) => error,
         }
     }

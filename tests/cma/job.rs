@@ -122,6 +122,11 @@ impl Job {
         self.children[process].wait().expect("it ends");
     }
 
+    /// Waits until a process has ended.
+    pub fn await_end(&mut self, process: usize) {
+        self.children[process].wait().expect("a child");
+    }
+
     /// Waits for all to end well; what they wrote.
     pub fn finish(self) -> String {
         self.finish_but(usize::MAX)

@@ -22,6 +22,7 @@ pub fn by_name(name: &str) -> fn(&Context) {
         "killed" => killed,
         "hole" => hole,
         "stopped" => stopped,
+        "stopped_left" => stopped_left,
         "stopped_mapped" => stopped_mapped,
         _ => super::deaths::by_name(name).expect("there is such a scenario"),
     }
@@ -194,20 +195,25 @@ fn hole(context: &Context) {
 
 /// The same with buffers that are mapped.
 fn stopped_mapped(context: &Context) {
-    stopped_in_a_fold(context, true);
+    stopped_in_a_fold(context, true, true);
 }
 
 /// See [`stopped_in_a_fold`].
 fn stopped(context: &Context) {
-    stopped_in_a_fold(context, false);
+    stopped_in_a_fold(context, false, true);
+}
+
+/// The same, but rank 1 is woken up when rank 0 has ended.
+fn stopped_left(context: &Context) {
+    stopped_in_a_fold(context, false, false);
 }
 
 /// Elements of a block of [`stopped_in_a_fold`]: several parts of one round.
 const FOLDED: usize = 60_000;
 
 /// Rank 1 stops itself in the middle of a fold from the buffer of rank 0, which aborts, writes to
-/// its buffer, and wakes it up.
-fn stopped_in_a_fold(context: &Context, mapped: bool) {
+/// its buffer, and perhaps wakes it up.
+fn stopped_in_a_fold(context: &Context, mapped: bool, wakes: bool) {
     let comm = context.join();
     let mut pids = vec![0_u32; 2];
     comm.all_gather(&[std::process::id()], &mut pids)
@@ -255,8 +261,9 @@ fn stopped_in_a_fold(context: &Context, mapped: bool) {
     if me == 0 {
         result.expect_err("aborted");
         send.get().fill(i64::MIN);
-        // SAFETY: a plain system call; the process is this one's sibling.
-        assert_eq!(unsafe { libc::kill(pids[1] as i32, libc::SIGCONT) }, 0);
+        if wakes {
+            wake(pids[1]);
+        }
     } else {
         let at = |i: usize| value(0, FOLDED + i) + value(1, FOLDED + i);
         let right = recv
@@ -271,6 +278,12 @@ fn stopped_in_a_fold(context: &Context, mapped: bool) {
         say(&format!("ended {}", result.expect_err("it was stopped")));
     }
     comm.abort().expect("abort");
+}
+
+/// Lets a stopped process go on.
+pub fn wake(pid: u32) {
+    // SAFETY: a plain system call; the process is a child or a sibling of this one.
+    assert_eq!(unsafe { libc::kill(pid as i32, libc::SIGCONT) }, 0);
 }
 
 /// Waits until a process is in this state.
