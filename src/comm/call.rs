@@ -52,6 +52,14 @@ pub(super) struct Checked {
     pub parts: Parts,
 }
 
+/// What the checks of a call have found, apart from the call: few words, as every call hands them
+/// on and a [`Checked`] would be copied.
+struct Found {
+    bytes: usize,
+    signature: u64,
+    op: Option<ReduceOp>,
+}
+
 impl Checked {
     /// Whether anything is exchanged; a call without data ends at once.
     #[inline]
@@ -112,8 +120,30 @@ impl Call {
     }
 
     /// Checks everything that one rank can see.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check(&self, rank: u32, nranks: u32) -> Result<Checked> {
+        let found = self.look(rank, nranks)?;
+        Ok(Checked {
+            call: *self,
+            bytes: found.bytes,
+            signature: found.signature,
+            past: 0,
+            op: found.op,
+            made: None,
+            parts: None,
+        })
+    }
+
+    #[inline]
+    fn look(&self, rank: u32, nranks: u32) -> Result<Found> {
+        if self.collective == Collective::Barrier {
+            // It has no arguments.
+            return Ok(Found {
+                bytes: 0,
+                signature: self.signature(0).0,
+                op: None,
+            });
+        }
         let bytes = checked::bytes(self.count, self.dtype.size_bytes())?;
         let blocks = self.blocks(rank, nranks);
         if self.peer >= nranks
@@ -140,14 +170,10 @@ impl Call {
                 "scan the sum, and divide it by the number of ranks that it is of",
             ));
         }
-        Ok(Checked {
-            call: *self,
+        Ok(Found {
             bytes,
             signature: self.signature(code_of(op, is_exact)).0,
-            past: 0,
             op,
-            made: None,
-            parts: None,
         })
     }
 

@@ -37,7 +37,8 @@ impl Communicator {
     pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
         let run = || {
             self.inner.callable()?;
-            self.run_checked(self.inner.check(call)?, stream)
+            let mut checked = self.inner.check(call)?;
+            self.run_checked(&mut checked, stream)
         };
         run().map_err(|error| {
             error
@@ -48,13 +49,13 @@ impl Communicator {
 
     /// Runs a checked call, begins it, or takes it down for the end of the group.
     #[inline]
-    pub(super) fn run_checked(&self, mut checked: Checked, stream: Option<&Stream>) -> Result<()> {
+    pub(super) fn run_checked(&self, checked: &mut Checked, stream: Option<&Stream>) -> Result<()> {
         if group::active() {
-            return group::push(self, checked, stream);
+            return group::push(self, checked.clone(), stream);
         }
         match stream {
-            None => self.blocking(&mut checked),
-            Some(stream) => self.on_stream(&mut checked, stream, stream.joins()),
+            None => self.blocking(checked),
+            Some(stream) => self.on_stream(checked, stream, stream.joins()),
         }
     }
 
@@ -171,18 +172,26 @@ impl Communicator {
 
 impl Inner {
     /// Checks everything that one rank can see.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check(&self, call: &Call) -> Result<Checked> {
         let mut checked = call.check(self.rank, self.nranks)?;
         if call.collective == Collective::Send {
             self.has_sent.store(true, Ordering::Relaxed);
         }
         if call.collective.reduces() && call.op.0 >= RedOp::FIRST_DYNAMIC {
-            let (kernel, code) = self.made_kernel(call.op, call.dtype)?;
-            checked.signature = call.signature(code).0;
-            checked.made = Some(Arc::new(kernel));
+            self.combine_as_made(&mut checked)?;
         }
         Ok(checked)
+    }
+
+    /// With an operation that the program made, as it is now.
+    #[cold]
+    fn combine_as_made(&self, checked: &mut Checked) -> Result<()> {
+        let call = &checked.call;
+        let (kernel, code) = self.made_kernel(call.op, call.dtype)?;
+        checked.signature = call.signature(code).0;
+        checked.made = Some(Arc::new(kernel));
+        Ok(())
     }
 
     /// The owner lock for a call of the user.

@@ -104,7 +104,7 @@ impl Communicator {
         call: &VectorCall<'_>,
         stream: Option<&Stream>,
     ) -> Result<()> {
-        let run = || self.run_checked(self.check_vector(call)?, stream);
+        let run = || self.run_checked(&mut self.check_vector(call)?, stream);
         run().map_err(|error| {
             error
                 .at(Rank(self.inner.rank))

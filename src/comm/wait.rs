@@ -35,16 +35,55 @@ const NETWORK_YIELDS: u32 = 64;
 /// How long ranks may disagree before the boards are compared.
 const SUSPICION: Duration = Duration::from_millis(200);
 
-/// The waiting of one call.
+/// The waiting of one call. Most calls hardly wait: what it takes to wait for long is made then.
 pub(super) struct Waiter<'a> {
     inner: &'a Inner,
     /// Name of the call, and its number if it is a collective.
     call: (&'static str, Option<u64>),
     spins: u32,
+    long: Option<Long<'a>>,
+}
+
+impl<'a> Waiter<'a> {
+    #[inline(always)]
+    pub fn new(inner: &'a Inner, call: (&'static str, Option<u64>)) -> Waiter<'a> {
+        Waiter {
+            inner,
+            call,
+            spins: 0,
+            long: None,
+        }
+    }
+
+    /// Something moved: waiting begins anew.
+    #[inline]
+    pub fn moved(&mut self) {
+        self.spins = 0;
+        if self.long.is_some() {
+            self.long = None;
+        }
+    }
+
+    #[cold]
+    fn slow(&mut self, peer: usize) -> Result<()> {
+        if self.inner.is_stopped() {
+            return Err(self.inner.stop_error().during(self.call.0));
+        }
+        let (inner, call) = (self.inner, self.call);
+        self.long
+            .get_or_insert_with(|| Long::begin(inner, call))
+            .wait(peer)
+    }
+}
+
+/// Waiting that has gone beyond spinning.
+struct Long<'a> {
+    inner: &'a Inner,
+    call: (&'static str, Option<u64>),
+    since: Moment,
     yields: u32,
     nap: Duration,
     ticket: Option<Ticket>,
-    since: Option<Moment>,
     compared: Duration,
     warned: bool,
     /// When the other nodes were asked who is late.
@@ -55,16 +94,15 @@ pub(super) struct Waiter<'a> {
     inside: Option<Inside<'static>>,
 }
 
-impl<'a> Waiter<'a> {
-    pub fn new(inner: &'a Inner, call: (&'static str, Option<u64>)) -> Waiter<'a> {
-        Waiter {
+impl<'a> Long<'a> {
+    fn begin(inner: &'a Inner, call: (&'static str, Option<u64>)) -> Long<'a> {
+        Long {
             inner,
             call,
-            spins: 0,
+            since: clock::now(),
             yields: 0,
             nap: FIRST_NAP,
             ticket: None,
-            since: None,
             compared: SUSPICION,
             warned: false,
             asked: None,
@@ -73,40 +111,8 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Something moved: waiting begins anew.
-    #[inline]
-    pub fn moved(&mut self) {
-        self.spins = 0;
-        if self.since.is_some() {
-            self.reset();
-        }
-    }
-
-    #[cold]
-    fn reset(&mut self) {
-        self.disarm();
-        self.yields = 0;
-        self.nap = FIRST_NAP;
-        self.since = None;
-        self.compared = SUSPICION;
-        self.warned = false;
-        self.asked = None;
-        self.left = false;
-        self.inside = None;
-    }
-
-    fn disarm(&mut self) {
-        if self.ticket.take().is_some() {
-            self.inner.node.bell(self.inner.rank as usize).disarm();
-        }
-    }
-
-    #[cold]
-    fn slow(&mut self, peer: usize) -> Result<()> {
-        if self.inner.is_stopped() {
-            return Err(self.inner.stop_error().during(self.call.0));
-        }
-        let since = *self.since.get_or_insert_with(clock::now);
+    fn wait(&mut self, peer: usize) -> Result<()> {
+        let since = self.since;
         self.yields = self.yields.wrapping_add(1);
         let carries = self.inner.links().is_some_and(Links::is_busy);
         let engine = Engine::global();
@@ -247,9 +253,11 @@ impl Waiting for Waiter<'_> {
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for Long<'_> {
     fn drop(&mut self) {
-        self.disarm();
+        if self.ticket.take().is_some() {
+            self.inner.node.bell(self.inner.rank as usize).disarm();
+        }
     }
 }
 
@@ -262,14 +270,14 @@ mod tests {
     #[test]
     fn whoever_sleeps_does_not_drive() {
         let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
-        let mut waiter = Waiter::new(&comms[0].inner, ("a test", None));
+        let mut long = Long::begin(&comms[0].inner, ("a test", None));
         // As where something was in flight a moment ago.
-        waiter.inside = Some(Engine::global().enter());
-        waiter.yields = comms[0].inner.wait.yields;
+        long.inside = Some(Engine::global().enter());
+        long.yields = comms[0].inner.wait.yields;
         let mut idle_looks = 0;
         while idle_looks < 100 {
-            waiter.slow(1).unwrap();
-            if waiter.inside.is_none() {
+            long.wait(1).unwrap();
+            if long.inside.is_none() {
                 return;
             }
             // Other tests of this process may have something in flight.

@@ -93,4 +93,18 @@ def judge(drawn, place, folder, board):
             if not names(text, known, hosts):
                 wrong.append("rank %d does not name rank %s: %s"
                              % (rank, " or ".join(map(str, sorted(ranks - {rank}))), text))
-    return wrong
+    return wrong + untold(drawn, folder)
+
+
+def untold(drawn, folder):
+    """What is wrong with who heard of an abort: a rank that aborts ends right after, and those on
+    other nodes must hear of the abort, not only that a process has ended."""
+    if {fault.kind for fault in drawn.faults} & ENDS != {"abort"} or drawn.colors:
+        return []
+    nodes, (aborter,) = of_nodes(drawn.layout), culprits(drawn)
+    errors = [text for rank, node in enumerate(nodes) if node != nodes[aborter]
+              for word, text in [said(folder, rank)] if word == "error"]
+    if errors and not any("CommAbort" in text for text in errors):
+        return ["no rank of another node heard that rank %d called CommAbort: %s"
+                % (aborter, errors[0])]
+    return []
