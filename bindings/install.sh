@@ -83,8 +83,8 @@ lib='-L${libdir} -Wl,-rpath,${libdir}'
 
 put 755 "$built/kolo" bin/kolo
 # nccl-tests' programs: all_reduce_perf -b 8 -e 128M -f 2 measures host memory.
-for name in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter \
-    sendrecv hypercube; do
+for name in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather \
+    scatter sendrecv hypercube; do
     program "${name}_perf"
 done
 put 755 "$built/libkolo.so" "lib/libkolo.so.$version"

@@ -18,8 +18,8 @@ for name in bin/kolo include/kolo.h include/kolo_mpi.h lib/libkolo.so lib/libkol
 done
 
 # nccl-tests' programs are links to kolo, and each measures what its name says.
-for name in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter \
-    sendrecv hypercube; do
+for name in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather \
+    scatter sendrecv hypercube; do
     program=$prefix/bin/${name}_perf
     [ "$(readlink "$program")" = kolo ] || fail "${name}_perf is no link to kolo"
     "$program" --help | grep -q "^Usage: ${name}_perf " || fail "${name}_perf is another program"
@@ -72,6 +72,7 @@ grep -q mine "$scratch/opt/kolo/etc/kolo.toml" || fail "the settings were overwr
 grep -q mine "$scratch/opt/kolo/bin/reduce_perf" || fail "another's reduce_perf was overwritten"
 DESTDIR=$scratch bindings/install.sh --remove /opt/kolo >/dev/null
 left=$(cd "$scratch" && find . -type f -o -type l | sort | tr '\n' ' ')
-[ "$left" = "./opt/kolo/README.mine ./opt/kolo/bin/reduce_perf ./opt/kolo/etc/kolo.toml " ] || fail "left behind: $left"
+mine="./opt/kolo/README.mine ./opt/kolo/bin/reduce_perf ./opt/kolo/etc/kolo.toml "
+[ "$left" = "$mine" ] || fail "left behind: $left"
 [ ! -d "$scratch/opt/kolo/lib" ] || fail "empty folders are left behind"
 echo "ok    the installed tree"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The programs of nccl-tests under mpirun: ranks meet over MPI, print what nccl-tests prints, and say
-# what is wrong once, with the same exit code.
+# The programs of nccl-tests under mpirun: ranks meet over MPI, print what nccl-tests prints, and
+# say what is wrong once, with the same exit code.
 # limit: 180 s
 set -euo pipefail
 
@@ -14,9 +14,11 @@ for program in all_reduce all_gather reduce_scatter broadcast reduce alltoall al
     case $program in broadcast | reduce | gather | scatter) roots=4 ;; esac
     awk -v want=$((3 * roots)) '
         /^# nThread 2 nGpus 1 minBytes 1024 maxBytes 4096 step: 2\(factor\) / { heads++ }
-        /^#  Rank / { if ($3 != ranks || $5 != "0" || $10 != "device") bad++; ranks++; pids[$7] = 1 }
+        /^#  Rank / { if ($3 != ranks || $5 != "0" || $10 != "device") bad++ }
+        /^#  Rank / { ranks++; pids[$7] = 1 }
         /^ +[0-9]/ { rows++; if (NF != 13 || $9 != "0" || $13 !~ /^(0|N\/A)$/) bad++ }
-        END { exit heads != 1 || ranks != 4 || length(pids) != 2 || rows != want || bad > 0 }' table ||
+        END { exit heads != 1 || ranks != 4 || length(pids) != 2 || rows != want || bad > 0 }
+    ' table ||
         { echo "${program}_perf:"; cat table; exit 1; }
 done
 
@@ -26,15 +28,18 @@ refused() {
     shift 2
     "$@" >out 2>err || status=$?
     [ $status = "$code" ] || { echo "$*: exit status $status, not $code"; cat out err; return 1; }
-    [ "$(grep -c -- "$words" err)" = 1 ] || { echo "$* does not say once: $words"; cat err; return 1; }
+    [ "$(grep -c -- "$words" err)" = 1 ] ||
+        { echo "$* does not say once: $words"; cat err; return 1; }
     ! grep -q '^#' out || { echo "$* prints before it refuses"; cat out; return 1; }
 }
 for run in 1 2 3; do
-    refused 2 "unexpected argument '--frobnicate'" $MPIRUN -n 3 "$KOLO" perf all_reduce --frobnicate
+    refused 2 "unexpected argument '--frobnicate'" \
+        $MPIRUN -n 3 "$KOLO" perf all_reduce --frobnicate
     refused 2 'root 3 is none of the 3 ranks' $MPIRUN -n 3 "$KOLO" perf broadcast -r 3
     refused 2 'NCCL_TESTS_SPLIT: ' env NCCL_TESTS_SPLIT=7 $MPIRUN -n 3 "$bin/all_reduce_perf"
     refused 2 'without mpirun' $MPIRUN -n 2 "$KOLO" perf all_reduce --ranks 2
-    refused 1 'unknown variable KOLO_BUFSIZE' env KOLO_BUFSIZE=1M $MPIRUN -n 3 "$KOLO" perf all_reduce
+    refused 1 'unknown variable KOLO_BUFSIZE' \
+        env KOLO_BUFSIZE=1M $MPIRUN -n 3 "$KOLO" perf all_reduce
     refused 2 '--json /nowhere/x.json cannot be written' \
         $MPIRUN -n 3 "$KOLO" perf all_reduce -b 8 -e 8 --json /nowhere/x.json
 done

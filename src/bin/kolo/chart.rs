@@ -1,4 +1,4 @@
-//! Curves over sizes as an SVG: panels below each other, both axes logarithmic, a legend beside each.
+//! Curves over sizes as an SVG: panels below each other, both axes logarithmic, each with a legend.
 
 use crate::question::bytes_text;
 use kolo::base::{Error, Result};

@@ -39,7 +39,6 @@ pub fn run(
             "use kolo sim without --plot",
         ));
     }
-    let nodes = question.nodes();
     let least = (question.machine().nranks() as u64 * question.dtype.size_bytes() as u64)
         .next_power_of_two();
     let least = match question.bytes() as u64 == question.size {
@@ -50,9 +49,36 @@ pub fn run(
     let sizes: Vec<u64> = std::iter::successors(Some(least), |size| size.checked_mul(2))
         .take_while(|&size| size <= most.max(least * 16))
         .collect();
+    let (mut curves, chosen) = curves(question, collective, table, &sizes);
+    curves.sort_by(|a, b| a.name.cmp(&b.name));
+    let title = question.sized(sizes[0]).text(collective);
+    let title = title.split(" of ").next().unwrap_or(&title).to_string();
+    let place = question.text(collective);
+    let place = place.rsplit(" on ").next().unwrap_or_default();
+    let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
+    let names = names.join(", ");
+    let panel = Panel {
+        curves,
+        circles: chosen,
+        values: "time",
+        label: time_label,
+    };
+    chart::write(file, &format!("{title} on {place}"), &[panel])?;
+    out::line(&format!("{}: {names}", file.display()));
+    Ok(())
+}
+
+/// The curve of each algorithm, and the points of those that would be chosen.
+fn curves(
+    question: &Question,
+    collective: Collective,
+    table: &Table,
+    sizes: &[u64],
+) -> (Vec<Curve>, Vec<(f64, f64)>) {
+    let nodes = question.nodes();
     let mut curves: Vec<Curve> = Vec::new();
     let mut chosen = Vec::new();
-    for &size in &sizes {
+    for &size in sizes {
         let question = question.sized(size);
         let bytes = question.bytes();
         let mut drawn = Vec::new();
@@ -79,22 +105,7 @@ pub fn run(
             }
         }
     }
-    curves.sort_by(|a, b| a.name.cmp(&b.name));
-    let title = question.sized(sizes[0]).text(collective);
-    let title = title.split(" of ").next().unwrap_or(&title).to_string();
-    let place = question.text(collective);
-    let place = place.rsplit(" on ").next().unwrap_or_default();
-    let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
-    let names = names.join(", ");
-    let panel = Panel {
-        curves,
-        circles: chosen,
-        values: "time",
-        label: time_label,
-    };
-    chart::write(file, &format!("{title} on {place}"), &[panel])?;
-    out::line(&format!("{}: {names}", file.display()));
-    Ok(())
+    (curves, chosen)
 }
 
 /// The simulated time, or the estimated one where simulating takes long.

@@ -1,4 +1,4 @@
-"""kolo perf and the programs of nccl-tests under srun: over ranks and nodes, with MPI and without."""
+"""kolo perf and the programs of nccl-tests under srun: ranks of two nodes, with and without MPI."""
 import os
 import re
 

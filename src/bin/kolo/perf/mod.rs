@@ -1,8 +1,8 @@
 //! `kolo perf`: how fast the collectives are, and whether their results are right.
 //!
-//! [`start`] checks what was asked for, [`team`] brings the ranks together, [`rows`] is the table of collectives, [`inputs`] makes
-//! data and expected results, [`content`] compares, [`bench`] measures one call, and [`table`]
-//! prints. Every rank runs [`Session::run`]; rank 0 reports.
+//! [`start`] checks what was asked for, [`team`] brings the ranks together, [`rows`] is the table
+//! of collectives, [`inputs`] makes data and expected results, [`content`] compares, [`bench`]
+//! measures one call, and [`table`] prints. Every rank runs [`Session::run`]; rank 0 reports.
 //!
 //! **Showing that a wrong byte is noticed.** `KOLO_FAULT_FLIP=call:rank:slot` flips one bit of one
 //! slot that `rank` publishes. With `-n 1 -w 0` each side of a line makes three calls (untimed,

@@ -17,8 +17,11 @@ pub enum Split {
 
 use Split::{And, Div, Mod, Or};
 
-/// Words and signs of the operations.
-const OPERATIONS: [(&str, &str, fn(u32) -> Split); 4] = [
+/// Word, sign, and what it makes of a number.
+type Operation = (&'static str, &'static str, fn(u32) -> Split);
+
+/// All of them.
+const OPERATIONS: [Operation; 4] = [
     ("AND", "&", And),
     ("OR", "|", Or),
     ("MOD", "%", Mod),

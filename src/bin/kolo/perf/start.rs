@@ -95,7 +95,7 @@ fn alone(
         (Ok(()), Ok(_)) if args.ranks.is_some() && launcher::has_started() => {
             let error = Error::usage(
                 "--ranks starts threads, but a launcher has started processes already",
-                "use --ranks without mpirun and srun, or these without --ranks (and -t for threads)",
+                "use --ranks without mpirun and srun, or these without --ranks and with -t",
             );
             Some(Complaint::wrong(&args, error))
         }

@@ -1,6 +1,6 @@
 //! The printed table and the JSON file. Number formats are those of nccl-tests, and so is the whole
-//! layout of the programs `*_perf`, so that programs that read its output read this one. `kolo perf`
-//! has columns more, at the end of a line: what did the work, and percentiles of single calls.
+//! layout of the programs `*_perf`, so that programs that read its output read this one. `kolo
+//! perf` has more columns, at the end of a line: percentiles of single calls, and the algorithm.
 
 use super::bench::Case;
 use super::memory;
@@ -332,7 +332,15 @@ fn side_json(side: &Outcome) -> Value {
             "kolo_samples_us": versus.kolo_us,
         })
     };
-    let single = |single: Single| json!({ "least": single.least, "p50": single.p50, "p99": single.p99, "most": single.most });
+    let single = |single: Single| {
+        let Single {
+            least,
+            p50,
+            p99,
+            most,
+        } = single;
+        json!({ "least": least, "p50": p50, "p99": p99, "most": most })
+    };
     json!({
         "time_us": side.time_us, "algbw": side.algbw, "busbw": side.busbw, "wrong": side.wrong,
         "algorithm": side.algorithm, "single_us": side.single.map(single),
