@@ -407,5 +407,7 @@ fn help_info_topo_and_version() {
             "{arguments}: {}",
             stdout(&output)
         );
+        // A list of words that is empty is none.
+        assert!(!stdout(&output).contains("ne of ."), "{arguments}");
     }
 }

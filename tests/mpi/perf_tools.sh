@@ -52,3 +52,8 @@ $MPIRUN -n 2 "$KOLO" perf MPI_Allreduce -b 8 -e 8 -n 5 -w 1 >table
 awk '/^# kolo .*: all_reduce among 2 ranks$/ { heads++ }
     $1 == "8" { rows++; if (NF != 18 || $18 != "oneshot" || $14 > $15 || $16 > $17) bad++ }
     END { exit heads != 1 || rows != 1 || bad > 0 }' table || { cat table; exit 1; }
+
+# The groups are those that process 0 knows of: not every launcher hands variables to all nodes.
+$MPIRUN -n 1 env NCCL_TESTS_SPLIT='MOD 2' "$bin/reduce_perf" -t 2 -b 8 -e 8 -n 2 : \
+    -n 1 "$bin/reduce_perf" -t 2 -b 8 -e 8 -n 2 >table
+[ "$(awk '/^#  Rank/ { printf "%s ", $5 }' table)" = '0 1 0 1 ' ] || { cat table; exit 1; }

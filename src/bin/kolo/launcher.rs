@@ -90,9 +90,10 @@ pub fn several_without_mpi() -> bool {
     several("KOLO_NRANKS") || by_slurm() && several("SLURM_STEP_NUM_TASKS")
 }
 
-/// Whether somebody has started several processes, or one by a launcher.
-pub fn has_started() -> bool {
-    !of_variables().is_empty() || several_without_mpi()
+/// Whether somebody has started several processes of one job, or one by a launcher of MPI. Without
+/// MPI they may be meant to stay `apart`.
+pub fn has_started(apart: bool) -> bool {
+    !of_variables().is_empty() || several_without_mpi() && !apart
 }
 
 /// A variable of this process, unless it is empty.

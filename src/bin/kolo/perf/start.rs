@@ -92,7 +92,9 @@ fn alone(
             code: FAILURE,
             text: error.to_string(),
         }),
-        (Ok(()), Ok(_)) if args.ranks.is_some() && launcher::has_started() => {
+        (Ok(()), Ok(all))
+            if args.ranks.is_some() && launcher::has_started(all.allow_singletons()) =>
+        {
             let error = Error::usage(
                 "--ranks starts threads, but a launcher has started processes already",
                 "use --ranks without mpirun and srun, or these without --ranks and with -t",
