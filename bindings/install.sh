@@ -53,6 +53,15 @@ link() {
     echo "$2" >>"$list"
 }
 
+# program NAME: a name by which kolo is another program; what another package has put there stays.
+program() {
+    if [ -e "$top/bin/$1" ] && [ "$(readlink "$top/bin/$1")" != kolo ]; then
+        echo "install: $top/bin/$1 is not kolo's and stays as it is"
+        return
+    fi
+    link kolo "bin/$1"
+}
+
 # pkg NAME DESCRIPTION REQUIRES CFLAGS LIBS: a pkg-config file. Programs find the libraries in an
 # unusual prefix without LD_LIBRARY_PATH, because the folder is written into them.
 pkg() {
@@ -73,6 +82,11 @@ list=$scratch/manifest
 lib='-L${libdir} -Wl,-rpath,${libdir}'
 
 put 755 "$built/kolo" bin/kolo
+# nccl-tests' programs: all_reduce_perf -b 8 -e 128M -f 2 measures host memory.
+for name in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather \
+    scatter sendrecv hypercube; do
+    program "${name}_perf"
+done
 put 755 "$built/libkolo.so" "lib/libkolo.so.$version"
 link "libkolo.so.$version" lib/libkolo.so.0
 link libkolo.so.0 lib/libkolo.so

@@ -17,6 +17,14 @@ for name in bin/kolo include/kolo.h include/kolo_mpi.h lib/libkolo.so lib/libkol
     [ -e "$prefix/$name" ] || fail "$name is not installed"
 done
 
+# nccl-tests' programs are links to kolo, and each measures what its name says.
+for name in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather \
+    scatter sendrecv hypercube; do
+    program=$prefix/bin/${name}_perf
+    [ "$(readlink "$program")" = kolo ] || fail "${name}_perf is no link to kolo"
+    "$program" --help | grep -q "^Usage: ${name}_perf " || fail "${name}_perf is another program"
+done
+
 dynamic() { readelf -d "$prefix/lib/$1" | sed -n "s/.*($2).*\[\(.*\)\]/\1/p"; }
 [ "$(dynamic libkolo.so SONAME)" = libkolo.so.0 ] || fail "SONAME of libkolo.so"
 for mpi in openmpi mpich; do
@@ -53,12 +61,18 @@ trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$scratch/opt/kolo/etc"
 echo '# mine' >"$scratch/opt/kolo/etc/kolo.toml"
 touch "$scratch/opt/kolo/README.mine"
+# A program of that name that somebody else has installed stays his.
+mkdir -p "$scratch/opt/kolo/bin"
+echo mine >"$scratch/opt/kolo/bin/reduce_perf"
 DESTDIR=$scratch bindings/install.sh /opt/kolo >/dev/null
 grep -q '^prefix=/opt/kolo$' "$scratch/opt/kolo/lib/pkgconfig/kolo.pc" || fail "prefix in kolo.pc"
 grep -q mine "$scratch/opt/kolo/etc/kolo.toml" || fail "the settings were overwritten"
 ! grep -rIl "$scratch" "$scratch/opt/kolo" || fail "DESTDIR is written into installed files"
+[ -L "$scratch/opt/kolo/bin/all_reduce_perf" ] || fail "all_reduce_perf is not installed"
+[ ! -L "$scratch/opt/kolo/bin/reduce_perf" ] || fail "another's reduce_perf was overwritten"
 DESTDIR=$scratch bindings/install.sh --remove /opt/kolo >/dev/null
 left=$(cd "$scratch" && find . -type f -o -type l | sort | tr '\n' ' ')
-[ "$left" = "./opt/kolo/README.mine ./opt/kolo/etc/kolo.toml " ] || fail "left behind: $left"
+mine="./opt/kolo/README.mine ./opt/kolo/bin/reduce_perf ./opt/kolo/etc/kolo.toml "
+[ "$left" = "$mine" ] || fail "left behind: $left"
 [ ! -d "$scratch/opt/kolo/lib" ] || fail "empty folders are left behind"
 echo "ok    the installed tree"

@@ -1,6 +1,9 @@
-//! The one command line of kolo: `kolo perf`, `kolo info`, `kolo topo`, `kolo explain`,
-//! `kolo sim`, `kolo tune`, `kolo hello`, `kolo version`.
+//! The one command line of kolo: `kolo perf`, `kolo plot`, `kolo info`, `kolo topo`,
+//! `kolo explain`, `kolo sim`, `kolo tune`, `kolo hello`, `kolo version`. Started by a name such as
+//! `all_reduce_perf` it is that program of nccl-tests.
 
+#[path = "kolo/chart.rs"]
+mod chart;
 #[path = "kolo/cli.rs"]
 mod cli;
 #[path = "kolo/explain.rs"]
@@ -11,6 +14,8 @@ mod hello;
 mod info;
 #[path = "kolo/launcher.rs"]
 mod launcher;
+#[path = "kolo/names.rs"]
+mod names;
 #[path = "kolo/out.rs"]
 mod out;
 #[path = "kolo/perf/mod.rs"]
@@ -25,6 +30,8 @@ mod sim;
 mod topo;
 #[path = "kolo/tune.rs"]
 mod tune;
+#[path = "kolo/world.rs"]
+mod world;
 
 use std::process::ExitCode;
 

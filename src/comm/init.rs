@@ -335,6 +335,7 @@ pub(super) fn exec(
         past: Default::default(),
         barrier_word: vec![0],
         steps_planned: 0,
+        direct_calls: 0,
         buffer_bytes: slot_bytes(settings) * Geometry::SLOTS as usize,
         eager_bytes: EAGER_BYTES,
         rank: rank.0,

@@ -385,6 +385,14 @@ impl Communicator {
         let exec = self.inner.user()?;
         Ok((exec.wires.steps_executed, exec.steps_planned))
     }
+
+    /// Calls so far in which the ranks have read each other's buffers where they lie.
+    ///
+    /// # Errors
+    /// As [`Communicator::tuner`].
+    pub fn direct_calls(&self) -> Result<u64> {
+        Ok(self.inner.user()?.direct_calls)
+    }
 }
 
 impl std::fmt::Debug for Communicator {

@@ -121,6 +121,8 @@ pub(super) struct Exec {
     pub barrier_word: Vec<u64>,
     /// Steps that the plans of all finished calls have.
     pub steps_planned: u64,
+    /// Calls whose ranks read each other's buffers where they lie.
+    pub direct_calls: u64,
     /// Steps of the one-shot plan of each collective, by its number.
     pub small_steps: [u64; Collective::NUMBERS],
     pub buffer_bytes: usize,
@@ -449,6 +451,7 @@ impl Exec {
         let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
         launch.bytes = checked.bytes;
         launch.direct = Some(bases);
+        self.direct_calls += 1;
         Ok(launch)
     }
 }

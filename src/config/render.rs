@@ -176,7 +176,10 @@ pub fn render_help() -> String {
         let mut doc = option.doc().to_string();
         if placeholder(option) == WORD || matches!(option.kind, Kind::Lists(_)) {
             let words: Vec<_> = words(option).into_iter().map(|(word, _)| word).collect();
-            let _ = write!(doc, " One of {}.", words.join(", "));
+            // Some take any word, such as a name.
+            if !words.is_empty() {
+                let _ = write!(doc, " One of {}.", words.join(", "));
+            }
         }
         if !option.default.is_empty() {
             let _ = write!(doc, " [default: {}]", option.default);

@@ -5,6 +5,8 @@ use std::path::Path;
 
 /// The mechanisms of the checklist are numbered from 1 to this.
 const ROWS: u32 = 96;
+/// Rows that were added later have numbers up to this; they need not be there yet.
+const LATER_ROWS: u32 = 102;
 
 /// What the top level may hold; everything else needs a place in a room.
 const TOP_LEVEL: &[&str] = &[
@@ -81,9 +83,9 @@ pub fn checklist(text: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<Strin
             }
         }
     }
-    for row in 1..=ROWS {
+    for row in 1..=LATER_ROWS {
         let times = seen.remove(&row).unwrap_or(0);
-        if times != 1 {
+        if times != 1 && (row <= ROWS || times > 1) {
             found.push(format!("checklist.md: row {row} is there {times} times"));
         }
     }
@@ -165,7 +167,7 @@ mod tests {
             checklist(&table(&[(7, "")]), &read),
             ["checklist.md: row 7 is there 0 times"]
         );
-        let twice = table(&[]) + "| 9 | m | - | - | planned |\n| 97 | m | - | - | planned |\n";
+        let twice = table(&[]) + "| 9 | m | - | - | planned |\n| 103 | m | - | - | planned |\n";
         assert_eq!(checklist(&twice, &read).len(), 2);
     }
 

@@ -3,8 +3,9 @@
 //! 0: done, and every result right. 1: an error, or a wrong result. 2: a mistake in the options.
 
 use crate::info::{self, InfoArgs};
+use crate::perf::picture::{self, PlotArgs};
 use crate::topo::{self, TopoArgs};
-use crate::{explain, hello, launcher, out, perf, sim, tune};
+use crate::{explain, hello, launcher, names, out, perf, sim, tune};
 use clap::{Parser, Subcommand};
 use kolo::base::Result;
 use std::process::ExitCode;
@@ -22,6 +23,9 @@ enum Command {
     /// Measure a collective and check its results
     #[command(after_help = PERF_HELP)]
     Perf(Box<perf::PerfArgs>),
+    /// Draw time and bandwidth of several runs of kolo perf into one picture
+    #[command(after_help = PLOT_HELP)]
+    Plot(PlotArgs),
     /// Show the version, the build, and what of MPI was found
     Info(InfoArgs),
     /// Show the machine as kolo sees it, with the rings and trees that fit it
@@ -56,6 +60,12 @@ Examples:
       the same by the variables of Slurm alone
   KOLO_RANK=1 KOLO_NRANKS=2 KOLO_COMM_ID=node1:4777 kolo hello
       one of two ranks that are started by hand; rank 0 on node1";
+
+const PLOT_HELP: &str = "\
+Examples:
+  mpirun -n 4 kolo perf all_reduce -b 8 -e 64M -f 2 --json ring.json
+  kolo plot ring.json tree.json -o both.svg
+      one curve for each file, named after it";
 
 const TUNE_HELP: &str = "\
 Examples:
@@ -95,12 +105,19 @@ Examples:
       gather_v, scatter_v and reduce_scatter_v
   mpirun -n 4 kolo perf all_reduce -d double -o exactsum
       correctly rounded sums of terms that cancel
+  srun -N 2 -n 8 --mpi=none kolo perf MPI_Bcast -b 8 -e 1M -f 2 --plot bcast.svg
+      without MPI, over two nodes; names of MPI and NCCL are understood
+  all_reduce_perf -b 8 -e 128M -f 2 -g 2
+      as nccl-tests; so are all_gather_perf, reduce_scatter_perf, broadcast_perf, reduce_perf,
+      alltoall_perf, alltoallv_perf, gather_perf, scatter_perf, sendrecv_perf and hypercube_perf
 
 neighbor_* exchange with the ranks below and above on a ring of all ranks.
 
 Columns: size and count of the data, time of one call, algbw = size / time, busbw = algbw times a
 factor that makes it comparable with the speed of the hardware (2(n-1)/n for all_reduce), and the
-number of wrong elements on all ranks; once with separate buffers, once in place.
+number of wrong elements on all ranks; once with separate buffers, once in place. Then for both the
+time that half of the calls (p50) and 99 of 100 (p99) do not exceed, taken from as many calls more,
+and the algorithm that did the work; `direct` is that of buffers that are read where they lie.
 With --compare, time is the median of five measurements, in turns with the other's, where all calls
 find freshly written data; spread% is the distance of the extremes of the ratio.
 
@@ -108,8 +125,18 @@ The exit code is 0 if every result is right, 1 if not, 2 for a mistake in the op
 
 /// Runs the program.
 pub fn run() -> ExitCode {
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    if let Some(exit) = words.first().and_then(|path| tool(path, &words)) {
+        return exit;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
+        // Every process of a job finds the same mistake, and one says it.
+        Err(error) if words.get(1).is_some_and(|word| word == "perf") => {
+            return perf::main(Err(error));
+        }
         Err(error) => return usage(&error),
     };
     let done = |result: Result<()>| match result {
@@ -120,7 +147,8 @@ pub fn run() -> ExitCode {
         }
     };
     match cli.command {
-        Command::Perf(args) => measured(perf::run(&args)),
+        Command::Perf(args) => perf::main(Ok(*args)),
+        Command::Plot(args) => done(picture::run(&args)),
         Command::Info(args) => done(info::info(&args)),
         Command::Topo(args) => done(topo::run(&args)),
         Command::Tune(args) => done(tune::run(&args)),
@@ -135,22 +163,13 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn measured(result: Result<bool>) -> ExitCode {
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) if error.operation.as_deref() == Some(perf::USAGE) => {
-            // Every rank has found it.
-            if launcher::speaks_for_all() {
-                eprintln!("{error}");
-            }
-            ExitCode::from(2)
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+/// Runs as a program of nccl-tests, where this one was started by such a name.
+fn tool(path: &str, words: &[String]) -> Option<ExitCode> {
+    let (row, name) = names::of_program(path)?;
+    // One name, which lasts as long as the process.
+    let name: &'static str = Box::leak(name.to_string().into_boxed_str());
+    let args = perf::form::parse(name, row, words[1..].iter().cloned());
+    Some(perf::main(args))
 }
 
 fn help(topic: Option<&str>) -> ExitCode {

@@ -65,6 +65,42 @@ pub fn launched_by() -> Result<Vec<Family>> {
     Ok(found)
 }
 
+/// The same by the variables alone: empty too where Slurm started processes without MPI.
+pub fn of_variables() -> Vec<Family> {
+    families(|name| std::env::var_os(name).is_some())
+}
+
+/// Whether there is the library of one of these families.
+pub fn is_installed(families: &[Family]) -> bool {
+    families.iter().any(|family| find(*family).is_some())
+}
+
+/// Whether `srun` has started this process, so that it can meet the others without MPI.
+pub fn by_slurm() -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some();
+    set("SLURM_STEP_NUM_TASKS") && !set("OMPI_COMM_WORLD_SIZE")
+}
+
+/// Whether variables tell of several processes, and of no MPI.
+pub fn several_without_mpi() -> bool {
+    let several = |name: &str| {
+        let number = variable(name).and_then(|text| text.trim().parse::<u32>().ok());
+        number.is_some_and(|number| number > 1)
+    };
+    several("KOLO_NRANKS") || by_slurm() && several("SLURM_STEP_NUM_TASKS")
+}
+
+/// Whether somebody has started several processes of one job, or one by a launcher of MPI. Without
+/// MPI they may be meant to stay `apart`.
+pub fn has_started(apart: bool) -> bool {
+    !of_variables().is_empty() || several_without_mpi() && !apart
+}
+
+/// A variable of this process, unless it is empty.
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
 /// Whether this process should say what every rank would say: rank 0, or one without launcher.
 pub fn speaks_for_all() -> bool {
     let ranks = [

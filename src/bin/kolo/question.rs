@@ -17,7 +17,7 @@ use kolo::tune::{self, Choice, Protocol, Table};
 #[derive(Args, Clone, Debug)]
 pub struct Question {
     /// The collective, as in `kolo perf`
-    #[arg(value_parser = options::collective)]
+    #[arg(value_parser = crate::names::collective)]
     pub collective: &'static Row,
     /// Size of the data, as in `kolo perf`: K, M, G or T stand for powers of 1024
     #[arg(value_parser = options::size, default_value = "8")]

@@ -55,7 +55,7 @@ pub struct TuneArgs {
     pub factor: u64,
     /// Only these collectives, separated by commas
     #[arg(short = 'c', long, value_name = "NAMES", value_delimiter = ',',
-          value_parser = options::collective)]
+          value_parser = crate::names::collective)]
     pub collectives: Vec<&'static engine::Collective>,
     /// Time that each point may take, in milliseconds
     #[arg(short = 't', long, value_name = "MS", default_value_t = 50,

@@ -13,7 +13,9 @@ use super::layout::Counts;
 use super::memory::Buffer;
 use super::operation::Operation;
 use super::options::{PerfArgs, TimeOf};
+use super::outcome::{Outcome, Single, Versus, median};
 use super::team::Member;
+use super::way::Ways;
 use crate::launcher::{Mpi, mpi_result};
 use kolo::base::Result;
 use kolo::bootstrap::mpi_abi::MPI_NOT_SUPPORTED;
@@ -39,54 +41,6 @@ pub struct Case {
     pub root: Option<u32>,
 }
 
-/// What was measured of one side of a line.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Time of one call, in microseconds.
-    pub time_us: f64,
-    /// Size by time, in 10^9 bytes per second.
-    pub algbw: f64,
-    /// The same times the factor of the collective.
-    pub busbw: f64,
-    /// Wrong elements on all ranks, where it was checked.
-    pub wrong: Option<u64>,
-    /// The comparison, where it was asked for and the other side can do it.
-    pub rival: Option<Versus>,
-}
-
-/// kolo and another implementation side by side.
-#[derive(Clone, Debug)]
-pub struct Versus {
-    /// Times of kolo in microseconds, in the order they were taken.
-    pub kolo_us: Vec<f64>,
-    /// Those of the other, taken in turns.
-    pub rival_us: Vec<f64>,
-}
-
-/// The middle of some numbers.
-pub fn median(numbers: &[f64]) -> f64 {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
-impl Versus {
-    /// The other's median time over kolo's: above 1, kolo is faster.
-    pub fn ratio(&self) -> f64 {
-        median(&self.rival_us) / median(&self.kolo_us)
-    }
-
-    /// Distance of the extremes of the ratios of neighbouring measurements, as part of the ratio.
-    pub fn spread(&self) -> f64 {
-        let ratios = self.kolo_us.iter().zip(&self.rival_us).map(|(k, r)| r / k);
-        let (mut least, mut most) = (f64::INFINITY, 0f64);
-        for ratio in ratios {
-            (least, most) = (least.min(ratio), most.max(ratio));
-        }
-        (most - least) / self.ratio()
-    }
-}
-
 /// A rank's buffers and what it measures with them.
 pub struct Bench<'a> {
     member: &'a Member,
@@ -95,6 +49,7 @@ pub struct Bench<'a> {
     mpi: Option<&'a Mpi>,
     stream: Option<Stream>,
     graph: Option<Graph>,
+    ways: Ways,
     send: Buffer,
     recv: Buffer,
     most_bytes: usize,
@@ -154,10 +109,8 @@ impl<'a> Bench<'a> {
             args,
             row: args.collective,
             mpi,
-            stream: match args.blocking {
-                0 => Some(Stream::new()?),
-                _ => None,
-            },
+            stream: args.on_stream().then(Stream::new).transpose()?,
+            ways: Ways::new(&member.comm, args.collective)?,
             graph: args.collective.along_graph.then(ring).transpose()?,
             send: Buffer::new(room, args.register > 0)?,
             recv: Buffer::new(room, args.register > 0)?,
@@ -210,15 +163,21 @@ impl<'a> Bench<'a> {
         let placed = self.place(case, in_place)?;
         self.repetition += 1;
         self.prepare(&placed);
+        let direct = self.member.comm.direct_calls()?;
         self.once(&placed, 0)?;
-        let rival = match self.mpi {
+        let (rival, single) = match self.mpi {
             Some(mpi) => self.versus(&placed, mpi)?,
-            None => None,
+            None => (None, Vec::new()),
         };
-        let time_us = match &rival {
-            Some(versus) => median(&versus.kolo_us),
+        let (time_us, single) = match &rival {
+            Some(versus) => (median(&versus.kolo_us), single),
             None => self.time(&placed)?,
         };
+        let single = self.agree_on(&single)?;
+        let direct = self.member.comm.direct_calls()? > direct;
+        let algorithm = self
+            .ways
+            .name(&case, placed.counts.call * placed.unit(), direct);
         let mut wrong = 0;
         for _ in 0..self.args.checks {
             wrong += self.check(&placed)?;
@@ -232,7 +191,9 @@ impl<'a> Bench<'a> {
             algbw,
             busbw: algbw * (self.row.busy)(f64::from(placed.seat.nranks)),
             wrong: checkable.then_some(wrong),
+            single,
             rival,
+            algorithm,
         }))
     }
 
@@ -296,27 +257,58 @@ impl<'a> Bench<'a> {
         self.synchronize()
     }
 
-    /// Time of one call in microseconds, as the ranks agree on.
-    fn time(&self, placed: &Placed) -> Result<f64> {
-        let bytes = placed.bytes();
-        let places = self.most_bytes.checked_div(bytes).unwrap_or(1).max(1);
-        let aggregate = self.args.aggregate;
-        let calls = self.args.iterations * aggregate;
-        let issue = |call: u32| {
-            let shift = bytes * (call as usize % places);
-            (self.row.run)(&self.run(placed, shift))
-        };
+    /// Begins one iteration: a call, or a group of them.
+    fn issue(&self, placed: &Placed, iteration: u32) -> Result<()> {
+        let (bytes, most) = (placed.bytes(), self.most_bytes);
+        let call = |call: u32| (self.row.run)(&self.run(placed, start_of(call, bytes, most)));
+        match self.args.aggregate {
+            1 => call(iteration)?,
+            calls => grouped(|| (0..calls).try_for_each(|n| call(iteration * calls + n)))?,
+        }
+        match self.args.form.is_tool() && self.args.blocking == Some(1) {
+            true => self.synchronize().and_then(|()| self.member.barrier()),
+            false => Ok(()),
+        }
+    }
+
+    /// Time of one call in microseconds, as the ranks agree on, and the times of single iterations
+    /// on this rank, where they are wanted.
+    fn time(&self, placed: &Placed) -> Result<(f64, Vec<f64>)> {
+        let (iterations, calls) = (self.args.iterations, f64::from(self.args.aggregate));
         self.member.barrier()?;
         let start = self.clock();
-        for iteration in 0..self.args.iterations {
-            match aggregate {
-                1 => issue(iteration)?,
-                _ => grouped(|| (0..aggregate).try_for_each(|n| issue(iteration * aggregate + n)))?,
-            }
+        for iteration in 0..iterations {
+            self.issue(placed, iteration)?;
         }
         self.synchronize()?;
         let passed = self.clock() - start;
-        self.agree(passed * 1e6 / f64::from(calls))
+        let mine = passed * 1e6 / calls / f64::from(iterations);
+        let time = self.agree(mine)?;
+        if self.args.form.is_tool() && self.args.single_times == 0 {
+            return Ok((time, Vec::new()));
+        }
+        if iterations == 1 {
+            return Ok((time, vec![mine]));
+        }
+        // Beside the small calls a look at the clock takes long, so these are others.
+        let mut single = Vec::with_capacity(iterations as usize);
+        self.member.barrier()?;
+        for iteration in 0..iterations {
+            let start = self.clock();
+            self.issue(placed, iteration)?;
+            self.synchronize()?;
+            single.push((self.clock() - start) * 1e6 / calls);
+        }
+        Ok((time, single))
+    }
+
+    /// What the times of single iterations are, as the ranks agree on; all have equally many.
+    fn agree_on(&self, single: &[f64]) -> Result<Option<Single>> {
+        let counted = single.get(self.args.skipped as usize..).unwrap_or(&[]);
+        let single = Single::of(counted);
+        single
+            .map(|single| single.each(|mine| self.agree(mine)))
+            .transpose()
     }
 
     /// Seconds on the clock that was chosen.
@@ -338,29 +330,32 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// kolo and MPI in turns, the data written anew before every call; `None` where MPI lacks the
-    /// type or the operation.
-    fn versus(&mut self, placed: &Placed, mpi: &Mpi) -> Result<Option<Versus>> {
+    /// kolo and MPI in turns, the data written anew before every call, and the times of kolo's
+    /// single calls on this rank; `None` where MPI lacks the type or the operation.
+    fn versus(&mut self, placed: &Placed, mpi: &Mpi) -> Result<(Option<Versus>, Vec<f64>)> {
         self.prepare(placed);
         match (self.row.mpi)(mpi, &self.run(placed, 0)) {
-            MPI_NOT_SUPPORTED => return Ok(None),
+            MPI_NOT_SUPPORTED => return Ok((None, Vec::new())),
             code => mpi_result(code, self.row.name)?,
         }
         let (mut kolo_us, mut rival_us) = (Vec::new(), Vec::new());
+        let (mut single, mut others) = (Vec::new(), Vec::new());
         for _ in 0..SAMPLES {
-            kolo_us.push(self.time_rewritten(placed, |bench| bench.once(placed, 0))?);
-            rival_us.push(self.time_rewritten(placed, |bench| {
+            kolo_us.push(self.time_rewritten(placed, &mut single, |bench| bench.once(placed, 0))?);
+            rival_us.push(self.time_rewritten(placed, &mut others, |bench| {
                 let code = (bench.row.mpi)(mpi, &bench.run(placed, 0));
                 mpi_result(code, bench.row.name)
             })?);
         }
-        Ok(Some(Versus { kolo_us, rival_us }))
+        Ok((Some(Versus { kolo_us, rival_us }), single))
     }
 
-    /// Time of one call in microseconds, where every call finds freshly written data.
+    /// Time of one call in microseconds, where every call finds freshly written data. The times of
+    /// this rank's single calls go to the end of `single`.
     fn time_rewritten(
         &mut self,
         placed: &Placed,
+        single: &mut Vec<f64>,
         call: impl Fn(&Self) -> Result<()>,
     ) -> Result<f64> {
         let input = self
@@ -372,7 +367,9 @@ impl<'a> Bench<'a> {
             self.write_input(placed, &input);
             let start = self.clock();
             call(self)?;
-            passed += self.clock() - start;
+            let took = self.clock() - start;
+            single.push(took * 1e6);
+            passed += took;
         }
         self.agree(passed * 1e6 / f64::from(self.args.iterations))
     }
@@ -446,6 +443,13 @@ impl<'a> Bench<'a> {
     }
 }
 
+/// Where a timed call begins in buffers of `most` bytes: each call behind the one before it, until
+/// there is no room, and then from the start again.
+fn start_of(call: u32, bytes: usize, most: usize) -> usize {
+    let places = most.checked_div(bytes).unwrap_or(1).max(1);
+    bytes * (call as usize % places)
+}
+
 fn data_of(case: &Case, nranks: u32, repetition: u64) -> Inputs {
     Inputs::new(case.dtype, case.op, nranks, repetition)
 }
@@ -459,4 +463,19 @@ fn seconds(which: libc::clockid_t) -> f64 {
     // SAFETY: the place holds a timespec; both clocks exist on Linux.
     unsafe { libc::clock_gettime(which, &mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timed_calls_walk_through_the_buffers() {
+        let starts = |bytes| [0, 1, 2, 3, 4].map(|call| start_of(call, bytes, 100));
+        assert_eq!(starts(30), [0, 30, 60, 0, 30]);
+        assert_eq!(starts(100), [0; 5]);
+        // Gaps between blocks may take more than the size asked for.
+        assert_eq!(starts(109), [0; 5]);
+        assert_eq!(starts(0), [0; 5]);
+    }
 }

@@ -149,9 +149,10 @@ pub fn wrong(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names;
     use crate::perf::data::POISON;
     use crate::perf::operation::Operation;
-    use crate::perf::rows::{COLLECTIVES, find};
+    use crate::perf::rows::COLLECTIVES;
     use kolo::dtype::{DataType, ReduceOp};
 
     fn seats() -> impl Iterator<Item = Seat> {
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn blocks_in_the_wrong_place_are_wrong() {
-        let row = find("alltoall_v").expect("it is there");
+        let row = names::collective("alltoall_v").expect("it is there");
         let seat = Seat {
             rank: 1,
             nranks: 4,
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn in_place_the_own_data_stays_where_nothing_arrives() {
-        let row = find("exscan").expect("it is there");
+        let row = names::collective("exscan").expect("it is there");
         let seat = Seat {
             rank: 0,
             nranks: 2,

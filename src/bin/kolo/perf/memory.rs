@@ -65,6 +65,51 @@ pub fn most_bytes(available: u64, ranks: u64, checks: bool) -> u64 {
     usable / ranks.max(1) / if checks { 3 } else { 2 }
 }
 
+/// Bytes of memory that this process holds now.
+pub fn held() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    field(&text, "VmRSS:").map_or(0, |kib| kib << 10)
+}
+
+/// What a process holds after each step of a measurement, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held {
+    pub at_start: u64,
+    pub with_communicators: u64,
+    pub with_buffers: u64,
+    pub after_calls: u64,
+}
+
+impl Held {
+    /// What each step took: at the start, for communicators, for buffers, for the calls.
+    pub fn steps(&self) -> [u64; 4] {
+        [
+            self.at_start,
+            self.with_communicators.saturating_sub(self.at_start),
+            self.with_buffers.saturating_sub(self.with_communicators),
+            self.after_calls.saturating_sub(self.with_buffers),
+        ]
+    }
+}
+
+/// The lines of the memory report: `all` has the steps of each rank's process.
+pub fn report(all: &[[u64; 4]]) -> Vec<String> {
+    let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
+    let row = |(name, step): (&str, usize)| {
+        let values = || all.iter().map(|steps| steps[step]);
+        let (least, most) = (values().min(), values().max());
+        let cells = [least, most].map(|bytes| mib(bytes.unwrap_or(0)));
+        format!("# {name:>16} {:>10.1} {:>10.1}", cells[0], cells[1])
+    };
+    let names = ["start", "communicators", "buffers", "calls"];
+    let mut lines = vec![
+        "# Memory of a process, in MiB, of all processes".to_string(),
+        format!("# {:>16} {:>10} {:>10}", "taken for", "least", "most"),
+    ];
+    lines.extend(names.into_iter().zip(0..).map(row));
+    lines
+}
+
 /// Memory of a rank, aligned to pages and touched.
 pub struct Buffer {
     place: *mut u8,
@@ -139,6 +184,27 @@ mod tests {
         assert_eq!(most_bytes(5 << 30, 2, false), 1 << 30);
         assert_eq!(most_bytes(1 << 20, 1, true), (1 << 18));
         assert!(available() > 0);
+    }
+
+    #[test]
+    fn steps_are_what_was_added() {
+        let held = Held {
+            at_start: 5 << 20,
+            with_communicators: 7 << 20,
+            with_buffers: 71 << 20,
+            after_calls: 70 << 20,
+        };
+        assert_eq!(held.steps().map(|bytes| bytes >> 20), [5, 2, 64, 0]);
+        let lines = report(&[held.steps(), [6 << 20, 0, 0, 1 << 19]]);
+        let words = |line: &str| {
+            line.split_whitespace()
+                .map(str::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(words(&lines[2]), ["#", "start", "5.0", "6.0"]);
+        assert_eq!(words(&lines[4]), ["#", "buffers", "0.0", "64.0"]);
+        assert_eq!(words(&lines[5]), ["#", "calls", "0.0", "0.5"]);
+        assert!(self::held() > 0);
     }
 
     #[test]

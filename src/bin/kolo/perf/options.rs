@@ -1,9 +1,14 @@
-//! The options of `kolo perf`: letters and defaults are those of nccl-tests, so that scripts and
-//! habits carry over.
+//! The options of `kolo perf` and of the programs `*_perf`: letters and defaults are those of
+//! nccl-tests, so that scripts and habits carry over. [`super::form`] has what the programs differ
+//! in, [`super::words`] how values are written.
 
 use super::engine::Collective;
+use super::form::Form;
 use super::operation::Operation;
-use super::rows::{self, COLLECTIVES};
+use super::split::Split;
+pub use super::words::{Choice, Root, size, types};
+use super::words::{operations, picture, root};
+use crate::names;
 use clap::{Args, ValueEnum};
 use kolo::base::{Error, Result};
 use kolo::dtype::DataType;
@@ -29,7 +34,7 @@ pub enum TimeOf {
 #[derive(Args, Clone, Debug)]
 pub struct PerfArgs {
     /// The collective to measure
-    #[arg(value_parser = collective, help = format!("The collective: {}", names()))]
+    #[arg(value_parser = names::collective, help = format!("The collective: {}", names::all()))]
     pub collective: &'static Collective,
     /// Run N ranks as threads of this process, without any launcher
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -38,9 +43,9 @@ pub struct PerfArgs {
     #[arg(short = 't', long = "nthreads", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: u32,
-    /// Ranks per thread: 1, because every rank on host memory computes with its own thread
+    /// Multiplies the ranks per process; on host memory each of them has a thread of its own
     #[arg(short = 'g', long = "ngpus", value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=1))]
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub per_thread: u32,
     /// Least size of the data in bytes
     #[arg(short = 'b', long = "minbytes", value_name = "SIZE", default_value = "32M",
@@ -50,14 +55,14 @@ pub struct PerfArgs {
     #[arg(short = 'e', long = "maxbytes", value_name = "SIZE", default_value = "32M",
           value_parser = size)]
     pub max_bytes: u64,
-    /// Next size: add so many bytes
+    /// Next size: add so many bytes; -f goes before it
     #[arg(short = 'i', long = "stepbytes", value_name = "SIZE", default_value = "1M",
-          value_parser = size, conflicts_with = "factor")]
+          value_parser = size)]
     pub step_bytes: u64,
-    /// Next size: multiply by this
-    #[arg(short = 'f', long = "stepfactor", value_name = "N",
-          value_parser = clap::value_parser!(u64).range(2..))]
-    pub factor: Option<u64>,
+    /// Next size: multiply by this; 1 leaves it to -i
+    #[arg(short = 'f', long = "stepfactor", value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub factor: u64,
     /// Timed iterations
     #[arg(short = 'n', long = "iters", value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -104,10 +109,11 @@ pub struct PerfArgs {
     #[arg(short = 'r', long = "root", value_name = "RANK|all", default_value = "0",
           value_parser = root, allow_hyphen_values = true)]
     pub root: Root,
-    /// 1: calls block, as without a stream; 0: iterations are put on a stream, which is waited for
-    #[arg(short = 'z', long = "blocking", value_name = "0|1", default_value_t = 1,
+    /// 1: calls block, as without a stream (usual in `kolo perf`); 0: iterations are put on a
+    /// stream, which is waited for (usual in the programs `*_perf`)
+    #[arg(short = 'z', long = "blocking", value_name = "0|1",
           value_parser = clap::value_parser!(u8).range(0..=1))]
-    pub blocking: u8,
+    pub blocking: Option<u8>,
     /// 1: show the processor time of the calling thread instead of the time that passed
     #[arg(short = 'C', long = "report_cputime", value_name = "0|1", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=1))]
@@ -136,9 +142,70 @@ pub struct PerfArgs {
     #[arg(short = 'u', long = "unalign", value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=4096))]
     pub unalign: u32,
-    /// Split the ranks into groups by the bits rank & MASK; each group measures for itself
-    #[arg(long = "split-mask", value_name = "MASK", value_parser = mask)]
-    pub split_mask: Option<u32>,
+    /// 1: show the least, middle and greatest time of single iterations below every line
+    #[arg(short = 'I', long = "report_iterations", value_name = "0|1", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub single_times: u8,
+    /// Of the times of single iterations, leave out so many at the beginning
+    #[arg(
+        short = 'K',
+        long = "skip_iterations",
+        value_name = "N",
+        default_value_t = 0
+    )]
+    pub skipped: u32,
+    /// 1: show what memory the processes need, and for what
+    #[arg(short = 'M', long = "memory_report", value_name = "0|1", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub memory_report: u8,
+    /// 1: calls go on no stream, and so block
+    #[arg(short = 'y', long = "null_stream", value_name = "0|1", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=1), hide = true)]
+    pub null_stream: u8,
+    /// How often a CUDA graph of the iterations is launched: there is none on host memory
+    #[arg(
+        short = 'G',
+        long = "cudagraph",
+        value_name = "N",
+        default_value_t = 0,
+        hide = true
+    )]
+    pub graph: u32,
+    /// Kernels of the device interface: there are none on host memory
+    #[arg(
+        short = 'D',
+        long = "device_implementation",
+        value_name = "N",
+        default_value_t = 0,
+        hide = true
+    )]
+    pub device_api: u32,
+    /// Blocks of such kernels: there are none on host memory
+    #[arg(
+        short = 'V',
+        long = "device_cta_count",
+        value_name = "N",
+        default_value_t = 0,
+        hide = true
+    )]
+    pub device_blocks: u32,
+    /// How a GPU's blocks are shared out: there is no GPU
+    #[arg(
+        short = 'x',
+        long = "cta_policy",
+        value_name = "N",
+        default_value_t = 0,
+        hide = true
+    )]
+    pub block_policy: u32,
+    /// Split the ranks into groups, as `MOD 4`, `DIV 8`, `AND 0x7` or `OR 0x7`; each group measures
+    /// for itself
+    #[arg(long, value_name = "WORDS", value_parser = Split::parse)]
+    pub split: Option<Split>,
+    /// The same as --split 'AND MASK'
+    #[arg(long = "split-mask", value_name = "MASK", value_parser = Split::parse_mask,
+          conflicts_with = "split")]
+    pub split_mask: Option<Split>,
     /// Write everything that was measured, and where, to this file
     #[arg(
         short = 'J',
@@ -147,128 +214,15 @@ pub struct PerfArgs {
         value_name = "FILE"
     )]
     pub json: Option<PathBuf>,
+    /// Draw time and bandwidth against size into this file; `kolo plot` draws several runs
+    #[arg(long, value_name = "FILE.svg", value_parser = picture)]
+    pub plot: Option<PathBuf>,
     /// Measure the same calls of another implementation too, in turns
     #[arg(long, value_name = "WHAT")]
     pub compare: Option<Rival>,
-}
-
-/// One, or all of them.
-#[derive(Clone, Debug)]
-pub struct Choice<T>(pub Vec<T>);
-
-/// Which roots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Root {
-    /// This one.
-    One(u32),
-    /// All in turn.
-    All,
-}
-
-fn names() -> String {
-    let names: Vec<&str> = COLLECTIVES.iter().map(|row| row.name).collect();
-    names.join(", ")
-}
-
-/// The collective with this name, however it is spelt.
-///
-/// # Errors
-/// A sentence with the nearest name.
-pub fn collective(text: &str) -> std::result::Result<&'static Collective, String> {
-    let plain = |text: &str| {
-        let text = text.to_lowercase().replace(['_', '-'], "");
-        text.replace("neighbour", "neighbor")
-    };
-    let wanted = plain(text);
-    let wanted = wanted.strip_suffix("perf").unwrap_or(&wanted);
-    let found = COLLECTIVES.iter().find(|row| plain(row.name) == wanted);
-    found.or_else(|| rows::find(text)).ok_or_else(|| {
-        let near = COLLECTIVES
-            .iter()
-            .max_by(|a, b| {
-                let near = |row: &Collective| strsim::jaro_winkler(&plain(row.name), wanted);
-                near(a).total_cmp(&near(b))
-            })
-            .map_or("", |row| row.name);
-        format!("there are {}; did you mean {near}?", names())
-    })
-}
-
-/// Bytes: a number, with K, M, G or T for powers of 1024.
-///
-/// # Errors
-/// A sentence about what sizes look like.
-pub fn size(text: &str) -> std::result::Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = text[digits.len()..].to_ascii_uppercase();
-    let shift = match unit.trim_end_matches('B').trim_end_matches('I') {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err("a size is a number, and K, M, G or T for powers of 1024".into()),
-    };
-    let number: f64 = digits
-        .parse()
-        .map_err(|_| "a size is a number, as 8, 64K or 1.5M".to_string())?;
-    let bytes = number * (1u64 << shift) as f64;
-    match (0.0..=(1u64 << 50) as f64).contains(&bytes) {
-        true => Ok(bytes as u64),
-        false => Err("a size is from 0 to 1024T".into()),
-    }
-}
-
-fn mask(text: &str) -> std::result::Result<u32, String> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    number.map_err(|_| "a mask is a number, as 3 or 0x3".into())
-}
-
-fn operations(text: &str) -> std::result::Result<Choice<Operation>, String> {
-    if text == "all" {
-        return Ok(Choice(Operation::all().collect()));
-    }
-    let op = Operation::from_name(text);
-    op.map(|op| Choice(vec![op])).ok_or_else(|| {
-        let names: Vec<&str> = Operation::all().map(Operation::name).collect();
-        format!("one of {}, all", names.join(", "))
-    })
-}
-
-/// A type by its name, or all.
-///
-/// # Errors
-/// The names that there are.
-pub fn types(text: &str) -> std::result::Result<Choice<DataType>, String> {
-    let name = match text {
-        "all" => return Ok(Choice(DataType::ALL.to_vec())),
-        "int" => "int32",
-        "float16" => "half",
-        "float32" => "float",
-        "float64" => "double",
-        "fp8_e4m3" | "float8e4m3" => "f8e4m3",
-        "fp8_e5m2" | "float8e5m2" => "f8e5m2",
-        other => other,
-    };
-    DataType::from_name(name)
-        .map(|dtype| Choice(vec![dtype]))
-        .ok_or_else(|| {
-            let names: Vec<&str> = DataType::ALL.iter().map(|dtype| dtype.name()).collect();
-            format!("one of {}, all", names.join(", "))
-        })
-}
-
-fn root(text: &str) -> std::result::Result<Root, String> {
-    match text {
-        "all" | "-1" => Ok(Root::All),
-        _ => text
-            .parse()
-            .map(Root::One)
-            .map_err(|_| "a root is the number of a rank, or all".into()),
-    }
+    /// As which program this runs, and what variables of nccl-tests say to it.
+    #[arg(skip)]
+    pub form: Form,
 }
 
 impl PerfArgs {
@@ -284,7 +238,7 @@ impl PerfArgs {
             let what = format!("the least size, {least}, exceeds the greatest, {most}");
             return refuse(what, "give both -b and -e, as -b 8 -e 64M -f 2");
         }
-        if self.factor.is_none() && self.step_bytes == 0 && self.min_bytes < self.max_bytes {
+        if self.factor == 1 && self.step_bytes == 0 && self.min_bytes < self.max_bytes {
             return refuse("a step of 0 bytes never ends".into(), "use -i SIZE or -f N");
         }
         if let Root::One(root) = self.root
@@ -329,9 +283,13 @@ impl PerfArgs {
             );
         }
         let possible = list(&mut Operation::all().filter(|&op| op.combines(dtype) && takes(op)));
+        let remedy = match possible.as_str() {
+            "" => format!("no operation of {name} combines {dtype}: choose another type"),
+            _ => format!("for {dtype} use {possible}"),
+        };
         Error::argument(
             format!("the operation {op} does not combine elements of type {dtype}"),
-            format!("{dtype} has {possible}"),
+            remedy,
         )
     }
 
@@ -345,9 +303,9 @@ impl PerfArgs {
         while size <= most.min(self.max_bytes) {
             sizes.push(size);
             let next = match self.factor {
+                1 => size.saturating_add(self.step_bytes),
                 // A size of 0 would stay 0.
-                Some(factor) => size.max(1).saturating_mul(factor),
-                None => size.saturating_add(self.step_bytes),
+                factor => size.max(1).saturating_mul(factor),
             };
             if next <= size {
                 break;
@@ -384,6 +342,22 @@ impl PerfArgs {
         }
     }
 
+    /// The groups that are measured beside each other.
+    pub fn split(&self) -> Option<Split> {
+        self.split.or(self.split_mask).or(self.form.split)
+    }
+
+    /// Ranks of each process.
+    pub fn per_process(&self) -> u32 {
+        self.ranks.unwrap_or(self.threads * self.per_thread)
+    }
+
+    /// Whether calls are put on a stream.
+    pub fn on_stream(&self) -> bool {
+        let blocks = self.blocking.unwrap_or(u8::from(!self.form.is_tool()));
+        blocks == 0 && self.null_stream == 0
+    }
+
     /// Which rank's time counts.
     pub fn time_of(&self) -> TimeOf {
         match self.average {
@@ -398,33 +372,50 @@ impl PerfArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
-    #[test]
-    fn sizes_and_their_units() {
-        assert_eq!(size("8"), Ok(8));
-        assert_eq!(size("64K"), Ok(65536));
-        assert_eq!(size("1.5M"), Ok(3 << 19));
-        assert_eq!(size("2GiB"), Ok(2 << 30));
-        assert_eq!(size("0"), Ok(0));
-        for bad in ["", "K", "8X", "-8", "8KK", "1e400", "nan"] {
-            assert!(size(bad).is_err(), "{bad}");
-        }
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: PerfArgs,
+    }
+
+    fn args(words: &str) -> PerfArgs {
+        let words = format!("perf all_reduce {words}");
+        Program::try_parse_from(words.split_whitespace())
+            .unwrap_or_else(|error| panic!("{words}: {error}"))
+            .args
     }
 
     #[test]
-    fn names_are_forgiving_and_errors_suggest() {
-        assert_eq!(collective("AllReduce").unwrap().name, "all_reduce");
-        assert_eq!(collective("all-gather").unwrap().name, "all_gather");
-        assert_eq!(collective("sendrecv_perf").unwrap().name, "sendrecv");
-        assert_eq!(collective("allgatherv").unwrap().name, "all_gather_v");
-        assert_eq!(collective("All_to_All_v").unwrap().name, "alltoall_v");
-        assert_eq!(
-            collective("reduce-scatterv").unwrap().name,
-            "reduce_scatter_v"
+    fn sizes_go_by_factor_or_by_step() {
+        assert_eq!(args("-b 8 -e 64 -f 2").sizes(u64::MAX), [8, 16, 32, 64]);
+        assert_eq!(args("-b 8 -e 64 -i 28").sizes(u64::MAX), [8, 36, 64]);
+        // A factor goes before a step, and 1 is none.
+        assert_eq!(args("-b 8 -e 64 -i 1 -f 4").sizes(u64::MAX), [8, 32]);
+        assert_eq!(args("-b 8 -e 64 -i 56 -f 1").sizes(u64::MAX), [8, 64]);
+        assert_eq!(args("-b 0 -e 4 -f 2").sizes(u64::MAX), [0, 2, 4]);
+        assert_eq!(args("-b 8 -e 64 -f 2").sizes(20), [8, 16]);
+    }
+
+    #[test]
+    fn long_names_and_defaults_are_those_of_nccl_tests() {
+        let plain = args("");
+        assert_eq!((plain.min_bytes, plain.max_bytes), (32 << 20, 32 << 20));
+        assert_eq!((plain.step_bytes, plain.factor), (1 << 20, 1));
+        let counts = (plain.iterations, plain.warmup, plain.aggregate);
+        assert_eq!((counts, plain.cycles), ((20, 5, 1), 1));
+        assert_eq!((plain.checks, plain.time_of()), (1, TimeOf::Average));
+        assert_eq!(plain.per_process(), 1);
+        let long = args(
+            "--nthreads 2 --ngpus 3 --minbytes 8 --maxbytes 1K --stepbytes 8 --stepfactor 2 \
+             --op max --datatype int32 --root 1 --iters 7 --warmup_iters 6 --agg_iters 5 \
+             --run_cycles 4 --average 3 --parallel_init 1 --check 2 --blocking 0 --cudagraph 1 \
+             --report_cputime 1 --local_register 1 --timeout 9 --report_timestamps 1 \
+             --output_file x.json --memory_report 1 --device_implementation 1 --cta_policy 1 \
+             --device_cta_count 1 --unalign 1",
         );
-        let name = collective("neighbour_all_gather").unwrap().name;
-        assert_eq!(name, "neighbor_allgather");
-        let error = collective("all_reduse").err().unwrap();
-        assert!(error.ends_with("did you mean all_reduce?"), "{error}");
+        assert_eq!((long.per_process(), long.cycles, long.timeout), (6, 4, 9));
+        assert_eq!(long.time_of(), TimeOf::Most);
     }
 }

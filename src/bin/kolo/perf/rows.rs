@@ -274,8 +274,3 @@ pub static COLLECTIVES: &[Collective] = &[
         ..PLAIN
     },
 ];
-
-/// The collective of this name.
-pub fn find(name: &str) -> Option<&'static Collective> {
-    COLLECTIVES.iter().find(|row| row.name == name)
-}

@@ -1,8 +1,12 @@
-//! The printed table and the JSON file. Layout and number formats are those of nccl-tests, so that
-//! programs that read its output read this one.
+//! The printed table and the JSON file. Number formats are those of nccl-tests, and so is the whole
+//! layout of the programs `*_perf`, so that programs that read its output read this one. `kolo
+//! perf` has more columns, at the end of a line: percentiles of single calls, and the algorithm.
 
-use super::bench::{Case, Outcome, Versus, median};
+use super::bench::Case;
+use super::memory;
 use super::options::PerfArgs;
+use super::outcome::{Outcome, Single, Versus, median};
+use super::picture;
 use crate::out;
 use indicatif::{ProgressBar, ProgressStyle};
 use kolo::base::{Code, Error, Result};
@@ -61,30 +65,9 @@ impl<'a> Report<'a> {
 
     /// The column heads.
     pub fn heads(&self) {
-        // Below each other: what stands over one side, its columns, and their units.
-        let mut side = [
-            "",
-            "   time   algbw   busbw #wrong",
-            "   (us)  (GB/s)  (GB/s)",
-        ]
-        .map(|text| format!("{text:<30}"));
-        if self.args.compare.is_some() {
-            side[0].push_str(&" ".repeat(25));
-            side[1].push_str("   mpi-us  ratio spread%");
-            side[2].push_str("     (us)               ");
+        for line in heads(self.args) {
+            self.line(&line);
         }
-        let width = side[1].len();
-        let left = |[size, count, dtype, op, root]: [&str; 5]| {
-            format!("# {size:>12}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}")
-        };
-        self.line("#");
-        let (apart, same) = ("out-of-place", "in-place");
-        let blank = left([""; 5]);
-        self.line(&format!("{blank}  {apart:^width$}  {same:^width$}"));
-        let columns = left(["size", "count", "type", "redop", "root"]);
-        self.line(&format!("{columns}  {0}  {0}", side[1]));
-        let units = left(["(B)", "(elements)", "", "", ""]);
-        self.line(&format!("{units}  {0}  {0}", side[2]));
     }
 
     /// One line; `shown` is (bytes, count).
@@ -93,16 +76,23 @@ impl<'a> Report<'a> {
         let op = case.op.map_or("none", |op| op.name());
         let root = case.root.map_or(-1, i64::from);
         let dtype = case.dtype.name();
-        let mut line = format!("  {size:>12}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}");
+        let indent = if self.args.form.is_tool() { "" } else { "  " };
+        let mut line = format!("{indent}{size:>12}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}");
         for side in &sides {
             line.push_str("  ");
             line.push_str(&cells(side.as_ref(), self.args.compare.is_some()));
+        }
+        if !self.args.form.is_tool() {
+            line.push_str(&more_cells(&sides));
         }
         if self.args.timestamps == 1 {
             line.push_str("  ");
             line.push_str(&time_of_day());
         }
         self.line(&line);
+        if self.args.single_times == 1 {
+            self.single_times(&sides);
+        }
         for side in sides.iter().flatten() {
             self.busbw.push(side.busbw);
             self.wrong += side.wrong.unwrap_or(0);
@@ -114,50 +104,76 @@ impl<'a> Report<'a> {
         }));
     }
 
-    /// The last lines, and the file. Says whether all was right.
+    /// A line for each side below the one of the table.
+    fn single_times(&self, sides: &[Option<Outcome>; 2]) {
+        for (name, side) in ["out-of-place", "in-place"].into_iter().zip(sides) {
+            let Some(single) = side.as_ref().and_then(|side| side.single) else {
+                continue;
+            };
+            let counted = self.args.iterations.saturating_sub(self.args.skipped);
+            self.line(&format!(
+                "#   {name}: {counted} single iterations, us: least {} p50 {} p99 {} most {}",
+                time_cell(single.least).trim_start(),
+                time_cell(single.p50).trim_start(),
+                time_cell(single.p99).trim_start(),
+                time_cell(single.most).trim_start()
+            ));
+        }
+    }
+
+    /// The last lines, and the files. `taken` is the memory of each rank's process, if it is
+    /// wanted. Says whether all was right.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub fn end(self, steps: &[(u64, u64)]) -> Result<bool> {
+    /// A file cannot be written.
+    pub fn end(self, steps: &[(u64, u64)], taken: &[[u64; 4]]) -> Result<bool> {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        let verdict = if self.wrong == 0 { "OK" } else { "FAILED" };
         let average = match self.busbw.len() {
             0 => 0.0,
             length => self.busbw.iter().sum::<f64>() / length as f64,
         };
+        let fast = fast_enough(average, self.args.form.least_busbw);
+        let executed: u64 = steps.iter().map(|(executed, _)| executed).sum();
+        let planned: u64 = steps.iter().map(|(_, planned)| planned).sum();
+        let equal = steps.iter().all(|(executed, planned)| executed == planned);
+        if !taken.is_empty() {
+            for line in memory::report(taken) {
+                out::line(&line);
+            }
+        }
+        let verdict = if self.wrong == 0 { "OK" } else { "FAILED" };
         out::line(&format!(
             "# Out of bounds values : {} {verdict}",
             self.wrong
         ));
-        out::line(&format!("# Avg bus bandwidth    : {average:.6}"));
-        let executed: u64 = steps.iter().map(|(executed, _)| executed).sum();
-        let planned: u64 = steps.iter().map(|(_, planned)| planned).sum();
-        let equal = steps.iter().all(|(executed, planned)| executed == planned);
-        let sign = if equal { "==" } else { "!=" };
-        out::line(&format!(
-            "# steps: executed {sign} planned ({executed}, {planned})"
-        ));
-        out::line("#");
-        if let Some(path) = &self.args.json {
-            let document = json!({
-                "kolo": env!("CARGO_PKG_VERSION"),
-                "collective": self.args.collective.name,
-                "environment": self.environment,
-                "results": self.rows,
-                "out_of_bounds": self.wrong,
-                "average_bus_bandwidth": average,
-                "steps": { "executed": executed, "planned": planned, "equal": equal },
-            });
-            let text = serde_json::to_string_pretty(&document).unwrap_or_default() + "\n";
-            std::fs::write(path, text).map_err(|error| {
-                let doing = format!("the results cannot be written to {}", path.display());
-                Error::system(doing, &error, "choose another file with --json")
-            })?;
+        let verdict = match fast {
+            None => "",
+            Some(true) => " OK",
+            Some(false) => " FAILED",
+        };
+        out::line(&format!("# Avg bus bandwidth    : {average:.6}{verdict}"));
+        if !self.args.form.is_tool() {
+            let sign = if equal { "==" } else { "!=" };
+            out::line(&format!(
+                "# steps: executed {sign} planned ({executed}, {planned})"
+            ));
         }
+        out::line("#");
+        let document = json!({
+            "kolo": env!("CARGO_PKG_VERSION"),
+            "collective": self.args.collective.name,
+            "environment": self.environment,
+            "results": self.rows,
+            "out_of_bounds": self.wrong,
+            "average_bus_bandwidth": average,
+            "steps": { "executed": executed, "planned": planned, "equal": equal },
+            "memory": taken,
+        });
+        self.files(&document)?;
         match equal {
-            true => Ok(self.wrong == 0),
+            true => Ok(self.wrong == 0 && fast != Some(false)),
             false => Err(Error::new(
                 Code::InternalError,
                 format!("{executed} steps were executed, but the plans have {planned}"),
@@ -165,6 +181,105 @@ impl<'a> Report<'a> {
             )),
         }
     }
+
+    /// What was measured, as numbers and as a picture.
+    fn files(&self, document: &Value) -> Result<()> {
+        if let Some(path) = &self.args.json {
+            let text = serde_json::to_string_pretty(document).unwrap_or_default() + "\n";
+            std::fs::write(path, text).map_err(|error| {
+                let doing = format!("the results cannot be written to {}", path.display());
+                Error::system(doing, &error, "choose another file with --json")
+            })?;
+        }
+        match &self.args.plot {
+            Some(path) => picture::of_one(document, path),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether the average is what was expected, of which a tenth may lack; `None` if nobody expects
+/// anything.
+fn fast_enough(average: f64, least: Option<f64>) -> Option<bool> {
+    least.map(|least| average >= 0.9 * least)
+}
+
+/// The lines of column heads: what stands over each side, its columns, and their units.
+fn heads(args: &PerfArgs) -> Vec<String> {
+    let time = if args.processor_time == 1 {
+        "cputime"
+    } else {
+        "time"
+    };
+    let mut side = [
+        String::new(),
+        format!("{time:>7}   algbw   busbw #wrong"),
+        "   (us)  (GB/s)  (GB/s)".to_string(),
+    ]
+    .map(|text| format!("{text:<30}"));
+    if args.compare.is_some() {
+        side[0].push_str(&" ".repeat(25));
+        side[1].push_str("   mpi-us  ratio spread%");
+        side[2].push_str("     (us)               ");
+    }
+    let width = side[1].len();
+    let first = if args.form.is_tool() { 10 } else { 12 };
+    let left = |[size, count, dtype, op, root]: [&str; 5]| {
+        format!("# {size:>first$}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}")
+    };
+    // The word over two columns stands in their middle.
+    let more = match args.form.is_tool() {
+        true => [""; 3].map(str::to_string),
+        false => [
+            format!("  {:^16}  {:^16}  ", "out-of-place", "in-place"),
+            format!("  {0:>7}  {1:>7}  {0:>7}  {1:>7}  algorithm", "p50", "p99"),
+            format!("  {0:>7}  {0:>7}  {0:>7}  {0:>7}", "(us)"),
+        ],
+    };
+    let (apart, same) = ("out-of-place", "in-place");
+    let lines = [
+        "#".to_string(),
+        format!(
+            "{}  {apart:^width$}  {same:^width$}{}",
+            left([""; 5]),
+            more[0]
+        ),
+        format!(
+            "{}  {1}  {1}{2}",
+            left(["size", "count", "type", "redop", "root"]),
+            side[1],
+            more[1]
+        ),
+        format!(
+            "{}  {1}  {1}{2}",
+            left(["(B)", "(elements)", "", "", ""]),
+            side[2],
+            more[2]
+        ),
+    ];
+    lines.map(|line| line.trim_end().to_string()).into()
+}
+
+/// Percentiles of both sides, and what did the work.
+fn more_cells(sides: &[Option<Outcome>; 2]) -> String {
+    let mut text = String::new();
+    for side in sides {
+        let single = side.as_ref().and_then(|side| side.single);
+        let cells = single.map(|single| [single.p50, single.p99].map(time_cell));
+        for cell in cells.unwrap_or([(); 2].map(|()| format!("{:>7}", "-"))) {
+            text.push_str("  ");
+            text.push_str(&cell);
+        }
+    }
+    let mut names: Vec<&str> = sides
+        .iter()
+        .flatten()
+        .map(|side| side.algorithm.as_str())
+        .collect();
+    names.dedup();
+    text.push_str("  ");
+    text.push_str(&names.join(","));
+    text
 }
 
 /// A time in microseconds, in seven columns.
@@ -217,8 +332,18 @@ fn side_json(side: &Outcome) -> Value {
             "kolo_samples_us": versus.kolo_us,
         })
     };
+    let single = |single: Single| {
+        let Single {
+            least,
+            p50,
+            p99,
+            most,
+        } = single;
+        json!({ "least": least, "p50": p50, "p99": p99, "most": most })
+    };
     json!({
         "time_us": side.time_us, "algbw": side.algbw, "busbw": side.busbw, "wrong": side.wrong,
+        "algorithm": side.algorithm, "single_us": side.single.map(single),
         "mpi": side.rival.as_ref().map(versus),
     })
 }
@@ -253,15 +378,17 @@ mod tests {
         assert_eq!(time_cell(12345.6), "  12346");
         assert_eq!(time_cell(123.45), "  123.5");
         assert_eq!(time_cell(1.234), "   1.23");
+        // The widths change where the rule says, not where the number would be rounded to.
+        assert_eq!(time_cell(99.994), "  99.99");
+        assert_eq!(time_cell(100.0), "  100.0");
+        assert_eq!(time_cell(9999.94), " 9999.9");
+        assert_eq!(time_cell(10000.0), "  10000");
     }
 
     #[test]
-    fn ratios_above_one_mean_that_kolo_is_faster() {
-        let versus = Versus {
-            kolo_us: vec![1.0, 2.0, 1.0],
-            rival_us: vec![2.0, 2.0, 3.0],
-        };
-        assert_eq!(versus.ratio(), 2.0);
-        assert_eq!(versus.spread(), 1.0);
+    fn a_tenth_may_lack_of_what_is_expected() {
+        assert_eq!(fast_enough(1.0, None), None);
+        assert_eq!(fast_enough(9.1, Some(10.0)), Some(true));
+        assert_eq!(fast_enough(8.9, Some(10.0)), Some(false));
     }
 }

@@ -6,6 +6,7 @@
 
 use super::options::PerfArgs;
 use crate::launcher::Mpi;
+use crate::world::World;
 use kolo::base::{Error, Result};
 use kolo::bootstrap::{NetSettings, TableBootstrap, ThreadsBootstrap, UniqueId};
 use kolo::comm::{CommConfig, Communicator};
@@ -23,7 +24,7 @@ pub enum Meeting {
     Threads(Box<[ThreadsBootstrap; 2]>),
     /// One rank per process under MPI.
     Mpi,
-    /// Several ranks per process under MPI: by ids that MPI has broadcast.
+    /// By ids that process 0 has made: several ranks per process under MPI, and without MPI.
     Ids(Box<[UniqueId; 2]>, u32, u32),
 }
 
@@ -53,19 +54,36 @@ fn config(args: &PerfArgs, measured: bool) -> CommConfig {
     }
 }
 
-/// Meetings of all ranks of this process, in order. `mpi` where there is a launcher.
+/// Meetings of all ranks of this process, in order.
+///
+/// # Errors
+/// Communicators or ids that cannot be made.
+pub fn meetings_in(args: &PerfArgs, world: &World) -> Result<Vec<Meeting>> {
+    if let World::Ring(..) = world {
+        let (ids, threads) = (world.two_ids()?, args.per_process());
+        return Ok(with_ids(ids, threads, (world.process(), world.processes())));
+    }
+    meetings(args, world.mpi())
+}
+
+/// The ranks of process number `process.0` of `process.1`, which meet by ids.
+fn with_ids(ids: [UniqueId; 2], threads: u32, process: (u32, u32)) -> Vec<Meeting> {
+    let (first, nranks) = (process.0 * threads, process.1 * threads);
+    let meeting = |thread| Meeting::Ids(Box::new(ids), first + thread, nranks);
+    (0..threads).map(meeting).collect()
+}
+
+/// Meetings of all ranks of this process, in order. `mpi` where there is its launcher.
 ///
 /// # Errors
 /// Communicators or ids that cannot be made.
 pub fn meetings(args: &PerfArgs, mpi: Option<&Mpi>) -> Result<Vec<Meeting>> {
-    let threads = args.ranks.unwrap_or(args.threads);
+    let threads = args.per_process();
     match mpi {
         Some(_) if threads == 1 => Ok(vec![Meeting::Mpi]),
         Some(mpi) => {
             let ids = [broadcast_id(mpi)?, broadcast_id(mpi)?];
-            let (first, nranks) = (mpi.rank() * threads, mpi.nranks() * threads);
-            let meeting = |thread| Meeting::Ids(Box::new(ids), first + thread, nranks);
-            Ok((0..threads).map(meeting).collect())
+            Ok(with_ids(ids, threads, (mpi.rank(), mpi.nranks())))
         }
         None if args.parallel_init == 1 => {
             let (team, comm) = (
@@ -124,14 +142,14 @@ impl Member {
                 (init(&ids[0], false)?, init(&ids[1], true)?)
             }
         };
-        let Some(mask) = args.split_mask else {
+        let Some(split) = args.split() else {
             return Ok(Member {
                 team,
                 comm: whole,
                 color: 0,
             });
         };
-        let color = whole.rank() & mask;
+        let color = split.color(whole.rank());
         let key = whole.rank() as i32;
         let comm = whole.split(Some(color), key, &config(args, true))?;
         whole.destroy()?;

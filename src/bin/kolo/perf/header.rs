@@ -1,0 +1,138 @@
+//! What stands before the table: what is measured, and the ranks. `kolo perf` says it in its own
+//! words; the programs `*_perf` say it as nccl-tests does, so that programs can read it.
+
+use super::form;
+use super::options::PerfArgs;
+use super::who::Who;
+
+/// The lines before the table, for sizes of up to `most` bytes that there is memory for.
+pub fn lines(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !args.form.is_tool() {
+        lines.extend(in_words(args, who, most));
+    }
+    if most < args.max_bytes && !args.collective.sizeless {
+        lines.push(format!(
+            "# Reducing maxBytes to {most} due to memory limitation"
+        ));
+    }
+    if args.form.is_tool() {
+        lines.push(parameters(args, most));
+    }
+    lines.push("#".to_string());
+    lines.extend(match args.form.is_tool() {
+        true => devices(args, who),
+        false => ranks(args, who),
+    });
+    let notes = form::notes(args);
+    if !notes.is_empty() {
+        lines.push("#".to_string());
+        lines.extend(notes.iter().map(|note| format!("# {note}")));
+    }
+    lines
+}
+
+/// The line of nccl-tests.
+fn parameters(args: &PerfArgs, most: u64) -> String {
+    let step = match args.factor {
+        1 => format!("{}(bytes)", args.step_bytes),
+        factor => format!("{factor}(factor)"),
+    };
+    let (threads, per_thread) = match args.ranks {
+        Some(ranks) => (ranks, 1),
+        None => (args.threads, args.per_thread),
+    };
+    format!(
+        "# nThread {threads} nGpus {per_thread} minBytes {} maxBytes {} step: {step} warmup iters: \
+         {} iters: {} agg iters: {} validation: {} graph: 0",
+        args.min_bytes,
+        args.max_bytes.min(most),
+        args.warmup,
+        args.iterations,
+        args.aggregate,
+        args.checks
+    )
+}
+
+/// Its list of devices. A rank on host memory has cores where another one has a PCI address.
+fn devices(args: &PerfArgs, who: &Who) -> Vec<String> {
+    let mut lines = vec!["# Using devices".to_string()];
+    for (rank, seen) in who.list(args.form.device).enumerate() {
+        lines.push(format!(
+            "#  Rank {rank:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [cores {}] {}",
+            seen.group, seen.pid, seen.host, seen.device, seen.cores, seen.name
+        ));
+    }
+    lines
+}
+
+fn count(number: u64, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}
+
+/// What is measured, in words.
+fn in_words(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
+    let nodes = match who.nodes() {
+        1 => String::new(),
+        nodes => format!(" of {nodes} nodes"),
+    };
+    let groups = match args.split() {
+        Some(split) => format!(", in groups by {split}"),
+        None => String::new(),
+    };
+    let ranks = count(who.places.len() as u64, "rank");
+    let name = args.collective.name;
+    let version = env!("CARGO_PKG_VERSION");
+    let mut lines = vec![format!(
+        "# kolo {version}: {name} among {ranks}{nodes}{groups}"
+    )];
+    if !args.collective.sizeless {
+        let (least, last) = (args.min_bytes, args.max_bytes.min(most));
+        lines.push(match (least == last, args.factor) {
+            (true, _) => format!("# {}", count(least, "byte")),
+            (false, 1) => format!(
+                "# {least} to {last} bytes, each size {} more than the one before",
+                count(args.step_bytes, "byte")
+            ),
+            (false, factor) => {
+                format!("# {least} to {last} bytes, each size {factor} times the one before")
+            }
+        });
+    }
+    let calls = match args.aggregate {
+        1 => count(args.iterations.into(), "timed call"),
+        calls => format!(
+            "{} of {calls} calls",
+            count(args.iterations.into(), "timed group")
+        ),
+    };
+    let checks = match args.checks {
+        0 => "results are not checked".to_string(),
+        1 => "results are checked".to_string(),
+        times => format!("results are checked {times} times"),
+    };
+    lines.push(format!(
+        "# {calls} after {} to warm up; {checks}",
+        args.warmup
+    ));
+    lines
+}
+
+/// The ranks, one a line.
+fn ranks(args: &PerfArgs, who: &Who) -> Vec<String> {
+    let split = args.split().is_some();
+    let line = |(rank, seen): (usize, super::who::Seen)| {
+        let group = match split {
+            true => format!(" Group {:>2}", seen.group),
+            false => String::new(),
+        };
+        format!(
+            "#  Rank {rank:>2}{group} Pid {:>6} on {:>10} cores {} {}",
+            seen.pid, seen.host, seen.cores, seen.name
+        )
+    };
+    who.list(None).enumerate().map(line).collect()
+}

@@ -1,0 +1,75 @@
+//! Which algorithm did the work of a measured call, in one word for the table.
+
+use super::bench::Case;
+use super::engine::Collective as Row;
+use super::operation::Operation;
+use kolo::base::Result;
+use kolo::comm::Communicator;
+use kolo::dtype::ReduceOp;
+use kolo::plan::Collective;
+use kolo::tune::{self, Choice, Table};
+
+/// Knows what a communicator chooses.
+pub struct Ways {
+    table: Table,
+    /// What computes it; absent where it consists of several calls.
+    collective: Option<Collective>,
+    nranks: u32,
+}
+
+impl Ways {
+    /// Of a communicator, for one collective.
+    ///
+    /// # Errors
+    /// Another thread is inside a call of the communicator.
+    pub fn new(comm: &Communicator, row: &Row) -> Result<Ways> {
+        let plain = row.name.replace('_', "");
+        let is = |collective: &Collective| collective.name().to_lowercase() == plain;
+        Ok(Ways {
+            table: comm.tuner()?,
+            collective: Collective::ALL.into_iter().find(is),
+            nranks: comm.nranks(),
+        })
+    }
+
+    /// What did the work of a call of so many bytes; `direct` if the buffers were read where they
+    /// lie.
+    pub fn name(&self, case: &Case, bytes: usize, direct: bool) -> String {
+        let Some(collective) = self.collective.filter(|collective| !collective.is_vector()) else {
+            return "messages".to_string();
+        };
+        if self.nranks == 1 {
+            return "copy".to_string();
+        }
+        if direct {
+            return "direct".to_string();
+        }
+        if case.op == Some(Operation::ExactSum) {
+            return "exact".to_string();
+        }
+        // As the call itself chooses: a mask of 64 bits says which sources are scaled.
+        let scaled = case.op == Some(Operation::Built(ReduceOp::PreMulSum));
+        let choice = match scaled && self.nranks > 64 {
+            true => self.table.choose_large(collective, bytes),
+            false => self.table.choose(collective, bytes),
+        };
+        match choice.composed {
+            true => {
+                let parts = tune::parts(collective).iter();
+                let names: Vec<String> =
+                    parts.map(|(part, _)| part.name().to_lowercase()).collect();
+                names.join("+")
+            }
+            false => word(collective, &choice),
+        }
+    }
+}
+
+/// The algorithm, and the protocol where it is not the usual one.
+fn word(collective: Collective, choice: &Choice) -> String {
+    let usual = Choice::plain(collective, choice.algorithm, choice.channels).protocol;
+    match choice.protocol == usual {
+        true => choice.algorithm.name().to_string(),
+        false => format!("{}/{}", choice.algorithm.name(), choice.protocol.name()),
+    }
+}
