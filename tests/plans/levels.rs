@@ -126,6 +126,64 @@ fn heads_of_collnet_talk_to_the_switch_only() {
     }
 }
 
+/// Where the network folds, the plan of every head is that of one which is no switch: it puts in on
+/// a channel of its own where that one sends, and takes from there where that one receives. Only
+/// the scaling of the result, which a switch does once, is left to each.
+#[test]
+fn heads_of_a_network_that_folds_do_what_heads_of_collnet_do() {
+    for nodes in [
+        Nodes::uniform(5, 3),
+        Nodes::sizes(&[2, 4, 3]),
+        Nodes::uniform(2, 1),
+    ] {
+        for rank in 0..nodes.nranks() {
+            let plan = |algorithm| {
+                let shape = shape(Collective::AllReduce, algorithm, &nodes, rank);
+                algo::plan(&shape, &nodes).expect("known")
+            };
+            let (played, folded) = (plan(Algorithm::CollNet), plan(Algorithm::Switch));
+            let heads = algo::collnet::heads(&nodes, rank);
+            let Some((heads, me)) = heads else {
+                assert_eq!(played.steps, folded.steps, "no head");
+                assert_eq!(played.connections, folded.connections, "no head");
+                continue;
+            };
+            let next = heads[(me + 1) % heads.len()];
+            let previous = heads[(me + heads.len() - 1) % heads.len()];
+            let ends = crossing(&folded, &nodes);
+            let expected = [(Direction::Send, next), (Direction::Recv, previous)];
+            assert_eq!(ends, expected, "rank {rank}");
+            let is_fold = |used: &kolo::plan::ConnectionUse| matches!(used.link, Link::Pair { channel, .. } if channel == Link::FOLDS);
+            let crosses: Vec<bool> = folded.connections.iter().map(is_fold).collect();
+            assert_eq!(crosses.iter().filter(|&&crosses| crosses).count(), 2);
+            let slice = nodes.local_rank(rank);
+            if me as u32 == slice % heads.len() as u32 {
+                continue;
+            }
+            let pairs = played.connections.iter().zip(&folded.connections);
+            for ((one, other), crosses) in pairs.zip(crosses) {
+                assert_eq!(one.direction, other.direction);
+                assert!(
+                    crosses || one.link == other.link,
+                    "rank {rank}: {one:?} {other:?}"
+                );
+            }
+            let unscaled = |plan: &Plan| {
+                let plain = |step: &kolo::plan::Step| kolo::plan::Step {
+                    flags: step.flags & !kolo::plan::POST_SCALE,
+                    ..*step
+                };
+                plan.steps.iter().map(plain).collect::<Vec<_>>()
+            };
+            assert_eq!(unscaled(&played), unscaled(&folded), "rank {rank}");
+            assert_eq!(
+                (&played.lists, &played.lanes),
+                (&folded.lists, &folded.lanes)
+            );
+        }
+    }
+}
+
 /// A hierarchy crosses the links between nodes with as little as there is: each rank of a node
 /// sends its column, not the whole data, to other nodes.
 #[test]

@@ -52,6 +52,35 @@ fn devices_are_listed() {
     );
 }
 
+/// The threads of this process that hear of a device's events.
+fn event_threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        // A thread may end meanwhile.
+        let name = std::fs::read_to_string(task.ok()?.path().join("comm")).ok()?;
+        let name = name.trim().to_string();
+        name.starts_with("kolo-rxe").then_some(name)
+    };
+    let mut names: Vec<String> = tasks.filter_map(name).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn each_open_device_has_a_thread_for_its_events() {
+    if !machine::is_here() {
+        return;
+    }
+    assert_eq!(event_threads(), [""; 0]);
+    let net = Net::start(&[]).unwrap();
+    assert_eq!(event_threads(), ["kolo-rxe0", "kolo-rxe1"]);
+    drop(net);
+    let net = Net::start(&[("ib_hca", "rxe1")]).unwrap();
+    assert_eq!(event_threads(), ["kolo-rxe1"]);
+    drop(net);
+    assert_eq!(event_threads(), [""; 0], "they end with the devices");
+}
+
 #[test]
 fn messages_by_one_and_by_several_queue_pairs() {
     if !machine::is_here() {
