@@ -302,8 +302,8 @@ with_start_options! {
         shapes: true,
     }
 
-    /// Let the network fold what `collnet` all-reduces, where the library that `net_plugin` names has
-    /// the table `ncclCollNet` and folds the type; elsewhere ranks of the nodes do.
+    /// Let the network fold what `collnet` all-reduces, where the library that `net_plugin` names
+    /// has the table `ncclCollNet` and folds the type; elsewhere ranks of the nodes do.
     collnet_enable -> bool {
         kind: Kind::Bool,
         default: "false",
@@ -322,7 +322,7 @@ with_start_options! {
         aliases: &[Alias { name: "NCCL_PROXY_DUMP_SIGNAL", translate: nccl_signal }],
         note: "For a job that hangs: with 12 in all ranks, `kill -12 PID` shows it (10 and 12 are \
                SIGUSR1 and SIGUSR2). A signal that the program handles is left alone. At \
-               `KOLO_DEBUG=trace` the warning that names a late rank (`warn_after`) shows the same.",
+               `KOLO_DEBUG=trace` the warning that names a late rank shows the same.",
     }
 
     /// Longest wait for a live rank that has not made its call yet, after which the call fails;

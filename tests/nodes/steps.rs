@@ -224,8 +224,8 @@ fn traces_of_many_steps_come_from_the_network() {
     });
 }
 
-/// With one operation at a time, and a look only when there is nothing else, each message is through
-/// before the next one is taken over; as kolo is set, all are taken over first.
+/// With one operation at a time, and a look only when there is nothing else, each message is
+/// through before the next one is taken over; as kolo is set, all are taken over first.
 #[test]
 fn the_settings_of_taking_over_have_their_effect() {
     for (batch, every, alone) in [("1", "1000000", true), ("16", "8", false)] {

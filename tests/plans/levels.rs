@@ -5,7 +5,7 @@ use super::options;
 use kolo::algo::levels::{ALL, Bodies};
 use kolo::algo::{self, hier, hier_blocks, hier_rooted};
 use kolo::plan::check;
-use kolo::plan::{Algorithm, Collective, Direction, Link, Nodes, Plan, Shape};
+use kolo::plan::{Algorithm, Collective, ConnectionUse, Direction, Link, Nodes, Plan, Shape};
 
 type Composition = fn(&Shape, &Nodes, &Bodies, &Bodies) -> Plan;
 
@@ -153,7 +153,10 @@ fn heads_of_a_network_that_folds_do_what_heads_of_collnet_do() {
             let ends = crossing(&folded, &nodes);
             let expected = [(Direction::Send, next), (Direction::Recv, previous)];
             assert_eq!(ends, expected, "rank {rank}");
-            let is_fold = |used: &kolo::plan::ConnectionUse| matches!(used.link, Link::Pair { channel, .. } if channel == Link::FOLDS);
+            let is_fold = |used: &ConnectionUse| match used.link {
+                Link::Pair { channel, .. } => channel == Link::FOLDS,
+                _ => false,
+            };
             let crosses: Vec<bool> = folded.connections.iter().map(is_fold).collect();
             assert_eq!(crosses.iter().filter(|&&crosses| crosses).count(), 2);
             let slice = nodes.local_rank(rank);

@@ -137,22 +137,25 @@ fn so_many_operations_are_taken_over_at_once() {
     }
 }
 
+/// A span, what its begin gave where this is its end, and the number of this word.
+type Word = (Span, Option<u64>, u64);
+
 /// Begins and ends, in order, with the number that each begin gave.
 #[derive(Default)]
-struct Heard(Mutex<Vec<(Step, Span, Option<u64>, u64)>>);
+struct Heard(Mutex<Vec<(Step, Word)>>);
 
 impl Profiler for Heard {
     fn begin(&self, step: &Step, span: Span) -> u64 {
         let mut heard = self.0.lock().unwrap();
         let number = heard.len() as u64 + 1;
-        heard.push((*step, span, None, number));
+        heard.push((*step, (span, None, number)));
         number
     }
 
     fn end(&self, step: &Step, span: Span, begun: u64) {
         let mut heard = self.0.lock().unwrap();
         let number = heard.len() as u64 + 1;
-        heard.push((*step, span, Some(begun), number));
+        heard.push((*step, (span, Some(begun), number)));
     }
 }
 
@@ -182,15 +185,15 @@ fn a_profiler_hears_begin_and_end_of_every_span_of_every_step() {
             20 * 6,
             "three spans of 20 steps, begin and end"
         );
-        let mut of_step: HashMap<(u64, u64), Vec<(Span, Option<u64>, u64)>> = HashMap::new();
-        for (step, span, begun, number) in heard.iter() {
+        let mut of_step: HashMap<(u64, u64), Vec<Word>> = HashMap::new();
+        for (step, word) in heard.iter() {
             assert_eq!(
                 (step.direction, step.peer, step.channel),
                 (direction, peer, 0)
             );
             assert_eq!(step.slots, if step.launch == 5 { 32 } else { 8 });
             let steps = of_step.entry((step.launch, step.slot)).or_default();
-            steps.push((*span, *begun, *number));
+            steps.push(*word);
         }
         let steps = [(5, 16), (6, 4)];
         let expected = steps.map(|(launch, steps)| (1..=steps).map(move |s| (launch, 2 * s)));
@@ -228,18 +231,21 @@ fn a_picture_shows_where_operations_are() {
     written = write(&mut writer, 2, written, 16);
     assert_eq!(written, 8);
     let seen = first.picture().to_string();
-    let expected = "rank 0 over socket: 2 operations under way, 0 wait; 2 to send and 0 to receive \
-                    since the beginning\n  \
-                    launch 0: send to rank 1 on channel 0, 32 slots of up to 4096 bytes: 16 posted, \
-                    16 filled, 8 transmitted, 8 done\n  \
-                    launch 1: send to rank 1 on channel 0, 4 slots of up to 4096 bytes: 0 posted, 0 \
-                    filled, 0 transmitted, 0 done";
+    let slots = |count| format!("on channel 0, {count} slots of up to 4096 bytes");
+    let expected = format!(
+        "rank 0 over socket: 2 operations under way, 0 wait; 2 to send and 0 to receive since the \
+         beginning\n  launch 0: send to rank 1 {}: 16 posted, 16 filled, 8 transmitted, 8 done\n  \
+         launch 1: send to rank 1 {}: 0 posted, 0 filled, 0 transmitted, 0 done",
+        slots(32),
+        slots(4),
+    );
     assert_eq!(seen, expected);
     let seen = second.picture().to_string();
-    let expected = "rank 1 over socket: 1 operations under way, 0 wait; 0 to send and 1 to receive \
-                    since the beginning\n  \
-                    launch 0: receive from rank 0 on channel 0, 32 slots of up to 4096 bytes: 8 \
-                    posted, 8 received, 8 transmitted, 0 done";
+    let expected = format!(
+        "rank 1 over socket: 1 operations under way, 0 wait; 0 to send and 1 to receive since the \
+         beginning\n  launch 0: receive from rank 0 {}: 8 posted, 8 received, 8 transmitted, 0 done",
+        slots(32),
+    );
     assert_eq!(seen, expected);
     // The reader goes on, and the writer stops.
     let mut taken = read(&mut reader, 2, 0);
