@@ -7,11 +7,11 @@ use kolo::dtype::DataType;
 use kolo::plan::Direction;
 use kolo::proxy::net::trace::{Event, Phase};
 use std::process::Command;
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A bound on what others do at their own pace.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(60);
 /// With a buffer of 64 KiB.
 const SLOT_BYTES: usize = 8192;
 
@@ -101,6 +101,26 @@ fn send<'a>(comm: &Communicator, data: &'a [i64]) -> (Stream, &'a [i64]) {
     (stream, data)
 }
 
+/// Something that one rank has done, and others wait for.
+#[derive(Default)]
+struct Mark(AtomicU32);
+
+impl Mark {
+    fn set(&self) {
+        self.0.store(1, Ordering::SeqCst);
+    }
+
+    /// Waits, unless the rank that should set it has failed.
+    fn wait(&self, comm: &Communicator) {
+        let start = Instant::now();
+        while self.0.load(Ordering::SeqCst) == 0 {
+            comm.async_error().unwrap();
+            assert!(start.elapsed() < LIMIT);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 fn counts(events: &[Event], way: Direction, phase: Phase) -> Vec<u64> {
     let same = |event: &&Event| event.direction == way && event.phase == phase;
     events
@@ -172,16 +192,16 @@ fn traces_of_many_steps_come_from_the_network() {
     const SLOTS: u64 = 40;
     const COUNT: usize = SLOTS as usize * SLOT_BYTES / 8;
     let comms = made_on(2, &[("buffsize", "64K")], |rank| rank);
-    let (late, checked) = (Barrier::new(2), Barrier::new(2));
+    let (stuck, taken) = (Mark::default(), Mark::default());
     each(&comms, |comm| {
         comm.record_network();
         let data = input(0, COUNT, 3);
         if comm.rank() == 1 {
             let mut found = vec![-1_i64; COUNT];
-            late.wait();
+            stuck.wait(comm);
             comm.recv(&mut found, 0).unwrap();
             assert_eq!(found, data);
-            checked.wait();
+            taken.set();
             check_receiver(&comm.network_events(), SLOTS);
             return;
         }
@@ -216,9 +236,9 @@ fn traces_of_many_steps_come_from_the_network() {
             Phase::Posted,
         );
         assert_eq!(all, (1..=8).collect::<Vec<_>>(), "posted to 8 first");
-        late.wait();
+        stuck.set();
         stream.synchronize().unwrap();
-        checked.wait();
+        taken.wait(comm);
         events.extend(comm.network_events());
         check_sender(&events, SLOTS);
     });
@@ -333,12 +353,12 @@ fn alone_asked_by_a_signal() {
         ("debug_file", path.as_str()),
     ];
     let comms = made_on(2, &settings, |rank| rank);
-    let late = Barrier::new(2);
+    let seen = Mark::default();
     each(&comms, |comm| {
         let data = input(0, COUNT, 3);
         if comm.rank() == 1 {
             let mut found = vec![-1_i64; COUNT];
-            late.wait();
+            seen.wait(comm);
             comm.recv(&mut found, 0).unwrap();
             assert_eq!(found, data);
             return;
@@ -362,7 +382,7 @@ fn alone_asked_by_a_signal() {
              transmitted, 8 done",
             "rank 1 over socket: 0 operations under way, 0 wait",
         ]);
-        late.wait();
+        seen.set();
         stream.synchronize().unwrap();
     });
     // A communicator that is gone is not shown.
