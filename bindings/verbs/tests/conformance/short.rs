@@ -78,6 +78,15 @@ fn each_open_device_has_a_thread_for_its_events() {
     come_to(&[]);
     let net = Net::start(&[]).unwrap();
     come_to(&["kolo-rxe0", "kolo-rxe1"]);
+    log();
+    let hears = |what: &str| {
+        let line = format!("2 NET/verbs: rxe0 port 1: {what}");
+        until(60, || Ok(log().contains(&line).then_some(()))).unwrap();
+    };
+    let link = machine::Undo::after(&["ip link set s0 down"], &["ip link set s0 up"]);
+    hears("port error");
+    drop(link);
+    hears("port active");
     drop(net);
     come_to(&[]);
     let net = Net::start(&[("ib_hca", "rxe1")]).unwrap();
