@@ -5,6 +5,8 @@
 
 #[path = "networks/checked.rs"]
 mod checked;
+#[path = "networks/fold.rs"]
+mod fold;
 #[path = "../bindings/verbs/tests/conformance/machine.rs"]
 #[allow(dead_code, reason = "the tests of the library itself use the rest")]
 mod machine;

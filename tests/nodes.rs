@@ -16,6 +16,8 @@ mod groups;
 mod operations;
 #[path = "nodes/proxied.rs"]
 mod proxied;
+#[path = "nodes/steps.rs"]
+mod steps;
 #[allow(dead_code, reason = "not every test uses all of it")]
 #[path = "ranks/support.rs"]
 mod support;

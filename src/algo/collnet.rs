@@ -8,6 +8,7 @@
 //! Reference: R. L. Graham et al., "Scalable Hierarchical Aggregation Protocol (SHArP): a hardware
 //! architecture for efficient data reduction", COMHPC 2016, doi:10.1109/COMHPC.2016.006.
 
+use super::columns::Columns;
 use super::group::Group;
 use super::hier::all_reduce_over;
 use super::levels::TWO_SHOT;
@@ -44,6 +45,32 @@ impl Reducer for Played {
         }
         heads.put(&srcs, &dsts, 0, true);
     }
+}
+
+/// The network folds: what is put in at one end comes out, folded, at the other.
+pub struct Switch;
+
+impl Reducer for Switch {
+    fn all_reduce(&self, heads: &mut Group, _: u32) {
+        let (next, previous) = (heads.rank(heads.ahead(1)), heads.rank(heads.behind(1)));
+        let (to, from) = heads.e.folded(next, previous);
+        heads.send(to, 0);
+        heads.take(from, 0);
+    }
+}
+
+/// The heads among which the network folds what `rank` has, and which of them it is: the leaders of
+/// its column.
+pub fn heads(nodes: &Nodes, rank: u32) -> Option<(Vec<u32>, usize)> {
+    let columns = Columns::of(nodes, rank);
+    let leaders = columns.leaders(columns.mine?);
+    let me = leaders.iter().position(|&leader| leader == rank)?;
+    Some((leaders, me))
+}
+
+/// As [`all_reduce`], where the network folds.
+pub fn all_reduce_in_network(shape: &Shape, nodes: &Nodes) -> Plan {
+    all_reduce_by(shape, nodes, &Switch)
 }
 
 /// Hubs inside the node, the reducer between the nodes, and from the heads to all ranks.

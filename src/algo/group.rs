@@ -403,6 +403,11 @@ impl<'e> Group<'e> {
         self.put(&[self.source], &[next.operand()], piece, false);
     }
 
+    /// network -> result, of which nothing is missing
+    pub fn take(&mut self, from: Connection, piece: i64) {
+        self.put(&[from.operand()], &[self.target], piece, true);
+    }
+
     /// result -> next
     pub fn send_result(&mut self, next: Connection, piece: i64) {
         self.put(&[self.target], &[next.operand()], piece, false);

@@ -202,9 +202,14 @@ pub const REGISTRY: &[Entry] = {
     ]
 };
 
-/// Plans that are parts of a bundle and no collective by themselves: what the lanes of a registered
-/// plan do, for one size each.
+/// Plans that stand for registered ones in some calls: that of a network which folds, and what the
+/// lanes of a bundle do, for one size each.
 const PARTS: &[Entry] = &[
+    of(
+        Algorithm::Switch,
+        Collective::AllReduce,
+        collnet::all_reduce_in_network,
+    ),
     of(
         Algorithm::Bundle,
         Collective::ReduceScatterV,

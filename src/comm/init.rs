@@ -164,9 +164,14 @@ pub(super) fn layout(settings: &Settings, nranks: u32, is_one_node: bool) -> Lay
         true => 0,
         false => proxy::net::SPARE_BYTES,
     };
+    // What a network folds has connections of its own.
+    let folds = match settings.collnet_enable() && !is_one_node {
+        true => 2,
+        false => 1,
+    };
     Layout {
         ranks: nranks as usize,
-        channels: settings.max_nchannels().max(1) as usize,
+        channels: settings.max_nchannels().max(1) as usize * folds,
         slot_bytes: slot_bytes(settings) + spare_bytes,
         eager_bytes: EAGER_BYTES,
     }
@@ -314,6 +319,7 @@ pub(super) fn exec(
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     Exec {
         wires,
+        folds: network.and_then(|network| network.folds),
         direct,
         stream_bytes: match kind {
             Stores::Cached => usize::MAX,
@@ -420,7 +426,10 @@ fn with_settings(
         in_first: (0..nranks).map(Rank).collect(),
     });
     let direct = reach(&party, shared.services, mark, &marks)?;
-    let network = party.meet(&shared.watch, deaths.callback("cannot be reached"))?;
+    let mut network = party.meet(&shared.watch, deaths.callback("cannot be reached"))?;
+    if let Some(network) = &mut network {
+        network.fold(&party, &nodes)?;
+    }
     let made = Made {
         exec: exec(&party, (inputs, nodes, kind), direct, network.as_ref()),
         watch: Some(Arc::new(shared.watch)),

@@ -7,8 +7,8 @@ use super::kin::Kin;
 use super::net::{self, Network};
 use super::state::{Exec, IdleHook, Inner, WaitSetup};
 use crate::config::{self, Settings};
-use crate::proxy::Watch;
 use crate::proxy::progress::PATIENCE;
+use crate::proxy::{Watch, asked};
 use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
 use crate::transport::segment::Nonce;
 use std::collections::HashMap;
@@ -69,7 +69,21 @@ pub(super) fn put_together(party: &net::Party, made: Made) -> Communicator {
         settings: settings.clone(),
     });
     deaths.hand_over(&inner);
+    show(settings, &inner);
     Communicator { inner }
+}
+
+/// Whoever asks sees what is under way here.
+fn show(settings: &Settings, inner: &Inner) {
+    let Some(network) = &inner.network else {
+        return;
+    };
+    let proxied = network.proxied.as_ref().map(Arc::downgrade);
+    let links = Arc::downgrade(&network.links);
+    asked::show(&inner.name, links, proxied.unwrap_or_default());
+    if let Some(signal) = settings.dump_signal() {
+        asked::on(signal);
+    }
 }
 
 /// How often the progress thread looks in vain where a rank computes on its core.

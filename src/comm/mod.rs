@@ -355,6 +355,20 @@ impl Communicator {
         links.map(|links| links.recorded()).unwrap_or_default()
     }
 
+    /// Lets `profiler` hear when each step of each operation between nodes begins and ends to be
+    /// posted, transmitted and done, from now on. Not of what goes through other ranks (`pxn`).
+    pub fn profile_network(&self, profiler: Arc<dyn crate::proxy::net::profile::Profiler>) {
+        if let Some(links) = self.inner.links() {
+            links.profile(profiler);
+        }
+    }
+
+    /// What is under way between nodes, and how many operations the engine has taken over since the
+    /// beginning; `None` where all ranks are on one node. It may be printed.
+    pub fn network_picture(&self) -> Option<crate::proxy::net::live::Picture> {
+        self.inner.links().map(|links| links.picture())
+    }
+
     /// The network that carries data to other nodes, by the name that it has in the log: `socket`,
     /// `verbs`, `mpi`, or what a plugin calls itself. `None` where all ranks are on one node.
     pub fn network_name(&self) -> Option<&str> {

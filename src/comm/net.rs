@@ -1,5 +1,6 @@
 //! The network of a communicator whose ranks are on several nodes.
 
+mod folding;
 mod proxied;
 mod said;
 
@@ -7,8 +8,10 @@ use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::config::Settings;
 use crate::exec::carried::Carried;
+use crate::plan::Nodes;
 use crate::proxy::lookout::{Crew, Lookout, Post};
-use crate::proxy::net::{Handles, Links, Open, ProxiedSenders, Setup, Through};
+use crate::proxy::net::fold::Folding;
+use crate::proxy::net::{Handles, Links, Open, ProxiedSenders, Setup, Taking, Through};
 use crate::proxy::service::{self, Staying};
 use crate::proxy::{Attended, OnDeath, Watch};
 use crate::topo::{self, RankPlace};
@@ -20,6 +23,7 @@ use crate::transport::net::socket::{SocketNet, SocketOptions};
 use crate::transport::net::{Handle, Net, Properties};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
+pub(super) use folding::Supported;
 use said::{Said, decode, encode};
 use std::sync::Arc;
 
@@ -47,8 +51,25 @@ impl Carrier for ByLinks {
         self.0.net().takes_parts()
     }
 
+    fn announce(&self, launch: u64, dtype: i32, operation: i32, element_bytes: usize) {
+        let folding = Folding {
+            dtype,
+            operation,
+            element_bytes,
+        };
+        self.0.announce(launch, folding);
+    }
+
     fn want(&self, peer: usize, channel: usize, position: u64, data: (*mut u8, usize)) {
         self.0.want((peer, channel), position, data);
+    }
+}
+
+/// Channels between ranks: of those of a layout, the others lead to a network that folds.
+fn plain_channels(settings: &Settings, channels: usize) -> usize {
+    match settings.collnet_enable() {
+        true => channels / 2,
+        false => channels,
     }
 }
 
@@ -63,11 +84,24 @@ pub(super) struct Network {
     pub links: Arc<Links>,
     /// Connections of other ranks of this node, if some send through this rank.
     pub proxied: Option<Arc<ProxiedSenders>>,
+    /// What the network folds, if it does.
+    pub folds: Option<Supported>,
     /// This rank is the lookout of its node.
     lookout: Option<Arc<Lookout>>,
 }
 
 impl Network {
+    /// Has it fold, if it can; every rank calls it.
+    ///
+    /// # Errors
+    /// As [`folding::join`].
+    pub fn fold(&mut self, party: &Party, nodes: &Nodes) -> Result<()> {
+        let channels = plain_channels(party.settings, party.node.layout().channels);
+        let all = (&*self, nodes, channels);
+        self.folds = folding::join(party.bootstrap, party.settings, all)?;
+        Ok(())
+    }
+
     /// Whether sockets carry the data.
     pub fn is_socket(&self) -> bool {
         self.links.net().name() == SocketNet::NAME
@@ -198,6 +232,10 @@ impl Party<'_> {
             is_remote: self.places.iter().map(is_remote).collect(),
             slot_bytes: layout.slot_bytes,
             slice: 1,
+            taking: Taking {
+                every: self.settings.proxy_append_every(),
+                batch: self.settings.proxy_append_batch() as usize,
+            },
         }
     }
 
@@ -243,7 +281,8 @@ impl Party<'_> {
         let handles: Vec<Handles> = said.iter().map(|said| said.handles.clone()).collect();
         let handles = Arc::from(handles);
         let of_channel = |channel: usize| proxies[channel % proxies.len()];
-        let by_channel = (0..self.node.layout().channels).map(of_channel).collect();
+        let channels = plain_channels(self.settings, self.node.layout().channels);
+        let by_channel = (0..channels).map(of_channel).collect();
         let through = Through::new(watch.caller(), by_channel);
         let links = Arc::new(open.links(Arc::clone(&handles), through));
         let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&self.bootstrap.rank());
@@ -256,6 +295,7 @@ impl Party<'_> {
         Ok(Some(Network {
             links,
             proxied,
+            folds: None,
             lookout,
         }))
     }

@@ -7,7 +7,7 @@
 use super::call::Checked;
 use super::fault;
 use super::lock::OwnerLock;
-use super::net::Network;
+use super::net::{Network, Supported};
 use super::op::Op;
 use super::redop::{Kernels, MadeOp};
 use crate::base::{Error, Rank, Result};
@@ -98,6 +98,8 @@ pub(super) struct Exec {
     pub wires: Wires,
     pub table: Table,
     pub plans: Cache<Bound>,
+    /// What the network folds, if it does.
+    pub folds: Option<Supported>,
     /// Which rank lives where, for planning.
     pub nodes: Nodes,
     pub kernels: Kernels,
@@ -407,10 +409,24 @@ impl Exec {
         }
     }
 
+    /// The numbers by which the network folds a call, if it does.
+    fn folding(&self, checked: &Checked, kernel: &Kernel, choice: Choice) -> Option<(i32, i32)> {
+        let asks = choice.algorithm == Algorithm::CollNet && checked.made.is_none();
+        let folds = self
+            .folds
+            .filter(|_| asks && kernel.params.user.is_none())?;
+        folds.numbers(checked.call.dtype, checked.op?)
+    }
+
     /// Binds the plan of a call.
     pub fn launch(&mut self, checked: &Checked, kernel: Kernel, choice: Choice) -> Result<Launch> {
         let call = &checked.call;
-        let (shape, wanted) = (self.shape(checked, choice), choice.protocol.of_pairs());
+        let folding = self.folding(checked, &kernel, choice);
+        let mut shape = self.shape(checked, choice);
+        if folding.is_some() {
+            shape.algorithm = Algorithm::Switch;
+        }
+        let wanted = choice.protocol.of_pairs();
         let memory = (self.buffer_bytes, self.eager_bytes);
         let usual = Choice::plain(call.collective, choice.algorithm, 1).protocol;
         let mut geometry = crate::tune::geometry(call.collective, choice.algorithm, usual, memory);
@@ -427,6 +443,10 @@ impl Exec {
         let buffers = (call.send, call.recv);
         let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
         launch.number = self.wires.carried.number_launch();
+        if let Some((dtype, operation)) = folding {
+            let (number, bytes) = (launch.number, launch.kernel.element_bytes);
+            self.wires.carried.announce(number, dtype, operation, bytes);
+        }
         launch.in_place = call.in_place(self.wires.me() as u32, checked.bytes);
         launch.stream_bytes = self.stream_bytes;
         Ok(launch)

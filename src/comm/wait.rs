@@ -213,6 +213,9 @@ impl<'a> Long<'a> {
                 self.call.0,
                 waited.as_secs_f64(),
             );
+            if let Some(links) = self.inner.links() {
+                tracing::debug!("kolo: meanwhile {}", links.picture());
+            }
         }
         if !wait.timeout.is_zero() && waited >= wait.timeout {
             let late = fault::late(self.inner, self.call, peer);

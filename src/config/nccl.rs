@@ -59,6 +59,14 @@ pub(super) fn nccl_index(text: &str) -> String {
     }
 }
 
+/// Numbers of signals, of which -1 means none.
+pub(super) fn nccl_signal(text: &str) -> String {
+    match text.trim() {
+        "-1" => "none".to_string(),
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

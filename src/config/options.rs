@@ -7,7 +7,7 @@
 use super::Settings;
 use super::kind::Kind;
 use super::lists::ChoiceList;
-use super::nccl::{nccl_algo, nccl_index, nccl_level, nccl_proto};
+use super::nccl::{nccl_algo, nccl_index, nccl_level, nccl_proto, nccl_signal};
 pub use super::option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
@@ -302,6 +302,29 @@ with_start_options! {
         shapes: true,
     }
 
+    /// Let the network fold what `collnet` all-reduces, where the library that `net_plugin` names
+    /// has the table `ncclCollNet` and folds the type; elsewhere ranks of the nodes do.
+    collnet_enable -> bool {
+        kind: Kind::Bool,
+        default: "false",
+        tag: Tag::Site,
+        shapes: true,
+        aliases: &[same("NCCL_COLLNET_ENABLE")],
+        note: "It says who folds, not when: `KOLO_ALGO=allreduce:collnet` chooses the algorithm.",
+    }
+
+    /// Signal at which a process writes to its log what is under way between nodes, operation by
+    /// operation: peer, slots, and how many of them were posted, filled, transmitted and are done.
+    dump_signal -> Option<u32> {
+        kind: Kind::Int { least: 1, most: 64, zero: Some("none") },
+        default: "none",
+        tag: Tag::Debug,
+        aliases: &[Alias { name: "NCCL_PROXY_DUMP_SIGNAL", translate: nccl_signal }],
+        note: "For a job that hangs: with 12 in all ranks, `kill -12 PID` shows it (10 and 12 are \
+               SIGUSR1 and SIGUSR2). A signal that the program handles is left alone. At \
+               `KOLO_DEBUG=trace` the warning that names a late rank shows the same.",
+    }
+
     /// Longest wait for a live rank that has not made its call yet, after which the call fails;
     /// `none` waits without limit.
     timeout -> Option<Duration> {
@@ -341,6 +364,25 @@ with_start_options! {
         shapes: true,
         note: "It bounds the memory that a rank far ahead of the others takes. All sends and \
                receives of a group count as one call.",
+    }
+
+    /// How many passes the engine of connections between nodes makes over what is under way before
+    /// it looks for new operations; without anything under way it always looks.
+    proxy_append_every -> u32 {
+        kind: Kind::Int { least: 1, most: 1 << 20, zero: None },
+        default: "8",
+        unit: "passes",
+        tag: Tag::Debug,
+        aliases: &[same("NCCL_PROGRESS_APPENDOP_FREQ")],
+    }
+
+    /// How many new operations it takes over at most when it looks.
+    proxy_append_batch -> u32 {
+        kind: Kind::Int { least: 1, most: 1 << 20, zero: None },
+        default: "16",
+        unit: "operations",
+        tag: Tag::Debug,
+        aliases: &[same("NCCL_PROXY_APPEND_BATCH_SIZE")],
     }
 
     /// Memory of one connection of the Simple protocol, all its slots together.

@@ -63,6 +63,13 @@ impl Carried {
         self.launches
     }
 
+    /// Says what a launch has the network fold.
+    pub fn announce(&self, launch: u64, dtype: i32, operation: i32, element_bytes: usize) {
+        if let Some(carrier) = &self.carrier {
+            carrier.announce(launch, dtype, operation, element_bytes);
+        }
+    }
+
     /// Says that `slots` slots will pass over a connection. Nobody but the two ranks needs to know
     /// that of connections within the node.
     pub fn expect(&self, launch: u64, used: &ConnectionUse, slots: u64) {

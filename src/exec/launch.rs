@@ -79,7 +79,8 @@ impl Bound {
     ///
     /// # Errors
     /// When a connection cannot be made.
-    pub fn new(plan: Plan, protocol: Protocol, wires: &mut Wires) -> Result<Bound> {
+    pub fn new(mut plan: Plan, protocol: Protocol, wires: &mut Wires) -> Result<Bound> {
+        wires.place_folds(&mut plan);
         let ends: Vec<End> = plan
             .connections
             .iter()

@@ -5,7 +5,7 @@ use super::lines::Lines;
 use super::reserve::Reserved;
 use super::scratch::Pool;
 use crate::base::{Error, Rank, Result};
-use crate::plan::{ConnectionUse, Direction, Link, Protocol};
+use crate::plan::{ConnectionUse, Direction, Link, Plan, Protocol};
 use crate::wire::cast::{CastMemory, CastReceiver, CastSender};
 use crate::wire::fan::Fans;
 use crate::wire::line::{Arrival, SMALL_BYTES};
@@ -164,6 +164,17 @@ impl Wires {
                     self.receivers[index] = Some(PairReceiver::new(memory));
                 }
                 Ok(End::Recv(index, writer))
+            }
+        }
+    }
+
+    /// Gives connections that the network folds their channels: the second half of all.
+    pub(super) fn place_folds(&self, plan: &mut Plan) {
+        for used in &mut plan.connections {
+            if let Link::Pair { channel, .. } = &mut used.link
+                && *channel >= Link::FOLDS
+            {
+                *channel = *channel - Link::FOLDS + (self.channels / 2) as u16;
             }
         }
     }

@@ -111,6 +111,19 @@ impl Emitter {
         self.use_connection(link, Direction::Recv)
     }
 
+    /// Uses what the network folds on the current channel: the end to put into, of the pair to
+    /// `next`, and the end to take from, of the pair from `previous`.
+    pub fn folded(&mut self, next: u32, previous: u32) -> (Connection, Connection) {
+        let (me, channel) = (self.plan.shape.rank, Link::FOLDS | self.channel);
+        let link = |writer, reader| Link::Pair {
+            writer,
+            reader,
+            channel,
+        };
+        let to = self.use_connection(link(me, next), Direction::Send);
+        (to, self.use_connection(link(previous, me), Direction::Recv))
+    }
+
     /// Uses the fan of `writer`: to write if that is this rank, else to read.
     pub fn fan(&mut self, writer: u32) -> Connection {
         self.use_one_to_all(Link::Fan { writer })

@@ -108,6 +108,11 @@ pub enum Link {
 }
 
 impl Link {
+    /// Channels of pairs from this number on lead to a network that folds: what the writer puts in
+    /// is folded with that of all others who write on this channel, and the reader, who is another
+    /// rank's, gets the result. The rest is the number of the channel that the lane runs on.
+    pub const FOLDS: u16 = 1 << 15;
+
     /// The rank that writes.
     pub fn writer(self) -> u32 {
         match self {

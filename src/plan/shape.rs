@@ -225,6 +225,8 @@ algorithms! {
     NvlsTree = "nvlstree",
     /// A reducer in the network, here played by a rank.
     CollNet = "collnet",
+    /// The same where the network itself folds: takes the place of `collnet` there.
+    Switch = "switch",
     /// One algorithm inside the node, another between the nodes.
     Hierarchical = "hier",
     /// One rank of each node speaks for it.

@@ -8,8 +8,10 @@
 //! - [`death`]: what to say of ranks that are gone.
 //! - `attended`: what the service thread looks after besides its links.
 //! - [`net`]: connections between nodes move here, whoever drives.
+//! - [`asked`]: what is under way there, for who asks by a signal.
 //! - `frame`, `socket`, `state`: the service's messages, its sockets, and what it knows.
 
+pub mod asked;
 mod attended;
 pub mod death;
 mod frame;

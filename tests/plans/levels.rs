@@ -5,7 +5,7 @@ use super::options;
 use kolo::algo::levels::{ALL, Bodies};
 use kolo::algo::{self, hier, hier_blocks, hier_rooted};
 use kolo::plan::check;
-use kolo::plan::{Algorithm, Collective, Direction, Link, Nodes, Plan, Shape};
+use kolo::plan::{Algorithm, Collective, ConnectionUse, Direction, Link, Nodes, Plan, Shape};
 
 type Composition = fn(&Shape, &Nodes, &Bodies, &Bodies) -> Plan;
 
@@ -122,6 +122,67 @@ fn heads_of_collnet_talk_to_the_switch_only() {
                 [(Direction::Send, switch), (Direction::Recv, switch)],
                 "rank {rank}"
             ),
+        }
+    }
+}
+
+/// Where the network folds, the plan of every head is that of one which is no switch: it puts in on
+/// a channel of its own where that one sends, and takes from there where that one receives. Only
+/// the scaling of the result, which a switch does once, is left to each.
+#[test]
+fn heads_of_a_network_that_folds_do_what_heads_of_collnet_do() {
+    for nodes in [
+        Nodes::uniform(5, 3),
+        Nodes::sizes(&[2, 4, 3]),
+        Nodes::uniform(2, 1),
+    ] {
+        for rank in 0..nodes.nranks() {
+            let plan = |algorithm| {
+                let shape = shape(Collective::AllReduce, algorithm, &nodes, rank);
+                algo::plan(&shape, &nodes).expect("known")
+            };
+            let (played, folded) = (plan(Algorithm::CollNet), plan(Algorithm::Switch));
+            let heads = algo::collnet::heads(&nodes, rank);
+            let Some((heads, me)) = heads else {
+                assert_eq!(played.steps, folded.steps, "no head");
+                assert_eq!(played.connections, folded.connections, "no head");
+                continue;
+            };
+            let next = heads[(me + 1) % heads.len()];
+            let previous = heads[(me + heads.len() - 1) % heads.len()];
+            let ends = crossing(&folded, &nodes);
+            let expected = [(Direction::Send, next), (Direction::Recv, previous)];
+            assert_eq!(ends, expected, "rank {rank}");
+            let is_fold = |used: &ConnectionUse| match used.link {
+                Link::Pair { channel, .. } => channel == Link::FOLDS,
+                _ => false,
+            };
+            let crosses: Vec<bool> = folded.connections.iter().map(is_fold).collect();
+            assert_eq!(crosses.iter().filter(|&&crosses| crosses).count(), 2);
+            let slice = nodes.local_rank(rank);
+            if me as u32 == slice % heads.len() as u32 {
+                continue;
+            }
+            let pairs = played.connections.iter().zip(&folded.connections);
+            for ((one, other), crosses) in pairs.zip(crosses) {
+                assert_eq!(one.direction, other.direction);
+                assert!(
+                    crosses || one.link == other.link,
+                    "rank {rank}: {one:?} {other:?}"
+                );
+            }
+            let unscaled = |plan: &Plan| {
+                let plain = |step: &kolo::plan::Step| kolo::plan::Step {
+                    flags: step.flags & !kolo::plan::POST_SCALE,
+                    ..*step
+                };
+                plan.steps.iter().map(plain).collect::<Vec<_>>()
+            };
+            assert_eq!(unscaled(&played), unscaled(&folded), "rank {rank}");
+            assert_eq!(
+                (&played.lists, &played.lanes),
+                (&folded.lists, &folded.lanes)
+            );
         }
     }
 }

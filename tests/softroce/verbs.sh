@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # RDMA tests in a virtual machine with software RoCE devices (see `softroce` beside this file).
 #
-#   tests/softroce/verbs.sh [FILTER]   tests of libkolo_verbs.so and of communicators over it whose
-#                                      names contain FILTER (as short:: does of both); all without
-#                                      it; a line that says why, where no machine starts
+#   tests/softroce/verbs.sh [FILTER...]   tests of libkolo_verbs.so and of communicators over it
+#                                         whose names contain a FILTER (as short:: does of both);
+#                                         all without one; a line that says why, where no machine
+#                                         starts
 #
 # CARGO names the cargo to build with.
 set -euo pipefail
@@ -27,9 +28,11 @@ trap 'rm -f "$log"' EXIT
 # The library itself, then communicators over it.
 tests/softroce/softroce run -t "${LIMIT:-900}" -- bash -c '
     set -e
-    "$1" ${3:+"$3"} --test-threads=1 --nocapture
-    "$2" "${3:-verbs::}" --test-threads=1 --nocapture
-' both "$conformance" "$networks" "${1:-}" | tee "$log"
+    conformance=$1 networks=$2
+    shift 2
+    "$conformance" "$@" --test-threads=1 --nocapture
+    "$networks" "${@:-verbs::}" --test-threads=1 --nocapture
+' both "$conformance" "$networks" "$@" | tee "$log"
 # A run that skipped everything proves nothing.
 ! grep -q '^skipped: rdma:' "$log"
 # Other filters may mean tests of one of the two.

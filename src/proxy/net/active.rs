@@ -6,15 +6,34 @@
 //! before it on the same connection, so counts are cumulative and nothing is ever reset.
 
 use super::link::SLOTS;
+use super::profile::Steps;
 use super::trace::{Phase, Trace};
 use crate::base::Rank;
 use crate::plan::Direction;
 use std::collections::VecDeque;
 
-/// Ops that are taken over at once.
-pub(super) const APPEND_BATCH: usize = 16;
-/// Passes between two looks at what was posted, while there is other work.
-pub(super) const APPEND_EVERY: u32 = 8;
+/// How ops that were posted are taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taking {
+    /// Passes between two looks at what was posted, while there is other work.
+    pub every: u32,
+    /// Ops that are taken over at once.
+    pub batch: usize,
+}
+
+impl Default for Taking {
+    fn default() -> Taking {
+        Taking {
+            every: 8,
+            batch: 16,
+        }
+    }
+}
+
+/// Subs of one args at most: those of a launch with more connections are several args.
+pub(super) const MAX_SUBS: usize = 64;
+/// Lists of subs that are kept for their memory.
+const SPARE_LISTS: usize = 16;
 
 /// Slots that the connections of a launch share, as far as there are so many connections.
 const SHARED_SLOTS: usize = 2 * SLOTS as usize;
@@ -41,9 +60,13 @@ pub(super) struct Sub {
     pub link: usize,
     pub peer: Rank,
     pub channel: u16,
+    /// Slots of the connection before its first one.
+    pub start: u64,
     /// Slots of the connection up to its last one.
     pub end: u64,
     pub done: bool,
+    /// What a profiler knows of its steps.
+    pub steps: Steps,
 }
 
 /// The ops of one launch in one direction.
@@ -73,6 +96,8 @@ pub(super) struct Active {
     spare: Vec<Vec<Sub>>,
     /// Slots that ops have covered so far, by direction and connection.
     covered: [Vec<u64>; 2],
+    /// Ops that were taken over so far, by direction.
+    pub taken: [u64; 2],
 }
 
 impl Active {
@@ -87,17 +112,23 @@ impl Active {
     /// Takes an op over.
     pub fn append(&mut self, op: &Op, link: usize, trace: &mut Trace) {
         let covered = &mut self.covered[op.direction as usize][link];
+        let start = *covered;
         *covered += op.slots;
+        self.taken[op.direction as usize] += 1;
         let sub = Sub {
             link,
             peer: op.peer,
             channel: op.channel,
+            start,
             end: *covered,
             done: false,
+            steps: Steps::from(start),
         };
         trace.note(op.direction, op.peer, Phase::Appended, op.slots);
-        let same = |args: &&mut Args| args.launch == op.launch && args.direction == op.direction;
-        if let Some(args) = self.list.iter_mut().rev().take(2).find(same) {
+        let of_launch = |args: &&mut Args| args.launch == op.launch;
+        let takes = |args: &&mut Args| args.direction == op.direction && args.subs.len() < MAX_SUBS;
+        let mut latest = self.list.iter_mut().rev().take_while(of_launch);
+        if let Some(args) = latest.find(takes) {
             args.subs.push(sub);
             return;
         }
@@ -116,7 +147,7 @@ impl Active {
         let Active { list, spare, .. } = self;
         list.retain_mut(|args| {
             let is_done = args.done == args.subs.len();
-            if is_done && spare.len() < APPEND_BATCH {
+            if is_done && spare.len() < SPARE_LISTS {
                 args.subs.clear();
                 spare.push(std::mem::take(&mut args.subs));
             }
@@ -149,5 +180,53 @@ mod tests {
         // Those that are done leave theirs to the others.
         active.list[0].done = 36;
         assert_eq!(active.list[0].depth(), 4);
+    }
+
+    /// A launch with 200 connections each way, whose ops come in turns.
+    #[test]
+    fn the_subs_of_an_operation_are_bounded() {
+        let mut active = Active::new(200);
+        for peer in 0..200 {
+            for direction in [Direction::Send, Direction::Recv] {
+                let op = Op {
+                    launch: 7,
+                    direction,
+                    peer: Rank(peer),
+                    channel: 0,
+                    slots: 3,
+                };
+                active.append(&op, peer as usize, &mut Trace::default());
+            }
+        }
+        let of = |direction| {
+            let args = active
+                .list
+                .iter()
+                .filter(|args| args.direction == direction);
+            args.map(|args| args.subs.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Direction::Send), [MAX_SUBS, MAX_SUBS, MAX_SUBS, 8]);
+        assert_eq!(of(Direction::Recv), [MAX_SUBS, MAX_SUBS, MAX_SUBS, 8]);
+        let mut peers: Vec<u32> = Vec::new();
+        for args in &active.list {
+            let of_sub = args.subs.iter().map(|sub| sub.peer.0);
+            peers.extend(of_sub.filter(|_| args.direction == Direction::Send));
+        }
+        assert!(peers.into_iter().eq(0..200), "in order, each once");
+        assert_eq!(active.taken, [200, 200]);
+        // The ops of another launch are not theirs.
+        let other = Op {
+            launch: 8,
+            direction: Direction::Send,
+            peer: Rank(0),
+            channel: 0,
+            slots: 3,
+        };
+        active.append(&other, 0, &mut Trace::default());
+        let last = active.list.back().unwrap();
+        assert_eq!(
+            (last.launch, last.subs.len(), last.subs[0].start),
+            (8, 1, 3)
+        );
     }
 }

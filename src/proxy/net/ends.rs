@@ -1,6 +1,6 @@
 //! What the ends of connections are made with, before they are connected.
 
-use super::active::Op;
+use super::active::{Op, Taking};
 use super::link::Shape;
 use super::meet::{Arrivals, Greeting};
 use crate::base::{Rank, Result};
@@ -93,6 +93,8 @@ pub struct Setup {
     pub slot_bytes: usize,
     /// Slots of a token, the same for all.
     pub slice: u32,
+    /// How ops that were posted are taken over.
+    pub taking: Taking,
 }
 
 /// Which of what a rank sends goes through other ranks of its node.

@@ -14,6 +14,7 @@
 //! Buffers are posted ahead of the calls that will want them, as far as slots are free: so the
 //! first token of a call need not wait until the peer has heard that its receiver is there.
 
+use super::profile::Counts;
 use super::token::{Trailer, message_bytes};
 use super::trace::{Phase, Trace};
 use super::wanted::Wanted;
@@ -77,6 +78,20 @@ impl SendLink {
     /// Slots that the writer has back.
     pub fn done(&self) -> u64 {
         self.done
+    }
+
+    /// How far it is.
+    pub fn counts(&self) -> Counts {
+        let mut full = self.transmitted;
+        while full < self.posted && self.memory.ready((full - self.done) as u32) {
+            full += self.shape.slice;
+        }
+        Counts {
+            posted: self.posted,
+            full,
+            transmitted: self.transmitted,
+            done: self.done,
+        }
     }
 
     /// One look at each phase, for tokens up to slot `end`, of which `depth` may be on their way.
@@ -234,6 +249,16 @@ impl RecvLink {
     /// Slots that the reader has given back.
     pub fn done(&self) -> u64 {
         self.done
+    }
+
+    /// How far it is.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            posted: self.posted,
+            full: self.received,
+            transmitted: self.transmitted,
+            done: self.done,
+        }
     }
 
     /// Posts buffers for the slots that are free, however many tokens are expected.

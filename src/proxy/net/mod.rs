@@ -14,8 +14,11 @@
 //! - [`closing`]: how connections end.
 //! - [`doors`]: where connections arrive while nobody is inside a call.
 //! - [`ends`]: what the ends of connections are made with.
+//! - [`fold`]: tokens that the network folds on their way.
 //! - [`link`]: the phases of one end of a connection.
+//! - [`live`]: what is under way, for people who look at a job that hangs.
 //! - [`meet`]: how connections come about on first use.
+//! - [`profile`]: begin and end of what happens to each step, for profilers.
 //! - [`proxied`]: engines for other ranks of the node, which send through this one (PXN).
 //! - [`token`]: what a token is on the network.
 //! - [`trace`]: what happened, for tests.
@@ -25,8 +28,11 @@ mod active;
 mod closing;
 mod doors;
 mod ends;
+pub mod fold;
 mod link;
+pub mod live;
 mod meet;
+pub mod profile;
 pub mod proxied;
 mod token;
 pub mod trace;
@@ -35,7 +41,7 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
-pub use active::Op;
+pub use active::{Op, Taking};
 pub use ends::{Handles, Open, Setup, Through};
 pub use proxied::ProxiedSenders;
 pub use token::SPARE_BYTES;
@@ -46,16 +52,18 @@ use crate::proxy::progress::Pass;
 use crate::proxy::service::Elsewhere;
 use crate::transport::net::Net;
 use crate::wire::Bell;
-use active::{APPEND_BATCH, APPEND_EVERY, Active, Args};
+use active::{Active, Args};
 use closing::Closing;
 use crossbeam_queue::ArrayQueue;
 use ends::Ends;
+use fold::{FoldLink, Foldings};
 use link::RecvLink;
 use meet::{Arrivals, Outgoing};
+use profile::{Profiler, Step};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use trace::{Event, Trace};
+use trace::Trace;
 use wanted::Wanted;
 
 /// Ops that may wait to be taken over; more make their caller drive the engine.
@@ -70,6 +78,8 @@ struct State {
     /// Passes since ops were last taken over.
     passes: u32,
     trace: Trace,
+    profiler: Option<Arc<dyn Profiler>>,
+    folds: Vec<FoldLink>,
     closed: bool,
 }
 
@@ -92,8 +102,10 @@ pub struct Links {
     ends: Ends,
     bell: Box<dyn Bell>,
     posted: ArrayQueue<Op>,
+    taking: Taking,
     /// By connection.
     wanted: Box<[Wanted]>,
+    foldings: Mutex<Foldings>,
     /// Ops that are not done.
     busy: AtomicUsize,
     state: Mutex<State>,
@@ -115,6 +127,8 @@ impl Links {
                 active: Active::new(count),
                 passes: 0,
                 trace: Trace::default(),
+                profiler: None,
+                folds: Vec::new(),
                 closed: false,
             }),
             ends: Ends {
@@ -130,7 +144,9 @@ impl Links {
             },
             bell: setup.bell,
             posted: ArrayQueue::new(QUEUE),
+            taking: setup.taking,
             wanted: (0..count).map(|_| Wanted::new()).collect(),
+            foldings: Mutex::default(),
             busy: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
             failure: OnceLock::new(),
@@ -270,48 +286,6 @@ impl Links {
         }
     }
 
-    /// What a `poll` may sleep on until [`Links::pass`] has something to do, besides what local
-    /// ranks do. False if the network cannot be slept on.
-    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        let Ok(state) = self.state.try_lock() else {
-            return false;
-        };
-        let mut all = state.arrivals.watch(set);
-        for args in &state.active.list {
-            for sub in args.subs.iter().filter(|sub| !sub.done) {
-                all &= match args.direction {
-                    Direction::Send => state.outgoing[sub.link]
-                        .as_ref()
-                        .is_none_or(|link| link.watch(set)),
-                    Direction::Recv => state.incoming[sub.link]
-                        .as_ref()
-                        .is_none_or(|link| link.watch(set)),
-                };
-            }
-        }
-        all
-    }
-
-    /// Records what the engine does from now on.
-    pub fn record(&self) {
-        self.lock().trace.switch_on();
-    }
-
-    /// What was recorded since the last time.
-    pub fn recorded(&self) -> Vec<Event> {
-        self.lock().trace.take()
-    }
-
-    /// Connections that are up: (sending, receiving).
-    pub fn connections(&self) -> (usize, usize) {
-        let state = self.lock();
-        let mut sending = 0;
-        for link in state.outgoing.iter().flatten() {
-            sending += usize::from(matches!(**link, Outgoing::Up(_)));
-        }
-        (sending, state.incoming.iter().flatten().count())
-    }
-
     /// Closes all connections; afterwards nothing moves. What was handed to the network, or to
     /// other ranks of the node, arrives, unless the links are `given_up`.
     pub fn close(&self, given_up: bool) {
@@ -333,6 +307,7 @@ impl Links {
         let mut state = self.lock();
         state.closed = true;
         state.arrivals.listeners.clear();
+        let folds = std::mem::take(&mut state.folds);
         let outgoing = std::mem::take(&mut state.outgoing);
         let incoming = std::mem::take(&mut state.incoming);
         state.active = Active::default();
@@ -340,6 +315,7 @@ impl Links {
         self.busy.store(0, Ordering::Relaxed);
         // The thread that would have to wait for the lock may also serve a peer.
         drop(state);
+        drop(folds);
         Closing::new(outgoing, incoming)
     }
 
@@ -363,7 +339,7 @@ impl Links {
             return Pass::Idle;
         }
         state.passes += 1;
-        if state.active.list.is_empty() || state.passes >= APPEND_EVERY {
+        if state.active.list.is_empty() || state.passes >= self.taking.every {
             state.passes = 0;
             self.take_over(state);
         }
@@ -379,7 +355,7 @@ impl Links {
 
     /// Takes over a batch of what was posted.
     fn take_over(&self, state: &mut State) {
-        for _ in 0..APPEND_BATCH {
+        for _ in 0..self.taking.batch {
             let Some(op) = self.posted.pop() else { return };
             let link = self.ends.index(op.peer, op.channel);
             state.active.append(&op, link, &mut state.trace);
@@ -407,10 +383,12 @@ impl Links {
 
     /// One pass over all args.
     fn progress(&self, state: &mut State) -> Result<bool> {
-        let mut moved = false;
+        let (mut moved, folds) = (false, state.folds.len());
         let waits = |args: &Args, incoming: &[Option<Box<RecvLink>>]| {
-            args.direction == Direction::Recv
-                && args.subs.iter().any(|sub| incoming[sub.link].is_none())
+            let waits = |sub: &active::Sub| {
+                incoming[sub.link].is_none() && self.fold_of(folds, sub.channel).is_none()
+            };
+            args.direction == Direction::Recv && args.subs.iter().any(waits)
         };
         if state
             .active
@@ -425,15 +403,20 @@ impl Links {
             incoming,
             active,
             trace,
+            profiler,
+            folds,
             ..
         } = state;
         let mut finished = 0;
         for args in &mut active.list {
             let depth = args.depth();
+            let (launch, direction) = (args.launch, args.direction);
             for sub in args.subs.iter_mut().filter(|sub| !sub.done) {
-                let result = match args.direction {
-                    Direction::Send => self.send(&mut outgoing[sub.link], (sub, depth), trace),
-                    Direction::Recv => match &mut incoming[sub.link] {
+                let fold = self.fold_of(folds.len(), sub.channel);
+                let result = match (fold, direction) {
+                    (Some(fold), _) => self.fold(&mut folds[fold], (sub, launch, direction), trace),
+                    (_, Direction::Send) => self.send(&mut outgoing[sub.link], (sub, depth), trace),
+                    (_, Direction::Recv) => match &mut incoming[sub.link] {
                         None => Ok((false, 0)),
                         Some(link) => {
                             let moved = link.progress(sub.end, &self.wanted[sub.link], trace);
@@ -445,6 +428,15 @@ impl Links {
                 moved |= went;
                 if went && args.direction == Direction::Recv {
                     self.bell.ring(self.me);
+                }
+                if let Some(profiler) = profiler {
+                    let now = match fold {
+                        Some(fold) => folds[fold].counts(direction),
+                        None => live::counts((outgoing, incoming), direction, sub.link),
+                    };
+                    let step = Step::first(launch, direction, sub);
+                    let steps = (sub.end, self.ends.slice);
+                    sub.steps.look(now, steps, step, &**profiler);
                 }
                 if done >= sub.end {
                     sub.done = true;

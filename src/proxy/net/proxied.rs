@@ -16,6 +16,7 @@
 //! the last of those who may send through it has left.
 
 use super::closing::Closing;
+use super::live::Picture;
 use super::{Links, Op};
 use crate::base::{Error, Rank, own_thread};
 use crate::proxy::progress::{Engine, NAP, Pass, Rest, Work};
@@ -134,6 +135,12 @@ impl ProxiedSenders {
     pub fn connections(&self) -> usize {
         let engines: Vec<_> = lock(&self.senders).engines.values().cloned().collect();
         engines.iter().map(|it| it.links.connections().0).sum()
+    }
+
+    /// What is under way, of all who send through this rank.
+    pub fn pictures(&self) -> Vec<Picture> {
+        let engines: Vec<_> = lock(&self.senders).engines.values().cloned().collect();
+        engines.iter().map(|it| it.links.picture()).collect()
     }
 
     fn engine(&self, from: Rank) -> Option<Arc<ProxiedSender>> {

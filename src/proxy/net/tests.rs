@@ -2,9 +2,10 @@
 
 mod closing;
 mod proxied;
+mod steps;
 
 use super::trace::{Event, Phase};
-use super::{Links, Open, SPARE_BYTES, Setup, Through};
+use super::{Links, Open, SPARE_BYTES, Setup, Taking, Through};
 use crate::base::Rank;
 use crate::plan::Direction;
 use crate::proxy::progress::Pass;
@@ -58,6 +59,7 @@ fn setup(net: &Arc<dyn Net>, node: &NodeMemory, me: usize, slice: u32) -> Setup 
         is_remote: vec![me != 0, me != 1],
         slot_bytes: SLOT_BYTES + SPARE_BYTES,
         slice,
+        taking: Taking::default(),
     }
 }
 
@@ -67,8 +69,23 @@ fn two(slice: u32) -> (Links, Links, PairSender, PairReceiver) {
 }
 
 fn two_over(net: Arc<dyn Net>, slice: u32) -> (Links, Links, PairSender, PairReceiver) {
+    two_with(net, slice, Taking::default())
+}
+
+fn two_taking(slice: u32, taking: Taking) -> (Links, Links, PairSender, PairReceiver) {
+    two_with(Arc::new(loopback()), slice, taking)
+}
+
+fn two_with(
+    net: Arc<dyn Net>,
+    slice: u32,
+    taking: Taking,
+) -> (Links, Links, PairSender, PairReceiver) {
     let nodes = [node(0), node(1)];
-    let open = |me: usize| Open::new(setup(&net, &nodes[me], me, slice)).expect("listens");
+    let open = |me: usize| {
+        let setup = setup(&net, &nodes[me], me, slice);
+        Open::new(Setup { taking, ..setup }).expect("listens")
+    };
     let (first, second) = (open(0), open(1));
     let handles = vec![first.handles().clone(), second.handles().clone()];
     let handles: Arc<[_]> = handles.into();

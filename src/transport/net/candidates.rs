@@ -7,6 +7,7 @@
 
 use super::Net;
 use super::choose::Candidate;
+use super::plugin::fold::FoldNet;
 use super::plugin::{PluginNet, library_of};
 use super::socket::{SocketNet, SocketOptions};
 use crate::base::Result;
@@ -69,6 +70,27 @@ fn once(key: String, keep_failures: bool, make: impl FnOnce() -> Outcome) -> Out
 
 fn shared(net: impl Net + 'static) -> Arc<dyn Net> {
     Arc::new(net)
+}
+
+/// The network that folds: the other table of the library that `net_plugin` names, started once.
+///
+/// # Errors
+/// Why there is none.
+pub fn folding(settings: &Settings) -> std::result::Result<Arc<FoldNet>, String> {
+    type Started = std::result::Result<Arc<FoldNet>, String>;
+    static STARTED: Mutex<Option<(String, Started)>> = Mutex::new(None);
+    let Some(library) = library_of(settings.net_plugin()) else {
+        return Err("KOLO_NET_PLUGIN is none".into());
+    };
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*started {
+        Some((file, outcome)) if *file == library => outcome.clone(),
+        _ => {
+            let outcome = FoldNet::load(OsStr::new(&library)).map(Arc::new);
+            *started = Some((library, outcome.clone()));
+            outcome
+        }
+    }
 }
 
 fn plugin(settings: &Settings) -> Outcome {

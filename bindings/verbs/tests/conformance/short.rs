@@ -52,6 +52,49 @@ fn devices_are_listed() {
     );
 }
 
+/// The threads of this process that hear of a device's events.
+fn event_threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        // A thread may end meanwhile.
+        let name = std::fs::read_to_string(task.ok()?.path().join("comm")).ok()?;
+        let name = name.trim().to_string();
+        name.starts_with("kolo-rxe").then_some(name)
+    };
+    let mut names: Vec<String> = tasks.filter_map(name).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn each_open_device_has_a_thread_for_its_events() {
+    if !machine::is_here() {
+        return;
+    }
+    // A thread names itself when it begins, and one that has ended is listed for a moment more.
+    let come_to = |expected: &[&str]| {
+        until(10, || Ok((event_threads() == expected).then_some(()))).unwrap();
+    };
+    come_to(&[]);
+    let net = Net::start(&[]).unwrap();
+    come_to(&["kolo-rxe0", "kolo-rxe1"]);
+    log();
+    let hears = |what: &str| {
+        let line = format!("2 NET/verbs: rxe0 port 1: {what}");
+        until(60, || Ok(log().contains(&line).then_some(()))).unwrap();
+    };
+    let link = machine::Undo::after(&["ip link set s0 down"], &["ip link set s0 up"]);
+    hears("port error");
+    drop(link);
+    hears("port active");
+    drop(net);
+    come_to(&[]);
+    let net = Net::start(&[("ib_hca", "rxe1")]).unwrap();
+    come_to(&["kolo-rxe1"]);
+    drop(net);
+    come_to(&[]);
+}
+
 #[test]
 fn messages_by_one_and_by_several_queue_pairs() {
     if !machine::is_here() {

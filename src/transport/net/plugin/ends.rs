@@ -108,7 +108,7 @@ impl Drop for Plugin {
 }
 
 /// The text of a result code.
-fn meaning(code: c_int) -> String {
+pub fn meaning(code: c_int) -> String {
     match Code::from_number(code) {
         Some(code) => code.text().to_string(),
         None => format!("result code {code}"),

@@ -22,6 +22,8 @@ mod abi;
 mod calls;
 mod ends;
 mod extras;
+pub mod fold;
+mod fold_abi;
 mod log;
 mod recv;
 mod send;

@@ -1,0 +1,212 @@
+//! What can be seen of an engine from outside: its record, and what is under way in a job that
+//! hangs.
+
+use super::link::RecvLink;
+use super::meet::Outgoing;
+use super::profile::{Counts, Profiler};
+use super::trace::Event;
+use super::{Links, State};
+use crate::base::Rank;
+use crate::plan::Direction;
+use std::fmt;
+use std::sync::Arc;
+
+/// Operations that a text shows one by one; the others are counted.
+const SHOWN: usize = 64;
+
+/// An operation that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// Number of its launch.
+    pub launch: u64,
+    /// Which way.
+    pub direction: Direction,
+    /// The other rank.
+    pub peer: Rank,
+    /// The channel.
+    pub channel: u16,
+    /// Whether its connection is there.
+    pub is_connected: bool,
+    /// Slots that are to pass.
+    pub slots: u64,
+    /// Bytes of a slot at most.
+    pub slot_bytes: usize,
+    /// Of these: those with room for them,
+    pub posted: u64,
+    /// those that the program (sending) or the network (receiving) has filled,
+    pub full: u64,
+    /// those that were handed to the network, or to the program,
+    pub transmitted: u64,
+    /// and those that are through.
+    pub done: u64,
+}
+
+impl fmt::Display for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (way, full) = match self.direction {
+            Direction::Send => ("send to", "filled"),
+            Direction::Recv => ("receive from", "received"),
+        };
+        write!(
+            f,
+            "launch {}: {way} rank {} on channel {}, {} slots of up to {} bytes: ",
+            self.launch, self.peer, self.channel, self.slots, self.slot_bytes,
+        )?;
+        match self.is_connected {
+            false => write!(f, "not connected yet"),
+            true => write!(
+                f,
+                "{} posted, {} {full}, {} transmitted, {} done",
+                self.posted, self.full, self.transmitted, self.done,
+            ),
+        }
+    }
+}
+
+/// All that is under way, as people read it.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// The rank whose messages these are.
+    pub rank: Rank,
+    /// The network's name.
+    pub net: String,
+    /// Operations that were taken over since the beginning: to send, to receive.
+    pub taken: [u64; 2],
+    /// Operations that wait to be taken over.
+    pub waiting: usize,
+    /// Operations under way, the oldest first.
+    pub live: Vec<Live>,
+}
+
+impl fmt::Display for Picture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [sends, recvs] = self.taken;
+        write!(
+            f,
+            "rank {} over {}: {} operations under way, {} wait; {sends} to send and {recvs} to \
+             receive since the beginning",
+            self.rank,
+            self.net,
+            self.live.len(),
+            self.waiting,
+        )?;
+        for live in self.live.iter().take(SHOWN) {
+            write!(f, "\n  {live}")?;
+        }
+        match self.live.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+type Ends<'a> = (&'a [Option<Box<Outgoing>>], &'a [Option<Box<RecvLink>>]);
+
+/// The counts of a connection that is up.
+fn up((outgoing, incoming): Ends<'_>, direction: Direction, link: usize) -> Option<Counts> {
+    match direction {
+        Direction::Send => match outgoing[link].as_deref() {
+            Some(Outgoing::Up(link)) => Some(link.counts()),
+            _ => None,
+        },
+        Direction::Recv => incoming[link].as_ref().map(|link| link.counts()),
+    }
+}
+
+/// The counts of a connection: nothing where it is not up.
+pub(super) fn counts(ends: Ends<'_>, direction: Direction, link: usize) -> Counts {
+    up(ends, direction, link).unwrap_or_default()
+}
+
+impl Links {
+    /// What a `poll` may sleep on until [`Links::pass`] has something to do, besides what local
+    /// ranks do. False if the network cannot be slept on.
+    pub fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
+        let Ok(state) = self.state.try_lock() else {
+            return false;
+        };
+        let mut all = state.arrivals.watch(set);
+        for args in &state.active.list {
+            for sub in args.subs.iter().filter(|sub| !sub.done) {
+                all &= match args.direction {
+                    // A folding network names nothing to sleep on.
+                    _ if self.fold_of(state.folds.len(), sub.channel).is_some() => false,
+                    Direction::Send => state.outgoing[sub.link]
+                        .as_ref()
+                        .is_none_or(|link| link.watch(set)),
+                    Direction::Recv => state.incoming[sub.link]
+                        .as_ref()
+                        .is_none_or(|link| link.watch(set)),
+                };
+            }
+        }
+        all
+    }
+
+    /// Records what the engine does from now on.
+    pub fn record(&self) {
+        self.lock().trace.switch_on();
+    }
+
+    /// What was recorded since the last time.
+    pub fn recorded(&self) -> Vec<Event> {
+        self.lock().trace.take()
+    }
+
+    /// Lets this one hear of every step from now on.
+    pub fn profile(&self, profiler: Arc<dyn Profiler>) {
+        self.lock().profiler = Some(profiler);
+    }
+
+    /// Connections that are up: (sending, receiving).
+    pub fn connections(&self) -> (usize, usize) {
+        let state = self.lock();
+        let mut sending = 0;
+        for link in state.outgoing.iter().flatten() {
+            sending += usize::from(matches!(**link, Outgoing::Up(_)));
+        }
+        (sending, state.incoming.iter().flatten().count())
+    }
+
+    /// What is under way. Looks, and moves nothing.
+    pub fn picture(&self) -> Picture {
+        let mut state = self.lock();
+        let State {
+            outgoing,
+            incoming,
+            active,
+            folds,
+            ..
+        } = &mut *state;
+        let mut live = Vec::new();
+        for args in &active.list {
+            for sub in args.subs.iter().filter(|sub| !sub.done) {
+                let found = match self.fold_of(folds.len(), sub.channel) {
+                    Some(fold) => Some(folds[fold].counts(args.direction)),
+                    None => up((outgoing, incoming), args.direction, sub.link),
+                };
+                let counts = found.unwrap_or_default().within(sub.start, sub.end);
+                live.push(Live {
+                    launch: args.launch,
+                    direction: args.direction,
+                    peer: sub.peer,
+                    channel: sub.channel,
+                    is_connected: found.is_some(),
+                    slots: sub.end - sub.start,
+                    slot_bytes: self.ends.slot_bytes - super::SPARE_BYTES,
+                    posted: counts.posted,
+                    full: counts.full,
+                    transmitted: counts.transmitted,
+                    done: counts.done,
+                });
+            }
+        }
+        Picture {
+            rank: Rank(self.me as u32),
+            net: self.ends.net.name().to_string(),
+            taken: active.taken,
+            waiting: self.posted.len(),
+            live,
+        }
+    }
+}
