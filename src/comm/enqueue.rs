@@ -49,6 +49,7 @@ impl Communicator {
     /// Runs a checked call, begins it, or takes it down for the end of the group.
     #[inline]
     pub(super) fn run_checked(&self, mut checked: Checked, stream: Option<&Stream>) -> Result<()> {
+        stream.map_or(Ok(()), Stream::takes_calls)?;
         if group::active() {
             return group::push(self, checked, stream);
         }
@@ -213,6 +214,7 @@ impl Inner {
         self.node
             .board(self.rank as usize)
             .begin(exec.calls, checked.signature);
+        checked.number = exec.calls;
         checked.past = exec.past.before(checked.signature);
         checked.signature ^= checked.past;
         Some(exec.calls)

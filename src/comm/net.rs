@@ -1,6 +1,7 @@
 //! The network of a communicator whose ranks are on several nodes.
 
 mod proxied;
+mod rails;
 mod said;
 
 use crate::base::{Error, Rank, Result};
@@ -11,6 +12,7 @@ use crate::proxy::lookout::{Crew, Lookout, Post};
 use crate::proxy::net::{Handles, Links, Open, ProxiedSenders, Setup, Through};
 use crate::proxy::service::{self, Staying};
 use crate::proxy::{Attended, OnDeath, Watch};
+use crate::topo::channels::Channels;
 use crate::topo::{self, RankPlace};
 use crate::transport::fork;
 use crate::transport::net::candidates;
@@ -21,6 +23,7 @@ use crate::transport::net::{Handle, Net, Properties};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
 use said::{Said, decode, encode};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The name of the network that is the program's MPI.
@@ -65,6 +68,10 @@ pub(super) struct Network {
     pub proxied: Option<Arc<ProxiedSenders>>,
     /// This rank is the lookout of its node.
     lookout: Option<Arc<Lookout>>,
+    /// The devices that this rank uses.
+    devices: BTreeSet<usize>,
+    /// All ranks have several devices, which calls on few channels take in turn.
+    pub takes_turns: bool,
 }
 
 impl Network {
@@ -73,10 +80,13 @@ impl Network {
         self.links.net().name() == SocketNet::NAME
     }
 
-    /// The devices that a rank with so many channels uses, each channel one.
-    pub fn rails(&self, channels: usize) -> &[Properties] {
+    /// The devices that this rank uses.
+    pub fn rails(&self) -> Vec<&Properties> {
         let devices = self.links.net().devices();
-        &devices[..devices.len().min(channels)]
+        self.devices
+            .iter()
+            .filter_map(|&at| devices.get(at))
+            .collect()
     }
 
     /// The rank is about to leave, and its `watch` to end.
@@ -123,7 +133,7 @@ impl Drop for Network {
 struct Opened {
     open: Open,
     post: Option<Post>,
-    /// The rank through which this one sends over each device, if not by itself.
+    /// The rank through which this one sends on each channel, if not by itself.
     proxies: Vec<Option<Rank>>,
 }
 
@@ -136,6 +146,8 @@ pub(super) struct Party<'a> {
     pub nonce: u128,
     /// The network of the communicator that this one is split from.
     pub inherited: Option<Arc<dyn Net>>,
+    /// What the searches of all nodes found.
+    pub channels: Option<Arc<Channels>>,
 }
 
 impl Party<'_> {
@@ -225,6 +237,7 @@ impl Party<'_> {
                     None => Handle::new(&[])?,
                 },
                 proxies: proxies.iter().copied().flatten().collect(),
+                ports: self.ports(open.net().devices()),
                 handles: open.handles().clone(),
             }),
             Err(_) => Vec::new(),
@@ -242,13 +255,17 @@ impl Party<'_> {
         };
         let handles: Vec<Handles> = said.iter().map(|said| said.handles.clone()).collect();
         let handles = Arc::from(handles);
-        let of_channel = |channel: usize| proxies[channel % proxies.len()];
-        let by_channel = (0..self.node.layout().channels).map(of_channel).collect();
-        let through = Through::new(watch.caller(), by_channel);
-        let links = Arc::new(open.links(Arc::clone(&handles), through));
-        let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&self.bootstrap.rank());
+        let through = Through::new(watch.caller(), proxies);
+        let me = self.bootstrap.rank();
+        let devices = self.devices(&said[me.index()].ports, open.net().devices().len());
+        let rails = self.rails(&said);
+        let links = open
+            .links(Arc::clone(&handles), through)
+            .over(rails.clone());
+        let links = Arc::new(links);
+        let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&me);
         let senders = self.mates().into_iter().filter(is_sender).collect();
-        let proxied = self.proxied(senders, (links.net(), &handles), watch);
+        let proxied = self.proxied(senders, (links.net(), &handles, rails), watch);
         // Where only threads of the program may use the network, they accept as they wait.
         if links.net().any_thread() {
             service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);
@@ -257,6 +274,8 @@ impl Party<'_> {
             links,
             proxied,
             lookout,
+            devices,
+            takes_turns: self.take_turns(&said),
         }))
     }
 

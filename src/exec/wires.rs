@@ -112,6 +112,11 @@ impl Wires {
         self.ranks
     }
 
+    /// Channels of the communicator.
+    pub fn channels(&self) -> u16 {
+        self.channels as u16
+    }
+
     /// Fault injection for tests: flips one bit of the `token`-th payload published from now on.
     pub fn flip_bit_in(&mut self, token: u64) {
         self.flip = Some(token);

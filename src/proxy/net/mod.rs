@@ -17,6 +17,7 @@
 //! - [`link`]: the phases of one end of a connection.
 //! - [`meet`]: how connections come about on first use.
 //! - [`proxied`]: engines for other ranks of the node, which send through this one (PXN).
+//! - [`rails`]: over which devices connections go.
 //! - [`token`]: what a token is on the network.
 //! - [`trace`]: what happened, for tests.
 //! - [`wanted`]: where readers want payload that needs no slot.
@@ -28,6 +29,7 @@ mod ends;
 mod link;
 mod meet;
 pub mod proxied;
+mod rails;
 mod token;
 pub mod trace;
 mod wanted;
@@ -38,6 +40,7 @@ mod tests;
 pub use active::Op;
 pub use ends::{Handles, Open, Setup, Through};
 pub use proxied::ProxiedSenders;
+pub use rails::{Rail, Rails};
 pub use token::SPARE_BYTES;
 
 use crate::base::{Error, Rank, Result};
@@ -69,6 +72,8 @@ struct State {
     active: Active,
     /// Passes since ops were last taken over.
     passes: u32,
+    /// Over which devices connections were begun: peer, channel, devices.
+    rails: Vec<(Rank, u16, Rail)>,
     trace: Trace,
     closed: bool,
 }
@@ -114,6 +119,7 @@ impl Links {
                 incoming: (0..count).map(|_| None).collect(),
                 active: Active::new(count),
                 passes: 0,
+                rails: Vec::new(),
                 trace: Trace::default(),
                 closed: false,
             }),
@@ -125,6 +131,7 @@ impl Links {
                 nonce: setup.nonce,
                 is_remote: setup.is_remote,
                 handles,
+                rails: None,
                 slot_bytes: setup.slot_bytes,
                 slice: u64::from(setup.slice.max(1)),
             },
@@ -302,16 +309,6 @@ impl Links {
         self.lock().trace.take()
     }
 
-    /// Connections that are up: (sending, receiving).
-    pub fn connections(&self) -> (usize, usize) {
-        let state = self.lock();
-        let mut sending = 0;
-        for link in state.outgoing.iter().flatten() {
-            sending += usize::from(matches!(**link, Outgoing::Up(_)));
-        }
-        (sending, state.incoming.iter().flatten().count())
-    }
-
     /// Closes all connections; afterwards nothing moves. What was handed to the network, or to
     /// other ranks of the node, arrives, unless the links are `given_up`.
     pub fn close(&self, given_up: bool) {
@@ -424,6 +421,7 @@ impl Links {
             outgoing,
             incoming,
             active,
+            rails,
             trace,
             ..
         } = state;
@@ -432,7 +430,9 @@ impl Links {
             let depth = args.depth();
             for sub in args.subs.iter_mut().filter(|sub| !sub.done) {
                 let result = match args.direction {
-                    Direction::Send => self.send(&mut outgoing[sub.link], (sub, depth), trace),
+                    Direction::Send => {
+                        self.send(&mut outgoing[sub.link], (sub, depth), rails, trace)
+                    }
                     Direction::Recv => match &mut incoming[sub.link] {
                         None => Ok((false, 0)),
                         Some(link) => {
@@ -465,15 +465,16 @@ impl Links {
         &self,
         link: &mut Option<Box<Outgoing>>,
         (sub, depth): (&active::Sub, u64),
+        rails: &mut Vec<(Rank, u16, Rail)>,
         trace: &mut Trace,
     ) -> Result<(bool, u64)> {
         let link = match link {
             Some(link) => link,
-            None => link.insert(Box::new(Outgoing::begin(
-                &self.ends,
-                sub.peer,
-                sub.channel,
-            )?)),
+            None => {
+                let (begun, rail) = Outgoing::begin(&self.ends, sub.peer, sub.channel)?;
+                rails.push((sub.peer, sub.channel, rail));
+                link.insert(Box::new(begun))
+            }
         };
         if let Outgoing::Up(link) = &mut **link {
             let moved = link.progress(sub.end, depth, trace)?;
