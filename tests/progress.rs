@@ -94,11 +94,15 @@ fn the_thread_sleeps_while_work_is_blocked_and_when_there_is_none() {
     run("asleep", 2, &[(scenarios::ONE_CORE, "1")]);
 }
 
-/// Pinned as the system sees it: away from the one core of the ranks, and where the ranks of one
-/// process are bound, each to its own.
+/// As the system sees it: away from the one core of the ranks.
 #[test]
 fn the_threads_of_a_process_are_named_and_pinned() {
     run("placed", 2, &[(scenarios::ONE_CORE, "1")]);
+}
+
+/// Where the ranks of one process are bound, each to its own core.
+#[test]
+fn several_ranks_of_a_process_place_its_threads() {
     run_on("placed", &[2], &[(threads::APART, "1")]);
     run_on("placed", &[2, 1], &[(threads::APART, "1")]);
 }
