@@ -265,7 +265,7 @@ impl Party<'_> {
         let links = Arc::new(links);
         let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&me);
         let senders = self.mates().into_iter().filter(is_sender).collect();
-        let proxied = self.proxied(senders, (links.net(), &handles, rails), watch);
+        let proxied = self.proxied(senders, (links.net(), &handles), rails, watch);
         // Where only threads of the program may use the network, they accept as they wait.
         if links.net().any_thread() {
             service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);

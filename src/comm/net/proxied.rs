@@ -78,7 +78,8 @@ impl Party<'_> {
     pub(super) fn proxied(
         &self,
         senders: BTreeSet<Rank>,
-        (net, handles, rails): (&Arc<dyn Net>, &Arc<[Handles]>, Option<Arc<dyn Rails>>),
+        (net, handles): (&Arc<dyn Net>, &Arc<[Handles]>),
+        rails: Option<Arc<dyn Rails>>,
         watch: &Watch,
     ) -> Option<Arc<ProxiedSenders>> {
         if senders.is_empty() {
