@@ -16,6 +16,10 @@ mod groups;
 mod operations;
 #[path = "nodes/proxied.rs"]
 mod proxied;
+#[path = "nodes/rails.rs"]
+mod rails;
+#[path = "skip/mod.rs"]
+mod skip;
 #[path = "nodes/steps.rs"]
 mod steps;
 #[allow(dead_code, reason = "not every test uses all of it")]

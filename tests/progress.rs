@@ -6,6 +6,8 @@
 mod job;
 #[path = "progress/scenarios.rs"]
 mod scenarios;
+#[path = "progress/threads.rs"]
+mod threads;
 
 use job::Job;
 use std::path::PathBuf;
@@ -36,6 +38,11 @@ impl Drop for Folder {
 
 /// Runs a scenario on one process per rank.
 fn run(scenario: &str, nranks: usize, settings: &[(&str, &str)]) {
+    run_on(scenario, &vec![1; nranks], settings);
+}
+
+/// Runs a scenario on processes with so many ranks each.
+fn run_on(scenario: &str, processes: &[usize], settings: &[(&str, &str)]) {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let number = RUNS.fetch_add(1, Ordering::Relaxed);
     let folder = format!("kolo-progress-{}-{number}", std::process::id());
@@ -43,7 +50,7 @@ fn run(scenario: &str, nranks: usize, settings: &[(&str, &str)]) {
     std::fs::create_dir(&folder.0).expect("a folder");
     let mut settings = settings.to_vec();
     settings.push((scenarios::PLACE, folder.0.to_str().expect("plain letters")));
-    Job::start(scenario, &vec![1; nranks], &settings).finish();
+    Job::start(scenario, processes, &settings).finish();
 }
 
 /// Two ranks share one core, and one of them waits outside of kolo for what the other does after
@@ -85,4 +92,33 @@ fn blocking_calls_wake_nobody() {
 fn the_thread_sleeps_while_work_is_blocked_and_when_there_is_none() {
     run("asleep", 2, &[]);
     run("asleep", 2, &[(scenarios::ONE_CORE, "1")]);
+}
+
+/// As the system sees it: away from the one core of the ranks.
+#[test]
+fn the_threads_of_a_process_are_named_and_pinned() {
+    run("placed", 2, &[(scenarios::ONE_CORE, "1")]);
+}
+
+/// Where the ranks of one process are bound, each to its own core.
+#[test]
+fn several_ranks_of_a_process_place_its_threads() {
+    run_on("placed", &[2], &[(threads::APART, "1")]);
+    run_on("placed", &[2, 1], &[(threads::APART, "1")]);
+}
+
+#[test]
+fn threads_stay_where_they_are_if_that_is_wished() {
+    let alone = [(scenarios::ONE_CORE, "1"), ("KOLO_AFFINITY", "none")];
+    run("left_alone", 2, &alone);
+}
+
+#[test]
+fn children_use_the_threads_and_connections_of_their_parent() {
+    run("shared", 3, &[]);
+}
+
+#[test]
+fn children_between_nodes_use_the_threads_of_their_parent() {
+    run("shared", 4, &[(scenarios::NODES, "1")]);
 }

@@ -8,7 +8,7 @@ use kolo::exec::messages::{Contributors, Messages, SmallExchange, SmallReduce};
 use kolo::exec::oneshot::{SmallCall, Stop};
 use kolo::exec::trace::Event;
 use kolo::exec::{Bound, Kernel, LaneRun, Launch, Progress, Waiting, Wires};
-use kolo::plan::{Algorithm, Collective, Geometry, Nodes, Protocol, Shape};
+use kolo::plan::{Algorithm, Collective, Geometry, Nodes, Placing, Protocol, Shape};
 use kolo::transport::node::NodeMemory;
 use kolo::transport::segment::Segment;
 use kolo::wire::layout::Layout;
@@ -156,6 +156,7 @@ fn by_messages(collective: Collective, wires: &mut Wires) -> Traced {
         bytes: COUNT * 8,
         peer: ROOT,
         signature,
+        placing: Placing::Planned,
     };
     let reduce = SmallReduce {
         send,
@@ -163,6 +164,7 @@ fn by_messages(collective: Collective, wires: &mut Wires) -> Traced {
         count: COUNT,
         kernel: &kernel,
         signature,
+        placing: Placing::Planned,
     };
     if !at_root {
         // SAFETY: the buffers hold a block for every rank and live until all messages have moved.

@@ -43,6 +43,8 @@ pub(super) struct Checked {
     pub signature: u64,
     /// What the collectives before this one were ([`super::past`]), 0 before it has begun.
     pub past: u64,
+    /// Which collective of the communicator it is, counted from 1; 0 for messages.
+    pub number: u64,
     /// The built-in operation of a call that reduces.
     pub op: Option<ReduceOp>,
     /// How to combine with an operation that the program made, as it was when the call was made:
@@ -78,6 +80,7 @@ impl Checked {
             bytes: 0,
             signature: self.signature,
             past: self.past,
+            number: self.number,
             op: None,
             made: None,
             parts: None,
@@ -128,6 +131,7 @@ impl Call {
             bytes: found.bytes,
             signature: found.signature,
             past: 0,
+            number: 0,
             op: found.op,
             made: None,
             parts: None,

@@ -106,6 +106,7 @@ impl Inner {
             bytes: checked::bytes(call.count, call.dtype.size_bytes())?,
             signature: call.signature(op.map_or(0, |op| op as u8)).0 ^ whole.past,
             past: whole.past,
+            number: whole.number,
             op,
             made: whole.made.clone().filter(|_| collective.reduces()),
             parts: None,

@@ -98,11 +98,7 @@ impl Inner {
 
     /// Makes sure that there is a progress thread. False if there can be none.
     pub(super) fn want_thread(&self) -> bool {
-        let pinning = self.pinning.clone();
-        Engine::global().want_thread(move || match pinning.apply() {
-            Ok(()) => tracing::info!("progress thread: {pinning}"),
-            Err(error) => tracing::warn!("the progress thread runs unpinned: {error}"),
-        })
+        Engine::global().want_thread(super::pinning::begin_progress)
     }
 
     /// Lets the engine know that there is work, and makes a first pass.

@@ -50,6 +50,7 @@ impl Communicator {
     /// Runs a checked call, begins it, or takes it down for the end of the group.
     #[inline]
     pub(super) fn run_checked(&self, checked: &mut Checked, stream: Option<&Stream>) -> Result<()> {
+        stream.map_or(Ok(()), Stream::takes_calls)?;
         if group::active() {
             return group::push(self, checked.clone(), stream);
         }
@@ -222,6 +223,7 @@ impl Inner {
         self.node
             .board(self.rank as usize)
             .begin(exec.calls, checked.signature);
+        checked.number = exec.calls;
         checked.past = exec.past.before(checked.signature);
         checked.signature ^= checked.past;
         Some(exec.calls)

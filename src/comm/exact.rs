@@ -132,6 +132,7 @@ fn instead(
         bytes: count * dtype.size_bytes(),
         signature: checked.signature,
         past: checked.past,
+        number: checked.number,
         op: Some(op),
         made: None,
         parts: None,

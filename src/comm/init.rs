@@ -28,6 +28,7 @@ use crate::exec::messages::{Contributors, Messages};
 use crate::plan::{Cache, Geometry, Nodes};
 use crate::proxy::service::Address;
 use crate::proxy::{self, LocalGroup, Watch};
+use crate::topo::channels::Channels;
 use crate::topo::{self, Crowding, RankPlace};
 use crate::transport::cma::Mark;
 use crate::transport::net::Net;
@@ -221,7 +222,7 @@ fn agree(
     places: &[RankPlace],
     graph: Option<&GraphText>,
     crowding: Crowding,
-) -> Result<(Inputs, Nodes, Stores)> {
+) -> Result<((Inputs, Nodes, Stores), Option<Channels>)> {
     let me = bootstrap.rank();
     let local = topo::local_places(me, places);
     let lowest = local.first().map_or(me, |place| place.rank);
@@ -256,8 +257,8 @@ fn agree(
         orders.push(second.to_vec());
     }
     let inputs = tuning::heard(&facts, settings, places)?;
-    let nodes = orders::heard(&orders, settings, places, nodes)?;
-    Ok((inputs, nodes, kind))
+    let (nodes, channels) = orders::heard(&orders, settings, places, nodes)?;
+    Ok(((inputs, nodes, kind), channels))
 }
 
 /// The memory that the ranks of this node share, and the watch over their processes.
@@ -315,7 +316,9 @@ pub(super) fn exec(
     let wiring = (rank.index(), nranks as usize, layout.channels);
     let (source, bell) = (Box::new(node.clone()), Box::new(node.clone()));
     let mut wires = Wires::new(wiring, node.fans(), source, bell);
+    wires.plain_channels = net::plain_channels(settings, layout.channels);
     wires.carried = network.map_or_else(Default::default, |it| net::carried(&it.links));
+    let channels = wires.channels();
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
     Exec {
         wires,
@@ -346,6 +349,10 @@ pub(super) fn exec(
         eager_bytes: EAGER_BYTES,
         rank: rank.0,
         nranks,
+        turns: match network.is_some_and(|network| network.takes_turns) {
+            true => channels,
+            false => 1,
+        },
         flip: flip.map(|flip| (flip.call, flip.slot)),
         #[cfg(test)]
         panic_in: None,
@@ -403,7 +410,8 @@ fn with_settings(
     let local = topo::local_places(rank, &places);
     let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
-    let (inputs, nodes, kind) = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
+    let (choices, channels) = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
+    let (inputs, nodes, kind) = choices;
     let layout = layout(&settings, nranks, is_one_node);
 
     let deaths = Arc::<Deaths>::default();
@@ -415,6 +423,7 @@ fn with_settings(
         node: &node,
         nonce,
         inherited: means.net,
+        channels: channels.map(Arc::new),
     };
     let kin = (is_one_node && nodes.count() == 1).then(|| Kin {
         places: places.clone(),
@@ -434,7 +443,7 @@ fn with_settings(
         exec: exec(&party, (inputs, nodes, kind), direct, network.as_ref()),
         watch: Some(Arc::new(shared.watch)),
         crowding,
-        pinning: pinning::decide(&party, &local, network.as_ref())?,
+        pinning: pinning::settle(&party, &local, network.as_ref())?,
         network,
         deaths,
         kin,

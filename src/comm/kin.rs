@@ -195,6 +195,7 @@ pub(super) fn make(
         node: &node,
         nonce,
         inherited: None,
+        channels: None,
     };
     let watch = parent.watch.lock();
     let watch = watch.unwrap_or_else(PoisonError::into_inner).clone();
@@ -203,7 +204,7 @@ pub(super) fn make(
     let exec = init::exec(&party, (inputs, nodes.clone(), stores), direct, None);
     let pinning = match settings.affinity() == parent.settings.affinity() {
         true => parent.pinning.clone(),
-        false => super::pinning::decide(&party, &local, None)?,
+        false => super::pinning::settle(&party, &local, None)?,
     };
     let kin = Kin {
         places: places.clone(),

@@ -6,7 +6,7 @@ use super::call::{Checked, Collective};
 use super::state::{Exec, Inner};
 use crate::base::Result;
 use crate::exec::messages::{SmallExchange, SmallReduce};
-use crate::plan::{Algorithm, Direction};
+use crate::plan::{Algorithm, Direction, Placing};
 
 /// Larger messages are worth the plan's windows and streaming stores.
 const MOST_BYTES: usize = 4096;
@@ -58,6 +58,7 @@ impl Inner {
             bytes: checked.bytes,
             peer: checked.call.peer as usize,
             signature: checked.signature,
+            placing: exec.placing(checked, wanted.unwrap_or(Algorithm::Bundle), 1),
         };
         let Exec {
             messages, wires, ..
@@ -83,7 +84,7 @@ impl Inner {
             ..
         } = exec;
         let after = |end, number| latest.replace(latest.stamp(), end, number);
-        let peer = (call.peer as usize, direction);
+        let peer = (call.peer as usize, direction, Placing::ByPair);
         messages.add(
             wires,
             peer,
@@ -122,6 +123,7 @@ impl Inner {
                 count: call.count,
                 kernel: exec.kernels.get(call.dtype, checked.op),
                 signature: checked.signature,
+                placing: exec.placing(checked, Algorithm::OneShot, 1),
             };
             let (wires, ends) = (&mut exec.wires, &mut exec.contributors);
             // SAFETY: the promise of `enqueue`.

@@ -61,6 +61,7 @@ pub use vector::{Blocks, VectorCall};
 
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, UniqueId, launch};
+use crate::proxy::net::Rail;
 use crate::proxy::progress::{Engine, Work};
 use crate::transport::fork;
 use state::Inner;
@@ -391,6 +392,16 @@ impl Communicator {
     pub fn network_connections(&self) -> (usize, usize) {
         let links = self.inner.links();
         links.map(|links| links.connections()).unwrap_or_default()
+    }
+
+    /// Connections by which this rank sends to other nodes: peer, channel, and the devices here and
+    /// there.
+    pub fn rails(&self) -> Vec<(u32, u16, Rail)> {
+        let rails = self.inner.links().map(|links| links.rails());
+        let rails = rails.into_iter().flatten();
+        rails
+            .map(|(peer, channel, rail)| (peer.0, channel, rail))
+            .collect()
     }
 
     /// Steps executed so far on this rank, and the steps that the plans of all its calls have:

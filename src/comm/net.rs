@@ -2,6 +2,7 @@
 
 mod folding;
 mod proxied;
+mod rails;
 mod said;
 
 use crate::base::{Error, Rank, Result};
@@ -14,6 +15,7 @@ use crate::proxy::net::fold::Folding;
 use crate::proxy::net::{Handles, Links, Open, ProxiedSenders, Setup, Taking, Through};
 use crate::proxy::service::{self, Staying};
 use crate::proxy::{Attended, OnDeath, Watch};
+use crate::topo::channels::Channels;
 use crate::topo::{self, RankPlace};
 use crate::transport::fork;
 use crate::transport::net::candidates;
@@ -25,6 +27,7 @@ use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
 pub(super) use folding::Supported;
 use said::{Said, decode, encode};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The name of the network that is the program's MPI.
@@ -66,7 +69,7 @@ impl Carrier for ByLinks {
 }
 
 /// Channels between ranks: of those of a layout, the others lead to a network that folds.
-fn plain_channels(settings: &Settings, channels: usize) -> usize {
+pub(super) fn plain_channels(settings: &Settings, channels: usize) -> usize {
     match settings.collnet_enable() {
         true => channels / 2,
         false => channels,
@@ -88,6 +91,10 @@ pub(super) struct Network {
     pub folds: Option<Supported>,
     /// This rank is the lookout of its node.
     lookout: Option<Arc<Lookout>>,
+    /// The devices that this rank uses.
+    devices: BTreeSet<usize>,
+    /// All ranks have several devices, which calls on few channels take in turn.
+    pub takes_turns: bool,
 }
 
 impl Network {
@@ -107,10 +114,13 @@ impl Network {
         self.links.net().name() == SocketNet::NAME
     }
 
-    /// The devices that a rank with so many channels uses, each channel one.
-    pub fn rails(&self, channels: usize) -> &[Properties] {
+    /// The devices that this rank uses.
+    pub fn rails(&self) -> Vec<&Properties> {
         let devices = self.links.net().devices();
-        &devices[..devices.len().min(channels)]
+        self.devices
+            .iter()
+            .filter_map(|&at| devices.get(at))
+            .collect()
     }
 
     /// The rank is about to leave, and its `watch` to end.
@@ -157,7 +167,7 @@ impl Drop for Network {
 struct Opened {
     open: Open,
     post: Option<Post>,
-    /// The rank through which this one sends over each device, if not by itself.
+    /// The rank through which this one sends on each channel, if not by itself.
     proxies: Vec<Option<Rank>>,
 }
 
@@ -170,6 +180,8 @@ pub(super) struct Party<'a> {
     pub nonce: u128,
     /// The network of the communicator that this one is split from.
     pub inherited: Option<Arc<dyn Net>>,
+    /// What the searches of all nodes found.
+    pub channels: Option<Arc<Channels>>,
 }
 
 impl Party<'_> {
@@ -263,6 +275,7 @@ impl Party<'_> {
                     None => Handle::new(&[])?,
                 },
                 proxies: proxies.iter().copied().flatten().collect(),
+                ports: self.ports(open.net().devices()),
                 handles: open.handles().clone(),
             }),
             Err(_) => Vec::new(),
@@ -280,14 +293,17 @@ impl Party<'_> {
         };
         let handles: Vec<Handles> = said.iter().map(|said| said.handles.clone()).collect();
         let handles = Arc::from(handles);
-        let of_channel = |channel: usize| proxies[channel % proxies.len()];
-        let channels = plain_channels(self.settings, self.node.layout().channels);
-        let by_channel = (0..channels).map(of_channel).collect();
-        let through = Through::new(watch.caller(), by_channel);
-        let links = Arc::new(open.links(Arc::clone(&handles), through));
-        let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&self.bootstrap.rank());
+        let through = Through::new(watch.caller(), proxies);
+        let me = self.bootstrap.rank();
+        let devices = self.devices(&said[me.index()].ports, open.net().devices().len());
+        let rails = self.rails(&said);
+        let links = open
+            .links(Arc::clone(&handles), through)
+            .over(rails.clone());
+        let links = Arc::new(links);
+        let is_sender = |rank: &Rank| said[rank.index()].proxies.contains(&me);
         let senders = self.mates().into_iter().filter(is_sender).collect();
-        let proxied = self.proxied(senders, (links.net(), &handles), watch);
+        let proxied = self.proxied(senders, (links.net(), &handles), rails, watch);
         // Where only threads of the program may use the network, they accept as they wait.
         if links.net().any_thread() {
             service::get()?.attend(Arc::clone(&links) as Arc<dyn Attended>);
@@ -297,6 +313,8 @@ impl Party<'_> {
             proxied,
             folds: None,
             lookout,
+            devices,
+            takes_turns: self.take_turns(&said),
         }))
     }
 

@@ -355,6 +355,7 @@ impl Op {
             bytes: part.count * kernel.element_bytes,
             signature: part.signature ^ whole.past,
             past: whole.past,
+            number: whole.number,
             op: whole.op,
             made: whole.made.clone(),
             parts: None,

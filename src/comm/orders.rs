@@ -160,8 +160,8 @@ pub(super) fn say(
     }
 }
 
-/// The nodes in the orders that their speakers said, or with all ranks in their order where one
-/// knows of no better. The same on every rank.
+/// The nodes in the orders that their speakers said, and what these found; or with all ranks in
+/// their order where one knows of no better. The same on every rank.
 ///
 /// # Errors
 /// The problem of the first node that has one; words that nobody can understand; graphs that do
@@ -171,7 +171,7 @@ pub(super) fn heard(
     settings: &Settings,
     places: &[RankPlace],
     nodes: Nodes,
-) -> Result<Nodes> {
+) -> Result<(Nodes, Option<Channels>)> {
     let mut graphs = Vec::with_capacity(nodes.count() as usize);
     let mut is_natural = false;
     for node in 0..nodes.count() {
@@ -189,10 +189,11 @@ pub(super) fn heard(
             }
         }
     }
-    match is_natural {
-        true => Ok(nodes),
-        false => in_orders(nodes, &merge_gathered(&graphs, limits(settings))?),
+    if is_natural {
+        return Ok((nodes, None));
     }
+    let channels = merge_gathered(&graphs, limits(settings))?;
+    Ok((in_orders(nodes, &channels)?, Some(channels)))
 }
 
 /// How a node chooses.

@@ -16,7 +16,7 @@ use crate::exec::launch::{self, Base};
 use crate::exec::messages::{Contributors, Messages};
 use crate::exec::oneshot::Sources;
 use crate::exec::{Bound, Kernel, Launch, Wires};
-use crate::plan::{Algorithm, Cache, Collective, Geometry, Nodes, Protocol, Shape};
+use crate::plan::{self, Algorithm, Cache, Collective, Geometry, Nodes, Placing, Protocol, Shape};
 use crate::proxy::net::Links;
 use crate::proxy::service::{self, Alarm};
 use crate::transport::fork;
@@ -133,6 +133,8 @@ pub(super) struct Exec {
     pub stream_bytes: usize,
     pub rank: u32,
     pub nranks: u32,
+    /// Channels that collectives begin on in turn; 1 if on the first.
+    pub turns: u16,
     /// How the buffers of the other ranks are reached.
     pub direct: super::direct::Direct,
     /// Fault injection: (call counted from 0, slot).
@@ -379,15 +381,32 @@ impl Exec {
         Ok(())
     }
 
-    fn bound(&mut self, shape: &Shape, protocol: Protocol) -> Result<Arc<Bound>> {
+    fn bound(&mut self, key: plan::cache::Key) -> Result<Arc<Bound>> {
         self.may_refuse()?;
-        match self.plans.find(shape, protocol) {
-            Some(plan) => Ok(plan),
-            None => {
-                let plan = crate::algo::plan(shape, &self.nodes)?;
-                let bound = Bound::new(plan, protocol, &mut self.wires)?;
-                Ok(self.plans.insert(*shape, protocol, bound))
-            }
+        if let Some(plan) = self.plans.find(&key) {
+            return Ok(plan);
+        }
+        let (shape, protocol, placing) = key;
+        let mut plan = crate::algo::plan(&shape, &self.nodes)?;
+        if self.wires.carried.somewhere() {
+            let is_remote = |rank| self.wires.carried.is_remote(rank as usize);
+            plan.place(placing, self.wires.channels(), is_remote);
+        }
+        let bound = Bound::new(plan, protocol, &mut self.wires)?;
+        Ok(self.plans.insert(key, bound))
+    }
+
+    /// On which channels a call has its connections to other nodes, the same on all ranks:
+    /// messages, and what consists of them, by the two ranks; collectives on some of the channels,
+    /// where there are several devices, by their number, so that small ones use all devices in
+    /// turn.
+    pub fn placing(&self, checked: &Checked, algorithm: Algorithm, channels: u16) -> Placing {
+        let collective = checked.call.collective;
+        let of_messages = algorithm == Algorithm::Bundle || collective.is_vector();
+        match self.turns {
+            _ if of_messages || collective.is_point_to_point() => Placing::ByPair,
+            turns if channels >= turns => Placing::Planned,
+            turns => Placing::Turned((checked.number % u64::from(turns)) as u16),
         }
     }
 
@@ -434,11 +453,16 @@ impl Exec {
             // A slot is a message.
             geometry.slice_steps = 1;
         }
-        let mut plan = self.bound(&shape, wanted)?;
+        let placing = match folding {
+            // Each of its channels leads to a group of the network.
+            Some(_) => Placing::Planned,
+            None => self.placing(checked, choice.algorithm, choice.channels),
+        };
+        let mut plan = self.bound((shape, wanted, placing))?;
         // Elements of exact sums may be too large for lines, and the tuner does not know types.
         let fitting = launch::protocol(&plan, wanted, &geometry, kernel.element_bytes);
         if fitting != wanted {
-            plan = self.bound(&shape, fitting)?;
+            plan = self.bound((shape, fitting, placing))?;
         }
         let buffers = (call.send, call.recv);
         let mut launch = Launch::new(plan, buffers, kernel, checked.signature, geometry)?;
@@ -460,7 +484,8 @@ impl Exec {
         bases: Vec<[Base; 2]>,
     ) -> Result<Launch> {
         let choice = Choice::plain(checked.call.collective, Algorithm::TwoShot, 1);
-        let plan = self.bound(&self.shape(checked, choice), Protocol::Simple)?;
+        let shape = self.shape(checked, choice);
+        let plan = self.bound((shape, Protocol::Simple, Placing::Planned))?;
         if !plan.is_direct {
             return Err(Error::internal(
                 "a call without a direct form was to be direct",

@@ -4,7 +4,7 @@ use super::completion::Completion;
 use super::op::Op;
 use super::state::Inner;
 use super::wait::Waiter;
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::exec::Waiting;
 use crate::proxy::progress::Engine;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -47,6 +47,22 @@ impl Stream {
             last: Arc::default(),
             joins: true,
         })
+    }
+
+    /// Whether a further call may be put on it.
+    ///
+    /// # Errors
+    /// It was made for one call, and has it.
+    pub(super) fn takes_calls(&self) -> Result<()> {
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.joins && last().is_some() {
+            false => Ok(()),
+            true => Err(Error::argument(
+                "this stream was made for one call, as that of a request is, and has it",
+                "make a stream for calls that follow each other (Stream::new), or one more for \
+                 this call",
+            )),
+        }
     }
 
     /// Whether messages on it join those begun before.

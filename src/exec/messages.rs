@@ -8,7 +8,7 @@ use super::trace::{Event, Tracer};
 use super::wires::{End, Mismatch, Wires};
 use super::{Kernel, Progress};
 use crate::base::Result;
-use crate::plan::{Collective, ConnectionUse, Direction, Link, Protocol};
+use crate::plan::{Collective, ConnectionUse, Direction, Link, Placing, Protocol};
 
 /// One message of a bundle.
 struct Message {
@@ -39,17 +39,23 @@ pub struct Messages {
     carried: Vec<End>,
 }
 
-/// The connection between this rank and a peer on the first channel.
-fn pair(wires: &Wires, peer: usize, direction: Direction) -> Link {
+/// The connection between this rank and a peer, where the plan has it on the first channel.
+#[inline]
+fn pair(wires: &Wires, peer: usize, direction: Direction, placing: Placing) -> Link {
+    let is_remote = wires.carried.is_remote(peer);
     let (me, peer) = (wires.me() as u32, peer as u32);
     let (writer, reader) = match direction {
         Direction::Send => (me, peer),
         Direction::Recv => (peer, me),
     };
+    let channel = match is_remote {
+        true => placing.channel(0, (writer, reader), wires.channels()),
+        false => 0,
+    };
     Link::Pair {
         writer,
         reader,
-        channel: 0,
+        channel,
     }
 }
 
@@ -79,12 +85,12 @@ impl Messages {
     pub fn add(
         &mut self,
         wires: &mut Wires,
-        (peer, direction): (usize, Direction),
+        (peer, direction, placing): (usize, Direction, Placing),
         (place, bytes): (*mut u8, usize),
         signature: u64,
         after: impl FnOnce(End, usize) -> Option<usize>,
     ) -> Result<()> {
-        let link = pair(wires, peer, direction);
+        let link = pair(wires, peer, direction, placing);
         let used = ConnectionUse { link, direction };
         let end = wires.resolve(&used, Protocol::Simple)?;
         wires.reserve(end, bytes)?;
@@ -207,6 +213,8 @@ pub struct SmallExchange {
     pub peer: usize,
     /// Travels with every token.
     pub signature: u64,
+    /// Where the plan has its connections.
+    pub placing: Placing,
 }
 
 impl SmallExchange {
@@ -224,7 +232,7 @@ impl SmallExchange {
         let (send, recv) = (self.send.cast_mut(), self.recv);
         let block = |base: *mut u8, rank: usize| base.wrapping_add(rank * bytes);
         let mut add = |peer, direction, place| {
-            let (to, data) = ((peer, direction), (place, bytes));
+            let (to, data) = ((peer, direction, self.placing), (place, bytes));
             messages.add(wires, to, data, self.signature, |_, _| None)
         };
         let (from, to) = match self.collective {
@@ -267,12 +275,15 @@ pub struct SmallReduce<'a> {
     pub kernel: &'a Kernel,
     /// Travels with every token.
     pub signature: u64,
+    /// Where the plan has its connections.
+    pub placing: Placing,
 }
 
 /// Connections of the root, kept by the communicator so that no call allocates.
 #[derive(Default)]
 pub struct Contributors {
     ends: Vec<(End, Link)>,
+    placing: Placing,
     arrived: usize,
     begun: bool,
 }
@@ -283,12 +294,14 @@ impl Contributors {
         (self.arrived, self.begun) = (0, false);
     }
 
-    fn begin(&mut self, wires: &mut Wires) -> Result<()> {
+    fn begin(&mut self, wires: &mut Wires, placing: Placing) -> Result<()> {
         let (me, ranks) = (wires.me(), wires.ranks());
-        if self.ends.len() + 1 != ranks {
+        if self.ends.len() + 1 != ranks || self.placing != placing {
             self.ends.clear();
+            self.placing = placing;
             for peer in (0..ranks).filter(|&peer| peer != me) {
-                let (link, direction) = (pair(wires, peer, Direction::Recv), Direction::Recv);
+                let direction = Direction::Recv;
+                let link = pair(wires, peer, direction, placing);
                 let end = wires.resolve(&ConnectionUse { link, direction }, Protocol::Simple)?;
                 self.ends.push((end, link));
             }
@@ -323,7 +336,7 @@ impl SmallReduce<'_> {
         tracer: &mut impl Tracer,
     ) -> std::result::Result<Progress, super::oneshot::Stop> {
         if !contributors.begun {
-            contributors.begin(wires)?;
+            contributors.begin(wires, self.placing)?;
         }
         while let Some(&(end, _)) = contributors.ends.get(contributors.arrived) {
             if !wires.ready(end, 1, 0) {

@@ -1,13 +1,16 @@
 //! A bounded cache of plans: least recently used goes first.
 
-use super::{Protocol, Shape};
+use super::{Placing, Protocol, Shape};
 use lru::LruCache;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Plans of one communicator by shape and protocol, each with what `T` keeps beside it.
+/// What a plan was made for.
+pub type Key = (Shape, Protocol, Placing);
+
+/// Plans of one communicator by shape, protocol and placing, each with what `T` keeps beside it.
 pub struct Cache<T> {
-    plans: LruCache<(Shape, Protocol), Arc<T>>,
+    plans: LruCache<Key, Arc<T>>,
     made: u64,
 }
 
@@ -21,16 +24,16 @@ impl<T> Cache<T> {
         }
     }
 
-    /// The plan of `shape` over `protocol`, if it is held.
-    pub fn find(&mut self, shape: &Shape, protocol: Protocol) -> Option<Arc<T>> {
-        self.plans.get(&(*shape, protocol)).map(Arc::clone)
+    /// The plan that was made for this, if it is held.
+    pub fn find(&mut self, key: &Key) -> Option<Arc<T>> {
+        self.plans.get(key).map(Arc::clone)
     }
 
     /// Keeps a plan that was just made.
-    pub fn insert(&mut self, shape: Shape, protocol: Protocol, plan: T) -> Arc<T> {
+    pub fn insert(&mut self, key: Key, plan: T) -> Arc<T> {
         self.made += 1;
         let plan = Arc::new(plan);
-        self.plans.put((shape, protocol), Arc::clone(&plan));
+        self.plans.put(key, Arc::clone(&plan));
         plan
     }
 
@@ -68,9 +71,10 @@ mod tests {
         let mut cache = Cache::new(2);
         for root in [0, 1, 0, 2, 0, 1] {
             let shape = shape(root);
-            if cache.find(&shape, Protocol::Simple).is_none() {
+            let key = (shape, Protocol::Simple, Placing::Planned);
+            if cache.find(&key).is_none() {
                 let plan = Emitter::new(shape, 1, Layout::Blocks).finish();
-                cache.insert(shape, Protocol::Simple, plan);
+                cache.insert(key, plan);
             }
             assert!(cache.len() <= 2);
         }

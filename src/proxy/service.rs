@@ -22,6 +22,7 @@
 
 mod exit;
 mod faults;
+mod refused;
 #[cfg(test)]
 mod tests;
 mod through;
@@ -37,13 +38,15 @@ pub use super::state::{Alarm, OnAlarm, OnDeath, Peer, ProxyRank, Staying};
 use super::state::{Answer, Death, STRANGER_LIMIT, State};
 use crate::base::clock::{self, Moment};
 use crate::base::own_thread;
-use crate::base::{Error, Rank, Result, caught};
+use crate::base::{Rank, Result, caught};
 use crate::transport::fork::{self, Fd};
 use crate::transport::segment::{Key, Nonce};
+use refused::{forked_error, start_error};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::thread::JoinHandleExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::ThreadId;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long no connection is accepted after the process ran out of descriptors.
@@ -67,7 +70,7 @@ pub struct Service {
     attended: attended::List,
     /// Signalled after every turn of the thread.
     answers: Condvar,
-    thread: OnceLock<ThreadId>,
+    thread: OnceLock<libc::pthread_t>,
 }
 
 static SERVICE: OnceLock<Arc<Service>> = OnceLock::new();
@@ -94,42 +97,19 @@ pub fn get() -> Result<&'static Service> {
         return Ok(service);
     }
     let service = Service::create().map_err(|source| start_error(&source))?;
-    start_thread(service.clone()).map_err(|source| start_error(&source))?;
+    let thread = start_thread(service.clone()).map_err(|source| start_error(&source))?;
+    let _ = service.thread.set(thread.as_pthread_t());
     // SAFETY: `at_exit` is a function for the whole life of the process and never unwinds. A
     // refusal only makes the description of a normal exit less precise.
     unsafe { libc::atexit(at_exit) };
     Ok(SERVICE.get_or_init(|| service))
 }
 
-fn forked_error() -> Error {
-    Error::usage(
-        "this process was forked from one that already used kolo, and has neither kolo's thread \
-         nor its shared memory",
-        "create communicators after fork, or start the process by exec (posix_spawn, system, \
-         Python's multiprocessing with the \"spawn\" method)",
-    )
-}
-
-fn start_error(source: &io::Error) -> Error {
-    let remedy = match source.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => {
-            "this process or machine has too many open files: raise the limit (`ulimit -n 65536` \
-             in the job script)"
-        }
-        Some(libc::EAGAIN | libc::ENOMEM) => {
-            "this process may not start another thread: raise the limit on processes (`ulimit -u`, \
-             or pids.max of the job's control group) or ask for more memory"
-        }
-        _ => "allow Unix sockets (AF_UNIX, SOCK_SEQPACKET) in the container's security profile",
-    };
-    Error::system("could not start kolo's service thread", source, remedy)
-}
-
-fn start_thread(service: Arc<Service>) -> io::Result<()> {
+fn start_thread(service: Arc<Service>) -> io::Result<JoinHandle<()>> {
     let builder = std::thread::Builder::new()
         .name("kolo service".to_owned())
         .stack_size(STACK_BYTES);
-    own_thread::start(builder, move || service.run()).map(drop)
+    own_thread::start(builder, move || service.run())
 }
 
 /// Runs when the process exits in an orderly way: peers who still use its communicators learn
@@ -161,6 +141,11 @@ impl Service {
             answers: Condvar::new(),
             thread: OnceLock::new(),
         }))
+    }
+
+    /// Its thread, which lives as long as the process, for whoever decides where it runs.
+    pub fn thread(&self) -> Option<libc::pthread_t> {
+        self.thread.get().copied()
     }
 
     /// Where it listens, which also tells processes apart.
@@ -232,7 +217,8 @@ impl Service {
     }
 
     fn is_own_thread(&self) -> bool {
-        self.thread.get() == Some(&std::thread::current().id())
+        // SAFETY: takes nothing.
+        self.thread() == Some(unsafe { libc::pthread_self() })
     }
 
     /// Looks after `attended` from now on.
@@ -274,7 +260,6 @@ impl Service {
         let mut entries = Vec::new();
         let mut links = Vec::new();
         let mut places = attended::Places::default();
-        let _ = self.thread.set(std::thread::current().id());
         loop {
             let mut faults = Vec::new();
             let mut limit = self.poll_list(&mut entries, &mut links);

@@ -61,15 +61,21 @@ pub(super) fn core_count(cores: &CpuSet, quota: Option<Quota>) -> u32 {
 /// The processors that the calling thread may run on (its binding), as the kernel says. Errors: the
 /// system call fails, as it does under some sandboxes.
 pub fn affinity() -> Result<CpuSet> {
+    // SAFETY: takes nothing; the calling thread lives.
+    affinity_of(unsafe { libc::pthread_self() })
+}
+
+/// The same for a thread of this process, which must be alive.
+pub(super) fn affinity_of(thread: libc::pthread_t) -> Result<CpuSet> {
     let mut words = vec![0_u64; (MAX_CPUS / 64) as usize];
     let bytes = std::mem::size_of_val(words.as_slice());
-    // SAFETY: the kernel writes at most `bytes` bytes into the buffer, which has that size and the
-    // alignment of `cpu_set_t` (an array of unsigned long); process 0 is the calling thread.
-    let status = unsafe { libc::sched_getaffinity(0, bytes, words.as_mut_ptr().cast()) };
-    if status != 0 {
+    // SAFETY: at most `bytes` bytes are written into the buffer, which has that size and the
+    // alignment of `cpu_set_t` (an array of unsigned long); the thread lives, as the caller says.
+    let code = unsafe { libc::pthread_getaffinity_np(thread, bytes, words.as_mut_ptr().cast()) };
+    if code != 0 {
         return Err(Error::system(
-            "the processors of this thread cannot be read (sched_getaffinity)",
-            &std::io::Error::last_os_error(),
+            "the processors of a thread cannot be read (sched_getaffinity)",
+            &std::io::Error::from_raw_os_error(code),
             "allow this system call in the sandbox or container",
         ));
     }

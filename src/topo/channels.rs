@@ -100,6 +100,12 @@ pub struct Channels {
     pub tree_megabytes_per_s: u32,
     /// For every node the names of its network ports.
     pub nets: Vec<Vec<String>>,
+    /// For every node the bus addresses of their cards, if they are known.
+    pub buses: Vec<Vec<String>>,
+    /// For every rank its node, and its position there.
+    pub seats: Vec<(u32, u32)>,
+    /// For every rank its nearest ports; none on one node alone.
+    pub nearest: Vec<Vec<RankExit>>,
 }
 
 impl Ring {
@@ -111,12 +117,6 @@ impl Ring {
             self.order[(at + count - 1) % count],
             self.order[(at + 1) % count],
         )
-    }
-
-    /// The ring as it looks from `rank`: itself, its next, and so on.
-    pub fn from(&self, rank: Rank) -> impl Iterator<Item = Rank> + '_ {
-        let at = self.position[rank.index()] as usize;
-        self.order[at..].iter().chain(&self.order[..at]).copied()
     }
 }
 
@@ -138,7 +138,7 @@ impl Channels {
 /// node, a rank that is on two nodes or on none, several nodes of which one has no network port,
 /// limits that exclude each other.
 pub fn merge(nodes: &[NodeGraph], limits: ChannelLimits) -> Result<Channels> {
-    let position_of = members(nodes)?;
+    let seats = members(nodes)?;
     let ports = |node: &NodeGraph| {
         let tree = |part: &TreePart| part.head_exit.is_some() && part.second_exit.is_some();
         node.rings
@@ -175,12 +175,15 @@ pub fn merge(nodes: &[NodeGraph], limits: ChannelLimits) -> Result<Channels> {
         trees: Vec::with_capacity(count),
         tree_megabytes_per_s: 0,
         nets: nodes.iter().map(|node| node.nets.clone()).collect(),
+        buses: nodes.iter().map(|node| node.reach.buses.clone()).collect(),
+        nearest: seats.iter().map(|&seat| nearest(nodes, seat)).collect(),
+        seats,
     };
     for channel in 0..count {
         let part = channel % rings;
         uses[0][part] += 1;
         uses[1][part % trees] += 1;
-        channels.rings.push(ring(nodes, part, position_of.len()));
+        channels.rings.push(ring(nodes, part, channels.seats.len()));
         channels
             .trees
             .push(tree(nodes, part % trees, 2 * channel >= count && count > 1));
@@ -209,18 +212,27 @@ pub fn merge_gathered(entries: &[Vec<u8>], limits: ChannelLimits) -> Result<Chan
     merge(&nodes?, limits)
 }
 
-/// Checks the nodes, and that together they have every rank once; gives for each rank its node.
-fn members(nodes: &[NodeGraph]) -> Result<Vec<u32>> {
+/// The ports that are nearest to the rank at this place.
+fn nearest(nodes: &[NodeGraph], (node, member): (u32, u32)) -> Vec<RankExit> {
+    let node = &nodes[node as usize];
+    let exits = node.reach.nearest.get(member as usize);
+    let exits = exits.into_iter().flatten();
+    exits.filter_map(|&it| exit(node, Some(it))).collect()
+}
+
+/// Checks the nodes, and that together they have every rank once; gives for each rank its node and
+/// its position there.
+fn members(nodes: &[NodeGraph]) -> Result<Vec<(u32, u32)>> {
     let remedy = "let each node tell its own ranks, in the order of the nodes";
     for node in nodes {
         node.check()?;
     }
     let count: usize = nodes.iter().map(|node| node.ranks.len()).sum();
-    let mut node_of = vec![u32::MAX; count];
-    for (index, node) in nodes.iter().enumerate() {
-        for &rank in &node.ranks {
-            match node_of.get_mut(rank.index()) {
-                Some(node) if *node == u32::MAX => *node = index as u32,
+    let mut seats = vec![(u32::MAX, 0); count];
+    for (index, node) in (0..).zip(nodes) {
+        for (member, &rank) in (0..).zip(&node.ranks) {
+            match seats.get_mut(rank.index()) {
+                Some(seat) if seat.0 == u32::MAX => *seat = (index, member),
                 Some(_) => {
                     let what = format!("rank {rank} is on two nodes");
                     return Err(Error::argument(what, remedy).with_peer(rank));
@@ -234,7 +246,7 @@ fn members(nodes: &[NodeGraph]) -> Result<Vec<u32>> {
     }
     match count {
         0 => Err(Error::argument("there is no node", remedy)),
-        _ => Ok(node_of),
+        _ => Ok(seats),
     }
 }
 
@@ -352,6 +364,7 @@ mod tests {
             ring_megabytes_per_s: 1000 * ranks[0] + 24_000,
             trees: (0..trees).map(tree).collect(),
             tree_megabytes_per_s: 12_000,
+            reach: Default::default(),
         }
     }
 
@@ -385,7 +398,7 @@ mod tests {
         );
         let ring = &channels.rings[1];
         assert_eq!(ring.neighbours(Rank(2)), (Rank(1), Rank(4)));
-        assert_eq!(numbers(ring.from(Rank(3))), [3, 1, 2, 4, 0]);
+        assert_eq!(ring.neighbours(Rank(0)), (Rank(4), Rank(3)));
         assert_eq!(
             ring.ports[1].exit,
             Some(RankExit {

@@ -25,8 +25,8 @@ pub struct CpuSet {
 
 impl CpuSet {
     /// The empty set.
-    pub fn new() -> CpuSet {
-        CpuSet::default()
+    pub const fn new() -> CpuSet {
+        CpuSet { words: Vec::new() }
     }
 
     /// The set with one number. Panics at or above [`MAX_CPUS`].

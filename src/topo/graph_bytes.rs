@@ -3,11 +3,13 @@
 //! Numbers are little-endian, members and ports 16 bits. Bytes from another process are an
 //! allegation: every length and number is checked, and then the graph as a whole.
 
-use super::node_graph::{Exit, MAX_CHANNELS, MAX_LOCAL, MAX_NETS, NodeGraph, RingPart, TreePart};
+use super::node_graph::{
+    Exit, MAX_CHANNELS, MAX_LOCAL, MAX_NETS, NodeGraph, Reach, RingPart, TreePart,
+};
 use crate::base::{Error, Rank, Result};
 
 /// First bytes; the digit changes with the form.
-const MAGIC: &[u8; 4] = b"kng1";
+const MAGIC: &[u8; 4] = b"kng2";
 /// Stands for "none" where a member or port is expected.
 const NONE: u16 = u16::MAX;
 
@@ -23,14 +25,7 @@ impl NodeGraph {
         out.extend(self.ring_megabytes_per_s.to_le_bytes());
         out.extend(self.tree_megabytes_per_s.to_le_bytes());
         out.extend(self.ranks.iter().flat_map(|rank| rank.0.to_le_bytes()));
-        for name in &self.nets {
-            let mut end = name.len().min(255);
-            while !name.is_char_boundary(end) {
-                end -= 1;
-            }
-            out.push(end as u8);
-            out.extend(&name.as_bytes()[..end]);
-        }
+        self.nets.iter().for_each(|name| text(&mut out, name));
         let member = |out: &mut Vec<u8>, number: Option<u32>| {
             let number = number.map_or(NONE, |number| number as u16);
             out.extend(number.to_le_bytes());
@@ -53,6 +48,17 @@ impl NodeGraph {
                 member(&mut out, exit.map(|exit| exit.proxy));
             }
         }
+        let Reach { buses, nearest } = &self.reach;
+        short(&mut out, buses.len());
+        buses.iter().for_each(|bus| text(&mut out, bus));
+        short(&mut out, nearest.len());
+        for exits in nearest {
+            short(&mut out, exits.len());
+            for exit in exits {
+                member(&mut out, Some(exit.net));
+                member(&mut out, Some(exit.proxy));
+            }
+        }
         out
     }
 
@@ -60,7 +66,7 @@ impl NodeGraph {
     pub fn from_bytes(bytes: &[u8]) -> Result<NodeGraph> {
         let mut input = Input(bytes);
         if input.array::<4>()? != *MAGIC {
-            return Err(bad("they do not begin with `kng1`"));
+            return Err(bad("they do not begin with `kng2`"));
         }
         let members = input.count("ranks", MAX_LOCAL)?;
         let nets = input.count("ports", MAX_NETS)?;
@@ -89,6 +95,7 @@ impl NodeGraph {
                 })
             })?,
             tree_megabytes_per_s,
+            reach: input.reach()?,
         };
         if !input.0.is_empty() {
             return Err(bad("there are more of them than there should be"));
@@ -96,6 +103,16 @@ impl NodeGraph {
         graph.check()?;
         Ok(graph)
     }
+}
+
+/// A text behind its length, cut after 255 bytes.
+fn text(out: &mut Vec<u8>, text: &str) {
+    let mut end = text.len().min(255);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    out.push(end as u8);
+    out.extend(&text.as_bytes()[..end]);
 }
 
 fn bad(why: &str) -> Error {
@@ -158,6 +175,21 @@ impl Input<'_> {
             (None, None) => Ok(None),
             _ => Err(bad("a port without a proxy, or a proxy without a port")),
         }
+    }
+
+    fn reach(&mut self) -> Result<Reach> {
+        let buses = self.count("cards", MAX_NETS)?;
+        let buses = repeat(buses, self, Input::text)?;
+        let members = self.count("members", MAX_LOCAL)?;
+        let exit = |input: &mut Input| {
+            let exit = input.exit()?;
+            exit.ok_or_else(|| bad("a rank is near no port"))
+        };
+        let nearest = repeat(members, self, |input| {
+            let exits = input.count("near ports", MAX_NETS)?;
+            repeat(exits, input, exit)
+        })?;
+        Ok(Reach { buses, nearest })
     }
 
     fn text(&mut self) -> Result<String> {

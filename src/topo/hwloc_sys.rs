@@ -1,10 +1,11 @@
 //! The few functions of libhwloc that crate `hwloc2` does not offer.
 //!
-//! `hwloc2` links the library and binds threads, but it keeps its own declarations private, takes
-//! no type filters and cannot export XML. Everything kolo wants to know about a machine is in the
-//! XML that the library writes, so the functions below suffice; they work on opaque pointers, and
-//! no structure of the library is described here. Reference: hwloc manual 2.x and 3.x, `hwloc.h`
-//! and `hwloc/export.h`.
+//! `hwloc2` links the library and binds threads, the own and others ([`super::pin`]). But it keeps
+//! its declarations private, does not tell the library's version, takes no type filters, and
+//! neither reads nor writes XML; its look-up of NUMA nodes and PCI devices panics. Everything kolo
+//! wants to know about a machine is in the XML that the library writes, so the functions below
+//! suffice; they work on opaque pointers, and no structure of the library is described here.
+//! Reference: hwloc manual 2.x and 3.x, `hwloc.h` and `hwloc/export.h`.
 //!
 //! The library and the XML library below it do arithmetic of their own, so they work in a
 //! floating-point environment of their own ([`FloatEnv`]).

@@ -17,7 +17,7 @@
 //! Reading order: [`cpuset`], [`hardware`], `xml_tree`, [`notes`], `xml` (and `xml_devices`,
 //! `xml_nvlink`, `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`], [`mod@nodes`],
 //! [`mod@crowding`], [`near`], [`pin`], [`mod@pairs`], [`mod@render`]. Then how data flows:
-//! [`graph`], [`paths`], [`nic`], [`node_graph`], [`search`], [`seats`], [`channels`],
+//! [`graph`], [`paths`], [`nic`], [`node_graph`], [`search`], [`seats`], [`channels`], [`ways`],
 //! [`graph_file`], and how it is shown: [`report`], [`svg`].
 //!
 //! Reference: F. Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in
@@ -53,6 +53,7 @@ pub mod seats;
 pub mod svg;
 #[cfg(test)]
 mod tests;
+pub mod ways;
 mod xml;
 mod xml_devices;
 mod xml_nvlink;
@@ -66,7 +67,7 @@ pub use hardware::{Core, Device, DeviceClass, Kind, Machine, NumaNode, NvLink, O
 pub use near::near_devices;
 pub use nodes::{Nodes, gathered, local_places, local_ranks, nodes};
 pub use notes::Notes;
-pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread};
+pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread, pin_thread};
 pub use place::{RankPlace, host_name};
 pub use proxy_rank::{Pxn, proxy_ranks};
 pub use render::render;

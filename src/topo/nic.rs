@@ -1,4 +1,4 @@
-//! Which NIC a rank uses, and through whose proxy.
+//! Which NICs a rank uses where no ring or tree leads it, and through whose proxy.
 //!
 //! **Problem.** A node has several NICs, and a GPU is near to some. Its way to another one may go
 //! over the link between the sockets, which is slow and shared.
@@ -8,6 +8,7 @@
 //! kinds a narrower one. Receiving needs no such help: the ring enters where the NIC is near.
 
 use super::graph::{Graph, NodeKind};
+use super::node_graph::Exit;
 use super::paths::{PathKind, Paths};
 
 /// A way between a member and a network port.
@@ -20,15 +21,6 @@ pub struct NetWay {
     /// Its links, as indices into the graph's.
     pub links: Vec<u32>,
     /// The member whose proxy sends: itself, or for PXN the one nearest to the NIC.
-    pub proxy: u32,
-}
-
-/// A choice of NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NetChoice {
-    /// The port, as an index into the ports of [`nets`].
-    pub net: u32,
-    /// The member whose proxy sends.
     pub proxy: u32,
 }
 
@@ -104,29 +96,26 @@ fn own(path: &super::paths::Path, member: usize) -> Option<NetWay> {
     })
 }
 
-/// The NIC by which `member` sends on `channel`, for messages that follow no ring or tree. Members
-/// near several equal NICs take turns with the channels, so that all are used. None without ports.
+/// The NICs by which `member` sends messages that follow no ring or tree: all that are equally
+/// near, none without ports. Who uses them takes them in turn ([`super::ways`]).
 pub fn choose_net(
     graph: &Graph,
     paths: &Paths,
     members: &[usize],
     member: usize,
-    channel: u32,
     pxn: bool,
-) -> Option<NetChoice> {
+) -> Vec<Exit> {
     let ways: Vec<(usize, NetWay)> = nets(graph)
         .iter()
         .enumerate()
         .filter_map(|(index, &net)| Some((index, way_out(paths, net, members, member, pxn)?)))
         .collect();
     let key = |way: &NetWay| (way.kind, std::cmp::Reverse(way.megabytes_per_s));
-    let best = ways.iter().map(|(_, way)| key(way)).min()?;
-    let equal: Vec<_> = ways.iter().filter(|(_, way)| key(way) == best).collect();
-    // Members that share the same NICs begin at different ones.
-    let turn = (member + channel as usize) % equal.len();
-    let (net, way) = equal[turn];
-    Some(NetChoice {
+    let best = ways.iter().map(|(_, way)| key(way)).min();
+    let equal = ways.iter().filter(|(_, way)| Some(key(way)) == best);
+    let exit = |(net, way): &(usize, NetWay)| Exit {
         net: *net as u32,
         proxy: way.proxy,
-    })
+    };
+    equal.map(exit).collect()
 }

@@ -49,6 +49,15 @@ pub struct TreePart {
     pub second_exit: Option<Exit>,
 }
 
+/// What connections follow from where no ring or tree leads them; empty on one node alone.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Reach {
+    /// The bus address of each port's card, by which networks know it; empty where it has none.
+    pub buses: Vec<String>,
+    /// For every member its nearest ports, all equally near, each with whose proxy sends.
+    pub nearest: Vec<Vec<Exit>>,
+}
+
 /// What one node contributes.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct NodeGraph {
@@ -65,6 +74,8 @@ pub struct NodeGraph {
     /// What a rank in the middle of each tree sends in megabytes per second, half of it up and half
     /// down: a tree and a ring of one rate reduce equally fast.
     pub tree_megabytes_per_s: u32,
+    /// How members reach the ports beside that; no part of a graph file.
+    pub reach: Reach,
 }
 
 impl NodeGraph {
@@ -113,7 +124,22 @@ impl NodeGraph {
             })
             .map_err(|what| Error::argument(format!("tree {index}: {what}"), REMEDY))?;
         }
-        Ok(())
+        self.check_reach().or_else(bad)
+    }
+
+    fn check_reach(&self) -> std::result::Result<(), String> {
+        let Reach { buses, nearest } = &self.reach;
+        let all = |count: usize, of: usize| count == 0 || count == of;
+        if !all(buses.len(), self.nets.len()) || !all(nearest.len(), self.ranks.len()) {
+            return Err("its ports are not those of all its ranks".to_owned());
+        }
+        let known = |exit: &&Exit| {
+            (exit.net as usize) < self.nets.len() && (exit.proxy as usize) < self.ranks.len()
+        };
+        match nearest.iter().flatten().all(|exit| known(&exit)) {
+            true => Ok(()),
+            false => Err("a rank is near a port, or a proxy, that does not exist".to_owned()),
+        }
     }
 
     fn part(
@@ -188,6 +214,10 @@ pub(super) mod tests {
                 second_exit: exit,
             }],
             tree_megabytes_per_s: 12_000,
+            reach: Reach {
+                buses: vec!["0000:3b:00.0".to_owned()],
+                nearest: vec![vec![Exit { net: 0, proxy: 1 }]; 2],
+            },
         }
     }
 
@@ -219,6 +249,10 @@ pub(super) mod tests {
         );
         let second = error(|g| g.trees[0].second = 7);
         assert_eq!(second, "tree 0: rank 7 is not one of its first two");
+        let near = error(|g| g.reach.nearest[1][0].net = 5);
+        assert!(near.contains("a rank is near a port"), "{near}");
+        let few = error(|g| drop(g.reach.nearest.pop()));
+        assert!(few.contains("not those of all its ranks"), "{few}");
         assert!(error(|g| g.ranks.reverse()).contains("ascend"));
         assert!(error(|g| g.rings.clear()).contains("0 rings"));
         assert!(error(|g| g.tree_megabytes_per_s = 0).contains("no bandwidth"));

@@ -1,12 +1,12 @@
 //! Where kolo's own threads run.
 //!
-//! A rank has a service thread and perhaps a progress thread. They sleep when idle, but when they
-//! work they should be near the rank's memory (or near the device they serve) and must not take
-//! turns with the rank on its only core. Launchers bind a rank to one core as a rule, and a new
-//! thread inherits that binding; so the threads of such a rank are moved to a core that no rank of
-//! the node is bound to, if the cgroup leaves one.
+//! A process has a service thread and perhaps a progress thread. They sleep when idle, but when
+//! they work they should be near the memory of its ranks (or near the device they serve) and must
+//! not take turns with a rank on its only core. Launchers bind a rank to one core as a rule, and a
+//! new thread inherits that binding; so the threads of such a rank are moved to a core that no rank
+//! of the node is bound to, if the cgroup leaves one.
 
-use super::allowed::affinity;
+use super::allowed::affinity_of;
 use super::hardware::Machine;
 use super::{CpuSet, RankPlace};
 use crate::base::float_env::FloatEnv;
@@ -115,16 +115,6 @@ impl Pinning {
         let (cpus, reason) = chosen.unwrap_or((CpuSet::new(), PinReason::Off));
         Pinning { cpus, reason }
     }
-
-    /// Binds the calling thread as decided; does nothing when the decision is to leave it. Errors
-    /// as for [`pin_current_thread`].
-    pub fn apply(&self) -> Result<()> {
-        if self.cpus.is_empty() {
-            Ok(())
-        } else {
-            pin_current_thread(&self.cpus)
-        }
-    }
 }
 
 /// One core of a rank: the first; of ranks with the same PUs each has another one, if there are so
@@ -161,9 +151,16 @@ impl fmt::Display for Pinning {
 /// hwloc's own view of the machine, which its binding calls need. Made on first use and kept.
 static BINDER: OnceLock<Option<Mutex<Topology>>> = OnceLock::new();
 
-/// Lets the calling thread run on these PUs only. Errors: the set is empty; the system refuses, or
-/// puts the thread elsewhere (a cgroup that does not contain the PUs).
+/// Lets the calling thread run on these PUs only. Errors: those of [`pin_thread`].
 pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
+    // SAFETY: takes nothing; the calling thread lives.
+    pin_thread(unsafe { libc::pthread_self() }, cpus)
+}
+
+/// Lets a thread of this process, which must be alive, run on these PUs only. Errors: the set is
+/// empty; the system refuses, or puts the thread elsewhere (a cgroup that does not contain the
+/// PUs).
+pub fn pin_thread(thread: libc::pthread_t, cpus: &CpuSet) -> Result<()> {
     let remedy = "check the job's cgroup; the setting affinity=none leaves threads where they are";
     if cpus.is_empty() {
         return Err(Error::argument(
@@ -186,7 +183,7 @@ pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
     // A panic of another thread leaves no half-done change in the topology: binding only reads it.
     let mut binder = binder.lock().unwrap_or_else(PoisonError::into_inner);
     binder
-        .set_cpubind(set, CpuBindFlags::CPUBIND_THREAD)
+        .set_cpubind_for_thread(thread, set, CpuBindFlags::empty())
         .map_err(|error| {
             let CpuBindError::Generic(number, _) = error;
             let source = std::io::Error::from_raw_os_error(number);
@@ -197,7 +194,7 @@ pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
             )
         })?;
     // hwloc says yes without doing anything when its variables give it another machine's topology.
-    let now = affinity()?;
+    let now = affinity_of(thread)?;
     if now.is_subset(cpus) {
         return Ok(());
     }
@@ -208,6 +205,7 @@ pub fn pin_current_thread(cpus: &CpuSet) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topo::affinity;
 
     /// Bindings are of a thread: a thread of its own keeps the other tests as they are.
     fn in_a_thread(body: impl FnOnce() + Send + 'static) {
@@ -235,20 +233,6 @@ mod tests {
             assert!(error.what.contains("no processor"), "{error}");
             let error = pin_current_thread(&CpuSet::single(60_000)).unwrap_err();
             assert!(error.what.contains("60000"), "{error}");
-            assert_eq!(affinity().unwrap(), before);
-        });
-    }
-
-    #[test]
-    fn applying_off_changes_nothing() {
-        in_a_thread(|| {
-            let before = affinity().unwrap();
-            Pinning {
-                cpus: CpuSet::new(),
-                reason: PinReason::Off,
-            }
-            .apply()
-            .unwrap();
             assert_eq!(affinity().unwrap(), before);
         });
     }

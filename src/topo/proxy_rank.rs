@@ -1,9 +1,9 @@
 //! Through which rank of its node a rank sends over a NIC.
 //!
-//! **Idea.** Channel c uses NIC number c (modulo their number) at both ends, so that equal NICs
-//! meet. Where a rank is far from that NIC and another rank of the node is beside it, the latter
-//! sends in its place (PXN): data then cross the link between the sockets once, by stores into
-//! cache lines that the near rank reads, and not as reads of a device. With
+//! **Idea.** With the setting `pxn` channel c uses NIC number c (modulo their number) at both ends,
+//! so that equal NICs meet. Where a rank is far from that NIC and another rank of the node is
+//! beside it, the latter sends in its place (PXN): data then cross the link between the sockets
+//! once, by stores into cache lines that the near rank reads, and not as reads of a device. With
 //! [`Pxn::Always`] all ranks of a node send through one rank for each NIC, whose progress thread
 //! goes on while they compute.
 //!
@@ -15,8 +15,6 @@ use crate::base::Rank;
 /// When a rank sends through another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pxn {
-    /// Never.
-    Never,
     /// Where another rank of the node is beside the NIC, and the rank itself is not.
     Nearer,
     /// All ranks of the node send through one rank for each NIC.
@@ -46,11 +44,8 @@ pub fn proxy_ranks(
         // NICs at the same place are served by different ranks, if there are several.
         let turn = nics[..nic].iter().filter(|other| *other == near).count();
         let chosen = match pxn {
-            Pxn::Never => None,
-            _ if beside.is_empty() => match pxn {
-                Pxn::Always => Some(local[turn % local.len()].rank),
-                _ => None,
-            },
+            Pxn::Always if beside.is_empty() => Some(local[turn % local.len()].rank),
+            Pxn::Nearer if beside.is_empty() => None,
             Pxn::Always => Some(beside[turn % beside.len()]),
             Pxn::Nearer if beside.contains(&me) => None,
             // Those who are far take turns with those who are near.
@@ -133,7 +128,6 @@ mod tests {
     #[test]
     fn whoever_cannot_gain_sends_alone() {
         let none = vec![vec![None, None]; 4];
-        assert_eq!(chosen(&two_sockets(), &NICS, Pxn::Never), none);
         assert_eq!(chosen(&two_sockets(), &[None; 2], Pxn::Nearer), none);
         // Nobody is beside the second NIC, or everybody is beside both.
         let far = chosen(&two_sockets(), &[Some("0-7"), Some("8")], Pxn::Nearer);

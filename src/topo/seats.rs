@@ -6,7 +6,8 @@
 //! gives the channels.
 
 use super::graph::{Description, Graph, LinkKind, NodeKind};
-use super::node_graph::{Exit, NodeGraph};
+use super::nic;
+use super::node_graph::{Exit, NodeGraph, Reach};
 use super::paths::{PathKind, Paths};
 use super::search::{self, Found, Request};
 use super::{CpuSet, RankPlace};
@@ -88,9 +89,12 @@ impl Seated {
         file: Option<NodeGraph>,
     ) -> Result<Found> {
         if let Some(graph) = file {
-            return self.loaded(graph);
+            let mut found = self.loaded(graph)?;
+            found.graph.reach = self.reach(request);
+            return Ok(found);
         }
         let mut found = self.search(ranks, request)?;
+        found.graph.reach = self.reach(request);
         if !request.several_nodes && self.is_even() {
             let natural: Vec<u32> = (0..ranks.len() as u32).collect();
             for ring in &mut found.graph.rings {
@@ -102,6 +106,25 @@ impl Seated {
             }
         }
         Ok(found)
+    }
+
+    /// How the members reach the ports beside rings and trees, where there are other nodes.
+    fn reach(&self, request: &Request) -> Reach {
+        if !request.several_nodes {
+            return Reach::default();
+        }
+        let card = |&net: &usize| {
+            let card = self.graph.neighbour(net, LinkKind::Port);
+            card.map_or(String::new(), |card| self.graph.nodes[card].name.clone())
+        };
+        let choose = |member: usize| {
+            let (graph, paths) = (&self.graph, &self.paths);
+            nic::choose_net(graph, paths, &self.members, member, request.pxn)
+        };
+        Reach {
+            buses: nic::nets(&self.graph).iter().map(card).collect(),
+            nearest: (0..self.members.len()).map(choose).collect(),
+        }
     }
 
     /// Whether ranks on processors are all equally near to each other, as on a machine with one
@@ -223,7 +246,7 @@ impl Seated {
         if member != proxy {
             return PathKind::Pxn;
         }
-        let net = super::nic::nets(&self.graph)[net as usize];
+        let net = nic::nets(&self.graph)[net as usize];
         let path = self.paths.get(self.members[member as usize], net);
         path.map_or(PathKind::Net, |path| path.kind)
     }

@@ -12,6 +12,7 @@
 //! a row that do the work of one, taken where nothing else is faster.
 
 mod allowed;
+mod decided;
 #[doc(hidden)]
 pub mod fuzz;
 mod geometry;
@@ -24,6 +25,7 @@ mod table;
 mod usual;
 
 pub use allowed::{Allowed, Rule};
+pub use decided::Decided;
 pub use geometry::geometry;
 pub use measured::Measured;
 pub use model::{Setting, predict};

@@ -1,6 +1,7 @@
 //! The table of choices: [collective][size class], filled once at init, read in every call.
 
 use super::allowed::{Allowed, COLLECTIVES};
+use super::decided::{Decided, MARGIN};
 use super::measured::Measured;
 use super::mend::mend;
 use super::model::{self, Setting};
@@ -61,6 +62,8 @@ pub struct Cell {
     pub measured: bool,
     /// Expected time in nanoseconds; infinite where nothing computes the collective.
     pub time_ns: f64,
+    /// The rule by which it was chosen.
+    pub decided: Decided,
 }
 
 /// A possible choice, for `kolo explain`.
@@ -89,6 +92,7 @@ const NOTHING: Cell = Cell {
     mended: false,
     measured: false,
     time_ns: f64::INFINITY,
+    decided: Decided::Least,
 };
 
 impl Grid {
@@ -126,9 +130,6 @@ const DIRECT_BYTES: usize = 64 << 10;
 const DIRECT_RANKS: u32 = 128;
 /// A second channel pays when each has this much to move.
 const CHANNEL_BYTES: usize = 4 << 20;
-/// Without a measurement, another algorithm must be predicted to be so much faster than what kolo
-/// has always used.
-const MARGIN: f64 = 1.3;
 
 /// Tables that a process remembers.
 const REMEMBERED: usize = 16;
@@ -409,18 +410,18 @@ impl Table {
         // ... until an estimate is much better; but where kolo's choice was measured, or one-shot
         // asked for by the user, estimates do not count.
         let asked = self.inputs.eager_limit.is_some() && default == Algorithm::OneShot;
-        let usual = self.usual();
-        let spares = usual.spares_links(collective, bytes);
-        let by_hand = asked || spares || usual.is_measured(collective);
-        let chosen = match (standing, candidates.first()) {
+        let by_hand = asked || self.usual().is_measured(collective);
+        let (chosen, decided) = match (standing, candidates.first()) {
+            (Some(standing), _) if by_hand && !standing.measured => (standing, Decided::ByHand),
             (Some(standing), Some(fastest)) => {
-                let by_hand = by_hand && !standing.measured;
-                match !by_hand && fastest.time_ns * MARGIN < standing.time_ns {
-                    true => fastest,
-                    false => standing,
+                let ratio = standing.time_ns / fastest.time_ns;
+                match (ratio > MARGIN, standing.measured) {
+                    (true, _) => (fastest, Decided::Faster(ratio, standing.choice.algorithm)),
+                    (false, true) => (standing, Decided::Measured),
+                    (false, false) => (standing, Decided::Usual(ratio)),
                 }
             }
-            (None, Some(fastest)) => fastest,
+            (None, Some(fastest)) => (fastest, Decided::Least),
             _ => return NOTHING,
         };
         Cell {
@@ -436,6 +437,7 @@ impl Table {
             mended: false,
             measured: chosen.measured,
             time_ns: chosen.time_ns,
+            decided,
         }
     }
 

@@ -25,9 +25,6 @@ const TREE_BYTES: usize = 32 << 10;
 /// Up to this size an all-reduce between nodes gains more from few messages than from few bytes.
 const MESSAGES_BYTES: usize = 64 << 10;
 
-/// From this size on an all-reduce between nodes is as fast as their links.
-const LINK_BYTES: usize = 512 << 10;
-
 /// Where a choice is to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usual {
@@ -48,12 +45,6 @@ impl Usual {
             collective,
             AllReduce | Broadcast | Reduce | AllGather | ReduceScatter | Barrier
         )
-    }
-
-    /// Whether the choice moves the fewest bytes over the links between nodes, so many that no
-    /// estimate of something else should overrule it.
-    pub fn spares_links(&self, collective: Collective, bytes: usize) -> bool {
-        !self.one_node && collective == Collective::AllReduce && bytes >= LINK_BYTES
     }
 
     /// The choice for a rank's contribution of `bytes`, with one-shot up to `oneshot_limit`.

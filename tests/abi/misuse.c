@@ -194,7 +194,14 @@ static void arguments(koloComm_t comm) {
     FAILS(bad, "", koloAllReduce(bytes + 8, bytes, 4, type, koloSum, comm, NULL));
     FAILS(bad, "", koloAllToAll(a, a, 4, type, comm, NULL));
     OK(koloAllReduce(NULL, NULL, 0, type, koloSum, comm, NULL));
-    FAILS(bad, "stream", koloAllReduce(a, b, 1, type, koloSum, comm, (koloStream_t)(void *)b));
+    koloRequest_t request;
+    const char *no_stream = "is no stream of host memory";
+    FAILS(bad, no_stream, koloAllReduce(a, b, 1, type, koloSum, comm, (koloStream_t)(void *)b));
+    FAILS(bad, no_stream, koloSend(a, 1, type, 0, comm, (koloStream_t)(void *)1));
+    FAILS(bad, "is a communicator", koloBarrier(comm, (koloStream_t)(void *)comm));
+    OK(koloIAllReduce(a, b, 1, type, koloSum, comm, &request));
+    FAILS(bad, "is a request", koloBarrier(comm, (koloStream_t)(void *)request));
+    OK(koloWait(&request));
     FAILS(bad, "count", koloCommCount(comm, NULL));
     FAILS(bad, "rank", koloCommUserRank(comm, NULL));
     FAILS(bad, "asyncError", koloCommGetAsyncError(comm, NULL));

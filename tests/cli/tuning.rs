@@ -46,6 +46,19 @@ fn explain_names_the_choice_the_others_and_the_settings() {
     has(&text, &["(count 16384 x double)"]);
 }
 
+/// The rule that decided is said, with the numbers.
+#[test]
+fn explain_says_which_rule_decided() {
+    let text = ok("explain all_reduce 64M -n 16x8");
+    let rule = "times as fast as hier, which would stand otherwise: 1.3 times is enough";
+    has(
+        &text,
+        &["chosen      ring", "why         estimated to be ", rule],
+    );
+    let text = ok("explain all_reduce 64M -n 8");
+    has(&text, &["which was measured for so few ranks of one node"]);
+}
+
 /// A protocol that is asked for is chosen, and the runners-up are those over it.
 #[test]
 fn explain_shows_protocols() {

@@ -1,6 +1,7 @@
 //! What the processes of the tests do.
 
 use super::job::Context;
+use super::threads;
 use kolo::comm::{Call, CommConfig, Communicator, RedOp, Stream};
 use kolo::dtype::DataType;
 use kolo::plan::Collective;
@@ -27,26 +28,32 @@ pub fn by_name(name: &str) -> fn(&Context) {
         "inline" => inline,
         "blocking" => blocking,
         "asleep" => asleep,
+        "placed" => threads::placed,
+        "left_alone" => threads::left_alone,
+        "shared" => threads::shared,
         _ => panic!("there is no scenario {name:?}"),
     }
 }
 
-fn wants(what: &str) -> bool {
+pub fn wants(what: &str) -> bool {
     std::env::var_os(what).is_some()
 }
 
-fn join(context: &Context) -> Communicator {
+/// This thread runs on this processor only.
+pub fn bind(cpu: u32) {
+    // SAFETY: all-zero bytes are an empty set, which the calls fill and read.
+    unsafe {
+        let mut cores: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut cores);
+        let size = size_of::<libc::cpu_set_t>();
+        assert_eq!(libc::sched_setaffinity(0, size, &raw const cores), 0);
+    }
+}
+
+pub fn join(context: &Context) -> Communicator {
     if wants(ONE_CORE) {
-        // SAFETY: all-zero bytes are an empty set, which the calls fill and read.
-        unsafe {
-            let mut cores: libc::cpu_set_t = std::mem::zeroed();
-            let size = size_of::<libc::cpu_set_t>();
-            assert_eq!(libc::sched_getaffinity(0, size, &raw mut cores), 0);
-            let first = (0..1024).find(|&core| libc::CPU_ISSET(core, &cores));
-            libc::CPU_ZERO(&mut cores);
-            libc::CPU_SET(first.expect("a core"), &mut cores);
-            assert_eq!(libc::sched_setaffinity(0, size, &raw const cores), 0);
-        }
+        let cores = kolo::topo::affinity().expect("a binding");
+        bind(cores.iter().next().expect("a core"));
     }
     let mut config = CommConfig::default();
     if wants(NODES) {
@@ -57,7 +64,7 @@ fn join(context: &Context) -> Communicator {
 }
 
 /// Another communicator of the same ranks.
-fn split(comm: &Communicator) -> Communicator {
+pub fn split(comm: &Communicator) -> Communicator {
     let made = comm.split(Some(0), comm.rank() as i32, &CommConfig::default());
     made.expect("a split").expect("a member")
 }
@@ -79,7 +86,7 @@ fn hear(what: &str) {
 }
 
 /// A sum over all ranks of [`COUNT`] numbers, on a stream.
-struct Sum {
+pub struct Sum {
     data: Vec<i64>,
     result: Vec<i64>,
     nranks: i64,
@@ -87,7 +94,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn begin(comm: &Communicator, op: RedOp, count: usize, stream: &Stream) -> Sum {
+    pub fn begin(comm: &Communicator, op: RedOp, count: usize, stream: &Stream) -> Sum {
         let rank = i64::from(comm.rank());
         let mut sum = Sum {
             data: (0..count as i64).map(|i| i * 3 + rank * 1000).collect(),
@@ -109,7 +116,7 @@ impl Sum {
         sum
     }
 
-    fn end(self) {
+    pub fn end(self) {
         self.stream.synchronize().expect("a sum");
         let n = self.nranks;
         let ranks = n * (n - 1) / 2 * 1000;
@@ -192,7 +199,7 @@ fn inline(context: &Context) {
     comm.destroy().expect("destroy");
 }
 
-fn small(comm: &Communicator) {
+pub fn small(comm: &Communicator) {
     let mut data = [i64::from(comm.rank())];
     for _ in 0..1000 {
         comm.all_reduce_in_place(&mut data, RedOp::SUM).unwrap();

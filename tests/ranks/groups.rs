@@ -418,3 +418,44 @@ fn a_call_that_cannot_be_is_refused_inside_a_group() {
     group::end().unwrap();
     assert!(recv.iter().all(|&e| e == POISON));
 }
+
+/// A stream that was made for one call, as that of a request, takes no second one.
+#[test]
+fn a_stream_for_one_call_takes_one() {
+    let comms = made(2, &[]);
+    let send = input(0, 5, 0);
+    let mut recv = vec![vec![POISON; 5]; 2];
+    let streams: Vec<Stream> = comms
+        .iter()
+        .map(|_| Stream::for_one_call().expect("a stream"))
+        .collect();
+    for ((comm, recv), stream) in comms.iter().zip(&mut recv).zip(&streams) {
+        let all = call(Collective::AllReduce, &send, recv, 5, 0);
+        issue(comm, all, Some(stream));
+        // SAFETY: it is refused.
+        let second = unsafe { comm.enqueue(&all, Some(stream)) };
+        let error = second.expect_err("a second call");
+        assert!(error.what.contains("was made for one call"), "{error}");
+    }
+    for (stream, recv) in streams.iter().zip(&recv) {
+        stream.synchronize().expect("the first call");
+        let doubled: Vec<i64> = send.iter().map(|it| it * 2).collect();
+        assert_eq!(*recv, doubled);
+    }
+    // On further streams the communicator goes on.
+    let streams: Vec<Stream> = comms
+        .iter()
+        .map(|_| Stream::new().expect("a stream"))
+        .collect();
+    for ((comm, recv), stream) in comms.iter().zip(&mut recv).zip(&streams) {
+        issue(
+            comm,
+            call(Collective::AllReduce, &send, recv, 5, 0),
+            Some(stream),
+        );
+    }
+    for stream in &streams {
+        stream.synchronize().expect("both");
+    }
+    end(&comms);
+}

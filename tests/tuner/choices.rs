@@ -3,7 +3,7 @@
 use crate::counting::{ASKED, HELD, MOST};
 use crate::support::inputs;
 use kolo::plan::{Algorithm, Collective, Machine};
-use kolo::tune::{Allowed, Candidate, Inputs, Measured, Protocol, Rule, Table, predict};
+use kolo::tune::{Allowed, Candidate, Decided, Inputs, Measured, Protocol, Rule, Table, predict};
 
 fn one_node(n: u32) -> Inputs {
     inputs(Machine::uniform(1, n))
@@ -329,6 +329,43 @@ fn flags_cost_bytes() {
             let simple = time(Protocol::Simple, bytes);
             assert!(time(Protocol::Ll128, bytes) > simple, "{machine:?}");
             assert!(time(Protocol::Ll, bytes) > time(Protocol::Ll128, bytes));
+        }
+    }
+}
+
+/// Between nodes an all-reduce goes by the hierarchy, or by doubling, unless something else is
+/// estimated to be 1.3 times as fast: then that is taken, at every size, and the table says so.
+#[test]
+fn between_nodes_the_better_price_wins() {
+    let machine = Machine::uniform(16, 8);
+    let table = Table::new(inputs(machine));
+    let (collective, bytes) = (Collective::AllReduce, 64 << 20);
+    assert_eq!(table.choose(collective, bytes).algorithm, Algorithm::Ring);
+    let decided = table.cell(collective, bytes).decided;
+    let Decided::Faster(ratio, Algorithm::Hierarchical) = decided else {
+        panic!("{decided:?}");
+    };
+    assert!(ratio > 1.3, "{ratio}");
+    for machine in [(2, 2), (4, 2), (16, 8), (64, 8), (100, 1)].map(|(n, p)| Machine::uniform(n, p))
+    {
+        let table = Table::new(inputs(machine));
+        for bytes in (10..33).map(|shift| 1_usize << shift) {
+            let slots = |c: &&Candidate| !c.choice.protocol.is_lines();
+            let found = table.candidates(collective, bytes);
+            let least = found.iter().find(slots).expect("one").time_ns;
+            let choice = table.choose(collective, bytes);
+            let chosen = found.iter().find(|c| c.choice == choice).expect("one");
+            let text = format!("{machine:?} {bytes} {:?}", chosen.choice.algorithm);
+            assert!(chosen.time_ns <= 1.3 * least, "{text}");
+            match table.cell(collective, bytes).decided {
+                Decided::Usual(ratio) => assert!((1.0..=1.3).contains(&ratio), "{text}"),
+                Decided::Faster(ratio, usual) => {
+                    assert!(ratio > 1.3 && usual != choice.algorithm, "{text}");
+                }
+                // Small calls are one-shot by habit, which reaches no other node.
+                Decided::Least => assert!(chosen.time_ns <= least, "{text}"),
+                other => panic!("{text}: {other:?}"),
+            }
         }
     }
 }

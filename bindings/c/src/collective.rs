@@ -4,7 +4,7 @@ use crate::comm::Member;
 use crate::group::note;
 use crate::guard::{guard_comm, last_error};
 use crate::op::fixed;
-use crate::stream::STREAMS;
+use crate::stream;
 use crate::types::*;
 use kolo_core::base::Result;
 use kolo_core::comm::{Call, Collective, RedOp, group};
@@ -44,10 +44,7 @@ unsafe fn enqueue(
             // A negative one becomes too large, and the core shows it as it was.
             peer: raw.peer as u32,
         };
-        let stream = match stream.is_null() {
-            true => None,
-            false => Some(STREAMS.get(stream as usize)?),
-        };
+        let stream = stream::given(stream)?;
         note(comm);
         if raw.op >= RedOp::FIRST_DYNAMIC {
             let run = |op| {

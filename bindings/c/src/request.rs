@@ -17,6 +17,11 @@ use std::ffi::{c_int, c_void};
 /// All live requests of this process.
 static REQUESTS: Registry<Stream> = Registry::new(0xb7e1_5162_8aed_2a6b, "request");
 
+/// Whether a number is a live request.
+pub(crate) fn is_request(handle: usize) -> bool {
+    REQUESTS.find(handle).is_some()
+}
+
 /// Waits until the call of `*request` has ended: its receive buffers are filled, its send buffers
 /// may be changed. Sets `*request` to NULL, whatever is returned; a NULL request has ended.
 /// Calls of a communicator end in the order in which they were begun, sends and receives that were

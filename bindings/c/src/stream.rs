@@ -1,14 +1,42 @@
 //! Streams: asynchronous calls on host memory.
 
-use crate::comm::null;
+use crate::comm::{COMMS, null};
 use crate::guard::{guard, guard_unnamed};
-use crate::handle::Registry;
+use crate::handle::{InUse, Registry};
+use crate::request::is_request;
 use crate::types::{koloResult_t, koloStream_t};
-use kolo_core::base::Result;
+use kolo_core::base::{Error, Result};
 use kolo_core::comm::Stream;
 
 /// All live streams of this process.
 pub(crate) static STREAMS: Registry<Stream> = Registry::new(0x9d17_6ae8_33c4_b05e, "stream");
+
+/// The stream that a call was given, none for NULL. Any number may come here, such as a stream of a
+/// GPU: the call is refused with a sentence that says what a communicator on host memory takes.
+#[inline]
+pub(crate) fn given(stream: koloStream_t) -> Result<Option<InUse<'static, Stream>>> {
+    match stream.is_null() {
+        true => Ok(None),
+        false => match STREAMS.find(stream as usize) {
+            Some(stream) => Ok(Some(stream)),
+            None => Err(foreign(stream as usize)),
+        },
+    }
+}
+
+#[cold]
+fn foreign(handle: usize) -> Error {
+    let remedy = "give a stream of koloStreamCreate, or NULL to wait in the call";
+    let what = match handle {
+        _ if is_request(handle) => "is a request, which has the one call it was made for",
+        _ if COMMS.find(handle).is_some() => "is a communicator",
+        _ => {
+            "is no stream of host memory, where this communicator is: it was destroyed, or made by \
+             something else than koloStreamCreate (a cudaStream_t belongs to a GPU)"
+        }
+    };
+    Error::argument(format!("the stream {handle:#x} {what}"), remedy)
+}
 
 /// Makes a stream. Errors: koloInvalidArgument (NULL), koloSystemError. Any thread.
 #[unsafe(no_mangle)]

@@ -5,7 +5,7 @@ use crate::comm::{COMMS, null};
 use crate::graph::GRAPHS;
 use crate::group::note;
 use crate::guard::guard_comm;
-use crate::stream::STREAMS;
+use crate::stream;
 use crate::types::*;
 use kolo_core::base::Result;
 use kolo_core::comm::{Blocks, Collective, Graph, RedOp, VectorCall};
@@ -100,10 +100,7 @@ unsafe fn enqueue(
             root: raw.root as u32,
             graph,
         };
-        let stream = match stream.is_null() {
-            true => None,
-            false => Some(STREAMS.get(stream as usize)?),
-        };
+        let stream = stream::given(stream)?;
         note(comm);
         let run = |op| {
             let call = VectorCall { op, ..call };

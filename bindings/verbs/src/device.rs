@@ -3,6 +3,12 @@
 //! Every port of every device is asked. Kept is what is active, is InfiniBand or RoCE and passes
 //! the filter. A device that cannot be opened or asked is a warning, and the others go on; one
 //! without a usable port is closed again.
+//!
+//! The crate `ibverbs` reads names from the list of devices and entries of the tables of addresses
+//! ([`crate::verbs`]). The list, opening and asking stay with `ibverbs-sys`, for the crate's `open`
+//! refuses a device whose first port is not active, though another one may be; what it opens has no
+//! way to the raw context, which every further call needs; it asks no port but the first, and tells
+//! neither the transport nor what the device can do. Both crates link to the same libibverbs.
 
 use crate::base::clock::Moment;
 use crate::events::Watcher;
@@ -12,7 +18,7 @@ use crate::report;
 use crate::settings::Settings;
 use crate::verbs::{self, Context, Domain, RegisterDmabuf};
 use ibverbs_sys as ib;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -151,14 +157,10 @@ pub fn find(settings: &Settings) -> Found {
 /// # Safety
 /// `device` is of a list that has not been freed.
 unsafe fn look(device: *mut ib::ibv_device, settings: &Settings, found: &mut Found) {
-    // SAFETY: the caller's promise; the name is a string inside the device.
-    let (name, transport) = unsafe {
-        let name = CStr::from_ptr(ib::ibv_get_device_name(device));
-        (
-            name.to_string_lossy().into_owned(),
-            (*device).transport_type,
-        )
-    };
+    let name = ibverbs::Device::from(&device).name();
+    let name = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    // SAFETY: the caller's promise.
+    let transport = unsafe { (*device).transport_type };
     let list = settings.hca.as_deref().unwrap_or("");
     if !(1..=255).any(|port| filter::selects(list, &name, port)) {
         found.refused.push(format!("{name} is not in KOLO_IB_HCA"));

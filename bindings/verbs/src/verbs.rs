@@ -102,13 +102,15 @@ impl Context {
         // SAFETY: the context is open, and `entry` has the size that is given.
         let code =
             unsafe { ib::_ibv_query_gid_ex(self.0, port.into(), index, &raw mut entry, 0, size) };
-        // SAFETY: all bytes of the union belong to `raw`.
-        let raw = unsafe { entry.gid.raw };
+        let entry = ibverbs::GidEntry::from(entry);
         let kind = match entry.gid_type {
             _ if !ethernet => Kind::Infiniband,
             ib::IBV_GID_TYPE_ROCE_V2 => Kind::RoceV2,
             _ => Kind::RoceV1,
         };
+        let mut raw = [0; 16];
+        raw[..8].copy_from_slice(&entry.gid.subnet_prefix().to_be_bytes());
+        raw[8..].copy_from_slice(&entry.gid.interface_id().to_be_bytes());
         (code == 0 && raw != [0; 16]).then_some(Gid { index, raw, kind })
     }
 }

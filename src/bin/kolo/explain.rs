@@ -238,22 +238,9 @@ fn why(
             bytes_text(limit as f64)
         );
     }
-    by_estimate(&table.candidates(collective, bytes), choice)
-}
-
-/// The reason where nothing but estimates decided.
-fn by_estimate(candidates: &[Candidate], choice: &Choice) -> String {
-    let is_chosen = |c: &&Candidate| is_same(&c.choice, choice);
-    let own = candidates.iter().find(is_chosen);
-    let own = own.map_or(f64::INFINITY, |c| c.time_ns);
-    match candidates.iter().find(|c| !is_chosen(c)) {
-        None => "nothing else computes it".to_string(),
-        Some(next) if own <= next.time_ns => "the least estimated time".to_string(),
-        Some(next) => format!(
-            "kolo's usual choice; what is estimated for {} over {} is not enough to overrule it",
-            next.choice.algorithm.name(),
-            next.choice.protocol.name()
-        ),
+    match &table.candidates(collective, bytes)[..] {
+        [_] => "nothing else computes it".to_string(),
+        _ => cell.decided.to_string(),
     }
 }
 

@@ -3,11 +3,11 @@
 use super::super::fault;
 use super::super::meet::machine;
 use super::super::state::Inner;
-use super::Party;
+use super::{Party, plain_channels};
 use crate::base::{Error, Rank, Result};
 use crate::config;
 use crate::proxy::net::proxied::Owner;
-use crate::proxy::net::{Handles, Links, ProxiedSenders, Setup};
+use crate::proxy::net::{Handles, Links, ProxiedSenders, Rails, Setup};
 use crate::proxy::service::{self, Alarm, ProxyRank, Watch};
 use crate::topo::{self, Pxn};
 use crate::transport::net::{Net, Properties};
@@ -18,31 +18,50 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 impl Party<'_> {
-    /// The rank through which this one sends over each device, if not by itself.
+    /// The rank through which this one sends on each channel, if not by itself: the proxy that the
+    /// search, or a graph file, names for the channel; or by the rule that the setting `pxn` names.
     pub(super) fn proxies(&self, net: &dyn Net) -> Result<Vec<Option<Rank>>> {
-        let wanted = match self.settings.pxn() {
-            config::Pxn::Never => Pxn::Never,
-            config::Pxn::Nearer => Pxn::Nearer,
-            config::Pxn::Always => Pxn::Always,
+        let channels = plain_channels(self.settings, self.node.layout().channels);
+        let rule = match self.settings.pxn() {
+            config::Pxn::Never => None,
+            config::Pxn::Nearer => Some(Pxn::Nearer),
+            config::Pxn::Always => Some(Pxn::Always),
         };
-        let pxn = match wanted {
-            Pxn::Never => Pxn::Never,
-            _ if self.settings.pxn_disable() => {
-                tracing::info!("pxn has no effect: pxn_disable is set");
-                Pxn::Never
+        let hindrance = match () {
+            () if self.settings.pxn_disable() => "pxn_disable is set".to_string(),
+            () if !net.any_thread() => {
+                let name = net.name();
+                format!("only threads of the program may use network {name}")
             }
-            _ if !net.any_thread() => {
-                tracing::info!(
-                    "pxn has no effect: only threads of the program may use network {}",
-                    net.name()
-                );
-                Pxn::Never
-            }
-            wanted => wanted,
+            () => String::new(),
         };
-        if pxn == Pxn::Never {
-            return Ok(vec![None; net.devices().len()]);
+        if !hindrance.is_empty() {
+            if rule.is_some() {
+                tracing::info!("pxn has no effect: {hindrance}");
+            }
+            return Ok(vec![None; channels]);
         }
+        let me = self.bootstrap.rank();
+        let proxies: Vec<Option<Rank>> = match rule {
+            Some(rule) => {
+                let by_device = self.by_rule(net, rule)?;
+                let of_channel = |channel: usize| by_device[channel % by_device.len()];
+                (0..channels).map(of_channel).collect()
+            }
+            None => {
+                let found = self.channels.as_ref();
+                let of_channel = |channel: usize| found?.proxy(me, channel);
+                (0..channels).map(of_channel).collect()
+            }
+        };
+        for proxy in proxies.iter().flatten().collect::<BTreeSet<_>>() {
+            tracing::info!("rank {me} sends through rank {proxy}");
+        }
+        Ok(proxies)
+    }
+
+    /// The rank through which this one sends over each device, if not by itself.
+    fn by_rule(&self, net: &dyn Net, rule: Pxn) -> Result<Vec<Option<Rank>>> {
         let machine = machine(self.settings)?;
         let me = self.bootstrap.rank();
         let place = &self.places[me.index()];
@@ -52,11 +71,7 @@ impl Party<'_> {
         };
         let near: Vec<_> = net.devices().iter().map(near).collect();
         let local = topo::local_places(me, self.places);
-        let proxies = topo::proxy_ranks(me, &local, &near, pxn);
-        for proxy in proxies.iter().flatten().collect::<BTreeSet<_>>() {
-            tracing::info!("rank {me} sends through rank {proxy}");
-        }
-        Ok(proxies)
+        Ok(topo::proxy_ranks(me, &local, &near, rule))
     }
 
     /// What this rank does for the `senders`, ranks of its node that send through it.
@@ -64,6 +79,7 @@ impl Party<'_> {
         &self,
         senders: BTreeSet<Rank>,
         (net, handles): (&Arc<dyn Net>, &Arc<[Handles]>),
+        rails: Option<Arc<dyn Rails>>,
         watch: &Watch,
     ) -> Option<Arc<ProxiedSenders>> {
         if senders.is_empty() {
@@ -75,7 +91,8 @@ impl Party<'_> {
         let handles = Arc::clone(handles);
         let make = move |from: Rank| {
             let mut setups = setups.lock().unwrap_or_else(PoisonError::into_inner);
-            Some(Links::sending(setups.remove(&from)?, Arc::clone(&handles)))
+            let links = Links::sending(setups.remove(&from)?, Arc::clone(&handles));
+            Some(links.over(rails.clone()))
         };
         let proxied = Arc::new(ProxiedSenders::new(senders, Box::new(make)));
         watch.serve(Arc::clone(&proxied) as Arc<dyn ProxyRank>);

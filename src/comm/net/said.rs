@@ -13,9 +13,14 @@ pub struct Said {
     pub lookout: Handle,
     /// Ranks of its node through which it sends.
     pub proxies: BTreeSet<Rank>,
+    /// The device of each port of its node, or [`NO_DEVICE`].
+    pub ports: Vec<u8>,
     /// How its devices are reached.
     pub handles: Vec<Handle>,
 }
+
+/// Stands for a port that is none of the network's devices.
+pub const NO_DEVICE: u8 = u8::MAX;
 
 /// All parts in a row, each behind its length.
 pub fn encode(said: &Said) -> Vec<u8> {
@@ -23,10 +28,13 @@ pub fn encode(said: &Said) -> Vec<u8> {
     let handles = said.handles.iter().map(Handle::bytes);
     let proxies = said.proxies.iter().flat_map(|rank| rank.0.to_le_bytes());
     let proxies: Vec<u8> = proxies.collect();
-    for part in [said.name.as_bytes(), said.lookout.bytes(), &proxies]
-        .into_iter()
-        .chain(handles)
-    {
+    let first = [
+        said.name.as_bytes(),
+        said.lookout.bytes(),
+        &proxies,
+        &said.ports,
+    ];
+    for part in first.into_iter().chain(handles) {
         bytes.push(part.len() as u8);
         bytes.extend(part);
     }
@@ -43,7 +51,8 @@ pub fn decode(bytes: &[u8]) -> Option<Said> {
     };
     let (name, _) = part()?;
     let (lookout, _) = part()?;
-    let (proxies, mut is_last) = part()?;
+    let (proxies, _) = part()?;
+    let (ports, mut is_last) = part()?;
     let proxies = proxies
         .chunks(4)
         .map(|rank| Some(Rank(u32::from_le_bytes(rank.try_into().ok()?))));
@@ -57,6 +66,7 @@ pub fn decode(bytes: &[u8]) -> Option<Said> {
         name: String::from_utf8(name).ok()?,
         lookout: Handle::new(&lookout).ok()?,
         proxies: proxies.collect::<Option<_>>()?,
+        ports,
         handles,
     })
 }
@@ -73,6 +83,7 @@ mod tests {
                 name: "socket".into(),
                 proxies: (0..count as u32).map(|rank| Rank(rank * 300)).collect(),
                 lookout: handle(&[7; 128][..128 * count.min(1)]),
+                ports: vec![1, NO_DEVICE, 0][..count].to_vec(),
                 handles: [handle(&[1, 2, 3]), handle(&[9; 128])][..count].to_vec(),
             };
             let bytes = encode(&said);

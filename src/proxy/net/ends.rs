@@ -3,6 +3,7 @@
 use super::active::{Op, Taking};
 use super::link::Shape;
 use super::meet::{Arrivals, Greeting};
+use super::rails::Rails;
 use crate::base::{Rank, Result};
 use crate::proxy::service::{Caller, Elsewhere};
 use crate::transport::net::{Handle, Net};
@@ -25,6 +26,8 @@ pub(super) struct Ends {
     pub is_remote: Vec<bool>,
     /// How each rank is reached.
     pub handles: Arc<[Handles]>,
+    /// Over which devices; `None`: channels take them in turn.
+    pub rails: Option<Arc<dyn Rails>>,
     /// Bytes of a slot in memory, with room for the words about a token.
     pub slot_bytes: usize,
     /// Slots of a token.

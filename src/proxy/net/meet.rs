@@ -1,7 +1,7 @@
 //! How connections between nodes come about: on first use, by the ranks at both ends.
 //!
 //! Every rank listens on each of its devices and tells its handles to all when the communicator is
-//! made. The writer connects, by the handle of the reader's device for the channel, and sends one
+//! made. The writer connects, by the handle of one of them ([`super::rails`]), and sends one
 //! *greeting*: for which connection this is. The reader's service thread accepts and reads it, so
 //! the reader's own threads need not be inside kolo. What does not greet, or greets for something
 //! that is not there, is closed. The communicator's nonce, which only its ranks know, is not said:
@@ -9,6 +9,7 @@
 
 use super::ends::Ends;
 use super::link::{RecvLink, SendLink, Shape};
+use super::rails::Rail;
 use crate::base::clock::{self, Moment};
 use crate::base::proof::Key;
 use crate::base::{Error, Rank, Result};
@@ -85,17 +86,11 @@ pub(super) enum Outgoing {
 }
 
 impl Outgoing {
-    /// Begins to connect to `peer`.
+    /// Begins to connect to `peer`, and says over which devices.
     ///
     /// # Errors
     /// Of the network.
-    pub fn begin(ends: &Ends, peer: Rank, channel: u16) -> Result<Outgoing> {
-        let handles = &ends.handles[peer.index()];
-        let devices = ends.net.devices().len();
-        let at = |count: usize| usize::from(channel) % count.max(1);
-        let handle = handles.get(at(handles.len())).ok_or_else(|| {
-            Error::internal(format!("rank {peer} has no network device")).with_peer(peer)
-        })?;
+    pub fn begin(ends: &Ends, peer: Rank, channel: u16) -> Result<(Outgoing, Rail)> {
         let greeting = Greeting {
             nonce: ends.nonce,
             writer: ends.me as u32,
@@ -103,8 +98,8 @@ impl Outgoing {
             channel: u32::from(channel),
             slot_bytes: ends.slot_bytes as u64,
         };
-        let connecting = ends.net.connect(at(devices), handle)?;
-        Ok(Outgoing::Connecting(connecting, greeting))
+        let (connecting, rail) = ends.connect(peer, channel)?;
+        Ok((Outgoing::Connecting(connecting, greeting), rail))
     }
 
     /// Goes on; true if it is up.

@@ -20,6 +20,7 @@
 //! - [`meet`]: how connections come about on first use.
 //! - [`profile`]: begin and end of what happens to each step, for profilers.
 //! - [`proxied`]: engines for other ranks of the node, which send through this one (PXN).
+//! - [`rails`]: over which devices connections go.
 //! - [`token`]: what a token is on the network.
 //! - [`trace`]: what happened, for tests.
 //! - [`wanted`]: where readers want payload that needs no slot.
@@ -34,6 +35,7 @@ pub mod live;
 mod meet;
 pub mod profile;
 pub mod proxied;
+mod rails;
 mod token;
 pub mod trace;
 mod wanted;
@@ -44,6 +46,7 @@ mod tests;
 pub use active::{Op, Taking};
 pub use ends::{Handles, Open, Setup, Through};
 pub use proxied::ProxiedSenders;
+pub use rails::{Rail, Rails};
 pub use token::SPARE_BYTES;
 
 use crate::base::{Error, Rank, Result};
@@ -77,6 +80,8 @@ struct State {
     active: Active,
     /// Passes since ops were last taken over.
     passes: u32,
+    /// Over which devices connections were begun: peer, channel, devices.
+    rails: Vec<(Rank, u16, Rail)>,
     trace: Trace,
     profiler: Option<Arc<dyn Profiler>>,
     folds: Vec<FoldLink>,
@@ -126,6 +131,7 @@ impl Links {
                 incoming: (0..count).map(|_| None).collect(),
                 active: Active::new(count),
                 passes: 0,
+                rails: Vec::new(),
                 trace: Trace::default(),
                 profiler: None,
                 folds: Vec::new(),
@@ -139,6 +145,7 @@ impl Links {
                 nonce: setup.nonce,
                 is_remote: setup.is_remote,
                 handles,
+                rails: None,
                 slot_bytes: setup.slot_bytes,
                 slice: u64::from(setup.slice.max(1)),
             },
@@ -402,6 +409,7 @@ impl Links {
             outgoing,
             incoming,
             active,
+            rails,
             trace,
             profiler,
             folds,
@@ -415,7 +423,9 @@ impl Links {
                 let fold = self.fold_of(folds.len(), sub.channel);
                 let result = match (fold, direction) {
                     (Some(fold), _) => self.fold(&mut folds[fold], (sub, launch, direction), trace),
-                    (_, Direction::Send) => self.send(&mut outgoing[sub.link], (sub, depth), trace),
+                    (_, Direction::Send) => {
+                        self.send(&mut outgoing[sub.link], (sub, depth), rails, trace)
+                    }
                     (_, Direction::Recv) => match &mut incoming[sub.link] {
                         None => Ok((false, 0)),
                         Some(link) => {
@@ -457,15 +467,16 @@ impl Links {
         &self,
         link: &mut Option<Box<Outgoing>>,
         (sub, depth): (&active::Sub, u64),
+        rails: &mut Vec<(Rank, u16, Rail)>,
         trace: &mut Trace,
     ) -> Result<(bool, u64)> {
         let link = match link {
             Some(link) => link,
-            None => link.insert(Box::new(Outgoing::begin(
-                &self.ends,
-                sub.peer,
-                sub.channel,
-            )?)),
+            None => {
+                let (begun, rail) = Outgoing::begin(&self.ends, sub.peer, sub.channel)?;
+                rails.push((sub.peer, sub.channel, rail));
+                link.insert(Box::new(begun))
+            }
         };
         if let Outgoing::Up(link) = &mut **link {
             let moved = link.progress(sub.end, depth, trace)?;

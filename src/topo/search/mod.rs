@@ -107,6 +107,7 @@ pub fn search(
         ring_megabytes_per_s: rings.rate,
         trees: trees.parts,
         tree_megabytes_per_s: trees.rate,
+        reach: Default::default(),
     };
     node.check().map_err(|error| Error::internal(error.what))?;
     Ok(Found {

@@ -374,36 +374,23 @@ fn one_gpu_is_a_ring_of_its_own() {
 #[test]
 fn messages_take_the_nic_beside_their_gpu() {
     let h100 = of_several("dgx_h100.xml", 8).seated;
-    let choose = |seated: &Seated, member, channel, pxn| {
-        nic::choose_net(
-            &seated.graph,
-            &seated.paths,
-            &seated.members,
-            member,
-            channel,
-            pxn,
-        )
-        .unwrap()
+    let choose = |seated: &Seated, member: u32| -> Vec<(u32, u32)> {
+        let (graph, paths) = (&seated.graph, &seated.paths);
+        let exits = nic::choose_net(graph, paths, &seated.members, member as usize, true);
+        exits.iter().map(|exit| (exit.net, exit.proxy)).collect()
     };
     for member in 0..8 {
-        let choice = choose(&h100, member, 5, true);
-        assert_eq!((choice.net, choice.proxy), (member as u32, member as u32));
+        assert_eq!(choose(&h100, member), [(member, member)]);
     }
     let a100 = of_several("dgx_a100.xml", 8).seated;
-    let nets = |channel| {
-        (0..8)
-            .map(|m| choose(&a100, m, channel, true).net)
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(
-        nets(0),
-        [0, 1, 2, 3, 4, 5, 6, 7],
-        "two GPUs, two NICs: each its own"
-    );
-    assert_eq!(nets(1), [1, 0, 3, 2, 5, 4, 7, 6], "and turn about");
+    for member in 0..8 {
+        let first = member / 2 * 2;
+        let both = [(first, member), (first + 1, member)];
+        assert_eq!(choose(&a100, member), both, "two GPUs, two NICs");
+    }
     // On one socket only there is a NIC: NVLink to a GPU there would be near, PCI is not.
     let pcie = of_several("pcie_4gpu.xml", 4).seated;
-    assert_eq!(choose(&pcie, 3, 0, true).proxy, 3);
+    assert_eq!(choose(&pcie, 3), [(0, 3)]);
     let dgx1 = of_several("dgx1_v100.xml", 8).seated;
     let way = |pxn| {
         nic::way_out(

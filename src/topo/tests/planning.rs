@@ -45,8 +45,6 @@ fn holds(channels: &Channels, ranks: usize) {
             at = next;
         }
         assert_eq!(at, Rank(0), "channel {channel} is one ring");
-        assert_eq!(ring.from(Rank(1)).count(), ranks);
-        assert_eq!(ring.from(Rank(1)).next(), Some(Rank(1)));
     }
     for tree in &channels.trees {
         let mut all: Vec<u32> = tree

@@ -134,6 +134,12 @@ pub trait Net: Send + Sync {
     /// Errors: `InvalidArgument` for an unknown device or a handle of another network.
     fn connect(&self, device: usize, handle: &Handle) -> Result<Box<dyn Connecting>>;
 
+    /// Whether whoever made the handle can be reached from a device, as far as that is known before
+    /// one tries.
+    fn reaches(&self, _device: usize, _handle: &Handle) -> bool {
+        true
+    }
+
     /// Whether every thread may use this network and what it makes. If not, only a thread of the
     /// program that is inside a kolo call may: kolo's own threads must leave it alone.
     fn any_thread(&self) -> bool {

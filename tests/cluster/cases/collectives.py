@@ -41,10 +41,10 @@ def two_nodes_with_every_type(cluster):
 
 @case(nodes=4, rate="1gbit", limit=120, alone=True)
 def little_more_than_the_least_bytes_cross_each_link(cluster):
-    """Each of n nodes must send and receive 2 (n - 1) / n of the data."""
+    """Each of n nodes must send and receive 2 (n - 1) / n of the data: so does the hierarchy."""
     size = 48 << 20
-    words = [cluster.kolo, "perf", "all_reduce", "-b", str(size), "-e", str(size), "-w", "0",
-             "-c", "0", "-n"]
+    words = ["env", "KOLO_ALGO=allreduce:hier", cluster.kolo, "perf", "all_reduce",
+             "-b", str(size), "-e", str(size), "-w", "0", "-c", "0", "-n"]
 
     def bytes_of(calls):
         before = [cluster.counters(node) for node in cluster.nodes]

@@ -169,6 +169,19 @@ impl Net for SocketNet {
             self.options.clone(),
         )))
     }
+
+    /// An address in the subnet of another interface belongs to that one; what is in none may be
+    /// behind a router.
+    fn reaches(&self, device: usize, handle: &Handle) -> bool {
+        let Ok(interface) = self.interface(device) else {
+            return false;
+        };
+        let Ok((peer, _)) = frame::decode_handle(handle, interface.scope) else {
+            return false;
+        };
+        let others = self.interfaces.iter();
+        interface.same_subnet(peer.ip()) || !others.into_iter().any(|it| it.same_subnet(peer.ip()))
+    }
 }
 
 fn properties(interface: &Interface) -> Properties {
