@@ -3,8 +3,9 @@
 //! **Problem.** The threads of a job that hangs are inside calls, and cannot be asked.
 //!
 //! **Idea.** If the setting `dump_signal` names a signal, its handler does no more than ring a
-//! bell, on which a thread named "kolo pictures" sleeps. That thread looks at all engines of the process
-//! that are there, and writes what it sees to the log. Without the setting there is neither.
+//! bell, on which a thread named "kolo pictures" sleeps. That thread looks at all engines of the
+//! process that are there, and writes what it sees to the log. Without the setting there is
+//! neither.
 //!
 //! A signal that the program handles or ignores is left alone.
 

@@ -243,7 +243,8 @@ fn a_picture_shows_where_operations_are() {
     let seen = second.picture().to_string();
     let expected = format!(
         "rank 1 over socket: 1 operations under way, 0 wait; 0 to send and 1 to receive since the \
-         beginning\n  launch 0: receive from rank 0 {}: 8 posted, 8 received, 8 transmitted, 0 done",
+         beginning\n  launch 0: receive from rank 0 {}: 8 posted, 8 received, 8 transmitted, 0 \
+         done",
         slots(32),
     );
     assert_eq!(seen, expected);
