@@ -1,9 +1,10 @@
 //! The one door of the interface: errors and panics become a result code and a kept sentence.
 
 use crate::comm::{COMMS, Member};
+use crate::loud;
 use crate::types::{koloComm_t, koloResult_t};
 pub(crate) use kolo_core::base::caught::panicked;
-use kolo_core::base::{Error, Rank, Result};
+use kolo_core::base::{Code, Error, Rank, Result, caught};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -94,6 +95,9 @@ pub(crate) fn guard(
     }
 }
 
+/// A communicator by whose handle a call came.
+pub(crate) type Named<'a> = (&'a Member, koloComm_t);
+
 /// Runs `body` on a live communicator; its errors name the rank and stay with the communicator.
 #[inline]
 pub(crate) fn guard_comm(
@@ -104,31 +108,50 @@ pub(crate) fn guard_comm(
     let run = || match COMMS.get(comm as usize) {
         Ok(member) => match body(&member) {
             Ok(code) => Ok(code),
-            Err(error) => Err(failed(error.during(call), Some(&member))),
+            Err(error) => Err(failed(error.during(call), Some((&member, comm)))),
         },
         Err(error) => Err(failed(error.during(call), None)),
     };
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(code) | Err(code)) => code,
-        Err(panic) => failed(
-            panicked(panic).during(call),
-            COMMS.find(comm as usize).as_deref(),
-        ),
+        Err(panic) => {
+            let member = COMMS.find(comm as usize);
+            let named = member.as_deref().map(|member| (member, comm));
+            failed(panicked(panic).during(call), named)
+        }
     }
 }
 
-/// Keeps the sentence of `error` and gives its code.
+/// Keeps the sentence of `error`, says it aloud, and gives its code.
 #[cold]
-pub(crate) fn failed(error: Error, member: Option<&Member>) -> koloResult_t {
-    let error = match member {
-        Some(member) => error.at(Rank(member.communicator.rank())),
+pub(crate) fn failed(error: Error, named: Option<Named>) -> koloResult_t {
+    let error = match named {
+        Some((member, _)) => error.at(Rank(member.communicator.rank())),
         None => error,
     };
     let sentence = sentence(&error);
-    if let Some(member) = member {
+    let code = error.code.into();
+    // A thread that is ending may have no place left for what the log needs.
+    let _ = caught(|| loud::tell(&error, &sentence.text, named));
+    keep(error, sentence, named);
+    code
+}
+
+/// The same for a failure that somebody else found, with a sentence of theirs.
+pub(crate) fn reported(code: Code, text: &CStr, named: Option<Named>) -> koloResult_t {
+    let error = Error::new(code, text.to_string_lossy(), "");
+    let mut sentence = sentence(&error);
+    sentence.text = text.into();
+    let _ = caught(|| loud::tell(&error, text, named));
+    keep(error, sentence, named);
+    code.into()
+}
+
+/// Keeps the sentence of a failure for `koloGetLastError`.
+fn keep(error: Error, sentence: Sentence, named: Option<Named>) {
+    if let Some((member, _)) = named {
         member.keep(sentence.clone());
     }
-    let code = error.code.into();
     // A thread that is ending has no place left to keep it; the code still tells.
     let _ = LAST.try_with(|last| {
         *last.borrow_mut() = Some(Last {
@@ -137,7 +160,6 @@ pub(crate) fn failed(error: Error, member: Option<&Member>) -> koloResult_t {
             unnamed: false,
         })
     });
-    code
 }
 
 /// The text of `error` for C.
