@@ -1,5 +1,7 @@
 //! The program `kolo` as a user runs it, with ranks as threads.
 
+#[path = "cli/json.rs"]
+mod json;
 #[path = "cli/tuning.rs"]
 mod tuning;
 
@@ -303,18 +305,12 @@ fn errors_have_a_sentence_and_code_1() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("KOLO_BUFFSIZE"),
-        "{}",
-        stderr(&output)
-    );
+    let text = stderr(&output);
+    assert!(text.contains("KOLO_BUFFSIZE"), "{text}");
     let output = run("topo --file /nowhere/machine.xml");
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("/nowhere/machine.xml"),
-        "{}",
-        stderr(&output)
-    );
+    let text = stderr(&output);
+    assert!(text.contains("/nowhere/machine.xml"), "{text}");
     let output = run("perf all_reduce --ranks 1 -b 8 -e 8 --json /nowhere/at/all.json");
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -5,6 +5,8 @@
 mod cli;
 #[path = "kolo/explain.rs"]
 mod explain;
+#[path = "kolo/facts.rs"]
+mod facts;
 #[path = "kolo/hello.rs"]
 mod hello;
 #[path = "kolo/info.rs"]
@@ -25,6 +27,8 @@ mod sim;
 mod topo;
 #[path = "kolo/tune.rs"]
 mod tune;
+#[path = "kolo/tuned.rs"]
+mod tuned;
 
 use std::process::ExitCode;
 

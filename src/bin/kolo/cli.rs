@@ -115,7 +115,7 @@ pub fn run() -> ExitCode {
     let done = |result: Result<()>| match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            out::complain(&error);
             ExitCode::FAILURE
         }
     };
@@ -147,7 +147,7 @@ fn measured(result: Result<bool>) -> ExitCode {
             ExitCode::from(2)
         }
         Err(error) => {
-            eprintln!("{error}");
+            out::complain(&error);
             ExitCode::FAILURE
         }
     }
