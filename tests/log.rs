@@ -147,14 +147,15 @@ fn colours_are_for_terminals() {
     assert!(usual.contains(" \x1b[32mINFO\x1b[0m kolo "), "{usual:?}");
     let plain = on_terminal(&[("NO_COLOR", "1")]);
     assert!(
-        plain.contains(" INFO kolo ") && !plain.contains('\x1b'),
+        // The bar of kolo perf moves the cursor, which is no colour.
+        plain.contains(" INFO kolo ") && !plain.contains("\x1b[3"),
         "{plain:?}"
     );
     let file = std::env::temp_dir().join(format!("kolo-log-{}", std::process::id()));
     let none = on_terminal(&[("KOLO_DEBUG_FILE", file.to_str().unwrap())]);
     let written = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(none, "");
+    assert!(!none.contains(" INFO "), "{none:?}");
     assert!(
         written.contains(" INFO kolo ") && !written.contains('\x1b'),
         "{written:?}"
