@@ -282,8 +282,9 @@ impl Inner {
         self.oneshot(exec, &shown, number)
     }
 
-    /// A small call, without interpretation.
-    #[inline]
+    /// A small call, without interpretation. Inline wherever it is called: a call of 8 bytes has
+    /// so few instructions that one more call would be seen.
+    #[inline(always)]
     pub(super) fn oneshot(
         &self,
         exec: &mut Exec,

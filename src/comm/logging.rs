@@ -19,7 +19,7 @@ use std::sync::{Once, OnceLock, PoisonError, RwLock};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -193,7 +193,7 @@ pub fn at_exit(text: &str) {
         return;
     }
     let mut line = String::new();
-    let _ = SystemTime.format_time(&mut Writer::new(&mut line));
+    let _ = tracing_subscriber::fmt::time().format_time(&mut Writer::new(&mut line));
     let who = WHO.read().unwrap_or_else(PoisonError::into_inner);
     let _ = writeln!(line, " WARN kolo {}: {text}", who.name(None));
     // Nobody is left to be told of a failure.
@@ -250,7 +250,7 @@ where
         let mut text = String::new();
         context.format_fields(Writer::new(&mut text), event)?;
         let rank = who.rank.or(acting);
-        SystemTime.format_time(&mut to)?;
+        tracing_subscriber::fmt::time().format_time(&mut to)?;
         let level = about.level();
         match to.has_ansi_escapes() {
             true => write!(to, " \x1b[{}m{level}\x1b[0m", colour(*level))?,

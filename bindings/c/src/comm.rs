@@ -340,22 +340,24 @@ pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
 /// the node that are behind. In a forked child it returns at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
+    let mut owner = 0;
     let code = guard_comm("CommDestroy", comm, |member| {
+        owner = loud::owner(member);
         let ended = member.communicator.destroy();
         if !matches!(&ended, Err(error) if error.code == Code::InvalidUsage) {
             COMMS.remove(comm as usize)?;
         }
         ended.map(|()| koloResult_t::koloSuccess)
     });
-    told(comm);
+    told(comm, owner);
     code
 }
 
 /// Tells how many calls on a communicator have failed, once it has ended.
-fn told(comm: koloComm_t) {
+fn told(comm: koloComm_t, owner: usize) {
     let _ = caught(|| {
         if COMMS.find(comm as usize).is_none() {
-            loud::farewell(comm);
+            loud::farewell(owner);
         }
     });
 }
@@ -366,12 +368,14 @@ fn told(comm: koloComm_t) {
 /// Errors: koloInvalidArgument (handle).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommAbort(comm: koloComm_t) -> koloResult_t {
+    let mut owner = 0;
     let code = guard_comm("CommAbort", comm, |member| {
+        owner = loud::owner(member);
         let ended = member.communicator.abort();
         COMMS.remove(comm as usize)?;
         ended.map(|()| koloResult_t::koloSuccess)
     });
-    told(comm);
+    told(comm, owner);
     code
 }
 

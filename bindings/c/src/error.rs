@@ -67,8 +67,7 @@ pub unsafe extern "C" fn koloReportError(
         // SAFETY: not null, a string by the contract of kolo.h.
         let sentence = unsafe { CStr::from_ptr(sentence) };
         let member = COMMS.find(comm as usize);
-        let named = member.as_deref().map(|member| (member, comm));
-        let result = reported(code, sentence, named);
+        let result = reported(code, sentence, member.as_deref());
         // The open group, if any, must not run without that call: peers would wait.
         refuse_group();
         Ok(result)

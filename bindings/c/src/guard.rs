@@ -95,9 +95,6 @@ pub(crate) fn guard(
     }
 }
 
-/// A communicator by whose handle a call came.
-pub(crate) type Named<'a> = (&'a Member, koloComm_t);
-
 /// Runs `body` on a live communicator; its errors name the rank and stay with the communicator.
 #[inline]
 pub(crate) fn guard_comm(
@@ -108,48 +105,47 @@ pub(crate) fn guard_comm(
     let run = || match COMMS.get(comm as usize) {
         Ok(member) => match body(&member) {
             Ok(code) => Ok(code),
-            Err(error) => Err(failed(error.during(call), Some((&member, comm)))),
+            Err(error) => Err(failed(error.during(call), Some(&member))),
         },
         Err(error) => Err(failed(error.during(call), None)),
     };
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(code) | Err(code)) => code,
-        Err(panic) => {
-            let member = COMMS.find(comm as usize);
-            let named = member.as_deref().map(|member| (member, comm));
-            failed(panicked(panic).during(call), named)
-        }
+        Err(panic) => failed(
+            panicked(panic).during(call),
+            COMMS.find(comm as usize).as_deref(),
+        ),
     }
 }
 
 /// Keeps the sentence of `error`, says it aloud, and gives its code.
 #[cold]
-pub(crate) fn failed(error: Error, named: Option<Named>) -> koloResult_t {
-    let error = match named {
-        Some((member, _)) => error.at(Rank(member.communicator.rank())),
+pub(crate) fn failed(error: Error, member: Option<&Member>) -> koloResult_t {
+    let error = match member {
+        Some(member) => error.at(Rank(member.communicator.rank())),
         None => error,
     };
     let sentence = sentence(&error);
     let code = error.code.into();
     // A thread that is ending may have no place left for what the log needs.
-    let _ = caught(|| loud::tell(&error, &sentence.text, named));
-    keep(error, sentence, named);
+    let _ = caught(|| loud::tell(&error, &sentence.text, member));
+    keep(error, sentence, member);
     code
 }
 
 /// The same for a failure that somebody else found, with a sentence of theirs.
-pub(crate) fn reported(code: Code, text: &CStr, named: Option<Named>) -> koloResult_t {
+pub(crate) fn reported(code: Code, text: &CStr, member: Option<&Member>) -> koloResult_t {
     let error = Error::new(code, text.to_string_lossy(), "");
     let mut sentence = sentence(&error);
     sentence.text = text.into();
-    let _ = caught(|| loud::tell(&error, text, named));
-    keep(error, sentence, named);
+    let _ = caught(|| loud::tell(&error, text, member));
+    keep(error, sentence, member);
     code.into()
 }
 
 /// Keeps the sentence of a failure for `koloGetLastError`.
-fn keep(error: Error, sentence: Sentence, named: Option<Named>) {
-    if let Some((member, _)) = named {
+fn keep(error: Error, sentence: Sentence, member: Option<&Member>) {
+    if let Some(member) = member {
         member.keep(sentence.clone());
     }
     // A thread that is ending has no place left to keep it; the code still tells.

@@ -7,7 +7,6 @@
 //! the process ends. `KOLO_ERRORS=abort` ends the process at the first failure instead.
 
 use crate::comm::Member;
-use crate::types::koloComm_t;
 use kolo_core::base::{Code, Error, caught};
 use kolo_core::comm::logging;
 use kolo_core::config::Errors;
@@ -17,12 +16,17 @@ use std::sync::{Mutex, Once, PoisonError};
 /// So many causes are told on a communicator; a program that finds more is stuck in one of them.
 const MOST_CAUSES: usize = 16;
 
-/// The handle of calls that name no live communicator.
+/// The owner of failures of calls that name no live communicator.
 const NOBODY: usize = 0;
+
+/// What names a communicator here, as long as it lives: its address.
+pub(crate) fn owner(member: &Member) -> usize {
+    std::ptr::from_ref(member).addr()
+}
 
 /// Failures of one cause.
 struct Cause {
-    /// The handle of the communicator.
+    /// [`owner`] of the communicator.
     owner: usize,
     code: Code,
     what: String,
@@ -55,13 +59,13 @@ unsafe extern "C" {
 }
 
 /// Says that a call has failed, or counts it; with `KOLO_ERRORS=abort` it does not return.
-pub(crate) fn tell(error: &Error, sentence: &CStr, named: Option<(&Member, koloComm_t)>) {
+pub(crate) fn tell(error: &Error, sentence: &CStr, member: Option<&Member>) {
     let usual = logging::ensure();
-    let errors = named.map_or(usual, |(member, _)| member.communicator.settings().errors());
+    let errors = member.map_or(usual, |member| member.communicator.settings().errors());
     if errors == Errors::Abort {
-        stop_job(sentence, named.map(|(member, _)| member));
+        stop_job(sentence, member);
     }
-    let owner = named.map_or(NOBODY, |(_, handle)| handle as usize);
+    let owner = member.map_or(NOBODY, owner);
     if is_first(error, owner) && !error.told {
         logging::failure(&sentence.to_string_lossy());
     }
@@ -109,9 +113,8 @@ fn is_first(error: &Error, owner: usize) -> bool {
     true
 }
 
-/// The communicator behind this handle has ended: counts are told.
-pub(crate) fn farewell(handle: koloComm_t) {
-    let owner = handle as usize;
+/// A communicator has ended: counts are told.
+pub(crate) fn farewell(owner: usize) {
     if owner == NOBODY {
         return;
     }
@@ -216,7 +219,7 @@ mod tests {
             "what is passed on is no other failure"
         );
         assert_eq!(counts(other), [""; 0]);
-        farewell(one as koloComm_t);
+        farewell(one);
         assert_eq!(counts(one), [""; 0]);
         assert!(
             is_first(&error("it is gone"), one),

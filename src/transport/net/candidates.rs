@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn a_machine_without_rdma_is_no_failure() {
-        let why = "init of the plugin kolo (libkolo_verbs.so.0) failed: unhandled system error; its \
-                   last words: no RDMA device can be used: libibverbs knows none on this node";
+        let why = "init of the plugin kolo (libkolo_verbs.so.0) failed: unhandled system error; \
+                   its last words: no RDMA device can be used: libibverbs knows none on this node";
         assert_eq!(
             no_rdma(why),
             "no RDMA here: libibverbs knows none on this node"
