@@ -328,7 +328,10 @@ impl Inner {
         };
         drop(waiter);
         exec.steps_planned += exec.small_steps[collective as usize];
-        ended.map_err(|stop| self.stopped_by(exec, stop, number))
+        match ended {
+            Ok(()) => Ok(()),
+            Err(stop) => Err(self.stopped_by(exec, stop, number)),
+        }
     }
 
     /// The ops of a call: a check of signatures if wanted, and the call itself.

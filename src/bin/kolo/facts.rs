@@ -227,10 +227,7 @@ fn limits() -> Vec<Fact> {
     };
     let bytes = |name: &'static str, limit: Option<u64>| Fact {
         value: json!(limit),
-        ..fact(
-            name,
-            limit.map_or("unlimited".into(), |limit| amount(limit)),
-        )
+        ..fact(name, limit.map_or("unlimited".into(), amount))
     };
     let files = of(libc::RLIMIT_NOFILE);
     vec![
