@@ -71,7 +71,7 @@ bool kolo_fi_problem(call *c, koloResult_t code, const char *remedy, const char 
     int rank = -1, used = 0;
     const int capacity = (int)sizeof c->text;
     va_list list;
-    if (c->comm) koloCommUserRank(c->comm, &rank);
+    if (c->comm) KOLO_IGNORE(koloCommUserRank(c->comm, &rank));
     used = rank < 0 ? snprintf(c->text, capacity, "kolo: %s: ", c->name)
                     : snprintf(c->text, capacity, "kolo: rank %d: %s: ", rank, c->name);
     va_start(list, what);
@@ -104,12 +104,13 @@ static _Noreturn void stop_job(const char *sentence, const call *c) {
 }
 
 void kolo_fi_finish(call *c) {
+    const bool own = c->text[0] != '\0'; /* not of a call of libkolo, which has told of it */
     int rank;
     if (c->code == koloSuccess) {
         if (c->ierror) *c->ierror = koloSuccess;
         return;
     }
-    if (!c->text[0]) {
+    if (!own) {
         kolo_fi_words(koloGetLastError(NULL), c->text, sizeof c->text);
         /* A copy of a variable outlives the communicator. */
         if (c->comm && c->code == koloInvalidArgument &&
@@ -119,6 +120,7 @@ void kolo_fi_finish(call *c) {
         memcpy(refused_text, c->text, sizeof refused_text);
         refused_code = c->code;
     }
+    if (own && c->ierror) koloReportError(c->comm, c->code, c->text);
     last_comm = c->comm;
     memcpy(last_text, c->text, sizeof last_text);
     if (!c->ierror) stop_job(c->text, c);
@@ -274,9 +276,8 @@ koloResult_t kolo_fi_group_start(void) {
 void kolo_fi_group_end(call *c) {
     koloResult_t code;
     if (group_depth == 1 && refused_text[0]) {
-        /* libkolo has not seen the call that failed: this one tells it to run nothing. */
-        koloBarrier(NULL, NULL);
-        koloGroupEnd();
+        /* libkolo was told of the call that failed, so it runs nothing. */
+        KOLO_IGNORE(koloGroupEnd());
         code = c->code = refused_code;
         memcpy(c->text, refused_text, sizeof refused_text);
         refused_text[0] = '\0';

@@ -7,6 +7,10 @@
 #include <kolo.h>
 #include <mpi.h>
 
+#ifndef KOLO_MUST_CHECK
+#define KOLO_MUST_CHECK
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -24,13 +28,16 @@ extern "C" {
  * because kolo lets MPI make progress while it waits (it polls with a probe that matches no
  * message). Below MPI_THREAD_SERIALIZED it does so on the main thread only.
  *
- * Errors: koloInvalidUsage (MPI is not initialised, or finalised), koloInvalidArgument (newcomm is
- * NULL, comm is MPI_COMM_NULL or an inter-communicator), and those of koloCommInitRank;
- * koloGetLastError(NULL) has the sentence.
+ * Errors: koloInvalidUsage (MPI is not initialised, or finalised, or another one than this library
+ * was built for, or does not know of the other processes that its launcher started),
+ * koloInvalidArgument (newcomm is NULL, comm is MPI_COMM_NULL or an inter-communicator), and those
+ * of koloCommInitRank; koloGetLastError(NULL) has the sentence.
  */
+KOLO_MUST_CHECK
 koloResult_t koloCommInitMPI(koloComm_t *newcomm, MPI_Comm comm);
 
 /* The same with a communicator of Fortran: an INTEGER handle, or the mpi_val of type(MPI_Comm). */
+KOLO_MUST_CHECK
 koloResult_t koloCommInitMPI_f(koloComm_t *newcomm, MPI_Fint comm);
 
 #ifdef __cplusplus

@@ -79,6 +79,8 @@ pub struct Error {
     pub what: String,
     /// What to do about it.
     pub remedy: Cow<'static, str>,
+    /// Another process says the same, so this one need not print it where nobody asks.
+    pub told: bool,
 }
 
 /// The usual result.
@@ -94,6 +96,7 @@ impl Error {
             operation: None,
             what: what.into(),
             remedy: remedy.into(),
+            told: false,
         }
     }
 
@@ -134,6 +137,12 @@ impl Error {
         let mut error = Error::new(Code::RemoteError, what, remedy);
         error.peer = Some(peer);
         error
+    }
+
+    /// Leaves it to another process to print it, if `told`.
+    pub fn told_elsewhere(mut self, told: bool) -> Error {
+        self.told |= told;
+        self
     }
 
     /// Names the reporting rank (kept if already named).

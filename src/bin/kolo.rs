@@ -8,6 +8,8 @@ mod chart;
 mod cli;
 #[path = "kolo/explain.rs"]
 mod explain;
+#[path = "kolo/facts.rs"]
+mod facts;
 #[path = "kolo/hello.rs"]
 mod hello;
 #[path = "kolo/info.rs"]
@@ -30,6 +32,8 @@ mod sim;
 mod topo;
 #[path = "kolo/tune.rs"]
 mod tune;
+#[path = "kolo/tuned.rs"]
+mod tuned;
 #[path = "kolo/world.rs"]
 mod world;
 

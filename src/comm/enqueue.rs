@@ -21,6 +21,9 @@ use crate::tune::Choice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// How a message is told of that goes with those before it on its stream.
+const JOINED: &str = " on a stream, joined to those before it";
+
 impl Communicator {
     /// Runs one call, or begins it.
     ///
@@ -82,53 +85,11 @@ impl Communicator {
     fn blocking(&self, checked: &mut Checked) -> Result<()> {
         let inner = &*self.inner;
         let mut exec = inner.user()?;
-        let collective = checked.call.collective;
         let number = inner.begin(&mut exec, checked);
-        let checked = &*checked;
-        if exec.queue.is_empty() {
-            if inner.check_calls && number.is_some() {
-                inner.check_first(&mut exec, checked, number)?;
-            }
-            if checked.is_empty() {
-                return Ok(());
-            }
-            if exact::is_exact(&checked.call) {
-                return inner.exact(&mut exec, checked, number);
-            }
-            let small = matches!(
-                collective,
-                Collective::AllReduce
-                    | Collective::AllGather
-                    | Collective::Broadcast
-                    | Collective::Barrier
-            ) && exec.table.is_oneshot(collective, checked.bytes);
-            let alone = inner.nranks == 1
-                && number.is_some()
-                && checked.parts.is_none()
-                && collective != Collective::Exscan;
-            if checked.made.is_none() && (small || alone) {
-                return inner.oneshot(&mut exec, checked, number);
-            }
+        match inner.watched {
+            false => inner.at_once(&mut exec, checked, number),
+            true => inner.observed(&mut exec, checked, number),
         }
-        if collective.is_point_to_point() && checked.call.peer == inner.rank && checked.bytes > 0 {
-            return Err(Error::usage(
-                "a blocking message to oneself can never match",
-                "put Send and Recv to oneself into one group (GroupStart, GroupEnd)",
-            ));
-        }
-        if exec.queue.is_empty() {
-            if inner.small_messages(&mut exec, checked, number)? {
-                return Ok(());
-            }
-            return inner.run_parts(&mut exec, checked, number);
-        }
-        let ops = inner.ops_of(&mut exec, checked, number);
-        let ops = ops.map_err(|error| inner.fail(&mut exec, error))?;
-        let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
-            return Ok(());
-        };
-        exec.queue.extend(ops);
-        inner.drive_until(&mut exec, &last, (collective.name(), number))
     }
 
     pub(super) fn on_stream(
@@ -158,11 +119,21 @@ impl Communicator {
             }
             exec.queue.push_back(bundle);
             joined.map_err(|error| self.inner.fail(&mut exec, error))?;
+            if self.inner.watched
+                && let Some(note) = self.inner.note(&exec, checked, number, JOINED)
+            {
+                note.ended(&Ok(()));
+            }
         } else {
             self.inner
                 .make_room(&mut exec, checked.call.collective.name())?;
             let ops = self.inner.ops_of(&mut exec, checked, number);
-            let ops = ops.map_err(|error| self.inner.fail(&mut exec, error))?;
+            let mut ops = ops.map_err(|error| self.inner.fail(&mut exec, error))?;
+            if self.inner.watched
+                && let Some(last) = ops.last_mut()
+            {
+                last.note = self.inner.pending(&exec, checked, number);
+            }
             self.inner.put_on_stream(&mut exec, ops, stream);
         }
         drop(exec);
@@ -172,6 +143,58 @@ impl Communicator {
 }
 
 impl Inner {
+    /// Runs a call that has begun, on the calling thread.
+    #[inline(always)]
+    pub(super) fn at_once(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Result<()> {
+        let collective = checked.call.collective;
+        if exec.queue.is_empty() {
+            if checked.is_empty() {
+                return Ok(());
+            }
+            if exact::is_exact(&checked.call) {
+                return self.exact(exec, checked, number);
+            }
+            let small = matches!(
+                collective,
+                Collective::AllReduce
+                    | Collective::AllGather
+                    | Collective::Broadcast
+                    | Collective::Barrier
+            ) && exec.table.is_oneshot(collective, checked.bytes);
+            let alone = self.nranks == 1
+                && number.is_some()
+                && checked.parts.is_none()
+                && collective != Collective::Exscan;
+            if checked.made.is_none() && (small || alone) {
+                return self.oneshot(exec, checked, number);
+            }
+        }
+        if collective.is_point_to_point() && checked.call.peer == self.rank && checked.bytes > 0 {
+            return Err(Error::usage(
+                "a blocking message to oneself can never match",
+                "put Send and Recv to oneself into one group (GroupStart, GroupEnd)",
+            ));
+        }
+        if exec.queue.is_empty() {
+            if self.small_messages(exec, checked, number)? {
+                return Ok(());
+            }
+            return self.run_parts(exec, checked, number);
+        }
+        let ops = self.ops_of(exec, checked, number);
+        let ops = ops.map_err(|error| self.fail(exec, error))?;
+        let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
+            return Ok(());
+        };
+        exec.queue.extend(ops);
+        self.drive_until(exec, &last, (collective.name(), number))
+    }
+
     /// Checks everything that one rank can see.
     #[inline(always)]
     pub(super) fn check(&self, call: &Call) -> Result<Checked> {
@@ -261,8 +284,9 @@ impl Inner {
         self.oneshot(exec, &shown, number)
     }
 
-    /// A small call, without interpretation.
-    #[inline]
+    /// A small call, without interpretation. Inline wherever it is called: a call of 8 bytes has
+    /// so few instructions that one more call would be seen.
+    #[inline(always)]
     pub(super) fn oneshot(
         &self,
         exec: &mut Exec,
@@ -306,7 +330,10 @@ impl Inner {
         };
         drop(waiter);
         exec.steps_planned += exec.small_steps[collective as usize];
-        ended.map_err(|stop| self.stopped_by(exec, stop, number))
+        match ended {
+            Ok(()) => Ok(()),
+            Err(stop) => Err(self.stopped_by(exec, stop, number)),
+        }
     }
 
     /// The ops of a call: a check of signatures if wanted, and the call itself.
@@ -353,14 +380,7 @@ impl Inner {
                 .iter()
                 .try_for_each(|part| op.part(exec, checked, &kernel, part));
         }
-        let mut choice = match kernel.commutes {
-            true => exec.table.choose(call.collective, checked.bytes),
-            false => exec.table.choose_ordered(call.collective, checked.bytes),
-        };
-        if kernel.pre_scaled && self.nranks > 64 {
-            // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
-            choice = exec.table.choose_large(call.collective, checked.bytes);
-        }
+        let choice = self.choice(exec, checked, &kernel);
         let direct = kernel.commutes && !kernel.pre_scaled;
         if direct && exec.table.may_be_direct(call.collective, checked.bytes) {
             op.direct(checked, kernel, choice);

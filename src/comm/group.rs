@@ -12,7 +12,7 @@ use super::op::Op;
 use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
-use super::{Communicator, messages};
+use super::{Communicator, messages, traced};
 use crate::base::{Error, Result};
 use crate::exec::Waiting;
 use crate::proxy::progress::{Engine, Pass, Work};
@@ -22,9 +22,9 @@ use std::sync::Arc;
 /// An initialisation that waits for the end of the group.
 pub type Init = Box<dyn FnOnce() -> Result<()> + Send>;
 
-struct Member {
-    comm: Communicator,
-    checked: Checked,
+pub(super) struct Member {
+    pub comm: Communicator,
+    pub checked: Checked,
     stream: Option<Stream>,
 }
 
@@ -77,10 +77,17 @@ pub fn end() -> Result<()> {
     }
     run_inits(group.inits)?;
     let mut members = group.members;
+    let mut notes = Vec::new();
+    if members.iter().any(|member| member.comm.inner.watched) {
+        notes = traced::of_group(&members);
+    }
     let result = match run_bundle(&members) {
         Some(result) => result,
         None => run_calls(&members),
     };
+    for note in notes {
+        note.ended(&result);
+    }
     // The next group of this thread finds the memory of this one.
     members.clear();
     GROUP.with_borrow_mut(|group| {

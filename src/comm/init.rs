@@ -12,13 +12,15 @@ use super::cma::Private;
 use super::deaths::Deaths;
 use super::direct::Direct;
 use super::kin::Kin;
+use super::logging::{self, Acting};
 use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};
 use super::net::Network;
 use super::redop::Kernels;
 use super::state::{self, Exec, IdleHook};
-use super::{CommConfig, Communicator, net, orders, pinning, stores, tuning};
+use super::{CommConfig, Communicator, net, orders, pinning, stores, summary, tuning};
 use crate::base::float_env::FloatEnv;
+use crate::base::starts::{self, Start};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, UniqueId};
 use crate::config::Settings;
@@ -84,12 +86,8 @@ pub(super) fn over_tcp(
     // Estimating times is not the program's arithmetic.
     let _program = FloatEnv::hold();
     let settings = settings(config);
-    if let Ok(settings) = &settings {
-        // What the ranks wait for while they meet is told too.
-        let host = topo::host_name();
-        let host = host.split('.').next().unwrap_or(&host);
-        super::logging::install(settings, host, Rank(rank));
-    }
+    // What the ranks wait for while they meet is told too.
+    begin(&settings, Rank(rank));
     let join = || {
         // Without settings of its own the rank joins with those that are built in, to tell the
         // others; its own error counts whatever comes of that.
@@ -158,6 +156,45 @@ pub(super) fn all_threads(nranks: u32, config: &CommConfig) -> Result<Vec<Commun
                 .unwrap_or_else(|_| Err(Error::internal("initialising panicked")))
         })
         .collect()
+}
+
+/// The first parts of a process: its log, and then the bootstrap.
+fn begin(settings: &Result<Settings>, rank: Rank) {
+    if let Ok(settings) = settings {
+        let host = topo::host_name();
+        let host = host.split('.').next().unwrap_or(&host);
+        logging::install(settings, host, rank);
+    }
+    starts::note(Start::Bootstrap);
+}
+
+/// The parts of an initialisation, in order.
+const PARTS: [&str; 6] = [
+    "the ranks have met",
+    "the ranks agree on orders and choices",
+    "the ranks of this node share memory",
+    "it is known how buffers are reached",
+    "the network is ready, or not needed",
+    "all ranks are ready",
+];
+
+/// The log of an initialisation.
+struct Progress(usize);
+
+impl Progress {
+    /// The first part is done.
+    fn first() -> Progress {
+        let mut progress = Progress(0);
+        progress.done();
+        progress
+    }
+
+    /// One more part is done.
+    fn done(&mut self) {
+        let part = PARTS[self.0];
+        self.0 += 1;
+        tracing::debug!("init {} of {}: {part}", self.0, PARTS.len());
+    }
 }
 
 pub(super) fn layout(settings: &Settings, nranks: u32, is_one_node: bool) -> Layout {
@@ -398,6 +435,8 @@ fn with_settings(
     means: Means,
 ) -> Result<Communicator> {
     let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
+    let _acting = Acting::rank(rank);
+    begin(&settings, rank);
     let Met {
         settings,
         places,
@@ -406,16 +445,18 @@ fn with_settings(
         mark,
         marks,
     } = meet(bootstrap, settings)?;
-    super::logging::install(&settings, &places[rank.index()].host, rank);
+    logging::settle(rank, &places);
+    let mut progress = Progress::first();
     let local = topo::local_places(rank, &places);
     let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
     let (choices, channels) = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
     let (inputs, nodes, kind) = choices;
     let layout = layout(&settings, nranks, is_one_node);
-
+    progress.done();
     let deaths = Arc::<Deaths>::default();
     let (node, shared) = share_memory(bootstrap, &places, nonce, layout, &deaths)?;
+    progress.done();
     let party = net::Party {
         bootstrap,
         settings: &settings,
@@ -439,6 +480,7 @@ fn with_settings(
     if let Some(network) = &mut network {
         network.fold(&party, &nodes)?;
     }
+    progress.done();
     let made = Made {
         exec: exec(&party, (inputs, nodes, kind), direct, network.as_ref()),
         watch: Some(Arc::new(shared.watch)),
@@ -455,6 +497,8 @@ fn with_settings(
     // Some may be through already, and would hear only that this rank has left.
     let met = bootstrap.barrier();
     met.inspect_err(|error| communicator.inner.stop(error))?;
+    progress.done();
+    summary::tell(&communicator);
     // What peers that were faster have done since is for the first call to report.
     Ok(communicator)
 }

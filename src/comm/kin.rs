@@ -18,6 +18,7 @@
 
 use super::deaths::Deaths;
 use super::init;
+use super::logging::Acting;
 use super::made::{Made, put_together};
 use super::net;
 use super::split::OverParent;
@@ -172,7 +173,7 @@ pub(super) fn make(
     let members = &over.members;
     let places = kin.places_of(members);
     let me = over.me as usize;
-    super::logging::install(&settings, &places[me].host, Rank(over.me));
+    let _acting = Acting::rank(Rank(over.me));
     let local: Vec<&RankPlace> = places.iter().collect();
     let crowding = topo::crowding(&local);
     let facts = tuning::say(Rank(0), &settings, crowding);

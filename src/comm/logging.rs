@@ -1,12 +1,27 @@
-//! Where warnings and log lines go: to stderr, or to the file of `KOLO_DEBUG_FILE`.
+//! The log: warnings, and what `KOLO_DEBUG` asks for, to stderr or to the file of
+//! `KOLO_DEBUG_FILE`.
+//!
+//! Problem: a job has many processes that share one stderr, and most of what one of them has to say
+//! at init the others could say too. Idea: every line says host and rank; warnings and failures
+//! come from whom they concern; at `info` only rank 0 speaks, and at `trace` everybody does.
 //!
 //! A program that has a `tracing` subscriber of its own keeps it: kolo's is only the default.
 
 use crate::base::Rank;
-use crate::config::{DebugLevel, Settings};
-use std::fs::OpenOptions;
-use std::sync::{Mutex, Once};
-use tracing_subscriber::filter::EnvFilter;
+use crate::base::starts::{self, Start};
+use crate::config::{self, DebugLevel, Errors, Settings};
+use crate::topo::{self, RankPlace};
+use std::cell::Cell;
+use std::fmt::{self, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{IsTerminal, Write};
+use std::sync::{Once, OnceLock, PoisonError, RwLock};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 static INSTALLED: Once = Once::new();
 static TOLD: Once = Once::new();
@@ -14,41 +29,279 @@ static TOLD: Once = Once::new();
 /// Under what name the version is told where nothing else of its level is.
 const VERSION: &str = "kolo_version";
 
+/// Who writes the lines of this process.
+struct Who {
+    host: String,
+    /// The rank in the first communicator; none before there is one, and where several ranks of it
+    /// are in this process.
+    rank: Option<Rank>,
+    /// Whether rank 0 of it is here, or nothing is known of ranks.
+    speaks: bool,
+    /// Whether all ranks of the first communicator have met.
+    is_settled: bool,
+}
+
+static WHO: RwLock<Who> = RwLock::new(Who {
+    host: String::new(),
+    rank: None,
+    speaks: true,
+    is_settled: false,
+});
+
+/// Where lines go.
+static FILE: OnceLock<Option<File>> = OnceLock::new();
+/// What the first communicator's settings say of calls that fail.
+static ERRORS: OnceLock<Errors> = OnceLock::new();
+
+thread_local! {
+    /// The rank in whose name this thread acts now, where that is known.
+    static ACTING: Cell<Option<Rank>> = const { Cell::new(None) };
+}
+
+/// Acts in the name of a rank until it is dropped: what it does as rank 0 is told at `info`, as
+/// another rank not.
+pub(super) struct Acting(Option<Rank>);
+
+impl Acting {
+    /// From now on.
+    pub fn rank(rank: Rank) -> Acting {
+        Acting(ACTING.replace(Some(rank)))
+    }
+}
+
+impl Drop for Acting {
+    fn drop(&mut self) {
+        ACTING.set(self.0);
+    }
+}
+
 /// Installs the default subscriber, once a process, as the first communicator's settings say.
 pub fn install(settings: &Settings, host: &str, rank: Rank) {
+    know(|who| {
+        host.clone_into(&mut who.host);
+        (who.rank, who.speaks) = (Some(rank), rank == Rank(0));
+    });
+    install_as(settings);
+    // Who asks for the version alone asks for one line of a job.
+    if settings.debug() == DebugLevel::Version && rank == Rank(0) {
+        TOLD.call_once(|| tracing::info!(target: VERSION, "kolo {}", env!("CARGO_PKG_VERSION")));
+    }
+}
+
+/// Installs it for who has something to say before there is a communicator; what then follows from
+/// a call that fails.
+pub fn ensure() -> Errors {
+    if !INSTALLED.is_completed() {
+        let host = topo::host_name();
+        let host = host.split('.').next().unwrap_or(&host);
+        know(|who| host.clone_into(&mut who.host));
+        // Settings that cannot be read are an error of whoever needs them.
+        install_as(&Settings::load(&[]).unwrap_or_else(|_| Settings::defaults()));
+    }
+    ERRORS.get().copied().unwrap_or(Errors::Return)
+}
+
+fn know(change: impl FnOnce(&mut Who)) {
+    let mut who = WHO.write().unwrap_or_else(PoisonError::into_inner);
+    if !who.is_settled {
+        change(&mut who);
+    }
+}
+
+/// The ranks of a communicator have met: `rank` learns which of them are in its process. The first
+/// communicator counts.
+pub(super) fn settle(rank: Rank, places: &[RankPlace]) {
+    let mine = &places[rank.index()];
+    let here = |place: &&RankPlace| {
+        (place.pid, place.host_hash, &place.boot_id) == (mine.pid, mine.host_hash, &mine.boot_id)
+    };
+    let mut here = places.iter().filter(here).map(|place| place.rank);
+    let (first, others) = (here.next(), here.next().is_some());
+    know(|who| {
+        who.rank = first.filter(|_| !others);
+        who.speaks = first == Some(Rank(0));
+        who.is_settled = true;
+    });
+}
+
+fn install_as(settings: &Settings) {
     INSTALLED.call_once(|| {
-        let filter = match settings.debug() {
-            DebugLevel::None => "off".to_owned(),
-            DebugLevel::Version => format!("warn,{VERSION}=info"),
-            DebugLevel::Warn => "warn".to_owned(),
-            DebugLevel::Info => "info".to_owned(),
-            DebugLevel::Trace => "trace".to_owned(),
-        };
-        let builder = tracing_subscriber::fmt()
-            .with_env_filter(EnvFilter::new(filter))
-            .with_target(false);
-        let file = settings.debug_file_of(host, std::process::id());
-        let file = file.and_then(|path| {
+        let debug = settings.debug();
+        let _ = ERRORS.set(settings.errors());
+        let host = WHO.read().unwrap_or_else(PoisonError::into_inner);
+        let path = settings.debug_file_of(&host.host, std::process::id());
+        drop(host);
+        let file = path.and_then(|path| {
             let opened = OpenOptions::new().create(true).append(true).open(&path);
             if let Err(error) = &opened {
                 eprintln!("kolo: log lines go to stderr: {}: {error}", path.display());
             }
             opened.ok()
         });
-        // An error means that the program has a subscriber already, which is fine.
-        let _ = match file {
-            Some(file) => builder
-                .with_ansi(false)
-                .with_writer(Mutex::new(file))
-                .try_init(),
-            None => builder.with_writer(std::io::stderr).try_init(),
+        let has_colours =
+            file.is_none() && config::may_use_colours() && std::io::stderr().is_terminal();
+        let _ = FILE.set(file);
+        let most = match debug {
+            DebugLevel::None => LevelFilter::OFF,
+            DebugLevel::Warn => LevelFilter::WARN,
+            DebugLevel::Version | DebugLevel::Info => LevelFilter::INFO,
+            DebugLevel::Trace => LevelFilter::TRACE,
         };
-        if settings.debug() > DebugLevel::Version {
+        let builder = tracing_subscriber::fmt()
+            .with_max_level(most)
+            .with_ansi(has_colours)
+            .event_format(Line { debug })
+            .with_writer(|| Out);
+        // An error means that the program has a subscriber already, which is fine.
+        let _ = builder.try_init();
+        starts::note(Start::Log);
+        if debug > DebugLevel::Version {
             tracing::info!("kolo {}", env!("CARGO_PKG_VERSION"));
         }
     });
-    // Who asks for the version alone asks for one line of a job.
-    if settings.debug() == DebugLevel::Version && rank == Rank(0) {
-        TOLD.call_once(|| tracing::info!(target: VERSION, "kolo {}", env!("CARGO_PKG_VERSION")));
+}
+
+/// Where the log goes, whole lines at a time.
+struct Out;
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match FILE.get() {
+            Some(Some(file)) => (&*file).write(bytes),
+            _ => std::io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A line about a call of the C or Fortran interface that has failed.
+pub fn failure(text: &str) {
+    tracing::error!("{text}");
+}
+
+/// A line about something suspicious.
+pub fn warning(text: &str) {
+    tracing::warn!("{text}");
+}
+
+/// Writes a warning where the thread ends and the subscriber's own memory of it may be gone.
+pub fn at_exit(text: &str) {
+    if ERRORS.get().is_none() || !tracing::enabled!(Level::WARN) {
+        return;
+    }
+    let mut line = String::new();
+    let _ = tracing_subscriber::fmt::time().format_time(&mut Writer::new(&mut line));
+    let who = WHO.read().unwrap_or_else(PoisonError::into_inner);
+    let _ = writeln!(line, " WARN kolo {}: {text}", who.name(None));
+    // Nobody is left to be told of a failure.
+    let _ = Out.write_all(line.as_bytes());
+}
+
+impl Who {
+    /// `node7 rank 3`.
+    fn name(&self, acting: Option<Rank>) -> String {
+        let host = match self.host.as_str() {
+            "" => "?",
+            host => host,
+        };
+        match self.rank.or(acting) {
+            Some(rank) => format!("{host} rank {rank}"),
+            None => format!("{host} pid {}", std::process::id()),
+        }
+    }
+}
+
+/// How a line looks: `2026-11-22T14:47:47.123456Z WARN kolo node7 rank 3: sentence`.
+struct Line {
+    debug: DebugLevel,
+}
+
+impl Line {
+    /// Whether this process says it.
+    fn shows(&self, about: &Metadata<'_>, acting: Option<Rank>, who: &Who) -> bool {
+        match (*about.level(), self.debug) {
+            (Level::INFO, DebugLevel::Version) => about.target() == VERSION,
+            (Level::INFO, DebugLevel::Info) => acting.map_or(who.speaks, |rank| rank == Rank(0)),
+            _ => true,
+        }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Line
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut to: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let about = event.metadata();
+        let acting = ACTING.try_with(Cell::get).ok().flatten();
+        let who = WHO.read().unwrap_or_else(PoisonError::into_inner);
+        if !self.shows(about, acting, &who) {
+            return Ok(());
+        }
+        let mut text = String::new();
+        context.format_fields(Writer::new(&mut text), event)?;
+        let rank = who.rank.or(acting);
+        tracing_subscriber::fmt::time().format_time(&mut to)?;
+        let level = about.level();
+        match to.has_ansi_escapes() {
+            true => write!(to, " \x1b[{}m{level}\x1b[0m", colour(*level))?,
+            false => write!(to, " {level}")?,
+        }
+        writeln!(to, " kolo {}: {}", who.name(acting), bare(&text, rank))
+    }
+}
+
+/// A sentence without the words that its line begins with already.
+fn bare(text: &str, rank: Option<Rank>) -> &str {
+    let text = text.strip_prefix("kolo: ").unwrap_or(text);
+    let own = rank.and_then(|rank| text.strip_prefix(&format!("rank {rank}: ")));
+    own.unwrap_or(text)
+}
+
+fn colour(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 31,
+        Level::WARN => 33,
+        Level::INFO => 32,
+        _ => 34,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_does_not_say_twice_who_writes_it() {
+        let text = "kolo: rank 3: AllReduce: it is late";
+        assert_eq!(bare(text, Some(Rank(3))), "AllReduce: it is late");
+        assert_eq!(bare(text, Some(Rank(2))), "rank 3: AllReduce: it is late");
+        assert_eq!(bare(text, None), "rank 3: AllReduce: it is late");
+        assert_eq!(bare("NET socket", Some(Rank(0))), "NET socket");
+    }
+
+    #[test]
+    fn whose_lines_they_are() {
+        let mut who = Who {
+            host: "node7".into(),
+            rank: Some(Rank(3)),
+            speaks: false,
+            is_settled: true,
+        };
+        // The rank in the first communicator counts, also where it acts in another one.
+        assert_eq!(who.name(Some(Rank(0))), "node7 rank 3");
+        who.rank = None;
+        assert_eq!(who.name(Some(Rank(1))), "node7 rank 1");
+        let pid = std::process::id();
+        assert_eq!(who.name(None), format!("node7 pid {pid}"));
     }
 }

@@ -50,6 +50,8 @@ pub(super) fn put_together(party: &net::Party, made: Made) -> Communicator {
         nonce: Nonce(nonce),
         wait: wait_setup(settings, made.crowding),
         check_calls: settings.check(),
+        traced: is_traced(settings),
+        watched: settings.check() || is_traced(settings),
         idle: made.idle,
         exec: super::lock::OwnerLock::new(made.exec),
         stopped: AtomicBool::new(false),
@@ -86,6 +88,11 @@ fn show(settings: &Settings, inner: &Inner) {
     }
 }
 
+/// Whether each call is a line of the log.
+fn is_traced(settings: &Settings) -> bool {
+    settings.debug() == config::DebugLevel::Trace && tracing::enabled!(tracing::Level::TRACE)
+}
+
 /// How often the progress thread looks in vain where a rank computes on its core.
 const CROWDED_LOOKS: u32 = 2;
 
@@ -97,6 +104,8 @@ fn wait_setup(settings: &Settings, crowding: Crowding) -> WaitSetup {
         WaitPolicy::Sleep => (0, 10),
     };
     WaitSetup {
+        policy,
+        crowding,
         spins: settings.spin_count().unwrap_or(spins),
         yields: settings.yield_count().unwrap_or(yields),
         thread_looks: match crowding.cores > crowding.ranks {

@@ -119,7 +119,7 @@ impl Hello {
             return Ok(hello);
         }
         let place = format!(" on {}", String::from_utf8_lossy(&hello.place));
-        Err(report::decode(rank, &place, &hello.problem))
+        Err(report::decode(rank, &place, &hello.problem).told_elsewhere(true))
     }
 }
 
@@ -146,6 +146,11 @@ pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Res
     };
     // The own error says more than that of an exchange that failed because of it.
     let shown = bootstrap.all_gather(&mine);
+    let is_told = shown.as_ref().is_ok_and(|shown| {
+        let before = &shown[..bootstrap.rank().index().min(shown.len())];
+        before.iter().any(|theirs| says_the_same(theirs, &mine))
+    });
+    let begun = begun.map_err(|error| error.told_elsewhere(is_told));
     let (_, settings, mark, graph) = begun?;
     let hellos: Vec<Hello> = (0..)
         .map(Rank)
@@ -159,7 +164,8 @@ pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Res
         .zip(&hellos)
         .map(|(place, hello)| (place.rank, place.host.as_str(), hello.shape.as_slice()))
         .collect();
-    config::compare_shapes(&shapes)?;
+    let is_told = bootstrap.rank() != Rank(0);
+    config::compare_shapes(&shapes).map_err(|error| error.told_elsewhere(is_told))?;
     let nonce: [u8; NONCE_BYTES] = hellos[0].nonce.as_slice().try_into().map_err(|_| {
         Error::internal("the nonce of the communicator has a wrong length").with_peer(Rank(0))
     })?;
@@ -171,6 +177,16 @@ pub(super) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Res
         mark,
         marks: hellos.into_iter().map(|hello| hello.mark).collect(),
     })
+}
+
+/// Whether two ranks that cannot begin have the same reason, which stands at the end of what they
+/// show: a mistake in a setting is often that of the whole job.
+fn says_the_same(one: &[u8], other: &[u8]) -> bool {
+    let reason = |bytes: &[u8]| {
+        let at = bytes.len().checked_sub(report::REPORT_BYTES)?;
+        Some(bytes[at..].to_vec())
+    };
+    reason(one).is_some_and(|one| Some(one) == reason(other))
 }
 
 fn graph_text(settings: &Settings) -> Result<Option<GraphText>> {

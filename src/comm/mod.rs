@@ -41,6 +41,8 @@ mod stop;
 pub mod stores;
 mod stream;
 mod sum;
+mod summary;
+mod traced;
 pub mod tuning;
 mod vector;
 mod wait;

@@ -95,6 +95,8 @@ pub(super) struct Network {
     devices: BTreeSet<usize>,
     /// All ranks have several devices, which calls on few channels take in turn.
     pub takes_turns: bool,
+    /// Which network carries the data, and why, in a sentence.
+    pub why: String,
 }
 
 impl Network {
@@ -169,6 +171,8 @@ struct Opened {
     post: Option<Post>,
     /// The rank through which this one sends on each channel, if not by itself.
     proxies: Vec<Option<Rank>>,
+    /// Why this network.
+    why: String,
 }
 
 /// What a rank knows of the others before the network is open.
@@ -187,7 +191,7 @@ pub(super) struct Party<'a> {
 impl Party<'_> {
     /// Chooses the network, and says which and why. The program's MPI is opened where the ranks met
     /// through it, or taken over from the parent.
-    fn network(&self) -> Result<Arc<dyn Net>> {
+    fn network(&self) -> Result<(Arc<dyn Net>, String)> {
         let (functions, context) = self.bootstrap.point_to_point();
         let of_parent = self.inherited.as_ref().filter(|net| net.name() == MPI);
         let open = || match of_parent {
@@ -202,8 +206,7 @@ impl Party<'_> {
             false => None,
         };
         let choice = choose(self.settings.net(), candidates::all(self.settings, mpi))?;
-        tracing::info!("{}", choice.line);
-        Ok(choice.net)
+        Ok((choice.net, choice.line))
     }
 
     fn mates(&self) -> Vec<Rank> {
@@ -220,12 +223,14 @@ impl Party<'_> {
             }
             false => None,
         };
-        let open = Open::new(self.setup(self.network()?, me))?;
+        let (net, why) = self.network()?;
+        let open = Open::new(self.setup(net, me))?;
         let proxies = self.proxies(open.net())?;
         Ok(Opened {
             open,
             post,
             proxies,
+            why,
         })
     }
 
@@ -268,6 +273,7 @@ impl Party<'_> {
                 open,
                 post,
                 proxies,
+                ..
             }) => encode(&Said {
                 name: open.net().name().to_string(),
                 lookout: match post {
@@ -285,6 +291,7 @@ impl Party<'_> {
             open,
             post,
             proxies,
+            why,
         } = opened?;
         let said = self.heard(open.net().name(), &said?)?;
         let lookout = match post {
@@ -315,6 +322,7 @@ impl Party<'_> {
             lookout,
             devices,
             takes_turns: self.take_turns(&said),
+            why,
         }))
     }
 

@@ -5,6 +5,7 @@ use super::completion::Completion;
 use super::direct::Card;
 use super::exact::Exact;
 use super::state::Exec;
+use super::traced::Pending;
 use super::vector::{Deed, Part};
 use crate::base::Result;
 use crate::dtype::DataType;
@@ -92,6 +93,8 @@ pub(super) struct Op {
     pub collective: Collective,
     /// Which collective of the communicator it is, counted from 1; none for messages.
     pub number: Option<u64>,
+    /// What is told when it ends, where calls are traced.
+    pub note: Option<Box<Pending>>,
 }
 
 /// What follows the launches of an op.
@@ -148,6 +151,7 @@ impl Op {
             completion: Arc::default(),
             collective,
             number: None,
+            note: None,
         }
     }
 
@@ -386,7 +390,10 @@ impl Op {
     }
 
     /// Tells all who wait how it ended.
-    pub fn finish(&self, result: &Result<()>) {
+    pub fn finish(&mut self, result: &Result<()>) {
+        if let Some(note) = self.note.take() {
+            note.ended(result);
+        }
         for run in &self.runs[..self.count] {
             if let Some(watcher) = &run.watcher {
                 watcher.finish(result.clone());

@@ -285,7 +285,7 @@ impl Kernels {
     }
 
     /// The kernel of a built-in operation that combines the type, or of a copy.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, dtype: DataType, op: Option<ReduceOp>) -> &Kernel {
         let column = op.map_or(COPY, |op| op as usize);
         &self.kernels[usize::from(self.slots[dtype as usize][column])]

@@ -5,7 +5,7 @@
 //! A rank whose arguments are wrong says so where the others show their colors; then all ranks of
 //! the parent hear why, and none is left waiting in a child that cannot be made.
 
-use super::{Call, Collective, CommConfig, Communicator, RedOp, group, init, kin, meet};
+use super::{Call, Collective, CommConfig, Communicator, RedOp, group, init, kin, meet, summary};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, report};
@@ -211,7 +211,8 @@ fn share_refusals(over: &OverParent, refused: &[bool], mine: Option<&Error>) -> 
     }
     let first = refused.iter().position(|&refused| refused).unwrap_or(0);
     let place = format!(" on {}", over.parent.inner.place(over.members[first]));
-    Err(report::decode(Rank(first as u32), &place, &reports[first]))
+    let error = report::decode(Rank(first as u32), &place, &reports[first]);
+    Err(error.told_elsewhere(true))
 }
 
 /// Files of rings and trees are for the communicator that a program begins with: a part has other
@@ -348,7 +349,7 @@ fn of_kin(
     if failed.contains(&true) {
         share_refusals(over, &failed, made.as_ref().err())?;
     }
-    made.map(Some)
+    made.inspect(summary::tell).map(Some)
 }
 
 #[cfg(test)]

@@ -30,6 +30,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How a rank waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitSetup {
+    /// In short, and what it follows from.
+    pub policy: crate::topo::WaitPolicy,
+    pub crowding: crate::topo::Crowding,
     /// Polls before the first yield.
     pub spins: u32,
     /// Yields before the first sleep.
@@ -60,6 +63,10 @@ pub(super) struct Inner {
     pub nonce: Nonce,
     pub wait: WaitSetup,
     pub check_calls: bool,
+    /// Whether each call is a line of the log.
+    pub traced: bool,
+    /// Whether calls are compared or traced: what a call tests where it does neither.
+    pub watched: bool,
     pub idle: Option<IdleHook>,
     pub exec: OwnerLock<Exec>,
     /// Nonzero when calls are refused: see [`Inner::stop`].

@@ -58,7 +58,7 @@ impl Inner {
                 self.await_readers(exec);
             }
         }
-        for op in ended {
+        for mut op in ended {
             op.finish(&Err(error.clone()));
         }
         error

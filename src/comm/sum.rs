@@ -3,10 +3,10 @@
 //! On the wire it is an all-reduce of one element with [`RedOp::SUM_EXACT`] whose element happens
 //! to be known exactly; see [`super::exact`].
 
-use super::call::{Call, Collective};
+use super::call::{Call, Checked, Collective};
 use super::exact::most_whole;
 use super::redop::RedOp;
-use super::state::Inner;
+use super::state::{Exec, Inner};
 use super::{Communicator, group};
 use crate::base::{Error, Rank, Result};
 use crate::dtype::exact::wire::Format;
@@ -30,28 +30,45 @@ impl Inner {
         let mut exec = self.user()?;
         let number = self.begin(&mut exec, &mut checked);
         let checked = checked;
-        let alone = exec.queue.is_empty();
-        if alone && self.check_calls {
-            self.check_first(&mut exec, &checked, number)?;
+        let mut note = None;
+        if self.watched {
+            note = self.note(&exec, &checked, number, "");
+            if self.check_calls && exec.queue.is_empty() {
+                self.check_first(&mut exec, &checked, number)?;
+            }
         }
+        let ended = self.sum_begun(&mut exec, (&checked, number), sums);
+        if let Some(note) = note {
+            note.ended(&ended);
+        }
+        ended
+    }
+
+    fn sum_begun<T: Summand>(
+        &self,
+        exec: &mut Exec,
+        (checked, number): (&Checked, Option<u64>),
+        sums: &[ExactSum<T>],
+    ) -> Result<()> {
+        let alone = exec.queue.is_empty();
         let format = Format::of::<T>(self.nranks);
         let fill = |words: &mut [i64]| {
             for (sum, words) in sums.iter().zip(words.chunks_mut(format.words())) {
                 format.encode_sum(sum, words);
             }
         };
-        if self.exact_at_once(&mut exec, &checked, number, &format, fill)? {
+        if self.exact_at_once(exec, checked, number, &format, fill)? {
             return Ok(());
         }
         if !alone && self.check_calls && self.nranks > 1 {
-            let shown = self.check_op(&mut exec, &checked);
-            let mut shown = shown.map_err(|error| self.fail(&mut exec, error))?;
+            let shown = self.check_op(exec, checked);
+            let mut shown = shown.map_err(|error| self.fail(exec, error))?;
             shown.number = number;
             exec.queue.push_back(shown);
         }
         let mut words = vec![0; sums.len() * format.words()];
         fill(&mut words);
-        self.exact_queued(&mut exec, &checked, number, Some(words))
+        self.exact_queued(exec, checked, number, Some(words))
     }
 }
 

@@ -62,6 +62,11 @@ pub use shape::{ShapeEntry, compare_shapes, digest, shape_bytes};
 pub use source::{Layer, Origin, Source, Sources};
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
 pub use words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, GdrLevel, Net, Progress, Proto, Pxn,
-    SocketFamily, Stores, Wait, Word,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, Net, Progress, Proto,
+    Pxn, SocketFamily, Stores, Wait, Word,
 };
+
+/// Whether lines on a terminal may have colours: `NO_COLOR` (no-color.org) forbids them.
+pub fn may_use_colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

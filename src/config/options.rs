@@ -11,8 +11,8 @@ use super::nccl::{nccl_algo, nccl_index, nccl_level, nccl_proto, nccl_signal};
 pub use super::option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, GdrLevel, Net, Progress, Proto, Pxn,
-    SocketFamily, Stores, Wait,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, Net, Progress, Proto,
+    Pxn, SocketFamily, Stores, Wait,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -292,6 +292,15 @@ with_start_options! {
     debug_file -> Option<&Path> {
         kind: Kind::Path,
         aliases: &[same("NCCL_DEBUG_FILE")],
+    }
+
+    /// What follows when a call of the C or Fortran interface fails. The first failure of each kind
+    /// on a communicator is a line of the log in any case, unless `debug` is `none`.
+    errors -> Errors {
+        kind: Kind::Words(Errors::WORDS),
+        default: "return",
+        note: "The others of the same kind are counted, and the count is a line when the \
+               communicator ends. A Fortran call without `ierror` ends the job in any case.",
     }
 
     /// Compare collective, count, type, operation and root between all ranks at every call, and

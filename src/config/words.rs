@@ -61,10 +61,18 @@ words! {
         Version = "version",
         /// failures and suspicious states, such as a rank that others have waited for
         Warn = "warn",
-        /// what was found and chosen at init
+        /// what was found and chosen at init, told by rank 0
         Info = "info",
-        /// every call
+        /// every call, on all ranks
         Trace = "trace",
+    }
+
+    /// What follows when a call of the C or Fortran interface fails.
+    Errors {
+        /// the call returns a code
+        Return = "return",
+        /// the process prints why and aborts, with which a launcher ends the job
+        Abort = "abort",
     }
 
     /// The address family of sockets.

@@ -38,7 +38,7 @@ pub use super::state::{Alarm, OnAlarm, OnDeath, Peer, ProxyRank, Staying};
 use super::state::{Answer, Death, STRANGER_LIMIT, State};
 use crate::base::clock::{self, Moment};
 use crate::base::own_thread;
-use crate::base::{Rank, Result, caught};
+use crate::base::{Rank, Result, caught, starts};
 use crate::transport::fork::{self, Fd};
 use crate::transport::segment::{Key, Nonce};
 use refused::{forked_error, start_error};
@@ -102,6 +102,7 @@ pub fn get() -> Result<&'static Service> {
     // SAFETY: `at_exit` is a function for the whole life of the process and never unwinds. A
     // refusal only makes the description of a normal exit less precise.
     unsafe { libc::atexit(at_exit) };
+    starts::note(starts::Start::Service);
     Ok(SERVICE.get_or_init(|| service))
 }
 

@@ -38,6 +38,15 @@ pub enum WaitPolicy {
 }
 
 impl WaitPolicy {
+    /// As the setting has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            WaitPolicy::Spin => "spin",
+            WaitPolicy::Yield => "yield",
+            WaitPolicy::Sleep => "sleep",
+        }
+    }
+
     /// Reads a setting: `spin`, `yield`, `sleep`, or `auto` (`None`: as the node needs it).
     pub fn parse(text: &str) -> Result<Option<WaitPolicy>> {
         match text {

@@ -79,7 +79,7 @@ static int make_buffers(struct buffers *b, const struct script *script, int n) {
 }
 
 static void free_buffers(struct buffers *b) {
-    koloStreamDestroy(b->stream);
+    KOLO_IGNORE(koloStreamDestroy(b->stream));
     for (int kind = 0; kind < 2; kind++) {
         unsigned char *both[] = {b->send[kind], b->recv[kind]};
         for (int i = 0; i < 2; i++) {

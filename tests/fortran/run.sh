@@ -31,7 +31,7 @@ cd "$work"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done
-for program in reductions moves types blocks exact errors recipes stops launch; do
+for program in reductions moves types blocks exact errors recipes stops launch ignored; do
     $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
 done
 $FC $flags $trap_flags -I "$name" "$here/traps.f90" start_plain.o checks.o $link -o traps
@@ -73,6 +73,17 @@ for nranks in 1 2 3 4; do
         on_ranks "$program" "$nranks" || fail "$program on $nranks ranks: $(cat err.*)"
         [ "$(cat out.*)" = "$program: ok" ] || fail "$program on $nranks ranks said: $(cat out.*)"
     done
+done
+
+# What an ignored ierror said is on standard error, once for each cause, and then counted.
+on_ranks ignored 2 || fail "ignored: $(cat err.*)"
+for rank in 0 1; do
+    for words in "ERROR kolo .*kolo_allreduce: .*logical(4)" "ERROR kolo .*: root 2 " \
+        "2 more calls have failed for the same reason as .*logical(4)" \
+        "3 more calls have failed for the same reason as .*root 2 "; do
+        [ "$(grep -c "$words" err.$rank)" = 1 ] || fail "not once '$words': $(cat err.$rank)"
+    done
+    [ "$(wc -l <err.$rank)" = 4 ] || fail "more than that: $(cat err.$rank)"
 done
 
 # Without ierror the process ends, with the sentence on standard error and its output written.

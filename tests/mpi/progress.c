@@ -17,7 +17,8 @@ int main(void)
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     if (koloCommInitMPI(&comm, MPI_COMM_WORLD) != koloSuccess) return 1;
     for (int i = 0; i < COUNT; i++) from[i] = i + rank;
-    koloIAllReduce(from, to, COUNT, koloFloat64, koloSum, comm, &request);
+    if (koloIAllReduce(from, to, COUNT, koloFloat64, koloSum, comm, &request) != koloSuccess)
+        return 1;
     if (rank > 0) MPI_Bcast(&byte, 1, MPI_CHAR, 0, MPI_COMM_WORLD);
     if (koloWait(&request) != koloSuccess) return 1;
     if (rank == 0) MPI_Bcast(&byte, 1, MPI_CHAR, 0, MPI_COMM_WORLD);

@@ -3,8 +3,10 @@
  * Generated from bindings/c/src: do not edit.
  *
  * Every function returns a koloResult_t unless it says otherwise, and never crashes on a wrong
- * handle or number: it returns an error, and koloGetLastError has the sentence. Buffers must be
- * as large as the call needs; nobody can check that. */
+ * handle or number: it returns an error, and koloGetLastError has the sentence. The first failure
+ * of each kind is also one line on stderr (KOLO_DEBUG=none: none); with KOLO_ERRORS=abort the
+ * process prints it and aborts. Buffers must be as large as the call needs; nobody can check
+ * that. */
 
 #ifndef KOLO_H
 #define KOLO_H
@@ -23,6 +25,22 @@
         sizeof(koloConfig_t), KOLO_CONFIG_MAGIC, KOLO_VERSION_CODE, KOLO_CONFIG_UNDEF_INT, \
         KOLO_CONFIG_UNDEF_INT, KOLO_CONFIG_UNDEF_INT, NULL, NULL \
     }
+
+/* Compilers warn where the result of a call is dropped after whose failure data would be wrong.
+ * Programs that define KOLO_MAY_DROP_RESULTS before they include kolo.h, and compilers that know
+ * no such warning, get none. */
+#if defined(KOLO_MAY_DROP_RESULTS)
+#define KOLO_MUST_CHECK
+#elif defined(__cplusplus) && __cplusplus >= 201703L
+#define KOLO_MUST_CHECK [[nodiscard]]
+#elif defined(__GNUC__)
+#define KOLO_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define KOLO_MUST_CHECK
+#endif
+
+/* For one call whose result is of no interest: KOLO_IGNORE(koloStreamDestroy(stream)); */
+#define KOLO_IGNORE(call) ((void)((call) == koloSuccess))
 
 /* Second names of data types. */
 #define koloChar koloInt8
@@ -503,6 +521,15 @@ extern "C" {
 const char *koloGetErrorString(koloResult_t result);
 
 /**
+ * For bindings of other languages, and for wrappers: a call of theirs has failed before it reached
+ * kolo. `sentence` is kept for koloGetLastError and told as those of kolo's own calls are: a line
+ * on stderr, and with KOLO_ERRORS=abort the end of the process. `comm` may be NULL.
+ * The open group, if any, runs nothing. Gives `result` back.
+ * Errors of the call itself: koloInvalidArgument (NULL, no such result). Any thread.
+ */
+koloResult_t koloReportError(koloComm_t comm, koloResult_t result, const char *sentence);
+
+/**
  * The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
  * remedy; or of a later koloStream or koloGroupEnd call of this thread that failed; without
  * either, what has stopped `comm`. With NULL, or a handle that is not alive: of the last call of
@@ -524,6 +551,7 @@ koloResult_t koloGetVersion(int *version);
  * Errors: koloInvalidArgument (NULL, bad setting), koloSystemError (no usable network interface).
  * Any thread.
  */
+KOLO_MUST_CHECK
 koloResult_t koloGetUniqueId(koloUniqueId *uniqueId);
 
 /**
@@ -534,6 +562,7 @@ koloResult_t koloGetUniqueId(koloUniqueId *uniqueId);
  * koloInvalidUsage (a rank checked in twice, different settings), koloRemoteError, koloTimeout,
  * koloSystemError. Any thread.
  */
+KOLO_MUST_CHECK
 koloResult_t koloCommInitRank(koloComm_t *newcomm, int nranks, koloUniqueId commId, int rank);
 
 /**
@@ -541,6 +570,7 @@ koloResult_t koloCommInitRank(koloComm_t *newcomm, int nranks, koloUniqueId comm
  * Further errors: koloInvalidArgument (koloConfig_t not from KOLO_CONFIG_INITIALIZER, a field out
  * of range, an unknown setting).
  */
+KOLO_MUST_CHECK
 koloResult_t koloCommInitRankConfig(koloComm_t *newcomm,
                                     int nranks,
                                     koloUniqueId commId,
@@ -554,6 +584,7 @@ koloResult_t koloCommInitRankConfig(koloComm_t *newcomm,
  * by one thread inside groups. Not deferred by a group.
  * Errors: koloInvalidArgument (NULL, ndev < 1, unknown device), koloSystemError. Any thread.
  */
+KOLO_MUST_CHECK
 koloResult_t koloCommInitAll(koloComm_t *comms, int ndev, const int *devlist);
 
 /**
@@ -563,6 +594,7 @@ koloResult_t koloCommInitAll(koloComm_t *comms, int ndev, const int *devlist);
  * is. `config` may be NULL. `comm` stays usable.
  * Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color.
  */
+KOLO_MUST_CHECK
 koloResult_t koloCommSplit(koloComm_t comm,
                            int color,
                            int key,
@@ -575,6 +607,7 @@ koloResult_t koloCommSplit(koloComm_t comm,
  * Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
  * koloRemoteError.
  */
+KOLO_MUST_CHECK
 koloResult_t koloCommFinalize(koloComm_t comm);
 
 /**
@@ -610,6 +643,7 @@ koloResult_t koloCommUserRank(koloComm_t comm, int *rank);
  * sentence: koloGetLastError(comm)). Does not wait.
  * Errors of the call itself: koloInvalidArgument. Any thread.
  */
+KOLO_MUST_CHECK
 koloResult_t koloCommGetAsyncError(koloComm_t comm, koloResult_t *asyncError);
 
 /**
@@ -622,6 +656,7 @@ koloResult_t koloCommGetAsyncError(koloComm_t comm, koloResult_t *asyncError);
  * Errors: koloInvalidArgument (NULL, a bad variable), koloInvalidUsage (several ranks without a
  * way to meet), and those of koloCommInitRank.
  */
+KOLO_MUST_CHECK
 koloResult_t koloCommInitEnv(koloComm_t *newcomm);
 
 /**
@@ -633,6 +668,7 @@ koloResult_t koloCommInitEnv(koloComm_t *newcomm);
  * Errors: koloInvalidArgument (NULL, a bad variable), koloInvalidUsage (no Slurm step),
  * koloSystemError (rank 0 was not found within KOLO_START_TIMEOUT), and those of koloCommInitRank.
  */
+KOLO_MUST_CHECK
 koloResult_t koloCommInitSlurm(koloComm_t *newcomm);
 
 /**
@@ -642,6 +678,7 @@ koloResult_t koloCommInitSlurm(koloComm_t *newcomm);
  * Errors: koloInvalidArgument (NULL, size, version, rank: the table was refused),
  * koloSystemError (a function of the table failed), and those of koloCommInitRank.
  */
+KOLO_MUST_CHECK
 koloResult_t koloCommInitTable(koloComm_t *newcomm, const koloMpiTable *table);
 
 /**
@@ -660,6 +697,7 @@ koloResult_t koloGroupStart(void);
  * Errors: koloInvalidUsage (no group is open), and those of the queued calls: then
  * koloGetLastError of the communicators concerned has the sentence too.
  */
+KOLO_MUST_CHECK
 koloResult_t koloGroupEnd(void);
 
 /**
@@ -675,6 +713,7 @@ koloResult_t koloGroupEnd(void);
  * With stream NULL the call blocks until the result is in place (inside a group: until the
  * outermost koloGroupEnd), otherwise until koloStreamSynchronize the buffers belong to kolo.
  */
+KOLO_MUST_CHECK
 koloResult_t koloAllReduce(const void *sendbuff,
                            void *recvbuff,
                            size_t count,
@@ -687,6 +726,7 @@ koloResult_t koloAllReduce(const void *sendbuff,
  * Copies `count` elements of `root`'s sendbuff to recvbuff of all ranks; sendbuff of the others
  * is not used. In place: sendbuff == recvbuff on the root.
  */
+KOLO_MUST_CHECK
 koloResult_t koloBroadcast(const void *sendbuff,
                            void *recvbuff,
                            size_t count,
@@ -698,6 +738,7 @@ koloResult_t koloBroadcast(const void *sendbuff,
 /**
  * koloBroadcast with one buffer: read on the root, written on the others.
  */
+KOLO_MUST_CHECK
 koloResult_t koloBcast(void *buff,
                        size_t count,
                        koloDataType_t datatype,
@@ -709,6 +750,7 @@ koloResult_t koloBcast(void *buff,
  * Reduces `count` elements of all ranks with `op` into recvbuff of `root`; recvbuff of the others
  * is not used. In place: sendbuff == recvbuff on the root.
  */
+KOLO_MUST_CHECK
 koloResult_t koloReduce(const void *sendbuff,
                         void *recvbuff,
                         size_t count,
@@ -722,6 +764,7 @@ koloResult_t koloReduce(const void *sendbuff,
  * Collects `sendcount` elements of every rank in recvbuff of all ranks (nranks * sendcount
  * elements, in rank order). In place: sendbuff == recvbuff + rank * sendcount elements.
  */
+KOLO_MUST_CHECK
 koloResult_t koloAllGather(const void *sendbuff,
                            void *recvbuff,
                            size_t sendcount,
@@ -733,6 +776,7 @@ koloResult_t koloAllGather(const void *sendbuff,
  * Reduces nranks * recvcount elements of all ranks with `op`; rank r gets block r (`recvcount`
  * elements). In place: recvbuff == sendbuff + rank * recvcount elements.
  */
+KOLO_MUST_CHECK
 koloResult_t koloReduceScatter(const void *sendbuff,
                                void *recvbuff,
                                size_t recvcount,
@@ -745,6 +789,7 @@ koloResult_t koloReduceScatter(const void *sendbuff,
  * Block p of sendbuff goes to rank p, block p of recvbuff comes from rank p; `count` elements in
  * each of the nranks blocks. Not in place.
  */
+KOLO_MUST_CHECK
 koloResult_t koloAllToAll(const void *sendbuff,
                           void *recvbuff,
                           size_t count,
@@ -757,6 +802,7 @@ koloResult_t koloAllToAll(const void *sendbuff,
  * in rank order); recvbuff of the others is not used. In place on the root: sendbuff == recvbuff +
  * root * sendcount elements.
  */
+KOLO_MUST_CHECK
 koloResult_t koloGather(const void *sendbuff,
                         void *recvbuff,
                         size_t sendcount,
@@ -769,6 +815,7 @@ koloResult_t koloGather(const void *sendbuff,
  * Block r of `root`'s sendbuff (nranks * recvcount elements) goes to rank r; sendbuff of the
  * others is not used. In place on the root: recvbuff == sendbuff + root * recvcount elements.
  */
+KOLO_MUST_CHECK
 koloResult_t koloScatter(const void *sendbuff,
                          void *recvbuff,
                          size_t recvcount,
@@ -781,6 +828,7 @@ koloResult_t koloScatter(const void *sendbuff,
  * Reduces `count` elements of ranks 0 to r with `op`; rank r gets the result, in the order of
  * ranks. koloAvg is refused. In place: sendbuff == recvbuff.
  */
+KOLO_MUST_CHECK
 koloResult_t koloScan(const void *sendbuff,
                       void *recvbuff,
                       size_t count,
@@ -792,6 +840,7 @@ koloResult_t koloScan(const void *sendbuff,
 /**
  * koloScan of ranks 0 to r - 1; recvbuff of rank 0 is not used.
  */
+KOLO_MUST_CHECK
 koloResult_t koloExscan(const void *sendbuff,
                         void *recvbuff,
                         size_t count,
@@ -803,12 +852,14 @@ koloResult_t koloExscan(const void *sendbuff,
 /**
  * Returns when all ranks have called.
  */
+KOLO_MUST_CHECK
 koloResult_t koloBarrier(koloComm_t comm, koloStream_t stream);
 
 /**
  * Sends `count` elements to rank `peer`, which receives them by koloRecv with the same count and
  * datatype; the calls between two ranks match in order. A rank may send to itself inside a group.
  */
+KOLO_MUST_CHECK
 koloResult_t koloSend(const void *sendbuff,
                       size_t count,
                       koloDataType_t datatype,
@@ -819,6 +870,7 @@ koloResult_t koloSend(const void *sendbuff,
 /**
  * Receives what rank `peer` sends by koloSend.
  */
+KOLO_MUST_CHECK
 koloResult_t koloRecv(void *recvbuff,
                       size_t count,
                       koloDataType_t datatype,
@@ -836,6 +888,7 @@ koloResult_t koloRecv(void *recvbuff,
  * koloInvalidUsage for sizes of a block that differ between its sender and its receiver. Blocks
  * of 0 elements are allowed. The arrays are only read during the call.
  */
+KOLO_MUST_CHECK
 koloResult_t koloAllGatherV(const void *sendbuff,
                             size_t sendcount,
                             void *recvbuff,
@@ -849,6 +902,7 @@ koloResult_t koloAllGatherV(const void *sendbuff,
  * koloAllGatherV to `root` only; recvbuff, recvcounts and displs of the others are not used. In
  * place on the root: sendbuff == recvbuff + displs[root] elements.
  */
+KOLO_MUST_CHECK
 koloResult_t koloGatherV(const void *sendbuff,
                          size_t sendcount,
                          void *recvbuff,
@@ -864,6 +918,7 @@ koloResult_t koloGatherV(const void *sendbuff,
  * behind the other), which expects recvcount; sendbuff, sendcounts and displs of the others are
  * not used. In place on the root: recvbuff == sendbuff + displs[root] elements.
  */
+KOLO_MUST_CHECK
 koloResult_t koloScatterV(const void *sendbuff,
                           const size_t *sendcounts,
                           const size_t *displs,
@@ -879,6 +934,7 @@ koloResult_t koloScatterV(const void *sendbuff,
  * has recvcounts[r] elements, one block behind the other; all ranks give the same recvcounts. In
  * place: recvbuff is the own block in sendbuff.
  */
+KOLO_MUST_CHECK
 koloResult_t koloReduceScatterV(const void *sendbuff,
                                 void *recvbuff,
                                 const size_t *recvcounts,
@@ -892,6 +948,7 @@ koloResult_t koloReduceScatterV(const void *sendbuff,
  * element rdispls[p] of recvbuff come from rank p (displacements NULL: one behind the other). Not
  * in place.
  */
+KOLO_MUST_CHECK
 koloResult_t koloAllToAllV(const void *sendbuff,
                            const size_t *sendcounts,
                            const size_t *sdispls,
@@ -906,6 +963,7 @@ koloResult_t koloAllToAllV(const void *sendbuff,
  * Collects `count` elements of every source of `graph` in recvbuff, in the order of the sources.
  * Blocks of missing neighbours are left alone. Not in place.
  */
+KOLO_MUST_CHECK
 koloResult_t koloNeighborAllGather(const void *sendbuff,
                                    void *recvbuff,
                                    size_t count,
@@ -917,6 +975,7 @@ koloResult_t koloNeighborAllGather(const void *sendbuff,
  * koloNeighborAllGather of different sizes: recvcounts[i] elements of source i at element
  * displs[i] (displs NULL: one behind the other).
  */
+KOLO_MUST_CHECK
 koloResult_t koloNeighborAllGatherV(const void *sendbuff,
                                     size_t sendcount,
                                     void *recvbuff,
@@ -930,6 +989,7 @@ koloResult_t koloNeighborAllGatherV(const void *sendbuff,
  * Block i of sendbuff goes to destination i of `graph`, block i of recvbuff comes from source i;
  * `count` elements in each. Not in place.
  */
+KOLO_MUST_CHECK
 koloResult_t koloNeighborAllToAll(const void *sendbuff,
                                   void *recvbuff,
                                   size_t count,
@@ -942,6 +1002,7 @@ koloResult_t koloNeighborAllToAll(const void *sendbuff,
  * destination i, recvcounts[i] elements at element rdispls[i] of source i (displacements NULL: one
  * behind the other).
  */
+KOLO_MUST_CHECK
 koloResult_t koloNeighborAllToAllV(const void *sendbuff,
                                    const size_t *sendcounts,
                                    const size_t *sdispls,
@@ -961,6 +1022,7 @@ koloResult_t koloNeighborAllToAllV(const void *sendbuff,
  * Errors: koloInvalidArgument (handle, NULL, a neighbour that is no rank, an edge that only one of
  * its ends lists; then on all ranks), koloInvalidUsage (inside a group), those of koloAllReduce.
  */
+KOLO_MUST_CHECK
 koloResult_t koloGraphCreate(koloComm_t comm,
                              int indegree,
                              const int *sources,
@@ -976,6 +1038,7 @@ koloResult_t koloGraphCreate(koloComm_t comm,
  * Errors: koloInvalidArgument (handle, NULL, a grid that has not as many places as the
  * communicator ranks), koloInvalidUsage (inside a group), those of koloAllReduce.
  */
+KOLO_MUST_CHECK
 koloResult_t koloCartCreate(koloComm_t comm,
                             int ndims,
                             const int *dims,
@@ -991,12 +1054,14 @@ koloResult_t koloGraphDestroy(koloGraph_t graph);
  * The numbers of blocks that come in and that go out, missing neighbours included.
  * Errors: koloInvalidArgument (handle, NULL).
  */
+KOLO_MUST_CHECK
 koloResult_t koloGraphDegrees(koloGraph_t graph, int *indegree, int *outdegree);
 
 /**
  * The neighbours, block by block, KOLO_NO_RANK for missing ones: as many as koloGraphDegrees says.
  * Errors: koloInvalidArgument (handle, NULL).
  */
+KOLO_MUST_CHECK
 koloResult_t koloGraphNeighbors(koloGraph_t graph, int *sources, int *destinations);
 
 /**
@@ -1006,16 +1071,19 @@ koloResult_t koloGraphNeighbors(koloGraph_t graph, int *sources, int *destinatio
  * not inside a group (use koloSumExact in koloAllReduce there).
  * Errors: those of koloAllReduce; koloInvalidArgument (result NULL, local NULL with count > 0).
  */
+KOLO_MUST_CHECK
 koloResult_t koloSumExactDouble(const double *local, size_t count, double *result, koloComm_t comm);
 
 /**
  * koloSumExactDouble of floats: the float nearest to the exact sum.
  */
+KOLO_MUST_CHECK
 koloResult_t koloSumExactFloat(const float *local, size_t count, float *result, koloComm_t comm);
 
 /**
  * koloSumExactDouble of the elements whose byte in `mask` is not zero.
  */
+KOLO_MUST_CHECK
 koloResult_t koloSumExactDoubleMasked(const double *local,
                                       const unsigned char *mask,
                                       size_t count,
@@ -1025,6 +1093,7 @@ koloResult_t koloSumExactDoubleMasked(const double *local,
 /**
  * koloSumExactFloat of the elements whose byte in `mask` is not zero.
  */
+KOLO_MUST_CHECK
 koloResult_t koloSumExactFloatMasked(const float *local,
                                      const unsigned char *mask,
                                      size_t count,
@@ -1041,6 +1110,7 @@ koloResult_t koloSumExactFloatMasked(const float *local,
  * counts if a byte of it is not zero; `maskstrides` is as `strides`.
  * Errors: those of koloSumExactDouble; koloInvalidArgument (datatype, rank, parts, extents).
  */
+KOLO_MUST_CHECK
 koloResult_t koloSumExactArray(const void *first,
                                koloDataType_t datatype,
                                size_t parts,
@@ -1060,6 +1130,7 @@ koloResult_t koloSumExactArray(const void *first,
  * End it with koloRedOpDestroy.
  * Errors: koloInvalidArgument (handle, NULL, unknown datatype or residence).
  */
+KOLO_MUST_CHECK
 koloResult_t koloRedOpCreatePreMulSum(koloRedOp_t *op,
                                       const void *scalar,
                                       koloDataType_t datatype,
@@ -1075,6 +1146,7 @@ koloResult_t koloRedOpCreatePreMulSum(koloRedOp_t *op,
  * threads that are inside a call of kolo, perhaps of another communicator.
  * Errors: koloInvalidArgument (handle, NULL).
  */
+KOLO_MUST_CHECK
 koloResult_t koloRedOpCreateUser(koloRedOp_t *op,
                                  koloUserFunction_t function,
                                  void *context,
@@ -1091,18 +1163,21 @@ koloResult_t koloRedOpDestroy(koloRedOp_t op, koloComm_t comm);
 /**
  * Makes a stream. Errors: koloInvalidArgument (NULL), koloSystemError. Any thread.
  */
+KOLO_MUST_CHECK
 koloResult_t koloStreamCreate(koloStream_t *stream);
 
 /**
  * Waits for the operations of `stream` and frees it; the handle is invalid afterwards, whatever
  * is returned. Errors: koloInvalidArgument (handle), those of the operations.
  */
+KOLO_MUST_CHECK
 koloResult_t koloStreamDestroy(koloStream_t stream);
 
 /**
  * Waits until all operations of `stream` have ended: their receive buffers are filled, their send
  * buffers may be changed. Errors: koloInvalidArgument (handle), those of the operations.
  */
+KOLO_MUST_CHECK
 koloResult_t koloStreamSynchronize(koloStream_t stream);
 
 /**
@@ -1110,6 +1185,7 @@ koloResult_t koloStreamSynchronize(koloStream_t stream);
  * (no error, no sentence). Moves them on, does not wait.
  * Errors: koloInvalidArgument (handle), those of the operations.
  */
+KOLO_MUST_CHECK
 koloResult_t koloStreamQuery(koloStream_t stream);
 
 /**
@@ -1120,12 +1196,14 @@ koloResult_t koloStreamQuery(koloStream_t stream);
  * Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group), those of the
  * call.
  */
+KOLO_MUST_CHECK
 koloResult_t koloWait(koloRequest_t *request);
 
 /**
  * koloWait for `count` requests. All of them have ended when it returns.
  * Errors: as koloWait; the first one of those of the calls.
  */
+KOLO_MUST_CHECK
 koloResult_t koloWaitAll(size_t count, koloRequest_t *requests);
 
 /**
@@ -1133,6 +1211,7 @@ koloResult_t koloWaitAll(size_t count, koloRequest_t *requests);
  * on, does not wait. A NULL request has ended.
  * Errors: as koloWait.
  */
+KOLO_MUST_CHECK
 koloResult_t koloTest(koloRequest_t *request, int *done);
 
 /**
@@ -1140,6 +1219,7 @@ koloResult_t koloTest(koloRequest_t *request, int *done);
  * node; calls on such buffers may run with fewer copies. 0 bytes give NULL. Not inherited over
  * fork(). Errors: koloInvalidArgument (NULL, size), koloSystemError (no memory). Any thread.
  */
+KOLO_MUST_CHECK
 koloResult_t koloMemAlloc(void **ptr, size_t bytes);
 
 /**
@@ -1151,6 +1231,7 @@ koloResult_t koloMemFree(void *ptr);
 /* Asynchronous calls: each one begins the call without the I and returns at once. Until
  * koloWait, koloTest or koloWaitAll has ended the request, the buffers belong to kolo.
  * Arrays of counts and displacements are only read during the call. */
+KOLO_MUST_CHECK
 koloResult_t koloIAllReduce(const void *sendbuff,
                             void *recvbuff,
                             size_t count,
@@ -1159,6 +1240,7 @@ koloResult_t koloIAllReduce(const void *sendbuff,
                             koloComm_t comm,
                             koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIBroadcast(const void *sendbuff,
                             void *recvbuff,
                             size_t count,
@@ -1167,6 +1249,7 @@ koloResult_t koloIBroadcast(const void *sendbuff,
                             koloComm_t comm,
                             koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIBcast(void *buff,
                         size_t count,
                         koloDataType_t datatype,
@@ -1174,6 +1257,7 @@ koloResult_t koloIBcast(void *buff,
                         koloComm_t comm,
                         koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIReduce(const void *sendbuff,
                          void *recvbuff,
                          size_t count,
@@ -1183,6 +1267,7 @@ koloResult_t koloIReduce(const void *sendbuff,
                          koloComm_t comm,
                          koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIAllGather(const void *sendbuff,
                             void *recvbuff,
                             size_t sendcount,
@@ -1190,6 +1275,7 @@ koloResult_t koloIAllGather(const void *sendbuff,
                             koloComm_t comm,
                             koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIReduceScatter(const void *sendbuff,
                                 void *recvbuff,
                                 size_t recvcount,
@@ -1198,6 +1284,7 @@ koloResult_t koloIReduceScatter(const void *sendbuff,
                                 koloComm_t comm,
                                 koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIAllToAll(const void *sendbuff,
                            void *recvbuff,
                            size_t count,
@@ -1205,6 +1292,7 @@ koloResult_t koloIAllToAll(const void *sendbuff,
                            koloComm_t comm,
                            koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIGather(const void *sendbuff,
                          void *recvbuff,
                          size_t sendcount,
@@ -1213,6 +1301,7 @@ koloResult_t koloIGather(const void *sendbuff,
                          koloComm_t comm,
                          koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIScatter(const void *sendbuff,
                           void *recvbuff,
                           size_t recvcount,
@@ -1221,6 +1310,7 @@ koloResult_t koloIScatter(const void *sendbuff,
                           koloComm_t comm,
                           koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIScan(const void *sendbuff,
                        void *recvbuff,
                        size_t count,
@@ -1229,6 +1319,7 @@ koloResult_t koloIScan(const void *sendbuff,
                        koloComm_t comm,
                        koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIExscan(const void *sendbuff,
                          void *recvbuff,
                          size_t count,
@@ -1237,8 +1328,10 @@ koloResult_t koloIExscan(const void *sendbuff,
                          koloComm_t comm,
                          koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIBarrier(koloComm_t comm, koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloISend(const void *sendbuff,
                        size_t count,
                        koloDataType_t datatype,
@@ -1246,6 +1339,7 @@ koloResult_t koloISend(const void *sendbuff,
                        koloComm_t comm,
                        koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIRecv(void *recvbuff,
                        size_t count,
                        koloDataType_t datatype,
@@ -1253,6 +1347,7 @@ koloResult_t koloIRecv(void *recvbuff,
                        koloComm_t comm,
                        koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIAllGatherV(const void *sendbuff,
                              size_t sendcount,
                              void *recvbuff,
@@ -1262,6 +1357,7 @@ koloResult_t koloIAllGatherV(const void *sendbuff,
                              koloComm_t comm,
                              koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIGatherV(const void *sendbuff,
                           size_t sendcount,
                           void *recvbuff,
@@ -1272,6 +1368,7 @@ koloResult_t koloIGatherV(const void *sendbuff,
                           koloComm_t comm,
                           koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIScatterV(const void *sendbuff,
                            const size_t *sendcounts,
                            const size_t *displs,
@@ -1282,6 +1379,7 @@ koloResult_t koloIScatterV(const void *sendbuff,
                            koloComm_t comm,
                            koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIReduceScatterV(const void *sendbuff,
                                  void *recvbuff,
                                  const size_t *recvcounts,
@@ -1290,6 +1388,7 @@ koloResult_t koloIReduceScatterV(const void *sendbuff,
                                  koloComm_t comm,
                                  koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloIAllToAllV(const void *sendbuff,
                             const size_t *sendcounts,
                             const size_t *sdispls,
@@ -1300,6 +1399,7 @@ koloResult_t koloIAllToAllV(const void *sendbuff,
                             koloComm_t comm,
                             koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloINeighborAllGather(const void *sendbuff,
                                     void *recvbuff,
                                     size_t count,
@@ -1307,6 +1407,7 @@ koloResult_t koloINeighborAllGather(const void *sendbuff,
                                     koloGraph_t graph,
                                     koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloINeighborAllGatherV(const void *sendbuff,
                                      size_t sendcount,
                                      void *recvbuff,
@@ -1316,6 +1417,7 @@ koloResult_t koloINeighborAllGatherV(const void *sendbuff,
                                      koloGraph_t graph,
                                      koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloINeighborAllToAll(const void *sendbuff,
                                    void *recvbuff,
                                    size_t count,
@@ -1323,6 +1425,7 @@ koloResult_t koloINeighborAllToAll(const void *sendbuff,
                                    koloGraph_t graph,
                                    koloRequest_t *request);
 
+KOLO_MUST_CHECK
 koloResult_t koloINeighborAllToAllV(const void *sendbuff,
                                     const size_t *sendcounts,
                                     const size_t *sdispls,

@@ -3,8 +3,9 @@
 use crate::config;
 use crate::guard::{Sentence, guard, guard_comm, panicked};
 use crate::handle::Registry;
+use crate::loud;
 use crate::types::*;
-use kolo_core::base::{Code, Error, Result};
+use kolo_core::base::{Code, Error, Result, caught};
 use kolo_core::bootstrap::{NetSettings, UniqueId};
 use kolo_core::comm::{CommConfig, Communicator, RedOp, group};
 use kolo_core::config::Settings;
@@ -339,13 +340,26 @@ pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
 /// the node that are behind. In a forked child it returns at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
-    guard_comm("CommDestroy", comm, |member| {
+    let mut owner = 0;
+    let code = guard_comm("CommDestroy", comm, |member| {
+        owner = loud::owner(member);
         let ended = member.communicator.destroy();
         if !matches!(&ended, Err(error) if error.code == Code::InvalidUsage) {
             COMMS.remove(comm as usize)?;
         }
         ended.map(|()| koloResult_t::koloSuccess)
-    })
+    });
+    told(comm, owner);
+    code
+}
+
+/// Tells how many calls on a communicator have failed, once it has ended.
+fn told(comm: koloComm_t, owner: usize) {
+    let _ = caught(|| {
+        if COMMS.find(comm as usize).is_none() {
+            loud::farewell(owner);
+        }
+    });
 }
 
 /// Ends `comm` without waiting for anybody: calls in progress, here and on the other ranks, return
@@ -354,11 +368,15 @@ pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
 /// Errors: koloInvalidArgument (handle).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommAbort(comm: koloComm_t) -> koloResult_t {
-    guard_comm("CommAbort", comm, |member| {
+    let mut owner = 0;
+    let code = guard_comm("CommAbort", comm, |member| {
+        owner = loud::owner(member);
         let ended = member.communicator.abort();
         COMMS.remove(comm as usize)?;
         ended.map(|()| koloResult_t::koloSuccess)
-    })
+    });
+    told(comm, owner);
+    code
 }
 
 /// Writes the number of ranks to `*count`. Errors: koloInvalidArgument. Any thread.

@@ -1,12 +1,13 @@
 //! Texts of results.
 
-use crate::comm::COMMS;
-use crate::guard::{Sentence, last_of_thread, last_unnamed, sentence};
-use crate::types::{ResultArg, koloComm_t};
-use kolo_core::base::Code;
+use crate::collective::refuse_group;
+use crate::comm::{COMMS, null};
+use crate::guard::{Sentence, guard, last_of_thread, last_unnamed, reported, sentence};
+use crate::types::{ResultArg, koloComm_t, koloResult_t};
+use kolo_core::base::{Code, Error};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::ffi::{CString, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::panic::catch_unwind;
 use std::sync::LazyLock;
 
@@ -38,6 +39,39 @@ pub extern "C" fn koloGetErrorString(result: ResultArg) -> *const c_char {
         .ok()
         .flatten()
         .unwrap_or(c"unknown result code".as_ptr())
+}
+
+/// For bindings of other languages, and for wrappers: a call of theirs has failed before it reached
+/// kolo. `sentence` is kept for koloGetLastError and told as those of kolo's own calls are: a line
+/// on stderr, and with KOLO_ERRORS=abort the end of the process. `comm` may be NULL.
+/// The open group, if any, runs nothing. Gives `result` back.
+/// Errors of the call itself: koloInvalidArgument (NULL, no such result). Any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn koloReportError(
+    comm: koloComm_t,
+    result: ResultArg,
+    sentence: *const c_char,
+) -> koloResult_t {
+    guard("ReportError", || {
+        if sentence.is_null() {
+            return Err(null("sentence"));
+        }
+        let code = Code::from_number(result)
+            .filter(|code| !matches!(code, Code::Success | Code::InProgress))
+            .ok_or_else(|| {
+                Error::argument(
+                    format!("{result} is no failure"),
+                    "give the result of the call that failed",
+                )
+            })?;
+        // SAFETY: not null, a string by the contract of kolo.h.
+        let sentence = unsafe { CStr::from_ptr(sentence) };
+        let member = COMMS.find(comm as usize);
+        let result = reported(code, sentence, member.as_deref());
+        // The open group, if any, must not run without that call: peers would wait.
+        refuse_group();
+        Ok(result)
+    })
 }
 
 /// The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and

@@ -1,9 +1,10 @@
 //! The one door of the interface: errors and panics become a result code and a kept sentence.
 
 use crate::comm::{COMMS, Member};
+use crate::loud;
 use crate::types::{koloComm_t, koloResult_t};
 pub(crate) use kolo_core::base::caught::panicked;
-use kolo_core::base::{Error, Rank, Result};
+use kolo_core::base::{Code, Error, Rank, Result, caught};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -117,7 +118,7 @@ pub(crate) fn guard_comm(
     }
 }
 
-/// Keeps the sentence of `error` and gives its code.
+/// Keeps the sentence of `error`, says it aloud, and gives its code.
 #[cold]
 pub(crate) fn failed(error: Error, member: Option<&Member>) -> koloResult_t {
     let error = match member {
@@ -125,10 +126,28 @@ pub(crate) fn failed(error: Error, member: Option<&Member>) -> koloResult_t {
         None => error,
     };
     let sentence = sentence(&error);
+    let code = error.code.into();
+    // A thread that is ending may have no place left for what the log needs.
+    let _ = caught(|| loud::tell(&error, &sentence.text, member));
+    keep(error, sentence, member);
+    code
+}
+
+/// The same for a failure that somebody else found, with a sentence of theirs.
+pub(crate) fn reported(code: Code, text: &CStr, member: Option<&Member>) -> koloResult_t {
+    let error = Error::new(code, text.to_string_lossy(), "");
+    let mut sentence = sentence(&error);
+    sentence.text = text.into();
+    let _ = caught(|| loud::tell(&error, text, member));
+    keep(error, sentence, member);
+    code.into()
+}
+
+/// Keeps the sentence of a failure for `koloGetLastError`.
+fn keep(error: Error, sentence: Sentence, member: Option<&Member>) {
     if let Some(member) = member {
         member.keep(sentence.clone());
     }
-    let code = error.code.into();
     // A thread that is ending has no place left to keep it; the code still tells.
     let _ = LAST.try_with(|last| {
         *last.borrow_mut() = Some(Last {
@@ -137,7 +156,6 @@ pub(crate) fn failed(error: Error, member: Option<&Member>) -> koloResult_t {
             unnamed: false,
         })
     });
-    code
 }
 
 /// The text of `error` for C.

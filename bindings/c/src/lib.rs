@@ -33,3 +33,4 @@ pub mod vector;
 mod config;
 mod guard;
 mod handle;
+mod loud;

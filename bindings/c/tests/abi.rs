@@ -3,8 +3,9 @@
 mod library;
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -25,6 +26,12 @@ fn output(command: &mut Command) -> String {
 }
 
 fn compile_and_run(program: &str) {
+    let binary = compile(program);
+    let said = output(Command::new("timeout").arg("300").arg(&binary));
+    assert_eq!(said.trim(), format!("{program}: ok"));
+}
+
+fn compile(program: &str) -> PathBuf {
     let library = library::folder();
     let binary = library.join(program);
     output(
@@ -47,8 +54,87 @@ fn compile_and_run(program: &str) {
             .arg("-lkolo")
             .arg(format!("-Wl,-rpath,{}", library.display())),
     );
-    let said = output(Command::new("timeout").arg("300").arg(&binary));
-    assert_eq!(said.trim(), format!("{program}: ok"));
+    binary
+}
+
+/// The program that ignores all errors, compiled once for several tests.
+fn ignoring() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile("ignored"))
+}
+
+/// Runs the program that ignores all errors, so many times in a loop: its end, and what it wrote to
+/// standard error.
+fn ignore(times: &str, settings: &[(&str, &str)]) -> (Output, Vec<String>) {
+    let output = Command::new("timeout")
+        .args(["300".as_ref(), ignoring().as_os_str(), times.as_ref()])
+        .env_remove("KOLO_DEBUG")
+        .envs(settings.iter().copied())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let lines = errors.lines().map(str::to_owned).collect();
+    (output, lines)
+}
+
+#[test]
+fn errors_that_nobody_looks_at_are_seen() {
+    let (output, lines) = ignore("5", &[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.ends_with("ignored: ok\n"),
+        "{said}"
+    );
+    let null =
+        "AllReduce: the receive buffer is NULL but count is 4. Remedy: pass a receive buffer";
+    let expected = [
+        ("ERROR", "MemFree: "),
+        ("ERROR", null),
+        ("ERROR", null),
+        ("ERROR", "Broadcast: root 7 "),
+        (
+            "WARN",
+            "4 more calls have failed for the same reason as AllReduce: the receive buffer",
+        ),
+        ("ERROR", "Barrier: "),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{lines:#?}");
+    for (line, (level, words)) in lines.iter().zip(expected) {
+        assert!(
+            line.contains(&format!(" {level} kolo ")) && line.contains(words),
+            "{line}"
+        );
+        assert!(!line.contains('\x1b'), "colours in a pipe: {line:?}");
+    }
+    assert!(lines[5].contains("destroyed"), "{}", lines[5]);
+    let (_, lines) = ignore("1", &[]);
+    assert!(
+        !lines.iter().any(|line| line.contains("more call")),
+        "{lines:#?}"
+    );
+    let (output, lines) = ignore("5", &[("KOLO_DEBUG", "none")]);
+    assert!(output.status.success() && lines.is_empty(), "{lines:#?}");
+}
+
+#[test]
+fn the_first_error_ends_the_process_where_that_is_asked_for() {
+    use std::os::unix::process::ExitStatusExt;
+    let output = Command::new(ignoring())
+        .arg("5")
+        .env("KOLO_ERRORS", "abort")
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        output.status.signal(),
+        Some(6),
+        "{}: {errors}",
+        output.status
+    );
+    let lines: Vec<&str> = errors.lines().collect();
+    assert_eq!(lines.len(), 2, "{errors}");
+    assert!(lines[0].starts_with("kolo: MemFree: "), "{errors}");
+    assert!(lines[1].contains("KOLO_ERRORS is abort"), "{errors}");
 }
 
 #[test]

@@ -42,6 +42,7 @@ const C_ONLY: &[&str] = &[
     "MemFree",
     "RedOpCreatePreMulSum",
     "RedOpDestroy",
+    "ReportError",
     "uint32",
     "uint64",
     "bfloat16",

@@ -35,7 +35,35 @@ fn generate() -> String {
     .generate()
     .unwrap()
     .write(&mut text);
-    with_asynchronous_calls(&String::from_utf8(text).unwrap())
+    with_checks(&with_asynchronous_calls(&String::from_utf8(text).unwrap()))
+}
+
+/// Calls after whose failure a program has no wrong data: queries, and ends.
+const MAY_DROP: [&str; 10] = [
+    "koloCommAbort",
+    "koloCommCount",
+    "koloCommDestroy",
+    "koloCommUserRank",
+    "koloGetVersion",
+    "koloGraphDestroy",
+    "koloGroupStart",
+    "koloMemFree",
+    "koloRedOpDestroy",
+    "koloReportError",
+];
+
+/// Has compilers warn where the result of any other call is dropped.
+fn with_checks(text: &str) -> String {
+    let mut checked = String::new();
+    for line in text.split_inclusive('\n') {
+        let call = line.strip_prefix("koloResult_t ");
+        let name = call.and_then(|call| call.split('(').next());
+        if name.is_some_and(|name| name.starts_with("kolo") && !MAY_DROP.contains(&name)) {
+            checked.push_str("KOLO_MUST_CHECK\n");
+        }
+        checked.push_str(line);
+    }
+    checked
 }
 
 /// Adds the declarations of the asynchronous calls, made from those of all calls with a stream:
@@ -147,6 +175,67 @@ fn compilers_accept_kolo_h_without_a_warning() {
         assert!(
             status.success(),
             "{compiler} -std={standard} does not accept kolo.h"
+        );
+    }
+}
+
+/// Compiles a program that drops the result of `call`, with these words for the compiler.
+fn drops(call: &str, (compiler, standard): (&str, &str), more: &[&str]) -> bool {
+    let dir = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let suffix = if compiler == "cc" { "c" } else { "cpp" };
+    let source = dir.join(format!("drops_{standard}_{}.{suffix}", more.len()));
+    let text = format!(
+        "#include <kolo.h>\nextern void drop(koloComm_t comm);\n\
+         void drop(koloComm_t comm) {{ {call}; (void)comm; }}\n"
+    );
+    std::fs::write(&source, text).unwrap();
+    Command::new(compiler)
+        // Not -fsyntax-only, with which compilers do not look at what is dropped.
+        .args([
+            "-Wall",
+            "-Wextra",
+            "-pedantic",
+            "-Werror",
+            "-c",
+            "-o",
+            "/dev/null",
+        ])
+        .arg(format!("-std={standard}"))
+        .args(more)
+        .arg("-I")
+        .arg(root().join("include"))
+        .arg(&source)
+        .stderr(std::process::Stdio::null())
+        .status()
+        .unwrap()
+        .success()
+}
+
+#[test]
+fn a_dropped_result_is_a_warning() {
+    for standard in [
+        ("cc", "c99"),
+        ("cc", "c11"),
+        ("c++", "c++11"),
+        ("c++", "c++17"),
+    ] {
+        let barrier = "koloBarrier(comm, NULL)";
+        assert!(!drops(barrier, standard, &[]), "{standard:?}");
+        assert!(
+            !drops("koloIBarrier(comm, NULL)", standard, &[]),
+            "{standard:?}"
+        );
+        assert!(
+            drops(barrier, standard, &["-DKOLO_MAY_DROP_RESULTS"]),
+            "{standard:?}"
+        );
+        assert!(
+            drops("KOLO_IGNORE(koloBarrier(comm, NULL))", standard, &[]),
+            "{standard:?}"
+        );
+        assert!(
+            drops("koloCommDestroy(comm)", standard, &[]),
+            "{standard:?}"
         );
     }
 }

@@ -6,15 +6,11 @@
 use crate::abi::{API_VERSION, MPI_BAD_ARGUMENT, MpiApi, MpiComm, MpiTable};
 use crate::comm::{self, Context};
 use crate::word::Word;
-use crate::{blocks, code, contained, moves, outcome};
+use crate::{blocks, code, contained, family, moves, outcome};
 use mpi::ffi;
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-unsafe extern "C" {
-    static kolo_mpi_is_open_mpi: c_int;
-}
 
 /// The table, with pointers to strings that are never freed.
 struct Api(MpiApi);
@@ -71,6 +67,10 @@ pub unsafe extern "C" fn kolo_mpi_start(thread_level: c_int) -> *const MpiApi {
 /// # Safety
 /// As for [`kolo_mpi_start`].
 unsafe fn begin(thread_level: c_int) -> Option<c_int> {
+    if let Some(words) = family::mismatch() {
+        eprintln!("kolo: {}", words.to_string_lossy());
+        return None;
+    }
     if mpi::environment::is_finalized() {
         return None;
     }
@@ -116,8 +116,8 @@ unsafe fn make(thread_level: c_int) -> Option<Api> {
         size: size_of::<MpiApi>(),
         version: API_VERSION,
         thread_level,
-        family: family().as_ptr(),
-        library: library().into_raw(),
+        family: family::name().as_ptr(),
+        library: family::version().into_raw(),
         world,
         rank,
         nranks,
@@ -153,32 +153,6 @@ unsafe fn make(thread_level: c_int) -> Option<Api> {
         neighbor_allgatherv: blocks::neighbor_allgatherv,
         neighbor_alltoallv: blocks::neighbor_alltoallv,
     }))
-}
-
-fn family() -> &'static CStr {
-    // SAFETY: a constant of the shim.
-    match unsafe { kolo_mpi_is_open_mpi } {
-        0 => c"mpich",
-        _ => c"openmpi",
-    }
-}
-
-/// The first line of what MPI says about itself.
-fn library() -> CString {
-    // SAFETY: the buffer has the length that MPI asks for; the call is allowed at any time.
-    let text = unsafe {
-        let mut text = vec![0u8; ffi::RSMPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
-        let mut length = 0;
-        ffi::PMPI_Get_library_version(text.as_mut_ptr().cast(), &mut length);
-        text.truncate(length.max(0) as usize);
-        text
-    };
-    let line = text.split(|&byte| matches!(byte, b'\n' | b'\r' | 0)).next();
-    let line = line.unwrap_or_default().to_vec();
-    let line = line
-        .into_iter()
-        .map(|byte| if byte == b'\t' { b' ' } else { byte });
-    CString::new(line.collect::<Vec<u8>>()).unwrap_or_default()
 }
 
 unsafe extern "C" fn table(comm: MpiComm, table: *mut MpiTable) -> c_int {

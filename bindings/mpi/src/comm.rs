@@ -1,11 +1,12 @@
 //! The program's communicator as a table of functions for kolo.
 
 use crate::abi::{MPI_BAD_ARGUMENT, MpiTable, TABLE_VERSION};
-use crate::{code, contained, net, outcome};
+use crate::{code, contained, family, net, outcome};
 use mpi::ffi;
 use mpi::topology::{Communicator, SimpleCommunicator};
 use mpi::traits::{AsRaw, FromRaw};
-use std::ffi::{c_char, c_int, c_void};
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ pub struct Problem {
     /// kolo's result code.
     pub code: c_int,
     /// A sentence with its remedy, as the table carries it.
-    pub words: &'static std::ffi::CStr,
+    pub words: Cow<'static, CStr>,
 }
 
 const INVALID_ARGUMENT: c_int = 4;
@@ -46,22 +47,36 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
+fn problem(code: c_int, words: &'static CStr) -> Problem {
+    Problem {
+        code,
+        words: Cow::Borrowed(words),
+    }
+}
+
 impl Context {
     /// Checks that MPI can be used and wraps `raw`, which stays the program's.
     pub fn new(raw: ffi::MPI_Comm) -> Result<Arc<Context>, Problem> {
-        if !mpi::environment::is_initialized() {
+        // Handles of another MPI would be followed to where they do not lead.
+        if let Some(words) = family::mismatch() {
             return Err(Problem {
                 code: INVALID_USAGE,
-                words: c"MPI is not initialised. Remedy: call MPI_Init or MPI_Init_thread before \
-                         koloCommInitMPI",
+                words: words.into(),
             });
         }
+        if !mpi::environment::is_initialized() {
+            return Err(problem(
+                INVALID_USAGE,
+                c"MPI is not initialised. Remedy: call MPI_Init or MPI_Init_thread before \
+                         koloCommInitMPI",
+            ));
+        }
         if mpi::environment::is_finalized() {
-            return Err(Problem {
-                code: INVALID_USAGE,
-                words: c"MPI is finalised already. Remedy: call koloCommInitMPI before \
+            return Err(problem(
+                INVALID_USAGE,
+                c"MPI is finalised already. Remedy: call koloCommInitMPI before \
                          MPI_Finalize",
-            });
+            ));
         }
         // SAFETY: the handles are constants of the MPI library.
         let (null, world, own) = unsafe {
@@ -72,21 +87,21 @@ impl Context {
             )
         };
         if raw == null {
-            return Err(Problem {
-                code: INVALID_ARGUMENT,
-                words: c"the communicator is MPI_COMM_NULL. Remedy: only ranks that belong to the \
+            return Err(problem(
+                INVALID_ARGUMENT,
+                c"the communicator is MPI_COMM_NULL. Remedy: only ranks that belong to the \
                          communicator call koloCommInitMPI",
-            });
+            ));
         }
         let mut inter = 0;
         // SAFETY: MPI is initialised and the program says that `raw` is a communicator.
         unsafe { ffi::PMPI_Comm_test_inter(raw, &mut inter) };
         if inter != 0 {
-            return Err(Problem {
-                code: INVALID_ARGUMENT,
-                words: c"the communicator is an inter-communicator. Remedy: merge its two groups \
+            return Err(problem(
+                INVALID_ARGUMENT,
+                c"the communicator is an inter-communicator. Remedy: merge its two groups \
                          with MPI_Intercomm_merge first",
-            });
+            ));
         }
         let comm = if raw == world {
             SimpleCommunicator::world()

@@ -2,7 +2,7 @@
 
 use crate::abi::MpiTable;
 use crate::comm::Context;
-use crate::contained;
+use crate::{contained, family};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 
@@ -37,8 +37,11 @@ pub unsafe extern "C" fn koloCommInitMPI(newcomm: *mut KoloComm, comm: ffi::MPI_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommInitMPI_f(newcomm: *mut KoloComm, comm: ffi::RSMPI_Fint) -> c_int {
     contained(INTERNAL_ERROR, || {
-        // Handles can be converted only while MPI runs; any handle will do to say that it is not.
-        let usable = mpi::environment::is_initialized() && !mpi::environment::is_finalized();
+        // Handles can be converted only while MPI runs and is the right one; any handle will do to
+        // say that it is not.
+        let usable = family::mismatch().is_none()
+            && mpi::environment::is_initialized()
+            && !mpi::environment::is_finalized();
         // SAFETY: MPI converts the handles that it gave to Fortran; the caller's promises.
         unsafe {
             let comm = match usable {

@@ -6,6 +6,7 @@
 //!
 //! - [`init`]: `koloCommInitMPI` and `koloCommInitMPI_f` hand a table over the program's
 //!   communicator to `koloCommInitTable` of `libkolo.so.0`.
+//! - [`family`]: both look first whether the program's MPI is the one this library was built for.
 //! - [`api`]: `kolo_mpi_start` gives the `kolo` command line tool, which loads this library at run
 //!   time, the MPI calls that `kolo perf --compare mpi` times.
 //! - [`net`]: point-to-point MPI, for `KOLO_NET=mpi`; the table of [`init`] points to it.
@@ -25,6 +26,7 @@ mod abi;
 mod api;
 mod blocks;
 mod comm;
+mod family;
 mod init;
 mod moves;
 mod net;

@@ -142,7 +142,7 @@ pub fn run() -> ExitCode {
     let done = |result: Result<()>| match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            out::complain(&error);
             ExitCode::FAILURE
         }
     };

@@ -1,13 +1,14 @@
 //! `kolo explain`: what kolo would do, how long it expects it to take, and why.
 
 use crate::out;
-use crate::question::{Question, bytes_text, time_text};
+use crate::question::{self, Question, bytes_text, time_text};
 use clap::Args;
 use kolo::base::Result;
 use kolo::comm::orders;
 use kolo::config::{Layer, Settings};
 use kolo::plan::{Algorithm, Collective, Nodes};
 use kolo::tune::{Candidate, Choice, Table, parts};
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// What is to be explained.
@@ -15,6 +16,9 @@ use std::fmt::Write;
 pub struct ExplainArgs {
     #[command(flatten)]
     question: Question,
+    /// Print JSON in place of text: times in nanoseconds, sizes in bytes
+    #[arg(long)]
+    json: bool,
 }
 
 /// The settings on which choices depend.
@@ -40,6 +44,10 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     let collective = question.collective()?;
     let settings = Settings::load(&[])?;
     let table = question.table(&settings)?;
+    if args.json {
+        out::json(&document(question, collective, &table, &settings)?);
+        return Ok(());
+    }
     let mut text = format!("{}\n\n", question.text(collective));
     let choice = table.choose(collective, question.bytes());
     let known = (&table, &settings);
@@ -70,6 +78,62 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     }
     out::write(&text);
     Ok(())
+}
+
+/// The same as the text, for programs.
+fn document(
+    question: &Question,
+    collective: Collective,
+    table: &Table,
+    settings: &Settings,
+) -> Result<Value> {
+    let choice = table.choose(collective, question.bytes());
+    let (time_ns, is_measured) = expected(question, collective, &choice, table);
+    let mut document = json!({
+        "question": question.document(collective),
+        "chosen": question::choice_document(collective, &choice),
+        "time_ns": question::number(time_ns),
+        "measured": is_measured,
+        "why": why(question, collective, &choice, table, settings),
+        "may_be_direct": table.may_be_direct(collective, question.bytes())
+            && question.machine().nodes == 1,
+        "candidates": table
+            .candidates(collective, question.bytes())
+            .iter()
+            .map(|candidate| {
+                let mut one = question::choice_document(collective, &candidate.choice);
+                one["time_ns"] = question::number(candidate.time_ns);
+                one["measured"] = candidate.measured.into();
+                one
+            })
+            .collect::<Vec<_>>(),
+        "settings": DECIDING
+            .iter()
+            .filter_map(|key| settings.entry(key))
+            .map(|entry| {
+                json!({
+                    "key": entry.option.key,
+                    "value": entry.value.to_string(),
+                    "from": entry.source.origin.to_string(),
+                })
+            })
+            .collect::<Vec<_>>(),
+    });
+    if !choice.composed {
+        let nodes = orders::imagined(settings, question.ranks.0, question.ranks.1)?;
+        let plan = question.plan(collective, &choice, question.root, &nodes)?;
+        let job = question.job(collective, &choice, table);
+        let (rounds, slices) = question.rounds(&plan, &job);
+        document["ring"] = json!(nodes.ring(0));
+        document["rounds"] = rounds.into();
+        document["steps_per_round"] = plan.steps_per_round().into();
+        document["slices_per_chunk"] = slices.into();
+        document["chunk_bytes"] = job.geometry.chunk_bytes().into();
+        document["slice_bytes"] = job.geometry.slice_bytes().into();
+        document["slots"] = job.geometry.slots.into();
+        document["slot_bytes"] = job.geometry.slot_bytes.into();
+    }
+    Ok(document)
 }
 
 /// Algorithm, protocol, channels, chunking and time.
@@ -159,19 +223,29 @@ fn time_line(
     choice: &Choice,
     table: &Table,
 ) {
-    let bytes = question.bytes();
-    let found = table.candidates(collective, bytes);
-    let found = found.iter().find(|c| is_same(&c.choice, choice));
-    let (time_ns, how) = match found {
-        Some(found) if found.measured => (found.time_ns, "measured"),
-        Some(found) => (found.time_ns, "estimated"),
-        None => (table.expected_ns(collective, bytes), "estimated"),
-    };
+    let (time_ns, is_measured) = expected(question, collective, choice, table);
+    let how = if is_measured { "measured" } else { "estimated" };
     let speed = match time_ns > 0.0 && !question.collective.sizeless {
         true => format!(", {:.2} GB/s", question.size as f64 / time_ns),
         false => String::new(),
     };
     let _ = writeln!(text, "time        {} {how}{speed}", time_text(time_ns));
+}
+
+/// The expected time in nanoseconds, and whether it was measured.
+fn expected(
+    question: &Question,
+    collective: Collective,
+    choice: &Choice,
+    table: &Table,
+) -> (f64, bool) {
+    let bytes = question.bytes();
+    let found = table.candidates(collective, bytes);
+    let found = found.iter().find(|c| is_same(&c.choice, choice));
+    match found.filter(|_| !choice.composed) {
+        Some(found) => (found.time_ns, found.measured),
+        None => (table.expected_ns(collective, bytes), false),
+    }
 }
 
 fn plural(count: u64, word: &str) -> String {

@@ -1,12 +1,16 @@
 //! `kolo info` and `kolo version`: what kolo is, and what it sees.
 
-use crate::launcher::{self, Family};
+use crate::facts::{self, Fact};
+use crate::launcher;
 use crate::out;
 use clap::Args;
-use kolo::base::Result;
+use kolo::base::{Error, Rank, Result};
+use kolo::bootstrap::{Bootstrap, NetSettings, launch};
 use kolo::config::{self, Settings};
-use kolo::topo::Machine;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::time::Duration;
 
 /// What `kolo info` shows.
 #[derive(Args, Debug)]
@@ -17,77 +21,266 @@ pub struct InfoArgs {
     /// Show what settings there are
     #[arg(long)]
     pub options: bool,
+    /// Print JSON in place of text
+    #[arg(long)]
+    pub json: bool,
 }
+
+/// How long the processes of a job may take to find each other, before rank 0 speaks for itself.
+const MEET_LIMIT: Duration = Duration::from_secs(20);
 
 /// `kolo version`.
 pub fn version() {
     out::line(&format!("kolo {}", env!("CARGO_PKG_VERSION")));
 }
 
-/// `kolo info`.
+/// `kolo info`. Of a job rank 0 prints, what differs between its processes included.
 ///
 /// # Errors
 /// Settings that cannot be read.
 pub fn info(args: &InfoArgs) -> Result<()> {
+    if args.options || args.config {
+        let settings = match args.config {
+            true => Some(Settings::load(&[]).map_err(once)?),
+            false => None,
+        };
+        if launcher::speaks_for_all() {
+            of_settings(args, settings.as_ref());
+        }
+        return Ok(());
+    }
+    let job = Job::meet();
+    let facts = facts::of_this_process();
+    let all = job.gather(&facts);
+    if job.speaks() {
+        match args.json {
+            true => out::json(&document(&facts, &all, &job)),
+            false => out::write(&text(&facts, &all, &job)),
+        }
+    }
+    Settings::load(&[]).map(|_| ()).map_err(once)
+}
+
+/// A mistake that all processes of a job have found is printed by one.
+fn once(error: Error) -> Error {
+    error.told_elsewhere(!launcher::speaks_for_all())
+}
+
+fn of_settings(args: &InfoArgs, settings: Option<&Settings>) {
+    if args.json {
+        let options = config::OPTIONS.iter().map(|option| {
+            let entry = settings.and_then(|settings| settings.entry(option.key));
+            json!({
+                "key": option.key,
+                "variable": option.variable(),
+                "value": entry.map(|entry| entry.value.to_string()),
+                "layer": entry.map(|entry| entry.source.layer.text()),
+                "from": entry.map(|entry| entry.source.origin.to_string()),
+                "default": option.default,
+            })
+        });
+        out::json(&json!({ "settings": options.collect::<Vec<_>>() }));
+        return;
+    }
     if args.options {
         out::write(&config::render_help());
     }
-    if args.config {
-        out::write(&config::render_table(&Settings::load(&[])?));
+    if let Some(settings) = settings {
+        out::write(&config::render_table(settings));
     }
-    if !args.options && !args.config {
-        out::write(&about());
-    }
-    Ok(())
 }
 
-/// Facts about this build and this machine, one a line.
-fn about() -> String {
-    let mut text = String::new();
-    let mut fact = |name: &str, value: &str| {
-        let _ = writeln!(text, "{name:<20}{value}");
-    };
-    fact("kolo", env!("CARGO_PKG_VERSION"));
-    let build = if cfg!(debug_assertions) {
-        "debug"
-    } else {
-        "release"
-    };
-    fact("build", build);
-    fact("instruction set", kolo::dtype::isa_name());
-    fact("hwloc", &Machine::library_version());
-    fact("processor", &processor());
-    fact("kernel", &kernel());
-    for line in kolo::comm::stores::report() {
-        fact("hand-over", &line);
+/// The processes that were started together, as far as they find each other.
+struct Job {
+    ranks: Option<Box<dyn Bootstrap>>,
+    /// Why they did not.
+    problem: Option<String>,
+}
+
+/// What one process says.
+struct Said {
+    host: String,
+    facts: Map<String, Value>,
+}
+
+impl Job {
+    fn meet() -> Job {
+        let settings = Settings::load(&[]).map_or_else(
+            |_| NetSettings::default(),
+            |settings| NetSettings::from(&settings),
+        );
+        let limit = settings.meet_limit.unwrap_or(MEET_LIMIT);
+        let settings = NetSettings {
+            meet_limit: Some(limit.min(MEET_LIMIT)),
+            ..settings
+        };
+        let met = launch::from_environment(&settings).and_then(|one| one.connect(&settings));
+        match met {
+            Ok(ranks) => Job {
+                ranks: Some(ranks),
+                problem: None,
+            },
+            Err(error) => Job {
+                ranks: None,
+                problem: Some(error.what),
+            },
+        }
     }
-    let prefix = config::install_prefix();
-    let prefix = prefix.map_or("not installed".to_string(), |path| {
-        path.display().to_string()
-    });
-    fact("prefix", &prefix);
-    for family in Family::ALL {
-        let found = launcher::find(family);
-        let place = found.map_or("libkolo_mpi.so not found".to_string(), |path| {
-            path.display().to_string()
+
+    /// Whether this process prints.
+    fn speaks(&self) -> bool {
+        match &self.ranks {
+            Some(ranks) => ranks.rank() == Rank(0),
+            None => launcher::speaks_for_all(),
+        }
+    }
+
+    /// What all processes say, in the order of ranks; this one alone where they have not met.
+    fn gather(&self, facts: &[Fact]) -> Vec<Said> {
+        let common = facts.iter().filter(|fact| fact.is_common).cloned();
+        let mine = json!({
+            "host": facts::host(),
+            "facts": facts::document(&common.collect::<Vec<_>>()),
         });
-        fact(family.name(), &place);
+        let ranks = self.ranks.as_ref();
+        let all = ranks.and_then(|ranks| ranks.all_gather(mine.to_string().as_bytes()).ok());
+        let said = |bytes: &Vec<u8>| {
+            let mut value: Value = serde_json::from_slice(bytes).unwrap_or_default();
+            Said {
+                host: value["host"].as_str().unwrap_or("?").to_owned(),
+                facts: match value["facts"].take() {
+                    Value::Object(facts) => facts,
+                    _ => Map::new(),
+                },
+            }
+        };
+        all.unwrap_or_default().iter().map(said).collect()
     }
-    let types = kolo::dtype::DataType::ALL
-        .map(|dtype| dtype.name())
-        .join(" ");
-    fact("types", &types);
-    let ops = kolo::dtype::ReduceOp::ALL.map(|op| op.name()).join(" ");
-    fact("operations", &ops);
-    fact(
-        "transports",
-        "threads of one process, shared memory of one machine",
-    );
+}
+
+/// A fact that some processes see otherwise than rank 0.
+struct Difference {
+    name: String,
+    value: Value,
+    /// The hosts, each with the ranks on it that do.
+    hosts: BTreeMap<String, Vec<usize>>,
+}
+
+fn differences(all: &[Said]) -> Vec<Difference> {
+    let mut found: Vec<Difference> = Vec::new();
+    let Some((first, others)) = all.split_first() else {
+        return found;
+    };
+    for (rank, said) in (1..).zip(others) {
+        let names: BTreeSet<&String> = first.facts.keys().chain(said.facts.keys()).collect();
+        for name in names {
+            let value = said.facts.get(name).unwrap_or(&Value::Null);
+            if Some(value) == first.facts.get(name) {
+                continue;
+            }
+            let known = found
+                .iter_mut()
+                .find(|d| d.name == *name && d.value == *value);
+            let difference = match known {
+                Some(difference) => difference,
+                None => {
+                    found.push(Difference {
+                        name: name.clone(),
+                        value: value.clone(),
+                        hosts: BTreeMap::new(),
+                    });
+                    let last = found.len() - 1;
+                    &mut found[last]
+                }
+            };
+            let ranks = difference.hosts.entry(said.host.clone()).or_default();
+            ranks.push(rank);
+        }
+    }
+    found
+}
+
+/// How many processes are on each host.
+fn hosts(all: &[Said]) -> BTreeMap<&str, usize> {
+    let mut hosts = BTreeMap::new();
+    for said in all {
+        *hosts.entry(said.host.as_str()).or_default() += 1;
+    }
+    hosts
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "unlimited or none".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+/// Facts, one a line; what differs between processes behind them.
+fn text(facts: &[Fact], all: &[Said], job: &Job) -> String {
+    let mut text = String::new();
+    for fact in facts {
+        for line in &fact.lines {
+            let _ = writeln!(text, "{:<20}{line}", fact.name);
+        }
+    }
+    if let Some(problem) = &job.problem {
+        let _ = writeln!(text, "{:<20}the others were not asked: {problem}", "job");
+    }
+    if all.len() > 1 {
+        let hosts: Vec<String> = hosts(all)
+            .into_iter()
+            .map(|(host, count)| format!("{count} on {host}"))
+            .collect();
+        let (many, hosts) = (all.len(), hosts.join(", "));
+        let _ = writeln!(text, "{:<20}{many} processes: {hosts}", "job");
+        let found = differences(all);
+        if found.is_empty() {
+            let _ = writeln!(text, "{:<20}all of them see the same", "");
+        }
+        for one in found {
+            let whose = one.hosts.iter().map(|(host, ranks)| {
+                let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
+                format!("{host} (rank {})", ranks.join(", "))
+            });
+            let (whose, name) = (
+                whose.collect::<Vec<_>>().join(", "),
+                one.name.replace('_', " "),
+            );
+            let here = plain(all[0].facts.get(&one.name).unwrap_or(&Value::Null));
+            let there = plain(&one.value);
+            let _ = writeln!(
+                text,
+                "{:<20}{name} on {whose}: {there}; on rank 0: {here}",
+                "differs"
+            );
+        }
+    }
     text.push_str(
         "\n`kolo info --config` shows the settings in force, `kolo info --options` what there \
          are.\n",
     );
     text
+}
+
+/// The same for programs.
+fn document(facts: &[Fact], all: &[Said], job: &Job) -> Value {
+    let mut document = facts::document(facts);
+    let differing = differences(all)
+        .into_iter()
+        .map(|one| json!({"fact": one.name, "value": one.value, "hosts": one.hosts}));
+    document.insert(
+        "job".into(),
+        json!({
+            "processes": all.len().max(1),
+            "hosts": hosts(all),
+            "problem": job.problem,
+            "differences": differing.collect::<Vec<_>>(),
+        }),
+    );
+    document.into()
 }
 
 /// The name of the processor, as the kernel knows it.
@@ -104,4 +297,54 @@ pub fn processor() -> String {
 pub fn kernel() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     text.trim().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_told_with_its_hosts() {
+        let said = |host: &str, files: u64, kernel: &str| Said {
+            host: host.into(),
+            facts: match json!({"open_files": files, "kernel": kernel}) {
+                Value::Object(facts) => facts,
+                _ => unreachable!(),
+            },
+        };
+        let all = [
+            said("node1", 1024, "6.1"),
+            said("node1", 1024, "6.1"),
+            said("node2", 512, "6.1"),
+            said("node3", 512, "6.8"),
+            said("node2", 512, "6.1"),
+        ];
+        let found = differences(&all);
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            (found[0].name.as_str(), &found[0].value),
+            ("open_files", &json!(512))
+        );
+        let hosts: Vec<_> = found[0].hosts.clone().into_iter().collect();
+        assert_eq!(
+            hosts,
+            [("node2".into(), vec![2, 4]), ("node3".into(), vec![3])]
+        );
+        assert_eq!(
+            (found[1].name.as_str(), &found[1].value),
+            ("kernel", &json!("6.8"))
+        );
+        assert_eq!(differences(&all[..2]).len(), 0);
+        let job = Job {
+            ranks: None,
+            problem: None,
+        };
+        let text = text(&[], &all, &job);
+        let line = "open files on node2 (rank 2, 4), node3 (rank 3): 512; on rank 0: 1024";
+        assert!(text.contains(line), "{text}");
+        assert!(
+            text.contains("5 processes: 2 on node1, 2 on node2, 1 on node3"),
+            "{text}"
+        );
+    }
 }

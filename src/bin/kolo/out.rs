@@ -1,6 +1,8 @@
 //! Writing to standard output. A reader that goes away (`kolo topo | head`) ends the printing, not
 //! the program: the other ranks still count on this one.
 
+use kolo::base::Error;
+use serde_json::Value;
 use std::io::Write;
 
 /// Writes `text` to standard output, at once.
@@ -9,6 +11,20 @@ pub fn write(text: &str) {
     // The one error to expect is a closed pipe, and then there is nobody left to tell.
     let _ = stdout.write_all(text.as_bytes());
     let _ = stdout.flush();
+}
+
+/// Writes a JSON document, for `--json`.
+pub fn json(value: &Value) {
+    // Of a value that is there nothing can fail but memory.
+    let text = serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string());
+    line(&text);
+}
+
+/// Writes an error to standard error, unless another process of the job writes the same.
+pub fn complain(error: &Error) {
+    if !error.told {
+        eprintln!("{error}");
+    }
 }
 
 /// Writes one line.

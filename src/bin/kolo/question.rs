@@ -12,6 +12,7 @@ use kolo::dtype::DataType;
 use kolo::exec::sim::{self, Job, Report};
 use kolo::plan::{Algorithm, Collective, Machine, Nodes, Plan, Shape, Window};
 use kolo::tune::{self, Choice, Protocol, Table};
+use serde_json::{Value, json};
 
 /// A collective, a size and an arrangement of ranks.
 #[derive(Args, Clone, Debug)]
@@ -184,6 +185,20 @@ impl Question {
         format!("{}{size} on {ranks}", collective.name())
     }
 
+    /// The question itself, for `--json`.
+    pub fn document(&self, collective: Collective) -> Value {
+        let machine = self.machine();
+        json!({
+            "collective": collective.name(),
+            "bytes": self.size,
+            "count": self.count(),
+            "type": self.dtype.name(),
+            "root": self.root,
+            "nodes": machine.nodes,
+            "ranks_per_node": machine.per_node,
+        })
+    }
+
     /// The shape of a rank's plan.
     fn shape(&self, collective: Collective, choice: &Choice, rank: u32) -> Shape {
         let rooted = collective.has_root();
@@ -307,6 +322,27 @@ impl Question {
         let found = usual.or_else(|| of.find(|c| c.algorithm == algorithm));
         let channels = algo::find(collective, algorithm).map_or(1, |entry| entry.channels);
         Ok(found.unwrap_or(Choice::plain(collective, algorithm, channels)))
+    }
+}
+
+/// A choice, for `--json`.
+pub fn choice_document(collective: Collective, choice: &Choice) -> Value {
+    if choice.composed {
+        let names = tune::parts(collective).iter().map(|(part, _)| part.name());
+        return json!({ "in_a_row": names.collect::<Vec<_>>() });
+    }
+    json!({
+        "algorithm": choice.algorithm.name(),
+        "protocol": choice.protocol.name(),
+        "channels": choice.channels,
+    })
+}
+
+/// A number, for `--json`; null where it is unknown.
+pub fn number(value: f64) -> Value {
+    match value.is_finite() && value < 1e30 {
+        true => json!(value),
+        false => Value::Null,
     }
 }
 

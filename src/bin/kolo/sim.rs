@@ -3,7 +3,7 @@
 
 use crate::out;
 use crate::plot;
-use crate::question::{Question, bytes_text, time_text};
+use crate::question::{self, Question, bytes_text, time_text};
 use clap::Args;
 use kolo::base::{Result, clock};
 use kolo::config::Settings;
@@ -11,6 +11,7 @@ use kolo::exec::sim::{Cause, PathStep, Report};
 use kolo::plan::machine::{Level, LinkKind};
 use kolo::plan::{Collective, Machine};
 use kolo::tune::{self, Choice, Table};
+use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -29,6 +30,9 @@ pub struct SimArgs {
     #[arg(long, value_name = "SIZE", default_value = "64M",
           value_parser = crate::perf::options::size)]
     plot_max: u64,
+    /// Print JSON in place of text: times in nanoseconds, sizes in bytes
+    #[arg(long, conflicts_with = "plot")]
+    json: bool,
 }
 
 /// Links that are listed.
@@ -52,6 +56,10 @@ pub fn run(args: &SimArgs) -> Result<()> {
         Some(name) => question.forced(collective, name, &table)?,
         None => table.choose(collective, question.bytes()),
     };
+    if args.json {
+        out::json(&document(question, collective, (&choice, &table))?);
+        return Ok(());
+    }
     if choice.composed {
         let mut text = format!("{}\n\n", question.text(collective));
         text.push_str("chosen are two collectives in a row, each simulated by itself:\n");
@@ -79,6 +87,68 @@ pub fn run(args: &SimArgs) -> Result<()> {
     Ok(())
 }
 
+/// The same as the text, for programs.
+fn document(
+    question: &Question,
+    collective: Collective,
+    (choice, table): (&Choice, &Table),
+) -> Result<Value> {
+    let mut document = json!({
+        "question": question.document(collective),
+        "chosen": question::choice_document(collective, choice),
+    });
+    if choice.composed {
+        return Ok(document);
+    }
+    let report = question.simulate(collective, choice, table, &question.nodes())?;
+    document["time_ns"] = question::number(report.time_ns);
+    document["first_end_ns"] = question::number(report.first_end_ns);
+    document["estimate_ns"] = json!(estimate(question, collective, choice, table));
+    document["slices_of_steps"] = report.actions.into();
+    document["levels"] = Level::ALL
+        .into_iter()
+        .zip(&report.levels)
+        .filter(|(_, load)| load.tokens > 0)
+        .map(|(level, load)| {
+            json!({"level": level.name(), "tokens": load.tokens, "bytes": load.bytes})
+        })
+        .collect();
+    document["links"] = report
+        .links
+        .iter()
+        .map(|link| {
+            json!({
+                "kind": link.kind.name(),
+                "index": link.index,
+                "tokens": link.tokens,
+                "bytes": link.bytes,
+                "busy_ns": question::number(link.busy_ns),
+            })
+        })
+        .collect();
+    document["critical_path"] = causes(&question.machine(), &report)
+        .into_iter()
+        .map(|(cause, steps, ns)| json!({"cause": cause, "steps": steps, "time_ns": ns}))
+        .collect();
+    Ok(document)
+}
+
+/// The time that the tuner's closed form gives.
+fn estimate(
+    question: &Question,
+    collective: Collective,
+    choice: &Choice,
+    table: &Table,
+) -> Option<f64> {
+    tune::predict(
+        collective,
+        (choice.algorithm, choice.protocol),
+        question.bytes(),
+        choice.channels,
+        &table.inputs().setting,
+    )
+}
+
 fn summary(
     text: &mut String,
     question: &Question,
@@ -104,15 +174,7 @@ fn summary(
         time_text(report.time_ns),
         time_text(report.first_end_ns)
     );
-    let (bytes, setting) = (question.bytes(), &table.inputs().setting);
-    let estimate = tune::predict(
-        collective,
-        (choice.algorithm, choice.protocol),
-        bytes,
-        choice.channels,
-        setting,
-    );
-    if let Some(estimate) = estimate {
+    if let Some(estimate) = estimate(question, collective, choice, table) {
         let _ = writeln!(
             text,
             "estimate    {}, {:.2} times the simulated time",
@@ -173,21 +235,7 @@ fn loads(text: &mut String, report: &Report) {
 fn path(text: &mut String, machine: &Machine, report: &Report) {
     let steps = &report.path;
     let _ = writeln!(text, "\ncritical path: {} steps", steps.len());
-    let mut sums: Vec<(String, usize, f64)> = Vec::new();
-    for (index, step) in steps.iter().enumerate() {
-        let before = index.checked_sub(1).map(|before| &steps[before]);
-        let passed = step.end_ns - before.map_or(0.0, |before| before.end_ns);
-        let kind = kind(machine, before, step);
-        match sums.iter_mut().find(|(known, ..)| *known == kind) {
-            Some((_, count, sum)) => {
-                *count += 1;
-                *sum += passed;
-            }
-            None => sums.push((kind, 1, passed)),
-        }
-    }
-    sums.sort_by(|a, b| b.2.total_cmp(&a.2));
-    for (kind, count, sum) in sums {
+    for (kind, count, sum) in causes(machine, report) {
         let part = 100.0 * sum / report.time_ns;
         let _ = writeln!(
             text,
@@ -214,6 +262,26 @@ fn path(text: &mut String, machine: &Machine, report: &Report) {
         let why = because(machine, before, step);
         let _ = writeln!(text, "  {end:>9}  {place:<46}{why}");
     }
+}
+
+/// What the steps of the critical path waited for: a cause, how many steps, and their time.
+fn causes(machine: &Machine, report: &Report) -> Vec<(String, usize, f64)> {
+    let steps = &report.path;
+    let mut sums: Vec<(String, usize, f64)> = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        let before = index.checked_sub(1).map(|before| &steps[before]);
+        let passed = step.end_ns - before.map_or(0.0, |before| before.end_ns);
+        let kind = kind(machine, before, step);
+        match sums.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((_, count, sum)) => {
+                *count += 1;
+                *sum += passed;
+            }
+            None => sums.push((kind, 1, passed)),
+        }
+    }
+    sums.sort_by(|a, b| b.2.total_cmp(&a.2));
+    sums
 }
 
 fn kind(machine: &Machine, before: Option<&PathStep>, step: &PathStep) -> String {

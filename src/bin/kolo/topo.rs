@@ -12,6 +12,7 @@ use kolo::topo::node_graph::NodeGraph;
 use kolo::topo::search::Found;
 use kolo::topo::seats::{self, Seated};
 use kolo::topo::{self, Machine, Notes, RankPlace, report, svg};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// What `kolo topo` shows.
@@ -37,6 +38,9 @@ pub struct TopoArgs {
     /// Write the rings and trees to this file
     #[arg(long, value_name = "FILE")]
     pub graph_dump_file: Option<PathBuf>,
+    /// Print JSON in place of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What stands below the help.
@@ -64,15 +68,22 @@ pub fn run(args: &TopoArgs) -> Result<()> {
         Some(file) => read(file, args.strict)?.describe()?,
         None => Description::here()?,
     };
-    out::write(&machine_text(&description, file.is_none())?);
+    if !args.json {
+        out::write(&machine_text(&description, file.is_none())?);
+    }
     let (nodes, count) = counts(args.nodes.as_deref(), &description)?;
     let seats = seats::spread(&description, count)?;
     let seated = Seated::new(&description.graph, &seats, nodes > 1)?;
     let plan = plan(args, &settings, &seated, nodes)?;
-    out::write(&format!("\n{}", report::graph_text(&seated.graph)));
-    out::write(&format!("\n{}", report::paths_text(&seated)));
-    let text = report::channels_text(&seated, &plan.found, &plan.channels);
-    out::write(&format!("\n{text}"));
+    match args.json {
+        true => out::json(&document(&description, &seated, &plan, (nodes, count))),
+        false => {
+            out::write(&format!("\n{}", report::graph_text(&seated.graph)));
+            out::write(&format!("\n{}", report::paths_text(&seated)));
+            let text = report::channels_text(&seated, &plan.found, &plan.channels);
+            out::write(&format!("\n{text}"));
+        }
+    }
     if let Some(path) = &args.svg {
         let name = description.graph.source.rsplit('/').next().unwrap_or("");
         let title = title(name, nodes, count);
@@ -93,6 +104,55 @@ pub fn run(args: &TopoArgs) -> Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// The machine, and the rings and trees of one node, for programs.
+fn document(
+    description: &Description,
+    seated: &Seated,
+    plan: &Planned,
+    (nodes, count): (u32, usize),
+) -> Value {
+    let graph = &description.graph;
+    let number = |kind| graph.of_kind(kind).len();
+    let names = |members: &[u32]| -> Vec<String> {
+        members.iter().map(|&member| seated.name(member)).collect()
+    };
+    let found = &plan.found.graph;
+    let port = |index: u32| found.nets.get(index as usize);
+    json!({
+        "machine": {
+            "source": graph.source,
+            "numa_nodes": number(NodeKind::Cpu),
+            "gpus": number(NodeKind::Gpu),
+            "network_ports": number(NodeKind::Net),
+            "cores": description.machine.as_ref().map(|machine| machine.cores.len()),
+        },
+        "nodes": nodes,
+        "ranks_per_node": count,
+        "seats": names(&(0..count as u32).collect::<Vec<_>>()),
+        "ports": found.nets,
+        "channels": plan.channels.count(),
+        "ring_megabytes_per_s": found.ring_megabytes_per_s,
+        "rings": found
+            .rings
+            .iter()
+            .map(|ring| {
+                json!({
+                    "ranks": ring.order,
+                    "seats": names(&ring.order),
+                    "enters_by": ring.entry.and_then(port),
+                    "leaves_by": ring.exit.and_then(|exit| port(exit.net)),
+                })
+            })
+            .collect::<Vec<_>>(),
+        "tree_megabytes_per_s": found.tree_megabytes_per_s,
+        "trees": found
+            .trees
+            .iter()
+            .map(|tree| json!({"chain": tree.chain, "second": tree.second}))
+            .collect::<Vec<_>>(),
+    })
 }
 
 /// The machine of a file, with a warning on standard error for each thing that is left out.

@@ -7,13 +7,13 @@
 //! the file after each series.
 
 use crate::launcher::{self, Mpi};
-use crate::out;
 use crate::perf::engine::{self, Run, Seat};
 use crate::perf::layout::Counts;
 use crate::perf::memory::Buffer;
 use crate::perf::options::{self, PerfArgs};
 use crate::perf::rows::COLLECTIVES;
 use crate::perf::team::{self, Meeting, Member};
+use crate::tuned;
 use clap::{Args, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use kolo::algo::{Entry, REGISTRY};
@@ -64,6 +64,9 @@ pub struct TuneArgs {
     /// Measure everything anew, even what the file has
     #[arg(long)]
     pub restart: bool,
+    /// Print what was measured as JSON: times in nanoseconds, sizes in bytes
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The options of `kolo perf`, with which ranks meet.
@@ -449,29 +452,13 @@ impl<'a> Tuning<'a> {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        let points: usize = self.measured.series.iter().map(|s| s.points.len()).sum();
-        out::line(&format!(
-            "{}: {points} times in {} series; latency {:.2} times, bytes {:.2} times what is \
-             built in",
-            self.args.output.display(),
-            self.measured.series.len(),
-            self.measured.factors.latency,
-            self.measured.factors.bytes
-        ));
-        out::line(&format!(
-            "Set tuner_file = \"{}\" in a kolo.toml, or KOLO_TUNER_FILE, to choose by it.",
-            absolute(&self.args.output).display()
-        ));
+        tuned::report(self.args, &self.measured, self.place);
         Ok(())
     }
 }
 
 /// Bytes of the elements that are measured.
 const UNIT: usize = 4;
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
-}
 
 fn read(path: &Path) -> Result<Measured> {
     match input_file::text(path, measured::MOST_BYTES as u64) {

@@ -1,19 +1,23 @@
 //! An MPI that does not know of the other processes of its job.
 //!
-//! Problem: `srun --mpi` decides how processes learn of each other. MPICH and what shares its
+//! Problem: a program of one MPI that is started by the mpirun of another finds no launcher that it
+//! understands, and every process is alone; `srun` has the same trap:
+//!
+//! `srun --mpi` decides how processes learn of each other. MPICH and what shares its
 //! interface ask PMI-2 and take `--mpi=pmix` for no launcher at all; others do so under
 //! `--mpi=pmi2` or `none`. Then N processes start, each with a world of one rank, all of them
 //! "work", and every result is wrong or computed N times.
 //!
-//! Idea: Slurm's own variables say how many tasks the step has. A world of one rank in a step of
-//! several tasks is this mistake, unless an `mpirun` inside the step says that one rank was meant.
+//! Idea: the variables of mpirun and of Slurm say how many processes they started. A world of one
+//! rank among several is this mistake, unless an `mpirun` inside a Slurm step says that one rank
+//! was meant.
 
 use super::variables::{self, Get, number};
 use crate::base::{Error, Result};
 use crate::config::Settings;
 
-/// An error if MPI's world, of `world` ranks, is one rank of a Slurm step that has several; unless
-/// `KOLO_ALLOW_SINGLETONS` is set.
+/// An error if MPI's world, of `world` ranks, is one rank of several that were started together;
+/// unless `KOLO_ALLOW_SINGLETONS` is set. One of them is to print it.
 ///
 /// # Errors
 /// One sentence that says how to start the program instead.
@@ -25,16 +29,61 @@ pub fn check_world(world: u32) -> Result<()> {
     let allowed = Settings::load(&[]).is_ok_and(|settings| settings.allow_singletons());
     match allowed {
         true => Ok(()),
-        false => Err(error),
+        false => Err(error.told_elsewhere(!is_first(&variables::of_process))),
     }
+}
+
+/// Whether this process is the first of those that were started together.
+fn is_first(get: Get) -> bool {
+    let ranks = [
+        "OMPI_COMM_WORLD_RANK",
+        "PMI_RANK",
+        "PMIX_RANK",
+        "SLURM_PROCID",
+    ];
+    let rank = ranks.into_iter().find_map(get);
+    rank.is_none_or(|rank| rank == "0")
 }
 
 /// The mistake, if the variables show it.
 fn find(get: Get, world: u32) -> Option<Error> {
+    if world != 1 {
+        return None;
+    }
+    of_mpirun(get).or_else(|| of_srun(get))
+}
+
+/// The mpirun of another MPI than the program's.
+fn of_mpirun(get: Get) -> Option<Error> {
+    let of = |name| number(get, name).ok().flatten().filter(|&count| count > 1);
+    let is_slurm = of("SLURM_STEP_NUM_TASKS").is_some() && get("HYDI_CONTROL_FD").is_none();
+    let (count, whose, others) = if let Some(count) = of("OMPI_COMM_WORLD_SIZE") {
+        (count, "Open MPI", "MPICH, Intel MPI")
+    } else {
+        // Under srun --mpi=pmi2 the same variable is Slurm's.
+        let count = of("PMI_SIZE").filter(|_| !is_slurm)?;
+        (count, "MPICH or Intel MPI", "Open MPI")
+    };
+    Some(Error::usage(
+        format!(
+            "the mpirun of {whose} started {count} processes, but to the MPI of this program each \
+             of them is alone (its world has 1 rank): it is another MPI"
+        ),
+        format!(
+            "start the program with the mpirun of the MPI that it was compiled with ({others} or \
+             another version of it; both are often installed as mpirun.openmpi and mpirun.mpich), \
+             or compile it with the mpicc beside this mpirun; set KOLO_ALLOW_SINGLETONS=1 if \
+             {count} separate programs are meant"
+        ),
+    ))
+}
+
+/// An `srun --mpi` that the program's MPI does not understand.
+fn of_srun(get: Get) -> Option<Error> {
     let of = |name| number(get, name).ok().flatten();
     let tasks = of("SLURM_STEP_NUM_TASKS").filter(|&tasks| tasks > 1)?;
     let meant = of("OMPI_COMM_WORLD_SIZE").is_some() || of("PMI_SIZE") == Some(1);
-    if world != 1 || meant {
+    if meant {
         return None;
     }
     let (given, fitting) = if get("PMIX_RANK").is_some() {
@@ -78,6 +127,34 @@ mod tests {
         assert!(pmi2.contains("4 tasks with --mpi=pmi2") && pmi2.contains("--mpi=pmix"));
         let none = told(1, &[]).unwrap();
         assert!(none.contains("--mpi=none") && none.contains("KOLO_ALLOW_SINGLETONS=1"));
+    }
+
+    #[test]
+    fn the_mpirun_of_another_mpi_has_its_remedy() {
+        let of = |set: &[(&str, &str)]| find(&fixed(set), 1).map(|error| error.to_string());
+        let open_mpi = of(&[("OMPI_COMM_WORLD_SIZE", "4"), ("PMIX_RANK", "0")]).unwrap();
+        assert!(
+            open_mpi.contains("mpirun of Open MPI started 4"),
+            "{open_mpi}"
+        );
+        let mpich = of(&[("PMI_SIZE", "3"), ("PMI_RANK", "2")]).unwrap();
+        assert!(
+            mpich.contains("mpirun of MPICH or Intel MPI started 3"),
+            "{mpich}"
+        );
+        for text in [open_mpi, mpich] {
+            assert!(text.contains("KOLO_ALLOW_SINGLETONS=1"), "{text}");
+        }
+        // Within a step of Slurm too, where mpirun was started by srun or a job script.
+        let step = told(1, &[("OMPI_COMM_WORLD_SIZE", "2")]).unwrap();
+        assert!(step.contains("mpirun of Open MPI started 2"), "{step}");
+    }
+
+    #[test]
+    fn the_first_process_speaks() {
+        let of = |set: &[(&str, &str)]| is_first(&fixed(set));
+        assert!(of(&[]) && of(&[("PMI_RANK", "0")]) && of(&[("OMPI_COMM_WORLD_RANK", "0")]));
+        assert!(!of(&[("PMI_RANK", "2")]) && !of(&[("SLURM_PROCID", "1")]));
     }
 
     #[test]

@@ -33,7 +33,7 @@ def srun_with_each_kind_of_server(cluster):
 def ranks_without_a_server_prove_themselves_by_munge_or_a_file(cluster):
     hello = ["-N2", "-n3", "--mpi=none"], [cluster.kolo, "hello", "--rounds", "2"]
     nobody = "share no secret"
-    munge = {"KOLO_MUNGE_SOCKET": cluster.work + "/munge/sock", "KOLO_DEBUG": "info"}
+    munge = {"KOLO_MUNGE_SOCKET": cluster.work + "/munge/sock", "KOLO_DEBUG": "trace"}
     by_munge = cluster.srun(*hello, munge)
     met(by_munge, "Slurm variables", cluster.nodes, 3)
     assert by_munge.err.count("know each other by munge") == 3 * 2, by_munge.err
@@ -42,7 +42,7 @@ def ranks_without_a_server_prove_themselves_by_munge_or_a_file(cluster):
     with open(secret, "wb") as f:
         f.write(os.urandom(32))
     os.chmod(secret, 0o600)
-    file = {"KOLO_SECRET_FILE": secret, "KOLO_DEBUG": "info",
+    file = {"KOLO_SECRET_FILE": secret, "KOLO_DEBUG": "trace",
             "KOLO_MUNGE_SOCKET": "/nonexistent/munge"}
     by_file = cluster.srun(*hello, file)
     met(by_file, "Slurm variables", cluster.nodes, 3)

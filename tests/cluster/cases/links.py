@@ -56,7 +56,7 @@ def both_rails_carry_data(cluster):
 @case(nodes=2, rails=2)
 def one_rank_of_each_rail_sends_for_its_node(cluster):
     """In other processes than those that have something to send, and longer than its own."""
-    env = {"KOLO_PXN": "always", "KOLO_MIN_NCHANNELS": "2", "KOLO_DEBUG": "INFO"}
+    env = {"KOLO_PXN": "always", "KOLO_MIN_NCHANNELS": "2", "KOLO_DEBUG": "TRACE"}
     size, rounds = MIB, 6
     with cluster.moved("node1", 0) as first, cluster.moved("node1", 1) as second:
         said = exchange(cluster, [3, 3], "all_reduce", rounds, size, env=env)

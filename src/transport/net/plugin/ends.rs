@@ -9,6 +9,9 @@ use crate::transport::net::{Region, Request};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
+/// What stands before the words of a plugin in a reason of kolo's.
+pub const LAST_WORDS: &str = "; its last words: ";
+
 /// A plugin that runs.
 pub struct Plugin {
     pub calls: Calls,
@@ -63,7 +66,8 @@ impl Plugin {
         let of_log = || Some(log::last_words()?).map(|what| Words { what, remedy: None });
         let mut remedy = None;
         if let Some(words) = own.or_else(of_log) {
-            what += &format!("; its last words: {}", words.what);
+            what += LAST_WORDS;
+            what += &words.what;
             remedy = words.remedy;
         }
         Words { what, remedy }

@@ -34,6 +34,7 @@ use super::{
 };
 use crate::base::{Error, Result};
 use calls::{Calls, Device, SYMBOLS};
+pub(super) use ends::LAST_WORDS;
 use ends::{Plugin, fits};
 use extras::Extras;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};

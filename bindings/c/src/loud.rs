@@ -1,0 +1,240 @@
+//! A call that fails says so, for programs that do not look at what calls return.
+//!
+//! Problem: a program that drops a result code goes on with whatever its buffers held, prints a
+//! wrong number and ends well. Idea: the first failure of each cause on a communicator is one line
+//! of the log, on stderr at the default level; those that follow for the same cause, as in a loop
+//! on a communicator that has stopped, are counted, and the count is told when the communicator or
+//! the process ends. `KOLO_ERRORS=abort` ends the process at the first failure instead.
+
+use crate::comm::Member;
+use kolo_core::base::{Code, Error, caught};
+use kolo_core::comm::logging;
+use kolo_core::config::Errors;
+use std::ffi::{CStr, c_void};
+use std::sync::{Mutex, Once, PoisonError};
+
+/// So many causes are told on a communicator; a program that finds more is stuck in one of them.
+const MOST_CAUSES: usize = 16;
+
+/// The owner of failures of calls that name no live communicator.
+const NOBODY: usize = 0;
+
+/// What names a communicator here, as long as it lives: its address.
+pub(crate) fn owner(member: &Member) -> usize {
+    std::ptr::from_ref(member).addr()
+}
+
+/// Failures of one cause.
+struct Cause {
+    /// [`owner`] of the communicator.
+    owner: usize,
+    code: Code,
+    what: String,
+    /// The call that was told of.
+    call: String,
+    /// How many came later.
+    more: u64,
+}
+
+/// All that was told and not counted yet.
+struct Told {
+    causes: Vec<Cause>,
+    /// Whose they are: a forked child inherits the memory.
+    pid: u32,
+}
+
+static TOLD: Mutex<Told> = Mutex::new(Told {
+    causes: Vec::new(),
+    pid: 0,
+});
+
+// SAFETY: the declaration is that of glibc, the C library of all systems that kolo is built for.
+unsafe extern "C" {
+    /// As `atexit`, and tells the status.
+    #[link_name = "on_exit"]
+    fn libc_on_exit(
+        function: extern "C" fn(libc::c_int, *mut c_void),
+        argument: *mut c_void,
+    ) -> libc::c_int;
+}
+
+/// Says that a call has failed, or counts it; with `KOLO_ERRORS=abort` it does not return.
+pub(crate) fn tell(error: &Error, sentence: &CStr, member: Option<&Member>) {
+    let usual = logging::ensure();
+    let errors = member.map_or(usual, |member| member.communicator.settings().errors());
+    if errors == Errors::Abort {
+        stop_job(sentence, member);
+    }
+    let owner = member.map_or(NOBODY, owner);
+    if is_first(error, owner) && !error.told {
+        logging::failure(&sentence.to_string_lossy());
+    }
+}
+
+/// Whether nothing was told of this cause yet. Counts it if so.
+fn is_first(error: &Error, owner: usize) -> bool {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let pid = std::process::id();
+    if told.pid != pid {
+        told.causes.clear();
+        told.pid = pid;
+    }
+    // A call that names nobody, such as the end of a group, may only pass on what was told.
+    let same = |cause: &&mut Cause| {
+        let is_whose = cause.owner == owner || owner == NOBODY;
+        is_whose && (cause.code, cause.what.as_str()) == (error.code, error.what.as_str())
+    };
+    if let Some(cause) = told.causes.iter_mut().find(same) {
+        if cause.owner == owner {
+            cause.more += 1;
+            heed();
+        }
+        return false;
+    }
+    let of_owner = told.causes.iter_mut().filter(|cause| cause.owner == owner);
+    let (known, last) = of_owner.fold((0, None), |(known, _), cause| (known + 1, Some(cause)));
+    if known >= MOST_CAUSES
+        && let Some(last) = last
+    {
+        last.more += 1;
+        heed();
+        return false;
+    }
+    told.causes.push(Cause {
+        owner,
+        code: error.code,
+        what: match known + 1 == MOST_CAUSES {
+            true => "one of too many different errors".into(),
+            false => error.what.clone(),
+        },
+        call: error.operation.as_deref().unwrap_or("a call").to_owned(),
+        more: 0,
+    });
+    true
+}
+
+/// A communicator has ended: counts are told.
+pub(crate) fn farewell(owner: usize) {
+    if owner == NOBODY {
+        return;
+    }
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let (ended, others) = std::mem::take(&mut told.causes)
+        .into_iter()
+        .partition(|cause| cause.owner == owner);
+    told.causes = others;
+    drop(told);
+    let ended: Vec<Cause> = ended;
+    for text in ended.iter().filter_map(Cause::count) {
+        logging::warning(&text);
+    }
+}
+
+impl Cause {
+    /// The count in a sentence, if there is one.
+    fn count(&self) -> Option<String> {
+        let times = match self.more {
+            0 => return None,
+            1 => "1 more call has".to_owned(),
+            more => format!("{more} more calls have"),
+        };
+        Some(format!(
+            "{times} failed for the same reason as {}: {}",
+            self.call, self.what
+        ))
+    }
+}
+
+/// Has the exit of this process tell the counts that are left.
+fn heed() {
+    static AT_EXIT: Once = Once::new();
+    // SAFETY: `on_exit` is a function for the whole life of the process that never unwinds.
+    AT_EXIT.call_once(|| unsafe {
+        libc_on_exit(on_exit, std::ptr::null_mut());
+    });
+}
+
+extern "C" fn on_exit(_: libc::c_int, _: *mut c_void) {
+    // Another thread may have been ended inside; then nobody is waited for.
+    let Ok(told) = TOLD.try_lock() else { return };
+    if told.pid == std::process::id() {
+        for text in told.causes.iter().filter_map(Cause::count) {
+            let _ = caught(|| logging::at_exit(&text));
+        }
+    }
+}
+
+/// Ends the process as a program does that calls `abort`: a launcher then ends the job, and a
+/// debugger or a core file shows the call.
+fn stop_job(sentence: &CStr, member: Option<&Member>) -> ! {
+    eprintln!(
+        "{}\nkolo: the process aborts, because KOLO_ERRORS is abort",
+        sentence.to_string_lossy()
+    );
+    if let Some(member) = member {
+        // The others hear whose failure it was.
+        let _ = caught(|| member.communicator.abort());
+    }
+    // SAFETY: plain library calls. The buffers of all streams of the program are written, for what
+    // it printed before the failure tells how far it came.
+    unsafe {
+        libc::fflush(std::ptr::null_mut());
+        libc::abort()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(what: &str) -> Error {
+        Error::usage(what, "do otherwise").during("Send")
+    }
+
+    fn counts(owner: usize) -> Vec<String> {
+        let told = TOLD.lock().unwrap();
+        let own = told.causes.iter().filter(|cause| cause.owner == owner);
+        own.filter_map(Cause::count).collect()
+    }
+
+    #[test]
+    fn the_first_of_a_cause_is_told_and_the_others_are_counted() {
+        let (one, other) = (0x71_0001, 0x71_0002);
+        assert!(is_first(&error("it is gone"), one));
+        assert!((0..40).all(|_| !is_first(&error("it is gone"), one)));
+        assert!(is_first(&error("it is late"), one));
+        assert!(
+            is_first(&error("it is gone"), other),
+            "another communicator"
+        );
+        // The end of a group names nobody, and passes on what a call has told.
+        assert!(!is_first(&error("it is late"), NOBODY));
+        assert!(is_first(&error("it is new"), one));
+        assert!(!is_first(&error("it is new"), one));
+        let single = "1 more call has failed for the same reason as Send: it is new";
+        let many = "40 more calls have failed for the same reason as Send: it is gone";
+        assert_eq!(
+            counts(one),
+            [many, single],
+            "what is passed on is no other failure"
+        );
+        assert_eq!(counts(other), [""; 0]);
+        farewell(one);
+        assert_eq!(counts(one), [""; 0]);
+        assert!(
+            is_first(&error("it is gone"), one),
+            "a new life of the handle"
+        );
+        assert!(!is_first(&error("it is gone"), other), "the other lives on");
+    }
+
+    #[test]
+    fn errors_that_all_differ_are_bounded() {
+        let owner = 0x71_0003;
+        let told = (0..100).filter(|n| is_first(&error(&format!("error {n}")), owner));
+        assert_eq!(told.count(), MOST_CAUSES);
+        let counted = counts(owner);
+        assert_eq!(counted.len(), 1, "{counted:?}");
+        assert!(counted[0].starts_with("84 more calls"), "{counted:?}");
+    }
+}

@@ -1,0 +1,324 @@
+//! Facts about this build and this machine, as one process sees them, for `kolo info`.
+
+use crate::info::{kernel, processor};
+use crate::launcher::{self, Family};
+use kolo::base::interfaces::{self, Interface};
+use kolo::config::{self, Settings};
+use kolo::topo::{self, Machine};
+use kolo::transport::net::{candidates, choose};
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// What one process knows of one thing.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// What it is called, in text and JSON.
+    pub name: &'static str,
+    /// One line each; a fact without lines is not worth one.
+    pub lines: Vec<String>,
+    /// For JSON, where it is more than the lines.
+    pub value: Value,
+    /// Whether it should be the same in all processes of a job.
+    pub is_common: bool,
+}
+
+/// A fact of one line.
+fn fact(name: &'static str, line: impl Into<String>) -> Fact {
+    let line = line.into();
+    Fact {
+        name,
+        value: line.clone().into(),
+        lines: vec![line],
+        is_common: true,
+    }
+}
+
+/// A fact of several lines.
+fn list(name: &'static str, lines: Vec<String>) -> Fact {
+    Fact {
+        name,
+        value: lines.clone().into(),
+        lines,
+        is_common: true,
+    }
+}
+
+/// The same, which may differ from process to process.
+fn own(fact: Fact) -> Fact {
+    Fact {
+        is_common: false,
+        ..fact
+    }
+}
+
+/// All of them, as JSON by name.
+pub fn document(facts: &[Fact]) -> Map<String, Value> {
+    let pair = |fact: &Fact| (fact.name.replace(' ', "_"), fact.value.clone());
+    facts.iter().map(pair).collect()
+}
+
+/// All facts of this process.
+pub fn of_this_process() -> Vec<Fact> {
+    let settings = Settings::load(&[]);
+    let mut facts = of_build();
+    facts.push(fact("processor", processor()));
+    facts.push(fact("kernel", kernel()));
+    facts.push(own(list("hand-over", kolo::comm::stores::report())));
+    facts.push(own(fact("launcher", started_by())));
+    facts.push(own(match &settings {
+        Ok(settings) => networks(settings),
+        // Which setting is wrong is the error of the command.
+        Err(_) => fact("networks", "not tried, because a setting is wrong"),
+    }));
+    facts.push(own(list("interfaces", interface_lines())));
+    facts.push(list("RDMA devices", rdma_devices(Path::new(RDMA))));
+    facts.extend(limits());
+    facts
+}
+
+fn of_build() -> Vec<Fact> {
+    let build = match cfg!(debug_assertions) {
+        true => "debug",
+        false => "release",
+    };
+    let mut facts = vec![
+        fact("kolo", env!("CARGO_PKG_VERSION")),
+        fact("build", build),
+        fact("instruction set", kolo::dtype::isa_name()),
+        fact("hwloc", Machine::library_version()),
+    ];
+    let prefix = config::install_prefix();
+    let prefix = prefix.map_or("not installed".into(), |path| path.display().to_string());
+    facts.push(fact("prefix", prefix));
+    for family in Family::ALL {
+        let found = launcher::find(family).map(|path| path.display().to_string());
+        let place = found.unwrap_or("libkolo_mpi.so not found".into());
+        facts.push(fact(family.name(), place));
+    }
+    let types = kolo::dtype::DataType::ALL.map(|dtype| dtype.name());
+    facts.push(words("types", &types));
+    facts.push(words(
+        "operations",
+        &kolo::dtype::ReduceOp::ALL.map(|op| op.name()),
+    ));
+    let transports = "threads of one process, memory of one machine, a network between machines";
+    facts.push(fact("transports", transports));
+    facts
+}
+
+/// One line of words.
+fn words(name: &'static str, words: &[&str]) -> Fact {
+    Fact {
+        value: json!(words),
+        ..fact(name, words.join(" "))
+    }
+}
+
+/// Who started this process, by the variables that launchers set.
+fn started_by() -> String {
+    match launcher::launched_by() {
+        Ok(families) if families.is_empty() => "none".into(),
+        Ok(families) => {
+            let names: Vec<&str> = families.iter().map(|family| family.name()).collect();
+            format!("that of {}", names.join(" or "))
+        }
+        Err(error) => error.what,
+    }
+}
+
+/// Which network would carry data between nodes, and why not the others.
+fn networks(settings: &Settings) -> Fact {
+    let tried = candidates::all(settings, None);
+    let shown = |candidate: &choose::Candidate| match &candidate.outcome {
+        Ok(net) => {
+            let devices: Vec<&str> = net.devices().iter().map(|d| d.name.as_str()).collect();
+            (true, devices.join(", "))
+        }
+        Err(why) => (false, why.clone()),
+    };
+    let mut lines = Vec::new();
+    let mut value = Map::new();
+    for candidate in &tried {
+        let (kind, (works, words)) = (candidate.kind.text(), shown(candidate));
+        value.insert(kind.into(), json!({"usable": works, "words": words}));
+        lines.push(match works {
+            true => format!("{kind}: {words}"),
+            false => format!("not {kind}: {words}"),
+        });
+    }
+    let wish = settings.net();
+    match choose::choose(wish, tried) {
+        Ok(choice) => lines.insert(
+            0,
+            format!("{}, with KOLO_NET={}", choice.net.name(), wish.text()),
+        ),
+        Err(_) => lines.insert(0, format!("none, with KOLO_NET={}", wish.text())),
+    }
+    value.insert("taken".into(), lines[0].split(',').next().into());
+    Fact {
+        value: value.into(),
+        ..list("networks", lines)
+    }
+}
+
+/// Interfaces that are up, each with its addresses.
+fn interface_lines() -> Vec<String> {
+    let found = match interfaces::discover() {
+        Ok(found) => found,
+        Err(error) => return vec![error.what],
+    };
+    let mut names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
+    names.dedup();
+    let of = |name: &&str| {
+        let is_it = |one: &&Interface| one.name == **name;
+        let addresses = found.iter().filter(is_it);
+        let addresses: Vec<String> = addresses.map(|one| one.address.to_string()).collect();
+        format!("{name} {}", addresses.join(" "))
+    };
+    names.iter().map(of).collect()
+}
+
+/// Where the system lists RDMA devices.
+const RDMA: &str = "/sys/class/infiniband";
+
+/// What the system says of its RDMA devices, whether kolo can use them or not.
+fn rdma_devices(folder: &Path) -> Vec<String> {
+    let named = |folder: &Path| -> Vec<String> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    let text = |path: &Path| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.trim().rsplit(": ").next().unwrap_or("").to_owned()
+    };
+    let mut lines = Vec::new();
+    for device in named(folder) {
+        let ports = folder.join(&device).join("ports");
+        for port in named(&ports) {
+            let at = ports.join(&port);
+            let of = |file: &str| text(&at.join(file));
+            lines.push(format!(
+                "{device} port {port}: {} {}, {}",
+                of("state"),
+                of("link_layer"),
+                of("rate")
+            ));
+        }
+    }
+    if lines.is_empty() {
+        lines.push("none".into());
+    }
+    lines
+}
+
+/// Limits of the system that kolo's memory and connections stand before.
+fn limits() -> Vec<Fact> {
+    let of = |resource| {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: a place for the limit.
+        let code = unsafe { libc::getrlimit(resource, &mut limit) };
+        (code == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    };
+    let bytes = |name: &'static str, limit: Option<u64>| Fact {
+        value: json!(limit),
+        ..fact(name, limit.map_or("unlimited".into(), amount))
+    };
+    let files = of(libc::RLIMIT_NOFILE);
+    vec![
+        bytes("locked memory", of(libc::RLIMIT_MEMLOCK)),
+        bytes("address space", of(libc::RLIMIT_AS)),
+        bytes("file size", of(libc::RLIMIT_FSIZE)),
+        Fact {
+            value: json!(files),
+            ..fact(
+                "open files",
+                files.map_or("unlimited".into(), |n| n.to_string()),
+            )
+        },
+        shared_memory(),
+        yama(),
+    ]
+}
+
+/// `64 KiB`, `1.5 GiB`.
+fn amount(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["bytes", "KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            let digits = usize::from(value.fract() != 0.0);
+            return format!("{value:.digits$} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} PiB")
+}
+
+/// The size of /dev/shm: kolo's own files in memory do not count there, those of others do.
+fn shared_memory() -> Fact {
+    // SAFETY: all members may be zero.
+    let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a path that ends with a zero byte, and a place for the answer.
+    let code = unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut about) };
+    let size = (code == 0).then(|| about.f_blocks * about.f_frsize);
+    Fact {
+        value: json!(size),
+        ..fact("/dev/shm", size.map_or("not there".into(), amount))
+    }
+}
+
+/// Who may read the memory of whom.
+fn yama() -> Fact {
+    let text = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    let scope: Option<u32> = text.ok().and_then(|text| text.trim().parse().ok());
+    let words = match scope {
+        None => "no yama: processes of a user may read each other's memory".to_owned(),
+        Some(0) => "0: processes of a user may read each other's memory".to_owned(),
+        Some(1) => "1: only where a process lets others (KOLO_CMA_PTRACER)".to_owned(),
+        Some(more) => format!("{more}: no process may read another one's memory"),
+    };
+    Fact {
+        value: json!(scope),
+        ..fact("ptrace scope", words)
+    }
+}
+
+/// The host, up to the first dot.
+pub fn host() -> String {
+    let name = topo::host_name();
+    name.split('.').next().unwrap_or(&name).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_for_people() {
+        assert_eq!(amount(512), "512 bytes");
+        assert_eq!(amount(64 << 10), "64 KiB");
+        assert_eq!(amount(3 << 29), "1.5 GiB");
+    }
+
+    #[test]
+    fn rdma_devices_are_read_from_the_system() {
+        let folder = std::env::temp_dir().join(format!("kolo-facts-{}", std::process::id()));
+        assert_eq!(rdma_devices(&folder), ["none"]);
+        let port = folder.join("mlx5_0/ports/1");
+        std::fs::create_dir_all(&port).unwrap();
+        std::fs::write(port.join("state"), "4: ACTIVE\n").unwrap();
+        std::fs::write(port.join("link_layer"), "InfiniBand\n").unwrap();
+        std::fs::write(port.join("rate"), "200 Gb/sec (4X HDR)\n").unwrap();
+        let lines = rdma_devices(&folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(
+            lines,
+            ["mlx5_0 port 1: ACTIVE InfiniBand, 200 Gb/sec (4X HDR)"]
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! What `kolo tune` says at its end: where the times are, how to use them, and, for programs, the
+//! times themselves.
+
+use crate::out;
+use crate::tune::TuneArgs;
+use kolo::tune::Measured;
+use kolo::tune::measured::Series;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Says it. `place`: nodes and ranks of a node that were measured.
+pub fn report(args: &TuneArgs, measured: &Measured, place: (u32, u32)) {
+    if args.json {
+        out::json(&document(&args.output, measured, place));
+        return;
+    }
+    let points: usize = measured.series.iter().map(|s| s.points.len()).sum();
+    out::line(&format!(
+        "{}: {points} times in {} series; latency {:.2} times, bytes {:.2} times what is built in",
+        args.output.display(),
+        measured.series.len(),
+        measured.factors.latency,
+        measured.factors.bytes
+    ));
+    out::line(&format!(
+        "Set tuner_file = \"{}\" in a kolo.toml, or KOLO_TUNER_FILE, to choose by it.",
+        absolute(&args.output).display()
+    ));
+}
+
+fn document(file: &Path, measured: &Measured, (nodes, per_node): (u32, u32)) -> Value {
+    let points = |series: &Series| -> Vec<Value> {
+        let point = |&(bytes, time_ns): &(usize, f64)| json!({"bytes": bytes, "time_ns": time_ns});
+        series.points.iter().map(point).collect()
+    };
+    let series = measured.series.iter().map(|one| {
+        json!({
+            "collective": one.collective.name(),
+            "algorithm": one.algorithm.name(),
+            "protocol": one.protocol.name(),
+            "channels": one.channels,
+            "nodes": one.nodes,
+            "ranks_per_node": one.per_node,
+            "points": points(one),
+        })
+    });
+    json!({
+        "file": absolute(file).display().to_string(),
+        "nodes": nodes,
+        "ranks_per_node": per_node,
+        "latency_factor": measured.factors.latency,
+        "bytes_factor": measured.factors.bytes,
+        "series": series.collect::<Vec<_>>(),
+    })
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
+}

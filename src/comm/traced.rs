@@ -1,0 +1,218 @@
+//! What a call says of itself at `KOLO_DEBUG=trace`: arguments, algorithm, protocol and time, in
+//! one line.
+//!
+//! Where nobody asks it costs nothing: whether somebody does is part of a test that every call has
+//! anyway ([`Inner::watched`]).
+
+use super::call::{Checked, Collective};
+use super::exact;
+use super::group::Member;
+use super::state::{Exec, Inner};
+use crate::base::clock::{self, Moment};
+use crate::base::{Result, caught};
+use crate::dtype::ReduceOp;
+use crate::exec::Kernel;
+use crate::tune::{self, Choice};
+use std::fmt::Write;
+
+/// A call that has begun and will be told of when it has ended.
+pub(super) struct Note {
+    text: String,
+    begun: Moment,
+}
+
+impl Note {
+    /// Writes the line.
+    pub fn ended(self, result: &Result<()>) {
+        let Note { mut text, begun } = self;
+        let us = begun.elapsed().as_secs_f64() * 1e6;
+        let _ = match result {
+            Ok(()) => write!(text, "; {us:.1} us"),
+            Err(error) => write!(text, "; failed after {us:.1} us: {}", error.what),
+        };
+        tracing::trace!("{text}");
+    }
+}
+
+/// A note that is written when the last of those who hold it has let go: however a call ends.
+pub(super) struct Pending(Option<Note>);
+
+impl Pending {
+    /// Writes the line.
+    pub fn ended(mut self, result: &Result<()>) {
+        if let Some(note) = self.0.take() {
+            note.ended(result);
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(note) = self.0.take() {
+            // No panic while something is dropped.
+            let _ = caught(|| tracing::trace!("{}; it did not end", note.text));
+        }
+    }
+}
+
+impl Inner {
+    /// A call that runs now, with checks of what it is and a line about it, as the settings ask.
+    #[cold]
+    pub(super) fn observed(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Result<()> {
+        let note = self.note(exec, checked, number, "");
+        let mut ended = Ok(());
+        if self.check_calls && number.is_some() && exec.queue.is_empty() {
+            ended = self.check_first(exec, checked, number);
+        }
+        let ended = ended.and_then(|()| self.at_once(exec, checked, number));
+        if let Some(note) = note {
+            note.ended(&ended);
+        }
+        ended
+    }
+
+    /// The note of a call, where calls are traced. `way` says how it was made.
+    #[cold]
+    pub(super) fn note(
+        &self,
+        exec: &Exec,
+        checked: &Checked,
+        number: Option<u64>,
+        way: &str,
+    ) -> Option<Note> {
+        self.traced.then(|| Note {
+            text: format!(
+                "{}{way}; {}",
+                self.arguments(checked, number),
+                self.way_of(exec, checked)
+            ),
+            begun: clock::now(),
+        })
+    }
+
+    /// The note of a call that goes on after it has returned.
+    #[cold]
+    pub(super) fn pending(
+        &self,
+        exec: &Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Option<Box<Pending>> {
+        let note = self.note(exec, checked, number, " on a stream");
+        note.map(|note| Box::new(Pending(Some(note))))
+    }
+
+    /// Which call it is, and with what.
+    fn arguments(&self, checked: &Checked, number: Option<u64>) -> String {
+        let call = &checked.call;
+        let mut text = call.collective.name().to_owned();
+        if let Some(number) = number {
+            let _ = write!(text, " #{number}");
+        }
+        let _ = write!(
+            text,
+            " of rank {} of {} in {}",
+            self.rank, self.nranks, self.name
+        );
+        if call.collective == Collective::Barrier {
+            return text;
+        }
+        let count = match &checked.parts {
+            Some(parts) => parts.iter().map(|part| part.count).sum(),
+            None => call.count,
+        };
+        let _ = write!(text, ": {count} x {}", call.dtype.name());
+        if call.collective.reduces() {
+            let op = match (checked.op, exact::is_exact(call)) {
+                (_, true) => "exact sum",
+                (Some(op), _) => ReduceOp::name(op),
+                (None, _) => "an operation of the program",
+            };
+            let _ = write!(text, ", {op}");
+        }
+        if call.collective.has_root() {
+            let _ = write!(text, ", root {}", call.peer);
+        }
+        if call.collective.is_point_to_point() {
+            let _ = write!(text, ", peer {}", call.peer);
+        }
+        let _ = write!(text, ", send {:p}, recv {:p}", call.send, call.recv);
+        text
+    }
+
+    /// By which algorithm over which protocol it runs.
+    fn way_of(&self, exec: &Exec, checked: &Checked) -> String {
+        let (collective, bytes) = (checked.call.collective, checked.bytes);
+        if checked.is_empty() {
+            return "nothing to move".into();
+        }
+        if let Some(parts) = &checked.parts {
+            return format!("{} messages, protocol simple", parts.len());
+        }
+        if collective.is_point_to_point() {
+            return "one message, protocol simple".into();
+        }
+        if exact::is_exact(&checked.call) {
+            return "exact sum".into();
+        }
+        let kernel = match &checked.made {
+            Some(made) => made,
+            None => exec.kernels.get(checked.call.dtype, checked.op),
+        };
+        let choice = self.choice(exec, checked, kernel);
+        if choice.composed {
+            let names = tune::parts(collective).iter().map(|(part, _)| part.name());
+            return format!("{} in a row", names.collect::<Vec<_>>().join(" and "));
+        }
+        let direct = kernel.commutes && !kernel.pre_scaled;
+        let direct = direct && exec.table.may_be_direct(collective, bytes);
+        let plain = described(&choice);
+        match direct {
+            true => format!("{plain}, or twoshot where the buffers of all ranks can be read"),
+            false => plain,
+        }
+    }
+
+    /// The algorithm of a collective that is not taken apart.
+    pub(super) fn choice(&self, exec: &Exec, checked: &Checked, kernel: &Kernel) -> Choice {
+        let (collective, bytes) = (checked.call.collective, checked.bytes);
+        if kernel.pre_scaled && self.nranks > 64 {
+            // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
+            return exec.table.choose_large(collective, bytes);
+        }
+        match kernel.commutes {
+            true => exec.table.choose(collective, bytes),
+            false => exec.table.choose_ordered(collective, bytes),
+        }
+    }
+}
+
+/// An algorithm, its protocol and its channels in words.
+pub(super) fn described(choice: &Choice) -> String {
+    let (algorithm, protocol) = (choice.algorithm.name(), choice.protocol.name());
+    match choice.channels {
+        0 | 1 => format!("{algorithm}, protocol {protocol}"),
+        many => format!("{algorithm}, protocol {protocol}, {many} channels"),
+    }
+}
+
+/// The notes of the calls of a group, where calls are traced.
+#[cold]
+pub(super) fn of_group(members: &[Member]) -> Vec<Note> {
+    let count = members.len();
+    let way = match count {
+        1 => " in a group".to_owned(),
+        _ => format!(" in a group of {count}"),
+    };
+    let note = |member: &Member| {
+        let inner = &member.comm.inner;
+        let exec = inner.user().ok()?;
+        inner.note(&exec, &member.checked, None, &way)
+    };
+    members.iter().filter_map(note).collect()
+}

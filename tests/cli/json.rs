@@ -1,0 +1,195 @@
+//! `--json` of the commands that answer questions: one document, with what the text says.
+
+use crate::{kolo, run, scratch, stderr, stdout};
+use serde_json::{Value, json};
+
+/// The document that a command prints, and nothing else.
+fn document(arguments: &str) -> Value {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments}: {}", stderr(&output));
+    let text = stdout(&output);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments}: {error}: {text}"))
+}
+
+fn number(value: &Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn info_tells_facts_and_settings() {
+    let info = document("info --json");
+    assert_eq!(info["kolo"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(info["launcher"], "none");
+    assert!(info["types"].as_array().unwrap().contains(&json!("float")));
+    let networks = info["networks"].as_object().unwrap();
+    for kind in ["plugin", "verbs", "socket", "mpi"] {
+        let one = &networks[kind];
+        assert!(
+            one["usable"].is_boolean() && one["words"].is_string(),
+            "{one}"
+        );
+    }
+    assert_eq!(networks["mpi"]["usable"], false);
+    for name in ["locked_memory", "address_space", "open_files", "/dev/shm"] {
+        let limit = &info[name];
+        assert!(limit.is_u64() || limit.is_null(), "{name}: {limit}");
+    }
+    assert!(
+        info["interfaces"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(Value::is_string)
+    );
+    let job = &info["job"];
+    assert_eq!(
+        (&job["processes"], &job["differences"]),
+        (&json!(1), &json!([]))
+    );
+
+    let mut command = kolo();
+    let output = command
+        .env("KOLO_BUFFSIZE", "128K")
+        .args(["info", "--config", "--json"])
+        .output()
+        .unwrap();
+    let settings: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let settings = settings["settings"].as_array().unwrap();
+    let of = |key: &str| settings.iter().find(|one| one["key"] == key).unwrap();
+    assert_eq!(of("buffsize")["from"], "variable KOLO_BUFFSIZE");
+    assert_eq!(of("errors")["value"], "return");
+}
+
+#[test]
+fn info_says_what_was_tried_and_what_limits_there_are() {
+    let output = kolo()
+        .env("KOLO_SOCKET_IFNAME", "=lo")
+        .arg("info")
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    for line in [
+        "launcher            none",
+        "networks            not plugin: ",
+        "networks            not verbs: no RDMA here: ",
+        "networks            not mpi: it was not asked for",
+        "interfaces          lo 127.0.0.1",
+        "locked memory ",
+        "open files ",
+        "address space ",
+        "/dev/shm ",
+        "ptrace scope ",
+    ] {
+        let is_there = |said: &&str| said.starts_with(line);
+        // Where RDMA is there, sockets are not tried, and the lines say so.
+        let has_rdma = line.contains("verbs") && std::fs::exists("/sys/class/infiniband").unwrap();
+        assert!(
+            has_rdma || text.lines().find(is_there).is_some(),
+            "{line}: {text}"
+        );
+    }
+    assert!(!text.contains("unhandled"), "{text}");
+}
+
+#[test]
+fn explain_gives_choice_reason_and_candidates() {
+    let said = document("explain all_reduce 4M -n 4x2 --json");
+    let question = &said["question"];
+    assert_eq!(
+        (&question["collective"], &question["bytes"]),
+        (&json!("AllReduce"), &json!(4 << 20))
+    );
+    assert_eq!(
+        (&question["nodes"], &question["ranks_per_node"]),
+        (&json!(4), &json!(2))
+    );
+    let candidates = said["candidates"].as_array().unwrap();
+    let chosen = &said["chosen"];
+    let own = candidates.iter().find(|one| {
+        one["algorithm"] == chosen["algorithm"] && one["protocol"] == chosen["protocol"]
+    });
+    assert_eq!(number(&own.unwrap()["time_ns"]), number(&said["time_ns"]));
+    assert!(candidates.len() > 3, "{said}");
+    // The same as the text says.
+    let text = stdout(&run("explain all_reduce 4M -n 4x2"));
+    let name = chosen["algorithm"].as_str().unwrap();
+    assert!(text.contains(&format!("chosen      {name}, ")), "{text}");
+    assert!(text.contains(said["why"].as_str().unwrap()), "{text}");
+    assert!(said["steps_per_round"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn sim_gives_times_and_loads() {
+    let said = document("sim all_reduce 1M -n 2x3 -a ring --json");
+    assert_eq!(said["chosen"]["algorithm"], "ring");
+    assert!(number(&said["time_ns"]) >= number(&said["first_end_ns"]));
+    let levels = said["levels"].as_array().unwrap();
+    let links = said["links"].as_array().unwrap();
+    assert!(
+        levels
+            .iter()
+            .any(|level| level["bytes"].as_u64() >= Some(1 << 20)),
+        "{said}"
+    );
+    assert!(!links.is_empty() && links.iter().all(|link| link["kind"].is_string()));
+    let path = said["critical_path"].as_array().unwrap();
+    let sum: f64 = path.iter().map(|cause| number(&cause["time_ns"])).sum();
+    let time = number(&said["time_ns"]);
+    assert!((sum - time).abs() < 1e-6 * time, "{sum} of {time}");
+}
+
+#[test]
+fn topo_gives_rings_of_all_ranks() {
+    let said = document("topo -n 2x3 --json");
+    assert_eq!(
+        (&said["nodes"], &said["ranks_per_node"]),
+        (&json!(2), &json!(3))
+    );
+    assert_eq!(said["seats"].as_array().unwrap().len(), 3);
+    let rings = said["rings"].as_array().unwrap();
+    assert!(!rings.is_empty(), "{said}");
+    for ring in rings {
+        let mut ranks: Vec<u64> = ring["ranks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|rank| rank.as_u64().unwrap())
+            .collect();
+        ranks.sort_unstable();
+        assert_eq!(ranks, [0, 1, 2]);
+    }
+    assert!(said["trees"][0]["chain"].is_array(), "{said}");
+}
+
+#[test]
+fn tune_gives_what_it_measured() {
+    let file = scratch("json-tuner.toml");
+    let said = document(&format!(
+        "tune --ranks 2 -c broadcast -b 8 -e 64 -f 8 -t 1 -o {} --json",
+        file.display()
+    ));
+    assert_eq!(said["file"], file.display().to_string());
+    assert_eq!(
+        (&said["nodes"], &said["ranks_per_node"]),
+        (&json!(1), &json!(2))
+    );
+    let series = said["series"].as_array().unwrap();
+    assert!(
+        series.iter().all(|one| one["collective"] == "Broadcast"),
+        "{said}"
+    );
+    let points: Vec<&Value> = series
+        .iter()
+        .flat_map(|one| one["points"].as_array().unwrap())
+        .collect();
+    assert!(points.iter().any(|point| point["bytes"] == 64), "{said}");
+    assert!(
+        points.iter().all(|point| number(&point["time_ns"]) > 0.0),
+        "{said}"
+    );
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(written.contains("Broadcast"), "{written}");
+}

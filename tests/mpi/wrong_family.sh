@@ -1,0 +1,26 @@
+#!/bin/sh
+# A program of one MPI that is linked with the libkolo_mpi of the other: an error that names both,
+# and no crash.
+. "$(dirname "$0")/common"
+# How often a word was printed; mpirun may put what two ranks print into one line.
+words() { grep -o "$1" "$work/out" | wc -l; }
+case $MPI in
+openmpi) other=mpich built="built for MPICH and Intel MPI" runs="MPI of the program is Open MPI" ;;
+mpich) other=openmpi built="built for Open MPI" runs="MPI of the program is MPICH" ;;
+esac
+wrong=$(find "$PREFIX" -name libkolo_mpi.so -path "*$other*" | head -n 1)
+if [ -z "$wrong" ]; then
+    "$SOURCE/tests/skip/skip.sh" other-mpi "kolo is not installed for $other"
+    exit
+fi
+wrong=$(dirname "$wrong")
+cc -Wall -Wextra -Werror "$top/tests/mpi/alone.c" -I "$include" -I "$(folder_of kolo_mpi.h "")" \
+    $(compile_flags "mpicc.$MPI") -L "$wrong" -L "$lib" -Wl,--no-as-needed -lkolo_mpi -lkolo \
+    -Wl,-rpath,"$wrong" -Wl,-rpath,"$lib" $(link_flags "mpicc.$MPI") -o "$work/alone"
+$MPIRUN -n 2 "$work/alone" >"$work/out" 2>"$work/err" ||
+    fail "exit status $?: $(cat "$work/out" "$work/err")"
+[ "$(words 'refused')" = 2 ] || fail "$(cat "$work/out" "$work/err")"
+for words in "$built" "$runs" "Remedy: link the program with the libkolo_mpi of its own MPI"; do
+    grep -q "$words" "$work/err" || fail "no '$words' in: $(cat "$work/err")"
+done
+echo "$test_name ($MPI): ok"
