@@ -353,10 +353,13 @@ pub(super) fn exec(
     let wiring = (rank.index(), nranks as usize, layout.channels);
     let (source, bell) = (Box::new(node.clone()), Box::new(node.clone()));
     let mut wires = Wires::new(wiring, node.fans(), source, bell);
-    wires.plain_channels = net::plain_channels(settings, layout.channels);
+    wires.place_on(net::plain_channels(settings, layout.channels));
     wires.carried = network.map_or_else(Default::default, |it| net::carried(&it.links));
-    let channels = wires.channels();
     let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
+    let turns = match network.is_some_and(|network| network.takes_turns) {
+        true => wires.channels(),
+        false => 1,
+    };
     Exec {
         wires,
         folds: network.and_then(|network| network.folds),
@@ -386,10 +389,7 @@ pub(super) fn exec(
         eager_bytes: EAGER_BYTES,
         rank: rank.0,
         nranks,
-        turns: match network.is_some_and(|network| network.takes_turns) {
-            true => channels,
-            false => 1,
-        },
+        turns,
         flip: flip.map(|flip| (flip.call, flip.slot)),
         #[cfg(test)]
         panic_in: None,

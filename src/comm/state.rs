@@ -460,11 +460,7 @@ impl Exec {
             // A slot is a message.
             geometry.slice_steps = 1;
         }
-        let placing = match folding {
-            // Each of its channels leads to a group of the network.
-            Some(_) => Placing::Planned,
-            None => self.placing(checked, choice.algorithm, choice.channels),
-        };
+        let placing = self.placing(checked, choice.algorithm, choice.channels);
         let mut plan = self.bound((shape, wanted, placing))?;
         // Elements of exact sums may be too large for lines, and the tuner does not know types.
         let fitting = launch::protocol(&plan, wanted, &geometry, kernel.element_bytes);

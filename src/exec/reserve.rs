@@ -28,6 +28,16 @@ impl Reserved {
 }
 
 impl Wires {
+    /// Channels between ranks; those beyond lead to a network that folds.
+    pub fn channels(&self) -> u16 {
+        self.plain
+    }
+
+    /// Only so many channels lead to ranks.
+    pub fn place_on(&mut self, channels: usize) {
+        self.plain = channels as u16;
+    }
+
     /// Makes sure that tokens of `bytes` bytes can be written at this end: what a limit stands
     /// before is an error now, and would be a signal later. The pages of a connection that leads to
     /// another node appear when they are touched.

@@ -39,8 +39,7 @@ pub struct Wires {
     me: usize,
     ranks: usize,
     channels: usize,
-    /// The first of them, which lead to ranks: the others lead to a network that folds.
-    pub plain_channels: usize,
+    pub(super) plain: u16,
     senders: Vec<Option<PairSender>>,
     receivers: Vec<Option<PairReceiver>>,
     casts: Vec<Option<CastSender>>,
@@ -88,7 +87,7 @@ impl Wires {
             me,
             ranks,
             channels,
-            plain_channels: channels,
+            plain: channels as u16,
             senders: (0..ends).map(|_| None).collect(),
             receivers: (0..ends).map(|_| None).collect(),
             lines: Lines::default(),
@@ -113,11 +112,6 @@ impl Wires {
     /// Ranks of the communicator.
     pub fn ranks(&self) -> usize {
         self.ranks
-    }
-
-    /// Channels between ranks.
-    pub fn channels(&self) -> u16 {
-        self.plain_channels as u16
     }
 
     /// Fault injection for tests: flips one bit of the `token`-th payload published from now on.

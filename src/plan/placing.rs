@@ -56,7 +56,8 @@ impl Plan {
             {
                 let pair = (*writer, *reader);
                 let peer = if pair.0 == me { pair.1 } else { pair.0 };
-                if is_remote(peer) {
+                // Channels beyond lead to a network that folds.
+                if is_remote(peer) && *channel < channels {
                     *channel = placing.channel(*channel, pair, channels);
                 }
             }

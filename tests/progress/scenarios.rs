@@ -199,7 +199,7 @@ fn inline(context: &Context) {
     comm.destroy().expect("destroy");
 }
 
-pub fn small(comm: &Communicator) {
+fn small(comm: &Communicator) {
     let mut data = [i64::from(comm.rank())];
     for _ in 0..1000 {
         comm.all_reduce_in_place(&mut data, RedOp::SUM).unwrap();

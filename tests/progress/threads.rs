@@ -1,7 +1,7 @@
 //! Where the threads of a process run, and what further communicators cost it: as the system says.
 
 use super::job::Context;
-use super::scenarios::{Sum, bind, join, small, split, wants};
+use super::scenarios::{Sum, bind, join, split, wants};
 use kolo::comm::{Communicator, RedOp, Stream};
 use kolo::topo::CpuSet;
 use std::path::PathBuf;
@@ -84,6 +84,17 @@ pub fn left_alone(context: &Context) {
         is_alone(name, &own());
     }
     comm.destroy().expect("destroy");
+}
+
+/// Some blocking calls; few, as each may cost a turn of a core that is shared with others.
+fn small(comm: &Communicator) {
+    for round in 0..10 {
+        let mut data = [i64::from(comm.rank()) + round];
+        comm.all_reduce_in_place(&mut data, RedOp::SUM).unwrap();
+        let n = i64::from(comm.nranks());
+        assert_eq!(data, [n * (n - 1) / 2 + n * round]);
+        comm.barrier().unwrap();
+    }
 }
 
 /// Threads, descriptors, and sockets among them.

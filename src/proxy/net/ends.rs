@@ -3,7 +3,7 @@
 use super::active::{Op, Taking};
 use super::link::Shape;
 use super::meet::{Arrivals, Greeting};
-use super::rails::Rails;
+use super::rails::{Rail, Rails};
 use crate::base::{Rank, Result};
 use crate::proxy::service::{Caller, Elsewhere};
 use crate::transport::net::{Handle, Net};
@@ -28,6 +28,8 @@ pub(super) struct Ends {
     pub handles: Arc<[Handles]>,
     /// Over which devices; `None`: channels take them in turn.
     pub rails: Option<Arc<dyn Rails>>,
+    /// Over which devices connections were begun: peer, channel, devices.
+    pub begun: Mutex<Vec<(Rank, u16, Rail)>>,
     /// Bytes of a slot in memory, with room for the words about a token.
     pub slot_bytes: usize,
     /// Slots of a token.

@@ -158,6 +158,16 @@ impl Links {
         self.lock().profiler = Some(profiler);
     }
 
+    /// Connections that are up: (sending, receiving).
+    pub fn connections(&self) -> (usize, usize) {
+        let state = self.lock();
+        let mut sending = 0;
+        for link in state.outgoing.iter().flatten() {
+            sending += usize::from(matches!(**link, Outgoing::Up(_)));
+        }
+        (sending, state.incoming.iter().flatten().count())
+    }
+
     /// What is under way. Looks, and moves nothing.
     pub fn picture(&self) -> Picture {
         let mut state = self.lock();

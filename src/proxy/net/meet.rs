@@ -9,7 +9,6 @@
 
 use super::ends::Ends;
 use super::link::{RecvLink, SendLink, Shape};
-use super::rails::Rail;
 use crate::base::clock::{self, Moment};
 use crate::base::proof::Key;
 use crate::base::{Error, Rank, Result};
@@ -86,11 +85,11 @@ pub(super) enum Outgoing {
 }
 
 impl Outgoing {
-    /// Begins to connect to `peer`, and says over which devices.
+    /// Begins to connect to `peer`.
     ///
     /// # Errors
     /// Of the network.
-    pub fn begin(ends: &Ends, peer: Rank, channel: u16) -> Result<(Outgoing, Rail)> {
+    pub fn begin(ends: &Ends, peer: Rank, channel: u16) -> Result<Outgoing> {
         let greeting = Greeting {
             nonce: ends.nonce,
             writer: ends.me as u32,
@@ -98,8 +97,8 @@ impl Outgoing {
             channel: u32::from(channel),
             slot_bytes: ends.slot_bytes as u64,
         };
-        let (connecting, rail) = ends.connect(peer, channel)?;
-        Ok((Outgoing::Connecting(connecting, greeting), rail))
+        let connecting = ends.connect(peer, channel)?;
+        Ok(Outgoing::Connecting(connecting, greeting))
     }
 
     /// Goes on; true if it is up.

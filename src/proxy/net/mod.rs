@@ -80,8 +80,6 @@ struct State {
     active: Active,
     /// Passes since ops were last taken over.
     passes: u32,
-    /// Over which devices connections were begun: peer, channel, devices.
-    rails: Vec<(Rank, u16, Rail)>,
     trace: Trace,
     profiler: Option<Arc<dyn Profiler>>,
     folds: Vec<FoldLink>,
@@ -131,7 +129,6 @@ impl Links {
                 incoming: (0..count).map(|_| None).collect(),
                 active: Active::new(count),
                 passes: 0,
-                rails: Vec::new(),
                 trace: Trace::default(),
                 profiler: None,
                 folds: Vec::new(),
@@ -146,6 +143,7 @@ impl Links {
                 is_remote: setup.is_remote,
                 handles,
                 rails: None,
+                begun: Mutex::default(),
                 slot_bytes: setup.slot_bytes,
                 slice: u64::from(setup.slice.max(1)),
             },
@@ -409,7 +407,6 @@ impl Links {
             outgoing,
             incoming,
             active,
-            rails,
             trace,
             profiler,
             folds,
@@ -423,9 +420,7 @@ impl Links {
                 let fold = self.fold_of(folds.len(), sub.channel);
                 let result = match (fold, direction) {
                     (Some(fold), _) => self.fold(&mut folds[fold], (sub, launch, direction), trace),
-                    (_, Direction::Send) => {
-                        self.send(&mut outgoing[sub.link], (sub, depth), rails, trace)
-                    }
+                    (_, Direction::Send) => self.send(&mut outgoing[sub.link], (sub, depth), trace),
                     (_, Direction::Recv) => match &mut incoming[sub.link] {
                         None => Ok((false, 0)),
                         Some(link) => {
@@ -467,16 +462,15 @@ impl Links {
         &self,
         link: &mut Option<Box<Outgoing>>,
         (sub, depth): (&active::Sub, u64),
-        rails: &mut Vec<(Rank, u16, Rail)>,
         trace: &mut Trace,
     ) -> Result<(bool, u64)> {
         let link = match link {
             Some(link) => link,
-            None => {
-                let (begun, rail) = Outgoing::begin(&self.ends, sub.peer, sub.channel)?;
-                rails.push((sub.peer, sub.channel, rail));
-                link.insert(Box::new(begun))
-            }
+            None => link.insert(Box::new(Outgoing::begin(
+                &self.ends,
+                sub.peer,
+                sub.channel,
+            )?)),
         };
         if let Outgoing::Up(link) = &mut **link {
             let moved = link.progress(sub.end, depth, trace)?;

@@ -2,10 +2,9 @@
 
 use super::Links;
 use super::ends::Ends;
-use super::meet::Outgoing;
 use crate::base::{Error, Rank, Result};
 use crate::transport::net::Connecting;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// The devices of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,17 +31,8 @@ impl Links {
     /// Over which devices this rank has begun to send: peer, channel and devices of each
     /// connection.
     pub fn rails(&self) -> Vec<(Rank, u16, Rail)> {
-        self.lock().rails.clone()
-    }
-
-    /// Connections that are up: (sending, receiving).
-    pub fn connections(&self) -> (usize, usize) {
-        let state = self.lock();
-        let mut sending = 0;
-        for link in state.outgoing.iter().flatten() {
-            sending += usize::from(matches!(**link, Outgoing::Up(_)));
-        }
-        (sending, state.incoming.iter().flatten().count())
+        let begun = self.ends.begun.lock();
+        begun.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -52,7 +42,7 @@ impl Ends {
     ///
     /// # Errors
     /// Of the network; the peer has no device.
-    pub(super) fn connect(&self, peer: Rank, channel: u16) -> Result<(Box<dyn Connecting>, Rail)> {
+    pub(super) fn connect(&self, peer: Rank, channel: u16) -> Result<Box<dyn Connecting>> {
         let handles = &self.handles[peer.index()];
         let devices = self.net.devices().len();
         if handles.is_empty() {
@@ -78,6 +68,8 @@ impl Ends {
             "rank {me} sends to rank {peer} on channel {channel} from {} to device {entry}",
             self.net.devices()[rail.exit].name
         );
-        Ok((self.net.connect(rail.exit, &handles[entry])?, rail))
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.push((peer, channel, rail));
+        self.net.connect(rail.exit, &handles[entry])
     }
 }
