@@ -108,6 +108,7 @@ fn table(world: &Arc<World>, rank: u32, nranks: u32) -> MpiTable {
         problem_code: 0,
         net: c"any address".as_ptr().cast(),
         world: 0,
+        no_rank: 0,
     }
 }
 

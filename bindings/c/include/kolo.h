@@ -1,4 +1,4 @@
-/* kolo: collective communication on host memory and GPUs. C99 and C++11.
+/* kolo: collective communication on host memory. C99 and C++11.
  *
  * Generated from bindings/c/src: do not edit.
  *
@@ -459,6 +459,11 @@ typedef struct {
      * A world of one process where Slurm started several is refused.
      */
     size_t world;
+    /**
+     * The negative number that means "no rank" to the launcher, as MPI_PROC_NULL does to MPI;
+     * 0: none. KOLO_NO_RANK always does.
+     */
+    int noRank;
 } koloMpiTable;
 
 /**
@@ -808,6 +813,8 @@ koloResult_t koloBarrier(koloComm_t comm, koloStream_t stream);
 /**
  * Sends `count` elements to rank `peer`, which receives them by koloRecv with the same count and
  * datatype; the calls between two ranks match in order. A rank may send to itself inside a group.
+ * To KOLO_NO_RANK nothing is sent: the call ends at once and looks at no buffer. On communicators
+ * of koloCommInitMPI, and what was split from them, MPI_PROC_NULL means the same.
  */
 koloResult_t koloSend(const void *sendbuff,
                       size_t count,
@@ -817,7 +824,7 @@ koloResult_t koloSend(const void *sendbuff,
                       koloStream_t stream);
 
 /**
- * Receives what rank `peer` sends by koloSend.
+ * Receives what rank `peer` sends by koloSend; from KOLO_NO_RANK (and MPI_PROC_NULL) nothing.
  */
 koloResult_t koloRecv(void *recvbuff,
                       size_t count,
@@ -825,6 +832,21 @@ koloResult_t koloRecv(void *recvbuff,
                       int peer,
                       koloComm_t comm,
                       koloStream_t stream);
+
+/**
+ * koloSend to `dest` and koloRecv from `source` at once, as in a group of the two: neither waits
+ * for the other. The other ends may be koloSend, koloRecv or koloSendRecv. `dest` and `source`
+ * may be the same rank, this one, or KOLO_NO_RANK; the buffers do not overlap.
+ */
+koloResult_t koloSendRecv(const void *sendbuff,
+                          size_t sendcount,
+                          int dest,
+                          void *recvbuff,
+                          size_t recvcount,
+                          int source,
+                          koloDataType_t datatype,
+                          koloComm_t comm,
+                          koloStream_t stream);
 
 /**
  * Collects `sendcount` elements of this rank, and those of all others, in recvbuff of all ranks:
@@ -956,7 +978,8 @@ koloResult_t koloNeighborAllToAllV(const void *sendbuff,
  * Makes the graph of the neighbours: the `indegree` ranks of `sources` send to this rank, the
  * `outdegree` ranks of `destinations` receive from it. Every rank calls it. A rank may occur
  * several times and may be the own one: the k-th edge from a to b among a's destinations is the
- * k-th among b's sources. KOLO_NO_RANK makes a block that is not exchanged. Edges have no weights.
+ * k-th among b's sources. KOLO_NO_RANK makes a block that is not exchanged, and so does
+ * MPI_PROC_NULL on communicators of koloCommInitMPI. Edges have no weights.
  * End it with koloGraphDestroy, before its communicator.
  * Errors: koloInvalidArgument (handle, NULL, a neighbour that is no rank, an edge that only one of
  * its ends lists; then on all ranks), koloInvalidUsage (inside a group), those of koloAllReduce.
@@ -1252,6 +1275,16 @@ koloResult_t koloIRecv(void *recvbuff,
                        int peer,
                        koloComm_t comm,
                        koloRequest_t *request);
+
+koloResult_t koloISendRecv(const void *sendbuff,
+                           size_t sendcount,
+                           int dest,
+                           void *recvbuff,
+                           size_t recvcount,
+                           int source,
+                           koloDataType_t datatype,
+                           koloComm_t comm,
+                           koloRequest_t *request);
 
 koloResult_t koloIAllGatherV(const void *sendbuff,
                              size_t sendcount,
