@@ -385,6 +385,7 @@ impl Communicator {
 
     /// Lets `profiler` hear when each step of each operation between nodes begins and ends to be
     /// posted, transmitted and done, from now on. Not of what goes through other ranks (`pxn`).
+    #[doc(hidden)]
     pub fn profile_network(&self, profiler: Arc<dyn crate::proxy::net::profile::Profiler>) {
         if let Some(links) = self.inner.links() {
             links.profile(profiler);
@@ -393,6 +394,7 @@ impl Communicator {
 
     /// What is under way between nodes, and how many operations the engine has taken over since the
     /// beginning; `None` where all ranks are on one node. It may be printed.
+    #[doc(hidden)]
     pub fn network_picture(&self) -> Option<crate::proxy::net::live::Picture> {
         self.inner.links().map(|links| links.picture())
     }
@@ -436,6 +438,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::tuner`].
+    #[doc(hidden)]
     pub fn direct_calls(&self) -> Result<u64> {
         Ok(self.inner.user()?.direct_calls)
     }
