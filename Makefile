@@ -33,6 +33,8 @@ STAGE    = $(CURDIR)/build/$(if $(filter dev,$(PROFILE)),checked,stage)
 TESTED  := --workspace --exclude kolo-mpi
 FORTRAN := $(wildcard bindings/fortran/*)
 MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h) Cargo.lock
+# The example in Rust that is linked to an MPI is built with it, for the tests.
+MPI_RUST = $(if $(filter dev,$(PROFILE)),--lib --example hello_mpi)
 
 ifeq ($(filter $(MPI),$(FAMILIES)),)
 $(error MPI=$(MPI) is not known: use one of: $(FAMILIES))
@@ -100,8 +102,9 @@ $(FAMILIES:%=mpi-%): mpi-%: core
 
 $(BUILT)/mpi/%/libkolo_mpi.so: $(MPI_SRC)
 	$(CARGO) clean --quiet --locked --profile $(PROFILE) -p mpi-sys -p kolo-mpi
-	MPICC=$(MPICC_$*) $(CARGO) build --locked --profile $(PROFILE) -p kolo-mpi
+	MPICC=$(MPICC_$*) $(CARGO) build --locked --profile $(PROFILE) -p kolo-mpi $(MPI_RUST)
 	@install -D $(BUILT)/libkolo_mpi.so $@
+	@$(if $(MPI_RUST),install -D $(BUILT)/examples/hello_mpi $(@D)/hello_mpi)
 
 # One build per compiler; gfortran's is repeated for each MPI, because of its module mpi_f08.
 fortran: core $(FAMILIES:%=build/fortran/%/done) build/fortran/flang/done
@@ -133,7 +136,7 @@ test-rdma-short:
 	CARGO=$(CARGO) LIMIT=150 tests/softroce/verbs.sh $(RDMA_SHORT)
 
 test-mpi:
-	$(CARGO) build --locked --example mpi_net
+	$(CARGO) build --locked --example mpi_net --example hello
 	tests/mpi/run.sh $(STAGE) $(FAMILIES)
 
 # On emulated nodes, as root or through sudo; ONLY=word chooses among them.

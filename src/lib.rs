@@ -1,32 +1,94 @@
-//! **kolo**: collective communication for batch HPC jobs, on host memory and on GPUs.
+//! **kolo**: collective communication for batch HPC jobs: all-reduce, broadcast, gather, halo
+//! exchange and the rest, between ranks on one node or many.
+//!
+//! ```
+//! use kolo::{CommConfig, Communicator, RedOp};
+//!
+//! # fn main() -> kolo::Result<()> {
+//! // All processes that a launcher (mpirun, srun) has started; one rank where there is none.
+//! let comm = Communicator::init_env(&CommConfig::default())?;
+//! let mut sum = [0.0];
+//! comm.all_reduce(&[f64::from(comm.rank() + 1)], &mut sum, RedOp::SUM)?;
+//! assert_eq!(sum, [f64::from(comm.nranks() * (comm.nranks() + 1) / 2)]);
+//! comm.destroy()
+//! # }
+//! ```
+//!
+//! # What there is
+//!
+//! - A [`Communicator`] is made by [`Communicator::init_env`] from what a launcher says, by
+//!   [`Communicator::init_mpi`] from an `MPI_Comm`, by [`Communicator::init_rank`] from a
+//!   [`UniqueId`] that one process makes and hands to the others, or by [`Communicator::init_all`]
+//!   for ranks that are threads of one process. [`Communicator::split`] makes parts of it.
+//! - Its calls are blocking, and take slices of any [`Element`]: numbers, and the types in
+//!   [`types`]. All ranks make the same calls in the same order.
+//! - [`Communicator::scope`] holds asynchronous calls, which borrow their buffers until it ends.
+//! - A [`Graph`] says who exchanges with whom in neighbour calls; [`Blocks`] say where blocks of
+//!   different sizes lie; a [`RedOp`] says how a reduction combines.
+//! - An [`Error`] is a sentence that names rank, peer, call and remedy.
+//!
+//! `docs/rust-api.md` lists every call on one page. Only what stands there is meant for programs:
+//! everything else in this crate serves kolo's own libraries and tools, is hidden here, and may
+//! change with any version.
+//!
+//! # The rooms of the source
 //!
 //! A collective is a *plan*: a pure function emits *steps*, and the host executor, the checker and
-//! the simulator all read the same steps. Read the modules in this order:
+//! the simulator all read the same steps. Whoever reads the source reads it in this order:
 //!
-//! 1. [`base`]: errors, identifiers, checked arithmetic, atomics, the clock.
-//! 2. [`plan`]: steps, operand lists, lanes, plans, windows; the checker that proves a plan.
-//! 3. [`algo`]: ring, one-shot, bundles: pure functions from a shape to steps.
-//! 4. [`dtype`]: data types, reduction operations, and the SIMD kernels that fold them.
-//! 5. [`wire`]: connections: slots, eager lines, fans; how bytes change hands.
-//! 6. [`exec`]: executors of plans: `host` moves bytes.
-//! 7. [`config`]: one table of options; every value knows the layer it came from.
-//! 8. [`topo`]: the machine as hwloc sees it; pinning and the waiting policy.
-//! 9. [`bootstrap`]: unique id, TCP ring, tables of functions (MPI): how ranks first meet.
-//! 10. [`transport`]: constructs connections: shared memory and in-process memory.
-//! 11. [`proxy`]: the service thread (hand-over of memory, death of peers), the progress engine.
-//! 12. [`tune`]: which plan for which size.
-//! 13. [`comm`]: communicators, groups, streams: what the bindings call.
+//! 1. `base`: errors, identifiers, checked arithmetic, atomics, the clock.
+//! 2. `plan`: steps, operand lists, lanes, plans, windows; the checker that proves a plan.
+//! 3. `algo`: ring, one-shot, bundles: pure functions from a shape to steps.
+//! 4. `dtype`: data types, reduction operations, and the SIMD kernels that fold them.
+//! 5. `wire`: connections: slots, eager lines, fans; how bytes change hands.
+//! 6. `exec`: executors of plans: `host` moves bytes.
+//! 7. `config`: one table of options; every value knows the layer it came from.
+//! 8. `topo`: the machine as hwloc sees it; pinning and the waiting policy.
+//! 9. `bootstrap`: unique id, TCP ring, tables of functions (MPI): how ranks first meet.
+//! 10. `transport`: constructs connections: shared memory and in-process memory.
+//! 11. `proxy`: the service thread (hand-over of memory, death of peers), the progress engine.
+//! 12. `tune`: which plan for which size.
+//! 13. `comm`: communicators, groups, streams: what the bindings call.
 
+#[doc(hidden)]
 pub mod algo;
+#[doc(hidden)]
 pub mod base;
+#[doc(hidden)]
 pub mod bootstrap;
+#[doc(hidden)]
 pub mod comm;
+#[doc(hidden)]
 pub mod config;
+#[doc(hidden)]
 pub mod dtype;
+#[doc(hidden)]
 pub mod exec;
+#[doc(hidden)]
 pub mod plan;
+#[doc(hidden)]
 pub mod proxy;
+#[doc(hidden)]
 pub mod topo;
+#[doc(hidden)]
 pub mod transport;
+#[doc(hidden)]
 pub mod tune;
+#[doc(hidden)]
 pub mod wire;
+
+#[rustfmt::skip] // In the order in which docs/rust-api.md lists them.
+pub use comm::{Communicator, CommConfig, RedOp, Blocks, Graph, NO_RANK, safe::Scope};
+pub use base::{Code, Error, Result};
+pub use bootstrap::UniqueId;
+pub use dtype::Element;
+
+/// Elements beside the integers and floats of Rust: pairs of a value and an index, complex numbers,
+/// truth values, bytes and characters, half precision and what is smaller.
+pub mod types {
+    pub use crate::dtype::exact::Summand;
+    pub use crate::dtype::{
+        Byte, Character, Complex, DoubleDouble, DoubleInt, F8E4M3, F8E5M2, FloatFloat, FloatInt,
+        IntInt, Logical8, Logical16, Logical32, Logical64, LongInt, bf16, f16,
+    };
+}

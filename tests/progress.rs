@@ -61,6 +61,14 @@ fn a_call_ends_while_a_rank_waits_elsewhere() {
     run("awaited", 3, &[]);
 }
 
+/// The progress thread alone moves the call of every rank to its end.
+#[test]
+fn a_call_ends_while_no_rank_is_inside() {
+    run("looked_at", 2, &[]);
+    run("looked_at", 3, &[(scenarios::ONE_CORE, "1")]);
+    run("looked_at", 2, &[(scenarios::NODES, "1")]);
+}
+
 #[test]
 fn the_same_between_nodes() {
     let nodes = (scenarios::NODES, "1");

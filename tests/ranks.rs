@@ -11,6 +11,8 @@ mod basics;
 mod blocks;
 #[path = "ranks/groups.rs"]
 mod groups;
+#[path = "ranks/messages.rs"]
+mod messages;
 #[path = "ranks/misaligned.rs"]
 mod misaligned;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

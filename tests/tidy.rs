@@ -18,6 +18,8 @@ mod skip;
 mod skips;
 #[path = "tidy/source.rs"]
 mod source;
+#[path = "tidy/surface.rs"]
+mod surface;
 #[path = "tidy/unsafety.rs"]
 mod unsafety;
 
@@ -156,10 +158,32 @@ fn the_checklist_is_complete_and_true() {
 }
 
 #[test]
+fn the_rust_interface_is_what_its_page_lists() {
+    let text = documents::read_below(root(), "src/lib.rs").expect("src/lib.rs");
+    let lib = Source::new("src/lib.rs", &text);
+    report(surface::shown_rooms(&lib));
+    let fresh = surface::page(&lib, &source::all(root()));
+    let path = root().join("docs/rust-api.md");
+    if std::env::var_os("KOLO_BLESS").is_some() {
+        std::fs::write(&path, &fresh).expect("docs/rust-api.md is written");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == fresh,
+        "docs/rust-api.md is stale: run KOLO_BLESS=1 cargo test --test tidy"
+    );
+    assert!(fresh.lines().count() > 100, "the list is empty:\n{fresh}");
+}
+
+#[test]
 fn the_readme_shows_the_examples_as_they_are() {
     let read = |name| documents::read_below(root(), name).unwrap_or_else(|| panic!("{name}"));
     let readme = read("README.md");
-    for example in ["examples/c/hello.c", "examples/fortran/hello.f90"] {
+    for example in [
+        "examples/c/hello.c",
+        "examples/fortran/hello.f90",
+        "examples/rust/hello.rs",
+    ] {
         assert!(
             documents::shows(&readme, &read(example)),
             "README.md does not show {example}"

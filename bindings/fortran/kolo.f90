@@ -70,73 +70,8 @@ module kolo
     integer(c_int32_t) :: code
   end type kolo_datatype
 
-  type(kolo_op), parameter, public :: KOLO_SUM = kolo_op(0)
-  type(kolo_op), parameter, public :: KOLO_PROD = kolo_op(1)
-  type(kolo_op), parameter, public :: KOLO_MAX = kolo_op(2)
-  type(kolo_op), parameter, public :: KOLO_MIN = kolo_op(3)
-  type(kolo_op), parameter, public :: KOLO_AVG = kolo_op(4)
-  ! koloSumExact; in Fortran, KOLO_SUM_EXACT would be the function kolo_sum_exact.
-  type(kolo_op), parameter, public :: KOLO_EXACT_SUM = kolo_op(10)
-  type(kolo_op), parameter, public :: KOLO_BAND = kolo_op(16)
-  type(kolo_op), parameter, public :: KOLO_BOR = kolo_op(17)
-  type(kolo_op), parameter, public :: KOLO_BXOR = kolo_op(18)
-  type(kolo_op), parameter, public :: KOLO_LAND = kolo_op(20)
-  type(kolo_op), parameter, public :: KOLO_LOR = kolo_op(21)
-  type(kolo_op), parameter, public :: KOLO_LXOR = kolo_op(22)
-  type(kolo_op), parameter, public :: KOLO_MINLOC = kolo_op(24)
-  type(kolo_op), parameter, public :: KOLO_MAXLOC = kolo_op(25)
-
-  ! Below 100 the numbers are those of kolo.h. Names end with bytes, as MPI's do.
-  type(kolo_datatype), parameter, public :: KOLO_INTEGER1 = kolo_datatype(0)
-  type(kolo_datatype), parameter, public :: KOLO_INTEGER4 = kolo_datatype(2)
-  type(kolo_datatype), parameter, public :: KOLO_INTEGER8 = kolo_datatype(4)
-  type(kolo_datatype), parameter, public :: KOLO_REAL2 = kolo_datatype(6)
-  type(kolo_datatype), parameter, public :: KOLO_REAL4 = kolo_datatype(7)
-  type(kolo_datatype), parameter, public :: KOLO_REAL8 = kolo_datatype(8)
-  type(kolo_datatype), parameter, public :: KOLO_BFLOAT16 = kolo_datatype(9)
-  type(kolo_datatype), parameter, public :: KOLO_COMPLEX8 = kolo_datatype(16)
-  type(kolo_datatype), parameter, public :: KOLO_COMPLEX16 = kolo_datatype(17)
-  type(kolo_datatype), parameter, public :: KOLO_LOGICAL1 = kolo_datatype(20)
-  type(kolo_datatype), parameter, public :: KOLO_LOGICAL2 = kolo_datatype(21)
-  type(kolo_datatype), parameter, public :: KOLO_LOGICAL4 = kolo_datatype(22)
-  type(kolo_datatype), parameter, public :: KOLO_LOGICAL8 = kolo_datatype(23)
-  type(kolo_datatype), parameter, public :: KOLO_BYTE = kolo_datatype(26)
-  type(kolo_datatype), parameter, public :: KOLO_CHARACTER = kolo_datatype(27)
-  ! Pairs for KOLO_MINLOC and KOLO_MAXLOC: of a bind(C) type, or two numbers of an array.
-  type(kolo_datatype), parameter, public :: KOLO_FLOAT_INT = kolo_datatype(32)
-  type(kolo_datatype), parameter, public :: KOLO_DOUBLE_INT = kolo_datatype(33)
-  type(kolo_datatype), parameter, public :: KOLO_2INTEGER = kolo_datatype(34)
-  type(kolo_datatype), parameter, public :: KOLO_LONG_INT = kolo_datatype(35)
-  type(kolo_datatype), parameter, public :: KOLO_2REAL = kolo_datatype(36)
-  type(kolo_datatype), parameter, public :: KOLO_2DOUBLE_PRECISION = kolo_datatype(37)
-  ! These are only moved.
-  type(kolo_datatype), parameter, public :: KOLO_INTEGER2 = kolo_datatype(100)
-  type(kolo_datatype), parameter, public :: KOLO_REAL16 = kolo_datatype(101)
-  type(kolo_datatype), parameter, public :: KOLO_COMPLEX32 = kolo_datatype(104)
-  ! The default kinds, under MPI's names.
-  type(kolo_datatype), parameter, public :: KOLO_INTEGER = KOLO_INTEGER4
-  type(kolo_datatype), parameter, public :: KOLO_REAL = KOLO_REAL4
-  type(kolo_datatype), parameter, public :: KOLO_DOUBLE_PRECISION = KOLO_REAL8
-  type(kolo_datatype), parameter, public :: KOLO_COMPLEX = KOLO_COMPLEX8
-  type(kolo_datatype), parameter, public :: KOLO_DOUBLE_COMPLEX = KOLO_COMPLEX16
-  type(kolo_datatype), parameter, public :: KOLO_LOGICAL = KOLO_LOGICAL4
-
-  ! Values of ierror.
-  integer, parameter, public :: KOLO_SUCCESS = 0
-  integer, parameter, public :: KOLO_UNHANDLED_CUDA_ERROR = 1
-  integer, parameter, public :: KOLO_SYSTEM_ERROR = 2
-  integer, parameter, public :: KOLO_INTERNAL_ERROR = 3
-  integer, parameter, public :: KOLO_INVALID_ARGUMENT = 4
-  integer, parameter, public :: KOLO_INVALID_USAGE = 5
-  integer, parameter, public :: KOLO_REMOTE_ERROR = 6
-  integer, parameter, public :: KOLO_IN_PROGRESS = 7
-  integer, parameter, public :: KOLO_TIMEOUT = 8
-
-  !> The color of a rank that wants no communicator from kolo_comm_split.
-  integer, parameter, public :: KOLO_UNDEFINED = -1
-
-  !> In lists of neighbours: nobody.
-  integer, parameter, public :: KOLO_NO_RANK = -1
+  ! Operations, data types, and values of ierror.
+  include 'kolo_constants.inc'
 
   !> In the explicit forms, in the place of the send buffer (of the receive buffer in kolo_scatter):
   !! the data is where the result goes. Only its address matters.

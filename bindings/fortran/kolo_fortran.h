@@ -104,6 +104,7 @@ typedef enum {
     DO_ALLTOALL,
     DO_SEND,
     DO_RECV,
+    DO_SENDRECV,
     DO_SCAN,
     DO_EXSCAN,
     DO_NEIGHBOR_ALLGATHER,
@@ -133,6 +134,7 @@ typedef struct {
     size_t count, other; /* C elements of the block; of the other side's, where it may differ */
     const blocks *out, *in;
     int32_t op, peer;
+    int32_t source; /* of DO_SENDRECV, which sends to `peer` */
 } exchange;
 
 typedef const CFI_cdesc_t *array;

@@ -214,6 +214,8 @@ static koloResult_t run(const call *c, const exchange *e, const void *send, void
     case DO_ALLTOALL: return DO(AllToAll, send, recv, count, type);
     case DO_SEND: return DO(Send, send, count, type, peer);
     case DO_RECV: return DO(Recv, recv, count, type, peer);
+    case DO_SENDRECV:
+        return DO(SendRecv, send, count, peer, recv, e->other, (int)e->source, type);
     case DO_SCAN: return DO(Scan, send, recv, count, type, op);
     case DO_EXSCAN: return DO(Exscan, send, recv, count, type, op);
     case DO_ALLGATHERV: return DO(AllGatherV, send, count, recv, IN, type);

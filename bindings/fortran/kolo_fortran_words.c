@@ -31,6 +31,8 @@ static const struct {
     {"Barrier", "kolo_barrier", CALL},
     {"Send", "kolo_send", CALL},
     {"Recv", "kolo_recv", CALL},
+    {"SendRecv", "kolo_sendrecv", CALL},
+    {"ISendRecv", "kolo_isendrecv", CALL},
     {"GroupStart", "kolo_group_start", CALL},
     {"GroupEnd", "kolo_group_end", CALL},
     {"CommInit", "kolo_comm_init", CALL},

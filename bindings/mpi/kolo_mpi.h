@@ -24,6 +24,9 @@ extern "C" {
  * (KOLO_NET=mpi). MPI may be finalised before or after koloCommDestroy; with KOLO_NET=mpi only
  * after it.
  *
+ * MPI_PROC_NULL, as peer of a message or as neighbour, is nobody to the new communicator and to
+ * what is split from it, as KOLO_NO_RANK is to all.
+ *
  * Threads: below MPI_THREAD_MULTIPLE a blocking kolo call counts as an MPI call of its thread,
  * because kolo lets MPI make progress while it waits (it polls with a probe that matches no
  * message). Below MPI_THREAD_SERIALIZED it does so on the main thread only.

@@ -48,6 +48,7 @@ impl Code {
     }
 
     /// The code with this number, if there is one.
+    #[doc(hidden)]
     pub fn from_number(number: i32) -> Option<Code> {
         const ALL: [Code; 9] = [
             Code::Success,
@@ -88,6 +89,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// An error without rank, peer and operation; add them with the methods below.
+    #[doc(hidden)]
     pub fn new(code: Code, what: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Error {
         Error {
             code,
@@ -101,16 +103,19 @@ impl Error {
     }
 
     /// `Code::InvalidArgument`.
+    #[doc(hidden)]
     pub fn argument(what: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Error {
         Error::new(Code::InvalidArgument, what, remedy)
     }
 
     /// `Code::InvalidUsage`.
+    #[doc(hidden)]
     pub fn usage(what: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Error {
         Error::new(Code::InvalidUsage, what, remedy)
     }
 
     /// `Code::InternalError`: a fault of kolo's own.
+    #[doc(hidden)]
     pub fn internal(what: impl Into<String>) -> Error {
         Error::new(
             Code::InternalError,
@@ -120,6 +125,7 @@ impl Error {
     }
 
     /// `Code::SystemError` from the operating system's last error.
+    #[doc(hidden)]
     pub fn system(
         doing: impl fmt::Display,
         source: &std::io::Error,
@@ -129,6 +135,7 @@ impl Error {
     }
 
     /// `Code::RemoteError` about `peer`.
+    #[doc(hidden)]
     pub fn remote(
         peer: Rank,
         what: impl Into<String>,
@@ -146,18 +153,21 @@ impl Error {
     }
 
     /// Names the reporting rank (kept if already named).
+    #[doc(hidden)]
     pub fn at(mut self, rank: Rank) -> Error {
         self.rank.get_or_insert(rank);
         self
     }
 
     /// Names the peer (kept if already named).
+    #[doc(hidden)]
     pub fn with_peer(mut self, peer: Rank) -> Error {
         self.peer.get_or_insert(peer);
         self
     }
 
     /// Names the operation (kept if already named).
+    #[doc(hidden)]
     pub fn during(mut self, operation: impl Into<Cow<'static, str>>) -> Error {
         self.operation.get_or_insert(operation.into());
         self

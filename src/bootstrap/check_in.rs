@@ -158,13 +158,20 @@ impl Rendezvous<'_> {
     }
 
     fn no_proof(&self) -> Error {
+        let elsewhere = match (self.id.is_by_slurm(), self.id.is_named()) {
+            (true, _) => "set another KOLO_SLURM_PORT for all ranks",
+            (_, true) => "name another port in KOLO_COMM_ID, the same on all ranks",
+            _ => "make a new unique id",
+        };
         Error::usage(
             format!(
                 "what listens at {} does not know the secret of this communicator",
                 self.id.address()
             ),
-            "give every rank the 128 bytes of the same koloGetUniqueId call, or the same \
-             KOLO_SECRET_FILE; another user may listen there: choose another port",
+            format!(
+                "give every rank the 128 bytes of the same koloGetUniqueId call, or the same \
+                 KOLO_SECRET_FILE; if a program of another user listens there, {elsewhere}"
+            ),
         )
     }
 

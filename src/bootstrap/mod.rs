@@ -9,7 +9,8 @@
 //!
 //! - [`TcpRing`]: ranks check in with a *root* thread ([`tcp_root`]) at the address inside the
 //!   [`UniqueId`], learn the address of their *next* rank, and form a ring of sockets.
-//! - [`TableBootstrap`]: a table of C functions, which is how MPI comes in (`libkolo_mpi`).
+//! - [`TableBootstrap`]: a table of C functions, which is how MPI comes in (`libkolo_mpi`;
+//!   [`mpi_library`] loads it for programs in Rust).
 //! - [`ThreadsBootstrap`]: ranks that are threads of one process.
 //!
 //! Where nobody hands an id over, [`launch`] asks whoever started the process.
@@ -39,6 +40,7 @@ mod stream;
 pub mod launch;
 pub mod local;
 pub mod mpi_abi;
+pub mod mpi_library;
 pub mod report;
 pub mod settings;
 pub mod table;

@@ -60,6 +60,8 @@ pub struct MpiTable {
     /// How many processes the other library started together with this one, all of them and not
     /// only the ranks of the table; 0 if the caller does not know.
     pub world: usize,
+    /// The negative number that means "no rank" to the other library (MPI_PROC_NULL); 0: none.
+    pub no_rank: c_int,
 }
 
 /// Value of [`MpiApi::version`].

@@ -6,7 +6,7 @@
 //! The library is loaded when it is wanted; where it or the daemon is missing, [`Munge::open`] says
 //! so.
 
-use crate::base::{Error, Result};
+use crate::base::{Code, Error, Result};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -93,13 +93,18 @@ impl Munge {
         // SAFETY: no arguments; null says that there is no memory.
         let context = unsafe { (self.create)() };
         if context.is_null() {
-            return Err(Error::internal("munge has no memory for a context"));
+            return Err(Error::new(
+                Code::SystemError,
+                "libmunge found no memory to begin a credential with",
+                "give the job more memory on this node (its control group may have a limit), or \
+                 let the ranks prove themselves by KOLO_SECRET_FILE",
+            ));
         }
         let session = Session(self, context);
         if let Some(socket) = &self.socket {
             // SAFETY: the option takes a text, which the library copies.
             let code = unsafe { (self.set)(context, OPT_SOCKET, socket.as_ptr()) };
-            self.check(code, "choose a socket")?;
+            self.check(code, "take the socket of KOLO_MUNGE_SOCKET")?;
         }
         Ok(session)
     }
@@ -117,9 +122,10 @@ impl Munge {
             }
         };
         Err(Error::usage(
-            format!("munge could not {doing}: {why}"),
+            format!("munge, which shows whose a rank is, could not {doing} on this node: {why}"),
             "check that munged runs on all nodes of the job with the same key and the same time \
-             (`munge -n | ssh NODE unmunge`)",
+             (`munge -n | ssh NODE unmunge`); KOLO_MUNGE_SOCKET names its socket where that is \
+             another than usual, and KOLO_SECRET_FILE does without munge",
         ))
     }
 
@@ -156,8 +162,7 @@ impl Munge {
     /// It is none, too old, was opened on this node before, or is another user's.
     pub fn decode(&self, credential: &[u8]) -> Result<Vec<u8>> {
         let session = self.session()?;
-        let text = CString::new(credential)
-            .map_err(|_| Error::usage("a credential of munge is garbled", "start the job again"))?;
+        let text = CString::new(credential).map_err(|_| garbled())?;
         let (mut data, mut length) = (std::ptr::null_mut(), 0);
         let (mut user, mut group) = (libc::uid_t::MAX, libc::gid_t::MAX);
         // SAFETY: `text` is a text; the library puts a buffer of its own with `length` bytes into
@@ -187,6 +192,15 @@ impl Munge {
         }
         Ok(payload)
     }
+}
+
+/// A credential is a text; this is none.
+fn garbled() -> Error {
+    Error::usage(
+        "who asked to join sent a credential of munge that is none: it has a zero byte inside",
+        "start all ranks with the same version of kolo; if they are, another program has found \
+         the port of this job",
+    )
 }
 
 #[cfg(test)]

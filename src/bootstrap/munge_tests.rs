@@ -86,7 +86,7 @@ fn without_a_daemon_the_reason_is_a_sentence() {
     let error = Munge::open(Some(Path::new("/nonexistent/socket")))
         .err()
         .unwrap();
-    assert!(error.what.starts_with("munge "), "{error}");
+    assert!(error.what.starts_with("munge, "), "{error}");
     assert!(!error.remedy.is_empty());
 }
 

@@ -94,6 +94,7 @@ impl TableBootstrap {
             problem_code: 0,
             net: std::ptr::null(),
             world: 0,
+            no_rank: 0,
         };
         let bytes = size.min(size_of::<MpiTable>());
         // SAFETY: both are at least `bytes` long and do not overlap; every prefix that ends at a
@@ -107,8 +108,11 @@ impl TableBootstrap {
         if size < std::mem::offset_of!(MpiTable, world) {
             copy.net = std::ptr::null();
         }
-        if size < size_of::<MpiTable>() {
+        if size < std::mem::offset_of!(MpiTable, no_rank) {
             copy.world = 0;
+        }
+        if size < size_of::<MpiTable>() {
+            copy.no_rank = 0;
         }
         // SAFETY: the caller says that `problem` is null or a string.
         unsafe { check(&copy) }?;
@@ -134,6 +138,11 @@ impl TableBootstrap {
     /// may be called as long as this bootstrap lives; what it makes needs the bootstrap no more.
     pub fn net_functions(&self) -> (*const c_void, *mut c_void) {
         (self.owner.table.net, self.owner.table.context)
+    }
+
+    /// The number, negative, that means "no rank" to the other library.
+    pub fn no_rank(&self) -> Option<i32> {
+        Some(self.owner.table.no_rank).filter(|number| *number < 0)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Error>> {

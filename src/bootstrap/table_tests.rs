@@ -108,6 +108,7 @@ fn table(world: &Arc<World>, rank: u32, nranks: u32) -> MpiTable {
         problem_code: 0,
         net: c"any address".as_ptr().cast(),
         world: 0,
+        no_rank: 0,
     }
 }
 
@@ -280,4 +281,28 @@ fn bad_tables_are_refused_and_not_freed() {
     // SAFETY: the table is longer than it says.
     drop(unsafe { TableBootstrap::from_raw(&short) }.unwrap());
     assert_eq!(world.freed.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn no_rank_is_negative_and_comes_with_the_member_only() {
+    let whole = size_of::<MpiTable>();
+    let cases = [
+        (whole, -2, Some(-2)),
+        (whole, -1, Some(-1)),
+        (whole, 0, None),
+        (whole, 3, None),
+        (std::mem::offset_of!(MpiTable, no_rank), -2, None),
+        (TABLE_LEAST_BYTES, -2, None),
+    ];
+    for (size, no_rank, wanted) in cases {
+        let world = world(1);
+        let table = MpiTable {
+            size,
+            no_rank,
+            ..table(&world, 0, 1)
+        };
+        // SAFETY: the table is as long as it says or longer.
+        let member = unsafe { TableBootstrap::from_raw(&table) }.unwrap();
+        assert_eq!(member.no_rank(), wanted, "{size} bytes, {no_rank}");
+    }
 }

@@ -84,6 +84,7 @@ impl UniqueId {
     /// secret: every rank may call it and gets the same id, the ranks look for a secret that they
     /// share ([`super::secrets`]), and the root starts when rank 0 joins, on the machine of that
     /// address.
+    #[doc(hidden)]
     pub fn create(settings: &NetSettings) -> Result<UniqueId> {
         if let Some(text) = &settings.comm_id {
             let address = net::resolve(text, settings.socket_family)?;
@@ -175,6 +176,7 @@ impl UniqueId {
     }
 
     /// Where the root listens.
+    #[doc(hidden)]
     pub fn address(&self) -> SocketAddr {
         let port = u16::from_be_bytes([self.0[10], self.0[11]]);
         let mut octets = [0; 16];
@@ -204,6 +206,7 @@ impl UniqueId {
 
     /// Whether the address was known beforehand (`KOLO_COMM_ID`, Slurm variables): then rank 0
     /// starts the root.
+    #[doc(hidden)]
     pub fn is_named(&self) -> bool {
         self.0[9] & NAMED != 0
     }

@@ -10,6 +10,9 @@ pub use crate::plan::Collective;
 use crate::wire::signature::{Fields, Signature};
 use std::sync::Arc;
 
+/// The peer of a message that goes to nobody or comes from nobody: such a call does nothing.
+pub const NO_RANK: u32 = u32::MAX;
+
 /// What the caller asked for. Pointers are not dereferenced before [`Call::check`].
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
@@ -26,7 +29,7 @@ pub struct Call {
     pub dtype: DataType,
     /// Operation, where the call reduces.
     pub op: RedOp,
-    /// Root, or peer of `Send` and `Recv`; ignored otherwise.
+    /// Root, or peer of `Send` and `Recv` ([`NO_RANK`]: nobody); ignored otherwise.
     pub peer: u32,
 }
 
@@ -148,12 +151,16 @@ impl Call {
                 op: None,
             });
         }
-        let bytes = checked::bytes(self.count, self.dtype.size_bytes())?;
+        let mut bytes = checked::bytes(self.count, self.dtype.size_bytes())?;
         let blocks = self.blocks(rank, nranks);
         if self.peer >= nranks
             && (self.collective.has_root() || self.collective.is_point_to_point())
         {
-            return Err(self.bad_peer(nranks));
+            if self.peer != NO_RANK || self.collective.has_root() {
+                return Err(self.bad_peer(nranks));
+            }
+            // A message without data ends at once.
+            bytes = 0;
         }
         if bytes > 0 {
             self.check_buffers(rank, bytes, blocks)?;
@@ -183,18 +190,27 @@ impl Call {
 
     #[cold]
     fn bad_peer(&self, nranks: u32) -> Error {
-        let role = if self.collective.has_root() {
-            "root"
-        } else {
-            "peer"
+        let (role, nobody) = match self.collective.has_root() {
+            true => ("root", ""),
+            false => ("peer", ", or KOLO_NO_RANK for nobody"),
         };
         Error::argument(
             format!(
                 "{role} {} is not a rank of this communicator of {nranks}",
                 self.peer as i32
             ),
-            format!("pass a {role} from 0 to {}", nranks - 1),
+            format!("pass a {role} from 0 to {}{nobody}", nranks - 1),
         )
+    }
+
+    /// The two halves of a SendRecv must not touch each other's memory: they move at once.
+    pub(super) fn check_apart(send: &Checked, recv: &Checked) -> Result<()> {
+        let (out, into) = (send.call.send as usize, recv.call.recv as usize);
+        let apart = out + send.bytes <= into || into + recv.bytes <= out;
+        if apart || send.bytes == 0 || recv.bytes == 0 {
+            return Ok(());
+        }
+        Err(send.call.overlap(0))
     }
 
     #[inline]
@@ -398,6 +414,42 @@ mod tests {
         assert!(what(odd).contains("aligned"));
         let not_root = call(Collective::Reduce, 0x1000, 0, 1);
         assert!(not_root.check(1, 3).is_ok(), "only the root receives");
+    }
+
+    #[test]
+    fn nobody_is_a_peer_and_no_root() {
+        let mut send = call(Collective::Send, 0, 0, 7);
+        send.peer = NO_RANK;
+        assert!(send.check(1, 3).unwrap().is_empty(), "not even a buffer");
+        send.peer = NO_RANK - 1;
+        let error = send.check(1, 3).unwrap_err();
+        assert!(error.what.contains("peer -2 is not a rank"), "{error}");
+        assert!(error.remedy.contains("KOLO_NO_RANK"), "{error}");
+        let mut root = call(Collective::Broadcast, 0x1000, 0x1000, 1);
+        root.peer = NO_RANK;
+        assert!(root.check(1, 3).unwrap_err().what.contains("root -1"));
+    }
+
+    #[test]
+    fn the_halves_of_an_exchange_are_apart() {
+        let half = |collective, place, count, peer| {
+            let call = Call {
+                peer,
+                ..call(collective, place, place, count)
+            };
+            call.check(1, 3).unwrap()
+        };
+        let check = |at, count, to, from| {
+            let send = half(Collective::Send, 0x1000, 4, to);
+            let recv = half(Collective::Recv, at, count, from);
+            Call::check_apart(&send, &recv)
+        };
+        assert!(check(0x1020, 4, 0, 2).is_ok(), "one behind the other");
+        assert!(check(0xfe0, 4, 0, 2).is_ok(), "one before the other");
+        assert!(check(0xff8, 4, 0, 2).unwrap_err().what.contains("overlap"));
+        assert!(check(0x1018, 1, 0, 2).is_err(), "inside");
+        assert!(check(0x1000, 4, 0, NO_RANK).is_ok(), "nothing comes");
+        assert!(check(0x1000, 0, 0, 2).is_ok(), "nothing comes");
     }
 
     #[test]

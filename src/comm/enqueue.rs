@@ -37,6 +37,7 @@ impl Communicator {
     ///
     /// # Safety
     /// The buffers hold what the call says, and nobody else touches them until it has ended.
+    #[doc(hidden)]
     pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
         let run = || {
             self.inner.callable()?;
@@ -61,6 +62,38 @@ impl Communicator {
             None => self.blocking(checked),
             Some(stream) => self.on_stream(checked, stream, stream.joins()),
         }
+    }
+
+    /// Sends and receives at once, as `MPI_Sendrecv` does: neither message waits for the other.
+    /// The peers may be the same, different ones, this rank, or [`super::NO_RANK`].
+    ///
+    /// # Errors
+    /// As [`Communicator::enqueue`]; buffers that overlap.
+    ///
+    /// # Safety
+    /// As [`Communicator::enqueue`], for both.
+    #[doc(hidden)]
+    pub unsafe fn enqueue_exchange(
+        &self,
+        send: &Call,
+        recv: &Call,
+        stream: Option<&Stream>,
+    ) -> Result<()> {
+        let run = || {
+            self.inner.callable()?;
+            let (mut send, mut recv) = (self.inner.check(send)?, self.inner.check(recv)?);
+            Call::check_apart(&send, &recv)?;
+            if let Some(stream) = stream.filter(|stream| stream.joins() && !group::active()) {
+                self.on_stream(&mut send, stream, true)?;
+                return self.on_stream(&mut recv, stream, true);
+            }
+            group::start();
+            let pushed = self
+                .run_checked(&mut send, stream)
+                .and_then(|()| self.run_checked(&mut recv, stream));
+            pushed.and(group::end())
+        };
+        run().map_err(|error| error.at(Rank(self.inner.rank)).during("SendRecv"))
     }
 
     /// As [`Communicator::enqueue`] on a stream, but a message joins the messages at the end of the

@@ -27,6 +27,7 @@ pub mod logging;
 mod made;
 mod meet;
 mod messages;
+mod mpi;
 mod net;
 mod op;
 pub mod orders;
@@ -54,7 +55,7 @@ mod fork_tests;
 #[cfg(test)]
 mod panics_tests;
 
-pub use call::{Call, Collective};
+pub use call::{Call, Collective, NO_RANK};
 pub use graph::Graph;
 pub use redop::RedOp;
 pub use state::IdleHook;
@@ -62,7 +63,8 @@ pub use stream::Stream;
 pub use vector::{Blocks, VectorCall};
 
 use crate::base::{Code, Error, Rank, Result};
-use crate::bootstrap::{Bootstrap, UniqueId, launch};
+use crate::bootstrap::{Bootstrap, NetSettings, UniqueId, launch};
+use crate::config::Settings;
 use crate::proxy::net::Rail;
 use crate::proxy::progress::{Engine, Work};
 use crate::transport::fork;
@@ -84,11 +86,13 @@ pub struct CommConfig {
     /// Why this rank cannot say what it wants: it takes part in the first exchange only, so that
     /// making the communicator fails with this error here, and on the others with one that names
     /// this rank.
+    #[doc(hidden)]
     pub refused: Option<Error>,
 }
 
 impl CommConfig {
     /// The part of a rank whose own arguments were wrong.
+    #[doc(hidden)]
     pub fn refused(error: Error) -> CommConfig {
         CommConfig {
             refused: Some(error),
@@ -100,13 +104,29 @@ impl CommConfig {
 /// A group of ranks that call collectives together. Clones are the same communicator.
 ///
 /// One thread at a time may call; two at once is an error that names the mistake. Different
-/// communicators are independent.
+/// communicators are independent. All ranks make the same calls in the same order.
+///
+/// # Errors of its calls
+/// Each call that moves data can fail so: `InvalidArgument` and `InvalidUsage` before anything is
+/// touched; `RemoteError` when a rank died or aborted; `Timeout` after `KOLO_TIMEOUT`. After an
+/// error of the last two kinds the communicator answers only [`Communicator::abort`],
+/// [`Communicator::destroy`] and queries. What a call adds to these it says itself.
 #[derive(Clone)]
 pub struct Communicator {
     inner: Arc<Inner>,
 }
 
 impl Communicator {
+    /// Makes a new id for one communicator. One process makes it and hands its bytes
+    /// ([`UniqueId::as_bytes`]) to the others by any means; it must live until all ranks have
+    /// joined.
+    ///
+    /// # Errors
+    /// A bad setting; no usable network interface.
+    pub fn unique_id() -> Result<UniqueId> {
+        UniqueId::create(&NetSettings::from(&Settings::load(&[])?))
+    }
+
     /// Joins the communicator of `id` as `rank` of `nranks`. Every rank calls it; it returns when
     /// all have.
     ///
@@ -144,6 +164,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::init_rank`].
+    #[doc(hidden)]
     pub fn init_bootstrap(
         bootstrap: Box<dyn Bootstrap>,
         config: &CommConfig,
@@ -156,6 +177,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::init_rank`].
+    #[doc(hidden)]
     pub fn init_bootstrap_with_idle(
         bootstrap: Box<dyn Bootstrap>,
         config: &CommConfig,
@@ -205,6 +227,7 @@ impl Communicator {
     }
 
     /// The settings it was made with.
+    #[doc(hidden)]
     pub fn settings(&self) -> &crate::config::Settings {
         &self.inner.settings
     }
@@ -213,6 +236,7 @@ impl Communicator {
     ///
     /// # Errors
     /// `InvalidUsage` while another thread is inside a call of this communicator.
+    #[doc(hidden)]
     pub fn tuner(&self) -> Result<crate::tune::Table> {
         Ok(self.inner.user()?.table.clone())
     }
@@ -222,6 +246,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::tuner`].
+    #[doc(hidden)]
     pub fn ring_order(&self, channel: u16) -> Result<Vec<u32>> {
         let exec = self.inner.user()?;
         let natural = || (0..self.inner.nranks).collect();
@@ -239,6 +264,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::tuner`]; there is no such node.
+    #[doc(hidden)]
     pub fn tree_chain(&self, channel: u16, node: u32) -> Result<Vec<u32>> {
         let exec = self.inner.user()?;
         if node >= exec.nodes.count() {
@@ -346,6 +372,7 @@ impl Communicator {
 
     /// Records from now on what the engine of connections between nodes does for this rank; for
     /// tests and for studies, as the record grows until it is taken.
+    #[doc(hidden)]
     pub fn record_network(&self) {
         if let Some(links) = self.inner.links() {
             links.record();
@@ -353,6 +380,7 @@ impl Communicator {
     }
 
     /// What was recorded since the last time; nothing where all ranks are on one node.
+    #[doc(hidden)]
     pub fn network_events(&self) -> Vec<crate::proxy::net::trace::Event> {
         let links = self.inner.links();
         links.map(|links| links.recorded()).unwrap_or_default()
@@ -360,6 +388,7 @@ impl Communicator {
 
     /// Lets `profiler` hear when each step of each operation between nodes begins and ends to be
     /// posted, transmitted and done, from now on. Not of what goes through other ranks (`pxn`).
+    #[doc(hidden)]
     pub fn profile_network(&self, profiler: Arc<dyn crate::proxy::net::profile::Profiler>) {
         if let Some(links) = self.inner.links() {
             links.profile(profiler);
@@ -368,6 +397,7 @@ impl Communicator {
 
     /// What is under way between nodes, and how many operations the engine has taken over since the
     /// beginning; `None` where all ranks are on one node. It may be printed.
+    #[doc(hidden)]
     pub fn network_picture(&self) -> Option<crate::proxy::net::live::Picture> {
         self.inner.links().map(|links| links.picture())
     }
@@ -379,6 +409,7 @@ impl Communicator {
     }
 
     /// Connections that this rank has made for other ranks of its node, which send through it.
+    #[doc(hidden)]
     pub fn proxied_connections(&self) -> usize {
         let network = self.inner.network.as_ref();
         let proxied = network.and_then(|network| network.proxied.as_ref());
@@ -386,11 +417,13 @@ impl Communicator {
     }
 
     /// Where kolo's own threads run for this rank, and why there.
+    #[doc(hidden)]
     pub fn pinning(&self) -> &crate::topo::Pinning {
         &self.inner.pinning
     }
 
     /// Connections to (sending) and from (receiving) ranks of other nodes that have been made.
+    #[doc(hidden)]
     pub fn network_connections(&self) -> (usize, usize) {
         let links = self.inner.links();
         links.map(|links| links.connections()).unwrap_or_default()
@@ -398,6 +431,7 @@ impl Communicator {
 
     /// Connections by which this rank sends to other nodes: peer, channel, and the devices here and
     /// there.
+    #[doc(hidden)]
     pub fn rails(&self) -> Vec<(u32, u16, Rail)> {
         let rails = self.inner.links().map(|links| links.rails());
         let rails = rails.into_iter().flatten();
@@ -408,6 +442,7 @@ impl Communicator {
 
     /// Steps executed so far on this rank, and the steps that the plans of all its calls have:
     /// equal when nothing is in flight, because there is no path beside the plan.
+    #[doc(hidden)]
     pub fn step_counts(&self) -> Result<(u64, u64)> {
         let exec = self.inner.user()?;
         Ok((exec.wires.steps_executed, exec.steps_planned))
@@ -417,6 +452,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::tuner`].
+    #[doc(hidden)]
     pub fn direct_calls(&self) -> Result<u64> {
         Ok(self.inner.user()?.direct_calls)
     }

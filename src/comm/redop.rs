@@ -66,6 +66,7 @@ impl RedOp {
     pub const SUM_EXACT: RedOp = RedOp(10);
 
     /// Handles from here on are operations that the program made.
+    #[doc(hidden)]
     pub const FIRST_DYNAMIC: i32 = 64;
 
     /// The built-in operation, unless the handle is one that the program made.
@@ -134,6 +135,7 @@ impl Communicator {
     ///
     /// # Errors
     /// `InvalidArgument` if `scalar` is not one element, or the type has no sums.
+    #[doc(hidden)]
     pub fn pre_mul_sum(&self, scalar: &[u8], dtype: DataType) -> Result<RedOp> {
         let mut padded = [0; 16];
         if scalar.len() != dtype.size_bytes() {
@@ -205,6 +207,7 @@ impl Communicator {
     /// # Safety
     /// `call` keeps to [`UserCall`] with this context, on any thread, until the operation is
     /// destroyed and all calls that use it have ended.
+    #[doc(hidden)]
     pub unsafe fn user_op_raw(
         &self,
         commutes: bool,

@@ -75,13 +75,24 @@ pub(super) fn require(name: &str, found: usize, wanted: usize) -> Result<()> {
     ))
 }
 
+/// An error inside a group, where a call returns before its buffers are free.
+fn outside_groups() -> Result<()> {
+    if super::group::active() {
+        return Err(Error::usage(
+            "a safe call inside a group could outlive its buffers",
+            "use Communicator::scope for calls that progress together",
+        ));
+    }
+    Ok(())
+}
+
 /// The calls that exist both blocking and in a scope, once: `run` says how.
 macro_rules! calls {
     ($([$life:lifetime])?) => {
         /// Every rank gets the fold of all inputs.
         ///
         /// # Errors
-        /// Slices of different lengths; see [`Communicator::enqueue`].
+        /// Slices of different lengths; those of every call.
         pub fn all_reduce<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
@@ -92,7 +103,7 @@ macro_rules! calls {
         /// [`Self::all_reduce`] in place.
         ///
         /// # Errors
-        /// See [`Communicator::enqueue`].
+        /// Those of every call ([`Communicator`]).
         pub fn all_reduce_in_place<T: Element>(
             &self, data: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
@@ -103,7 +114,7 @@ macro_rules! calls {
         /// Every rank gets the root's data.
         ///
         /// # Errors
-        /// See [`Communicator::enqueue`].
+        /// Those of every call ([`Communicator`]).
         pub fn broadcast<T: Element>(&self, data: &$($life)? mut [T], root: u32) -> Result<()> {
             let (place, op) = (data.as_mut_ptr(), RedOp::SUM);
             self.run(&call(Collective::Broadcast, data, place, data.len(), (op, root)))
@@ -113,7 +124,7 @@ macro_rules! calls {
         /// empty.
         ///
         /// # Errors
-        /// Slices of different lengths at the root; see [`Communicator::enqueue`].
+        /// Slices of different lengths at the root; those of every call.
         pub fn reduce<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp, root: u32,
         ) -> Result<()> {
@@ -127,7 +138,7 @@ macro_rules! calls {
         /// Every rank gets all inputs in rank order: `recv` has `nranks * send.len()` elements.
         ///
         /// # Errors
-        /// Slices of wrong lengths; see [`Communicator::enqueue`].
+        /// Slices of wrong lengths; those of every call.
         pub fn all_gather<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T],
         ) -> Result<()> {
@@ -139,7 +150,7 @@ macro_rules! calls {
         /// Rank r gets block r of the fold: `send` has `nranks * recv.len()` elements.
         ///
         /// # Errors
-        /// Slices of wrong lengths; see [`Communicator::enqueue`].
+        /// Slices of wrong lengths; those of every call.
         pub fn reduce_scatter<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
@@ -151,8 +162,8 @@ macro_rules! calls {
         /// Block p of `send` goes to rank p, block p of `recv` comes from rank p.
         ///
         /// # Errors
-        /// Slices of different lengths, or not a multiple of the ranks; see
-        /// [`Communicator::enqueue`].
+        /// Slices of different lengths, or not a multiple of the ranks; those of
+        /// every call.
         pub fn all_to_all<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T],
         ) -> Result<()> {
@@ -166,7 +177,7 @@ macro_rules! calls {
         /// The root gets all inputs in rank order; the other ranks' `recv` may be empty.
         ///
         /// # Errors
-        /// Slices of wrong lengths; see [`Communicator::enqueue`].
+        /// Slices of wrong lengths; those of every call.
         pub fn gather<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], root: u32,
         ) -> Result<()> {
@@ -180,7 +191,7 @@ macro_rules! calls {
         /// Rank r gets block r of the root; the other ranks' `send` may be empty.
         ///
         /// # Errors
-        /// Slices of wrong lengths; see [`Communicator::enqueue`].
+        /// Slices of wrong lengths; those of every call.
         pub fn scatter<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], root: u32,
         ) -> Result<()> {
@@ -194,7 +205,7 @@ macro_rules! calls {
         /// Rank r gets the fold of the inputs of ranks 0 to r.
         ///
         /// # Errors
-        /// Slices of different lengths; an average; see [`Communicator::enqueue`].
+        /// Slices of different lengths; an average; those of every call.
         pub fn scan<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
@@ -206,7 +217,7 @@ macro_rules! calls {
         /// and may be empty.
         ///
         /// # Errors
-        /// Slices of different lengths; an average; see [`Communicator::enqueue`].
+        /// Slices of different lengths; an average; those of every call.
         pub fn exscan<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
@@ -219,7 +230,7 @@ macro_rules! calls {
         /// [`Self::scan`] in place.
         ///
         /// # Errors
-        /// An average; see [`Communicator::enqueue`].
+        /// An average; those of every call.
         pub fn scan_in_place<T: Element>(
             &self, data: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
@@ -230,7 +241,7 @@ macro_rules! calls {
         /// [`Self::exscan`] in place; the data of rank 0 stays.
         ///
         /// # Errors
-        /// An average; see [`Communicator::enqueue`].
+        /// An average; those of every call.
         pub fn exscan_in_place<T: Element>(
             &self, data: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
@@ -238,28 +249,44 @@ macro_rules! calls {
             self.run(&call(Collective::Exscan, data, place, data.len(), (op, 0)))
         }
 
-        /// Sends to one peer, which receives as many elements.
+        /// Sends to one peer, which receives as many elements; [`crate::comm::NO_RANK`] is nobody.
         ///
         /// # Errors
-        /// See [`Communicator::enqueue`].
+        /// Those of every call ([`Communicator`]).
         pub fn send<T: Element>(&self, data: &$($life)? [T], peer: u32) -> Result<()> {
             let none = std::ptr::null_mut();
             self.run(&call(Collective::Send, data, none, data.len(), (RedOp::SUM, peer)))
         }
 
-        /// Receives from one peer.
+        /// Receives from one peer; from [`crate::comm::NO_RANK`] nothing comes.
         ///
         /// # Errors
-        /// See [`Communicator::enqueue`].
+        /// Those of every call ([`Communicator`]).
         pub fn recv<T: Element>(&self, data: &$($life)? mut [T], peer: u32) -> Result<()> {
             let (place, count) = (data.as_mut_ptr(), data.len());
             self.run(&call(Collective::Recv, &[] as &[T], place, count, (RedOp::SUM, peer)))
         }
 
+        /// Sends `send` to rank `to` and receives `recv` from rank `from` at once: a shift along a
+        /// line of ranks, an exchange of two. [`crate::comm::NO_RANK`] is a neighbour that is not
+        /// there.
+        ///
+        /// # Errors
+        /// Those of every call ([`Communicator`]).
+        pub fn send_recv<T: Element>(
+            &self, send: &$($life)? [T], to: u32, recv: &$($life)? mut [T], from: u32,
+        ) -> Result<()> {
+            let (none, op) = (std::ptr::null_mut(), RedOp::SUM);
+            let out = call(Collective::Send, send, none, send.len(), (op, to));
+            let (place, count) = (recv.as_mut_ptr(), recv.len());
+            let into = call(Collective::Recv, &[] as &[T], place, count, (op, from));
+            self.run_exchange(&out, &into)
+        }
+
         /// Nobody leaves before everybody has entered.
         ///
         /// # Errors
-        /// See [`Communicator::enqueue`].
+        /// Those of every call ([`Communicator`]).
         pub fn barrier(&self) -> Result<()> {
             let none = std::ptr::null_mut();
             self.run(&call::<u8>(Collective::Barrier, &[], none, 0, (RedOp::SUM, 0)))
@@ -276,26 +303,22 @@ impl Communicator {
     }
 
     fn run(&self, call: &Call) -> Result<()> {
-        if super::group::active() {
-            return Err(Error::usage(
-                "a safe call inside a group could outlive its buffers",
-                "use Communicator::scope for calls that progress together",
-            ));
-        }
+        outside_groups()?;
         // SAFETY: the buffers are borrowed by our caller until this returns; the call blocks,
         // because there is no stream and no group.
         unsafe { self.enqueue(call, None) }
     }
 
     fn run_blocks(&self, call: &VectorCall) -> Result<()> {
-        if super::group::active() {
-            return Err(Error::usage(
-                "a safe call inside a group could outlive its buffers",
-                "use Communicator::scope for calls that progress together",
-            ));
-        }
+        outside_groups()?;
         // SAFETY: as in `run`.
         unsafe { self.enqueue_vector(call, None) }
+    }
+
+    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
+        outside_groups()?;
+        // SAFETY: as in `run`.
+        unsafe { self.enqueue_exchange(send, recv, None) }
     }
 
     /// Runs `body`, whose calls begin in order and progress together, and returns when all of
@@ -356,5 +379,10 @@ impl<'env> Scope<'_, 'env> {
     fn run_blocks(&self, call: &VectorCall) -> Result<()> {
         // SAFETY: as in `run`.
         unsafe { self.comm.enqueue_vector_on(call, &self.stream) }
+    }
+
+    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
+        self.run(send)?;
+        self.run(recv)
     }
 }

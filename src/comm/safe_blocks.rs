@@ -163,7 +163,7 @@ macro_rules! block_calls {
         /// Blocks of missing neighbours are not touched.
         ///
         /// # Errors
-        /// Slices that do not fit the graph; see [`Communicator::enqueue_vector`].
+        /// Slices that do not fit the graph; those of every call.
         pub fn neighbor_all_gather<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], graph: &Graph,
         ) -> Result<()> {
@@ -201,7 +201,7 @@ macro_rules! block_calls {
         /// source i; all blocks have one size.
         ///
         /// # Errors
-        /// Slices that do not fit the graph; see [`Communicator::enqueue_vector`].
+        /// Slices that do not fit the graph; those of every call.
         pub fn neighbor_all_to_all<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], graph: &Graph,
         ) -> Result<()> {

@@ -12,16 +12,31 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// An in-order queue of calls, possibly of several communicators. Cheap to clone; clones are the
 /// same stream. May be shared between threads.
 #[derive(Clone)]
+#[doc(hidden)]
 pub struct Stream {
     last: Arc<Mutex<Option<Last>>>,
     joins: bool,
 }
 
+#[derive(Clone)]
 struct Last {
     /// A stream does not keep a communicator: whatever is in flight does.
     inner: Weak<Inner>,
     completion: Arc<Completion>,
+    /// The other message of a SendRecv, which has an end of its own.
+    half: Option<Arc<Completion>>,
     name: &'static str,
+}
+
+impl Last {
+    /// `None` while it runs.
+    fn result(&self) -> Option<Result<()>> {
+        let result = self.completion.result()?;
+        match &self.half {
+            None => Some(result),
+            Some(half) => Some(half.result()?.and(result)),
+        }
+    }
 }
 
 impl Stream {
@@ -71,7 +86,7 @@ impl Stream {
         self.joins
     }
 
-    /// The stream ends when `completion` does.
+    /// The stream, of one call, ends when `completion` does, and the message before it, if any.
     pub(super) fn set_last(
         &self,
         inner: &Arc<Inner>,
@@ -79,9 +94,11 @@ impl Stream {
         name: &'static str,
     ) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let half = last.take().map(|before| before.completion);
         *last = Some(Last {
             inner: Arc::downgrade(inner),
             completion,
+            half,
             name,
         });
     }
@@ -93,11 +110,13 @@ impl Stream {
         let new = Last {
             inner: Arc::downgrade(inner),
             completion: Arc::clone(&op.completion),
+            half: None,
             name,
         };
         if let Some(before) = last.replace(new)
-            && before.completion.result().is_none()
+            && before.result().is_none()
         {
+            op.after.extend(before.half);
             op.after.push(before.completion);
         }
     }
@@ -114,7 +133,7 @@ impl Stream {
     pub fn query(&self) -> Result<bool> {
         Engine::global().drive();
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match last.as_ref().and_then(|last| last.completion.result()) {
+        match last.as_ref().and_then(Last::result) {
             Some(result) => result.map(|()| true),
             None => Ok(last.is_none()),
         }
@@ -125,20 +144,20 @@ impl Stream {
     /// # Errors
     /// The error of the last call, if it failed.
     pub fn synchronize(&self) -> Result<()> {
-        let (inner, completion, name) = {
+        let (inner, last) = {
             let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(last) = last.as_ref() else {
                 return Ok(());
             };
             let Some(inner) = last.inner.upgrade() else {
-                return last.completion.result().unwrap_or(Ok(()));
+                return last.result().unwrap_or(Ok(()));
             };
-            (inner, Arc::clone(&last.completion), last.name)
+            (inner, last.clone())
         };
         let _inside = Engine::global().enter();
-        let mut waiter = Waiter::new(&inner, (name, None));
+        let mut waiter = Waiter::new(&inner, (last.name, None));
         loop {
-            if let Some(result) = completion.result() {
+            if let Some(result) = last.result() {
                 return result;
             }
             if Engine::global().drive() {
@@ -146,7 +165,7 @@ impl Stream {
             } else if let Err(error) = waiter.pause(inner.blocked_on()) {
                 inner.stop(&error);
                 // None of its calls touches a buffer after this returns.
-                while completion.result().is_none() {
+                while last.result().is_none() {
                     inner.let_go();
                     std::thread::yield_now();
                 }

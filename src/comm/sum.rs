@@ -78,7 +78,7 @@ impl Communicator {
     /// numbers of terms, or none; without any term the sum is +0. Blocks until it is known.
     ///
     /// # Errors
-    /// See [`Communicator::enqueue`]; `InvalidUsage` inside a group.
+    /// Those of every call ([`Communicator`]); `InvalidUsage` inside a group.
     pub fn sum_exact<T: Summand>(&self, terms: &[T]) -> Result<T> {
         let mut sum = ExactSum::new();
         sum.add_slice(terms);
@@ -110,6 +110,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::sum_exact`].
+    #[doc(hidden)]
     pub fn sum_exact_view<T: Summand>(&self, view: &View<'_, T>) -> Result<T> {
         let mut sum = ExactSum::new();
         sum.add_view(view);
@@ -120,6 +121,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::sum_exact`].
+    #[doc(hidden)]
     pub fn sum_exact_of<T: Summand>(&self, sum: &ExactSum<T>) -> Result<T> {
         let mut value = [T::from_raw(0)];
         self.sums_exact_of(std::slice::from_ref(sum), &mut value)?;
@@ -131,6 +133,7 @@ impl Communicator {
     ///
     /// # Errors
     /// As [`Communicator::sum_exact`], and if `values` has another length.
+    #[doc(hidden)]
     pub fn sums_exact_of<T: Summand>(&self, sums: &[ExactSum<T>], values: &mut [T]) -> Result<()> {
         let mut run = || {
             if group::active() {

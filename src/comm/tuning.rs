@@ -110,6 +110,7 @@ pub(super) fn over_sockets(inputs: &mut Inputs) {
 
 impl super::Communicator {
     /// What kolo assumes of this communicator's connections where nobody has measured.
+    #[doc(hidden)]
     pub fn assumed_costs(&self) -> Costs {
         let costs = Costs::default();
         match self.inner.network.as_ref().is_some_and(Network::is_socket) {

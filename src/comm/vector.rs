@@ -33,6 +33,7 @@ impl Blocks<'_> {
     ///
     /// # Errors
     /// Fewer blocks, or blocks beyond the address space.
+    #[doc(hidden)]
     pub fn extent(&self, side: &str, number: usize) -> Result<usize> {
         let all = regions(side, *self, number, DataType::Uint8)?;
         Ok(all.iter().map(|block| block.end).max().unwrap_or(0))
@@ -99,6 +100,7 @@ impl Communicator {
     ///
     /// # Safety
     /// As [`Communicator::enqueue`].
+    #[doc(hidden)]
     pub unsafe fn enqueue_vector(
         &self,
         call: &VectorCall<'_>,

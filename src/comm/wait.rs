@@ -222,7 +222,11 @@ impl<'a> Long<'a> {
             return Err(Error::new(
                 Code::Timeout,
                 format!("waited {:.1} s for {late}", waited.as_secs_f64()),
-                "find out why the rank is late, or raise KOLO_TIMEOUT (0 waits without limit)",
+                format!(
+                    "look into the output of that rank, which may compute, write files or hang; \
+                     KOLO_TIMEOUT={} is how long calls wait here, and 0 is without limit",
+                    wait.timeout.as_secs_f64()
+                ),
             )
             .with_peer(crate::base::Rank(peer as u32))
             .during(self.call.0));

@@ -79,7 +79,7 @@ pub const RESERVED: &[(&str, &str)] = &[
     ("KOLO_PREFIX", "where builds and tests install kolo"),
     (
         "KOLO_MPI_LIBRARY",
-        "names the libkolo_mpi.so that the kolo program loads under mpirun",
+        "names the libkolo_mpi.so that the kolo program, and programs in Rust, load under mpirun",
     ),
     (
         "KOLO_RANK",

@@ -90,13 +90,38 @@ pub fn render_toml() -> String {
     text
 }
 
+/// How the page begins: what most users come for.
+const NEEDED: &str = "\
+## What a user needs
+
+Nothing has to be set. What is set most often, as a variable in the job script:
+
+| to | set |
+|---|---|
+| see what kolo does | [`KOLO_DEBUG=info`](#debug) |
+| find the rank that calls something else | [`KOLO_CHECK=1`](#check) |
+| end a job that hangs, and hear which rank is late | [`KOLO_TIMEOUT=300`](#timeout) (seconds) |
+| choose the network | [`KOLO_NET=socket`](#net) |
+| choose the interface | [`KOLO_SOCKET_IFNAME=ib0`](#socket_ifname) |
+| try another algorithm | [`KOLO_ALGO=ring`](#algo) |
+| leave the processor to others while ranks wait | [`KOLO_WAIT=yield`](#wait) |
+| have ranks without MPI prove who they are | [`KOLO_SECRET_FILE=FILE`](#secret_file) |
+
+Open MPI's `mpirun` hands variables to other nodes with `-x NAME`. A site writes its own into \
+`/etc/kolo/kolo.toml`. `kolo info --config` shows every value and where it came from.
+
+";
+
 /// The page `docs/settings.md`.
 pub fn render_markdown() -> String {
     let mut text = String::from(
         "# Settings\n\n\
          Generated from the table of options in `src/config/options.rs`; `KOLO_BLESS=1 cargo test \
-         --lib config::` writes this page and `config/kolo.toml` anew.\n\n\
-         ## Layers\n\n\
+         --lib config::` writes this page and `config/kolo.toml` anew.\n\n",
+    );
+    text.push_str(NEEDED);
+    text.push_str(
+        "## Layers\n\n\
          A setting comes from the highest of these layers that gives it:\n\n",
     );
     for (number, layer) in Layer::ALL.into_iter().enumerate() {

@@ -131,8 +131,9 @@ pub fn bind_quickly(cpus: &CpuSet) -> Result<()> {
         return Ok(());
     }
     Err(Error::system(
-        format!("a thread cannot be pinned to processors {cpus}"),
+        format!("kolo cannot run a thread on processors {cpus} to measure how they hand data over"),
         &std::io::Error::last_os_error(),
-        "check the job's cgroup",
+        "see with `taskset -cp PID` which processors the job may use, and ask the launcher for \
+         these (srun --cpus-per-task, mpirun --bind-to); KOLO_STORES says what is measured here",
     ))
 }

@@ -225,6 +225,41 @@ static void grouped(int nranks) {
     OK(koloMemFree(out));
 }
 
+/* All ranks on one thread, each with a stream: a group begins the calls, and each stream ends its
+ * own, in another order than they were begun. */
+static void grouped_on_streams(int nranks) {
+    koloComm_t comms[MOST];
+    koloStream_t streams[MOST];
+    koloUniqueId id;
+    static int64_t from[MOST][ELEMENTS], to[MOST][ELEMENTS];
+    OK(koloGetUniqueId(&id));
+    OK(koloGroupStart());
+    for (int rank = 0; rank < nranks; rank++)
+        OK(koloCommInitRank(&comms[rank], nranks, id, rank));
+    OK(koloGroupEnd());
+    for (int rank = 0; rank < nranks; rank++) OK(koloStreamCreate(&streams[rank]));
+    for (int round = 0; round < 3; round++) {
+        OK(koloGroupStart());
+        for (int rank = 0; rank < nranks; rank++) {
+            for (int i = 0; i < ELEMENTS; i++) from[rank][i] = value(rank, i + round);
+            poison(to[rank], ELEMENTS);
+            OK(koloAllReduce(from[rank], to[rank], ELEMENTS, koloInt64, koloSum, comms[rank],
+                             streams[rank]));
+            still_poisoned(to[rank], ELEMENTS);
+        }
+        OK(koloGroupEnd());
+        for (int rank = nranks - 1; rank >= 0; rank--) {
+            OK(koloStreamSynchronize(streams[rank]));
+            for (int i = 0; i < ELEMENTS; i++)
+                CHECK(to[rank][i] == sum_of(nranks, i + round));
+        }
+    }
+    for (int rank = 0; rank < nranks; rank++) {
+        OK(koloStreamDestroy(streams[rank]));
+        OK(koloCommDestroy(comms[rank]));
+    }
+}
+
 /* A launcher of threads: its collectives are a shared board between two barriers. */
 typedef struct {
     int nranks;
@@ -288,6 +323,7 @@ int main(void) {
     for (int nranks = 1; nranks <= MOST; nranks++) {
         on_ranks(nranks, one_rank);
         grouped(nranks);
+        grouped_on_streams(nranks);
         launched(nranks);
     }
     puts("calls: ok");

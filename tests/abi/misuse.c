@@ -180,8 +180,12 @@ static void arguments(koloComm_t comm) {
         FAILS(bad, "rank", koloReduce(a, b, 1, type, koloSum, ranks[i], comm, NULL));
         FAILS(bad, "rank", koloGather(a, b, 1, type, ranks[i], comm, NULL));
         FAILS(bad, "rank", koloScatter(a, b, 1, type, ranks[i], comm, NULL));
-        FAILS(bad, "rank", koloSend(a, 1, type, ranks[i], comm, NULL));
-        FAILS(bad, "rank", koloRecv(a, 1, type, ranks[i], comm, NULL));
+        /* KOLO_NO_RANK is a peer; the next negative number is none, nor is it a neighbour. */
+        const int peer = ranks[i] == KOLO_NO_RANK ? -2 : ranks[i];
+        FAILS(bad, "rank", koloSend(a, 1, type, peer, comm, NULL));
+        FAILS(bad, "rank", koloRecv(a, 1, type, peer, comm, NULL));
+        FAILS(bad, "rank", koloSendRecv(a, 1, peer, b, 1, 0, type, comm, NULL));
+        FAILS(bad, "rank", koloSendRecv(a, 1, 0, b, 1, peer, type, comm, NULL));
     }
     FAILS(bad, "", koloAllReduce(NULL, b, 1, type, koloSum, comm, NULL));
     FAILS(bad, "", koloAllReduce(a, NULL, 1, type, koloSum, comm, NULL));

@@ -27,6 +27,8 @@ program moves
   call scatters()
   call transposition()
   call messages()
+  call exchanges(4)
+  call exchanges(60000)
   call halo()
   call splits()
   call streams()
@@ -219,6 +221,61 @@ contains
       if (rank == 1) call expect(in(5) == val(0, 5), 'blocking send and receive')
     end if
   end subroutine messages
+
+  !> A shift up the line of ranks, whose ends have one neighbour, and one down with requests.
+  subroutine exchanges(count)
+    integer, intent(in) :: count
+    integer, asynchronous, allocatable :: out(:), in(:, :)
+    integer :: above, below, here, ierror, single
+    real :: other(2)
+    type(kolo_request) :: requests(2)
+    type(kolo_stream) :: stream
+    above = merge(rank + 1, nobody, rank < last)
+    below = merge(rank - 1, nobody, rank > 0)
+    here = merge(rank - 1, -2, rank > 0)
+    allocate (out(count), in(count, 2))
+    out = [(val(rank, i), i = 1, count)]
+    in = -1; other = -1
+    call kolo_sendrecv(out, above, in(:, 1), below, comm)
+    call expect(all(in(:, 1) == merge([(val(here, i), i = 1, count)], -1, rank > 0)), 'sendrecv')
+    call expect(all(in(:, 2) == -1), 'sendrecv of no more')
+    in = -1
+    call kolo_sendrecv(out, count, KOLO_INTEGER, above, in, int(count), KOLO_INTEGER, below, &
+      comm, ierror)
+    call expect(ierror == KOLO_SUCCESS .and. all(in(:, 1) == merge([(val(here, i), i = 1, count)], &
+      -1, rank > 0)), 'sendrecv explicit')
+    in = -1
+    call kolo_sendrecv(out(1:4:3), above, in(2:3, 2), below, comm)
+    call expect(all(in(2:3, 2) == merge([val(here, 1), val(here, 4)], -1, rank > 0)), 'sections')
+    call expect(all(in(:, 1) == -1) .and. in(1, 2) == -1 .and. in(4, 2) == -1, 'gaps stay')
+    in = -1
+    call kolo_isendrecv(out, above, in(:, 1), below, comm, requests(1))
+    call kolo_isendrecv(out, int(count, int64), KOLO_INTEGER, below, in(:, 2), &
+      int(count, int64), KOLO_INTEGER, above, comm, requests(2))
+    call kolo_waitall(requests)
+    call expect(all(in(:, 1) == merge([(val(here, i), i = 1, count)], -1, rank > 0)), 'from below')
+    call expect(all(in(:, 2) == merge([(val(rank + 1, i), i = 1, count)], -1, rank < last)), &
+      'from above')
+    in = -1
+    call kolo_stream_create(stream)
+    call kolo_sendrecv(out, rank, in(:, 2), rank, comm, stream)
+    call kolo_stream_destroy(stream)
+    call expect(all(in(:, 2) == out) .and. all(in(:, 1) == -1), 'sendrecv to oneself')
+    single = -1
+    call kolo_send(out, nobody, comm)
+    call kolo_recv(single, KOLO_NO_RANK, comm)
+    call kolo_recv(in(1:count:2, 1), nobody, comm)
+    call expect(single == -1 .and. all(in(:, 1) == -1), 'nothing from nobody')
+    call kolo_sendrecv(out, above, in(2, 2), -9, comm, ierror)
+    call expect_error(ierror, ['kolo_sendrecv', 'peer -9      ', 'KOLO_NO_RANK '], 'no such rank')
+    call kolo_sendrecv(out, above, other, below, comm, ierror)
+    call expect_error(ierror, ['kolo_sendrecv', 'real(4)      '], 'two types')
+    call kolo_sendrecv(out, 1, KOLO_INTEGER, above, in, 1, KOLO_REAL, below, comm, ierror)
+    call expect_error(ierror, ['recvtype'], 'two types, explicit')
+    call kolo_sendrecv(out, 1, KOLO_INTEGER, above, in, 2 * count + 1, KOLO_INTEGER, below, comm, &
+      ierror)
+    call expect_error(ierror, ['recv'], 'a count beyond the array')
+  end subroutine exchanges
 
   !> The sides of a field: columns are contiguous, rows have gaps, and both go in one group.
   subroutine halo()

@@ -5,6 +5,8 @@ module start
   implicit none
   private
   public :: begin, finish
+  !> What this way to start calls a rank that is not there.
+  integer, parameter, public :: nobody = KOLO_NO_RANK
   logical, parameter, public :: with_mpi = .false.
 
 contains

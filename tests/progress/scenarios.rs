@@ -23,6 +23,7 @@ const POISON: i64 = 0x5a5a_5a5a_5a5a_5a5a;
 pub fn by_name(name: &str) -> fn(&Context) {
     match name {
         "awaited" => awaited,
+        "looked_at" => looked_at,
         "several" => several,
         "functions" => functions,
         "inline" => inline,
@@ -136,6 +137,25 @@ fn awaited(context: &Context) {
         hear("ended");
         sum.end();
     }
+    comm.destroy().expect("destroy");
+}
+
+/// After the call has begun no rank is inside kolo: each looks at its own memory until all results
+/// are there, and enters again only when all ranks have seen theirs.
+fn looked_at(context: &Context) {
+    let comm = join(context);
+    let sum = Sum::begin(&comm, RedOp::SUM, COUNT, &Stream::new().expect("a stream"));
+    for element in &sum.result {
+        // SAFETY: it is ours to read; kolo may write it meanwhile, whole as it is aligned.
+        while unsafe { std::ptr::from_ref(element).read_volatile() } == POISON {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    tell(&format!("seen by {}", context.rank));
+    for rank in 0..context.nranks {
+        hear(&format!("seen by {rank}"));
+    }
+    sum.end();
     comm.destroy().expect("destroy");
 }
 

@@ -1,4 +1,4 @@
-/* kolo: collective communication on host memory and GPUs. C99 and C++11.
+/* kolo: collective communication on host memory. C99 and C++11.
  *
  * Generated from bindings/c/src: do not edit.
  *
@@ -96,7 +96,7 @@
 #define KOLO_MPI_TABLE_VERSION 1
 
 /**
- * In lists of neighbours: nobody. The block is neither sent nor received.
+ * As peer of a message, and in lists of neighbours: nobody. Nothing is sent or received.
  */
 #define KOLO_NO_RANK -1
 
@@ -477,6 +477,11 @@ typedef struct {
      * A world of one process where Slurm started several is refused.
      */
     size_t world;
+    /**
+     * The negative number that means "no rank" to the launcher, as MPI_PROC_NULL does to MPI;
+     * 0: none. KOLO_NO_RANK always does.
+     */
+    int noRank;
 } koloMpiTable;
 
 /**
@@ -858,6 +863,8 @@ koloResult_t koloBarrier(koloComm_t comm, koloStream_t stream);
 /**
  * Sends `count` elements to rank `peer`, which receives them by koloRecv with the same count and
  * datatype; the calls between two ranks match in order. A rank may send to itself inside a group.
+ * To KOLO_NO_RANK nothing is sent: the call ends at once and looks at no buffer. On communicators
+ * of koloCommInitMPI, and what was split from them, MPI_PROC_NULL means the same.
  */
 KOLO_MUST_CHECK
 koloResult_t koloSend(const void *sendbuff,
@@ -868,7 +875,7 @@ koloResult_t koloSend(const void *sendbuff,
                       koloStream_t stream);
 
 /**
- * Receives what rank `peer` sends by koloSend.
+ * Receives what rank `peer` sends by koloSend; from KOLO_NO_RANK (and MPI_PROC_NULL) nothing.
  */
 KOLO_MUST_CHECK
 koloResult_t koloRecv(void *recvbuff,
@@ -877,6 +884,22 @@ koloResult_t koloRecv(void *recvbuff,
                       int peer,
                       koloComm_t comm,
                       koloStream_t stream);
+
+/**
+ * koloSend to `dest` and koloRecv from `source` at once, as in a group of the two: neither waits
+ * for the other. The other ends may be koloSend, koloRecv or koloSendRecv. `dest` and `source`
+ * may be the same rank, this one, or KOLO_NO_RANK; the buffers do not overlap.
+ */
+KOLO_MUST_CHECK
+koloResult_t koloSendRecv(const void *sendbuff,
+                          size_t sendcount,
+                          int dest,
+                          void *recvbuff,
+                          size_t recvcount,
+                          int source,
+                          koloDataType_t datatype,
+                          koloComm_t comm,
+                          koloStream_t stream);
 
 /**
  * Collects `sendcount` elements of this rank, and those of all others, in recvbuff of all ranks:
@@ -1017,7 +1040,8 @@ koloResult_t koloNeighborAllToAllV(const void *sendbuff,
  * Makes the graph of the neighbours: the `indegree` ranks of `sources` send to this rank, the
  * `outdegree` ranks of `destinations` receive from it. Every rank calls it. A rank may occur
  * several times and may be the own one: the k-th edge from a to b among a's destinations is the
- * k-th among b's sources. KOLO_NO_RANK makes a block that is not exchanged. Edges have no weights.
+ * k-th among b's sources. KOLO_NO_RANK makes a block that is not exchanged, and so does
+ * MPI_PROC_NULL on communicators of koloCommInitMPI. Edges have no weights.
  * End it with koloGraphDestroy, before its communicator.
  * Errors: koloInvalidArgument (handle, NULL, a neighbour that is no rank, an edge that only one of
  * its ends lists; then on all ranks), koloInvalidUsage (inside a group), those of koloAllReduce.
@@ -1346,6 +1370,17 @@ koloResult_t koloIRecv(void *recvbuff,
                        int peer,
                        koloComm_t comm,
                        koloRequest_t *request);
+
+KOLO_MUST_CHECK
+koloResult_t koloISendRecv(const void *sendbuff,
+                           size_t sendcount,
+                           int dest,
+                           void *recvbuff,
+                           size_t recvcount,
+                           int source,
+                           koloDataType_t datatype,
+                           koloComm_t comm,
+                           koloRequest_t *request);
 
 KOLO_MUST_CHECK
 koloResult_t koloIAllGatherV(const void *sendbuff,

@@ -1,4 +1,4 @@
-//! The calls that move data. All have one path: handle, numbers, core.
+//! The collective calls. All have one path, and so have messages: handle, numbers, core.
 
 use crate::comm::Member;
 use crate::group::note;
@@ -11,15 +11,15 @@ use kolo_core::comm::{Call, Collective, RedOp, group};
 use std::ffi::{c_int, c_void};
 
 /// A call as it arrives.
-struct Raw {
-    collective: Collective,
-    send: *const c_void,
-    recv: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    op: RedOpArg,
+pub(crate) struct Raw {
+    pub collective: Collective,
+    pub send: *const c_void,
+    pub recv: *mut c_void,
+    pub count: usize,
+    pub datatype: DataTypeArg,
+    pub op: RedOpArg,
     /// Root or peer.
-    peer: c_int,
+    pub peer: c_int,
 }
 
 /// Checks what only the binding can see, and hands the call to the core, which checks the rest.
@@ -27,7 +27,7 @@ struct Raw {
 /// # Safety
 /// The buffers are as kolo.h asks.
 #[inline]
-unsafe fn enqueue(
+pub(crate) unsafe fn enqueue(
     name: &'static str,
     raw: Raw,
     comm: koloComm_t,
@@ -41,8 +41,11 @@ unsafe fn enqueue(
             count: raw.count,
             dtype: data_type(raw.datatype)?,
             op: RedOp(raw.op),
-            // A negative one becomes too large, and the core shows it as it was.
-            peer: raw.peer as u32,
+            peer: match raw.collective.is_point_to_point() {
+                true => member.peer(raw.peer),
+                // A negative one becomes too large, and the core shows it as it was.
+                false => raw.peer as u32,
+            },
         };
         let stream = stream::given(stream)?;
         note(comm);
@@ -94,7 +97,7 @@ pub(crate) unsafe fn with_made_op(
     done
 }
 
-const NO_OP: RedOpArg = 0;
+pub(crate) const NO_OP: RedOpArg = 0;
 const NO_PEER: c_int = 0;
 
 /// Reduces `count` elements of all ranks with `op`; every rank gets the same bits. In place:
@@ -396,51 +399,4 @@ pub unsafe extern "C" fn koloBarrier(comm: koloComm_t, stream: koloStream_t) -> 
     };
     // SAFETY: no buffers.
     unsafe { enqueue("Barrier", raw, comm, stream) }
-}
-
-/// Sends `count` elements to rank `peer`, which receives them by koloRecv with the same count and
-/// datatype; the calls between two ranks match in order. A rank may send to itself inside a group.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloSend(
-    sendbuff: *const c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    peer: c_int,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::Send,
-        send: sendbuff,
-        recv: std::ptr::null_mut(),
-        count,
-        datatype,
-        op: NO_OP,
-        peer,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("Send", raw, comm, stream) }
-}
-
-/// Receives what rank `peer` sends by koloSend.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloRecv(
-    recvbuff: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    peer: c_int,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::Recv,
-        send: std::ptr::null(),
-        recv: recvbuff,
-        count,
-        datatype,
-        op: NO_OP,
-        peer,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("Recv", raw, comm, stream) }
 }

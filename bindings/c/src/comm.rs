@@ -7,7 +7,7 @@ use crate::loud;
 use crate::types::*;
 use kolo_core::base::{Code, Error, Result, caught};
 use kolo_core::bootstrap::{NetSettings, UniqueId};
-use kolo_core::comm::{CommConfig, Communicator, RedOp, group};
+use kolo_core::comm::{CommConfig, Communicator, NO_RANK, RedOp, group};
 use kolo_core::config::Settings;
 use kolo_core::dtype::DataType;
 use std::ffi::{c_char, c_int};
@@ -24,6 +24,8 @@ pub(crate) struct Member {
     last: Mutex<Option<Sentence>>,
     /// Operations whose scalar is read at every call: (number, address of the scalar, type).
     pub(crate) by_pointer: Mutex<Vec<(i32, usize, DataType)>>,
+    /// What means "no rank" beside KOLO_NO_RANK: MPI_PROC_NULL, where MPI has made it.
+    no_rank: c_int,
 }
 
 impl Member {
@@ -40,6 +42,16 @@ impl Member {
             .clone()
     }
 
+    /// A peer or neighbour as the program names it, for the core.
+    pub(crate) fn peer(&self, number: c_int) -> u32 {
+        match number == self.no_rank {
+            true => NO_RANK,
+            // KOLO_NO_RANK becomes NO_RANK; another negative number too large, and the core shows
+            // it as it was.
+            false => number as u32,
+        }
+    }
+
     /// Is `op` an operation whose scalar is read at every call?
     pub(crate) fn scalar_of(&self, op: RedOp) -> Option<(usize, DataType)> {
         let known = self
@@ -54,8 +66,9 @@ impl Member {
 }
 
 /// Gives a communicator a handle.
-pub(crate) fn adopt(communicator: Communicator) -> Result<koloComm_t> {
+pub(crate) fn adopt(communicator: Communicator, no_rank: c_int) -> Result<koloComm_t> {
     let member = Member {
+        no_rank,
         communicator,
         last: Mutex::new(None),
         by_pointer: Mutex::new(Vec::new()),
@@ -78,9 +91,9 @@ struct Slot(*mut koloComm_t);
 unsafe impl Send for Slot {}
 
 impl Slot {
-    fn fill(self, communicator: Option<Communicator>) -> Result<()> {
+    fn fill(self, communicator: Option<Communicator>, no_rank: c_int) -> Result<()> {
         if let Some(communicator) = communicator {
-            let handle = adopt(communicator)?;
+            let handle = adopt(communicator, no_rank)?;
             // SAFETY: not null (checked by `clear`), valid and ours by the rule above.
             unsafe { *self.0 = handle };
         }
@@ -102,24 +115,26 @@ pub(crate) unsafe fn clear(newcomm: *mut koloComm_t) -> Result<()> {
 }
 
 /// Runs `make` now, or at the end of the open group, and writes the handle to `*newcomm`; in a
-/// group those that use the same `parent` run one after the other.
+/// group those that use the same `parent` run one after the other. "No rank" is to the new one what
+/// it is to its parent.
 ///
 /// # Safety
 /// `newcomm` went through `clear`, and is valid for writes until `make` has run.
 unsafe fn birth(
     newcomm: *mut koloComm_t,
-    parent: Option<koloComm_t>,
+    parent: Option<(koloComm_t, c_int)>,
     make: impl FnOnce() -> Result<Option<Communicator>> + Send + 'static,
 ) -> Result<koloResult_t> {
     let slot = Slot(newcomm);
+    let no_rank = parent.map_or(KOLO_NO_RANK, |(_, no_rank)| no_rank);
     if group::active() {
         let init = move || {
-            catch_unwind(AssertUnwindSafe(|| slot.fill(make()?)))
+            catch_unwind(AssertUnwindSafe(|| slot.fill(make()?, no_rank)))
                 .unwrap_or_else(|panic| Err(panicked(panic)))
         };
-        group::defer_init(parent.map(|parent| parent as usize), Box::new(init));
+        group::defer_init(parent.map(|(parent, _)| parent as usize), Box::new(init));
     } else {
-        slot.fill(make()?)?;
+        slot.fill(make()?, no_rank)?;
     }
     Ok(koloResult_t::koloSuccess)
 }
@@ -270,7 +285,7 @@ pub unsafe extern "C" fn koloCommInitAll(
         }
         let made = Communicator::init_all(count, &CommConfig::default())?;
         for (index, communicator) in made.into_iter().enumerate() {
-            let handle = adopt(communicator)?;
+            let handle = adopt(communicator, KOLO_NO_RANK)?;
             // SAFETY: kolo.h asks for room for `ndev` handles.
             unsafe { *comms.add(index) = handle };
         }
@@ -313,7 +328,7 @@ pub unsafe extern "C" fn koloCommSplit(
         let parent = member.communicator.clone();
         // SAFETY: the contract of kolo.h; where `newcomm` is NULL nothing is made or written.
         unsafe {
-            birth(newcomm, Some(comm), move || {
+            birth(newcomm, Some((comm, member.no_rank)), move || {
                 parent.split(color, key, &config)
             })
         }

@@ -1,11 +1,11 @@
 //! Graphs: the neighbours of a rank.
 
-use crate::comm::null;
+use crate::comm::{self, null};
 use crate::guard::{guard, guard_comm};
 use crate::handle::Registry;
 use crate::types::*;
 use kolo_core::base::{Error, Result};
-use kolo_core::comm::{Graph, group};
+use kolo_core::comm::{Graph, NO_RANK, group};
 use std::ffi::c_int;
 
 /// A graph and the handle of its communicator.
@@ -20,7 +20,8 @@ pub(crate) static GRAPHS: Registry<Member> = Registry::new(0x61c9_3b7d_d20f_84a7
 /// Makes the graph of the neighbours: the `indegree` ranks of `sources` send to this rank, the
 /// `outdegree` ranks of `destinations` receive from it. Every rank calls it. A rank may occur
 /// several times and may be the own one: the k-th edge from a to b among a's destinations is the
-/// k-th among b's sources. KOLO_NO_RANK makes a block that is not exchanged. Edges have no weights.
+/// k-th among b's sources. KOLO_NO_RANK makes a block that is not exchanged, and so does
+/// MPI_PROC_NULL on communicators of koloCommInitMPI. Edges have no weights.
 /// End it with koloGraphDestroy, before its communicator.
 /// Errors: koloInvalidArgument (handle, NULL, a neighbour that is no rank, an edge that only one of
 /// its ends lists; then on all ranks), koloInvalidUsage (inside a group), those of koloAllReduce.
@@ -35,9 +36,9 @@ pub unsafe extern "C" fn koloGraphCreate(
 ) -> koloResult_t {
     guard_comm("GraphCreate", comm, |member| {
         // SAFETY: kolo.h asks for so many ranks.
-        let sources = unsafe { ranks("sources", indegree, sources) }?;
+        let sources = unsafe { ranks(member, "sources", indegree, sources) }?;
         // SAFETY: as above.
-        let destinations = unsafe { ranks("destinations", outdegree, destinations) }?;
+        let destinations = unsafe { ranks(member, "destinations", outdegree, destinations) }?;
         let make = || member.communicator.graph(&sources, &destinations);
         // SAFETY: a valid pointer or NULL, by the contract of kolo.h.
         unsafe { keep(graph, comm, make) }
@@ -182,9 +183,14 @@ unsafe fn list<'a>(name: &str, length: c_int, place: *const c_int) -> Result<&'a
 ///
 /// # Safety
 /// As [`list`].
-unsafe fn ranks(name: &str, length: c_int, place: *const c_int) -> Result<Vec<Option<u32>>> {
+unsafe fn ranks(
+    of: &comm::Member,
+    name: &str,
+    length: c_int,
+    place: *const c_int,
+) -> Result<Vec<Option<u32>>> {
     // SAFETY: our caller's promise.
     let list = unsafe { list(name, length, place) }?;
-    let rank = |&rank: &c_int| (rank != KOLO_NO_RANK).then_some(rank as u32);
+    let rank = |&rank: &c_int| Some(of.peer(rank)).filter(|rank| *rank != NO_RANK);
     Ok(list.iter().map(rank).collect())
 }

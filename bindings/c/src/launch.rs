@@ -2,7 +2,7 @@
 
 use crate::comm::{adopt, clear};
 use crate::guard::guard;
-use crate::types::{koloComm_t, koloResult_t};
+use crate::types::{KOLO_NO_RANK, koloComm_t, koloResult_t};
 use kolo_core::base::Result;
 use kolo_core::comm::{CommConfig, Communicator};
 
@@ -45,7 +45,7 @@ unsafe fn init(
         unsafe { clear(newcomm) }?;
         let made = make(&CommConfig::default())?;
         // SAFETY: checked by `clear`.
-        unsafe { *newcomm = adopt(made)? };
+        unsafe { *newcomm = adopt(made, KOLO_NO_RANK)? };
         Ok(koloResult_t::koloSuccess)
     })
 }

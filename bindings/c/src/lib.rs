@@ -24,6 +24,7 @@ pub mod graph;
 pub mod group;
 pub mod launch;
 mod memory;
+pub mod message;
 pub mod op;
 pub mod request;
 pub mod stream;

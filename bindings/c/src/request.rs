@@ -7,6 +7,7 @@ use crate::collective::*;
 use crate::comm::null;
 use crate::guard::{guard, guard_unnamed};
 use crate::handle::Registry;
+use crate::message::*;
 use crate::stream::STREAMS;
 use crate::types::*;
 use crate::vector::*;
@@ -197,6 +198,9 @@ immediate! {
     koloISend = koloSend(sendbuff: *const c_void, count: usize, datatype: DataTypeArg, peer: c_int,
         comm: koloComm_t);
     koloIRecv = koloRecv(recvbuff: *mut c_void, count: usize, datatype: DataTypeArg, peer: c_int,
+        comm: koloComm_t);
+    koloISendRecv = koloSendRecv(sendbuff: *const c_void, sendcount: usize, dest: c_int,
+        recvbuff: *mut c_void, recvcount: usize, source: c_int, datatype: DataTypeArg,
         comm: koloComm_t);
     koloIAllGatherV = koloAllGatherV(sendbuff: *const c_void, sendcount: usize,
         recvbuff: *mut c_void, recvcounts: *const usize, displs: *const usize,

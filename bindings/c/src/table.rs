@@ -2,7 +2,7 @@
 
 use crate::comm::{adopt, clear};
 use crate::guard::guard;
-use crate::types::{KOLO_MPI_TABLE_VERSION, koloComm_t, koloMpiTable, koloResult_t};
+use crate::types::{KOLO_MPI_TABLE_VERSION, KOLO_NO_RANK, koloComm_t, koloMpiTable, koloResult_t};
 use kolo_core::bootstrap::TableBootstrap;
 use kolo_core::bootstrap::mpi_abi::{MpiTable, TABLE_VERSION};
 use kolo_core::comm::{CommConfig, Communicator};
@@ -25,13 +25,14 @@ pub unsafe extern "C" fn koloCommInitTable(
         // SAFETY: the contract of kolo.h, and the two structures are the same (see below).
         let bootstrap = unsafe { TableBootstrap::from_raw(table.cast::<MpiTable>()) }?;
         let idle = bootstrap.idle_hook();
+        let no_rank = bootstrap.no_rank().unwrap_or(KOLO_NO_RANK);
         let made = Communicator::init_bootstrap_with_idle(
             Box::new(bootstrap),
             &CommConfig::default(),
             Some(Arc::new(move || idle.call())),
         )?;
         // SAFETY: checked by `clear`.
-        unsafe { *newcomm = adopt(made)? };
+        unsafe { *newcomm = adopt(made, no_rank)? };
         Ok(koloResult_t::koloSuccess)
     })
 }
@@ -55,7 +56,8 @@ same_place!(
     problem = problem,
     problemCode = problem_code,
     net = net,
-    world = world
+    world = world,
+    noRank = no_rank
 );
 const _: () = assert!(size_of::<koloMpiTable>() == size_of::<MpiTable>());
 const _: () = assert!(KOLO_MPI_TABLE_VERSION == TABLE_VERSION);

@@ -224,7 +224,7 @@ pub type koloRequest_t = *mut koloRequest;
 /// The neighbours of this rank in koloNeighbor calls, on the communicator that it was made on.
 pub type koloGraph_t = *mut koloGraph;
 
-/// In lists of neighbours: nobody. The block is neither sent nor received.
+/// As peer of a message, and in lists of neighbours: nobody. Nothing is sent or received.
 pub const KOLO_NO_RANK: c_int = -1;
 
 /// Names a communicator to be: one rank makes it with koloGetUniqueId and hands it to the others
@@ -309,6 +309,9 @@ pub struct koloMpiTable {
     /// How many processes the launcher started, not only the ranks of this table; 0: not known.
     /// A world of one process where Slurm started several is refused.
     pub world: usize,
+    /// The negative number that means "no rank" to the launcher, as MPI_PROC_NULL does to MPI;
+    /// 0: none. KOLO_NO_RANK always does.
+    pub noRank: c_int,
 }
 
 impl From<Code> for koloResult_t {

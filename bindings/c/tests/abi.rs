@@ -173,6 +173,11 @@ fn blocks_neighbours_and_requests_work_from_c() {
 }
 
 #[test]
+fn exchanges_of_two_messages_work_from_c() {
+    compile_and_run("messages");
+}
+
+#[test]
 fn misuse_from_c_is_an_error() {
     compile_and_run("misuse");
 }

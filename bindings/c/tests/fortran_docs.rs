@@ -233,6 +233,50 @@ fn wrapped(text: &str) -> String {
     lines.join("\n")
 }
 
+/// The constants of the module as tables, one for each type: name, meaning.
+fn constants(path: &Path) -> String {
+    let kinds = [
+        (
+            "type(kolo_op)",
+            "Operations",
+            "`type(kolo_op)`, the argument `op`",
+        ),
+        (
+            "type(kolo_datatype)",
+            "Data types",
+            "`type(kolo_datatype)`, of the explicit forms",
+        ),
+        (
+            "integer",
+            "Numbers",
+            "integers: values of `ierror`, and ranks and colors that are none",
+        ),
+    ];
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut page = String::from("\n## Constants\n");
+    for (of_type, title, what) in kinds {
+        write!(
+            page,
+            "\n### {title}\n\n{what}:\n\n| name | meaning |\n|---|---|\n"
+        )
+        .unwrap();
+        let head = format!("  {of_type}, parameter, public :: ");
+        for line in text.lines().filter_map(|line| line.strip_prefix(&head)) {
+            let name = line.split(" = ").next().unwrap();
+            let meaning = line
+                .split_once("!< ")
+                .unwrap_or_else(|| panic!("{name}: no words"))
+                .1;
+            writeln!(page, "| `{name}` | {meaning} |").unwrap();
+        }
+    }
+    page.push_str(
+        "\n`KOLO_IN_PLACE` stands in the explicit forms in the place of a buffer: the data is \
+         where the result\ngoes.\n",
+    );
+    page
+}
+
 fn generate() -> String {
     let module = read(&root().join("bindings/fortran/kolo.f90"));
     let mut text = String::from(
@@ -257,6 +301,9 @@ fn generate() -> String {
         let types: Vec<String> = types.iter().map(|one| format!("`{one}`")).collect();
         writeln!(text, "| `{name}` | {} |", types.join(" or ")).unwrap();
     }
+    text.push_str(&constants(
+        &root().join("bindings/fortran/kolo_constants.inc"),
+    ));
     text
 }
 
@@ -292,6 +339,23 @@ fn every_public_procedure_is_listed_with_its_arguments() {
             );
         }
     }
+}
+
+#[test]
+fn every_constant_is_listed() {
+    let path = root().join("bindings/fortran/kolo_constants.inc");
+    let source = std::fs::read_to_string(&path).unwrap();
+    let text = generate();
+    let mut found = 0;
+    for line in source
+        .lines()
+        .filter(|line| line.contains("parameter, public ::"))
+    {
+        let name = line.split(":: ").nth(1).unwrap().split(' ').next().unwrap();
+        assert!(text.contains(&format!("\n| `{name}` | ")), "no {name}");
+        found += 1;
+    }
+    assert!(found > 50, "{found}");
 }
 
 /// The lines of the section of `text` that has this title.

@@ -93,16 +93,24 @@ const CALLS: &[Call] = &[
     ),
     collective(
         "send",
-        "Sends buf to rank `peer`; calls between two ranks match in order. \
-         Exchanges need a group.",
+        "Sends buf to rank `peer`, to nobody if that is KOLO_NO_RANK; calls between \
+         two ranks match in order. Exchanges need a group, or kolo_sendrecv.",
         &[("", "in:buf peer")],
         "in:buf n:count t:datatype peer",
     ),
     collective(
         "recv",
-        "Receives what rank `peer` sends.",
+        "Receives what rank `peer` sends; buf stays if that is KOLO_NO_RANK.",
         &[("", "io:buf peer")],
         "io:buf n:count t:datatype peer",
+    ),
+    collective(
+        "sendrecv",
+        "kolo_send to rank `dest` and kolo_recv from rank `source` at once, so that \
+         neither waits for the other. Both arrays have one type; their sizes may differ. \
+         KOLO_NO_RANK is a neighbour that is not there.",
+        &[("", "in:send dest io:recv source")],
+        "in:send n:sendcount t:sendtype dest io:recv n:recvcount t:recvtype source",
     ),
     Call {
         name: "scan",
@@ -254,7 +262,7 @@ fn declaration(form: &str, name: &str, apart: &str, integer: &str) -> String {
         "n" => format!("integer({integer}), intent(in) :: {name}"),
         "t" => format!("type(kolo_datatype), intent(in) :: {name}"),
         "op" => "type(kolo_op), intent(in) :: op".to_string(),
-        "root" | "peer" => format!("integer(c_int32_t), intent(in) :: {name}"),
+        "root" | "peer" | "dest" | "source" => format!("integer(c_int32_t), intent(in) :: {name}"),
         other => panic!("{other}"),
     }
 }
@@ -435,6 +443,7 @@ fn every_body_has_its_function() {
         "kolo_fortran",
         "kolo_fortran_blocks",
         "kolo_fortran_control",
+        "kolo_fortran_pair",
     ] {
         let object = library.join(format!("{part}.o"));
         let compiled = std::process::Command::new("cc")

@@ -134,6 +134,8 @@ impl Context {
             free: Some(free),
             net: (&raw const net::TABLE).cast(),
             world: SimpleCommunicator::world().size() as usize,
+            // SAFETY: a constant of the MPI library.
+            no_rank: unsafe { ffi::RSMPI_PROC_NULL },
             ..empty_table()
         }
     }
@@ -211,6 +213,7 @@ fn empty_table() -> MpiTable {
         problem_code: 0,
         net: std::ptr::null(),
         world: 0,
+        no_rank: 0,
     }
 }
 

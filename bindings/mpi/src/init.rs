@@ -71,3 +71,35 @@ unsafe fn start(newcomm: *mut KoloComm, comm: ffi::MPI_Comm) -> c_int {
         Err(problem) => unsafe { koloCommInitTable(newcomm, &Context::refusal(&problem)) },
     }
 }
+
+/// For programs in Rust, which link kolo as a crate: a table over the communicator whose handle has
+/// `comm_bytes` bytes at `comm`, or one that says why there can be none. Not 0: the handle has
+/// another size than an MPI_Comm of this MPI, and nothing was written.
+///
+/// # Safety
+/// `comm` can be read and `table` written for so many bytes; the handle is MPI_COMM_NULL or that of
+/// a live communicator, when MPI is initialised.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kolo_mpi_table(
+    comm: *const c_void,
+    comm_bytes: usize,
+    table: *mut MpiTable,
+    table_bytes: usize,
+) -> c_int {
+    contained(INTERNAL_ERROR, || {
+        if comm_bytes != size_of::<ffi::MPI_Comm>() {
+            return crate::abi::MPI_BAD_ARGUMENT;
+        }
+        // SAFETY: the caller's promise; alignment is not assumed.
+        let comm = unsafe { comm.cast::<ffi::MPI_Comm>().read_unaligned() };
+        let mut made = match Context::new(comm) {
+            Ok(context) => Context::table(&context),
+            Err(problem) => Context::refusal(&problem),
+        };
+        made.size = made.size.min(table_bytes);
+        let (from, to) = ((&raw const made).cast::<u8>(), table.cast::<u8>());
+        // SAFETY: both have so many bytes, and do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, made.size) };
+        0
+    })
+}

@@ -31,6 +31,7 @@ use super::settings::NetSettings;
 use super::{Bootstrap, TcpRing, ThreadsBootstrap, UniqueId};
 use crate::base::{Error, Rank, Result, privilege};
 use std::fmt;
+pub(super) use variables::of_process;
 use variables::{Get, number};
 
 /// In which way a process learned its rank.

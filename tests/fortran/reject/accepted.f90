@@ -10,6 +10,8 @@ program accepted
   call kolo_allreduce(a, b, 3, KOLO_REAL8, KOLO_SUM, comm, ierror)
   call kolo_bcast(a, 0, comm)
   call kolo_recv(a, 0, comm)
+  call kolo_sendrecv(a, 0, b, KOLO_NO_RANK, comm)
+  call kolo_sendrecv(a, 3, KOLO_REAL8, 0, b, 3, KOLO_REAL8, 0, comm, ierror)
   call kolo_allreduce(buf=a, op=KOLO_SUM, comm=comm, ierror=ierror)
   a(1) = kolo_sum_exact(a, comm)
   a(1) = kolo_sum_exact(a, mask=a > 0, comm=comm, ierror=ierror)

@@ -75,7 +75,11 @@ impl MpiNet {
         let mut first = [0; 8];
         getrandom::fill(&mut first).map_err(|error| {
             let error = std::io::Error::other(error.to_string());
-            Error::system("no random bytes could be had", &error, "check the machine")
+            Error::system(
+                "the system gave no random bytes, with which KOLO_NET=mpi tells its messages apart",
+                &error,
+                "see whether /dev/urandom can be read on this node: a container may lack it",
+            )
         })?;
         Ok(MpiNet {
             post: Arc::new(Post::new(calls, u64::from_ne_bytes(first))),

@@ -1,0 +1,269 @@
+//! What a program in Rust may use: the names that `src/lib.rs` shows, and their public functions.
+//!
+//! Everything else is marked `#[doc(hidden)]`. `docs/rust-api.md` lists what is left, so that
+//! nothing becomes public, or changes, without somebody seeing it. `KOLO_BLESS=1 cargo test --test
+//! tidy` writes it.
+
+use crate::source::Source;
+use std::fmt::Write;
+
+/// One public function or constant.
+struct Item {
+    owner: String,
+    signature: String,
+    what: String,
+}
+
+/// A module of the root that is neither hidden nor the one for types.
+pub fn shown_rooms(lib: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    for (i, line) in lib.code.iter().enumerate() {
+        let is_room = line.starts_with("pub mod ") && !line.starts_with("pub mod types ");
+        let hidden = i > 0 && lib.code[i - 1].trim() == "#[doc(hidden)]";
+        if is_room && !hidden {
+            found.push(lib.fault(i, "mark rooms #[doc(hidden)]: programs use the names below"));
+        }
+    }
+    found
+}
+
+/// The names of `pub use` in the lines, in their order.
+fn names(lines: &[String]) -> Vec<String> {
+    let text = lines.join(" ");
+    let mut found = Vec::new();
+    for part in text.split("pub use ").skip(1) {
+        let list = part.split(';').next().unwrap_or_default();
+        let list = match list.split_once('{') {
+            Some((_, inner)) => inner.trim_end().trim_end_matches('}'),
+            None => list.rsplit("::").next().unwrap_or_default(),
+        };
+        let parts = list.split(',').map(str::trim);
+        let last = |name: &str| name.rsplit("::").next().unwrap_or_default().to_owned();
+        found.extend(parts.filter(|name| !name.is_empty()).map(last));
+    }
+    found
+}
+
+/// The type that a line `impl ... {` is about, unless it implements a trait.
+fn implemented(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("impl")?;
+    if rest.contains(" for ") {
+        return None;
+    }
+    let rest = match rest.strip_prefix('<') {
+        Some(generic) => generic.split_once('>')?.1,
+        None => rest,
+    };
+    let name = rest.trim().split(['<', ' ']).next()?;
+    name.rsplit("::").next()
+}
+
+/// The first sentence of the documentation above line `at`; None where it is hidden.
+fn documented(source: &Source, at: usize) -> Option<String> {
+    let above = source.raw[..at].iter().rev().map(|line| line.trim());
+    let above: Vec<&str> = above
+        .take_while(|line| line.starts_with("///") || line.starts_with("#["))
+        .collect();
+    if above.contains(&"#[doc(hidden)]") {
+        return None;
+    }
+    let mut text = String::new();
+    for line in above
+        .iter()
+        .rev()
+        .filter_map(|line| line.strip_prefix("///"))
+    {
+        if line.trim().is_empty() {
+            break;
+        }
+        text.push_str(line);
+    }
+    let text = text.trim();
+    let end = text.find(". ").map_or(text.len(), |end| end + 1);
+    Some(text[..end].replace("[`", "`").replace("`]", "`"))
+}
+
+/// What is declared from line `at` on, up to its body, on one line.
+fn signature(source: &Source, at: usize) -> String {
+    let mut text = String::new();
+    for line in &source.raw[at..] {
+        let line = line.trim();
+        write!(text, "{} ", line.trim_end_matches(['{', ';']).trim()).unwrap();
+        if line.ends_with(['{', ';']) || line.ends_with("{}") {
+            break;
+        }
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ").replace("$($life)? ", "");
+    let text = text.replace("( ", "(").replace(", )", ")");
+    text.trim_start_matches("pub ").to_owned()
+}
+
+fn is_declaration(line: &str) -> bool {
+    ["pub fn ", "pub unsafe fn ", "pub const fn ", "pub const "]
+        .iter()
+        .any(|word| line.starts_with(word))
+}
+
+/// The public functions of one file.
+fn items(source: &Source) -> Vec<Item> {
+    let mut found = Vec::new();
+    let mut owner = None;
+    for (i, line) in source.code.iter().enumerate() {
+        if line.starts_with('}') {
+            owner = None;
+        } else if line.starts_with("impl") {
+            owner = implemented(line).map(str::to_owned);
+        } else if line.starts_with("macro_rules! calls")
+            || line.starts_with("macro_rules! block_calls")
+        {
+            // Written once for both.
+            owner = Some("Communicator and Scope".to_owned());
+        }
+        let Some(owner) = owner.as_ref().filter(|_| is_declaration(line.trim_start())) else {
+            continue;
+        };
+        if let Some(what) = documented(source, i) {
+            let (owner, signature) = (owner.clone(), signature(source, i));
+            found.push(Item {
+                owner,
+                signature,
+                what,
+            });
+        }
+    }
+    found
+}
+
+/// The operations, which a macro declares.
+fn operations(source: &Source) -> Vec<Item> {
+    let lines = source.raw.iter().enumerate();
+    let inside = lines.skip_while(|(_, line)| !line.starts_with("handles! {"));
+    let inside = inside.take_while(|(_, line)| !line.starts_with('}'));
+    let item = |(i, line): (usize, &String)| {
+        let name = line.trim().split_once(" = ")?.0;
+        Some(Item {
+            owner: "RedOp".to_owned(),
+            signature: format!("const {name}: RedOp"),
+            what: documented(source, i)?,
+        })
+    };
+    inside.filter_map(item).collect()
+}
+
+/// What a type, trait or constant of this name says of itself.
+fn about(sources: &[&Source], name: &str) -> String {
+    let kinds = ["struct", "enum", "trait", "type", "const"];
+    for source in sources {
+        for (i, line) in source.code.iter().enumerate() {
+            let declares = kinds.iter().any(|kind| {
+                let line = line
+                    .trim_start_matches("pub ")
+                    .trim_start_matches("unsafe ");
+                let rest = line
+                    .strip_prefix(kind)
+                    .and_then(|rest| rest.strip_prefix(' '));
+                rest.and_then(|rest| rest.strip_prefix(name))
+                    .is_some_and(|rest| {
+                        !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+                    })
+            });
+            if declares && line.starts_with("pub ") {
+                return documented(source, i).unwrap_or_default();
+            }
+        }
+    }
+    String::new()
+}
+
+/// The page: every name of the root with its functions, then the types.
+pub fn page(lib: &Source, sources: &[Source]) -> String {
+    let types = lib
+        .code
+        .iter()
+        .position(|line| line.starts_with("pub mod types"));
+    let (root, types) = lib.code.split_at(types.unwrap_or(lib.code.len()));
+    let product: Vec<&Source> = sources
+        .iter()
+        .filter(|s| s.path.starts_with("src/"))
+        .collect();
+    let mut items: Vec<Item> = product.iter().flat_map(|source| items(source)).collect();
+    items.extend(product.iter().flat_map(|source| operations(source)));
+    let mut text = String::from(
+        "# The Rust interface\n\nMade of the source by `KOLO_BLESS=1 cargo test --test tidy`: do \
+         not edit. `cargo doc --open` shows the same with\nall it says. What is not listed here is \
+         not meant for programs. `examples/rust` has programs.\n",
+    );
+    for name in names(root) {
+        let also = if name == "Communicator" {
+            "Communicator and Scope"
+        } else {
+            ""
+        };
+        write!(text, "\n## `{name}`\n\n{}\n", about(&product, &name)).unwrap();
+        for (title, owner) in [("\n", name.as_str()), ("\nAlso in a `Scope`:\n\n", also)] {
+            let mut own = items.iter().filter(|item| item.owner == owner).peekable();
+            if own.peek().is_some() {
+                text.push_str(title);
+            }
+            for item in own {
+                writeln!(text, "- `{}`  \n  {}", item.signature, item.what).unwrap();
+            }
+        }
+    }
+    let types: Vec<String> = names(types)
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect();
+    write!(text, "\n## `types`\n\n{}\n", types.join(", ")).unwrap();
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = "//! x
+/// A ring. Round.
+pub struct Ring;
+impl Ring {
+    /// Turns it. Fast.
+    pub fn turn(&self, by: [u32; 2]) -> u32 {
+        by
+    }
+    /// Inner.
+    #[doc(hidden)]
+    pub fn inner(&self) {}
+    fn own(&self) {}
+}
+impl Drop for Ring {
+    pub fn drop() {}
+}
+";
+
+    #[test]
+    fn what_is_hidden_private_or_of_a_trait_is_not_listed() {
+        let lib = Source::new("src/lib.rs", "pub use ring::Ring;\n");
+        let page = page(&lib, &[Source::new("src/comm/ring.rs", SAMPLE)]);
+        assert!(page.contains("## `Ring`\n\nA ring.\n"), "{page}");
+        assert!(
+            page.contains("- `fn turn(&self, by: [u32; 2]) -> u32`  \n  Turns it.\n"),
+            "{page}"
+        );
+        assert_eq!(page.matches("- `").count(), 1, "{page}");
+    }
+
+    #[test]
+    fn a_room_must_be_hidden() {
+        let bad = "#[doc(hidden)]\npub mod algo;\npub mod base;\npub mod types {\n}\n";
+        let found = shown_rooms(&Source::new("src/lib.rs", bad));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("src/lib.rs:3"));
+    }
+
+    #[test]
+    fn names_of_uses_in_braces_and_alone() {
+        let lines = ["pub use a::b::C;", "pub use d::{E, F,", "    G};"].map(str::to_owned);
+        assert_eq!(names(&lines), ["C", "E", "F", "G"]);
+    }
+}
