@@ -12,7 +12,7 @@ use super::cma::Private;
 use super::deaths::Deaths;
 use super::direct::Direct;
 use super::kin::Kin;
-use super::logging::{self, Acting};
+use super::logging::{self, Acting, Progress};
 use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};
 use super::net::Network;
@@ -166,35 +166,6 @@ fn begin(settings: &Result<Settings>, rank: Rank) {
         logging::install(settings, host, rank);
     }
     starts::note(Start::Bootstrap);
-}
-
-/// The parts of an initialisation, in order.
-const PARTS: [&str; 6] = [
-    "the ranks have met",
-    "the ranks agree on orders and choices",
-    "the ranks of this node share memory",
-    "it is known how buffers are reached",
-    "the network is ready, or not needed",
-    "all ranks are ready",
-];
-
-/// The log of an initialisation.
-struct Progress(usize);
-
-impl Progress {
-    /// The first part is done.
-    fn first() -> Progress {
-        let mut progress = Progress(0);
-        progress.done();
-        progress
-    }
-
-    /// One more part is done.
-    fn done(&mut self) {
-        let part = PARTS[self.0];
-        self.0 += 1;
-        tracing::debug!("init {} of {}: {part}", self.0, PARTS.len());
-    }
 }
 
 pub(super) fn layout(settings: &Settings, nranks: u32, is_one_node: bool) -> Layout {
@@ -428,6 +399,20 @@ pub(super) fn direct(
     Direct::new(me, Nonce(party.nonce), services, mark, private)
 }
 
+/// The network to other nodes, and what folds in it, if there are any.
+fn connect(
+    party: &net::Party,
+    watch: &Watch,
+    deaths: &Arc<Deaths>,
+    nodes: &Nodes,
+) -> Result<Option<Network>> {
+    let mut network = party.meet(watch, deaths.callback("cannot be reached"))?;
+    if let Some(network) = &mut network {
+        network.fold(party, nodes)?;
+    }
+    Ok(network)
+}
+
 fn with_settings(
     bootstrap: &dyn Bootstrap,
     settings: Result<Settings>,
@@ -476,10 +461,8 @@ fn with_settings(
         in_first: (0..nranks).map(Rank).collect(),
     });
     let direct = reach(&party, shared.services, mark, &marks)?;
-    let mut network = party.meet(&shared.watch, deaths.callback("cannot be reached"))?;
-    if let Some(network) = &mut network {
-        network.fold(&party, &nodes)?;
-    }
+    progress.done();
+    let network = connect(&party, &shared.watch, &deaths, &nodes)?;
     progress.done();
     let made = Made {
         exec: exec(&party, (inputs, nodes, kind), direct, network.as_ref()),
