@@ -45,7 +45,7 @@ endif
 .NOTPARALLEL:
 .PHONY: help demo test build install uninstall deps check bench fuzz clean stage \
         core $(FAMILIES:%=mpi-%) fortran test-rust test-install test-mpi test-rdma \
-        test-rdma-short test-cluster deps-build chaos test-chaos
+        test-rdma-short test-cluster deps-build chaos test-chaos mutations
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -86,6 +86,9 @@ fuzz: ## run one parser of foreign bytes over drawn input: TARGET=topology SECON
 	$(CARGO) fuzz run --fuzz-dir tests/fuzz --target-dir target/fuzz -s none $(TARGET) \
 	    build/fuzz/$(TARGET) tests/fuzz/corpus/$(TARGET) -- \
 	    -max_total_time=$(SECONDS) -max_len=65536 -artifact_prefix=build/fuzz/$(TARGET)-
+
+mutations: ## break one line of each mechanism at a time, and see its test fail: ROW=35 for one row
+	CARGO=$(CARGO) tests/mutations.py $(ROW)
 
 bench: stage ## run the benchmarks
 	$(CARGO) bench --locked

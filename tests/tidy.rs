@@ -9,6 +9,8 @@ mod confined;
 mod documents;
 #[path = "tidy/layers.rs"]
 mod layers;
+#[path = "tidy/mutations.rs"]
+mod mutations;
 #[path = "tidy/size.rs"]
 mod size;
 #[path = "skip/mod.rs"]
@@ -155,6 +157,13 @@ fn the_checklist_is_complete_and_true() {
     report(documents::checklist(&text, &|name| {
         documents::read_below(root(), name)
     }));
+}
+
+#[test]
+fn mutations_fit_the_tree() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).ok();
+    let list = read("tests/mutations.txt").expect("the list");
+    report(mutations::faults(&list, &read));
 }
 
 #[test]

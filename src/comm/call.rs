@@ -143,8 +143,8 @@ impl Call {
 
     #[inline]
     fn look(&self, rank: u32, nranks: u32) -> Result<Found> {
-        if self.collective == Collective::Barrier {
-            // It has no arguments.
+        if self.collective == Collective::Barrier && self.count == 0 {
+            // Nothing is left to check.
             return Ok(Found {
                 bytes: 0,
                 signature: self.signature(0).0,
