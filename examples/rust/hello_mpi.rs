@@ -2,7 +2,9 @@
 //! program goes on using. Each rank hands a row to the next one; the first and the last have one
 //! neighbour.
 //!
+//!     make install PREFIX=/opt/kolo
 //!     MPICC=mpicc.openmpi cargo build -p kolo-mpi --example hello_mpi
+//!     export KOLO_MPI_LIBRARY=/opt/kolo/lib/kolo/openmpi/libkolo_mpi.so
 //!     mpirun.openmpi -n 4 target/debug/examples/hello_mpi
 
 use kolo::{CommConfig, Communicator, NO_RANK, RedOp};

@@ -84,8 +84,13 @@ impl Communicator {
             let (mut send, mut recv) = (self.inner.check(send)?, self.inner.check(recv)?);
             Call::check_apart(&send, &recv)?;
             if let Some(stream) = stream.filter(|stream| stream.joins() && !group::active()) {
-                self.on_stream(&mut send, stream, true)?;
-                return self.on_stream(&mut recv, stream, true);
+                stream.takes_calls()?;
+                let mut exec = self.inner.user()?;
+                self.put_on(&mut exec, &mut send, stream, true)?;
+                self.put_on(&mut exec, &mut recv, stream, true)?;
+                drop(exec);
+                self.inner.set_off();
+                return Ok(());
             }
             group::start();
             let pushed = self
@@ -132,7 +137,21 @@ impl Communicator {
         join: bool,
     ) -> Result<()> {
         let mut exec = self.inner.user()?;
-        let number = self.inner.begin(&mut exec, checked);
+        self.put_on(&mut exec, checked, stream, join)?;
+        drop(exec);
+        self.inner.set_off();
+        Ok(())
+    }
+
+    /// Puts a call on a stream; whoever called sets it off.
+    fn put_on(
+        &self,
+        exec: &mut Exec,
+        checked: &mut Checked,
+        stream: &Stream,
+        join: bool,
+    ) -> Result<()> {
+        let number = self.inner.begin(exec, checked);
         let checked = &*checked;
         if checked.is_empty() && checked.call.collective.is_point_to_point() {
             return Ok(());
@@ -145,32 +164,29 @@ impl Communicator {
                 .is_some_and(|op| op.collective.is_point_to_point());
         if joins && let Some(mut bundle) = exec.queue.pop_back() {
             let kernel = exec.kernels.get(checked.call.dtype, None).clone();
-            let joined = bundle.message(&mut exec, checked, kernel);
+            let joined = bundle.message(exec, checked, kernel);
             if joined.is_ok() && stream.joins() {
                 // The message is all that this stream waits for.
                 stream.set_last(&self.inner, bundle.watch_last(), bundle.collective.name());
             }
             exec.queue.push_back(bundle);
-            joined.map_err(|error| self.inner.fail(&mut exec, error))?;
+            joined.map_err(|error| self.inner.fail(exec, error))?;
             if self.inner.watched
-                && let Some(note) = self.inner.note(&exec, checked, number, JOINED)
+                && let Some(note) = self.inner.note(exec, checked, number, JOINED)
             {
                 note.ended(&Ok(()));
             }
         } else {
-            self.inner
-                .make_room(&mut exec, checked.call.collective.name())?;
-            let ops = self.inner.ops_of(&mut exec, checked, number);
-            let mut ops = ops.map_err(|error| self.inner.fail(&mut exec, error))?;
+            self.inner.make_room(exec, checked.call.collective.name())?;
+            let ops = self.inner.ops_of(exec, checked, number);
+            let mut ops = ops.map_err(|error| self.inner.fail(exec, error))?;
             if self.inner.watched
                 && let Some(last) = ops.last_mut()
             {
-                last.note = self.inner.pending(&exec, checked, number);
+                last.note = self.inner.pending(exec, checked, number);
             }
-            self.inner.put_on_stream(&mut exec, ops, stream);
+            self.inner.put_on_stream(exec, ops, stream);
         }
-        drop(exec);
-        self.inner.set_off();
         Ok(())
     }
 }

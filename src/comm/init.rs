@@ -340,7 +340,10 @@ pub(super) fn exec(
             Stores::Streamed => launch::stream_bytes(inputs.oversubscribed),
         },
         table: Table::remembered(inputs),
-        plans: Cache::new(state::PLANS + state::PLANS_PER_RANK * nranks as usize),
+        // A plan whose connections take channels in turn is there once for each.
+        plans: Cache::new(
+            (state::PLANS + state::PLANS_PER_RANK * nranks as usize) * usize::from(turns),
+        ),
         small_steps: state::small_steps(rank.0, &nodes),
         nodes,
         kernels: Kernels::new(nranks),
@@ -413,6 +416,14 @@ fn connect(
     Ok(network)
 }
 
+/// Returns when all ranks are as far as this one.
+fn all_ready(bootstrap: &dyn Bootstrap, communicator: &Communicator) -> Result<()> {
+    communicator.inner.send_for_others()?;
+    // Some may be through already, and would hear only that this rank has left.
+    let met = bootstrap.barrier();
+    met.inspect_err(|error| communicator.inner.stop(error))
+}
+
 fn with_settings(
     bootstrap: &dyn Bootstrap,
     settings: Result<Settings>,
@@ -435,8 +446,8 @@ fn with_settings(
     let local = topo::local_places(rank, &places);
     let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
-    let (choices, channels) = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
-    let (inputs, nodes, kind) = choices;
+    let ((inputs, nodes, kind), channels) =
+        agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
     let layout = layout(&settings, nranks, is_one_node);
     progress.done();
     let deaths = Arc::<Deaths>::default();
@@ -476,10 +487,7 @@ fn with_settings(
         name: config.name.clone(),
     };
     let communicator = put_together(&party, made);
-    communicator.inner.send_for_others()?;
-    // Some may be through already, and would hear only that this rank has left.
-    let met = bootstrap.barrier();
-    met.inspect_err(|error| communicator.inner.stop(error))?;
+    all_ready(bootstrap, &communicator)?;
     progress.done();
     summary::tell(&communicator);
     // What peers that were faster have done since is for the first call to report.

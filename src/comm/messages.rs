@@ -39,6 +39,7 @@ impl Inner {
         if !is_small(checked) || self.nranks == 1 {
             return Ok(false);
         }
+        let mut channels = 1;
         if let Some(wanted) = wanted {
             let choice = exec.table.choose(collective, checked.bytes);
             // Over flagged lines the plan runs, for the ends here are those of slots.
@@ -46,10 +47,13 @@ impl Inner {
             if choice.composed || is_other {
                 return Ok(false);
             }
+            channels = choice.channels;
         }
         exec.messages.clear();
         if collective == Collective::Reduce && checked.call.peer == self.rank {
-            return self.small_reduce(exec, checked, number).map(|()| true);
+            let placing = exec.placing(checked, Algorithm::OneShot, channels);
+            let ended = self.small_reduce(exec, checked, number, placing);
+            return ended.map(|()| true);
         }
         let small = SmallExchange {
             collective,
@@ -58,7 +62,7 @@ impl Inner {
             bytes: checked.bytes,
             peer: checked.call.peer as usize,
             signature: checked.signature,
-            placing: exec.placing(checked, wanted.unwrap_or(Algorithm::Bundle), 1),
+            placing: exec.placing(checked, wanted.unwrap_or(Algorithm::Bundle), channels),
         };
         let Exec {
             messages, wires, ..
@@ -112,7 +116,13 @@ impl Inner {
     }
 
     /// The root of a small reduce.
-    fn small_reduce(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
+    fn small_reduce(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+        placing: Placing,
+    ) -> Result<()> {
         let call = &checked.call;
         exec.steps_planned += 1;
         exec.contributors.reset();
@@ -123,7 +133,7 @@ impl Inner {
                 count: call.count,
                 kernel: exec.kernels.get(call.dtype, checked.op),
                 signature: checked.signature,
-                placing: exec.placing(checked, Algorithm::OneShot, 1),
+                placing,
             };
             let (wires, ends) = (&mut exec.wires, &mut exec.contributors);
             // SAFETY: the promise of `enqueue`.

@@ -33,6 +33,7 @@ mod op;
 pub mod orders;
 mod past;
 mod pinning;
+mod placing;
 mod redop;
 pub mod safe;
 mod safe_blocks;

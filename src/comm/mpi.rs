@@ -11,11 +11,11 @@ impl Communicator {
     /// as good.
     ///
     /// kolo is linked to no MPI: it loads `libkolo_mpi.so` of the family that this process runs,
-    /// from the installation (or `KOLO_MPI_LIBRARY` names it). The communicator stays the
-    /// program's. It is used only here and in [`Communicator::split`], and may be freed when there
-    /// are no more such calls. MPI may be finalised before or after [`Communicator::destroy`];
-    /// with `KOLO_NET=mpi` only after it. Below `MPI_THREAD_MULTIPLE` a blocking call of kolo
-    /// counts as an MPI call of its thread.
+    /// from `../lib/kolo/FAMILY` beside the program, or from where `KOLO_MPI_LIBRARY` says. The
+    /// communicator stays the program's. It is used only here and in [`Communicator::split`], and
+    /// may be freed when there are no more such calls. MPI may be finalised before or after
+    /// [`Communicator::destroy`]; with `KOLO_NET=mpi` only after it. Below `MPI_THREAD_MULTIPLE` a
+    /// blocking call of kolo counts as an MPI call of its thread.
     ///
     /// # Errors
     /// As [`Communicator::init_rank`]; MPI that is not there, not initialised or finalised; no

@@ -249,7 +249,8 @@ macro_rules! calls {
             self.run(&call(Collective::Exscan, data, place, data.len(), (op, 0)))
         }
 
-        /// Sends to one peer, which receives as many elements; [`crate::comm::NO_RANK`] is nobody.
+        /// Sends to one peer, which receives as many elements; [`NO_RANK`](crate::NO_RANK) is
+        /// nobody.
         ///
         /// # Errors
         /// Those of every call ([`Communicator`]).
@@ -258,7 +259,7 @@ macro_rules! calls {
             self.run(&call(Collective::Send, data, none, data.len(), (RedOp::SUM, peer)))
         }
 
-        /// Receives from one peer; from [`crate::comm::NO_RANK`] nothing comes.
+        /// Receives from one peer; from [`NO_RANK`](crate::NO_RANK) nothing comes.
         ///
         /// # Errors
         /// Those of every call ([`Communicator`]).
@@ -268,8 +269,8 @@ macro_rules! calls {
         }
 
         /// Sends `send` to rank `to` and receives `recv` from rank `from` at once: a shift along a
-        /// line of ranks, an exchange of two. [`crate::comm::NO_RANK`] is a neighbour that is not
-        /// there.
+        /// line of ranks, an exchange of two. [`NO_RANK`](crate::NO_RANK) is a neighbour that is
+        /// not there.
         ///
         /// # Errors
         /// Those of every call ([`Communicator`]).

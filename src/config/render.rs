@@ -99,6 +99,7 @@ Nothing has to be set. What is set most often, as a variable in the job script:
 | to | set |
 |---|---|
 | see what kolo does | [`KOLO_DEBUG=info`](#debug) |
+| end the job at the first call that fails | [`KOLO_ERRORS=abort`](#errors) |
 | find the rank that calls something else | [`KOLO_CHECK=1`](#check) |
 | end a job that hangs, and hear which rank is late | [`KOLO_TIMEOUT=300`](#timeout) (seconds) |
 | choose the network | [`KOLO_NET=socket`](#net) |

@@ -30,19 +30,21 @@ fortran=$(sed -n '/^! /!q; s/^! //p' programs/hello.f90)
 rust=$(sed -n '1s,^//! ,,p' hello.rs)
 [ "$MPI" = openmpi ] || c=${c//kolo-mpi-openmpi/kolo-mpi-$MPI}
 [ "$MPI" = openmpi ] || fortran=${fortran//kolo-mpi-openmpi/kolo-mpi-$MPI}
+install=$(sed -n "s,^    \(export P[^#]*\),\1,; t found; d; :found s,/opt/kolo,$prefix,p" "$readme")
 exports=$(sed -n 's/^    \(export OMPI[^#]*\).*/\1/p' "$readme")
 look=$(awk '/^## Look inside/ { on = 1; next } /^## / { on = 0 } on && /^    /' "$readme" |
     sed 's/ -e 64M / -e 64K /; s/--compare mpi/& -b 64K -e 64K/; s/#.*//')
-for part in c fortran rust exports look; do
+for part in c fortran rust install exports look; do
     [ -n "${!part}" ] || fail "no commands were found for $part"
 done
 
-# typed FOLDER COMMANDS: a shell that knows only where kolo is installed, as the README tells.
+# typed FOLDER COMMANDS: a shell that knows of kolo only what the README has it export.
 typed() {
-    (cd "$1" && env -i PATH="$work/bin:$prefix/bin:$cargo_bin:/usr/local/bin:/usr/bin:/bin" \
-        HOME="$work/home" TMPDIR="$work/tmp" PKG_CONFIG_PATH="$prefix/lib/pkgconfig" \
+    (cd "$1" && env -i PATH="$work/bin:$cargo_bin:/usr/local/bin:/usr/bin:/bin" \
+        HOME="$work/home" TMPDIR="$work/tmp" \
         CARGO_HOME="$CARGO_HOME" RUSTUP_HOME="$RUSTUP_HOME" \
-        "${as[@]}" timeout 100 bash -euo pipefail -c "$exports
+        "${as[@]}" timeout 100 bash -euo pipefail -c "$install
+$exports
 $2")
 }
 # Four ranks, each with the sum of 1 to 4.

@@ -80,7 +80,17 @@ fn documented(source: &Source, at: usize) -> Option<String> {
     }
     let text = text.trim();
     let end = text.find(". ").map_or(text.len(), |end| end + 1);
-    Some(text[..end].replace("[`", "`").replace("`]", "`"))
+    Some(without_links(&text[..end]))
+}
+
+/// The text of a comment without what makes links of its names.
+fn without_links(text: &str) -> String {
+    let mut text = text.replace("`](", "`]\0(");
+    while let Some((start, rest)) = text.split_once("\0(") {
+        let end = rest.find(')').map_or(rest.len(), |end| end + 1);
+        text = format!("{start}{}", &rest[end..]);
+    }
+    text.replace("[`", "`").replace("`]", "`")
 }
 
 /// What is declared from line `at` on, up to its body, on one line.
@@ -185,14 +195,15 @@ pub fn page(lib: &Source, sources: &[Source]) -> String {
     let (root, types) = lib.code.split_at(types.unwrap_or(lib.code.len()));
     let product: Vec<&Source> = sources
         .iter()
-        .filter(|s| s.path.starts_with("src/"))
+        // Its graph is another one than that of communicators, and is hidden.
+        .filter(|s| s.path.starts_with("src/") && !s.path.starts_with("src/topo/"))
         .collect();
     let mut items: Vec<Item> = product.iter().flat_map(|source| items(source)).collect();
     items.extend(product.iter().flat_map(|source| operations(source)));
     let mut text = String::from(
         "# The Rust interface\n\nMade of the source by `KOLO_BLESS=1 cargo test --test tidy`: do \
-         not edit. `cargo doc --open` shows the same with\nall it says. What is not listed here is \
-         not meant for programs. `examples/rust` has programs.\n",
+         not edit. `cargo doc --open` shows the same with\nall it says, and fields and variants \
+         too. What neither shows is not meant for programs. `examples/rust` has programs.\n",
     );
     for name in names(root) {
         let also = if name == "Communicator" {

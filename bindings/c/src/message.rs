@@ -3,7 +3,7 @@
 use crate::collective::{NO_OP, Raw, enqueue, refuse_group};
 use crate::group::note;
 use crate::guard::guard_comm;
-use crate::stream::STREAMS;
+use crate::stream::given;
 use crate::types::*;
 use kolo_core::comm::{Call, Collective, RedOp};
 use std::ffi::{c_int, c_void};
@@ -90,10 +90,7 @@ pub unsafe extern "C" fn koloSendRecv(
             peer: member.peer(source),
             ..send
         };
-        let stream = match stream.is_null() {
-            true => None,
-            false => Some(STREAMS.get(stream as usize)?),
-        };
+        let stream = given(stream)?;
         note(comm);
         let communicator = &member.communicator;
         // SAFETY: the contract of kolo.h.

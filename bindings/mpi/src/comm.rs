@@ -29,7 +29,7 @@ pub struct Problem {
 }
 
 const INVALID_ARGUMENT: c_int = 4;
-const INVALID_USAGE: c_int = 5;
+pub const INVALID_USAGE: c_int = 5;
 
 /// The context of a table: lives from the making of the table until kolo calls `free`.
 pub struct Context {

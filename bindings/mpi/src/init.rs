@@ -1,7 +1,7 @@
 //! What a C or Fortran program calls: `koloCommInitMPI`.
 
 use crate::abi::MpiTable;
-use crate::comm::Context;
+use crate::comm::{Context, INVALID_USAGE, Problem};
 use crate::{contained, family};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
@@ -87,14 +87,21 @@ pub unsafe extern "C" fn kolo_mpi_table(
     table_bytes: usize,
 ) -> c_int {
     contained(INTERNAL_ERROR, || {
-        if comm_bytes != size_of::<ffi::MPI_Comm>() {
-            return crate::abi::MPI_BAD_ARGUMENT;
-        }
-        // SAFETY: the caller's promise; alignment is not assumed.
-        let comm = unsafe { comm.cast::<ffi::MPI_Comm>().read_unaligned() };
-        let mut made = match Context::new(comm) {
+        let of_this_mpi = comm_bytes == size_of::<ffi::MPI_Comm>();
+        let context = match family::mismatch() {
+            // Its handles may have another size.
+            Some(words) => Err(Problem {
+                code: INVALID_USAGE,
+                words: words.into(),
+            }),
+            None if !of_this_mpi => return crate::abi::MPI_BAD_ARGUMENT,
+            // SAFETY: the caller's promise; alignment is not assumed.
+            None => Context::new(unsafe { comm.cast::<ffi::MPI_Comm>().read_unaligned() }),
+        };
+        let mut made = match context {
             Ok(context) => Context::table(&context),
-            Err(problem) => Context::refusal(&problem),
+            // The words are read after this returns, and nobody says when: they stay.
+            Err(problem) => Context::refusal(Box::leak(Box::new(problem))),
         };
         made.size = made.size.min(table_bytes);
         let (from, to) = ((&raw const made).cast::<u8>(), table.cast::<u8>());

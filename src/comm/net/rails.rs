@@ -89,12 +89,13 @@ impl Party<'_> {
         Some(Arc::new(Found { channels, devices }))
     }
 
-    /// Whether all ranks have several devices, which calls on few channels can use in turn.
+    /// Whether all ranks have several devices, which calls on few channels can use in turn. It
+    /// follows from what all have said and from nothing of this rank's own, such as its `pxn`:
+    /// turns must be the same at both ends.
     pub(super) fn take_turns(&self, said: &[Said]) -> bool {
-        let searched = self.searched().is_some();
         said.iter().all(|said| {
             let known = said.ports.iter().filter(|&&device| device != NO_DEVICE);
-            let known: BTreeSet<&u8> = known.filter(|_| searched).collect();
+            let known: BTreeSet<&u8> = known.collect();
             match known.len() {
                 0 => said.handles.len() > 1,
                 devices => devices > 1,
