@@ -32,7 +32,7 @@ export LD_LIBRARY_PATH="$work${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
 # Only what is meant to be seen is exported.
 exported=$(nm -D --defined-only "$library" | awk '{print $3}' | sort | tr '\n' ' ')
-expected="koloCommInitMPI koloCommInitMPI_f kolo_mpi_start "
+expected="koloCommInitMPI koloCommInitMPI_f kolo_mpi_start kolo_mpi_table "
 if [ "$exported" != "$expected" ]; then
     echo "libkolo_mpi.so exports: $exported" >&2
     exit 1

@@ -378,7 +378,7 @@ fn alone_asked_by_a_signal() {
         unsafe { libc::kill(libc::getpid(), libc::SIGUSR2) };
         log.wait_for(&[
             "rank 0 over socket: 1 operations under way, 0 wait",
-            "send to rank 1 on channel 0, 40 slots of up to 8192 bytes: 16 posted, 16 filled, 8 \
+            "send to rank 1 on channel 1, 40 slots of up to 8192 bytes: 16 posted, 16 filled, 8 \
              transmitted, 8 done",
             "rank 1 over socket: 0 operations under way, 0 wait",
         ]);
@@ -413,7 +413,7 @@ fn alone_and_late() {
         log.wait_for(&[
             "has waited 1 s for rank 0",
             "meanwhile rank 1 over socket: 1 operations under way",
-            "receive from rank 0 on channel 0, 1 slots of up to",
+            "receive from rank 0 on channel 1, 1 slots of up to",
             "not connected yet",
         ]);
         comm.send(&input(0, 100, 4), 1).unwrap();
