@@ -30,7 +30,7 @@ fortran=$(sed -n '/^! /!q; s/^! //p' programs/hello.f90)
 rust=$(sed -n '1s,^//! ,,p' hello.rs)
 [ "$MPI" = openmpi ] || c=${c//kolo-mpi-openmpi/kolo-mpi-$MPI}
 [ "$MPI" = openmpi ] || fortran=${fortran//kolo-mpi-openmpi/kolo-mpi-$MPI}
-install=$(sed -n "s,^    \(export P[^#]*\),\1,; t found; d; :found s,/opt/kolo,$prefix,p" "$readme")
+install=$(sed -n 's/^    \(export P[^#]*\).*/\1/p' "$readme")
 exports=$(sed -n 's/^    \(export OMPI[^#]*\).*/\1/p' "$readme")
 look=$(awk '/^## Look inside/ { on = 1; next } /^## / { on = 0 } on && /^    /' "$readme" |
     sed 's/ -e 64M / -e 64K /; s/--compare mpi/& -b 64K -e 64K/; s/#.*//')
@@ -43,7 +43,7 @@ typed() {
     (cd "$1" && env -i PATH="$work/bin:$cargo_bin:/usr/local/bin:/usr/bin:/bin" \
         HOME="$work/home" TMPDIR="$work/tmp" \
         CARGO_HOME="$CARGO_HOME" RUSTUP_HOME="$RUSTUP_HOME" \
-        "${as[@]}" timeout 100 bash -euo pipefail -c "$install
+        "${as[@]}" timeout 100 bash -euo pipefail -c "${install//\/opt\/kolo/$prefix}
 $exports
 $2")
 }

@@ -23,8 +23,14 @@ pub fn json(value: &Value) {
 /// Writes an error to standard error, unless another process of the job writes the same.
 pub fn complain(error: &Error) {
     if !error.told {
-        eprintln!("{error}");
+        report(error);
     }
+}
+
+/// Writes one line to standard error at once: where a launcher ends a job it may take only what it
+/// has got so far, and half a sentence helps nobody.
+pub fn report(what: &impl std::fmt::Display) {
+    eprint!("{}", format!("{what}\n"));
 }
 
 /// Writes one line.

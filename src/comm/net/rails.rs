@@ -66,6 +66,12 @@ fn of_ports(names: &[String], buses: &[String], devices: &[Properties]) -> Vec<u
     names.iter().enumerate().map(find).collect()
 }
 
+/// The devices that are ports of the rank's node.
+fn known(said: &Said) -> BTreeSet<u8> {
+    let known = said.ports.iter().copied();
+    known.filter(|&device| device != NO_DEVICE).collect()
+}
+
 impl Party<'_> {
     /// What the search found, unless devices are taken by the numbers of channels.
     pub(super) fn searched(&self) -> Option<&Arc<Channels>> {
@@ -82,9 +88,11 @@ impl Party<'_> {
         of_ports(&found.nets[node], &found.buses[node], devices)
     }
 
-    /// The rails of all connections, if the search decides.
+    /// The rails of all connections, if the search decides: it must know every device of every
+    /// rank, or those that it does not know would never be used.
     pub(super) fn rails(&self, said: &[Said]) -> Option<Arc<dyn Rails>> {
-        let channels = Arc::clone(self.searched()?);
+        let knows_all = |said: &Said| known(said).len() == said.handles.len();
+        let channels = Arc::clone(self.searched().filter(|_| said.iter().all(knows_all))?);
         let devices = said.iter().map(|said| said.ports.clone()).collect();
         Some(Arc::new(Found { channels, devices }))
     }
@@ -93,14 +101,7 @@ impl Party<'_> {
     /// follows from what all have said and from nothing of this rank's own, such as its `pxn`:
     /// turns must be the same at both ends.
     pub(super) fn take_turns(&self, said: &[Said]) -> bool {
-        said.iter().all(|said| {
-            let known = said.ports.iter().filter(|&&device| device != NO_DEVICE);
-            let known: BTreeSet<&u8> = known.collect();
-            match known.len() {
-                0 => said.handles.len() > 1,
-                devices => devices > 1,
-            }
-        })
+        said.iter().all(|said| said.handles.len() > 1)
     }
 
     /// The devices that this rank uses, by ascending number.

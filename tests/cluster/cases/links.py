@@ -44,7 +44,9 @@ def a_root_that_leaves_at_once(cluster):
 @case(nodes=2, rails=2)
 def both_rails_carry_data(cluster):
     """Each channel has a rail; messages between two ranks take one channel."""
-    size, rounds, env = 8 * MIB, 3, {"KOLO_MIN_NCHANNELS": "2"}
+    # The hierarchy splits its data over the channels; a chain in the order of ranks has one.
+    size, rounds = 8 * MIB, 3
+    env = {"KOLO_MIN_NCHANNELS": "2", "KOLO_ALGO": "allreduce:hier"}
     for call, layout, share in (("all_reduce", [2, 2], 0.25), ("sendrecv", [1, 1], 0)):
         with cluster.moved("node1", 0) as first, cluster.moved("node1", 1) as second:
             exchange(cluster, layout, call, rounds, size, env=env)
@@ -76,8 +78,9 @@ def one_rank_of_each_rail_sends_for_its_node(cluster):
 def a_process_that_sends_for_others_ends_after_them(cluster):
     """Though its own rank has left long before; unless it has failed, or they have stopped."""
     program = cluster.compile("proxy_ends_first.c")
-    # In the first sum ranks 1 and 3 are partners, so that each sees its connection end.
-    env = {"KOLO_PXN": "always", "KOLO_ALGO": "allreduce:rd"}
+    # In the first sum ranks 1 and 3 are partners, so that each sees its connection end; messages
+    # take the same one.
+    env = {"KOLO_PXN": "always", "KOLO_ALGO": "allreduce:rd", "KOLO_MAX_NCHANNELS": "1"}
     for port, way in ((4777, "sends"), (4778, "aborts"), (4779, "fails")):
         ranks = cluster.start_ranks([2, 2], [program, way], env, port)
         if way == "fails":

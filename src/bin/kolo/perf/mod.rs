@@ -44,6 +44,7 @@ pub use start::main;
 
 use crate::info;
 use crate::launcher::Mpi;
+use crate::out;
 use crate::world::World;
 use bench::{Bench, Case};
 use kolo::base::{Error, Result};
@@ -208,7 +209,7 @@ impl Session<'_> {
                 ),
                 "choose a smaller -b, or fewer ranks",
             );
-            eprintln!("{}", error.during(self.args.form.name()));
+            out::report(&error.during(self.args.form.name()));
         }
         Verdict::Mistake
     }

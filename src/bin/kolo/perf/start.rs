@@ -8,6 +8,7 @@ use super::Verdict;
 use super::options::PerfArgs;
 use super::split::Split;
 use crate::launcher;
+use crate::out;
 use crate::world::{NotStarted, World};
 use kolo::base::{Error, Result};
 use kolo::config::Settings;
@@ -65,7 +66,7 @@ pub fn main(parsed: std::result::Result<PerfArgs, clap::Error>) -> ExitCode {
             code
         }
         Err(error) => {
-            eprintln!("{error}");
+            out::report(&error);
             world.abort();
             FAILURE
         }
@@ -114,7 +115,7 @@ fn not_started(early: Option<Complaint>, failed: NotStarted) -> ExitCode {
         text: failed.error.to_string(),
     });
     if !everywhere || launcher::speaks_for_all() {
-        eprintln!("{}", said.text);
+        out::report(&said.text);
     }
     ExitCode::from(said.code)
 }
@@ -147,7 +148,7 @@ fn begin(
     let (code, sentences) = summary(&all);
     if world.process() == 0 {
         for sentence in sentences {
-            eprintln!("{sentence}");
+            out::report(&sentence);
         }
     }
     Ok(args.filter(|_| code == 0).ok_or(code))
@@ -239,7 +240,7 @@ fn finish(result: Result<Verdict>, world: &World) -> ExitCode {
             })
         }
         Err(error) => {
-            eprintln!("{error}");
+            out::report(&error);
             // The other processes may wait for this one for ever.
             world.abort();
             ExitCode::from(FAILURE)
