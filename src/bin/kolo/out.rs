@@ -30,7 +30,8 @@ pub fn complain(error: &Error) {
 /// Writes one line to standard error at once: where a launcher ends a job it may take only what it
 /// has got so far, and half a sentence helps nobody.
 pub fn report(what: &impl std::fmt::Display) {
-    eprint!("{}", format!("{what}\n"));
+    let line = format!("{what}\n");
+    eprint!("{line}");
 }
 
 /// Writes one line.
