@@ -65,6 +65,8 @@ koloResult_t koloCommInitTable(koloComm_t *newcomm, const koloMpiTable *table)
         return fail(koloInvalidArgument, "null pointer");
     if (table->problem != NULL)
         return fail((koloResult_t)table->problemCode, table->problem);
+    if (table->noRank >= 0)
+        return fail(koloInvalidArgument, "MPI_PROC_NULL");
     if (table->size != sizeof *table || table->version != 1)
         return fail(koloInvalidArgument, "size or version");
     if (refuse) {

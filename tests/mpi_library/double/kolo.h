@@ -26,6 +26,7 @@ typedef struct {
     int problemCode;
     const void *net;
     size_t world;
+    int noRank;
 } koloMpiTable;
 
 koloResult_t koloCommInitTable(koloComm_t *newcomm, const koloMpiTable *table);
