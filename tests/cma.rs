@@ -21,7 +21,7 @@ mod skip;
 #[path = "../src/bin/kolo/perf/values.rs"]
 mod values;
 
-use job::Job;
+use job::{Job, bytes_of};
 use kolo::base::{Code, Rank};
 use kolo::transport::cma::{Peer, yama};
 
@@ -29,14 +29,6 @@ use kolo::transport::cma::{Peer, yama};
 #[test]
 fn child() {
     job::run_child(scenarios::by_name);
-}
-
-fn bytes_of(hex: &str) -> Vec<u8> {
-    let digits = hex.as_bytes().chunks(2);
-    let pairs = digits.map(|pair| std::str::from_utf8(pair).expect("hex"));
-    pairs
-        .map(|pair| u8::from_str_radix(pair, 16).expect("hex"))
-        .collect()
 }
 
 /// Whether the system lets processes of one user read each other at all.

@@ -26,11 +26,6 @@ fn child() {
     });
 }
 
-fn bytes_of(hex: &str) -> Vec<u8> {
-    let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex");
-    (0..hex.len() / 2).map(byte).collect()
-}
-
 fn comms(nranks: u32, overrides: &[(&str, &str)]) -> Vec<Communicator> {
     let overrides = overrides
         .iter()

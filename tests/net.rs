@@ -1,5 +1,7 @@
 //! The networks between nodes: sockets on the loopback and on virtual links, plugins, MPI.
 
+#[path = "net_plugin/compile.rs"]
+mod compile;
 #[path = "net/fake_mpi.rs"]
 mod fake_mpi;
 #[path = "net/faults.rs"]

@@ -5,6 +5,8 @@
 
 #[path = "networks/checked.rs"]
 mod checked;
+#[path = "net_plugin/compile.rs"]
+mod compile;
 #[path = "networks/fold.rs"]
 mod fold;
 #[path = "../bindings/verbs/tests/conformance/machine.rs"]

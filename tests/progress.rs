@@ -19,14 +19,6 @@ fn child() {
     job::run_child(scenarios::by_name);
 }
 
-fn bytes_of(hex: &str) -> Vec<u8> {
-    let digits = hex.as_bytes().chunks(2);
-    let pairs = digits.map(|pair| std::str::from_utf8(pair).expect("hex"));
-    pairs
-        .map(|pair| u8::from_str_radix(pair, 16).expect("hex"))
-        .collect()
-}
-
 /// A folder that is removed on drop.
 struct Folder(PathBuf);
 

@@ -17,23 +17,10 @@ impl Daemon {
         let place = std::env::temp_dir().join(format!("kolo-munge-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&place).unwrap();
         std::fs::write(place.join("key"), proof_key()).unwrap();
-        let file = |kind: &str| format!("--{kind}-file={}", place.join(kind).display());
-        let mut command = Command::new("munged");
-        command
-            .args([
-                "--foreground",
-                "--force",
-                &file("key"),
-                &file("pid"),
-                &file("seed"),
-            ])
-            .arg(file("log"))
-            .arg(format!("--socket={}", place.join("socket").display()))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let child = [command, elsewhere(&place)]
+        // Where Debian keeps daemons is not on every path.
+        let child = ["munged", "/usr/sbin/munged"]
             .into_iter()
-            .find_map(|mut command| command.spawn().ok())?;
+            .find_map(|program| command(program, &place).spawn().ok())?;
         let daemon = Daemon { child, place };
         for _ in 0..500 {
             if Munge::open(Some(&daemon.socket())).is_ok() {
@@ -50,9 +37,9 @@ impl Daemon {
     }
 }
 
-/// Where Debian keeps daemons, if that is not on the path.
-fn elsewhere(place: &Path) -> Command {
-    let mut command = Command::new("/usr/sbin/munged");
+/// How the daemon is started with all its files in one place.
+fn command(program: &str, place: &Path) -> Command {
+    let mut command = Command::new(program);
     let file = |kind: &str| format!("--{kind}-file={}", place.join(kind).display());
     command
         .args([

@@ -171,6 +171,15 @@ impl Drop for Job {
     }
 }
 
+/// Bytes as an order spells them.
+pub fn bytes_of(hex: &str) -> Vec<u8> {
+    let digits = hex.as_bytes().chunks(2);
+    let pairs = digits.map(|pair| std::str::from_utf8(pair).expect("hex"));
+    pairs
+        .map(|pair| u8::from_str_radix(pair, 16).expect("hex"))
+        .collect()
+}
+
 /// What a rank of a scenario has.
 pub struct Context {
     pub id: UniqueId,
@@ -204,7 +213,7 @@ pub fn run_child(scenario_of: fn(&str) -> fn(&Context)) {
     };
     let words: Vec<&str> = order.split(' ').collect();
     let number = |at: usize| words[at].parse::<u32>().expect("a number");
-    let bytes: Vec<u8> = super::bytes_of(words[1]);
+    let bytes: Vec<u8> = bytes_of(words[1]);
     let id = UniqueId::from_bytes(bytes.try_into().expect("128 bytes")).expect("an id");
     let (first, ranks, nranks) = (number(2), number(3), number(4));
     let scenario = scenario_of(words[0]);

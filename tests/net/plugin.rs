@@ -4,6 +4,7 @@
 //! A plugin reads its knobs from the environment when it starts, so every test of a knob runs in a
 //! process of its own.
 
+use super::compile::compile;
 use super::generic;
 use super::support::*;
 use kolo::base::Code;
@@ -16,22 +17,9 @@ const VERSIONS: [u32; 4] = [8, 9, 10, 11];
 /// Names the library to the child process.
 const LIBRARY: &str = "KOLO_TEST_PLUGIN_LIBRARY";
 
-/// Compiles the plugin; every test has its own file, so that none waits for another.
+/// The plugin of one version.
 fn build(version: u32, name: &str, flags: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/net_plugin/plugin.c");
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libnccl-net-{name}.so"));
-    let output = Command::new("cc")
-        .args(["-std=gnu11", "-Wall", "-Wextra", "-O1", "-shared", "-fPIC"])
-        .arg(format!("-DVERSION={version}"))
-        .args(flags)
-        .arg(source)
-        .arg("-o")
-        .arg(&file)
-        .output()
-        .expect("the C compiler can be started");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    file
+    compile("plugin.c", name, version, flags)
 }
 
 /// Runs an ignored test of this file in a process with these knobs.

@@ -1,35 +1,21 @@
 //! Communicators whose network folds: the small one of `tests/net_plugin/fold.c`, which counts.
 
+use super::compile::compile;
 use super::support;
 use kolo::comm::{Communicator, RedOp};
 use std::ffi::c_long;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names the library to a process of its own, whose counters nobody else moves.
 const LIBRARY: &str = "KOLO_TEST_FOLD_LIBRARY";
 
-fn build(version: u32) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/net_plugin/fold.c");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let file = folder.join(format!("libnccl-net-fold{version}.so"));
-    let output = Command::new("cc")
-        .args(["-std=gnu11", "-Wall", "-Wextra", "-O1", "-shared", "-fPIC"])
-        .arg(format!("-DVERSION={version}"))
-        .arg(source)
-        .arg("-o")
-        .arg(&file)
-        .output()
-        .expect("the C compiler can be started");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    file
-}
-
 fn alone(version: u32) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["fold::alone_folds", "--exact", "--ignored", "--nocapture"])
-        .env(LIBRARY, build(version))
+        .env(
+            LIBRARY,
+            compile("fold.c", &format!("fold{version}"), version, &[]),
+        )
         .output()
         .unwrap();
     let text = [output.stdout, output.stderr].concat();

@@ -1,32 +1,14 @@
 //! Communicators over the small plugin of `tests/net_plugin`, in its oldest and newest version.
 
+use super::compile::compile;
 use super::{checked, support};
 use kolo::topo::{CpuSet, affinity};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const COUNTS: &[usize] = &[0, 1, 7, 1000, 4097, 40_001];
 
-/// Compiles the plugin.
-fn build(version: u32) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/net_plugin/plugin.c");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let file = folder.join(format!("libnccl-net-networks{version}.so"));
-    let output = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-shared", "-fPIC"])
-        .arg(format!("-DVERSION={version}"))
-        .arg(source)
-        .arg("-o")
-        .arg(&file)
-        .output()
-        .expect("the C compiler can be started");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    file
-}
-
 fn carries_everything(version: u32) {
-    let library = build(version);
+    let library = compile("plugin.c", &format!("networks{version}"), version, &[]);
     let settings = [
         ("net", "plugin"),
         ("net_plugin", library.to_str().unwrap()),
@@ -89,7 +71,10 @@ fn machine_with_the_device() -> PathBuf {
 
 #[test]
 fn threads_of_a_rank_go_beside_its_device() {
-    let (library, machine) = (build(10), machine_with_the_device());
+    let (library, machine) = (
+        compile("plugin.c", "networks10", 10, &[]),
+        machine_with_the_device(),
+    );
     let settings = [
         ("net", "plugin"),
         ("net_plugin", library.to_str().unwrap()),
