@@ -1,6 +1,6 @@
 //! The one place of the core that reads a clock.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -9,6 +9,11 @@ pub struct Moment(Instant);
 /// Now.
 pub fn now() -> Moment {
     Moment(Instant::now())
+}
+
+/// How old something is that another process has dated; `None` if its date is still to come.
+pub fn age(dated: SystemTime) -> Option<Duration> {
+    dated.elapsed().ok()
 }
 
 impl Moment {

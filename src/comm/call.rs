@@ -57,15 +57,70 @@ pub(super) struct Checked {
     pub parts: Parts,
 }
 
-/// What the checks of a call have found, apart from the call: few words, as every call hands them
-/// on and a [`Checked`] would be copied.
-struct Found {
-    bytes: usize,
-    signature: u64,
-    op: Option<ReduceOp>,
-}
-
 impl Checked {
+    /// A call that [`Checked::look`] has not seen yet. It is made where it stays: a copy would cost
+    /// a small call more than its checks.
+    #[inline(always)]
+    pub fn unseen(call: &Call) -> Checked {
+        Checked {
+            call: *call,
+            bytes: 0,
+            signature: 0,
+            past: 0,
+            number: 0,
+            op: None,
+            made: None,
+            parts: None,
+        }
+    }
+
+    /// Checks everything that one rank can see.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: the call is not to be made.
+    #[inline]
+    pub fn look(&mut self, rank: u32, nranks: u32) -> Result<()> {
+        let call = &self.call;
+        if call.collective == Collective::Barrier && call.count == 0 {
+            // Nothing is left to check.
+            self.signature = call.signature(0).0;
+            return Ok(());
+        }
+        let mut bytes = checked::bytes(call.count, call.dtype.size_bytes())?;
+        let blocks = call.blocks(rank, nranks);
+        if call.peer >= nranks
+            && (call.collective.has_root() || call.collective.is_point_to_point())
+        {
+            if call.peer != NO_RANK || call.collective.has_root() {
+                return Err(call.bad_peer(nranks));
+            }
+            // A message without data ends at once.
+            bytes = 0;
+        }
+        if bytes > 0 {
+            call.check_buffers(rank, bytes, blocks)?;
+        }
+        let is_exact = exact::is_exact(call);
+        let op = match call.collective.reduces() {
+            true if is_exact => {
+                call.check_alignment(blocks)?;
+                exact::check(call)?
+            }
+            true => call.op.built_in(call.dtype)?,
+            false => None,
+        };
+        if call.collective.is_scan() && op == Some(ReduceOp::Avg) {
+            return Err(Error::argument(
+                "a scan has no average",
+                "scan the sum, and divide it by the number of ranks that it is of",
+            ));
+        }
+        self.signature = call.signature(code_of(op, is_exact)).0;
+        self.bytes = bytes;
+        self.op = op;
+        Ok(())
+    }
+
     /// Whether anything is exchanged; a call without data ends at once.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -125,67 +180,11 @@ impl Call {
         }
     }
 
-    /// Checks everything that one rank can see.
-    #[inline(always)]
+    /// The call, with everything checked that one rank can see.
     pub(super) fn check(&self, rank: u32, nranks: u32) -> Result<Checked> {
-        let found = self.look(rank, nranks)?;
-        Ok(Checked {
-            call: *self,
-            bytes: found.bytes,
-            signature: found.signature,
-            past: 0,
-            number: 0,
-            op: found.op,
-            made: None,
-            parts: None,
-        })
-    }
-
-    #[inline]
-    fn look(&self, rank: u32, nranks: u32) -> Result<Found> {
-        if self.collective == Collective::Barrier && self.count == 0 {
-            // Nothing is left to check.
-            return Ok(Found {
-                bytes: 0,
-                signature: self.signature(0).0,
-                op: None,
-            });
-        }
-        let mut bytes = checked::bytes(self.count, self.dtype.size_bytes())?;
-        let blocks = self.blocks(rank, nranks);
-        if self.peer >= nranks
-            && (self.collective.has_root() || self.collective.is_point_to_point())
-        {
-            if self.peer != NO_RANK || self.collective.has_root() {
-                return Err(self.bad_peer(nranks));
-            }
-            // A message without data ends at once.
-            bytes = 0;
-        }
-        if bytes > 0 {
-            self.check_buffers(rank, bytes, blocks)?;
-        }
-        let reduces = self.collective.reduces();
-        let is_exact = exact::is_exact(self);
-        let op = match reduces {
-            true if is_exact => {
-                self.check_alignment(blocks)?;
-                exact::check(self)?
-            }
-            true => self.op.built_in(self.dtype)?,
-            false => None,
-        };
-        if self.collective.is_scan() && op == Some(ReduceOp::Avg) {
-            return Err(Error::argument(
-                "a scan has no average",
-                "scan the sum, and divide it by the number of ranks that it is of",
-            ));
-        }
-        Ok(Found {
-            bytes,
-            signature: self.signature(code_of(op, is_exact)).0,
-            op,
-        })
+        let mut checked = Checked::unseen(self);
+        checked.look(rank, nranks)?;
+        Ok(checked)
     }
 
     #[cold]

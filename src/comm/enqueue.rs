@@ -41,7 +41,8 @@ impl Communicator {
     pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
         let run = || {
             self.inner.callable()?;
-            let mut checked = self.inner.check(call)?;
+            let mut checked = Checked::unseen(call);
+            self.inner.look(&mut checked)?;
             self.run_checked(&mut checked, stream)
         };
         run().map_err(|error| {
@@ -244,17 +245,25 @@ impl Inner {
         self.drive_until(exec, &last, (collective.name(), number))
     }
 
+    /// The call, with everything checked that one rank can see.
+    pub(super) fn check(&self, call: &Call) -> Result<Checked> {
+        let mut checked = Checked::unseen(call);
+        self.look(&mut checked)?;
+        Ok(checked)
+    }
+
     /// Checks everything that one rank can see.
     #[inline(always)]
-    pub(super) fn check(&self, call: &Call) -> Result<Checked> {
-        let mut checked = call.check(self.rank, self.nranks)?;
+    fn look(&self, checked: &mut Checked) -> Result<()> {
+        checked.look(self.rank, self.nranks)?;
+        let call = &checked.call;
         if call.collective == Collective::Send {
             self.has_sent.store(true, Ordering::Relaxed);
         }
         if call.collective.reduces() && call.op.0 >= RedOp::FIRST_DYNAMIC {
-            self.combine_as_made(&mut checked)?;
+            self.combine_as_made(checked)?;
         }
-        Ok(checked)
+        Ok(())
     }
 
     /// With an operation that the program made, as it is now.

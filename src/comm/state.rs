@@ -48,7 +48,9 @@ pub(super) struct WaitSetup {
 /// A function that lets the host MPI make progress, called from waiting callers only.
 pub type IdleHook = Arc<dyn Fn() + Send + Sync>;
 
-/// The state of a communicator.
+/// The state of a communicator. Ranks may be threads of one process: what one of them writes in
+/// every call must not lie in a cache line of another one, or of its neighbour that is fetched too.
+#[repr(align(128))]
 pub(super) struct Inner {
     pub rank: u32,
     pub nranks: u32,

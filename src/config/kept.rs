@@ -6,12 +6,14 @@
 //! were not there. A new file is written under a name of its own and renamed, so that a reader
 //! finds the old one or the new one.
 
+use crate::base::clock;
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The longest file that is read.
 const MOST_BYTES: u64 = 16 << 10;
@@ -28,12 +30,18 @@ pub fn places() -> Vec<PathBuf> {
         .collect()
 }
 
-/// What the first place that has a file of this name holds.
-pub fn read(places: &[PathBuf], name: &str) -> Option<String> {
+/// What the first place that has a file of this name holds. If it holds for some time only, an
+/// older file, or one of the future, is as if it were not there.
+pub fn read(places: &[PathBuf], name: &str, holds: Option<Duration>) -> Option<String> {
     places.iter().find_map(|place| {
         let file = open(&directory(place).ok()?, name, libc::O_RDONLY).ok()?;
         let seen = file.metadata().ok()?;
         if !seen.is_file() || !is_private(&seen) || seen.len() > MOST_BYTES {
+            return None;
+        }
+        if let Some(holds) = holds
+            && clock::age(seen.modified().ok()?)? > holds
+        {
             return None;
         }
         let mut text = String::new();
@@ -131,10 +139,10 @@ mod tests {
     fn what_is_kept_is_read_again() {
         let place = place("again");
         let places = [PathBuf::from("/proc/kolo"), place.clone()];
-        assert_eq!(read(&places, "facts"), None);
+        assert_eq!(read(&places, "facts", None), None);
         for text in ["one", "another"] {
             assert!(write(&places, "facts", text));
-            assert_eq!(read(&places, "facts").as_deref(), Some(text));
+            assert_eq!(read(&places, "facts", None).as_deref(), Some(text));
         }
         let left: Vec<_> = fs::read_dir(&place).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
@@ -149,24 +157,51 @@ mod tests {
         assert!(write(&places, "facts", "true"));
         let file = place.join("facts");
         chmod(&file, 0o620);
-        assert_eq!(read(&places, "facts"), None, "others may write the file");
+        assert_eq!(
+            read(&places, "facts", None),
+            None,
+            "others may write the file"
+        );
         chmod(&file, 0o600);
         chmod(&place, 0o770);
-        assert_eq!(read(&places, "facts"), None, "others may write here");
+        assert_eq!(read(&places, "facts", None), None, "others may write here");
         assert!(!write(&places, "facts", "new"));
         chmod(&place, 0o700);
-        assert_eq!(read(&places, "facts").as_deref(), Some("true"));
+        assert_eq!(read(&places, "facts", None).as_deref(), Some("true"));
         let elsewhere = place.with_file_name("elsewhere");
         fs::rename(&place, &elsewhere).unwrap();
         symlink(&elsewhere, &place).unwrap();
-        assert_eq!(read(&places, "facts"), None, "the directory is a link");
+        assert_eq!(
+            read(&places, "facts", None),
+            None,
+            "the directory is a link"
+        );
         assert!(!write(&places, "facts", "new"));
         fs::remove_file(&place).unwrap();
         fs::rename(&elsewhere, &place).unwrap();
         fs::rename(&file, place.join("other")).unwrap();
         symlink(place.join("other"), &file).unwrap();
-        assert_eq!(read(&places, "facts"), None, "the file is a link");
+        assert_eq!(read(&places, "facts", None), None, "the file is a link");
         fs::remove_dir_all(place.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_holds_for_some_time_is_not_read_later() {
+        let places = [place("age")];
+        assert!(write(&places, "facts", "true"));
+        let hour = Duration::from_secs(3600);
+        let file = File::options().write(true).open(places[0].join("facts"));
+        let file = file.unwrap();
+        let now = file.metadata().unwrap().modified().unwrap();
+        for (written, is_read) in [
+            (now - hour / 2, true),
+            (now - 2 * hour, false),
+            (now + hour, false),
+        ] {
+            file.set_modified(written).unwrap();
+            assert_eq!(read(&places, "facts", Some(hour)).is_some(), is_read);
+            assert!(read(&places, "facts", None).is_some());
+        }
     }
 
     #[test]
@@ -178,14 +213,14 @@ mod tests {
             "facts",
             &"x".repeat(MOST_BYTES as usize + 1)
         ));
-        assert_eq!(read(&places, "facts"), None);
+        assert_eq!(read(&places, "facts", None), None);
         fs::write(place.join("facts"), [0xff; 8]).unwrap();
-        assert_eq!(read(&places, "facts"), None);
+        assert_eq!(read(&places, "facts", None), None);
         fs::remove_file(place.join("facts")).unwrap();
         let pipe = CString::new(place.join("facts").to_str().unwrap()).unwrap();
         // SAFETY: a string that ends with a zero.
         assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
-        assert_eq!(read(&places, "facts"), None, "a pipe");
+        assert_eq!(read(&places, "facts", None), None, "a pipe");
         fs::remove_dir_all(place.parent().unwrap()).unwrap();
     }
 }

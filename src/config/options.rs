@@ -276,8 +276,9 @@ with_start_options! {
         kind: Kind::Words(Stores::WORDS),
         default: "auto",
         tag: Tag::Site,
-        note: "It decides nothing but speed. `kolo info` shows what was measured: once in a boot, \
-               kept in `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`, for the next process.",
+        note: "It decides nothing but speed. `kolo info` shows what was measured: once in a boot \
+               (in a virtual machine, whose cores may move: once in a minute), kept in \
+               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`, for the next process.",
     }
 
     /// How much kolo writes about what it does.

@@ -50,6 +50,9 @@ impl From<Error> for Stop {
 /// The scratch list of sources, kept by the communicator so that no call allocates.
 pub type Sources = Vec<*const u8>;
 
+/// As many sources are listed on the stack.
+const FEW: usize = 8;
+
 impl SmallCall<'_> {
     fn bytes(&self) -> usize {
         self.count * self.kernel.element_bytes
@@ -91,16 +94,29 @@ impl SmallCall<'_> {
     #[inline(always)]
     unsafe fn copy_in(&self, dsts: &[*mut u8]) {
         let kernel = self.kernel;
-        let mut params = kernel.params;
-        params.divisor = None;
         if kernel.pre_scaled {
+            let mut params = kernel.params;
+            params.divisor = None;
             params.pre_scale_mask = 1;
             // SAFETY: see `publish`.
             unsafe { (kernel.fold)(&[self.send], dsts, self.count, &params) };
-        } else {
-            // SAFETY: see `publish`.
-            unsafe { (kernel.copy)(&[self.send], dsts, self.bytes(), &params) };
+            return;
         }
+        for &to in dsts {
+            // SAFETY: see `publish`.
+            unsafe { self.take(self.send, to) };
+        }
+    }
+
+    /// Moves the bytes of this call. They fit the caches, so there is no kind of store to choose,
+    /// which is what a kernel's copy does.
+    ///
+    /// # Safety
+    /// `from` and `to` hold so many bytes, and do not overlap.
+    #[inline(always)]
+    unsafe fn take(&self, from: *const u8, to: *mut u8) {
+        // SAFETY: our caller's promise.
+        unsafe { to.copy_from_nonoverlapping(from, self.bytes()) };
     }
 
     /// Waits for the token of `peer` and checks what it is.
@@ -160,14 +176,24 @@ impl SmallCall<'_> {
         let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
         // SAFETY: our caller's promise.
         unsafe { self.publish(wires, waiting, tracer, None)? };
-        sources.clear();
-        for peer in 0..ranks {
-            if peer == me {
-                sources.push(self.send);
-                continue;
+        // On the stack if they are few: what is allocated may share a cache line with what another
+        // thread, which is another rank, writes.
+        let mut few = [std::ptr::null(); FEW];
+        let sources = match few.get_mut(..ranks) {
+            Some(few) => few,
+            None => {
+                sources.resize(ranks, std::ptr::null());
+                &mut sources[..ranks]
             }
-            self.await_token(wires, peer, waiting)?;
-            sources.push(wires.fans.source(peer, bytes));
+        };
+        for (peer, source) in sources.iter_mut().enumerate() {
+            *source = match peer == me {
+                true => self.send,
+                false => {
+                    self.await_token(wires, peer, waiting)?;
+                    wires.fans.source(peer, bytes)
+                }
+            };
         }
         let mut params = self.kernel.params;
         params.pre_scale_mask = u64::from(self.kernel.pre_scaled) << (me & 63);
@@ -203,7 +229,7 @@ impl SmallCall<'_> {
             self.await_token(wires, peer, waiting)?;
             let source = wires.fans.source(peer, bytes);
             // SAFETY: the token holds `bytes`, and block `peer` of the output too.
-            unsafe { (self.kernel.copy)(&[source], &[block(peer)], bytes, &self.kernel.params) };
+            unsafe { self.take(source, block(peer)) };
             self.release(wires, peer, bytes, tracer);
         }
         wires.complete_eager();
@@ -232,7 +258,7 @@ impl SmallCall<'_> {
             self.await_token(wires, self.root, waiting)?;
             let source = wires.fans.source(self.root, bytes);
             // SAFETY: the token and the output hold `bytes`.
-            unsafe { (self.kernel.copy)(&[source], &[self.recv], bytes, &self.kernel.params) };
+            unsafe { self.take(source, self.recv) };
             self.release(wires, self.root, bytes, tracer);
         }
         wires.complete_eager();

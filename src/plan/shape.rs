@@ -81,6 +81,7 @@ impl Collective {
     pub const NUMBERS: usize = Collective::ALL.len() + 1;
 
     /// The name in messages: that of the call without its prefix.
+    #[inline]
     pub fn name(self) -> &'static str {
         match self {
             Collective::AllReduce => "AllReduce",

@@ -235,6 +235,19 @@ pub fn boot_id() -> String {
     text.trim().to_owned()
 }
 
+/// Whether this is a virtual machine, whose cores the host may move: two of them that share a cache
+/// now may share none in a minute. Known on x86 only.
+pub fn is_virtual() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        /// Bit 31 of ECX of leaf 1 is left to hypervisors (AMD64 manual 24594, CPUID Fn0000_0001).
+        const HYPERVISOR: u32 = 1 << 31;
+        std::arch::x86_64::__cpuid(1).ecx & HYPERVISOR != 0
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,7 +92,8 @@ impl FanMemory {
     }
 }
 
-/// What a rank knows of one fan.
+/// What a rank knows of one fan; on lines of its own, for ranks that are threads.
+#[repr(align(128))]
 struct Member {
     memory: FanMemory,
     /// Tokens of this fan that this rank has published or read.
