@@ -102,6 +102,21 @@ fn forms_of_connections() {
     }
 }
 
+/// What is planned for so many channels works on all of them: else prices that divide the data by
+/// channels are wrong, and devices idle. (Messages have the channel of their pair of ranks.)
+#[test]
+fn plans_use_all_their_channels() {
+    let of_messages = |entry: &&Entry| entry.algorithm == Algorithm::Bundle;
+    for entry in collectives().filter(|entry| entry.most_rounds != 1 && !of_messages(entry)) {
+        let channels = 3 * entry.channels;
+        for nodes in [Nodes::one(4), Nodes::uniform(2, 2)] {
+            for plan in plans_on(entry, &nodes, 1, channels) {
+                assert_eq!(plan.channels(), u32::from(channels), "{}", name(entry));
+            }
+        }
+    }
+}
+
 /// A ring has one connection each way on each channel, to the neighbours; one rank alone has none.
 #[test]
 fn rings_connect_neighbours_only() {

@@ -13,15 +13,21 @@ use crate::plan::{Emitter, Layout, Nodes, Operand, POST_SCALE, PRE_SCALE, Plan, 
 /// Up the chain, folded; down the chain, copied.
 pub fn all_reduce(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
+    for channel in 0..shape.channels {
+        up_and_down(&mut e, shape, channel);
+    }
+    e.finish()
+}
+
+fn up_and_down(e: &mut Emitter, shape: &Shape, channel: u16) {
     let (rank, last) = (shape.rank, shape.nranks - 1);
-    e.lane(0);
+    e.lane(channel);
     if rank == last {
         let (prev, back) = (e.from(rank - 1), e.to(rank - 1));
-        e.recv_reduce_copy_send(prev, back, 0);
-        return e.finish();
+        return e.recv_reduce_copy_send(prev, back, 0);
     }
-    contribute(&mut e, rank, rank + 1);
-    e.lane(0);
+    contribute(e, rank, rank + 1);
+    e.lane(channel);
     let next = e.from(rank + 1);
     match rank {
         0 => e.recv(next, 0),
@@ -30,7 +36,6 @@ pub fn all_reduce(shape: &Shape, _: &Nodes) -> Plan {
             e.recv_copy_send(next, before, 0);
         }
     }
-    e.finish()
 }
 
 /// Folds what comes from the rank before with the own input, and hands it on.
@@ -46,39 +51,49 @@ fn contribute(e: &mut Emitter, rank: u32, to: u32) {
 /// Up the chain, folded; from its end to the root.
 pub fn reduce(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
-    let (rank, root, last) = (shape.rank, shape.root, shape.nranks - 1);
-    e.lane(0);
-    if rank == last {
-        let prev = e.from(rank - 1);
-        if root == last {
-            e.recv_reduce_copy(prev, 0);
-        } else {
-            let (srcs, to) = ([prev.operand(), Operand::INPUT], e.to(root));
-            let flags = PRE_SCALE | POST_SCALE;
-            e.step(StepOp::Fold, flags, &srcs, &[to.operand()], 0);
-        }
-        return e.finish();
-    }
-    contribute(&mut e, rank, rank + 1);
-    if rank == root {
-        let end = e.lane(0).from(last);
-        e.recv(end, 0);
+    for channel in 0..shape.channels {
+        up_to_the_root(&mut e, shape, channel);
     }
     e.finish()
 }
 
+fn up_to_the_root(e: &mut Emitter, shape: &Shape, channel: u16) {
+    let (rank, root, last) = (shape.rank, shape.root, shape.nranks - 1);
+    e.lane(channel);
+    if rank == last {
+        let prev = e.from(rank - 1);
+        if root == last {
+            return e.recv_reduce_copy(prev, 0);
+        }
+        let (srcs, to) = ([prev.operand(), Operand::INPUT], e.to(root));
+        let flags = PRE_SCALE | POST_SCALE;
+        return e.step(StepOp::Fold, flags, &srcs, &[to.operand()], 0);
+    }
+    contribute(e, rank, rank + 1);
+    if rank == root {
+        let end = e.lane(channel).from(last);
+        e.recv(end, 0);
+    }
+}
+
 /// Block r of every rank goes to rank r, which folds them in order.
 pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
-    let mut e = hand_out(shape);
-    fold_in_order(&mut e, shape, i64::from(shape.rank));
-    e.finish()
+    scatter(shape, fold_in_order)
 }
 
 /// The same with the own block first, for sums that are scaled: a fold scales only the first 64 of
 /// its sources.
 pub fn reduce_scatter_own_first(shape: &Shape, _: &Nodes) -> Plan {
-    let mut e = hand_out(shape);
-    fold_own_first(&mut e, shape, i64::from(shape.rank));
+    scatter(shape, fold_own_first)
+}
+
+fn scatter(shape: &Shape, fold: fn(&mut Emitter, &Shape, i64)) -> Plan {
+    let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
+    for channel in 0..shape.channels {
+        hand_out(&mut e, shape, channel);
+        e.lane(channel);
+        fold(&mut e, shape, i64::from(shape.rank));
+    }
     e.finish()
 }
 
@@ -98,18 +113,15 @@ pub fn fold_block_own_first(shape: &Shape, _: &Nodes) -> Plan {
 }
 
 /// A lane for each other rank's block.
-fn hand_out(shape: &Shape) -> Emitter {
+fn hand_out(e: &mut Emitter, shape: &Shape, channel: u16) {
     let n = shape.nranks;
-    let mut e = Emitter::new(*shape, n, Layout::Blocks);
     for to in (1..n).map(|distance| (shape.rank + distance) % n) {
-        let next = e.lane(0).to(to);
+        let next = e.lane(channel).to(to);
         e.send(next, i64::from(to));
     }
-    e
 }
 
 fn fold_in_order(e: &mut Emitter, shape: &Shape, chunk: i64) {
-    e.lane(0);
     let srcs: Vec<Operand> = (0..shape.nranks)
         .map(|r| match r == shape.rank {
             true => Operand::INPUT,
@@ -120,7 +132,6 @@ fn fold_in_order(e: &mut Emitter, shape: &Shape, chunk: i64) {
 }
 
 fn fold_own_first(e: &mut Emitter, shape: &Shape, chunk: i64) {
-    e.lane(0);
     let others = (0..shape.nranks).filter(|&r| r != shape.rank);
     let arrivals = others.map(|r| e.from(r).operand());
     let srcs: Vec<Operand> = std::iter::once(Operand::INPUT).chain(arrivals).collect();

@@ -12,20 +12,29 @@
 use crate::plan::emit::Connection;
 use crate::plan::{Collective, Emitter, Layout, Nodes, Operand, PRE_SCALE, Plan, Shape, StepOp};
 
-/// The emitter of a scan with an open lane, and whether the own input counts.
-fn begin(shape: &Shape) -> (Emitter, bool) {
+/// The same on every channel, which has its part of the data.
+fn on_channels(shape: &Shape, body: fn(&mut Emitter, &Shape)) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
-    e.lane(0);
-    (e, shape.collective == Collective::Scan)
+    for channel in 0..shape.channels {
+        e.lane(channel);
+        body(&mut e, shape);
+    }
+    e.finish()
+}
+
+/// Whether the own input counts.
+fn is_inclusive(shape: &Shape) -> bool {
+    shape.collective == Collective::Scan
 }
 
 /// Publish; fold the ranks before; drop the rest.
 pub fn oneshot(shape: &Shape, _: &Nodes) -> Plan {
-    let (mut e, inclusive) = begin(shape);
+    let mut e = Emitter::new(*shape, 1, Layout::Blocks);
+    e.lane(0);
     let mine = e.fan(shape.rank);
     e.send(mine, 0);
     let mut srcs: Vec<Operand> = (0..shape.rank).map(|r| e.fan(r).operand()).collect();
-    if inclusive {
+    if is_inclusive(shape) {
         srcs.push(Operand::INPUT);
     }
     if !srcs.is_empty() {
@@ -45,9 +54,12 @@ fn drop_token(e: &mut Emitter, writer: u32) {
 
 /// Partners at distances 1, 2, 4, ... For an exclusive scan the inputs move up by one rank first.
 pub fn recursive_doubling(shape: &Shape, _: &Nodes) -> Plan {
-    let (mut e, inclusive) = begin(shape);
+    on_channels(shape, double)
+}
+
+fn double(e: &mut Emitter, shape: &Shape) {
     let (rank, n) = (shape.rank, shape.nranks);
-    let first = if inclusive {
+    let first = if is_inclusive(shape) {
         let input = [Operand::INPUT];
         e.step(StepOp::Copy, PRE_SCALE, &input, &[Operand::OUTPUT], 0);
         0
@@ -77,12 +89,15 @@ pub fn recursive_doubling(shape: &Shape, _: &Nodes) -> Plan {
         }
         distance *= 2;
     }
-    e.finish()
 }
 
 /// The fold so far comes from the rank before and goes, with the own input, to the next.
 pub fn chain(shape: &Shape, _: &Nodes) -> Plan {
-    let (mut e, inclusive) = begin(shape);
+    on_channels(shape, along)
+}
+
+fn along(e: &mut Emitter, shape: &Shape) {
+    let inclusive = is_inclusive(shape);
     let (rank, last) = (shape.rank, shape.nranks - 1);
     let next = (rank < last).then(|| e.to(rank + 1));
     let hand_on = |e: &mut Emitter, srcs: &[Operand], output: bool, next: Option<Connection>| {
@@ -97,19 +112,18 @@ pub fn chain(shape: &Shape, _: &Nodes) -> Plan {
         e.step(op, PRE_SCALE, srcs, &dsts, 0);
     };
     if rank == 0 {
-        hand_on(&mut e, &[Operand::INPUT], inclusive, next);
-        return e.finish();
+        hand_on(e, &[Operand::INPUT], inclusive, next);
+        return;
     }
     let prev = e.from(rank - 1).operand();
     if inclusive {
-        hand_on(&mut e, &[prev, Operand::INPUT], true, next);
-        return e.finish();
+        hand_on(e, &[prev, Operand::INPUT], true, next);
+        return;
     }
     if next.is_some() {
         // The input is read before the output is written, for calls in place.
         let kept = Operand { keep: true, ..prev };
-        hand_on(&mut e, &[kept, Operand::INPUT], false, next);
+        hand_on(e, &[kept, Operand::INPUT], false, next);
     }
     e.step(StepOp::Copy, 0, &[prev], &[Operand::OUTPUT], 0);
-    e.finish()
 }

@@ -12,11 +12,6 @@ impl Exec {
     pub fn placing(&self, checked: &Checked, algorithm: Algorithm, channels: u16) -> Placing {
         let collective = checked.call.collective;
         let of_messages = algorithm == Algorithm::Bundle || collective.is_vector();
-        // A chain in the order of ranks is one, whatever the channels.
-        let channels = match algorithm {
-            Algorithm::Ordered => 1,
-            _ => channels,
-        };
         match self.turns {
             _ if of_messages || collective.is_point_to_point() => Placing::ByPair,
             turns if channels >= turns => Placing::Planned,

@@ -9,6 +9,7 @@
  *   kolo_test_folds()       operations that all ranks of their group have taken the result of
  *   kolo_test_fold_bytes()  bytes of their contributions
  *   kolo_test_fold_open()   groups and listeners that are open
+ *   kolo_test_fold_flying() operations of a member that were begun and have not ended for it
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -74,7 +75,7 @@ typedef struct group {
 typedef struct {
     uint64_t magic, begun;
     group *of;
-    int registered, calls;
+    int registered, calls, flying;
 } member;
 
 typedef struct {
@@ -87,12 +88,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
 static group *groups;
 static uint64_t doors;
-static long folds, fold_bytes, open_objects;
+static long folds, fold_bytes, open_objects, all_flying;
 static log_fn say;
 
 long kolo_test_folds(void) { return __atomic_load_n(&folds, __ATOMIC_SEQ_CST); }
 long kolo_test_fold_bytes(void) { return __atomic_load_n(&fold_bytes, __ATOMIC_SEQ_CST); }
 long kolo_test_fold_open(void) { return __atomic_load_n(&open_objects, __ATOMIC_SEQ_CST); }
+long kolo_test_fold_flying(void) { return __atomic_load_n(&all_flying, __ATOMIC_SEQ_CST); }
 
 #define REFUSE(...) return say(LOG_WARN, 16, __FILE__, __LINE__, __VA_ARGS__), INTERNAL
 
@@ -182,6 +184,7 @@ static int reg(void *object, void *data, size_t size, int type, void **out) {
 
 static int dereg(void *object, void *registration) {
     member *m = object;
+    if (m->flying > 0) REFUSE("deregMr under an operation");
     if (registration != (char *)m + 1 || m->registered-- <= 0) REFUSE("deregMr of nothing");
     return OK;
 }
@@ -235,6 +238,8 @@ static int all_reduce(void *object, void *data, void *to, size_type count, int t
     }
     m->begun++;
     fold(o, data);
+    m->flying++;
+    all_flying++;
     pthread_mutex_unlock(&lock);
     r = calloc(1, sizeof *r);
     *r = (request){m, o, to};
@@ -250,6 +255,8 @@ static int test(void *object, int *done, int *size) {
     pthread_mutex_lock(&lock);
     if (o->given == g->ranks) {
         *done = 1;
+        r->of->flying--;
+        all_flying--;
         if (size) *size = (int)o->bytes;
         memcpy(r->to, o->sum, o->bytes);
         if (++o->taken == g->ranks) {
@@ -273,9 +280,11 @@ static int flush(void *c, void *data, int size, void *mhandle, void **out) {
 
 static int close_member(void *object) {
     member *m = object;
-    if (m->magic != MAGIC || m->registered) REFUSE("%d registrations are left", m->registered);
+    if (m->magic != MAGIC || (m->registered && !m->flying))
+        REFUSE("%d registrations are left", m->registered);
     m->magic = 0;
     pthread_mutex_lock(&lock);
+    all_flying -= m->flying;
     m->of->open--;
     open_objects--;
     pthread_mutex_unlock(&lock);

@@ -22,6 +22,7 @@ fn alone(version: u32) {
     let text = String::from_utf8_lossy(&text);
     let passed = output.status.success() && text.contains("1 passed");
     assert!(passed, "version {version}: {text}");
+    assert!(!text.contains("deregMr"), "version {version}: {text}");
 }
 
 #[test]
@@ -163,6 +164,32 @@ fn alone_folds() {
     );
     threads(&[0, 1, 0, 1], "0", |comm| all_reduces(comm, 5000, 1));
     assert_eq!(counted("kolo_test_folds"), some, "nobody asked for it");
+    aborted_under_way();
+}
+
+/// The network may still write where an operation under way has its result: the memory stays
+/// registered until the group is closed (the library refuses otherwise, which the parent reads).
+fn aborted_under_way() {
+    let settings = settings(&std::env::var(LIBRARY).unwrap(), "1");
+    let settings = settings
+        .each_ref()
+        .map(|(key, value)| (*key, value.as_str()));
+    support::threads_that_own(&[0, 1], &settings, |comm| {
+        if comm.rank() == 1 {
+            while counted("kolo_test_fold_flying") == 0 {
+                std::thread::yield_now();
+            }
+            comm.abort().unwrap();
+        } else {
+            let mut recv = vec![i64::MIN; 4097];
+            let error = comm.all_reduce(&vec![7; 4097], &mut recv, RedOp::SUM);
+            let error = error.expect_err("rank 1 has not come").to_string();
+            assert!(error.contains("rank 1 called CommAbort"), "{error}");
+        }
+        comm.destroy().unwrap();
+    });
+    let left = ["kolo_test_fold_open", "kolo_test_fold_flying"].map(counted);
+    assert_eq!(left, [0, 0], "groups are closed");
 }
 
 /// Where no library folds, ranks do, and say why.

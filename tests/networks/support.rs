@@ -37,13 +37,22 @@ pub fn with(comm: &Communicator, body: impl FnOnce(&Communicator)) {
 
 /// Runs `body` on a thread for each rank; rank r is on node `nodes[r]`.
 pub fn threads(nodes: &[usize], overrides: &[(&str, &str)], body: impl Fn(&Communicator) + Sync) {
+    threads_that_own(nodes, overrides, |comm| with(&comm, &body));
+}
+
+/// The same, for a body that ends the communicator itself.
+pub fn threads_that_own(
+    nodes: &[usize],
+    overrides: &[(&str, &str)],
+    body: impl Fn(Communicator) + Sync,
+) {
     let members = ThreadsBootstrap::group(nodes.len() as u32);
     std::thread::scope(|scope| {
         for (member, &node) in members.into_iter().zip(nodes) {
             let (body, config) = (&body, on_node(node, overrides));
             scope.spawn(move || {
                 let comm = Communicator::init_bootstrap(Box::new(member), &config).unwrap();
-                with(&comm, body);
+                body(comm);
             });
         }
     });

@@ -143,7 +143,9 @@ pub fn join(
         let what = format!("rank {rank} could not join the group of ranks whose data are folded");
         return Err(Error::remote(rank, what, "see the message of that rank"));
     }
-    network.links.fold_by(groups);
+    // A call may be two launches: a reduce and a broadcast.
+    let launches = 2 * settings.calls_in_flight() as usize;
+    network.links.fold_by(groups, launches);
     Ok(Some(Supported(all)))
 }
 

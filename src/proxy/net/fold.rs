@@ -37,23 +37,25 @@ pub struct Folding {
     pub element_bytes: usize,
 }
 
-/// Launches whose folding is remembered: more than can be in flight.
-const REMEMBERED: usize = 8192;
-
 /// The foldings of launches that were announced, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Foldings(VecDeque<(u64, Folding)>);
+pub(super) struct Foldings {
+    known: VecDeque<(u64, Folding)>,
+    /// As many are remembered: as may be in flight.
+    most: usize,
+}
 
 impl Foldings {
     pub fn announce(&mut self, launch: u64, folding: Folding) {
-        if self.0.len() >= REMEMBERED {
-            self.0.pop_front();
+        if self.known.len() >= self.most {
+            self.known.pop_front();
         }
-        self.0.push_back((launch, folding));
+        self.known.push_back((launch, folding));
     }
 
     pub fn of(&self, launch: u64) -> Option<Folding> {
-        let found = self.0.iter().rev().find(|(number, _)| *number == launch);
+        let mut known = self.known.iter().rev();
+        let found = known.find(|(number, _)| *number == launch);
         found.map(|(_, folding)| *folding)
     }
 }
@@ -223,10 +225,14 @@ fn begin(
 }
 
 impl Links {
-    /// From now on tokens on the last channels, as many as there are groups, are folded.
-    pub fn fold_by(&self, groups: Vec<Fold>) {
+    /// From now on tokens on the last channels, as many as there are groups, are folded; at most
+    /// `launches` are in flight.
+    pub fn fold_by(&self, groups: Vec<Fold>, launches: usize) {
         let mut state = self.lock();
         state.folds = groups.into_iter().map(FoldLink::new).collect();
+        drop(state);
+        let mut foldings = self.foldings.lock().unwrap_or_else(PoisonError::into_inner);
+        foldings.most = launches;
     }
 
     /// Says how a launch folds what it sends to be folded.

@@ -444,7 +444,12 @@ impl FoldGroup {
 }
 
 impl Drop for FoldGroup {
+    /// What an operation under way may still touch stays registered until the group's end, which
+    /// ends the operation.
     fn drop(&mut self) {
+        if self.flying > 0 {
+            self.registrations.clear();
+        }
         for registration in self.registrations.drain(..) {
             // SAFETY: of this group, which is open.
             let code = unsafe { (self.net.calls.deregister)(self.comm, registration) };
