@@ -16,9 +16,9 @@ use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
 /// The library's file name.
-const LIBRARY: &str = "libkolo_mpi.so";
+pub const LIBRARY: &str = "libkolo_mpi.so";
 /// Names a library to be loaded instead of those that are searched.
-const VARIABLE: &str = "KOLO_MPI_LIBRARY";
+pub const VARIABLE: &str = "KOLO_MPI_LIBRARY";
 /// At least MPI_MAX_LIBRARY_VERSION_STRING of every MPI.
 const VERSION_BYTES: usize = 8192;
 
@@ -100,6 +100,20 @@ fn family_of(version: &str) -> &'static str {
     }
 }
 
+/// The files that may be the library of a family, for this process.
+pub fn files(family: &str) -> Vec<PathBuf> {
+    let (named, program) = (of_process(VARIABLE), std::env::current_exe().ok());
+    let is_named = named.is_some();
+    let mut places = places(named, program.as_deref(), family);
+    places.retain(|place| is_named || !is_left_to_linker(place));
+    places
+}
+
+/// A name without a folder.
+fn is_left_to_linker(place: &Path) -> bool {
+    place.parent() == Some(Path::new(""))
+}
+
 /// Where the library may be: named, beside the installed program, in the build tree, or wherever
 /// the dynamic linker looks.
 fn places(named: Option<String>, program: Option<&Path>, family: &str) -> Vec<PathBuf> {
@@ -122,7 +136,7 @@ fn places(named: Option<String>, program: Option<&Path>, family: &str) -> Vec<Pa
 fn load(family: &str) -> Result<MakeTable> {
     let program = std::env::current_exe().ok();
     let places = places(of_process(VARIABLE), program.as_deref(), family);
-    let is_file = |place: &&PathBuf| place.is_file() || place.parent() == Some(Path::new(""));
+    let is_file = |place: &&PathBuf| is_left_to_linker(place) || place.is_file();
     let mut said = String::new();
     for place in places.iter().filter(is_file) {
         // SAFETY: the library is kolo's own; loading it runs nothing of MPI.

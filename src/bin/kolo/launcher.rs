@@ -3,17 +3,13 @@
 //! `kolo` is linked to no MPI. A launcher is recognised by the variables it sets; then the
 //! `libkolo_mpi.so` of the same family is loaded, which hands out a table of functions.
 
-use kolo::base::{Error, Result, privilege};
+use kolo::base::{Error, Result};
 use kolo::bootstrap::launch::mistake;
 use kolo::bootstrap::mpi_abi::{API_VERSION, MpiApi, MpiComm, MpiTable};
+use kolo::bootstrap::mpi_library::{self, LIBRARY, VARIABLE};
 use std::ffi::{CStr, c_int};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
-
-/// The library's file name.
-const LIBRARY: &str = "libkolo_mpi.so";
-/// Names a library to be loaded instead of those that are searched.
-const LIBRARY_VARIABLE: &str = "KOLO_MPI_LIBRARY";
 
 /// Families of MPI that share a binary interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,28 +109,9 @@ pub fn speaks_for_all() -> bool {
     rank.is_none_or(|rank| rank == "0")
 }
 
-/// Where the library of a family may be: beside the installed program, then in the build tree.
+/// Where the library of a family may be.
 pub fn places(family: Family) -> Vec<PathBuf> {
-    let named = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty());
-    if let Some(path) = named.filter(|_| !privilege::is_raised()) {
-        return vec![PathBuf::from(path)];
-    }
-    let name = family.name();
-    let Some(bin) = std::env::current_exe()
-        .ok()
-        .and_then(|exe| exe.parent().map(Path::to_path_buf))
-    else {
-        return Vec::new();
-    };
-    [
-        format!("../lib/kolo/{name}"),
-        format!("mpi/{name}"),
-        // A test's or example's program lies one directory deeper.
-        format!("../mpi/{name}"),
-    ]
-    .iter()
-    .map(|place| bin.join(place).join(LIBRARY))
-    .collect()
+    mpi_library::files(family.name())
 }
 
 /// The library of a family, if there is one.
@@ -312,7 +289,7 @@ fn not_found(families: &[Family]) -> Error {
         ),
         format!(
             "install kolo for this MPI (make install MPI={}), name the library in \
-             {LIBRARY_VARIABLE}, or use --ranks N without mpirun",
+             {VARIABLE}, or use --ranks N without mpirun",
             names.first().unwrap_or(&"openmpi")
         ),
     )
