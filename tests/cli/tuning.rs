@@ -229,6 +229,39 @@ fn mistakes_in_questions_are_explained() {
     }
 }
 
+/// Processes that no MPI has started meet as those of `kolo perf` and `kolo hello` do.
+#[test]
+fn tune_measures_between_processes_without_mpi() {
+    let file = scratch("tune-processes.toml");
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let start = |rank: &str| {
+        let mut command = kolo();
+        command
+            .env("KOLO_NRANKS", "2")
+            .env("KOLO_RANK", rank)
+            .env("KOLO_COMM_ID", format!("127.0.0.1:{port}"))
+            .args(["tune", "-b", "64", "-e", "64", "-t", "1", "-c", "barrier"])
+            .arg("-o")
+            .arg(&file)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let processes = ["0", "1"].map(start);
+    let outputs = processes.map(|process| process.wait_with_output().unwrap());
+    for output in &outputs {
+        assert!(output.status.success(), "{}", stderr(output));
+    }
+    has(&stdout(&outputs[0]), &["tuner_file"]);
+    assert_eq!(stdout(&outputs[1]), "", "rank 0 speaks for all");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let measured = Measured::from_toml(&text, "written").unwrap();
+    assert!(measured.knows(Collective::Barrier, kolo::plan::Algorithm::Dissemination));
+}
+
 #[test]
 fn tune_measures_continues_and_is_used() {
     let file = scratch("tune.toml");

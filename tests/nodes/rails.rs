@@ -4,7 +4,7 @@
 use super::skip;
 use super::support::{AbortOnPanic, POISON, input, made_on, sum};
 use kolo::base::interfaces::{self, Family};
-use kolo::comm::{Collective, Communicator, RedOp, group};
+use kolo::comm::{Collective, Communicator, RedOp, Stream, group};
 use kolo::plan::Placing;
 use kolo::proxy::net::Rail;
 use kolo::transport::net::Net;
@@ -248,6 +248,55 @@ fn small_collectives_use_all_devices_in_turn() {
             }
         }
         assert!(bits.iter().all(|these| *these == bits[0]));
+    });
+    comms.iter().for_each(|comm| comm.destroy().unwrap());
+}
+
+/// A small reduce looks at the same connections whether its rank waits in the call or has it in a
+/// queue, also where each collective has at least as many channels as there are.
+#[test]
+fn both_paths_of_a_small_reduce_take_one_channel() {
+    let test = "rails-reduce";
+    let Some((list, names)) = two_devices(test) else {
+        return;
+    };
+    let files = Files::new(test, &names, 2);
+    let (machine, rings) = (files.path("machine.xml"), files.path("rings.toml"));
+    let settings = [
+        ("socket_ifname", list.as_str()),
+        ("topo_file", &machine),
+        ("graph_file", &rings),
+        ("algo", "reduce:oneshot"),
+        ("min_nchannels", "2"),
+        ("max_nchannels", "2"),
+        ("timeout", "60"),
+    ];
+    let comms = made_on(6, &settings, |rank| rank / 3);
+    each(&comms, |comm| {
+        let (me, n, count) = (comm.rank() as usize, 6, 5);
+        let stream = Stream::new().unwrap();
+        for iteration in 0..24 {
+            let root = iteration % n;
+            let mine = input(me, count, iteration);
+            let mut recv = vec![POISON; count];
+            let call = kolo::comm::Call {
+                collective: Collective::Reduce,
+                send: mine.as_ptr().cast(),
+                recv: recv.as_mut_ptr().cast(),
+                count,
+                dtype: kolo::dtype::DataType::Int64,
+                op: RedOp::SUM,
+                peer: root as u32,
+            };
+            let queued = (me + iteration / n) % 2 == 0;
+            // SAFETY: the buffers live, and nobody else touches them, until the call has ended.
+            unsafe { comm.enqueue(&call, queued.then_some(&stream)) }.expect("reduced");
+            stream.synchronize().expect("reduced");
+            match me == root {
+                true => assert!((0..count).all(|e| recv[e] == sum(n, e, iteration))),
+                false => assert_eq!(recv, [POISON; 5]),
+            }
+        }
     });
     comms.iter().for_each(|comm| comm.destroy().unwrap());
 }

@@ -14,11 +14,13 @@ use crate::perf::options::{self, PerfArgs};
 use crate::perf::rows::COLLECTIVES;
 use crate::perf::team::{self, Meeting, Member};
 use crate::tuned;
+use crate::world::World;
 use clap::{Args, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use kolo::algo::{Entry, REGISTRY};
 use kolo::base::{Error, Result, clock, input_file};
 use kolo::comm::{CommConfig, Communicator, RedOp};
+use kolo::config::Settings;
 use kolo::dtype::DataType;
 use kolo::plan::{Algorithm, Collective};
 use kolo::tune::measured::Series;
@@ -82,45 +84,45 @@ struct Meet {
 /// Options that make no sense here, a file that cannot be used, and everything that kolo or MPI
 /// report.
 pub fn run(args: &TuneArgs) -> Result<()> {
-    let families = launcher::launched_by()?;
-    let mpi = match (families.is_empty(), args.ranks) {
-        (true, None) => {
+    let settings = Settings::load(&[])?;
+    let world = match args.ranks {
+        Some(_) if launcher::has_started(settings.allow_singletons()) => {
             return Err(Error::usage(
-                "there is one rank, and so nothing to measure",
-                "start kolo tune with mpirun, or use --ranks N for threads of one process",
+                "--ranks starts threads, but a launcher has started processes already",
+                "use --ranks without mpirun and srun, or these without --ranks",
             ));
         }
-        (true, Some(_)) => None,
-        (false, Some(_)) => {
-            return Err(Error::usage(
-                "--ranks starts threads, but mpirun has started processes already",
-                "use --ranks without mpirun, or mpirun without --ranks",
-            ));
-        }
-        (false, None) => Some(Mpi::start(&families)?.among_all()?),
+        Some(_) => World::Alone,
+        None => World::start(Some(&settings)).map_err(|failed| failed.error)?,
     };
-    let result = run_ranks(args, mpi.as_ref());
-    if let Some(mpi) = &mpi {
-        match &result {
-            Ok(()) => mpi.finalize(),
-            Err(error) => {
-                // The other processes may wait for this one for ever.
-                eprintln!("{error}");
-                mpi.abort();
-            }
+    if args.ranks.is_none() && world.processes() == 1 {
+        world.end();
+        return Err(Error::usage(
+            "there is one rank, and so nothing to measure",
+            "start kolo tune with mpirun or srun, or use --ranks N for threads of one process",
+        ));
+    }
+    let result = run_ranks(args, &world);
+    match &result {
+        Ok(()) => world.end(),
+        Err(error) if world.mpi().is_some() => {
+            // The other processes may wait for this one for ever.
+            eprintln!("{error}");
+            world.abort();
         }
+        Err(_) => (),
     }
     result
 }
 
-fn run_ranks(args: &TuneArgs, mpi: Option<&Mpi>) -> Result<()> {
+fn run_ranks(args: &TuneArgs, world: &World) -> Result<()> {
     let ranks = args.ranks.map(|ranks| ranks.to_string());
     let mut words = vec!["tune", "all_reduce"];
     words.extend(ranks.iter().flat_map(|ranks| ["--ranks", ranks]));
     let meet = Meet::try_parse_from(words)
         .map_err(|error| Error::internal(format!("the options of a meeting: {error}")))?
         .perf;
-    let mut meetings = team::meetings(&meet, mpi)?.into_iter();
+    let mut meetings = team::meetings_in(&meet, world)?.into_iter();
     // MPI belongs to the main thread, so the first rank of the process does too.
     let first = meetings.next();
     std::thread::scope(|scope| {
@@ -128,7 +130,7 @@ fn run_ranks(args: &TuneArgs, mpi: Option<&Mpi>) -> Result<()> {
             .map(|meeting| scope.spawn(|| one_rank(meeting, args, &meet, None)))
             .collect();
         let mut result = match first {
-            Some(meeting) => one_rank(meeting, args, &meet, mpi),
+            Some(meeting) => one_rank(meeting, args, &meet, world.mpi()),
             None => Ok(()),
         };
         for other in others {

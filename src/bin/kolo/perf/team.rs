@@ -77,7 +77,7 @@ fn with_ids(ids: [UniqueId; 2], threads: u32, process: (u32, u32)) -> Vec<Meetin
 ///
 /// # Errors
 /// Communicators or ids that cannot be made.
-pub fn meetings(args: &PerfArgs, mpi: Option<&Mpi>) -> Result<Vec<Meeting>> {
+fn meetings(args: &PerfArgs, mpi: Option<&Mpi>) -> Result<Vec<Meeting>> {
     let threads = args.per_process();
     match mpi {
         Some(_) if threads == 1 => Ok(vec![Meeting::Mpi]),
