@@ -33,6 +33,7 @@ class Match:
         self.tag = "%d-%d" % (os.getpid(), drawn.seed)
         self.pids = {}              # of the ranks, as this process sees them
         self.until = []             # (moment, what to do): a fault that did no harm ends
+        self.cuts = []              # nodes whose cables are pulled for good
         self.waiting = list(drawn.faults)
         self.last_loop = None       # the loop at which the last fault had struck
         self.seen, self.moved = None, 0
@@ -170,10 +171,17 @@ class Match:
 
     def pull(self, fault, _now):
         layout = self.drawn.layout
+
+        def plug():
+            # What was cut meanwhile stays cut.
+            if self.place.names(fault.rank, layout) not in self.cuts:
+                self.place.cable(fault.rank, layout, fault.detail, "up")
+
         self.place.cable(fault.rank, layout, fault.detail, "down")
-        self.later(fault, lambda: self.place.cable(fault.rank, layout, fault.detail, "up"))
+        self.later(fault, plug)
 
     def cut(self, fault, _now):
+        self.cuts.append(self.place.names(fault.rank, self.drawn.layout))
         self.place.cable(fault.rank, self.drawn.layout, None, "down")
 
     def slow(self, fault, _now):
