@@ -211,6 +211,30 @@ fn every_variable_and_every_alias_reaches_its_option() {
     assert!(with(&[("NCCL_SHM_DISABLE", "1")]).unwrap().shm_disable());
 }
 
+/// Those that sites set, by their documented names.
+#[test]
+fn the_documented_variables_of_the_other_library_are_honoured() {
+    for (name, key, value, shown) in [
+        ("NCCL_DEBUG", "debug", "INFO", "info"),
+        ("NCCL_IB_GID_INDEX", "ib_gid_index", "3", "3"),
+        ("NCCL_IB_DISABLE", "ib_disable", "1", "true"),
+        ("NCCL_SOCKET_IFNAME", "socket_ifname", "^lo", "^lo"),
+        ("NCCL_NET_GDR_LEVEL", "net_gdr_level", "PHB", "phb"),
+        (
+            "NCCL_IB_QPS_PER_CONNECTION",
+            "ib_qps_per_connection",
+            "4",
+            "4",
+        ),
+        ("NCCL_IB_TC", "ib_tc", "106", "106"),
+    ] {
+        let settings = with(&[(name, value)]).unwrap();
+        let entry = settings.entry(key).expect(key);
+        assert_eq!(entry.source.layer, Layer::Alias, "{name}");
+        assert_eq!(entry.value.to_string(), shown, "{name}");
+    }
+}
+
 #[test]
 fn of_two_aliases_the_first_of_the_table_counts() {
     let both = with(&[("NCCL_MAX_CTAS", "4"), ("NCCL_MAX_NCHANNELS", "8")]).unwrap();
