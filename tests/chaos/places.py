@@ -328,11 +328,12 @@ class Nodes:
         for node in self.dead:
             head_call(self.work, call="boot", node=int(node.removeprefix("node")))
             self.know(node)
-        for node in self.cluster.nodes if self.dead else []:
-            # A node that comes back has other hardware addresses here, and should not.
-            self.on(node, ["ip", "neigh", "flush", "all"])
         for node, *command in self.spoilt:
             self.on(node, command)
+        for node in self.cluster.nodes if self.dead or self.spoilt else []:
+            # A node that comes back has other hardware addresses here, and should not; and who was
+            # not found behind a pulled cable is taken for unreachable for some seconds more.
+            self.on(node, ["ip", "neigh", "flush", "all"])
         self.dead, self.spoilt = set(), set()
 
     def leftovers(self):
