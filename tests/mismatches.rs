@@ -6,6 +6,7 @@
 //! notices ends as a wrong error and not as a hang.
 
 use kolo::base::{Code, Error};
+use kolo::bootstrap::ThreadsBootstrap;
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp};
 use kolo::dtype::DataType;
 
@@ -137,18 +138,41 @@ const MISMATCHES: [(&str, Plan); 12] = [
     }),
 ];
 
-fn comms(ranks: u32) -> Vec<Communicator> {
-    let config = CommConfig {
-        overrides: vec![("timeout".into(), "30".into())],
+/// A communicator of threads; rank r is on node `nodes[r]`.
+fn comms(nodes: &[u32]) -> Vec<Communicator> {
+    let config = |node: u32| CommConfig {
+        overrides: vec![
+            ("timeout".into(), "30".into()),
+            ("hostid".into(), format!("node{node}")),
+            // Nodes that are threads of one machine find each other there.
+            ("socket_ifname".into(), "=lo".into()),
+        ],
         ..CommConfig::default()
     };
-    Communicator::init_all(ranks, &config).expect("init")
+    let members = ThreadsBootstrap::group(nodes.len() as u32);
+    std::thread::scope(|scope| {
+        let joined = members.into_iter().zip(nodes).map(|(member, &node)| {
+            let config = config(node);
+            scope.spawn(move || Communicator::init_bootstrap(Box::new(member), &config))
+        });
+        let joined: Vec<_> = joined.collect();
+        let made = joined
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic").expect("init"));
+        made.collect()
+    })
+}
+
+/// What each rank of one node was told.
+fn told(ranks: u32, made: impl Fn(u32) -> Vec<Made> + Sync) -> Vec<Option<Error>> {
+    told_on(&vec![0; ranks as usize], made)
 }
 
 /// What each rank was told, in the calls that it makes up to the first error, and at the end.
-fn told(ranks: u32, made: impl Fn(u32) -> Vec<Made> + Sync) -> Vec<Option<Error>> {
-    let comms = comms(ranks);
-    let start = std::sync::Barrier::new(ranks as usize);
+fn told_on(nodes: &[u32], made: impl Fn(u32) -> Vec<Made> + Sync) -> Vec<Option<Error>> {
+    let comms = comms(nodes);
+    let ranks = comms.len();
+    let start = std::sync::Barrier::new(ranks);
     let rank = |comm: &Communicator| {
         start.wait();
         let calls = made(comm.rank()).into_iter();
@@ -190,6 +214,29 @@ fn every_rank_hears_of_collectives_that_differ() {
                         told.as_ref().is_some_and(names_the_call),
                         "{name}, {bytes} bytes, {ranks} ranks, common call: {common}: rank {rank} \
                          was told {told:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The same between nodes, where what ranks have called travels with the data too, so that the next
+/// common call tells. (A rank that leaves at once looks at the ranks of its own node only.)
+#[test]
+fn ranks_of_several_nodes_hear_of_it_in_the_next_common_call() {
+    for (name, plan) in MISMATCHES {
+        for bytes in [8, 16 << 10, 1 << 20] {
+            for nodes in [&[0, 1][..], &[0, 1, 0], &[0, 0, 1]] {
+                let told = told_on(nodes, |rank| {
+                    let mut made = plan(bytes, rank == 1);
+                    made.push(of(Collective::AllReduce, 8));
+                    made
+                });
+                for (rank, told) in told.iter().enumerate() {
+                    assert!(
+                        told.as_ref().is_some_and(names_the_call),
+                        "{name}, {bytes} bytes, nodes {nodes:?}: rank {rank} was told {told:?}"
                     );
                 }
             }
