@@ -41,9 +41,12 @@ static void go(int status) {
     _exit(status);      /* MPI_Finalize might wait for the dead */
 }
 
+/* The communicator beside this one, or NULL. */
+static koloComm_t other(koloComm_t comm) { return comm == part.comm ? world.comm : part.comm; }
+
 /* Ends the communicator that has failed, and then the other one. */
 static void end_all_of(koloComm_t failed) {
-    koloComm_t both[] = {failed, failed == part.comm ? world.comm : part.comm};
+    koloComm_t both[] = {failed, other(failed)};
     for (int i = 0; i < 2; i++) {
         if (both[i] && board->aborts) koloCommAbort(both[i]);
         if (both[i] && !board->aborts) koloCommDestroy(both[i]);
@@ -75,6 +78,8 @@ static void play_part(koloComm_t comm) {
     case ACT_ABORT:
         tell(ACTED, "acted", "abort");
         koloCommAbort(comm);
+        /* A process that MPI keeps does not end its other communicator by ending. */
+        if (board->mpi && other(comm)) koloCommAbort(other(comm));
         go(0);
         break;
     case ACT_EXIT:
@@ -86,6 +91,7 @@ static void play_part(koloComm_t comm) {
     case ACT_LEAVE:
         tell(ACTED, "acted", "leave");
         koloCommDestroy(comm);
+        if (board->mpi && other(comm)) koloCommDestroy(other(comm));
         go(0);
         break;
     default:
