@@ -133,7 +133,7 @@ for family in $families; do
 done
 if [ -d build/fortran/flang ]; then fortran flang build/fortran/flang kolo-fortran-flang; fi
 for file in bindings/fortran/*.f90 bindings/fortran/*.c bindings/fortran/*.h \
-    bindings/fortran/*.inc bindings/fortran/build.sh; do
+    bindings/fortran/*.inc bindings/fortran/native.awk bindings/fortran/build.sh; do
     put 644 "$file" "share/kolo/fortran/$(basename "$file")"
 done
 chmod 755 "$top/share/kolo/fortran/build.sh"

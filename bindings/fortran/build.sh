@@ -68,7 +68,20 @@ trap 'rm -rf "$work"' EXIT
 libdir=$(cd "$LIBDIR" && pwd)
 include=$(cd "$KOLO_INCLUDE" && pwd)
 cd "$work"
-$FC -O2 -fPIC -I "$here" -c "$here/kolo.f90" -o kolo.o
+# gfortran reads interfaces without bind(C), with a C function for each: kolo_fortran_native.c.
+interface=$here
+if [ "$name" = gfortran ]; then
+    interface=$work
+    cp "$here/kolo.f90" "$here"/kolo_*.inc "$work"
+    for part in kolo_calls kolo_exact; do
+        echo '#include "kolo_fortran_native.h"' >"$part.c"
+        awk -v stubs="$part.stubs" -f "$here/native.awk" "$here/$part.inc" >"$part.inc"
+        cat "$part.stubs" >>"$part.c"
+        $CC -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden \
+            ${CFI_INCLUDE:+-I "$CFI_INCLUDE"} -I "$include" -I "$here" -c "$part.c" -o "$part.o"
+    done
+fi
+$FC -O2 -fPIC -I "$interface" -c "$interface/kolo.f90" -o kolo.o
 for part in "$here"/kolo_fortran*.c; do
     $CC -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden ${CFI_INCLUDE:+-I "$CFI_INCLUDE"} \
         -I "$include" -c "$part" -o "$(basename "$part" .c).o"

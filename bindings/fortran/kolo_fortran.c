@@ -10,6 +10,29 @@
 static const char *const explicit_remedy =
     "pass a section with an upper bound, such as a(1:n), or use the form with count and data type";
 
+/* Whether there is an array at all. The bounds of one that is not allocated may be anything; a
+ * null base with no elements is an array of size zero to some compilers. */
+static bool there(call *c, const view *v) {
+    if (v->base || (v->elements == 0 && !v->assumed_size)) return true;
+    return kolo_fi_problem(c, koloInvalidArgument,
+                           "allocate it, or associate the pointer, before the call",
+                           "the array of the argument %s is not allocated, or a pointer that is "
+                           "not associated",
+                           v->argument);
+}
+
+/* Whether the compiler has told enough of an argument. */
+bool kolo_fi_plain(call *c, const view *v) {
+    if (v->unclear)
+        return kolo_fi_problem(c, koloInvalidArgument,
+                               "pass a string as a variable, and an integer(1) as an array, such "
+                               "as [x]",
+                               "the argument %s is an integer(1), or a string that is an "
+                               "expression: gfortran does not tell which",
+                               v->argument);
+    return true;
+}
+
 /* The view of an array whose size must be known. */
 bool kolo_fi_whole(call *c, array descriptor, const char *argument, view *out) {
     if (c->code != koloSuccess) return false;
@@ -18,14 +41,19 @@ bool kolo_fi_whole(call *c, array descriptor, const char *argument, view *out) {
         return kolo_fi_problem(c, koloInvalidArgument, "pass the array twice, or use the form with "
                                "count and data type",
                                "the argument %s is KOLO_IN_PLACE", argument);
+    if (!kolo_fi_plain(c, out) || !there(c, out)) return false;
+    if (out->assumed_size && out->copy)
+        return kolo_fi_problem(c, koloInvalidArgument,
+                               "pass a variable instead of the expression, and of an array a(0:*) "
+                               "a section with an upper bound, such as a(0:n)",
+                               "the argument %s is an expression without elements or an array of "
+                               "unknown length: gfortran does not tell which",
+                               argument);
     if (out->assumed_size)
         return kolo_fi_problem(c, koloInvalidArgument, explicit_remedy,
                                "the array of the argument %s is assumed-size: its length is not "
                                "known",
                                argument);
-    if (!out->base && out->elements > 0)
-        return kolo_fi_problem(c, koloInvalidArgument, "allocate it before the call",
-                               "the array of the argument %s is not allocated", argument);
     return true;
 }
 
@@ -328,11 +356,9 @@ bool kolo_fi_fits(call *c, array descriptor, const char *argument, fortran_type 
         return kolo_fi_problem(c, koloInvalidArgument, "pass an array",
                                "the argument %s cannot be KOLO_IN_PLACE", argument);
     }
-    if (!kolo_fi_named_fits(c, type, out)) return false;
+    if (!kolo_fi_plain(c, out) || !kolo_fi_named_fits(c, type, out)) return false;
     has = out->elements * out->element_bytes;
-    if (!out->base && bytes > 0)
-        return kolo_fi_problem(c, koloInvalidArgument, "allocate it before the call",
-                               "the array of the argument %s is not allocated", argument);
+    if (bytes > 0 && !there(c, out)) return false;
     if (out->rank > 0 && !out->assumed_size && has < bytes)
         return kolo_fi_problem(c, koloInvalidArgument, "correct the count or pass a larger array",
                                "the call needs %zu bytes of the argument %s, which has %zu", bytes,

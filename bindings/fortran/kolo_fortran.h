@@ -9,7 +9,7 @@
  * views are checked, gaps are packed away, the C function runs, results are unpacked.
  * kolo_fortran.c has the entry points of the data calls, control.c those of all others, words.c
  * Fortran's names for what libkolo's sentences speak of. The files are compiled once for each
- * Fortran compiler, with that compiler's ISO_Fortran_binding.h. */
+ * Fortran compiler, with that compiler's ISO_Fortran_binding.h; native.c is for gfortran alone. */
 #ifndef KOLO_FORTRAN_H
 #define KOLO_FORTRAN_H
 
@@ -68,6 +68,8 @@ typedef struct {
     bool assumed_size;
     bool contiguous;
     bool in_place; /* it is KOLO_IN_PLACE */
+    bool copy;     /* of the compiler, gone after the call */
+    bool unclear;  /* a string of unknown length, or an integer(1) */
     int rank;
     CFI_dim_t dim[CFI_MAX_RANK];
 } view;
@@ -139,6 +141,10 @@ typedef struct {
 
 typedef const CFI_cdesc_t *array;
 
+/* Attributes of descriptors that kolo_fortran_native.c makes, beside those of the standard. */
+#define KOLO_ATTRIBUTE_COPY 100
+#define KOLO_ATTRIBUTE_UNCLEAR 101
+
 /* What an explicit call moves. */
 typedef struct {
     unit u;
@@ -159,6 +165,7 @@ bool kolo_fi_named_unit(call *c, fortran_type type, bool reduces, int32_t op, un
 bool kolo_fi_named_fits(call *c, fortran_type type, const view *v);
 
 /* kolo_fortran.c: what an argument is, checked. Each is false after a problem. */
+bool kolo_fi_plain(call *c, const view *v);
 bool kolo_fi_whole(call *c, array descriptor, const char *argument, view *out);
 bool kolo_fi_same_type(call *c, const view *send, const view *recv);
 bool kolo_fi_sized(call *c, const view *small, int times, const view *large);

@@ -149,6 +149,12 @@ static bool stage(call *c, const view *v, size_t bytes, bool unpack, staged *out
     pending *p;
     out->temporary = NULL;
     out->data = v ? v->base : NULL;
+    if (v && v->copy && bytes > 0 && (c->async || group_depth > 0))
+        return kolo_fi_problem(c, koloInvalidArgument,
+                               "pass an array variable, or call without group, stream and request",
+                               "the argument %s is an expression or a section of components, of "
+                               "which gfortran passes a copy that ends with this call",
+                               v->argument);
     if (!v || v->contiguous || bytes == 0) return true;
     if (c->async)
         return kolo_fi_problem(c, koloInvalidArgument,

@@ -63,6 +63,8 @@ void kolo_fi_view(const CFI_cdesc_t *d, const char *argument, view *out) {
     out->element_bytes = d->elem_len;
     out->rank = d->rank;
     out->in_place = d->base_addr == (void *)&kolo_fortran_in_place;
+    out->copy = d->attribute == KOLO_ATTRIBUTE_COPY;
+    out->unclear = d->attribute == KOLO_ATTRIBUTE_UNCLEAR;
     out->contiguous = true;
     out->assumed_size = false;
     out->elements = 1;
