@@ -98,6 +98,28 @@ pub fn end() -> Result<()> {
     result
 }
 
+/// Refuses to end a communicator whose calls the open group of this thread has not begun: nobody
+/// would hear that they never ran.
+///
+/// # Errors
+/// `InvalidUsage` with their number.
+pub fn none_waits(comm: &Communicator) -> Result<()> {
+    let waiting = GROUP.with_borrow(|group| match group.failed {
+        // They will not run, and the program was told why.
+        Some(_) => 0,
+        None => of_part(comm, &group.members).count(),
+    });
+    let calls = match waiting {
+        0 => return Ok(()),
+        1 => "1 call waits".to_owned(),
+        more => format!("{more} calls wait"),
+    };
+    Err(Error::usage(
+        format!("{calls} in a group that was not closed"),
+        "call GroupEnd, which runs what the group has, and then this",
+    ))
+}
+
 /// A group of blocking messages on one communicator where nothing else is in flight, such as a
 /// halo exchange: runs them all at once, without the queue. None for any other group.
 fn run_bundle(members: &[Member]) -> Option<Result<()>> {

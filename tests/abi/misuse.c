@@ -224,6 +224,7 @@ static void operations(koloComm_t comm) {
     FAILS(bad, "data type", koloRedOpCreatePreMulSum(&op, a, (koloDataType_t)99, now, comm));
     FAILS(bad, "residence", koloRedOpCreatePreMulSum(&op, a, type, (koloScalarResidence_t)7, comm));
     FAILS(bad, "built in", koloRedOpDestroy(koloSum, comm));
+    FAILS(bad, "give a function", koloRedOpCreateUser(&op, NULL, NULL, 1, comm));
     for (int residence = 0; residence < 2; residence++) {
         OK(koloRedOpCreatePreMulSum(&op, &scalar, type, (koloScalarResidence_t)residence, comm));
         CHECK(op > koloAvg);
@@ -259,6 +260,47 @@ static void exact(koloComm_t comm) {
     OK(koloGroupStart());
     FAILS(koloInvalidUsage, "group", koloSumExactDouble(a, 1, &sum, comm));
     CHECK(koloGroupEnd() == koloInvalidUsage);
+}
+
+/* A group that was forgotten is told of by whatever would leave its calls behind. */
+static void open_group(void) {
+    koloComm_t comm;
+    koloStream_t stream;
+    const koloResult_t bad = koloInvalidUsage;
+    OK(koloCommInitAll(&comm, 1, NULL));
+    OK(koloStreamCreate(&stream));
+    a[0] = 7.0, b[0] = b[1] = -1.0;
+    OK(koloGroupStart());
+    OK(koloAllReduce(a, b, 1, type, koloSum, comm, NULL));
+    FAILS(bad, "1 call waits in a group", koloCommFinalize(comm));
+    OK(koloAllReduce(a, b + 1, 1, type, koloSum, comm, stream));
+    FAILS(bad, "2 calls wait in a group", koloCommDestroy(comm));
+    FAILS(bad, "inside a group", koloStreamSynchronize(stream));
+    FAILS(bad, "inside a group", koloStreamQuery(stream));
+    CHECK(b[0] == -1.0 && b[1] == -1.0);
+    OK(koloGroupEnd());
+    OK(koloStreamSynchronize(stream));
+    CHECK(b[0] == 7.0 && b[1] == 7.0);
+    OK(koloStreamDestroy(stream));
+    OK(koloCommDestroy(comm));
+    /* The calls of a refused group never run, and that was told: it does not keep anybody. */
+    OK(koloCommInitAll(&comm, 1, NULL));
+    OK(koloGroupStart());
+    OK(koloAllReduce(a, b, 1, type, koloSum, comm, NULL));
+    FAILS(koloInvalidArgument, "rank", koloSend(a, 1, type, 5, comm, NULL));
+    OK(koloCommDestroy(comm));
+    CHECK(koloGroupEnd() == koloInvalidArgument);
+}
+
+/* Calls that fail before they know their communicator leave it their sentence all the same. */
+static void unnamed(koloComm_t comm) {
+    FAILS(koloInvalidArgument, "rank", koloSend(a, 1, type, 5, comm, NULL));
+    FAILS(koloInvalidArgument, "request", koloIAllReduce(a, b, 1, type, koloSum, comm, NULL));
+    CHECK(strstr(koloGetLastError(comm), "IAllReduce: the argument request") != NULL);
+    FAILS(koloInvalidArgument, "rank", koloSend(a, 1, type, 5, comm, NULL));
+    CHECK(strstr(koloGetLastError(comm), "peer 5") != NULL);
+    FAILS(koloInvalidArgument, "stream", koloStreamCreate(NULL));
+    CHECK(strstr(koloGetLastError(comm), "StreamCreate: the argument stream") != NULL);
 }
 
 static void memory(void) {
@@ -377,11 +419,13 @@ int main(void) {
     arguments(comm);
     operations(comm);
     sentences(comm);
+    unnamed(comm);
     exact(comm);
     a[0] = 5.0;
     OK(koloAllReduce(a, b, 1, type, koloSum, comm, NULL));
     CHECK(b[0] == 5.0);
     OK(koloCommDestroy(comm));
+    open_group();
     two_threads();
     streams();
     puts("misuse: ok");

@@ -536,8 +536,8 @@ koloResult_t koloReportError(koloComm_t comm, koloResult_t result, const char *s
 
 /**
  * The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
- * remedy; or of a later koloStream or koloGroupEnd call of this thread that failed; without
- * either, what has stopped `comm`. With NULL, or a handle that is not alive: of the last call of
+ * remedy; or of a later call of this thread that failed and concerns no communicator in particular
+ * (koloStream, koloWait, koloGroupEnd, a NULL request); without either, what has stopped `comm`. With NULL, or a handle that is not alive: of the last call of
  * this thread that failed. "no error" when there is none. Never NULL. The text stays valid until
  * this thread calls koloGetLastError with the same argument again. Any thread.
  */
@@ -609,7 +609,8 @@ koloResult_t koloCommSplit(koloComm_t comm,
 /**
  * Waits until everything that was started on `comm` has ended; afterwards only koloCommDestroy,
  * koloCommAbort and the queries are allowed. Optional: koloCommDestroy does it too.
- * Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it, or
+ * calls on it wait in a group of this thread that is still open: nothing was done),
  * koloRemoteError.
  */
 KOLO_MUST_CHECK
@@ -617,8 +618,9 @@ koloResult_t koloCommFinalize(koloComm_t comm);
 
 /**
  * Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
- * than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
- * Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
+ * than koloInvalidUsage is returned; after koloInvalidUsage nothing was done, and `comm` is usable.
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it, or
+ * calls on it wait in a group of this thread that is still open: koloGroupEnd runs them),
  * koloRemoteError (a rank died or aborted, or ranks called different things and no call had said
  * so), those of calls in flight (koloTimeout, koloSystemError). It may wait up to 1 s for ranks of
  * the node that are behind. In a forked child it returns at once.
@@ -1199,7 +1201,9 @@ koloResult_t koloStreamDestroy(koloStream_t stream);
 
 /**
  * Waits until all operations of `stream` have ended: their receive buffers are filled, their send
- * buffers may be changed. Errors: koloInvalidArgument (handle), those of the operations.
+ * buffers may be changed.
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, whose calls begin when it
+ * ends), those of the operations.
  */
 KOLO_MUST_CHECK
 koloResult_t koloStreamSynchronize(koloStream_t stream);
@@ -1207,7 +1211,7 @@ koloResult_t koloStreamSynchronize(koloStream_t stream);
 /**
  * koloSuccess when all operations of `stream` have ended, koloInProgress while some are pending
  * (no error, no sentence). Moves them on, does not wait.
- * Errors: koloInvalidArgument (handle), those of the operations.
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group), those of the operations.
  */
 KOLO_MUST_CHECK
 koloResult_t koloStreamQuery(koloStream_t stream);

@@ -339,19 +339,22 @@ pub unsafe extern "C" fn koloCommSplit(
 
 /// Waits until everything that was started on `comm` has ended; afterwards only koloCommDestroy,
 /// koloCommAbort and the queries are allowed. Optional: koloCommDestroy does it too.
-/// Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
+/// Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it, or
+/// calls on it wait in a group of this thread that is still open: nothing was done),
 /// koloRemoteError.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
     guard_comm("CommFinalize", comm, |member| {
+        group::none_waits(&member.communicator)?;
         member.communicator.finalize()?;
         Ok(koloResult_t::koloSuccess)
     })
 }
 
 /// Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
-/// than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
-/// Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it),
+/// than koloInvalidUsage is returned; after koloInvalidUsage nothing was done, and `comm` is usable.
+/// Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it, or
+/// calls on it wait in a group of this thread that is still open: koloGroupEnd runs them),
 /// koloRemoteError (a rank died or aborted, or ranks called different things and no call had said
 /// so), those of calls in flight (koloTimeout, koloSystemError). It may wait up to 1 s for ranks of
 /// the node that are behind. In a forked child it returns at once.
@@ -360,7 +363,8 @@ pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
     let mut owner = 0;
     let code = guard_comm("CommDestroy", comm, |member| {
         owner = loud::owner(member);
-        let ended = member.communicator.destroy();
+        let ended = group::none_waits(&member.communicator)
+            .and_then(|()| member.communicator.destroy());
         if !matches!(&ended, Err(error) if error.code == Code::InvalidUsage) {
             COMMS.remove(comm as usize)?;
         }

@@ -73,7 +73,12 @@ pub unsafe extern "C" fn koloRedOpCreateUser(
         if op.is_null() {
             return Err(null("op"));
         }
-        let function = function.ok_or_else(|| null("function"))?;
+        let function = function.ok_or_else(|| {
+            Error::argument(
+                "the argument function is NULL",
+                "give a function that combines two vectors, as kolo.h shows at koloUserFunction_t",
+            )
+        })?;
         // SAFETY: kolo.h asks the function for just this.
         let made = unsafe {
             member

@@ -87,13 +87,18 @@ fn check(call: &str, request: *mut koloRequest_t) -> Result<()> {
     if request.is_null() {
         return Err(null("request"));
     }
-    if group::active() {
-        return Err(Error::usage(
+    outside_groups(call)
+}
+
+/// What waits cannot stand in a group: its calls have not begun.
+pub(crate) fn outside_groups(call: &str) -> Result<()> {
+    match group::active() {
+        true => Err(Error::usage(
             format!("{call} inside a group: its calls begin when the group ends"),
             "call koloGroupEnd first",
-        ));
+        )),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// The number of a request, which is then none.
@@ -127,7 +132,8 @@ unsafe fn begin(
     call: impl FnOnce(koloStream_t) -> koloResult_t,
 ) -> koloResult_t {
     let mut handle = 0;
-    let made = guard(name, || {
+    // Whose the call would have been is not known here, so every communicator has its sentence.
+    let made = guard_unnamed(name, || {
         if request.is_null() {
             return Err(null("request"));
         }

@@ -1,9 +1,9 @@
 //! Streams: asynchronous calls on host memory.
 
 use crate::comm::{COMMS, null};
-use crate::guard::{guard, guard_unnamed};
+use crate::guard::guard_unnamed;
 use crate::handle::{InUse, Registry};
-use crate::request::is_request;
+use crate::request::{is_request, outside_groups};
 use crate::types::{koloResult_t, koloStream_t};
 use kolo_core::base::{Error, Result};
 use kolo_core::comm::Stream;
@@ -41,7 +41,7 @@ fn foreign(handle: usize) -> Error {
 /// Makes a stream. Errors: koloInvalidArgument (NULL), koloSystemError. Any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloStreamCreate(stream: *mut koloStream_t) -> koloResult_t {
-    guard("StreamCreate", || {
+    guard_unnamed("StreamCreate", || {
         if stream.is_null() {
             return Err(null("stream"));
         }
@@ -64,10 +64,13 @@ pub unsafe extern "C" fn koloStreamDestroy(stream: koloStream_t) -> koloResult_t
 }
 
 /// Waits until all operations of `stream` have ended: their receive buffers are filled, their send
-/// buffers may be changed. Errors: koloInvalidArgument (handle), those of the operations.
+/// buffers may be changed.
+/// Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, whose calls begin when it
+/// ends), those of the operations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloStreamSynchronize(stream: koloStream_t) -> koloResult_t {
     with_stream("StreamSynchronize", stream, |object| {
+        outside_groups("StreamSynchronize")?;
         object.synchronize()?;
         Ok(koloResult_t::koloSuccess)
     })
@@ -75,10 +78,11 @@ pub unsafe extern "C" fn koloStreamSynchronize(stream: koloStream_t) -> koloResu
 
 /// koloSuccess when all operations of `stream` have ended, koloInProgress while some are pending
 /// (no error, no sentence). Moves them on, does not wait.
-/// Errors: koloInvalidArgument (handle), those of the operations.
+/// Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group), those of the operations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloStreamQuery(stream: koloStream_t) -> koloResult_t {
     with_stream("StreamQuery", stream, |object| {
+        outside_groups("StreamQuery")?;
         Ok(match object.query()? {
             true => koloResult_t::koloSuccess,
             false => koloResult_t::koloInProgress,
