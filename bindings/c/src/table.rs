@@ -19,7 +19,12 @@ pub unsafe extern "C" fn koloCommInitTable(
     newcomm: *mut koloComm_t,
     table: *const koloMpiTable,
 ) -> koloResult_t {
-    guard("CommInitTable", || {
+    // SAFETY: the contract of kolo.h.
+    let call = match unsafe { brings_mpi(table) } {
+        true => "CommInitMPI",
+        false => "CommInitTable",
+    };
+    guard(call, || {
         // SAFETY: the contract of kolo.h.
         unsafe { clear(newcomm) }?;
         // SAFETY: the contract of kolo.h, and the two structures are the same (see below).
@@ -35,6 +40,18 @@ pub unsafe extern "C" fn koloCommInitTable(
         unsafe { *newcomm = adopt(made, no_rank)? };
         Ok(koloResult_t::koloSuccess)
     })
+}
+
+/// Whether the table is that of kolo's libkolo_mpi, which alone has MPI as a network: then the
+/// program has called koloCommInitMPI, and errors name that.
+///
+/// # Safety
+/// `table` is NULL or as kolo.h asks: it has as many bytes as its `size` says.
+unsafe fn brings_mpi(table: *const koloMpiTable) -> bool {
+    // SAFETY: the caller's promise; every version of the table begins with its size.
+    let whole = !table.is_null() && unsafe { (*table).size } >= size_of::<koloMpiTable>();
+    // SAFETY: the field is there.
+    whole && unsafe { !(*table).net.is_null() }
 }
 
 // What kolo.h shows is what the core reads.
