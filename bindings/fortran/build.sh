@@ -88,7 +88,7 @@ for part in "$here"/kolo_fortran*.c; do
 done
 # CC links, so that no Fortran library comes in: there must be only one of it, the program's.
 library=libkolo_fortran_$name.so
-$CC -shared -Wl,-soname,"$library.0" -Wl,-rpath,'$ORIGIN' ./*.o -L "$libdir" -lkolo -ldl \
+$CC -shared -Wl,-soname,"$library.0" -Wl,-rpath,'$ORIGIN' ./*.o -L "$libdir" -lkolo -ldl -pthread \
     -o "$out/$library.0"
 ln -sf "$library.0" "$out/$library"
 mkdir -p "$out/$name"

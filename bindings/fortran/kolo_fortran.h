@@ -197,7 +197,7 @@ size_t kolo_fi_last_error(koloComm_t comm, char *text, size_t capacity);
 void kolo_fi_words(const char *sentence, char *text, size_t capacity);
 
 /* kolo_fortran_control.c: how a program ends that made a wrong call. */
-void kolo_fi_flush_units(void);
+bool kolo_fi_flush_units(void);
 void kolo_fi_abort_mpi(void);
 
 #endif

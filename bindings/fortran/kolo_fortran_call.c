@@ -93,12 +93,13 @@ static _Noreturn void stop_job(const char *sentence, const call *c) {
     fprintf(stderr, "%s\nkolo: the job stops, because this call of %s has no ierror argument\n",
             sentence, c->name);
     fflush(NULL);
-    kolo_fi_flush_units();
+    const bool flushed = kolo_fi_flush_units();
     /* A launcher that ends the job at once loses what it has not passed on yet. */
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     kolo_fi_abort_mpi();
     /* exit lets the Fortran library write its buffers; the alarm ends a process that hangs there.
      * A launcher ends the other ranks when one ends with a non-zero code. */
+    if (!flushed) _exit(1);
     alarm(10);
     exit(1);
 }

@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "kolo_fortran.h"
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* The MPI handle that kolo was started with, for the end of the job. */
 static _Atomic bool started_by_mpi;
@@ -59,11 +61,26 @@ void kolo_fi_abort_mpi(void) {
     mpi_abort(&handle, &code, &ierror);
 }
 
-/* Writes the buffers of gfortran's units; flang has no call for that and writes them at exit. */
-void kolo_fi_flush_units(void) {
+static _Atomic bool flushed;
+
+static void *flush_all(void *unused) {
     void (*flush)(int32_t *);
     *(void **)&flush = dlsym(RTLD_DEFAULT, "_gfortran_flush_i4");
     if (flush) flush(NULL);
+    flushed = true;
+    return unused;
+}
+
+/* Writes the buffers of gfortran's units; flang has no call for that and writes them at exit.
+ * A call inside a print or write stands in a statement that holds its unit: whoever flushes then
+ * waits for ever, so a thread of its own does, and false says that it has not come back. */
+bool kolo_fi_flush_units(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, flush_all, NULL) != 0) return false;
+    pthread_detach(thread);
+    for (int i = 0; i < 100 && !flushed; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    return flushed;
 }
 
 KOLO_ENTRY void kolo_f_comm_init(const int32_t *mpi_comm, fortran_comm *comm, int32_t *ierror) {

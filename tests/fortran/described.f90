@@ -11,18 +11,34 @@ module left
 
 contains
 
+  !> Nothing is there, whatever the bounds say.
+  subroutine absent()
+    real(8), allocatable :: a(:)
+    real(8), pointer :: p(:, :)
+    integer :: ierror
+    nullify (p)
+    call kolo_allreduce(a, KOLO_SUM, comm, ierror)
+    call expect_error(ierror, ['buf is not allocated'], 'an array that is not allocated')
+    call kolo_bcast(p, 0, comm, ierror)
+    call expect_error(ierror, ['not associated'], 'a pointer to nothing')
+    call kolo_bcast(p, 4, KOLO_REAL8, 0, comm, ierror)
+    call expect_error(ierror, ['not associated'], 'a pointer to nothing, explicitly')
+  end subroutine absent
+
   !> Leaves a descriptor on the stack whose elements are `span` bytes apart, where the
-  !! next one may lie.
+  !! next one may lie; bounds that end before they begin for a negative one.
   subroutine leave(span)
     integer, intent(in) :: span
     integer(8) :: stack(400)
+    integer :: i
     stack = span
+    if (span < 0) stack = [(int(-i, 8), i=1, 400)]
     call keep(stack)
   end subroutine leave
 
   subroutine keep(stack)
     integer(8), intent(inout) :: stack(:)
-    if (stack(1) < 0) print *, stack
+    if (stack(1) == huge(0)) print *, stack
   end subroutine keep
 
   !> Element i of rank r.
@@ -217,6 +233,8 @@ program described
       call strings(n)
     end do
     call copies(4)
+    call leave(-1)
+    call absent()
   end do
   if (rank == 0) print '(a)', 'described: ok'
   call finish(comm)

@@ -109,6 +109,18 @@ contains
     call expect_error(ierror, ['group'], 'a split in a group')
     call kolo_group_end(ierror)
     call expect(ierror == KOLO_INVALID_USAGE .and. kolo_comm_is_null(none), 'its group')
+    ! The end of a group that was forgotten.
+    call kolo_group_start()
+    call kolo_bcast(a, 0, comm)
+    call kolo_comm_finalize(comm, ierror)
+    call expect_error(ierror, ['1 call waits in a group', 'kolo_group_end         '], 'finalize')
+    call kolo_bcast(a, 0, comm)
+    none = comm
+    call kolo_comm_destroy(none, ierror)
+    call expect_error(ierror, ['2 calls wait in a group', 'kolo_comm_destroy      '], 'destroy')
+    call expect(.not. kolo_comm_is_null(none), 'the communicator stays')
+    call kolo_group_end()
+    none = kolo_comm()
     ! A wrong call in a group: the end of the group reports it, and nothing ran.
     call kolo_group_start()
     call kolo_allreduce(a, b, KOLO_SUM, comm, ierror)

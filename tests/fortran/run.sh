@@ -31,7 +31,7 @@ cd "$work"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done
-for program in reductions moves types blocks exact errors recipes stops launch ignored; do
+for program in reductions moves types blocks exact errors recipes stops launch ignored printed; do
     $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
 done
 $FC $flags $trap_flags -I "$name" "$here/traps.f90" start_plain.o checks.o $link -o traps
@@ -106,6 +106,13 @@ for words in "kolo: rank 0: kolo_allreduce: .*logical(4)" "Remedy: " "no ierror"
     grep -q "$words" err.0 || fail "no '$words' in: $(cat err.0)"
 done
 grep -q "written before" out.0 || fail "the output before the stop is lost"
+if grep -q survived out.0; then fail "the program went on"; fi
+
+# The same where a print waits for the result. It holds its unit, so what that has may be lost.
+result=0
+on_ranks printed 1 || result=$?
+[ "$result" = 1 ] || fail "a wrong call inside a print ended with $result: $(cat err.0)"
+grep -q "kolo: rank 0: kolo_sum_exact: .*mask" err.0 || fail "no 'mask' in: $(cat err.0)"
 if grep -q survived out.0; then fail "the program went on"; fi
 
 # Wrong programs do not compile.

@@ -20,7 +20,33 @@ cc -Wall -Wextra -Werror "$top/tests/mpi/alone.c" -I "$include" -I "$(folder_of 
 $MPIRUN -n 2 "$work/alone" >"$work/out" 2>"$work/err" ||
     fail "exit status $?: $(cat "$work/out" "$work/err")"
 [ "$(words 'refused')" = 2 ] || fail "$(cat "$work/out" "$work/err")"
-for words in "$built" "$runs" "Remedy: link the program with the libkolo_mpi of its own MPI"; do
+for words in "$built" "$runs" "Remedy: link the program with the libkolo_mpi of its own MPI" \
+    "CommInitMPI: "; do
     grep -q "$words" "$work/err" || fail "no '$words' in: $(cat "$work/err")"
+done
+# The MPI of a Fortran program brings its C library behind that of the wrong libkolo_mpi.
+cat >"$work/wrong.f90" <<'F'
+program wrong
+  use kolo
+  implicit none
+  include 'mpif.h'
+  type(kolo_comm) :: comm
+  integer :: ierror, mine
+  character(len=600) :: message
+  call mpi_init(mine)
+  call kolo_comm_init(MPI_COMM_WORLD, comm, ierror)
+  call kolo_get_last_error(comm, message)
+  if (ierror == KOLO_INVALID_USAGE) print '(a)', 'refused: ' // trim(message)
+  call mpi_finalize(mine)
+end program wrong
+F
+gfortran -I "$(folder_of kolo.mod gfortran)" $(compile_flags "mpif90.$MPI") "$work/wrong.f90" \
+    -L "$lib" -lkolo_fortran_gfortran -L "$wrong" -Wl,--no-as-needed -lkolo_mpi -lkolo \
+    -Wl,--as-needed -Wl,-rpath,"$wrong" -Wl,-rpath,"$lib" $(link_flags "mpif90.$MPI") \
+    -o "$work/wrong"
+timeout 60 $MPIRUN -n 2 "$work/wrong" >"$work/out" 2>"$work/err" || true
+[ "$(words 'refused')" = 2 ] || fail "Fortran: $(cat "$work/out" "$work/err")"
+for words in "$built" "$runs" "kolo_comm_init: this libkolo_mpi"; do
+    grep -q "$words" "$work/out" || fail "no '$words' in Fortran's: $(cat "$work/out" "$work/err")"
 done
 echo "$test_name ($MPI): ok"

@@ -145,6 +145,8 @@ impl Context {
         MpiTable {
             problem: problem.words.as_ptr(),
             problem_code: problem.code,
+            // Says to libkolo whose table it is.
+            net: (&raw const net::TABLE).cast(),
             ..empty_table()
         }
     }

@@ -7,7 +7,7 @@
 //! as it would for all others.
 
 use mpi::ffi;
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 unsafe extern "C" {
     static kolo_mpi_is_open_mpi: c_int;
@@ -62,13 +62,44 @@ pub(crate) fn name() -> &'static CStr {
     built_for().name()
 }
 
+/// MPI_Get_library_version.
+type GetVersion = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
+
 /// The first line of what MPI says about itself.
 pub(crate) fn version() -> CString {
+    // SAFETY: the function of the program's MPI.
+    unsafe { said_by(ffi::PMPI_Get_library_version) }
+}
+
+/// The same of the library behind the MPI calls of Fortran; `None` where there is none. It brings
+/// a C library of its own, and where both MPIs are loaded the loader may give us the other one's.
+fn version_in_fortran() -> Option<CString> {
+    // SAFETY: names are strings that end with a zero byte; dladdr fills `place` where it succeeds;
+    // the library is loaded already, and what the handle counts is never given back.
+    unsafe {
+        let call = libc::dlsym(libc::RTLD_DEFAULT, c"mpi_init_".as_ptr());
+        let mut place: libc::Dl_info = std::mem::zeroed();
+        if call.is_null() || libc::dladdr(call, &mut place) == 0 {
+            return None;
+        }
+        let library = libc::dlopen(place.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if library.is_null() {
+            return None;
+        }
+        let get = libc::dlsym(library, c"MPI_Get_library_version".as_ptr());
+        let get = std::mem::transmute::<*mut c_void, Option<GetVersion>>(get)?;
+        Some(said_by(get))
+    }
+}
+
+/// # Safety
+/// `get` is the MPI_Get_library_version of some MPI.
+unsafe fn said_by(get: GetVersion) -> CString {
     // SAFETY: the buffer is longer than any MPI asks for; the call is allowed at any time.
     let text = unsafe {
         let mut text = vec![0u8; LONGEST_VERSION];
         let mut length = 0;
-        ffi::PMPI_Get_library_version(text.as_mut_ptr().cast(), &mut length);
+        get(text.as_mut_ptr().cast(), &mut length);
         text.truncate(length.max(0) as usize);
         text
     };
@@ -82,14 +113,22 @@ pub(crate) fn version() -> CString {
 
 /// A sentence with its remedy, if the program runs another MPI than this library was built for.
 pub(crate) fn mismatch() -> Option<CString> {
-    let (built, version) = (built_for(), version());
-    let version = version.to_string_lossy();
+    refusal(&version())
+}
+
+/// The same for a program in Fortran.
+pub(crate) fn mismatch_in_fortran() -> Option<CString> {
+    mismatch().or_else(|| refusal(&version_in_fortran()?))
+}
+
+fn refusal(version: &CStr) -> Option<CString> {
+    let (built, version) = (built_for(), version.to_string_lossy());
     let runs = Family::of(&version).filter(|runs| *runs != built)?;
     let name = runs.name().to_string_lossy();
     let text = format!(
         "this libkolo_mpi was built for {}, but the MPI of the program is {version}. Remedy: link \
          the program with the libkolo_mpi of its own MPI (pkg-config --libs kolo-mpi-{name}, or \
-         the folder lib/kolo/{name} of the installation), or compile it with the mpicc of {}",
+         the folder lib/kolo/{name} of the installation), or compile it with the mpicc or mpif90 of {}",
         built.words(),
         built.words()
     );

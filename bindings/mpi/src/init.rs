@@ -37,11 +37,16 @@ pub unsafe extern "C" fn koloCommInitMPI(newcomm: *mut KoloComm, comm: ffi::MPI_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommInitMPI_f(newcomm: *mut KoloComm, comm: ffi::RSMPI_Fint) -> c_int {
     contained(INTERNAL_ERROR, || {
-        // Handles can be converted only while MPI runs and is the right one; any handle will do to
-        // say that it is not.
-        let usable = family::mismatch().is_none()
-            && mpi::environment::is_initialized()
-            && !mpi::environment::is_finalized();
+        if let Some(words) = family::mismatch_in_fortran() {
+            let problem = Problem {
+                code: INVALID_USAGE,
+                words: words.into(),
+            };
+            // SAFETY: a table with a problem is read no further.
+            return unsafe { koloCommInitTable(newcomm, &Context::refusal(&problem)) };
+        }
+        // Handles can be converted only while MPI runs; any handle will do to say that it does not.
+        let usable = mpi::environment::is_initialized() && !mpi::environment::is_finalized();
         // SAFETY: MPI converts the handles that it gave to Fortran; the caller's promises.
         unsafe {
             let comm = match usable {
