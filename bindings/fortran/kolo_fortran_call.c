@@ -43,6 +43,8 @@ void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
     c->ierror = ierror;
     c->code = koloSuccess;
     c->text[0] = '\0';
+    /* Then the job stops, and says why in the words of Fortran. */
+    if (!ierror) koloQuietErrors(1);
     if (c->async && c->stream == NULL)
         kolo_fi_problem(c, koloInvalidArgument, "make it with kolo_stream_create",
                         "the stream was not created or is already destroyed");
@@ -107,6 +109,7 @@ static _Noreturn void stop_job(const char *sentence, const call *c) {
 void kolo_fi_finish(call *c) {
     const bool own = c->text[0] != '\0'; /* not of a call of libkolo, which has told of it */
     int rank;
+    if (!c->ierror) koloQuietErrors(0);
     if (c->code == koloSuccess) {
         if (c->ierror) *c->ierror = koloSuccess;
         return;

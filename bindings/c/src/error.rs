@@ -3,11 +3,12 @@
 use crate::collective::refuse_group;
 use crate::comm::{COMMS, null};
 use crate::guard::{Sentence, guard, last_of_thread, last_unnamed, reported, sentence};
+use crate::loud;
 use crate::types::{ResultArg, koloComm_t, koloResult_t};
 use kolo_core::base::{Code, Error};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::catch_unwind;
 use std::sync::LazyLock;
 
@@ -71,6 +72,17 @@ pub unsafe extern "C" fn koloReportError(
         // The open group, if any, must not run without that call: peers would wait.
         refuse_group();
         Ok(result)
+    })
+}
+
+/// For bindings of other languages that end the process when a call fails, with a sentence of their
+/// own: until it is called with 0, failures of this thread's calls are no lines on stderr. They are
+/// kept for koloGetLastError as ever. Errors: none. Any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn koloQuietErrors(quiet: c_int) -> koloResult_t {
+    guard("QuietErrors", || {
+        loud::be_quiet(quiet != 0);
+        Ok(koloResult_t::koloSuccess)
     })
 }
 

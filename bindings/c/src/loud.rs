@@ -10,6 +10,7 @@ use crate::comm::Member;
 use kolo_core::base::{Code, Error, caught};
 use kolo_core::comm::logging;
 use kolo_core::config::Errors;
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -48,6 +49,16 @@ static TOLD: Mutex<Told> = Mutex::new(Told {
     pid: 0,
 });
 
+thread_local! {
+    /// Whether somebody else says what fails on this thread.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether failures of this thread's calls are told from now on.
+pub(crate) fn be_quiet(quiet: bool) {
+    let _ = QUIET.try_with(|own| own.set(quiet));
+}
+
 // SAFETY: the declaration is that of glibc, the C library of all systems that kolo is built for.
 unsafe extern "C" {
     /// As `atexit`, and tells the status.
@@ -66,7 +77,8 @@ pub(crate) fn tell(error: &Error, sentence: &CStr, member: Option<&Member>) {
         stop_job(sentence, member);
     }
     let owner = member.map_or(NOBODY, owner);
-    if is_first(error, owner) && !error.told {
+    let quiet = QUIET.try_with(Cell::get).unwrap_or(false);
+    if is_first(error, owner) && !error.told && !quiet {
         logging::failure(&sentence.to_string_lossy());
     }
 }

@@ -40,6 +40,7 @@ const C_ONLY: &[&str] = &[
     "GetErrorString",
     "MemAlloc",
     "MemFree",
+    "QuietErrors",
     "RedOpCreatePreMulSum",
     "RedOpDestroy",
     "ReportError",
