@@ -8,6 +8,7 @@
 
 use super::call::{Call, Checked, Collective};
 use super::in_call::InCall;
+use super::lock::Guard;
 use super::op::Op;
 use super::redop::RedOp;
 use super::state::{Exec, Inner};
@@ -15,6 +16,7 @@ use super::stream::Stream;
 use super::wait::Waiter;
 use super::{Communicator, exact, group};
 use crate::base::{Error, Rank, Result};
+use crate::dtype;
 use crate::exec::oneshot::SmallCall;
 use crate::plan::Algorithm;
 use crate::tune::Choice;
@@ -279,16 +281,36 @@ impl Inner {
     /// The owner lock for a call of the user.
     #[inline(always)]
     pub(super) fn user(&self) -> Result<InCall<'_>> {
-        let guard = self.exec.user().map_err(|_| {
-            Error::usage(
-                "another thread is inside a call of this communicator",
-                "use one communicator per thread, or let one thread call at a time",
-            )
-        })?;
+        let guard = match self.exec.at_once() {
+            Some(guard) => guard,
+            None => self.user_beside()?,
+        };
         Ok(InCall {
             guard,
             inner: self,
             unwinds: std::thread::panicking(),
+        })
+    }
+
+    /// The same where somebody is inside: a driver, which leaves, or a call, which is a mistake.
+    #[cold]
+    fn user_beside(&self) -> Result<Guard<'_, Exec>> {
+        if dtype::inside_operation() {
+            // The call that runs the operation may be one of a driver that is this very thread.
+            let error = Error::usage(
+                "an operation of the program, which a call of this communicator runs, has called \
+                 kolo on it",
+                "an operation must not call kolo: let it combine the elements it is given, and \
+                 nothing else",
+            );
+            self.stop(&error);
+            return Err(error);
+        }
+        self.exec.user().map_err(|_| {
+            Error::usage(
+                "another thread is inside a call of this communicator",
+                "use one communicator per thread, or let one thread call at a time",
+            )
         })
     }
 

@@ -33,13 +33,19 @@ impl<T> OwnerLock<T> {
     /// For a call of the user.
     #[inline(always)]
     pub fn user(&self) -> Result<Guard<'_, T>, InUse> {
-        match self
-            .owner
-            .compare_exchange(FREE, USER, Ordering::Acquire, Ordering::Relaxed)
-        {
-            Ok(_) => Ok(Guard { lock: self }),
-            Err(_) => self.user_slow(),
+        match self.at_once() {
+            Some(guard) => Ok(guard),
+            None => self.user_slow(),
         }
+    }
+
+    /// The same where nobody is inside.
+    #[inline(always)]
+    pub fn at_once(&self) -> Option<Guard<'_, T>> {
+        self.owner
+            .compare_exchange(FREE, USER, Ordering::Acquire, Ordering::Relaxed)
+            .ok()
+            .map(|_| Guard { lock: self })
     }
 
     #[cold]

@@ -55,6 +55,7 @@ pub use isa::Isa;
 pub use minifloat::{F8E4M3, F8E5M2};
 pub use num_complex::Complex;
 pub use types::{Class, DataType, ReduceOp};
+pub(crate) use user::inside_operation;
 pub use user::{UserCall, UserFunction};
 
 use std::num::NonZeroU32;

@@ -5,6 +5,7 @@
 //! so that it never sees a slot, and a destination of the fold may be one of its sources.
 
 use super::FoldParams;
+use std::cell::Cell;
 use std::ffi::c_void;
 
 /// The function: sources, sources and results, number of elements, number of the data type (as the
@@ -36,6 +37,15 @@ const BLOCK_BYTES: usize = 8192;
 #[repr(align(64))]
 struct Block([u8; BLOCK_BYTES]);
 
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside a function of the program that combines elements.
+pub(crate) fn inside_operation() -> bool {
+    INSIDE.get()
+}
+
 /// The [`super::FoldFn`] of operations that the program supplies; `params.user` has the function.
 ///
 /// # Safety
@@ -65,6 +75,7 @@ pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, pa
             // fold so far lies in a source or in the other block.
             unsafe {
                 place.copy_from_nonoverlapping(next.add(offset), bytes);
+                INSIDE.set(true);
                 (user.call)(
                     sofar.cast(),
                     place.cast(),
@@ -72,6 +83,7 @@ pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, pa
                     user.number,
                     user.context,
                 );
+                INSIDE.set(false);
             }
             sofar = place;
         }

@@ -1,5 +1,5 @@
-!> Arrays that gfortran describes wrongly to C: those that an assignment of an intrinsic function has
-!! allocated. Whatever the memory held must not become the distance of their elements.
+!> Arrays that gfortran describes wrongly to C: those that an assignment of an intrinsic function
+!! has allocated. Whatever the memory held must not become the distance of their elements.
 module left
   use, intrinsic :: iso_fortran_env, only: compiler_version
   use kolo
@@ -180,7 +180,7 @@ contains
     call expect_error(ierror, [character(40) :: 'kolo_iallreduce: the argument buf', 'a copy'], 'x')
     call kolo_group_start()
     call kolo_allgather(2 * parts(:)%x, all, comm, ierror)
-    call expect_error(ierror, [character(40) :: 'kolo_allgather: the argument send', 'a copy'], '2x')
+    call expect_error(ierror, [character(40) :: 'kolo_allgather: the argument send', 'a copy'], 'x')
     call kolo_group_end(ierror)
     call expect(ierror == KOLO_INVALID_ARGUMENT, 'the group ran')
     call kolo_send(int(rank, 1), 0, comm, ierror)
@@ -207,7 +207,7 @@ contains
       repeat(achar(iachar('a') + rank), 13 - n) .and. s(1:1) == achar(iachar('a') + rank), 'part')
     a = achar(iachar('a') + rank)
     call kolo_bcast(a(1:4:2), last, comm)
-    call expect(a(3) == achar(iachar('a') + last) .and. a(2) == achar(iachar('a') + rank), 'strings')
+    call expect(a(3) == achar(iachar('a') + last) .and. a(2) == achar(iachar('a') + rank), 'array')
   end subroutine strings
 
 end module left

@@ -31,7 +31,8 @@ cd "$work"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done
-for program in reductions moves types blocks exact errors recipes stops launch ignored printed once; do
+for program in reductions moves types blocks exact errors recipes stops launch ignored \
+    printed once; do
     $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
 done
 $FC $flags $trap_flags -I "$name" "$here/traps.f90" start_plain.o checks.o $link -o traps

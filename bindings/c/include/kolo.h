@@ -544,7 +544,8 @@ koloResult_t koloQuietErrors(int quiet);
 /**
  * The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
  * remedy; or of a later call of this thread that failed and concerns no communicator in particular
- * (koloStream, koloWait, koloGroupEnd, a NULL request); without either, what has stopped `comm`. With NULL, or a handle that is not alive: of the last call of
+ * (koloStream, koloWait, koloGroupEnd, a NULL request); without either, what has stopped `comm`.
+ * With NULL, or a handle that is not alive: of the last call of
  * this thread that failed. "no error" when there is none. Never NULL. The text stays valid until
  * this thread calls koloGetLastError with the same argument again. Any thread.
  */
@@ -625,7 +626,7 @@ koloResult_t koloCommFinalize(koloComm_t comm);
 
 /**
  * Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
- * than koloInvalidUsage is returned; after koloInvalidUsage nothing was done, and `comm` is usable.
+ * than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
  * Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it, or
  * calls on it wait in a group of this thread that is still open: koloGroupEnd runs them),
  * koloRemoteError (a rank died or aborted, or ranks called different things and no call had said
@@ -1176,7 +1177,8 @@ koloResult_t koloRedOpCreatePreMulSum(koloRedOp_t *op,
  * order of ranks (in blocks of elements, perhaps with other brackets: the function must be
  * associative); otherwise in any order that all ranks share. `function` and `context` must live
  * until the operation is destroyed and its calls have ended. The function is called only on
- * threads that are inside a call of kolo, perhaps of another communicator.
+ * threads that are inside a call of kolo, perhaps of another communicator. It must not call kolo:
+ * a call on the communicator that runs it is refused, and stops that communicator on all ranks.
  * Errors: koloInvalidArgument (handle, NULL).
  */
 KOLO_MUST_CHECK
@@ -1209,8 +1211,8 @@ koloResult_t koloStreamDestroy(koloStream_t stream);
 /**
  * Waits until all operations of `stream` have ended: their receive buffers are filled, their send
  * buffers may be changed.
- * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, whose calls begin when it
- * ends), those of the operations.
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, whose calls begin when
+ * it ends), those of the operations.
  */
 KOLO_MUST_CHECK
 koloResult_t koloStreamSynchronize(koloStream_t stream);
@@ -1218,7 +1220,8 @@ koloResult_t koloStreamSynchronize(koloStream_t stream);
 /**
  * koloSuccess when all operations of `stream` have ended, koloInProgress while some are pending
  * (no error, no sentence). Moves them on, does not wait.
- * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group), those of the operations.
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group), those of the
+ * operations.
  */
 KOLO_MUST_CHECK
 koloResult_t koloStreamQuery(koloStream_t stream);

@@ -352,7 +352,7 @@ pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
 }
 
 /// Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
-/// than koloInvalidUsage is returned; after koloInvalidUsage nothing was done, and `comm` is usable.
+/// than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
 /// Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it, or
 /// calls on it wait in a group of this thread that is still open: koloGroupEnd runs them),
 /// koloRemoteError (a rank died or aborted, or ranks called different things and no call had said
@@ -363,8 +363,8 @@ pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
     let mut owner = 0;
     let code = guard_comm("CommDestroy", comm, |member| {
         owner = loud::owner(member);
-        let ended = group::none_waits(&member.communicator)
-            .and_then(|()| member.communicator.destroy());
+        let ended =
+            group::none_waits(&member.communicator).and_then(|()| member.communicator.destroy());
         if !matches!(&ended, Err(error) if error.code == Code::InvalidUsage) {
             COMMS.remove(comm as usize)?;
         }

@@ -88,7 +88,8 @@ pub extern "C" fn koloQuietErrors(quiet: c_int) -> koloResult_t {
 
 /// The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
 /// remedy; or of a later call of this thread that failed and concerns no communicator in particular
-/// (koloStream, koloWait, koloGroupEnd, a NULL request); without either, what has stopped `comm`. With NULL, or a handle that is not alive: of the last call of
+/// (koloStream, koloWait, koloGroupEnd, a NULL request); without either, what has stopped `comm`.
+/// With NULL, or a handle that is not alive: of the last call of
 /// this thread that failed. "no error" when there is none. Never NULL. The text stays valid until
 /// this thread calls koloGetLastError with the same argument again. Any thread.
 #[unsafe(no_mangle)]

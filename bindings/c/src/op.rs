@@ -59,7 +59,8 @@ pub unsafe extern "C" fn koloRedOpCreatePreMulSum(
 /// order of ranks (in blocks of elements, perhaps with other brackets: the function must be
 /// associative); otherwise in any order that all ranks share. `function` and `context` must live
 /// until the operation is destroyed and its calls have ended. The function is called only on
-/// threads that are inside a call of kolo, perhaps of another communicator.
+/// threads that are inside a call of kolo, perhaps of another communicator. It must not call kolo:
+/// a call on the communicator that runs it is refused, and stops that communicator on all ranks.
 /// Errors: koloInvalidArgument (handle, NULL).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloRedOpCreateUser(

@@ -65,8 +65,8 @@ pub unsafe extern "C" fn koloStreamDestroy(stream: koloStream_t) -> koloResult_t
 
 /// Waits until all operations of `stream` have ended: their receive buffers are filled, their send
 /// buffers may be changed.
-/// Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, whose calls begin when it
-/// ends), those of the operations.
+/// Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, whose calls begin when
+/// it ends), those of the operations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloStreamSynchronize(stream: koloStream_t) -> koloResult_t {
     with_stream("StreamSynchronize", stream, |object| {
@@ -78,7 +78,8 @@ pub unsafe extern "C" fn koloStreamSynchronize(stream: koloStream_t) -> koloResu
 
 /// koloSuccess when all operations of `stream` have ended, koloInProgress while some are pending
 /// (no error, no sentence). Moves them on, does not wait.
-/// Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group), those of the operations.
+/// Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group), those of the
+/// operations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloStreamQuery(stream: koloStream_t) -> koloResult_t {
     with_stream("StreamQuery", stream, |object| {
