@@ -4,9 +4,10 @@
  * the span of an allocatable array only where ALLOCATE makes it. One that was allocated by an
  * assignment of pack, reshape, cshift, matmul and others has whatever the memory held: the array
  * seems to have gaps, and nothing in the C descriptor tells this from a section that has some.
- * Idea: to a procedure without bind(C) gfortran passes a descriptor of its own that it makes for the
- * call, with a span that is right. native.awk takes bind(C) from the interface and makes a function for
- * each procedure with arrays, which translates here.
+ *
+ * Idea: to a procedure without bind(C) gfortran passes a descriptor of its own that it makes for
+ * the call, with a span that is right. native.awk takes bind(C) from the interface and makes a
+ * function for each procedure with arrays, which translates here.
  *
  * What these descriptors tell otherwise: lower bounds are 1; an array whose lower bounds are 0 is a
  * copy, which gfortran makes of expressions and of components, and frees after the call. A string

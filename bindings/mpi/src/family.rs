@@ -128,8 +128,8 @@ fn refusal(version: &CStr) -> Option<CString> {
     let text = format!(
         "this libkolo_mpi was built for {}, but the MPI of the program is {version}. Remedy: link \
          the program with the libkolo_mpi of its own MPI (pkg-config --libs kolo-mpi-{name}, or \
-         the folder lib/kolo/{name} of the installation), or compile it with the mpicc or mpif90 of \
-         {}",
+         the folder lib/kolo/{name} of the installation), or compile it with the mpicc or mpif90 \
+         of {}",
         built.words(),
         built.words()
     );
