@@ -258,6 +258,8 @@ fn each_call_is_a_line_at_trace() {
     let settings = [("KOLO_DEBUG", "trace"), ("KOLO_ALGO", "broadcast:chain")];
     let said = job("calls", &settings, false);
     for (rank, lines) in said.iter().enumerate() {
+        let told = !of(lines, "communicator whole: ").is_empty();
+        assert_eq!(told, rank == 0, "what was chosen is told once: {lines:#?}");
         let calls = of(lines, " TRACE kolo ");
         let expected = [
             (

@@ -358,6 +358,20 @@ mod tests {
         assert_eq!(geometry.slices(), 2);
     }
 
+    /// A hand-over costs more than to copy a few elements: a small chunk is one slice.
+    #[test]
+    fn slices_are_no_smaller_than_they_must_be() {
+        let geometry = Geometry::ring(4 << 20);
+        let counts = |count| {
+            let window = Window::bind(Layout::Split, 1, &geometry, &binding(count, 0, 1));
+            [0, 1].map(|slice| window.region(Space::Output, 0, 0, slice).count)
+        };
+        let least = geometry.slice_bytes() / 4 / 32;
+        assert_eq!(counts(100), [100, 0]);
+        assert_eq!(counts(least + 64), [least, 64]);
+        assert_eq!(counts(4 * least), [2 * least; 2]);
+    }
+
     #[test]
     fn rounds_follow_the_loop_formula() {
         let geometry = Geometry::ring(64 << 10);

@@ -110,6 +110,7 @@ mod tests {
             at(3, "b", "3"),
             at(4, "a", "2"),
             at(5, "a", ""),
+            at(6, "c", "1"),
         ]
     }
 
@@ -127,20 +128,21 @@ mod tests {
         assert_eq!(local(3), [3], "same name, other boot");
         assert_eq!(local(4), [1, 4]);
         assert_eq!(local(5), [5], "an unknown boot id is not a known one");
+        assert_eq!(local(6), [6], "same boot, other name");
     }
 
     #[test]
     fn nodes_are_numbered_by_their_lowest_rank() {
         let nodes = nodes(&sample());
-        assert_eq!(nodes.node_of, [0, 1, 0, 2, 1, 3]);
+        assert_eq!(nodes.node_of, [0, 1, 0, 2, 1, 3, 4]);
         let ranks: Vec<Vec<u32>> = nodes
             .ranks
             .iter()
             .map(|node| node.iter().map(|rank| rank.0).collect())
             .collect();
-        assert_eq!(ranks, [vec![0, 2], vec![1, 4], vec![3], vec![5]]);
-        let local: Vec<u32> = (0..6).map(|rank| nodes.local_rank(Rank(rank))).collect();
-        assert_eq!(local, [0, 0, 1, 0, 1, 0]);
+        assert_eq!(ranks, [vec![0, 2], vec![1, 4], vec![3], vec![5], vec![6]]);
+        let local: Vec<u32> = (0..7).map(|rank| nodes.local_rank(Rank(rank))).collect();
+        assert_eq!(local, [0, 0, 1, 0, 1, 0, 0]);
     }
 
     #[test]

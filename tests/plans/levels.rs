@@ -106,6 +106,29 @@ fn nvls_tree_has_six_operations_in_order() {
     }
 }
 
+/// Of two channels each runs a tree of its own: who has children in the one is a leaf of the other.
+#[test]
+fn channels_share_both_trees() {
+    let nodes = Nodes::uniform(8, 1);
+    // Of one parent and no child comes one token, and so it does to the top from its one child.
+    let inside = |wanted: u16| -> Vec<u32> {
+        let sources = |rank| {
+            let one = shape(Collective::AllReduce, Algorithm::Tree, &nodes, rank);
+            let both = Shape { channels: 2, ..one };
+            let plan = algo::plan(&both, &nodes).expect("registered");
+            let comes = |used: &&ConnectionUse| match used.link {
+                Link::Pair { channel, .. } => {
+                    channel == wanted && used.direction == Direction::Recv
+                }
+                _ => false,
+            };
+            plan.connections.iter().filter(comes).count()
+        };
+        (0..8).filter(|&rank| sources(rank) > 1).collect()
+    };
+    assert_eq!([inside(0), inside(1)], [[2, 4, 6], [1, 3, 5]]);
+}
+
 /// A head that is not the switch has one link to it each way, and none to other nodes.
 #[test]
 fn heads_of_collnet_talk_to_the_switch_only() {

@@ -1,7 +1,7 @@
 //! Groups and streams: several ranks on one thread, order of calls in flight, their bound.
 
 use super::support::{AbortOnPanic, POISON, input, made, sum, value};
-use kolo::comm::{Call, Collective, Communicator, RedOp, Stream, group};
+use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 
 fn call(collective: Collective, send: &[i64], recv: &mut [i64], count: usize, peer: u32) -> Call {
@@ -27,6 +27,22 @@ fn end(comms: &[Communicator]) {
         let (executed, planned) = comm.step_counts().expect("alive");
         assert_eq!(executed, planned, "there is no path beside the plan");
         comm.destroy().expect("destroy");
+    }
+}
+
+/// One call makes the communicators of all ranks of a process, in the order of the ranks.
+#[test]
+fn one_call_makes_all_ranks() {
+    for n in [1, 2, 5] {
+        let comms = Communicator::init_all(n, &CommConfig::default()).expect("init");
+        let seats: Vec<_> = comms.iter().map(|c| (c.rank(), c.nranks())).collect();
+        assert_eq!(seats, (0..n).map(|rank| (rank, n)).collect::<Vec<_>>());
+        threads(&comms, |comm| {
+            let mut data = input(comm.rank() as usize, 1000, 0);
+            comm.all_reduce_in_place(&mut data, RedOp::SUM).unwrap();
+            assert!((0..1000).all(|e| data[e] == sum(n as usize, e, 0)));
+        });
+        end(&comms);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The engine over real sockets: what it did, in which order, and what its tokens carried.
 
 mod closing;
+mod keeping;
 mod proxied;
 mod steps;
 
