@@ -372,10 +372,7 @@ impl State {
                 let welcome = frame.kind == Kind::Welcome;
                 self.answered(id, frame.operation, welcome);
             }
-            Kind::NoRoom if link.address.is_some() => {
-                self.turned_away(id, frame.slots);
-                return false;
-            }
+            Kind::NoRoom if link.address.is_some() => return self.turned_away(id, frame.slots),
             Kind::GetFd if link.address.is_none() => {
                 let Some(fd) = self.published.get(&Key(frame.secret)) else {
                     return false;
@@ -419,12 +416,13 @@ impl State {
         true
     }
 
-    /// The first and last word on this link.
-    fn turned_away(&mut self, link_id: u64, limit: u64) {
+    /// The first word on this link, and, as this is false, the last.
+    fn turned_away(&mut self, link_id: u64, limit: u64) -> bool {
         let waiting = self.pending.values_mut();
         for pending in waiting.filter(|pending| pending.link == link_id) {
             pending.answer = Some(Answer::NoRoom(limit));
         }
+        false
     }
 
     fn answered(&mut self, link_id: u64, operation: u64, welcome: bool) {
