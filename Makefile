@@ -97,6 +97,10 @@ clean: ## remove everything that was built
 	rm -rf build target
 
 core:
+	@command -v $(CARGO) >/dev/null || { \
+	    echo "There is no $(CARGO) in the PATH of $$(id -un). Name it: make CARGO=/path/to/cargo ..."; \
+	    echo "To install as root: 'make build' as yourself, then 'bindings/install.sh PREFIX' as root."; \
+	    exit 1; }
 	$(CARGO) build --locked --profile $(PROFILE) -p kolo -p kolo-c -p kolo-verbs
 
 # The bindings are generated from the headers of one MPI, and cargo does not see that MPICC changed.

@@ -79,7 +79,7 @@ pub mod wire;
 
 #[rustfmt::skip] // In the order in which docs/rust-api.md lists them.
 pub use comm::{Communicator, CommConfig, RedOp, Blocks, Graph, NO_RANK, safe::Scope};
-pub use base::{Code, Error, Result};
+pub use base::{Code, Error, Rank, Result};
 pub use bootstrap::UniqueId;
 pub use dtype::Element;
 

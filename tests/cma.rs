@@ -132,7 +132,10 @@ fn one_refused_rank_means_slots_for_all() {
     assert_ne!(with, without, "the plans differ");
     let (default, log) = steps(&[info], "counted");
     assert_eq!(default, without);
-    assert!(log.contains("CMA is not used: KOLO_CMA_FROM"), "{log}");
+    assert!(
+        log.contains("CMA is not used: set KOLO_CMA_FROM=SIZE"),
+        "{log}"
+    );
     let (asked_for, _) = steps(&[("KOLO_CMA_FROM", "64K")], "counted");
     assert_eq!(asked_for, with);
     let (refused, log) = steps(&[("KOLO_CMA", "on")], "refused");

@@ -12,6 +12,8 @@ mod readers;
 mod starting;
 #[path = "faults/storms.rs"]
 mod storms;
+#[path = "faults/words.rs"]
+mod words;
 
 use kolo::base::Code;
 use kolo::comm::{CommConfig, Communicator, RedOp};
@@ -20,6 +22,7 @@ use kolo::comm::{CommConfig, Communicator, RedOp};
 #[test]
 fn child() {
     job::run_child(|name| match name {
+        "bad_op" => words::bad_op,
         "begins" => killed::begins,
         "storm" => storms::storm,
         _ => panic!("there is no scenario {name:?}"),
@@ -177,7 +180,7 @@ fn a_rank_that_left_is_not_waited_for() {
     comms[1].destroy().unwrap();
     let error = comms[0].barrier().unwrap_err();
     assert!(
-        error.to_string().contains("destroyed the communicator"),
+        error.to_string().contains("let go of the communicator"),
         "{error}"
     );
 }

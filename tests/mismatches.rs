@@ -196,7 +196,7 @@ fn told_on(nodes: &[u32], made: impl Fn(u32) -> Vec<Made> + Sync) -> Vec<Option<
 fn names_the_call(error: &Error) -> bool {
     let text = error.to_string();
     let named = matches!(error.code, Code::InvalidUsage | Code::RemoteError);
-    named && (text.contains(" called ") || text.contains("destroyed the communicator"))
+    named && (text.contains(" called ") || text.contains("let go of the communicator"))
 }
 
 #[test]

@@ -17,6 +17,7 @@
 
 use super::clock::{Moment, now};
 use super::proof::{self, Event, Hello, Host, Key, Protocol, Session};
+use super::shortage::{self, is_shortage};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -150,6 +151,7 @@ impl<S: Read + Write> Door<S> {
                 Err(error) if is_shortage(&error) => {
                     // A stranger makes room for somebody who may be a rank.
                     if !self.drop_one() {
+                        shortage::tell(&error);
                         self.paused = Some(now());
                         return;
                     }
@@ -288,14 +290,6 @@ impl<S: Read + Write> Guest<S> {
         self.say(words);
         Look::Gone
     }
-}
-
-/// Whether the process or the machine has run out of what a connection needs.
-pub fn is_shortage(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
-    )
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! it is never empty in an error that a caller can see.
 
 use super::ids::Rank;
+use super::shortage::words;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -66,7 +67,7 @@ impl Code {
 }
 
 /// A failure with everything a person needs to act on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     /// Kind of failure.
     pub code: Code,
@@ -81,6 +82,7 @@ pub struct Error {
     /// What to do about it.
     pub remedy: Cow<'static, str>,
     /// Another process says the same, so this one need not print it where nobody asks.
+    #[doc(hidden)]
     pub told: bool,
 }
 
@@ -131,7 +133,11 @@ impl Error {
         source: &std::io::Error,
         remedy: impl Into<Cow<'static, str>>,
     ) -> Error {
-        Error::new(Code::SystemError, format!("{doing}: {source}"), remedy)
+        Error::new(
+            Code::SystemError,
+            format!("{doing}: {}", words(source)),
+            remedy,
+        )
     }
 
     /// `Code::RemoteError` about `peer`.
@@ -147,6 +153,7 @@ impl Error {
     }
 
     /// Leaves it to another process to print it, if `told`.
+    #[doc(hidden)]
     pub fn told_elsewhere(mut self, told: bool) -> Error {
         self.told |= told;
         self
@@ -156,14 +163,20 @@ impl Error {
     #[doc(hidden)]
     pub fn at(mut self, rank: Rank) -> Error {
         self.rank.get_or_insert(rank);
+        self.other()
+    }
+
+    /// A rank is not its own peer.
+    fn other(mut self) -> Error {
+        self.peer = self.peer.filter(|_| self.peer != self.rank);
         self
     }
 
-    /// Names the peer (kept if already named).
+    /// Names the peer (kept if already named), unless it is the reporting rank.
     #[doc(hidden)]
     pub fn with_peer(mut self, peer: Rank) -> Error {
         self.peer.get_or_insert(peer);
-        self
+        self.other()
     }
 
     /// Names the operation (kept if already named).
@@ -183,14 +196,27 @@ impl fmt::Display for Error {
         if let Some(operation) = &self.operation {
             write!(f, "{operation}: ")?;
         }
-        if let Some(peer) = self.peer.filter(|_| self.peer != self.rank) {
+        if let Some(peer) = self.peer {
             write!(f, "[peer {peer}] ")?;
         }
         write!(f, "{}", self.what)?;
         if !self.remedy.is_empty() {
-            write!(f, ". Remedy: {}", self.remedy)?;
+            let stop = if self.what.ends_with(['?', '.']) {
+                ""
+            } else {
+                "."
+            };
+            write!(f, "{stop} Remedy: {}", self.remedy)?;
         }
         Ok(())
+    }
+}
+
+/// The sentence too: so `fn main() -> kolo::Result<()>`, `unwrap` and `expect` end with something
+/// that a person can read.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -209,6 +235,7 @@ mod tests {
             error.to_string(),
             "kolo: rank 2: AllReduce: [peer 5] process 77 on node9 ended. Remedy: restart the job"
         );
+        assert_eq!(format!("{error:?}"), error.to_string());
     }
 
     #[test]
@@ -218,6 +245,8 @@ mod tests {
             error.to_string(),
             "kolo: rank 2: rank 2 called Barrier. Remedy: call Send"
         );
+        assert_eq!(error.peer, None);
+        assert_eq!(error.with_peer(Rank(2)).peer, None);
     }
 
     #[test]

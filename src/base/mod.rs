@@ -18,6 +18,7 @@ pub mod own_thread;
 pub mod privilege;
 pub mod proof;
 pub mod quiet;
+pub mod shortage;
 pub mod starts;
 pub mod sync;
 

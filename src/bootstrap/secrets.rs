@@ -24,6 +24,7 @@ use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Kinds of secrets, as bits of an offer, best first.
@@ -90,7 +91,7 @@ impl Secrets {
     pub fn found(settings: &NetSettings) -> Result<Secrets> {
         let file = settings.secret_file.as_deref().map(read).transpose()?;
         let munge = Munge::open(settings.munge_socket.as_deref());
-        let munge = munge.inspect_err(|error| tracing::info!("{error}")).ok();
+        let munge = munge.inspect_err(say_once).ok();
         Ok(Secrets {
             given: None,
             munge,
@@ -255,6 +256,12 @@ pub fn names(kinds: u8) -> String {
     }
 }
 
+/// A process looks for munge each time that it meets others, and finds the same.
+fn say_once(error: &Error) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| tracing::info!("{error}"));
+}
+
 /// Reads a secret from a file that is this user's alone.
 fn read(path: &Path) -> Result<Secret> {
     let refused = |why: String| {
@@ -291,7 +298,12 @@ fn read(path: &Path) -> Result<Secret> {
     }
     if seen.mode() & 0o7177 != 0 {
         let mode = seen.mode() & 0o7777;
-        return Err(refused(format!("its mode is {mode:04o}, and must be 0600")));
+        let why = format!("its mode is {mode:04o}, and must be 0600");
+        let remedy = format!("`chmod 600 {}`", path.display());
+        return Err(Error {
+            remedy: remedy.into(),
+            ..refused(why)
+        });
     }
     let mut bytes = Vec::new();
     let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);

@@ -93,7 +93,11 @@ fn a_file_must_be_this_users_alone() {
     ] {
         let error = read(&path).err().expect("it was taken");
         assert!(error.what.contains(word), "{error}");
-        assert!(error.remedy.contains("umask 077"), "{error}");
+        let remedy = match error.what.contains("its mode is") {
+            true => format!("`chmod 600 {}`", path.display()),
+            false => "umask 077".to_owned(),
+        };
+        assert!(error.remedy.contains(&remedy), "{error}");
     }
     // SAFETY: no arguments.
     if unsafe { libc::geteuid() } == 0 {

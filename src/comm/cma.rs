@@ -88,7 +88,7 @@ pub(super) fn agree(
     }
     let Some(from) = wanted_from(settings) else {
         if me == Rank(0) && settings.cma() == Cma::Auto && settings.direct() {
-            tracing::info!("CMA is not used: KOLO_CMA_FROM says from which size on it would be");
+            tracing::info!("CMA is not used: set KOLO_CMA_FROM=SIZE to use it from that size on");
         }
         return Ok(None);
     };

@@ -229,7 +229,8 @@ impl Inner {
         if collective.is_point_to_point() && checked.call.peer == self.rank && checked.bytes > 0 {
             return Err(Error::usage(
                 "a blocking message to oneself can never match",
-                "put Send and Recv to oneself into one group (GroupStart, GroupEnd)",
+                "put Send and Recv to oneself into one group (GroupStart, GroupEnd), or, in Rust, \
+                 into one send_recv or scope",
             ));
         }
         if exec.queue.is_empty() {

@@ -74,6 +74,11 @@ pub(super) fn not_here() -> Error {
     )
 }
 
+/// Whether elements of this type have an exact sum.
+pub(super) fn has_sum(dtype: DataType) -> bool {
+    part_type(dtype).is_some()
+}
+
 /// What exact sums of a type add, and how many of them an element has.
 fn part_type(dtype: DataType) -> Option<(DataType, usize)> {
     match dtype {

@@ -8,6 +8,7 @@ use crate::dtype::DataType;
 use crate::exec::wires::Mismatch;
 use crate::proxy::service::Alarm;
 use crate::transport::node::NodeMemory;
+use crate::wire::board::Board;
 use crate::wire::signature::Signature;
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -145,13 +146,13 @@ pub(super) fn compare_counts(inner: &Inner, calls: u64) -> Result<()> {
             Rank(rank),
             format!(
                 "ranks disagree: rank {caller} on {} called {call} as collective {number} of \
-                 communicator {}, but rank {leaver} on {} has destroyed the communicator without \
-                 it",
+                 communicator {}, but rank {leaver} on {} {} without it",
                 inner.place(caller),
                 inner.name,
                 inner.place(leaver),
+                gone(inner.node.board(leaver as usize)).0,
             ),
-            "make all ranks call the same operations before they destroy the communicator",
+            "make all ranks call the same operations before they let go of the communicator",
         ));
     }
     Ok(())
@@ -242,7 +243,7 @@ pub(super) fn check_left(
     }
     let peer = Rank(peer as u32);
     Err(left(
-        (peer, inner.place(peer.0)),
+        (peer, inner.place(peer.0), board),
         (Rank(inner.rank), call.0),
     ))
 }
@@ -287,7 +288,8 @@ pub(super) fn of_network(inner: &Inner, error: Error) -> Option<Error> {
         News::Aborted => return None,
         News::Left(peer) => {
             let waiting = error.rank.unwrap_or(Rank(inner.rank));
-            return Some(left((peer, inner.place(peer.0)), (waiting, "a call")));
+            let gone = (peer, inner.place(peer.0), inner.node.board(peer.index()));
+            return Some(left(gone, (waiting, "a call")));
         }
         News::None => {}
     }
@@ -305,15 +307,28 @@ pub(super) fn of_network(inner: &Inner, error: Error) -> Option<Error> {
 }
 
 /// The error for a rank that has left while another one waits for it.
-pub(super) fn left((peer, place): (Rank, &str), (waiting, call): (Rank, &str)) -> Error {
-    Error::remote(
-        peer,
-        format!(
-            "rank {peer} on {place} has destroyed the communicator, but rank {waiting} waits for \
-             it in {call}"
+pub(super) fn left(
+    (peer, place, board): (Rank, &str, &Board),
+    (waiting, call): (Rank, &str),
+) -> Error {
+    let (has_gone, remedy) = gone(board);
+    let what =
+        format!("rank {peer} on {place} {has_gone}, but rank {waiting} waits for it in {call}");
+    Error::remote(peer, what, remedy)
+}
+
+/// How a rank has let go of the communicator, and what to do about it.
+fn gone(board: &Board) -> (&'static str, &'static str) {
+    match board.has_panicked() {
+        true => (
+            "panicked and let go of the communicator",
+            "see the message of its panic",
         ),
-        "make all ranks call the same operations before they destroy the communicator",
-    )
+        false => (
+            "has let go of the communicator (destroyed or dropped it)",
+            "make all ranks call the same operations before they let go of the communicator",
+        ),
+    }
 }
 
 /// Who is waited for, in words.
@@ -333,11 +348,24 @@ pub(super) fn late(inner: &Inner, call: (&'static str, Option<u64>), peer: usize
     }
 }
 
+/// What helps where one thread calls for several ranks, and so waits for itself.
+fn grouping(inner: &Inner, rank: u32) -> &'static str {
+    let here = format!("(pid {})", std::process::id());
+    match inner.is_mate(rank) && inner.place(rank).ends_with(&here) {
+        true => {
+            " (its rank is in this process: where one thread calls for several ranks, put the \
+             calls into a group)"
+        }
+        false => "",
+    }
+}
+
 fn late_rank(inner: &Inner, call: (&'static str, Option<u64>), peer: usize) -> String {
     let Some(number) = call.1 else {
         return format!(
-            "rank {peer} on {}, which has not called the matching operation",
-            inner.place(peer as u32)
+            "rank {peer} on {}, which has not called the matching operation{}",
+            inner.place(peer as u32),
+            grouping(inner, peer as u32)
         );
     };
     let behind = |rank: &u32| inner.node.board(*rank as usize).calls() < number;
@@ -348,8 +376,9 @@ fn late_rank(inner: &Inner, call: (&'static str, Option<u64>), peer: usize) -> S
             inner.place(peer as u32)
         ),
         [one] => format!(
-            "rank {one} on {}, which has not called yet",
-            inner.place(*one)
+            "rank {one} on {}, which has not called yet{}",
+            inner.place(*one),
+            grouping(inner, *one)
         ),
         many => {
             let shown: Vec<String> = many.iter().take(8).map(u32::to_string).collect();

@@ -22,7 +22,7 @@ use super::{CommConfig, Communicator, net, orders, pinning, stores, summary, tun
 use crate::base::float_env::FloatEnv;
 use crate::base::starts::{self, Start};
 use crate::base::{Error, Rank, Result};
-use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, UniqueId};
+use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, ThreadsBootstrap, UniqueId};
 use crate::config::Settings;
 use crate::exec::Wires;
 use crate::exec::launch;
@@ -40,6 +40,7 @@ use crate::tune::stores::Stores;
 use crate::tune::{Inputs, Table};
 use crate::wire::layout::Layout;
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 
 /// Bytes of an eager slot, and so the most that the one-shot path takes.
@@ -140,14 +141,18 @@ pub(super) fn all_threads(nranks: u32, config: &CommConfig) -> Result<Vec<Commun
             "ask for at least one rank",
         ));
     }
-    let members = crate::bootstrap::ThreadsBootstrap::group(nranks);
-    let threads: Vec<_> = members
-        .into_iter()
-        .map(|member| {
-            let config = config.clone();
-            std::thread::spawn(move || over(&member, &config, Means::default()))
-        })
-        .collect();
+    let members = ThreadsBootstrap::group(nranks);
+    let start = |member: ThreadsBootstrap| {
+        let config = config.clone();
+        let builder = std::thread::Builder::new();
+        builder.spawn(move || over(&member, &config, Means::default()))
+    };
+    // A rank that cannot start lets go of its place, which the others hear of.
+    let threads: io::Result<Vec<_>> = members.into_iter().map(start).collect();
+    let threads = threads.map_err(|error| {
+        let what = format!("could not start a thread for each of {nranks} ranks");
+        Error::system(what, &error, crate::proxy::service::THREADS_SHORT).during("CommInitAll")
+    })?;
     threads
         .into_iter()
         .map(|thread| {

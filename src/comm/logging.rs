@@ -155,6 +155,13 @@ fn install_as(settings: &Settings) {
         // An error means that the program has a subscriber already, which is fine.
         let _ = builder.try_init();
         starts::note(Start::Log);
+        let who = WHO.read().unwrap_or_else(PoisonError::into_inner);
+        // The ranks of a job read the same files, and one line is enough.
+        let speaks = who.rank.is_none() || who.speaks;
+        drop(who);
+        for text in settings.warnings().iter().filter(|_| speaks) {
+            tracing::warn!("{text}");
+        }
         if debug > DebugLevel::Version {
             tracing::info!("kolo {}", env!("CARGO_PKG_VERSION"));
         }

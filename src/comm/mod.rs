@@ -208,8 +208,11 @@ impl Communicator {
         config: &CommConfig,
     ) -> Result<Option<Communicator>> {
         self.inner.alive()?;
-        split::split(self, color, key, config)
-            .map_err(|error| error.at(Rank(self.inner.rank)).during("CommSplit"))
+        split::split(self, color, key, config).map_err(|error| {
+            // What it does by calls of its own is nothing that the program has called.
+            let operation = Some("CommSplit".into());
+            Error { operation, ..error }.at(Rank(self.inner.rank))
+        })
     }
 
     /// This rank.
@@ -291,7 +294,9 @@ impl Communicator {
     }
 
     /// Ends the use of the communicator by this rank: waits for calls in flight, says goodbye to
-    /// the other ranks, and frees what it holds once no clone is left. Idempotent.
+    /// the other ranks, and frees what it holds once no clone is left. Idempotent. While another
+    /// thread is inside a call of it, nothing is done, and `InvalidUsage` says so; a call that
+    /// begins later is refused.
     ///
     /// # Errors
     /// That of a call in flight that failed; ranks that have called different things, unless a call
@@ -328,7 +333,8 @@ impl Communicator {
         if let Some(links) = self.inner.links() {
             links.close(self.inner.is_stopped());
         }
-        self.inner.node.board(self.inner.rank as usize).leave();
+        let board = self.inner.node.board(self.inner.rank as usize);
+        board.leave(std::thread::panicking());
         self.inner.node.wake_others();
         self.inner.stopped.store(true, Ordering::Release);
         self.inner.leave();

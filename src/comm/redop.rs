@@ -6,7 +6,7 @@
 
 use super::state::Inner;
 use super::{Communicator, exact};
-use crate::base::{Error, Result};
+use crate::base::{Error, Rank, Result, caught};
 use crate::dtype::{self, DataType, Element, FoldParams, ReduceOp, UserCall, UserFunction};
 use crate::exec::Kernel;
 use std::any::Any;
@@ -178,10 +178,18 @@ impl Communicator {
         ) {
             // SAFETY: the fold gives ranges of `count` elements that do not overlap, aligned for
             // T (checked with the call); the operation keeps the closure alive.
-            unsafe {
-                let combine = &*context.cast_const().cast::<F>();
+            let (combine, first, second) = unsafe {
                 let first = std::slice::from_raw_parts(first.cast::<T>(), count);
-                combine(first, std::slice::from_raw_parts_mut(second.cast(), count));
+                let second = std::slice::from_raw_parts_mut(second.cast::<T>(), count);
+                (&*context.cast_const().cast::<F>(), first, second)
+            };
+            if caught(|| combine(first, second)).is_err() {
+                // What it said stands above. There is no result that the other ranks could get.
+                eprintln!(
+                    "kolo: a user operation (Communicator::user_op) panicked, so this process \
+                     ends. Remedy: let the operation give a result for every input"
+                );
+                std::process::abort();
             }
         }
         fn trampoline_of<T: Element, F: Fn(&[T], &mut [T])>(_: &F) -> UserCall {
@@ -251,6 +259,8 @@ impl Communicator {
                 format!("{} is not an operation made on this communicator", op.0),
                 "destroy each operation once, on the communicator that made it",
             )
+            .at(Rank(self.inner.rank))
+            .during("RedOpDestroy")
         })
     }
 }
@@ -389,7 +399,10 @@ fn unknown(op: RedOp) -> Error {
 
 #[cold]
 fn cannot_combine(op: ReduceOp, dtype: DataType) -> Error {
-    let possible: Vec<&str> = dtype.operations().map(ReduceOp::name).collect();
+    let mut possible: Vec<&str> = dtype.operations().map(ReduceOp::name).collect();
+    if exact::has_sum(dtype) {
+        possible.push("the exact sum (koloSumExact, in AllReduce and Reduce)");
+    }
     let types: Vec<&str> = DataType::ALL
         .into_iter()
         .filter(|&dtype| op.combines(dtype))

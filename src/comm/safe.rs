@@ -40,7 +40,7 @@
 
 use super::safe_blocks::block_calls;
 use super::{Blocks, Call, Collective, Communicator, Graph, RedOp, Stream, VectorCall};
-use crate::base::{Error, Result};
+use crate::base::{Error, Rank, Result};
 use crate::dtype::Element;
 use std::marker::PhantomData;
 
@@ -70,7 +70,11 @@ pub(super) fn require(name: &str, found: usize, wanted: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::argument(
-        format!("the {name} buffer has {found} elements where {wanted} are needed"),
+        format!(
+            "the {name} buffer has {found} element{} where {wanted} {} needed",
+            if found == 1 { "" } else { "s" },
+            if wanted == 1 { "is" } else { "are" },
+        ),
         "make the buffer as long as the call needs it",
     ))
 }
@@ -96,7 +100,7 @@ macro_rules! calls {
         pub fn all_reduce<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
-            require("receive", recv.len(), send.len())?;
+            self.comm().require(Collective::AllReduce, "receive", recv.len(), send.len())?;
             self.run(&call(Collective::AllReduce, send, recv.as_mut_ptr(), send.len(), (op, 0)))
         }
 
@@ -129,7 +133,7 @@ macro_rules! calls {
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp, root: u32,
         ) -> Result<()> {
             if self.comm().rank() == root {
-                require("receive", recv.len(), send.len())?;
+                self.comm().require(Collective::Reduce, "receive", recv.len(), send.len())?;
             }
             let place = recv.as_mut_ptr();
             self.run(&call(Collective::Reduce, send, place, send.len(), (op, root)))
@@ -142,7 +146,8 @@ macro_rules! calls {
         pub fn all_gather<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T],
         ) -> Result<()> {
-            require("receive", recv.len(), send.len() * self.comm().nranks() as usize)?;
+            let all = send.len() * self.comm().nranks() as usize;
+            self.comm().require(Collective::AllGather, "receive", recv.len(), all)?;
             let place = recv.as_mut_ptr();
             self.run(&call(Collective::AllGather, send, place, send.len(), (RedOp::SUM, 0)))
         }
@@ -154,7 +159,8 @@ macro_rules! calls {
         pub fn reduce_scatter<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
-            require("send", send.len(), recv.len() * self.comm().nranks() as usize)?;
+            let all = recv.len() * self.comm().nranks() as usize;
+            self.comm().require(Collective::ReduceScatter, "send", send.len(), all)?;
             let (place, count) = (recv.as_mut_ptr(), recv.len());
             self.run(&call(Collective::ReduceScatter, send, place, count, (op, 0)))
         }
@@ -167,9 +173,8 @@ macro_rules! calls {
         pub fn all_to_all<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T],
         ) -> Result<()> {
-            require("receive", recv.len(), send.len())?;
-            let count = send.len() / self.comm().nranks() as usize;
-            require("send", send.len(), count * self.comm().nranks() as usize)?;
+            self.comm().require(Collective::AllToAll, "receive", recv.len(), send.len())?;
+            let count = self.comm().share(Collective::AllToAll, send.len())?;
             let place = recv.as_mut_ptr();
             self.run(&call(Collective::AllToAll, send, place, count, (RedOp::SUM, 0)))
         }
@@ -182,7 +187,8 @@ macro_rules! calls {
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], root: u32,
         ) -> Result<()> {
             if self.comm().rank() == root {
-                require("receive", recv.len(), send.len() * self.comm().nranks() as usize)?;
+                let all = send.len() * self.comm().nranks() as usize;
+                self.comm().require(Collective::Gather, "receive", recv.len(), all)?;
             }
             let place = recv.as_mut_ptr();
             self.run(&call(Collective::Gather, send, place, send.len(), (RedOp::SUM, root)))
@@ -196,7 +202,8 @@ macro_rules! calls {
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], root: u32,
         ) -> Result<()> {
             if self.comm().rank() == root {
-                require("send", send.len(), recv.len() * self.comm().nranks() as usize)?;
+                let all = recv.len() * self.comm().nranks() as usize;
+                self.comm().require(Collective::Scatter, "send", send.len(), all)?;
             }
             let (place, count) = (recv.as_mut_ptr(), recv.len());
             self.run(&call(Collective::Scatter, send, place, count, (RedOp::SUM, root)))
@@ -209,7 +216,7 @@ macro_rules! calls {
         pub fn scan<T: Element>(
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
-            require("receive", recv.len(), send.len())?;
+            self.comm().require(Collective::Scan, "receive", recv.len(), send.len())?;
             self.run(&call(Collective::Scan, send, recv.as_mut_ptr(), send.len(), (op, 0)))
         }
 
@@ -222,7 +229,7 @@ macro_rules! calls {
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
         ) -> Result<()> {
             if self.comm().rank() > 0 {
-                require("receive", recv.len(), send.len())?;
+                self.comm().require(Collective::Exscan, "receive", recv.len(), send.len())?;
             }
             self.run(&call(Collective::Exscan, send, recv.as_mut_ptr(), send.len(), (op, 0)))
         }
@@ -251,6 +258,9 @@ macro_rules! calls {
 
         /// Sends to one peer, which receives as many elements; [`NO_RANK`](crate::NO_RANK) is
         /// nobody.
+        ///
+        /// It may wait until the peer receives: two ranks that both send first may wait for each
+        /// other. Use [`Self::send_recv`] or a [`Communicator::scope`] to exchange.
         ///
         /// # Errors
         /// Those of every call ([`Communicator`]).
@@ -303,21 +313,40 @@ impl Communicator {
         self
     }
 
+    /// An error about the arguments of a call, with this rank and the call.
+    pub(super) fn of_call<T>(&self, call: Collective, result: Result<T>) -> Result<T> {
+        result.map_err(|error| error.at(Rank(self.rank())).during(call.name()))
+    }
+
+    fn require(&self, call: Collective, name: &str, found: usize, wanted: usize) -> Result<()> {
+        self.of_call(call, require(name, found, wanted))
+    }
+
+    /// How many of `all` elements each rank has.
+    fn share(&self, call: Collective, all: usize) -> Result<usize> {
+        let nranks = self.nranks() as usize;
+        let what = || format!("{all} elements are not a multiple of {nranks} ranks");
+        let remedy = "make the buffers hold one block of the same size for each rank";
+        let even = all.is_multiple_of(nranks);
+        let share = even.then_some(all / nranks);
+        self.of_call(call, share.ok_or_else(|| Error::argument(what(), remedy)))
+    }
+
     fn run(&self, call: &Call) -> Result<()> {
-        outside_groups()?;
+        self.of_call(call.collective, outside_groups())?;
         // SAFETY: the buffers are borrowed by our caller until this returns; the call blocks,
         // because there is no stream and no group.
         unsafe { self.enqueue(call, None) }
     }
 
     fn run_blocks(&self, call: &VectorCall) -> Result<()> {
-        outside_groups()?;
+        self.of_call(call.collective, outside_groups())?;
         // SAFETY: as in `run`.
         unsafe { self.enqueue_vector(call, None) }
     }
 
     fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
-        outside_groups()?;
+        self.of_call(send.collective, outside_groups())?;
         // SAFETY: as in `run`.
         unsafe { self.enqueue_exchange(send, recv, None) }
     }
@@ -331,7 +360,8 @@ impl Communicator {
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
     ) -> Result<R> {
-        let stream = Stream::new()?;
+        let named = |error: Error| error.at(Rank(self.rank())).during("scope");
+        let stream = Stream::new().map_err(named)?;
         let scope = Scope {
             comm: self,
             stream,
@@ -351,7 +381,7 @@ impl Communicator {
         let ended = wait.0.synchronize();
         drop(wait);
         let value = result?;
-        ended.map(|()| value)
+        ended.map(|()| value).map_err(named)
     }
 }
 

@@ -4,7 +4,7 @@
 //! lie inside the slices; receive blocks must be apart.
 
 use super::safe::require;
-use super::{Blocks, Collective, Graph, RedOp, VectorCall};
+use super::{Blocks, Collective, Communicator, Graph, RedOp, VectorCall};
 use crate::base::{Error, Result};
 use crate::dtype::Element;
 
@@ -23,6 +23,7 @@ impl<'a, T: Element> Slices<'a, T> {
     /// Blocks that reach beyond their slice.
     pub fn call(
         self,
+        comm: &Communicator,
         collective: Collective,
         (op, root): (RedOp, u32),
         graph: Option<&'a Graph>,
@@ -32,12 +33,13 @@ impl<'a, T: Element> Slices<'a, T> {
             ("receive", self.recv_blocks, self.recv.1),
         ];
         for (side, (blocks, number), length) in sides {
-            let wanted = blocks.extent(side, number)?;
+            let wanted = comm.of_call(collective, blocks.extent(side, number))?;
             if wanted > length {
-                return Err(Error::argument(
+                let error = Error::argument(
                     format!("the {side} buffer has {length} elements, its blocks end at {wanted}"),
                     "make the buffer as long as its blocks need it",
-                ));
+                );
+                return comm.of_call(collective, Err(error));
             }
         }
         Ok(VectorCall {
@@ -55,9 +57,16 @@ impl<'a, T: Element> Slices<'a, T> {
 }
 
 /// Equal blocks that fill a slice.
-pub(super) fn equal(side: &str, length: usize, number: usize) -> Result<Blocks<'static>> {
+pub(super) fn equal(
+    comm: &Communicator,
+    (side, length): (&str, usize),
+    number: usize,
+) -> Result<Blocks<'static>> {
     let count = length.checked_div(number).unwrap_or(0);
-    require(side, length, count * number)?;
+    comm.of_call(
+        Collective::NeighborAllToAll,
+        require(side, length, count * number),
+    )?;
     Ok(Blocks::Equal(count))
 }
 
@@ -79,7 +88,8 @@ macro_rules! block_calls {
                 recv: (recv.as_mut_ptr(), recv.len()),
                 recv_blocks: (blocks, n),
             };
-            self.run_blocks(&slices.call(Collective::AllGatherV, (RedOp::SUM, 0), None)?)
+            let call = slices.call(self.comm(), Collective::AllGatherV, (RedOp::SUM, 0), None)?;
+            self.run_blocks(&call)
         }
 
         /// The root gets all inputs, that of rank r in block r of `recv`; `recv` and `blocks` of
@@ -98,7 +108,8 @@ macro_rules! block_calls {
                 recv: (recv.as_mut_ptr(), recv.len()),
                 recv_blocks: (blocks, n),
             };
-            self.run_blocks(&slices.call(Collective::GatherV, (RedOp::SUM, root), None)?)
+            let call = slices.call(self.comm(), Collective::GatherV, (RedOp::SUM, root), None)?;
+            self.run_blocks(&call)
         }
 
         /// Rank r gets block r of the root's `send`; `send` and `blocks` of the others are not
@@ -117,7 +128,8 @@ macro_rules! block_calls {
                 recv: (recv.as_mut_ptr(), recv.len()),
                 recv_blocks: (Blocks::Equal(recv.len()), 1),
             };
-            self.run_blocks(&slices.call(Collective::ScatterV, (RedOp::SUM, root), None)?)
+            let call = slices.call(self.comm(), Collective::ScatterV, (RedOp::SUM, root), None)?;
+            self.run_blocks(&call)
         }
 
         /// Rank r gets block r of the fold; block r has `counts[r]` elements, one block behind the
@@ -135,7 +147,8 @@ macro_rules! block_calls {
                 recv: (recv.as_mut_ptr(), recv.len()),
                 recv_blocks: (Blocks::Equal(recv.len()), 1),
             };
-            self.run_blocks(&slices.call(Collective::ReduceScatterV, (op, 0), None)?)
+            let call = slices.call(self.comm(), Collective::ReduceScatterV, (op, 0), None)?;
+            self.run_blocks(&call)
         }
 
         /// Block p of `send` goes to rank p, block p of `recv` comes from rank p.
@@ -156,7 +169,8 @@ macro_rules! block_calls {
                 recv: (recv.as_mut_ptr(), recv.len()),
                 recv_blocks: (recv_blocks, n),
             };
-            self.run_blocks(&slices.call(Collective::AllToAllV, (RedOp::SUM, 0), None)?)
+            let call = slices.call(self.comm(), Collective::AllToAllV, (RedOp::SUM, 0), None)?;
+            self.run_blocks(&call)
         }
 
         /// Block i of `recv` is the input of source i of the graph; all inputs have one size.
@@ -168,7 +182,8 @@ macro_rules! block_calls {
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], graph: &Graph,
         ) -> Result<()> {
             let (_, ins) = graph.degrees();
-            require("receive", recv.len(), send.len() * ins)?;
+            let collective = Collective::NeighborAllGather;
+            self.comm().require(collective, "receive", recv.len(), send.len() * ins)?;
             let blocks = Blocks::Equal(send.len());
             let slices = $crate::comm::safe_blocks::Slices {
                 send,
@@ -177,7 +192,8 @@ macro_rules! block_calls {
                 recv_blocks: (blocks, ins),
             };
             let none = (RedOp::SUM, 0);
-            self.run_blocks(&slices.call(Collective::NeighborAllGather, none, Some(graph))?)
+            let call = slices.call(self.comm(), collective, none, Some(graph))?;
+            self.run_blocks(&call)
         }
 
         /// [`Self::neighbor_all_gather`] with inputs of different sizes.
@@ -194,7 +210,8 @@ macro_rules! block_calls {
                 recv_blocks: (blocks, graph.degrees().1),
             };
             let none = (RedOp::SUM, 0);
-            self.run_blocks(&slices.call(Collective::NeighborAllGatherV, none, Some(graph))?)
+            let call = slices.call(self.comm(), Collective::NeighborAllGatherV, none, Some(graph))?;
+            self.run_blocks(&call)
         }
 
         /// Block i of `send` goes to destination i of the graph, block i of `recv` comes from
@@ -206,14 +223,17 @@ macro_rules! block_calls {
             &self, send: &$($life)? [T], recv: &$($life)? mut [T], graph: &Graph,
         ) -> Result<()> {
             let (outs, ins) = graph.degrees();
+            let comm = self.comm();
+            let equal = |side, number| $crate::comm::safe_blocks::equal(comm, side, number);
             let slices = $crate::comm::safe_blocks::Slices {
                 send,
-                send_blocks: ($crate::comm::safe_blocks::equal("send", send.len(), outs)?, outs),
+                send_blocks: (equal(("send", send.len()), outs)?, outs),
                 recv: (recv.as_mut_ptr(), recv.len()),
-                recv_blocks: ($crate::comm::safe_blocks::equal("receive", recv.len(), ins)?, ins),
+                recv_blocks: (equal(("receive", recv.len()), ins)?, ins),
             };
             let none = (RedOp::SUM, 0);
-            self.run_blocks(&slices.call(Collective::NeighborAllToAll, none, Some(graph))?)
+            let call = slices.call(self.comm(), Collective::NeighborAllToAll, none, Some(graph))?;
+            self.run_blocks(&call)
         }
 
         /// [`Self::neighbor_all_to_all`] with blocks of different sizes.
@@ -236,7 +256,8 @@ macro_rules! block_calls {
                 recv_blocks: (recv_blocks, ins),
             };
             let none = (RedOp::SUM, 0);
-            self.run_blocks(&slices.call(Collective::NeighborAllToAllV, none, Some(graph))?)
+            let call = slices.call(self.comm(), Collective::NeighborAllToAllV, none, Some(graph))?;
+            self.run_blocks(&call)
         }
     };
 }

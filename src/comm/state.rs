@@ -284,7 +284,8 @@ impl Inner {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         // Idempotent; a clone that is dropped without destroy leaves like any other.
-        self.node.board(self.rank as usize).leave();
+        let board = self.node.board(self.rank as usize);
+        board.leave(std::thread::panicking());
         let Some(network) = &self.network else {
             return;
         };

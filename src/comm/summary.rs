@@ -199,11 +199,20 @@ fn size(bytes: usize) -> String {
     format!("{bytes} bytes")
 }
 
+/// Whether the fault that the settings name comes in no call.
+fn is_never(settings: &Settings) -> bool {
+    settings
+        .fault_flip()
+        .is_some_and(|flip| flip.call == u64::MAX)
+}
+
 /// All settings that are not as they are built in, with where they come from.
 fn settings(settings: &Settings) -> String {
     let set = settings
         .entries()
-        .filter(|entry| entry.source.layer != Layer::Default);
+        .filter(|entry| entry.source.layer != Layer::Default)
+        // `kolo perf` prepares every rank for a flip, which may never come.
+        .filter(|entry| entry.option.key != "fault_flip" || !is_never(settings));
     let told = set.map(|entry| {
         let value = match entry.value {
             Value::Unset => "unset".to_owned(),

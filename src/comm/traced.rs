@@ -4,7 +4,7 @@
 //! Where nobody asks it costs nothing: whether somebody does is part of a test that every call has
 //! anyway ([`Inner::watched`]).
 
-use super::call::{Checked, Collective};
+use super::call::{Checked, Collective, NO_RANK};
 use super::exact;
 use super::group::Member;
 use super::state::{Exec, Inner};
@@ -139,7 +139,10 @@ impl Inner {
             let _ = write!(text, ", root {}", call.peer);
         }
         if call.collective.is_point_to_point() {
-            let _ = write!(text, ", peer {}", call.peer);
+            let _ = match call.peer {
+                NO_RANK => write!(text, ", no peer"),
+                peer => write!(text, ", peer {peer}"),
+            };
         }
         let _ = write!(text, ", send {:p}, recv {:p}", call.send, call.recv);
         text

@@ -224,7 +224,7 @@ impl<'a> Long<'a> {
                 format!("waited {:.1} s for {late}", waited.as_secs_f64()),
                 format!(
                     "look into the output of that rank, which may compute, write files or hang; \
-                     KOLO_TIMEOUT={} is how long calls wait here, and 0 is without limit",
+                     KOLO_TIMEOUT={} is how long calls wait here, and none is without limit",
                     wait.timeout.as_secs_f64()
                 ),
             )

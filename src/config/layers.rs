@@ -9,6 +9,7 @@
 use super::message::{bad_value, unknown_key, unknown_variable};
 use super::options::{self, OPTIONS, Opt};
 use super::source::{Layer, Origin, Source, Sources, is_reserved};
+use super::trust;
 use super::value::Value;
 use crate::base::{Error, Result, input_file};
 use figment::providers::{Format, Toml};
@@ -83,12 +84,15 @@ pub(super) struct Loaded {
     pub(super) values: Vec<(Value, Source)>,
     /// The files looked at, lowest layer first.
     pub(super) files: Vec<FileSeen>,
+    /// What should be said once there is a log.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Reads, checks and merges all layers.
 pub(super) fn load(sources: &Sources) -> Result<Loaded> {
     let mut parts = vec![defaults()];
-    let seen = read_files(sources, &mut parts)?;
+    let mut warnings = Vec::new();
+    let seen = read_files(sources, &mut parts, &mut warnings)?;
     read_variables(sources, &mut parts)?;
     for (key, text) in &sources.caller {
         parts.push(Part::one(Layer::Caller, Origin::Caller, key, text));
@@ -96,6 +100,7 @@ pub(super) fn load(sources: &Sources) -> Result<Loaded> {
     Ok(Loaded {
         values: merged(parts)?,
         files: seen,
+        warnings,
     })
 }
 
@@ -135,9 +140,21 @@ fn defaults() -> Part {
     }
 }
 
-fn read_files(sources: &Sources, parts: &mut Vec<Part>) -> Result<Vec<FileSeen>> {
+fn read_files(
+    sources: &Sources,
+    parts: &mut Vec<Part>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<FileSeen>> {
     let mut seen = Vec::new();
     for (layer, path) in sources.files() {
+        if layer == Layer::User && trust::is_behind_closed_folder(&path) {
+            warnings.push(format!(
+                "file {} is taken for one that is not there: this user may not enter its folder \
+                 (set HOME to the user's own, or XDG_CONFIG_HOME)",
+                path.display()
+            ));
+            continue;
+        }
         let text = read_file(&path, layer)?;
         seen.push(FileSeen {
             layer,
@@ -145,6 +162,7 @@ fn read_files(sources: &Sources, parts: &mut Vec<Part>) -> Result<Vec<FileSeen>>
             found: text.is_some(),
         });
         if let Some(text) = text {
+            warnings.extend(trust::foreign(&path, sources.prefix.as_deref()));
             let values = parse_toml(&path, &text)?;
             parts.push(Part {
                 source: Source {

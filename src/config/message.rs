@@ -20,34 +20,42 @@ pub(super) fn unknown_key(source: &Source, key: &str, table: bool) -> Error {
         bare.unwrap_or(&wanted),
         OPTIONS.iter().map(|o| o.key.to_string()),
     );
-    error(
-        source,
-        format!(
-            "{}: unknown option `{}`; the nearest valid key is `{nearest}`",
-            source.origin,
-            cut(key)
-        ),
-        match table {
-            true => "write the settings without a section, one `key = value` a line".to_string(),
-            false => format!("write `{nearest}` if that is meant, or remove the entry"),
-        },
-    )
+    let mut what = format!("{}: unknown option `{}`", source.origin, cut(key));
+    if let Some(nearest) = &nearest {
+        what += &format!("; the nearest valid key is `{nearest}`");
+    }
+    let remedy = match (table, nearest) {
+        (true, _) => "write the settings without a section, one `key = value` a line".to_string(),
+        (false, Some(nearest)) => {
+            format!("write `{nearest}` if that is meant, or remove the entry")
+        }
+        (false, None) => "remove the entry; `kolo help settings` lists the options".to_string(),
+    };
+    error(source, what, remedy)
 }
 
 /// A `KOLO_*` variable that is no option.
 pub(super) fn unknown_variable(name: &str) -> Error {
+    // The beginning that all have says nothing of what is meant.
+    let bare = |name: &str| name.trim_start_matches("KOLO_").to_string();
     let names = OPTIONS
         .iter()
-        .map(Opt::variable)
-        .chain(["KOLO_CONFIG".to_string()]);
-    let nearest = nearest(name, names);
-    Error::usage(
-        format!(
-            "unknown variable {}; the nearest valid one is {nearest}",
-            cut(name)
+        .map(|option| bare(&option.variable()))
+        .chain(["CONFIG".to_string()]);
+    let unset = format!("unset {}", cut(name));
+    match nearest(&bare(name), names) {
+        Some(nearest) => Error::usage(
+            format!(
+                "unknown variable {}; the nearest valid one is KOLO_{nearest}",
+                cut(name)
+            ),
+            format!("set KOLO_{nearest} if that is meant, and {unset}"),
         ),
-        format!("set {nearest} if that is meant, and unset {}", cut(name)),
-    )
+        None => Error::usage(
+            format!("unknown variable {}", cut(name)),
+            format!("{unset}; `kolo help settings` lists the options"),
+        ),
+    }
 }
 
 /// A value that the option does not take.
@@ -55,15 +63,21 @@ pub(super) fn bad_value(source: &Source, option: &Opt, value: &str) -> Error {
     let key = option.key;
     let expected = option.kind.expected();
     let mut what = format!(
-        "{}: the option `{key}` has the value `{}`, but expected was {expected}",
+        "{}: the option `{key}` has the value `{}`",
         source.origin,
         cut(value)
     );
     let candidates = option.kind.candidates();
-    if let Kind::Lists(words) = option.kind {
-        let fault = ChoiceList::parse(value, words).err();
-        what += &fault.map_or(String::new(), |fault| bad_word(&fault));
-    } else if let Some(nearest) = close(value, &candidates) {
+    let fault = match option.kind {
+        Kind::Lists(words) => ChoiceList::parse(value, words).err(),
+        _ => None,
+    };
+    // The list of what there is may be long: what is wrong stands before it.
+    match fault {
+        Some(fault) => what += &format!(", and {}; expected was {expected}", bad_word(&fault)),
+        None => what += &format!(", but expected was {expected}"),
+    }
+    if let Some(nearest) = close(value, &candidates) {
         what += &format!("; did you mean `{nearest}`?");
     }
     let remedy = match &source.origin {
@@ -80,7 +94,7 @@ pub(super) fn bad_value(source: &Source, option: &Opt, value: &str) -> Error {
 
 /// Which word of a list is wrong, and what it may have meant.
 fn bad_word(fault: &BadWord) -> String {
-    let mut text = format!("; `{}` is not {}", cut(&fault.word), fault.role);
+    let mut text = format!("`{}` is not {}", cut(&fault.word), fault.role);
     if !fault.valid.is_empty() {
         let wanted = fault
             .word
@@ -88,7 +102,9 @@ fn bad_word(fault: &BadWord) -> String {
             .to_ascii_lowercase()
             .replace(['_', '-'], "");
         let names = fault.valid.iter().map(|name| name.to_string());
-        text += &format!(", the nearest one is `{}`", nearest(&wanted, names));
+        if let Some(nearest) = nearest(&wanted, names) {
+            text += &format!(", the nearest one is `{nearest}`");
+        }
     }
     text
 }
@@ -101,15 +117,18 @@ fn error(source: &Source, what: String, remedy: String) -> Error {
     Error::new(code, what, remedy)
 }
 
-/// The name most like `wanted`: the mean of Damerau and Levenshtein's likeness, which counts the
-/// slips of a typist, and Jaro and Winkler's, which sees a common beginning.
-fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> String {
+/// From this likeness on, of at most 2, a name is told: below it somebody meant something else.
+const LIKE: f64 = 1.25;
+
+/// The name most like `wanted`, if one is: the mean of Damerau and Levenshtein's likeness, which
+/// counts the slips of a typist, and Jaro and Winkler's, which sees a common beginning.
+fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Option<String> {
     let likeness = |name: &String| {
         strsim::normalized_damerau_levenshtein(wanted, name) + strsim::jaro_winkler(wanted, name)
     };
     names
         .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
-        .unwrap_or_default()
+        .filter(|name| likeness(name) >= LIKE)
 }
 
 /// The candidate that `value` is a slip of, if there is one.
@@ -180,6 +199,39 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_like_nothing_has_no_nearest_name() {
+        for far in ["foo", "site", "x"] {
+            let key = unknown_key(&file(), far, false);
+            let variable = unknown_variable(&format!("KOLO_{}", far.to_ascii_uppercase()));
+            let algo = super::super::options::find("algo").unwrap();
+            for text in [
+                key.to_string(),
+                variable.to_string(),
+                bad_value(&file(), algo, far).what,
+            ] {
+                assert!(!text.contains("nearest"), "{text}");
+            }
+            assert!(key.remedy.contains("kolo help settings"), "{key}");
+        }
+        let section = unknown_key(&file(), "site", true);
+        assert!(section.remedy.contains("without a section"), "{section}");
+    }
+
+    #[test]
+    fn a_sentence_has_one_stop_and_says_first_what_is_wrong() {
+        let check = super::super::options::find("check").unwrap();
+        let text = bad_value(&file(), check, "fals").to_string();
+        assert!(text.contains("did you mean `false`? Remedy: "), "{text}");
+        let algo = super::super::options::find("algo").unwrap();
+        let text = bad_value(&file(), algo, "rnig").what;
+        let wrong = text.find("`rnig` is not a valid name, the nearest one is `ring`");
+        assert!(
+            wrong.unwrap() < text.find("expected was").unwrap(),
+            "{text}"
+        );
     }
 
     #[test]

@@ -48,6 +48,7 @@ mod shape;
 mod source;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod value;
 mod words;
 
@@ -56,7 +57,7 @@ pub use kind::Kind;
 pub use layers::FileSeen;
 pub use lists::{COLLECTIVES, ChoiceList, ChoiceRule};
 pub use options::{Alias, OPTIONS, Opt, RESERVED, RESERVED_PREFIX, Tag, find};
-pub use render::{render_help, render_markdown, render_table, render_toml};
+pub use render::{render_help, render_help_of, render_markdown, render_table, render_toml};
 pub use settings::{Entry, Settings};
 pub use shape::{ShapeEntry, compare_shapes, digest, shape_bytes};
 pub use source::{Layer, Origin, Source, Sources};

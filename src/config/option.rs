@@ -73,6 +73,9 @@ impl Opt {
     }
 }
 
+/// How the words begin about variables that concern tests alone.
+pub const FOR_TESTS: &str = "for tests: ";
+
 /// Variables named `KOLO_*` that are no options: the settings neither read nor refuse them.
 pub const RESERVED: &[(&str, &str)] = &[
     ("KOLO_CONFIG", "names a TOML file; the file must exist"),
@@ -93,10 +96,10 @@ pub const RESERVED: &[(&str, &str)] = &[
         "KOLO_PMIX_LIBRARY",
         "names the libpmix.so.2 that koloCommInitEnv loads",
     ),
-    ("KOLO_BLESS", "makes the tests rewrite the generated files"),
+    ("KOLO_BLESS", "for tests: rewrites the generated files"),
     (
         "KOLO_CHROOT_INSIDE",
-        "tells the test in a fresh system that it runs there",
+        "for tests: says to the one in a fresh system that it runs there",
     ),
 ];
 

@@ -8,7 +8,7 @@ use super::Settings;
 use super::kind::Kind;
 use super::lists::ChoiceList;
 use super::nccl::{nccl_algo, nccl_index, nccl_level, nccl_proto, nccl_signal};
-pub use super::option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
+pub use super::option::{Alias, FOR_TESTS, Opt, RESERVED, RESERVED_PREFIX, Tag};
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
     Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, Net, Progress, Proto,

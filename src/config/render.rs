@@ -2,7 +2,7 @@
 //! in force.
 
 use super::kind::Kind;
-use super::options::{OPTIONS, Opt, RESERVED, RESERVED_PREFIX, Tag};
+use super::options::{FOR_TESTS, OPTIONS, Opt, RESERVED, Tag};
 use super::settings::{Entry, Settings};
 use super::source::Layer;
 use super::value::Value;
@@ -99,7 +99,7 @@ Nothing has to be set. What is set most often, as a variable in the job script:
 | to | set |
 |---|---|
 | see what kolo does | [`KOLO_DEBUG=info`](#debug) |
-| end the job at the first call that fails | [`KOLO_ERRORS=abort`](#errors) |
+| end the job at the first call that fails (C and Fortran) | [`KOLO_ERRORS=abort`](#errors) |
 | find the rank that calls something else | [`KOLO_CHECK=1`](#check) |
 | end a job that hangs, and hear which rank is late | [`KOLO_TIMEOUT=300`](#timeout) (seconds) |
 | choose the network | [`KOLO_NET=socket`](#net) |
@@ -132,6 +132,11 @@ pub fn render_markdown() -> String {
         "\n\
          `kolo info --config` prints every value with its layer and the file or variable it \
          came from. Settings are read once per communicator, when it is made.\n\n\
+         A program in Rust lies in no PREFIX, unless it is installed in `PREFIX/bin`: what it \
+         shall read belongs into `/etc/kolo/kolo.toml`. A home that this user may not enter counts \
+         as one without settings, and a warning says so. Another warns of a file that everybody \
+         may write, or whose owner is neither root nor this user nor (layer 3) the owner of \
+         PREFIX.\n\n\
          A program with raised rights (setuid, setgid, file capabilities) reads neither the \
          environment nor files of the user: layers 4 to 7 do not count for it.\n\n\
          An unknown key, an unknown `KOLO_*` variable and a bad value are errors that name the \
@@ -164,9 +169,11 @@ pub fn render_markdown() -> String {
     }
     text.push_str("\n## Variables that are not options\n\n");
     for (name, doc) in RESERVED {
-        let _ = writeln!(text, "- `{name}`: {doc}.");
+        // `docs/HACKING.md` lists the others.
+        if !doc.starts_with(FOR_TESTS) {
+            let _ = writeln!(text, "- `{name}`: {doc}.");
+        }
     }
-    let _ = writeln!(text, "- `{RESERVED_PREFIX}*`: for test programs.");
     text
 }
 
@@ -197,25 +204,32 @@ pub fn render_help() -> String {
          without KOLO_):\n",
     );
     for option in OPTIONS.iter().filter(|option| option.tag != Tag::Debug) {
-        let aliases: Vec<_> = option.aliases.iter().map(|alias| alias.name).collect();
-        let _ = write!(text, "\n  {}={}\n", option.variable(), placeholder(option));
-        let mut doc = option.doc().to_string();
-        if placeholder(option) == WORD || matches!(option.kind, Kind::Lists(_)) {
-            let words: Vec<_> = words(option).into_iter().map(|(word, _)| word).collect();
-            // Some take any word, such as a name.
-            if !words.is_empty() {
-                let _ = write!(doc, " One of {}.", words.join(", "));
-            }
-        }
-        if !option.default.is_empty() {
-            let _ = write!(doc, " [default: {}]", option.default);
-        }
-        if !aliases.is_empty() {
-            let _ = write!(doc, " [also: {}]", aliases.join(", "));
-        }
-        text.push_str(&wrap(&doc, "          "));
+        text.push_str(&render_help_of(option));
     }
     text.push_str("\n`kolo info --config` shows what is in force, and why.\n");
+    text
+}
+
+/// What a terminal shows about one option.
+pub fn render_help_of(option: &Opt) -> String {
+    let mut text = String::new();
+    let aliases: Vec<_> = option.aliases.iter().map(|alias| alias.name).collect();
+    let _ = write!(text, "\n  {}={}\n", option.variable(), placeholder(option));
+    let mut doc = option.doc().to_string();
+    if placeholder(option) == WORD || matches!(option.kind, Kind::Lists(_)) {
+        let words: Vec<_> = words(option).into_iter().map(|(word, _)| word).collect();
+        // Some take any word, such as a name.
+        if !words.is_empty() {
+            let _ = write!(doc, " One of {}.", words.join(", "));
+        }
+    }
+    if !option.default.is_empty() {
+        let _ = write!(doc, " [default: {}]", option.default);
+    }
+    if !aliases.is_empty() {
+        let _ = write!(doc, " [also: {}]", aliases.join(", "));
+    }
+    text.push_str(&wrap(&doc, "          "));
     text
 }
 

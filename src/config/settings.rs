@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Settings {
     values: Vec<(Value, Source)>,
     files: Vec<FileSeen>,
+    warnings: Vec<String>,
 }
 
 /// Settings that were read, and from what: a program that makes many communicators need not parse
@@ -78,8 +79,16 @@ impl Settings {
     /// # Errors
     /// Those of [`Settings::load`].
     pub fn load_from(sources: &Sources) -> Result<Settings> {
-        let Loaded { values, files } = layers::load(sources)?;
-        Ok(Settings { values, files })
+        let Loaded {
+            values,
+            files,
+            warnings,
+        } = layers::load(sources)?;
+        Ok(Settings {
+            values,
+            files,
+            warnings,
+        })
     }
 
     /// The built-in values alone, for tests of other parts.
@@ -107,6 +116,11 @@ impl Settings {
     /// The files that were looked at, lowest layer first.
     pub fn files(&self) -> &[FileSeen] {
         &self.files
+    }
+
+    /// What should be said about these files, once there is a log.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// [`Settings::debug_file`] with `%h` replaced by `host`, `%p` by `process` and `%%` by `%`.

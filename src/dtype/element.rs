@@ -10,12 +10,27 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that is the memory form of a [`DataType`].
+/// A Rust type that may lie in a buffer: the memory form of a [`DataType`].
+///
+/// These are `i8`, `u8`, `i32`, `u32`, `i64`, `u64`, `f32`, `f64`, and of [`types`](crate::types):
+/// `f16`, `bf16`, `F8E4M3`, `F8E5M2`; `Complex<f32>`, `Complex<f64>`; `Byte`, `Character`; the
+/// truth values `Logical8` to `Logical64`; the pairs of a value and an index `FloatInt`,
+/// `DoubleInt`, `IntInt`, `LongInt`, `FloatFloat` and `DoubleDouble`.
+///
+/// A struct or an array is no element. What is only moved (broadcast, gather, send) goes as bytes:
+/// cast a slice of it to `&[u8]`, for example with `bytemuck::cast_slice`, which checks that it has
+/// no padding. What is reduced goes flattened: `as_flattened()` makes one slice of `&[[f64; 3]]`.
 ///
 /// # Safety
 /// Sealed: implemented here only. Every bit pattern of [`DataType::size_bytes`] bytes is a value
 /// of the type, the type has no padding, and its alignment is [`DataType::align_bytes`] (or less);
 /// so buffers of it may be read and written as bytes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a type of elements that kolo knows",
+    note = "structs and arrays of numbers: cast a slice to `&[u8]` (bytemuck::cast_slice) to move \
+            it, or flatten it (as_flattened) to reduce its numbers",
+    note = "`usize` differs between machines: use `u64`; for `bool` there is `types::Logical8`"
+)]
 pub unsafe trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The data type whose memory form this is.
     const DTYPE: DataType;

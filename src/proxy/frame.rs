@@ -38,6 +38,8 @@ pub(super) enum Kind {
     Close = 10,
     /// Answer to `Close`.
     Closed = 11,
+    /// "You cannot come in: my process has no file descriptor left", of `slots` that it may have.
+    NoRoom = 12,
 }
 
 /// One message; fields without meaning for its kind are 0.
@@ -109,6 +111,7 @@ impl Frame {
             9 => Kind::Start,
             10 => Kind::Close,
             11 => Kind::Closed,
+            12 => Kind::NoRoom,
             _ => return None,
         };
         Some(Frame {
@@ -131,7 +134,7 @@ impl Frame {
 mod tests {
     use super::*;
 
-    const KINDS: [Kind; 11] = [
+    const KINDS: [Kind; 12] = [
         Kind::Hello,
         Kind::Welcome,
         Kind::Refused,
@@ -143,6 +146,7 @@ mod tests {
         Kind::Start,
         Kind::Close,
         Kind::Closed,
+        Kind::NoRoom,
     ];
 
     #[test]

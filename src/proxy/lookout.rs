@@ -296,7 +296,7 @@ impl Lookout {
             News::Bye => {
                 let rank = state.neighbours[index].rank;
                 state.neighbours[index].departed = true;
-                node.board(rank as usize).leave();
+                node.board(rank as usize).leave(false);
                 node.wake_others();
                 let board = (rank, node.board(rank as usize).copy());
                 return state.say(self.crew.me, News::Boards(vec![board]));

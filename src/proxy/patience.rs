@@ -1,6 +1,7 @@
 //! Waiting for others: how long, how often something is tried, and when it is said who is late.
 
 use crate::base::clock::{self, Moment};
+use crate::base::shortage::no_descriptor;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -10,6 +11,10 @@ use std::time::Duration;
 const TRY_COUNT: u32 = 8;
 /// The first pause between tries; each further one is twice as long.
 const TRY_PAUSE: Duration = Duration::from_millis(2);
+/// How long a process is asked again that has no file descriptor left, and how often: its program
+/// may be about to close some.
+const NO_ROOM_LIMIT: Duration = Duration::from_secs(2);
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(100);
 /// How long a peer that lives may be late before one warning says so; then again and again.
 pub(super) const LATE: Duration = Duration::from_secs(60);
 /// When an end that waits (of a connection, a communicator, a process) says so.
@@ -74,18 +79,36 @@ impl Late {
     }
 }
 
-/// Tries until there is a result: at most `TRY_COUNT` times when the other side closes, without
-/// limit of its own while it has no room for connections.
+/// What a process says that cannot let others in, as it has none left of `limit` descriptors.
+pub(super) fn no_room(limit: u64) -> io::Error {
+    let words = format!("that process has {}", no_descriptor(limit));
+    io::Error::new(io::ErrorKind::QuotaExceeded, words)
+}
+
+/// Tries until there is a result: at most `TRY_COUNT` times when the other side closes, for
+/// `NO_ROOM_LIMIT` while it has no file descriptor left, and without limit of its own while too
+/// many wait there.
 pub(super) fn persist<T>(
     late: &mut Late,
     mut attempt: impl FnMut(&mut Late) -> io::Result<T>,
 ) -> io::Result<T> {
     let mut closed_count = 0;
+    let mut no_room_since: Option<Moment> = None;
     loop {
         match attempt(late) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 late.check()?;
                 std::thread::sleep(TRY_PAUSE);
+            }
+            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
+                if no_room_since
+                    .get_or_insert_with(clock::now)
+                    .past(NO_ROOM_LIMIT)
+                {
+                    return Err(error);
+                }
+                late.check()?;
+                std::thread::sleep(NO_ROOM_PAUSE);
             }
             Err(error)
                 if matches!(

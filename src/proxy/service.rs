@@ -9,7 +9,7 @@
 //! and it is noticed at once. A rank that leaves in good order says goodbye first.
 //!
 //! **Cost.** Made on first use and kept until the process ends: one sleeping thread without any
-//! periodic work, two descriptors, and one per linked process. Keeping it makes its address a
+//! periodic work, three descriptors, and one per linked process. Keeping it makes its address a
 //! stable identity of the process and leaves no races between an ending and a beginning service.
 //!
 //! **Trust.** A connection from another user is closed at once. A connection that does not name
@@ -23,15 +23,17 @@
 mod exit;
 mod faults;
 mod refused;
+mod spare;
 #[cfg(test)]
 mod tests;
 mod through;
 
+pub use refused::THREADS_SHORT;
 pub use through::{Caller, Elsewhere};
 
 use super::attended::{self, Attended};
 use super::frame::{Frame, Kind};
-use super::patience::{LATE, Late, lock_at_exit, persist};
+use super::patience::{LATE, Late, lock_at_exit, no_room, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
 pub use super::state::{Alarm, OnAlarm, OnDeath, Peer, ProxyRank, Staying};
@@ -51,8 +53,6 @@ use std::time::Duration;
 
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How many connections are accepted before the links get their turn.
-const ACCEPT_COUNT: usize = 64;
 /// How long, in milliseconds, until what cannot say when it needs attention is tended.
 const SOON: libc::c_int = 20;
 /// The thread calls nothing that is deep.
@@ -131,13 +131,15 @@ impl Service {
         let listener = socket::listen(&address)?;
         // SAFETY: plain system call; a new descriptor has no other owner.
         let bell =
-            unsafe { Fd::from_result(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) };
+            unsafe { Fd::from_result(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }?;
+        let mut state = State::default();
+        state.spare = Some(spare::like(&bell)?);
         Ok(Arc::new(Service {
             address,
             pid: std::process::id(),
             listener,
-            bell: bell?,
-            state: Mutex::default(),
+            state: Mutex::new(state),
+            bell,
             attended: attended::List::default(),
             answers: Condvar::new(),
             thread: OnceLock::new(),
@@ -202,15 +204,24 @@ impl Service {
         let request = Frame::new(Kind::GetFd, operation, key.0);
         persist(&mut late, |late| {
             let fd = socket::connect(from)?;
-            socket::send(&fd, &request, None)?;
-            while !socket::wait_readable(&fd, late.rest())? {
+            let sent = socket::send(&fd, &request, None);
+            while sent.is_ok() && !socket::wait_readable(&fd, late.rest())? {
                 late.check()?;
             }
-            match socket::receive(&fd, true)? {
+            // Whoever is turned away reads why, though what it sent or wanted to send was not read.
+            let is_reset = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
+            let got = match socket::receive(&fd, true) {
+                Err(error) if is_reset(&error) => socket::receive(&fd, true),
+                got => got,
+            };
+            match got? {
                 Received::Frame(frame, Some(passed))
                     if frame.kind == Kind::TakeFd && frame.operation == operation =>
                 {
                     Ok(passed)
+                }
+                Received::Frame(frame, _) if frame.kind == Kind::NoRoom => {
+                    Err(no_room(frame.slots))
                 }
                 _ => Err(io::ErrorKind::ConnectionReset.into()),
             }
@@ -369,25 +380,6 @@ impl Service {
         self.answers.notify_all();
         alarms.iter().for_each(|(on_alarm, why)| on_alarm(*why));
     }
-
-    fn accept(&self, state: &mut State) {
-        for _ in 0..ACCEPT_COUNT {
-            match socket::accept(&self.listener) {
-                Ok(fd) => state.accepted(fd),
-                Err(error) => match error.raw_os_error() {
-                    // Another user, or one who left again: the next, please.
-                    None | Some(libc::ECONNABORTED | libc::EINTR) => {}
-                    Some(libc::EAGAIN) => return,
-                    // No descriptor left. The listener stays readable, so polling it now would
-                    // spin.
-                    _ => {
-                        state.accept_paused = Some(clock::now());
-                        return;
-                    }
-                },
-            }
-        }
-    }
 }
 
 /// A published segment; withdrawn on drop.
@@ -448,6 +440,10 @@ impl Watch {
             loop {
                 match state.answer(operation) {
                     Some(Answer::Welcome) => return Ok(()),
+                    Some(Answer::NoRoom(limit)) => {
+                        service.wake();
+                        return Err(no_room(limit));
+                    }
                     Some(Answer::Refused | Answer::Lost) => {
                         service.wake();
                         return Err(io::ErrorKind::ConnectionReset.into());

@@ -326,6 +326,11 @@ impl Join<'_> {
                 "look for messages of that process, start the same version of kolo everywhere, and \
                  raise the limit on open files (`ulimit -n 65536` in the job script)",
             ),
+            io::ErrorKind::QuotaExceeded => Error::new(
+                Code::SystemError,
+                format!("{who}: {cause}"),
+                "raise the limit on open files (`ulimit -n 65536` in the job script)",
+            ),
             io::ErrorKind::TimedOut => Error::new(
                 Code::Timeout,
                 format!("{who}: that process lives and does not answer"),

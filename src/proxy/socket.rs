@@ -227,6 +227,10 @@ pub(super) fn receive(fd: &Fd, want_fd: bool) -> io::Result<Received> {
     if length == 0 {
         return Ok(Received::End);
     }
+    if want_fd && passed.is_empty() && message.msg_flags & libc::MSG_CTRUNC != 0 {
+        // It was sent, and this process has no number left for it.
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    }
     Ok(match Frame::decode(&bytes[..length]) {
         Some(frame) => Received::Frame(frame, passed.pop()),
         None => Received::Garbage,

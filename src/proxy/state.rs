@@ -78,6 +78,8 @@ pub(super) struct Death {
 pub(super) enum Answer {
     Welcome,
     Refused,
+    /// The other process has no file descriptor left, of so many that it may have.
+    NoRoom(u64),
     /// The link ended first.
     Lost,
 }
@@ -120,6 +122,8 @@ pub(super) struct State {
     pub relieved: Vec<Arc<dyn Staying>>,
     /// Set when the system had no descriptor left for a new connection.
     pub accept_paused: Option<Moment>,
+    /// A descriptor that is held in reserve: see `service::spare`.
+    pub spare: Option<Fd>,
 }
 
 impl State {
@@ -368,6 +372,7 @@ impl State {
                 let welcome = frame.kind == Kind::Welcome;
                 self.answered(id, frame.operation, welcome);
             }
+            Kind::NoRoom if link.address.is_some() => return self.turned_away(id, frame.slots),
             Kind::GetFd if link.address.is_none() => {
                 let Some(fd) = self.published.get(&Key(frame.secret)) else {
                     return false;
@@ -409,6 +414,15 @@ impl State {
             _ => return false,
         }
         true
+    }
+
+    /// The first word on this link, and, as this is false, the last.
+    fn turned_away(&mut self, link_id: u64, limit: u64) -> bool {
+        let waiting = self.pending.values_mut();
+        for pending in waiting.filter(|pending| pending.link == link_id) {
+            pending.answer = Some(Answer::NoRoom(limit));
+        }
+        false
     }
 
     fn answered(&mut self, link_id: u64, operation: u64, welcome: bool) {

@@ -191,8 +191,16 @@ impl NodeMemory {
                 "rank {} stopped the communicator: {}{concerns}",
                 abort.rank, abort.text
             ),
-            "see the message of that rank; then end the job, or make a new communicator \
-             without the failed rank",
+            match (Code::from_number(abort.code as i32), abort.peer) {
+                (Some(Code::InvalidUsage | Code::InvalidArgument), _) => {
+                    "see the message of that rank, and make all ranks call the same operations"
+                }
+                (Some(Code::RemoteError), Some(_)) => {
+                    "see the message of that rank; then end the job, or make a new communicator \
+                     without the failed rank"
+                }
+                _ => "see the message of that rank; then end the job, or make a new communicator",
+            },
         );
         error.peer = Some(Rank(abort.peer.unwrap_or(abort.rank)));
         Some(error)

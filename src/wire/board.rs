@@ -26,6 +26,7 @@ pub const BOARD_WORDS: usize = 2 + HISTORY;
 const TRIES: usize = if MODEL { 2 } else { 64 };
 
 const LEFT: u64 = 1;
+const PANICKED: u64 = 2;
 
 /// One rank's part of the board.
 #[repr(C, align(128))]
@@ -76,12 +77,18 @@ impl Board {
         self.sequence.store(2 * calls, Ordering::Release);
     }
 
-    /// Notes that this rank has destroyed the communicator.
-    pub fn leave(&self) {
-        self.left.fetch_or(LEFT, Ordering::AcqRel);
+    /// Notes that this rank has let go of the communicator; `panicked`: as its thread panicked.
+    pub fn leave(&self, panicked: bool) {
+        let how = if panicked { LEFT | PANICKED } else { LEFT };
+        self.left.fetch_or(how, Ordering::AcqRel);
     }
 
-    /// Whether this rank has destroyed the communicator.
+    /// Whether this rank has let go of the communicator in a panic.
+    pub fn has_panicked(&self) -> bool {
+        self.left.load(Ordering::Acquire) & PANICKED != 0
+    }
+
+    /// Whether this rank has let go of the communicator: destroyed or dropped it.
     pub fn has_left(&self) -> bool {
         self.left.load(Ordering::Acquire) & LEFT != 0
     }
@@ -170,12 +177,13 @@ mod tests {
         let (board, other) = (Board::new(), Board::new());
         board.begin(1, 10);
         board.open(2);
-        board.leave();
+        assert!(!board.has_panicked());
+        board.leave(true);
         assert_eq!(board.calls(), 1, "a call counts when it is there");
         assert_eq!((board.signature(1), board.signature(2)), (None, None));
         other.begin(1, 10);
         other.put(&board.copy());
-        assert!(other.has_left());
+        assert!(other.has_left() && other.has_panicked());
         assert_eq!(other.signature(1), Some(10), "what was known stays known");
         board.signatures[2].store(20, Ordering::Relaxed);
         board.close(2);

@@ -129,7 +129,7 @@ fn a_rank_that_has_left_is_named() {
             }
             let error = comm.barrier().unwrap_err().to_string();
             assert!(error.contains(&format!("rank {leaver}")), "{error}");
-            assert!(error.contains("has destroyed the communicator"), "{error}");
+            assert!(error.contains("has let go of the communicator"), "{error}");
         });
         comms.iter().for_each(|comm| comm.destroy().unwrap());
     }

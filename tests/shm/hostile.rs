@@ -57,7 +57,7 @@ fn is_closed(fd: &OwnedFd, limit: Duration) -> bool {
 /// Of the messages between services: `anybody_with_the_secret_is_welcome` fails when it is another.
 const VERSION: u16 = 2;
 /// Their kinds.
-const KINDS: std::ops::RangeInclusive<u16> = 1..=11;
+const KINDS: std::ops::RangeInclusive<u16> = 1..=12;
 const HELLO: u16 = 1;
 const WELCOME: u16 = 2;
 const GET_FD: u16 = 4;
@@ -174,6 +174,41 @@ fn strangers_do_no_harm() {
     job.into_iter().for_each(job::Process::finish);
 }
 
+/// Rank 0 has 0, 1, 2, ... descriptors left while the two make a communicator: it succeeds, or both
+/// fail soon and say why. (A rank that cannot let the other in must not leave it waiting.)
+#[test]
+fn few_descriptors_are_enough_or_a_sentence_for_all() {
+    let job = job::start("few", &[&[0], &[1]]);
+    let (mut cannot_reach, mut last) = (0, String::new());
+    for left in 0..=super::scenarios::MOST_LEFT {
+        let said: Vec<String> = job
+            .iter()
+            .map(|it| it.hear(&format!("{left} left:")))
+            .collect();
+        assert_eq!(said[0] == "joined", said[1] == "joined", "{left}: {said:?}");
+        last.clone_from(&said[0]);
+        if said[0] == "joined" {
+            continue;
+        }
+        for text in &said {
+            let cause = format!(
+                "no file descriptor left (ulimit -n {})",
+                super::scenarios::FEW
+            );
+            assert!(text.contains(&cause), "{left}: {text}");
+            assert!(
+                text.contains("Remedy: ") && text.contains("ulimit -n 65536"),
+                "{left}: {text}"
+            );
+        }
+        let unreached = "rank 1 cannot reach rank 0";
+        cannot_reach += usize::from(said.iter().all(|text| text.contains(unreached)));
+    }
+    assert_eq!(last, "joined");
+    assert!(cannot_reach > 0, "rank 0 never failed to let rank 1 in");
+    job.into_iter().for_each(job::Process::finish);
+}
+
 #[test]
 fn a_full_table_of_descriptors_is_a_sentence_and_does_not_spin() {
     let job = job::start("emfile", &[&[0], &[1]]);
@@ -191,6 +226,7 @@ fn a_full_table_of_descriptors_is_a_sentence_and_does_not_spin() {
     job[0].hear("full");
     let stranger = connect(&name, libc::SOCK_SEQPACKET).unwrap();
     send(&stranger, &[0; 64]);
+    // Its reserve lies beyond this limit: it cannot even say so.
     assert!(!is_closed(&stranger, Duration::from_millis(500)));
     job[0].hear("room again");
     assert!(is_closed(&stranger, Duration::from_secs(4)));

@@ -24,6 +24,7 @@ pub fn by_name(name: &str) -> fn(&Context) {
         "idle" => idle,
         "links" => links,
         "emfile" => emfile,
+        "few" => few,
         "netns" => netns,
         "disagree" => disagree,
         other => panic!("no scenario {other}"),
@@ -334,6 +335,37 @@ fn emfile(context: &Context) {
     // Whoever came while there was no room is served before this process ends.
     context.barrier();
     std::thread::sleep(Duration::from_millis(500));
+}
+
+/// The limit that rank 0 has in `few`.
+pub const FEW: u64 = 64;
+/// With so many descriptors left, every communicator can be made.
+pub const MOST_LEFT: u64 = 8;
+
+/// Rank 0 has 0, 1, 2, ... descriptors left.
+fn few(context: &Context) {
+    // The processes know each other, and have a service each.
+    let (first, _deaths) = context.join(1);
+    let before = (context.rank == 0).then(|| set_descriptor_limit(FEW));
+    for left in 0..=MOST_LEFT {
+        let mut fillers = Vec::new();
+        if context.rank == 0 {
+            fillers.extend(std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()));
+            fillers.truncate(fillers.len() - left as usize);
+        }
+        context.barrier();
+        let (joined, _deaths) = context.try_join(2 + u128::from(left), 1 << 20);
+        drop(fillers);
+        match &joined {
+            Ok(_) => context.say(&format!("{left} left:joined")),
+            Err(error) => context.say(&format!("{left} left:{error}")),
+        }
+        context.barrier();
+    }
+    if let Some(before) = before {
+        set_descriptor_limit(before);
+    }
+    drop(first);
 }
 
 /// The last rank's process is in a network namespace of its own.

@@ -161,8 +161,8 @@ fn operations(source: &Source) -> Vec<Item> {
     inside.filter_map(item).collect()
 }
 
-/// What a type, trait or constant of this name says of itself.
-fn about(sources: &[&Source], name: &str) -> String {
+/// Where a type, trait or constant of this name is declared: file and line.
+fn declaration<'a>(sources: &[&'a Source], name: &str) -> Option<(&'a Source, usize)> {
     let kinds = ["struct", "enum", "trait", "type", "const"];
     for source in sources {
         for (i, line) in source.code.iter().enumerate() {
@@ -179,11 +179,44 @@ fn about(sources: &[&Source], name: &str) -> String {
                     })
             });
             if declares && line.starts_with("pub ") {
-                return documented(source, i).unwrap_or_default();
+                return Some((source, i));
             }
         }
     }
-    String::new()
+    None
+}
+
+/// The public fields of a struct, or the variants of an enumeration, that is declared in line `at`.
+fn parts(source: &Source, at: usize) -> Vec<Item> {
+    if !source.code[at].trim_end().ends_with('{') {
+        return Vec::new();
+    }
+    let is_enum = source.code[at].contains("enum ");
+    let mut found = Vec::new();
+    for (i, line) in source.code.iter().enumerate().skip(at + 1) {
+        if line.starts_with('}') {
+            break;
+        }
+        let Some(part) = line.strip_prefix("    ").filter(|it| !it.starts_with(' ')) else {
+            continue;
+        };
+        let is_part = match is_enum {
+            true => part.starts_with(char::is_uppercase),
+            false => part.starts_with("pub "),
+        };
+        if let Some(what) = documented(source, i).filter(|_| is_part) {
+            let signature = part
+                .trim_start_matches("pub ")
+                .trim_end()
+                .trim_end_matches(',');
+            found.push(Item {
+                owner: String::new(),
+                signature: signature.to_owned(),
+                what,
+            });
+        }
+    }
+    found
 }
 
 /// The page: every name of the root with its functions, then the types.
@@ -202,8 +235,8 @@ pub fn page(lib: &Source, sources: &[Source]) -> String {
     items.extend(product.iter().flat_map(|source| operations(source)));
     let mut text = String::from(
         "# The Rust interface\n\nMade of the source by `KOLO_BLESS=1 cargo test --test tidy`: do \
-         not edit. `cargo doc --open` shows the same with\nall it says, and fields and variants \
-         too. What neither shows is not meant for programs. `examples/rust` has programs.\n",
+         not edit. `cargo doc --open` shows the same with\nall it \
+         says. What neither shows is not meant for programs. `examples/rust` has programs.\n",
     );
     for name in names(root) {
         let also = if name == "Communicator" {
@@ -211,7 +244,14 @@ pub fn page(lib: &Source, sources: &[Source]) -> String {
         } else {
             ""
         };
-        write!(text, "\n## `{name}`\n\n{}\n", about(&product, &name)).unwrap();
+        let declared = declaration(&product, &name);
+        let about = declared.and_then(|(source, at)| documented(source, at));
+        write!(text, "\n## `{name}`\n\n{}\n", about.unwrap_or_default()).unwrap();
+        let parts = declared.map_or_else(Vec::new, |(source, at)| parts(source, at));
+        for (number, part) in parts.iter().enumerate() {
+            let before = if number == 0 { "\n" } else { "" };
+            writeln!(text, "{before}- `{}`  \n  {}", part.signature, part.what).unwrap();
+        }
         for (title, owner) in [("\n", name.as_str()), ("\nAlso in a `Scope`:\n\n", also)] {
             let mut own = items.iter().filter(|item| item.owner == owner).peekable();
             if own.peek().is_some() {
@@ -262,6 +302,37 @@ impl Drop for Ring {
             "{page}"
         );
         assert_eq!(page.matches("- `").count(), 1, "{page}");
+    }
+
+    #[test]
+    fn fields_and_variants_are_listed_unless_they_are_hidden() {
+        let lib = Source::new("src/lib.rs", "pub use ring::{Ring, Turn};\n");
+        let sample = "/// A ring.
+pub struct Ring {
+    /// How wide. In metres.
+    pub width: u32,
+    /// Inner.
+    #[doc(hidden)]
+    pub inner: u32,
+    own: u32,
+}
+/// A turn.
+#[repr(i32)]
+pub enum Turn<'a> {
+    /// To the left.
+    Left(&'a [u32]),
+    /// To the right.
+    Right = 1,
+}
+";
+        let page = page(&lib, &[Source::new("src/comm/ring.rs", sample)]);
+        for listed in [
+            "A ring.\n\n- `width: u32`  \n  How wide.\n\n## `Turn`",
+            "A turn.\n\n- `Left(&'a [u32])`  \n  To the left.\n- `Right = 1`  \n  To the right.\n",
+        ] {
+            assert!(page.contains(listed), "{page}");
+        }
+        assert_eq!(page.matches("- `").count(), 3, "{page}");
     }
 
     #[test]

@@ -179,8 +179,20 @@ fn help(topic: Option<&str>) -> ExitCode {
             out::write(&kolo::config::render_help());
             ExitCode::SUCCESS
         }
-        Some(command) => usage_of(&["kolo", command, "--help"]),
+        Some(topic) => match option_named(topic) {
+            Some(option) => {
+                out::write(&kolo::config::render_help_of(option));
+                ExitCode::SUCCESS
+            }
+            None => usage_of(&["kolo", topic, "--help"]),
+        },
     }
+}
+
+/// The option of this name, or of this variable.
+fn option_named(topic: &str) -> Option<&'static kolo::config::Opt> {
+    let key = topic.to_ascii_lowercase();
+    kolo::config::find(key.strip_prefix("kolo_").unwrap_or(&key))
 }
 
 fn usage_of(words: &[&str]) -> ExitCode {

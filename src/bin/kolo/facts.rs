@@ -7,6 +7,7 @@ use kolo::config::{self, Settings};
 use kolo::topo::{self, Machine};
 use kolo::transport::net::{candidates, choose};
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// What one process knows of one thing.
@@ -168,7 +169,9 @@ fn interface_lines() -> Vec<String> {
         Err(error) => return vec![error.what],
     };
     let mut names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
-    names.dedup();
+    // A name stands there once for each of its addresses, not always one after the other.
+    let mut known = HashSet::new();
+    names.retain(|name| known.insert(*name));
     let of = |name: &&str| {
         let is_it = |one: &&Interface| one.name == **name;
         let addresses = found.iter().filter(is_it);

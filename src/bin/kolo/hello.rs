@@ -54,8 +54,9 @@ pub fn run(args: &HelloArgs) -> Result<()> {
             }
             let _ = writeln!(
                 text,
-                "{} ranks met by {} in {:.3} s; a barrier takes {:.6} s",
+                "{} {} met by {} in {:.3} s; a barrier takes {:.6} s",
                 launch.nranks,
+                if launch.nranks == 1 { "rank" } else { "ranks" },
                 launch.by,
                 met.as_secs_f64(),
                 barrier.as_secs_f64()

@@ -126,8 +126,12 @@ impl Community {
             fault::News::Aborted => return None,
             fault::News::Left(peer) => {
                 let waiting = error.rank.unwrap_or(Rank(self.rank));
-                let place = &self.places[peer.index()];
-                return Some(fault::left((peer, place), (waiting, "a call")));
+                let gone = (
+                    peer,
+                    &*self.places[peer.index()],
+                    self.node.board(peer.index()),
+                );
+                return Some(fault::left(gone, (waiting, "a call")));
             }
             fault::News::None => {}
         }

@@ -335,3 +335,81 @@ fn names_of_debug_files_are_filled_in() {
     assert_eq!(name("/tmp/50%x%"), "/tmp/50%x%");
     assert_eq!(Settings::defaults().debug_file_of("node7", 42), None);
 }
+
+/// Runs `body` without root's right to read everything, if this thread has it.
+fn as_nobody<T>(body: impl FnOnce() -> T) -> T {
+    // SAFETY: these change what this thread may do with files, and back.
+    let before = unsafe { libc::geteuid() };
+    if before == 0 {
+        // SAFETY: as above.
+        unsafe { libc::setfsuid(65_534) };
+    }
+    let result = body();
+    // SAFETY: as above.
+    unsafe { libc::setfsuid(before) };
+    result
+}
+
+#[test]
+fn a_closed_home_has_no_settings_and_an_unreadable_file_is_an_error() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut sandbox = Sandbox::new();
+    put(&mut sandbox, Layer::User, &text(Layer::User));
+    let allow = |name: &str, mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(sandbox.path(name), mode).unwrap();
+    };
+    allow("", 0o755);
+    allow("home", 0o000);
+    let settings = as_nobody(|| sandbox.load()).unwrap();
+    assert_eq!(settings.buffsize(), size(Layer::Default));
+    let [warning] = settings.warnings() else {
+        panic!("{:?}", settings.warnings());
+    };
+    let said = warning.contains("home/.config/kolo/kolo.toml") && warning.contains("HOME");
+    assert!(said, "{warning}");
+    allow("home", 0o755);
+    allow("home/.config/kolo/kolo.toml", 0o000);
+    let error = as_nobody(|| sandbox.load()).expect_err("a file that is there must be read");
+    assert!(error.what.contains("kolo.toml cannot be read"), "{error}");
+    allow("home/.config/kolo/kolo.toml", 0o644);
+    assert_eq!(sandbox.load().unwrap().buffsize(), size(Layer::User));
+}
+
+#[test]
+fn files_that_others_may_write_are_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    for layer in [Layer::System, Layer::Prefix, Layer::User, Layer::ConfigFile] {
+        let mut sandbox = Sandbox::new();
+        let Origin::File(path) = put(&mut sandbox, layer, &text(layer)).origin else {
+            panic!("{layer:?} is no file");
+        };
+        assert!(sandbox.load().unwrap().warnings().is_empty(), "{layer:?}");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let settings = sandbox.load().unwrap();
+        assert_eq!(
+            settings.buffsize(),
+            size(layer),
+            "it is a warning, and counts"
+        );
+        let [warning] = settings.warnings() else {
+            panic!("{layer:?}: {:?}", settings.warnings());
+        };
+        let said = [path.to_str().unwrap(), "written by everybody", "chmod o-w"];
+        assert!(said.iter().all(|word| warning.contains(word)), "{warning}");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        // Only root can give files away.
+        if std::os::unix::fs::chown(&path, Some(12_345), None).is_err() {
+            continue;
+        }
+        let warnings = |sandbox: &Sandbox| sandbox.load().unwrap().warnings().join(";");
+        assert!(
+            warnings(&sandbox).contains("belongs to user 12345"),
+            "{layer:?}"
+        );
+        if layer == Layer::Prefix {
+            std::os::unix::fs::chown(sandbox.path("opt"), Some(12_345), None).unwrap();
+            assert_eq!(warnings(&sandbox), "", "the library is that user's too");
+        }
+    }
+}

@@ -4,7 +4,7 @@ import re
 
 from harness import MPIS, case, layout
 
-MET = re.compile(r"(\d+) ranks met by (.*) in ([\d.]+) s")
+MET = re.compile(r"(\d+) ranks? met by (.*) in ([\d.]+) s")
 
 
 def met(result, by, nodes, ranks):
@@ -118,7 +118,7 @@ def another_address_and_a_batch_script(cluster):
     with open(out) as f:
         text = f.read()
     # The script itself is one process; what it starts with srun is a step.
-    assert "1 ranks met by no launcher" in text, text
+    assert "1 rank met by no launcher" in text, text
     assert "not started by srun" in text and "3 ranks met by Slurm variables" in text, text
 
 

@@ -112,7 +112,7 @@ def what_happens_is_told_where_the_lookout_has_left(cluster):
     results[2].failed().says("rank 1 died", "node1")
     results[3].ok()
     results = [rank.wait(20) for rank in leaves]
-    results[2].failed().says("rank 1", "has destroyed the communicator")
+    results[2].failed().says("rank 1", "has let go of the communicator")
     assert all(results[i].ok() for i in (0, 1, 3))
     waits = cluster.start_ranks([2, 2], [program, "waits"], None, 4779)
     waits[1].wait_for("soon")

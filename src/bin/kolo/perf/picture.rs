@@ -161,15 +161,34 @@ fn draw(path: &Path, title: &str, runs: Vec<Run>) -> Result<()> {
             curves: curves(2, 1.0),
             circles: Vec::new(),
             values: "bus bandwidth",
-            label: |rate| format!("{rate} GB/s"),
+            label: rate_label,
         },
     ];
     chart::write(path, title, &panels)
 }
 
+/// A bandwidth in the unit in which it is one or more: labels have little room.
+fn rate_label(gigabytes: f64) -> String {
+    let units = [(1.0, "GB/s"), (1e-3, "MB/s"), (1e-6, "kB/s")];
+    let fits = |unit: &&(f64, &str)| gigabytes >= unit.0 * (1.0 - 1e-9);
+    let (unit, name) = units.iter().find(fits).unwrap_or(&(1e-9, "B/s"));
+    // Powers of ten are not exact.
+    format!("{} {name}", (gigabytes / unit * 1000.0).round() / 1000.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_of_bandwidths_are_short() {
+        let label = |decade| rate_label(10f64.powi(decade));
+        let shown: Vec<String> = (-10..=3).map(label).collect();
+        assert_eq!(shown[0], "0.1 B/s");
+        assert_eq!(shown[3..7], ["100 B/s", "1 kB/s", "10 kB/s", "100 kB/s"]);
+        assert_eq!(shown[7..10], ["1 MB/s", "10 MB/s", "100 MB/s"]);
+        assert_eq!(shown[10..], ["1 GB/s", "10 GB/s", "100 GB/s", "1000 GB/s"]);
+    }
     use serde_json::json;
 
     fn row(size: u64, dtype: &str, time: f64) -> Value {

@@ -1,0 +1,145 @@
+//! What errors of the Rust interface say: who, in which call, what it was, and what to do.
+
+use super::{all, comms, job};
+use kolo::comm::{Blocks, CommConfig, Communicator, RedOp};
+use kolo::{Error, Result};
+
+fn says(result: Result<()>, begins: &str, words: &[&str]) {
+    let text = result.expect_err(begins).to_string();
+    assert!(text.starts_with(begins), "{text}");
+    for word in words {
+        assert!(text.contains(word), "{word:?} is missing in: {text}");
+    }
+    assert!(text.contains(". Remedy: "), "{text}");
+}
+
+#[test]
+fn wrong_arguments_are_told_with_rank_and_call() {
+    let comms = comms(2, &[]);
+    let (zero, one) = (&comms[0], &comms[1]);
+    let mut few = [0_u32; 1];
+    says(
+        one.all_reduce(&[1_u32; 2], &mut few, RedOp::SUM),
+        "kolo: rank 1: AllReduce: ",
+        &["the receive buffer has 1 element where 2 are needed"],
+    );
+    says(
+        one.all_gather(&[1_u32; 0], &mut few),
+        "kolo: rank 1: AllGather: ",
+        &["has 1 element where 0 are needed"],
+    );
+    says(
+        zero.reduce_scatter(&[1_u32; 3], &mut few, RedOp::SUM),
+        "kolo: rank 0: ReduceScatter: ",
+        &["the send buffer has 3 elements where 2 are needed"],
+    );
+    says(
+        one.all_to_all(&[1_u32; 5], &mut [0; 5]),
+        "kolo: rank 1: AllToAll: ",
+        &["5 elements are not a multiple of 2 ranks"],
+    );
+    says(
+        one.all_gather_v(&[1_u32], &mut few, Blocks::Packed(&[1, 1])),
+        "kolo: rank 1: AllGatherV: ",
+        &["the receive buffer has 1 elements, its blocks end at 2"],
+    );
+    says(
+        zero.scope(|scope| scope.all_reduce(&[1_u32; 2], &mut few, RedOp::SUM)),
+        "kolo: rank 0: AllReduce: ",
+        &["has 1 element where"],
+    );
+    says(
+        one.destroy_op(RedOp::SUM),
+        "kolo: rank 1: RedOpDestroy: ",
+        &["not an operation made"],
+    );
+    says(
+        one.send(&[1_u32], 1),
+        "kolo: rank 1: Send: ",
+        &["oneself", "send_recv", "scope"],
+    );
+    // None of them did anything.
+    let sums = all(&comms, |comm| {
+        let mut sum = [comm.rank() + 1];
+        comm.all_reduce_in_place(&mut sum, RedOp::SUM).map(|()| sum)
+    });
+    assert_eq!(sums, [Ok([3]), Ok([3])]);
+}
+
+#[test]
+fn a_split_that_fails_is_a_split() {
+    let comms = comms(2, &[]);
+    comms[1].destroy().unwrap();
+    let split = comms[0].split(Some(0), 0, &CommConfig::default());
+    says(split.map(drop), "kolo: rank 0: CommSplit: ", &["rank 1"]);
+}
+
+/// Rank 1 is in the way by `leave`; what rank 0 hears then.
+fn heard_after(leave: impl FnOnce(Communicator) + Send) -> Error {
+    let mut comms = comms(2, &[]);
+    let one = comms.pop().unwrap();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| leave(one));
+        let _ = thread.join();
+    });
+    comms[0].barrier().unwrap_err()
+}
+
+#[test]
+fn a_rank_that_panicked_is_told_from_one_that_let_go() {
+    let error = heard_after(|comm| panic!("{comm:?} finds no particles"));
+    let text = error.to_string();
+    assert!(
+        text.contains("rank 1 on ") && text.contains(" panicked"),
+        "{text}"
+    );
+    assert!(error.remedy.contains("panic"), "{text}");
+    for leave in [drop::<Communicator>, |comm: Communicator| {
+        comm.destroy().unwrap()
+    }] {
+        let error = heard_after(leave);
+        let text = error.to_string();
+        assert!(!text.contains("panicked"), "{text}");
+        let told = text.contains("has let go of the communicator (destroyed or dropped it)");
+        assert!(told && error.remedy.contains("same operations"), "{text}");
+    }
+}
+
+/// Also of the rank that deviates.
+#[test]
+fn nobody_is_its_own_peer_and_no_rank_has_failed() {
+    let comms = comms(3, &[("check", "true")]);
+    let errors = all(&comms, |comm| match comm.rank() {
+        1 => comm.broadcast(&mut [1_u8], 0).and_then(|()| comm.barrier()),
+        _ => comm.barrier().and_then(|()| comm.barrier()),
+    });
+    for (rank, error) in errors.into_iter().enumerate() {
+        let error = error.unwrap_err();
+        assert_eq!(error.rank.map(|it| it.0), Some(rank as u32), "{error}");
+        assert_ne!(error.peer, error.rank, "{error}");
+        assert!(!error.remedy.contains("failed rank"), "{error}");
+        assert_eq!(format!("{error:?}"), error.to_string());
+    }
+    let comms = super::comms(2, &[]);
+    comms[1].abort().unwrap();
+    let error = comms[0].barrier().unwrap_err();
+    assert!(error.what.contains("called CommAbort"), "{error}");
+    assert!(!error.remedy.contains("failed rank"), "{error}");
+}
+
+/// Two ranks, whose operation panics.
+pub fn bad_op(context: &job::Context) {
+    let comm = context.join();
+    let op = comm.user_op(true, |_: &[f64], _: &mut [f64]| panic!("no particles"));
+    let _ = comm.all_reduce_in_place(&mut [1.0], op.unwrap());
+    job::say("it went on");
+}
+
+#[test]
+fn a_panic_in_an_operation_ends_the_process_with_a_sentence() {
+    let text = job::Job::start("bad_op", &[2], &[]).finish_but(0);
+    assert!(text.contains("no particles"), "{text}");
+    let line = "kolo: a user operation (Communicator::user_op) panicked, so this process ends. ";
+    assert!(text.contains(line), "{text}");
+    assert!(!text.contains("cannot unwind"), "{text}");
+}
