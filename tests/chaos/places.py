@@ -308,6 +308,8 @@ class Nodes:
                 "add chain inet chaos in { type filter hook input priority 0 ; }; "
                 "add rule inet chaos in iifname \"eth*\" numgen random mod 1000 < %d drop" % share)
         node = self.node(rank, layout)
+        if node in self.dead:
+            return
         self.spoilt.add((node, "nft", "delete table inet chaos"))
         assert self.on(node, ["nft", rule]) == 0, "nft does not work here"
 

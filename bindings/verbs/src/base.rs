@@ -26,5 +26,7 @@ pub mod privilege;
 pub mod proof;
 #[path = "../../../src/base/quiet.rs"]
 pub mod quiet;
+#[path = "../../../src/base/shortage.rs"]
+pub mod shortage;
 
 pub use error::{Code, Error, Result};
