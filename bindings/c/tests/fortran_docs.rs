@@ -392,7 +392,10 @@ fn the_way_from_mpi_names_what_there_is() {
 #[test]
 fn the_recipes_are_those_that_the_tests_run() {
     let text = std::fs::read_to_string(root().join("docs/fortran.md")).unwrap();
-    let program = std::fs::read_to_string(root().join("tests/fortran/recipes.f90")).unwrap();
+    let programs = ["recipes", "halo"].map(|name| {
+        std::fs::read_to_string(root().join(format!("tests/fortran/{name}.f90"))).unwrap()
+    });
+    let program = programs.join("\n");
     let program: Vec<&str> = program.lines().map(str::trim).collect();
     let program = program.join("\n");
     let recipes = section(&text, "## Recipes").join("\n");
