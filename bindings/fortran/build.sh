@@ -68,9 +68,10 @@ trap 'rm -rf "$work"' EXIT
 libdir=$(cd "$LIBDIR" && pwd)
 include=$(cd "$KOLO_INCLUDE" && pwd)
 cd "$work"
-# gfortran reads interfaces without bind(C), with a C function for each: kolo_fortran_native.c.
+# gfortran reads interfaces without bind(C), with a C function for each: kolo_fortran_native.c. Those
+# before 12 make their descriptors in another way.
 interface=$here
-if [ "$name" = gfortran ]; then
+if [ "$name" = gfortran ] && [ "$($FC -dumpversion | cut -d. -f1)" -ge 12 ]; then
     interface=$work
     cp "$here/kolo.f90" "$here"/kolo_*.inc "$work"
     for part in kolo_calls kolo_exact; do

@@ -51,8 +51,8 @@ bool kolo_fi_whole(call *c, array descriptor, const char *argument, view *out) {
                                argument);
     if (out->assumed_size)
         return kolo_fi_problem(c, koloInvalidArgument, explicit_remedy,
-                               "the array of the argument %s is assumed-size: its length is not "
-                               "known",
+                               "the array of the argument %s is assumed-size, or an empty section "
+                               "like a(3:1): its length is not known",
                                argument);
     return true;
 }
@@ -356,7 +356,7 @@ bool kolo_fi_fits(call *c, array descriptor, const char *argument, fortran_type 
         return kolo_fi_problem(c, koloInvalidArgument, "pass an array",
                                "the argument %s cannot be KOLO_IN_PLACE", argument);
     }
-    if (!kolo_fi_plain(c, out) || !kolo_fi_named_fits(c, type, out)) return false;
+    if (!kolo_fi_named_fits(c, type, out)) return false;
     has = out->elements * out->element_bytes;
     if (bytes > 0 && !there(c, out)) return false;
     if (out->rank > 0 && !out->assumed_size && has < bytes)

@@ -302,6 +302,8 @@ bool kolo_fi_named_fits(call *c, fortran_type type, const view *v) {
     const type_class class = named_types[i].class;
     const size_t bytes = named_types[i].bytes;
     if (class == CLASS_UNKNOWN || v->class >= CLASS_STRUCT || v->in_place) return true;
+    /* A string, or an integer(1) that starts a sequence: the caller says which. */
+    if (v->unclear && class == CLASS_CHARACTER) return true;
     if (class == v->class && (bytes == v->element_bytes || class == CLASS_CHARACTER)) return true;
     /* The parts of complex numbers, and 16-bit floats in integers where the compiler lacks them. */
     if (class == CLASS_REAL && v->class == CLASS_COMPLEX && 2 * bytes == v->element_bytes)

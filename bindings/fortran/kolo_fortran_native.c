@@ -74,10 +74,15 @@ const CFI_cdesc_t *kolo_fi_native(const void *descriptor, const size_t **length,
         out->attribute = KOLO_ATTRIBUTE_UNCLEAR;
     if (n->rank > 0 && n->dim[0].lower == 0) out->attribute = KOLO_ATTRIBUTE_COPY;
     dimensions(n, n->span, out);
-    /* Of what is not allocated, the bounds may be anything; an expression may have no memory. */
-    if (last >= 0 && (n->dim[last].upper == -1 ||
-                      (!n->base && out->attribute != KOLO_ATTRIBUTE_COPY)))
-        out->dim[last].extent = -1;
+    if (last < 0) return out;
+    if (out->attribute == KOLO_ATTRIBUTE_COPY) {
+        /* An expression without elements has the bounds 0:-1, and so has an array a(0:*), which is
+         * much rarer: what is only read is taken for the expression. */
+        if (writes && n->dim[last].upper == -1) out->dim[last].extent = -1;
+        return out;
+    }
+    /* Of what is not allocated, the bounds may be anything. */
+    if (n->dim[last].upper == -1 || !n->base) out->dim[last].extent = -1;
     return out;
 }
 

@@ -75,7 +75,8 @@ pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, pa
             // fold so far lies in a source or in the other block.
             unsafe {
                 place.copy_from_nonoverlapping(next.add(offset), bytes);
-                INSIDE.set(true);
+                // An operation may lead to another one, of another communicator.
+                let was_inside = INSIDE.replace(true);
                 (user.call)(
                     sofar.cast(),
                     place.cast(),
@@ -83,7 +84,7 @@ pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, pa
                     user.number,
                     user.context,
                 );
-                INSIDE.set(false);
+                INSIDE.set(was_inside);
             }
             sofar = place;
         }

@@ -26,6 +26,21 @@ contains
     call expect_error(ierror, ['not associated'], 'a pointer to nothing, explicitly')
   end subroutine absent
 
+  !> Ranks may have nothing to add, and a sequence may begin at any element.
+  subroutine empty_and_begun()
+    real(8) :: h(5)
+    integer(1) :: bytes(6), whole(4 * nranks)
+    integer :: i, r
+    h = [(mine(rank, i), i=1, 5)]
+    call expect(kolo_sum_exact(pack(h, h < -1), comm) == 0, 'exact of nothing')
+    call expect(kolo_sum_exact(pack(h, rank == 0 .and. h > -1), comm) == &
+                sum([(mine(0, i), i=1, 5)]), 'exact of what rank 0 has')
+    bytes = [(int(10 * rank + i, 1), i=1, 6)]
+    whole = -1
+    call kolo_allgather(bytes(2), 4, KOLO_BYTE, whole, 4, KOLO_BYTE, comm)
+    call expect(all(whole == [((int(10 * r + i, 1), i=2, 5), r=0, last)]), 'bytes from the second on')
+  end subroutine empty_and_begun
+
   !> Leaves a descriptor on the stack whose elements are `span` bytes apart, where the
   !! next one may lie; bounds that end before they begin for a negative one.
   subroutine leave(span)
@@ -236,6 +251,7 @@ program described
     call copies(4)
     call leave(-1)
     call absent()
+    call empty_and_begun()
   end do
   if (rank == 0) print '(a)', 'described: ok'
   call finish(comm)

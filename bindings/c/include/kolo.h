@@ -536,8 +536,8 @@ koloResult_t koloReportError(koloComm_t comm, koloResult_t result, const char *s
 
 /**
  * For bindings of other languages that end the process when a call fails, with a sentence of their
- * own: until it is called with 0, failures of this thread's calls are no lines on stderr. They are
- * kept for koloGetLastError as ever. Errors: none. Any thread.
+ * own: until it is called with 0 as often as with 1, failures of this thread's calls are no lines
+ * on stderr. They are kept for koloGetLastError as ever. Errors: none. Any thread.
  */
 koloResult_t koloQuietErrors(int quiet);
 

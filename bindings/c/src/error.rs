@@ -76,8 +76,8 @@ pub unsafe extern "C" fn koloReportError(
 }
 
 /// For bindings of other languages that end the process when a call fails, with a sentence of their
-/// own: until it is called with 0, failures of this thread's calls are no lines on stderr. They are
-/// kept for koloGetLastError as ever. Errors: none. Any thread.
+/// own: until it is called with 0 as often as with 1, failures of this thread's calls are no lines
+/// on stderr. They are kept for koloGetLastError as ever. Errors: none. Any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn koloQuietErrors(quiet: c_int) -> koloResult_t {
     guard("QuietErrors", || {

@@ -50,13 +50,18 @@ static TOLD: Mutex<Told> = Mutex::new(Told {
 });
 
 thread_local! {
-    /// Whether somebody else says what fails on this thread.
-    static QUIET: Cell<bool> = const { Cell::new(false) };
+    /// How many others say what fails on this thread: one binding may call another.
+    static QUIET: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether failures of this thread's calls are told from now on.
+/// Whether one more says what fails on this thread from now on, or one less.
 pub(crate) fn be_quiet(quiet: bool) {
-    let _ = QUIET.try_with(|own| own.set(quiet));
+    let _ = QUIET.try_with(|own| {
+        own.set(match quiet {
+            true => own.get().saturating_add(1),
+            false => own.get().saturating_sub(1),
+        });
+    });
 }
 
 // SAFETY: the declaration is that of glibc, the C library of all systems that kolo is built for.
@@ -77,7 +82,7 @@ pub(crate) fn tell(error: &Error, sentence: &CStr, member: Option<&Member>) {
         stop_job(sentence, member);
     }
     let owner = member.map_or(NOBODY, owner);
-    let quiet = QUIET.try_with(Cell::get).unwrap_or(false);
+    let quiet = QUIET.try_with(Cell::get).unwrap_or(0) > 0;
     if is_first(error, owner) && !error.told && !quiet {
         logging::failure(&sentence.to_string_lossy());
     }
