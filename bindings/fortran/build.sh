@@ -68,8 +68,8 @@ trap 'rm -rf "$work"' EXIT
 libdir=$(cd "$LIBDIR" && pwd)
 include=$(cd "$KOLO_INCLUDE" && pwd)
 cd "$work"
-# gfortran reads interfaces without bind(C), with a C function for each: kolo_fortran_native.c. Those
-# before 12 make their descriptors in another way.
+# gfortran reads interfaces without bind(C), with a C function for each: kolo_fortran_native.c.
+# Those before 12 make their descriptors in another way.
 interface=$here
 if [ "$name" = gfortran ] && [ "$($FC -dumpversion | cut -d. -f1)" -ge 12 ]; then
     interface=$work

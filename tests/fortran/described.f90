@@ -38,7 +38,8 @@ contains
     bytes = [(int(10 * rank + i, 1), i=1, 6)]
     whole = -1
     call kolo_allgather(bytes(2), 4, KOLO_BYTE, whole, 4, KOLO_BYTE, comm)
-    call expect(all(whole == [((int(10 * r + i, 1), i=2, 5), r=0, last)]), 'bytes from the second on')
+    call expect(all(whole == [((int(10 * r + i, 1), i=2, 5), r=0, last)]), &
+                'bytes from the second on')
   end subroutine empty_and_begun
 
   !> Leaves a descriptor on the stack whose elements are `span` bytes apart, where the
