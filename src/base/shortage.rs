@@ -1,7 +1,7 @@
 //! What is said and asked when a process has run out of file descriptors or memory.
 
 use std::io;
-use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Whether the process or the machine has run out of what a connection needs.
 pub fn is_shortage(error: &io::Error) -> bool {
@@ -36,16 +36,49 @@ pub fn limit() -> u64 {
     limit.rlim_cur
 }
 
-/// Says once in a process that nobody new can be let in. The others only see that nobody answers,
-/// so it is said here at once.
+/// What helps.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => "raise the limit on open files (`ulimit -n 65536` in the job script)",
+        Some(libc::ENFILE) => {
+            "this host has no open file left for any process: close programs on it, or let its \
+             administrator raise `sysctl fs.file-max`"
+        }
+        _ => "this host is short of memory for sockets: see `free -m` and the job's memory limit",
+    }
+}
+
+/// Says once in a process, for each kind of shortage, that nobody new can be let in. The others
+/// only see that nobody answers, so it is said here at once.
 #[cold]
 pub fn tell(error: &io::Error) {
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| {
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    let kind = match error.raw_os_error() {
+        Some(libc::EMFILE) => 1,
+        Some(libc::ENFILE) => 2,
+        _ => 4,
+    };
+    if TOLD.fetch_or(kind, Ordering::Relaxed) & kind == 0 {
         tracing::warn!(
-            "this process cannot let in another one that makes a communicator with it: {}; raise \
-             the limit on open files (`ulimit -n 65536` in the job script)",
-            words(error)
+            "this process cannot let in another one that makes a communicator with it: {}; {}",
+            words(error),
+            remedy(error)
         );
-    });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shortage_has_its_own_remedy() {
+        let of = |number| remedy(&io::Error::from_raw_os_error(number));
+        assert!(of(libc::EMFILE).contains("ulimit -n"));
+        assert!(of(libc::ENFILE).contains("fs.file-max"));
+        for number in [libc::ENOBUFS, libc::ENOMEM] {
+            assert!(of(number).contains("memory"), "{number}");
+            assert!(!of(number).contains("ulimit -n"), "{number}");
+        }
+    }
 }

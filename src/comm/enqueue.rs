@@ -297,12 +297,11 @@ impl Inner {
     #[cold]
     fn user_beside(&self) -> Result<Guard<'_, Exec>> {
         if dtype::inside_operation() {
-            // The call that runs the operation may be one of a driver that is this very thread.
-            let error = Error::usage(
-                "an operation of the program, which a call of this communicator runs, has called \
-                 kolo on it",
-                "an operation must not call kolo: let it combine the elements it is given, and \
-                 nothing else",
+            // Whoever is inside may be this very thread, so nothing is waited for. An operation has
+            // no way to say that it failed: the communicator says it.
+            let error = dtype::misuse(
+                "an operation of the program has called kolo on a communicator that is inside a \
+                 call",
             );
             self.stop(&error);
             return Err(error);

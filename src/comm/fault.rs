@@ -350,8 +350,7 @@ pub(super) fn late(inner: &Inner, call: (&'static str, Option<u64>), peer: usize
 
 /// What helps where one thread calls for several ranks, and so waits for itself.
 fn grouping(inner: &Inner, rank: u32) -> &'static str {
-    let here = format!("(pid {})", std::process::id());
-    match inner.is_mate(rank) && inner.place(rank).ends_with(&here) {
+    match inner.process_mates.contains(&rank) {
         true => {
             " (its rank is in this process: where one thread calls for several ranks, put the \
              calls into a group)"

@@ -112,10 +112,8 @@ fn know(change: impl FnOnce(&mut Who)) {
 /// communicator counts.
 pub(super) fn settle(rank: Rank, places: &[RankPlace]) {
     let mine = &places[rank.index()];
-    let here = |place: &&RankPlace| {
-        (place.pid, place.host_hash, &place.boot_id) == (mine.pid, mine.host_hash, &mine.boot_id)
-    };
-    let mut here = places.iter().filter(here).map(|place| place.rank);
+    let here = places.iter().filter(|place| place.shares_process(mine));
+    let mut here = here.map(|place| place.rank);
     let (first, others) = (here.next(), here.next().is_some());
     know(|who| {
         who.rank = first.filter(|_| !others);

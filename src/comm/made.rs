@@ -44,6 +44,7 @@ pub(super) fn put_together(party: &net::Party, made: Made) -> Communicator {
         nranks: bootstrap.nranks(),
         name: made.name.unwrap_or_else(|| format!("{:08x}", nonce as u32)),
         places: places.iter().map(RankPlace::to_string).collect(),
+        process_mates: process_mates(rank, places),
         node: node.clone(),
         thread_progress: thread_progress(settings, made.network.as_ref()),
         network: made.network,
@@ -73,6 +74,13 @@ pub(super) fn put_together(party: &net::Party, made: Made) -> Communicator {
     deaths.hand_over(&inner);
     show(settings, &inner);
     Communicator { inner }
+}
+
+fn process_mates(rank: u32, places: &[RankPlace]) -> Vec<u32> {
+    let mine = &places[rank as usize];
+    let others = places.iter().filter(|place| place.rank != mine.rank);
+    let mates = others.filter(|place| place.shares_process(mine));
+    mates.map(|place| place.rank.0).collect()
 }
 
 /// Whoever asks sees what is under way here.

@@ -66,6 +66,7 @@ pub use vector::{Blocks, VectorCall};
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, UniqueId, launch};
 use crate::config::Settings;
+use crate::dtype::outside_operations;
 use crate::proxy::net::Rail;
 use crate::proxy::progress::{Engine, Work};
 use crate::transport::fork;
@@ -283,6 +284,7 @@ impl Communicator {
     /// # Errors
     /// The error that stopped the communicator.
     pub fn finalize(&self) -> Result<()> {
+        outside_operations("finalizes a communicator")?;
         self.inner.alive()?;
         let mut exec = self.inner.user()?;
         if let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) {
@@ -302,6 +304,7 @@ impl Communicator {
     /// That of a call in flight that failed; ranks that have called different things, unless a call
     /// has said so. The communicator is destroyed all the same.
     pub fn destroy(&self) -> Result<()> {
+        outside_operations("destroys a communicator")?;
         if self.inner.destroyed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -353,7 +356,8 @@ impl Communicator {
 
     /// Stops the communicator at once, here and on all ranks: their calls return an error that
     /// names this rank. When it returns, calls on streams have let go of their buffers; a call of
-    /// another thread lets go when that call returns.
+    /// another thread lets go when that call returns, and so does a call that runs the operation of
+    /// the program which this is called from.
     ///
     /// # Errors
     /// None; safe to call from any thread, at any time.

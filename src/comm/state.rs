@@ -58,6 +58,8 @@ pub(super) struct Inner {
     pub settings: Settings,
     /// Where each rank runs, `host (pid)`, for messages.
     pub places: Vec<String>,
+    /// The other ranks that are threads of this process, in order.
+    pub process_mates: Vec<u32>,
     pub node: NodeMemory,
     /// Connections to ranks on other nodes, if there are any.
     pub network: Option<Network>,

@@ -9,6 +9,7 @@ use super::fault;
 use super::op::{Op, Step};
 use super::state::{Exec, Inner};
 use crate::base::{Code, Error, Rank, clock};
+use crate::dtype;
 use crate::exec::oneshot::Stop;
 use crate::transport::fork;
 use crate::wire::reading::{Stopped, owner_stops};
@@ -118,7 +119,8 @@ impl Inner {
     /// After a stop: ends what is in flight, so that nobody touches its buffers any more. Waits for
     /// a driver to come out, but not for a call of the user.
     pub(super) fn let_go(&self) {
-        if fork::in_child_of_user() {
+        // The driver may be this very thread, which runs an operation of the program.
+        if fork::in_child_of_user() || dtype::inside_operation() {
             return;
         }
         while let Some(mut exec) = self.exec.driver_or_wait() {

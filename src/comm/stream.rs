@@ -5,6 +5,7 @@ use super::op::Op;
 use super::state::Inner;
 use super::wait::Waiter;
 use crate::base::{Error, Result};
+use crate::dtype::outside_operations;
 use crate::exec::Waiting;
 use crate::proxy::progress::Engine;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -131,7 +132,7 @@ impl Stream {
     /// # Errors
     /// The error of the last call, if it failed.
     pub fn query(&self) -> Result<bool> {
-        outside_operations()?;
+        outside_operations("waits for a stream")?;
         Engine::global().drive();
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match last.as_ref().and_then(Last::result) {
@@ -145,7 +146,7 @@ impl Stream {
     /// # Errors
     /// The error of the last call, if it failed.
     pub fn synchronize(&self) -> Result<()> {
-        outside_operations()?;
+        outside_operations("waits for a stream")?;
         let (inner, last) = {
             let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(last) = last.as_ref() else {
@@ -174,18 +175,5 @@ impl Stream {
                 return Err(error);
             }
         }
-    }
-}
-
-/// Refuses what waits inside of an operation of the program: what it waits for may run that
-/// operation.
-fn outside_operations() -> Result<()> {
-    match crate::dtype::inside_operation() {
-        false => Ok(()),
-        true => Err(Error::usage(
-            "an operation of the program waits for a stream",
-            "an operation must not call kolo: let it combine the elements it is given, and nothing \
-             else",
-        )),
     }
 }

@@ -55,8 +55,8 @@ pub use isa::Isa;
 pub use minifloat::{F8E4M3, F8E5M2};
 pub use num_complex::Complex;
 pub use types::{Class, DataType, ReduceOp};
-pub(crate) use user::inside_operation;
-pub use user::{UserCall, UserFunction};
+pub use user::{UserCall, UserFunction, outside_operations};
+pub(crate) use user::{inside_operation, misuse};
 
 use std::num::NonZeroU32;
 

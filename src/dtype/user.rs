@@ -5,6 +5,7 @@
 //! so that it never sees a slot, and a destination of the fold may be one of its sources.
 
 use super::FoldParams;
+use crate::base::{Error, Result};
 use std::cell::Cell;
 use std::ffi::c_void;
 
@@ -44,6 +45,27 @@ thread_local! {
 /// Whether this thread is inside a function of the program that combines elements.
 pub(crate) fn inside_operation() -> bool {
     INSIDE.get()
+}
+
+/// Refuses what waits inside of an operation of the program: what it waits for may be what runs
+/// that operation.
+///
+/// # Errors
+/// `InvalidUsage` in a thread that is inside an operation; `what` says what it does there.
+pub fn outside_operations(what: &str) -> Result<()> {
+    match inside_operation() {
+        false => Ok(()),
+        true => Err(misuse(format!("an operation of the program {what}"))),
+    }
+}
+
+/// An operation that calls kolo.
+pub(crate) fn misuse(what: impl Into<String>) -> Error {
+    Error::usage(
+        what,
+        "an operation must not call kolo: let it combine the elements it is given, and nothing \
+         else",
+    )
 }
 
 /// The [`super::FoldFn`] of operations that the program supplies; `params.user` has the function.

@@ -79,9 +79,13 @@ impl Late {
     }
 }
 
-/// What a process says that cannot let others in, as it has none left of `limit` descriptors.
+/// What a process says that cannot let others in, as it has none left of `limit` descriptors; with
+/// 0, as its host is short of something.
 pub(super) fn no_room(limit: u64) -> io::Error {
-    let words = format!("that process has {}", no_descriptor(limit));
+    let words = match limit {
+        0 => "its host is short of open files or of memory: see the warning of that process".into(),
+        _ => format!("that process has {}", no_descriptor(limit)),
+    };
     io::Error::new(io::ErrorKind::QuotaExceeded, words)
 }
 

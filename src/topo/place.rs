@@ -82,6 +82,11 @@ impl RankPlace {
         }
     }
 
+    /// Whether both ranks are threads of one process.
+    pub fn shares_process(&self, other: &RankPlace) -> bool {
+        (self.pid, self.host_hash, &self.boot_id) == (other.pid, other.host_hash, &other.boot_id)
+    }
+
     /// How many cores' worth of time this rank has for itself; at least 1.
     pub fn core_count(&self) -> u32 {
         core_count(&self.cores, self.quota)

@@ -386,55 +386,6 @@ static void two_threads(void) {
     OK(koloCommAbort(comms[1]));
 }
 
-typedef struct {
-    koloComm_t comm;
-    koloResult_t code;
-    char text[512];
-} operating;
-
-/* Calls kolo from inside a call of kolo. */
-static void calls_kolo(const void *in, void *inout, size_t count, koloDataType_t datatype,
-                       void *context) {
-    const operating *my = context;
-    double *out = inout, one = 1;
-    (void)datatype;
-    /* The first one is told the cause; those that come later, what stopped it. */
-    const koloResult_t code = koloAllReduce(&one, &one, 1, type, koloSum, my->comm, NULL);
-    CHECK(code == koloInvalidUsage || code == koloRemoteError);
-    CHECK(strstr(koloGetLastError(NULL), "has called kolo on it") != NULL);
-    for (size_t i = 0; i < count; i++) out[i] += ((const double *)in)[i];
-}
-
-static void *reduce_so(void *pointer) {
-    operating *my = pointer;
-    static double input[4096];
-    double output[4096];
-    koloRedOp_t op;
-    OK(koloRedOpCreateUser(&op, calls_kolo, my, 1, my->comm));
-    my->code = koloAllReduce(input, output, 4096, type, op, my->comm, NULL);
-    if (my->code == koloSuccess) my->code = koloBarrier(my->comm, NULL);
-    snprintf(my->text, sizeof my->text, "%s", koloGetLastError(my->comm));
-    return NULL;
-}
-
-/* The cause is named, and no rank waits for one that cannot go on. */
-static void operation_calls_kolo(void) {
-    koloComm_t comms[3];
-    operating each[3];
-    pthread_t threads[3];
-    OK(koloCommInitAll(comms, 3, NULL));
-    for (int i = 0; i < 3; i++) {
-        each[i].comm = comms[i];
-        CHECK(pthread_create(&threads[i], NULL, reduce_so, &each[i]) == 0);
-    }
-    for (int i = 0; i < 3; i++) CHECK(pthread_join(threads[i], NULL) == 0);
-    for (int i = 0; i < 3; i++) {
-        CHECK(each[i].code != koloSuccess);
-        CHECK(strstr(each[i].text, "has called kolo on it") != NULL);
-        koloCommAbort(comms[i]);
-    }
-}
-
 /* A stream names no communicator, yet what stopped its calls is told of each of theirs. */
 static void streams(void) {
     koloComm_t comms[2];
@@ -475,7 +426,6 @@ int main(void) {
     CHECK(b[0] == 5.0);
     OK(koloCommDestroy(comm));
     open_group();
-    operation_calls_kolo();
     two_threads();
     streams();
     puts("misuse: ok");

@@ -87,6 +87,8 @@ fn check(call: &str, request: *mut koloRequest_t) -> Result<()> {
     if request.is_null() {
         return Err(null("request"));
     }
+    // Before the request is taken: it is still the program's.
+    kolo_core::dtype::outside_operations("waits for a request")?;
     outside_groups(call)
 }
 

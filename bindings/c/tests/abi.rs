@@ -183,6 +183,11 @@ fn misuse_from_c_is_an_error() {
 }
 
 #[test]
+fn calls_from_inside_an_operation_are_refused_and_lose_nothing() {
+    compile_and_run("inside");
+}
+
+#[test]
 fn exported_symbols_are_those_of_kolo_h() {
     let library = library::folder().join("libkolo.so");
     let symbols = output(

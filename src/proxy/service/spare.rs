@@ -70,7 +70,11 @@ impl Service {
         };
         shortage::tell(why);
         let mut frame = Frame::new(Kind::NoRoom, 0, 0);
-        frame.slots = shortage::limit();
+        // 0 says that it is another shortage than that of this process's descriptors.
+        frame.slots = match why.raw_os_error() {
+            Some(libc::EMFILE) => shortage::limit(),
+            _ => 0,
+        };
         // Who has left meanwhile need not hear it.
         let _ = socket::send(&guest, &frame, None);
         // SAFETY: both are open descriptors of this service. The old meaning of the second, the
