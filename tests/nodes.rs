@@ -18,6 +18,8 @@ mod operations;
 mod proxied;
 #[path = "nodes/rails.rs"]
 mod rails;
+#[path = "ranks/routes.rs"]
+mod routes;
 #[path = "skip/mod.rs"]
 mod skip;
 #[path = "nodes/steps.rs"]

@@ -22,6 +22,8 @@ mod modes;
 mod operations;
 #[path = "ranks/orders.rs"]
 mod orders;
+#[path = "ranks/routes.rs"]
+mod routes;
 #[allow(dead_code, reason = "not every test uses all of it")]
 #[path = "ranks/support.rs"]
 mod support;

@@ -7,6 +7,7 @@ use crate::base::{Error, Result, checked};
 use crate::dtype::{DataType, ReduceOp};
 use crate::exec::Kernel;
 pub use crate::plan::Collective;
+use crate::tune::{Asked, Combining};
 use crate::wire::signature::{Fields, Signature};
 use std::sync::Arc;
 
@@ -101,20 +102,10 @@ impl Checked {
             call.check_buffers(rank, bytes, blocks)?;
         }
         let is_exact = exact::is_exact(call);
-        let op = match call.collective.reduces() {
-            true if is_exact => {
-                call.check_alignment(blocks)?;
-                exact::check(call)?
-            }
-            true => call.op.built_in(call.dtype)?,
-            false => None,
-        };
-        if call.collective.is_scan() && op == Some(ReduceOp::Avg) {
-            return Err(Error::argument(
-                "a scan has no average",
-                "scan the sum, and divide it by the number of ranks that it is of",
-            ));
+        if is_exact {
+            call.check_alignment(blocks)?;
         }
+        let op = call.check_operation()?;
         self.signature = call.signature(code_of(op, is_exact)).0;
         self.bytes = bytes;
         self.op = op;
@@ -125,6 +116,25 @@ impl Checked {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0 && self.call.collective != Collective::Barrier && self.parts.is_none()
+    }
+
+    /// What decides its route.
+    #[inline(always)]
+    pub fn asked(&self) -> Asked {
+        let combining = match &self.made {
+            Some(kernel) => Combining::Made {
+                commutes: kernel.commutes,
+                scaled: kernel.pre_scaled,
+            },
+            None if exact::is_exact(&self.call) => Combining::Exact,
+            None => Combining::BuiltIn,
+        };
+        Asked {
+            collective: self.call.collective,
+            bytes: self.bytes,
+            combining,
+            has_parts: self.parts.is_some(),
+        }
     }
 
     /// The barrier in which ranks show the signature of this call.
@@ -187,63 +197,35 @@ impl Call {
         Ok(checked)
     }
 
-    #[cold]
-    fn bad_peer(&self, nranks: u32) -> Error {
-        let (role, nobody) = match self.collective.has_root() {
-            true => ("root", ""),
-            false => ("peer", ", or KOLO_NO_RANK for nobody"),
+    /// The built-in operation, if it is one.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: the collective cannot combine these elements so.
+    #[inline(always)]
+    pub(super) fn check_operation(&self) -> Result<Option<ReduceOp>> {
+        let op = match self.collective.reduces() {
+            true if exact::is_exact(self) => exact::check(self)?,
+            true => self.op.built_in(self.dtype)?,
+            false => None,
         };
-        Error::argument(
-            format!(
-                "{role} {} is not a rank of this communicator of {nranks}",
-                self.peer as i32
-            ),
-            format!("pass a {role} from 0 to {}{nobody}", nranks - 1),
-        )
+        match self.collective.is_scan() && op == Some(ReduceOp::Avg) {
+            false => Ok(op),
+            true => Err(Error::argument(
+                "a scan has no average",
+                "scan the sum, and divide it by the number of ranks that it is of",
+            )),
+        }
     }
 
-    /// The two halves of a SendRecv must not touch each other's memory: they move at once.
-    pub(super) fn check_apart(send: &Checked, recv: &Checked) -> Result<()> {
-        let (out, into) = (send.call.send as usize, recv.call.recv as usize);
-        let apart = out + send.bytes <= into || into + recv.bytes <= out;
-        if apart || send.bytes == 0 || recv.bytes == 0 {
-            return Ok(());
-        }
-        Err(send.call.overlap(0))
-    }
-
-    #[inline]
-    fn check_buffers(&self, rank: u32, bytes: usize, blocks: (u32, u32)) -> Result<()> {
-        if (blocks.0 > 0 && self.send.is_null()) || (blocks.1 > 0 && self.recv.is_null()) {
-            return Err(self.null_buffer(blocks.0 > 0 && self.send.is_null()));
-        }
-        let send = if blocks.0 > 0 { self.send as usize } else { 0 };
-        let recv = if blocks.1 > 0 { self.recv as usize } else { 0 };
-        let send_bytes = checked::bytes(bytes, blocks.0 as usize)?;
-        let recv_bytes = checked::bytes(bytes, blocks.1 as usize)?;
-        let apart = send + send_bytes <= recv || recv + recv_bytes <= send;
-        if apart || send_bytes == 0 || recv_bytes == 0 || self.in_place(rank, bytes) {
-            return Ok(());
-        }
-        Err(self.overlap(rank))
-    }
-
-    /// Folds read elements wherever they lie; exact sums do not.
-    fn check_alignment(&self, blocks: (u32, u32)) -> Result<()> {
-        let used = |place: usize, blocks: u32| if blocks > 0 { place } else { 0 };
-        let places = [
-            used(self.send as usize, blocks.0),
-            used(self.recv as usize, blocks.1),
-        ];
-        let least = self.dtype.align_bytes();
-        if self.count == 0 || places.iter().all(|place| place % least == 0) {
-            return Ok(());
-        }
-        let name = self.dtype.name();
-        Err(Error::argument(
-            format!("a buffer of an exact sum is not aligned for {name}"),
-            format!("pass pointers to elements (addresses that are multiples of {least})"),
-        ))
+    /// Bytes of `count` elements, where the largest buffer that the call may have can exist.
+    pub(super) fn check_size(&self, nranks: u32) -> Result<usize> {
+        let bytes = checked::bytes(self.count, self.dtype.size_bytes())?;
+        let collective = self.collective;
+        let blocks = collective
+            .input_blocks(nranks)
+            .max(collective.output_blocks(nranks));
+        checked::bytes(bytes, blocks as usize)?;
+        Ok(bytes)
     }
 
     /// Whether the buffers overlap in the one way that the collective allows.
@@ -263,37 +245,6 @@ impl Call {
             Collective::ReduceScatter | Collective::Scatter => recv == send + mine,
             _ => false,
         }
-    }
-
-    #[cold]
-    fn null_buffer(&self, is_send: bool) -> Error {
-        let which = if is_send { "send" } else { "receive" };
-        Error::argument(
-            format!("the {which} buffer is NULL but count is {}", self.count),
-            format!("pass a {which} buffer, or count 0 on all ranks"),
-        )
-    }
-
-    #[cold]
-    fn overlap(&self, rank: u32) -> Error {
-        let allowed = match self.collective {
-            Collective::AllReduce
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::Scan
-            | Collective::Exscan => "in place means send == recv".into(),
-            Collective::AllGather | Collective::Gather => {
-                format!("in place means send == recv + {rank} * count")
-            }
-            Collective::ReduceScatter | Collective::Scatter => {
-                format!("in place means recv == send + {rank} * count")
-            }
-            _ => "this call has no in-place form".into(),
-        };
-        Error::argument(
-            "send and receive buffers overlap",
-            format!("use separate buffers; {allowed}"),
-        )
     }
 
     /// What travels with every token of the call. Both sides of a point-to-point message carry the

@@ -5,71 +5,29 @@
 //! composition needs no signal from the first: its connections hold its tokens back.
 
 use super::call::{Call, Checked, Collective};
-use super::op::Op;
 use super::state::{Exec, Inner};
 use crate::base::{Result, checked};
 use crate::dtype::{DataType, ReduceOp};
-use crate::tune;
+use crate::tune::Route;
 
 /// The rank over which composed collectives go.
 const MIDDLE: u32 = 0;
 
 impl Inner {
-    /// Runs a call, which moves something, while nothing else is in flight.
+    /// The calls that a composed one consists of, in order.
     ///
     /// # Errors
-    /// The communicator has stopped.
-    #[inline]
-    pub(super) fn run_parts(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-    ) -> Result<()> {
-        let collective = checked.call.collective;
-        if exec.table.choose(collective, checked.bytes).composed {
-            for &(part, all_blocks) in tune::parts(collective) {
-                let part = self.part(exec, checked, part, all_blocks);
-                let part = part.map_err(|error| self.fail(exec, error))?;
-                self.run_parts(exec, &part, number)?;
-            }
-            return Ok(());
-        }
-        let mut op = exec.spare_op(collective);
-        // The memory of a connection is taken when it is first used, and the others count on this
-        // call from its beginning.
-        let added = self.add_to(&mut op, exec, checked);
-        added.map_err(|error| self.fail(exec, error))?;
-        self.run_alone(exec, op, number)
-    }
-
-    /// Appends the ops of a call, which moves something.
-    ///
-    /// # Errors
-    /// The communicator is not stopped yet.
-    pub(super) fn push_parts(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        ops: &mut Vec<Op>,
-    ) -> Result<()> {
-        let collective = checked.call.collective;
-        if exec.table.choose(collective, checked.bytes).composed {
-            for &(part, all_blocks) in tune::parts(collective) {
-                let part = self.part(exec, checked, part, all_blocks)?;
-                self.push_parts(exec, &part, ops)?;
-            }
-            return Ok(());
-        }
-        let mut op = Op::new(collective);
-        self.add_to(&mut op, exec, checked)?;
-        ops.push(op);
-        Ok(())
+    /// Sizes that do not fit.
+    #[cold]
+    pub(super) fn parts_of(&self, exec: &mut Exec, checked: &Checked) -> Result<Vec<Checked>> {
+        let parts = Route::Composed.parts(checked.call.collective).iter();
+        parts
+            .map(|&(part, all_blocks)| self.part(exec, checked, part, all_blocks))
+            .collect()
     }
 
     /// One part of a composed call. What the first part leaves in the receive buffer is what the
     /// second one sends.
-    #[cold]
     fn part(
         &self,
         exec: &mut Exec,

@@ -1,10 +1,10 @@
-//! From a checked call to tokens: the blocking fast path, or ops for the queue.
+//! From a call to tokens: the blocking fast path, or ops for the queue.
 //!
 //! Data path of a small blocking call: [`Communicator::enqueue`] checks -> the owner lock -> the
-//! size class says one-shot -> `exec::oneshot` -> `wire::fan`. No lock that waits, no hash, no
-//! clock, no allocation. Small messages are as direct ([`super::messages`]). Everything else
-//! becomes an [`Op`] in the communicator's queue, which the caller drives until its own call has
-//! ended ([`super::drive`]).
+//! route ([`crate::tune::route`]) is that of small calls -> `exec::oneshot` -> `wire::fan`. No lock
+//! that waits, no hash, no clock, no allocation. Other routes are in [`super::routed`]: small
+//! messages are as direct; everything else becomes an [`Op`] in the communicator's queue, which the
+//! caller drives until its own call has ended ([`super::drive`]).
 
 use super::call::{Call, Checked, Collective};
 use super::in_call::InCall;
@@ -14,12 +14,11 @@ use super::redop::RedOp;
 use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
-use super::{Communicator, exact, group};
+use super::{Communicator, group};
 use crate::base::{Error, Rank, Result};
 use crate::dtype;
 use crate::exec::oneshot::SmallCall;
-use crate::plan::Algorithm;
-use crate::tune::Choice;
+use crate::tune::Route;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -203,49 +202,66 @@ impl Inner {
         checked: &Checked,
         number: Option<u64>,
     ) -> Result<()> {
-        let collective = checked.call.collective;
-        if exec.queue.is_empty() {
-            if checked.is_empty() {
-                return Ok(());
-            }
-            if exact::is_exact(&checked.call) {
-                return self.exact(exec, checked, number);
-            }
-            let small = matches!(
-                collective,
-                Collective::AllReduce
-                    | Collective::AllGather
-                    | Collective::Broadcast
-                    | Collective::Barrier
-            ) && exec.table.is_oneshot(collective, checked.bytes);
-            let alone = self.nranks == 1
-                && number.is_some()
-                && checked.parts.is_none()
-                && collective != Collective::Exscan;
-            if checked.made.is_none() && (small || alone) {
-                return self.oneshot(exec, checked, number);
-            }
+        if !exec.queue.is_empty() {
+            return self.behind(exec, checked, number);
         }
-        if collective.is_point_to_point() && checked.call.peer == self.rank && checked.bytes > 0 {
-            return Err(Error::usage(
-                "a blocking message to oneself can never match",
-                "put Send and Recv to oneself into one group (GroupStart, GroupEnd), or, in Rust, \
-                 into one send_recv or scope",
-            ));
+        match exec.route(checked) {
+            Route::Nothing => Ok(()),
+            Route::Small | Route::Alone => self.oneshot(exec, checked, number),
+            larger => self.larger(exec, checked, number, larger),
         }
-        if exec.queue.is_empty() {
-            if self.small_messages(exec, checked, number)? {
-                return Ok(());
-            }
-            return self.run_parts(exec, checked, number);
-        }
-        let ops = self.ops_of(exec, checked, number);
-        let ops = ops.map_err(|error| self.fail(exec, error))?;
-        let Some(last) = ops.last().map(|op| Arc::clone(&op.completion)) else {
-            return Ok(());
+    }
+
+    /// A small call, without interpretation. Inline wherever it is called: a call of 8 bytes has
+    /// so few instructions that one more call would be seen.
+    #[inline(always)]
+    pub(super) fn oneshot(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Result<()> {
+        let call = &checked.call;
+        let collective = call.collective;
+        let Exec {
+            kernels,
+            wires,
+            sources,
+            ..
+        } = exec;
+        let kernel = kernels.get(call.dtype, checked.op);
+        let small = SmallCall {
+            send: call.send,
+            recv: call.recv,
+            count: call.count,
+            kernel,
+            signature: checked.signature,
+            root: call.peer as usize,
         };
-        exec.queue.extend(ops);
-        self.drive_until(exec, &last, (collective.name(), number))
+        if self.nranks == 1 {
+            if collective != Collective::Barrier {
+                exec.steps_planned += 1;
+                // SAFETY: the promise of `enqueue`.
+                unsafe { small.alone(wires) };
+            }
+            return Ok(());
+        }
+        let mut waiter = Waiter::new(self, (collective.name(), number));
+        // SAFETY: the promise of `enqueue`.
+        let ended = unsafe {
+            match collective {
+                Collective::AllReduce => small.all_reduce(wires, sources, &mut waiter, &mut ()),
+                Collective::AllGather => small.all_gather(wires, &mut waiter, &mut ()),
+                Collective::Broadcast => small.broadcast(wires, &mut waiter, &mut ()),
+                _ => small.barrier(wires, &mut waiter, &mut ()),
+            }
+        };
+        drop(waiter);
+        exec.steps_planned += exec.small_steps[collective as usize];
+        match ended {
+            Ok(()) => Ok(()),
+            Err(stop) => Err(self.stopped_by(exec, stop, number)),
+        }
     }
 
     /// The call, with everything checked that one rank can see.
@@ -362,125 +378,6 @@ impl Inner {
         }
         let shown = checked.shown();
         self.oneshot(exec, &shown, number)
-    }
-
-    /// A small call, without interpretation. Inline wherever it is called: a call of 8 bytes has
-    /// so few instructions that one more call would be seen.
-    #[inline(always)]
-    pub(super) fn oneshot(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-    ) -> Result<()> {
-        let call = &checked.call;
-        let collective = call.collective;
-        let Exec {
-            kernels,
-            wires,
-            sources,
-            ..
-        } = exec;
-        let kernel = kernels.get(call.dtype, checked.op);
-        let small = SmallCall {
-            send: call.send,
-            recv: call.recv,
-            count: call.count,
-            kernel,
-            signature: checked.signature,
-            root: call.peer as usize,
-        };
-        if self.nranks == 1 {
-            if collective != Collective::Barrier {
-                exec.steps_planned += 1;
-                // SAFETY: the promise of `enqueue`.
-                unsafe { small.alone(wires) };
-            }
-            return Ok(());
-        }
-        let mut waiter = Waiter::new(self, (collective.name(), number));
-        // SAFETY: the promise of `enqueue`.
-        let ended = unsafe {
-            match collective {
-                Collective::AllReduce => small.all_reduce(wires, sources, &mut waiter, &mut ()),
-                Collective::AllGather => small.all_gather(wires, &mut waiter, &mut ()),
-                Collective::Broadcast => small.broadcast(wires, &mut waiter, &mut ()),
-                _ => small.barrier(wires, &mut waiter, &mut ()),
-            }
-        };
-        drop(waiter);
-        exec.steps_planned += exec.small_steps[collective as usize];
-        match ended {
-            Ok(()) => Ok(()),
-            Err(stop) => Err(self.stopped_by(exec, stop, number)),
-        }
-    }
-
-    /// The ops of a call: a check of signatures if wanted, and the call itself.
-    ///
-    /// # Errors
-    /// The communicator is not stopped yet; it must be, for others count on a call that has begun.
-    pub(super) fn ops_of(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-    ) -> Result<Vec<Op>> {
-        let call = &checked.call;
-        let mut ops = Vec::with_capacity(2);
-        // The same on all ranks, whatever is in flight here: each queued collective has its check.
-        if self.check_calls && self.nranks > 1 && !call.collective.is_point_to_point() {
-            ops.push(self.check_op(exec, checked)?);
-        }
-        if exact::is_exact(call) && !checked.is_empty() {
-            let ranks = (self.rank, self.nranks);
-            ops.push(Op::exact(exact::Exact::new(checked, ranks, None)));
-        } else if !checked.is_empty() {
-            self.push_parts(exec, checked, &mut ops)?;
-        }
-        for op in &mut ops {
-            op.number = number;
-        }
-        Ok(ops)
-    }
-
-    /// Adds one call, which moves something, to an op.
-    pub(super) fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked) -> Result<()> {
-        let call = &checked.call;
-        let kernel = match &checked.made {
-            Some(made) => (**made).clone(),
-            None => exec.kernels.get(call.dtype, checked.op).clone(),
-        };
-        op.by_program |= kernel.params.user.is_some();
-        if call.collective.is_point_to_point() {
-            return op.message(exec, checked, kernel);
-        }
-        if let Some(parts) = &checked.parts {
-            return parts
-                .iter()
-                .try_for_each(|part| op.part(exec, checked, &kernel, part));
-        }
-        let choice = self.choice(exec, checked, &kernel);
-        let direct = kernel.commutes && !kernel.pre_scaled;
-        if direct && exec.table.may_be_direct(call.collective, checked.bytes) {
-            op.direct(checked, kernel, choice);
-            return Ok(());
-        }
-        op.collective(exec, checked, kernel, choice)
-    }
-
-    pub(super) fn check_op(&self, exec: &mut Exec, checked: &Checked) -> Result<Op> {
-        let shown = checked.shown();
-        // Fans reach the ranks of one node only.
-        let algorithm = match exec.wires.carried.somewhere() {
-            false => Algorithm::OneShot,
-            true => Algorithm::Dissemination,
-        };
-        let choice = Choice::plain(Collective::Barrier, algorithm, 1);
-        let kernel = exec.kernels.get(shown.call.dtype, None).clone();
-        let mut op = Op::new(Collective::Barrier);
-        op.collective(exec, &shown, kernel, choice)?;
-        Ok(op)
     }
 
     /// Puts ops into the queue, behind what is on the stream already.

@@ -12,10 +12,11 @@ use super::op::Op;
 use super::state::{Exec, Inner};
 use super::stream::Stream;
 use super::wait::Waiter;
-use super::{Communicator, messages, traced};
+use super::{Communicator, traced};
 use crate::base::{Error, Result};
 use crate::exec::Waiting;
 use crate::proxy::progress::{Engine, Pass, Work};
+use crate::tune::Route;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -141,7 +142,10 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
     }
     let collective = members[0].checked.call.collective;
     let small = |member: &Member| {
-        messages::is_small(&member.checked) && member.checked.call.peer != inner.rank
+        matches!(
+            exec.route(&member.checked),
+            Route::Messages(_) | Route::Nothing
+        ) && member.checked.call.peer != inner.rank
     };
     if members.iter().all(small) {
         return Some(run_small(inner, &mut exec, members, collective));

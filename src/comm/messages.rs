@@ -6,54 +6,23 @@ use super::call::{Checked, Collective};
 use super::state::{Exec, Inner};
 use crate::base::Result;
 use crate::exec::messages::{SmallExchange, SmallReduce};
-use crate::plan::{Algorithm, Direction, Placing};
-
-/// Larger messages are worth the plan's windows and streaming stores.
-const MOST_BYTES: usize = 4096;
-
-/// Whether a message or block is small, and not the program's own way of combining.
-#[inline]
-pub(super) fn is_small(checked: &Checked) -> bool {
-    checked.bytes <= MOST_BYTES && checked.parts.is_none() && checked.made.is_none()
-}
+use crate::plan::{Direction, Placing};
+use crate::tune::Choice;
 
 impl Inner {
-    /// Runs a small collective of messages while nothing else is in flight. False if this one is
-    /// another.
-    #[inline]
+    /// Runs a message or a small collective of messages while nothing else is in flight.
     pub(super) fn small_messages(
         &self,
         exec: &mut Exec,
         checked: &Checked,
         number: Option<u64>,
-    ) -> Result<bool> {
+        choice: Choice,
+    ) -> Result<()> {
         let collective = checked.call.collective;
-        let wanted = match collective {
-            Collective::Send | Collective::Recv => None,
-            Collective::Gather | Collective::Scatter | Collective::AllToAll => {
-                Some(Algorithm::Bundle)
-            }
-            Collective::Reduce => Some(Algorithm::OneShot),
-            _ => return Ok(false),
-        };
-        if !is_small(checked) || self.nranks == 1 {
-            return Ok(false);
-        }
-        let mut channels = 1;
-        if let Some(wanted) = wanted {
-            let choice = exec.table.choose(collective, checked.bytes);
-            // Over flagged lines the plan runs, for the ends here are those of slots.
-            let is_other = choice.algorithm != wanted || choice.protocol.is_lines();
-            if choice.composed || is_other {
-                return Ok(false);
-            }
-            channels = choice.channels;
-        }
         exec.messages.clear();
         if collective == Collective::Reduce && checked.call.peer == self.rank {
-            let placing = exec.placing(checked, Algorithm::OneShot, channels);
-            let ended = self.small_reduce(exec, checked, number, placing);
-            return ended.map(|()| true);
+            let placing = exec.placing(checked, choice.algorithm, choice.channels);
+            return self.small_reduce(exec, checked, number, placing);
         }
         let small = SmallExchange {
             collective,
@@ -62,7 +31,7 @@ impl Inner {
             bytes: checked.bytes,
             peer: checked.call.peer as usize,
             signature: checked.signature,
-            placing: exec.placing(checked, wanted.unwrap_or(Algorithm::Bundle), channels),
+            placing: exec.placing(checked, choice.algorithm, choice.channels),
         };
         let Exec {
             messages, wires, ..
@@ -70,8 +39,7 @@ impl Inner {
         // SAFETY: the promise of `enqueue`.
         let begun = unsafe { small.begin(messages, wires) };
         exec.steps_planned += begun.map_err(|error| self.fail(exec, error))?;
-        self.run_messages(exec, (collective, number))?;
-        Ok(true)
+        self.run_messages(exec, (collective, number))
     }
 
     /// Takes a message of a group down; it is not to this rank itself.

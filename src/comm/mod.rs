@@ -6,6 +6,7 @@
 //! instead, which whoever waits drives ([`drive`]). An exact sum ([`exact`]) is several launches in
 //! a row. [`wait`] is how a rank waits, [`fault`] says what went wrong.
 
+mod buffers;
 mod call;
 mod cma;
 mod completion;
@@ -34,7 +35,9 @@ pub mod orders;
 mod past;
 mod pinning;
 mod placing;
+mod query;
 mod redop;
+mod routed;
 pub mod safe;
 mod safe_blocks;
 mod split;
@@ -58,6 +61,7 @@ mod panics_tests;
 
 pub use call::{Call, Collective, NO_RANK};
 pub use graph::Graph;
+pub use query::Way;
 pub use redop::RedOp;
 pub use state::IdleHook;
 pub use stream::Stream;

@@ -6,7 +6,6 @@
 use super::Communicator;
 use super::logging::Acting;
 use super::state::Inner;
-use super::traced::described;
 use crate::base::Rank;
 use crate::config::{Layer, Settings, Value};
 use crate::plan::{Collective, Nodes};
@@ -165,7 +164,7 @@ fn algorithms(table: &Table) -> Vec<String> {
             let choice = table.choose(*collective, bytes);
             let way = match choice.composed {
                 true => "two in a row".to_owned(),
-                false => described(&choice),
+                false => choice.words(),
             };
             if last.as_ref() != Some(&way) {
                 if from.replace(bytes).is_some() {
@@ -261,7 +260,7 @@ mod tests {
             .unwrap();
         let exec = comms[0].inner.user().unwrap();
         for bytes in [8, 1 << 12, 1 << 20, 1 << 26] {
-            let way = described(&exec.table.choose(Collective::Broadcast, bytes));
+            let way = exec.table.choose(Collective::Broadcast, bytes).words();
             assert!(broadcast.contains(&way), "{broadcast}: {way}");
         }
     }

@@ -11,8 +11,6 @@ use super::state::{Exec, Inner};
 use crate::base::clock::{self, Moment};
 use crate::base::{Result, caught};
 use crate::dtype::ReduceOp;
-use crate::exec::Kernel;
-use crate::tune::{self, Choice};
 use std::fmt::Write;
 
 /// A call that has begun and will be told of when it has ended.
@@ -89,7 +87,7 @@ impl Inner {
             text: format!(
                 "{}{way}; {}",
                 self.arguments(checked, number),
-                self.way_of(exec, checked)
+                exec.route(checked).words(&checked.asked(), &exec.table)
             ),
             begun: clock::now(),
         })
@@ -146,61 +144,6 @@ impl Inner {
         }
         let _ = write!(text, ", send {:p}, recv {:p}", call.send, call.recv);
         text
-    }
-
-    /// By which algorithm over which protocol it runs.
-    fn way_of(&self, exec: &Exec, checked: &Checked) -> String {
-        let (collective, bytes) = (checked.call.collective, checked.bytes);
-        if checked.is_empty() {
-            return "nothing to move".into();
-        }
-        if let Some(parts) = &checked.parts {
-            return format!("{} messages, protocol simple", parts.len());
-        }
-        if collective.is_point_to_point() {
-            return "one message, protocol simple".into();
-        }
-        if exact::is_exact(&checked.call) {
-            return "exact sum".into();
-        }
-        let kernel = match &checked.made {
-            Some(made) => made,
-            None => exec.kernels.get(checked.call.dtype, checked.op),
-        };
-        let choice = self.choice(exec, checked, kernel);
-        if choice.composed {
-            let names = tune::parts(collective).iter().map(|(part, _)| part.name());
-            return format!("{} in a row", names.collect::<Vec<_>>().join(" and "));
-        }
-        let direct = kernel.commutes && !kernel.pre_scaled;
-        let direct = direct && exec.table.may_be_direct(collective, bytes);
-        let plain = described(&choice);
-        match direct {
-            true => format!("{plain}, or twoshot where the buffers of all ranks can be read"),
-            false => plain,
-        }
-    }
-
-    /// The algorithm of a collective that is not taken apart.
-    pub(super) fn choice(&self, exec: &Exec, checked: &Checked, kernel: &Kernel) -> Choice {
-        let (collective, bytes) = (checked.call.collective, checked.bytes);
-        if kernel.pre_scaled && self.nranks > 64 {
-            // The kernel marks scaled sources in a 64-bit mask, and a ring folds two at a time.
-            return exec.table.choose_large(collective, bytes);
-        }
-        match kernel.commutes {
-            true => exec.table.choose(collective, bytes),
-            false => exec.table.choose_ordered(collective, bytes),
-        }
-    }
-}
-
-/// An algorithm, its protocol and its channels in words.
-pub(super) fn described(choice: &Choice) -> String {
-    let (algorithm, protocol) = (choice.algorithm.name(), choice.protocol.name());
-    match choice.channels {
-        0 | 1 => format!("{algorithm}, protocol {protocol}"),
-        many => format!("{algorithm}, protocol {protocol}, {many} channels"),
     }
 }
 

@@ -20,6 +20,7 @@ pub mod measured;
 mod mend;
 mod model;
 mod protocol;
+pub mod route;
 pub mod stores;
 mod table;
 mod usual;
@@ -30,6 +31,7 @@ pub use geometry::geometry;
 pub use measured::Measured;
 pub use model::{Setting, predict};
 pub use protocol::Protocol;
+pub use route::{Asked, Combining, Route};
 pub use table::{CLASSES, Candidate, Cell, Inputs, Table, class_of};
 
 use crate::plan::{Algorithm, Collective};
@@ -56,6 +58,15 @@ impl Choice {
             channels,
             protocol: Protocol::of(collective, algorithm),
             composed: false,
+        }
+    }
+
+    /// The algorithm, its protocol and its channels in words.
+    pub fn words(&self) -> String {
+        let (algorithm, protocol) = (self.algorithm.name(), self.protocol.name());
+        match self.channels {
+            0 | 1 => format!("{algorithm}, protocol {protocol}"),
+            many => format!("{algorithm}, protocol {protocol}, {many} channels"),
         }
     }
 }

@@ -26,6 +26,9 @@
         KOLO_CONFIG_UNDEF_INT, KOLO_CONFIG_UNDEF_INT, NULL, NULL \
     }
 
+/* koloRoute_t route = KOLO_ROUTE_INITIALIZER; */
+#define KOLO_ROUTE_INITIALIZER { sizeof(koloRoute_t), "", "", 0, 0, -1.0, "" }
+
 /* Compilers warn where the result of a call is dropped after whose failure data would be wrong.
  * Programs that define KOLO_MAY_DROP_RESULTS before they include kolo.h, and compilers that know
  * no such warning, get none. */
@@ -99,6 +102,16 @@
  * As peer of a message, and in lists of neighbours: nobody. Nothing is sent or received.
  */
 #define KOLO_NO_RANK -1
+
+/**
+ * Bytes of an algorithm's or a protocol's name in koloRoute_t, with its zero.
+ */
+#define KOLO_ROUTE_WORD_BYTES 32
+
+/**
+ * Bytes of the sentence in koloRoute_t, with its zero.
+ */
+#define KOLO_ROUTE_TEXT_BYTES 192
 
 /**
  * Result of a call. Every failure also leaves a sentence for koloGetLastError.
@@ -505,6 +518,40 @@ typedef void (*koloUserFunction_t)(const void *in_,
                                    size_t count,
                                    koloDataType_t datatype,
                                    void *context);
+
+/**
+ * How a call would go (koloCommGetRoute).
+ */
+typedef struct {
+    /**
+     * Bytes of this structure as the caller knows it.
+     */
+    size_t size;
+    /**
+     * Name of the algorithm; empty where several launches do the call.
+     */
+    char algorithm[KOLO_ROUTE_WORD_BYTES];
+    /**
+     * Name of the protocol; empty as the algorithm's.
+     */
+    char protocol[KOLO_ROUTE_WORD_BYTES];
+    /**
+     * Channels that the algorithm uses; 0 where its name is empty.
+     */
+    int channels;
+    /**
+     * 1 where ranks read each other's buffers instead, if all of these can be read.
+     */
+    int mayBeDirect;
+    /**
+     * The time that is expected; negative where nobody knows.
+     */
+    double microseconds;
+    /**
+     * All of it in words.
+     */
+    char words[KOLO_ROUTE_TEXT_BYTES];
+} koloRoute_t;
 
 /**
  * One asynchronous call (koloI...), until koloWait, koloTest or koloWaitAll has ended it. NULL:
@@ -1194,6 +1241,23 @@ koloResult_t koloRedOpCreateUser(koloRedOp_t *op,
  * Errors: koloInvalidArgument (handle, an operation that is built in or not alive on `comm`).
  */
 koloResult_t koloRedOpDestroy(koloRedOp_t op, koloComm_t comm);
+
+/**
+ * Writes to `*route` how a call of `count` elements would go, the same on all ranks: `call` is its
+ * name without "kolo", such as "AllReduce" or "Send". `count` is that of the call (of calls with
+ * blocks of different sizes it is ignored), `op` counts for reductions only. Nothing is sent and
+ * no call is counted, so one rank may ask alone. `route->size` must be set:
+ * KOLO_ROUTE_INITIALIZER does so.
+ * Errors: koloInvalidArgument (handle, NULL, unknown call, datatype or op; what no rank may call,
+ * with the reason), koloInvalidUsage (destroyed communicator, two threads at once).
+ */
+KOLO_MUST_CHECK
+koloResult_t koloCommGetRoute(const char *call,
+                              size_t count,
+                              koloDataType_t datatype,
+                              koloRedOp_t op,
+                              koloComm_t comm,
+                              koloRoute_t *route);
 
 /**
  * Makes a stream. Errors: koloInvalidArgument (NULL), koloSystemError. Any thread.

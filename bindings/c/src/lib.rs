@@ -27,6 +27,7 @@ mod memory;
 pub mod message;
 pub mod op;
 pub mod request;
+pub mod route;
 pub mod stream;
 pub mod table;
 pub mod vector;

@@ -260,6 +260,31 @@ pub struct koloConfig_t {
     pub settings: *const *const c_char,
 }
 
+/// Bytes of an algorithm's or a protocol's name in koloRoute_t, with its zero.
+pub const KOLO_ROUTE_WORD_BYTES: usize = 32;
+/// Bytes of the sentence in koloRoute_t, with its zero.
+pub const KOLO_ROUTE_TEXT_BYTES: usize = 192;
+
+/// How a call would go (koloCommGetRoute).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct koloRoute_t {
+    /// Bytes of this structure as the caller knows it.
+    pub size: usize,
+    /// Name of the algorithm; empty where several launches do the call.
+    pub algorithm: [c_char; KOLO_ROUTE_WORD_BYTES],
+    /// Name of the protocol; empty as the algorithm's.
+    pub protocol: [c_char; KOLO_ROUTE_WORD_BYTES],
+    /// Channels that the algorithm uses; 0 where its name is empty.
+    pub channels: c_int,
+    /// 1 where ranks read each other's buffers instead, if all of these can be read.
+    pub mayBeDirect: c_int,
+    /// The time that is expected; negative where nobody knows.
+    pub microseconds: f64,
+    /// All of it in words.
+    pub words: [c_char; KOLO_ROUTE_TEXT_BYTES],
+}
+
 /// How the ranks of koloCommInitTable meet: functions of a launcher (an MPI, for example). The
 /// int results are 0 for success. bcast and allgather are called only by the thread that is inside
 /// koloCommInitTable, idle only by threads that are inside a kolo call of the program.

@@ -183,6 +183,11 @@ fn misuse_from_c_is_an_error() {
 }
 
 #[test]
+fn routes_are_told_to_c() {
+    compile_and_run("route");
+}
+
+#[test]
 fn calls_from_inside_an_operation_are_refused_and_lose_nothing() {
     compile_and_run("inside");
 }

@@ -24,6 +24,7 @@ fn generate() -> String {
         "graph",
         "exact",
         "op",
+        "route",
         "stream",
         "request",
         "memory",

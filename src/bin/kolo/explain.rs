@@ -7,7 +7,7 @@ use kolo::base::Result;
 use kolo::comm::orders;
 use kolo::config::{Layer, Settings};
 use kolo::plan::{Algorithm, Collective, Nodes};
-use kolo::tune::{Candidate, Choice, Table, parts};
+use kolo::tune::{Asked, Candidate, Choice, Route, Table, parts};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -57,7 +57,7 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
         "why         {}",
         why(question, collective, &choice, &table, &settings)
     );
-    if table.may_be_direct(collective, question.bytes()) && question.machine().nodes == 1 {
+    if may_be_direct(question, collective, &table) {
         text.push_str(
             "direct      two-shot reads the buffers where they lie if all ranks are threads of one \
              process or\n            all buffers come from koloMemAlloc, or where CMA is in use; \
@@ -80,6 +80,12 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
     Ok(())
 }
 
+/// Whether it depends on where the buffers of all ranks lie what runs.
+fn may_be_direct(question: &Question, collective: Collective, table: &Table) -> bool {
+    let asked = Asked::plain(collective, question.bytes());
+    matches!(Route::of(&asked, table), Route::MayDirect(_))
+}
+
 /// The same as the text, for programs.
 fn document(
     question: &Question,
@@ -95,8 +101,7 @@ fn document(
         "time_ns": question::number(time_ns),
         "measured": is_measured,
         "why": why(question, collective, &choice, table, settings),
-        "may_be_direct": table.may_be_direct(collective, question.bytes())
-            && question.machine().nodes == 1,
+        "may_be_direct": may_be_direct(question, collective, table),
         "candidates": table
             .candidates(collective, question.bytes())
             .iter()

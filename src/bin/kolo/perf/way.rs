@@ -7,7 +7,7 @@ use kolo::base::Result;
 use kolo::comm::Communicator;
 use kolo::dtype::ReduceOp;
 use kolo::plan::Collective;
-use kolo::tune::{self, Choice, Table};
+use kolo::tune::{Asked, Choice, Combining, Route, Table};
 
 /// Knows what a communicator chooses.
 pub struct Ways {
@@ -44,23 +44,28 @@ impl Ways {
         if direct {
             return "direct".to_string();
         }
-        if case.op == Some(Operation::ExactSum) {
-            return "exact".to_string();
-        }
-        // As the call itself chooses: a mask of 64 bits says which sources are scaled.
-        let scaled = case.op == Some(Operation::Built(ReduceOp::PreMulSum));
-        let choice = match scaled && self.nranks > 64 {
-            true => self.table.choose_large(collective, bytes),
-            false => self.table.choose(collective, bytes),
+        let asked = Asked {
+            combining: match case.op {
+                Some(Operation::ExactSum) => Combining::Exact,
+                Some(Operation::Built(ReduceOp::PreMulSum)) => Combining::Made {
+                    commutes: true,
+                    scaled: true,
+                },
+                _ => Combining::BuiltIn,
+            },
+            ..Asked::plain(collective, bytes)
         };
-        match choice.composed {
-            true => {
-                let parts = tune::parts(collective).iter();
+        let route = Route::of(&asked, &self.table);
+        match (route, route.choice(&asked, &self.table)) {
+            (Route::Exact, _) => "exact".to_string(),
+            (_, Some(choice)) => word(collective, &choice),
+            (Route::Nothing, None) => "nothing".to_string(),
+            (_, None) => {
+                let parts = route.parts(collective).iter();
                 let names: Vec<String> =
                     parts.map(|(part, _)| part.name().to_lowercase()).collect();
                 names.join("+")
             }
-            false => word(collective, &choice),
         }
     }
 }
