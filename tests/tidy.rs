@@ -202,6 +202,12 @@ fn architecture_is_one_true_page() {
 }
 
 #[test]
+fn every_command_that_writes_files_is_listed() {
+    let page = documents::read_below(root(), "docs/HACKING.md").expect("docs/HACKING.md");
+    hold(|source| page::unblessed(&page, source));
+}
+
+#[test]
 fn pages_name_files_that_are_there() {
     let exists = |name: &str| root().join(name).exists();
     let pages = std::fs::read_dir(root().join("docs")).expect("docs");

@@ -2,6 +2,7 @@
 //! rooms, its drawing, and the files that it and the other pages name.
 
 use crate::layers::ARROWS;
+use crate::source::Source;
 
 /// Most words of the page, tables included, as `wc -w` counts them.
 pub const MOST_WORDS: usize = 900;
@@ -97,6 +98,29 @@ fn paths(text: &str) -> Vec<String> {
     found
 }
 
+/// The command that has a source file write what it generates, if it does.
+fn bless(source: &Source) -> Option<String> {
+    let reads = |line: &String| line.contains(concat!("var_os(\"", "KOLO_BLESS\")"));
+    if !source.raw.iter().any(reads) {
+        return None;
+    }
+    let parts: Vec<&str> = source.path.trim_end_matches(".rs").split('/').collect();
+    let what = match parts[..] {
+        ["tests", file, ..] => format!("--test {file}"),
+        ["src", room, ..] => format!("--lib {room}::"),
+        ["bindings", which, "tests", file, ..] => format!("-p kolo-{which} --test {file}"),
+        _ => format!("(of {})", source.path),
+    };
+    Some(format!("`KOLO_BLESS=1 cargo test {what}`"))
+}
+
+/// Whether a page of commands lacks that of a file which writes something.
+pub fn unblessed(page: &str, source: &Source) -> Vec<String> {
+    let lacks = |command: &String| !page.contains(command.as_str());
+    let command = bless(source).filter(lacks);
+    Vec::from_iter(command.map(|command| source.fault(0, &format!("HACKING.md lacks {command}"))))
+}
+
 /// Files that a page of `docs/` names and that are not there.
 pub fn missing(page: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     let paths = paths(text).into_iter();
@@ -156,6 +180,19 @@ mod tests {
             unnamed("x.svg", &drawn.replace(">wire<", ">wires<"), mark),
             ["x.svg does not show room `wire`"]
         );
+    }
+
+    #[test]
+    fn a_command_that_the_page_lacks_is_named() {
+        let text = concat!("//! x\nif env::var_os(\"", "KOLO_BLESS\").is_some() {}\n");
+        let lacking = |path: &str, page: &str| unblessed(page, &Source::new(path, text)).len();
+        let page = "| write | `KOLO_BLESS=1 cargo test -p kolo-c --test header` |";
+        assert_eq!(lacking("bindings/c/tests/header.rs", page), 0);
+        assert_eq!(lacking("bindings/c/tests/head.rs", page), 1);
+        assert_eq!(lacking("src/config/tests/generated.rs", page), 1);
+        let page = "`KOLO_BLESS=1 cargo test --lib config::`";
+        assert_eq!(lacking("src/config/tests/generated.rs", page), 0);
+        assert!(unblessed("", &Source::new("src/a.rs", "//! x\n")).is_empty());
     }
 
     #[test]
