@@ -6,7 +6,7 @@
 //!
 //! **Idea.** They stand here once, and `tests/tidy` refuses a second way.
 //!
-//! - What is said: [`error`], [`shortage`], [`caught`] (a panic as an error).
+//! - What is said: [`error`], [`shortage`], [`mod@caught`] (a panic as an error).
 //! - Numbers: [`ids`], [`checked`] arithmetic, [`mod@hash`].
 //! - Time and memory order: [`clock`], [`sync`] (atomics of the standard library, or loom's).
 //! - Files and interfaces that a user names: [`input_file`], [`interfaces`].
