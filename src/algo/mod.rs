@@ -11,7 +11,7 @@
 //!
 //! **Terms.** *Shape*: what a plan is made for. *Nodes*: which rank is on which node, and the
 //! orders in which channels pass the ranks. *Group*: some ranks as an algorithm sees them.
-//! *Column*: the leaders of all nodes that have one local rank.
+//! *Column*: the leaders of all nodes that have the same local rank.
 //!
 //! `docs/algorithms.md` has a row for each: hand-overs, bytes on the wire, paper, and when it is
 //! good. `docs/HACKING.md` shows how to add one.

@@ -3,8 +3,8 @@
 //! **Problem.** A call must reach its first cache line in a few hundred instructions, and yet run
 //! at once, on a stream or in a group, end when a peer dies, and say which rank is at fault.
 //!
-//! **Idea.** A call takes this way: [`Communicator::enqueue`] checks the arguments ([`call`]), the
-//! tables of [`crate::tune`] say how it runs, and it runs on the calling thread ([`enqueue`]).
+//! **Idea.** A call takes this way: [`Communicator::enqueue`] checks the arguments ([`call`]), its
+//! [`crate::tune::route`] says which way it goes, and it runs on the calling thread ([`enqueue`]).
 //! Groups ([`mod@group`]) and streams ([`stream`]) put ops ([`op`]) into the communicator's queue
 //! instead, which whoever waits drives ([`drive`]). An exact sum ([`exact`]) is several launches in
 //! a row. [`wait`] is how a rank waits, [`fault`] says what went wrong. `docs/calls.md` tells it in

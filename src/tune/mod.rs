@@ -8,7 +8,8 @@
 //! ([`measured`], written by `kolo tune`) where there is one, and from closed forms over the costs
 //! of the levels that are crossed ([`model`]) where not. Times may contradict each other (half of
 //! the data takes longer than all of it); then the faster way is chosen for both ([`mend`]). A call
-//! only reads the table.
+//! only reads the table; its *route* ([`route`]) says whether it is a plan, or shorter than one, or
+//! several.
 //!
 //! Local facts (pointers, alignment) never enter: every rank must come to the same answer.
 //!
