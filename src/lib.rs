@@ -34,20 +34,27 @@
 //! # The rooms of the source
 //!
 //! A collective is a *plan*: a pure function emits *steps*, and the host executor, the checker and
-//! the simulator all read the same steps. Whoever reads the source reads it in this order:
+//! the simulator all read the same steps. `docs/ARCHITECTURE.md` is the map: it says which room
+//! may import which, and which file to open for what. Whoever reads the source reads it in this
+//! order:
 //!
-//! 1. `base`: errors, identifiers, checked arithmetic, atomics, the clock.
+//! 1. `base`: errors, identifiers, checked arithmetic, atomics, the clock, proofs of identity.
 //! 2. `plan`: steps, operand lists, lanes, plans, windows; the checker that proves a plan.
-//! 3. `algo`: ring, one-shot, bundles: pure functions from a shape to steps.
-//! 4. `dtype`: data types, reduction operations, and the SIMD kernels that fold them.
-//! 5. `wire`: connections: slots, eager lines, fans; how bytes change hands.
-//! 6. `exec`: executors of plans: `host` moves bytes.
+//! 3. `algo`: the algorithms, from one-shot and ring to trees, halving and doubling, PAT, scans and
+//!    hierarchies over nodes: pure functions from a shape to steps (`docs/algorithms.md`).
+//! 4. `dtype`: data types, reduction operations, the SIMD kernels that fold them, exact sums.
+//! 5. `wire`: connections: lines, slots, fans, casts, flagged lines; how a token changes hands.
+//! 6. `exec`: executors of plans: the interpreter on host memory, short forms of small calls, and
+//!    the simulator.
 //! 7. `config`: one table of options; every value knows the layer it came from.
-//! 8. `topo`: the machine as hwloc sees it; pinning and the waiting policy.
-//! 9. `bootstrap`: unique id, TCP ring, tables of functions (MPI): how ranks first meet.
-//! 10. `transport`: constructs connections: shared memory and in-process memory.
-//! 11. `proxy`: the service thread (hand-over of memory, death of peers), the progress engine.
-//! 12. `tune`: which plan for which size.
+//! 8. `topo`: the machine as hwloc sees it, and rings and trees in it; pinning, the waiting policy.
+//! 9. `bootstrap`: how ranks first meet: unique id and TCP ring, tables of functions (MPI),
+//!    launchers (PMIx, PMI, Slurm), threads of one process.
+//! 10. `transport`: constructs connections: the shared memory of a node, and networks between nodes
+//!     (TCP sockets, plugins such as RDMA's, the program's MPI).
+//! 11. `proxy`: the service thread (hand-over of memory, death of peers), the progress thread, the
+//!     engine that moves tokens between nodes, and lookouts, which carry news between nodes.
+//! 12. `tune`: which algorithm, protocol and channels for which size.
 //! 13. `comm`: communicators, groups, streams: what the bindings call.
 
 #[doc(hidden)]

@@ -11,6 +11,8 @@ mod documents;
 mod layers;
 #[path = "tidy/mutations.rs"]
 mod mutations;
+#[path = "tidy/page.rs"]
+mod page;
 #[path = "tidy/size.rs"]
 mod size;
 #[path = "skip/mod.rs"]
@@ -182,6 +184,45 @@ fn the_rust_interface_is_what_its_page_lists() {
         "docs/rust-api.md is stale: run KOLO_BLESS=1 cargo test --test tidy"
     );
     assert!(fresh.lines().count() > 100, "the list is empty:\n{fresh}");
+}
+
+#[test]
+fn architecture_is_one_true_page() {
+    let read = |name| documents::read_below(root(), name).unwrap_or_else(|| panic!("{name}"));
+    let text = read("docs/ARCHITECTURE.md");
+    let mut faults = page::length(&text);
+    faults.extend(page::table(&text));
+    let drawing = "docs/architecture.svg";
+    faults.extend(page::unnamed(drawing, &read(drawing), |room| {
+        format!(">{room}<")
+    }));
+    let lib = "src/lib.rs";
+    faults.extend(page::unnamed(lib, &read(lib), |room| format!("`{room}`: ")));
+    report(faults);
+}
+
+#[test]
+fn every_command_that_writes_files_is_listed() {
+    let page = documents::read_below(root(), "docs/HACKING.md").expect("docs/HACKING.md");
+    hold(|source| page::unblessed(&page, source));
+}
+
+#[test]
+fn pages_name_files_that_are_there() {
+    let exists = |name: &str| root().join(name).exists();
+    let pages = std::fs::read_dir(root().join("docs")).expect("docs");
+    let names = pages.map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<String> = names
+        .map(|name| name.to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".md"))
+        .collect();
+    names.sort();
+    assert!(names.len() > 10, "only {} pages", names.len());
+    let faults = names.iter().flat_map(|name| {
+        let text = documents::read_below(root(), &format!("docs/{name}")).expect("a page");
+        page::missing(name, &text, &exists)
+    });
+    report(faults.collect());
 }
 
 #[test]

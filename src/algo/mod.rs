@@ -1,8 +1,24 @@
-//! Algorithms: pure functions from a [`Shape`] and the [`Nodes`] to a [`Plan`]. One file each; no
-//! input or output, no clock, no environment, no global.
+//! Algorithms: pure functions from a [`Shape`] and the [`Nodes`] to a [`Plan`]. One file each.
+//!
+//! **Problem.** Each collective can be done in many ways, and which is best depends on size, number
+//! of ranks and machine. Each way is index arithmetic that is easily wrong for some number of
+//! ranks.
+//!
+//! **Idea.** An algorithm emits steps and does nothing else: no input or output, no clock, no
+//! environment, no global. So the checker proves it for every number of ranks that is tried, and
+//! whoever runs plans runs it. [`REGISTRY`] has a line for each; what an [`Entry`] does not say is
+//! as usual. [`group`] lets algorithms compose: one inside nodes, one between them.
+//!
+//! **Terms.** *Shape*: what a plan is made for. *Nodes*: which rank is on which node, and the
+//! orders in which channels pass the ranks. *Group*: some ranks as an algorithm sees them.
+//! *Column*: the leaders of all nodes that have the same local rank.
 //!
 //! `docs/algorithms.md` has a row for each: hand-overs, bytes on the wire, paper, and when it is
 //! good. `docs/HACKING.md` shows how to add one.
+//!
+//! Reference: E. Chan, M. Heimlich, A. Purkayastha, R. van de Geijn, "Collective communication:
+//! theory, practice, and experience", Concurrency Computat. Pract. Exper. 19 (2007),
+//! doi:10.1002/cpe.1206. Each file names its own.
 
 pub mod binomial;
 pub mod bruck;

@@ -1,11 +1,11 @@
 //! Scans: rank r gets the fold of ranks 0 to r (or, exclusive, to r - 1), in the order of ranks.
 //!
-//! *One-shot*: every rank publishes once, reads the ranks before it and drops the others' lines
-//! (a fan gives credit when everybody has read). *Recursive doubling*: after step k a rank holds
-//! the fold of itself and the 2^k - 1 ranks before it; it hands that on to the rank 2^k further,
-//! and puts what comes from 2^k before in front: ceil(log2 n) steps for any n. W. D. Hillis, G. L.
-//! Steele, "Data parallel algorithms", Commun. ACM 29 (1986), doi:10.1145/7902.7903. *Chain*: the
-//! fold so far goes from rank to rank, pipelined over rounds.
+//! *One-shot*: every rank publishes once, reads the ranks before it and drops the others' lines (a
+//! fan gives credit when everybody has read). *Recursive doubling*: after step k a rank holds the
+//! fold of itself and the 2^k - 1 ranks before it. It sends that to the rank 2^k further on, and
+//! folds what comes from the rank 2^k before it, on the left of its own: ceil(log2 n) steps for any
+//! n. W. D. Hillis, G. L. Steele, "Data parallel algorithms", Commun. ACM 29 (1986),
+//! doi:10.1145/7902.7903. *Chain*: the fold so far goes from rank to rank, pipelined over rounds.
 //!
 //! A scan has no final scaling: an average of some of the ranks has no meaning that all agree on.
 

@@ -1,6 +1,21 @@
-//! What every other module stands on: errors, identifiers, checked arithmetic, atomics, the clock,
-//! files that a user names, network interfaces, who may enter at a door, and manners inside the
-//! program of others.
+//! What every other room stands on.
+//!
+//! **Problem.** Some things must be the same everywhere: how an error reads, what a rank number is,
+//! where the clock is read, what a fork must not copy, who may connect to a port. A second way to
+//! do one of them is a fault that shows late.
+//!
+//! **Idea.** They stand here once, and `tests/tidy` refuses a second way.
+//!
+//! - What is said: [`error`], [`shortage`], [`mod@caught`] (a panic as an error).
+//! - Numbers: [`ids`], [`checked`] arithmetic, [`mod@hash`].
+//! - Time and memory order: [`clock`], [`sync`] (atomics of the standard library, or loom's).
+//! - Files and interfaces that a user names: [`input_file`], [`interfaces`].
+//! - Who may enter: [`door`], [`knock`], [`proof`].
+//! - Manners inside the program of others: [`float_env`], [`fork`], [`own_thread`], [`privilege`],
+//!   [`quiet`], [`starts`]. `docs/process.md` tells them in one place.
+//!
+//! **Terms.** *Remedy*: the part of an error that says what to do. *Door*, *guest*: a listener, and
+//! one who has connected and has not yet proven that he may enter.
 
 pub mod caught;
 pub mod checked;

@@ -1,10 +1,10 @@
 //! How ranks first meet.
 //!
-//! Problem: processes that a launcher started on many machines know nothing but their rank, the
+//! **Problem.** Processes that a launcher started on many machines know nothing but their rank, the
 //! number of ranks, and 128 bytes that somebody handed to all of them. Before they can build
 //! connections they must exchange a few kilobytes each: host names, addresses, settings.
 //!
-//! Idea: one trait, [`Bootstrap`], with the three operations that start-up needs, over whatever
+//! **Idea.** One trait, [`Bootstrap`], with the three operations that start-up needs, over whatever
 //! is at hand:
 //!
 //! - [`TcpRing`]: ranks check in with a *root* thread ([`tcp_root`]) at the address inside the
@@ -15,13 +15,17 @@
 //!
 //! Where nobody hands an id over, [`launch`] asks whoever started the process.
 //!
-//! Terms: *root*, the thread that calls the roll; *check-in*, a rank telling the root that it is
-//! there; *door*, what lets in only those who prove that they know the secret
+//! **Terms.** *Root*, the thread that calls the roll; *check-in*, a rank telling the root that it
+//! is there; *door*, what lets in only those who prove that they know the secret
 //! ([`crate::base::door`]); *link*, one socket that carries sealed frames; *next* and *prev*, the
 //! neighbours in the ring, rank + 1 and rank - 1 modulo the number of ranks.
 //!
 //! The bootstrap network is TCP only and carries start-up data only; collectives never use it.
 //! Only [`launch`] reads the environment: all else is handed in as [`NetSettings`].
+//!
+//! Reference: RFC 2104 (HMAC), RFC 8439 (ChaCha20-Poly1305); R. Castain, J. Hursey, A. Bouteiller,
+//! D. Solt, "PMIx: process management for exascale environments", Parallel Computing 79 (2018),
+//! doi:10.1016/j.parco.2018.08.002.
 
 mod check_in;
 mod frame;

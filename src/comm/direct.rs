@@ -5,8 +5,9 @@
 //! and all ranks must do the same. Private memory of other processes may be readable too, by system
 //! calls ([`super::cma`]), which is worth it for large data only.
 //!
-//! **Idea.** A call that may be direct begins with an all-gather of *cards*: where the buffers of
-//! each rank lie. The form of the call is a pure function of all cards, so all ranks decide alike.
+//! **Idea.** A call that may be direct begins with an all-gather of *cards*: each rank says where
+//! its buffers lie. Every rank then has all cards, and decides from them, and from nothing else,
+//! whether buffers are read directly or pass slots. So all ranks decide alike.
 //! A rank then maps what it has not mapped yet; mappings are kept until their owner frees memory.
 
 use super::call::Checked;

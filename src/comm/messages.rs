@@ -1,6 +1,8 @@
-//! Small messages, and the collectives that consist of them, on the calling thread: gather,
-//! scatter, all-to-all, reduce, and groups of sends and receives such as a halo exchange. What
-//! runs is what the plan says ([`crate::exec::messages`]), without an op.
+//! Small messages on the calling thread: groups of sends and receives, such as a halo exchange,
+//! and the collectives that are nothing but messages: gather, scatter, all-to-all, reduce.
+//!
+//! No plan is interpreted and no op is made; [`crate::exec::messages`] moves the same tokens as the
+//! plan would.
 
 use super::call::{Checked, Collective};
 use super::state::{Exec, Inner};

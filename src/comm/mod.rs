@@ -1,10 +1,21 @@
 //! Communicators: what the bindings call.
 //!
-//! A call takes this way: [`Communicator::enqueue`] checks the arguments ([`call`]), the size class
-//! chooses the plan ([`crate::tune`]), and the plan runs on the calling thread ([`enqueue`]).
+//! **Problem.** A call must reach its first cache line in a few hundred instructions, and yet run
+//! at once, on a stream or in a group, end when a peer dies, and say which rank is at fault.
+//!
+//! **Idea.** A call takes this way: [`Communicator::enqueue`] checks the arguments ([`call`]), its
+//! [`crate::tune::route`] says which way it goes, and it runs on the calling thread ([`enqueue`]).
 //! Groups ([`mod@group`]) and streams ([`stream`]) put ops ([`op`]) into the communicator's queue
 //! instead, which whoever waits drives ([`drive`]). An exact sum ([`exact`]) is several launches in
-//! a row. [`wait`] is how a rank waits, [`fault`] says what went wrong.
+//! a row. [`wait`] is how a rank waits, [`fault`] says what went wrong. `docs/calls.md` tells it in
+//! order.
+//!
+//! **Terms.** *Op*: a call in flight. *Owner*: the thread that may touch the connections now.
+//! *Card*: what a rank says of its buffers before a call that may be direct. *Mate*: a rank of this
+//! node.
+//!
+//! Reference: the shape of the interface (communicators, unique ids, group calls, streams) is that
+//! of the NCCL User Guide; that of vector and neighbour calls is that of the MPI standard.
 
 mod buffers;
 mod call;

@@ -5,10 +5,10 @@ use super::state::Exec;
 use crate::plan::{Algorithm, Placing};
 
 impl Exec {
-    /// On which channels a call has its connections to other nodes, the same on all ranks:
-    /// messages, and what consists of them, by the two ranks; collectives on some of the channels,
-    /// where there are several devices, by their number, so that small ones use all devices in
-    /// turn.
+    /// On which channels a call has its connections to other nodes, the same on all ranks. The
+    /// channel of a message follows from its two ranks; so it does in collectives that are nothing
+    /// but messages. A collective on a few of the channels begins on a channel that follows from
+    /// its number: so small ones use all devices in turn.
     pub fn placing(&self, checked: &Checked, algorithm: Algorithm, channels: u16) -> Placing {
         let collective = checked.call.collective;
         let of_messages = algorithm == Algorithm::Bundle || collective.is_vector();

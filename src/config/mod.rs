@@ -24,6 +24,8 @@
 //! *Layer*: one of the eight above. *Shape*: the options that all ranks must agree on, because
 //! plans or the exchange of messages follow from them; see [`compare_shapes`].
 //!
+//! Reference: TOML 1.0; the XDG Base Directory Specification.
+//!
 //! Settings belong to the process, but are read once per communicator: a program may change a
 //! variable between two inits, and the first communicator keeps what it read.
 

@@ -29,6 +29,12 @@
 //!
 //! **Exact sums** ([`exact`]) are apart: long integers instead of floats, one rounding at the end.
 //!
+//! **Terms.** *Fold*: to combine sources in order. *Kernel*: the function that folds one type by
+//! one operation. *Lanes*: the elements of one vector register (not the lanes of a plan).
+//! *Narrow*: shorter than float.
+//!
+//! Reference: IEEE 754-2019; OCP 8-bit Floating Point Specification (OFP8) 1.0.
+//!
 //! `docs/numerics.md` says the same for users, with the consequences for whole collectives.
 //! Everything here is thread-safe: no state but the choice of the instruction set.
 

@@ -1,5 +1,5 @@
-//! Small messages without interpretation: the same tokens as the plans of `algo::bundle` and of a
-//! one-shot reduce, proved by a test that compares the traces.
+//! Small messages without interpretation. The tokens are those of the plans of `algo::bundle` and
+//! of a one-shot reduce; a test compares the traces.
 //!
 //! A bundle is a list of messages, each one token over a pair. As with the lanes of a plan, each
 //! moves as soon as it can, whatever the others do; messages with the same end follow each other.

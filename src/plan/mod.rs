@@ -1,14 +1,18 @@
 //! A plan: everything one rank does in a collective, without pointers, byte sizes or data types.
 //!
-//! The idea: a collective is a pure function that emits *steps*. A *lane* is one sequential list of
+//! **Problem.** The arithmetic of a collective (who sends which chunk when) is needed by whoever
+//! moves bytes, counts messages, proves that nobody waits for ever, or estimates time. Written more
+//! than once, it differs.
+//!
+//! **Idea.** A collective is a pure function that emits *steps*. A *lane* is one sequential list of
 //! steps; a *plan* is all lanes of one rank. The host executor, the checker and the simulator read
 //! the same plan, so the arithmetic of an algorithm exists once. Plans over connections with one
 //! writer are a Kahn process network (G. Kahn, "The semantics of a simple language for parallel
 //! programming", IFIP 1974): what flows through them does not depend on the interleaving. Memory
 //! does, and that is what [`check`] proves.
 //!
-//! Terms: *chunk*: a rank's share of one round; *slice*: the part of a chunk that is published at
-//! once; *round*: one pass of the plan; *token*: one published slice of a connection.
+//! **Terms.** *Chunk*: a rank's share of one round; *slice*: the part of a chunk that is published
+//! at once; *round*: one pass of the plan; *token*: one published slice of a connection.
 
 pub mod cache;
 pub mod check;
@@ -50,7 +54,7 @@ pub enum Direction {
 }
 
 /// How pair connections say that a token is there: bound when a call is launched, equal on all
-/// ranks, and no part of the plan. Fans and casts have one way only.
+/// ranks, and no part of the plan. Fans and casts have no choice: theirs is always the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protocol {
     /// Slots, and a line for each that says so.

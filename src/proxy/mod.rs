@@ -1,15 +1,26 @@
-//! What works beside the callers: the service thread, and the engine of work in flight.
+//! What works beside the callers: the service thread, the progress thread, and the engine between
+//! nodes.
 //!
-//! - [`service`]: one thread per process that answers other processes of the machine and notices
-//!   their death.
-//! - [`shm`]: how the local ranks of a new communicator come to share one segment.
-//! - [`progress`]: calls on streams and groups move here, whoever drives.
-//! - [`lookout`]: one rank of each node watches over the other nodes.
-//! - [`death`]: what to say of ranks that are gone.
-//! - `attended`: what the service thread looks after besides its links.
-//! - [`net`]: connections between nodes move here, whoever drives.
-//! - [`asked`]: what is under way there, for who asks by a signal.
-//! - `frame`, `socket`, `state`: the service's messages, its sockets, and what it knows.
+//! **Problem.** Ranks must notice the death of others, calls on streams must end, and messages must
+//! reach the network, while the program's own threads compute or wait elsewhere.
+//!
+//! **Idea.** A process has two threads for it, which sleep until there is something to do.
+//!
+//! - [`service`]: the thread that answers other processes of the machine and notices their death.
+//!   `attended` is what it looks after besides; `frame`, `socket`, `state` are its messages, its
+//!   sockets, and what it knows.
+//! - [`progress`]: the thread that moves calls in flight, unless somebody who waits does.
+//! - [`net`]: the engine of connections between nodes, whoever drives it. [`asked`] shows what is
+//!   under way there, to who asks by a signal.
+//! - [`lookout`]: one rank of each node tells the other nodes of aborts and deaths; [`death`] has
+//!   the words.
+//!
+//! **Terms.** *Link*: a socket to another process of the machine. *Drive*: to look once at all that
+//! is under way. *Posted, transmitted, done*: how far a slot has come on its way to another node.
+//! *Proxy rank*: a rank that sends for others of its node. `docs/between-nodes.md` has the whole
+//! way.
+//!
+//! The shape (a service thread, a progress engine over 8 slots) is that of NCCL's proxy.
 
 pub mod asked;
 mod attended;

@@ -1,9 +1,9 @@
 //! Ends that wait for another process of this machine, but not for one that is stopped.
 //!
 //! A communicator or a process that ends waits for others as long as they need: they may compute
-//! for hours before they receive what was sent. One that a signal or a debugger has stopped may
-//! never go on, and whoever waits for it then hangs for a reason that is not its own: it is waited
-//! for a while, and then given up, which is said.
+//! for hours before they receive what was sent. But a process that a signal or a debugger has
+//! stopped may never go on. So it is waited for during a limited time; then it is given up, and a
+//! warning says so.
 
 use crate::base::clock::{self, Moment};
 use std::time::Duration;

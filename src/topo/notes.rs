@@ -3,8 +3,9 @@
 //! **Problem.** Topology files come from many libraries and versions. A reader that refuses what it
 //! does not know refuses most of them; one that passes it over in silence hides mistakes.
 //!
-//! **Idea.** What is unknown is skipped and what contradicts itself is dropped, each with one
-//! warning that names file, line and element. Strict reading makes an error of the first one.
+//! **Idea.** What is unknown is skipped, and what cannot be true (a part that stands twice) is
+//! dropped, each with one warning that names file, line and element. Strict reading makes an error
+//! of the first one.
 
 use super::xml_tree::Node;
 use crate::base::{Error, Result};

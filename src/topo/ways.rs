@@ -4,10 +4,10 @@
 //! the machine. Other messages follow neither, and must be spread too; and both ends should be on
 //! one rail, where nodes have the same ports.
 //!
-//! **Idea.** Who is a neighbour in the ring of the channel takes the ports of the ring, who is one
-//! in its tree those of the tree. All others take the ports nearest to them, which are equally
-//! near, in turn: the turn is the same at both ends, so equal nodes meet on equal ports. A pure
-//! function of what the nodes told each other, the same on every rank.
+//! **Idea.** Two neighbours in the ring of the channel use the ports of the ring; two neighbours in
+//! its tree use those of the tree. All others use the ports nearest to them. Where several are
+//! equally near, they take turns; both ends count the turns alike, so equal nodes meet on equal
+//! ports. All of it is a pure function of what the nodes told each other, the same on every rank.
 
 use super::channels::{Channels, RankExit, TreeNode};
 use crate::base::Rank;

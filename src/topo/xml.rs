@@ -3,7 +3,7 @@
 //! The live machine is exported by the library and then read here, a file is read here directly,
 //! so that a topology from a user's machine can be looked at exactly as it was there. Formats 2 and
 //! 3 are read (hwloc 2 and 3); older files are rewritten by the library first. What is unknown is
-//! skipped, what contradicts itself is dropped ([`Notes`]); an error remains where there is no
+//! skipped, what cannot be true is dropped ([`Notes`]); an error remains where there is no
 //! processor.
 
 use super::hardware::{Core, Kind, Machine, NumaNode, Object};

@@ -1,15 +1,28 @@
 //! Transports construct connections: what they stand on is memory that ranks of a machine share,
 //! and networks between machines.
 //!
+//! **Problem.** Ranks of a node are processes or threads, in containers or not; between nodes every
+//! fabric has another interface. What a connection is must not depend on any of it.
+//!
+//! **Idea.** Inside a node all connections lie in one segment, at positions that a formula gives.
+//! Between nodes a network is a table of functions, and the same memory stands at both ends.
+//!
 //! - [`node`]: the shared memory of a communicator on one node, by name instead of by offset.
 //! - [`segment`]: one mapping per communicator and node, shared by its processes and threads.
 //! - [`register`]: the segments of this process, by name.
 //! - [`pool`]: the file in which communicators that are split from each other have their memory.
 //! - [`room`]: whether limits leave the memory that is asked for.
 //! - [`confirm`]: the proof that all local ranks see the same segment.
+//! - [`memory`]: memory of the program that peers can map.
 //! - [`futex`]: sleeping on a word of a segment.
 //! - [`net`]: the network between nodes: a trait, sockets, plugins, the program's MPI.
 //! - [`cma`]: reading the private memory of another process.
+//!
+//! **Terms.** *Segment*: shared memory of a communicator on a node. *Head*, *part*: what of it all
+//! ranks map, and what belongs to one connection. *Region*: a communicator's place in a pool.
+//!
+//! Reference: Linux manual pages memfd_create(2), unix(7) (SCM_RIGHTS), futex(2),
+//! process_vm_readv(2). `docs/memory.md` and `docs/between-nodes.md` tell the rest.
 
 pub mod cma;
 pub mod confirm;

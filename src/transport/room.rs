@@ -1,8 +1,8 @@
-//! Is there room? Asked before memory is taken, where no is a sentence and not a signal.
+//! Is there room? Asked before memory is taken, so that "no" is an error and not a signal.
 //!
-//! **Problem.** Shared memory is given page by page when it is touched, and what stands in the way
-//! then kills: a file that passes the limit on file sizes brings SIGXFSZ, memory beyond the limit
-//! of a control group the out-of-memory killer, a page that a file cannot get SIGBUS.
+//! **Problem.** The system gives shared memory page by page, when a page is touched. If it cannot
+//! give a page, it kills the process: by SIGXFSZ beyond the limit on file sizes, by the
+//! out-of-memory killer beyond the limit of a control group, by SIGBUS where no memory is left.
 //!
 //! **Idea.** Before a region is used its bytes are compared with the limits ([`check_file`],
 //! [`check_memory`]) and taken from the system ([`reserve`]). The limit of a control group is read

@@ -1,9 +1,9 @@
 //! Measured times of a site, as `kolo tune` writes them and communicators read them.
 //!
 //! The file is TOML. Each `[[series]]` holds the times of one algorithm for one collective on one
-//! arrangement of ranks; a communicator uses those of its own arrangement. `[costs]` holds how much
-//! dearer than built in latency and bytes are here, fitted to all series, for communicators of
-//! other arrangements.
+//! arrangement of ranks; a communicator uses those of its own arrangement. `[costs]` is for
+//! communicators of other arrangements: it says how many times the built-in latency and time of a
+//! byte were measured here, fitted to all series.
 
 use super::Protocol;
 use super::model::{self, Setting};

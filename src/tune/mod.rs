@@ -1,15 +1,25 @@
 //! Which plan for which size: the choice is a pure function of inputs that all ranks share.
 //!
+//! **Problem.** Which algorithm is fastest depends on size, ranks and machine. All ranks must
+//! choose alike, and a call has no time to think.
+//!
 //! **Idea.** At init a [`Table`] is filled: for each collective and size class, the algorithm and
 //! protocol whose expected time is least. A time comes from a measurement of this site
 //! ([`measured`], written by `kolo tune`) where there is one, and from closed forms over the costs
-//! of the levels that are crossed ([`model`]) where not. What contradicts itself is mended
-//! ([`mend`]). A call only reads the table.
+//! of the levels that are crossed ([`model`]) where not. Times may contradict each other (half of
+//! the data takes longer than all of it); then the faster way is chosen for both ([`mend`]). A call
+//! only reads the table; its *route* ([`route`]) says whether it is a plan, or shorter than one, or
+//! several.
 //!
 //! Local facts (pointers, alignment) never enter: every rank must come to the same answer.
 //!
 //! **Terms.** *Size class*: the sizes between two powers of two. *Composition*: two collectives in
-//! a row that do the work of one, taken where nothing else is faster.
+//! a row that do the work of one, taken where nothing else is faster. *Level*: the nearest thing
+//! that two ranks share.
+//!
+//! Reference: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication
+//! operations in MPICH", Int. J. High Perform. Comput. Appl. 19 (2005),
+//! doi:10.1177/1094342005051521; the costs are those of LogGP (doi:10.1006/jpdc.1997.1346).
 
 mod allowed;
 mod decided;

@@ -2,7 +2,7 @@
 //!
 //! **Idea.** A route is a pure function of what all ranks say alike ([`Asked`]) and of the
 //! [`Table`], which all ranks have alike. Whoever makes a call, queues it, tells of it in the log,
-//! or only asks (`kolo explain`, `koloCommRoute`) gets the same answer here.
+//! or only asks (`kolo explain`, `koloCommGetRoute`) gets the same answer here.
 //!
 //! Not in it: whether the call runs on the calling thread or waits in a queue, which may differ
 //! between ranks and changes no byte on the way; and the *form* of [`Route::MayDirect`], which

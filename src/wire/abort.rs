@@ -4,11 +4,11 @@
 //! killed or stopped meanwhile, or several ranks may fail at once. The others must learn of an
 //! abort nevertheless, whole and for good.
 //!
-//! **Idea.** Whoever has something to say claims a place of its own, writes there, and then makes
-//! the record point to it, if nobody else was first. A place whose writer never came back is
-//! lost, and nothing else; a writer that comes back late finds that another reason counts. When no
-//! place is left, the record itself says who stopped, without words, until somebody who has a
-//! place comes with some.
+//! **Idea.** A rank that has a reason claims a place, writes its words there, and then makes the
+//! record point to the place, if no other rank was first. If a writer dies in between, only its
+//! place is lost. If it was stopped and goes on later, it finds that another reason counts. When no
+//! place is left, the record itself says which rank stopped, without words, until a rank that has a
+//! place brings some.
 
 use crate::base::sync::{AtomicU32, AtomicU64, MODEL, Ordering};
 

@@ -1,11 +1,26 @@
 //! Connections: how a token changes hands in memory that both ends can address.
 //!
-//! A connection has 8 lines, and a slot of payload behind each. [`pair`] connections have one
-//! reader, [`cast`] and [`fan`] connections many. [`line`] is the hand-over itself, [`ll`] and
-//! [`ll128`] are pairs whose payload says itself that it is there, [`layout`] says
-//! where each connection lies in the shared memory of a node, [`board`] who does what, [`abort`]
-//! why it has stopped, and [`reading`] who reads the buffers of others. [`signature`] packs what a
-//! call is into the 8 bytes that travel with every token.
+//! **Problem.** A writer and its readers must agree that data are there, and that they have been
+//! read, with as few transfers of cache lines as there can be, and without a barrier between calls.
+//!
+//! **Idea.** A connection has one writer and is first in, first out. What publishes a token is one
+//! store, into the line where its small payload lies too; counts never go back to 0, so an old line
+//! never looks new. [`pair`] connections have one reader, [`cast`] and [`fan`] connections many;
+//! each has 8 slots for larger payload. [`line`] is the hand-over itself; in [`ll`] and [`ll128`]
+//! the payload says itself that it is there. [`layout`] says where each connection lies in the
+//! shared memory of a node, [`doorbell`] wakes who sleeps.
+//!
+//! Beside data: [`board`] says who does what, [`abort`] why the communicator has stopped,
+//! [`reading`] who reads the buffers of others. [`signature`] packs what a call is into the 8 bytes
+//! that travel with every token.
+//!
+//! **Terms.** *Token*: what is published at once. *Line*: its cache line. *Slot*: a buffer for
+//! payload. *Credit*: what readers have given back. *Fan*: one writer and all ranks of a node, for
+//! small calls. *Cast*: the same for any size.
+//!
+//! Reference: J. Giacomoni, T. Moseley, M. Vachharajani, "FastForward for efficient pipeline
+//! parallelism: a cache-optimized concurrent lock-free queue", PPoPP 2008,
+//! doi:10.1145/1345206.1345215, where the slot itself says that it is full.
 
 pub mod abort;
 pub mod board;

@@ -12,10 +12,11 @@ const ELSEWHERE: u64 = 1 << 63;
 /// The least payload that may lie elsewhere.
 pub const ELSEWHERE_BYTES: usize = 4096;
 /// Between nodes, payload of at least so many bytes goes straight from and to the caller's memory
-/// where a step only copies it: for less, a copy is cheaper than the words about it.
+/// where a step only copies it. For less, a copy costs less than saying where the payload lies.
 ///
-/// Executors say from here on where they want a token, and behind a message of so many bytes the
-/// engine asks before it takes the next one: with a greater number there, wishes would come late.
+/// Executors and the engine must use this one number. From this size on an executor says where it
+/// wants the next token; after a message of this size the engine looks for that wish before it
+/// takes the next message. If the engine began at a larger size, it would look too late.
 pub const STRAIGHT_BYTES: usize = 8 << 10;
 
 const _: () = assert!(ELSEWHERE_BYTES <= STRAIGHT_BYTES);

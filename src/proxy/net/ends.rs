@@ -94,7 +94,7 @@ pub struct Setup {
     pub nonce: u128,
     /// Whether each rank is on another node.
     pub is_remote: Vec<bool>,
-    /// Bytes of a slot in memory: those of its payload and [`SPARE_BYTES`].
+    /// Bytes of a slot in memory: those of its payload and `SPARE_BYTES`.
     pub slot_bytes: usize,
     /// Slots of a token, the same for all.
     pub slice: u32,

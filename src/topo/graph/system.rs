@@ -3,8 +3,8 @@
 //!
 //! A `<pci>` with others inside is a switch. One that is a GPU or a NIC by its class needs no facts
 //! inside: clouds ship files that give only the tree and its speeds. The attributes are listed in
-//! `docs/topology.md`; unknown attributes are passed over. Unknown elements are skipped and what
-//! contradicts itself is dropped, each with a warning.
+//! `docs/topology.md`; unknown attributes are passed over. Unknown elements are skipped, and
+//! what cannot be true is dropped, each with a warning.
 
 use super::system_links::{self, Pending};
 use super::{Graph, LinkKind, MAX_CPU_NODES, MAX_NODES, NodeKind, speed};

@@ -3,10 +3,11 @@
 //! **Problem.** A collective is as fast as the busiest link it uses. Which orders of the ranks, on
 //! how many channels, load no link beyond its capacity and leave none idle that could help?
 //!
-//! **Idea.** Choose a rate for a channel, lay one ring after the other over the ways between the
-//! members, take the rate away from every link passed, go back where that gets stuck. The rates to
-//! try are widths of ways and whole fractions of them; near ways are tried before far ones. What no
-//! search could exceed (the sum of what leaves a member, the sum of the ports) ends it early.
+//! **Idea.** Choose a rate for a channel. Search for one ring, take its rate away from every link
+//! that it passes, and search for the next ring in what is left. If a ring cannot be closed, take
+//! back its last member and try another one. The rates to try are widths of ways and whole
+//! fractions of them; near ways are tried before far ones. The search ends early when it has found
+//! as much as there can be (the sum of what leaves a member, the sum of the ports).
 //!
 //! The search counts its steps and never looks at a clock, so every process finds the same, and its
 //! bounds ([`STEPS_A_TRY`], [`STEPS`]) bound its time.

@@ -1,4 +1,5 @@
-//! Rings of one rate, laid one after the other over the links.
+//! Rings of one rate: each takes its rate from the links that it passes, and the next one gets
+//! what is left. Where no ring fits any more, the search takes back its last choices.
 
 use super::super::node_graph::{Exit, RingPart};
 use super::super::paths::PathKind;

@@ -1,5 +1,5 @@
-//! Descriptions as other programs write them: what is unknown is skipped, what contradicts itself
-//! is dropped, each with one warning; an error only where no machine is left.
+//! Descriptions as other programs write them: what is unknown is skipped, what cannot be true is
+//! dropped, each with one warning; an error only where no machine is left.
 
 use super::super::graph::{Graph, LinkKind, NodeKind, TopoFile};
 use super::*;
