@@ -3,12 +3,12 @@
 //! **Problem.** A call must reach its first cache line in a few hundred instructions, and yet run
 //! at once, on a stream or in a group, end when a peer dies, and say which rank is at fault.
 //!
-//! **Idea.** A call takes this way: [`Communicator::enqueue`] checks the arguments ([`call`]), its
-//! [`crate::tune::route`] says which way it goes, and it runs on the calling thread ([`enqueue`]).
-//! Groups ([`mod@group`]) and streams ([`stream`]) put ops ([`op`]) into the communicator's queue
-//! instead, which whoever waits drives ([`drive`]). An exact sum ([`exact`]) is several launches in
-//! a row. [`wait`] is how a rank waits, [`fault`] says what went wrong. `docs/calls.md` tells it in
-//! order.
+//! **Idea.** A call takes this way: [`Communicator::enqueue`] ([`calling`]) checks the arguments,
+//! its [`crate::tune::route`] says which way it goes, and it runs on the calling thread. Groups
+//! ([`mod@group`]) and streams ([`Stream`]) put ops into the communicator's queue instead, which
+//! whoever waits drives ([`flight`]). How a communicator is made stands in [`becoming`], what
+//! happens when something goes wrong in [`failing`], the safe calls in [`faces`]. What all of them
+//! work on is [`state`]. `docs/calls.md` tells it in order.
 //!
 //! **Terms.** *Op*: a call in flight. *Owner*: the thread that may touch the connections now.
 //! *Card*: what a rank says of its buffers before a call that may be direct. *Mate*: a rank of this
@@ -17,66 +17,25 @@
 //! Reference: the shape of the interface (communicators, unique ids, group calls, streams) is that
 //! of the NCCL User Guide; that of vector and neighbour calls is that of the MPI standard.
 
-mod buffers;
-mod call;
-mod cma;
-mod completion;
-mod compose;
-mod deaths;
-mod direct;
-mod drive;
-mod enqueue;
-mod exact;
-mod farewell;
-mod fault;
-mod graph;
-pub mod group;
-mod in_call;
-mod init;
-mod kin;
-mod lock;
+mod becoming;
+mod calling;
+mod faces;
+mod failing;
+mod flight;
 pub mod logging;
-mod made;
-mod meet;
-mod messages;
-mod mpi;
-mod net;
-mod op;
-pub mod orders;
-mod past;
-mod pinning;
-mod placing;
-mod query;
-mod redop;
-mod routed;
-pub mod safe;
-mod safe_blocks;
-mod split;
 mod state;
-mod stop;
-pub mod stores;
-mod stream;
-mod sum;
-mod summary;
-mod traced;
-pub mod tuning;
-mod vector;
-mod wait;
 
-#[cfg(test)]
-mod bind_tests;
-#[cfg(test)]
-mod fork_tests;
-#[cfg(test)]
-mod panics_tests;
+pub use becoming::{orders, stores, tuning};
+pub use calling::group;
+pub use faces::safe;
 
-pub use call::{Call, Collective, NO_RANK};
-pub use graph::Graph;
-pub use query::Way;
-pub use redop::RedOp;
+pub use calling::call::{Call, Collective, NO_RANK};
+pub use calling::graph::Graph;
+pub use calling::query::Way;
+pub use calling::redop::RedOp;
+pub use calling::vector::{Blocks, VectorCall};
+pub use flight::stream::Stream;
 pub use state::IdleHook;
-pub use stream::Stream;
-pub use vector::{Blocks, VectorCall};
 
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, UniqueId, launch};
@@ -85,6 +44,7 @@ use crate::dtype::outside_operations;
 use crate::proxy::net::Rail;
 use crate::proxy::progress::{Engine, Work};
 use crate::transport::fork;
+use becoming::{init, joining, split};
 use state::Inner;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -155,7 +115,7 @@ impl Communicator {
         rank: u32,
         config: &CommConfig,
     ) -> Result<Communicator> {
-        init::over_tcp("CommInitRank", nranks, id, rank, config)
+        joining::over_tcp("CommInitRank", nranks, id, rank, config)
     }
 
     /// Joins all processes that a launcher has started together, without MPI: over PMIx, PMI,
@@ -165,7 +125,7 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::init_rank`]; a launcher whose ranks have no way to meet.
     pub fn init_env(config: &CommConfig) -> Result<Communicator> {
-        init::launched("CommInitEnv", launch::from_environment, config)
+        joining::launched("CommInitEnv", launch::from_environment, config)
     }
 
     /// Joins all tasks of this process's Slurm step by the variables of the step alone, whatever
@@ -174,7 +134,7 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::init_rank`]; this is no task of a step.
     pub fn init_slurm(config: &CommConfig) -> Result<Communicator> {
-        init::launched("CommInitSlurm", launch::from_slurm, config)
+        joining::launched("CommInitSlurm", launch::from_slurm, config)
     }
 
     /// Joins over a bootstrap that exists already, such as an MPI communicator's.
@@ -186,7 +146,7 @@ impl Communicator {
         bootstrap: Box<dyn Bootstrap>,
         config: &CommConfig,
     ) -> Result<Communicator> {
-        init::over(&*bootstrap, config, init::Means::default())
+        joining::over(&*bootstrap, config, init::Means::default())
     }
 
     /// As [`Communicator::init_bootstrap`]; `idle` is called now and then by callers that wait, so
@@ -201,7 +161,7 @@ impl Communicator {
         idle: Option<IdleHook>,
     ) -> Result<Communicator> {
         let means = init::Means { idle, net: None };
-        init::over(&*bootstrap, config, means)
+        joining::over(&*bootstrap, config, means)
     }
 
     /// A communicator of `nranks` ranks inside this process, one handle a rank.
@@ -209,7 +169,7 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::init_rank`].
     pub fn init_all(nranks: u32, config: &CommConfig) -> Result<Vec<Communicator>> {
-        init::all_threads(nranks, config)
+        joining::all_threads(nranks, config)
     }
 
     /// Splits: ranks with the same `color` make a new communicator, ordered by (`key`, rank).

@@ -4,13 +4,13 @@
 //! node, whether the communicator still works and why not. [`Exec`] is what only the owner of the
 //! lock touches: connections, plans, kernels, calls in flight.
 
-use super::call::Checked;
-use super::fault;
-use super::lock::OwnerLock;
-use super::net::{Network, Supported};
-use super::op::Op;
-use super::redop::{Kernels, MadeOp};
 use crate::base::{Error, Rank, Result};
+use crate::comm::becoming::net::{Network, Supported};
+use crate::comm::calling::call::Checked;
+use crate::comm::calling::redop::{Kernels, MadeOp};
+use crate::comm::failing::fault;
+use crate::comm::flight::lock::OwnerLock;
+use crate::comm::flight::op::Op;
 use crate::config::Settings;
 use crate::exec::launch::{self, Base};
 use crate::exec::messages::{Contributors, Messages};
@@ -96,9 +96,9 @@ pub(super) struct Inner {
     /// Sees the death of peers; dropping it says goodbye.
     pub watch: Mutex<Option<Arc<crate::proxy::Watch>>>,
     /// What communicators that are split from this one are made of, if they can be made so.
-    pub kin: Option<super::kin::Kin>,
+    pub kin: Option<crate::comm::becoming::kin::Kin>,
     /// Where news of deaths goes; the communicator that hears of them first does not keep it.
-    pub _deaths: Arc<super::deaths::Deaths>,
+    pub _deaths: Arc<crate::comm::failing::deaths::Deaths>,
 }
 
 // SAFETY: `sources` is scratch space within one call; everything else is `Send`.
@@ -120,16 +120,16 @@ pub(super) struct Exec {
     /// Where a root gets the contributions to a small reduce.
     pub contributors: Contributors,
     /// Memory of exact sums.
-    pub exact: super::exact::Scratch,
+    pub exact: crate::comm::calling::exact::Scratch,
     pub queue: VecDeque<Op>,
     /// The op of the blocking call that runs alone, kept for its memory.
     pub spare: Option<Box<Op>>,
     /// The last run of a bundle on each end.
-    pub latest: super::op::Latest,
+    pub latest: crate::comm::flight::op::Latest,
     /// Collectives begun.
     pub calls: u64,
     /// What they were.
-    pub past: super::past::Past,
+    pub past: crate::comm::calling::past::Past,
     /// What a barrier sums where it runs as an all-reduce.
     pub barrier_word: Vec<u64>,
     /// Steps that the plans of all finished calls have.
@@ -147,7 +147,7 @@ pub(super) struct Exec {
     /// Channels that collectives begin on in turn; 1 if on the first.
     pub turns: u16,
     /// How the buffers of the other ranks are reached.
-    pub direct: super::direct::Direct,
+    pub direct: crate::comm::flight::direct::Direct,
     /// Fault injection: (call counted from 0, slot).
     pub flip: Option<(u64, u64)>,
     /// Where to panic, once.

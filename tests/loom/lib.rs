@@ -6,9 +6,9 @@ pub mod base;
 #[path = "../../src/wire/mod.rs"]
 pub mod wire;
 
-#[path = "../../src/comm/completion.rs"]
+#[path = "../../src/comm/flight/completion.rs"]
 pub mod completion;
-#[path = "../../src/comm/lock.rs"]
+#[path = "../../src/comm/flight/lock.rs"]
 pub mod lock;
 #[path = "../../src/proxy/net/wanted.rs"]
 pub mod wanted;

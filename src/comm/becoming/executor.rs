@@ -1,0 +1,115 @@
+//! What executes the calls of a communicator, put together from what its ranks have agreed on.
+
+use super::cma::Private;
+use super::layout::{EAGER_BYTES, slot_bytes};
+use super::net::Network;
+use super::{net, tuning};
+use crate::base::Result;
+use crate::comm::calling::redop::Kernels;
+use crate::comm::flight::direct::Direct;
+use crate::comm::state::{self, Exec};
+use crate::exec::Wires;
+use crate::exec::launch;
+use crate::exec::messages::{Contributors, Messages};
+use crate::plan::{Cache, Geometry, Nodes};
+use crate::proxy::service::Address;
+use crate::transport::cma::Mark;
+use crate::transport::segment::Nonce;
+use crate::tune::stores::Stores;
+use crate::tune::{Inputs, Table};
+use std::collections::VecDeque;
+
+/// Connections, tables and kernels of a rank.
+pub(in crate::comm) fn exec(
+    party: &net::Party,
+    (mut inputs, nodes, kind): (Inputs, Nodes, Stores),
+    direct: Direct,
+    network: Option<&Network>,
+) -> Exec {
+    if network.is_some_and(Network::is_socket) {
+        tuning::over_sockets(&mut inputs);
+    }
+    let (settings, node, rank) = (party.settings, party.node, party.bootstrap.rank());
+    let nranks = inputs.nranks;
+    let layout = *node.layout();
+    let wiring = (rank.index(), nranks as usize, layout.channels);
+    let (source, bell) = (Box::new(node.clone()), Box::new(node.clone()));
+    let mut wires = Wires::new(wiring, node.fans(), source, bell);
+    wires.place_on(net::plain_channels(settings, layout.channels));
+    wires.carried = network.map_or_else(Default::default, |it| net::carried(&it.links));
+    let flip = settings.fault_flip().filter(|flip| flip.rank == rank.0);
+    let turns = match network.is_some_and(|network| network.takes_turns) {
+        true => wires.channels(),
+        false => 1,
+    };
+    Exec {
+        wires,
+        folds: network.and_then(|network| network.folds),
+        direct,
+        stream_bytes: match kind {
+            Stores::Cached => usize::MAX,
+            Stores::Streamed => launch::stream_bytes(inputs.oversubscribed),
+        },
+        table: Table::remembered(inputs),
+        // A plan whose connections take channels in turn is there once for each.
+        plans: Cache::new(
+            (state::PLANS + state::PLANS_PER_RANK * nranks as usize) * usize::from(turns),
+        ),
+        small_steps: state::small_steps(rank.0, &nodes),
+        nodes,
+        kernels: Kernels::new(nranks),
+        messages: Messages::default(),
+        contributors: Contributors::default(),
+        sources: Vec::with_capacity(nranks as usize),
+        exact: Default::default(),
+        queue: VecDeque::new(),
+        spare: None,
+        latest: crate::comm::flight::op::Latest::new(nranks as usize * layout.channels),
+        calls: 0,
+        past: Default::default(),
+        barrier_word: vec![0],
+        steps_planned: 0,
+        direct_calls: 0,
+        buffer_bytes: slot_bytes(settings) * Geometry::SLOTS as usize,
+        eager_bytes: EAGER_BYTES,
+        rank: rank.0,
+        nranks,
+        turns,
+        flip: flip.map(|flip| (flip.call, flip.slot)),
+        #[cfg(test)]
+        panic_in: None,
+        #[cfg(test)]
+        refuses_to_bind: None,
+    }
+}
+
+/// How the buffers of the other ranks are reached, where all are on one node.
+pub(in crate::comm) fn reach(
+    party: &net::Party,
+    services: Vec<Address>,
+    mark: Mark,
+    marks: &[Vec<u8>],
+) -> Result<Direct> {
+    let net::Party {
+        bootstrap,
+        settings,
+        places,
+        ..
+    } = *party;
+    let private = match services.len() == places.len() {
+        true => super::cma::agree(bootstrap, settings, places, marks, &services)?,
+        false => None,
+    };
+    Ok(direct(party, services, mark, private))
+}
+
+/// The same, where that is known.
+pub(in crate::comm) fn direct(
+    party: &net::Party,
+    services: Vec<Address>,
+    mark: Mark,
+    private: Option<Private>,
+) -> Direct {
+    let me = party.bootstrap.rank().index();
+    Direct::new(me, Nonce(party.nonce), services, mark, private)
+}

@@ -1,0 +1,255 @@
+//! Making a communicator: ranks meet over a bootstrap, compare what must be equal, share memory.
+//!
+//! 1. Every rank shows its version, its place on the machine, and its plan-shaping settings, or why
+//!    it cannot begin; rank 0 shows a nonce ([`super::meet`]).
+//! 2. Everybody compares: a difference is an error on every rank, with names and sources.
+//! 3. Rank 0 tells what choices follow from, and each node its rings and trees ([`super::orders`])
+//!    and how its slots are written ([`super::stores`]).
+//! 4. The ranks of the node share memory under the nonce.
+//! 5. Limits are bound into tables; a barrier ends the initialisation.
+
+use super::executor::{exec, reach};
+use super::kin::Kin;
+use super::layout::{head_offset, layout, lengths};
+use super::made::{Made, put_together};
+use super::meet::{GraphText, Met, meet};
+use super::net::Network;
+use super::{net, orders, pinning, stores, summary, tuning};
+use crate::base::starts::{self, Start};
+use crate::base::{Error, Rank, Result};
+use crate::bootstrap::Bootstrap;
+use crate::comm::failing::deaths::Deaths;
+use crate::comm::logging::{self, Acting, Progress};
+use crate::comm::state::IdleHook;
+use crate::comm::{CommConfig, Communicator};
+use crate::config::Settings;
+use crate::plan::Nodes;
+use crate::proxy::service::Address;
+use crate::proxy::{self, LocalGroup, Watch};
+use crate::topo::channels::Channels;
+use crate::topo::{self, Crowding, RankPlace};
+use crate::transport::net::Net;
+use crate::transport::node::NodeMemory;
+use crate::transport::segment::{Nonce, Segment};
+use crate::tune::Inputs;
+use crate::tune::stores::Stores;
+use crate::wire::layout::Layout;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What a communicator may use besides its bootstrap.
+#[derive(Default)]
+pub(in crate::comm) struct Means {
+    /// Lets the program's MPI make progress.
+    pub idle: Option<IdleHook>,
+    /// The network of the communicator that this one is split from.
+    pub net: Option<Arc<dyn Net>>,
+}
+
+/// The nodes that plans are made for: those that there are, or parts of them. Ranks that share no
+/// memory are never one node, for their plans would use it.
+fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
+    let nodes = topo::nodes(places).node_of;
+    let Some(per_node) = settings.ranks_per_node() else {
+        return Nodes::of(&nodes);
+    };
+    let mut numbers = HashMap::new();
+    let mut number = |part: (u32, u32)| {
+        let next = numbers.len() as u32;
+        *numbers.entry(part).or_insert(next)
+    };
+    let parts = nodes.into_iter().zip(0..);
+    let names: Vec<u32> = parts
+        .map(|(node, rank)| number((node, rank / per_node)))
+        .collect();
+    Nodes::of(&names)
+}
+
+/// What plans and choices follow from: rank 0 tells facts for the tuner, and the lowest rank of
+/// every node in which orders it wants to be passed and how its slots are written.
+fn agree(
+    bootstrap: &dyn Bootstrap,
+    settings: &Settings,
+    places: &[RankPlace],
+    graph: Option<&GraphText>,
+    crowding: Crowding,
+) -> Result<((Inputs, Nodes, Stores), Option<Channels>)> {
+    let me = bootstrap.rank();
+    let local = topo::local_places(me, places);
+    let lowest = local.first().map_or(me, |place| place.rank);
+    let streamed = me == lowest && stores::decide(settings, &local, crowding) == Stores::Streamed;
+    let nodes = plan_nodes(settings, places);
+    let (orders, problem) = orders::say(me, settings, graph, places, &nodes);
+    let facts = tuning::say(me, settings, crowding);
+    let mut mine = (facts.len() as u64).to_le_bytes().to_vec();
+    mine.extend(facts);
+    mine.push(u8::from(streamed));
+    mine.extend(orders);
+    let said = bootstrap.all_gather(&mine);
+    // The own error says more than that of an exchange that failed because of it.
+    problem.map_or(Ok(()), Err)?;
+    let (mut facts, mut kind) = (Vec::new(), Stores::Streamed);
+    let mut orders = Vec::with_capacity(places.len());
+    for (rank, said) in (0..).map(Rank).zip(said?) {
+        let parts = said.split_first_chunk::<8>();
+        let parts = parts.and_then(|(length, rest)| {
+            rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
+        });
+        let parts = parts.and_then(|(first, rest)| Some((first, rest.split_first()?)));
+        let (first, (&streamed, second)) = parts.ok_or_else(|| {
+            Error::internal("a rank told about itself in a way that cannot be read").with_peer(rank)
+        })?;
+        if rank == Rank(0) {
+            facts = first.to_vec();
+        }
+        if rank == lowest && streamed == 0 {
+            kind = Stores::Cached;
+        }
+        orders.push(second.to_vec());
+    }
+    let inputs = tuning::heard(&facts, settings, places)?;
+    let (nodes, channels) = orders::heard(&orders, settings, places, nodes)?;
+    Ok(((inputs, nodes, kind), channels))
+}
+
+/// The memory that the ranks of this node share, and the watch over their processes.
+fn share_memory(
+    bootstrap: &dyn Bootstrap,
+    places: &[RankPlace],
+    nonce: u128,
+    layout: Layout,
+    deaths: &Arc<Deaths>,
+) -> Result<(NodeMemory, Shared)> {
+    let my_rank = bootstrap.rank();
+    let group = LocalGroup {
+        my_rank,
+        ranks: topo::local_places(my_rank, places)
+            .iter()
+            .map(|place| (place.rank, place.pid))
+            .collect(),
+        node: places[my_rank.index()].host.clone(),
+    };
+    let on_death = deaths.callback("died");
+    let nonce = Nonce(nonce);
+    let joined = proxy::join(bootstrap, &group, nonce, lengths(&layout), on_death)?;
+    let memory = (Arc::clone(&joined.segment), joined.lease);
+    let (offset, me) = (head_offset(&layout), my_rank.index());
+    // SAFETY: the segment has the layout's head and parts behind its confirmation lines, zeroed.
+    let node = unsafe { NodeMemory::of(memory, offset, layout, me) };
+    let shared = Shared {
+        segment: joined.segment,
+        watch: joined.watch,
+        services: joined.services,
+    };
+    Ok((node, shared))
+}
+
+/// What the ranks of this node share besides the memory as connections see it.
+struct Shared {
+    segment: Arc<Segment>,
+    watch: Watch,
+    services: Vec<Address>,
+}
+
+/// The network to other nodes, and what folds in it, if there are any.
+fn connect(
+    party: &net::Party,
+    watch: &Watch,
+    deaths: &Arc<Deaths>,
+    nodes: &Nodes,
+) -> Result<Option<Network>> {
+    let mut network = party.meet(watch, deaths.callback("cannot be reached"))?;
+    if let Some(network) = &mut network {
+        network.fold(party, nodes)?;
+    }
+    Ok(network)
+}
+
+/// Returns when all ranks are as far as this one.
+fn all_ready(bootstrap: &dyn Bootstrap, communicator: &Communicator) -> Result<()> {
+    communicator.inner.send_for_others()?;
+    // Some may be through already, and would hear only that this rank has left.
+    let met = bootstrap.barrier();
+    met.inspect_err(|error| communicator.inner.stop(error))
+}
+
+/// The first parts of a process: its log, and then the bootstrap.
+pub(in crate::comm) fn begin(settings: &Result<Settings>, rank: Rank) {
+    if let Ok(settings) = settings {
+        let host = topo::host_name();
+        let host = host.split('.').next().unwrap_or(&host);
+        logging::install(settings, host, rank);
+    }
+    starts::note(Start::Bootstrap);
+}
+
+/// All phases, with the settings of this rank or why it has none.
+pub(in crate::comm) fn with_settings(
+    bootstrap: &dyn Bootstrap,
+    settings: Result<Settings>,
+    config: &CommConfig,
+    means: Means,
+) -> Result<Communicator> {
+    let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
+    let _acting = Acting::rank(rank);
+    begin(&settings, rank);
+    let Met {
+        settings,
+        places,
+        nonce,
+        graph,
+        mark,
+        marks,
+    } = meet(bootstrap, settings)?;
+    logging::settle(rank, &places);
+    let mut progress = Progress::first();
+    let local = topo::local_places(rank, &places);
+    let is_one_node = local.len() == places.len();
+    let crowding = topo::crowding(&local);
+    let ((inputs, nodes, kind), channels) =
+        agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
+    let layout = layout(&settings, nranks, is_one_node);
+    progress.done();
+    let deaths = Arc::<Deaths>::default();
+    let (node, shared) = share_memory(bootstrap, &places, nonce, layout, &deaths)?;
+    progress.done();
+    let party = net::Party {
+        bootstrap,
+        settings: &settings,
+        places: &places,
+        node: &node,
+        nonce,
+        inherited: means.net,
+        channels: channels.map(Arc::new),
+    };
+    let kin = (is_one_node && nodes.count() == 1).then(|| Kin {
+        places: places.clone(),
+        services: shared.services.clone(),
+        nodes: nodes.clone(),
+        stores: kind,
+        segment: shared.segment,
+        first: Arc::clone(&deaths),
+        in_first: (0..nranks).map(Rank).collect(),
+    });
+    let direct = reach(&party, shared.services, mark, &marks)?;
+    progress.done();
+    let network = connect(&party, &shared.watch, &deaths, &nodes)?;
+    progress.done();
+    let made = Made {
+        exec: exec(&party, (inputs, nodes, kind), direct, network.as_ref()),
+        watch: Some(Arc::new(shared.watch)),
+        crowding,
+        pinning: pinning::settle(&party, &local, network.as_ref())?,
+        network,
+        deaths,
+        kin,
+        idle: means.idle,
+        name: config.name.clone(),
+    };
+    let communicator = put_together(&party, made);
+    all_ready(bootstrap, &communicator)?;
+    progress.done();
+    summary::tell(&communicator);
+    // What peers that were faster have done since is for the first call to report.
+    Ok(communicator)
+}

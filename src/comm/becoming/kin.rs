@@ -1,0 +1,236 @@
+//! Children of a communicator on one node, made of what their parent has.
+//!
+//! **Problem.** Making a communicator from nothing takes a dozen exchanges and a search of the
+//! machine. Programs split one for every row and column of a grid, and expect that to cost nothing.
+//!
+//! **Idea.** The ranks of a child know each other already. Its topology, rings and trees are the
+//! parent's, restricted to its members; its processes are watched for the parent anyway; its memory
+//! is a region of the file that all of them have ([`crate::transport::pool`]). What must be agreed
+//! on anew passes in three small all-gathers of the parent:
+//!
+//! 1. *offers*: what everybody asks for, a digest of the settings that shape plans, and a random
+//!    number each, of which the child takes that of its rank 0;
+//! 2. *regions*: the rank 0 of each child has taken one;
+//! 3. *outcomes*: whether everybody could do their part.
+//!
+//! All ranks of the parent take part in all three, so they always agree where they are. A child
+//! whose members ask for different or unusual things is made as if from nothing, after that.
+
+use super::made::{Made, put_together};
+use super::net;
+use super::split::OverParent;
+use super::{executor, layout};
+use super::{meet, stores, tuning};
+use crate::base::{Error, Rank, Result, hash};
+use crate::comm::failing::deaths::Deaths;
+use crate::comm::logging::Acting;
+use crate::comm::{CommConfig, Communicator};
+use crate::config::Settings;
+use crate::plan::Nodes;
+use crate::proxy::service::Address;
+use crate::topo::{self, RankPlace};
+use crate::transport::cma::Mark;
+use crate::transport::node::NodeMemory;
+use crate::transport::pool::{Lease, Pool};
+use crate::transport::register;
+use crate::transport::segment::{Key, Nonce, Segment};
+use crate::tune::stores::Stores;
+use crate::wire::layout::Layout;
+use std::sync::{Arc, PoisonError};
+
+/// What a communicator on one node has for its children.
+pub(in crate::comm) struct Kin {
+    /// Where each rank runs.
+    pub places: Vec<RankPlace>,
+    /// The service of each rank's process.
+    pub services: Vec<Address>,
+    /// In which orders plans pass the ranks.
+    pub nodes: Nodes,
+    /// How slots are written.
+    pub stores: Stores,
+    pub segment: Arc<Segment>,
+    /// Hears of deaths first: those of the communicator that all others were split from.
+    pub first: Arc<Deaths>,
+    /// The ranks there of the ranks here.
+    pub in_first: Arc<[Rank]>,
+}
+
+impl Kin {
+    /// Where the members of a child run, by their ranks there.
+    fn places_of(&self, members: &[u32]) -> Vec<RankPlace> {
+        let place = |(rank, &old): (u32, &u32)| RankPlace {
+            rank: Rank(rank),
+            ..self.places[old as usize].clone()
+        };
+        (0..).zip(members).map(place).collect()
+    }
+}
+
+/// What rank 0 of a child says of the region that it has: its number plus 1, above it the tag; or
+/// one of these.
+pub(in crate::comm) type Said = u64;
+/// The child must be made from nothing.
+pub(in crate::comm) const NO_REGION: Said = 0;
+/// Its ranks are threads of one process, which need no region.
+const IN_PROCESS: Said = u64::MAX;
+/// Where the tag of a region begins.
+const TAG_SHIFT: u32 = 32;
+
+/// What a rank offers where `settings` and nothing else make its child different from the parent:
+/// a digest of what all members must have equal. 0: the child must be made from nothing.
+pub(in crate::comm) fn offer(parent: &Communicator, settings: &Result<Settings>) -> u64 {
+    let (Some(_), Ok(settings)) = (&parent.inner.kin, settings) else {
+        return 0;
+    };
+    let of_parent = &parent.inner.settings;
+    let is_usual = of_parent.graph_file().is_none()
+        && settings.graph_file().is_none()
+        && settings.graph_dump_file().is_none()
+        && settings.ranks_per_node().is_none()
+        && settings.tuner_file().is_none()
+        && settings.topo_file() == of_parent.topo_file()
+        && settings.hostid() == of_parent.hostid()
+        && settings.shm_disable() == of_parent.shm_disable()
+        && !super::cma::is_wanted(settings);
+    match is_usual {
+        true => hash::fnv1a(&meet::shape(settings, None)).max(1),
+        false => 0,
+    }
+}
+
+/// Takes a region for a child of `nranks` ranks; called by its rank 0. It keeps the lease until all
+/// members have said whether they joined: then the region is theirs, or nobody's.
+pub(in crate::comm) fn take(
+    parent: &Communicator,
+    nranks: u32,
+    settings: &Settings,
+) -> (Said, Lease) {
+    let Some(kin) = &parent.inner.kin else {
+        return (NO_REGION, Lease::of(None));
+    };
+    let lengths = layout::lengths(&layout::layout(settings, nranks, true));
+    match kin.segment.region() {
+        None => (IN_PROCESS, Lease::of(None)),
+        Some((pool, _)) => match pool.take(1, lengths) {
+            Some(region) => {
+                let said = u64::from(pool.tag(region)) << TAG_SHIFT | (region as u64 + 1);
+                (said, Lease::of(Some((Arc::clone(pool), region))))
+            }
+            None => (NO_REGION, Lease::of(None)),
+        },
+    }
+}
+
+/// What rank 0 took, on every member that has joined it.
+struct Region {
+    place: Option<(Arc<Pool>, usize)>,
+    lease: Lease,
+}
+
+impl Region {
+    fn of(kin: &Kin, said: Said) -> Result<Region> {
+        let Some((pool, _)) = kin.segment.region().filter(|_| said != IN_PROCESS) else {
+            let lease = Lease::of(None);
+            return Ok(Region { place: None, lease });
+        };
+        let (number, tag) = (said as u32 as usize, (said >> TAG_SHIFT) as u32);
+        let region = number.wrapping_sub(1);
+        let lease = pool.join(region, tag).ok_or_else(|| {
+            let what = "rank 0 has given the memory of the new communicator back";
+            Error::remote(Rank(0), what, "see the message of rank 0")
+        })?;
+        let place = Some((Arc::clone(pool), region));
+        Ok(Region { place, lease })
+    }
+}
+
+/// The memory of a child, as member `me` sees it.
+fn memory(
+    region: Region,
+    (layout, me): (Layout, usize),
+    nonce: u128,
+) -> Result<(Arc<Segment>, NodeMemory)> {
+    let lengths = layout::lengths(&layout);
+    let key = Key::new(Nonce(nonce), Rank(0));
+    let segment = register::shared(key, || match &region.place {
+        Some((pool, region)) => Segment::of_pool(pool, *region, lengths),
+        None => Segment::in_process(lengths.0, lengths.1),
+    })?;
+    let memory = (Arc::clone(&segment), region.lease);
+    let offset = layout::head_offset(&layout);
+    // SAFETY: the segment has the layout's head and parts from there on; what a region held before
+    // was given back to the system, so all is zero.
+    let node = unsafe { NodeMemory::of(memory, offset, layout, me) };
+    Ok((segment, node))
+}
+
+/// Makes the child in a region that is not [`NO_REGION`]. `nonce` is its rank 0's random number.
+pub(in crate::comm) fn make(
+    over: &OverParent,
+    (settings, config): (Settings, &CommConfig),
+    region: Said,
+    nonce: u128,
+) -> Result<Communicator> {
+    let parent = &over.parent.inner;
+    let kin = parent.kin.as_ref();
+    let kin = kin.ok_or_else(|| Error::internal("a child of a parent on several nodes"))?;
+    let region = Region::of(kin, region)?;
+    let members = &over.members;
+    let places = kin.places_of(members);
+    let me = over.me as usize;
+    let _acting = Acting::rank(Rank(over.me));
+    let local: Vec<&RankPlace> = places.iter().collect();
+    let crowding = topo::crowding(&local);
+    let facts = tuning::say(Rank(0), &settings, crowding);
+    let inputs = tuning::heard(&facts, &settings, &places)?;
+    let nodes = kin.nodes.restricted(members).map_err(Error::internal)?;
+
+    let layout = layout::layout(&settings, places.len() as u32, true);
+    let (segment, node) = memory(region, (layout, me), nonce)?;
+
+    let deaths = Arc::<Deaths>::default();
+    let in_first = members.iter().map(|&old| kin.in_first[old as usize]);
+    let in_first: Arc<[Rank]> = in_first.collect();
+    kin.first.adopt(&deaths, Arc::clone(&in_first));
+    let services = members.iter().map(|&old| kin.services[old as usize]);
+    let services: Vec<Address> = services.collect();
+    let party = net::Party {
+        bootstrap: over,
+        settings: &settings,
+        places: &places,
+        node: &node,
+        nonce,
+        inherited: None,
+        channels: None,
+    };
+    let watch = parent.watch.lock();
+    let watch = watch.unwrap_or_else(PoisonError::into_inner).clone();
+    let stores = stores::of_child(kin.stores, &settings, &local, crowding);
+    let direct = executor::direct(&party, services.clone(), Mark::new(meet::draw()?), None);
+    let exec = executor::exec(&party, (inputs, nodes.clone(), stores), direct, None);
+    let pinning = match settings.affinity() == parent.settings.affinity() {
+        true => parent.pinning.clone(),
+        false => super::pinning::settle(&party, &local, None)?,
+    };
+    let kin = Kin {
+        places: places.clone(),
+        services,
+        nodes,
+        stores,
+        segment,
+        first: Arc::clone(&kin.first),
+        in_first,
+    };
+    let made = Made {
+        exec,
+        watch,
+        deaths,
+        crowding,
+        pinning,
+        network: None,
+        kin: Some(kin),
+        idle: parent.idle.clone(),
+        name: config.name.clone(),
+    };
+    Ok(put_together(&party, made))
+}

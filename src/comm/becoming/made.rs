@@ -1,0 +1,141 @@
+//! A communicator is put together: from nothing ([`super::init`]), or for a child of another one
+//! ([`super::kin`]).
+
+use super::kin::Kin;
+use super::net::{self, Network};
+use crate::comm::Communicator;
+use crate::comm::failing::deaths::Deaths;
+use crate::comm::state::{Exec, IdleHook, Inner, WaitSetup};
+use crate::config::{self, Settings};
+use crate::proxy::progress::PATIENCE;
+use crate::proxy::{Watch, asked};
+use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
+use crate::transport::segment::Nonce;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+/// What has been made for a communicator.
+pub(in crate::comm) struct Made {
+    pub exec: Exec,
+    pub watch: Option<Arc<Watch>>,
+    pub crowding: Crowding,
+    pub pinning: topo::Pinning,
+    pub network: Option<Network>,
+    pub deaths: Arc<Deaths>,
+    pub kin: Option<Kin>,
+    pub idle: Option<IdleHook>,
+    pub name: Option<String>,
+}
+
+/// Puts it together from what `party` knows and what was made for it.
+pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communicator {
+    let net::Party {
+        bootstrap,
+        settings,
+        places,
+        node,
+        nonce,
+        ..
+    } = *party;
+    let (rank, deaths) = (bootstrap.rank().0, made.deaths);
+    let inner = Arc::new(Inner {
+        rank,
+        nranks: bootstrap.nranks(),
+        name: made.name.unwrap_or_else(|| format!("{:08x}", nonce as u32)),
+        places: places.iter().map(RankPlace::to_string).collect(),
+        process_mates: process_mates(rank, places),
+        node: node.clone(),
+        thread_progress: thread_progress(settings, made.network.as_ref()),
+        network: made.network,
+        nonce: Nonce(nonce),
+        wait: wait_setup(settings, made.crowding),
+        check_calls: settings.check(),
+        traced: is_traced(settings),
+        watched: settings.check() || is_traced(settings),
+        idle: made.idle,
+        exec: crate::comm::flight::lock::OwnerLock::new(made.exec),
+        stopped: AtomicBool::new(false),
+        blocked_on: AtomicU32::new(rank),
+        blocked_in: AtomicU64::new(0),
+        has_sent: AtomicBool::new(false),
+        failure: Mutex::new(None),
+        told: AtomicBool::new(false),
+        destroyed: AtomicBool::new(false),
+        made_ops: Mutex::new(HashMap::new()),
+        finalized: AtomicBool::new(false),
+        next_op: AtomicU32::new(0),
+        pinning: made.pinning,
+        watch: Mutex::new(made.watch),
+        kin: made.kin,
+        _deaths: Arc::clone(&deaths),
+        settings: settings.clone(),
+    });
+    deaths.hand_over(&inner);
+    show(settings, &inner);
+    Communicator { inner }
+}
+
+fn process_mates(rank: u32, places: &[RankPlace]) -> Vec<u32> {
+    let mine = &places[rank as usize];
+    let others = places.iter().filter(|place| place.rank != mine.rank);
+    let mates = others.filter(|place| place.shares_process(mine));
+    mates.map(|place| place.rank.0).collect()
+}
+
+/// Whoever asks sees what is under way here.
+fn show(settings: &Settings, inner: &Inner) {
+    let Some(network) = &inner.network else {
+        return;
+    };
+    let proxied = network.proxied.as_ref().map(Arc::downgrade);
+    let links = Arc::downgrade(&network.links);
+    asked::show(&inner.name, links, proxied.unwrap_or_default());
+    if let Some(signal) = settings.dump_signal() {
+        asked::on(signal);
+    }
+}
+
+/// Whether each call is a line of the log.
+fn is_traced(settings: &Settings) -> bool {
+    settings.debug() == config::DebugLevel::Trace && tracing::enabled!(tracing::Level::TRACE)
+}
+
+/// How often the progress thread looks in vain where a rank computes on its core.
+const CROWDED_LOOKS: u32 = 2;
+
+fn wait_setup(settings: &Settings, crowding: Crowding) -> WaitSetup {
+    let policy = topo::wait_policy(crowding, wait_policy_setting(settings));
+    let (spins, yields) = match policy {
+        WaitPolicy::Spin => (500, 20_000),
+        WaitPolicy::Yield => (0, 2_000),
+        WaitPolicy::Sleep => (0, 10),
+    };
+    WaitSetup {
+        policy,
+        crowding,
+        spins: settings.spin_count().unwrap_or(spins),
+        yields: settings.yield_count().unwrap_or(yields),
+        thread_looks: match crowding.cores > crowding.ranks {
+            true => PATIENCE,
+            false => CROWDED_LOOKS,
+        },
+        warn_after: settings.warn_after().unwrap_or_default(),
+        timeout: settings.timeout().unwrap_or_default(),
+    }
+}
+
+/// Whether the progress thread moves calls in flight while no caller does.
+fn thread_progress(settings: &Settings, network: Option<&Network>) -> bool {
+    let may = network.is_none_or(|network| network.links.net().any_thread());
+    may && settings.progress() != config::Progress::Inline
+}
+
+fn wait_policy_setting(settings: &Settings) -> Option<WaitPolicy> {
+    match settings.wait() {
+        config::Wait::Auto => None,
+        config::Wait::Spin => Some(WaitPolicy::Spin),
+        config::Wait::Yield => Some(WaitPolicy::Yield),
+        config::Wait::Sleep => Some(WaitPolicy::Sleep),
+    }
+}

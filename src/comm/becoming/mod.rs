@@ -1,0 +1,27 @@
+//! How a communicator comes to be: who meets, what they tell each other, what is made of it.
+//!
+//! **Problem.** Every rank must come to the same tables, rings and connections, though each sees
+//! only its own machine and settings; and a rank that cannot begin must not leave others waiting.
+//!
+//! **Idea.** Ranks show each other what they have seen, errors too ([`meet`]), and each computes
+//! the same from the same facts ([`init`], after [`joining`]). A split has all of its parent's
+//! facts and makes less ([`kin`]).
+
+#[cfg(test)]
+mod bind_tests;
+pub(in crate::comm) mod cma;
+pub(in crate::comm) mod executor;
+pub(in crate::comm) mod init;
+pub(in crate::comm) mod joining;
+pub(in crate::comm) mod kin;
+pub(in crate::comm) mod layout;
+pub(in crate::comm) mod made;
+pub(in crate::comm) mod meet;
+pub(in crate::comm) mod mpi;
+pub(in crate::comm) mod net;
+pub mod orders;
+pub(in crate::comm) mod pinning;
+pub(in crate::comm) mod split;
+pub mod stores;
+pub(in crate::comm) mod summary;
+pub mod tuning;

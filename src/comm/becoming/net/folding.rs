@@ -1,0 +1,216 @@
+//! Whether the network folds for this communicator, and the groups that do.
+//!
+//! All ranks must come to the same, for their plans follow from it: each says whether it has a
+//! network that folds, what that folds, and how it is joined; what all can do counts. Then the
+//! heads of each column join a group for each channel, and say once more whether they could.
+
+use super::Network;
+use crate::algo::collnet;
+use crate::base::{Error, Rank, Result};
+use crate::bootstrap::Bootstrap;
+use crate::config::Settings;
+use crate::dtype::{DataType, ReduceOp};
+use crate::plan::Nodes;
+use crate::proxy::net::fold::Fold;
+use crate::transport::net::plugin::fold::{FoldDoor, FoldNet};
+use crate::transport::net::{HANDLE_BYTES, Handle, candidates};
+use std::sync::Arc;
+
+/// Types and operations of a folding network have numbers below these.
+const TYPES: i32 = 12;
+const OPERATIONS: i32 = 4;
+
+/// What the network folds: a bit for each type and operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Supported(u64);
+
+impl Supported {
+    /// What a network says that it folds.
+    fn by(net: &FoldNet) -> Supported {
+        let mut bits = 0;
+        for dtype in 0..TYPES {
+            for operation in 0..OPERATIONS {
+                let bit = u64::from(net.supports(dtype, operation));
+                bits |= bit << (dtype * OPERATIONS + operation);
+            }
+        }
+        Supported(bits)
+    }
+
+    /// The numbers by which the network folds this type with this operation, if it does.
+    pub fn numbers(self, dtype: DataType, op: ReduceOp) -> Option<(i32, i32)> {
+        let operation = match op {
+            // What is left to do for an average, the plan does with its result.
+            ReduceOp::Sum | ReduceOp::Avg => 0,
+            ReduceOp::Prod => 1,
+            ReduceOp::Max => 2,
+            ReduceOp::Min => 3,
+            _ => return None,
+        };
+        let dtype = dtype.number();
+        let is_known = (0..TYPES).contains(&dtype);
+        let folds = is_known && self.0 >> (dtype * OPERATIONS + operation) & 1 == 1;
+        folds.then_some((dtype, operation))
+    }
+}
+
+/// What a rank tells the others.
+struct Told {
+    supported: Supported,
+    handles: Vec<Handle>,
+}
+
+impl Told {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.supported.0.to_le_bytes().to_vec();
+        for handle in &self.handles {
+            bytes.extend(handle.bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Told> {
+        let (bits, handles) = bytes.split_first_chunk::<8>()?;
+        let handles = handles
+            .chunks(HANDLE_BYTES)
+            .map(|bytes| Handle::new(bytes).ok());
+        Some(Told {
+            supported: Supported(u64::from_le_bytes(*bits)),
+            handles: handles.collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// Has the network fold, where the setting `collnet_enable` asks for it and it can. Every rank
+/// calls it.
+///
+/// # Errors
+/// Of the bootstrap; of this or another rank whose network does not do what it said.
+pub fn join(
+    bootstrap: &dyn Bootstrap,
+    settings: &Settings,
+    (network, nodes, channels): (&Network, &Nodes, usize),
+) -> Result<Option<Supported>> {
+    // Imagined nodes have no network between them.
+    if !settings.collnet_enable() || settings.ranks_per_node().is_some() {
+        return Ok(None);
+    }
+    let (mine, mut doors) = match open(
+        settings,
+        channels,
+        crate::comm::becoming::layout::slot_bytes(settings),
+    ) {
+        Ok(opened) => opened,
+        Err(why) => {
+            tracing::info!("collnet is played by ranks: no network folds, because {why}");
+            (
+                Told {
+                    supported: Supported::default(),
+                    handles: Vec::new(),
+                },
+                Vec::new(),
+            )
+        }
+    };
+    let told = bootstrap.all_gather(&mine.encode())?;
+    let told: Option<Vec<Told>> = told.iter().map(|bytes| Told::decode(bytes)).collect();
+    let told = told.ok_or_else(|| Error::internal("what a rank folds cannot be read"))?;
+    let all = told
+        .iter()
+        .fold(u64::MAX, |all, told| all & told.supported.0);
+    if all == 0 {
+        tracing::info!("collnet is played by ranks: not every rank has a network that folds");
+        return Ok(None);
+    }
+    let joined = match collnet::heads(nodes, bootstrap.rank().0) {
+        None => Ok(Vec::new()),
+        Some((heads, me)) => doors
+            .drain(..)
+            .enumerate()
+            .map(|(channel, door)| {
+                let of_head = |&head: &u32| told[head as usize].handles[channel].clone();
+                let handles: Vec<Handle> = heads.iter().map(of_head).collect();
+                let group = door.join(&handles, me)?;
+                Ok(Fold {
+                    group,
+                    next: Rank(heads[(me + 1) % heads.len()]),
+                    previous: Rank(heads[(me + heads.len() - 1) % heads.len()]),
+                })
+            })
+            .collect::<Result<Vec<Fold>>>(),
+    };
+    let well = bootstrap.all_gather(&[u8::from(joined.is_ok())])?;
+    let groups = joined?;
+    if let Some(rank) = well.iter().position(|well| well.first() != Some(&1)) {
+        let rank = Rank(rank as u32);
+        let what = format!("rank {rank} could not join the group of ranks whose data are folded");
+        return Err(Error::remote(rank, what, "see the message of that rank"));
+    }
+    // A call may be two launches: a reduce and a broadcast.
+    let launches = 2 * settings.calls_in_flight() as usize;
+    network.links.fold_by(groups, launches);
+    Ok(Some(Supported(all)))
+}
+
+/// Opens the network that folds, with a door for each channel.
+fn open(
+    settings: &Settings,
+    channels: usize,
+    slot_bytes: usize,
+) -> std::result::Result<(Told, Vec<FoldDoor>), String> {
+    let net: Arc<FoldNet> = candidates::folding(settings)?;
+    if net.largest() < slot_bytes {
+        return Err(format!(
+            "{} folds {} bytes at once, and slots have {slot_bytes}: lower KOLO_BUFFSIZE",
+            net.name(),
+            net.largest(),
+        ));
+    }
+    let opened: Result<Vec<_>> = (0..channels).map(|_| net.listen()).collect();
+    let (handles, doors) = opened.map_err(|error| error.what)?.into_iter().unzip();
+    let supported = Supported::by(&net);
+    tracing::info!(
+        "collnet: {} (version {}) folds in the network",
+        net.name(),
+        net.version()
+    );
+    Ok((Told { supported, handles }, doors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_arrives() {
+        let handle = |byte: u8| Handle::new(&[byte; HANDLE_BYTES]).unwrap();
+        for handles in [vec![], vec![handle(3)], vec![handle(4), handle(5)]] {
+            let told = Told {
+                supported: Supported(0x0123_4567_89ab_cdef),
+                handles: handles.clone(),
+            };
+            let heard = Told::decode(&told.encode()).unwrap();
+            assert_eq!((heard.supported, heard.handles), (told.supported, handles));
+        }
+        assert!(Told::decode(&[1; 7]).is_none());
+    }
+
+    #[test]
+    fn only_what_the_network_knows_is_given_to_it() {
+        let all = Supported(u64::MAX);
+        assert_eq!(all.numbers(DataType::Float64, ReduceOp::Max), Some((8, 2)));
+        assert_eq!(all.numbers(DataType::Int8, ReduceOp::Avg), Some((0, 0)));
+        assert_eq!(all.numbers(DataType::Complex64, ReduceOp::Sum), None);
+        let one = Supported(1 << (7 * OPERATIONS + 3));
+        for dtype in DataType::ALL {
+            for op in ReduceOp::ALL {
+                let is_it = (dtype, op) == (DataType::Float32, ReduceOp::Min);
+                assert_eq!(
+                    one.numbers(dtype, op),
+                    is_it.then_some((7, 3)),
+                    "{dtype:?} {op:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What was found and chosen for a communicator, told by its rank 0 at `KOLO_DEBUG=info`.
+//!
+//! One block of lines a communicator, each with the communicator's name: who is in it, how data
+//! pass, how ranks wait, rings, the algorithm for each size, and which settings somebody has set.
+
+use crate::base::Rank;
+use crate::comm::Communicator;
+use crate::comm::logging::Acting;
+use crate::comm::state::Inner;
+use crate::config::{Layer, Settings, Value};
+use crate::plan::{Collective, Nodes};
+use crate::tune::Table;
+use std::fmt::Write;
+
+/// Ranks of a ring that are shown.
+const MOST_SHOWN: usize = 64;
+/// Sizes are told up to 2 to this power.
+const LARGEST_CLASS: u32 = 32;
+
+/// Tells it, on rank 0.
+pub(in crate::comm) fn tell(communicator: &Communicator) {
+    let inner = &*communicator.inner;
+    if inner.rank != 0 || !tracing::enabled!(tracing::Level::INFO) {
+        return;
+    }
+    let _acting = Acting::rank(Rank(inner.rank));
+    let Ok(lines) = lines(inner) else { return };
+    for line in lines {
+        tracing::info!("communicator {}: {line}", inner.name);
+    }
+}
+
+fn lines(inner: &Inner) -> crate::base::Result<Vec<String>> {
+    let exec = inner.user()?;
+    let mut lines = vec![
+        ranks(inner, &exec.nodes),
+        transports(inner),
+        network(inner),
+        waiting(inner),
+        threads(inner),
+        channels(&exec.table, &exec.nodes),
+    ];
+    lines.extend(algorithms(&exec.table));
+    lines.push(settings(&inner.settings));
+    Ok(lines)
+}
+
+/// `4 ranks on 2 nodes: 2 on node1, 2 on node2`.
+fn ranks(inner: &Inner, nodes: &Nodes) -> String {
+    let mut text = match (inner.nranks, nodes.count()) {
+        (1, _) => "1 rank".to_owned(),
+        (ranks, 1) => format!("{ranks} ranks on 1 node"),
+        (ranks, nodes) => format!("{ranks} ranks on {nodes} nodes"),
+    };
+    let host = |rank: u32| {
+        inner
+            .place(rank)
+            .split(' ')
+            .next()
+            .unwrap_or("?")
+            .to_owned()
+    };
+    for node in 0..nodes.count().min(MOST_SHOWN as u32) {
+        let (first, many) = (nodes.leader(node, 0), nodes.ranks_of(node).len());
+        let before = if node == 0 { ": " } else { ", " };
+        let _ = write!(text, "{before}{many} on {}", host(first));
+    }
+    if nodes.count() > MOST_SHOWN as u32 {
+        text.push_str(", ...");
+    }
+    text
+}
+
+fn transports(inner: &Inner) -> String {
+    let mut text = String::from("transports: ");
+    let is_here = |place: &&String| place.ends_with(&format!("(pid {})", std::process::id()));
+    let (own, all) = (
+        inner.places.iter().filter(is_here).count(),
+        inner.nranks as usize,
+    );
+    text.push_str(match (own, all) {
+        (_, 1) => "none, it is alone",
+        (own, all) if own == all => "memory of one process",
+        _ => "memory of each node",
+    });
+    if let Some(name) = inner.links().map(|links| links.net().name()) {
+        let _ = write!(text, ", {name} between nodes");
+    }
+    text
+}
+
+fn network(inner: &Inner) -> String {
+    match &inner.network {
+        None => "network: none, as no rank is on another node".to_owned(),
+        Some(network) => format!("network: {}", network.why),
+    }
+}
+
+fn waiting(inner: &Inner) -> String {
+    let wait = &inner.wait;
+    let crowding = wait.crowding;
+    let plural = |count: u32, word: &str| match count {
+        1 => format!("1 {word}"),
+        _ => format!("{count} {word}s"),
+    };
+    format!(
+        "waiting: {} ({} of this node on {}), {} polls, then {} yields, then sleep",
+        wait.policy.name(),
+        plural(crowding.ranks, "rank"),
+        plural(crowding.cores, "core"),
+        wait.spins,
+        wait.yields
+    )
+}
+
+fn threads(inner: &Inner) -> String {
+    match inner.thread_progress {
+        true => format!("calls in flight are moved by a thread: {}", inner.pinning),
+        false => "calls in flight move inside calls only".to_owned(),
+    }
+}
+
+/// How many channels there may be, and in which order the ring of the first passes the ranks.
+fn channels(table: &Table, nodes: &Nodes) -> String {
+    let (least, most) = table.inputs().channels;
+    let mut text = format!("channels: {least} to {most}");
+    if nodes.nranks() < 2 {
+        return text;
+    }
+    for channel in 0..most {
+        let Some(ring) = nodes.ring(channel) else {
+            text.push_str("; rings in the order of ranks");
+            return text;
+        };
+        let shown = ring.iter().take(MOST_SHOWN).map(u32::to_string);
+        let rest = if ring.len() > MOST_SHOWN { " ..." } else { "" };
+        let order = shown.collect::<Vec<_>>().join(" ");
+        let _ = write!(text, "; ring {channel}: {order}{rest}");
+    }
+    text
+}
+
+/// One line a collective: which algorithm takes which sizes of a rank's contribution.
+fn algorithms(table: &Table) -> Vec<String> {
+    if table.inputs().nranks < 2 {
+        return Vec::new();
+    }
+    const TOLD: [Collective; 8] = [
+        Collective::AllReduce,
+        Collective::Broadcast,
+        Collective::Reduce,
+        Collective::AllGather,
+        Collective::ReduceScatter,
+        Collective::AllToAll,
+        Collective::Gather,
+        Collective::Scatter,
+    ];
+    let line = |collective: &Collective| {
+        let mut text = format!("{}: ", collective.name());
+        let mut from = None;
+        let mut last: Option<String> = None;
+        // The one-shot limit may lie inside a class: it ends one range and begins the next.
+        for bytes in sizes(table.oneshot_limit(*collective)) {
+            let choice = table.choose(*collective, bytes);
+            let way = match choice.composed {
+                true => "two in a row".to_owned(),
+                false => choice.words(),
+            };
+            if last.as_ref() != Some(&way) {
+                if from.replace(bytes).is_some() {
+                    let _ = write!(text, "; from {} ", size(bytes));
+                }
+                text.push_str(&way);
+                last = Some(way);
+            }
+        }
+        text
+    };
+    TOLD.iter().map(line).collect()
+}
+
+/// Sizes at which the choice may change.
+fn sizes(limit: usize) -> Vec<usize> {
+    let mut sizes: Vec<usize> = (3..LARGEST_CLASS).map(|class| 1 << class).collect();
+    sizes.push(limit.max(8));
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// `4 KiB`, or plain bytes where no unit fits.
+fn size(bytes: usize) -> String {
+    for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
+            return format!("{} {name}", bytes / unit);
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+/// Whether the fault that the settings name comes in no call.
+fn is_never(settings: &Settings) -> bool {
+    settings
+        .fault_flip()
+        .is_some_and(|flip| flip.call == u64::MAX)
+}
+
+/// All settings that are not as they are built in, with where they come from.
+fn settings(settings: &Settings) -> String {
+    let set = settings
+        .entries()
+        .filter(|entry| entry.source.layer != Layer::Default)
+        // `kolo perf` prepares every rank for a flip, which may never come.
+        .filter(|entry| entry.option.key != "fault_flip" || !is_never(settings));
+    let told = set.map(|entry| {
+        let value = match entry.value {
+            Value::Unset => "unset".to_owned(),
+            value => value.to_string(),
+        };
+        format!("{} = {value} ({})", entry.option.key, entry.source.origin)
+    });
+    let told: Vec<String> = told.collect();
+    match told.is_empty() {
+        true => "settings: all as they are built in".to_owned(),
+        false => format!("settings: {}", told.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::CommConfig;
+
+    #[test]
+    fn a_summary_says_what_was_chosen_and_set() {
+        let config = CommConfig {
+            name: Some("halo".into()),
+            overrides: vec![
+                ("algo".into(), "allreduce:ring".into()),
+                ("buffsize".into(), "128K".into()),
+            ],
+            ..CommConfig::default()
+        };
+        let comms = Communicator::init_all(3, &config).unwrap();
+        let lines = lines(&comms[0].inner).unwrap();
+        let has = |words: &str| assert!(lines.iter().any(|l| l.contains(words)), "{lines:#?}");
+        has("3 ranks on 1 node: 3 on ");
+        has("transports: memory of one process");
+        has("network: none");
+        has("waiting: ");
+        has("polls, then");
+        has("channels: 1 to 2; ring");
+        has("AllReduce: ring, protocol simple");
+        has("algo = allreduce:ring (the calling program)");
+        has("buffsize = 128");
+        // What a line says is what would run.
+        let broadcast = lines
+            .iter()
+            .find(|line| line.starts_with("Broadcast: "))
+            .unwrap();
+        let exec = comms[0].inner.user().unwrap();
+        for bytes in [8, 1 << 12, 1 << 20, 1 << 26] {
+            let way = exec.table.choose(Collective::Broadcast, bytes).words();
+            assert!(broadcast.contains(&way), "{broadcast}: {way}");
+        }
+    }
+
+    #[test]
+    fn ranges_begin_where_the_choice_changes() {
+        assert_eq!(size(8), "8 bytes");
+        assert_eq!(size(24 << 10), "24 KiB");
+        assert_eq!(size(1 << 20), "1 MiB");
+        let sizes = sizes(5000);
+        assert!(sizes.contains(&5000) && sizes.is_sorted(), "{sizes:?}");
+    }
+}

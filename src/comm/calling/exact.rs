@@ -1,0 +1,500 @@
+//! Exact sums between ranks: [`RedOp::SUM_EXACT`], and sums of whole local arrays.
+//!
+//! **Problem.** The sum of a float and another one is rounded; a correctly rounded sum over ranks
+//! needs more than one float of each.
+//!
+//! **Idea.** The elements become limbs ([`crate::dtype::exact::wire`]), and the limbs go through
+//! an ordinary integer sum of the same collective: any plan, any order, nothing is rounded. Only
+//! the tokens' signature is that of the call itself, so that ranks that disagree are told so.
+//!
+//! A few sums travel whole, in one hand-over. A longer vector is worked off in blocks of
+//! [`BLOCK`] elements: a maximum of bytes agrees on each element's window, and only the limbs
+//! inside of the windows are summed ([`crate::dtype::exact::window`]), [`MOST_WORDS`] at a time.
+//! The memory for it belongs to the communicator, is bounded, and is made once.
+
+use super::call::{Call, Checked, Collective};
+use super::redop::RedOp;
+use crate::base::{Error, Result};
+use crate::comm::flight::op::Op;
+use crate::comm::state::{Exec, Inner};
+use crate::dtype::exact::Summand;
+use crate::dtype::exact::window::{BOUND_BYTES, Bounds};
+use crate::dtype::exact::wire::Format;
+use crate::dtype::{DataType, ReduceOp};
+use crate::exec::Kernel;
+use std::sync::Arc;
+
+/// Sums of up to this many bytes of limbs travel whole: 8 doubles or 45 floats on 8 ranks.
+const WHOLE_BYTES: usize = 2560;
+/// Elements whose windows are agreed on at once.
+const BLOCK: usize = 16 << 10;
+/// Words of limbs that are summed at once.
+const MOST_WORDS: usize = 64 << 10;
+
+/// Memory of a communicator for exact sums: at most 64 KiB and 512 KiB.
+#[derive(Default)]
+pub(in crate::comm) struct Scratch {
+    bounds: Vec<u8>,
+    words: Vec<i64>,
+}
+
+/// Whether a call is an exact sum.
+#[inline(always)]
+pub(in crate::comm) fn is_exact(call: &Call) -> bool {
+    call.op == RedOp::SUM_EXACT && call.collective.reduces()
+}
+
+/// Refuses what has no exact sum. It is none of the operations that fold elements.
+///
+/// # Errors
+/// For other types than [`part_type`] has, and for other collectives than all-reduce and reduce.
+pub(in crate::comm) fn check(call: &Call) -> Result<Option<ReduceOp>> {
+    if !matches!(call.collective, Collective::AllReduce | Collective::Reduce) {
+        return Err(not_here());
+    }
+    if part_type(call.dtype).is_none() {
+        return Err(Error::argument(
+            format!("there is no exact sum of {}", call.dtype.name()),
+            match call.dtype.is_float() {
+                true => "convert to float or double, or use koloSum",
+                false => "use koloSum: sums of integers do not depend on the order",
+            },
+        ));
+    }
+    Ok(None)
+}
+
+/// An exact sum in a collective that has none.
+#[cold]
+pub(in crate::comm) fn not_here() -> Error {
+    Error::argument(
+        "only AllReduce and Reduce have exact sums",
+        "all-reduce or reduce with koloSumExact; for a block of a reduce-scatter take it from the \
+         all-reduce, for a scan sum over smaller communicators",
+    )
+}
+
+/// Whether elements of this type have an exact sum.
+pub(in crate::comm) fn has_sum(dtype: DataType) -> bool {
+    part_type(dtype).is_some()
+}
+
+/// What exact sums of a type add, and how many of them an element has.
+fn part_type(dtype: DataType) -> Option<(DataType, usize)> {
+    match dtype {
+        DataType::Float32 | DataType::Float64 => Some((dtype, 1)),
+        DataType::Complex64 => Some((DataType::Float32, 2)),
+        DataType::Complex128 => Some((DataType::Float64, 2)),
+        _ => None,
+    }
+}
+
+/// A call in the numbers that its elements consist of; ranks still show the call itself.
+fn in_parts(checked: &Checked) -> Checked {
+    let (dtype, parts) = part_type(checked.call.dtype).unwrap_or((checked.call.dtype, 1));
+    let call = Call {
+        dtype,
+        count: checked.call.count * parts,
+        ..checked.call
+    };
+    Checked {
+        call,
+        ..checked.clone()
+    }
+}
+
+/// How the elements of a call travel.
+fn format(dtype: DataType, nranks: u32) -> Format {
+    match dtype {
+        DataType::Float32 => Format::of::<f32>(nranks),
+        _ => Format::of::<f64>(nranks),
+    }
+}
+
+/// Most sums that travel whole: the same number on all ranks.
+pub(in crate::comm) fn most_whole(format: &Format) -> usize {
+    (WHOLE_BYTES / (8 * format.words())).max(1)
+}
+
+/// What moves instead of the elements: `count` numbers from and to `place`.
+fn instead(
+    checked: &Checked,
+    collective: Collective,
+    (dtype, op): (DataType, ReduceOp),
+    (place, count): (*mut u8, usize),
+) -> Checked {
+    let call = Call {
+        collective,
+        send: place,
+        recv: place,
+        count,
+        dtype,
+        op: RedOp::SUM,
+        peer: checked.call.peer,
+    };
+    Checked {
+        call,
+        bytes: count * dtype.size_bytes(),
+        signature: checked.signature,
+        past: checked.past,
+        number: checked.number,
+        op: Some(op),
+        made: None,
+        parts: None,
+    }
+}
+
+const LIMB_SUM: (DataType, ReduceOp) = (DataType::Int64, ReduceOp::Sum);
+const BOUND_MAX: (DataType, ReduceOp) = (DataType::Uint8, ReduceOp::Max);
+
+fn sum_words(checked: &Checked, words: &mut [i64]) -> Checked {
+    let place = (words.as_mut_ptr().cast(), words.len());
+    instead(checked, checked.call.collective, LIMB_SUM, place)
+}
+
+/// The kernel that folds what moves.
+fn kernel(exec: &Exec, (dtype, op): (DataType, ReduceOp)) -> Kernel {
+    exec.kernels.get(dtype, Some(op)).clone()
+}
+
+/// Elements of a call, in the type that they have.
+///
+/// # Safety
+/// `first` is the address of `count` elements of type `T` that nobody writes meanwhile.
+unsafe fn elements<'a, T>(first: *const u8, count: usize) -> &'a [T] {
+    // SAFETY: the caller's promise; the call's check has looked at the alignment.
+    unsafe { std::slice::from_raw_parts(first.cast(), count) }
+}
+
+/// Writes whole sums of elements; see [`elements`].
+unsafe fn encode<T: Summand>(format: &Format, first: *const u8, count: usize, words: &mut [i64]) {
+    // SAFETY: passed on.
+    let terms = unsafe { elements::<T>(first, count) };
+    for (term, words) in terms.iter().zip(words.chunks_mut(format.words())) {
+        format.encode(*term, words);
+    }
+}
+
+/// Writes the values of whole sums to `to`, which has room for them.
+unsafe fn decode<T: Summand>(format: &Format, words: &[i64], to: *mut u8) {
+    for (index, words) in words.chunks(format.words()).enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<T>().add(index).write(format.decode(words)) };
+    }
+}
+
+/// Writes the bounds of elements; see [`elements`].
+unsafe fn bound<T: Summand>(format: &Format, first: *const u8, count: usize, bounds: &mut [u8]) {
+    // SAFETY: passed on.
+    let terms = unsafe { elements::<T>(first, count) };
+    for (term, bytes) in terms.iter().zip(bounds.chunks_mut(BOUND_BYTES)) {
+        bytes.copy_from_slice(&Bounds::of(format, *term).bytes());
+    }
+}
+
+/// The bounds of elements, as all ranks know them.
+fn windows(bounds: &[u8]) -> impl Iterator<Item = Bounds> {
+    let whole = bounds.as_chunks::<BOUND_BYTES>().0;
+    whole.iter().map(|&bytes| Bounds::from_bytes(bytes))
+}
+
+/// Writes the limbs of elements that lie in their windows; see [`elements`].
+unsafe fn encode_windows<T: Summand>(
+    format: &Format,
+    first: *const u8,
+    bounds: &[u8],
+    words: &mut [i64],
+) {
+    // SAFETY: passed on.
+    let terms = unsafe { elements::<T>(first, bounds.len() / BOUND_BYTES) };
+    let mut at = 0;
+    for (term, window) in terms.iter().zip(windows(bounds)) {
+        let end = at + window.width(format);
+        window.encode(format, *term, &mut words[at..end]);
+        at = end;
+    }
+}
+
+/// Writes the values of windows to `to`, which has room for them.
+unsafe fn decode_windows<T: Summand>(format: &Format, bounds: &[u8], words: &[i64], to: *mut u8) {
+    let mut at = 0;
+    for (index, window) in windows(bounds).enumerate() {
+        let end = at + window.width(format);
+        let value: T = window.decode(format, &words[at..end]);
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<T>().add(index).write(value) };
+        at = end;
+    }
+}
+
+/// Calls one of the generic functions above with the type of a call.
+macro_rules! typed {
+    ($dtype:expr, $function:ident($($argument:expr),*)) => {
+        match $dtype {
+            DataType::Float32 => $function::<f32>($($argument),*),
+            _ => $function::<f64>($($argument),*),
+        }
+    };
+}
+
+/// What is under way.
+enum Stage {
+    /// Nothing yet, or a block is finished.
+    Between,
+    /// All sums, whole.
+    Whole,
+    /// The windows of a block.
+    Bounds,
+    /// The limbs of some elements of a block: from, to.
+    Limbs(usize, usize),
+}
+
+/// An exact sum on its way through the queue: what to do when the launches so far have ended.
+pub(in crate::comm) struct Exact {
+    checked: Checked,
+    format: Format,
+    /// Whole sums that are there already, instead of elements.
+    made: Option<Vec<i64>>,
+    /// Elements whose results are in place, before the present block.
+    finished: usize,
+    /// Elements of the present block.
+    block: usize,
+    stage: Stage,
+    is_receiver: bool,
+}
+
+// SAFETY: the pointers of the call are described, not owned; whoever runs it answers for them.
+unsafe impl Send for Exact {}
+
+/// The next launch of a call.
+pub(in crate::comm) type Next = (Checked, Kernel);
+
+impl Exact {
+    pub fn new(checked: &Checked, (rank, nranks): (u32, u32), made: Option<Vec<i64>>) -> Exact {
+        let checked = in_parts(checked);
+        let call = &checked.call;
+        Exact {
+            format: format(call.dtype, nranks),
+            made,
+            finished: 0,
+            block: 0,
+            stage: Stage::Between,
+            is_receiver: call.collective == Collective::AllReduce || call.peer == rank,
+            checked,
+        }
+    }
+
+    /// The collective that was called.
+    pub fn collective(&self) -> Collective {
+        self.checked.call.collective
+    }
+
+    /// Takes the result of the launch that has ended, and prepares the next one, if there is one.
+    ///
+    /// # Safety
+    /// The buffers of the call hold what it says, and no launch of this call is in flight.
+    pub unsafe fn next(&mut self, exec: &mut Exec) -> Option<Next> {
+        loop {
+            match self.stage {
+                Stage::Between if self.finished == self.checked.call.count => return None,
+                Stage::Between if self.checked.call.count <= most_whole(&self.format) => {
+                    self.stage = Stage::Whole;
+                    // SAFETY: passed on.
+                    return Some(unsafe { self.begin_whole(exec) });
+                }
+                Stage::Between => {
+                    // SAFETY: passed on.
+                    return Some(unsafe { self.begin_bounds(exec) });
+                }
+                Stage::Whole => {
+                    // SAFETY: passed on.
+                    unsafe { self.end_whole(exec) };
+                }
+                Stage::Bounds => self.stage = Stage::Limbs(0, 0),
+                Stage::Limbs(from, to) => {
+                    // SAFETY: passed on.
+                    unsafe { self.end_limbs(exec, from, to) };
+                    if to == self.block {
+                        self.finished += self.block;
+                        self.stage = Stage::Between;
+                        continue;
+                    }
+                    // SAFETY: passed on.
+                    if let Some(next) = unsafe { self.begin_limbs(exec, to) } {
+                        return Some(next);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The address of an element in a buffer of the call.
+    fn at<P>(&self, buffer: *mut P, index: usize) -> *mut P {
+        let bytes = index * self.checked.call.dtype.size_bytes();
+        buffer.wrapping_byte_add(bytes)
+    }
+
+    unsafe fn begin_whole(&mut self, exec: &mut Exec) -> Next {
+        let call = self.checked.call;
+        let words = &mut exec.exact.words;
+        words.clear();
+        match &self.made {
+            Some(made) => words.extend_from_slice(made),
+            None => {
+                words.resize(call.count * self.format.words(), 0);
+                // SAFETY: our caller promises the buffers.
+                unsafe {
+                    typed!(
+                        call.dtype,
+                        encode(&self.format, call.send, call.count, words)
+                    );
+                }
+            }
+        }
+        let next = sum_words(&self.checked, words);
+        (next, kernel(exec, LIMB_SUM))
+    }
+
+    unsafe fn end_whole(&mut self, exec: &Exec) {
+        let call = self.checked.call;
+        if self.is_receiver {
+            // SAFETY: our caller promises the buffers.
+            unsafe {
+                typed!(
+                    call.dtype,
+                    decode(&self.format, &exec.exact.words, call.recv)
+                )
+            };
+        }
+        self.finished = call.count;
+        self.stage = Stage::Between;
+    }
+
+    unsafe fn begin_bounds(&mut self, exec: &mut Exec) -> Next {
+        let call = self.checked.call;
+        self.block = BLOCK.min(call.count - self.finished);
+        self.stage = Stage::Bounds;
+        let first = self.at(call.send.cast_mut(), self.finished);
+        let bounds = &mut exec.exact.bounds;
+        bounds.resize(self.block * BOUND_BYTES, 0);
+        // SAFETY: our caller promises the buffers.
+        unsafe { typed!(call.dtype, bound(&self.format, first, self.block, bounds)) };
+        let place = (bounds.as_mut_ptr(), bounds.len());
+        // Every rank must know the windows, whoever gets the sums.
+        let next = instead(&self.checked, Collective::AllReduce, BOUND_MAX, place);
+        (next, kernel(exec, BOUND_MAX))
+    }
+
+    /// Elements from `from` on, as many as have room; nothing to do if none of them has a limb.
+    unsafe fn begin_limbs(&mut self, exec: &mut Exec, from: usize) -> Option<Next> {
+        let call = self.checked.call;
+        let Scratch { bounds, words } = &mut exec.exact;
+        let mut room = MOST_WORDS;
+        let bounds = &bounds[from * BOUND_BYTES..];
+        let fitting = windows(bounds).take_while(|window| {
+            let left = room.checked_sub(window.width(&self.format));
+            room = left.unwrap_or(room);
+            left.is_some()
+        });
+        let to = from + fitting.count();
+        self.stage = Stage::Limbs(from, to);
+        words.resize(MOST_WORDS - room, 0);
+        let first = self.at(call.send.cast_mut(), self.finished + from);
+        let bounds = &bounds[..(to - from) * BOUND_BYTES];
+        // SAFETY: our caller promises the buffers.
+        unsafe {
+            typed!(
+                call.dtype,
+                encode_windows(&self.format, first, bounds, words)
+            )
+        };
+        if words.is_empty() {
+            return None;
+        }
+        let next = sum_words(&self.checked, words);
+        Some((next, kernel(exec, LIMB_SUM)))
+    }
+
+    unsafe fn end_limbs(&mut self, exec: &Exec, from: usize, to: usize) {
+        let call = self.checked.call;
+        let Scratch { bounds, words } = &exec.exact;
+        let bounds = &bounds[from * BOUND_BYTES..to * BOUND_BYTES];
+        let place = self.at(call.recv, self.finished + from);
+        if self.is_receiver {
+            // SAFETY: our caller promises the buffers.
+            unsafe {
+                typed!(
+                    call.dtype,
+                    decode_windows(&self.format, bounds, words, place)
+                )
+            };
+        }
+    }
+}
+
+impl Inner {
+    /// A blocking exact sum.
+    pub(in crate::comm) fn exact(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Result<()> {
+        let parts = in_parts(checked);
+        let call = &parts.call;
+        let format = format(call.dtype, self.nranks);
+        let fill = |words: &mut [i64]| {
+            // SAFETY: the promise of `enqueue`.
+            unsafe { typed!(call.dtype, encode(&format, call.send, call.count, words)) };
+        };
+        if call.count <= most_whole(&format)
+            && self.exact_at_once(exec, &parts, number, &format, fill)?
+        {
+            return Ok(());
+        }
+        self.exact_queued(exec, checked, number, None)
+    }
+
+    /// The fast path: a few sums, one hand-over, no allocation. False if it cannot be taken.
+    pub(in crate::comm) fn exact_at_once(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+        format: &Format,
+        fill: impl FnOnce(&mut [i64]),
+    ) -> Result<bool> {
+        let call = &checked.call;
+        let count = call.count * format.words();
+        let small = exec.table.is_oneshot(call.collective, 8 * count) || self.nranks == 1;
+        if !small || call.collective != Collective::AllReduce || !exec.queue.is_empty() {
+            return Ok(false);
+        }
+        let mut words = std::mem::take(&mut exec.exact.words);
+        words.resize(count, 0);
+        fill(&mut words);
+        let limbs = sum_words(checked, &mut words);
+        let ended = self.oneshot(exec, &limbs, number);
+        if ended.is_ok() {
+            // SAFETY: the promise of `enqueue`.
+            unsafe { typed!(call.dtype, decode(format, &words, call.recv)) };
+        }
+        exec.exact.words = words;
+        ended.map(|()| true)
+    }
+
+    /// The way through the queue; `made` are whole sums, instead of the call's elements.
+    pub(in crate::comm) fn exact_queued(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+        made: Option<Vec<i64>>,
+    ) -> Result<()> {
+        let mut op = Op::exact(Exact::new(checked, (self.rank, self.nranks), made));
+        op.number = number;
+        let last = Arc::clone(&op.completion);
+        exec.queue.push_back(op);
+        self.drive_until(exec, &last, (checked.call.collective.name(), number))
+    }
+}

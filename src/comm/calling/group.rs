@@ -1,0 +1,449 @@
+//! Groups: calls between `start` and the outermost `end` begin together and progress together.
+//!
+//! Point-to-point calls of one communicator become one bundle, so that no message waits for
+//! another or for a collective of the group: within a group calls have no order. Several ranks
+//! (communicators) may be driven by one thread. Initialisations inside a group run in parallel,
+//! because each one waits for the others.
+
+use super::call::{Checked, Collective};
+use super::in_call::InCall;
+use super::traced;
+use crate::base::{Error, Result};
+use crate::comm::Communicator;
+use crate::comm::flight::completion::Completion;
+use crate::comm::flight::op::Op;
+use crate::comm::flight::stream::Stream;
+use crate::comm::flight::wait::Waiter;
+use crate::comm::state::{Exec, Inner};
+use crate::exec::Waiting;
+use crate::proxy::progress::{Engine, Pass, Work};
+use crate::tune::Route;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// An initialisation that waits for the end of the group.
+pub type Init = Box<dyn FnOnce() -> Result<()> + Send>;
+
+pub(in crate::comm) struct Member {
+    pub comm: Communicator,
+    pub checked: Checked,
+    stream: Option<Stream>,
+}
+
+#[derive(Default)]
+struct Group {
+    depth: u32,
+    members: Vec<Member>,
+    inits: Vec<(Option<usize>, Init)>,
+    /// A call of the group failed its checks: nothing of the group runs.
+    failed: Option<Error>,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+    static DEPTH: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Whether this thread is inside a group.
+#[inline(always)]
+pub fn active() -> bool {
+    DEPTH.get() > 0
+}
+
+/// Begins a group on this thread; groups nest.
+pub fn start() {
+    GROUP.with_borrow_mut(|group| group.depth += 1);
+    DEPTH.set(DEPTH.get() + 1);
+}
+
+/// Ends a group. The outermost end runs everything: it returns when all calls without a stream
+/// have their results in place, and all calls on streams have begun.
+///
+/// # Errors
+/// The first error of a call or an initialisation; `InvalidUsage` without a matching `start`.
+pub fn end() -> Result<()> {
+    if !active() {
+        return Err(Error::usage(
+            "GroupEnd without GroupStart",
+            "call GroupStart first",
+        ));
+    }
+    DEPTH.set(DEPTH.get() - 1);
+    let group = GROUP.with_borrow_mut(|group| {
+        group.depth -= 1;
+        (group.depth == 0).then(|| std::mem::take(group))
+    });
+    let Some(group) = group else { return Ok(()) };
+    if let Some(error) = group.failed {
+        return Err(error);
+    }
+    run_inits(group.inits)?;
+    let mut members = group.members;
+    let mut notes = Vec::new();
+    if members.iter().any(|member| member.comm.inner.watched) {
+        notes = traced::of_group(&members);
+    }
+    let result = match run_bundle(&members) {
+        Some(result) => result,
+        None => run_calls(&members),
+    };
+    for note in notes {
+        note.ended(&result);
+    }
+    // The next group of this thread finds the memory of this one.
+    members.clear();
+    GROUP.with_borrow_mut(|group| {
+        if group.members.capacity() == 0 {
+            group.members = members;
+        }
+    });
+    result
+}
+
+/// Refuses to end a communicator whose calls the open group of this thread has not begun: nobody
+/// would hear that they never ran.
+///
+/// # Errors
+/// `InvalidUsage` with their number.
+pub fn none_waits(comm: &Communicator) -> Result<()> {
+    let waiting = GROUP.with_borrow(|group| match group.failed {
+        // They will not run, and the program was told why.
+        Some(_) => 0,
+        None => of_part(comm, &group.members).count(),
+    });
+    let calls = match waiting {
+        0 => return Ok(()),
+        1 => "1 call waits".to_owned(),
+        more => format!("{more} calls wait"),
+    };
+    Err(Error::usage(
+        format!("{calls} in a group that was not closed"),
+        "call GroupEnd, which runs what the group has, and then this",
+    ))
+}
+
+/// A group of blocking messages on one communicator where nothing else is in flight, such as a
+/// halo exchange: runs them all at once, without the queue. None for any other group.
+fn run_bundle(members: &[Member]) -> Option<Result<()>> {
+    let inner = &members.first()?.comm.inner;
+    let message = |member: &Member| {
+        Arc::ptr_eq(&member.comm.inner, inner)
+            && member.stream.is_none()
+            && member.checked.call.collective.is_point_to_point()
+    };
+    if !members.iter().all(message) {
+        return None;
+    }
+    let mut exec = match inner.user() {
+        Ok(exec) => exec,
+        Err(error) => return Some(Err(error)),
+    };
+    if !exec.queue.is_empty() {
+        return None;
+    }
+    let collective = members[0].checked.call.collective;
+    let small = |member: &Member| {
+        matches!(
+            exec.route(&member.checked),
+            Route::Messages(_) | Route::Nothing
+        ) && member.checked.call.peer != inner.rank
+    };
+    if members.iter().all(small) {
+        return Some(run_small(inner, &mut exec, members, collective));
+    }
+    let mut op = exec.spare_op(collective);
+    for member in members {
+        inner.flip_if_due(&mut exec);
+        if member.checked.bytes == 0 {
+            continue;
+        }
+        let kernel = exec.kernels.get(member.checked.call.dtype, None).clone();
+        if let Err(error) = op.message(&mut exec, &member.checked, kernel) {
+            return Some(Err(inner.fail(&mut exec, error)));
+        }
+    }
+    Some(inner.run_alone(&mut exec, op, None))
+}
+
+/// A bundle of small messages to and from others.
+fn run_small(
+    inner: &Inner,
+    exec: &mut Exec,
+    members: &[Member],
+    collective: Collective,
+) -> Result<()> {
+    exec.messages.clear();
+    exec.latest.next();
+    for member in members {
+        inner.flip_if_due(exec);
+        if member.checked.bytes > 0 {
+            let added = inner.add_message(exec, &member.checked);
+            added.map_err(|error| inner.fail(exec, error))?;
+        }
+    }
+    inner.run_messages(exec, (collective, None))
+}
+
+/// Runs `init` at the outermost end, in parallel with the others of the group; those that use the
+/// same parent (any number that names it) one after the other, in the order of the calls.
+pub fn defer_init(parent: Option<usize>, init: Init) {
+    GROUP.with_borrow_mut(|group| group.inits.push((parent, init)));
+}
+
+/// Takes a call down for the end of the group.
+pub(in crate::comm) fn push(
+    comm: &Communicator,
+    checked: Checked,
+    stream: Option<&Stream>,
+) -> Result<()> {
+    let member = Member {
+        comm: comm.clone(),
+        checked,
+        stream: stream.cloned(),
+    };
+    GROUP.with_borrow_mut(|group| group.members.push(member));
+    Ok(())
+}
+
+/// Remembers that a call of the group was refused: the end of the group reports it and runs
+/// nothing, because the other ranks' matching calls could not end.
+pub fn refuse(error: &Error) {
+    if active() {
+        GROUP.with_borrow_mut(|group| {
+            group.failed.get_or_insert_with(|| error.clone());
+        });
+    }
+}
+
+fn run_inits(inits: Vec<(Option<usize>, Init)>) -> Result<()> {
+    let mut queues: Vec<(Option<usize>, Vec<Init>)> = Vec::new();
+    for (parent, init) in inits {
+        let same = queues
+            .iter_mut()
+            .find(|(known, _)| parent.is_some() && *known == parent);
+        match same {
+            Some((_, queue)) => queue.push(init),
+            None => queues.push((parent, vec![init])),
+        }
+    }
+    // All of them run, for the other ranks count on it; the first error counts.
+    let run = |queue: Vec<Init>| {
+        let mut first = Ok(());
+        for init in queue {
+            first = first.and(init());
+        }
+        first
+    };
+    let threads: Vec<_> = queues
+        .into_iter()
+        .map(|(_, queue)| std::thread::spawn(move || run(queue)))
+        .collect();
+    let mut first = Ok(());
+    for thread in threads {
+        let result = thread
+            .join()
+            .unwrap_or_else(|_| Err(Error::internal("initialising a communicator panicked")));
+        first = first.and(result);
+    }
+    first
+}
+
+/// What is in flight after the group was issued.
+struct Issued {
+    comm: Communicator,
+    last: Arc<Completion>,
+    name: &'static str,
+}
+
+/// An op, the streams it goes to, and whether somebody waits for it here.
+struct Placed {
+    op: Op,
+    streams: Vec<Stream>,
+    blocking: bool,
+}
+
+/// The calls of one communicator, while nobody else can use it.
+struct Part<'a> {
+    comm: &'a Communicator,
+    exec: InCall<'a>,
+    ops: Vec<Placed>,
+}
+
+fn run_calls(members: &[Member]) -> Result<()> {
+    let mut parts: Vec<Part> = Vec::new();
+    for member in members {
+        let comm = &member.comm;
+        if !parts.iter().any(|part| is_same(part.comm, comm)) {
+            let exec = comm.inner.user()?;
+            parts.push(Part {
+                comm,
+                exec,
+                ops: Vec::new(),
+            });
+        }
+    }
+    // A group runs whole or not at all: everything is made before anything is queued.
+    parts.iter().try_for_each(|part| fits(part, members))?;
+    make_all(&mut parts, members)?;
+    let alone = parts.len() == 1 && parts[0].ops.iter().all(|placed| placed.blocking);
+    let mut issued = Vec::new();
+    for mut part in parts {
+        let mut last = None;
+        for Placed {
+            mut op,
+            streams,
+            blocking,
+        } in part.ops
+        {
+            for stream in &streams {
+                stream.follow(&part.comm.inner, &mut op);
+            }
+            if blocking {
+                last = Some((Arc::clone(&op.completion), op.collective.name()));
+            }
+            part.exec.queue.push_back(op);
+        }
+        let inner = &part.comm.inner;
+        if alone && let Some((last, name)) = &last {
+            return inner.drive_until(&mut part.exec, last, (name, None));
+        }
+        drop(part.exec);
+        inner.set_off();
+        if let Some((last, name)) = last {
+            let comm = part.comm.clone();
+            issued.push(Issued { comm, last, name });
+        }
+    }
+    wait_for(&issued)
+}
+
+/// The calls of a group that go to one communicator.
+fn of_part<'a>(comm: &'a Communicator, members: &'a [Member]) -> impl Iterator<Item = &'a Member> {
+    members
+        .iter()
+        .filter(move |member| is_same(&member.comm, comm))
+}
+
+/// Checks, before any of them begins, that so many calls can be in flight.
+fn fits(part: &Part, members: &[Member]) -> Result<()> {
+    let inner = &part.comm.inner;
+    let checks = usize::from(inner.check_calls && inner.nranks > 1);
+    let (mut calls, mut messages) = (0, 0);
+    for member in of_part(part.comm, members) {
+        let moves = usize::from(!member.checked.is_empty());
+        match member.checked.call.collective.is_point_to_point() {
+            true => messages |= moves,
+            false => calls += moves + checks,
+        }
+    }
+    calls += messages;
+    let most = inner.settings.calls_in_flight() as usize;
+    if calls <= most {
+        return Ok(());
+    }
+    Err(Error::usage(
+        format!("{calls} calls on one communicator in one group, where {most} can be in flight"),
+        "end the group earlier (all Send and Recv of a group count as one call), or raise \
+         KOLO_CALLS_IN_FLIGHT",
+    ))
+}
+
+/// Makes the ops of all parts. Where that fails, those that have begun are stopped: the others
+/// count on their calls.
+fn make_all(parts: &mut [Part], members: &[Member]) -> Result<()> {
+    for at in 0..parts.len() {
+        let part = &mut parts[at];
+        let mine = of_part(part.comm, members);
+        match ops_of(&part.comm.inner, &mut part.exec, mine) {
+            Ok(ops) => part.ops = ops,
+            Err(error) => {
+                for begun in &mut parts[..=at] {
+                    begun.comm.inner.fail(&mut begun.exec, error.clone());
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_same(one: &Communicator, other: &Communicator) -> bool {
+    Arc::ptr_eq(&one.inner, &other.inner)
+}
+
+/// The ops of one communicator's calls: all of its messages as one bundle, which goes first, so
+/// that no message waits for a collective or for another stream; then the collectives in order.
+fn ops_of<'a>(
+    inner: &Inner,
+    exec: &mut Exec,
+    members: impl Iterator<Item = &'a Member>,
+) -> Result<Vec<Placed>> {
+    let mut bundle: Option<Placed> = None;
+    let mut rest = Vec::new();
+    for member in members {
+        let checked = &member.checked;
+        let call = &checked.call;
+        if !call.collective.is_point_to_point() {
+            let mut begun = checked.clone();
+            let number = inner.begin(exec, &mut begun);
+            let made = inner.ops_of(exec, &begun, number)?;
+            rest.extend(made.into_iter().map(|op| Placed {
+                op,
+                streams: member.stream.iter().cloned().collect(),
+                blocking: member.stream.is_none(),
+            }));
+            continue;
+        }
+        inner.flip_if_due(exec);
+        if checked.bytes == 0 {
+            continue;
+        }
+        let kernel = exec.kernels.get(call.dtype, None).clone();
+        let bundle = bundle.get_or_insert_with(|| Placed {
+            op: Op::new(call.collective),
+            streams: Vec::new(),
+            blocking: false,
+        });
+        bundle.op.message(exec, checked, kernel)?;
+        bundle.blocking |= member.stream.is_none();
+        if let Some(stream) = &member.stream
+            && !bundle.streams.iter().any(|known| known.is_same(stream))
+        {
+            bundle.streams.push(stream.clone());
+        }
+    }
+    Ok(bundle.into_iter().chain(rest).collect())
+}
+
+fn wait_for(issued: &[Issued]) -> Result<()> {
+    let Some(first) = issued.first() else {
+        return Ok(());
+    };
+    let _inside = Engine::global().enter();
+    let mut waiter = Waiter::new(&first.comm.inner, (first.name, None));
+    let mut failed = None;
+    loop {
+        let mut moved = false;
+        let mut pending = None;
+        for one in issued.iter().filter(|one| one.last.result().is_none()) {
+            moved |= one.comm.inner.pass() == Pass::Moved;
+            pending = Some(one);
+        }
+        let Some(pending) = pending else { break };
+        if moved || Engine::global().drive() {
+            waiter.moved();
+        } else if let Err(error) = waiter.pause(pending.comm.inner.blocked_on()) {
+            // Nothing of the group may touch a buffer after this returns.
+            for one in issued {
+                one.comm.inner.stop(&error);
+                one.comm.inner.let_go();
+            }
+            failed.get_or_insert(error);
+        }
+    }
+    let mut result = failed.map_or(Ok(()), Err);
+    for one in issued {
+        result = result.and(one.last.result().unwrap_or(Ok(())));
+    }
+    result
+}

@@ -1,0 +1,94 @@
+//! What would run, without running it.
+
+use super::call::{Call, Collective};
+use super::exact;
+use super::redop::RedOp;
+use crate::base::{Error, Rank, Result};
+use crate::comm::Communicator;
+use crate::dtype::DataType;
+use crate::tune::{Asked, Choice, Combining, Route};
+
+/// How a call would go.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// Its route.
+    pub route: Route,
+    /// Algorithm, protocol and channels, where one plan does it.
+    pub choice: Option<Choice>,
+    /// The same in words.
+    pub words: String,
+    /// Nanoseconds that the table expects it to take; none where nobody knows.
+    pub expected_ns: Option<f64>,
+}
+
+impl Communicator {
+    /// How a call of `count` elements would go: the same answer on all ranks, whatever their
+    /// buffers. Nothing is sent, and no call is counted.
+    ///
+    /// # Errors
+    /// That of the call itself, if no rank may make it with these arguments; the error that stopped
+    /// the communicator; `InvalidUsage` while another thread is inside a call of it.
+    #[doc(hidden)]
+    pub fn way(
+        &self,
+        collective: Collective,
+        count: usize,
+        dtype: DataType,
+        op: RedOp,
+    ) -> Result<Way> {
+        let run = || {
+            self.inner.callable()?;
+            let asked = self.asked(collective, count, dtype, op)?;
+            let table = &self.inner.user()?.table;
+            let route = Route::of(&asked, table);
+            Ok(Way {
+                route,
+                choice: route.choice(&asked, table),
+                words: route.words(&asked, table),
+                expected_ns: route.expected_ns(&asked, table),
+            })
+        };
+        run().map_err(|error: Error| error.at(Rank(self.inner.rank)))
+    }
+
+    fn asked(
+        &self,
+        collective: Collective,
+        count: usize,
+        dtype: DataType,
+        op: RedOp,
+    ) -> Result<Asked> {
+        let call = Call {
+            collective,
+            send: std::ptr::null(),
+            recv: std::ptr::null_mut(),
+            count,
+            dtype,
+            op,
+            peer: 0,
+        };
+        let bytes = call.check_size(self.inner.nranks)?;
+        call.check_operation()?;
+        let combining = match (collective.reduces(), op) {
+            (true, made) if made.0 >= RedOp::FIRST_DYNAMIC => {
+                let (kernel, _) = self.inner.made_kernel(made, dtype)?;
+                Combining::Made {
+                    commutes: kernel.commutes,
+                    scaled: kernel.pre_scaled,
+                }
+            }
+            _ if exact::is_exact(&call) => Combining::Exact,
+            _ => Combining::BuiltIn,
+        };
+        Ok(Asked {
+            collective,
+            // Barriers count nothing.
+            bytes: match collective {
+                Collective::Barrier => 0,
+                _ => bytes,
+            },
+            combining,
+            has_parts: collective.is_vector(),
+        })
+    }
+}

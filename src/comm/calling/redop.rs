@@ -1,0 +1,420 @@
+//! Reduction operations as callers name them, and the kernels that carry them out.
+//!
+//! A handle is a number: that of a built-in operation, or one from [`RedOp::FIRST_DYNAMIC`] on for
+//! what the program made ([`MadeOp`]): sums of pre-multiplied contributions, and functions of its
+//! own.
+
+use super::exact;
+use crate::base::{Error, Rank, Result, caught};
+use crate::comm::Communicator;
+use crate::comm::state::Inner;
+use crate::dtype::{self, DataType, Element, FoldParams, ReduceOp, UserCall, UserFunction};
+use crate::exec::Kernel;
+use std::any::Any;
+use std::ffi::c_void;
+use std::num::NonZeroU32;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// A reduction operation as a handle: a built-in one, or one that the program made on a
+/// communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RedOp(pub i32);
+
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident = $op:ident;)*) => {
+        impl RedOp {
+            $($(#[$doc])* pub const $name: RedOp = match ReduceOp::$op.number() {
+                Some(number) => RedOp(number),
+                None => panic!("a built-in operation has a number"),
+            };)*
+        }
+    };
+}
+
+handles! {
+    /// Sum.
+    SUM = Sum;
+    /// Product.
+    PROD = Prod;
+    /// Maximum.
+    MAX = Max;
+    /// Minimum.
+    MIN = Min;
+    /// Sum divided by the number of ranks.
+    AVG = Avg;
+    /// Bitwise and.
+    BAND = Band;
+    /// Bitwise or.
+    BOR = Bor;
+    /// Bitwise exclusive or.
+    BXOR = Bxor;
+    /// Logical and.
+    LAND = Land;
+    /// Logical or.
+    LOR = Lor;
+    /// Logical exclusive or.
+    LXOR = Lxor;
+    /// Minimum and where it is.
+    MINLOC = Minloc;
+    /// Maximum and where it is.
+    MAXLOC = Maxloc;
+}
+
+impl RedOp {
+    /// The correctly rounded exact sum, in all-reduce and reduce of real and complex numbers in
+    /// single and double precision: the same bits for every number of ranks, order and algorithm.
+    pub const SUM_EXACT: RedOp = RedOp(10);
+
+    /// Handles from here on are operations that the program made.
+    #[doc(hidden)]
+    pub const FIRST_DYNAMIC: i32 = 64;
+
+    /// The built-in operation, unless the handle is one that the program made.
+    ///
+    /// # Errors
+    /// A number that no operation has; an operation that does not combine elements of `dtype`.
+    #[inline]
+    pub(in crate::comm) fn built_in(self, dtype: DataType) -> Result<Option<ReduceOp>> {
+        if self.0 >= RedOp::FIRST_DYNAMIC {
+            return Ok(None);
+        }
+        match ReduceOp::from_number(self.0) {
+            Some(op) if op.combines(dtype) => Ok(Some(op)),
+            Some(op) => Err(cannot_combine(op, dtype)),
+            None if self == RedOp::SUM_EXACT => Err(exact::not_here()),
+            None => Err(unknown(self)),
+        }
+    }
+}
+
+/// Operation number of exact sums in signatures.
+pub(in crate::comm) const EXACT_CODE: u8 = 29;
+
+/// Operation numbers of functions of the program in signatures. All functions are alike there, but
+/// whether they commute decides the algorithm, so ranks must agree about it.
+const COMMUTING_CODE: u8 = 30;
+const ORDERED_CODE: u8 = 31;
+
+/// What the program made.
+#[derive(Clone)]
+pub(in crate::comm) enum MadeOp {
+    /// A sum of contributions that are multiplied first.
+    PreMulSum {
+        /// The type of the scalar and of the elements.
+        dtype: DataType,
+        /// The scalar, in its first bytes.
+        scalar: [u8; 16],
+    },
+    /// A function.
+    User(UserOp),
+}
+
+/// A function of the program that combines elements.
+#[derive(Clone)]
+pub(in crate::comm) struct UserOp {
+    call: UserCall,
+    context: SendPointer,
+    /// The only type it knows; `None` for all.
+    dtype: Option<DataType>,
+    commutes: bool,
+    /// Keeps a Rust closure alive while calls use it.
+    owner: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+#[derive(Clone, Copy)]
+struct SendPointer(*mut c_void);
+
+// SAFETY: the maker of an operation promises that it may be called from any thread.
+unsafe impl Send for SendPointer {}
+// SAFETY: as above.
+unsafe impl Sync for SendPointer {}
+
+impl Communicator {
+    /// Makes a sum whose inputs are multiplied by `scalar` (one element of `dtype`) first. It is
+    /// local: ranks may use different scalars.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if `scalar` is not one element, or the type has no sums.
+    #[doc(hidden)]
+    pub fn pre_mul_sum(&self, scalar: &[u8], dtype: DataType) -> Result<RedOp> {
+        let mut padded = [0; 16];
+        if scalar.len() != dtype.size_bytes() {
+            return Err(Error::argument(
+                format!("{} bytes are not one {}", scalar.len(), dtype.name()),
+                "pass a pointer to one element of the data type",
+            ));
+        }
+        if !ReduceOp::PreMulSum.combines(dtype) {
+            return Err(cannot_combine(ReduceOp::PreMulSum, dtype));
+        }
+        padded[..scalar.len()].copy_from_slice(scalar);
+        let scalar = padded;
+        self.make(MadeOp::PreMulSum { dtype, scalar })
+    }
+
+    /// Makes an operation of a function for one element type: `combine(first, second)` writes
+    /// `first op second` into `second`, element by element. With `commutes` false, contributions
+    /// are combined in the order of ranks: `((r0 op r1) op r2) ...`, in blocks of elements and
+    /// perhaps with other brackets (the function must be associative).
+    ///
+    /// It may be called on any thread that waits in a call of the communicator. All ranks must
+    /// make it alike. A panic in it ends the process: other ranks wait for the result.
+    ///
+    /// # Errors
+    /// The error that stopped the communicator.
+    pub fn user_op<T: Element>(
+        &self,
+        commutes: bool,
+        combine: impl Fn(&[T], &mut [T]) + Send + Sync + 'static,
+    ) -> Result<RedOp> {
+        /// # Safety
+        /// `context` is the closure's address; the ranges are as `UserCall` says.
+        unsafe extern "C" fn trampoline<T: Element, F: Fn(&[T], &mut [T])>(
+            first: *const c_void,
+            second: *mut c_void,
+            count: usize,
+            _number: i32,
+            context: *mut c_void,
+        ) {
+            // SAFETY: the fold gives ranges of `count` elements that do not overlap, aligned for
+            // T (checked with the call); the operation keeps the closure alive.
+            let (combine, first, second) = unsafe {
+                let first = std::slice::from_raw_parts(first.cast::<T>(), count);
+                let second = std::slice::from_raw_parts_mut(second.cast::<T>(), count);
+                (&*context.cast_const().cast::<F>(), first, second)
+            };
+            if caught(|| combine(first, second)).is_err() {
+                // What it said stands above. There is no result that the other ranks could get.
+                eprintln!(
+                    "kolo: a user operation (Communicator::user_op) panicked, so this process \
+                     ends. Remedy: let the operation give a result for every input"
+                );
+                std::process::abort();
+            }
+        }
+        fn trampoline_of<T: Element, F: Fn(&[T], &mut [T])>(_: &F) -> UserCall {
+            trampoline::<T, F>
+        }
+        let call = trampoline_of::<T, _>(&combine);
+        let owner = Arc::new(combine);
+        let context = SendPointer(Arc::as_ptr(&owner).cast_mut().cast());
+        self.make(MadeOp::User(UserOp {
+            call,
+            context,
+            dtype: Some(T::DTYPE),
+            commutes,
+            owner: Some(owner),
+        }))
+    }
+
+    /// As [`Communicator::user_op`], of a C function for all data types.
+    ///
+    /// # Errors
+    /// The error that stopped the communicator.
+    ///
+    /// # Safety
+    /// `call` keeps to [`UserCall`] with this context, on any thread, until the operation is
+    /// destroyed and all calls that use it have ended.
+    #[doc(hidden)]
+    pub unsafe fn user_op_raw(
+        &self,
+        commutes: bool,
+        call: UserCall,
+        context: *mut c_void,
+    ) -> Result<RedOp> {
+        self.make(MadeOp::User(UserOp {
+            call,
+            context: SendPointer(context),
+            dtype: None,
+            commutes,
+            owner: None,
+        }))
+    }
+
+    fn make(&self, op: MadeOp) -> Result<RedOp> {
+        self.inner.alive()?;
+        let number = self.inner.next_op.fetch_add(1, Ordering::Relaxed);
+        let handle = RedOp::FIRST_DYNAMIC + (number % (1 << 29)) as i32;
+        let mut ops = self
+            .inner
+            .made_ops
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        ops.insert(handle, op);
+        Ok(RedOp(handle))
+    }
+
+    /// Forgets an operation that the program made; calls in flight keep it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no such operation.
+    pub fn destroy_op(&self, op: RedOp) -> Result<()> {
+        let mut ops = self
+            .inner
+            .made_ops
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        ops.remove(&op.0).map(|_| ()).ok_or_else(|| {
+            Error::argument(
+                format!("{} is not an operation made on this communicator", op.0),
+                "destroy each operation once, on the communicator that made it",
+            )
+            .at(Rank(self.inner.rank))
+            .during("RedOpDestroy")
+        })
+    }
+}
+
+/// The kernels of one communicator.
+pub(in crate::comm) struct Kernels {
+    kernels: Vec<Kernel>,
+    /// Position of each kernel by type and operation; the last column is for copies.
+    slots: [[u8; COLUMNS]; DataType::ALL.len()],
+}
+
+const COLUMNS: usize = ReduceOp::ALL.len() + 1;
+const COPY: usize = ReduceOp::ALL.len();
+
+impl Kernels {
+    /// All types, each with a copy and its built-in operations.
+    pub fn new(nranks: u32) -> Kernels {
+        let mut kernels = Vec::new();
+        let mut slots = [[u8::MAX; COLUMNS]; DataType::ALL.len()];
+        for dtype in DataType::ALL {
+            slots[dtype as usize][COPY] = kernels.len() as u8;
+            kernels.push(plain(dtype, dtype::copy()));
+            for op in dtype.operations().filter(|op| op.number().is_some()) {
+                let Some(fold) = dtype::fold(dtype, op) else {
+                    continue;
+                };
+                slots[dtype as usize][op as usize] = kernels.len() as u8;
+                let mut kernel = plain(dtype, fold);
+                kernel.divisor = NonZeroU32::new(nranks).filter(|_| op == ReduceOp::Avg);
+                kernels.push(kernel);
+            }
+        }
+        debug_assert!(kernels.len() < usize::from(u8::MAX), "a slot is a byte");
+        Kernels { kernels, slots }
+    }
+
+    /// The kernel of a built-in operation that combines the type, or of a copy.
+    #[inline(always)]
+    pub fn get(&self, dtype: DataType, op: Option<ReduceOp>) -> &Kernel {
+        let column = op.map_or(COPY, |op| op as usize);
+        &self.kernels[usize::from(self.slots[dtype as usize][column])]
+    }
+}
+
+fn plain(dtype: DataType, fold: dtype::FoldFn) -> Kernel {
+    Kernel {
+        fold,
+        copy: dtype::copy(),
+        element_bytes: dtype.size_bytes(),
+        params: FoldParams::default(),
+        pre_scaled: false,
+        divisor: None,
+        commutes: true,
+        owner: None,
+    }
+}
+
+impl Inner {
+    /// How to combine elements with what the program made, and its number in signatures.
+    pub fn made_kernel(&self, op: RedOp, dtype: DataType) -> Result<(Kernel, u8)> {
+        let ops = self.made_ops.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = ops.get(&op.0).ok_or_else(|| unknown(op))?;
+        let made_for = match made {
+            MadeOp::PreMulSum { dtype, .. } => Some(*dtype),
+            MadeOp::User(user) => user.dtype,
+        };
+        only_for(op, made_for.unwrap_or(dtype), dtype)?;
+        let kernel = match made {
+            MadeOp::PreMulSum { scalar, .. } => {
+                let Some(fold) = dtype::fold(dtype, ReduceOp::PreMulSum) else {
+                    return Err(cannot_combine(ReduceOp::PreMulSum, dtype));
+                };
+                let mut kernel = plain(dtype, fold);
+                kernel.params.scalar = *scalar;
+                kernel.pre_scaled = true;
+                kernel
+            }
+            MadeOp::User(user) => {
+                let mut kernel = plain(dtype, dtype::user_fold());
+                kernel.params.user = Some(UserFunction {
+                    call: user.call,
+                    context: user.context.0,
+                    number: dtype.number(),
+                    element_bytes: dtype.size_bytes(),
+                });
+                kernel.commutes = user.commutes;
+                kernel.owner.clone_from(&user.owner);
+                kernel
+            }
+        };
+        Ok((kernel, made.code()))
+    }
+}
+
+impl MadeOp {
+    /// Its number in signatures.
+    fn code(&self) -> u8 {
+        match self {
+            MadeOp::PreMulSum { .. } => ReduceOp::PreMulSum as u8,
+            MadeOp::User(user) if user.commutes => COMMUTING_CODE,
+            MadeOp::User(_) => ORDERED_CODE,
+        }
+    }
+}
+
+/// The name of an operation number in signatures.
+pub(in crate::comm) fn name_of_code(code: u8) -> &'static str {
+    match ReduceOp::ALL.get(usize::from(code)) {
+        Some(ReduceOp::PreMulSum) => "premulsum",
+        Some(op) => op.name(),
+        None if code == EXACT_CODE => "exact sum",
+        None if code == COMMUTING_CODE => "a function of the program that commutes",
+        None if code == ORDERED_CODE => "a function of the program that does not commute",
+        None => "an unknown operation",
+    }
+}
+
+fn only_for(op: RedOp, made_for: DataType, dtype: DataType) -> Result<()> {
+    if made_for == dtype {
+        return Ok(());
+    }
+    Err(Error::argument(
+        format!("operation {} was made for {made_for}, not {dtype}", op.0),
+        format!("make an operation for {dtype}, or pass {made_for}"),
+    ))
+}
+
+#[cold]
+fn unknown(op: RedOp) -> Error {
+    Error::argument(
+        format!("{} is not a reduction operation of this communicator", op.0),
+        "use a built-in one (koloSum, koloProd, koloMax, koloMin, koloAvg, koloSumExact, \
+         koloBand, koloLand, koloMinloc, ...) or one made on this communicator",
+    )
+}
+
+#[cold]
+fn cannot_combine(op: ReduceOp, dtype: DataType) -> Error {
+    let mut possible: Vec<&str> = dtype.operations().map(ReduceOp::name).collect();
+    if exact::has_sum(dtype) {
+        possible.push("the exact sum (koloSumExact, in AllReduce and Reduce)");
+    }
+    let types: Vec<&str> = DataType::ALL
+        .into_iter()
+        .filter(|&dtype| op.combines(dtype))
+        .map(DataType::name)
+        .collect();
+    Error::argument(
+        format!("the operation {op} does not combine elements of type {dtype}"),
+        format!(
+            "{dtype} has {}; {op} exists for {}; or make an operation of a function",
+            possible.join(", "),
+            types.join(", ")
+        ),
+    )
+}

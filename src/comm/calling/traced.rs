@@ -1,0 +1,164 @@
+//! What a call says of itself at `KOLO_DEBUG=trace`: arguments, algorithm, protocol and time, in
+//! one line.
+//!
+//! Where nobody asks it costs nothing: whether somebody does is part of a test that every call has
+//! anyway ([`Inner::watched`]).
+
+use super::call::{Checked, Collective, NO_RANK};
+use super::exact;
+use super::group::Member;
+use crate::base::clock::{self, Moment};
+use crate::base::{Result, caught};
+use crate::comm::state::{Exec, Inner};
+use crate::dtype::ReduceOp;
+use std::fmt::Write;
+
+/// A call that has begun and will be told of when it has ended.
+pub(in crate::comm) struct Note {
+    text: String,
+    begun: Moment,
+}
+
+impl Note {
+    /// Writes the line.
+    pub fn ended(self, result: &Result<()>) {
+        let Note { mut text, begun } = self;
+        let us = begun.elapsed().as_secs_f64() * 1e6;
+        let _ = match result {
+            Ok(()) => write!(text, "; {us:.1} us"),
+            Err(error) => write!(text, "; failed after {us:.1} us: {}", error.what),
+        };
+        tracing::trace!("{text}");
+    }
+}
+
+/// A note that is written when the last of those who hold it has let go: however a call ends.
+pub(in crate::comm) struct Pending(Option<Note>);
+
+impl Pending {
+    /// Writes the line.
+    pub fn ended(mut self, result: &Result<()>) {
+        if let Some(note) = self.0.take() {
+            note.ended(result);
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(note) = self.0.take() {
+            // No panic while something is dropped.
+            let _ = caught(|| tracing::trace!("{}; it did not end", note.text));
+        }
+    }
+}
+
+impl Inner {
+    /// A call that runs now, with checks of what it is and a line about it, as the settings ask.
+    #[cold]
+    pub(in crate::comm) fn observed(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Result<()> {
+        let note = self.note(exec, checked, number, "");
+        let mut ended = Ok(());
+        if self.check_calls && number.is_some() && exec.queue.is_empty() {
+            ended = self.check_first(exec, checked, number);
+        }
+        let ended = ended.and_then(|()| self.at_once(exec, checked, number));
+        if let Some(note) = note {
+            note.ended(&ended);
+        }
+        ended
+    }
+
+    /// The note of a call, where calls are traced. `way` says how it was made.
+    #[cold]
+    pub(in crate::comm) fn note(
+        &self,
+        exec: &Exec,
+        checked: &Checked,
+        number: Option<u64>,
+        way: &str,
+    ) -> Option<Note> {
+        self.traced.then(|| Note {
+            text: format!(
+                "{}{way}; {}",
+                self.arguments(checked, number),
+                exec.route(checked).words(&checked.asked(), &exec.table)
+            ),
+            begun: clock::now(),
+        })
+    }
+
+    /// The note of a call that goes on after it has returned.
+    #[cold]
+    pub(in crate::comm) fn pending(
+        &self,
+        exec: &Exec,
+        checked: &Checked,
+        number: Option<u64>,
+    ) -> Option<Box<Pending>> {
+        let note = self.note(exec, checked, number, " on a stream");
+        note.map(|note| Box::new(Pending(Some(note))))
+    }
+
+    /// Which call it is, and with what.
+    fn arguments(&self, checked: &Checked, number: Option<u64>) -> String {
+        let call = &checked.call;
+        let mut text = call.collective.name().to_owned();
+        if let Some(number) = number {
+            let _ = write!(text, " #{number}");
+        }
+        let _ = write!(
+            text,
+            " of rank {} of {} in {}",
+            self.rank, self.nranks, self.name
+        );
+        if call.collective == Collective::Barrier {
+            return text;
+        }
+        let count = match &checked.parts {
+            Some(parts) => parts.iter().map(|part| part.count).sum(),
+            None => call.count,
+        };
+        let _ = write!(text, ": {count} x {}", call.dtype.name());
+        if call.collective.reduces() {
+            let op = match (checked.op, exact::is_exact(call)) {
+                (_, true) => "exact sum",
+                (Some(op), _) => ReduceOp::name(op),
+                (None, _) => "an operation of the program",
+            };
+            let _ = write!(text, ", {op}");
+        }
+        if call.collective.has_root() {
+            let _ = write!(text, ", root {}", call.peer);
+        }
+        if call.collective.is_point_to_point() {
+            let _ = match call.peer {
+                NO_RANK => write!(text, ", no peer"),
+                peer => write!(text, ", peer {peer}"),
+            };
+        }
+        let _ = write!(text, ", send {:p}, recv {:p}", call.send, call.recv);
+        text
+    }
+}
+
+/// The notes of the calls of a group, where calls are traced.
+#[cold]
+pub(in crate::comm) fn of_group(members: &[Member]) -> Vec<Note> {
+    let count = members.len();
+    let way = match count {
+        1 => " in a group".to_owned(),
+        _ => format!(" in a group of {count}"),
+    };
+    let note = |member: &Member| {
+        let inner = &member.comm.inner;
+        let exec = inner.user().ok()?;
+        inner.note(&exec, &member.checked, None, &way)
+    };
+    members.iter().filter_map(note).collect()
+}

@@ -1,0 +1,435 @@
+//! Calls whose blocks have sizes and places of their own, and calls along a graph: checked, and
+//! taken apart into messages ([`crate::algo::vector`]).
+//!
+//! Every message carries the signature of the call with the size of its own pair, so ranks that
+//! disagree about a size are told so, also if one of them expects nothing.
+
+use super::call::{Call, Checked, Collective};
+use super::graph::Graph;
+use super::redop::RedOp;
+use crate::algo::vector::{self, Message};
+use crate::base::{Error, Rank, Result};
+use crate::comm::Communicator;
+use crate::comm::flight::stream::Stream;
+use crate::comm::state::Inner;
+use crate::dtype::DataType;
+use crate::wire::signature::{Fields, Signature};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Blocks of a buffer, in elements.
+#[derive(Clone, Copy, Debug)]
+pub enum Blocks<'a> {
+    /// All of this size, one behind the other.
+    Equal(usize),
+    /// Each of its size, one behind the other.
+    Packed(&'a [usize]),
+    /// Each of its size at its place from the start of the buffer.
+    Placed(&'a [usize], &'a [usize]),
+}
+
+impl Blocks<'_> {
+    /// Elements of a buffer that holds the first `number` blocks.
+    ///
+    /// # Errors
+    /// Fewer blocks, or blocks beyond the address space.
+    #[doc(hidden)]
+    pub fn extent(&self, side: &str, number: usize) -> Result<usize> {
+        let all = regions(side, *self, number, DataType::Uint8)?;
+        Ok(all.iter().map(|block| block.end).max().unwrap_or(0))
+    }
+}
+
+/// What the caller asked for; see the C functions of the same names. Buffers that the collective
+/// does not use on this rank are not looked at.
+#[derive(Clone, Copy)]
+pub struct VectorCall<'a> {
+    /// Which operation.
+    pub collective: Collective,
+    /// Where data is.
+    pub send: *const u8,
+    /// The blocks of it.
+    pub send_blocks: Blocks<'a>,
+    /// Where data goes.
+    pub recv: *mut u8,
+    /// The blocks of it.
+    pub recv_blocks: Blocks<'a>,
+    /// Type of the elements.
+    pub dtype: DataType,
+    /// Operation, where the call reduces.
+    pub op: RedOp,
+    /// Root, where there is one.
+    pub root: u32,
+    /// The graph, for calls along one.
+    pub graph: Option<&'a Graph>,
+}
+
+/// What one part of a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::comm) enum Deed {
+    Copy,
+    Send,
+    Recv,
+    Fold,
+}
+
+/// One part of a call, with addresses.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::comm) struct Part {
+    pub deed: Deed,
+    pub send: *const u8,
+    pub recv: *mut u8,
+    pub count: usize,
+    pub peer: u32,
+    pub signature: u64,
+}
+
+// SAFETY: a description; whoever dereferences its pointers answers for it.
+unsafe impl Send for Part {}
+// SAFETY: as above.
+unsafe impl Sync for Part {}
+
+impl Communicator {
+    /// As [`Communicator::enqueue`], for a call whose blocks have sizes of their own or go along a
+    /// graph. An in-place form: the own block of an all-gather, gather or scatter (and of
+    /// reduce-scatter) may be the same memory on both sides.
+    ///
+    /// # Errors
+    /// As [`Communicator::enqueue`], and sizes that are too large, blocks that overlap, numbers of
+    /// blocks that are not those of ranks or neighbours.
+    ///
+    /// # Safety
+    /// As [`Communicator::enqueue`].
+    #[doc(hidden)]
+    pub unsafe fn enqueue_vector(
+        &self,
+        call: &VectorCall<'_>,
+        stream: Option<&Stream>,
+    ) -> Result<()> {
+        let run = || self.run_checked(&mut self.check_vector(call)?, stream);
+        run().map_err(|error| {
+            error
+                .at(Rank(self.inner.rank))
+                .during(call.collective.name())
+        })
+    }
+
+    /// As [`Communicator::enqueue_vector`], in a scope.
+    ///
+    /// # Safety
+    /// As [`Communicator::enqueue_vector`].
+    pub(in crate::comm) unsafe fn enqueue_vector_on(
+        &self,
+        call: &VectorCall<'_>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let run = || self.on_stream(&mut self.check_vector(call)?, stream, true);
+        run().map_err(|error| {
+            error
+                .at(Rank(self.inner.rank))
+                .during(call.collective.name())
+        })
+    }
+
+    fn check_vector(&self, call: &VectorCall<'_>) -> Result<Checked> {
+        self.inner.callable()?;
+        if let Some(graph) = call.graph
+            && !Arc::ptr_eq(&graph.communicator().inner, &self.inner)
+        {
+            return Err(Error::argument(
+                format!(
+                    "the graph was made on {:?}, not on {self:?}",
+                    graph.communicator()
+                ),
+                "make the graph on the communicator of the call",
+            ));
+        }
+        self.inner.check_vector(call)
+    }
+}
+
+impl Inner {
+    /// Checks everything that one rank can see, and takes the call apart.
+    fn check_vector(&self, call: &VectorCall<'_>) -> Result<Checked> {
+        let sketch = Call {
+            collective: call.collective,
+            send: call.send,
+            recv: call.recv,
+            count: 0,
+            dtype: call.dtype,
+            op: call.op,
+            peer: call.root,
+        };
+        let mut checked = self.check(&sketch)?;
+        let messages = match call.graph {
+            Some(graph) => graph.messages(call.collective),
+            None => vector::messages(call.collective, self.rank, self.nranks, call.root),
+        };
+        let regions = Regions::of(call, &messages, self.rank, self.nranks)?;
+        regions.check(call)?;
+        let op = Signature(checked.signature).unpack().op;
+        let sign = |count: usize| {
+            let fields = Fields {
+                collective: call.collective as u8,
+                dtype: call.dtype as u8,
+                op,
+                root: checked.call.shown_root(),
+                count: count as u64,
+            };
+            Signature::pack(fields).0
+        };
+        let parts: Vec<Part> = messages
+            .iter()
+            .filter_map(|message| regions.part(call, *message, self.rank, sign))
+            .collect();
+        checked.signature = sign(regions.shared_count(call));
+        checked.bytes = parts.iter().map(|part| part.count).sum();
+        checked.parts = Some(parts.into());
+        Ok(checked)
+    }
+}
+
+/// The blocks that a call uses on this rank, as ranges of elements.
+struct Regions {
+    send: Vec<Range<usize>>,
+    recv: Vec<Range<usize>>,
+    /// Blocks of input and output that are the same data.
+    own: Vec<(usize, usize)>,
+}
+
+impl Regions {
+    fn of(call: &VectorCall, messages: &[Message], rank: u32, nranks: u32) -> Result<Regions> {
+        let (n, at_root) = (nranks as usize, rank == call.root);
+        let degrees = call.graph.map_or((0, 0), Graph::degrees);
+        let rooted = |blocks: usize| if at_root { blocks } else { 0 };
+        let (sends, receives) = match call.collective {
+            Collective::AllGatherV => (1, n),
+            Collective::GatherV => (1, rooted(n)),
+            Collective::ScatterV => (rooted(n), 1),
+            Collective::ReduceScatterV => (n, 1),
+            Collective::AllToAllV => (n, n),
+            Collective::NeighborAllGather | Collective::NeighborAllGatherV => (1, degrees.1),
+            _ => (degrees.0, degrees.1),
+        };
+        let own = messages.iter().filter_map(|message| match *message {
+            Message::Own { from, to } => Some((from, to)),
+            Message::Fold { block } => Some((block, 0)),
+            _ => None,
+        });
+        let regions = Regions {
+            send: regions("send", call.send_blocks, sends, call.dtype)?,
+            recv: regions("receive", call.recv_blocks, receives, call.dtype)?,
+            own: own.collect(),
+        };
+        match regions.unequal() {
+            Some((from, to)) => Err(Error::argument(
+                format!(
+                    "rank {rank} sends itself {from} elements (its own send block) but receives \
+                     {to} (its own receive block)"
+                ),
+                "give the own block the same size on both sides",
+            )),
+            None => Ok(regions),
+        }
+    }
+
+    /// Sizes of an own block that differ.
+    fn unequal(&self) -> Option<(usize, usize)> {
+        let sizes = |&(from, to): &(usize, usize)| (self.send[from].len(), self.recv[to].len());
+        self.own.iter().map(sizes).find(|(from, to)| from != to)
+    }
+
+    /// Buffers that are there and aligned; blocks that are apart.
+    fn check(&self, call: &VectorCall) -> Result<()> {
+        let sides = [
+            ("send", call.send as usize, &self.send),
+            ("receive", call.recv as usize, &self.recv),
+        ];
+        for (name, base, blocks) in sides {
+            let used = blocks.iter().map(|block| block.len()).sum::<usize>();
+            if used == 0 {
+                continue;
+            }
+            if base == 0 {
+                return Err(Error::argument(
+                    format!("the {name} buffer is NULL but has {used} elements"),
+                    format!("pass a {name} buffer"),
+                ));
+            }
+        }
+        self.check_overlap(call)
+    }
+
+    /// Receive blocks share memory with nothing, except with the same own block.
+    fn check_overlap(&self, call: &VectorCall) -> Result<()> {
+        let size = call.dtype.size_bytes();
+        let bytes = |base: usize, block: &Range<usize>| {
+            base.wrapping_add(block.start * size)..base.wrapping_add(block.end * size)
+        };
+        let in_place = |recv: usize, range: &Range<usize>| {
+            !matches!(call.collective, Collective::AllToAllV)
+                && call.graph.is_none()
+                && self.own.iter().any(|&(from, to)| {
+                    to == recv && bytes(call.send as usize, &self.send[from]) == *range
+                })
+        };
+        let mut ranges: Vec<(Range<usize>, &str, usize)> = Vec::new();
+        for (number, block) in self.recv.iter().enumerate().filter(|(_, b)| !b.is_empty()) {
+            ranges.push((bytes(call.recv as usize, block), "receive", number));
+        }
+        for (number, block) in self.send.iter().enumerate().filter(|(_, b)| !b.is_empty()) {
+            let range = bytes(call.send as usize, block);
+            let same = self.own.iter().any(|&(from, to)| {
+                from == number && in_place(to, &range) && {
+                    bytes(call.recv as usize, &self.recv[to]) == range
+                }
+            });
+            if !same {
+                ranges.push((range, "send", number));
+            }
+        }
+        ranges.sort_unstable_by_key(|(range, ..)| range.start);
+        // The furthest end of a send block and of a receive block so far, and which one.
+        let mut ends: [(usize, &str, usize); 2] = [(0, "", 0); 2];
+        for (range, name, number) in ranges {
+            let is_receive = usize::from(name == "receive");
+            let others = if is_receive == 1 {
+                &ends[..]
+            } else {
+                &ends[1..]
+            };
+            if let Some((_, other, with)) = others.iter().find(|(end, ..)| *end > range.start) {
+                return Err(Error::argument(
+                    format!("{name} block {number} overlaps {other} block {with}"),
+                    "give every received block memory of its own; in place, only the own block is \
+                     the same memory on both sides",
+                ));
+            }
+            if range.end > ends[is_receive].0 {
+                ends[is_receive] = (range.end, name, number);
+            }
+        }
+        Ok(())
+    }
+
+    /// The size that all ranks know, for the comparison of calls; 0 where there is none.
+    fn shared_count(&self, call: &VectorCall) -> usize {
+        let sum = |blocks: &[Range<usize>]| blocks.iter().map(|block| block.len()).sum();
+        match call.collective {
+            Collective::AllGatherV => sum(&self.recv),
+            Collective::ReduceScatterV => sum(&self.send),
+            // Along a graph each pair has its size: a rank without neighbours names none.
+            _ => 0,
+        }
+    }
+
+    /// One part of the call; `None` if there is nothing to do.
+    fn part(
+        &self,
+        call: &VectorCall,
+        message: Message,
+        rank: u32,
+        sign: impl Fn(usize) -> u64,
+    ) -> Option<Part> {
+        let size = call.dtype.size_bytes();
+        let from = |block: usize| call.send.wrapping_add(self.send[block].start * size);
+        let to = |block: usize| call.recv.wrapping_add(self.recv[block].start * size);
+        let (nothing, nowhere) = (std::ptr::null(), std::ptr::null_mut());
+        let (deed, send, recv, count, peer) = match message {
+            Message::Own { from: a, to: b } => {
+                let (send, recv, count) = (from(a), to(b), self.send[a].len());
+                if count == 0 || send == recv.cast_const() {
+                    return None;
+                }
+                (Deed::Copy, send, recv, count, rank)
+            }
+            Message::Send { to, block } => {
+                (Deed::Send, from(block), nowhere, self.send[block].len(), to)
+            }
+            Message::Recv { from, block } => {
+                (Deed::Recv, nothing, to(block), self.recv[block].len(), from)
+            }
+            Message::Fold { block } => {
+                (Deed::Fold, from(block), to(0), self.send[block].len(), rank)
+            }
+        };
+        Some(Part {
+            deed,
+            send,
+            recv,
+            count,
+            peer,
+            signature: sign(count),
+        })
+    }
+}
+
+/// The blocks of one side; sizes and places must fit the address space.
+fn regions(
+    side: &str,
+    blocks: Blocks,
+    number: usize,
+    dtype: DataType,
+) -> Result<Vec<Range<usize>>> {
+    let most = isize::MAX as usize / dtype.size_bytes();
+    let lengths = match blocks {
+        Blocks::Equal(_) => number,
+        Blocks::Packed(counts) => counts.len(),
+        Blocks::Placed(counts, places) => counts.len().min(places.len()),
+    };
+    if lengths < number {
+        return Err(Error::argument(
+            format!("{lengths} {side} counts (or displacements) for {number} blocks"),
+            "give one for each rank (each neighbour, along a graph)",
+        ));
+    }
+    let mut next = 0usize;
+    (0..number)
+        .map(|block| {
+            let (start, count) = match blocks {
+                Blocks::Equal(count) => (next, count),
+                Blocks::Packed(counts) => (next, counts[block]),
+                Blocks::Placed(counts, places) if counts[block] > 0 => {
+                    (places[block], counts[block])
+                }
+                Blocks::Placed(..) => (0, 0),
+            };
+            let end = start
+                .checked_add(count)
+                .filter(|&end| end <= most && count <= most);
+            let Some(end) = end else {
+                return Err(too_large(side, block, start, count));
+            };
+            next = end;
+            Ok(start..end)
+        })
+        .collect()
+}
+
+#[cold]
+fn too_large(side: &str, block: usize, start: usize, count: usize) -> Error {
+    let (start, count) = (start as isize, count as isize);
+    let what = match (start < 0, count < 0) {
+        (_, true) => format!("{side} count {block} is negative or too large ({count})"),
+        (true, _) => format!("{side} displacement {block} is negative or too large ({start})"),
+        _ => format!(
+            "{side} block {block} of {count} elements at {start} does not fit into the address \
+             space"
+        ),
+    };
+    Error::argument(what, "check how counts and displacements are computed")
+}
+
+impl Call {
+    /// The root in signatures.
+    fn shown_root(&self) -> u32 {
+        if self.collective.has_root() {
+            self.peer
+        } else {
+            0
+        }
+    }
+}
+
+/// The parts of a call, shared by whoever runs it.
+pub(in crate::comm) type Parts = Option<Arc<[Part]>>;

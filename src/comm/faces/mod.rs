@@ -1,0 +1,4 @@
+//! The calls as programs in Rust see them: slices instead of pointers and counts.
+
+pub mod safe;
+pub(in crate::comm) mod safe_blocks;

@@ -1,0 +1,419 @@
+//! The Rust interface: generic over element types, with slices instead of pointers and counts.
+//!
+//! Blocking calls borrow their buffers for the call. Asynchronous calls live in a [`Scope`], which
+//! borrows their buffers until all of them have ended, as `std::thread::scope` does for threads:
+//!
+//! ```
+//! # use kolo::comm::{CommConfig, Communicator, RedOp};
+//! # let comm = Communicator::init_all(1, &CommConfig::default()).unwrap().remove(0);
+//! let send = [1.0f64, 2.0];
+//! let mut sums = [0.0; 2];
+//! comm.scope(|scope| scope.all_reduce(&send, &mut sums, RedOp::SUM)).unwrap();
+//! assert_eq!(sums, send, "one rank alone");
+//! ```
+//!
+//! A buffer that is still in use cannot be touched:
+//!
+//! ```compile_fail,E0502
+//! # use kolo::comm::{CommConfig, Communicator, RedOp};
+//! # let comm = Communicator::init_all(1, &CommConfig::default()).unwrap().remove(0);
+//! let send = [1.0f64, 2.0];
+//! let mut sums = [0.0; 2];
+//! comm.scope(|scope| {
+//!     scope.all_reduce(&send, &mut sums, RedOp::SUM)?;
+//!     println!("{}", sums[0]); // the call may not have ended: this does not compile
+//!     scope.barrier()
+//! }).unwrap();
+//! ```
+//!
+//! Nor can it be freed before the scope ends:
+//!
+//! ```compile_fail,E0597
+//! # use kolo::comm::{CommConfig, Communicator, RedOp};
+//! # let comm = Communicator::init_all(1, &CommConfig::default()).unwrap().remove(0);
+//! let mut sums = [0.0; 2];
+//! comm.scope(|scope| {
+//!     let send = [1.0f64, 2.0]; // lives shorter than the call: this does not compile
+//!     scope.all_reduce(&send, &mut sums, RedOp::SUM)
+//! }).unwrap();
+//! ```
+
+use super::safe_blocks::block_calls;
+use crate::base::{Error, Rank, Result};
+use crate::comm::{Blocks, Call, Collective, Communicator, Graph, RedOp, Stream, VectorCall};
+use crate::dtype::Element;
+use std::marker::PhantomData;
+
+/// Builds the description of a call.
+fn call<T: Element>(
+    collective: Collective,
+    send: &[T],
+    recv: *mut T,
+    count: usize,
+    (op, peer): (RedOp, u32),
+) -> Call {
+    let send = send.as_ptr().cast();
+    Call {
+        collective,
+        send,
+        recv: recv.cast(),
+        count,
+        dtype: T::DTYPE,
+        op,
+        peer,
+    }
+}
+
+/// An error unless `found` is `wanted` elements.
+pub(in crate::comm) fn require(name: &str, found: usize, wanted: usize) -> Result<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(Error::argument(
+        format!(
+            "the {name} buffer has {found} element{} where {wanted} {} needed",
+            if found == 1 { "" } else { "s" },
+            if wanted == 1 { "is" } else { "are" },
+        ),
+        "make the buffer as long as the call needs it",
+    ))
+}
+
+/// An error inside a group, where a call returns before its buffers are free.
+fn outside_groups() -> Result<()> {
+    if crate::comm::calling::group::active() {
+        return Err(Error::usage(
+            "a safe call inside a group could outlive its buffers",
+            "use Communicator::scope for calls that progress together",
+        ));
+    }
+    Ok(())
+}
+
+/// The calls that exist both blocking and in a scope, once: `run` says how.
+macro_rules! calls {
+    ($([$life:lifetime])?) => {
+        /// Every rank gets the fold of all inputs.
+        ///
+        /// # Errors
+        /// Slices of different lengths; those of every call.
+        pub fn all_reduce<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            self.comm().require(Collective::AllReduce, "receive", recv.len(), send.len())?;
+            self.run(&call(Collective::AllReduce, send, recv.as_mut_ptr(), send.len(), (op, 0)))
+        }
+
+        /// [`Self::all_reduce`] in place.
+        ///
+        /// # Errors
+        /// Those of every call ([`Communicator`]).
+        pub fn all_reduce_in_place<T: Element>(
+            &self, data: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            let place = data.as_mut_ptr();
+            self.run(&call(Collective::AllReduce, data, place, data.len(), (op, 0)))
+        }
+
+        /// Every rank gets the root's data.
+        ///
+        /// # Errors
+        /// Those of every call ([`Communicator`]).
+        pub fn broadcast<T: Element>(&self, data: &$($life)? mut [T], root: u32) -> Result<()> {
+            let (place, op) = (data.as_mut_ptr(), RedOp::SUM);
+            self.run(&call(Collective::Broadcast, data, place, data.len(), (op, root)))
+        }
+
+        /// The root gets the fold of all inputs; the other ranks' `recv` is not touched and may be
+        /// empty.
+        ///
+        /// # Errors
+        /// Slices of different lengths at the root; those of every call.
+        pub fn reduce<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp, root: u32,
+        ) -> Result<()> {
+            if self.comm().rank() == root {
+                self.comm().require(Collective::Reduce, "receive", recv.len(), send.len())?;
+            }
+            let place = recv.as_mut_ptr();
+            self.run(&call(Collective::Reduce, send, place, send.len(), (op, root)))
+        }
+
+        /// Every rank gets all inputs in rank order: `recv` has `nranks * send.len()` elements.
+        ///
+        /// # Errors
+        /// Slices of wrong lengths; those of every call.
+        pub fn all_gather<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T],
+        ) -> Result<()> {
+            let all = send.len() * self.comm().nranks() as usize;
+            self.comm().require(Collective::AllGather, "receive", recv.len(), all)?;
+            let place = recv.as_mut_ptr();
+            self.run(&call(Collective::AllGather, send, place, send.len(), (RedOp::SUM, 0)))
+        }
+
+        /// Rank r gets block r of the fold: `send` has `nranks * recv.len()` elements.
+        ///
+        /// # Errors
+        /// Slices of wrong lengths; those of every call.
+        pub fn reduce_scatter<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            let all = recv.len() * self.comm().nranks() as usize;
+            self.comm().require(Collective::ReduceScatter, "send", send.len(), all)?;
+            let (place, count) = (recv.as_mut_ptr(), recv.len());
+            self.run(&call(Collective::ReduceScatter, send, place, count, (op, 0)))
+        }
+
+        /// Block p of `send` goes to rank p, block p of `recv` comes from rank p.
+        ///
+        /// # Errors
+        /// Slices of different lengths, or not a multiple of the ranks; those of
+        /// every call.
+        pub fn all_to_all<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T],
+        ) -> Result<()> {
+            self.comm().require(Collective::AllToAll, "receive", recv.len(), send.len())?;
+            let count = self.comm().share(Collective::AllToAll, send.len())?;
+            let place = recv.as_mut_ptr();
+            self.run(&call(Collective::AllToAll, send, place, count, (RedOp::SUM, 0)))
+        }
+
+        /// The root gets all inputs in rank order; the other ranks' `recv` may be empty.
+        ///
+        /// # Errors
+        /// Slices of wrong lengths; those of every call.
+        pub fn gather<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], root: u32,
+        ) -> Result<()> {
+            if self.comm().rank() == root {
+                let all = send.len() * self.comm().nranks() as usize;
+                self.comm().require(Collective::Gather, "receive", recv.len(), all)?;
+            }
+            let place = recv.as_mut_ptr();
+            self.run(&call(Collective::Gather, send, place, send.len(), (RedOp::SUM, root)))
+        }
+
+        /// Rank r gets block r of the root; the other ranks' `send` may be empty.
+        ///
+        /// # Errors
+        /// Slices of wrong lengths; those of every call.
+        pub fn scatter<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], root: u32,
+        ) -> Result<()> {
+            if self.comm().rank() == root {
+                let all = recv.len() * self.comm().nranks() as usize;
+                self.comm().require(Collective::Scatter, "send", send.len(), all)?;
+            }
+            let (place, count) = (recv.as_mut_ptr(), recv.len());
+            self.run(&call(Collective::Scatter, send, place, count, (RedOp::SUM, root)))
+        }
+
+        /// Rank r gets the fold of the inputs of ranks 0 to r.
+        ///
+        /// # Errors
+        /// Slices of different lengths; an average; those of every call.
+        pub fn scan<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            self.comm().require(Collective::Scan, "receive", recv.len(), send.len())?;
+            self.run(&call(Collective::Scan, send, recv.as_mut_ptr(), send.len(), (op, 0)))
+        }
+
+        /// Rank r gets the fold of the inputs of ranks 0 to r - 1; `recv` of rank 0 is not touched
+        /// and may be empty.
+        ///
+        /// # Errors
+        /// Slices of different lengths; an average; those of every call.
+        pub fn exscan<T: Element>(
+            &self, send: &$($life)? [T], recv: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            if self.comm().rank() > 0 {
+                self.comm().require(Collective::Exscan, "receive", recv.len(), send.len())?;
+            }
+            self.run(&call(Collective::Exscan, send, recv.as_mut_ptr(), send.len(), (op, 0)))
+        }
+
+        /// [`Self::scan`] in place.
+        ///
+        /// # Errors
+        /// An average; those of every call.
+        pub fn scan_in_place<T: Element>(
+            &self, data: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            let place = data.as_mut_ptr();
+            self.run(&call(Collective::Scan, data, place, data.len(), (op, 0)))
+        }
+
+        /// [`Self::exscan`] in place; the data of rank 0 stays.
+        ///
+        /// # Errors
+        /// An average; those of every call.
+        pub fn exscan_in_place<T: Element>(
+            &self, data: &$($life)? mut [T], op: RedOp,
+        ) -> Result<()> {
+            let place = data.as_mut_ptr();
+            self.run(&call(Collective::Exscan, data, place, data.len(), (op, 0)))
+        }
+
+        /// Sends to one peer, which receives as many elements; [`NO_RANK`](crate::NO_RANK) is
+        /// nobody.
+        ///
+        /// It may wait until the peer receives: two ranks that both send first may wait for each
+        /// other. Use [`Self::send_recv`] or a [`Communicator::scope`] to exchange.
+        ///
+        /// # Errors
+        /// Those of every call ([`Communicator`]).
+        pub fn send<T: Element>(&self, data: &$($life)? [T], peer: u32) -> Result<()> {
+            let none = std::ptr::null_mut();
+            self.run(&call(Collective::Send, data, none, data.len(), (RedOp::SUM, peer)))
+        }
+
+        /// Receives from one peer; from [`NO_RANK`](crate::NO_RANK) nothing comes.
+        ///
+        /// # Errors
+        /// Those of every call ([`Communicator`]).
+        pub fn recv<T: Element>(&self, data: &$($life)? mut [T], peer: u32) -> Result<()> {
+            let (place, count) = (data.as_mut_ptr(), data.len());
+            self.run(&call(Collective::Recv, &[] as &[T], place, count, (RedOp::SUM, peer)))
+        }
+
+        /// Sends `send` to rank `to` and receives `recv` from rank `from` at once: a shift along a
+        /// line of ranks, an exchange of two. [`NO_RANK`](crate::NO_RANK) is a neighbour that is
+        /// not there.
+        ///
+        /// # Errors
+        /// Those of every call ([`Communicator`]).
+        pub fn send_recv<T: Element>(
+            &self, send: &$($life)? [T], to: u32, recv: &$($life)? mut [T], from: u32,
+        ) -> Result<()> {
+            let (none, op) = (std::ptr::null_mut(), RedOp::SUM);
+            let out = call(Collective::Send, send, none, send.len(), (op, to));
+            let (place, count) = (recv.as_mut_ptr(), recv.len());
+            let into = call(Collective::Recv, &[] as &[T], place, count, (op, from));
+            self.run_exchange(&out, &into)
+        }
+
+        /// Nobody leaves before everybody has entered.
+        ///
+        /// # Errors
+        /// Those of every call ([`Communicator`]).
+        pub fn barrier(&self) -> Result<()> {
+            let none = std::ptr::null_mut();
+            self.run(&call::<u8>(Collective::Barrier, &[], none, 0, (RedOp::SUM, 0)))
+        }
+    };
+}
+
+impl Communicator {
+    calls!();
+    block_calls!();
+
+    fn comm(&self) -> &Communicator {
+        self
+    }
+
+    /// An error about the arguments of a call, with this rank and the call.
+    pub(in crate::comm) fn of_call<T>(&self, call: Collective, result: Result<T>) -> Result<T> {
+        result.map_err(|error| error.at(Rank(self.rank())).during(call.name()))
+    }
+
+    fn require(&self, call: Collective, name: &str, found: usize, wanted: usize) -> Result<()> {
+        self.of_call(call, require(name, found, wanted))
+    }
+
+    /// How many of `all` elements each rank has.
+    fn share(&self, call: Collective, all: usize) -> Result<usize> {
+        let nranks = self.nranks() as usize;
+        let what = || format!("{all} elements are not a multiple of {nranks} ranks");
+        let remedy = "make the buffers hold one block of the same size for each rank";
+        let even = all.is_multiple_of(nranks);
+        let share = even.then_some(all / nranks);
+        self.of_call(call, share.ok_or_else(|| Error::argument(what(), remedy)))
+    }
+
+    fn run(&self, call: &Call) -> Result<()> {
+        self.of_call(call.collective, outside_groups())?;
+        // SAFETY: the buffers are borrowed by our caller until this returns; the call blocks,
+        // because there is no stream and no group.
+        unsafe { self.enqueue(call, None) }
+    }
+
+    fn run_blocks(&self, call: &VectorCall) -> Result<()> {
+        self.of_call(call.collective, outside_groups())?;
+        // SAFETY: as in `run`.
+        unsafe { self.enqueue_vector(call, None) }
+    }
+
+    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
+        self.of_call(send.collective, outside_groups())?;
+        // SAFETY: as in `run`.
+        unsafe { self.enqueue_exchange(send, recv, None) }
+    }
+
+    /// Runs `body`, whose calls begin in order and progress together, and returns when all of
+    /// them have ended. Neighbouring sends and receives progress together, in any order of peers.
+    ///
+    /// # Errors
+    /// The error of `body`, else that of the first call that failed.
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
+    ) -> Result<R> {
+        let named = |error: Error| error.at(Rank(self.rank())).during("scope");
+        let stream = Stream::new().map_err(named)?;
+        let scope = Scope {
+            comm: self,
+            stream,
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        /// Waits also when `body` panics: the buffers must not be freed before.
+        struct Wait<'a>(&'a Stream);
+        impl Drop for Wait<'_> {
+            fn drop(&mut self) {
+                // The error, if any, is reported by the other wait; this one is for panics.
+                let _ = self.0.synchronize();
+            }
+        }
+        let wait = Wait(&scope.stream);
+        let result = body(&scope);
+        let ended = wait.0.synchronize();
+        drop(wait);
+        let value = result?;
+        ended.map(|()| value).map_err(named)
+    }
+}
+
+/// Asynchronous calls on one communicator; see [`Communicator::scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    comm: &'env Communicator,
+    stream: Stream,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'env> Scope<'_, 'env> {
+    calls!(['env]);
+    block_calls!(['env]);
+
+    fn comm(&self) -> &Communicator {
+        self.comm
+    }
+
+    fn run(&self, call: &Call) -> Result<()> {
+        // SAFETY: the buffers are borrowed for 'env, which outlives the scope, and the scope does
+        // not end before the call has ended; mutable ones are borrowed once, so calls share none.
+        unsafe { self.comm.enqueue_joining(call, &self.stream) }
+    }
+
+    fn run_blocks(&self, call: &VectorCall) -> Result<()> {
+        // SAFETY: as in `run`.
+        unsafe { self.comm.enqueue_vector_on(call, &self.stream) }
+    }
+
+    fn run_exchange(&self, send: &Call, recv: &Call) -> Result<()> {
+        self.run(send)?;
+        self.run(recv)
+    }
+}

@@ -1,0 +1,180 @@
+//! What becomes of the news that ranks have died: it stops the communicator, or the one that is
+//! being made.
+
+use crate::base::{Error, Rank};
+use crate::comm::state::Inner;
+use crate::proxy::service::Alarm;
+use crate::proxy::{OnDeath, death};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Where the news goes.
+#[derive(Default)]
+pub(in crate::comm) struct Deaths(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    inner: Weak<Inner>,
+    /// The first news that came before there was a communicator.
+    early: Option<Error>,
+    /// Those of communicators that were split from this one, with the ranks here of their ranks.
+    children: Vec<(Weak<Deaths>, Arc<[Rank]>)>,
+    /// What was heard so far, for children that are made while the news goes round.
+    heard: Vec<News>,
+}
+
+/// What has become of ranks: see [`Deaths::hear`].
+#[derive(Clone)]
+struct News {
+    ranks: Vec<Rank>,
+    what: &'static str,
+    description: String,
+}
+
+impl News {
+    /// Tells a communicator whose ranks are `members` here, if it concerns any of them.
+    fn tell(&self, child: &Weak<Deaths>, members: &[Rank]) {
+        let theirs = (0..).map(Rank).zip(members);
+        let theirs = theirs.filter(|(_, here)| self.ranks.contains(here));
+        let theirs: Vec<Rank> = theirs.map(|(rank, _)| rank).collect();
+        if let Some(child) = child.upgrade()
+            && (self.ranks.is_empty() || !theirs.is_empty())
+        {
+            child.hear(&theirs, self.what, &self.description);
+        }
+    }
+}
+
+impl Deaths {
+    /// What whoever notices that something has become of ranks calls, on any thread. `what`: as
+    /// they see it, such as "died".
+    pub fn callback(self: &Arc<Self>, what: &'static str) -> OnDeath {
+        let deaths = Arc::clone(self);
+        Arc::new(move |ranks: &[Rank], description: &str| deaths.hear(ranks, what, description))
+    }
+
+    /// The communicator whose ranks are `members` here hears what this one hears, and what it has
+    /// heard: a rank may die while the child is made, and its news be on its way round.
+    pub fn adopt(&self, child: &Arc<Deaths>, members: Arc<[Rank]>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.children.retain(|(child, _)| child.strong_count() > 0);
+        let child = Arc::downgrade(child);
+        known.children.push((child.clone(), Arc::clone(&members)));
+        let heard = known.heard.clone();
+        drop(known);
+        heard.iter().for_each(|news| news.tell(&child, &members));
+    }
+
+    fn hear(&self, ranks: &[Rank], what: &'static str, description: &str) {
+        let news = News {
+            ranks: ranks.to_vec(),
+            what,
+            description: description.to_string(),
+        };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = known.inner.upgrade();
+        let children = known.children.clone();
+        known.heard.push(news.clone());
+        drop(known);
+        for (child, members) in &children {
+            news.tell(child, members);
+        }
+        // A process that is watched for another communicator's sake may have left this one. On
+        // several nodes there are no others, and one that has left may still send for its node.
+        let has_left = |rank: Rank| {
+            let board = |inner: &Arc<Inner>| {
+                inner.network.is_none() && inner.node.board(rank.index()).has_left()
+            };
+            inner.as_ref().is_some_and(board)
+        };
+        let staying: Vec<Rank> = ranks
+            .iter()
+            .copied()
+            .filter(|&rank| !has_left(rank))
+            .collect();
+        if ranks.is_empty() || !staying.is_empty() {
+            self.hear_own(&staying, what, description);
+        }
+    }
+
+    fn hear_own(&self, ranks: &[Rank], what: &str, description: &str) {
+        let error = death::error(ranks, what, description);
+        let error = error.unwrap_or_else(|| Error::internal(description));
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(inner) = known.inner.upgrade() else {
+            known.early.get_or_insert(error);
+            return;
+        };
+        // Stopping tells others, of which more news may come on this thread.
+        drop(known);
+        if inner.node.aborted() {
+            // A consequence of what the abort record tells, or nothing beside it. Whoever wrote it
+            // may not have lived to tell the other nodes.
+            inner.alarm(Alarm::Abort);
+        } else {
+            inner.stop(&error);
+        }
+    }
+
+    /// There is a communicator now: it hears what came before it, and what comes.
+    pub fn hand_over(&self, inner: &Arc<Inner>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.inner = Arc::downgrade(inner);
+        let early = known.early.take();
+        drop(known);
+        if let Some(error) = early {
+            inner.stop(&error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Deaths;
+    use crate::base::Rank;
+    use crate::comm::{CommConfig, Communicator};
+    use std::sync::Arc;
+
+    /// What a rank that computes hears in its next call, when another one has `aborted` and its
+    /// process has ended meanwhile.
+    fn heard(aborted: bool) -> String {
+        let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+        let deaths = Arc::new(Deaths::default());
+        deaths.hand_over(&comms[0].inner);
+        if aborted {
+            comms[1].abort().unwrap();
+        }
+        deaths.callback("died")(&[Rank(1)], "process 7 on some node ended");
+        comms[0].barrier().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_death_does_not_hide_the_abort_before_it() {
+        let (after_abort, alone) = (heard(true), heard(false));
+        assert!(
+            after_abort.contains("rank 1 called CommAbort"),
+            "{after_abort}"
+        );
+        assert!(!after_abort.contains("died"), "{after_abort}");
+        assert!(alone.contains("rank 1 died: process 7"), "{alone}");
+    }
+
+    /// The news has gone round when the child is adopted, and it has no communicator yet.
+    #[test]
+    fn a_child_hears_what_was_heard_before_it() {
+        let parent = Arc::new(Deaths::default());
+        parent.callback("died")(&[Rank(7)], "process 7 on some node ended");
+        let children = [[Rank(9), Rank(7)], [Rank(9), Rank(8)]].map(|members| {
+            let child = Arc::new(Deaths::default());
+            parent.adopt(&child, members.into());
+            child
+        });
+        let heard = children.map(|child| {
+            let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+            child.hand_over(&comms[0].inner);
+            comms[0].async_error().map_err(|error| error.to_string())
+        });
+        let error = heard[0].as_ref().unwrap_err();
+        assert!(error.contains("rank 1 died: process 7"), "{error}");
+        assert_eq!(heard[1], Ok(()));
+    }
+}

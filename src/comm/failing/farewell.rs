@@ -1,0 +1,133 @@
+//! A last look before a rank leaves: have all called the same?
+//!
+//! A rank that only hands data out, as the root of a broadcast or the sender of a message, has its
+//! call behind it before anybody has taken them. Whoever finds that the calls do not fit tells the
+//! communicator; the next call of every rank reports it, and where there is none, this does. So
+//! it waits a little for ranks of the node that have not come as far as this one. Where all have,
+//! their boards tell everything of collectives, and it waits for messages only.
+
+use super::fault;
+use crate::base::clock;
+use crate::base::{Code, Error, Result};
+use crate::comm::state::Inner;
+use crate::proxy::progress::Engine;
+use crate::transport::fork;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long others are waited for, who may as well compute: a rank that leaves is in no hurry, and
+/// must not be held up for long either.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks, after the first ones.
+const NAP: Duration = Duration::from_micros(200);
+/// Looks without a nap.
+const QUICK_LOOKS: u32 = 100;
+
+impl Inner {
+    /// Waits for the ranks of this node to come as far as this one, and compares what all have
+    /// called.
+    ///
+    /// # Errors
+    /// What ranks disagree about, whoever has found it.
+    pub(in crate::comm) fn farewell(&self) -> Result<()> {
+        let start = clock::now();
+        let mut looks = 0;
+        loop {
+            if let Some(error) = self.untold() {
+                return Err(error);
+            }
+            if self.is_stopped() {
+                return Ok(());
+            }
+            // A thread that ends by a panic has no use for the answer.
+            if !self.someone_is_behind() || start.past(PATIENCE) || std::thread::panicking() {
+                break;
+            }
+            looks += 1;
+            if Engine::global().drive() {
+                continue;
+            }
+            match looks < QUICK_LOOKS {
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(NAP),
+            }
+        }
+        let calls = self.node.board(self.rank as usize).calls();
+        fault::compare_recent(self, calls).map_err(|error| {
+            self.stop(&error);
+            // Of the communicator nothing is left that could be used in another way.
+            let code = Code::RemoteError;
+            Error { code, ..error }
+        })?;
+        fault::compare_counts(self, calls)
+    }
+
+    /// That ranks disagree, if another one has found it and no call of this rank has said it.
+    pub(in crate::comm) fn untold(&self) -> Option<Error> {
+        // A forked child has nothing to say, and none of the memory.
+        if fork::in_child_of_user() || self.told.load(Ordering::Relaxed) {
+            return None;
+        }
+        let found = self.node.abort_record().get()?;
+        (found.code == Code::InvalidUsage as u32).then(|| self.stop_error())
+    }
+
+    /// Whether a rank of this node that has not left has not begun all collectives of this one, or
+    /// not taken all of its messages.
+    pub(in crate::comm) fn someone_is_behind(&self) -> bool {
+        let calls = self.node.board(self.rank as usize).calls();
+        let here = |rank: u32| self.is_mate(rank) && !self.node.board(rank as usize).has_left();
+        if (0..self.nranks).any(|rank| here(rank) && self.node.board(rank as usize).calls() < calls)
+        {
+            return true;
+        }
+        if !self.has_sent.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Ok(mut exec) = self.user() else {
+            return false;
+        };
+        exec.wires.is_awaited(|peer| here(peer as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::comm::{CommConfig, Communicator, RedOp};
+    use std::sync::atomic::Ordering;
+
+    /// A root's tokens may lie untaken for as long as another rank has no core.
+    #[test]
+    fn only_calls_that_others_have_not_made_and_messages_are_waited_for() {
+        let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+        let behind = || [0, 1].map(|rank| comms[rank].inner.someone_is_behind());
+        std::thread::scope(|scope| {
+            for comm in &comms {
+                scope.spawn(|| comm.broadcast(&mut vec![comm.rank(); 1 << 16], 0).unwrap());
+            }
+        });
+        assert_eq!(behind(), [false; 2]);
+        // The root hands its data out and returns.
+        comms[0].broadcast(&mut [1_u32; 4], 0).unwrap();
+        assert_eq!(behind(), [true, false]);
+        comms[1].broadcast(&mut [0_u32; 4], 0).unwrap();
+        assert_eq!(behind(), [false; 2]);
+        comms[0].send(&[7_u32; 4], 1).unwrap();
+        assert_eq!(behind(), [true, false]);
+        let mut found = [0_u32; 4];
+        comms[1].recv(&mut found, 0).unwrap();
+        assert_eq!((found, behind()), ([7; 4], [false; 2]));
+        assert!(comms[0].inner.has_sent.load(Ordering::Relaxed));
+        assert!(!comms[1].inner.has_sent.load(Ordering::Relaxed));
+        let mut sum = [1_u32];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                comms[1]
+                    .all_reduce_in_place(&mut [1_u32], RedOp::SUM)
+                    .unwrap()
+            });
+            comms[0].all_reduce_in_place(&mut sum, RedOp::SUM).unwrap();
+        });
+        assert_eq!((sum, behind()), ([2], [false; 2]));
+    }
+}

@@ -1,0 +1,13 @@
+//! What went wrong, who is told, and how everything in flight lets go of its buffers.
+//!
+//! [`fault`] finds the words, [`deaths`] hears of processes that ended, [`stop`] ends what is in
+//! flight, [`farewell`] looks once more before a rank leaves.
+
+pub(in crate::comm) mod deaths;
+pub(in crate::comm) mod farewell;
+pub(in crate::comm) mod fault;
+#[cfg(test)]
+mod fork_tests;
+#[cfg(test)]
+mod panics_tests;
+pub(in crate::comm) mod stop;

@@ -1,0 +1,143 @@
+//! How a communicator stops: everything in flight ends, and its buffers are let go.
+//!
+//! Peers may read the buffers of a direct call at that moment ([`crate::wire::reading`]). A thread
+//! of this process that does so is waited for, as the caller may free the memory after the error.
+//! Another process has a mapping of its own, and finds out itself that what it has read does not
+//! count: it is waited for as long as a rank on a core takes, and not for ever.
+
+use super::fault;
+use crate::base::{Code, Error, Rank, clock};
+use crate::comm::flight::op::{Op, Step};
+use crate::comm::state::{Exec, Inner};
+use crate::dtype;
+use crate::exec::oneshot::Stop;
+use crate::transport::fork;
+use crate::wire::reading::{Stopped, owner_stops};
+use std::time::Duration;
+
+/// How long a rank whose call failed waits for readers in other processes: one that has a core is
+/// done with what it reads long before.
+const LET_GO: Duration = Duration::from_secs(1);
+/// How long a reader in this process is waited for before a warning names it.
+const WARN_AFTER: Duration = Duration::from_secs(1);
+/// The rest between two looks at a reader that has not ended at once.
+const REST: Duration = Duration::from_micros(500);
+/// Looks without a rest.
+const LOOKS: u32 = 1000;
+
+impl Inner {
+    #[cold]
+    pub(in crate::comm) fn stopped_by(
+        &self,
+        exec: &mut Exec,
+        stop: Stop,
+        number: Option<u64>,
+    ) -> Error {
+        let error = self.because(exec, stop, number);
+        self.fail(exec, error)
+    }
+
+    #[cold]
+    pub(in crate::comm) fn because(&self, exec: &Exec, stop: Stop, number: Option<u64>) -> Error {
+        match stop {
+            Stop::Mismatch(mismatch) => fault::mismatch(self, exec, mismatch, number),
+            // A rank that has aborted may end before those who read its memory have looked.
+            Stop::Error(error) if error.code == Code::RemoteError && self.node.aborted() => {
+                self.stop_error()
+            }
+            Stop::Error(error) => error,
+        }
+    }
+
+    /// Stops the communicator for this reason; every call in flight ends with it.
+    #[cold]
+    pub(in crate::comm) fn fail(&self, exec: &mut Exec, error: Error) -> Error {
+        self.stop(&error);
+        let shown = exec.queue.iter().any(Op::is_direct);
+        let ended: Vec<Op> = exec.queue.drain(..).collect();
+        if !fork::in_child_of_user() {
+            if let Some(network) = &self.network {
+                network.let_go();
+            }
+            if shown {
+                owner_stops();
+                self.await_readers(exec);
+            }
+        }
+        for mut op in ended {
+            op.finish(&Err(error.clone()));
+        }
+        error
+    }
+
+    /// One pass over an op. While peers' buffers are read, they are told.
+    pub(in crate::comm) fn pass_op(
+        &self,
+        exec: &mut Exec,
+        op: &mut Op,
+    ) -> std::result::Result<Step, Stop> {
+        if !op.is_direct() {
+            return op.pass(exec);
+        }
+        let stopped = |Stopped| Stop::Error(self.stop_error());
+        let mark = self.node.reading(self.rank as usize);
+        let reader = mark.begin(self.node.abort_record()).map_err(stopped)?;
+        let step = op.pass(exec)?;
+        reader.end().map_err(stopped)?;
+        Ok(step)
+    }
+
+    /// Waits until nobody reads the buffers of a direct call: see the file's first lines.
+    #[cold]
+    fn await_readers(&self, exec: &Exec) {
+        let start = clock::now();
+        let mates = (0..self.nranks).filter(|&rank| self.is_mate(rank));
+        let (threads, others): (Vec<u32>, Vec<u32>) =
+            mates.partition(|&rank| exec.direct.is_of_this_process(rank as usize));
+        let reads = |rank: &&u32| !self.node.reading(**rank as usize).is_over();
+        let mut looks = 0;
+        let mut warned = false;
+        loop {
+            let thread = threads.iter().find(reads);
+            let waits = others.iter().any(|rank| reads(&rank)) && !start.past(LET_GO);
+            if thread.is_none() && !waits {
+                return;
+            }
+            if let Some(&rank) = thread
+                && !warned
+                && start.past(WARN_AFTER)
+            {
+                warned = true;
+                tracing::warn!(
+                    "kolo: rank {}: the communicator has stopped, and this rank's buffers are \
+                     given back when rank {}, a thread of this process, has ended the step in \
+                     which it reads them; if it never does, look at what its thread does, such as \
+                     an operation of the program",
+                    self.rank,
+                    Rank(rank),
+                );
+            }
+            looks += 1;
+            match looks < LOOKS {
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(REST),
+            }
+        }
+    }
+
+    /// After a stop: ends what is in flight, so that nobody touches its buffers any more. Waits for
+    /// a driver to come out, but not for a call of the user.
+    pub(in crate::comm) fn let_go(&self) {
+        // The driver may be this very thread, which runs an operation of the program.
+        if fork::in_child_of_user() || dtype::inside_operation() {
+            return;
+        }
+        while let Some(mut exec) = self.exec.driver_or_wait() {
+            let error = self.stop_error();
+            self.fail(&mut exec, error);
+            if exec.queue.is_empty() {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Buffers that peers read where they lie.
+//!
+//! **Problem.** Large data need not pass through slots where a peer's buffer can be addressed: in
+//! the same process, or in memory of `koloMemAlloc`. But whether it can is known to its owner only,
+//! and all ranks must do the same. Private memory of other processes may be readable too, by system
+//! calls ([`crate::comm::becoming::cma`]), which is worth it for large data only.
+//!
+//! **Idea.** A call that may be direct begins with an all-gather of *cards*: each rank says where
+//! its buffers lie. Every rank then has all cards, and decides from them, and from nothing else,
+//! whether buffers are read directly or pass slots. So all ranks decide alike.
+//! A rank then maps what it has not mapped yet; mappings are kept until their owner frees memory.
+
+use crate::base::{Error, Rank, Result};
+use crate::comm::becoming::cma::Private;
+use crate::comm::calling::call::Checked;
+use crate::exec::launch::Base;
+use crate::proxy::service::{self, Address, Published};
+use crate::transport::cma::Mark;
+use crate::transport::memory::{self, Mapping};
+use crate::transport::segment::{Key, Nonce};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Number of a buffer that a rank does not have, such as what only a root sends.
+const NO_BUFFER: u64 = u64::MAX;
+
+/// Where one buffer lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+struct Place {
+    /// In its own process.
+    address: u64,
+    /// Number of the allocation; 0 if none.
+    number: u64,
+    /// Bytes from the start of the allocation.
+    offset: u64,
+}
+
+/// What a rank says about its buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(in crate::comm) struct Card {
+    send: Place,
+    recv: Place,
+    /// [`memory::freed`] of its process.
+    freed: u64,
+}
+
+/// Mappings kept before all of them are dropped.
+const MOST_MAPPED: usize = 1024;
+
+/// How this rank reaches the buffers of the others.
+pub(in crate::comm) struct Direct {
+    me: usize,
+    nonce: Nonce,
+    /// The service of each rank's process; equal for ranks of one process.
+    services: Vec<Address>,
+    /// What this process's allocations are published as.
+    published: HashMap<u64, Published>,
+    mapped: HashMap<(usize, u64), Arc<Mapping>>,
+    /// The last `freed` of each rank.
+    freed: Vec<u64>,
+    /// Calls that do not ask, and how many did not the time before.
+    pause: u32,
+    last_pause: u32,
+    /// The private memory of the other ranks, if all ranks can read that of all others.
+    private: Option<Private>,
+    /// By which they know this process.
+    _mark: Mark,
+}
+
+/// After cards in vain one call in so many asks again.
+const LONGEST_PAUSE: u32 = 64;
+
+impl Direct {
+    /// Rank `me` of the communicator with this nonce, whose ranks have these services. `mark` is
+    /// what this rank has shown them; `private` is what they have agreed on.
+    pub fn new(
+        me: usize,
+        nonce: Nonce,
+        services: Vec<Address>,
+        mark: Mark,
+        private: Option<Private>,
+    ) -> Direct {
+        let freed = vec![0; services.len()];
+        Direct {
+            me,
+            nonce,
+            services,
+            published: HashMap::new(),
+            mapped: HashMap::new(),
+            freed,
+            pause: 0,
+            last_pause: 0,
+            private,
+            _mark: mark,
+        }
+    }
+
+    /// Whether private buffers of other processes are read in this call.
+    fn reads_private(&self, checked: &Checked) -> bool {
+        let serves = |private: &Private| private.serves(checked.bytes);
+        self.private.as_ref().is_some_and(serves)
+    }
+
+    /// Whether the call that begins now asks for cards. Programs whose buffers are private should
+    /// not pay for them each time. All ranks answer alike: it depends on the calls before, and on
+    /// nothing else.
+    pub fn asks(&mut self, checked: &Checked) -> bool {
+        if self.reads_private(checked) {
+            // Never in vain.
+            return true;
+        }
+        let asks = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        asks
+    }
+
+    /// Whether a rank is a thread of this process.
+    pub fn is_of_this_process(&self, rank: usize) -> bool {
+        self.services[rank] == self.services[self.me]
+    }
+
+    fn key(&self, rank: usize, number: u64) -> Key {
+        let mixed = (number << 32 | rank as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Key(self.nonce.0 ^ (u128::from(mixed) << 64 | u128::from(number)))
+    }
+
+    /// This rank's card for a call with buffers of so many bytes. Allocations are published before
+    /// anybody can know of them.
+    ///
+    /// # Errors
+    /// When the service of this process is gone.
+    pub fn card(&mut self, checked: &Checked, bytes: (usize, usize)) -> Result<Card> {
+        let freed = memory::freed();
+        if u64::from(freed) != self.freed[self.me] {
+            self.published.retain(|&number, _| memory::is_live(number));
+        }
+        Ok(Card {
+            send: self.place(checked.call.send, bytes.0)?,
+            recv: self.place(checked.call.recv.cast_const(), bytes.1)?,
+            freed: u64::from(freed),
+        })
+    }
+
+    fn place(&mut self, address: *const u8, bytes: usize) -> Result<Place> {
+        let mut place = Place {
+            address: address as u64,
+            ..Place::default()
+        };
+        if bytes == 0 {
+            place.number = NO_BUFFER;
+        } else if let Some(found) = memory::find(address, bytes) {
+            (place.number, place.offset) = (found.number, found.offset as u64);
+            if !self.published.contains_key(&found.number) {
+                let key = self.key(self.me, found.number);
+                let published = service::get()?.publish(key, found.file);
+                self.published.insert(found.number, published);
+            }
+        }
+        Ok(place)
+    }
+
+    /// Whether all buffers can be addressed by all ranks. Pure in what all ranks know.
+    fn possible(&self, cards: &[Card]) -> bool {
+        let one_process = self.services.iter().all(|one| *one == self.services[0]);
+        let known = |card: &Card| card.send.number != 0 && card.recv.number != 0;
+        one_process || cards.iter().all(known)
+    }
+
+    /// Where this rank reads the buffers of all ranks, send and receive; `None` if the call
+    /// cannot be direct on any rank.
+    ///
+    /// # Errors
+    /// When a peer's memory cannot be mapped: the other ranks count on it, so the call fails.
+    pub fn bases(&mut self, cards: &[Card], checked: &Checked) -> Result<Option<Vec<[Base; 2]>>> {
+        if self.mapped.len() > MOST_MAPPED {
+            self.mapped.clear();
+        }
+        for (rank, card) in cards.iter().enumerate() {
+            if card.freed != self.freed[rank] {
+                self.freed[rank] = card.freed;
+                self.mapped.retain(|&(owner, _), _| owner != rank);
+            }
+        }
+        if !self.reads_private(checked) && !self.possible(cards) {
+            self.last_pause = (2 * self.last_pause).clamp(1, LONGEST_PAUSE);
+            self.pause = self.last_pause;
+            return Ok(None);
+        }
+        self.last_pause = 0;
+        let mut bases = Vec::with_capacity(cards.len());
+        for (rank, card) in cards.iter().enumerate() {
+            let bytes = checked.buffer_bytes(rank as u32, cards.len() as u32);
+            let send = self.base(rank, &card.send, bytes.0)?;
+            bases.push([send, self.base(rank, &card.recv, bytes.1)?]);
+        }
+        Ok(Some(bases))
+    }
+
+    fn base(&mut self, rank: usize, place: &Place, bytes: usize) -> Result<Base> {
+        if self.is_of_this_process(rank) {
+            return Ok(Base::here(place.address as *const u8));
+        }
+        if place.number == NO_BUFFER {
+            // Where a rank has no buffer nothing is read. One that should have one is not believed:
+            // its address would be looked up in this process.
+            return match bytes {
+                0 => Ok(Base::here(place.address as *const u8)),
+                _ => Err(Error::internal(format!(
+                    "rank {rank} says that it has no buffer in a call that reads {bytes} bytes"
+                ))
+                .with_peer(Rank(rank as u32))),
+            };
+        }
+        if place.number == 0 {
+            let private = self.private.as_ref().ok_or_else(|| {
+                Error::internal("a private buffer cannot be read").with_peer(Rank(rank as u32))
+            })?;
+            return Ok(Base::private(
+                place.address as *const u8,
+                private.peer(rank),
+            ));
+        }
+        let mapping = match self.mapped.get(&(rank, place.number)) {
+            Some(mapping) => Arc::clone(mapping),
+            None => {
+                let mapping = Arc::new(self.fetch(rank, place.number)?);
+                self.mapped
+                    .insert((rank, place.number), Arc::clone(&mapping));
+                mapping
+            }
+        };
+        let start = mapping.at(place.offset as usize, bytes).ok_or_else(|| {
+            Error::internal(format!(
+                "rank {rank} says that its buffer of {bytes} bytes begins {} bytes inside an \
+                 allocation that is not so long",
+                place.offset
+            ))
+            .with_peer(Rank(rank as u32))
+        })?;
+        Ok(Base::mapped(start, mapping))
+    }
+
+    fn fetch(&self, rank: usize, number: u64) -> Result<Mapping> {
+        let remedy = "raise the limits on open files and memory (`ulimit -n`, `ulimit -v`), or set \
+                      KOLO_DIRECT=off";
+        let key = self.key(rank, number);
+        let fetched = service::get()?.fetch(&self.services[rank], key);
+        fetched
+            .map_err(|cause| {
+                let what = format!("cannot get at the memory of rank {rank}");
+                Error::system(what, &cause, remedy)
+            })
+            .and_then(|file| Mapping::open(&file))
+            .map_err(|error| error.with_peer(Rank(rank as u32)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(send: u64, recv: u64) -> Card {
+        let place = |number| Place {
+            number,
+            ..Place::default()
+        };
+        Card {
+            send: place(send),
+            recv: place(recv),
+            freed: 0,
+        }
+    }
+
+    #[test]
+    fn one_private_buffer_makes_everybody_use_slots() {
+        let (here, there) = (Address([1; 16]), Address([2; 16]));
+        let new = |services| Direct::new(0, Nonce(1), services, Mark::new(1), None);
+        let two = new(vec![here, there]);
+        assert!(two.possible(&[card(1, 2), card(1, 1)]));
+        assert!(!two.possible(&[card(1, 2), card(1, 0)]));
+        assert!(!two.possible(&[card(0, 2), card(1, 1)]));
+        let threads = new(vec![here, here]);
+        assert!(threads.possible(&[card(0, 0), card(0, 0)]));
+    }
+    /// What becomes of a card of rank 1, which says that its buffer lies there.
+    fn believed(place: Place, bytes: usize) -> Result<Base> {
+        let start = memory::allocate(8192).expect("memory");
+        let file = memory::find(start, 1).expect("inside").file;
+        let services = vec![Address([1; 16]), Address([2; 16])];
+        let mut direct = Direct::new(0, Nonce(1), services, Mark::new(1), None);
+        let mapping = Arc::new(Mapping::open(&file).expect("a mapping"));
+        direct.mapped.insert((1, 7), mapping);
+        let base = direct.base(1, &place, bytes);
+        memory::free(start).expect("once");
+        base
+    }
+
+    #[test]
+    fn what_a_card_says_is_held_against_the_mapping() {
+        let place = |offset: u64| Place {
+            address: 0,
+            number: 7,
+            offset,
+        };
+        assert!(believed(place(4096), 4096).is_ok_and(|base| base.is_mapped()));
+        for (offset, bytes) in [(4097, 4096), (8192, 1), (u64::MAX, 2), (0, usize::MAX)] {
+            let error = believed(place(offset), bytes).err().expect("too long");
+            assert!(error.what.contains("not so long"), "{error}");
+            assert_eq!(error.peer, Some(Rank(1)));
+        }
+        let nowhere = Place {
+            address: 4096,
+            number: NO_BUFFER,
+            offset: 0,
+        };
+        assert!(believed(nowhere, 0).is_ok());
+        let error = believed(nowhere, 1)
+            .err()
+            .expect("an address of this process");
+        assert!(error.what.contains("no buffer"), "{error}");
+    }
+}

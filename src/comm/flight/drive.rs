@@ -1,0 +1,279 @@
+//! The queue of calls in flight: whoever waits drives it, on the calling thread.
+
+use super::completion::Completion;
+use super::op::{Op, Step};
+use super::wait::Waiter;
+use crate::base::{Error, Rank, Result, caught};
+use crate::comm::state::{Exec, Inner};
+use crate::exec::Waiting;
+use crate::exec::oneshot::Stop;
+use crate::proxy::net::Links;
+use crate::proxy::progress::{Engine, Pass, Rest, Work};
+use crate::wire::doorbell::Doorbell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long the progress thread sleeps where nothing shows that it may go on.
+const UNHEARD: Duration = Duration::from_millis(2);
+
+impl Inner {
+    /// Runs an op while nothing else is in flight, and keeps its memory.
+    pub(in crate::comm) fn run_alone(
+        &self,
+        exec: &mut Exec,
+        mut op: Box<Op>,
+        number: Option<u64>,
+    ) -> Result<()> {
+        let call = (op.collective.name(), number);
+        if let Err(error) = self.drive(exec, call, |exec| self.pass_op(exec, &mut op)) {
+            // Its buffers may be shown to peers: it ends with the calls in flight.
+            exec.queue.push_front(*op);
+            return Err(self.fail(exec, error));
+        }
+        exec.spare = Some(op);
+        Ok(())
+    }
+
+    /// Drives something that is not in the queue until it is done.
+    ///
+    /// # Errors
+    /// Why it cannot end, with the name of the call; the communicator is not stopped yet.
+    #[inline]
+    pub(in crate::comm) fn drive(
+        &self,
+        exec: &mut Exec,
+        call: (&'static str, Option<u64>),
+        pass: impl FnMut(&mut Exec) -> std::result::Result<Step, Stop>,
+    ) -> Result<()> {
+        let driven = caught(|| self.drive_on(exec, call, pass));
+        driven.unwrap_or_else(|error| Err(error.at(Rank(self.rank)).during(call.0)))
+    }
+
+    #[inline]
+    fn drive_on(
+        &self,
+        exec: &mut Exec,
+        call: (&'static str, Option<u64>),
+        mut pass: impl FnMut(&mut Exec) -> std::result::Result<Step, Stop>,
+    ) -> Result<()> {
+        let mut waiter = Waiter::new(self, call);
+        loop {
+            match pass(exec) {
+                Ok(Step::Done) => return Ok(()),
+                Ok(Step::Moved) => {
+                    waiter.moved();
+                    if self.is_stopped() {
+                        return Err(self.stop_error());
+                    }
+                }
+                Ok(Step::Blocked(peer)) => waiter.pause(peer)?,
+                Err(stop) => {
+                    let error = self.because(exec, stop, call.1);
+                    return Err(error.at(Rank(self.rank)).during(call.0));
+                }
+            }
+        }
+    }
+
+    /// Waits until the queue of calls in flight has room for one more.
+    pub(in crate::comm) fn make_room(&self, exec: &mut Exec, call: &'static str) -> Result<()> {
+        let most = self.settings.calls_in_flight() as usize;
+        if exec.queue.len() < most {
+            return Ok(());
+        }
+        let mut waiter = Waiter::new(self, (call, None));
+        while exec.queue.len() >= most {
+            match self.pass_queue(exec)? {
+                Step::Moved | Step::Done => waiter.moved(),
+                Step::Blocked(peer) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is a progress thread. False if there can be none.
+    pub(in crate::comm) fn want_thread(&self) -> bool {
+        Engine::global().want_thread(crate::comm::becoming::pinning::begin_progress)
+    }
+
+    /// Lets the engine know that there is work, and makes a first pass.
+    pub(in crate::comm) fn set_off(self: &Arc<Inner>) {
+        if self.thread_progress {
+            self.want_thread();
+        }
+        match caught(|| self.pass()) {
+            Ok(Pass::Idle) => {}
+            Ok(_) => Engine::global().add(Arc::clone(self) as Arc<dyn Work>),
+            Err(error) => self.broken(error),
+        }
+    }
+
+    /// Drives the queue until `last` has ended.
+    pub(in crate::comm) fn drive_until(
+        &self,
+        exec: &mut Exec,
+        last: &Completion,
+        call: (&'static str, Option<u64>),
+    ) -> Result<()> {
+        let mut waiter = Waiter::new(self, call);
+        loop {
+            let passed = self.pass_queue(exec);
+            if let Some(result) = last.result() {
+                return result;
+            }
+            match passed {
+                Ok(Step::Moved) | Ok(Step::Done) => {
+                    waiter.moved();
+                    if self.is_stopped() {
+                        return Err(self.fail(exec, self.stop_error()));
+                    }
+                }
+                Ok(Step::Blocked(peer)) => {
+                    if let Err(error) = waiter.pause(peer) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Moves the first op of the queue, and those behind it as they come first.
+    pub(in crate::comm) fn pass_queue(&self, exec: &mut Exec) -> Result<Step> {
+        self.pass_queue_but(exec, false)
+    }
+
+    /// The same, but perhaps not what only threads of the program may move.
+    fn pass_queue_but(&self, exec: &mut Exec, not_by_program: bool) -> Result<Step> {
+        let mut moved = false;
+        while let Some(mut op) = exec.queue.pop_front() {
+            if !op.may_begin() || (op.by_program && not_by_program) {
+                exec.queue.push_front(op);
+                return Ok(if moved {
+                    Step::Moved
+                } else {
+                    Step::Blocked(self.rank as usize)
+                });
+            }
+            // Others wait for what this one should have sent: it ends with the communicator.
+            let passed = caught(|| self.pass_op(exec, &mut op));
+            match passed.unwrap_or_else(|error| Err(Stop::Error(error))) {
+                Ok(Step::Done) => {
+                    moved = true;
+                    op.finish(&Ok(()));
+                }
+                Ok(step) => {
+                    if let Step::Blocked(peer) = step {
+                        self.blocked_on.store(peer as u32, Ordering::Relaxed);
+                        self.blocked_in
+                            .store(op.number.unwrap_or(0), Ordering::Relaxed);
+                    }
+                    exec.queue.push_front(op);
+                    return Ok(if moved { Step::Moved } else { step });
+                }
+                Err(stop) => {
+                    let number = op.number;
+                    let error = self
+                        .because(exec, stop, number)
+                        .at(Rank(self.rank))
+                        .during(op.collective.name());
+                    exec.queue.push_front(op);
+                    return Err(self.fail(exec, error));
+                }
+            }
+        }
+        Ok(Step::Done)
+    }
+}
+
+/// Who drives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Driver {
+    /// A thread of the program.
+    Program,
+    /// The progress thread, which calls no function of the program.
+    Kolo,
+}
+
+impl Inner {
+    fn pass_by(&self, driver: Driver) -> Pass {
+        // Whoever waits in another communicator drives this one too, and must not make it fail.
+        if self.links().is_some_and(|links| !links.net().this_thread()) {
+            return Pass::Waiting;
+        }
+        let carried = self.links().map(Links::pass);
+        let Some(mut exec) = self.exec.driver() else {
+            return Pass::Elsewhere;
+        };
+        if exec.queue.is_empty() {
+            return Pass::Idle;
+        }
+        exec.may_panic("work");
+        if self.is_stopped() {
+            let error = self.stop_error();
+            self.fail(&mut exec, error);
+            return Pass::Idle;
+        }
+        let kolo = driver == Driver::Kolo;
+        match (self.pass_queue_but(&mut exec, kolo), carried) {
+            (Ok(Step::Moved), _) | (Ok(Step::Blocked(_)), Some(Pass::Moved)) => Pass::Moved,
+            (Ok(Step::Blocked(_)), Some(Pass::Elsewhere)) => Pass::Elsewhere,
+            (Ok(Step::Blocked(_)), _) => Pass::Waiting,
+            (Ok(Step::Done) | Err(_), _) => Pass::Idle,
+        }
+    }
+}
+
+impl Work for Inner {
+    fn any_thread(&self) -> bool {
+        self.thread_progress
+    }
+
+    fn broken(&self, error: Error) {
+        self.stop(&error);
+        // A caller inside sees the stop. A driver inside may have looked already and leave without,
+        // and nobody looks again at what the engine has given up.
+        self.let_go();
+    }
+
+    fn patience(&self) -> u32 {
+        self.wait.thread_looks
+    }
+
+    fn pass(&self) -> Pass {
+        self.pass_by(Driver::Program)
+    }
+
+    fn pass_on_thread(&self) -> Pass {
+        self.pass_by(Driver::Kolo)
+    }
+
+    fn rest<'a>(&'a self, rest: &mut Rest<'a>) {
+        if let Some(links) = self.links()
+            && links.is_busy()
+        {
+            return rest.network(|set| links.watch(set));
+        }
+        let Some(exec) = self.exec.driver() else {
+            return rest.at_most(UNHEARD);
+        };
+        match exec.queue.front() {
+            // Whoever ends what it waits for goes on with it, and may leave it here.
+            Some(op) if op.by_program || !op.may_begin() => rest.at_most(UNHEARD),
+            _ => rest.bell(self.node.bell(self.rank as usize)),
+        }
+    }
+
+    fn rests_alike(&self) -> bool {
+        self.network.is_none()
+    }
+
+    fn bell(&self) -> Option<&Doorbell> {
+        Some(self.node.bell(self.rank as usize))
+    }
+}

@@ -1,0 +1,179 @@
+//! Host streams: calls on a stream run in order and asynchronously until `synchronize`.
+
+use super::completion::Completion;
+use super::op::Op;
+use super::wait::Waiter;
+use crate::base::{Error, Result};
+use crate::comm::state::Inner;
+use crate::dtype::outside_operations;
+use crate::exec::Waiting;
+use crate::proxy::progress::Engine;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// An in-order queue of calls, possibly of several communicators. Cheap to clone; clones are the
+/// same stream. May be shared between threads.
+#[derive(Clone)]
+#[doc(hidden)]
+pub struct Stream {
+    last: Arc<Mutex<Option<Last>>>,
+    joins: bool,
+}
+
+#[derive(Clone)]
+struct Last {
+    /// A stream does not keep a communicator: whatever is in flight does.
+    inner: Weak<Inner>,
+    completion: Arc<Completion>,
+    /// The other message of a SendRecv, which has an end of its own.
+    half: Option<Arc<Completion>>,
+    name: &'static str,
+}
+
+impl Last {
+    /// `None` while it runs.
+    fn result(&self) -> Option<Result<()>> {
+        let result = self.completion.result()?;
+        match &self.half {
+            None => Some(result),
+            Some(half) => Some(half.result()?.and(result)),
+        }
+    }
+}
+
+impl Stream {
+    /// A new, empty stream.
+    ///
+    /// # Errors
+    /// None now; kept for streams of devices.
+    pub fn new() -> Result<Stream> {
+        Ok(Stream {
+            last: Arc::default(),
+            joins: false,
+        })
+    }
+
+    /// A stream for one asynchronous call: it ends with that call. A message on it joins the
+    /// messages that were begun before it, so that messages of several such streams progress
+    /// together whatever their order.
+    ///
+    /// # Errors
+    /// None now; kept for streams of devices.
+    pub fn for_one_call() -> Result<Stream> {
+        Ok(Stream {
+            last: Arc::default(),
+            joins: true,
+        })
+    }
+
+    /// Whether a further call may be put on it.
+    ///
+    /// # Errors
+    /// It was made for one call, and has it.
+    pub(in crate::comm) fn takes_calls(&self) -> Result<()> {
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.joins && last().is_some() {
+            false => Ok(()),
+            true => Err(Error::argument(
+                "this stream was made for one call, as that of a request is, and has it",
+                "make a stream for calls that follow each other (Stream::new), or one more for \
+                 this call",
+            )),
+        }
+    }
+
+    /// Whether messages on it join those begun before.
+    #[inline]
+    pub(in crate::comm) fn joins(&self) -> bool {
+        self.joins
+    }
+
+    /// The stream, of one call, ends when `completion` does, and the message before it, if any.
+    pub(in crate::comm) fn set_last(
+        &self,
+        inner: &Arc<Inner>,
+        completion: Arc<Completion>,
+        name: &'static str,
+    ) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let half = last.take().map(|before| before.completion);
+        *last = Some(Last {
+            inner: Arc::downgrade(inner),
+            completion,
+            half,
+            name,
+        });
+    }
+
+    /// Makes `op` the last of the stream, behind the one before.
+    pub(in crate::comm) fn follow(&self, inner: &Arc<Inner>, op: &mut Op) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = op.collective.name();
+        let new = Last {
+            inner: Arc::downgrade(inner),
+            completion: Arc::clone(&op.completion),
+            half: None,
+            name,
+        };
+        if let Some(before) = last.replace(new)
+            && before.result().is_none()
+        {
+            op.after.extend(before.half);
+            op.after.push(before.completion);
+        }
+    }
+
+    /// Whether both are the same stream.
+    pub(in crate::comm) fn is_same(&self, other: &Stream) -> bool {
+        Arc::ptr_eq(&self.last, &other.last)
+    }
+
+    /// Whether everything on the stream has ended; drives work in flight.
+    ///
+    /// # Errors
+    /// The error of the last call, if it failed.
+    pub fn query(&self) -> Result<bool> {
+        outside_operations("waits for a stream")?;
+        Engine::global().drive();
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match last.as_ref().and_then(Last::result) {
+            Some(result) => result.map(|()| true),
+            None => Ok(last.is_none()),
+        }
+    }
+
+    /// Returns when everything that is on the stream now has ended.
+    ///
+    /// # Errors
+    /// The error of the last call, if it failed.
+    pub fn synchronize(&self) -> Result<()> {
+        outside_operations("waits for a stream")?;
+        let (inner, last) = {
+            let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(last) = last.as_ref() else {
+                return Ok(());
+            };
+            let Some(inner) = last.inner.upgrade() else {
+                return last.result().unwrap_or(Ok(()));
+            };
+            (inner, last.clone())
+        };
+        let _inside = Engine::global().enter();
+        let mut waiter = Waiter::new(&inner, (last.name, None));
+        loop {
+            if let Some(result) = last.result() {
+                return result;
+            }
+            if Engine::global().drive() {
+                waiter.moved();
+            } else if let Err(error) = waiter.pause(inner.blocked_on()) {
+                inner.stop(&error);
+                // None of its calls touches a buffer after this returns.
+                while last.result().is_none() {
+                    inner.let_go();
+                    std::thread::yield_now();
+                }
+                return Err(error);
+            }
+        }
+    }
+}

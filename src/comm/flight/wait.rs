@@ -1,0 +1,295 @@
+//! Waiting: spin, then yield, then sleep on the doorbell, by the cores that the ranks really have.
+//!
+//! Whoever waits also moves other work of the process, lets the host MPI make progress now and
+//! then, and looks for reasons to stop: abort, death of a peer, a limit. After a while it reads the
+//! board: who has not called yet, and who called something else.
+
+use crate::base::clock::{self, Moment};
+use crate::base::{Code, Error, Result};
+use crate::comm::failing::fault;
+use crate::comm::state::Inner;
+use crate::exec::Waiting;
+use crate::proxy::net::Links;
+use crate::proxy::progress::{Engine, Inside, Pass};
+use crate::proxy::service::Alarm;
+use crate::transport::futex::SystemFutex;
+use crate::transport::net::sleep_on;
+use crate::wire::doorbell::Ticket;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Polls between two looks at the abort word while spinning.
+const LOOK_EVERY: u32 = 64;
+/// Yields between two calls of the idle hook.
+const IDLE_EVERY: u32 = 32;
+/// Yields between two looks at the clock.
+const CLOCK_EVERY: u32 = 64;
+/// The first nap; each one is twice as long as the one before, up to [`LONGEST_NAP`].
+const FIRST_NAP: Duration = Duration::from_micros(500);
+/// The longest nap: the bound within which an abort is noticed even if nobody rings.
+const LONGEST_NAP: Duration = Duration::from_millis(20);
+/// The same while the network is slept on: the ranks of this node are not heard meanwhile.
+const LONGEST_NETWORK_NAP: Duration = Duration::from_millis(2);
+/// Most yields before the network is slept on: about as long as a message takes on its way.
+const NETWORK_YIELDS: u32 = 64;
+/// How long ranks may disagree before the boards are compared.
+const SUSPICION: Duration = Duration::from_millis(200);
+
+/// The waiting of one call. Most calls hardly wait: what it takes to wait for long is made then.
+pub(in crate::comm) struct Waiter<'a> {
+    inner: &'a Inner,
+    /// Name of the call, and its number if it is a collective.
+    call: (&'static str, Option<u64>),
+    spins: u32,
+    long: Option<Long<'a>>,
+}
+
+impl<'a> Waiter<'a> {
+    #[inline(always)]
+    pub fn new(inner: &'a Inner, call: (&'static str, Option<u64>)) -> Waiter<'a> {
+        Waiter {
+            inner,
+            call,
+            spins: 0,
+            long: None,
+        }
+    }
+
+    /// Something moved: waiting begins anew.
+    #[inline]
+    pub fn moved(&mut self) {
+        self.spins = 0;
+        if self.long.is_some() {
+            self.long = None;
+        }
+    }
+
+    #[cold]
+    fn slow(&mut self, peer: usize) -> Result<()> {
+        if self.inner.is_stopped() {
+            return Err(self.inner.stop_error().during(self.call.0));
+        }
+        let (inner, call) = (self.inner, self.call);
+        self.long
+            .get_or_insert_with(|| Long::begin(inner, call))
+            .wait(peer)
+    }
+}
+
+/// Waiting that has gone beyond spinning.
+struct Long<'a> {
+    inner: &'a Inner,
+    call: (&'static str, Option<u64>),
+    since: Moment,
+    yields: u32,
+    nap: Duration,
+    ticket: Option<Ticket>,
+    compared: Duration,
+    warned: bool,
+    /// When the other nodes were asked who is late.
+    asked: Option<Duration>,
+    /// The rank that is waited for has left: what it sent before is looked for once more.
+    left: bool,
+    /// Drives what is in flight.
+    inside: Option<Inside<'static>>,
+}
+
+impl<'a> Long<'a> {
+    fn begin(inner: &'a Inner, call: (&'static str, Option<u64>)) -> Long<'a> {
+        Long {
+            inner,
+            call,
+            since: clock::now(),
+            yields: 0,
+            nap: FIRST_NAP,
+            ticket: None,
+            compared: SUSPICION,
+            warned: false,
+            asked: None,
+            left: false,
+            inside: None,
+        }
+    }
+
+    fn wait(&mut self, peer: usize) -> Result<()> {
+        let since = self.since;
+        self.yields = self.yields.wrapping_add(1);
+        let carries = self.inner.links().is_some_and(Links::is_busy);
+        let engine = Engine::global();
+        if engine.busy() {
+            self.inside.get_or_insert_with(|| engine.enter());
+            if engine.drive() {
+                return Ok(());
+            }
+        }
+        if self.yields.is_multiple_of(IDLE_EVERY)
+            && let Some(idle) = &self.inner.idle
+        {
+            idle();
+        }
+        // What comes over the network wakes from sleep, and other ranks may need the core for it.
+        let from_afar = carries && !self.inner.is_mate(peer as u32);
+        let patience = match from_afar {
+            true => self.inner.wait.yields.min(NETWORK_YIELDS),
+            false => self.inner.wait.yields,
+        };
+        if self.yields < patience || engine.busy() {
+            std::thread::yield_now();
+            if self.yields.is_multiple_of(CLOCK_EVERY) {
+                return self.look(since, peer);
+            }
+            return Ok(());
+        }
+        // Whoever sleeps here does not hear of new work in flight: the progress thread moves it.
+        self.inside = None;
+        match carries {
+            true => self.sleep_on_network(),
+            false => self.sleep(),
+        }
+        self.look(since, peer)
+    }
+
+    /// Sleeps until something happens on the network, or for a nap: ranks of this node ring the
+    /// bell, which does not wake from this.
+    fn sleep_on_network(&mut self) {
+        let Some(links) = self.inner.links() else {
+            return;
+        };
+        let mut set = Vec::new();
+        let nap = match links.watch(&mut set) {
+            true => self.nap.min(LONGEST_NETWORK_NAP),
+            false => FIRST_NAP,
+        };
+        sleep_on(&mut set, nap);
+        self.nap = (self.nap * 2).min(LONGEST_NAP);
+    }
+
+    /// The first call arms the bell and goes back to look once more; the next one sleeps.
+    fn sleep(&mut self) {
+        let bell = self.inner.node.bell(self.inner.rank as usize);
+        match self.ticket.take() {
+            None => self.ticket = Some(bell.arm()),
+            Some(ticket) => {
+                bell.sleep(ticket, self.nap, &SystemFutex);
+                bell.disarm();
+                self.nap = (self.nap * 2).min(LONGEST_NAP);
+                self.ticket = Some(bell.arm());
+            }
+        }
+    }
+
+    /// Reasons to stop or to speak that need the clock.
+    fn look(&mut self, since: Moment, peer: usize) -> Result<()> {
+        let waited = since.elapsed();
+        let wait = &self.inner.wait;
+        if waited >= self.compared {
+            if let Err(error) = fault::check_left(self.inner, self.call, peer) {
+                if self.left {
+                    return Err(error);
+                }
+                self.left = true;
+                return Ok(());
+            }
+            self.compared = waited * 2;
+            // The boards of other nodes are as they were told: the answer counts the next time.
+            self.inner.alarm(Alarm::Ask);
+            let queued = self.inner.blocked_in.load(Ordering::Relaxed);
+            if let Some(call) = self.call.1.or((queued != 0).then_some(queued)) {
+                fault::compare_recent(self.inner, call)?;
+            }
+        }
+        let warns = !wait.warn_after.is_zero() && waited >= wait.warn_after;
+        if warns && !self.warned && self.inner.network.is_some() && self.asked.is_none() {
+            self.asked = Some(waited);
+            self.inner.alarm(Alarm::Ask);
+        }
+        let answered = self.asked.is_none_or(|asked| waited >= asked + SUSPICION);
+        if warns && !self.warned && answered {
+            self.warned = true;
+            let late = fault::late(self.inner, self.call, peer);
+            tracing::warn!(
+                "kolo: rank {}: {} has waited {:.0} s for {late}",
+                self.inner.rank,
+                self.call.0,
+                waited.as_secs_f64(),
+            );
+            if let Some(links) = self.inner.links() {
+                tracing::debug!("kolo: meanwhile {}", links.picture());
+            }
+        }
+        if !wait.timeout.is_zero() && waited >= wait.timeout {
+            let late = fault::late(self.inner, self.call, peer);
+            return Err(Error::new(
+                Code::Timeout,
+                format!("waited {:.1} s for {late}", waited.as_secs_f64()),
+                format!(
+                    "look into the output of that rank, which may compute, write files or hang; \
+                     KOLO_TIMEOUT={} is how long calls wait here, and none is without limit",
+                    wait.timeout.as_secs_f64()
+                ),
+            )
+            .with_peer(crate::base::Rank(peer as u32))
+            .during(self.call.0));
+        }
+        Ok(())
+    }
+}
+
+impl Waiting for Waiter<'_> {
+    #[inline(always)]
+    fn pause(&mut self, peer: usize) -> Result<()> {
+        if let Some(links) = self.inner.links()
+            && links.is_busy()
+        {
+            // A look at the network is a system call: giving the core away as well costs little,
+            // and whoever is waited for may need it.
+            return match links.pass() {
+                Pass::Moved => Ok(()),
+                _ => self.slow(peer),
+            };
+        }
+        self.spins = self.spins.wrapping_add(1);
+        if self.spins < self.inner.wait.spins {
+            if self.spins.is_multiple_of(LOOK_EVERY) && self.inner.is_stopped() {
+                return self.slow(peer);
+            }
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        self.slow(peer)
+    }
+}
+
+impl Drop for Long<'_> {
+    fn drop(&mut self) {
+        if self.ticket.take().is_some() {
+            self.inner.node.bell(self.inner.rank as usize).disarm();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::{CommConfig, Communicator};
+
+    /// Else the progress thread keeps away from work that is begun meanwhile.
+    #[test]
+    fn whoever_sleeps_does_not_drive() {
+        let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+        let mut long = Long::begin(&comms[0].inner, ("a test", None));
+        // As where something was in flight a moment ago.
+        long.inside = Some(Engine::global().enter());
+        long.yields = comms[0].inner.wait.yields;
+        let mut idle_looks = 0;
+        while idle_looks < 100 {
+            long.wait(1).unwrap();
+            if long.inside.is_none() {
+                return;
+            }
+            // Other tests of this process may have something in flight.
+            idle_looks += u32::from(!Engine::global().busy());
+        }
+        panic!("it sleeps and says that it drives");
+    }
+}
