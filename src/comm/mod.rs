@@ -23,6 +23,7 @@ mod faces;
 mod failing;
 mod flight;
 pub mod logging;
+mod owned;
 mod state;
 
 pub use becoming::{orders, stores, tuning};
@@ -231,6 +232,7 @@ impl Communicator {
         let exec = self.inner.user()?;
         let natural = || (0..self.inner.nranks).collect();
         let mut order = exec
+            .members
             .nodes
             .ring(channel)
             .map_or_else(natural, <[u32]>::to_vec);
@@ -247,11 +249,11 @@ impl Communicator {
     #[doc(hidden)]
     pub fn tree_chain(&self, channel: u16, node: u32) -> Result<Vec<u32>> {
         let exec = self.inner.user()?;
-        if node >= exec.nodes.count() {
-            let what = format!("node {node} of {}", exec.nodes.count());
+        if node >= exec.members.nodes.count() {
+            let what = format!("node {node} of {}", exec.members.nodes.count());
             return Err(Error::argument(what, "nodes count from 0"));
         }
-        Ok(exec.nodes.chain(channel, node).ranks)
+        Ok(exec.members.nodes.chain(channel, node).ranks)
     }
 
     /// Waits until every call in flight on this communicator has ended; after it none is taken.
@@ -431,7 +433,7 @@ impl Communicator {
     #[doc(hidden)]
     pub fn step_counts(&self) -> Result<(u64, u64)> {
         let exec = self.inner.user()?;
-        Ok((exec.wires.steps_executed, exec.steps_planned))
+        Ok((exec.wires.steps_executed, exec.counts.steps_planned))
     }
 
     /// Calls so far in which the ranks have read each other's buffers where they lie.
@@ -440,7 +442,7 @@ impl Communicator {
     /// As [`Communicator::tuner`].
     #[doc(hidden)]
     pub fn direct_calls(&self) -> Result<u64> {
-        Ok(self.inner.user()?.direct_calls)
+        Ok(self.inner.user()?.counts.direct_calls)
     }
 }
 

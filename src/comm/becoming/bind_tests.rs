@@ -28,7 +28,7 @@ fn heard(
     bound: u32,
     calls: impl Fn(&Communicator) -> crate::base::Result<()> + Sync,
 ) {
-    comms[0].inner.user().unwrap().refuses_to_bind = Some(bound);
+    comms[0].inner.user().unwrap().faults.refuses_to_bind = Some(bound);
     let calls = &calls;
     let [own, other] = std::thread::scope(|scope| {
         let threads = [&comms[0], &comms[1]].map(|comm| scope.spawn(move || calls(comm)));
@@ -168,7 +168,7 @@ fn a_group_that_is_too_large_touches_nothing() {
                     "{error}"
                 );
                 reduce(comm).unwrap();
-                assert_eq!(comm.inner.user().unwrap().calls, 1);
+                assert_eq!(comm.inner.user().unwrap().counts.calls, 1);
             });
         }
     });

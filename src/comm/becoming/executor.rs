@@ -7,7 +7,9 @@ use super::{net, tuning};
 use crate::base::Result;
 use crate::comm::calling::redop::Kernels;
 use crate::comm::flight::direct::Direct;
-use crate::comm::state::{self, Exec};
+use crate::comm::flight::op::Latest;
+use crate::comm::owned::Exec;
+use crate::comm::owned::{self, Counts, Faults, Members, Scratch, Sizes};
 use crate::exec::Wires;
 use crate::exec::launch;
 use crate::exec::messages::{Contributors, Messages};
@@ -44,42 +46,46 @@ pub(in crate::comm) fn exec(
     };
     Exec {
         wires,
-        folds: network.and_then(|network| network.folds),
         direct,
-        stream_bytes: match kind {
-            Stores::Cached => usize::MAX,
-            Stores::Streamed => launch::stream_bytes(inputs.oversubscribed),
+        sizes: Sizes {
+            buffer: slot_bytes(settings) * Geometry::SLOTS as usize,
+            eager: EAGER_BYTES,
+            stream: match kind {
+                Stores::Cached => usize::MAX,
+                Stores::Streamed => launch::stream_bytes(inputs.oversubscribed),
+            },
         },
         table: Table::remembered(inputs),
         // A plan whose connections take channels in turn is there once for each.
         plans: Cache::new(
-            (state::PLANS + state::PLANS_PER_RANK * nranks as usize) * usize::from(turns),
+            (owned::PLANS + owned::PLANS_PER_RANK * nranks as usize) * usize::from(turns),
         ),
-        small_steps: state::small_steps(rank.0, &nodes),
-        nodes,
         kernels: Kernels::new(nranks),
-        messages: Messages::default(),
-        contributors: Contributors::default(),
-        sources: Vec::with_capacity(nranks as usize),
-        exact: Default::default(),
         queue: VecDeque::new(),
-        spare: None,
-        latest: crate::comm::flight::op::Latest::new(nranks as usize * layout.channels),
-        calls: 0,
+        scratch: Scratch {
+            sources: Vec::with_capacity(nranks as usize),
+            messages: Messages::default(),
+            contributors: Contributors::default(),
+            exact: Default::default(),
+            spare: None,
+            latest: Latest::new(nranks as usize * layout.channels),
+            barrier_word: vec![0],
+        },
+        counts: Counts {
+            calls: 0,
+            steps_planned: 0,
+            direct_calls: 0,
+            small_steps: owned::small_steps(rank.0, &nodes),
+        },
+        members: Members {
+            rank: rank.0,
+            nranks,
+            nodes,
+            turns,
+            folds: network.and_then(|network| network.folds),
+        },
         past: Default::default(),
-        barrier_word: vec![0],
-        steps_planned: 0,
-        direct_calls: 0,
-        buffer_bytes: slot_bytes(settings) * Geometry::SLOTS as usize,
-        eager_bytes: EAGER_BYTES,
-        rank: rank.0,
-        nranks,
-        turns,
-        flip: flip.map(|flip| (flip.call, flip.slot)),
-        #[cfg(test)]
-        panic_in: None,
-        #[cfg(test)]
-        refuses_to_bind: None,
+        faults: Faults::new(flip.map(|flip| (flip.call, flip.slot))),
     }
 }
 

@@ -257,7 +257,7 @@ mod tests {
         let comms = Communicator::init_all(2, &config).unwrap();
         let kinds = comms.iter().map(|comm| {
             let exec = comm.inner.exec.driver().expect("nobody else drives");
-            exec.stream_bytes
+            exec.sizes.stream
         });
         let kinds = kinds.collect();
         let rank = |comm: Communicator| -> Result<Vec<u32>> {

@@ -33,12 +33,12 @@ pub(in crate::comm) fn tell(communicator: &Communicator) {
 fn lines(inner: &Inner) -> crate::base::Result<Vec<String>> {
     let exec = inner.user()?;
     let mut lines = vec![
-        ranks(inner, &exec.nodes),
+        ranks(inner, &exec.members.nodes),
         transports(inner),
         network(inner),
         waiting(inner),
         threads(inner),
-        channels(&exec.table, &exec.nodes),
+        channels(&exec.table, &exec.members.nodes),
     ];
     lines.extend(algorithms(&exec.table));
     lines.push(settings(&inner.settings));

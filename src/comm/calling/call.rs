@@ -1,7 +1,7 @@
 //! One call: what the caller asked for, checked before anything is touched.
 
-use super::exact;
 use super::redop::{self, RedOp};
+use super::summable;
 use super::vector::Parts;
 use crate::base::{Error, Result, checked};
 use crate::dtype::{DataType, ReduceOp};
@@ -101,7 +101,7 @@ impl Checked {
         if bytes > 0 {
             call.check_buffers(rank, bytes, blocks)?;
         }
-        let is_exact = exact::is_exact(call);
+        let is_exact = call.is_exact();
         if is_exact {
             call.check_alignment(blocks)?;
         }
@@ -126,7 +126,7 @@ impl Checked {
                 commutes: kernel.commutes,
                 scaled: kernel.pre_scaled,
             },
-            None if exact::is_exact(&self.call) => Combining::Exact,
+            None if self.call.is_exact() => Combining::Exact,
             None => Combining::BuiltIn,
         };
         Asked {
@@ -197,6 +197,12 @@ impl Call {
         Ok(checked)
     }
 
+    /// Whether it is an exact sum.
+    #[inline(always)]
+    pub(in crate::comm) fn is_exact(&self) -> bool {
+        self.op == RedOp::SUM_EXACT && self.collective.reduces()
+    }
+
     /// The built-in operation, if it is one.
     ///
     /// # Errors
@@ -204,7 +210,10 @@ impl Call {
     #[inline(always)]
     pub(in crate::comm) fn check_operation(&self) -> Result<Option<ReduceOp>> {
         let op = match self.collective.reduces() {
-            true if exact::is_exact(self) => exact::check(self)?,
+            true if self.is_exact() => {
+                summable::check(self.collective, self.dtype)?;
+                None
+            }
             true => self.op.built_in(self.dtype)?,
             false => None,
         };

@@ -6,7 +6,8 @@
 
 use super::call::{Call, Checked, Collective};
 use crate::base::{Result, checked};
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::Exec;
+use crate::comm::state::Inner;
 use crate::dtype::{DataType, ReduceOp};
 use crate::tune::Route;
 
@@ -46,8 +47,8 @@ impl Inner {
         };
         if whole.call.collective == Collective::Barrier {
             // An all-reduce of 8 bytes, whose result nobody looks at.
-            call.send = exec.barrier_word.as_ptr().cast();
-            call.recv = exec.barrier_word.as_mut_ptr().cast();
+            call.send = exec.scratch.barrier_word.as_ptr().cast();
+            call.recv = exec.scratch.barrier_word.as_mut_ptr().cast();
             call.count = 1;
             call.dtype = DataType::Uint64;
             call.op = crate::comm::RedOp::SUM;

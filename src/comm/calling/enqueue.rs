@@ -16,7 +16,8 @@ use crate::comm::flight::lock::Guard;
 use crate::comm::flight::op::Op;
 use crate::comm::flight::stream::Stream;
 use crate::comm::flight::wait::Waiter;
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::Exec;
+use crate::comm::state::Inner;
 use crate::dtype;
 use crate::exec::oneshot::SmallCall;
 use crate::tune::Route;
@@ -235,7 +236,7 @@ impl Inner {
         let Exec {
             kernels,
             wires,
-            sources,
+            scratch,
             ..
         } = exec;
         let kernel = kernels.get(call.dtype, checked.op);
@@ -249,7 +250,7 @@ impl Inner {
         };
         if self.nranks == 1 {
             if collective != Collective::Barrier {
-                exec.steps_planned += 1;
+                exec.counts.steps_planned += 1;
                 // SAFETY: the promise of `enqueue`.
                 unsafe { small.alone(wires) };
             }
@@ -259,14 +260,16 @@ impl Inner {
         // SAFETY: the promise of `enqueue`.
         let ended = unsafe {
             match collective {
-                Collective::AllReduce => small.all_reduce(wires, sources, &mut waiter, &mut ()),
+                Collective::AllReduce => {
+                    small.all_reduce(wires, &mut scratch.sources, &mut waiter, &mut ())
+                }
                 Collective::AllGather => small.all_gather(wires, &mut waiter, &mut ()),
                 Collective::Broadcast => small.broadcast(wires, &mut waiter, &mut ()),
                 _ => small.barrier(wires, &mut waiter, &mut ()),
             }
         };
         drop(waiter);
-        exec.steps_planned += exec.small_steps[collective as usize];
+        exec.counts.steps_planned += exec.counts.small_steps[collective as usize];
         match ended {
             Ok(()) => Ok(()),
             Err(stop) => Err(self.stopped_by(exec, stop, number)),
@@ -347,24 +350,24 @@ impl Inner {
         if checked.call.collective.is_point_to_point() {
             return None;
         }
-        exec.calls += 1;
+        exec.counts.calls += 1;
         self.node
             .board(self.rank as usize)
-            .begin(exec.calls, checked.signature);
-        checked.number = exec.calls;
+            .begin(exec.counts.calls, checked.signature);
+        checked.number = exec.counts.calls;
         checked.past = exec.past.before(checked.signature);
         checked.signature ^= checked.past;
-        Some(exec.calls)
+        Some(exec.counts.calls)
     }
 
     /// Flips a bit in the call for which that is set. Messages have no number: before the first
     /// collective they belong to call 0, and so on.
     #[inline(always)]
     pub(in crate::comm) fn flip_if_due(&self, exec: &mut Exec) {
-        if let Some((call, slot)) = exec.flip
-            && call == exec.calls
+        if let Some((call, slot)) = exec.faults.flip
+            && call == exec.counts.calls
         {
-            exec.flip = None;
+            exec.faults.flip = None;
             exec.wires.flip_bit_in(slot);
         }
     }

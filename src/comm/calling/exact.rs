@@ -14,9 +14,11 @@
 
 use super::call::{Call, Checked, Collective};
 use super::redop::RedOp;
-use crate::base::{Error, Result};
+use super::summable::part_type;
+use crate::base::Result;
 use crate::comm::flight::op::Op;
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::Exec;
+use crate::comm::state::Inner;
 use crate::dtype::exact::Summand;
 use crate::dtype::exact::window::{BOUND_BYTES, Bounds};
 use crate::dtype::exact::wire::Format;
@@ -36,57 +38,6 @@ const MOST_WORDS: usize = 64 << 10;
 pub(in crate::comm) struct Scratch {
     bounds: Vec<u8>,
     words: Vec<i64>,
-}
-
-/// Whether a call is an exact sum.
-#[inline(always)]
-pub(in crate::comm) fn is_exact(call: &Call) -> bool {
-    call.op == RedOp::SUM_EXACT && call.collective.reduces()
-}
-
-/// Refuses what has no exact sum. It is none of the operations that fold elements.
-///
-/// # Errors
-/// For other types than [`part_type`] has, and for other collectives than all-reduce and reduce.
-pub(in crate::comm) fn check(call: &Call) -> Result<Option<ReduceOp>> {
-    if !matches!(call.collective, Collective::AllReduce | Collective::Reduce) {
-        return Err(not_here());
-    }
-    if part_type(call.dtype).is_none() {
-        return Err(Error::argument(
-            format!("there is no exact sum of {}", call.dtype.name()),
-            match call.dtype.is_float() {
-                true => "convert to float or double, or use koloSum",
-                false => "use koloSum: sums of integers do not depend on the order",
-            },
-        ));
-    }
-    Ok(None)
-}
-
-/// An exact sum in a collective that has none.
-#[cold]
-pub(in crate::comm) fn not_here() -> Error {
-    Error::argument(
-        "only AllReduce and Reduce have exact sums",
-        "all-reduce or reduce with koloSumExact; for a block of a reduce-scatter take it from the \
-         all-reduce, for a scan sum over smaller communicators",
-    )
-}
-
-/// Whether elements of this type have an exact sum.
-pub(in crate::comm) fn has_sum(dtype: DataType) -> bool {
-    part_type(dtype).is_some()
-}
-
-/// What exact sums of a type add, and how many of them an element has.
-fn part_type(dtype: DataType) -> Option<(DataType, usize)> {
-    match dtype {
-        DataType::Float32 | DataType::Float64 => Some((dtype, 1)),
-        DataType::Complex64 => Some((DataType::Float32, 2)),
-        DataType::Complex128 => Some((DataType::Float64, 2)),
-        _ => None,
-    }
 }
 
 /// A call in the numbers that its elements consist of; ranks still show the call itself.
@@ -336,7 +287,7 @@ impl Exact {
 
     unsafe fn begin_whole(&mut self, exec: &mut Exec) -> Next {
         let call = self.checked.call;
-        let words = &mut exec.exact.words;
+        let words = &mut exec.scratch.exact.words;
         words.clear();
         match &self.made {
             Some(made) => words.extend_from_slice(made),
@@ -362,7 +313,7 @@ impl Exact {
             unsafe {
                 typed!(
                     call.dtype,
-                    decode(&self.format, &exec.exact.words, call.recv)
+                    decode(&self.format, &exec.scratch.exact.words, call.recv)
                 )
             };
         }
@@ -375,7 +326,7 @@ impl Exact {
         self.block = BLOCK.min(call.count - self.finished);
         self.stage = Stage::Bounds;
         let first = self.at(call.send.cast_mut(), self.finished);
-        let bounds = &mut exec.exact.bounds;
+        let bounds = &mut exec.scratch.exact.bounds;
         bounds.resize(self.block * BOUND_BYTES, 0);
         // SAFETY: our caller promises the buffers.
         unsafe { typed!(call.dtype, bound(&self.format, first, self.block, bounds)) };
@@ -388,7 +339,7 @@ impl Exact {
     /// Elements from `from` on, as many as have room; nothing to do if none of them has a limb.
     unsafe fn begin_limbs(&mut self, exec: &mut Exec, from: usize) -> Option<Next> {
         let call = self.checked.call;
-        let Scratch { bounds, words } = &mut exec.exact;
+        let Scratch { bounds, words } = &mut exec.scratch.exact;
         let mut room = MOST_WORDS;
         let bounds = &bounds[from * BOUND_BYTES..];
         let fitting = windows(bounds).take_while(|window| {
@@ -417,7 +368,7 @@ impl Exact {
 
     unsafe fn end_limbs(&mut self, exec: &Exec, from: usize, to: usize) {
         let call = self.checked.call;
-        let Scratch { bounds, words } = &exec.exact;
+        let Scratch { bounds, words } = &exec.scratch.exact;
         let bounds = &bounds[from * BOUND_BYTES..to * BOUND_BYTES];
         let place = self.at(call.recv, self.finished + from);
         if self.is_receiver {
@@ -470,7 +421,7 @@ impl Inner {
         if !small || call.collective != Collective::AllReduce || !exec.queue.is_empty() {
             return Ok(false);
         }
-        let mut words = std::mem::take(&mut exec.exact.words);
+        let mut words = std::mem::take(&mut exec.scratch.exact.words);
         words.resize(count, 0);
         fill(&mut words);
         let limbs = sum_words(checked, &mut words);
@@ -479,7 +430,7 @@ impl Inner {
             // SAFETY: the promise of `enqueue`.
             unsafe { typed!(call.dtype, decode(format, &words, call.recv)) };
         }
-        exec.exact.words = words;
+        exec.scratch.exact.words = words;
         ended.map(|()| true)
     }
 

@@ -14,7 +14,8 @@ use crate::comm::flight::completion::Completion;
 use crate::comm::flight::op::Op;
 use crate::comm::flight::stream::Stream;
 use crate::comm::flight::wait::Waiter;
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::Exec;
+use crate::comm::state::Inner;
 use crate::exec::Waiting;
 use crate::proxy::progress::{Engine, Pass, Work};
 use crate::tune::Route;
@@ -172,8 +173,8 @@ fn run_small(
     members: &[Member],
     collective: Collective,
 ) -> Result<()> {
-    exec.messages.clear();
-    exec.latest.next();
+    exec.scratch.messages.clear();
+    exec.scratch.latest.next();
     for member in members {
         inner.flip_if_due(exec);
         if member.checked.bytes > 0 {

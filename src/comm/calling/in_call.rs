@@ -2,7 +2,8 @@
 
 use crate::base::{Error, caught};
 use crate::comm::flight::lock::Guard;
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::Exec;
+use crate::comm::state::Inner;
 use std::ops::{Deref, DerefMut};
 
 /// A call of the user. One that ends by a panic leaves a communicator of which nobody knows how far

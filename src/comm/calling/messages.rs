@@ -6,7 +6,8 @@
 
 use super::call::{Checked, Collective};
 use crate::base::Result;
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::{Exec, Scratch};
+use crate::comm::state::Inner;
 use crate::exec::messages::{SmallExchange, SmallReduce};
 use crate::plan::{Direction, Placing};
 use crate::tune::Choice;
@@ -21,7 +22,7 @@ impl Inner {
         choice: Choice,
     ) -> Result<()> {
         let collective = checked.call.collective;
-        exec.messages.clear();
+        exec.scratch.messages.clear();
         if collective == Collective::Reduce && checked.call.peer == self.rank {
             let placing = exec.placing(checked, choice.algorithm, choice.channels);
             return self.small_reduce(exec, checked, number, placing);
@@ -35,12 +36,10 @@ impl Inner {
             signature: checked.signature,
             placing: exec.placing(checked, choice.algorithm, choice.channels),
         };
-        let Exec {
-            messages, wires, ..
-        } = exec;
+        let (messages, wires) = (&mut exec.scratch.messages, &mut exec.wires);
         // SAFETY: the promise of `enqueue`.
         let begun = unsafe { small.begin(messages, wires) };
-        exec.steps_planned += begun.map_err(|error| self.fail(exec, error))?;
+        exec.counts.steps_planned += begun.map_err(|error| self.fail(exec, error))?;
         self.run_messages(exec, (collective, number))
     }
 
@@ -51,16 +50,13 @@ impl Inner {
             Collective::Send => (Direction::Send, call.send.cast_mut()),
             _ => (Direction::Recv, call.recv),
         };
-        let Exec {
-            messages,
-            wires,
-            latest,
-            ..
-        } = exec;
+        let Scratch {
+            messages, latest, ..
+        } = &mut exec.scratch;
         let after = |end, number| latest.replace(latest.stamp(), end, number);
         let peer = (call.peer as usize, direction, Placing::ByPair);
         messages.add(
-            wires,
+            &mut exec.wires,
             peer,
             (place, checked.bytes),
             checked.signature,
@@ -74,11 +70,9 @@ impl Inner {
         exec: &mut Exec,
         (collective, number): (Collective, Option<u64>),
     ) -> Result<()> {
-        exec.steps_planned += exec.messages.len() as u64;
+        exec.counts.steps_planned += exec.scratch.messages.len() as u64;
         let ended = self.drive(exec, (collective.name(), number), |exec| {
-            let Exec {
-                messages, wires, ..
-            } = exec;
+            let (messages, wires) = (&mut exec.scratch.messages, &mut exec.wires);
             // SAFETY: the promise of `enqueue`.
             Ok(unsafe { messages.progress(wires, &mut ()) }?.into())
         });
@@ -94,8 +88,8 @@ impl Inner {
         placing: Placing,
     ) -> Result<()> {
         let call = &checked.call;
-        exec.steps_planned += 1;
-        exec.contributors.reset();
+        exec.counts.steps_planned += 1;
+        exec.scratch.contributors.reset();
         let ended = self.drive(exec, (call.collective.name(), number), |exec| {
             let small = SmallReduce {
                 send: call.send,
@@ -105,9 +99,9 @@ impl Inner {
                 signature: checked.signature,
                 placing,
             };
-            let (wires, ends) = (&mut exec.wires, &mut exec.contributors);
+            let (wires, ends) = (&mut exec.wires, &mut exec.scratch.contributors);
             // SAFETY: the promise of `enqueue`.
-            Ok(unsafe { small.progress(wires, ends, &mut exec.sources, &mut ()) }?.into())
+            Ok(unsafe { small.progress(wires, ends, &mut exec.scratch.sources, &mut ()) }?.into())
         });
         ended.map_err(|error| self.fail(exec, error))
     }

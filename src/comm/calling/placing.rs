@@ -1,7 +1,7 @@
 //! Where connections between nodes are: what a call says to [`crate::plan::Placing`].
 
 use super::call::Checked;
-use crate::comm::state::Exec;
+use crate::comm::owned::Exec;
 use crate::plan::{Algorithm, Placing};
 
 impl Exec {
@@ -12,7 +12,7 @@ impl Exec {
     pub fn placing(&self, checked: &Checked, algorithm: Algorithm, channels: u16) -> Placing {
         let collective = checked.call.collective;
         let of_messages = algorithm == Algorithm::Bundle || collective.is_vector();
-        match self.turns {
+        match self.members.turns {
             _ if of_messages || collective.is_point_to_point() => Placing::ByPair,
             turns if channels >= turns => Placing::Planned,
             turns => Placing::Turned((checked.number % u64::from(turns)) as u16),

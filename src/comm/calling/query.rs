@@ -1,7 +1,6 @@
 //! What would run, without running it.
 
 use super::call::{Call, Collective};
-use super::exact;
 use super::redop::RedOp;
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;
@@ -77,7 +76,7 @@ impl Communicator {
                     scaled: kernel.pre_scaled,
                 }
             }
-            _ if exact::is_exact(&call) => Combining::Exact,
+            _ if call.is_exact() => Combining::Exact,
             _ => Combining::BuiltIn,
         };
         Ok(Asked {

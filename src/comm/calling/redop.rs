@@ -4,7 +4,7 @@
 //! what the program made ([`MadeOp`]): sums of pre-multiplied contributions, and functions of its
 //! own.
 
-use super::exact;
+use super::summable;
 use crate::base::{Error, Rank, Result, caught};
 use crate::comm::Communicator;
 use crate::comm::state::Inner;
@@ -82,7 +82,7 @@ impl RedOp {
         match ReduceOp::from_number(self.0) {
             Some(op) if op.combines(dtype) => Ok(Some(op)),
             Some(op) => Err(cannot_combine(op, dtype)),
-            None if self == RedOp::SUM_EXACT => Err(exact::not_here()),
+            None if self == RedOp::SUM_EXACT => Err(summable::not_here()),
             None => Err(unknown(self)),
         }
     }
@@ -401,7 +401,7 @@ fn unknown(op: RedOp) -> Error {
 #[cold]
 fn cannot_combine(op: ReduceOp, dtype: DataType) -> Error {
     let mut possible: Vec<&str> = dtype.operations().map(ReduceOp::name).collect();
-    if exact::has_sum(dtype) {
+    if summable::has_sum(dtype) {
         possible.push("the exact sum (koloSumExact, in AllReduce and Reduce)");
     }
     let types: Vec<&str> = DataType::ALL

@@ -9,7 +9,8 @@ use super::group;
 use super::redop::RedOp;
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::Exec;
+use crate::comm::state::Inner;
 use crate::dtype::exact::wire::Format;
 use crate::dtype::exact::{ExactSum, Summand, View};
 

@@ -5,11 +5,11 @@
 //! anyway ([`Inner::watched`]).
 
 use super::call::{Checked, Collective, NO_RANK};
-use super::exact;
 use super::group::Member;
 use crate::base::clock::{self, Moment};
 use crate::base::{Result, caught};
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::Exec;
+use crate::comm::state::Inner;
 use crate::dtype::ReduceOp;
 use std::fmt::Write;
 
@@ -126,7 +126,7 @@ impl Inner {
         };
         let _ = write!(text, ": {count} x {}", call.dtype.name());
         if call.collective.reduces() {
-            let op = match (checked.op, exact::is_exact(call)) {
+            let op = match (checked.op, call.is_exact()) {
                 (_, true) => "exact sum",
                 (Some(op), _) => ReduceOp::name(op),
                 (None, _) => "an operation of the program",

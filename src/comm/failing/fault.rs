@@ -3,7 +3,8 @@
 use crate::base::clock;
 use crate::base::{Code, Error, Rank, Result};
 use crate::comm::calling::call::{Collective, describe};
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::Exec;
+use crate::comm::state::Inner;
 use crate::dtype::DataType;
 use crate::exec::wires::Mismatch;
 use crate::proxy::service::Alarm;
@@ -26,7 +27,7 @@ pub(in crate::comm) fn mismatch(
     found: Mismatch,
     call: Option<u64>,
 ) -> Error {
-    let number = call.unwrap_or(exec.calls);
+    let number = call.unwrap_or(exec.counts.calls);
     if let Err(error) = compare_with(inner, number, found.peer) {
         return error;
     }
@@ -34,7 +35,9 @@ pub(in crate::comm) fn mismatch(
     let place = inner.place(peer);
     let pasts = pasts(inner, exec);
     let mine = match call {
-        Some(number) => pasts.get((exec.calls - number) as usize + 1).copied(),
+        Some(number) => pasts
+            .get((exec.counts.calls - number) as usize + 1)
+            .copied(),
         None => Some(0),
     };
     let mine = mine.map(|past| Signature(found.mine.0 ^ past));
@@ -81,7 +84,7 @@ fn pasts(inner: &Inner, exec: &Exec) -> Vec<u64> {
     let board = inner.node.board(inner.rank as usize);
     let mut past = exec.past;
     let mut found = vec![past.now()];
-    for call in (1..=exec.calls).rev().take(REMEMBERED as usize) {
+    for call in (1..=exec.counts.calls).rev().take(REMEMBERED as usize) {
         let Some(signature) = board.signature(call) else {
             break;
         };

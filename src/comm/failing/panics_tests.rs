@@ -2,7 +2,7 @@
 
 use crate::base::Error;
 use crate::comm::RedOp;
-use crate::comm::state::PANIC_WORDS;
+use crate::comm::owned::PANIC_WORDS;
 use crate::comm::{CommConfig, Communicator, Stream};
 use crate::proxy::progress::{Engine, Work};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,7 @@ fn pair() -> Vec<Communicator> {
 /// What the ranks hear of a call in which `place` panics on rank 0.
 fn heard(place: &'static str, call: impl Fn(&Communicator) -> String + Sync) -> [String; 2] {
     let comms = pair();
-    comms[0].inner.user().unwrap().panic_in = Some(place);
+    comms[0].inner.user().unwrap().faults.panic_in = Some(place);
     let call = &call;
     std::thread::scope(|scope| {
         let threads = [&comms[0], &comms[1]].map(|comm| scope.spawn(move || call(comm)));
@@ -86,7 +86,7 @@ fn a_panic_in_work_in_flight_stops_one_communicator() {
     let broken = pair();
     let sound = pair();
     // The last to begin, so that both calls are in flight.
-    broken[1].inner.user().unwrap().panic_in = Some("work");
+    broken[1].inner.user().unwrap().faults.panic_in = Some("work");
     let send = [vec![1_u32; COUNT], vec![2_u32; COUNT]];
     let begin = |comms: &[Communicator], recv: &mut [Vec<u32>; 2]| -> Vec<Stream> {
         let ranks = comms.iter().zip(&send).zip(recv.iter_mut());

@@ -8,7 +8,8 @@
 use super::fault;
 use crate::base::{Code, Error, Rank, clock};
 use crate::comm::flight::op::{Op, Step};
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::Exec;
+use crate::comm::state::Inner;
 use crate::dtype;
 use crate::exec::oneshot::Stop;
 use crate::transport::fork;

@@ -4,7 +4,8 @@ use super::completion::Completion;
 use super::op::{Op, Step};
 use super::wait::Waiter;
 use crate::base::{Error, Rank, Result, caught};
-use crate::comm::state::{Exec, Inner};
+use crate::comm::owned::Exec;
+use crate::comm::state::Inner;
 use crate::exec::Waiting;
 use crate::exec::oneshot::Stop;
 use crate::proxy::net::Links;
@@ -31,7 +32,7 @@ impl Inner {
             exec.queue.push_front(*op);
             return Err(self.fail(exec, error));
         }
-        exec.spare = Some(op);
+        exec.scratch.spare = Some(op);
         Ok(())
     }
 

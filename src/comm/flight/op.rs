@@ -7,7 +7,7 @@ use crate::comm::calling::call::{Call, Checked};
 use crate::comm::calling::exact::Exact;
 use crate::comm::calling::traced::Pending;
 use crate::comm::calling::vector::{Deed, Part};
-use crate::comm::state::Exec;
+use crate::comm::owned::Exec;
 use crate::dtype::DataType;
 use crate::exec::oneshot::Stop;
 use crate::exec::wires::End;
@@ -209,12 +209,12 @@ impl Op {
     fn add(&mut self, exec: &mut Exec, checked: &Checked, launch: Launch) {
         let collective = checked.call.collective;
         let blocks = (
-            collective.input_blocks(exec.nranks),
-            collective.output_blocks(exec.nranks),
+            collective.input_blocks(exec.members.nranks),
+            collective.output_blocks(exec.members.nranks),
         );
         for lane in 0..launch.plan.lanes.len() {
             let window = launch.window(lane, checked.call.count, blocks);
-            exec.steps_planned += launch.plan.lane_steps_per_round(lane) * window.rounds();
+            exec.counts.steps_planned += launch.plan.lane_steps_per_round(lane) * window.rounds();
             self.push(self.launches.len(), lane, window, None);
         }
         self.launches.push(launch);
@@ -245,8 +245,8 @@ impl Op {
         }
         then.asked = true;
         let checked = then.checked.clone();
-        let ranks = exec.nranks as usize;
-        let bytes = checked.buffer_bytes(exec.rank, exec.nranks);
+        let ranks = exec.members.nranks as usize;
+        let bytes = checked.buffer_bytes(exec.members.rank, exec.members.nranks);
         self.cards.clear();
         self.cards.resize(ranks + 1, Card::default());
         self.cards[ranks] = exec.direct.card(&checked, bytes)?;
@@ -307,7 +307,7 @@ impl Op {
     /// All cards are there: the call itself.
     fn begin_direct(&mut self, exec: &mut Exec, then: Then) -> Result<()> {
         let checked = &then.checked;
-        let cards = &self.cards[..exec.nranks as usize];
+        let cards = &self.cards[..exec.members.nranks as usize];
         let Some(bases) = exec.direct.bases(cards, checked)? else {
             return self.collective(exec, checked, then.kernel, then.otherwise);
         };
@@ -320,14 +320,14 @@ impl Op {
     pub fn message(&mut self, exec: &mut Exec, checked: &Checked, kernel: Kernel) -> Result<()> {
         let choice = Choice::plain(self.collective, Algorithm::Bundle, 1);
         if self.stamp == 0 {
-            self.stamp = exec.latest.next();
+            self.stamp = exec.scratch.latest.next();
         }
         let launch = exec.launch(checked, kernel, choice)?;
         let window = launch.window(0, checked.call.count, (1, 1));
-        exec.steps_planned += launch.plan.lane_steps_per_round(0) * window.rounds();
+        exec.counts.steps_planned += launch.plan.lane_steps_per_round(0) * window.rounds();
         let run = self.count;
         let end = launch.plan.ends.first();
-        let after = end.and_then(|&end| exec.latest.replace(self.stamp, end, run));
+        let after = end.and_then(|&end| exec.scratch.latest.replace(self.stamp, end, run));
         self.push(self.launches.len(), 0, window, after);
         self.launches.push(launch);
         Ok(())
@@ -367,13 +367,13 @@ impl Op {
         let algorithm = match part.deed {
             Deed::Send | Deed::Recv => return self.message(exec, &checked, kernel.clone()),
             Deed::Copy => Algorithm::Local,
-            Deed::Fold if fold_keeps_order(kernel, exec.nranks) => Algorithm::Ordered,
+            Deed::Fold if fold_keeps_order(kernel, exec.members.nranks) => Algorithm::Ordered,
             Deed::Fold => Algorithm::Bundle,
         };
         let choice = Choice::plain(whole.call.collective, algorithm, 1);
         let launch = exec.launch(&checked, kernel.clone(), choice)?;
         let window = launch.window(0, part.count, (1, 1));
-        exec.steps_planned += launch.plan.lane_steps_per_round(0) * window.rounds();
+        exec.counts.steps_planned += launch.plan.lane_steps_per_round(0) * window.rounds();
         self.push(self.launches.len(), 0, window, None);
         self.launches.push(launch);
         Ok(())
