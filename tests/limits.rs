@@ -76,6 +76,11 @@ fn memory_of_the_program_beyond_the_memory_of_the_group() {
 }
 
 #[test]
+fn ranks_of_one_process_beyond_the_limit_of_threads() {
+    Job::start("threads", 1).finish();
+}
+
+#[test]
 fn threads_need_no_descriptor() {
     let count = || std::fs::read_dir("/proc/self/fd").expect("proc").count();
     let first = Communicator::init_all(2, &CommConfig::default()).expect("init");

@@ -88,9 +88,10 @@ for part in "$here"/kolo_fortran*.c; do
         -I "$include" -c "$part" -o "$(basename "$part" .c).o"
 done
 # CC links, so that no Fortran library comes in: there must be only one of it, the program's.
+# libkolo keeps the address of a function of this library, so it stays when a plugin is unloaded.
 library=libkolo_fortran_$name.so
-$CC -shared -Wl,-soname,"$library.0" -Wl,-rpath,'$ORIGIN' ./*.o -L "$libdir" -lkolo -ldl -pthread \
-    -o "$out/$library.0"
+$CC -shared -Wl,-soname,"$library.0" -Wl,-z,nodelete -Wl,-rpath,'$ORIGIN' ./*.o \
+    -L "$libdir" -lkolo -ldl -pthread -o "$out/$library.0"
 ln -sf "$library.0" "$out/$library"
 mkdir -p "$out/$name"
 cp kolo.mod "$out/$name/"

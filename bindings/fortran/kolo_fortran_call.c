@@ -25,6 +25,17 @@ static _Thread_local int group_depth;
 /* The first call of the open group that failed here: the group must not run without it. */
 static _Thread_local char refused_text[SENTENCE_BYTES];
 static _Thread_local koloResult_t refused_code;
+/* The calls without ierror that this thread is in. */
+static _Thread_local int stopping;
+
+/* Such a call stops the job, and says why in the words of Fortran. */
+static int says_itself(void) {
+    return stopping > 0;
+}
+
+__attribute__((constructor)) static void speak_for_fortran(void) {
+    KOLO_IGNORE(koloQuietErrors(says_itself));
+}
 
 static void no_communicator(call *c) {
     kolo_fi_problem(c, koloInvalidArgument,
@@ -43,8 +54,7 @@ void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
     c->ierror = ierror;
     c->code = koloSuccess;
     c->text[0] = '\0';
-    /* Then the job stops, and says why in the words of Fortran. */
-    if (!ierror) koloQuietErrors(1);
+    if (!ierror) stopping++;
     if (c->async && c->stream == NULL)
         kolo_fi_problem(c, koloInvalidArgument, "make it with kolo_stream_create",
                         "the stream was not created or is already destroyed");
@@ -109,7 +119,7 @@ static _Noreturn void stop_job(const char *sentence, const call *c) {
 void kolo_fi_finish(call *c) {
     const bool own = c->text[0] != '\0'; /* not of a call of libkolo, which has told of it */
     int rank;
-    if (!c->ierror) koloQuietErrors(0);
+    if (!c->ierror) stopping--;
     if (c->code == koloSuccess) {
         if (c->ierror) *c->ierror = koloSuccess;
         return;

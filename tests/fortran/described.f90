@@ -212,6 +212,44 @@ contains
     call kolo_group_end()
   end subroutine group_of
 
+  !> Whole arrays are no copies, whatever their bounds are: a group may take them.
+  subroutine bounds(n)
+    integer, intent(in) :: n
+    real(8) :: whole(0:n), field(-1:n, 0:2)
+    real(8), allocatable :: before(:), from_0(:), made(:)
+    real(8), pointer :: p(:)
+    integer :: i
+    allocate (before(-3:-1), from_0(0:n), p(0:n))
+    whole = [(mine(rank, i), i=0, n)]
+    before(:) = [(mine(rank, i), i=-3, -1)]
+    from_0(:) = whole
+    p(:) = whole
+    field = reshape([(mine(rank, i), i=1, 3 * (n + 2))], [n + 2, 3])
+    made = pack(whole, whole > -1)
+    call kolo_group_start()
+    call kolo_allreduce(whole, KOLO_SUM, comm)
+    call kolo_allreduce(before, KOLO_SUM, comm)
+    call kolo_allreduce(from_0, KOLO_SUM, comm)
+    call kolo_allreduce(p, KOLO_SUM, comm)
+    call kolo_bcast(field, last, comm)
+    call bounds_of_caller(made, 0, n)
+    call kolo_group_end()
+    call expect(near(whole, [(real(total(i), 8), i=0, n)]), 'bounds 0:n')
+    call expect(near(from_0, whole) .and. near(p, whole), 'allocated from 0')
+    call expect(near(before, [(real(total(i), 8), i=-3, -1)]), 'bounds -3:-1')
+    call expect(lbound(before, 1) == -3 .and. ubound(before, 1) == -1, 'bounds are kept')
+    call expect(near([field], [(mine(last, i), i=1, 3 * (n + 2))]), 'bounds of two dimensions')
+    call expect(near(made, [(real(total(i), 8), i=0, n)]), 'bounds of an argument')
+    deallocate (p)
+  end subroutine bounds
+
+  !> What is packed here has other bounds than where it was allocated.
+  subroutine bounds_of_caller(a, from, to)
+    integer, intent(in) :: from, to
+    real(8), intent(inout) :: a(from:to)
+    call kolo_allreduce(a, KOLO_SUM, comm)
+  end subroutine bounds_of_caller
+
   !> Strings have a length of their own, also where they are a part of one.
   subroutine strings(n)
     integer, intent(in) :: n
@@ -247,6 +285,8 @@ program described
       call leave(spans(i))
       call from_matrices(n)
       call components(n)
+      call leave(spans(i))
+      call bounds(n)
       call strings(n)
     end do
     call copies(4)

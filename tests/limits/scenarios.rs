@@ -1,6 +1,7 @@
 //! What the ranks of a job do.
 
 use super::job::Context;
+use super::skip::skip;
 use kolo::comm::{CommConfig, Communicator, RedOp};
 use kolo::transport::memory;
 
@@ -16,6 +17,7 @@ pub fn by_name(name: &str) -> fn(&Context) {
         "again_and_again" => again_and_again,
         "orphans" => orphans,
         "group" => group,
+        "threads" => threads,
         other => panic!("no scenario {other}"),
     }
 }
@@ -338,4 +340,65 @@ fn group(context: &Context) {
     assert!(error.contains("control group"), "{error}");
     assert!(error.contains("the connection from rank"), "{error}");
     assert!(error.contains("limit of 167772160 bytes"), "{error}");
+}
+
+/// Has root become a user who has no other process: limits on processes do not bind root, and count
+/// all that a user has. Whether it could.
+fn become_nobody_else() -> bool {
+    let user = 0x4b00_0000 + std::process::id();
+    // SAFETY: plain system calls. The last one gives `/proc/self` back to this process.
+    unsafe { libc::setresuid(user, user, user) == 0 && libc::prctl(libc::PR_SET_DUMPABLE, 1) == 0 }
+}
+
+/// Threads of this process: those of kolo that stay, and the others.
+fn threads_now() -> (usize, usize) {
+    let tasks = std::fs::read_dir("/proc/self/task")
+        .expect("proc")
+        .flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    let (kept, others): (Vec<_>, Vec<_>) = names.partition(|name| name.starts_with("kolo "));
+    (kept.len(), others.len())
+}
+
+/// However many of its threads `init_all` may start, it ends, and leaves nothing behind.
+fn threads(_: &Context) {
+    let config = CommConfig::default();
+    let (_, others) = threads_now();
+    // How many ranks, and room for how many threads. Where the user has other processes, whose
+    // number may change, there is room for none.
+    let mut places = vec![(1, None), (3, None)];
+    // SAFETY: a plain system call.
+    if unsafe { libc::geteuid() } == 0 {
+        if !become_nobody_else() {
+            return skip("limit-threads", "root may not become another user here");
+        }
+        places = vec![(1, Some(0)), (1, Some(1))];
+        places.extend((0..=8).map(|room| (3, Some(room))));
+    }
+    for (ranks, room) in places {
+        let (kept, descriptors_before) = (threads_now().0, descriptors());
+        let most = room.map_or(1, |room| others + kept + room);
+        limit(libc::RLIMIT_NPROC, most as u64);
+        let place = format!("{ranks} ranks, room for {room:?}");
+        match Communicator::init_all(ranks, &config) {
+            Ok(_) => assert!(room >= Some(ranks as usize), "{place}: one each"),
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains("ulimit -u"), "{place}: {error}");
+                assert!(room <= Some(ranks as usize + 1), "{place}: {error}");
+            }
+        }
+        // The system takes a moment to forget a thread.
+        let is_gone = |_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            threads_now().1 == others
+        };
+        assert!((0..10_000).any(is_gone), "{place}: a thread is left");
+        if threads_now().0 == kept {
+            assert_eq!(descriptors(), descriptors_before, "{place}");
+        }
+    }
+    limit(libc::RLIMIT_NPROC, libc::RLIM_INFINITY);
+    let comms = Communicator::init_all(3, &config).expect("room");
+    all(&comms, |comm| comm.barrier().expect("a barrier"));
 }

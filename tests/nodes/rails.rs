@@ -83,6 +83,28 @@ impl Files {
     }
 }
 
+/// Two nodes of three ranks, on the two devices and over the rings of [`Files`]; `None` where the
+/// machine has one device.
+fn over_two_rails(test: &str, proxy: u32, settings: &[(&str, &str)]) -> Option<Vec<Communicator>> {
+    let (list, names) = two_devices(test)?;
+    let files = Files::new(test, &names, proxy);
+    let (machine, rings) = (files.path("machine.xml"), files.path("rings.toml"));
+    let mut all = vec![
+        ("socket_ifname", list.as_str()),
+        ("topo_file", &machine),
+        ("graph_file", &rings),
+    ];
+    all.extend_from_slice(settings);
+    Some(made_on(6, &all, |rank| rank / 3))
+}
+
+/// Rings of two channels, and slots that are soon full.
+const RING_OF_TWO: [(&str, &str); 3] = [
+    ("algo", "allreduce:ring"),
+    ("min_nchannels", "2"),
+    ("buffsize", "64K"),
+];
+
 fn all_reduce(comm: &Communicator, count: usize, iteration: usize) {
     let (me, n) = (comm.rank() as usize, comm.nranks() as usize);
     let send = input(me, count, iteration);
@@ -135,21 +157,9 @@ fn over(device: usize) -> Rail {
 /// The ports that a graph file gives to the rings, against the order of the devices.
 #[test]
 fn rings_go_over_the_ports_that_were_found_for_them() {
-    let test = "rails-rings";
-    let Some((list, names)) = two_devices(test) else {
+    let Some(comms) = over_two_rails("rails-rings", 2, &RING_OF_TWO) else {
         return;
     };
-    let files = Files::new(test, &names, 2);
-    let (machine, rings) = (files.path("machine.xml"), files.path("rings.toml"));
-    let settings = [
-        ("socket_ifname", list.as_str()),
-        ("topo_file", &machine),
-        ("graph_file", &rings),
-        ("algo", "allreduce:ring"),
-        ("min_nchannels", "2"),
-        ("buffsize", "64K"),
-    ];
-    let comms = made_on(6, &settings, |rank| rank / 3);
     each(&comms, |comm| {
         for (iteration, count) in [70_000, 3, 9000].into_iter().enumerate() {
             all_reduce(comm, count, iteration);
@@ -178,21 +188,9 @@ fn rings_go_over_the_ports_that_were_found_for_them() {
 /// The last rank of a ring sends through the rank that the graph names as its proxy.
 #[test]
 fn the_proxy_that_a_graph_names_sends() {
-    let test = "rails-proxy";
-    let Some((list, names)) = two_devices(test) else {
+    let Some(comms) = over_two_rails("rails-proxy", 0, &RING_OF_TWO) else {
         return;
     };
-    let files = Files::new(test, &names, 0);
-    let (machine, rings) = (files.path("machine.xml"), files.path("rings.toml"));
-    let settings = [
-        ("socket_ifname", list.as_str()),
-        ("topo_file", &machine),
-        ("graph_file", &rings),
-        ("algo", "allreduce:ring"),
-        ("min_nchannels", "2"),
-        ("buffsize", "64K"),
-    ];
-    let comms = made_on(6, &settings, |rank| rank / 3);
     each(&comms, |comm| {
         for (iteration, count) in [70_000, 3, 9000].into_iter().enumerate() {
             all_reduce(comm, count, iteration);
@@ -217,19 +215,9 @@ fn the_proxy_that_a_graph_names_sends() {
 /// which ranks are folded, and so the bits, is that of the first channel every time.
 #[test]
 fn small_collectives_use_all_devices_in_turn() {
-    let test = "rails-turns";
-    let Some((list, names)) = two_devices(test) else {
+    let Some(comms) = over_two_rails("rails-turns", 2, &[("algo", "allreduce:ring")]) else {
         return;
     };
-    let files = Files::new(test, &names, 2);
-    let (machine, rings) = (files.path("machine.xml"), files.path("rings.toml"));
-    let settings = [
-        ("socket_ifname", list.as_str()),
-        ("topo_file", &machine),
-        ("graph_file", &rings),
-        ("algo", "allreduce:ring"),
-    ];
-    let comms = made_on(6, &settings, |rank| rank / 3);
     each(&comms, |comm| {
         let send: Vec<f64> = (0..500)
             .map(|e| 1.0 / f64::from(1 + e * 7 + comm.rank() * 1000))
@@ -256,22 +244,18 @@ fn small_collectives_use_all_devices_in_turn() {
 /// queue, also where each collective has at least as many channels as there are.
 #[test]
 fn both_paths_of_a_small_reduce_take_one_channel() {
-    let test = "rails-reduce";
-    let Some((list, names)) = two_devices(test) else {
+    let Some(comms) = over_two_rails(
+        "rails-reduce",
+        2,
+        &[
+            ("algo", "reduce:oneshot"),
+            ("min_nchannels", "2"),
+            ("max_nchannels", "2"),
+            ("timeout", "60"),
+        ],
+    ) else {
         return;
     };
-    let files = Files::new(test, &names, 2);
-    let (machine, rings) = (files.path("machine.xml"), files.path("rings.toml"));
-    let settings = [
-        ("socket_ifname", list.as_str()),
-        ("topo_file", &machine),
-        ("graph_file", &rings),
-        ("algo", "reduce:oneshot"),
-        ("min_nchannels", "2"),
-        ("max_nchannels", "2"),
-        ("timeout", "60"),
-    ];
-    let comms = made_on(6, &settings, |rank| rank / 3);
     each(&comms, |comm| {
         let (me, n, count) = (comm.rank() as usize, 6, 5);
         let stream = Stream::new().unwrap();

@@ -583,10 +583,12 @@ koloResult_t koloReportError(koloComm_t comm, koloResult_t result, const char *s
 
 /**
  * For bindings of other languages that end the process when a call fails, with a sentence of their
- * own: until it is called with 0 as often as with 1, failures of this thread's calls are no lines
- * on stderr. They are kept for koloGetLastError as ever. Errors: none. Any thread.
+ * own: `is_said` is asked by each failure, on the thread of the call that failed. While it answers
+ * other than 0, failures are no lines on stderr; they are kept for koloGetLastError as ever. It
+ * may call nothing of kolo, and its library must not be unloaded; it stays until the process ends.
+ * Errors: koloInvalidArgument (NULL), koloInvalidUsage (8 others are there). Any thread.
  */
-koloResult_t koloQuietErrors(int quiet);
+koloResult_t koloQuietErrors(int (*is_said)(void));
 
 /**
  * The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and

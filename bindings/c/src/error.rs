@@ -76,13 +76,24 @@ pub unsafe extern "C" fn koloReportError(
 }
 
 /// For bindings of other languages that end the process when a call fails, with a sentence of their
-/// own: until it is called with 0 as often as with 1, failures of this thread's calls are no lines
-/// on stderr. They are kept for koloGetLastError as ever. Errors: none. Any thread.
+/// own: `is_said` is asked by each failure, on the thread of the call that failed. While it answers
+/// other than 0, failures are no lines on stderr; they are kept for koloGetLastError as ever. It
+/// may call nothing of kolo, and its library must not be unloaded; it stays until the process ends.
+/// Errors: koloInvalidArgument (NULL), koloInvalidUsage (8 others are there). Any thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn koloQuietErrors(quiet: c_int) -> koloResult_t {
+pub unsafe extern "C" fn koloQuietErrors(
+    is_said: Option<unsafe extern "C" fn() -> c_int>,
+) -> koloResult_t {
     guard("QuietErrors", || {
-        loud::be_quiet(quiet != 0);
-        Ok(koloResult_t::koloSuccess)
+        let is_said = is_said.ok_or_else(|| null("is_said"))?;
+        // SAFETY: the contract of kolo.h: it stays, and any thread may call it.
+        match unsafe { loud::listen_to(is_said) } {
+            true => Ok(koloResult_t::koloSuccess),
+            false => Err(Error::usage(
+                format!("{} other functions are asked already", loud::MOST_SPEAKERS),
+                "give one function for all calls of a binding",
+            )),
+        }
     })
 }
 

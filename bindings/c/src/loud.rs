@@ -10,9 +10,8 @@ use crate::comm::Member;
 use kolo_core::base::{Code, Error, caught};
 use kolo_core::comm::logging;
 use kolo_core::config::Errors;
-use std::cell::Cell;
-use std::ffi::{CStr, c_void};
-use std::sync::{Mutex, Once, PoisonError};
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 /// So many causes are told on a communicator; a program that finds more is stuck in one of them.
 const MOST_CAUSES: usize = 16;
@@ -49,29 +48,38 @@ static TOLD: Mutex<Told> = Mutex::new(Told {
     pid: 0,
 });
 
-thread_local! {
-    /// How many others say what fails on this thread: one binding may call another.
-    static QUIET: Cell<u32> = const { Cell::new(0) };
+/// So many bindings of a process may say what fails in their own words.
+pub(crate) const MOST_SPEAKERS: usize = 8;
+
+/// Asks a binding whether it says what fails on the calling thread: one binding may call another.
+pub(crate) type Speaker = unsafe extern "C" fn() -> c_int;
+
+static SPEAKERS: [OnceLock<Speaker>; MOST_SPEAKERS] = [const { OnceLock::new() }; MOST_SPEAKERS];
+
+/// Has `speaker` asked before a failure is told; whether there was place for it.
+///
+/// # Safety
+/// It may be called on any thread until the process ends.
+pub(crate) unsafe fn listen_to(speaker: Speaker) -> bool {
+    let is_kept = |place: &OnceLock<Speaker>| {
+        let kept = *place.get_or_init(|| speaker);
+        std::ptr::fn_addr_eq(kept, speaker)
+    };
+    SPEAKERS.iter().any(is_kept)
 }
 
-/// Whether one more says what fails on this thread from now on, or one less.
-pub(crate) fn be_quiet(quiet: bool) {
-    let _ = QUIET.try_with(|own| {
-        own.set(match quiet {
-            true => own.get().saturating_add(1),
-            false => own.get().saturating_sub(1),
-        });
-    });
+/// Whether another one says what fails on this thread.
+fn is_said() -> bool {
+    let mut known = SPEAKERS.iter().map_while(OnceLock::get);
+    // SAFETY: what is kept may be called on any thread, by the contract of `listen_to`.
+    known.any(|says| unsafe { says() } != 0)
 }
 
 // SAFETY: the declaration is that of glibc, the C library of all systems that kolo is built for.
 unsafe extern "C" {
     /// As `atexit`, and tells the status.
     #[link_name = "on_exit"]
-    fn libc_on_exit(
-        function: extern "C" fn(libc::c_int, *mut c_void),
-        argument: *mut c_void,
-    ) -> libc::c_int;
+    fn libc_on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
 }
 
 /// Says that a call has failed, or counts it; with `KOLO_ERRORS=abort` it does not return.
@@ -82,8 +90,7 @@ pub(crate) fn tell(error: &Error, sentence: &CStr, member: Option<&Member>) {
         stop_job(sentence, member);
     }
     let owner = member.map_or(NOBODY, owner);
-    let quiet = QUIET.try_with(Cell::get).unwrap_or(0) > 0;
-    if is_first(error, owner) && !error.told && !quiet {
+    if is_first(error, owner) && !error.told && !is_said() {
         logging::failure(&sentence.to_string_lossy());
     }
 }
@@ -171,7 +178,7 @@ fn heed() {
     });
 }
 
-extern "C" fn on_exit(_: libc::c_int, _: *mut c_void) {
+extern "C" fn on_exit(_: c_int, _: *mut c_void) {
     // Another thread may have been ended inside; then nobody is waited for.
     let Ok(told) = TOLD.try_lock() else { return };
     if told.pid == std::process::id() {
@@ -243,6 +250,34 @@ mod tests {
             "a new life of the handle"
         );
         assert!(!is_first(&error("it is gone"), other), "the other lives on");
+    }
+
+    thread_local! {
+        static NOW: std::cell::Cell<c_int> = const { std::cell::Cell::new(0) };
+    }
+
+    extern "C" fn says<const N: c_int>() -> c_int {
+        c_int::from(NOW.get() == N)
+    }
+
+    #[test]
+    fn every_binding_is_asked_on_the_thread_that_failed() {
+        let all = [says::<1>, says::<2>, says::<3>, says::<4>];
+        let others = [says::<5>, says::<6>, says::<7>, says::<8>];
+        for says in all.into_iter().chain(others) {
+            // SAFETY: a function of this program that any thread may call.
+            assert!((0..9).all(|_| unsafe { listen_to(says) }), "one place each");
+        }
+        // SAFETY: as above.
+        assert!(!unsafe { listen_to(says::<9>) }, "no place is left");
+        let said = (0..=9).filter(|&n| {
+            NOW.set(n);
+            is_said()
+        });
+        assert_eq!(said.collect::<Vec<_>>(), (1..=8).collect::<Vec<_>>());
+        NOW.set(8);
+        let elsewhere = std::thread::spawn(is_said);
+        assert!(!elsewhere.join().unwrap(), "another thread's call");
     }
 
     #[test]

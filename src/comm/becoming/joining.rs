@@ -7,7 +7,6 @@ use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, ThreadsBootstrap, UniqueId};
 use crate::comm::{CommConfig, Communicator};
 use crate::config::Settings;
-use std::io;
 
 /// The settings of a new communicator, unless the caller has failed to say what it wants.
 pub(in crate::comm) fn settings(config: &CommConfig) -> Result<Settings> {
@@ -101,18 +100,17 @@ pub(in crate::comm) fn all_threads(nranks: u32, config: &CommConfig) -> Result<V
         let builder = std::thread::Builder::new();
         builder.spawn(move || over(&member, &config, Means::default()))
     };
-    // A rank that cannot start lets go of its place, which the others hear of.
-    let threads: io::Result<Vec<_>> = members.into_iter().map(start).collect();
-    let threads = threads.map_err(|error| {
+    let mut threads = Vec::new();
+    // Ranks that cannot start let go of their places, which the others hear of.
+    let started = members
+        .into_iter()
+        .try_for_each(|member| start(member).map(|thread| threads.push(thread)));
+    let panicked = |_| Err(Error::internal("initialising panicked"));
+    let ends = threads.into_iter().map(|thread| thread.join());
+    let made: Vec<_> = ends.map(|end| end.unwrap_or_else(panicked)).collect();
+    started.map_err(|error| {
         let what = format!("could not start a thread for each of {nranks} ranks");
         Error::system(what, &error, crate::proxy::service::THREADS_SHORT).during("CommInitAll")
     })?;
-    threads
-        .into_iter()
-        .map(|thread| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(Error::internal("initialising panicked")))
-        })
-        .collect()
+    made.into_iter().collect()
 }
