@@ -20,8 +20,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long a port of a root that was there once may refuse connections.
-pub(super) const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 /// When a rank says that it still looks for rank 0, unless `warn_after` is less.
 const LOOK_NOTICE: Duration = Duration::from_secs(10);
 /// How long a port that may belong to somebody else may accept without an answer. A root answers
@@ -35,7 +33,7 @@ impl Rendezvous<'_> {
         // A named root may start later than this rank; any other was there first.
         let (limit, refusal_limit) = match self.id.is_named() {
             true => (self.settings.start_limit, self.settings.start_limit),
-            false => (self.settings.connect_limit, REFUSAL_LIMIT),
+            false => (self.settings.connect_limit, net::REFUSAL_LIMIT),
         };
         let mut dial = Dial::start(self.id.addresses(), limit, refusal_limit);
         let mut search = Search::new(limit, self.settings);

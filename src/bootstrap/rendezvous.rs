@@ -4,7 +4,6 @@
 //! Every wait is a poll loop that also listens to the root, so that whatever goes wrong at
 //! another rank ends the wait here with that rank's name.
 
-use super::check_in::REFUSAL_LIMIT;
 use super::frame::{
     self, Frame, Hello, Kind, PROTOCOL, Purpose, decode_error, decode_go, printable,
 };
@@ -15,7 +14,7 @@ use super::settings::{NetSettings, Warn};
 use super::stream::{Listener, Stream};
 use super::tcp_root::refuse;
 use super::unique_id::{Secret, UniqueId};
-use super::{office, tcp_root};
+use super::{office, opening};
 use crate::base::clock::{Moment, now};
 use crate::base::door::{Door, Entry, Keeper, Verdict};
 use crate::base::knock::{Knock, Reply};
@@ -150,7 +149,7 @@ impl<'a> Rendezvous<'a> {
         let is_network = self.id.is_named() && !self.id.is_by_slurm();
         let meeting_point = is_network.then(|| self.id.address().ip());
         let interface = &self.settings.interfaces(meeting_point)?[0];
-        let (listener, address) = tcp_root::open(interface.socket_address(0), &interface.name)?;
+        let (listener, address) = opening::open(interface.socket_address(0), &interface.name)?;
         let mut root = self.check_in(address)?;
         let go = match self.wait_for_all(&mut root) {
             Ok(go) => go,
@@ -168,7 +167,7 @@ impl<'a> Rendezvous<'a> {
             root,
             listener,
             door: Door::new(PROTOCOL, office::limits(self.settings.hello_limit)),
-            dial: Dial::start(vec![go.next], limit, REFUSAL_LIMIT),
+            dial: Dial::start(vec![go.next], limit, net::REFUSAL_LIMIT),
             next: Next::Dialling,
             prev: None,
             keeper: Neighbour {

@@ -15,7 +15,7 @@ use super::net;
 use super::rendezvous::{Neighbours, Rendezvous};
 use super::settings::NetSettings;
 use super::unique_id::UniqueId;
-use super::{Bootstrap, tcp_root};
+use super::{Bootstrap, opening};
 use crate::base::clock::{Moment, now};
 use crate::base::{Code, Error, Rank, Result, fork};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -96,7 +96,7 @@ impl TcpRing {
         // Ranks that are threads of one process have their sockets in one table.
         net::raise_file_limit();
         if id.is_named() && rank == 0 {
-            tcp_root::start_named(id, settings)?;
+            opening::start_named(id, settings)?;
         }
         let begun = now();
         let neighbours = Rendezvous::new(id, rank, nranks, settings)?.meet()?;

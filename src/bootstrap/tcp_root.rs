@@ -7,12 +7,10 @@
 
 use super::frame::{Frame, Hello, Kind, decode_error, encode_go};
 use super::link::{Link, Seen};
+use super::net;
 use super::roll::{CheckIn, MemberId, Order, Roll};
-use super::secrets::Secrets;
-use super::settings::{Family, NetSettings};
-use super::stream::Listener;
-use super::unique_id::{Secret, UniqueId};
-use super::{net, office};
+use super::settings::NetSettings;
+use super::unique_id::Secret;
 use crate::base::clock::{Moment, now};
 use crate::base::proof::KEY_BYTES;
 use crate::base::{Error, Rank, Result};
@@ -24,108 +22,6 @@ use std::time::Duration;
 const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
 /// How long late ranks are still told why the start has failed.
 const FAILURE_LINGER: Duration = Duration::from_secs(600);
-/// How long to try to open a forced port that an earlier root is still leaving.
-const REBIND_LIMIT: Duration = Duration::from_secs(2);
-const REBIND_PAUSE: Duration = Duration::from_millis(20);
-
-/// Starts the root of an id that is being made, at the first usable interface; returns where.
-pub(crate) fn start_any(secret: &Secret, settings: &NetSettings) -> Result<SocketAddr> {
-    net::raise_file_limit();
-    let interface = &settings.interfaces(None)?[0];
-    let root = Root::new(settings)?;
-    let place = office::Place::Shared(interface.socket_address(0).ip());
-    let opened = || open(interface.socket_address(0), &interface.name);
-    office::add(
-        place,
-        secret.public(),
-        Secrets::given(secret),
-        settings.hello_limit,
-        root,
-        opened,
-    )
-}
-
-/// Starts the root of an id that names where it must be.
-pub(crate) fn start_named(id: &UniqueId, settings: &NetSettings) -> Result<()> {
-    net::raise_file_limit();
-    let secrets = Secrets::of(id, settings)?;
-    secrets.warn(settings);
-    let root = Root::new(settings)?;
-    let opened = || open_named(id, settings.socket_family);
-    let place = office::Place::Own;
-    office::add(
-        place,
-        id.public(),
-        secrets,
-        settings.hello_limit,
-        root,
-        opened,
-    )
-    .map(drop)
-}
-
-/// Opens a listener for a rank or a root, with words for the case that it cannot.
-pub(crate) fn open(address: SocketAddr, name: &str) -> Result<(Listener, SocketAddr)> {
-    net::listen(address).map_err(|error| {
-        Error::system(
-            format!("cannot listen on {name} at {}", address.ip()),
-            &error,
-            "choose another interface with KOLO_SOCKET_IFNAME",
-        )
-    })
-}
-
-/// A given port may be in use for a moment by an earlier root; with several, the first that is free
-/// is taken, because the other ranks look for the root at all of them.
-fn open_named(id: &UniqueId, family: Family) -> Result<(Listener, SocketAddr)> {
-    let begin = now();
-    loop {
-        let mut failure = None;
-        for address in id.addresses() {
-            let opened = match id.is_everywhere() {
-                true => net::listen_everywhere(address.port(), family),
-                false => net::listen(address),
-            };
-            match opened {
-                Ok(open) => return Ok(open),
-                Err(error) => failure.get_or_insert(error),
-            };
-        }
-        let error = failure.unwrap_or_else(|| std::io::ErrorKind::AddrNotAvailable.into());
-        if error.kind() != std::io::ErrorKind::AddrInUse || begin.past(REBIND_LIMIT) {
-            return Err(cannot_open(id, &error));
-        }
-        std::thread::sleep(REBIND_PAUSE);
-    }
-}
-
-fn cannot_open(id: &UniqueId, error: &std::io::Error) -> Error {
-    let ports: Vec<String> = id
-        .addresses()
-        .iter()
-        .map(|a| a.port().to_string())
-        .collect();
-    match id.is_by_slurm() {
-        true => Error::system(
-            format!(
-                "rank 0 cannot listen on any of the ports {} that follow from the Slurm variables",
-                ports.join(", ")
-            ),
-            error,
-            "choose a range of ports that no daemon uses with KOLO_SLURM_PORT and \
-             KOLO_SLURM_PORT_COUNT, the same on every rank",
-        ),
-        false => Error::system(
-            format!(
-                "rank 0 cannot listen at {}, which KOLO_COMM_ID names",
-                id.address()
-            ),
-            error,
-            "KOLO_COMM_ID must name an address of the machine where rank 0 runs and a port that \
-             no other program or job uses",
-        ),
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -161,7 +57,7 @@ pub(super) struct Root {
 }
 
 impl Root {
-    fn new(settings: &NetSettings) -> Result<Root> {
+    pub(super) fn new(settings: &NetSettings) -> Result<Root> {
         // A timeout should find the names of the late ranks in hand.
         let notice_after = match settings.meeting_limit() {
             Some((timeout, _)) => settings.warn_after.min(timeout / 4 * 3),

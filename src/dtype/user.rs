@@ -45,7 +45,8 @@ pub(crate) fn misuse(what: impl Into<String>) -> Error {
     )
 }
 
-/// The [`FoldFn`](super::FoldFn) of operations that the program supplies; `params.user` has the function.
+/// The [`FoldFn`](super::FoldFn) of operations that the program supplies; `params.user` has the
+/// function.
 ///
 /// # Safety
 /// As [`FoldFn`](super::FoldFn); the function keeps to its contract.

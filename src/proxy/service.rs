@@ -106,6 +106,12 @@ pub fn get() -> Result<&'static Service> {
     Ok(SERVICE.get_or_init(|| service))
 }
 
+/// A descriptor to hold in reserve: one more of the same.
+pub(super) fn like(bell: &Fd) -> io::Result<Fd> {
+    // SAFETY: plain system call; a new descriptor has no other owner.
+    unsafe { Fd::from_result(libc::fcntl(bell.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0)) }
+}
+
 fn start_thread(service: Arc<Service>) -> io::Result<JoinHandle<()>> {
     let builder = std::thread::Builder::new()
         .name("kolo service".to_owned())
@@ -133,7 +139,7 @@ impl Service {
         let bell =
             unsafe { Fd::from_result(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }?;
         let mut state = State::default();
-        state.spare = Some(spare::like(&bell)?);
+        state.spare = Some(like(&bell)?);
         Ok(Arc::new(Service {
             address,
             pid: std::process::id(),

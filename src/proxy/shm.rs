@@ -19,7 +19,7 @@ use crate::base::{Code, Error, Rank, Result, hash};
 use crate::bootstrap::{Bootstrap, report};
 use crate::transport::pool::Lease;
 use crate::transport::segment::{Key, Nonce, Segment};
-use crate::transport::{SAME_CONTAINER, confirm, register};
+use crate::transport::{SAME_CONTAINER, confirm, segment};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -257,11 +257,11 @@ impl Join<'_> {
             .all(|(_, card)| card.address == service.address())
         {
             let segment =
-                register::shared(self.key(), || Segment::in_process(self.length, self.span))?;
+                segment::shared(self.key(), || Segment::in_process(self.length, self.span))?;
             return Ok(Some((segment, None)));
         }
         let mut published = None;
-        let segment = register::shared(self.key(), || {
+        let segment = segment::shared(self.key(), || {
             let lines = Segment::user_offset(members.len());
             let (segment, file) = Segment::create(self.lengths(), lines, members.len() as u32)?;
             published = Some(service.publish(self.key(), file));
@@ -283,7 +283,7 @@ impl Join<'_> {
         members: &[(Rank, Card)],
     ) -> Result<Arc<Segment>> {
         let (leader, source) = members[0];
-        let segment = register::shared(self.key(), || {
+        let segment = segment::shared(self.key(), || {
             if source.address == service.address() {
                 return Err(Error::internal("the leader's segment is gone"));
             }

@@ -20,24 +20,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Called on the service thread with the dead ranks and a description of what happened to their
-/// process ("process 77 on node1 ended ..."). With no ranks: the service of this process itself
-/// has failed, and watches over nobody as it should. It must not block.
-pub type OnDeath = Arc<dyn Fn(&[Rank], &str) + Send + Sync>;
-
-/// Why ranks should look at their communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Alarm {
-    /// It was stopped, as the abort record says.
-    Abort = 1,
-    /// A rank has waited for long, and wants to know what the ranks of other nodes do.
-    Ask = 2,
-}
-
-/// Called on the service thread, or on the thread that raises the alarm. It must not block.
-pub type OnAlarm = Arc<dyn Fn(Alarm) + Send + Sync>;
-
 /// How long a stranger may stay connected.
 pub(super) const STRANGER_LIMIT: Duration = Duration::from_secs(5);
 /// How many strangers may be connected; the oldest goes first.
@@ -111,13 +93,13 @@ pub(super) struct State {
     pub alarms: Vec<(OnAlarm, Alarm)>,
     /// What ranks of other processes send through ranks of this one, to be handed over outside all
     /// locks.
-    pub started: Vec<proxied::Started>,
+    pub started: Vec<Started>,
     /// What was asked for and takes its time.
-    pub unfinished: Vec<proxied::Unfinished>,
+    pub unfinished: Vec<Unfinished>,
     /// Who sends for ranks that are gone, to be told outside all locks.
     pub gone: Vec<(Arc<dyn ProxyRank>, Vec<Rank>)>,
     /// Lookouts that stay though their ranks have left.
-    posts: HashMap<Nonce, Vec<posts::Post>>,
+    posts: HashMap<Nonce, Vec<Post>>,
     /// Those who need not stay any more, to be told outside all locks.
     pub relieved: Vec<Arc<dyn Staying>>,
     /// Set when the system had no descriptor left for a new connection.
@@ -481,13 +463,18 @@ impl State {
     }
 }
 
+mod alarm;
 mod link;
 mod posts;
 mod proxied;
+mod proxy_rank;
 
+pub use alarm::{Alarm, OnAlarm, OnDeath, Staying};
 use link::Link;
-pub use posts::Staying;
-pub use proxied::{ProxyRank, Start};
+pub use proxy_rank::{ProxyRank, Start};
+
+use alarm::Post;
+use proxy_rank::{Started, Unfinished};
 
 #[cfg(test)]
 mod posts_tests;

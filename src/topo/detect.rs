@@ -6,7 +6,8 @@
 
 use super::hardware::Machine;
 use super::hwloc_sys::{self, Devices};
-use super::xml::{self, Format};
+use super::xml;
+use super::xml_format::Format;
 use super::{CpuSet, Notes, near, xml_tree};
 use crate::base::{Error, Result, input_file};
 use std::path::Path;

@@ -14,11 +14,11 @@
 //! Binding (affinity): the PUs a thread may run on. Quota: a limit on processor time by a cgroup.
 //! Node: a machine as ranks see it. Crowded, oversubscribed: more ranks than cores for them.
 //!
-//! Reading order: [`cpuset`], [`hardware`], `xml_tree`, [`notes`], `xml` (and `xml_devices`,
-//! `xml_nvlink`, `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`], [`mod@nodes`],
-//! [`mod@crowding`], [`near`], [`pin`], [`mod@pairs`], [`mod@render`]. Then how data flows:
+//! Reading order: [`cpuset`], [`hardware`], `xml_tree`, [`notes`], `xml` (and `xml_format`,
+//! `xml_devices`, `xml_nvlink`, `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`],
+//! [`mod@nodes`], [`mod@crowding`], [`near`], [`pin`], [`mod@pairs`]. Then how data flows:
 //! [`graph`], [`paths`], [`nic`], [`node_graph`], [`search`], [`seats`], [`channels`], [`ways`],
-//! [`graph_file`], and how it is shown: [`report`], [`svg`].
+//! [`graph_file`]. How it is shown, the command says (`src/bin/kolo/drawing`).
 //!
 //! Reference: F. Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in
 //! HPC Applications", PDP 2010, doi:10.1109/PDP.2010.67.
@@ -56,6 +56,7 @@ mod tests;
 pub mod ways;
 mod xml;
 mod xml_devices;
+mod xml_format;
 mod xml_nvlink;
 mod xml_tree;
 

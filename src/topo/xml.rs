@@ -8,20 +8,10 @@
 
 use super::hardware::{Core, Kind, Machine, NumaNode, Object};
 use super::notes::{Notes, Reader};
+use super::xml_format::{Format, objects};
 use super::xml_tree::{Document, Node};
 use super::{CpuSet, xml_devices, xml_nvlink};
 use crate::base::{Error, Result};
-
-/// Which format a file has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    /// Read here.
-    Two,
-    /// The same, with kinds of devices as sets; read here too.
-    Three,
-    /// hwloc 1.x: to be rewritten by the library first.
-    One,
-}
 
 /// Reads XML of format 2 or 3 from `source` (a file name, or what else a person would look for).
 pub(super) fn parse(
@@ -291,11 +281,6 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-/// The `<object>` elements directly inside.
-pub(super) fn objects<'d, 'x>(node: Node<'d, 'x>) -> impl Iterator<Item = Node<'d, 'x>> {
-    node.children().filter(|child| child.is("object"))
 }
 
 /// The value of `<info name=...>` directly inside.

@@ -6,7 +6,7 @@
 use super::CpuSet;
 use super::hardware::{Device, DeviceClass, Machine, PciId};
 use super::notes::Reader;
-use super::xml::{Format, objects};
+use super::xml_format::{Format, objects};
 use super::xml_tree::Node;
 use crate::base::Result;
 use std::collections::HashSet;

@@ -11,21 +11,14 @@
 use super::super::frame::{Frame, Kind};
 use super::super::socket;
 use super::super::state::State;
-use super::Service;
+use super::{Service, like};
 use crate::base::clock;
 use crate::base::shortage::{self, is_shortage};
-use crate::transport::fork::Fd;
 use std::io;
 use std::os::fd::AsRawFd;
 
 /// How many connections are accepted before the links get their turn.
 const ACCEPT_COUNT: usize = 64;
-
-/// A descriptor to hold in reserve: one more of the same.
-pub(super) fn like(bell: &Fd) -> io::Result<Fd> {
-    // SAFETY: plain system call; a new descriptor has no other owner.
-    unsafe { Fd::from_result(libc::fcntl(bell.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0)) }
-}
 
 impl Service {
     /// Lets in who waits at the listener.

@@ -22,6 +22,7 @@
 
 pub mod abi;
 mod calls;
+mod ends;
 mod note;
 mod post;
 mod recv;
@@ -179,27 +180,6 @@ fn decode(handle: &Handle) -> Option<(c_int, u64)> {
     (magic == MAGIC).then_some((c_int::try_from(rank).ok()?, listener))
 }
 
-/// The parts, as place and length, of a message of `bytes` bytes for a buffer of `capacity` bytes,
-/// at most `most` each: their number follows from the capacity alone, and there is at least one.
-fn pieces(bytes: usize, capacity: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
-    let count = capacity.div_ceil(most).max(1);
-    (0..count).map(move |at| {
-        let begin = (at * most).min(bytes);
-        (begin, (bytes - begin).min(most))
-    })
-}
-
-/// Keeps the first error of a connection; a mistaken call does no harm to it.
-fn keep<T>(failed: &mut Option<Error>, result: Result<T>) -> Result<T> {
-    match &result {
-        Err(error) if error.code != Code::InvalidArgument => {
-            failed.get_or_insert_with(|| error.clone());
-        }
-        _ => {}
-    }
-    result
-}
-
 /// The receiving end before connections exist.
 struct Door {
     post: Arc<Post>,
@@ -291,16 +271,6 @@ impl Drop for Knock {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parts_follow_from_the_capacity() {
-        let parts = |bytes, capacity| pieces(bytes, capacity, 10).collect::<Vec<_>>();
-        assert_eq!(parts(0, 0), [(0, 0)]);
-        assert_eq!(parts(7, 10), [(0, 7)]);
-        assert_eq!(parts(7, 11), [(0, 7), (7, 0)]);
-        assert_eq!(parts(25, 30), [(0, 10), (10, 10), (20, 5)]);
-        assert_eq!(parts(30, 30), [(0, 10), (10, 10), (20, 10)]);
-    }
 
     #[test]
     fn a_missing_table_is_refused() {

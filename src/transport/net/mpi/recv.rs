@@ -3,8 +3,8 @@
 use super::super::regions::Regions;
 use super::super::{MAX_RECEIVES, Receive, Received, RecvComm, Region, Request};
 use super::abi::MpiRequest;
+use super::ends::{self, pieces};
 use super::note::{Kind, Note};
-use super::pieces;
 use super::post::{self, Post, is_cancelled};
 use crate::base::clock::{Moment, now};
 use crate::base::{Code, Error, Result};
@@ -75,7 +75,7 @@ impl Receiver {
 
     /// Keeps the first error of the connection; a mistaken call is none.
     fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
-        super::keep(&mut self.failed, result)
+        ends::keep(&mut self.failed, result)
     }
 
     fn post(&mut self, buffers: &[Receive]) -> Result<Option<Request>> {

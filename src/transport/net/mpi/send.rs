@@ -3,8 +3,8 @@
 use super::super::regions::Regions;
 use super::super::{Region, Request, SendComm};
 use super::abi::MpiRequest;
+use super::ends::{self, pieces};
 use super::note::{Kind, Note};
-use super::pieces;
 use super::post::{self, CLOSING_LIMIT, Post};
 use crate::base::clock::now;
 use crate::base::{Code, Error, Result};
@@ -59,7 +59,7 @@ impl Sender {
 
     /// Keeps the first error of the connection; a mistaken call is none.
     fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
-        super::keep(&mut self.failed, result)
+        ends::keep(&mut self.failed, result)
     }
 
     fn start(&mut self, data: *const u8, bytes: usize, tag: u32) -> Result<Option<Request>> {

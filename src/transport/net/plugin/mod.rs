@@ -33,6 +33,7 @@ use super::{
     RecvComm, SendComm,
 };
 use crate::base::{Error, Result};
+use abi::HandleBytes;
 use calls::{Calls, Device, SYMBOLS};
 pub(super) use ends::LAST_WORDS;
 use ends::{Plugin, fits};
@@ -50,11 +51,6 @@ const USUAL_LIBRARY: &str = "libnccl-net.so";
 const NO_FILE: &str = "No such file or directory";
 /// A device that does not tell its speed, in Mbit/s.
 const USUAL_SPEED: u32 = 10_000;
-
-/// A handle where plugins may put pointers.
-#[repr(C, align(16))]
-#[derive(Clone)]
-struct HandleBytes([u8; HANDLE_BYTES]);
 
 /// The file that the setting `net_plugin` means, for the loader to find; `None`: no plugin. A text
 /// with a slash, or that is a file name of a library, is taken as it is; any other word X means

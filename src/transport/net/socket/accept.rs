@@ -6,9 +6,9 @@
 //! a new one.
 
 use super::super::{Listener, RecvComm};
-use super::SocketOptions;
 use super::ends::Ends;
 use super::frame::{self, HANDLE, Hello, PROTOCOL, Secret, VERSION};
+use super::options::{MAX_SOCKETS, SocketOptions};
 use super::recv::Receiver;
 use super::stream::{Side, Stream};
 use crate::base::clock::{Moment, now};
@@ -33,8 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BURST: usize = 256;
 /// Length of the system's queue of new sockets (it may cap it).
 const BACKLOG: i32 = 16_384;
-/// The most sockets of one connection.
-pub const MAX_SOCKETS: u16 = 64;
 
 const OPERATION: &str = "accept over sockets";
 

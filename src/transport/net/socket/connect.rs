@@ -7,10 +7,10 @@
 //! repeated as a whole until the limit.
 
 use super::super::{Connecting, SendComm};
-use super::SocketOptions;
 use super::ends::Ends;
 use super::frame::{self, HANDLE, Hello, PROTOCOL, Secret, VERSION, WELCOME_BYTES};
 use super::input::Opening;
+use super::options::SocketOptions;
 use super::send::Sender;
 use super::stream::Stream;
 use crate::base::clock::{Moment, now};

@@ -6,10 +6,10 @@
 
 use super::super::regions::Regions;
 use super::super::{MAX_RECEIVES, Receive, Received, RecvComm, Region, Request};
-use super::MAX_POSTED;
 use super::ends::Ends;
 use super::frame::{Header, Kind};
 use super::input::{Input, Next};
+use super::options::MAX_POSTED;
 use super::stream::Stream;
 use crate::base::{Code, Error, Result};
 use std::collections::VecDeque;
