@@ -46,11 +46,8 @@ pub mod paths;
 pub mod pin;
 pub mod place;
 pub mod proxy_rank;
-pub mod render;
-pub mod report;
 pub mod search;
 pub mod seats;
-pub mod svg;
 #[cfg(test)]
 mod tests;
 pub mod ways;
@@ -71,4 +68,3 @@ pub use notes::Notes;
 pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread, pin_thread};
 pub use place::{RankPlace, host_name};
 pub use proxy_rank::{Pxn, proxy_ranks};
-pub use render::render;

@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Keys, and what they name.
-pub struct Register<K, T>(Mutex<Option<HashMap<K, Arc<Entry<T>>>>>);
+pub struct Registry<K, T>(Mutex<Option<HashMap<K, Arc<Entry<T>>>>>);
 
 /// A place in the register. Its lock is held while the thing is being made, so that of several
 /// ranks in one process the first makes it and the others wait for that one.
@@ -21,16 +21,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<K: Copy + Eq + Hash, T> Register<K, T> {
+impl<K: Copy + Eq + Hash, T> Registry<K, T> {
     /// An empty one.
-    pub const fn new() -> Register<K, T> {
-        Register(Mutex::new(None))
+    pub const fn new() -> Registry<K, T> {
+        Registry(Mutex::new(None))
     }
 
     /// What `key` names: the live thing, or the one that `make` makes.
     ///
     /// Errors are `make`'s; the next caller then tries again. What was made must call
-    /// [`Register::forget`] when it is dropped.
+    /// [`Registry::forget`] when it is dropped.
     pub fn shared(&self, key: K, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let entry = lock(&self.0)
             .get_or_insert_default()

@@ -18,7 +18,7 @@
 use super::fork::{self, Fd};
 use super::mapped::Mapped;
 use super::pool::{self, Pool};
-use super::register::Register;
+use super::register::Registry;
 use super::room::{self, create_error};
 use crate::base::sync::AtomicU64;
 use crate::base::{Error, Rank, Result, checked};
@@ -327,7 +327,7 @@ impl Drop for Segment {
 }
 
 /// The live segments of this process.
-pub(super) static SEGMENTS: Register<Key, Segment> = Register::new();
+pub(super) static SEGMENTS: Registry<Key, Segment> = Registry::new();
 
 /// This process's segment named `key`: the live one, or the one that `make` makes.
 ///

@@ -4,8 +4,8 @@
 //! equal neighbours are shown once with their number, and the caches of one core stand on the line
 //! of the core: `16 x Core: L2 1 MiB, L1 32 KiB, 2 PUs`.
 
-use super::hardware::{Device, DeviceClass, Kind, Machine, NumaNode, Object};
-use super::{CpuSet, RankPlace};
+use kolo::topo::hardware::{Device, DeviceClass, Kind, Machine, NumaNode, Object};
+use kolo::topo::{CpuSet, RankPlace};
 use std::fmt::Write;
 
 /// The machine as a tree of lines, ending with a line break. With a `place`, the tree says which
