@@ -17,10 +17,10 @@ mod layers;
 mod modules;
 #[path = "tidy/mutations.rs"]
 mod mutations;
-#[path = "tidy/page.rs"]
-mod page;
 #[path = "tidy/names.rs"]
 mod names;
+#[path = "tidy/page.rs"]
+mod page;
 #[path = "tidy/size.rs"]
 mod size;
 #[path = "skip/mod.rs"]
