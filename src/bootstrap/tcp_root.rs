@@ -5,8 +5,8 @@
 //! death of a rank, even before it has neighbours, is seen at once and told to all. All roots of a
 //! process are served by one thread ([`super::office`]).
 
-use super::frame::{Frame, Hello, Kind, decode_error, encode_go};
-use super::link::{Link, Seen};
+use super::frame::{Frame, FrameKind, Hello, decode_error, encode_go};
+use super::link::{RankLink, Seen};
 use super::net;
 use super::roll::{CheckIn, MemberId, Order, Roll};
 use super::settings::NetSettings;
@@ -32,7 +32,7 @@ enum State {
 }
 
 struct Member {
-    link: Link,
+    link: RankLink,
     rank: u32,
     nranks: u32,
     since: Moment,
@@ -134,7 +134,7 @@ impl Root {
                 let text = roll.missing(member.nranks).into_bytes();
                 member
                     .link
-                    .push(Frame::control(Kind::Notice, text).encode());
+                    .push(Frame::control(FrameKind::Notice, text).encode());
                 // A broken link shows itself at the next look.
                 let _ = member.link.flush();
             }
@@ -143,7 +143,7 @@ impl Root {
 
     /// A rank has proven itself. True when it was the last: its port may close, and then
     /// [`Root::send_off`] is due.
-    pub fn enter(&mut self, hello: &Hello, mut link: Link, from: SocketAddr) -> bool {
+    pub fn enter(&mut self, hello: &Hello, mut link: RankLink, from: SocketAddr) -> bool {
         if !self.open {
             // It came in the same burst as the last rank.
             refuse(&mut link, &too_late(hello.rank));
@@ -174,8 +174,10 @@ impl Root {
     fn obey(&mut self, orders: Vec<Order>) {
         for order in orders {
             match order {
-                Order::Welcome(id) => self.tell(id, Frame::control(Kind::Welcome, Vec::new())),
-                Order::Refuse(id, error) => self.dismiss(id, Frame::error(Kind::Refused, &error)),
+                Order::Welcome(id) => self.tell(id, Frame::control(FrameKind::Welcome, Vec::new())),
+                Order::Refuse(id, error) => {
+                    self.dismiss(id, Frame::error(FrameKind::Refused, &error))
+                }
                 Order::Complete => self.open = false,
             }
         }
@@ -210,7 +212,7 @@ impl Root {
             let next = ring[(rank + 1) % ring.len()].1;
             let prev = ring[(rank + ring.len() - 1) % ring.len()].1;
             let body = encode_go(next, prev, &secret);
-            self.tell(id, Frame::control(Kind::Go, body));
+            self.tell(id, Frame::control(FrameKind::Go, body));
         }
     }
 
@@ -230,15 +232,15 @@ impl Root {
         }
         match member.link.receive() {
             Seen::Nothing => {}
-            Seen::Frame(frame) if frame.kind == Kind::Ready => {
+            Seen::Frame(frame) if frame.kind == FrameKind::Ready => {
                 self.members.remove(&id);
             }
             // It has waited for as long as it may, and asks for whom.
-            Seen::Frame(frame) if frame.kind == Kind::Notice => {
+            Seen::Frame(frame) if frame.kind == FrameKind::Notice => {
                 let missing = self.roll.missing(member.nranks).into_bytes();
-                self.tell(id, Frame::control(Kind::Notice, missing));
+                self.tell(id, Frame::control(FrameKind::Notice, missing));
             }
-            Seen::Frame(frame) if frame.kind == Kind::Abort => {
+            Seen::Frame(frame) if frame.kind == FrameKind::Abort => {
                 let own = decode_error(&frame.body);
                 self.lose(id, "it sent an error that cannot be read", own);
             }
@@ -270,14 +272,14 @@ impl Root {
         let ranks = self.members.iter().map(|(&id, member)| (member.rank, id));
         let ranks: BTreeMap<u32, MemberId> = ranks.collect();
         for id in ranks.into_values().rev() {
-            self.dismiss(id, Frame::error(Kind::Abort, &error));
+            self.dismiss(id, Frame::error(FrameKind::Abort, &error));
         }
     }
 }
 
 /// Sends a refusal and closes. A new connection always has room for it in the kernel.
-pub(super) fn refuse(link: &mut Link, error: &Error) {
-    link.push(Frame::error(Kind::Refused, error).encode());
+pub(super) fn refuse(link: &mut RankLink, error: &Error) {
+    link.push(Frame::error(FrameKind::Refused, error).encode());
     // The offender may be gone already; then nobody misses the sentence.
     let _ = link.flush();
     link.close_write();

@@ -61,7 +61,9 @@ pub use allowed::{Usable, affinity};
 pub use cgroup::Quota;
 pub use cpuset::{CpuSet, MAX_CPUS};
 pub use crowding::{Crowding, WaitPolicy, crowding, wait_policy};
-pub use hardware::{Core, Device, DeviceClass, Kind, Machine, NumaNode, NvLink, Object, PciId};
+pub use hardware::{
+    Core, Device, DeviceClass, Machine, NumaNode, NvLink, Object, ObjectKind, PciId,
+};
 pub use near::near_devices;
 pub use nodes::{Nodes, gathered, local_places, local_ranks, nodes};
 pub use notes::Notes;

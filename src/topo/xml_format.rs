@@ -1,10 +1,10 @@
 //! The formats of hwloc's files, and what all of them have in common.
 
-use super::xml_tree::Node;
+use super::xml_tree::XmlNode;
 
 /// Which format a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum XmlFormat {
     /// Read here.
     Two,
     /// The same, with kinds of devices as sets; read here too.
@@ -14,6 +14,6 @@ pub(super) enum Format {
 }
 
 /// The `<object>` elements directly inside.
-pub(super) fn objects<'d, 'x>(node: Node<'d, 'x>) -> impl Iterator<Item = Node<'d, 'x>> {
+pub(super) fn objects<'d, 'x>(node: XmlNode<'d, 'x>) -> impl Iterator<Item = XmlNode<'d, 'x>> {
     node.children().filter(|child| child.is("object"))
 }

@@ -48,7 +48,9 @@ impl Code {
                         end(&mut path, false);
                     }
                     let is_field = before.ends_with('.') && !before.ends_with("..");
-                    if !is_field && !(before.ends_with("::") && path.is_empty()) {
+                    // What begins with `::` names another crate.
+                    let is_outside = before.ends_with("::") && path.is_empty();
+                    if !is_field && !is_outside {
                         path.push(word.to_string());
                     }
                     before.clear();

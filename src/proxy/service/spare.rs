@@ -8,7 +8,7 @@
 //! reserve, so that nobody can come between. Between giving up and accepting another thread may
 //! take the number: then the service rests, and has a reserve again when there is one.
 
-use super::super::frame::{Frame, Kind};
+use super::super::frame::{Frame, ServiceKind};
 use super::super::socket;
 use super::super::state::State;
 use super::{Service, like};
@@ -62,7 +62,7 @@ impl Service {
             return guest.is_err_and(|error| error.raw_os_error().is_none());
         };
         shortage::tell(why);
-        let mut frame = Frame::new(Kind::NoRoom, 0, 0);
+        let mut frame = Frame::new(ServiceKind::NoRoom, 0, 0);
         // 0 says that it is another shortage than that of this process's descriptors.
         frame.slots = match why.raw_os_error() {
             Some(libc::EMFILE) => shortage::limit(),

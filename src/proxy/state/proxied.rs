@@ -3,7 +3,7 @@
 //! A call is answered when it can be, which may take long: it is *unfinished* until then, and the
 //! service thread looks at it again and again.
 
-use super::super::frame::{Frame, Kind};
+use super::super::frame::{Frame, ServiceKind};
 use super::super::net::Op;
 use super::proxy_rank::{ProxyRank, Start, Started, Unfinished};
 use super::{Answer, Pending, State};
@@ -76,7 +76,7 @@ impl State {
         if link.out.len() >= PATIENT_COUNT {
             return Start::NotYet;
         }
-        let mut frame = Frame::new(Kind::Start, op.launch, nonce.0);
+        let mut frame = Frame::new(ServiceKind::Start, op.launch, nonce.0);
         (frame.rank, frame.to) = (from.0, to.0);
         (frame.peer, frame.channel) = (op.peer.0, u32::from(op.channel));
         frame.slots = op.slots;
@@ -106,7 +106,7 @@ impl State {
                 from,
             });
         } else if let Some(link) = link.and_then(|id| self.links.get_mut(&id)) {
-            let mut frame = Frame::new(Kind::Close, operation, nonce.0);
+            let mut frame = Frame::new(ServiceKind::Close, operation, nonce.0);
             (frame.rank, frame.to) = (from.0, to.0);
             link.post(frame);
         } else {
@@ -177,7 +177,7 @@ impl State {
             }
             Some(id) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.post(Frame::new(Kind::Closed, operation, 0));
+                    link.post(Frame::new(ServiceKind::Closed, operation, 0));
                 }
             }
         }

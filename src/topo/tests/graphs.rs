@@ -41,7 +41,7 @@ fn a_desktop_with_one_socket() {
     );
     assert_eq!(
         machine.caches(1).next().unwrap().kind,
-        Kind::Cache {
+        ObjectKind::Cache {
             level: 1,
             bytes: 32768
         }

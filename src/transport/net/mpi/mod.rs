@@ -34,7 +34,7 @@ use super::{
 use crate::base::{Code, Error, Result};
 use abi::MpiNetTable;
 use calls::Calls;
-use note::{Kind, Note};
+use note::{Note, NoteKind};
 use post::Post;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl Net for MpiNet {
         let listener = self.post.listen();
         let rank = self.post.calls.info().rank as u32;
         let bytes = [&MAGIC[..], &rank.to_be_bytes(), &listener.to_be_bytes()];
-        let door = Door {
+        let door = MpiDoor {
             post: self.post.clone(),
             listener,
         };
@@ -149,12 +149,12 @@ impl Net for MpiNet {
             ));
         };
         let end = self.post.add_sender();
-        let note = Note::new(Kind::Connect, listener, end);
+        let note = Note::new(NoteKind::Connect, listener, end);
         if let Err(error) = self.post.send(rank, &note) {
             self.post.remove_sender(end);
             return Err(error);
         }
-        Ok(Box::new(Knock {
+        Ok(Box::new(MpiKnock {
             post: Some(self.post.clone()),
             end,
             rank,
@@ -181,20 +181,21 @@ fn decode(handle: &Handle) -> Option<(c_int, u64)> {
 }
 
 /// The receiving end before connections exist.
-struct Door {
+struct MpiDoor {
     post: Arc<Post>,
     listener: u64,
 }
 
-impl Listener for Door {
+impl Listener for MpiDoor {
     fn accept(&mut self) -> Result<Option<Box<dyn RecvComm>>> {
         self.post.drive()?;
         let Some((rank, peer)) = self.post.next_of(self.listener) else {
             return Ok(None);
         };
         let end = self.post.add_receiver();
-        let receiver = recv::Receiver::new(self.post.clone(), end, peer, rank);
-        self.post.send(rank, &Note::new(Kind::Accept, peer, end))?;
+        let receiver = recv::MpiReceiver::new(self.post.clone(), end, peer, rank);
+        self.post
+            .send(rank, &Note::new(NoteKind::Accept, peer, end))?;
         Ok(Some(Box::new(receiver)))
     }
 
@@ -204,10 +205,10 @@ impl Listener for Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for MpiDoor {
     fn drop(&mut self) {
         for (rank, peer) in self.post.unlisten(self.listener) {
-            let note = Note::new(Kind::Refuse, peer, self.listener);
+            let note = Note::new(NoteKind::Refuse, peer, self.listener);
             if let Err(error) = self.post.send(rank, &note) {
                 tracing::warn!("{error}");
             }
@@ -216,14 +217,14 @@ impl Drop for Door {
 }
 
 /// A connection that is being made.
-struct Knock {
+struct MpiKnock {
     /// None once the connection was handed out.
     post: Option<Arc<Post>>,
     end: u64,
     rank: c_int,
 }
 
-impl Connecting for Knock {
+impl Connecting for MpiKnock {
     fn poll(&mut self) -> Result<Option<Box<dyn SendComm>>> {
         let Some(post) = &self.post else {
             return Err(Error::internal("a connection was asked for twice"));
@@ -244,7 +245,7 @@ impl Connecting for Knock {
         let sender = self
             .post
             .take()
-            .map(|post| send::Sender::new(post, self.end, peer, self.rank));
+            .map(|post| send::MpiSender::new(post, self.end, peer, self.rank));
         Ok(sender.map(|sender| -> Box<dyn SendComm> { Box::new(sender) }))
     }
 
@@ -252,14 +253,14 @@ impl Connecting for Knock {
     fn watch(&self, _: &mut Vec<libc::pollfd>) {}
 }
 
-impl Drop for Knock {
+impl Drop for MpiKnock {
     fn drop(&mut self) {
         let Some(post) = self.post.take() else {
             return;
         };
         // An answer that comes later finds nobody, and the other end is told so.
         if let Some(peer) = post.sender(self.end, |state| state.peer) {
-            let note = Note::new(Kind::SenderClosed, peer, self.end);
+            let note = Note::new(NoteKind::SenderClosed, peer, self.end);
             if let Err(error) = post.send(self.rank, &note) {
                 tracing::warn!("{error}");
             }

@@ -183,7 +183,7 @@ impl Net for PluginNet {
         // SAFETY: the context is that of `init`.
         let comm = unsafe { plugin.calls.listen(plugin.context, number, &mut bytes) };
         let comm = comm.map_err(|code| plugin.error("listen", code))?;
-        let door = Door {
+        let door = PluginDoor {
             plugin: plugin.clone(),
             comm,
             most_buffers: self.devices[device].max_receives as usize,
@@ -205,7 +205,7 @@ impl Net for PluginNet {
             ));
         }
         bytes.0.copy_from_slice(handle.bytes());
-        Ok(Box::new(Knock {
+        Ok(Box::new(PluginKnock {
             plugin: self.plugin.clone(),
             device: number,
             handle: Box::new(bytes),
@@ -246,22 +246,22 @@ fn properties(device: Device, number: usize) -> Properties {
 }
 
 /// The receiving end before connections exist.
-struct Door {
+struct PluginDoor {
     plugin: Arc<Plugin>,
     comm: *mut c_void,
     most_buffers: usize,
 }
 
 // SAFETY: the interface lets any thread use an object, one at a time.
-unsafe impl Send for Door {}
+unsafe impl Send for PluginDoor {}
 
-impl Listener for Door {
+impl Listener for PluginDoor {
     fn accept(&mut self) -> Result<Option<Box<dyn RecvComm>>> {
         // SAFETY: the listener is open until it is dropped.
         let comm = unsafe { self.plugin.calls.accept(self.comm) };
         let comm = comm.map_err(|code| self.plugin.error("accept", code))?;
         Ok((!comm.is_null()).then(|| -> Box<dyn RecvComm> {
-            Box::new(recv::Receiver::new(
+            Box::new(recv::PluginReceiver::new(
                 self.plugin.clone(),
                 comm,
                 self.most_buffers,
@@ -275,7 +275,7 @@ impl Listener for Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for PluginDoor {
     fn drop(&mut self) {
         // SAFETY: open, and closed only here.
         let code = unsafe { (self.plugin.calls.close_listen)(self.comm) };
@@ -284,7 +284,7 @@ impl Drop for Door {
 }
 
 /// A connection that is being made.
-struct Knock {
+struct PluginKnock {
     plugin: Arc<Plugin>,
     device: c_int,
     /// The plugin keeps pointers in it: its place does not change.
@@ -294,7 +294,7 @@ struct Knock {
     ended: Option<Error>,
 }
 
-impl Connecting for Knock {
+impl Connecting for PluginKnock {
     fn poll(&mut self) -> Result<Option<Box<dyn SendComm>>> {
         if let Some(error) = &self.ended {
             return Err(error.clone());
@@ -315,7 +315,7 @@ impl Connecting for Knock {
             Ok(comm) if comm.is_null() => Ok(None),
             Ok(comm) => {
                 self.ended = Some(Error::internal("a connection was asked for twice"));
-                let sender = send::Sender::new(plugin.clone(), comm, self.most_bytes);
+                let sender = send::PluginSender::new(plugin.clone(), comm, self.most_bytes);
                 Ok(Some(Box::new(sender)))
             }
         }
@@ -325,7 +325,7 @@ impl Connecting for Knock {
     fn watch(&self, _: &mut Vec<libc::pollfd>) {}
 }
 
-impl Drop for Knock {
+impl Drop for PluginKnock {
     fn drop(&mut self) {
         if self.ended.is_none() {
             // SAFETY: the copy that `connect` was called with, if at all, and without a connection.

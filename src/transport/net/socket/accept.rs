@@ -9,7 +9,7 @@ use super::super::{Listener, RecvComm};
 use super::ends::Ends;
 use super::frame::{self, HANDLE, Hello, PROTOCOL, Secret, VERSION};
 use super::options::{MAX_SOCKETS, SocketOptions};
-use super::recv::Receiver;
+use super::recv::SocketReceiver;
 use super::stream::{Side, Stream};
 use crate::base::clock::{Moment, now};
 use crate::base::door::{self, Keeper, Limits, Verdict};
@@ -169,7 +169,7 @@ impl Door {
     }
 
     /// Says welcome on every socket; the connection if that worked.
-    fn begin(&self, connection: u64, streams: Vec<Stream>) -> io::Result<Receiver> {
+    fn begin(&self, connection: u64, streams: Vec<Stream>) -> io::Result<SocketReceiver> {
         let ends = Ends {
             interface: self.interface.name.clone(),
             local: streams[0].local_address()?,
@@ -181,7 +181,7 @@ impl Door {
                 return Err(io::ErrorKind::WriteZero.into());
             }
         }
-        Ok(Receiver::new(ends, connection, streams))
+        Ok(SocketReceiver::new(ends, connection, streams))
     }
 }
 
