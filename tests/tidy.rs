@@ -3,14 +3,22 @@
 //! Each rule is a function from a source file to its faults, with tests of its own that show a bad
 //! sample being caught. Here the rules meet the tree.
 
+#[path = "tidy/circles.rs"]
+mod circles;
+#[path = "tidy/code.rs"]
+mod code;
 #[path = "tidy/confined.rs"]
 mod confined;
 #[path = "tidy/documents.rs"]
 mod documents;
 #[path = "tidy/layers.rs"]
 mod layers;
+#[path = "tidy/modules.rs"]
+mod modules;
 #[path = "tidy/mutations.rs"]
 mod mutations;
+#[path = "tidy/names.rs"]
+mod names;
 #[path = "tidy/page.rs"]
 mod page;
 #[path = "tidy/size.rs"]
@@ -58,6 +66,32 @@ fn report(faults: Vec<String>) {
 #[test]
 fn rooms_import_along_the_arrows() {
     hold(layers::faults);
+}
+
+/// The library and the command.
+fn trees() -> [modules::Tree; 2] {
+    ["src/lib.rs", "src/bin/kolo.rs"].map(|path| modules::Tree::read(path, &read))
+}
+
+fn read(path: &str) -> Option<String> {
+    std::fs::read_to_string(root().join(path)).ok()
+}
+
+#[test]
+fn files_of_a_room_import_along_a_tree() {
+    let rooms = circles::rooms(&trees());
+    assert!(rooms.len() > 10, "only {} rooms were found", rooms.len());
+    println!("{}", circles::report(&rooms));
+    let list = read("tests/tidy/circles.txt").expect("tests/tidy/circles.txt");
+    report(circles::faults(&rooms, &list));
+}
+
+#[test]
+fn a_name_stands_for_one_type() {
+    let types: Vec<(String, String)> = trees().into_iter().flat_map(|tree| tree.types).collect();
+    assert!(types.len() > 300, "only {} types were found", types.len());
+    let list = read("tests/tidy/names.txt").expect("tests/tidy/names.txt");
+    report(names::faults(&types, &list));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! ranks of a node or on the leaders of all nodes.
 
 use super::group::Group;
-use super::{binomial, dissemination, hd, rd, ring, tree, twoshot};
+use super::{binomial, dissemination, hd, owners, rd, ring, tree, twoshot};
 
 /// The bodies of one family.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub const RING: Bodies = Bodies {
 pub const TWO_SHOT: Bodies = Bodies {
     name: "twoshot",
     all_reduce: twoshot::all_reduce_in,
-    reduce_scatter: twoshot::reduce_scatter_in,
+    reduce_scatter: owners::reduce_scatter_in,
     all_gather: twoshot::all_gather_in,
     broadcast: binomial::broadcast_in,
     reduce: binomial::reduce_in,

@@ -41,6 +41,7 @@ pub mod nvls;
 pub mod nvlstree;
 pub mod oneshot;
 pub mod ordered;
+mod owners;
 pub mod pairwise;
 pub mod pat;
 pub mod pat_trees;

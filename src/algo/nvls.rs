@@ -10,7 +10,7 @@
 //! doi:10.1109/ISCA45697.2020.00085.
 
 use super::group::{Group, flat};
-use super::twoshot;
+use super::owners;
 use crate::plan::{Layout, Nodes, Plan, Shape};
 
 /// Slices to their hubs, results by cast.
@@ -24,7 +24,7 @@ pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
         shape,
         shape.nranks,
         Layout::Blocks,
-        twoshot::reduce_scatter_in,
+        owners::reduce_scatter_in,
     )
 }
 
@@ -50,9 +50,9 @@ pub fn broadcast(shape: &Shape, _: &Nodes) -> Plan {
 
 /// All-reduce of n pieces among all ranks.
 pub fn all_reduce_in(g: &mut Group) {
-    twoshot::hand_out(g);
+    owners::hand_out(g);
     let dsts = [g.result(), g.e.cast(g.me).operand()];
-    twoshot::fold_mine(g, &dsts);
+    owners::fold_mine(g, &dsts);
     take_casts(g);
 }
 

@@ -43,7 +43,7 @@ pub fn reduce(shape: &Shape, nodes: &Nodes) -> Plan {
 
 /// A rank's place in a tree. Children are those of lower and of higher rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Links {
+pub struct TreeLinks {
     /// `None` at the top.
     pub parent: Option<u32>,
     /// Children that are folded before the own contribution.
@@ -52,25 +52,25 @@ pub struct Links {
     pub after: Vec<u32>,
 }
 
-impl Links {
+impl TreeLinks {
     /// All children.
     pub fn children(&self) -> Vec<u32> {
         [&self.before[..], &self.after].concat()
     }
 
     /// In the tree below a root, whose numbers are those of the group from the root on.
-    fn below(g: &Group, root: u32) -> Links {
+    fn below(g: &Group, root: u32) -> TreeLinks {
         let v = (g.me + g.n - root) % g.n;
         let member = |v: u32| (v + root) % g.n;
         let (parent, children) = double(g.n, v, g.channel % 2 == 1, true);
         let children = children.into_iter().map(member).collect();
-        Links::new(g.me, parent.map(member), children)
+        TreeLinks::new(g.me, parent.map(member), children)
     }
 
-    fn new(me: u32, parent: Option<u32>, mut children: Vec<u32>) -> Links {
+    fn new(me: u32, parent: Option<u32>, mut children: Vec<u32>) -> TreeLinks {
         children.sort_unstable();
         let (before, after) = children.into_iter().partition(|&child| child < me);
-        Links {
+        TreeLinks {
             parent,
             before,
             after,
@@ -79,7 +79,7 @@ impl Links {
 }
 
 /// The reduction in one lane, the spreading of the result in another one beside it.
-pub fn up_and_down(g: &mut Group, links: &Links) {
+pub fn up_and_down(g: &mut Group, links: &TreeLinks) {
     if links.parent.is_none() {
         return g.turn(&links.before, &links.after, &links.children(), 0);
     }
@@ -91,7 +91,7 @@ pub fn up_and_down(g: &mut Group, links: &Links) {
 /// All-reduce of piece 0 over the first or the second tree, whose numbers are those of the group.
 pub fn among(g: &mut Group, is_second: bool) {
     let (parent, children) = double(g.n, g.me, is_second, false);
-    let links = Links::new(g.me, parent, children);
+    let links = TreeLinks::new(g.me, parent, children);
     up_and_down(g, &links);
 }
 
@@ -102,18 +102,18 @@ pub fn all_reduce_in(g: &mut Group) {
 
 /// Piece 0 of member `root` ends at all.
 pub fn broadcast_in(g: &mut Group, root: u32) {
-    let links = Links::below(g, root);
+    let links = TreeLinks::below(g, root);
     g.down(links.parent, &links.children(), 0);
 }
 
 /// Piece 0 ends, folded, at member `root`.
 pub fn reduce_in(g: &mut Group, root: u32) {
-    let links = Links::below(g, root);
+    let links = TreeLinks::below(g, root);
     g.up(links.parent, &links.before, &links.after, 0);
 }
 
 /// The place of this rank for a channel: trees between nodes, chains inside them.
-fn hang(g: &Group, shape: &Shape, nodes: &Nodes, root: Option<u32>) -> Links {
+fn hang(g: &Group, shape: &Shape, nodes: &Nodes, root: Option<u32>) -> TreeLinks {
     let is_second = 2 * g.channel >= shape.channels && shape.channels > 1;
     let (mine, count) = (nodes.node_of(g.me), nodes.count());
     let chain = chain(nodes, g.channel, mine, root);
@@ -143,7 +143,7 @@ fn hang(g: &Group, shape: &Shape, nodes: &Nodes, root: Option<u32>) -> Links {
         }),
         _ => Some(chain.ranks[position - 1]),
     };
-    Links::new(g.me, parent, children)
+    TreeLinks::new(g.me, parent, children)
 }
 
 /// The chain of a node. The root is the head of its node.

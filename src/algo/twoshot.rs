@@ -11,6 +11,7 @@
 
 use super::group::{Group, flat};
 use super::nvls;
+use super::owners::{fold_mine, hand_out, reduce_scatter_in};
 use crate::plan::{Layout, Nodes, Operand, Plan, Shape};
 
 /// Slices to their owners, results to all; on one node by cast.
@@ -87,37 +88,11 @@ pub fn all_reduce_in(g: &mut Group) {
     take_results(g);
 }
 
-/// Piece c ends, folded, at member c.
-pub fn reduce_scatter_in(g: &mut Group) {
-    hand_out(g);
-    let dsts = [g.result()];
-    fold_mine(g, &dsts);
-}
-
 /// Piece c, a contribution of member c, ends at all.
 pub fn all_gather_in(g: &mut Group) {
     let to = g.others();
     g.down(None, &to, i64::from(g.me));
     take_results(g);
-}
-
-/// Every piece to its owner.
-pub(super) fn hand_out(g: &mut Group) {
-    for owner in g.others() {
-        let to = g.to(owner);
-        g.send(to, i64::from(owner));
-    }
-}
-
-/// Folds the own piece of all members in their order.
-pub(super) fn fold_mine(g: &mut Group, dsts: &[Operand]) {
-    let srcs: Vec<Operand> = (0..g.n)
-        .map(|member| match member == g.me {
-            true => g.own(),
-            false => g.from(member).operand(),
-        })
-        .collect();
-    g.put(&srcs, dsts, i64::from(g.me), true);
 }
 
 /// Every other piece from its owner.

@@ -16,7 +16,7 @@
 //! The door knows no sockets, only what can be read and written.
 
 use super::clock::{Moment, now};
-use super::proof::{self, Event, Hello, Host, Key, Protocol, Session};
+use super::proof::{self, Event, Hello, Host, Key, Preamble, Session};
 use super::shortage::{self, is_shortage};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -89,7 +89,7 @@ enum Look<S> {
 
 /// The guests of one listener.
 pub struct Door<S> {
-    protocol: Protocol,
+    protocol: Preamble,
     limits: Limits,
     guests: VecDeque<Guest<S>>,
     paused: Option<Moment>,
@@ -97,7 +97,7 @@ pub struct Door<S> {
 
 impl<S: Read + Write> Door<S> {
     /// A door for callers that speak `protocol`.
-    pub fn new(protocol: Protocol, limits: Limits) -> Door<S> {
+    pub fn new(protocol: Preamble, limits: Limits) -> Door<S> {
         Door {
             protocol,
             limits,

@@ -5,7 +5,7 @@ use crate::base::proof::Caller;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-const PROTOCOL: Protocol = Protocol {
+const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOtst\xf2",
     version: 1,
 };
@@ -171,7 +171,7 @@ fn a_keeper_may_take_its_time() {
 #[test]
 fn others_hear_why_or_nothing_and_are_gone() {
     let mut door = Door::new(PROTOCOL, LIMITS);
-    let newer = Protocol {
+    let newer = Preamble {
         version: 9,
         ..PROTOCOL
     };

@@ -1,6 +1,6 @@
 //! The caller's side of a proof: says hello, judges the answer, confirms. Never waits.
 
-use super::proof::{Caller, Event, Hello, Key, Protocol, Session};
+use super::proof::{Caller, Event, Hello, Key, Preamble, Session};
 use std::io::{self, ErrorKind, Read, Write};
 
 /// A connection on which the proof is going on.
@@ -28,7 +28,7 @@ pub enum Reply<S> {
 
 impl<S: Read + Write> Knock<S> {
     /// On a connection that was just made.
-    pub fn new(stream: S, protocol: Protocol, hello: &Hello) -> Knock<S> {
+    pub fn new(stream: S, protocol: Preamble, hello: &Hello) -> Knock<S> {
         Knock {
             stream,
             caller: Caller::new(protocol, hello),

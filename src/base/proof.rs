@@ -118,7 +118,7 @@ pub struct Session {
 
 /// Whose hello and answer: the first ten bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Protocol {
+pub struct Preamble {
     /// No text protocol begins so.
     pub magic: [u8; MAGIC_BYTES],
     /// Both ends must speak the same.
@@ -142,7 +142,7 @@ pub struct Hello {
 
 impl Hello {
     /// The bytes.
-    pub fn encode(&self, protocol: Protocol) -> Vec<u8> {
+    pub fn encode(&self, protocol: Preamble) -> Vec<u8> {
         assert!(self.body.len() <= MAX_BODY, "the body of a hello is short");
         let mut bytes = Vec::with_capacity(HEAD_BYTES + self.body.len());
         bytes.extend(protocol.magic);
@@ -185,7 +185,7 @@ pub enum Event {
 }
 
 /// What both ends do with the first bytes that they get.
-fn opening(bytes: &[u8], protocol: Protocol) -> Option<Event> {
+fn opening(bytes: &[u8], protocol: Preamble) -> Option<Event> {
     let known = bytes.len().min(MAGIC_BYTES);
     if bytes[..known] != protocol.magic[..known] {
         return Some(Event::Foreign);
@@ -207,7 +207,7 @@ fn session(key: &Key, hello: &[u8], answer: &[u8]) -> Session {
 
 /// The end that listens.
 pub struct Host {
-    protocol: Protocol,
+    protocol: Preamble,
     hello: Vec<u8>,
     /// What was answered, without its tag, and by which key.
     answer: Option<(Vec<u8>, Key)>,
@@ -216,7 +216,7 @@ pub struct Host {
 
 impl Host {
     /// Nothing heard yet.
-    pub fn new(protocol: Protocol) -> Host {
+    pub fn new(protocol: Preamble) -> Host {
         Host {
             protocol,
             hello: Vec::new(),
@@ -289,14 +289,14 @@ impl Host {
 
 /// The end that connects.
 pub struct Caller {
-    protocol: Protocol,
+    protocol: Preamble,
     hello: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Caller {
     /// With this hello.
-    pub fn new(protocol: Protocol, hello: &Hello) -> Caller {
+    pub fn new(protocol: Preamble, hello: &Hello) -> Caller {
         Caller {
             protocol,
             hello: hello.encode(protocol),

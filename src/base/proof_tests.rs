@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PROTOCOL: Protocol = Protocol {
+const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOtst\xf1",
     version: 3,
 };
@@ -141,7 +141,7 @@ fn every_changed_bit_is_noticed() {
 
 #[test]
 fn versions_and_strangers_are_told_apart_by_the_first_bytes() {
-    let newer = Protocol {
+    let newer = Preamble {
         version: 4,
         ..PROTOCOL
     };

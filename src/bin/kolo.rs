@@ -6,6 +6,8 @@
 mod chart;
 #[path = "kolo/cli.rs"]
 mod cli;
+#[path = "kolo/drawing/mod.rs"]
+mod drawing;
 #[path = "kolo/explain.rs"]
 mod explain;
 #[path = "kolo/facts.rs"]

@@ -5,8 +5,8 @@
 //! a few ports, and the port may belong to another job: the search goes on until its limit, and
 //! says once what it looks for. The ranks of a large job come one after the other.
 
-use super::frame::{self, Kind, PROTOCOL, Purpose, UNKNOWN_ID};
-use super::link::{Link, Seen, Side};
+use super::frame::{self, FrameKind, PROTOCOL, Purpose, UNKNOWN_ID};
+use super::link::{RankLink, Seen, Side};
 use super::net::{self, Dial};
 use super::rendezvous::{Rendezvous, poll_failed, told};
 use super::secrets;
@@ -20,8 +20,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long a port of a root that was there once may refuse connections.
-pub(super) const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
 /// When a rank says that it still looks for rank 0, unless `warn_after` is less.
 const LOOK_NOTICE: Duration = Duration::from_secs(10);
 /// How long a port that may belong to somebody else may accept without an answer. A root answers
@@ -30,12 +28,12 @@ const FOREIGN_LIMIT: Duration = Duration::from_secs(20);
 
 impl Rendezvous<'_> {
     /// Connects to the root, again if need be, until the root says welcome.
-    pub(super) fn check_in(&self, address: SocketAddr) -> Result<Link> {
+    pub(super) fn check_in(&self, address: SocketAddr) -> Result<RankLink> {
         self.take_turn();
         // A named root may start later than this rank; any other was there first.
         let (limit, refusal_limit) = match self.id.is_named() {
             true => (self.settings.start_limit, self.settings.start_limit),
-            false => (self.settings.connect_limit, REFUSAL_LIMIT),
+            false => (self.settings.connect_limit, net::REFUSAL_LIMIT),
         };
         let mut dial = Dial::start(self.id.addresses(), limit, refusal_limit);
         let mut search = Search::new(limit, self.settings);
@@ -86,7 +84,7 @@ impl Rendezvous<'_> {
 
     /// The link once the root has said welcome; `None` when it closed without a word, or when a
     /// port that only follows from a formula belongs to somebody else.
-    fn introduce(&self, stream: Stream, own: SocketAddr) -> Result<Option<Link>> {
+    fn introduce(&self, stream: Stream, own: SocketAddr) -> Result<Option<RankLink>> {
         let begin = now();
         let (id, nonce) = (self.id.public(), proof::random()?);
         let shown = self.secrets.show(&id, &nonce, self.rank)?;
@@ -104,11 +102,11 @@ impl Rendezvous<'_> {
                 Reply::In(stream, session) => {
                     let (rank, by) = (self.rank, secrets::names(chosen));
                     tracing::info!("rank {rank} and the root know each other by {by}");
-                    let link = Link::sealed(stream, &session, Side::Caller);
+                    let link = RankLink::sealed(stream, &session, Side::Caller);
                     return self.wait_for_welcome(link, begin);
                 }
                 Reply::Foreign(stream, heard) => {
-                    return self.wait_for_welcome(Link::begun(stream, heard), begin);
+                    return self.wait_for_welcome(RankLink::begun(stream, heard), begin);
                 }
                 Reply::Version(version) => return Err(frame::other_version(version)),
                 Reply::Stranger => return self.foreign(self.no_proof()),
@@ -124,19 +122,19 @@ impl Rendezvous<'_> {
     }
 
     /// Somebody else is at the port: no wonder where it only follows from a formula.
-    fn foreign(&self, error: Error) -> Result<Option<Link>> {
+    fn foreign(&self, error: Error) -> Result<Option<RankLink>> {
         match self.id.is_by_slurm() {
             true => Ok(None),
             false => Err(error),
         }
     }
 
-    fn wait_for_welcome(&self, mut link: Link, begin: Moment) -> Result<Option<Link>> {
+    fn wait_for_welcome(&self, mut link: RankLink, begin: Moment) -> Result<Option<RankLink>> {
         loop {
             match link.receive() {
                 Seen::Frame(frame) => match frame.kind {
-                    Kind::Welcome if link.is_sealed() => return Ok(Some(link)),
-                    Kind::Refused | Kind::Abort => {
+                    FrameKind::Welcome if link.is_sealed() => return Ok(Some(link)),
+                    FrameKind::Refused | FrameKind::Abort => {
                         return match told(&frame) {
                             error if error.what == UNKNOWN_ID => self.foreign(error),
                             error => Err(error),

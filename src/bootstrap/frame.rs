@@ -9,12 +9,12 @@
 //! proof, has none.
 
 use super::MAX_FRAME;
-use crate::base::proof::{self, ID_BYTES, KEY_BYTES, Protocol};
+use crate::base::proof::{self, ID_BYTES, KEY_BYTES, Preamble};
 use crate::base::{Code, Error, Rank, Result};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// Magic and version of a hello. The version is that of everything in this file.
-pub const PROTOCOL: Protocol = Protocol {
+pub const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOHI\r\n",
     version: 2,
 };
@@ -124,7 +124,7 @@ pub fn wrong_purpose() -> Error {
 /// Kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// The hello was accepted.
     Welcome = 1,
     /// The hello was not accepted; body: an error.
@@ -145,18 +145,18 @@ pub enum Kind {
     Leave = 9,
 }
 
-impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
-        const ALL: [Kind; 9] = [
-            Kind::Welcome,
-            Kind::Refused,
-            Kind::Notice,
-            Kind::Go,
-            Kind::Ready,
-            Kind::Gather,
-            Kind::Broadcast,
-            Kind::Abort,
-            Kind::Leave,
+impl FrameKind {
+    fn from_byte(byte: u8) -> Option<FrameKind> {
+        const ALL: [FrameKind; 9] = [
+            FrameKind::Welcome,
+            FrameKind::Refused,
+            FrameKind::Notice,
+            FrameKind::Go,
+            FrameKind::Ready,
+            FrameKind::Gather,
+            FrameKind::Broadcast,
+            FrameKind::Abort,
+            FrameKind::Leave,
         ];
         ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
@@ -164,7 +164,7 @@ impl Kind {
     /// The longest body that a frame of this kind may have.
     pub fn limit(self) -> usize {
         match self {
-            Kind::Gather | Kind::Broadcast => MAX_FRAME,
+            FrameKind::Gather | FrameKind::Broadcast => MAX_FRAME,
             _ => MAX_CONTROL,
         }
     }
@@ -173,7 +173,7 @@ impl Kind {
 /// One message after the hello.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// Number of the operation (data frames).
     pub sequence: u64,
     /// Whose contribution it is (data frames).
@@ -183,7 +183,7 @@ pub struct Frame {
 
 impl Frame {
     /// A frame that is no data.
-    pub fn control(kind: Kind, body: Vec<u8>) -> Frame {
+    pub fn control(kind: FrameKind, body: Vec<u8>) -> Frame {
         Frame {
             kind,
             sequence: 0,
@@ -193,7 +193,7 @@ impl Frame {
     }
 
     /// A frame with an error for the other side.
-    pub fn error(kind: Kind, error: &Error) -> Frame {
+    pub fn error(kind: FrameKind, error: &Error) -> Frame {
         Frame::control(kind, encode_error(error))
     }
 
@@ -212,7 +212,7 @@ impl Frame {
 
     /// An empty frame by its header, and the length of the body to come; `None` is garbage.
     pub fn decode_header(bytes: &[u8; HEADER_BYTES]) -> Option<(Frame, usize)> {
-        let kind = Kind::from_byte(bytes[4])?;
+        let kind = FrameKind::from_byte(bytes[4])?;
         let mut length = [0; 8];
         length.copy_from_slice(&bytes[24..32]);
         let length = usize::try_from(u64::from_be_bytes(length)).ok()?;
@@ -371,11 +371,11 @@ mod tests {
     #[test]
     fn frames_and_errors_round_trip() {
         let error = Error::remote(Rank(7), "it ended\u{1b}[31m", "restart");
-        let frame = Frame::error(Kind::Abort, &error);
+        let frame = Frame::error(FrameKind::Abort, &error);
         let bytes = frame.encode();
         let header = bytes[..HEADER_BYTES].try_into().unwrap();
         let (back, length) = Frame::decode_header(header).unwrap();
-        assert_eq!((back.kind, length), (Kind::Abort, frame.body.len()));
+        assert_eq!((back.kind, length), (FrameKind::Abort, frame.body.len()));
         let decoded = decode_error(&frame.body).unwrap();
         assert_eq!(decoded.peer, Some(Rank(7)));
         assert_eq!(decoded.what, "it ended?[31m");
@@ -383,7 +383,10 @@ mod tests {
 
     #[test]
     fn a_length_beyond_the_limit_is_garbage() {
-        for (kind, limit) in [(Kind::Gather, MAX_FRAME), (Kind::Notice, MAX_CONTROL)] {
+        for (kind, limit) in [
+            (FrameKind::Gather, MAX_FRAME),
+            (FrameKind::Notice, MAX_CONTROL),
+        ] {
             let frame = Frame::control(kind, Vec::new());
             let mut header: [u8; HEADER_BYTES] = frame.encode().try_into().unwrap();
             header[24..].copy_from_slice(&(limit as u64).to_be_bytes());

@@ -59,7 +59,7 @@ impl Input {
 }
 
 /// A socket with a frame being received and frames to be sent.
-pub struct Link {
+pub struct RankLink {
     input: Input,
     header: [u8; HEADER_BYTES],
     header_have: usize,
@@ -79,10 +79,10 @@ pub enum Side {
     Host,
 }
 
-impl Link {
+impl RankLink {
     /// Takes a stream that [`net::prepare`] has seen.
-    pub fn new(stream: Stream) -> Link {
-        Link {
+    pub fn new(stream: Stream) -> RankLink {
+        RankLink {
             input: Input {
                 stream,
                 ahead: Vec::new(),
@@ -98,9 +98,9 @@ impl Link {
     }
 
     /// A link whose two ends have proven themselves: what it carries is sealed.
-    pub fn sealed(stream: Stream, session: &Session, side: Side) -> Link {
+    pub fn sealed(stream: Stream, session: &Session, side: Side) -> RankLink {
         let (to_host, to_caller) = (Seal::new(&session.to_host), Seal::new(&session.to_caller));
-        let mut link = Link::new(stream);
+        let mut link = RankLink::new(stream);
         link.seals = Some(match side {
             Side::Caller => (to_host, to_caller),
             Side::Host => (to_caller, to_host),
@@ -114,8 +114,8 @@ impl Link {
     }
 
     /// A link of which these first bytes were read already.
-    pub fn begun(stream: Stream, heard: Vec<u8>) -> Link {
-        let mut link = Link::new(stream);
+    pub fn begun(stream: Stream, heard: Vec<u8>) -> RankLink {
+        let mut link = RankLink::new(stream);
         link.input.ahead = heard;
         link
     }
@@ -131,7 +131,7 @@ impl Link {
         net::watch(&self.input.stream, !self.outbox.is_empty())
     }
 
-    /// Queues an encoded frame; [`Link::flush`] sends it.
+    /// Queues an encoded frame; [`RankLink::flush`] sends it.
     pub fn push(&mut self, frame: Vec<u8>) {
         let frame = match &mut self.seals {
             Some((out, _)) => out.close(frame),
@@ -286,20 +286,20 @@ impl Link {
 mod tests {
     use super::*;
     use crate::base::quiet::tests::signals_of;
-    use crate::bootstrap::frame::Kind;
+    use crate::bootstrap::frame::FrameKind;
     use std::io::Write;
     use std::net::TcpStream;
 
-    fn pair() -> (TcpStream, Link) {
+    fn pair() -> (TcpStream, RankLink) {
         let (listener, address) = net::listen("127.0.0.1:0".parse().unwrap()).unwrap();
         let raw = TcpStream::connect(address).unwrap();
         net::poll(&mut [net::watch(&listener, false)], None).unwrap();
         let stream = listener.accept().unwrap().0;
         net::prepare(&stream).unwrap();
-        (raw, Link::new(stream))
+        (raw, RankLink::new(stream))
     }
 
-    fn wait(link: &mut Link) -> Seen {
+    fn wait(link: &mut RankLink) -> Seen {
         loop {
             match link.receive() {
                 Seen::Nothing => net::poll(&mut [link.watch()], None).unwrap(),
@@ -312,7 +312,7 @@ mod tests {
     fn frames_survive_any_cutting() {
         let (mut raw, mut link) = pair();
         raw.set_nodelay(true).unwrap();
-        let frame = |n: u8| Frame::control(Kind::Notice, vec![n; usize::from(n) * 9]);
+        let frame = |n: u8| Frame::control(FrameKind::Notice, vec![n; usize::from(n) * 9]);
         let bytes: Vec<u8> = (0..4).flat_map(|n| frame(n).encode()).collect();
         let writer = std::thread::spawn(move || {
             for piece in bytes.chunks(5) {
@@ -335,9 +335,9 @@ mod tests {
         let (raw, mut link) = pair();
         let raw = Stream::from(raw);
         net::prepare(&raw).unwrap();
-        let mut sender = Link::new(raw);
+        let mut sender = RankLink::new(raw);
         link.read_ahead();
-        let frame = |n: usize| Frame::control(Kind::Notice, vec![n as u8; n * 37 % 9000]);
+        let frame = |n: usize| Frame::control(FrameKind::Notice, vec![n as u8; n * 37 % 9000]);
         let frames = 500;
         (0..frames).for_each(|n| sender.push(frame(n).encode()));
         for n in 0..frames {
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn a_cut_message_and_garbage_are_told_apart() {
         let (mut raw, mut link) = pair();
-        raw.write_all(&Frame::control(Kind::Notice, vec![1; 99]).encode()[..50])
+        raw.write_all(&Frame::control(FrameKind::Notice, vec![1; 99]).encode()[..50])
             .unwrap();
         drop(raw);
         assert_eq!(

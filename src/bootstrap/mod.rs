@@ -35,6 +35,7 @@ mod link;
 mod munge;
 mod net;
 mod office;
+mod opening;
 mod rendezvous;
 mod roll;
 mod seal;

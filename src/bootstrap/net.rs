@@ -180,6 +180,9 @@ pub fn raise_file_limit() {
     }
 }
 
+/// How long a port of a root that was there once may refuse connections.
+pub const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
+
 /// A connection attempt that is repeated with growing pauses until its limit, at one address or
 /// at several in turn.
 pub struct Dial {

@@ -10,8 +10,8 @@
 //! Whoever comes may show a credential, and `munged` may take long to say that it is none. So
 //! credentials are opened between two turns, without the office's lock, and only a few at a time.
 
-use super::frame::{self, Frame, Hello, Kind, PROTOCOL, Purpose};
-use super::link::{Link, Side};
+use super::frame::{self, Frame, FrameKind, Hello, PROTOCOL, Purpose};
+use super::link::{RankLink, Side};
 use super::net;
 use super::secrets::Secrets;
 use super::stream::{Listener, Stream};
@@ -234,7 +234,7 @@ impl Office {
         let Ok(from) = entry.stream.peer_addr() else {
             return;
         };
-        let link = Link::sealed(entry.stream, &entry.session, Side::Host);
+        let link = RankLink::sealed(entry.stream, &entry.session, Side::Host);
         let is_last = match self.roots.get_mut(&number) {
             Some(root) => root.enter(&hello, link, from),
             None => return,
@@ -289,7 +289,7 @@ fn open_some(wanted: Vec<Wanted>, time: Duration) -> Vec<Opened> {
 }
 
 fn refusal(error: &Error) -> Verdict {
-    Verdict::Refuse(Frame::error(Kind::Refused, error).encode())
+    Verdict::Refuse(Frame::error(FrameKind::Refused, error).encode())
 }
 
 impl Keeper for Clerk<'_> {
@@ -315,7 +315,7 @@ impl Keeper for Clerk<'_> {
     }
 
     fn other_version(&mut self, version: u16) -> Vec<u8> {
-        Frame::error(Kind::Refused, &frame::other_version(version)).encode()
+        Frame::error(FrameKind::Refused, &frame::other_version(version)).encode()
     }
 }
 

@@ -4,18 +4,17 @@
 //! Every wait is a poll loop that also listens to the root, so that whatever goes wrong at
 //! another rank ends the wait here with that rank's name.
 
-use super::check_in::REFUSAL_LIMIT;
 use super::frame::{
-    self, Frame, Hello, Kind, PROTOCOL, Purpose, decode_error, decode_go, printable,
+    self, Frame, FrameKind, Hello, PROTOCOL, Purpose, decode_error, decode_go, printable,
 };
-use super::link::{Link, Seen, Side};
+use super::link::{RankLink, Seen, Side};
 use super::net::{self, Dial};
 use super::secrets::{GIVEN, Secrets};
 use super::settings::{NetSettings, Warn};
 use super::stream::{Listener, Stream};
 use super::tcp_root::refuse;
 use super::unique_id::{Secret, UniqueId};
-use super::{office, tcp_root};
+use super::{office, opening};
 use crate::base::clock::{Moment, now};
 use crate::base::door::{Door, Entry, Keeper, Verdict};
 use crate::base::knock::{Knock, Reply};
@@ -42,8 +41,8 @@ pub struct Rendezvous<'a> {
 
 /// The neighbours, linked.
 pub struct Neighbours {
-    pub next: Link,
-    pub prev: Link,
+    pub next: RankLink,
+    pub prev: RankLink,
 }
 
 /// What a rank learns from the root when all are there.
@@ -59,17 +58,17 @@ enum Next {
     Dialling,
     Knocking(Knock<Stream>),
     /// It knows the secret, and may still be about to say welcome.
-    Proven(Link),
-    Welcomed(Link),
+    Proven(RankLink),
+    Welcomed(RankLink),
 }
 
 struct Linking {
-    root: Link,
+    root: RankLink,
     listener: Listener,
     door: Door<Stream>,
     dial: Dial,
     next: Next,
-    prev: Option<Link>,
+    prev: Option<RankLink>,
     keeper: Neighbour,
 }
 
@@ -93,7 +92,7 @@ impl Neighbour {
 impl Keeper for Neighbour {
     fn judge(&mut self, hello: &proof::Hello) -> Verdict {
         let refusal = |error: &Error| {
-            let frame = Frame::error(Kind::Refused, error);
+            let frame = Frame::error(FrameKind::Refused, error);
             Verdict::Refuse(frame.encode())
         };
         if hello.id != self.secret.public() {
@@ -121,7 +120,7 @@ impl Keeper for Neighbour {
     }
 
     fn other_version(&mut self, version: u16) -> Vec<u8> {
-        Frame::error(Kind::Refused, &frame::other_version(version)).encode()
+        Frame::error(FrameKind::Refused, &frame::other_version(version)).encode()
     }
 }
 
@@ -150,7 +149,7 @@ impl<'a> Rendezvous<'a> {
         let is_network = self.id.is_named() && !self.id.is_by_slurm();
         let meeting_point = is_network.then(|| self.id.address().ip());
         let interface = &self.settings.interfaces(meeting_point)?[0];
-        let (listener, address) = tcp_root::open(interface.socket_address(0), &interface.name)?;
+        let (listener, address) = opening::open(interface.socket_address(0), &interface.name)?;
         let mut root = self.check_in(address)?;
         let go = match self.wait_for_all(&mut root) {
             Ok(go) => go,
@@ -168,7 +167,7 @@ impl<'a> Rendezvous<'a> {
             root,
             listener,
             door: Door::new(PROTOCOL, office::limits(self.settings.hello_limit)),
-            dial: Dial::start(vec![go.next], limit, REFUSAL_LIMIT),
+            dial: Dial::start(vec![go.next], limit, net::REFUSAL_LIMIT),
             next: Next::Dialling,
             prev: None,
             keeper: Neighbour {
@@ -207,12 +206,12 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    fn wait_for_all(&mut self, root: &mut Link) -> Result<Go> {
+    fn wait_for_all(&mut self, root: &mut RankLink) -> Result<Go> {
         let mut asked: Option<Moment> = None;
         loop {
             match root.receive() {
                 Seen::Frame(frame) => match frame.kind {
-                    Kind::Go => {
+                    FrameKind::Go => {
                         let go = decode_go(&frame.body).map(|(next, prev, secret)| Go {
                             next,
                             prev,
@@ -220,12 +219,12 @@ impl<'a> Rendezvous<'a> {
                         });
                         return go.ok_or_else(|| self.not_a_root());
                     }
-                    Kind::Refused | Kind::Abort => return Err(told(&frame)),
-                    Kind::Notice if asked.is_some() => {
+                    FrameKind::Refused | FrameKind::Abort => return Err(told(&frame)),
+                    FrameKind::Notice if asked.is_some() => {
                         self.notice = printable(&frame.body);
                         self.time_left()?;
                     }
-                    Kind::Notice => self.note(&frame, &self.settings.warn.clone()),
+                    FrameKind::Notice => self.note(&frame, &self.settings.warn.clone()),
                     _ => {}
                 },
                 Seen::Closed(words) => return Err(self.root_ended(&words)),
@@ -235,7 +234,7 @@ impl<'a> Rendezvous<'a> {
                         (Ok(left), _) => left,
                         (Err(_), None) => {
                             // Who is missing now is what the error must say.
-                            root.push(Frame::control(Kind::Notice, Vec::new()).encode());
+                            root.push(Frame::control(FrameKind::Notice, Vec::new()).encode());
                             root.flush_within(WORDS_LIMIT);
                             asked = Some(now());
                             Some(WORDS_LIMIT)
@@ -299,7 +298,9 @@ impl<'a> Rendezvous<'a> {
         loop {
             match linking.root.receive() {
                 Seen::Nothing => return Ok(()),
-                Seen::Frame(frame) if matches!(frame.kind, Kind::Refused | Kind::Abort) => {
+                Seen::Frame(frame)
+                    if matches!(frame.kind, FrameKind::Refused | FrameKind::Abort) =>
+                {
                     return Err(told(&frame));
                 }
                 Seen::Frame(_) => {}
@@ -329,13 +330,13 @@ impl<'a> Rendezvous<'a> {
                             return Ok(());
                         }
                         Reply::In(stream, session) => {
-                            let link = Link::sealed(stream, &session, Side::Caller);
+                            let link = RankLink::sealed(stream, &session, Side::Caller);
                             linking.next = Next::Proven(link);
                             continue;
                         }
                         Reply::Foreign(stream, heard) => {
                             // Its refusal, if it is one, comes like a welcome.
-                            linking.next = Next::Proven(Link::begun(stream, heard));
+                            linking.next = Next::Proven(RankLink::begun(stream, heard));
                             continue;
                         }
                         Reply::Version(version) => return Err(frame::other_version(version)),
@@ -350,11 +351,13 @@ impl<'a> Rendezvous<'a> {
                         linking.next = Next::Proven(link);
                         return Ok(());
                     }
-                    Seen::Frame(frame) if frame.kind == Kind::Welcome && link.is_sealed() => {
+                    Seen::Frame(frame) if frame.kind == FrameKind::Welcome && link.is_sealed() => {
                         linking.next = Next::Welcomed(link);
                         return Ok(());
                     }
-                    Seen::Frame(frame) if frame.kind == Kind::Refused => return Err(told(&frame)),
+                    Seen::Frame(frame) if frame.kind == FrameKind::Refused => {
+                        return Err(told(&frame));
+                    }
                     Seen::Frame(_) | Seen::Garbage => {
                         return Err(failed(io::ErrorKind::InvalidData.into()));
                     }
@@ -376,7 +379,7 @@ impl<'a> Rendezvous<'a> {
     }
 
     fn let_in(&self, linking: &mut Linking, entry: Entry<Stream>) {
-        let mut link = Link::sealed(entry.stream, &entry.session, Side::Host);
+        let mut link = RankLink::sealed(entry.stream, &entry.session, Side::Host);
         if linking.prev.is_some() {
             let what = format!("two processes want to be rank {}", self.prev());
             refuse(
@@ -385,7 +388,7 @@ impl<'a> Rendezvous<'a> {
             );
             return;
         }
-        link.push(Frame::control(Kind::Welcome, Vec::new()).encode());
+        link.push(Frame::control(FrameKind::Welcome, Vec::new()).encode());
         // The first bytes on a link always fit; a broken link shows itself in the first call.
         let _ = link.flush();
         linking.prev = Some(link);
@@ -451,21 +454,21 @@ impl<'a> Rendezvous<'a> {
     }
 }
 
-fn ready(root: &mut Link) {
-    root.push(Frame::control(Kind::Ready, Vec::new()).encode());
+fn ready(root: &mut RankLink) {
+    root.push(Frame::control(FrameKind::Ready, Vec::new()).encode());
     root.flush_within(WORDS_LIMIT);
     root.close_write();
 }
 
 /// Says why this rank leaves, so that the others learn it too.
-fn tell(link: &mut Link, error: &Error) {
-    link.push(Frame::error(Kind::Abort, error).encode());
+fn tell(link: &mut RankLink, error: &Error) {
+    link.push(Frame::error(FrameKind::Abort, error).encode());
     link.flush_within(WORDS_LIMIT);
     link.close_write();
 }
 
 /// The root closes once it has told the others: it may be in this process, and end with it.
-fn tell_root(root: &mut Link, error: &Error) {
+fn tell_root(root: &mut RankLink, error: &Error) {
     tell(root, error);
     root.await_end(WORDS_LIMIT);
 }

@@ -62,7 +62,7 @@ impl Seal {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::{Frame, Kind};
+    use super::super::frame::{Frame, FrameKind};
     use super::*;
 
     fn pair() -> (Seal, Seal) {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn frame(n: usize) -> Frame {
-        Frame::control(Kind::Notice, vec![n as u8; n])
+        Frame::control(FrameKind::Notice, vec![n as u8; n])
     }
 
     #[test]

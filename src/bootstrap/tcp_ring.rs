@@ -9,13 +9,13 @@
 //! only returns that error. A rank that leaves in good order says farewell, so that its closed
 //! socket is not taken for a death.
 
-use super::frame::{Frame, Kind, check_length, decode_error};
-use super::link::{Link, Seen};
+use super::frame::{Frame, FrameKind, check_length, decode_error};
+use super::link::{RankLink, Seen};
 use super::net;
 use super::rendezvous::{Neighbours, Rendezvous};
 use super::settings::NetSettings;
 use super::unique_id::UniqueId;
-use super::{Bootstrap, tcp_root};
+use super::{Bootstrap, opening};
 use crate::base::clock::{Moment, now};
 use crate::base::{Code, Error, Rank, Result, fork};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -47,15 +47,15 @@ struct State {
 }
 
 struct Links {
-    next: Link,
-    prev: Link,
+    next: RankLink,
+    prev: RankLink,
     /// Why nothing can be sent to next any more, if so.
     next_gone: Option<Error>,
 }
 
 /// What one operation sends and receives at this rank.
 struct Task {
-    kind: Kind,
+    kind: FrameKind,
     sequence: u64,
     /// This rank's own contribution.
     own: Option<Vec<u8>>,
@@ -96,7 +96,7 @@ impl TcpRing {
         // Ranks that are threads of one process have their sockets in one table.
         net::raise_file_limit();
         if id.is_named() && rank == 0 {
-            tcp_root::start_named(id, settings)?;
+            opening::start_named(id, settings)?;
         }
         let begun = now();
         let neighbours = Rendezvous::new(id, rank, nranks, settings)?.meet()?;
@@ -151,7 +151,7 @@ impl TcpRing {
         let sequence = state.sequence;
         state.sequence += 1;
         run(links, sequence).map_err(|error| {
-            let words = Frame::error(Kind::Abort, &error).encode();
+            let words = Frame::error(FrameKind::Abort, &error).encode();
             for link in [&mut links.next, &mut links.prev] {
                 link.push(words.clone());
             }
@@ -241,12 +241,12 @@ impl TcpRing {
         &self,
         start: Moment,
         warned: &mut bool,
-        kind: Kind,
+        kind: FrameKind,
         late: Rank,
     ) -> Result<Option<Duration>> {
         let operation = operation_name(kind);
         let missing = match kind {
-            Kind::Broadcast => format!("rank {late}, or a rank between it and this one"),
+            FrameKind::Broadcast => format!("rank {late}, or a rank between it and this one"),
             _ => format!("rank {late}"),
         };
         let waiting = self
@@ -292,9 +292,11 @@ impl TcpRing {
         // Its reason, if it could give one, is what it sent last.
         let words = loop {
             match links.next.receive() {
-                Seen::Frame(frame) if frame.kind == Kind::Abort => return Err(passed_on(&frame)),
-                Seen::Frame(frame) if frame.kind == Kind::Leave => return Err(left(self.next())),
-                Seen::Frame(_) => {}
+                Seen::Frame(frame) => match frame.kind {
+                    FrameKind::Abort => return Err(passed_on(&frame)),
+                    FrameKind::Leave => return Err(left(self.next())),
+                    _ => {}
+                },
                 _ => break error.to_string(),
             }
         };
@@ -311,9 +313,9 @@ impl TcpRing {
             Seen::Frame(frame) => frame,
         };
         match frame.kind {
-            Kind::Abort => return Err(passed_on(&frame)),
-            Kind::Leave => return Err(left(prev)),
-            Kind::Gather | Kind::Broadcast => {}
+            FrameKind::Abort => return Err(passed_on(&frame)),
+            FrameKind::Leave => return Err(left(prev)),
+            FrameKind::Gather | FrameKind::Broadcast => {}
             _ => return Err(garbage(prev)),
         }
         let expected = self.origin(task, received);
@@ -329,8 +331,10 @@ impl TcpRing {
         while links.next_gone.is_none() {
             let gone = match links.next.receive() {
                 Seen::Nothing => return Ok(()),
-                Seen::Frame(frame) if frame.kind == Kind::Abort => return Err(passed_on(&frame)),
-                Seen::Frame(frame) if frame.kind == Kind::Leave => left(self.next()),
+                Seen::Frame(frame) if frame.kind == FrameKind::Abort => {
+                    return Err(passed_on(&frame));
+                }
+                Seen::Frame(frame) if frame.kind == FrameKind::Leave => left(self.next()),
                 Seen::Frame(_) | Seen::Garbage => return Err(garbage(self.next())),
                 Seen::Closed(words) => self.died(self.next(), &words),
             };
@@ -394,7 +398,7 @@ impl Bootstrap for TcpRing {
         self.operate("all_gather", |links, sequence| {
             check_length(mine.len())?;
             let task = Task {
-                kind: Kind::Gather,
+                kind: FrameKind::Gather,
                 sequence,
                 own: Some(mine.to_vec()),
                 to_send: self.nranks - 1,
@@ -423,7 +427,7 @@ impl Bootstrap for TcpRing {
                 check_length(data.len())?;
             }
             let task = Task {
-                kind: Kind::Broadcast,
+                kind: FrameKind::Broadcast,
                 sequence,
                 own: is_root.then(|| data.clone()),
                 to_send: u32::from(next != root),
@@ -453,7 +457,7 @@ impl Drop for TcpRing {
         }
         if let Some(links) = &mut state.links {
             for link in [&mut links.next, &mut links.prev] {
-                link.push(Frame::control(Kind::Leave, Vec::new()).encode());
+                link.push(Frame::control(FrameKind::Leave, Vec::new()).encode());
                 link.flush_within(WORDS_LIMIT);
                 link.close_write();
             }
@@ -461,9 +465,9 @@ impl Drop for TcpRing {
     }
 }
 
-fn operation_name(kind: Kind) -> &'static str {
+fn operation_name(kind: FrameKind) -> &'static str {
     match kind {
-        Kind::Broadcast => "broadcast",
+        FrameKind::Broadcast => "broadcast",
         _ => "all_gather",
     }
 }

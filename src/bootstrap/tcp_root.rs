@@ -5,14 +5,12 @@
 //! death of a rank, even before it has neighbours, is seen at once and told to all. All roots of a
 //! process are served by one thread ([`super::office`]).
 
-use super::frame::{Frame, Hello, Kind, decode_error, encode_go};
-use super::link::{Link, Seen};
+use super::frame::{Frame, FrameKind, Hello, decode_error, encode_go};
+use super::link::{RankLink, Seen};
+use super::net;
 use super::roll::{CheckIn, MemberId, Order, Roll};
-use super::secrets::Secrets;
-use super::settings::{Family, NetSettings};
-use super::stream::Listener;
-use super::unique_id::{Secret, UniqueId};
-use super::{net, office};
+use super::settings::NetSettings;
+use super::unique_id::Secret;
 use crate::base::clock::{Moment, now};
 use crate::base::proof::KEY_BYTES;
 use crate::base::{Error, Rank, Result};
@@ -24,108 +22,6 @@ use std::time::Duration;
 const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
 /// How long late ranks are still told why the start has failed.
 const FAILURE_LINGER: Duration = Duration::from_secs(600);
-/// How long to try to open a forced port that an earlier root is still leaving.
-const REBIND_LIMIT: Duration = Duration::from_secs(2);
-const REBIND_PAUSE: Duration = Duration::from_millis(20);
-
-/// Starts the root of an id that is being made, at the first usable interface; returns where.
-pub(crate) fn start_any(secret: &Secret, settings: &NetSettings) -> Result<SocketAddr> {
-    net::raise_file_limit();
-    let interface = &settings.interfaces(None)?[0];
-    let root = Root::new(settings)?;
-    let place = office::Place::Shared(interface.socket_address(0).ip());
-    let opened = || open(interface.socket_address(0), &interface.name);
-    office::add(
-        place,
-        secret.public(),
-        Secrets::given(secret),
-        settings.hello_limit,
-        root,
-        opened,
-    )
-}
-
-/// Starts the root of an id that names where it must be.
-pub(crate) fn start_named(id: &UniqueId, settings: &NetSettings) -> Result<()> {
-    net::raise_file_limit();
-    let secrets = Secrets::of(id, settings)?;
-    secrets.warn(settings);
-    let root = Root::new(settings)?;
-    let opened = || open_named(id, settings.socket_family);
-    let place = office::Place::Own;
-    office::add(
-        place,
-        id.public(),
-        secrets,
-        settings.hello_limit,
-        root,
-        opened,
-    )
-    .map(drop)
-}
-
-/// Opens a listener for a rank or a root, with words for the case that it cannot.
-pub(crate) fn open(address: SocketAddr, name: &str) -> Result<(Listener, SocketAddr)> {
-    net::listen(address).map_err(|error| {
-        Error::system(
-            format!("cannot listen on {name} at {}", address.ip()),
-            &error,
-            "choose another interface with KOLO_SOCKET_IFNAME",
-        )
-    })
-}
-
-/// A given port may be in use for a moment by an earlier root; with several, the first that is free
-/// is taken, because the other ranks look for the root at all of them.
-fn open_named(id: &UniqueId, family: Family) -> Result<(Listener, SocketAddr)> {
-    let begin = now();
-    loop {
-        let mut failure = None;
-        for address in id.addresses() {
-            let opened = match id.is_everywhere() {
-                true => net::listen_everywhere(address.port(), family),
-                false => net::listen(address),
-            };
-            match opened {
-                Ok(open) => return Ok(open),
-                Err(error) => failure.get_or_insert(error),
-            };
-        }
-        let error = failure.unwrap_or_else(|| std::io::ErrorKind::AddrNotAvailable.into());
-        if error.kind() != std::io::ErrorKind::AddrInUse || begin.past(REBIND_LIMIT) {
-            return Err(cannot_open(id, &error));
-        }
-        std::thread::sleep(REBIND_PAUSE);
-    }
-}
-
-fn cannot_open(id: &UniqueId, error: &std::io::Error) -> Error {
-    let ports: Vec<String> = id
-        .addresses()
-        .iter()
-        .map(|a| a.port().to_string())
-        .collect();
-    match id.is_by_slurm() {
-        true => Error::system(
-            format!(
-                "rank 0 cannot listen on any of the ports {} that follow from the Slurm variables",
-                ports.join(", ")
-            ),
-            error,
-            "choose a range of ports that no daemon uses with KOLO_SLURM_PORT and \
-             KOLO_SLURM_PORT_COUNT, the same on every rank",
-        ),
-        false => Error::system(
-            format!(
-                "rank 0 cannot listen at {}, which KOLO_COMM_ID names",
-                id.address()
-            ),
-            error,
-            "KOLO_COMM_ID must name an address of the machine where rank 0 runs and a port that \
-             no other program or job uses",
-        ),
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -136,7 +32,7 @@ enum State {
 }
 
 struct Member {
-    link: Link,
+    link: RankLink,
     rank: u32,
     nranks: u32,
     since: Moment,
@@ -161,7 +57,7 @@ pub(super) struct Root {
 }
 
 impl Root {
-    fn new(settings: &NetSettings) -> Result<Root> {
+    pub(super) fn new(settings: &NetSettings) -> Result<Root> {
         // A timeout should find the names of the late ranks in hand.
         let notice_after = match settings.meeting_limit() {
             Some((timeout, _)) => settings.warn_after.min(timeout / 4 * 3),
@@ -238,7 +134,7 @@ impl Root {
                 let text = roll.missing(member.nranks).into_bytes();
                 member
                     .link
-                    .push(Frame::control(Kind::Notice, text).encode());
+                    .push(Frame::control(FrameKind::Notice, text).encode());
                 // A broken link shows itself at the next look.
                 let _ = member.link.flush();
             }
@@ -247,7 +143,7 @@ impl Root {
 
     /// A rank has proven itself. True when it was the last: its port may close, and then
     /// [`Root::send_off`] is due.
-    pub fn enter(&mut self, hello: &Hello, mut link: Link, from: SocketAddr) -> bool {
+    pub fn enter(&mut self, hello: &Hello, mut link: RankLink, from: SocketAddr) -> bool {
         if !self.open {
             // It came in the same burst as the last rank.
             refuse(&mut link, &too_late(hello.rank));
@@ -278,8 +174,10 @@ impl Root {
     fn obey(&mut self, orders: Vec<Order>) {
         for order in orders {
             match order {
-                Order::Welcome(id) => self.tell(id, Frame::control(Kind::Welcome, Vec::new())),
-                Order::Refuse(id, error) => self.dismiss(id, Frame::error(Kind::Refused, &error)),
+                Order::Welcome(id) => self.tell(id, Frame::control(FrameKind::Welcome, Vec::new())),
+                Order::Refuse(id, error) => {
+                    self.dismiss(id, Frame::error(FrameKind::Refused, &error))
+                }
                 Order::Complete => self.open = false,
             }
         }
@@ -314,7 +212,7 @@ impl Root {
             let next = ring[(rank + 1) % ring.len()].1;
             let prev = ring[(rank + ring.len() - 1) % ring.len()].1;
             let body = encode_go(next, prev, &secret);
-            self.tell(id, Frame::control(Kind::Go, body));
+            self.tell(id, Frame::control(FrameKind::Go, body));
         }
     }
 
@@ -334,15 +232,15 @@ impl Root {
         }
         match member.link.receive() {
             Seen::Nothing => {}
-            Seen::Frame(frame) if frame.kind == Kind::Ready => {
+            Seen::Frame(frame) if frame.kind == FrameKind::Ready => {
                 self.members.remove(&id);
             }
             // It has waited for as long as it may, and asks for whom.
-            Seen::Frame(frame) if frame.kind == Kind::Notice => {
+            Seen::Frame(frame) if frame.kind == FrameKind::Notice => {
                 let missing = self.roll.missing(member.nranks).into_bytes();
-                self.tell(id, Frame::control(Kind::Notice, missing));
+                self.tell(id, Frame::control(FrameKind::Notice, missing));
             }
-            Seen::Frame(frame) if frame.kind == Kind::Abort => {
+            Seen::Frame(frame) if frame.kind == FrameKind::Abort => {
                 let own = decode_error(&frame.body);
                 self.lose(id, "it sent an error that cannot be read", own);
             }
@@ -374,14 +272,14 @@ impl Root {
         let ranks = self.members.iter().map(|(&id, member)| (member.rank, id));
         let ranks: BTreeMap<u32, MemberId> = ranks.collect();
         for id in ranks.into_values().rev() {
-            self.dismiss(id, Frame::error(Kind::Abort, &error));
+            self.dismiss(id, Frame::error(FrameKind::Abort, &error));
         }
     }
 }
 
 /// Sends a refusal and closes. A new connection always has room for it in the kernel.
-pub(super) fn refuse(link: &mut Link, error: &Error) {
-    link.push(Frame::error(Kind::Refused, error).encode());
+pub(super) fn refuse(link: &mut RankLink, error: &Error) {
+    link.push(Frame::error(FrameKind::Refused, error).encode());
     // The offender may be gone already; then nobody misses the sentence.
     let _ = link.flush();
     link.close_write();

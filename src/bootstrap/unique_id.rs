@@ -6,8 +6,6 @@
 //! checksum finds an id that was never filled in or was cut short on its way; it is no protection,
 //! the secret is.
 
-use super::settings::NetSettings;
-use super::{net, tcp_root};
 use crate::base::{Error, Result, hash, proof};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -19,14 +17,14 @@ pub const SECRET_BYTES: usize = 32;
 
 const MAGIC: [u8; 8] = *b"KOLOID\0\x01";
 /// The address was known beforehand, so rank 0 starts the root.
-const NAMED: u8 = 1;
+pub(super) const NAMED: u8 = 1;
 /// The address follows from Slurm variables and not from `KOLO_COMM_ID`.
 const BY_SLURM: u8 = 2;
 /// The root listens at every address of its machine: other ranks may know it by another one.
 const EVERYWHERE: u8 = 4;
 /// What stands for the secret follows from a text that others may know; the ranks look for a
 /// better one ([`super::secrets`]).
-const PUBLIC: u8 = 8;
+pub(super) const PUBLIC: u8 = 8;
 const PORTS: std::ops::Range<usize> = 64..70;
 const NAME: std::ops::Range<usize> = 70..120;
 const CHECKED: usize = 120;
@@ -48,7 +46,7 @@ impl Secret {
     }
 
     /// No secret for whoever knows or guesses the text.
-    fn from_text(text: &str) -> Secret {
+    pub(super) fn from_text(text: &str) -> Secret {
         Secret(proof::digest(&[b"kolo comm id", text.trim().as_bytes()]))
     }
 
@@ -76,36 +74,6 @@ impl Secret {
 pub struct UniqueId([u8; ID_BYTES]);
 
 impl UniqueId {
-    /// Makes a new id; one rank calls it and hands the bytes to all.
-    ///
-    /// Without [`NetSettings::comm_id`] this opens a port that the kernel picks on the first
-    /// usable interface (one for all ids that wait) and starts the root behind it, so the calling
-    /// process must live until every rank has joined. With it, the id holds that address and no
-    /// secret: every rank may call it and gets the same id, the ranks look for a secret that they
-    /// share ([`super::secrets`]), and the root starts when rank 0 joins, on the machine of that
-    /// address.
-    #[doc(hidden)]
-    pub fn create(settings: &NetSettings) -> Result<UniqueId> {
-        if let Some(text) = &settings.comm_id {
-            let address = net::resolve(text, settings.socket_family)?;
-            let secret = Secret::from_text(text);
-            return Ok(UniqueId::build(&secret, address, NAMED | PUBLIC));
-        }
-        let secret = Secret::random()?;
-        let address = tcp_root::start_any(&secret, settings)?;
-        Ok(UniqueId::build(&secret, address, 0))
-    }
-
-    /// As [`UniqueId::create`], for one rank that hands the id to the others in any case: the
-    /// secret is random even where the address is given.
-    pub(crate) fn create_to_share(settings: &NetSettings) -> Result<UniqueId> {
-        let Some(text) = &settings.comm_id else {
-            return UniqueId::create(settings);
-        };
-        let address = net::resolve(text, settings.socket_family)?;
-        Ok(UniqueId::build(&Secret::random()?, address, NAMED))
-    }
-
     /// The id of a communicator whose ranks compute it, each for itself, from the same `text`:
     /// rank 0 listens at the first of `ports` that is free (1 to [`MOST_PORTS`]), and this rank
     /// reaches its machine at `host`. `everywhere`: ranks of other machines must reach it too.
@@ -247,7 +215,7 @@ impl UniqueId {
         Secret(bytes)
     }
 
-    fn build(secret: &Secret, address: SocketAddr, flags: u8) -> UniqueId {
+    pub(super) fn build(secret: &Secret, address: SocketAddr, flags: u8) -> UniqueId {
         let mut bytes = [0; ID_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[9] = flags;
@@ -357,23 +325,6 @@ mod tests {
                 .windows(4)
                 .any(|w| shown.windows(4).any(|s| s == w))
         );
-    }
-
-    #[test]
-    fn text_gives_the_same_id_everywhere() {
-        let settings = NetSettings {
-            comm_id: Some("127.0.0.1:4711".into()),
-            ..NetSettings::default()
-        };
-        let (a, b) = (
-            UniqueId::create(&settings).unwrap(),
-            UniqueId::create(&settings).unwrap(),
-        );
-        assert!(a == b && a.is_named() && a.is_public());
-        let shared = UniqueId::create_to_share(&settings).unwrap();
-        assert!(shared.is_named() && !shared.is_public() && shared.secret() != a.secret());
-        assert_eq!(a.address(), "127.0.0.1:4711".parse().unwrap());
-        assert!(a.secret() != Secret::from_text("127.0.0.1:4712"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::lists::ChoiceList;
 use super::value::{FaultFlip, HostPort, PrefixList, Value, size_text};
-use super::words::Word;
+use super::word::Word;
 use std::time::Duration;
 
 /// The set of values of an option.

@@ -7,8 +7,10 @@
 //! may be meant for another library in the same process, and hiding it must be possible.
 
 use super::message::{bad_value, unknown_key, unknown_variable};
-use super::options::{self, OPTIONS, Opt};
-use super::source::{Layer, Origin, Source, Sources, is_reserved};
+use super::option::Opt;
+use super::options::{self, OPTIONS};
+use super::source::{FileSeen, Layer, Origin, Source};
+use super::sources::{Sources, is_reserved};
 use super::trust;
 use super::value::Value;
 use crate::base::{Error, Result, input_file};
@@ -16,21 +18,10 @@ use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value as Raw};
 use figment::{Figment, Metadata, Profile, Provider};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Larger files are refused: a settings file that large is another file named by mistake.
 const LONGEST_FILE_BYTES: u64 = 1 << 20;
-
-/// A file that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileSeen {
-    /// The layer it belongs to.
-    pub layer: Layer,
-    /// Its name.
-    pub path: PathBuf,
-    /// Whether it exists.
-    pub found: bool,
-}
 
 /// One provider: values of one layer from one place.
 struct Part {

@@ -1,7 +1,7 @@
 //! Lists of what may be chosen, for all collectives or for one: `ring,tree`, `^ring`,
 //! `allreduce:ring,tree;broadcast:^ring`.
 
-use super::words::Word;
+use super::word::Word;
 use std::fmt;
 
 /// The collectives that a list may be about, as they are written in lists: the names of the calls

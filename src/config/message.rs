@@ -2,7 +2,8 @@
 
 use super::kind::Kind;
 use super::lists::{BadWord, ChoiceList};
-use super::options::{OPTIONS, Opt};
+use super::option::Opt;
+use super::options::OPTIONS;
 use super::source::{Layer, Origin, Source};
 use crate::base::{Code, Error};
 

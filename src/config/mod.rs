@@ -38,35 +38,42 @@ mod layers;
 mod lists;
 mod message;
 mod nccl;
+#[macro_use]
 mod option;
 #[macro_use]
 mod options_start;
 #[macro_use]
 mod options_verbs;
 mod options;
+mod read;
 mod render;
 mod settings;
 mod shape;
 mod source;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod trust;
 mod value;
+mod word;
 mod words;
 
 pub use install::install_prefix;
 pub use kind::Kind;
-pub use layers::FileSeen;
 pub use lists::{COLLECTIVES, ChoiceList, ChoiceRule};
-pub use options::{Alias, OPTIONS, Opt, RESERVED, RESERVED_PREFIX, Tag, find};
+pub use option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
+pub use options::{OPTIONS, find};
+pub use read::Entry;
 pub use render::{render_help, render_help_of, render_markdown, render_table, render_toml};
-pub use settings::{Entry, Settings};
+pub use settings::Settings;
 pub use shape::{ShapeEntry, compare_shapes, digest, shape_bytes};
-pub use source::{Layer, Origin, Source, Sources};
+pub use source::{FileSeen, Layer, Origin, Source};
+pub use sources::Sources;
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
+pub use word::Word;
 pub use words::{
     Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, Net, Progress, Proto,
-    Pxn, SocketFamily, Stores, Wait, Word,
+    Pxn, SocketFamily, Stores, Wait,
 };
 
 /// Whether lines on a terminal may have colours: `NO_COLOR` (no-color.org) forbids them.

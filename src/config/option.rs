@@ -1,6 +1,7 @@
 //! What an entry of the table of options says, and the variables that are no options.
 
 use super::kind::Kind;
+use std::fmt;
 
 /// Who is expected to set an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,12 @@ impl Opt {
     }
 }
 
+impl fmt::Debug for Opt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.key)
+    }
+}
+
 /// How the words begin about variables that concern tests alone.
 pub const FOR_TESTS: &str = "for tests: ";
 
@@ -105,3 +112,54 @@ pub const RESERVED: &[(&str, &str)] = &[
 
 /// Beginning of further names that the settings neither read nor refuse: for test programs.
 pub const RESERVED_PREFIX: &str = "KOLO_TEST_";
+
+/// Entries that most options leave as they are.
+pub(super) const BASE: Opt = Opt {
+    key: "",
+    doc: "",
+    kind: Kind::Bool,
+    default: "",
+    unit: "",
+    tag: Tag::User,
+    shapes: false,
+    aliases: &[],
+    note: "",
+};
+
+/// Makes of the entries the table `OPTIONS` and the getters of `Settings`.
+macro_rules! options {
+    ($(
+        $(#[doc = $doc:literal])+
+        $key:ident -> $out:ty { $($field:ident: $value:expr),+ $(,)? }
+    )+) => {
+        #[allow(non_camel_case_types)]
+        enum Index { $($key),+ }
+
+        /// All options, in the order of the documentation.
+        pub static OPTIONS: &[Opt] = &[
+            $( Opt {
+                key: stringify!($key),
+                doc: concat!($($doc),+),
+                $($field: $value,)+
+                ..BASE
+            } ),+
+        ];
+
+        /// Typed getters, one per option. A getter that returns an `Option` gives `None` where the
+        /// option is not set, or has the word that stands for 0 (`auto`, `none`).
+        impl Settings {
+            $(
+                $(#[doc = $doc])+
+                pub fn $key(&self) -> $out {
+                    FromValue::from_value(self.value(Index::$key as usize))
+                }
+            )+
+
+            /// Calls every getter, so that a test notices one whose type does not fit its kind.
+            #[cfg(test)]
+            pub(in crate::config) fn read_every_getter(&self) -> usize {
+                [$({ let _ = self.$key(); Index::$key as usize }),+].len()
+            }
+        }
+    };
+}

@@ -4,11 +4,11 @@
 //! To add an option, add one entry to [`OPTIONS`] below, and a getter of that name exists. Then run
 //! `KOLO_BLESS=1 cargo test --lib config::` once to write the two generated files.
 
-use super::Settings;
 use super::kind::Kind;
 use super::lists::ChoiceList;
 use super::nccl::{nccl_algo, nccl_index, nccl_level, nccl_proto, nccl_signal};
-pub use super::option::{Alias, FOR_TESTS, Opt, RESERVED, RESERVED_PREFIX, Tag};
+use super::option::{Alias, BASE, Opt, Tag};
+use super::settings::Settings;
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
     Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, Net, Progress, Proto,
@@ -27,56 +27,6 @@ const fn same(name: &'static str) -> Alias {
         name,
         translate: str::to_string,
     }
-}
-
-/// Entries that most options leave as they are.
-const BASE: Opt = Opt {
-    key: "",
-    doc: "",
-    kind: Kind::Bool,
-    default: "",
-    unit: "",
-    tag: Tag::User,
-    shapes: false,
-    aliases: &[],
-    note: "",
-};
-
-macro_rules! options {
-    ($(
-        $(#[doc = $doc:literal])+
-        $key:ident -> $out:ty { $($field:ident: $value:expr),+ $(,)? }
-    )+) => {
-        #[allow(non_camel_case_types)]
-        enum Index { $($key),+ }
-
-        /// All options, in the order of the documentation.
-        pub static OPTIONS: &[Opt] = &[
-            $( Opt {
-                key: stringify!($key),
-                doc: concat!($($doc),+),
-                $($field: $value,)+
-                ..BASE
-            } ),+
-        ];
-
-        /// Typed getters, one per option. A getter that returns an `Option` gives `None` where the
-        /// option is not set, or has the word that stands for 0 (`auto`, `none`).
-        impl Settings {
-            $(
-                $(#[doc = $doc])+
-                pub fn $key(&self) -> $out {
-                    FromValue::from_value(self.value(Index::$key as usize))
-                }
-            )+
-
-            /// Calls every getter, so that a test notices one whose type does not fit its kind.
-            #[cfg(test)]
-            pub(in crate::config) fn read_every_getter(&self) -> usize {
-                [$({ let _ = self.$key(); Index::$key as usize }),+].len()
-            }
-        }
-    };
 }
 
 const KIB: u64 = 1 << 10;

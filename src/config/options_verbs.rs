@@ -3,7 +3,7 @@
 //! The library reads these names by itself where another program loads it; docs/net-verbs.md says
 //! more of each.
 
-use super::Settings;
+use super::settings::Settings;
 
 /// Expands to the whole table: the entries that it is given, and those of RDMA.
 macro_rules! with_verbs_options {

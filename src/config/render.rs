@@ -2,8 +2,10 @@
 //! in force.
 
 use super::kind::Kind;
-use super::options::{FOR_TESTS, OPTIONS, Opt, RESERVED, Tag};
-use super::settings::{Entry, Settings};
+use super::option::{FOR_TESTS, Opt, RESERVED, Tag};
+use super::options::OPTIONS;
+use super::read::Entry;
+use super::settings::Settings;
 use super::source::Layer;
 use super::value::Value;
 use std::fmt::Write;

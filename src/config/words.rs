@@ -4,17 +4,7 @@
 //! the parser, the error messages and the documentation cannot disagree.
 
 use super::value::{FromValue, Value, wrong_kind};
-
-/// One word that an option may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word {
-    /// The spelling that kolo prints.
-    pub text: &'static str,
-    /// Other spellings that are understood, such as those of an alias.
-    pub also: &'static [&'static str],
-    /// What it means: one phrase.
-    pub doc: &'static str,
-}
+use super::word::Word;
 
 macro_rules! words {
     ($(

@@ -41,6 +41,7 @@
 mod compound;
 mod element;
 pub mod exact;
+mod fold;
 mod isa;
 mod kernel;
 mod lanes;
@@ -56,49 +57,14 @@ pub use element::{
     Byte, Character, DoubleDouble, DoubleInt, Element, FloatFloat, FloatInt, IntInt, Logical8,
     Logical16, Logical32, Logical64, LongInt,
 };
+pub use fold::{FoldFn, FoldParams, UserCall, UserFunction};
 pub use half::{bf16, f16};
 pub use isa::Isa;
 pub use minifloat::{F8E4M3, F8E5M2};
 pub use num_complex::Complex;
 pub use types::{Class, DataType, ReduceOp};
-pub use user::{UserCall, UserFunction, outside_operations};
+pub use user::outside_operations;
 pub(crate) use user::{inside_operation, misuse};
-
-use std::num::NonZeroU32;
-
-/// What a fold does beside combining. The default scales nothing and writes in the ordinary way.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FoldParams {
-    /// Bit `i` set: source `i` is multiplied by `scalar` when loaded. [`ReduceOp::PreMulSum`]
-    /// only; 0 for every other operation. Sources from number 64 on cannot be scaled.
-    pub pre_scale_mask: u64,
-    /// The factor, in the data type and the machine's byte order, in the first bytes.
-    pub scalar: [u8; 16],
-    /// The result is divided by this before it is written. [`ReduceOp::Avg`] only; `None` for
-    /// every other operation. The number of ranks, in the step that completes a sum.
-    pub divisor: Option<NonZeroU32>,
-    /// Bit `i` set: destination `i` is not read soon, so it may be written past the caches
-    /// (non-temporal stores, ordered before everything that follows the call). Only a hint: short
-    /// ranges, and destinations that cannot be brought to the start of a cache line together with
-    /// the first streamed one, are written in the ordinary way.
-    pub stream_mask: u64,
-    /// The function of the program that combines elements, for [`user_fold`] only.
-    pub user: Option<UserFunction>,
-}
-
-/// Folds `count` elements of every source, in list order, and writes the result to every
-/// destination.
-///
-/// # Safety
-/// - At least one source; any number of destinations.
-/// - Every source is readable and every destination writable for `count` elements, and nobody
-///   else writes the former or touches the latter during the call.
-/// - A destination equals a source exactly or does not overlap it; destinations do not overlap one
-///   another.
-/// - Pointers have the alignment of the data type (more is not needed, and less is tolerated).
-/// - `params` holds only what the operation knows (see [`FoldParams`]).
-pub type FoldFn =
-    unsafe fn(srcs: &[*const u8], dsts: &[*mut u8], count: usize, params: &FoldParams);
 
 /// The fastest fold of this processor for a data type and an operation, or `None` if the operation
 /// does not combine elements of the type ([`ReduceOp::combines`]). Look it up once, not for every

@@ -4,32 +4,9 @@
 //! It gets blocks of elements in memory of kolo's own, aligned to 16 bytes where it is written to,
 //! so that it never sees a slot, and a destination of the fold may be one of its sources.
 
-use super::FoldParams;
+use super::fold::FoldParams;
 use crate::base::{Error, Result};
 use std::cell::Cell;
-use std::ffi::c_void;
-
-/// The function: sources, sources and results, number of elements, number of the data type (as the
-/// C interface counts them), and the context that was given with it.
-pub type UserCall = unsafe extern "C" fn(*const c_void, *mut c_void, usize, i32, *mut c_void);
-
-/// A function of the program, with what it is called with.
-#[derive(Clone, Copy, Debug)]
-pub struct UserFunction {
-    /// The function.
-    pub call: UserCall,
-    /// Passed on as the last argument.
-    pub context: *mut c_void,
-    /// Number of the data type.
-    pub number: i32,
-    /// Bytes of one element.
-    pub element_bytes: usize,
-}
-
-// SAFETY: whoever makes an operation promises that it may be called from any thread.
-unsafe impl Send for UserFunction {}
-// SAFETY: as above.
-unsafe impl Sync for UserFunction {}
 
 /// Bytes of a block: two fit the first cache beside the sources.
 const BLOCK_BYTES: usize = 8192;
@@ -68,10 +45,11 @@ pub(crate) fn misuse(what: impl Into<String>) -> Error {
     )
 }
 
-/// The [`super::FoldFn`] of operations that the program supplies; `params.user` has the function.
+/// The [`FoldFn`](super::FoldFn) of operations that the program supplies; `params.user` has the
+/// function.
 ///
 /// # Safety
-/// As [`super::FoldFn`]; the function keeps to its contract.
+/// As [`FoldFn`](super::FoldFn); the function keeps to its contract.
 pub(super) unsafe fn fold(srcs: &[*const u8], dsts: &[*mut u8], count: usize, params: &FoldParams) {
     let user = params
         .user

@@ -14,7 +14,7 @@ const VERSION: u16 = 2;
 /// What a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub(super) enum Kind {
+pub(super) enum ServiceKind {
     /// "My rank `rank` in process `pid` takes part in the communicator with nonce `secret`."
     Hello = 1,
     /// Answer to `Hello`: "so do ranks of mine".
@@ -45,7 +45,7 @@ pub(super) enum Kind {
 /// One message; fields without meaning for its kind are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    pub kind: Kind,
+    pub kind: ServiceKind,
     /// Number that an answer repeats.
     pub operation: u64,
     /// A communicator's nonce or a segment's key.
@@ -60,7 +60,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub fn new(kind: Kind, operation: u64, secret: u128) -> Frame {
+    pub fn new(kind: ServiceKind, operation: u64, secret: u128) -> Frame {
         Frame {
             kind,
             operation,
@@ -100,18 +100,18 @@ impl Frame {
             return None;
         }
         let kind = match half(6) {
-            1 => Kind::Hello,
-            2 => Kind::Welcome,
-            3 => Kind::Refused,
-            4 => Kind::GetFd,
-            5 => Kind::TakeFd,
-            6 => Kind::Bye,
-            7 => Kind::Leaving,
-            8 => Kind::Alarm,
-            9 => Kind::Start,
-            10 => Kind::Close,
-            11 => Kind::Closed,
-            12 => Kind::NoRoom,
+            1 => ServiceKind::Hello,
+            2 => ServiceKind::Welcome,
+            3 => ServiceKind::Refused,
+            4 => ServiceKind::GetFd,
+            5 => ServiceKind::TakeFd,
+            6 => ServiceKind::Bye,
+            7 => ServiceKind::Leaving,
+            8 => ServiceKind::Alarm,
+            9 => ServiceKind::Start,
+            10 => ServiceKind::Close,
+            11 => ServiceKind::Closed,
+            12 => ServiceKind::NoRoom,
             _ => return None,
         };
         Some(Frame {
@@ -134,19 +134,19 @@ impl Frame {
 mod tests {
     use super::*;
 
-    const KINDS: [Kind; 12] = [
-        Kind::Hello,
-        Kind::Welcome,
-        Kind::Refused,
-        Kind::GetFd,
-        Kind::TakeFd,
-        Kind::Bye,
-        Kind::Leaving,
-        Kind::Alarm,
-        Kind::Start,
-        Kind::Close,
-        Kind::Closed,
-        Kind::NoRoom,
+    const KINDS: [ServiceKind; 12] = [
+        ServiceKind::Hello,
+        ServiceKind::Welcome,
+        ServiceKind::Refused,
+        ServiceKind::GetFd,
+        ServiceKind::TakeFd,
+        ServiceKind::Bye,
+        ServiceKind::Leaving,
+        ServiceKind::Alarm,
+        ServiceKind::Start,
+        ServiceKind::Close,
+        ServiceKind::Closed,
+        ServiceKind::NoRoom,
     ];
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
-        let good = Frame::new(Kind::Bye, 1, 2).encode();
+        let good = Frame::new(ServiceKind::Bye, 1, 2).encode();
         assert_eq!(Frame::decode(&good[..63]), None);
         assert_eq!(Frame::decode(&[]), None);
         for (at, byte) in [(0, 0), (4, 1), (6, 0), (6, 13), (7, 1), (52, 1), (55, 255)] {

@@ -16,12 +16,13 @@ mod rest;
 #[cfg(test)]
 mod thread_tests;
 
-pub use rest::Rest;
+use rest::Armed;
+pub use rest::{NAP, Rest};
 
 use crate::base::{Error, caught, own_thread};
 use crate::transport::fork;
 use crate::transport::futex::SystemFutex;
-use crate::wire::doorbell::{Doorbell, Ticket};
+use crate::wire::doorbell::Doorbell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -101,8 +102,6 @@ pub struct Engine {
 
 /// Passes without movement after which the progress thread sleeps, where it has its own core.
 pub const PATIENCE: u32 = 200;
-/// How long it sleeps where nothing can wake it.
-pub const NAP: Duration = Duration::from_micros(200);
 /// Its first sleep; each further one is twice as long, until something moves.
 const FIRST_NAP: Duration = Duration::from_micros(500);
 /// Its longest sleep while something is in flight: callers that leave do not wake it.
@@ -119,25 +118,6 @@ pub struct Inside<'a>(&'a AtomicUsize);
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// An armed bell, disarmed on drop.
-struct Armed<'a>(&'a Doorbell, Ticket);
-
-impl<'a> Armed<'a> {
-    fn new(bell: &'a Doorbell) -> Armed<'a> {
-        Armed(bell, bell.arm())
-    }
-
-    fn sleep(&self, limit: Duration) {
-        self.0.sleep(self.1, limit, &SystemFutex);
-    }
-}
-
-impl Drop for Armed<'_> {
-    fn drop(&mut self) {
-        self.0.disarm();
     }
 }
 

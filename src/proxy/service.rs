@@ -32,7 +32,7 @@ pub use refused::THREADS_SHORT;
 pub use through::{Caller, Elsewhere};
 
 use super::attended::{self, Attended};
-use super::frame::{Frame, Kind};
+use super::frame::{Frame, ServiceKind};
 use super::patience::{LATE, Late, lock_at_exit, no_room, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
@@ -106,6 +106,12 @@ pub fn get() -> Result<&'static Service> {
     Ok(SERVICE.get_or_init(|| service))
 }
 
+/// A descriptor to hold in reserve: one more of the same.
+pub(super) fn like(bell: &Fd) -> io::Result<Fd> {
+    // SAFETY: plain system call; a new descriptor has no other owner.
+    unsafe { Fd::from_result(libc::fcntl(bell.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0)) }
+}
+
 fn start_thread(service: Arc<Service>) -> io::Result<JoinHandle<()>> {
     let builder = std::thread::Builder::new()
         .name("kolo service".to_owned())
@@ -133,7 +139,7 @@ impl Service {
         let bell =
             unsafe { Fd::from_result(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }?;
         let mut state = State::default();
-        state.spare = Some(spare::like(&bell)?);
+        state.spare = Some(like(&bell)?);
         Ok(Arc::new(Service {
             address,
             pid: std::process::id(),
@@ -201,7 +207,7 @@ impl Service {
     pub fn fetch_until(&self, from: &Address, key: Key, limit: Option<Duration>) -> io::Result<Fd> {
         let mut late = Late::new("makes a communicator with this one", limit);
         let operation = self.lock().number();
-        let request = Frame::new(Kind::GetFd, operation, key.0);
+        let request = Frame::new(ServiceKind::GetFd, operation, key.0);
         persist(&mut late, |late| {
             let fd = socket::connect(from)?;
             let sent = socket::send(&fd, &request, None);
@@ -216,11 +222,11 @@ impl Service {
             };
             match got? {
                 Received::Frame(frame, Some(passed))
-                    if frame.kind == Kind::TakeFd && frame.operation == operation =>
+                    if frame.kind == ServiceKind::TakeFd && frame.operation == operation =>
                 {
                     Ok(passed)
                 }
-                Received::Frame(frame, _) if frame.kind == Kind::NoRoom => {
+                Received::Frame(frame, _) if frame.kind == ServiceKind::NoRoom => {
                     Err(no_room(frame.slots))
                 }
                 _ => Err(io::ErrorKind::ConnectionReset.into()),

@@ -19,7 +19,7 @@ use crate::base::{Code, Error, Rank, Result, hash};
 use crate::bootstrap::{Bootstrap, report};
 use crate::transport::pool::Lease;
 use crate::transport::segment::{Key, Nonce, Segment};
-use crate::transport::{SAME_CONTAINER, confirm, register};
+use crate::transport::{SAME_CONTAINER, confirm, segment};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct Joined {
 
 /// What a rank tells all others at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Card {
+struct JoinCard {
     address: Address,
     pid: u32,
     /// Of the list of local ranks.
@@ -63,7 +63,7 @@ struct Card {
 
 const CARD_BYTES: usize = 44;
 
-impl Card {
+impl JoinCard {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(CARD_BYTES);
         bytes.extend_from_slice(&self.address.0);
@@ -74,7 +74,7 @@ impl Card {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Card> {
+    fn decode(bytes: &[u8]) -> Option<JoinCard> {
         let word = |at: usize| {
             bytes
                 .get(at..at + 8)?
@@ -82,7 +82,7 @@ impl Card {
                 .ok()
                 .map(u64::from_le_bytes)
         };
-        Some(Card {
+        Some(JoinCard {
             address: Address(bytes.get(..16)?.try_into().ok()?),
             pid: u32::from_le_bytes(bytes.get(16..20)?.try_into().ok()?),
             group_hash: word(20)?,
@@ -180,7 +180,7 @@ impl Join<'_> {
         let service = service::get()?;
         let watch = service.watch(self.nonce, *my_rank, node, on_death);
         let list: Vec<u8> = ranks.iter().flat_map(|(r, _)| r.0.to_le_bytes()).collect();
-        let card = Card {
+        let card = JoinCard {
             address: service.address(),
             pid: std::process::id(),
             group_hash: hash::fnv1a(&list),
@@ -208,13 +208,13 @@ impl Join<'_> {
     }
 
     /// The local ranks with their cards, if all of them agree with the caller.
-    fn members(&self, cards: &[Vec<u8>]) -> Result<Vec<(Rank, Card)>> {
+    fn members(&self, cards: &[Vec<u8>]) -> Result<Vec<(Rank, JoinCard)>> {
         let garbled = || Error::internal("a rank sent an address of another form");
         let mine = &cards[self.group.my_rank.index()];
-        let mine = Card::decode(mine).ok_or_else(garbled)?;
+        let mine = JoinCard::decode(mine).ok_or_else(garbled)?;
         let mut members = Vec::new();
         for (rank, _) in &self.group.ranks {
-            let card = Card::decode(&cards[rank.index()]).ok_or_else(garbled)?;
+            let card = JoinCard::decode(&cards[rank.index()]).ok_or_else(garbled)?;
             let differ = if card.group_hash != mine.group_hash {
                 format!("which ranks run on {}", self.group.node)
             } else if card.nonce_hash != mine.nonce_hash {
@@ -247,7 +247,7 @@ impl Join<'_> {
     fn lead(
         &self,
         service: &'static Service,
-        members: &[(Rank, Card)],
+        members: &[(Rank, JoinCard)],
     ) -> Result<Option<(Arc<Segment>, Option<Published>)>> {
         if self.group.my_rank != self.leader() {
             return Ok(None);
@@ -257,11 +257,11 @@ impl Join<'_> {
             .all(|(_, card)| card.address == service.address())
         {
             let segment =
-                register::shared(self.key(), || Segment::in_process(self.length, self.span))?;
+                segment::shared(self.key(), || Segment::in_process(self.length, self.span))?;
             return Ok(Some((segment, None)));
         }
         let mut published = None;
-        let segment = register::shared(self.key(), || {
+        let segment = segment::shared(self.key(), || {
             let lines = Segment::user_offset(members.len());
             let (segment, file) = Segment::create(self.lengths(), lines, members.len() as u32)?;
             published = Some(service.publish(self.key(), file));
@@ -280,10 +280,10 @@ impl Join<'_> {
         &self,
         service: &'static Service,
         watch: &Watch,
-        members: &[(Rank, Card)],
+        members: &[(Rank, JoinCard)],
     ) -> Result<Arc<Segment>> {
         let (leader, source) = members[0];
-        let segment = register::shared(self.key(), || {
+        let segment = segment::shared(self.key(), || {
             if source.address == service.address() {
                 return Err(Error::internal("the leader's segment is gone"));
             }
@@ -401,7 +401,7 @@ impl Join<'_> {
 }
 
 /// The other processes among `members`, each with its ranks.
-fn peers(mine: Address, members: &[(Rank, Card)]) -> BTreeMap<Address, Peer> {
+fn peers(mine: Address, members: &[(Rank, JoinCard)]) -> BTreeMap<Address, Peer> {
     let mut peers = BTreeMap::new();
     for (rank, card) in members.iter().filter(|(_, card)| card.address != mine) {
         let peer = peers.entry(card.address).or_insert_with(|| Peer {
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn cards_round_trip() {
-        let card = Card {
+        let card = JoinCard {
             address: Address([7; 16]),
             pid: 1234,
             group_hash: 1,
@@ -429,7 +429,7 @@ mod tests {
         };
         let bytes = card.encode();
         assert_eq!(bytes.len(), CARD_BYTES);
-        assert_eq!(Card::decode(&bytes), Some(card));
-        assert_eq!(Card::decode(&bytes[..43]), None);
+        assert_eq!(JoinCard::decode(&bytes), Some(card));
+        assert_eq!(JoinCard::decode(&bytes[..43]), None);
     }
 }

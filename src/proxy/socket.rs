@@ -286,7 +286,7 @@ pub(super) fn wait_readable(fd: &Fd, limit: std::time::Duration) -> io::Result<b
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::Kind;
+    use super::super::frame::ServiceKind;
     use super::*;
     use std::time::Duration;
 
@@ -316,7 +316,7 @@ mod tests {
         let would_block = receive(&far, false).unwrap_err();
         assert_eq!(would_block.kind(), io::ErrorKind::WouldBlock);
         assert!(!wait_readable(&far, Duration::ZERO).unwrap());
-        let frame = Frame::new(Kind::TakeFd, 9, 8);
+        let frame = Frame::new(ServiceKind::TakeFd, 9, 8);
         let listener = listen(&Address::random().unwrap()).unwrap();
         send(&near, &frame, Some(&listener)).unwrap();
         assert!(wait_readable(&far, Duration::ZERO).unwrap());

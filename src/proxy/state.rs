@@ -9,7 +9,7 @@
 //!
 //! Nothing here waits. Only the service thread closes links, because it polls their descriptors.
 
-use super::frame::{Frame, Kind};
+use super::frame::{Frame, ServiceKind};
 use super::socket::{self, Address, Received};
 use crate::base::Rank;
 use crate::base::clock::Moment;
@@ -19,24 +19,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Called on the service thread with the dead ranks and a description of what happened to their
-/// process ("process 77 on node1 ended ..."). With no ranks: the service of this process itself
-/// has failed, and watches over nobody as it should. It must not block.
-pub type OnDeath = Arc<dyn Fn(&[Rank], &str) + Send + Sync>;
-
-/// Why ranks should look at their communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Alarm {
-    /// It was stopped, as the abort record says.
-    Abort = 1,
-    /// A rank has waited for long, and wants to know what the ranks of other nodes do.
-    Ask = 2,
-}
-
-/// Called on the service thread, or on the thread that raises the alarm. It must not block.
-pub type OnAlarm = Arc<dyn Fn(Alarm) + Send + Sync>;
 
 /// How long a stranger may stay connected.
 pub(super) const STRANGER_LIMIT: Duration = Duration::from_secs(5);
@@ -100,7 +82,7 @@ enum End {
 
 #[derive(Default)]
 pub(super) struct State {
-    pub links: BTreeMap<u64, Link>,
+    pub links: BTreeMap<u64, ProcessLink>,
     watchers: HashMap<Nonce, Vec<Watcher>>,
     published: HashMap<Key, Arc<Fd>>,
     pending: HashMap<u64, Pending>,
@@ -111,13 +93,13 @@ pub(super) struct State {
     pub alarms: Vec<(OnAlarm, Alarm)>,
     /// What ranks of other processes send through ranks of this one, to be handed over outside all
     /// locks.
-    pub started: Vec<proxied::Started>,
+    pub started: Vec<Started>,
     /// What was asked for and takes its time.
-    pub unfinished: Vec<proxied::Unfinished>,
+    pub unfinished: Vec<Unfinished>,
     /// Who sends for ranks that are gone, to be told outside all locks.
     pub gone: Vec<(Arc<dyn ProxyRank>, Vec<Rank>)>,
     /// Lookouts that stay though their ranks have left.
-    posts: HashMap<Nonce, Vec<posts::Post>>,
+    posts: HashMap<Nonce, Vec<Post>>,
     /// Those who need not stay any more, to be told outside all locks.
     pub relieved: Vec<Arc<dyn Staying>>,
     /// Set when the system had no descriptor left for a new connection.
@@ -165,7 +147,7 @@ impl State {
 
     /// Raises an alarm everywhere else; those of this process are to be called.
     pub fn alarm(&mut self, nonce: Nonce, why: Alarm) -> Vec<OnAlarm> {
-        let frame = Frame::new(Kind::Alarm, why as u64, nonce.0);
+        let frame = Frame::new(ServiceKind::Alarm, why as u64, nonce.0);
         for link in self.links.values_mut() {
             if link.uses.contains_key(&nonce) {
                 link.post(frame);
@@ -201,7 +183,7 @@ impl State {
             last = !self.posts.contains_key(&nonce);
         }
         self.tell_gone(nonce, &[rank]);
-        let mut bye = Frame::new(Kind::Bye, 0, nonce.0);
+        let mut bye = Frame::new(ServiceKind::Bye, 0, nonce.0);
         bye.rank = rank.0;
         for link in self.links.values_mut() {
             if link.uses.contains_key(&nonce) {
@@ -229,14 +211,14 @@ impl State {
     /// returned is the operation whose `answer` to wait for. Errors are those of
     /// [`socket::connect`].
     pub fn hello(&mut self, nonce: Nonce, rank: Rank, pid: u32, peer: &Peer) -> io::Result<u64> {
-        let open = |link: &Link| link.address == Some(peer.address) && !link.closing;
+        let open = |link: &ProcessLink| link.address == Some(peer.address) && !link.closing;
         let found = self.links.iter().find(|(_, link)| open(link));
         let link_id = match found.map(|(id, _)| *id) {
             Some(id) => id,
             None => {
                 let fd = socket::connect(&peer.address)?;
                 let id = self.number();
-                let link = Link::new(fd, Some(peer.address), peer.pid);
+                let link = ProcessLink::new(fd, Some(peer.address), peer.pid);
                 self.links.insert(id, link);
                 id
             }
@@ -249,7 +231,7 @@ impl State {
             answer: None,
         };
         self.pending.insert(operation, pending);
-        let mut frame = Frame::new(Kind::Hello, operation, nonce.0);
+        let mut frame = Frame::new(ServiceKind::Hello, operation, nonce.0);
         frame.rank = rank.0;
         frame.pid = pid;
         if let Some(link) = self.links.get_mut(&link_id) {
@@ -274,7 +256,7 @@ impl State {
 
     /// Tells everyone that this process exits without goodbye; only what the sockets take at once.
     pub fn announce_exit(&mut self) {
-        let leaving = Frame::new(Kind::Leaving, 0, 0);
+        let leaving = Frame::new(ServiceKind::Leaving, 0, 0);
         for link in self.links.values().filter(|link| link.known) {
             // Nothing can be done about a failure: the end of the link then says less.
             let _ = socket::send(&link.fd, &leaving, None);
@@ -296,7 +278,7 @@ impl State {
     /// Takes in a connection; if there are too many strangers, the oldest leaves.
     pub fn accepted(&mut self, fd: Fd) {
         let id = self.number();
-        self.links.insert(id, Link::new(fd, None, 0));
+        self.links.insert(id, ProcessLink::new(fd, None, 0));
         let strangers = self.links.iter().filter(|(_, link)| !link.known);
         let strangers: Vec<u64> = strangers.map(|(id, _)| *id).collect();
         if strangers.len() > STRANGER_COUNT {
@@ -354,7 +336,7 @@ impl State {
             return false;
         };
         match frame.kind {
-            Kind::Hello if link.address.is_none() => {
+            ServiceKind::Hello if link.address.is_none() => {
                 if !is_ours && !link.known {
                     return false;
                 }
@@ -362,29 +344,31 @@ impl State {
                     link.known = true;
                     link.pid = frame.pid;
                     link.uses.entry(nonce).or_default().insert(Rank(frame.rank));
-                    Kind::Welcome
+                    ServiceKind::Welcome
                 } else {
-                    Kind::Refused
+                    ServiceKind::Refused
                 };
                 link.post(Frame::new(answer, frame.operation, 0));
             }
-            Kind::Welcome | Kind::Refused if link.address.is_some() => {
-                let welcome = frame.kind == Kind::Welcome;
+            ServiceKind::Welcome | ServiceKind::Refused if link.address.is_some() => {
+                let welcome = frame.kind == ServiceKind::Welcome;
                 self.answered(id, frame.operation, welcome);
             }
-            Kind::NoRoom if link.address.is_some() => return self.turned_away(id, frame.slots),
-            Kind::GetFd if link.address.is_none() => {
+            ServiceKind::NoRoom if link.address.is_some() => {
+                return self.turned_away(id, frame.slots);
+            }
+            ServiceKind::GetFd if link.address.is_none() => {
                 let Some(fd) = self.published.get(&Key(frame.secret)) else {
                     return false;
                 };
-                let reply = Frame::new(Kind::TakeFd, frame.operation, 0);
+                let reply = Frame::new(ServiceKind::TakeFd, frame.operation, 0);
                 // On failure the link ends, and the asker tries again.
                 return socket::send(&link.fd, &reply, Some(fd)).is_ok();
             }
-            Kind::Start if link.known => return self.start_came(id, frame),
-            Kind::Close if link.known => self.close_came(id, frame),
-            Kind::Closed if link.known => self.closed_came(id, frame.operation),
-            Kind::Bye if link.known => {
+            ServiceKind::Start if link.known => return self.start_came(id, frame),
+            ServiceKind::Close if link.known => self.close_came(id, frame),
+            ServiceKind::Closed if link.known => self.closed_came(id, frame.operation),
+            ServiceKind::Bye if link.known => {
                 if let Some(ranks) = link.uses.get_mut(&nonce) {
                     ranks.remove(&Rank(frame.rank));
                 }
@@ -392,7 +376,7 @@ impl State {
                 self.tell_gone(nonce, &[Rank(frame.rank)]);
                 self.relieve(nonce);
             }
-            Kind::Leaving if link.known => {
+            ServiceKind::Leaving if link.known => {
                 link.leaving = true;
                 let uses = link.uses.iter();
                 let uses: Vec<_> = uses
@@ -402,7 +386,7 @@ impl State {
                     self.tell_gone(nonce, &ranks);
                 }
             }
-            Kind::Alarm if link.known => {
+            ServiceKind::Alarm if link.known => {
                 let why = match frame.operation {
                     1 => Alarm::Abort,
                     2 => Alarm::Ask,
@@ -481,13 +465,18 @@ impl State {
     }
 }
 
+mod alarm;
 mod link;
 mod posts;
 mod proxied;
+mod proxy_rank;
 
-use link::Link;
-pub use posts::Staying;
-pub use proxied::{ProxyRank, Start};
+pub use alarm::{Alarm, OnAlarm, OnDeath, Staying};
+use link::ProcessLink;
+pub use proxy_rank::{ProxyRank, Start};
+
+use alarm::Post;
+use proxy_rank::{Started, Unfinished};
 
 #[cfg(test)]
 mod posts_tests;

@@ -6,7 +6,8 @@
 
 use super::hardware::Machine;
 use super::hwloc_sys::{self, Devices};
-use super::xml::{self, Format};
+use super::xml;
+use super::xml_format::XmlFormat;
 use super::{CpuSet, Notes, near, xml_tree};
 use crate::base::{Error, Result, input_file};
 use std::path::Path;
@@ -60,7 +61,7 @@ impl Machine {
     pub fn from_xml(text: &str, source: &str, notes: &Notes) -> Result<Machine> {
         let document = xml::open(text, source, xml::REMEDY)?;
         let format = xml::format(&document, source, notes)?;
-        if format != Format::One {
+        if format != XmlFormat::One {
             return xml::parse(&document, source, format, notes);
         }
         // The library gets what was seen here and nothing else: its own reader calls itself.

@@ -3,6 +3,7 @@
 
 use super::graph::TopoFile;
 use super::node_graph::NodeGraph;
+use super::xml_format::XmlFormat;
 use super::{CpuSet, Notes, RankPlace, xml};
 use crate::base::Rank;
 
@@ -13,7 +14,7 @@ pub fn topology(bytes: &[u8]) {
     let Ok(document) = xml::open(&text, "fuzz.xml", xml::REMEDY) else {
         return;
     };
-    if xml::format(&document, "fuzz.xml", &notes).is_ok_and(|format| format == xml::Format::One) {
+    if xml::format(&document, "fuzz.xml", &notes).is_ok_and(|format| format == XmlFormat::One) {
         return;
     }
     let lenient = TopoFile::parse(&text, "fuzz.xml", &notes);

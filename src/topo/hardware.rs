@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// What an [`Object`] is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Kind {
+pub enum ObjectKind {
     /// The whole machine: the root.
     Machine,
     /// What sits in a socket.
@@ -37,7 +37,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Object {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Number given by the operating system, where it gives one. Core numbers may repeat in
     /// another package; PU numbers are unique.
     pub os_index: Option<u32>,
@@ -188,14 +188,17 @@ impl Machine {
     pub fn packages(&self) -> impl Iterator<Item = &Object> {
         self.root
             .walk()
-            .filter(|object| object.kind == Kind::Package)
+            .filter(|object| object.kind == ObjectKind::Package)
     }
 
     /// The caches of one level with the PUs that share them.
     pub fn caches(&self, wanted: u8) -> impl Iterator<Item = &Object> {
-        let is_it =
-            move |kind: &Kind| matches!(kind, Kind::Cache { level, .. } if *level == wanted);
-        self.root.walk().filter(move |object| is_it(&object.kind))
+        let level_of = |kind: &ObjectKind| match kind {
+            ObjectKind::Cache { level, .. } => Some(*level),
+            _ => None,
+        };
+        let objects = self.root.walk();
+        objects.filter(move |object| level_of(&object.kind) == Some(wanted))
     }
 
     /// The cores that have at least one of these PUs, each by its lowest PU ([`Core::id`]).

@@ -14,11 +14,11 @@
 //! Binding (affinity): the PUs a thread may run on. Quota: a limit on processor time by a cgroup.
 //! Node: a machine as ranks see it. Crowded, oversubscribed: more ranks than cores for them.
 //!
-//! Reading order: [`cpuset`], [`hardware`], `xml_tree`, [`notes`], `xml` (and `xml_devices`,
-//! `xml_nvlink`, `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`], [`mod@nodes`],
-//! [`mod@crowding`], [`near`], [`pin`], [`mod@pairs`], [`mod@render`]. Then how data flows:
+//! Reading order: [`cpuset`], [`hardware`], `xml_tree`, [`notes`], `xml` (and `xml_format`,
+//! `xml_devices`, `xml_nvlink`, `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`],
+//! [`mod@nodes`], [`mod@crowding`], [`near`], [`pin`], [`mod@pairs`]. Then how data flows:
 //! [`graph`], [`paths`], [`nic`], [`node_graph`], [`search`], [`seats`], [`channels`], [`ways`],
-//! [`graph_file`], and how it is shown: [`report`], [`svg`].
+//! [`graph_file`]. How it is shown, the command says (`src/bin/kolo/drawing`).
 //!
 //! Reference: F. Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in
 //! HPC Applications", PDP 2010, doi:10.1109/PDP.2010.67.
@@ -46,16 +46,14 @@ pub mod paths;
 pub mod pin;
 pub mod place;
 pub mod proxy_rank;
-pub mod render;
-pub mod report;
 pub mod search;
 pub mod seats;
-pub mod svg;
 #[cfg(test)]
 mod tests;
 pub mod ways;
 mod xml;
 mod xml_devices;
+mod xml_format;
 mod xml_nvlink;
 mod xml_tree;
 
@@ -63,11 +61,12 @@ pub use allowed::{Usable, affinity};
 pub use cgroup::Quota;
 pub use cpuset::{CpuSet, MAX_CPUS};
 pub use crowding::{Crowding, WaitPolicy, crowding, wait_policy};
-pub use hardware::{Core, Device, DeviceClass, Kind, Machine, NumaNode, NvLink, Object, PciId};
+pub use hardware::{
+    Core, Device, DeviceClass, Machine, NumaNode, NvLink, Object, ObjectKind, PciId,
+};
 pub use near::near_devices;
 pub use nodes::{Nodes, gathered, local_places, local_ranks, nodes};
 pub use notes::Notes;
 pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread, pin_thread};
 pub use place::{RankPlace, host_name};
 pub use proxy_rank::{Pxn, proxy_ranks};
-pub use render::render;

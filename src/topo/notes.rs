@@ -7,7 +7,7 @@
 //! dropped, each with one warning that names file, line and element. Strict reading makes an error
 //! of the first one.
 
-use super::xml_tree::Node;
+use super::xml_tree::XmlNode;
 use crate::base::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -82,11 +82,11 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     /// An error about this element.
-    pub(super) fn bad(&self, node: Node, why: &str) -> Error {
+    pub(super) fn bad(&self, node: XmlNode, why: &str) -> Error {
         Error::argument(self.sentence(node, why), self.remedy)
     }
 
-    fn sentence(&self, node: Node, why: &str) -> String {
+    fn sentence(&self, node: XmlNode, why: &str) -> String {
         // The attribute by which a person finds the element.
         let mut known = ["type", "busid", "name", "target", "numaid", "dev"].iter();
         let shown = known.find_map(|name| Some((name, node.attribute(name)?)));
@@ -99,7 +99,7 @@ impl Reader<'_> {
 
     /// Passes something over; `why` says what is wrong, and what is done if that is not to leave
     /// the element out. Errors: reading is strict.
-    pub(super) fn note(&self, node: Node, why: &str) -> Result<()> {
+    pub(super) fn note(&self, node: XmlNode, why: &str) -> Result<()> {
         if self.notes.strict {
             return Err(self.bad(node, why));
         }
@@ -112,7 +112,7 @@ impl Reader<'_> {
     }
 
     /// The attribute as text; one that is missing is noted.
-    pub(super) fn text<'d>(&self, node: Node<'d, '_>, name: &str) -> Result<Option<&'d str>> {
+    pub(super) fn text<'d>(&self, node: XmlNode<'d, '_>, name: &str) -> Result<Option<&'d str>> {
         let found = node.attribute(name);
         if found.is_none() {
             self.note(node, &format!("attribute {name} is missing"))?;
@@ -121,7 +121,11 @@ impl Reader<'_> {
     }
 
     /// The attribute as a number; one that is missing or cannot be read is noted.
-    pub(super) fn number<T: std::str::FromStr>(&self, node: Node, name: &str) -> Result<Option<T>> {
+    pub(super) fn number<T: std::str::FromStr>(
+        &self,
+        node: XmlNode,
+        name: &str,
+    ) -> Result<Option<T>> {
         match self.text(node, name)? {
             Some(_) => self.optional_number(node, name),
             None => Ok(None),
@@ -131,7 +135,7 @@ impl Reader<'_> {
     /// The attribute as a number, where it is there; one that cannot be read is noted.
     pub(super) fn optional_number<T: std::str::FromStr>(
         &self,
-        node: Node,
+        node: XmlNode,
         name: &str,
     ) -> Result<Option<T>> {
         let Some(text) = node.attribute(name) else {

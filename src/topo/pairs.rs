@@ -3,7 +3,7 @@
 //! What a hand-over costs depends on little else. So one pair of each class is measured, and how
 //! many pairs are of each class says how much its measurement counts.
 
-use super::hardware::{Kind, Machine};
+use super::hardware::{Machine, ObjectKind};
 use super::pin::core_of;
 use super::{CpuSet, RankPlace};
 use crate::base::{Error, Result};
@@ -75,7 +75,7 @@ fn of_cores(machine: &Machine, cores: &[CpuSet]) -> Vec<Pairs> {
     let shared: Vec<&CpuSet> = machine
         .root
         .walk()
-        .filter(|part| matches!(part.kind, Kind::Cache { level: 2.., .. }))
+        .filter(|part| matches!(part.kind, ObjectKind::Cache { level: 2.., .. }))
         .map(|part| &part.cpus)
         .collect();
     // By number, so that pairs of many ranks are compared quickly.

@@ -6,35 +6,25 @@
 //! skipped, what cannot be true is dropped ([`Notes`]); an error remains where there is no
 //! processor.
 
-use super::hardware::{Core, Kind, Machine, NumaNode, Object};
+use super::hardware::{Core, Machine, NumaNode, Object, ObjectKind};
 use super::notes::{Notes, Reader};
-use super::xml_tree::{Document, Node};
+use super::xml_format::{XmlFormat, objects};
+use super::xml_tree::{Document, XmlNode};
 use super::{CpuSet, xml_devices, xml_nvlink};
 use crate::base::{Error, Result};
-
-/// Which format a file has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    /// Read here.
-    Two,
-    /// The same, with kinds of devices as sets; read here too.
-    Three,
-    /// hwloc 1.x: to be rewritten by the library first.
-    One,
-}
 
 /// Reads XML of format 2 or 3 from `source` (a file name, or what else a person would look for).
 pub(super) fn parse(
     document: &Document,
     source: &str,
-    format: Format,
+    format: XmlFormat,
     notes: &Notes,
 ) -> Result<Machine> {
     let reader = reader(source, notes);
     let topology = topology(document, source)?;
     let root = reader.root(topology)?;
     let mut found = Found::default();
-    let tree = reader.object(root, Kind::Machine, &mut found)?;
+    let tree = reader.object(root, ObjectKind::Machine, &mut found)?;
     let Some(tree) = tree.filter(|tree| !tree.cpus.is_empty()) else {
         return Err(reader.bad(root, "there is no PU (processing unit) in it"));
     };
@@ -67,7 +57,7 @@ pub(super) fn parse(
 }
 
 /// The format of the document, or the error that it is no hwloc file at all.
-pub(super) fn format(document: &Document, source: &str, notes: &Notes) -> Result<Format> {
+pub(super) fn format(document: &Document, source: &str, notes: &Notes) -> Result<XmlFormat> {
     reader(source, notes).format(topology(document, source)?)
 }
 
@@ -91,7 +81,7 @@ fn reader<'a>(source: &'a str, notes: &'a Notes) -> Reader<'a> {
     }
 }
 
-fn topology<'d, 'x>(document: &'d Document<'x>, source: &str) -> Result<Node<'d, 'x>> {
+fn topology<'d, 'x>(document: &'d Document<'x>, source: &str) -> Result<XmlNode<'d, 'x>> {
     let top = document.root();
     if top.is("topology") {
         return Ok(top);
@@ -112,7 +102,7 @@ struct Found {
 /// How an element of the tree is treated.
 enum Role {
     /// A part with processors.
-    Part(Kind),
+    Part(ObjectKind),
     /// Nothing of its own, but its children belong to the parent (instruction caches, the caches
     /// in front of memory).
     Through,
@@ -123,28 +113,28 @@ enum Role {
 }
 
 impl Reader<'_> {
-    fn format(&self, topology: Node) -> Result<Format> {
+    fn format(&self, topology: XmlNode) -> Result<XmlFormat> {
         let Some(version) = topology.attribute("version") else {
-            return Ok(Format::One);
+            return Ok(XmlFormat::One);
         };
         match version
             .split('.')
             .next()
             .and_then(|major| major.parse().ok())
         {
-            Some(0..=1_u32) => Ok(Format::One),
-            Some(2) => Ok(Format::Two),
-            Some(3) => Ok(Format::Three),
+            Some(0..=1_u32) => Ok(XmlFormat::One),
+            Some(2) => Ok(XmlFormat::Two),
+            Some(3) => Ok(XmlFormat::Three),
             newer => {
                 let why =
                     format!("its version is {version:?}, kolo knows 2.x and 3.x: read as 3.x");
                 self.note(topology, &why)?;
-                Ok(newer.map_or(Format::Two, |_| Format::Three))
+                Ok(newer.map_or(XmlFormat::Two, |_| XmlFormat::Three))
             }
         }
     }
 
-    fn root<'d, 'x>(&self, topology: Node<'d, 'x>) -> Result<Node<'d, 'x>> {
+    fn root<'d, 'x>(&self, topology: XmlNode<'d, 'x>) -> Result<XmlNode<'d, 'x>> {
         let Some(root) = objects(topology).next() else {
             return Err(self.bad(topology, "there is no <object> in it"));
         };
@@ -158,7 +148,7 @@ impl Reader<'_> {
     }
 
     /// Nothing for a PU that cannot be used.
-    fn object(&self, node: Node, kind: Kind, found: &mut Found) -> Result<Option<Object>> {
+    fn object(&self, node: XmlNode, kind: ObjectKind, found: &mut Found) -> Result<Option<Object>> {
         let mut object = Object {
             os_index: None,
             name: info(node, "CPUModel").map(str::to_owned),
@@ -167,7 +157,7 @@ impl Reader<'_> {
             children: Vec::new(),
             kind,
         };
-        if object.kind == Kind::Pu {
+        if object.kind == ObjectKind::Pu {
             let Some(number) = self.pu(node, found)? else {
                 return Ok(None);
             };
@@ -181,7 +171,7 @@ impl Reader<'_> {
     }
 
     /// Reads the objects inside `node` into `object`.
-    fn children(&self, node: Node, object: &mut Object, found: &mut Found) -> Result<()> {
+    fn children(&self, node: XmlNode, object: &mut Object, found: &mut Found) -> Result<()> {
         for child in objects(node) {
             match self.role(child)? {
                 Role::Part(kind) => {
@@ -203,26 +193,28 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn role(&self, node: Node) -> Result<Role> {
+    fn role(&self, node: XmlNode) -> Result<Role> {
         let Some(name) = self.text(node, "type")? else {
             return Ok(Role::Through);
         };
         Ok(match name {
-            "Package" => Role::Part(Kind::Package),
-            "Die" => Role::Part(Kind::Die),
-            "Group" | "Tile" | "Module" | "Cluster" => Role::Part(Kind::Group),
-            "Core" => Role::Part(Kind::Core),
-            "PU" => Role::Part(Kind::Pu),
+            "Package" => Role::Part(ObjectKind::Package),
+            "Die" => Role::Part(ObjectKind::Die),
+            "Group" | "Tile" | "Module" | "Cluster" => Role::Part(ObjectKind::Group),
+            "Core" => Role::Part(ObjectKind::Core),
+            "PU" => Role::Part(ObjectKind::Pu),
             "NUMANode" => Role::Memory,
             "MemCache" | "L1iCache" | "L2iCache" | "L3iCache" => Role::Through,
-            "L1Cache" | "L2Cache" | "L3Cache" | "L4Cache" | "L5Cache" => Role::Part(Kind::Cache {
-                level: name.as_bytes()[1] - b'0',
-                bytes: self.optional_number(node, "cache_size")?.unwrap_or(0),
-            }),
+            "L1Cache" | "L2Cache" | "L3Cache" | "L4Cache" | "L5Cache" => {
+                Role::Part(ObjectKind::Cache {
+                    level: name.as_bytes()[1] - b'0',
+                    bytes: self.optional_number(node, "cache_size")?.unwrap_or(0),
+                })
+            }
             "Bridge" | "PCIDev" | "OSDev" | "Misc" => Role::Aside,
             "Machine" => {
                 self.note(node, "a machine inside a machine: taken for a group")?;
-                Role::Part(Kind::Group)
+                Role::Part(ObjectKind::Group)
             }
             _ => {
                 let why = "kolo does not know this type of object: only what is inside is read";
@@ -232,7 +224,7 @@ impl Reader<'_> {
         })
     }
 
-    fn pu(&self, node: Node, found: &mut Found) -> Result<Option<u32>> {
+    fn pu(&self, node: XmlNode, found: &mut Found) -> Result<Option<u32>> {
         let Some(number) = self.number(node, "os_index")? else {
             return Ok(None);
         };
@@ -252,7 +244,7 @@ impl Reader<'_> {
         Ok(Some(number))
     }
 
-    fn numa(&self, node: Node, found: &mut Found) -> Result<Option<NumaNode>> {
+    fn numa(&self, node: XmlNode, found: &mut Found) -> Result<Option<NumaNode>> {
         let Some(os_index) = self.number(node, "os_index")? else {
             return Ok(None);
         };
@@ -279,7 +271,7 @@ impl Reader<'_> {
     }
 
     /// The attribute as a set of PUs, where it is there; one that cannot be read is noted.
-    pub(super) fn optional_cpuset(&self, node: Node, name: &str) -> Result<Option<CpuSet>> {
+    pub(super) fn optional_cpuset(&self, node: XmlNode, name: &str) -> Result<Option<CpuSet>> {
         let Some(text) = node.attribute(name) else {
             return Ok(None);
         };
@@ -293,13 +285,8 @@ impl Reader<'_> {
     }
 }
 
-/// The `<object>` elements directly inside.
-pub(super) fn objects<'d, 'x>(node: Node<'d, 'x>) -> impl Iterator<Item = Node<'d, 'x>> {
-    node.children().filter(|child| child.is("object"))
-}
-
 /// The value of `<info name=...>` directly inside.
-fn info<'d>(node: Node<'d, '_>, name: &str) -> Option<&'d str> {
+fn info<'d>(node: XmlNode<'d, '_>, name: &str) -> Option<&'d str> {
     let mut infos = node.children().filter(|child| child.is("info"));
     infos
         .find(|child| child.attribute("name") == Some(name))?
@@ -316,8 +303,8 @@ fn cores(tree: &Object) -> Vec<Core> {
                 .is_some_and(|core| object.cpus.is_subset(&core.cpus))
         };
         let is_core = match object.kind {
-            Kind::Core => !object.cpus.is_empty() && !covered(),
-            Kind::Pu => !covered(),
+            ObjectKind::Core => !object.cpus.is_empty() && !covered(),
+            ObjectKind::Pu => !covered(),
             _ => false,
         };
         if is_core {

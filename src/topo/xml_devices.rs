@@ -6,8 +6,8 @@
 use super::CpuSet;
 use super::hardware::{Device, DeviceClass, Machine, PciId};
 use super::notes::Reader;
-use super::xml::{Format, objects};
-use super::xml_tree::Node;
+use super::xml_format::{XmlFormat, objects};
+use super::xml_tree::XmlNode;
 use crate::base::Result;
 use std::collections::HashSet;
 
@@ -24,8 +24,8 @@ struct Around {
 /// All devices below `root`, in the order of the document.
 pub(super) fn read(
     reader: &Reader,
-    root: Node,
-    format: Format,
+    root: XmlNode,
+    format: XmlFormat,
     machine: &Machine,
 ) -> Result<Vec<Device>> {
     let mut devices = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn read(
                 }
             }
         }
-        let children: Vec<Node> = objects(node).collect();
+        let children: Vec<XmlNode> = objects(node).collect();
         stack.extend(
             children
                 .into_iter()
@@ -73,7 +73,7 @@ pub(super) fn read(
 /// Nothing for a function without an address.
 fn pci_function(
     reader: &Reader,
-    node: Node,
+    node: XmlNode,
     around: &mut Around,
     machine: &Machine,
 ) -> Result<Option<Device>> {
@@ -102,8 +102,8 @@ fn pci_function(
 /// Nothing for a device without a name.
 fn os_device(
     reader: &Reader,
-    node: Node,
-    format: Format,
+    node: XmlNode,
+    format: XmlFormat,
     around: &Around,
     machine: &Machine,
 ) -> Result<Option<Device>> {
@@ -112,7 +112,7 @@ fn os_device(
     };
     let class = match (reader.text(node, "osdev_type")?, format) {
         (None, _) => None,
-        (Some(text), Format::Three) => class_of_set(text),
+        (Some(text), XmlFormat::Three) => class_of_set(text),
         (Some(text), _) => class_of_number(text),
     };
     if let (Some(text), None) = (node.attribute("osdev_type"), class) {

@@ -5,7 +5,7 @@
 
 use super::hardware::NvLink;
 use super::notes::Reader;
-use super::xml_tree::Node;
+use super::xml_tree::XmlNode;
 use crate::base::Result;
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,13 +15,13 @@ const NAMES: [&str; 2] = ["NVLinkBandwidth", "XGMIBandwidth"];
 const MOST: usize = 1024;
 
 /// All pairs of PCI functions with such links between them.
-pub(super) fn read(reader: &Reader, topology: Node) -> Result<Vec<NvLink>> {
-    let is_it = |node: &Node| {
+pub(super) fn read(reader: &Reader, topology: XmlNode) -> Result<Vec<NvLink>> {
+    let is_it = |node: &XmlNode| {
         let name = node.attribute("name").unwrap_or("");
         node.name().starts_with("distances2") && NAMES.contains(&name)
     };
     let mut links: BTreeMap<[String; 2], u64> = BTreeMap::new();
-    let matrices: Vec<Node> = topology.children().filter(is_it).collect();
+    let matrices: Vec<XmlNode> = topology.children().filter(is_it).collect();
     if matrices.is_empty() {
         return Ok(Vec::new());
     }
@@ -38,7 +38,7 @@ pub(super) fn read(reader: &Reader, topology: Node) -> Result<Vec<NvLink>> {
 
 fn add(
     reader: &Reader,
-    matrix: Node,
+    matrix: XmlNode,
     buses: &HashMap<&str, &str>,
     links: &mut BTreeMap<[String; 2], u64>,
 ) -> Result<()> {
@@ -80,7 +80,7 @@ fn add(
 }
 
 /// For every object on a PCI function the function's bus address, by `gp_index`.
-fn buses<'d>(topology: Node<'d, '_>) -> HashMap<&'d str, &'d str> {
+fn buses<'d>(topology: XmlNode<'d, '_>) -> HashMap<&'d str, &'d str> {
     let mut found = HashMap::new();
     let mut stack = vec![(topology, None)];
     while let Some((node, around)) = stack.pop() {
@@ -99,7 +99,7 @@ fn buses<'d>(topology: Node<'d, '_>) -> HashMap<&'d str, &'d str> {
 }
 
 /// The words inside all elements of one name below `node`.
-fn words<'d>(node: Node<'d, '_>, name: &'static str) -> impl Iterator<Item = &'d str> {
+fn words<'d>(node: XmlNode<'d, '_>, name: &'static str) -> impl Iterator<Item = &'d str> {
     let parts = node.children().filter(move |child| child.is(name));
     parts.flat_map(|part| part.text().split_whitespace())
 }

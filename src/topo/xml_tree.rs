@@ -33,11 +33,11 @@ pub(super) struct Refusal {
 /// A document: its elements in the order of the text.
 pub(super) struct Document<'x> {
     source: &'x str,
-    elements: Vec<Element<'x>>,
+    elements: Vec<XmlElement<'x>>,
     attributes: Vec<(&'x str, Cow<'x, str>)>,
 }
 
-struct Element<'x> {
+struct XmlElement<'x> {
     name: &'x str,
     /// Where it begins in the text.
     start: usize,
@@ -51,7 +51,7 @@ struct Element<'x> {
 
 /// An element of a document.
 #[derive(Clone, Copy)]
-pub(super) struct Node<'d, 'x> {
+pub(super) struct XmlNode<'d, 'x> {
     document: &'d Document<'x>,
     index: u32,
 }
@@ -89,8 +89,8 @@ impl<'x> Document<'x> {
     }
 
     /// The outermost element.
-    pub(super) fn root(&self) -> Node<'_, 'x> {
-        Node {
+    pub(super) fn root(&self) -> XmlNode<'_, 'x> {
+        XmlNode {
             document: self,
             index: 0,
         }
@@ -145,7 +145,7 @@ impl<'x> Build<'x> {
         }
         let name = inside.get(..tag.name().as_ref().len()).unwrap_or("");
         let attributes = self.attributes(start, inside, name.len())?;
-        self.document.elements.push(Element {
+        self.document.elements.push(XmlElement {
             name: name.rsplit(':').next().unwrap_or(name),
             start,
             attributes,
@@ -247,8 +247,8 @@ impl<'x> Build<'x> {
     }
 }
 
-impl<'d, 'x> Node<'d, 'x> {
-    fn element(self) -> &'d Element<'x> {
+impl<'d, 'x> XmlNode<'d, 'x> {
+    fn element(self) -> &'d XmlElement<'x> {
         &self.document.elements[self.index as usize]
     }
 
@@ -278,10 +278,10 @@ impl<'d, 'x> Node<'d, 'x> {
     }
 
     /// The elements directly inside.
-    pub(super) fn children(self) -> impl Iterator<Item = Node<'d, 'x>> {
+    pub(super) fn children(self) -> impl Iterator<Item = XmlNode<'d, 'x>> {
         let mut next = self.element().first;
         std::iter::from_fn(move || {
-            let child = Node {
+            let child = XmlNode {
                 document: self.document,
                 index: next?,
             };
@@ -306,7 +306,7 @@ impl<'d, 'x> Node<'d, 'x> {
 /// programs attach (`userdata`) are left out, as they are nothing without their text.
 pub(super) fn plain(document: &Document) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let mut open: Vec<(&str, Vec<Node>)> = vec![("", vec![document.root()])];
+    let mut open: Vec<(&str, Vec<XmlNode>)> = vec![("", vec![document.root()])];
     while let Some((name, rest)) = open.last_mut() {
         let Some(node) = rest.pop() else {
             if !name.is_empty() {
@@ -320,7 +320,7 @@ pub(super) fn plain(document: &Document) -> String {
             out.push_str(&format!(" {key}=\"{}\"", quick_xml::escape::escape(value)));
         }
         out.push_str(">\n");
-        let mut inside: Vec<Node> = node.children().collect();
+        let mut inside: Vec<XmlNode> = node.children().collect();
         inside.retain(|child| !child.is("userdata"));
         inside.reverse();
         open.push((node.name(), inside));
@@ -349,7 +349,7 @@ mod tests {
             root.attributes().collect::<Vec<_>>(),
             [("x", "1 & 2"), ("y", "A")]
         );
-        let inside: Vec<Node> = root.children().collect();
+        let inside: Vec<XmlNode> = root.children().collect();
         let names: Vec<&str> = inside.iter().map(|node| node.name()).collect();
         assert_eq!(names, ["b", "c", "userdata"]);
         assert_eq!((inside[1].text().trim(), inside[1].line()), ("4 5", 6));

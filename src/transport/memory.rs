@@ -113,7 +113,7 @@ fn map(file: &Fd, bytes: usize) -> Result<*mut u8> {
 }
 
 fn refused(call: &str, cause: &io::Error) -> Error {
-    Error::system(call, cause, super::segment::remedy(cause))
+    Error::system(call, cause, super::room::remedy(cause))
 }
 
 /// Frees what [`allocate`] gave. No call may still use it. Peers that have mapped it let go of it

@@ -16,8 +16,8 @@
 //! comes late sees that the region belongs to others now.
 
 use super::fork::{self, Fd};
+use super::mapped::Mapped;
 use super::room;
-use super::segment::Mapped;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::base::{Error, Result};
 use std::os::fd::AsRawFd;

@@ -1,88 +1,101 @@
-//! The register of this process's live segments.
+//! A register of what is alive in this process, by keys.
 //!
-//! Several ranks of one communicator may be threads of one process. The first that asks for the
-//! segment makes it, the others wait for that one and share it; the register keeps no segment
-//! alive and forgets it when its last user drops it.
+//! Several ranks of one communicator may be threads of one process. The first that asks for their
+//! segment makes it, the others wait for that one and share it; the register keeps nothing alive
+//! and forgets it when its last user drops it.
 
-use super::segment::{Key, Segment};
 use crate::base::Result;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A place in the register. Its lock is held while the segment is being made, so that of several
-/// ranks in one process the first makes it and the others wait for that one.
-#[derive(Default)]
-struct Entry(Mutex<Weak<Segment>>);
+/// Keys, and what they name.
+pub struct Registry<K, T>(Mutex<Option<HashMap<K, Arc<Entry<T>>>>>);
 
-static REGISTER: Mutex<Option<HashMap<Key, Arc<Entry>>>> = Mutex::new(None);
+/// A place in the register. Its lock is held while the thing is being made, so that of several
+/// ranks in one process the first makes it and the others wait for that one.
+struct Entry<T>(Mutex<Weak<T>>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic cannot leave these values half-changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// This process's segment named `key`: the live one, or the one that `make` makes.
-///
-/// Ranks that are threads of one process get the same segment. Errors are `make`'s; the next
-/// caller then tries again. The register forgets a segment when its last user drops it.
-pub fn shared(key: Key, make: impl FnOnce() -> Result<Segment>) -> Result<Arc<Segment>> {
-    let entry = lock(&REGISTER)
-        .get_or_insert_default()
-        .entry(key)
-        .or_default()
-        .clone();
-    let made = {
-        let mut place = lock(&entry.0);
-        match place.upgrade() {
-            Some(segment) => Ok(segment),
-            None => make().map(|mut segment| {
-                segment.key = Some(key);
-                let segment = Arc::new(segment);
-                *place = Arc::downgrade(&segment);
-                segment
-            }),
-        }
-    };
-    drop(entry);
-    if made.is_err() {
-        forget(key);
+impl<K: Copy + Eq + Hash, T> Registry<K, T> {
+    /// An empty one.
+    pub const fn new() -> Registry<K, T> {
+        Registry(Mutex::new(None))
     }
-    made
-}
 
-/// Removes the place of `key` unless it is in use: by a live segment, or by a caller of `shared`
-/// that has it in hand (it will call `forget` itself if it makes nothing).
-pub(super) fn forget(key: Key) {
-    let mut register = lock(&REGISTER);
-    let Some(places) = register.as_mut() else {
-        return;
-    };
-    if let Some(entry) = places.get(&key) {
-        // Count 1 is the register's own; nobody can add to it while the register is locked. So
-        // nobody holds the entry's lock either, and this cannot wait.
-        let idle = Arc::strong_count(entry) == 1 && lock(&entry.0).strong_count() == 0;
-        if idle {
-            places.remove(&key);
+    /// What `key` names: the live thing, or the one that `make` makes.
+    ///
+    /// Errors are `make`'s; the next caller then tries again. What was made must call
+    /// [`Registry::forget`] when it is dropped.
+    pub fn shared(&self, key: K, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let entry = lock(&self.0)
+            .get_or_insert_default()
+            .entry(key)
+            .or_insert_with(|| Arc::new(Entry(Mutex::new(Weak::new()))))
+            .clone();
+        let made = {
+            let mut place = lock(&entry.0);
+            match place.upgrade() {
+                Some(live) => Ok(live),
+                None => make().map(|made| {
+                    let made = Arc::new(made);
+                    *place = Arc::downgrade(&made);
+                    made
+                }),
+            }
+        };
+        drop(entry);
+        if made.is_err() {
+            self.forget(key);
+        }
+        made
+    }
+
+    /// Removes the place of `key` unless it is in use: by something alive, or by a caller of
+    /// `shared` that has it in hand (it will call `forget` itself if it makes nothing).
+    pub fn forget(&self, key: K) {
+        let mut register = lock(&self.0);
+        let Some(places) = register.as_mut() else {
+            return;
+        };
+        if let Some(entry) = places.get(&key) {
+            // Count 1 is the register's own; nobody can add to it while the register is locked. So
+            // nobody holds the entry's lock either, and this cannot wait.
+            let idle = Arc::strong_count(entry) == 1 && lock(&entry.0).strong_count() == 0;
+            if idle {
+                places.remove(&key);
+            }
         }
     }
-}
 
-/// How many segments the register of this process names. For tests and `kolo info`.
-pub fn count() -> usize {
-    lock(&REGISTER).as_ref().map_or(0, HashMap::len)
+    /// How many things the register names.
+    pub fn count(&self) -> usize {
+        lock(&self.0).as_ref().map_or(0, HashMap::len)
+    }
+
+    /// Whether the register has a place for `key`.
+    #[cfg(test)]
+    fn has(&self, key: K) -> bool {
+        let places = lock(&self.0);
+        places
+            .as_ref()
+            .is_some_and(|places| places.contains_key(&key))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::{Error, Rank};
-    use crate::transport::segment::Nonce;
+    use crate::transport::segment::{Key, Nonce, SEGMENTS, Segment, shared};
     use std::sync::Barrier;
 
     fn is_registered(key: Key) -> bool {
-        lock(&REGISTER)
-            .as_ref()
-            .is_some_and(|places| places.contains_key(&key))
+        SEGMENTS.has(key)
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub fn reserve(file: &Fd, (offset, bytes): (u64, usize), what: &str) -> Result<(
             Some(libc::EINTR) => {}
             // Systems without it still give pages on touch.
             Some(libc::EOPNOTSUPP | libc::ENOSYS) => return grow(file, (offset + length) as u64),
-            _ => return Err(super::segment::create_error(what, bytes, &cause)),
+            _ => return Err(create_error(what, bytes, &cause)),
         }
     }
 }
@@ -180,7 +180,7 @@ pub fn grow(file: &Fd, length: u64) -> Result<()> {
         let cause = std::io::Error::last_os_error();
         if size(file)? < length && cause.raw_os_error() != Some(libc::EINTR) {
             let what = "a shared memory file";
-            return Err(super::segment::create_error(what, length as usize, &cause));
+            return Err(create_error(what, length as usize, &cause));
         }
     }
     Ok(())
@@ -213,7 +213,7 @@ fn state(file: &Fd) -> Result<libc::stat> {
     if result != 0 {
         let cause = std::io::Error::last_os_error();
         let what = "a shared memory file";
-        return Err(super::segment::create_error(what, 0, &cause));
+        return Err(create_error(what, 0, &cause));
     }
     Ok(state)
 }
@@ -247,6 +247,43 @@ pub fn memory_file(name: &std::ffi::CStr) -> std::io::Result<Fd> {
         Some(libc::EINVAL) => make(flags),
         _ => Err(error),
     })
+}
+
+/// A sentence for a refusal of the operating system while memory is made or mapped.
+pub(super) fn create_error(what: &str, bytes: usize, source: &std::io::Error) -> Error {
+    Error::system(
+        format_args!("could not make {what} of {bytes} bytes"),
+        source,
+        remedy(source),
+    )
+}
+
+/// What helps against a refusal of the operating system.
+pub(super) fn remedy(source: &std::io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EMFILE) => {
+            "this process has too many open files: raise the limit (`ulimit -n 65536` in the job \
+             script) or look for a leak of file descriptors in the program"
+        }
+        Some(libc::ENFILE) => {
+            "the machine has too many open files: ask the administrator to raise fs.file-max"
+        }
+        Some(libc::ENOMEM) => {
+            "the machine, the job's memory limit or the address space (`ulimit -v`) has no room: \
+             ask the batch system for more memory per node, start fewer ranks per node, or make \
+             kolo's buffers smaller (`kolo info --config` lists them)"
+        }
+        Some(libc::ENOSPC) => {
+            "the job's shared memory is used up (a memory control group or a tmpfs limit): ask the \
+             batch system for more memory per node, start fewer ranks per node, or raise the \
+             container's --shm-size"
+        }
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
+            "a security filter forbids memfd_create: allow this system call in the container's \
+             seccomp profile (the default profiles of Docker and Podman do)"
+        }
+        _ => "run `kolo info` and give its output to the administrator of this machine",
+    }
 }
 
 #[cfg(test)]

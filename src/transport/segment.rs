@@ -16,13 +16,14 @@
 //! the connections begin at [`Segment::user_offset`].
 
 use super::fork::{self, Fd};
+use super::mapped::Mapped;
 use super::pool::{self, Pool};
-use super::{register, room};
+use super::register::Registry;
+use super::room::{self, create_error};
 use crate::base::sync::AtomicU64;
 use crate::base::{Error, Rank, Result, checked};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -83,61 +84,9 @@ pub struct Segment {
     /// Bytes that head and parts may take.
     span: usize,
     /// Set when the segment is in the process's register.
-    pub(super) key: Option<Key>,
+    key: Option<Key>,
     /// The process it was mapped in.
     generation: u32,
-}
-
-/// An address range of this process.
-#[derive(Debug)]
-pub(super) struct Mapped {
-    base: NonNull<u8>,
-    length: usize,
-}
-
-impl Mapped {
-    /// Maps bytes of a file, or new memory of this process.
-    pub(super) fn new(file: Option<(&Fd, u64)>, length: usize) -> Result<Mapped> {
-        let (kind, number, offset) = match file {
-            Some((file, offset)) => (libc::MAP_SHARED, file.as_raw_fd(), offset),
-            None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0),
-        };
-        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                kind | libc::MAP_NORESERVE,
-                number,
-                offset as libc::off_t,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            let source = std::io::Error::last_os_error();
-            return Err(create_error("a mapping of shared memory", length, &source));
-        }
-        // SAFETY: exactly the mapping made above. A refusal only means that forked children keep
-        // a mapping that they must not use anyway.
-        unsafe { libc::madvise(base, length, libc::MADV_DONTFORK) };
-        let base = NonNull::new(base.cast::<u8>())
-            .ok_or_else(|| Error::internal("the kernel mapped shared memory at address 0"))?;
-        Ok(Mapped { base, length })
-    }
-
-    /// Its first byte.
-    pub(super) fn base(&self) -> *mut u8 {
-        self.base.as_ptr()
-    }
-
-    /// Unmaps it.
-    ///
-    /// # Safety
-    /// Nobody uses it any more, and this process is the one that mapped it.
-    pub(super) unsafe fn unmap(&self) {
-        // SAFETY: exactly the mapping made in `new`, not unmapped before; unused by promise.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
-    }
 }
 
 // SAFETY: a segment is an address range that any thread may use for as long as it is mapped; how
@@ -362,7 +311,7 @@ impl Drop for Segment {
             return;
         }
         if let Some(key) = self.key {
-            register::forget(key);
+            SEGMENTS.forget(key);
         }
         let head = Mapped {
             base: self.base,
@@ -377,6 +326,27 @@ impl Drop for Segment {
     }
 }
 
+/// The live segments of this process.
+pub(super) static SEGMENTS: Registry<Key, Segment> = Registry::new();
+
+/// This process's segment named `key`: the live one, or the one that `make` makes.
+///
+/// Ranks that are threads of one process get the same segment. Errors are `make`'s; the next
+/// caller then tries again.
+pub fn shared(key: Key, make: impl FnOnce() -> Result<Segment>) -> Result<Arc<Segment>> {
+    SEGMENTS.shared(key, || {
+        make().map(|mut segment| {
+            segment.key = Some(key);
+            segment
+        })
+    })
+}
+
+/// How many segments the register of this process names. For tests and `kolo info`.
+pub fn registered() -> usize {
+    SEGMENTS.count()
+}
+
 fn check_lengths(length: usize, span: usize) -> Result<()> {
     if length == 0 || span < length || span > isize::MAX as usize {
         return Err(Error::internal(format!(
@@ -384,43 +354,6 @@ fn check_lengths(length: usize, span: usize) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// A sentence for a refusal of the operating system while memory is made or mapped.
-pub(super) fn create_error(what: &str, bytes: usize, source: &std::io::Error) -> Error {
-    Error::system(
-        format_args!("could not make {what} of {bytes} bytes"),
-        source,
-        remedy(source),
-    )
-}
-
-/// What helps against a refusal of the operating system.
-pub(super) fn remedy(source: &std::io::Error) -> &'static str {
-    match source.raw_os_error() {
-        Some(libc::EMFILE) => {
-            "this process has too many open files: raise the limit (`ulimit -n 65536` in the job \
-             script) or look for a leak of file descriptors in the program"
-        }
-        Some(libc::ENFILE) => {
-            "the machine has too many open files: ask the administrator to raise fs.file-max"
-        }
-        Some(libc::ENOMEM) => {
-            "the machine, the job's memory limit or the address space (`ulimit -v`) has no room: \
-             ask the batch system for more memory per node, start fewer ranks per node, or make \
-             kolo's buffers smaller (`kolo info --config` lists them)"
-        }
-        Some(libc::ENOSPC) => {
-            "the job's shared memory is used up (a memory control group or a tmpfs limit): ask the \
-             batch system for more memory per node, start fewer ranks per node, or raise the \
-             container's --shm-size"
-        }
-        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
-            "a security filter forbids memfd_create: allow this system call in the container's \
-             seccomp profile (the default profiles of Docker and Podman do)"
-        }
-        _ => "run `kolo info` and give its output to the administrator of this machine",
-    }
 }
 
 #[cfg(test)]

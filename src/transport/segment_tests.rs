@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::sync::Ordering;
+use std::os::fd::AsRawFd;
 
 #[test]
 fn user_offset_covers_the_lines() {

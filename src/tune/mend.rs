@@ -8,7 +8,7 @@
 //! collectives in a row (*composition*). Estimates are not trusted so far: where one side of a
 //! contradiction was not measured, the expected time is lowered, and the choice stays.
 
-use super::table::{CLASSES, Cell, Grid, class_of};
+use super::grid::{CLASSES, Cell, Grid, class_of};
 use crate::plan::Collective;
 
 /// The time of two collectives in a row.

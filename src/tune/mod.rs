@@ -26,6 +26,7 @@ mod decided;
 #[doc(hidden)]
 pub mod fuzz;
 mod geometry;
+mod grid;
 pub mod measured;
 mod mend;
 mod model;
@@ -38,11 +39,12 @@ mod usual;
 pub use allowed::{Allowed, Rule};
 pub use decided::Decided;
 pub use geometry::geometry;
+pub use grid::{CLASSES, Cell, class_of};
 pub use measured::Measured;
 pub use model::{Setting, predict};
 pub use protocol::Protocol;
 pub use route::{Asked, Combining, Route};
-pub use table::{CLASSES, Candidate, Cell, Inputs, Table, class_of};
+pub use table::{Candidate, Inputs, Table};
 
 use crate::plan::{Algorithm, Collective};
 

@@ -1,6 +1,6 @@
 //! What every test of the bootstrap uses.
 
-use kolo::base::proof::{self, Hello, Key, Protocol};
+use kolo::base::proof::{self, Hello, Key, Preamble};
 use kolo::base::{Error, Result};
 use kolo::bootstrap::{Bootstrap, Family, NetSettings, TcpRing, UniqueId};
 use std::net::TcpListener;
@@ -98,7 +98,7 @@ pub fn pause(milliseconds: u64) {
 }
 
 /// Magic and version of the bootstrap's hello.
-pub const PROTOCOL: Protocol = Protocol {
+pub const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOHI\r\n",
     version: 2,
 };

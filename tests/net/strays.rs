@@ -2,13 +2,13 @@
 
 use super::support::*;
 use kolo::base::knock::{Knock, Reply};
-use kolo::base::proof::{self, Hello, Key, Protocol};
+use kolo::base::proof::{self, Hello, Key, Preamble};
 use kolo::transport::net::Net;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-const PROTOCOL: Protocol = Protocol {
+const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOnet\xf1",
     version: 2,
 };
@@ -167,7 +167,7 @@ fn another_version_is_told_so() {
         let net = net(1);
         let (handle, mut listener) = net.listen(0).unwrap();
         let mut old = TcpStream::connect((Ipv4Addr::LOCALHOST, port_of(&handle))).unwrap();
-        let newer = Protocol {
+        let newer = Preamble {
             version: 77,
             ..PROTOCOL
         };

@@ -235,7 +235,7 @@ fn cycle(context: &Context) {
         after.0 <= before.0 && after.1 == before.1,
         "{before:?} became {after:?}"
     );
-    assert_eq!(kolo::transport::register::count(), 0);
+    assert_eq!(kolo::transport::segment::registered(), 0);
     context.barrier();
 }
 

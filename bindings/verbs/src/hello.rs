@@ -2,7 +2,7 @@
 //! secret of the handle: a greeting of fixed size, and an answer of the same form or the reason why
 //! there is none.
 
-use crate::base::proof::Protocol;
+use crate::base::proof::Preamble;
 use crate::base::{Code, Error, Result};
 use crate::settings::MAX_QUEUES;
 
@@ -10,7 +10,7 @@ use crate::settings::MAX_QUEUES;
 pub const HELLO_BYTES: usize = 512;
 
 /// The first bytes of the proof that comes before; the version is that of everything here.
-pub const PROTOCOL: Protocol = Protocol {
+pub const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOrdma",
     version: 2,
 };

@@ -168,7 +168,7 @@ fn tool(path: &str, words: &[String]) -> Option<ExitCode> {
     let (row, name) = names::of_program(path)?;
     // One name, which lasts as long as the process.
     let name: &'static str = Box::leak(name.to_string().into_boxed_str());
-    let args = perf::form::parse(name, row, words[1..].iter().cloned());
+    let args = perf::tool::parse(name, row, words[1..].iter().cloned());
     Some(perf::main(args))
 }
 

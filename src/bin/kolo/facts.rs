@@ -1,6 +1,5 @@
 //! Facts about this build and this machine, as one process sees them, for `kolo info`.
 
-use crate::info::{kernel, processor};
 use crate::launcher::{self, Family};
 use kolo::base::interfaces::{self, Interface};
 use kolo::config::{self, Settings};
@@ -295,6 +294,22 @@ fn yama() -> Fact {
 pub fn host() -> String {
     let name = topo::host_name();
     name.split('.').next().unwrap_or(&name).to_owned()
+}
+
+/// The name of the processor, as the kernel knows it.
+pub fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "model name").then(|| value.trim().to_string())
+    });
+    name.unwrap_or_else(|| std::env::consts::ARCH.to_string())
+}
+
+/// The release of the kernel.
+pub fn kernel() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    text.trim().to_string()
 }
 
 #[cfg(test)]

@@ -283,22 +283,6 @@ fn document(facts: &[Fact], all: &[Said], job: &Job) -> Value {
     document.into()
 }
 
-/// The name of the processor, as the kernel knows it.
-pub fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == "model name").then(|| value.trim().to_string())
-    });
-    name.unwrap_or_else(|| std::env::consts::ARCH.to_string())
-}
-
-/// The release of the kernel.
-pub fn kernel() -> String {
-    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    text.trim().to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

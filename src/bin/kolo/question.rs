@@ -1,8 +1,9 @@
 //! What `kolo explain` and `kolo sim` are asked about: a collective, a size, and ranks on a machine
 //! that need not be there.
 
-use crate::perf::engine::{Collective as Row, Seat};
+use crate::perf::engine::Collective as Row;
 use crate::perf::options;
+use crate::perf::seat::Seat;
 use clap::Args;
 use kolo::algo;
 use kolo::base::{Error, Result};

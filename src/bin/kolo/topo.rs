@@ -1,5 +1,7 @@
 //! `kolo topo`: the machine, its graph, the ways in it, and the rings and trees that fit it.
 
+use crate::drawing::render::render;
+use crate::drawing::{Sheet, report};
 use crate::out;
 use clap::Args;
 use kolo::algo;
@@ -11,7 +13,7 @@ use kolo::topo::graph::{Description, NodeKind, TopoFile};
 use kolo::topo::node_graph::NodeGraph;
 use kolo::topo::search::Found;
 use kolo::topo::seats::{self, Seated};
-use kolo::topo::{self, Machine, Notes, RankPlace, report, svg};
+use kolo::topo::{Machine, Notes, RankPlace};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -87,7 +89,7 @@ pub fn run(args: &TopoArgs) -> Result<()> {
     if let Some(path) = &args.svg {
         let name = description.graph.source.rsplit('/').next().unwrap_or("");
         let title = title(name, nodes, count);
-        let picture = svg::Sheet {
+        let picture = Sheet {
             title: &title,
             seated: &seated,
             found: &plan.found,
@@ -181,10 +183,10 @@ fn machine_text(description: &Description, is_live: bool) -> Result<String> {
         ));
     };
     if !is_live {
-        return Ok(topo::render(machine, None));
+        return Ok(render(machine, None));
     }
     let place = RankPlace::here(Rank(0), None, Machine::detect_with_devices()?)?;
-    Ok(topo::render(machine, Some(&place)))
+    Ok(render(machine, Some(&place)))
 }
 
 /// Nodes, and ranks on each.

@@ -7,11 +7,12 @@
 //! the file after each series.
 
 use crate::launcher::{self, Mpi};
-use crate::perf::engine::{self, Run, Seat};
+use crate::perf::engine::{self, Run};
 use crate::perf::layout::Counts;
 use crate::perf::memory::Buffer;
 use crate::perf::options::{self, PerfArgs};
 use crate::perf::rows::COLLECTIVES;
+use crate::perf::seat::Seat;
 use crate::perf::team::{self, Meeting, Member};
 use crate::tuned;
 use crate::world::World;
@@ -454,7 +455,12 @@ impl<'a> Tuning<'a> {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        tuned::report(self.args, &self.measured, self.place);
+        tuned::report(
+            &self.args.output,
+            self.args.json,
+            &self.measured,
+            self.place,
+        );
         Ok(())
     }
 }

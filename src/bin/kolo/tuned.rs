@@ -2,29 +2,29 @@
 //! times themselves.
 
 use crate::out;
-use crate::tune::TuneArgs;
 use kolo::tune::Measured;
 use kolo::tune::measured::Series;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Says it. `place`: nodes and ranks of a node that were measured.
-pub fn report(args: &TuneArgs, measured: &Measured, place: (u32, u32)) {
-    if args.json {
-        out::json(&document(&args.output, measured, place));
+/// Says it, as JSON or in words. `file`: where the times are; `place`: nodes and ranks of a node
+/// that were measured.
+pub fn report(file: &Path, as_json: bool, measured: &Measured, place: (u32, u32)) {
+    if as_json {
+        out::json(&document(file, measured, place));
         return;
     }
     let points: usize = measured.series.iter().map(|s| s.points.len()).sum();
     out::line(&format!(
         "{}: {points} times in {} series; latency {:.2} times, bytes {:.2} times what is built in",
-        args.output.display(),
+        file.display(),
         measured.series.len(),
         measured.factors.latency,
         measured.factors.bytes
     ));
     out::line(&format!(
         "Set tuner_file = \"{}\" in a kolo.toml, or KOLO_TUNER_FILE, to choose by it.",
-        absolute(&args.output).display()
+        absolute(file).display()
     ));
 }
 

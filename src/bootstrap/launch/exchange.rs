@@ -1,6 +1,6 @@
 //! Handing the unique id of rank 0 to all ranks through the server of a launcher.
 
-use super::{Launch, Launcher};
+use super::process::{Launch, Launcher};
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::settings::NetSettings;
 use crate::bootstrap::unique_id::ID_BYTES;

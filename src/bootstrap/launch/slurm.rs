@@ -9,8 +9,8 @@
 //! look for a secret ([`crate::bootstrap`]: munge, or the file of `KOLO_SECRET_FILE`). If there is
 //! none, rank 0 listens at one interface only, not at all of its node.
 
+use super::process::{Launch, Launcher};
 use super::variables::{Get, number};
-use super::{Launch, Launcher};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::secrets::Secrets;
 use crate::bootstrap::settings::{Family, NetSettings};

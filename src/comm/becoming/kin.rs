@@ -32,8 +32,7 @@ use crate::topo::{self, RankPlace};
 use crate::transport::cma::Mark;
 use crate::transport::node::NodeMemory;
 use crate::transport::pool::{Lease, Pool};
-use crate::transport::register;
-use crate::transport::segment::{Key, Nonce, Segment};
+use crate::transport::segment::{self, Key, Nonce, Segment};
 use crate::tune::stores::Stores;
 use crate::wire::layout::Layout;
 use std::sync::{Arc, PoisonError};
@@ -152,7 +151,7 @@ fn memory(
 ) -> Result<(Arc<Segment>, NodeMemory)> {
     let lengths = layout::lengths(&layout);
     let key = Key::new(Nonce(nonce), Rank(0));
-    let segment = register::shared(key, || match &region.place {
+    let segment = segment::shared(key, || match &region.place {
         Some((pool, region)) => Segment::of_pool(pool, *region, lengths),
         None => Segment::in_process(lengths.0, lengths.1),
     })?;

@@ -110,7 +110,7 @@ fn the_page_and_the_file_name_everything() {
     }
     let of_tests = include_str!("../../../docs/HACKING.md");
     for (name, doc) in RESERVED {
-        let is_of_tests = doc.starts_with(super::super::options::FOR_TESTS);
+        let is_of_tests = doc.starts_with(super::super::option::FOR_TESTS);
         let place = if is_of_tests { of_tests } else { &page };
         assert!(place.contains(name), "{name}");
     }

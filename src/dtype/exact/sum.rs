@@ -3,7 +3,6 @@
 use super::bins::Bins;
 use super::fixed::Halves;
 use super::view::{Dimension, Mask, View};
-use super::wire::Format;
 use super::{Marks, Part, Summand};
 use std::marker::PhantomData;
 
@@ -107,15 +106,6 @@ impl<T: Summand> ExactSum<T> {
         self.halves.positive.merge(&other.halves.positive);
         self.halves.negative.merge(&other.halves.negative);
         self.marks.merge(other.marks);
-    }
-
-    /// The float nearest to the exact sum, ties to even; special values as the module says.
-    pub fn value(&self) -> T {
-        let format = Format::of::<T>(1);
-        let mut words = [0; Format::MOST_WORDS];
-        let words = &mut words[..format.words()];
-        format.encode_sum(self, words);
-        format.decode(words)
     }
 }
 

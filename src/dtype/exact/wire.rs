@@ -216,6 +216,17 @@ impl Format {
     }
 }
 
+impl<T: Summand> ExactSum<T> {
+    /// The float nearest to the exact sum, ties to even; special values as the module says.
+    pub fn value(&self) -> T {
+        let format = Format::of::<T>(1);
+        let mut words = [0; Format::MOST_WORDS];
+        let words = &mut words[..format.words()];
+        format.encode_sum(self, words);
+        format.decode(words)
+    }
+}
+
 /// The value of a few limbs that fit into one number.
 #[inline]
 fn short<T: Summand>(sum: i128, base: u32, marks: Marks) -> T {

@@ -1,7 +1,7 @@
 //! AVX2 and F16C: registers of 32 bytes.
 
+use super::entries::{Kernels, entries, kernels};
 use super::x86::{by_lanes, float_lanes, integer_lanes};
-use super::{Kernels, entries, kernels};
 use crate::dtype::compound::Bits;
 use crate::dtype::lanes::{Lanes, scalar_of};
 use crate::dtype::minifloat::{self, F8E4M3, F8E5M2, Layout};

@@ -5,8 +5,8 @@
 //! the youngest and looks at each sub once. The slots that an op covers follow those of the op
 //! before it on the same connection, so counts are cumulative and nothing is ever reset.
 
-use super::link::SLOTS;
-use super::profile::Steps;
+use super::counts::SLOTS;
+use super::profile::{Step, Steps};
 use super::trace::{Phase, Trace};
 use crate::base::Rank;
 use crate::plan::Direction;
@@ -67,6 +67,20 @@ pub(super) struct Sub {
     pub done: bool,
     /// What a profiler knows of its steps.
     pub steps: Steps,
+}
+
+impl Sub {
+    /// Its first step, for a profiler.
+    pub fn first_step(&self, launch: u64, direction: Direction) -> Step {
+        Step {
+            launch,
+            direction,
+            peer: self.peer,
+            channel: self.channel,
+            slot: 0,
+            slots: self.end - self.start,
+        }
+    }
 }
 
 /// The ops of one launch in one direction.

@@ -2,11 +2,10 @@
 
 use super::active::{Op, Taking};
 use super::link::Shape;
-use super::meet::{Arrivals, Greeting};
 use super::rails::{Rail, Rails};
-use crate::base::{Rank, Result};
+use crate::base::{Error, Rank, Result};
 use crate::proxy::service::{Caller, Elsewhere};
-use crate::transport::net::{Handle, Net};
+use crate::transport::net::{Connecting, Handle, Net};
 use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
 use crate::wire::{Bell, Source};
 use std::collections::{BTreeSet, VecDeque};
@@ -62,19 +61,44 @@ impl Ends {
         }
     }
 
-    /// The connection that a greeting is for, if it is one of this rank's.
-    pub fn expects(&self, greeting: &Greeting) -> Option<Shape> {
-        let peer = greeting.writer as usize;
-        let good = greeting.nonce == self.nonce
-            && greeting.reader as usize == self.me
-            && self.is_remote.get(peer).copied().unwrap_or(false)
-            && (greeting.channel as usize) < self.channels
-            && greeting.slot_bytes == self.slot_bytes as u64;
-        good.then(|| self.shape(Rank(greeting.writer), greeting.channel as u16))
-    }
-
     pub fn index(&self, peer: Rank, channel: u16) -> usize {
         peer.index() * self.channels + usize::from(channel)
+    }
+
+    /// Begins to connect to `peer`: over the devices of its rail if they reach each other, else to
+    /// the first device that is reached.
+    ///
+    /// # Errors
+    /// Of the network; the peer has no device.
+    pub(super) fn connect(&self, peer: Rank, channel: u16) -> Result<Box<dyn Connecting>> {
+        let handles = &self.handles[peer.index()];
+        let devices = self.net.devices().len();
+        if handles.is_empty() {
+            let what = format!("rank {peer} has no network device");
+            return Err(Error::internal(what).with_peer(peer));
+        }
+        let turn = |count: usize| usize::from(channel) % count.max(1);
+        let me = Rank(self.me as u32);
+        let rail = self
+            .rails
+            .as_ref()
+            .and_then(|it| it.rail(me, peer, channel));
+        let known = |rail: &Rail| rail.exit < devices && rail.entry < handles.len();
+        let wanted = rail.filter(known).unwrap_or(Rail {
+            exit: turn(devices),
+            entry: turn(handles.len()),
+        });
+        let reached = |&entry: &usize| self.net.reaches(wanted.exit, &handles[entry]);
+        let mut entries = [wanted.entry].into_iter().chain(0..handles.len());
+        let entry = entries.find(reached).unwrap_or(wanted.entry);
+        let rail = Rail { entry, ..wanted };
+        tracing::debug!(
+            "rank {me} sends to rank {peer} on channel {channel} from {} to device {entry}",
+            self.net.devices()[rail.exit].name
+        );
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.push((peer, channel, rail));
+        self.net.connect(rail.exit, &handles[entry])
     }
 }
 
@@ -166,37 +190,5 @@ impl Through {
         caller
             .flat_map(|caller| proxies.iter().map(|&proxy| caller.close(proxy)))
             .collect()
-    }
-}
-
-/// The listeners of a rank, before it knows the others.
-pub struct Open {
-    pub(super) setup: Setup,
-    pub(super) arrivals: Arrivals,
-    handles: Handles,
-}
-
-impl Open {
-    /// Listens on every device.
-    ///
-    /// # Errors
-    /// Of the network.
-    pub fn new(setup: Setup) -> Result<Open> {
-        let (handles, arrivals) = Arrivals::open(&*setup.net)?;
-        Ok(Open {
-            setup,
-            arrivals,
-            handles,
-        })
-    }
-
-    /// The network.
-    pub fn net(&self) -> &dyn Net {
-        &*self.setup.net
-    }
-
-    /// What the other ranks need to reach this one.
-    pub fn handles(&self) -> &Handles {
-        &self.handles
     }
 }

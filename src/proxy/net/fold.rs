@@ -12,19 +12,16 @@
 //!
 //! `done` of the sending side <= `begun` <= `done` + 8, and as far as the reader has given back.
 
-use super::Links;
 use super::active::Sub;
+use super::counts::{Counts, SLOTS};
 use super::ends::Ends;
-use super::link::SLOTS;
-use super::profile::Counts;
 use super::trace::{Phase, Trace};
-use crate::base::{Error, Rank, Result};
+use crate::base::{Rank, Result};
 use crate::plan::Direction;
 use crate::transport::net::plugin::fold::{Begun, FoldGroup, Places, Registered, What};
 use crate::wire::line::{LINES, SMALL_BYTES};
 use crate::wire::pair::{PairReceiver, PairSender};
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
 /// What a launch folds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +39,7 @@ pub struct Folding {
 pub(super) struct Foldings {
     known: VecDeque<(u64, Folding)>,
     /// As many are remembered: as may be in flight.
-    most: usize,
+    pub most: usize,
 }
 
 impl Foldings {
@@ -118,7 +115,7 @@ impl FoldLink {
     }
 
     /// One look, for the tokens of a sub, which are folded so. True if something moved.
-    fn progress(
+    pub fn progress(
         &mut self,
         ends: &Ends,
         (sub, folding): (&Sub, Folding),
@@ -222,45 +219,4 @@ fn begin(
     // at its own when the result is published; both are when the operation has ended.
     let begun = unsafe { group.all_reduce(places, what)? };
     Ok(begun.map(|begun| (bytes, signature, Some(begun))))
-}
-
-impl Links {
-    /// From now on tokens on the last channels, as many as there are groups, are folded; at most
-    /// `launches` are in flight.
-    pub fn fold_by(&self, groups: Vec<Fold>, launches: usize) {
-        let mut state = self.lock();
-        state.folds = groups.into_iter().map(FoldLink::new).collect();
-        drop(state);
-        let mut foldings = self.foldings.lock().unwrap_or_else(PoisonError::into_inner);
-        foldings.most = launches;
-    }
-
-    /// Says how a launch folds what it sends to be folded.
-    pub fn announce(&self, launch: u64, folding: Folding) {
-        let mut foldings = self.foldings.lock().unwrap_or_else(PoisonError::into_inner);
-        foldings.announce(launch, folding);
-    }
-
-    /// Which of so many groups folds what passes on a channel.
-    pub(super) fn fold_of(&self, folds: usize, channel: u16) -> Option<usize> {
-        usize::from(channel).checked_sub(self.ends.channels - folds)
-    }
-
-    /// One look at what is folded for a sub.
-    pub(super) fn fold(
-        &self,
-        link: &mut FoldLink,
-        (sub, launch, direction): (&Sub, u64, Direction),
-        trace: &mut Trace,
-    ) -> Result<(bool, u64)> {
-        let foldings = self.foldings.lock().unwrap_or_else(PoisonError::into_inner);
-        let folding = foldings
-            .of(launch)
-            .ok_or_else(|| Error::internal("a launch has not said how its data are folded"))?;
-        let moved = link.progress(&self.ends, (sub, folding), trace)?;
-        if moved {
-            self.bell.ring(self.me);
-        }
-        Ok((moved, link.counts(direction).done))
-    }
 }

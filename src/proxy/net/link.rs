@@ -14,7 +14,7 @@
 //! Buffers are posted ahead of the calls that will want them, as far as slots are free: so the
 //! first token of a call need not wait until the peer has heard that its receiver is there.
 
-use super::profile::Counts;
+use super::counts::{Counts, SLOTS};
 use super::token::{Trailer, message_bytes};
 use super::trace::{Phase, Trace};
 use super::wanted::Wanted;
@@ -24,9 +24,6 @@ use crate::transport::net::{Receive, RecvComm, Region, Request, SendComm};
 use crate::wire::line::{INLINE_BYTES, LINES, SMALL_BYTES};
 use crate::wire::pair::{PairReceiver, PairSender, STRAIGHT_BYTES};
 use std::collections::VecDeque;
-
-/// Slots of a connection.
-pub(super) const SLOTS: u64 = LINES as u64;
 
 /// Messages for which the time of a system call counts more than that of their bytes.
 const SHORT_MESSAGE: usize = 4096;

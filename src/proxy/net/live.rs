@@ -1,11 +1,10 @@
 //! What can be seen of an engine from outside: its record, and what is under way in a job that
 //! hangs.
 
-use super::link::RecvLink;
+use super::links::{Links, State, up};
 use super::meet::Outgoing;
-use super::profile::{Counts, Profiler};
+use super::profile::Profiler;
 use super::trace::Event;
-use super::{Links, State};
 use crate::base::Rank;
 use crate::plan::Direction;
 use std::fmt;
@@ -98,24 +97,6 @@ impl fmt::Display for Picture {
             more => write!(f, "\n  and {more} more"),
         }
     }
-}
-
-type Ends<'a> = (&'a [Option<Box<Outgoing>>], &'a [Option<Box<RecvLink>>]);
-
-/// The counts of a connection that is up.
-fn up((outgoing, incoming): Ends<'_>, direction: Direction, link: usize) -> Option<Counts> {
-    match direction {
-        Direction::Send => match outgoing[link].as_deref() {
-            Some(Outgoing::Up(link)) => Some(link.counts()),
-            _ => None,
-        },
-        Direction::Recv => incoming[link].as_ref().map(|link| link.counts()),
-    }
-}
-
-/// The counts of a connection: nothing where it is not up.
-pub(super) fn counts(ends: Ends<'_>, direction: Direction, link: usize) -> Counts {
-    up(ends, direction, link).unwrap_or_default()
 }
 
 impl Links {

@@ -61,6 +61,19 @@ impl Greeting {
     }
 }
 
+impl Ends {
+    /// The connection that a greeting is for, if it is one of this rank's.
+    pub(super) fn expects(&self, greeting: &Greeting) -> Option<Shape> {
+        let peer = greeting.writer as usize;
+        let good = greeting.nonce == self.nonce
+            && greeting.reader as usize == self.me
+            && self.is_remote.get(peer).copied().unwrap_or(false)
+            && (greeting.channel as usize) < self.channels
+            && greeting.slot_bytes == self.slot_bytes as u64;
+        good.then(|| self.shape(Rank(greeting.writer), greeting.channel as u16))
+    }
+}
+
 /// What only who knows the nonce can say with this greeting.
 fn tag(nonce: u128, greeting: &[u8; GREETING_BYTES]) -> [u8; TAG_BYTES] {
     let key = Key::derive(&nonce.to_le_bytes(), &[b"kolo greeting"]);

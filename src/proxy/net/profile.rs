@@ -10,8 +10,7 @@
 //! its last look, so the phases themselves know nothing of profilers, and an engine without one
 //! pays for one branch a look.
 
-use super::active::Sub;
-use super::link::SLOTS;
+use super::counts::{Counts, SLOTS};
 use crate::base::Rank;
 use crate::plan::Direction;
 
@@ -46,20 +45,6 @@ pub struct Step {
     pub slots: u64,
 }
 
-impl Step {
-    /// The first step of a sub.
-    pub(super) fn first(launch: u64, direction: Direction, sub: &Sub) -> Step {
-        Step {
-            launch,
-            direction,
-            peer: sub.peer,
-            channel: sub.channel,
-            slot: 0,
-            slots: sub.end - sub.start,
-        }
-    }
-}
-
 /// Hears of every span of every step. Called under the lock of the engine, by whichever thread
 /// drives it: it must not wait.
 pub trait Profiler: Send + Sync {
@@ -68,30 +53,6 @@ pub trait Profiler: Send + Sync {
 
     /// A span ends.
     fn end(&self, step: &Step, span: Span, begun: u64);
-}
-
-/// How far a connection is, in slots: posted, full, transmitted, done. Each is at most the one
-/// before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub posted: u64,
-    /// Filled by the program (sending), or by the network (receiving).
-    pub full: u64,
-    pub transmitted: u64,
-    pub done: u64,
-}
-
-impl Counts {
-    /// Of the slots from `start` to `end`, how many.
-    pub fn within(self, start: u64, end: u64) -> Counts {
-        let within = |count: u64| count.clamp(start, end) - start;
-        Counts {
-            posted: within(self.posted),
-            full: within(self.full),
-            transmitted: within(self.transmitted),
-            done: within(self.done),
-        }
-    }
 }
 
 /// What a profiler knows of the steps of a sub.

@@ -1,15 +1,35 @@
 //! What the progress thread sleeps on.
 
-use super::{Armed, NAP};
 use crate::transport::futex::SystemFutex;
 use crate::transport::net::sleep_on;
-use crate::wire::doorbell::Doorbell;
+use crate::wire::doorbell::{Doorbell, Ticket};
 use std::time::Duration;
 
+/// How long it sleeps where nothing can wake it.
+pub const NAP: Duration = Duration::from_micros(200);
 /// The longest sleep on descriptors: the ranks of this node are not heard meanwhile.
 const LONGEST_NETWORK_NAP: Duration = Duration::from_millis(2);
 /// The longest sleep on one of several bells.
 const LONGEST_OF_SEVERAL: Duration = Duration::from_millis(1);
+
+/// An armed bell, disarmed on drop.
+pub(super) struct Armed<'a>(&'a Doorbell, Ticket);
+
+impl<'a> Armed<'a> {
+    pub(super) fn new(bell: &'a Doorbell) -> Armed<'a> {
+        Armed(bell, bell.arm())
+    }
+
+    pub(super) fn sleep(&self, limit: Duration) {
+        self.0.sleep(self.1, limit, &SystemFutex);
+    }
+}
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        self.0.disarm();
+    }
+}
 
 /// What ends a sleep: a bell, descriptors, or time. Bells are armed when they are added.
 pub struct Rest<'a> {

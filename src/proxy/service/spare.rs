@@ -8,24 +8,17 @@
 //! reserve, so that nobody can come between. Between giving up and accepting another thread may
 //! take the number: then the service rests, and has a reserve again when there is one.
 
-use super::super::frame::{Frame, Kind};
+use super::super::frame::{Frame, ServiceKind};
 use super::super::socket;
 use super::super::state::State;
-use super::Service;
+use super::{Service, like};
 use crate::base::clock;
 use crate::base::shortage::{self, is_shortage};
-use crate::transport::fork::Fd;
 use std::io;
 use std::os::fd::AsRawFd;
 
 /// How many connections are accepted before the links get their turn.
 const ACCEPT_COUNT: usize = 64;
-
-/// A descriptor to hold in reserve: one more of the same.
-pub(super) fn like(bell: &Fd) -> io::Result<Fd> {
-    // SAFETY: plain system call; a new descriptor has no other owner.
-    unsafe { Fd::from_result(libc::fcntl(bell.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0)) }
-}
 
 impl Service {
     /// Lets in who waits at the listener.
@@ -69,7 +62,7 @@ impl Service {
             return guest.is_err_and(|error| error.raw_os_error().is_none());
         };
         shortage::tell(why);
-        let mut frame = Frame::new(Kind::NoRoom, 0, 0);
+        let mut frame = Frame::new(ServiceKind::NoRoom, 0, 0);
         // 0 says that it is another shortage than that of this process's descriptors.
         frame.slots = match why.raw_os_error() {
             Some(libc::EMFILE) => shortage::limit(),

@@ -95,7 +95,7 @@ fn a_stopped_proxy_rank_is_given_up() {
         .hello(Nonce(4), Rank(0), service.pid, &peer)
         .unwrap();
     let far = socket::accept(&listener).unwrap();
-    let welcome = Frame::new(Kind::Welcome, operation, 0);
+    let welcome = Frame::new(ServiceKind::Welcome, operation, 0);
     socket::send(&far, &welcome, None).unwrap();
     service.wake();
     while service.lock().answer(operation).is_none() {

@@ -13,7 +13,7 @@ use std::io;
 /// debugger). A waiting message belongs to a communicator created or destroyed meanwhile.
 const OUT_COUNT: usize = 65_536;
 
-pub struct Link {
+pub struct ProcessLink {
     pub fd: Fd,
     /// Set when this process opened the link.
     pub(super) address: Option<Address>,
@@ -35,9 +35,9 @@ fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|it| gone.contains(&it))
 }
 
-impl Link {
-    pub fn new(fd: Fd, address: Option<Address>, pid: u32) -> Link {
-        Link {
+impl ProcessLink {
+    pub fn new(fd: Fd, address: Option<Address>, pid: u32) -> ProcessLink {
+        ProcessLink {
             fd,
             address,
             pid,

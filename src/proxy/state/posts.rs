@@ -1,48 +1,9 @@
 //! Lookouts that keep their post after their own rank has left, for the other ranks of its node.
 
-use super::{Alarm, OnAlarm, OnDeath, State};
-use crate::base::Rank;
+use super::State;
+use super::alarm::{Last, Post, Staying};
 use crate::transport::segment::Nonce;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// A lookout whose own rank has left. All calls are made outside locks; but for `exit`, none may
-/// wait. They come on any thread.
-pub trait Staying: Send + Sync {
-    /// A rank of the node raises an alarm.
-    fn alarmed(&self, why: Alarm);
-
-    /// The process of these ranks of the node has ended before they left.
-    fn died(&self, ranks: &[Rank], text: &str);
-
-    /// All ranks have left, as far as this process can see: nobody needs the lookout any more.
-    fn relieved(&self);
-
-    /// Goes on with saying goodbye.
-    fn go_on(&self);
-
-    /// This process exits. If of its ranks those that are `behind` have not left, `text` says it.
-    fn exit(&self, behind: &[Rank], text: &str, limit: Duration);
-}
-
-/// What is known of one who stays.
-pub(super) struct Post {
-    keeper: Arc<dyn Staying>,
-    pub on_alarm: OnAlarm,
-    pub on_death: OnDeath,
-    /// Its host, for messages.
-    pub node: String,
-    /// It is saying goodbye.
-    relieved: bool,
-}
-
-/// Who stays where this process exits.
-pub struct Last {
-    pub keeper: Arc<dyn Staying>,
-    pub node: String,
-    /// Ranks of this process that are still watched: they have not left, or send for others.
-    pub behind: Vec<Rank>,
-}
 
 impl State {
     /// A lookout stays though its rank, the watcher, is about to leave.

@@ -31,7 +31,7 @@ impl Staying for Keeper {
 /// A keeper whose rank, the only one here, has left, while rank 3 is in another process.
 fn staying() -> (super::tests::Bench, Arc<Keeper>) {
     let mut bench = bench();
-    bench.send(Kind::Hello, NONCE.0, 3);
+    bench.send(ServiceKind::Hello, NONCE.0, 3);
     bench.turn();
     let keeper = Arc::new(Keeper::default());
     bench.state.stay(NONCE, bench.watch, keeper.clone());
@@ -44,7 +44,7 @@ fn staying() -> (super::tests::Bench, Arc<Keeper>) {
 #[test]
 fn who_stays_hears_alarms_until_the_last_rank_leaves() {
     let (mut bench, keeper) = staying();
-    let mut alarm = Frame::new(Kind::Alarm, Alarm::Ask as u64, NONCE.0);
+    let mut alarm = Frame::new(ServiceKind::Alarm, Alarm::Ask as u64, NONCE.0);
     alarm.rank = 3;
     socket::send(&bench.far, &alarm, None).unwrap();
     bench.turn();
@@ -52,7 +52,7 @@ fn who_stays_hears_alarms_until_the_last_rank_leaves() {
         on_alarm(why);
     }
     assert_eq!(*keeper.alarms.lock().unwrap(), [Alarm::Ask]);
-    bench.send(Kind::Bye, NONCE.0, 3);
+    bench.send(ServiceKind::Bye, NONCE.0, 3);
     bench.turn();
     assert_eq!(bench.state.relieved.len(), 1);
     assert_eq!(bench.state.parting(NONCE).len(), 1);

@@ -3,8 +3,9 @@
 //! A call is answered when it can be, which may take long: it is *unfinished* until then, and the
 //! service thread looks at it again and again.
 
-use super::super::frame::{Frame, Kind};
+use super::super::frame::{Frame, ServiceKind};
 use super::super::net::Op;
+use super::proxy_rank::{ProxyRank, Start, Started, Unfinished};
 use super::{Answer, Pending, State};
 use crate::base::Rank;
 use crate::plan::Direction;
@@ -13,50 +14,6 @@ use std::sync::Arc;
 
 /// Messages that may wait for a process before its callers have to.
 const PATIENT_COUNT: usize = 1024;
-
-/// What a rank does for ranks of its node that send through it. No call may wait.
-pub trait ProxyRank: Send + Sync {
-    /// A launch of rank `from` sends over a connection.
-    fn start(&self, from: Rank, op: Op);
-
-    /// Rank `from` sends nothing more: whether all that it sent has arrived, or never will.
-    fn is_done(&self, from: Rank) -> bool;
-
-    /// The process of these ranks has ended, or is about to.
-    fn gone(&self, ranks: &[Rank]);
-
-    /// Who may still send through this rank, which has left itself.
-    fn left_open(&self) -> Vec<Rank>;
-}
-
-/// Something that a rank of this process is to send for another one.
-pub struct Started {
-    pub proxy: Arc<dyn ProxyRank>,
-    pub from: Rank,
-    pub op: Op,
-}
-
-/// A call that has no answer yet.
-#[derive(Clone)]
-pub struct Unfinished {
-    /// The link that it came by; `None` from this process.
-    link: Option<u64>,
-    operation: u64,
-    pub proxy: Arc<dyn ProxyRank>,
-    pub from: Rank,
-}
-
-/// What became of a wish to send.
-pub enum Start {
-    /// The other process has it.
-    Posted,
-    /// It will have it when the service thread has had a turn, or its socket has room again.
-    Queued,
-    /// Too much waits for the other process: to be asked again.
-    NotYet,
-    /// There is no such process any more; of that others tell.
-    Gone,
-}
 
 impl State {
     /// From now on a watcher's rank sends for others.
@@ -119,7 +76,7 @@ impl State {
         if link.out.len() >= PATIENT_COUNT {
             return Start::NotYet;
         }
-        let mut frame = Frame::new(Kind::Start, op.launch, nonce.0);
+        let mut frame = Frame::new(ServiceKind::Start, op.launch, nonce.0);
         (frame.rank, frame.to) = (from.0, to.0);
         (frame.peer, frame.channel) = (op.peer.0, u32::from(op.channel));
         frame.slots = op.slots;
@@ -149,7 +106,7 @@ impl State {
                 from,
             });
         } else if let Some(link) = link.and_then(|id| self.links.get_mut(&id)) {
-            let mut frame = Frame::new(Kind::Close, operation, nonce.0);
+            let mut frame = Frame::new(ServiceKind::Close, operation, nonce.0);
             (frame.rank, frame.to) = (from.0, to.0);
             link.post(frame);
         } else {
@@ -220,7 +177,7 @@ impl State {
             }
             Some(id) => {
                 if let Some(link) = self.links.get_mut(&id) {
-                    link.post(Frame::new(Kind::Closed, operation, 0));
+                    link.post(Frame::new(ServiceKind::Closed, operation, 0));
                 }
             }
         }

@@ -32,7 +32,7 @@ impl ProxyRank for Recorder {
     }
 }
 
-fn frame(kind: Kind, rank: u32) -> Frame {
+fn frame(kind: ServiceKind, rank: u32) -> Frame {
     let mut frame = Frame::new(kind, 9, NONCE.0);
     (frame.rank, frame.peer, frame.channel, frame.slots) = (rank, 7, 1, 11);
     frame
@@ -58,8 +58,8 @@ fn what_a_known_rank_sends_is_handed_over() {
     let mut bench = bench();
     let recorder = Arc::new(Recorder::default());
     bench.state.serve(NONCE, bench.watch, recorder.clone());
-    bench.send(Kind::Hello, NONCE.0, 3);
-    socket::send(&bench.far, &frame(Kind::Start, 3), None).unwrap();
+    bench.send(ServiceKind::Hello, NONCE.0, 3);
+    socket::send(&bench.far, &frame(ServiceKind::Start, 3), None).unwrap();
     bench.turn();
     act(&mut bench.state);
     let op = Op {
@@ -71,9 +71,9 @@ fn what_a_known_rank_sends_is_handed_over() {
     };
     assert_eq!(*recorder.started.lock().unwrap(), [(Rank(3), op)]);
     // Not for a rank that is not on this link, nor for one that has left.
-    socket::send(&bench.far, &frame(Kind::Start, 4), None).unwrap();
-    bench.send(Kind::Bye, NONCE.0, 3);
-    socket::send(&bench.far, &frame(Kind::Start, 3), None).unwrap();
+    socket::send(&bench.far, &frame(ServiceKind::Start, 4), None).unwrap();
+    bench.send(ServiceKind::Bye, NONCE.0, 3);
+    socket::send(&bench.far, &frame(ServiceKind::Start, 3), None).unwrap();
     bench.turn();
     act(&mut bench.state);
     assert_eq!(recorder.started.lock().unwrap().len(), 1);
@@ -86,28 +86,28 @@ fn a_call_is_answered_when_it_can_be() {
     let mut bench = bench();
     let recorder = Arc::new(Recorder::default());
     bench.state.serve(NONCE, bench.watch, recorder.clone());
-    bench.send(Kind::Hello, NONCE.0, 3);
-    socket::send(&bench.far, &frame(Kind::Close, 3), None).unwrap();
+    bench.send(ServiceKind::Hello, NONCE.0, 3);
+    socket::send(&bench.far, &frame(ServiceKind::Close, 3), None).unwrap();
     bench.turn();
     let heard = |far: &Fd| match socket::receive(far, false) {
         Ok(Received::Frame(frame, _)) => Some((frame.kind, frame.operation)),
         _ => None,
     };
-    assert_eq!(heard(&bench.far), Some((Kind::Welcome, 5)));
+    assert_eq!(heard(&bench.far), Some((ServiceKind::Welcome, 5)));
     for _ in 0..3 {
         act(&mut bench.state);
         assert_eq!(heard(&bench.far), None);
     }
     recorder.is_done.store(true, SeqCst);
     act(&mut bench.state);
-    assert_eq!(heard(&bench.far), Some((Kind::Closed, 9)));
+    assert_eq!(heard(&bench.far), Some((ServiceKind::Closed, 9)));
     assert!(bench.state.unfinished.is_empty());
     // Nothing is left to wait for where the rank has left.
     bench.state.unwatch(NONCE, bench.watch);
-    assert_eq!(heard(&bench.far), Some((Kind::Bye, 0)));
-    socket::send(&bench.far, &frame(Kind::Close, 3), None).unwrap();
+    assert_eq!(heard(&bench.far), Some((ServiceKind::Bye, 0)));
+    socket::send(&bench.far, &frame(ServiceKind::Close, 3), None).unwrap();
     bench.turn();
-    assert_eq!(heard(&bench.far), Some((Kind::Closed, 9)));
+    assert_eq!(heard(&bench.far), Some((ServiceKind::Closed, 9)));
 }
 
 #[test]

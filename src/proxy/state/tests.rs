@@ -43,7 +43,7 @@ pub(super) fn bench() -> Bench {
 }
 
 impl Bench {
-    pub fn send(&self, kind: Kind, secret: u128, rank: u32) {
+    pub fn send(&self, kind: ServiceKind, secret: u128, rank: u32) {
         let mut frame = Frame::new(kind, 5, secret);
         frame.rank = rank;
         frame.pid = 1234;
@@ -83,12 +83,12 @@ impl Bench {
 fn only_ranks_without_goodbye_are_dead() {
     let mut bench = bench();
     for rank in [3, 4, 5] {
-        bench.send(Kind::Hello, NONCE.0, rank);
+        bench.send(ServiceKind::Hello, NONCE.0, rank);
     }
-    bench.send(Kind::Bye, NONCE.0, 4);
+    bench.send(ServiceKind::Bye, NONCE.0, 4);
     bench.turn();
     let welcome = bench.receive().unwrap();
-    assert_eq!((welcome.kind, welcome.operation), (Kind::Welcome, 5));
+    assert_eq!((welcome.kind, welcome.operation), (ServiceKind::Welcome, 5));
     bench.far = socket::listen(&Address::random().unwrap()).unwrap();
     bench.turn();
     let text = "process 1234 on node1 ended (it was killed or crashed)";
@@ -101,9 +101,9 @@ fn a_goodbye_counts_although_the_leaver_had_not_read_everything() {
     let mut bench = bench();
     // The welcome is never read, so closing resets the connection: the error comes before the
     // goodbye that waits behind it.
-    bench.send(Kind::Hello, NONCE.0, 3);
+    bench.send(ServiceKind::Hello, NONCE.0, 3);
     bench.turn();
-    bench.send(Kind::Bye, NONCE.0, 3);
+    bench.send(ServiceKind::Bye, NONCE.0, 3);
     bench.far = socket::listen(&Address::random().unwrap()).unwrap();
     bench.turn();
     assert!(!bench.is_open());
@@ -113,8 +113,8 @@ fn a_goodbye_counts_although_the_leaver_had_not_read_everything() {
 #[test]
 fn an_announced_exit_is_described() {
     let mut bench = bench();
-    bench.send(Kind::Hello, NONCE.0, 3);
-    bench.send(Kind::Leaving, 0, 0);
+    bench.send(ServiceKind::Hello, NONCE.0, 3);
+    bench.send(ServiceKind::Leaving, 0, 0);
     bench.far = socket::listen(&Address::random().unwrap()).unwrap();
     bench.turn();
     assert!(
@@ -127,11 +127,11 @@ fn an_announced_exit_is_described() {
 #[test]
 fn strangers_may_say_nothing_but_the_secret() {
     for (kind, secret) in [
-        (Kind::Hello, 78),
-        (Kind::Welcome, NONCE.0),
-        (Kind::GetFd, NONCE.0),
-        (Kind::Bye, NONCE.0),
-        (Kind::Leaving, 0),
+        (ServiceKind::Hello, 78),
+        (ServiceKind::Welcome, NONCE.0),
+        (ServiceKind::GetFd, NONCE.0),
+        (ServiceKind::Bye, NONCE.0),
+        (ServiceKind::Leaving, 0),
     ] {
         let mut bench = bench();
         bench.send(kind, secret, 3);
@@ -144,27 +144,27 @@ fn strangers_may_say_nothing_but_the_secret() {
 #[test]
 fn a_known_process_may_ask_for_an_unknown_communicator() {
     let mut bench = bench();
-    bench.send(Kind::Hello, NONCE.0, 3);
-    bench.send(Kind::Hello, 78, 3);
+    bench.send(ServiceKind::Hello, NONCE.0, 3);
+    bench.send(ServiceKind::Hello, 78, 3);
     bench.turn();
-    assert_eq!(bench.receive().unwrap().kind, Kind::Welcome);
-    assert_eq!(bench.receive().unwrap().kind, Kind::Refused);
+    assert_eq!(bench.receive().unwrap().kind, ServiceKind::Welcome);
+    assert_eq!(bench.receive().unwrap().kind, ServiceKind::Refused);
     assert!(bench.is_open());
 }
 
 #[test]
 fn messages_wait_in_order_for_a_process_that_does_not_read() {
     let mut bench = bench();
-    bench.send(Kind::Hello, NONCE.0, 3);
+    bench.send(ServiceKind::Hello, NONCE.0, 3);
     bench.turn();
     let count = 3000;
     for number in 0..count {
         let link = bench.state.links.get_mut(&bench.link).unwrap();
-        link.post(Frame::new(Kind::Bye, number, 0));
+        link.post(Frame::new(ServiceKind::Bye, number, 0));
     }
     let link = &bench.state.links[&bench.link];
     assert!(!link.out.is_empty() && link.events() & libc::POLLOUT != 0);
-    assert_eq!(bench.receive().unwrap().kind, Kind::Welcome);
+    assert_eq!(bench.receive().unwrap().kind, ServiceKind::Welcome);
     for number in 0..count {
         let frame = bench.receive().unwrap_or_else(|| {
             bench.state.writable(bench.link);
@@ -183,12 +183,15 @@ fn goodbye_goes_to_those_who_know_the_rank() {
     bench.state.unwatch(NONCE, bench.watch);
     assert_eq!(bench.receive(), None);
     let (watch, _heard) = watch(&mut bench.state, 9);
-    bench.send(Kind::Hello, NONCE.0, 3);
+    bench.send(ServiceKind::Hello, NONCE.0, 3);
     bench.turn();
     bench.state.unwatch(NONCE, watch);
-    assert_eq!(bench.receive().unwrap().kind, Kind::Welcome);
+    assert_eq!(bench.receive().unwrap().kind, ServiceKind::Welcome);
     let bye = bench.receive().unwrap();
-    assert_eq!((bye.kind, bye.secret, bye.rank), (Kind::Bye, NONCE.0, 9));
+    assert_eq!(
+        (bye.kind, bye.secret, bye.rank),
+        (ServiceKind::Bye, NONCE.0, 9)
+    );
     // Nobody watches any more: the end of the process is nobody's business.
     bench.far = socket::listen(&Address::random().unwrap()).unwrap();
     bench.turn();
@@ -214,8 +217,8 @@ fn one_link_serves_all_communicators_and_goes_with_the_last() {
     assert_eq!(state.answer(operation), None);
     let id = *state.links.keys().next().unwrap();
     let mut deaths = Vec::new();
-    socket::send(&far, &Frame::new(Kind::Welcome, operation, 0), None).unwrap();
-    socket::send(&far, &Frame::new(Kind::Refused, second, 0), None).unwrap();
+    socket::send(&far, &Frame::new(ServiceKind::Welcome, operation, 0), None).unwrap();
+    socket::send(&far, &Frame::new(ServiceKind::Refused, second, 0), None).unwrap();
     state.readable(id, &mut deaths);
     assert_eq!(state.answer(operation), Some(Answer::Welcome));
     assert_eq!(state.answer(second), Some(Answer::Refused));

@@ -10,7 +10,7 @@ use super::system_links::{self, Pending};
 use super::{Graph, LinkKind, MAX_CPU_NODES, MAX_NODES, NodeKind, speed};
 use crate::base::Result;
 use crate::topo::notes::{Notes, Reader};
-use crate::topo::xml_tree::Node;
+use crate::topo::xml_tree::XmlNode;
 use crate::topo::{CpuSet, xml};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +78,7 @@ struct Build<'a, 'd, 'x> {
 
 impl<'d, 'x> Build<'_, 'd, 'x> {
     /// The elements directly inside that have one of these names; others are skipped.
-    fn parts(&self, node: Node<'d, 'x>, known: &[&str]) -> Result<Vec<Node<'d, 'x>>> {
+    fn parts(&self, node: XmlNode<'d, 'x>, known: &[&str]) -> Result<Vec<XmlNode<'d, 'x>>> {
         let mut parts = Vec::new();
         for part in node.children() {
             if known.contains(&part.name()) {
@@ -92,14 +92,14 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
         Ok(parts)
     }
 
-    fn add(&mut self, at: Node, kind: NodeKind, number: u32, name: &str) -> Result<usize> {
+    fn add(&mut self, at: XmlNode, kind: NodeKind, number: u32, name: &str) -> Result<usize> {
         if self.graph.nodes.len() >= MAX_NODES {
             return Err(self.reader.bad(at, &format!("more than {MAX_NODES} parts")));
         }
         Ok(self.graph.add(kind, number, name, CpuSet::new()))
     }
 
-    fn cpu(&mut self, node: Node<'d, 'x>) -> Result<()> {
+    fn cpu(&mut self, node: XmlNode<'d, 'x>) -> Result<()> {
         // -1 is what the system says where it has one NUMA node only.
         let number = match node.attribute("numaid") {
             Some("-1") => Some(0),
@@ -141,12 +141,12 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
         Ok(())
     }
 
-    fn pci(&mut self, node: Node<'d, 'x>, above: usize) -> Result<()> {
+    fn pci(&mut self, node: XmlNode<'d, 'x>, above: usize) -> Result<()> {
         // A device without an address is one all the same, only that no link can lead to it.
         let bus = self.reader.text(node, "busid")?.unwrap_or("");
         let rate = self.pci_rate(node)?;
         let parts = self.parts(node, &["pci", "gpu", "nic", "pcilink"])?;
-        let joins = |part: &Node| matches!(part.name(), "pci" | "pcilink");
+        let joins = |part: &XmlNode| matches!(part.name(), "pci" | "pcilink");
         let is_switch = parts.iter().any(joins);
         if let Some(&known) = self.buses.get(bus) {
             if !is_switch || self.graph.nodes[known].kind != NodeKind::Pci {
@@ -182,7 +182,7 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
     }
 
     /// Reads what is behind a switch.
-    fn behind(&mut self, parts: &[Node<'d, 'x>], switch: usize, rate: u32) -> Result<()> {
+    fn behind(&mut self, parts: &[XmlNode<'d, 'x>], switch: usize, rate: u32) -> Result<()> {
         for part in parts {
             match part.name() {
                 "pci" => self.pci(*part, switch)?,
@@ -205,7 +205,7 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
     /// A device without facts: its class says what it is, its number follows later.
     fn bare(
         &mut self,
-        node: Node,
+        node: XmlNode,
         kind: NodeKind,
         bus: &str,
         above: usize,
@@ -218,14 +218,14 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
         Ok(device)
     }
 
-    fn bare_nic(&mut self, node: Node, bus: &str, above: usize, rate: u32) -> Result<()> {
+    fn bare_nic(&mut self, node: XmlNode, bus: &str, above: usize, rate: u32) -> Result<()> {
         let nic = self.bare(node, NodeKind::Nic, bus, above, rate)?;
         let port = self.add(node, NodeKind::Net, 0, bus)?;
         self.graph.join(nic, port, LinkKind::Port, rate);
         Ok(())
     }
 
-    fn gpu(&mut self, node: Node<'d, 'x>, bus: &str, above: usize, rate: u32) -> Result<()> {
+    fn gpu(&mut self, node: XmlNode<'d, 'x>, bus: &str, above: usize, rate: u32) -> Result<()> {
         let gpu = match self.device_number(node, NodeKind::Gpu)? {
             Some(dev) => {
                 let gpu = self.add(node, NodeKind::Gpu, dev, bus)?;
@@ -248,7 +248,7 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
         Ok(())
     }
 
-    fn c2c(&mut self, node: Node, gpu: usize, above: usize) -> Result<()> {
+    fn c2c(&mut self, node: XmlNode, gpu: usize, above: usize) -> Result<()> {
         let count: u32 = self.reader.optional_number(node, "count")?.unwrap_or(1);
         let Some(rate) = self.reader.number::<u32>(node, "bw")? else {
             return Ok(());
@@ -263,7 +263,13 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
     }
 
     /// A card with its ports; one that is not on PCI (`rate` is none) is as fast as they are.
-    fn nic(&mut self, node: Node<'d, 'x>, bus: &str, at: usize, rate: Option<u32>) -> Result<()> {
+    fn nic(
+        &mut self,
+        node: XmlNode<'d, 'x>,
+        bus: &str,
+        at: usize,
+        rate: Option<u32>,
+    ) -> Result<()> {
         let mut ports = Vec::new();
         for port in self.parts(node, &["net"])? {
             let name = port.attribute("name").unwrap_or("");
@@ -300,7 +306,7 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
     }
 
     /// Attribute `dev`, which may be there once for each kind; none where it does not say.
-    fn device_number(&mut self, node: Node, kind: NodeKind) -> Result<Option<u32>> {
+    fn device_number(&mut self, node: XmlNode, kind: NodeKind) -> Result<Option<u32>> {
         let Some(dev) = self.reader.number(node, "dev")? else {
             return Ok(None);
         };
@@ -316,7 +322,7 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
     }
 
     /// `dev`, or where another one has it the first number that nobody has so far.
-    fn free_number(&mut self, node: Node, kind: NodeKind, dev: u32) -> Result<u32> {
+    fn free_number(&mut self, node: XmlNode, kind: NodeKind, dev: u32) -> Result<u32> {
         if self.devs.insert((kind, dev)) {
             return Ok(dev);
         }
@@ -349,7 +355,7 @@ impl<'d, 'x> Build<'_, 'd, 'x> {
     }
 
     /// `link_speed="16.0 GT/s PCIe" link_width="16"`; both may be unknown, as in virtual machines.
-    fn pci_rate(&self, node: Node) -> Result<u32> {
+    fn pci_rate(&self, node: XmlNode) -> Result<u32> {
         let width = match node.attribute("link_width") {
             None | Some("" | "0" | "255") => None,
             Some(_) => self.reader.optional_number::<u32>(node, "link_width")?,
@@ -388,7 +394,7 @@ fn affinity(mask: &str) -> Result<CpuSet> {
     CpuSet::parse_mask(&words.join(","))
 }
 
-fn join_cpus(graph: &mut Graph, root: Node) {
+fn join_cpus(graph: &mut Graph, root: XmlNode) {
     let first = root.children().find(|node| node.is("cpu"));
     let text = |name| first.and_then(|cpu| cpu.attribute(name)).unwrap_or("");
     let rate = speed::between_packages(text("arch"), text("vendor"));

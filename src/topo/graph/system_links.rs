@@ -5,7 +5,7 @@ use super::{Graph, LinkKind, NodeKind};
 use crate::base::Result;
 use crate::topo::CpuSet;
 use crate::topo::notes::Reader;
-use crate::topo::xml_tree::Node;
+use crate::topo::xml_tree::XmlNode;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most NVLinks between two devices.
@@ -15,9 +15,9 @@ const MOST_LANES: u32 = 64;
 #[derive(Default)]
 pub(super) struct Pending<'d, 'x> {
     /// `<nvlink>` and `<xgmi>` inside `<gpu>`.
-    pub(super) nvlink: Vec<(usize, u32, Node<'d, 'x>)>,
+    pub(super) nvlink: Vec<(usize, u32, XmlNode<'d, 'x>)>,
     /// `<pcilink>` inside `<pci>`.
-    pub(super) pci: Vec<(usize, u32, Node<'d, 'x>)>,
+    pub(super) pci: Vec<(usize, u32, XmlNode<'d, 'x>)>,
 }
 
 /// Joins them. A link whose other end is missing or says otherwise is dropped.
@@ -85,7 +85,7 @@ pub(super) fn join(
 }
 
 /// How many lanes a link has: one where it does not say.
-fn lanes(reader: &Reader, element: Node) -> Result<Option<u32>> {
+fn lanes(reader: &Reader, element: XmlNode) -> Result<Option<u32>> {
     let Some(count) = reader.number(element, "count")? else {
         return Ok(element.attribute("count").is_none().then_some(1));
     };
@@ -100,7 +100,7 @@ fn gpu_at(
     reader: &Reader,
     graph: &Graph,
     buses: &BTreeMap<String, usize>,
-    element: Node,
+    element: XmlNode,
 ) -> Result<Option<usize>> {
     let Some(target) = reader.text(element, "target")? else {
         return Ok(None);

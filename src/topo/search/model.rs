@@ -4,7 +4,7 @@
 use super::super::graph::{Graph, LinkKind, speed};
 use super::super::nic::{self, NetWay};
 use super::super::paths::{Path, PathKind, Paths};
-use super::Request;
+use super::request::Request;
 use std::cmp::Reverse;
 
 /// Up to so many members the search goes back over rings that it has laid already.

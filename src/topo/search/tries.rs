@@ -3,10 +3,10 @@
 use super::super::node_graph::{Exit, MAX_CHANNELS, RingPart, TreePart};
 use super::super::paths::PathKind;
 use super::model::Model;
+use super::request::{Cross, Request, STEPS, STEPS_A_TRY};
 use super::ring::{Limits, RingSearch};
 use super::room::Room;
 use super::tree::TreeSearch;
-use super::{Cross, Request, STEPS, STEPS_A_TRY};
 use std::cmp::Reverse;
 
 /// The best of all tries.

@@ -9,7 +9,6 @@ mod graphs;
 mod loads;
 mod machines;
 mod pairs;
-mod pictures;
 mod planning;
 
 use super::*;

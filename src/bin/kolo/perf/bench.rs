@@ -5,41 +5,30 @@
 //! they are, so that caches help no more than in a program.
 
 use super::calls::grouped;
+use super::case::Case;
 use super::content;
 use super::data::{POISON, Pattern};
-use super::engine::{Collective, Run, Seat};
+use super::engine::{Collective, Run};
 use super::inputs::Inputs;
 use super::layout::Counts;
 use super::memory::Buffer;
 use super::operation::Operation;
 use super::options::{PerfArgs, TimeOf};
 use super::outcome::{Outcome, Single, Versus, median};
+use super::seat::Seat;
 use super::team::Member;
 use super::way::Ways;
 use crate::launcher::{Mpi, mpi_result};
 use kolo::base::Result;
 use kolo::bootstrap::mpi_abi::MPI_NOT_SUPPORTED;
 use kolo::comm::{Graph, RedOp, Stream};
-use kolo::dtype::{DataType, ReduceOp};
+use kolo::dtype::ReduceOp;
 use std::time::Duration;
 
 /// Bytes behind the receive buffer that must stay as they were.
 const GUARD: usize = 256;
 /// Measurements of each side of a comparison; the medians count.
 const SAMPLES: usize = 5;
-
-/// One line of the table.
-#[derive(Clone, Copy, Debug)]
-pub struct Case {
-    /// Size asked for, in bytes.
-    pub bytes: u64,
-    /// Type of the elements.
-    pub dtype: DataType,
-    /// The operation, where the call reduces.
-    pub op: Option<Operation>,
-    /// The root, where there is one.
-    pub root: Option<u32>,
-}
 
 /// A rank's buffers and what it measures with them.
 pub struct Bench<'a> {

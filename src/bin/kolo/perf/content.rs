@@ -1,9 +1,10 @@
 //! What the receive buffer must hold after a call, and counting what it does not.
 
 use super::data::Pattern;
-use super::engine::{Collective, Content, Piece, Seat};
+use super::engine::{Collective, Content, Piece};
 use super::inputs::Inputs;
 use super::layout::{self, Counts};
+use super::seat::Seat;
 
 /// One stretch over all of the buffer.
 pub fn whole(counts: &Counts, content: Content) -> Vec<Piece> {

@@ -7,33 +7,11 @@
 
 use super::layout::Counts;
 use super::operation::Operation;
+use super::seat::Seat;
 use crate::launcher::Mpi;
 use kolo::base::Result;
 use kolo::comm::{Communicator, Graph, RedOp, Stream};
 use kolo::dtype::DataType;
-
-/// Who calls.
-#[derive(Clone, Copy, Debug)]
-pub struct Seat {
-    /// This rank.
-    pub rank: u32,
-    /// Ranks.
-    pub nranks: u32,
-    /// The root, where there is one.
-    pub root: u32,
-}
-
-impl Seat {
-    /// Ranks, as a number of blocks.
-    pub fn n(&self) -> usize {
-        self.nranks as usize
-    }
-
-    /// Whether this is the root.
-    pub fn is_root(&self) -> bool {
-        self.rank == self.root
-    }
-}
 
 /// What a stretch of the receive buffer must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,7 @@
-//! As which program a measurement runs: `kolo perf`, or one of nccl-tests' as people type them
-//! (`all_reduce_perf -b 8 -e 128M -f 2 -g 1`), which are links to `kolo`.
-//!
-//! Such a program takes the same options, looks at the variables of nccl-tests beside them, and
-//! prints the table that programs for nccl-tests read. Options that mean something for GPUs alone
-//! are taken, and named in one line.
+//! As which program a measurement runs: `kolo perf`, or one of nccl-tests', and what the variables
+//! of nccl-tests say.
 
-use super::engine::Collective;
-use super::operation::Operation;
-use super::options::PerfArgs;
 use super::split::Split;
-use clap::{Args, Command, FromArgMatches};
-use kolo::dtype::{DataType, ReduceOp};
 
 /// The program.
 #[derive(Clone, Debug, Default)]
@@ -24,41 +15,6 @@ pub struct Form {
     /// `NCCL_TESTS_MIN_BW`: the average bus bandwidth that is expected.
     pub least_busbw: Option<f64>,
 }
-
-const HELP: &str = "\
-Variables:
-  NCCL_TESTS_SPLIT='MOD 4'   split the ranks into groups, each measures for itself: AND, OR, MOD or
-                             DIV (&, |, %, /) and a number; NCCL_TESTS_SPLIT_MASK=3 is 'AND 3'
-  NCCL_TESTS_DEVICE=N        number the devices of each process from N on
-  NCCL_TESTS_MIN_BW=GB/s     fail if the average bus bandwidth is below nine tenths of it
-
-The exit code is 0 if every result is right, 1 if not, 2 for a mistake in the options.
-`kolo perf` measures the same and more, and shows algorithms and percentiles.";
-
-/// The types that `-d all` means to nccl-tests.
-const TYPES: [DataType; 12] = [
-    DataType::Int8,
-    DataType::Uint8,
-    DataType::Int32,
-    DataType::Uint32,
-    DataType::Int64,
-    DataType::Uint64,
-    DataType::Float16,
-    DataType::Float32,
-    DataType::Float64,
-    DataType::Bfloat16,
-    DataType::Float8e4m3,
-    DataType::Float8e5m2,
-];
-/// The operations that `-o all` means to it.
-const OPERATIONS: [ReduceOp; 6] = [
-    ReduceOp::Sum,
-    ReduceOp::Prod,
-    ReduceOp::Max,
-    ReduceOp::Min,
-    ReduceOp::Avg,
-    ReduceOp::PreMulSum,
-];
 
 impl Form {
     /// Whether this is a program of nccl-tests.
@@ -104,120 +60,9 @@ impl Form {
     }
 }
 
-/// The options of the program `tool`, which measures `row`; `words` are its arguments.
-///
-/// # Errors
-/// The parser's: help, or what is wrong.
-pub fn parse(
-    tool: &'static str,
-    row: &'static Collective,
-    words: impl Iterator<Item = String>,
-) -> Result<PerfArgs, clap::Error> {
-    let command = PerfArgs::augment_args(Command::new(tool))
-        .about(format!("Measure {} and check its results", row.name))
-        .override_usage(format!("{tool} [OPTIONS]"))
-        .after_help(HELP)
-        .infer_long_args(true)
-        .mut_args(|arg| {
-            let hidden = arg.get_id() == "collective";
-            arg.hide(hidden)
-        });
-    let named = [tool.to_string(), row.name.to_string()];
-    let matches = command.try_get_matches_from(named.into_iter().chain(words))?;
-    let mut args = PerfArgs::from_arg_matches(&matches)?;
-    args.form.tool = Some(tool);
-    if args.types.0.len() > 1 {
-        args.types.0.retain(|dtype| TYPES.contains(dtype));
-    }
-    if args.ops.0.len() > 1 {
-        let has = |op: &Operation| OPERATIONS.map(Operation::Built).contains(op);
-        args.ops.0.retain(has);
-    }
-    Ok(args)
-}
-
-/// What is to be said of options before the table.
-pub fn notes(args: &PerfArgs) -> Vec<String> {
-    let mut notes = Vec::new();
-    let of_gpus = [
-        ("-G", args.graph, "CUDA graphs"),
-        ("-D", args.device_api, "device interface"),
-        ("-V", args.device_blocks, "its blocks"),
-        ("-x", args.block_policy, "policy for blocks"),
-    ];
-    let given: Vec<String> = of_gpus
-        .iter()
-        .filter(|(_, value, _)| *value > 0)
-        .map(|(letter, value, what)| format!("{letter} {value} ({what})"))
-        .collect();
-    if !given.is_empty() {
-        notes.push(format!(
-            "Without meaning on host memory, and ignored: {}",
-            given.join(", ")
-        ));
-    }
-    if args.per_thread > 1 {
-        notes.push(format!(
-            "-g {}: on host memory each rank has a thread of its own",
-            args.per_thread
-        ));
-    }
-    if args.form.device.is_some() {
-        notes.push(
-            "NCCL_TESTS_DEVICE numbers the devices; on host memory it chooses none".to_string(),
-        );
-    }
-    if args.null_stream == 1 {
-        notes.push("-y 1: on host memory calls without a stream block".to_string());
-    }
-    if args.form.is_tool() && args.blocking == Some(1) {
-        notes.push(
-            "Blocking Enabled: wait for completion and barrier after each collective".to_string(),
-        );
-    }
-    if !args.form.is_tool() && args.on_stream() {
-        notes.push("Calls are put on a stream, which is waited for after the last one".to_string());
-    }
-    if args.parallel_init == 1 {
-        notes
-            .push("Parallel Init Enabled: every thread makes its communicators itself".to_string());
-    }
-    notes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names;
-
-    fn tool(words: &str) -> PerfArgs {
-        let row = names::collective("all_reduce").unwrap();
-        let words = words.split_whitespace().map(str::to_string);
-        parse("all_reduce_perf", row, words).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    #[test]
-    fn the_tools_differ_in_streams_and_in_what_all_means() {
-        let plain = tool("");
-        assert_eq!(plain.collective.name, "all_reduce");
-        assert!(plain.form.is_tool() && plain.on_stream());
-        assert!(!tool("-z 1").on_stream() && !tool("-y 1").on_stream());
-        let all = tool("-d all -o all");
-        assert_eq!((all.types.0.len(), all.ops.0.len()), (12, 6));
-        assert_eq!(tool("-d float_int").types.0, [DataType::FloatInt]);
-        // Options may be cut short, as everywhere where GNU's parser is used.
-        assert_eq!(tool("--minb 8 --warm 3").warmup, 3);
-    }
-
-    #[test]
-    fn arguments_that_are_none_are_refused() {
-        let row = names::collective("reduce").unwrap();
-        for wrong in ["reduce", "-b", "--frobnicate", "-q 1"] {
-            let words = wrong.split_whitespace().map(str::to_string);
-            let error = parse("reduce_perf", row, words).map(|_| ()).unwrap_err();
-            assert!(error.use_stderr(), "{wrong}");
-        }
-    }
 
     #[test]
     fn variables_of_nccl_tests_are_read() {
@@ -247,17 +92,5 @@ mod tests {
             let error = form(wrong).map(|_| ()).unwrap_err();
             assert!(error.starts_with(wrong[0].0), "{error}");
         }
-    }
-
-    #[test]
-    fn what_means_nothing_is_one_line() {
-        assert!(notes(&tool("")).is_empty());
-        let all = notes(&tool("-G 3 -D 1 -V 4 -x 2"));
-        assert_eq!(all.len(), 1);
-        for letter in ["-G 3", "-D 1", "-V 4", "-x 2"] {
-            assert!(all[0].contains(letter), "{}", all[0]);
-        }
-        assert!(notes(&tool("-z 1"))[0].starts_with("Blocking Enabled"));
-        assert!(notes(&tool("-p 1"))[0].starts_with("Parallel Init Enabled"));
     }
 }

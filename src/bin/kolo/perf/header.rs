@@ -1,8 +1,8 @@
 //! What stands before the table: what is measured, and the ranks. `kolo perf` says it in its own
 //! words; the programs `*_perf` say it as nccl-tests does, so that programs can read it.
 
-use super::form;
 use super::options::PerfArgs;
+use super::tool;
 use super::who::Who;
 
 /// The lines before the table, for sizes of up to `most` bytes that there is memory for.
@@ -24,7 +24,7 @@ pub fn lines(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
         true => devices(args, who),
         false => ranks(args, who),
     });
-    let notes = form::notes(args);
+    let notes = tool::notes(args);
     if !notes.is_empty() {
         lines.push("#".to_string());
         lines.extend(notes.iter().map(|note| format!("# {note}")));

@@ -6,7 +6,7 @@
 //! call takes places, [`GAP`] elements lie between a block and the next one, which nobody may
 //! touch. Sizes are those of the pair (sender, receiver) alone, so every rank knows all of them.
 
-use super::engine::Seat;
+use super::seat::Seat;
 
 /// Sizes of blocks relative to each other, repeated for more blocks.
 const WEIGHTS: [usize; 4] = [7, 5, 0, 3];

@@ -16,6 +16,7 @@
 
 mod bench;
 mod calls;
+mod case;
 mod content;
 mod data;
 pub mod engine;
@@ -30,10 +31,12 @@ mod outcome;
 pub mod picture;
 mod rival;
 pub mod rows;
+pub mod seat;
 mod split;
 mod start;
 mod table;
 pub mod team;
+pub mod tool;
 mod values;
 mod way;
 mod who;
@@ -42,11 +45,12 @@ pub mod words;
 pub use options::PerfArgs;
 pub use start::main;
 
-use crate::info;
+use crate::facts;
 use crate::launcher::Mpi;
 use crate::out;
 use crate::world::World;
-use bench::{Bench, Case};
+use bench::Bench;
+use case::Case;
 use kolo::base::{Error, Result};
 use kolo::topo::Machine;
 use memory::Held;
@@ -317,8 +321,8 @@ impl Session<'_> {
             "ranks": who.places,
             "isa": kolo::dtype::isa_name(),
             "hwloc": Machine::library_version(),
-            "kernel": info::kernel(),
-            "processor": info::processor(),
+            "kernel": facts::kernel(),
+            "processor": facts::processor(),
             "mpi": mpi,
             "settings": settings,
         })

@@ -2,7 +2,7 @@
 //! layout of the programs `*_perf`, so that programs that read its output read this one. `kolo
 //! perf` has more columns, at the end of a line: percentiles of single calls, and the algorithm.
 
-use super::bench::Case;
+use super::case::Case;
 use super::memory;
 use super::options::PerfArgs;
 use super::outcome::{Outcome, Single, Versus, median};

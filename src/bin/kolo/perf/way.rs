@@ -1,6 +1,6 @@
 //! Which algorithm did the work of a measured call, in one word for the table.
 
-use super::bench::Case;
+use super::case::Case;
 use super::engine::Collective as Row;
 use super::operation::Operation;
 use kolo::base::Result;

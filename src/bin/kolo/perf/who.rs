@@ -3,7 +3,7 @@
 use super::memory;
 use super::options::PerfArgs;
 use super::team::Member;
-use crate::info;
+use crate::facts;
 use kolo::base::{Error, Rank, Result};
 use kolo::topo::graph::TopoFile;
 use kolo::topo::{Machine, RankPlace};
@@ -47,7 +47,7 @@ impl Who {
         if cores.len() > 100 {
             cores = format!("{} of them", place.core_count());
         }
-        let name: String = info::processor().chars().take(60).collect();
+        let name: String = facts::processor().chars().take(60).collect();
         let mine = json!({
             "pid": place.pid, "host": place.host, "node": place.host_hash.to_string(),
             "cores": cores, "name": name, "group": member.color,

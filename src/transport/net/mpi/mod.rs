@@ -22,6 +22,7 @@
 
 pub mod abi;
 mod calls;
+mod ends;
 mod note;
 mod post;
 mod recv;
@@ -33,7 +34,7 @@ use super::{
 use crate::base::{Code, Error, Result};
 use abi::MpiNetTable;
 use calls::Calls;
-use note::{Kind, Note};
+use note::{Note, NoteKind};
 use post::Post;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -131,7 +132,7 @@ impl Net for MpiNet {
         let listener = self.post.listen();
         let rank = self.post.calls.info().rank as u32;
         let bytes = [&MAGIC[..], &rank.to_be_bytes(), &listener.to_be_bytes()];
-        let door = Door {
+        let door = MpiDoor {
             post: self.post.clone(),
             listener,
         };
@@ -148,12 +149,12 @@ impl Net for MpiNet {
             ));
         };
         let end = self.post.add_sender();
-        let note = Note::new(Kind::Connect, listener, end);
+        let note = Note::new(NoteKind::Connect, listener, end);
         if let Err(error) = self.post.send(rank, &note) {
             self.post.remove_sender(end);
             return Err(error);
         }
-        Ok(Box::new(Knock {
+        Ok(Box::new(MpiKnock {
             post: Some(self.post.clone()),
             end,
             rank,
@@ -179,42 +180,22 @@ fn decode(handle: &Handle) -> Option<(c_int, u64)> {
     (magic == MAGIC).then_some((c_int::try_from(rank).ok()?, listener))
 }
 
-/// The parts, as place and length, of a message of `bytes` bytes for a buffer of `capacity` bytes,
-/// at most `most` each: their number follows from the capacity alone, and there is at least one.
-fn pieces(bytes: usize, capacity: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
-    let count = capacity.div_ceil(most).max(1);
-    (0..count).map(move |at| {
-        let begin = (at * most).min(bytes);
-        (begin, (bytes - begin).min(most))
-    })
-}
-
-/// Keeps the first error of a connection; a mistaken call does no harm to it.
-fn keep<T>(failed: &mut Option<Error>, result: Result<T>) -> Result<T> {
-    match &result {
-        Err(error) if error.code != Code::InvalidArgument => {
-            failed.get_or_insert_with(|| error.clone());
-        }
-        _ => {}
-    }
-    result
-}
-
 /// The receiving end before connections exist.
-struct Door {
+struct MpiDoor {
     post: Arc<Post>,
     listener: u64,
 }
 
-impl Listener for Door {
+impl Listener for MpiDoor {
     fn accept(&mut self) -> Result<Option<Box<dyn RecvComm>>> {
         self.post.drive()?;
         let Some((rank, peer)) = self.post.next_of(self.listener) else {
             return Ok(None);
         };
         let end = self.post.add_receiver();
-        let receiver = recv::Receiver::new(self.post.clone(), end, peer, rank);
-        self.post.send(rank, &Note::new(Kind::Accept, peer, end))?;
+        let receiver = recv::MpiReceiver::new(self.post.clone(), end, peer, rank);
+        self.post
+            .send(rank, &Note::new(NoteKind::Accept, peer, end))?;
         Ok(Some(Box::new(receiver)))
     }
 
@@ -224,10 +205,10 @@ impl Listener for Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for MpiDoor {
     fn drop(&mut self) {
         for (rank, peer) in self.post.unlisten(self.listener) {
-            let note = Note::new(Kind::Refuse, peer, self.listener);
+            let note = Note::new(NoteKind::Refuse, peer, self.listener);
             if let Err(error) = self.post.send(rank, &note) {
                 tracing::warn!("{error}");
             }
@@ -236,14 +217,14 @@ impl Drop for Door {
 }
 
 /// A connection that is being made.
-struct Knock {
+struct MpiKnock {
     /// None once the connection was handed out.
     post: Option<Arc<Post>>,
     end: u64,
     rank: c_int,
 }
 
-impl Connecting for Knock {
+impl Connecting for MpiKnock {
     fn poll(&mut self) -> Result<Option<Box<dyn SendComm>>> {
         let Some(post) = &self.post else {
             return Err(Error::internal("a connection was asked for twice"));
@@ -264,7 +245,7 @@ impl Connecting for Knock {
         let sender = self
             .post
             .take()
-            .map(|post| send::Sender::new(post, self.end, peer, self.rank));
+            .map(|post| send::MpiSender::new(post, self.end, peer, self.rank));
         Ok(sender.map(|sender| -> Box<dyn SendComm> { Box::new(sender) }))
     }
 
@@ -272,14 +253,14 @@ impl Connecting for Knock {
     fn watch(&self, _: &mut Vec<libc::pollfd>) {}
 }
 
-impl Drop for Knock {
+impl Drop for MpiKnock {
     fn drop(&mut self) {
         let Some(post) = self.post.take() else {
             return;
         };
         // An answer that comes later finds nobody, and the other end is told so.
         if let Some(peer) = post.sender(self.end, |state| state.peer) {
-            let note = Note::new(Kind::SenderClosed, peer, self.end);
+            let note = Note::new(NoteKind::SenderClosed, peer, self.end);
             if let Err(error) = post.send(self.rank, &note) {
                 tracing::warn!("{error}");
             }
@@ -291,16 +272,6 @@ impl Drop for Knock {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parts_follow_from_the_capacity() {
-        let parts = |bytes, capacity| pieces(bytes, capacity, 10).collect::<Vec<_>>();
-        assert_eq!(parts(0, 0), [(0, 0)]);
-        assert_eq!(parts(7, 10), [(0, 7)]);
-        assert_eq!(parts(7, 11), [(0, 7), (7, 0)]);
-        assert_eq!(parts(25, 30), [(0, 10), (10, 10), (20, 5)]);
-        assert_eq!(parts(30, 30), [(0, 10), (10, 10), (20, 10)]);
-    }
 
     #[test]
     fn a_missing_table_is_refused() {

@@ -9,7 +9,7 @@ pub const NOTE_TAG: i32 = 0;
 
 /// What a note says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum NoteKind {
     /// Sender to listener: connect me. `from` is the sender's end.
     Connect = 1,
     /// Receiver to sender: connected. `from` is the receiver's end.
@@ -28,21 +28,21 @@ pub enum Kind {
     Goodbye = 8,
 }
 
-const KINDS: [Kind; 8] = [
-    Kind::Connect,
-    Kind::Accept,
-    Kind::Refuse,
-    Kind::Credit,
-    Kind::SenderClosed,
-    Kind::ReceiverClosed,
-    Kind::TooLarge,
-    Kind::Goodbye,
+const KINDS: [NoteKind; 8] = [
+    NoteKind::Connect,
+    NoteKind::Accept,
+    NoteKind::Refuse,
+    NoteKind::Credit,
+    NoteKind::SenderClosed,
+    NoteKind::ReceiverClosed,
+    NoteKind::TooLarge,
+    NoteKind::Goodbye,
 ];
 
 /// A note from one end to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
-    pub kind: Kind,
+    pub kind: NoteKind,
     /// Tag of the caller.
     pub tag: u32,
     /// The end or listener that it is for.
@@ -55,7 +55,7 @@ pub struct Note {
 
 impl Note {
     /// A note with neither tag nor numbers.
-    pub fn new(kind: Kind, to: u64, from: u64) -> Note {
+    pub fn new(kind: NoteKind, to: u64, from: u64) -> Note {
         Note {
             kind,
             tag: 0,
@@ -127,7 +127,7 @@ mod tests {
             };
             assert_eq!(Note::decode(&note.encode()).unwrap(), note);
         }
-        let mut bytes = Note::new(Kind::Accept, 1, 2).encode();
+        let mut bytes = Note::new(NoteKind::Accept, 1, 2).encode();
         bytes[7] = 9;
         assert!(Note::decode(&bytes).is_err());
         assert!(Note::decode(&[0; NOTE_BYTES]).is_err());

@@ -6,7 +6,7 @@
 
 use super::abi::{CANCELLED, MpiRequest};
 use super::calls::Calls;
-use super::note::{Kind, NOTE_BYTES, NOTE_TAG, Note};
+use super::note::{NOTE_BYTES, NOTE_TAG, Note, NoteKind};
 use crate::base::clock::{Moment, now};
 use crate::base::{Error, Result};
 use std::collections::{HashMap, VecDeque};
@@ -318,7 +318,7 @@ impl State {
                 break;
             };
             let note = Note::decode(&bytes)?;
-            if note.kind == Kind::Goodbye {
+            if note.kind == NoteKind::Goodbye {
                 self.known.entry(rank).or_default().heard = true;
                 continue;
             }
@@ -337,7 +337,7 @@ impl State {
         for rank in ranks {
             let goodbyes = self.known.entry(rank).or_default();
             if !std::mem::replace(&mut goodbyes.said, true) {
-                self.send(calls, rank, &Note::new(Kind::Goodbye, 0, 0))?;
+                self.send(calls, rank, &Note::new(NoteKind::Goodbye, 0, 0))?;
             }
         }
         self.reap(calls)?;
@@ -400,24 +400,24 @@ impl State {
         let sender = self.senders.get_mut(&note.to);
         let receiver = self.receivers.get_mut(&note.to);
         match (note.kind, sender, receiver) {
-            (Kind::Connect, _, _) => match self.listeners.get_mut(&note.to) {
+            (NoteKind::Connect, _, _) => match self.listeners.get_mut(&note.to) {
                 Some(waiting) => waiting.push_back((rank, note.from)),
-                None => return Some(Note::new(Kind::Refuse, note.from, note.to)),
+                None => return Some(Note::new(NoteKind::Refuse, note.from, note.to)),
             },
-            (Kind::Accept, Some(sender), _) => sender.peer = Some(note.from),
+            (NoteKind::Accept, Some(sender), _) => sender.peer = Some(note.from),
             // Whoever connected has given up meanwhile.
-            (Kind::Accept, None, _) => {
-                return Some(Note::new(Kind::SenderClosed, note.from, note.to));
+            (NoteKind::Accept, None, _) => {
+                return Some(Note::new(NoteKind::SenderClosed, note.from, note.to));
             }
-            (Kind::Refuse, Some(sender), _) => sender.refused = true,
-            (Kind::Credit, Some(sender), _) => sender.credits.push_back(Credit {
+            (NoteKind::Refuse, Some(sender), _) => sender.refused = true,
+            (NoteKind::Credit, Some(sender), _) => sender.credits.push_back(Credit {
                 tag: note.tag,
                 capacity: note.bytes as usize,
                 place: note.number as c_int,
             }),
-            (Kind::ReceiverClosed, Some(sender), _) => sender.closed = true,
-            (Kind::SenderClosed, _, Some(receiver)) => receiver.sent = Some(note.number),
-            (Kind::TooLarge, _, Some(receiver)) => {
+            (NoteKind::ReceiverClosed, Some(sender), _) => sender.closed = true,
+            (NoteKind::SenderClosed, _, Some(receiver)) => receiver.sent = Some(note.number),
+            (NoteKind::TooLarge, _, Some(receiver)) => {
                 receiver.too_large.push((note.number as c_int, note.bytes));
             }
             // For an end that is closed: it has said so.

@@ -3,8 +3,8 @@
 use super::super::regions::Regions;
 use super::super::{MAX_RECEIVES, Receive, Received, RecvComm, Region, Request};
 use super::abi::MpiRequest;
-use super::note::{Kind, Note};
-use super::pieces;
+use super::ends::{self, pieces};
+use super::note::{Note, NoteKind};
 use super::post::{self, Post, is_cancelled};
 use crate::base::clock::{Moment, now};
 use crate::base::{Code, Error, Result};
@@ -36,7 +36,7 @@ struct Group {
 }
 
 /// See the file's first line.
-pub struct Receiver {
+pub struct MpiReceiver {
     post: Arc<Post>,
     end: u64,
     peer: u64,
@@ -51,10 +51,10 @@ pub struct Receiver {
     closed: bool,
 }
 
-impl Receiver {
+impl MpiReceiver {
     /// The end that accepted the end `peer` of rank `rank`.
-    pub fn new(post: Arc<Post>, end: u64, peer: u64, rank: c_int) -> Receiver {
-        Receiver {
+    pub fn new(post: Arc<Post>, end: u64, peer: u64, rank: c_int) -> MpiReceiver {
+        MpiReceiver {
             post,
             end,
             peer,
@@ -75,7 +75,7 @@ impl Receiver {
 
     /// Keeps the first error of the connection; a mistaken call is none.
     fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
-        super::keep(&mut self.failed, result)
+        ends::keep(&mut self.failed, result)
     }
 
     fn post(&mut self, buffers: &[Receive]) -> Result<Option<Request>> {
@@ -148,7 +148,7 @@ impl Receiver {
             tag: receive.tag,
             number: place as u64,
             bytes: receive.capacity as u64,
-            ..Note::new(Kind::Credit, self.peer, self.end)
+            ..Note::new(NoteKind::Credit, self.peer, self.end)
         };
         self.post.send(self.rank, &note)
     }
@@ -274,7 +274,7 @@ impl Receiver {
         }
         let posted = self.groups.len();
         let result = self.post.drive().and_then(|()| {
-            let note = Note::new(Kind::ReceiverClosed, self.peer, self.end);
+            let note = Note::new(NoteKind::ReceiverClosed, self.peer, self.end);
             self.post.send(self.rank, &note)
         });
         if self.post.calls.may_call() {
@@ -294,7 +294,7 @@ impl Receiver {
     }
 }
 
-impl RecvComm for Receiver {
+impl RecvComm for MpiReceiver {
     unsafe fn register(&mut self, _: *mut u8, _: usize) -> Result<Region> {
         self.check().map(|()| self.regions.open())
     }
@@ -339,7 +339,7 @@ impl RecvComm for Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for MpiReceiver {
     fn drop(&mut self) {
         match self.end() {
             Err(error) if error.code == Code::RemoteError => {}

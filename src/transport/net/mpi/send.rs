@@ -3,8 +3,8 @@
 use super::super::regions::Regions;
 use super::super::{Region, Request, SendComm};
 use super::abi::MpiRequest;
-use super::note::{Kind, Note};
-use super::pieces;
+use super::ends::{self, pieces};
+use super::note::{Note, NoteKind};
 use super::post::{self, CLOSING_LIMIT, Post};
 use crate::base::clock::now;
 use crate::base::{Code, Error, Result};
@@ -25,7 +25,7 @@ struct Flying {
 }
 
 /// See the file's first line.
-pub struct Sender {
+pub struct MpiSender {
     post: Arc<Post>,
     end: u64,
     peer: u64,
@@ -37,10 +37,10 @@ pub struct Sender {
     closed: bool,
 }
 
-impl Sender {
+impl MpiSender {
     /// An end that rank `rank` has accepted as its `peer`.
-    pub fn new(post: Arc<Post>, end: u64, peer: u64, rank: c_int) -> Sender {
-        Sender {
+    pub fn new(post: Arc<Post>, end: u64, peer: u64, rank: c_int) -> MpiSender {
+        MpiSender {
             post,
             end,
             peer,
@@ -59,7 +59,7 @@ impl Sender {
 
     /// Keeps the first error of the connection; a mistaken call is none.
     fn keep<T>(&mut self, result: Result<T>) -> Result<T> {
-        super::keep(&mut self.failed, result)
+        ends::keep(&mut self.failed, result)
     }
 
     fn start(&mut self, data: *const u8, bytes: usize, tag: u32) -> Result<Option<Request>> {
@@ -83,7 +83,7 @@ impl Sender {
                 tag,
                 number: credit.place as u64,
                 bytes: bytes as u64,
-                ..Note::new(Kind::TooLarge, self.peer, self.end)
+                ..Note::new(NoteKind::TooLarge, self.peer, self.end)
             };
             self.post.send(self.rank, &note)?;
             let bytes = bytes as u64;
@@ -144,7 +144,7 @@ impl Sender {
         let result = self.post.drive().and_then(|()| {
             let note = Note {
                 number: self.sent,
-                ..Note::new(Kind::SenderClosed, self.peer, self.end)
+                ..Note::new(NoteKind::SenderClosed, self.peer, self.end)
             };
             self.post.send(self.rank, &note)
         });
@@ -175,7 +175,7 @@ impl Sender {
     }
 }
 
-impl SendComm for Sender {
+impl SendComm for MpiSender {
     unsafe fn register(&mut self, _: *const u8, _: usize) -> Result<Region> {
         self.check().map(|()| self.regions.open())
     }
@@ -213,7 +213,7 @@ impl SendComm for Sender {
     }
 }
 
-impl Drop for Sender {
+impl Drop for MpiSender {
     fn drop(&mut self) {
         match self.end() {
             Err(error) if error.code == Code::RemoteError => {}

@@ -269,3 +269,8 @@ const _: () = assert!(size_of::<NetV11>() == 22 * WORD);
 const _: () = assert!(std::mem::offset_of!(PropertiesV8, offload_version) == 56);
 const _: () = assert!(std::mem::offset_of!(PropertiesV11, merged) == 64);
 const _: () = assert!(std::mem::offset_of!(PropertiesV11, max_requests_at_once) == 104);
+
+/// A handle where plugins may put pointers.
+#[repr(C, align(16))]
+#[derive(Clone)]
+pub struct HandleBytes(pub [u8; HANDLE_BYTES]);

@@ -290,7 +290,7 @@ impl Calls {
         &self,
         context: *mut c_void,
         device: c_int,
-        handle: &mut super::HandleBytes,
+        handle: &mut HandleBytes,
     ) -> Outcome<*mut c_void> {
         let mut comm = null_mut();
         let handle = handle.0.as_mut_ptr().cast();
@@ -312,7 +312,7 @@ impl Calls {
         &self,
         context: *mut c_void,
         device: c_int,
-        handle: &mut super::HandleBytes,
+        handle: &mut HandleBytes,
     ) -> Outcome<*mut c_void> {
         let (mut comm, mut offload) = (null_mut(), null_mut());
         let handle = handle.0.as_mut_ptr().cast();

@@ -9,10 +9,10 @@
 //! [`FoldGroup`] has been joined with them. What the plugin promises it must keep on all ranks
 //! alike: a group completes its operations in the order in which each of its ranks began them.
 
-use super::abi::{MAX_REQUESTS, POINTER_HOST, PropertiesV8, PropertiesV11, SUCCESS};
+use super::abi::{HandleBytes, MAX_REQUESTS, POINTER_HOST, PropertiesV8, PropertiesV11, SUCCESS};
 use super::ends::meaning;
 use super::fold_abi::{AllReduceFn, FoldV8, FoldV9, JoinFn, SupportFn};
-use super::{HandleBytes, abi, log};
+use super::{abi, log};
 use crate::base::{Code, Error, Result};
 use crate::transport::net::Handle;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};

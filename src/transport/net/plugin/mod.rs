@@ -33,6 +33,7 @@ use super::{
     RecvComm, SendComm,
 };
 use crate::base::{Error, Result};
+use abi::HandleBytes;
 use calls::{Calls, Device, SYMBOLS};
 pub(super) use ends::LAST_WORDS;
 use ends::{Plugin, fits};
@@ -50,11 +51,6 @@ const USUAL_LIBRARY: &str = "libnccl-net.so";
 const NO_FILE: &str = "No such file or directory";
 /// A device that does not tell its speed, in Mbit/s.
 const USUAL_SPEED: u32 = 10_000;
-
-/// A handle where plugins may put pointers.
-#[repr(C, align(16))]
-#[derive(Clone)]
-struct HandleBytes([u8; HANDLE_BYTES]);
 
 /// The file that the setting `net_plugin` means, for the loader to find; `None`: no plugin. A text
 /// with a slash, or that is a file name of a library, is taken as it is; any other word X means
@@ -187,7 +183,7 @@ impl Net for PluginNet {
         // SAFETY: the context is that of `init`.
         let comm = unsafe { plugin.calls.listen(plugin.context, number, &mut bytes) };
         let comm = comm.map_err(|code| plugin.error("listen", code))?;
-        let door = Door {
+        let door = PluginDoor {
             plugin: plugin.clone(),
             comm,
             most_buffers: self.devices[device].max_receives as usize,
@@ -209,7 +205,7 @@ impl Net for PluginNet {
             ));
         }
         bytes.0.copy_from_slice(handle.bytes());
-        Ok(Box::new(Knock {
+        Ok(Box::new(PluginKnock {
             plugin: self.plugin.clone(),
             device: number,
             handle: Box::new(bytes),
@@ -250,22 +246,22 @@ fn properties(device: Device, number: usize) -> Properties {
 }
 
 /// The receiving end before connections exist.
-struct Door {
+struct PluginDoor {
     plugin: Arc<Plugin>,
     comm: *mut c_void,
     most_buffers: usize,
 }
 
 // SAFETY: the interface lets any thread use an object, one at a time.
-unsafe impl Send for Door {}
+unsafe impl Send for PluginDoor {}
 
-impl Listener for Door {
+impl Listener for PluginDoor {
     fn accept(&mut self) -> Result<Option<Box<dyn RecvComm>>> {
         // SAFETY: the listener is open until it is dropped.
         let comm = unsafe { self.plugin.calls.accept(self.comm) };
         let comm = comm.map_err(|code| self.plugin.error("accept", code))?;
         Ok((!comm.is_null()).then(|| -> Box<dyn RecvComm> {
-            Box::new(recv::Receiver::new(
+            Box::new(recv::PluginReceiver::new(
                 self.plugin.clone(),
                 comm,
                 self.most_buffers,
@@ -279,7 +275,7 @@ impl Listener for Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for PluginDoor {
     fn drop(&mut self) {
         // SAFETY: open, and closed only here.
         let code = unsafe { (self.plugin.calls.close_listen)(self.comm) };
@@ -288,7 +284,7 @@ impl Drop for Door {
 }
 
 /// A connection that is being made.
-struct Knock {
+struct PluginKnock {
     plugin: Arc<Plugin>,
     device: c_int,
     /// The plugin keeps pointers in it: its place does not change.
@@ -298,7 +294,7 @@ struct Knock {
     ended: Option<Error>,
 }
 
-impl Connecting for Knock {
+impl Connecting for PluginKnock {
     fn poll(&mut self) -> Result<Option<Box<dyn SendComm>>> {
         if let Some(error) = &self.ended {
             return Err(error.clone());
@@ -319,7 +315,7 @@ impl Connecting for Knock {
             Ok(comm) if comm.is_null() => Ok(None),
             Ok(comm) => {
                 self.ended = Some(Error::internal("a connection was asked for twice"));
-                let sender = send::Sender::new(plugin.clone(), comm, self.most_bytes);
+                let sender = send::PluginSender::new(plugin.clone(), comm, self.most_bytes);
                 Ok(Some(Box::new(sender)))
             }
         }
@@ -329,7 +325,7 @@ impl Connecting for Knock {
     fn watch(&self, _: &mut Vec<libc::pollfd>) {}
 }
 
-impl Drop for Knock {
+impl Drop for PluginKnock {
     fn drop(&mut self) {
         if self.ended.is_none() {
             // SAFETY: the copy that `connect` was called with, if at all, and without a connection.

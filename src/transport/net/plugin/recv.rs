@@ -8,26 +8,26 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// See the file's first line. What is known of a request is the number of its buffers.
-pub struct Receiver {
+pub struct PluginReceiver {
     end: End<usize>,
     most_buffers: usize,
 }
 
 // SAFETY: the interface lets any thread use a connection, one at a time; the requests point to
 // memory that the caller of `irecv` keeps for whatever thread drives the connection.
-unsafe impl Send for Receiver {}
+unsafe impl Send for PluginReceiver {}
 
-impl Receiver {
+impl PluginReceiver {
     /// Takes over what the plugin's `accept` gave; the device takes so many buffers at once.
-    pub fn new(plugin: Arc<Plugin>, comm: *mut c_void, most_buffers: usize) -> Receiver {
-        Receiver {
+    pub fn new(plugin: Arc<Plugin>, comm: *mut c_void, most_buffers: usize) -> PluginReceiver {
+        PluginReceiver {
             end: End::new(plugin, comm),
             most_buffers,
         }
     }
 }
 
-impl RecvComm for Receiver {
+impl RecvComm for PluginReceiver {
     unsafe fn register(&mut self, data: *mut u8, bytes: usize) -> Result<Region> {
         // SAFETY: the caller's promise.
         unsafe { self.end.register(data.cast(), bytes) }
@@ -90,7 +90,7 @@ impl RecvComm for Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for PluginReceiver {
     fn drop(&mut self) {
         // Whoever wants to know calls `close`.
         let _ = self.end.close("closeRecv");

@@ -8,26 +8,26 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 /// See the file's first line. What is known of a request is the size of its message.
-pub struct Sender {
+pub struct PluginSender {
     end: End<usize>,
     most_bytes: usize,
 }
 
 // SAFETY: the interface lets any thread use a connection, one at a time; the requests point to
 // memory that the caller of `isend` keeps for whatever thread drives the connection.
-unsafe impl Send for Sender {}
+unsafe impl Send for PluginSender {}
 
-impl Sender {
+impl PluginSender {
     /// Takes over what the plugin's `connect` gave.
-    pub fn new(plugin: Arc<Plugin>, comm: *mut c_void, most_bytes: usize) -> Sender {
-        Sender {
+    pub fn new(plugin: Arc<Plugin>, comm: *mut c_void, most_bytes: usize) -> PluginSender {
+        PluginSender {
             end: End::new(plugin, comm),
             most_bytes,
         }
     }
 }
 
-impl SendComm for Sender {
+impl SendComm for PluginSender {
     unsafe fn register(&mut self, data: *const u8, bytes: usize) -> Result<Region> {
         // SAFETY: the caller's promise.
         unsafe { self.end.register(data.cast_mut().cast(), bytes) }
@@ -85,7 +85,7 @@ impl SendComm for Sender {
     }
 }
 
-impl Drop for Sender {
+impl Drop for PluginSender {
     fn drop(&mut self) {
         // Whoever wants to know calls `close`.
         let _ = self.end.close("closeSend");

@@ -6,10 +6,10 @@
 //! a new one.
 
 use super::super::{Listener, RecvComm};
-use super::SocketOptions;
 use super::ends::Ends;
 use super::frame::{self, HANDLE, Hello, PROTOCOL, Secret, VERSION};
-use super::recv::Receiver;
+use super::options::{MAX_SOCKETS, SocketOptions};
+use super::recv::SocketReceiver;
 use super::stream::{Side, Stream};
 use crate::base::clock::{Moment, now};
 use crate::base::door::{self, Keeper, Limits, Verdict};
@@ -33,8 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BURST: usize = 256;
 /// Length of the system's queue of new sockets (it may cap it).
 const BACKLOG: i32 = 16_384;
-/// The most sockets of one connection.
-pub const MAX_SOCKETS: u16 = 64;
 
 const OPERATION: &str = "accept over sockets";
 
@@ -171,7 +169,7 @@ impl Door {
     }
 
     /// Says welcome on every socket; the connection if that worked.
-    fn begin(&self, connection: u64, streams: Vec<Stream>) -> io::Result<Receiver> {
+    fn begin(&self, connection: u64, streams: Vec<Stream>) -> io::Result<SocketReceiver> {
         let ends = Ends {
             interface: self.interface.name.clone(),
             local: streams[0].local_address()?,
@@ -183,7 +181,7 @@ impl Door {
                 return Err(io::ErrorKind::WriteZero.into());
             }
         }
-        Ok(Receiver::new(ends, connection, streams))
+        Ok(SocketReceiver::new(ends, connection, streams))
     }
 }
 

@@ -7,11 +7,11 @@
 //! repeated as a whole until the limit.
 
 use super::super::{Connecting, SendComm};
-use super::SocketOptions;
 use super::ends::Ends;
 use super::frame::{self, HANDLE, Hello, PROTOCOL, Secret, VERSION, WELCOME_BYTES};
 use super::input::Opening;
-use super::send::Sender;
+use super::options::SocketOptions;
+use super::send::SocketSender;
 use super::stream::Stream;
 use crate::base::clock::{Moment, now};
 use crate::base::interfaces::Interface;
@@ -176,7 +176,7 @@ impl Connector {
             },
             peer: self.peer,
         };
-        let sender = Sender::new(ends, self.connection, streams, &self.options);
+        let sender = SocketSender::new(ends, self.connection, streams, &self.options);
         Ok(Some(Box::new(sender)))
     }
 }

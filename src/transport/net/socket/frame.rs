@@ -9,7 +9,7 @@
 //! connection's number.
 
 use super::super::Handle;
-use crate::base::proof::{self, Key, Protocol};
+use crate::base::proof::{self, Key, Preamble};
 use crate::base::{Error, Result};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -21,7 +21,7 @@ pub const WELCOME_BYTES: usize = 24;
 pub const HEADER_BYTES: usize = 48;
 
 /// The first bytes of a hello and of the answer to it: no text protocol begins so.
-pub const PROTOCOL: Protocol = Protocol {
+pub const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOnet\xf1",
     version: VERSION,
 };
@@ -182,7 +182,7 @@ pub fn version_of(bytes: &[u8]) -> Option<u16> {
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum HeaderKind {
     /// From the receiver: a buffer of `total` bytes has been posted.
     Credit,
     /// From the sender: `length` bytes follow; they belong at `offset` of a message of `total`.
@@ -197,7 +197,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// What it is.
-    pub kind: Kind,
+    pub kind: HeaderKind,
     /// The low half of the connection's number: a frame of another one is noticed.
     pub connection: u32,
     /// Which buffer, counted by the receiver from 0 in the order of posting.
@@ -219,10 +219,10 @@ impl Header {
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0] = match self.kind {
-            Kind::Credit => 1,
-            Kind::Data => 2,
-            Kind::Checked => 3,
-            Kind::Refusal => 4,
+            HeaderKind::Credit => 1,
+            HeaderKind::Data => 2,
+            HeaderKind::Checked => 3,
+            HeaderKind::Refusal => 4,
         };
         put(&mut bytes, 4, &self.connection.to_be_bytes());
         put(&mut bytes, 8, &self.number.to_be_bytes());
@@ -241,10 +241,10 @@ impl Header {
             return None;
         }
         let kind = match bytes[0] {
-            1 => Kind::Credit,
-            2 => Kind::Data,
-            3 => Kind::Checked,
-            4 => Kind::Refusal,
+            1 => HeaderKind::Credit,
+            2 => HeaderKind::Data,
+            3 => HeaderKind::Checked,
+            4 => HeaderKind::Refusal,
             _ => return None,
         };
         Some(Header {
@@ -302,7 +302,12 @@ mod tests {
 
     #[test]
     fn headers_round_trip_and_changes_show() {
-        for kind in [Kind::Credit, Kind::Data, Kind::Checked, Kind::Refusal] {
+        for kind in [
+            HeaderKind::Credit,
+            HeaderKind::Data,
+            HeaderKind::Checked,
+            HeaderKind::Refusal,
+        ] {
             let header = Header {
                 kind,
                 connection: 0xdead_beef,

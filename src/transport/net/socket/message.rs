@@ -4,7 +4,7 @@
 //! message's *tail*: a few bytes that do not lie behind the others in memory.
 
 use super::super::MAX_TAIL;
-use super::frame::{HEADER_BYTES, Header, Kind};
+use super::frame::{HEADER_BYTES, Header, HeaderKind};
 use std::io::IoSlice;
 
 /// A message of at most this length goes as one piece.
@@ -45,7 +45,7 @@ impl Tail {
 pub struct Message {
     pub request: u64,
     pub credit: Credit,
-    pub kind: Kind,
+    pub kind: HeaderKind,
     /// Pieces that a socket has taken but not finished.
     pub flying: usize,
     data: *const u8,
@@ -73,7 +73,7 @@ impl Message {
         Message {
             request,
             credit,
-            kind: Kind::Data,
+            kind: HeaderKind::Data,
             flying: 0,
             data,
             bytes,
@@ -134,14 +134,14 @@ impl Message {
             connection,
             number: self.credit.number,
             total: match self.kind {
-                Kind::Refusal => self.credit.capacity,
+                HeaderKind::Refusal => self.credit.capacity,
                 _ => self.length() as u64,
             },
             offset: start as u64,
             length: (piece.length + tail.length) as u32,
             tag: self.credit.tag,
             payload_sum: match self.kind {
-                Kind::Checked => {
+                HeaderKind::Checked => {
                     crc32c::crc32c_append(crc32c::crc32c(piece.payload(0)), piece.tail.bytes())
                 }
                 _ => 0,

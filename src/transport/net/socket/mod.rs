@@ -16,7 +16,7 @@
 //! **Memory.** A connection holds at each end at most 16 KiB of tables plus 4 KiB a socket; the
 //! kernel's socket buffers come on top, at most `net.ipv4.tcp_wmem[2]` at the sender and
 //! `net.ipv4.tcp_rmem[2]` at the receiver for each socket. None of it grows with the number or
-//! the size of messages: at most [`MAX_POSTED`] buffers are posted and [`send::MAX_SENDS`]
+//! the size of messages: at most [`options::MAX_POSTED`] buffers are posted and [`send::MAX_SENDS`]
 //! messages in flight.
 //!
 //! `MSG_ZEROCOPY` is not used: over the loopback the kernel copies all the same, and its
@@ -30,21 +30,19 @@ mod frame;
 pub mod fuzz;
 mod input;
 mod message;
+mod options;
 mod recv;
 pub mod send;
 mod stream;
 
 pub use ends::was_closed;
+use options::MAX_SOCKETS;
+pub use options::SocketOptions;
 
 use super::{Connecting, Handle, Listener, MAX_RECEIVES, MemoryKinds, Net, Properties};
-use crate::base::interfaces::{self, Family, Interface};
+use crate::base::interfaces::{self, Interface};
 use crate::base::{Error, Result};
-use crate::config::{Settings, SocketFamily};
 use std::path::Path;
-use std::time::Duration;
-
-/// The most buffers that are posted on one connection.
-pub const MAX_POSTED: usize = 64;
 
 /// Speed of interfaces that do not tell theirs, in Mbit/s.
 const USUAL_SPEED: u32 = 10_000;
@@ -52,52 +50,6 @@ const USUAL_SPEED: u32 = 10_000;
 const USUAL_LATENCY: u32 = 20_000;
 /// A bound that only says "enough": open files run out first.
 const MANY_CONNECTIONS: u32 = 65_536;
-
-/// What sockets may be told, as plain values.
-#[derive(Clone, Debug)]
-pub struct SocketOptions {
-    /// Interfaces to use, in the syntax of [`interfaces::matches`]; `None` chooses.
-    pub ifname: Option<String>,
-    /// Address families to use.
-    pub family: Family,
-    /// Sockets of one connection, 1 to 64; the sender's value counts.
-    pub sockets: u16,
-    /// Whether the payload of every message that is sent has a checksum.
-    pub checksum: bool,
-    /// How long a link may be silent before it is lost, counted as at least 3 s; `None`: as long
-    /// as the system bears it.
-    pub link_timeout: Option<Duration>,
-}
-
-impl Default for SocketOptions {
-    fn default() -> SocketOptions {
-        SocketOptions {
-            ifname: None,
-            family: Family::Any,
-            sockets: 1,
-            checksum: false,
-            link_timeout: Some(Duration::from_secs(30)),
-        }
-    }
-}
-
-impl From<&Settings> for SocketOptions {
-    fn from(settings: &Settings) -> SocketOptions {
-        let most = u32::from(accept::MAX_SOCKETS);
-        SocketOptions {
-            ifname: settings.socket_ifname().map(|list| list.to_string()),
-            family: match settings.socket_family() {
-                SocketFamily::Any => Family::Any,
-                SocketFamily::Ipv4 => Family::V4,
-                SocketFamily::Ipv6 => Family::V6,
-            },
-            // The option allows no more than that.
-            sockets: settings.net_sockets().clamp(1, most) as u16,
-            checksum: settings.net_checksum(),
-            link_timeout: settings.net_link_timeout(),
-        }
-    }
-}
 
 /// The network of TCP sockets.
 #[derive(Debug)]
@@ -120,7 +72,7 @@ impl SocketNet {
         let devices = interfaces.iter().map(properties).collect();
         Ok(SocketNet {
             options: SocketOptions {
-                sockets: options.sockets.clamp(1, accept::MAX_SOCKETS),
+                sockets: options.sockets.clamp(1, MAX_SOCKETS),
                 ..options
             },
             interfaces,
@@ -235,14 +187,5 @@ mod tests {
         assert!(net.listen(1).is_err());
         let foreign = Handle::new(&[1; 40]).unwrap();
         assert!(net.connect(0, &foreign).is_err());
-    }
-
-    #[test]
-    fn options_come_from_the_settings() {
-        let options = SocketOptions::from(&Settings::defaults());
-        let default = SocketOptions::default();
-        assert_eq!(options.sockets, default.sockets);
-        assert_eq!(options.link_timeout, default.link_timeout);
-        assert_eq!(options.checksum, default.checksum);
     }
 }

@@ -6,10 +6,10 @@
 
 use super::super::regions::Regions;
 use super::super::{MAX_RECEIVES, Receive, Received, RecvComm, Region, Request};
-use super::MAX_POSTED;
 use super::ends::Ends;
-use super::frame::{Header, Kind};
+use super::frame::{Header, HeaderKind};
 use super::input::{Input, Next};
+use super::options::MAX_POSTED;
 use super::stream::Stream;
 use crate::base::{Code, Error, Result};
 use std::collections::VecDeque;
@@ -93,7 +93,7 @@ struct Line {
 }
 
 /// The receiving end of a connection over sockets.
-pub struct Receiver {
+pub struct SocketReceiver {
     ends: Ends,
     connection: u32,
     lines: Vec<Line>,
@@ -113,17 +113,17 @@ pub struct Receiver {
 
 // SAFETY: the pointers lead to memory that the caller of `irecv` keeps valid for whatever thread
 // drives the connection; everything else is owned.
-unsafe impl Send for Receiver {}
+unsafe impl Send for SocketReceiver {}
 
-impl Receiver {
+impl SocketReceiver {
     /// A connection whose sockets have been welcomed; `streams` is not empty.
-    pub fn new(ends: Ends, connection: u64, streams: Vec<Stream>) -> Receiver {
+    pub fn new(ends: Ends, connection: u64, streams: Vec<Stream>) -> SocketReceiver {
         let line = |stream| Line {
             stream,
             input: Input::new(),
             piece: None,
         };
-        Receiver {
+        SocketReceiver {
             ends,
             // The low half names the connection in every frame.
             connection: connection as u32,
@@ -180,7 +180,7 @@ impl Receiver {
         self.posted_count += receives.len();
         for (receive, number) in receives.iter().zip(first_number..) {
             let credit = Header {
-                kind: Kind::Credit,
+                kind: HeaderKind::Credit,
                 connection: self.connection,
                 number,
                 total: receive.capacity as u64,
@@ -285,7 +285,7 @@ impl Receiver {
         };
         let got = line.input.payload(&line.stream, place);
         let got = got.map_err(|error| self.ends.failed(OPERATION, &error))?;
-        if piece.header.kind == Kind::Checked {
+        if piece.header.kind == HeaderKind::Checked {
             piece.sum = crc32c::crc32c_append(piece.sum, &place[..got]);
         }
         piece.got += got;
@@ -301,7 +301,7 @@ impl Receiver {
 
     /// Checks a header against what was posted.
     fn begin(&mut self, index: usize, header: Header) -> Result<()> {
-        let known = header.connection == self.connection && header.kind != Kind::Credit;
+        let known = header.connection == self.connection && header.kind != HeaderKind::Credit;
         let buffer = self.buffer(header.number).filter(|_| known);
         let Some(buffer) = buffer.filter(|b| b.tag == header.tag && !b.is_full()) else {
             return Err(self.garbled("the sender sent a frame that does not belong here"));
@@ -315,7 +315,7 @@ impl Receiver {
         let total = header.total as usize;
         let length = u64::from(header.length);
         let end = header.offset.checked_add(length);
-        let good = header.kind != Kind::Refusal
+        let good = header.kind != HeaderKind::Refusal
             && end.is_some_and(|end| end <= header.total)
             && buffer.total.is_none_or(|same| same == total)
             && buffer.announced + length as usize <= total
@@ -352,7 +352,7 @@ impl Receiver {
             return Ok(());
         };
         let header = piece.header;
-        if header.kind == Kind::Checked && piece.sum != header.payload_sum {
+        if header.kind == HeaderKind::Checked && piece.sum != header.payload_sum {
             return Err(self.garbled(&format!(
                 "{} bytes at {} of a message of {} bytes with tag {} arrived changed: checksum \
                  {:08x} here, {:08x} at the sender",
@@ -379,7 +379,7 @@ impl Receiver {
     }
 
     fn advance(&mut self, request: u64) -> Result<Option<Received>> {
-        let position = |receiver: &Receiver| {
+        let position = |receiver: &SocketReceiver| {
             let mut groups = receiver.groups.iter();
             groups.position(|group| group.request == request)
         };
@@ -407,7 +407,7 @@ impl Receiver {
     }
 }
 
-impl RecvComm for Receiver {
+impl RecvComm for SocketReceiver {
     unsafe fn register(&mut self, _: *mut u8, _: usize) -> Result<Region> {
         Ok(self.regions.open())
     }

@@ -9,11 +9,11 @@
 use super::super::regions::Regions;
 use super::super::{Region, Request, SendComm};
 use super::ends::Ends;
-use super::frame::Kind;
+use super::frame::HeaderKind;
 use super::input::{Input, Next};
 use super::message::{Credit, Message, Piece, Tail};
+use super::options::{MAX_POSTED, SocketOptions};
 use super::stream::{Pulse, Stream};
-use super::{MAX_POSTED, SocketOptions};
 use crate::base::clock::now;
 use crate::base::{Error, Result};
 use std::collections::VecDeque;
@@ -37,7 +37,7 @@ struct Output {
 }
 
 /// The sending end of a connection over sockets.
-pub struct Sender {
+pub struct SocketSender {
     ends: Ends,
     connection: u32,
     checksum: bool,
@@ -54,9 +54,9 @@ pub struct Sender {
 
 // SAFETY: the pointers lead to memory that the caller of `isend` keeps valid for whatever thread
 // drives the connection; everything else is owned.
-unsafe impl Send for Sender {}
+unsafe impl Send for SocketSender {}
 
-impl Sender {
+impl SocketSender {
     /// A connection whose sockets have been welcomed; `streams` is not empty.
     pub fn new(ends: Ends, connection: u64, streams: Vec<Stream>, options: &SocketOptions) -> Self {
         let output = |stream| Output {
@@ -64,7 +64,7 @@ impl Sender {
             pulse: Pulse::new(options.link_timeout),
             piece: None,
         };
-        Sender {
+        SocketSender {
             ends,
             // The low half names the connection in every frame.
             connection: connection as u32,
@@ -103,7 +103,7 @@ impl Sender {
                 Next::Nothing if self.input.ended() => return Err(self.ends.closed(OPERATION)),
                 Next::Nothing => return Ok(()),
             };
-            let known = header.kind == Kind::Credit && header.connection == self.connection;
+            let known = header.kind == HeaderKind::Credit && header.connection == self.connection;
             if !known || self.credits.len() >= MAX_POSTED {
                 return Err(self.garbled("the receiver sent a frame that does not belong here"));
             }
@@ -161,9 +161,9 @@ impl Sender {
         message.kind = match (fits, self.checksum) {
             // The peer is told the size, unless a piece of another message blocks the socket; then
             // it learns by the end of the connection that something is wrong.
-            (false, _) => Kind::Refusal,
-            (true, false) => Kind::Data,
-            (true, true) => Kind::Checked,
+            (false, _) => HeaderKind::Refusal,
+            (true, false) => HeaderKind::Data,
+            (true, true) => HeaderKind::Checked,
         };
         self.messages.push_back(message);
         self.drive()?;
@@ -260,7 +260,7 @@ impl Sender {
     }
 }
 
-impl SendComm for Sender {
+impl SendComm for SocketSender {
     unsafe fn register(&mut self, _: *const u8, _: usize) -> Result<Region> {
         Ok(self.regions.open())
     }

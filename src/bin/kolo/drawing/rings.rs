@@ -3,12 +3,11 @@
 //! that leads from each node to the next and back.
 
 use super::canvas::{Anchor, Canvas, Frame, Look, PLAIN, Pen, colour, plain};
-use super::machine::tint;
-use super::{MARGIN, PAGE, Sheet, heading, shown};
-use crate::base::Rank;
-use crate::topo::channels::Ring;
-use crate::topo::graph::NodeKind;
-use crate::topo::node_graph::RingPart;
+use super::sheet::{MARGIN, NODES_SHOWN, PAGE, Sheet, aside, heading, kind, shown, tint};
+use kolo::base::Rank;
+use kolo::topo::channels::Ring;
+use kolo::topo::graph::NodeKind;
+use kolo::topo::node_graph::RingPart;
 
 /// More ranks of one node are not drawn on a circle.
 const ON_CIRCLE: usize = 12;
@@ -96,14 +95,6 @@ fn circle(sheet: &Sheet, canvas: &mut Canvas, ring: &Ring, x: f64, y: f64, size:
     }
 }
 
-/// What the ranks sit on.
-pub(super) fn kind(sheet: &Sheet) -> NodeKind {
-    let first = sheet.seated.members.first();
-    first.map_or(NodeKind::Worker, |&node| {
-        sheet.seated.graph.nodes[node].kind
-    })
-}
-
 /// A ring as lines.
 struct Lines<'a, 'r> {
     sheet: &'a Sheet<'a>,
@@ -133,7 +124,7 @@ impl<'r> Lines<'_, 'r> {
             .max()
             .unwrap_or(1);
         let cells = most.min(ON_LINE) as f64;
-        let rows = shown(nodes, super::NODES_SHOWN).len() as f64;
+        let rows = shown(nodes, NODES_SHOWN).len() as f64;
         (
             60. + 2. * NET + CELL * (cells + 1.) + 44.,
             50. + LINE * rows,
@@ -171,10 +162,7 @@ impl<'r> Lines<'_, 'r> {
                 node: Some(node),
             })
         };
-        shown(all.len(), super::NODES_SHOWN)
-            .into_iter()
-            .map(row)
-            .collect()
+        shown(all.len(), NODES_SHOWN).into_iter().map(row).collect()
     }
 
     fn draw(&self, canvas: &mut Canvas, top: f64) {
@@ -188,7 +176,7 @@ impl<'r> Lines<'_, 'r> {
                 None => {
                     let hidden = self.sheet.nodes() - (rows.len() - 1);
                     let text = format!("⋮  {hidden} more nodes");
-                    canvas.text(self.x + 62., y + 13., &text, super::aside());
+                    canvas.text(self.x + 62., y + 13., &text, aside());
                 }
             }
         }
@@ -229,7 +217,7 @@ impl<'r> Lines<'_, 'r> {
         let right_of = Pen {
             anchor: Anchor::End,
             size: 11.,
-            ..super::aside()
+            ..aside()
         };
         canvas.text(self.x + 44., middle + 4., &row.name, right_of);
         let mut x = self.x + 60.;

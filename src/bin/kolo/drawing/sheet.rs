@@ -1,26 +1,17 @@
-//! The machine, its rings and its trees as one picture: what `kolo topo --svg FILE` writes.
-//!
-//! Three parts from top to bottom: the node with its links and the ports that each ring uses; every
-//! ring, in ring order, node by node; the trees between nodes and the chains inside them. A channel
-//! has one colour everywhere. Channels with equal rings are drawn once, nodes beyond a few are
-//! counted and not drawn.
+//! What is drawn, and what all parts of the picture have in common.
 
-mod canvas;
-mod machine;
-mod rings;
-mod trees;
-
-use super::channels::Channels;
-use super::search::Found;
-use super::seats::Seated;
-use canvas::{ASIDE, Canvas, PLAIN, Pen};
+use super::canvas::{ASIDE, Canvas, PLAIN, Pen, text_width};
+use kolo::topo::channels::Channels;
+use kolo::topo::graph::NodeKind;
+use kolo::topo::search::Found;
+use kolo::topo::seats::Seated;
 
 /// The left and right margin.
-const MARGIN: f64 = 24.;
+pub(super) const MARGIN: f64 = 24.;
 /// The width between them.
-const PAGE: f64 = 1300.;
+pub(super) const PAGE: f64 = 1300.;
 /// So many nodes of a ring are drawn; of more the first and the last.
-const NODES_SHOWN: usize = 12;
+pub(super) const NODES_SHOWN: usize = 12;
 
 /// The parent of a node in the first (`false`) or second tree over so many nodes.
 pub type Parent<'a> = &'a dyn Fn(bool, u32, u32) -> Option<u32>;
@@ -41,13 +32,17 @@ pub struct Sheet<'a> {
 }
 
 impl Sheet<'_> {
-    fn nodes(&self) -> usize {
+    pub(super) fn nodes(&self) -> usize {
         self.channels.nets.len()
     }
 
     /// The parts that differ from all before them, each with the channels that run it or one like
     /// it. `of` is the part of a channel.
-    fn distinct<P: PartialEq>(&self, parts: &[P], of: impl Fn(usize) -> u32) -> Vec<Group> {
+    pub(super) fn distinct<P: PartialEq>(
+        &self,
+        parts: &[P],
+        of: impl Fn(usize) -> u32,
+    ) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         for (index, part) in parts.iter().enumerate() {
             let channels = (0..self.channels.count()).filter(|&c| of(c) as usize == index);
@@ -68,55 +63,22 @@ impl Sheet<'_> {
     }
 
     /// The rings that differ.
-    fn rings(&self) -> Vec<Group> {
+    pub(super) fn rings(&self) -> Vec<Group> {
         let rings = &self.found.graph.rings;
         self.distinct(rings, |channel| self.channels.rings[channel].part)
-    }
-
-    /// The picture as SVG.
-    pub fn draw(&self) -> String {
-        let mut canvas = Canvas::default();
-        let title = Pen {
-            size: 20.,
-            bold: true,
-            ..PLAIN
-        };
-        canvas.text(MARGIN, 38., self.title, title);
-        canvas.text(MARGIN, 58., &self.summary(), aside());
-        let mut y = machine::draw(self, &mut canvas, 76.);
-        y = rings::draw(self, &mut canvas, y + 40.);
-        trees::draw(self, &mut canvas, y + 40.);
-        canvas.finish(self.title)
-    }
-
-    fn summary(&self) -> String {
-        let count = self.channels.count();
-        let all = |rate: u32| gigabytes(rate.saturating_mul(count as u32));
-        let (rings, trees) = (
-            self.channels.ring_megabytes_per_s,
-            self.channels.tree_megabytes_per_s,
-        );
-        format!(
-            "{count} channels: rings of {} GB/s, {} GB/s together; trees of {} GB/s, {} GB/s \
-             together. Planning figures, per direction.",
-            gigabytes(rings),
-            all(rings),
-            gigabytes(trees),
-            all(trees)
-        )
     }
 }
 
 /// Channels that have equal rings, or equal trees.
-struct Group {
+pub(super) struct Group {
     /// The first of the equal parts; its colour is theirs.
-    part: usize,
-    channels: Vec<usize>,
+    pub(super) part: usize,
+    pub(super) channels: Vec<usize>,
 }
 
 impl Group {
     /// `channel 0`, `channels 0 and 8`, `channels 0, 8, 16, 24`.
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let names: Vec<String> = self.channels.iter().map(usize::to_string).collect();
         match names.as_slice() {
             [one] => format!("channel {one}"),
@@ -127,7 +89,7 @@ impl Group {
 }
 
 /// Text that is said aside.
-fn aside() -> Pen<'static> {
+pub(super) fn aside() -> Pen<'static> {
     Pen {
         colour: ASIDE,
         ..PLAIN
@@ -135,14 +97,14 @@ fn aside() -> Pen<'static> {
 }
 
 /// The headline of a part of the picture.
-fn heading(canvas: &mut Canvas, y: f64, text: &str, more: &str) {
+pub(super) fn heading(canvas: &mut Canvas, y: f64, text: &str, more: &str) {
     let pen = Pen {
         size: 16.,
         bold: true,
         ..PLAIN
     };
     canvas.text(MARGIN, y, text, pen);
-    let x = MARGIN + canvas::text_width(text, 16.) * 1.08 + 14.;
+    let x = MARGIN + text_width(text, 16.) * 1.08 + 14.;
     canvas.text(x, y, more, aside());
 }
 
@@ -153,10 +115,30 @@ pub(super) fn gigabytes(megabytes_per_s: u32) -> String {
 }
 
 /// Which of so many things are drawn: all, or the first ones, a gap, and the last.
-fn shown(count: usize, most: usize) -> Vec<Option<usize>> {
+pub(super) fn shown(count: usize, most: usize) -> Vec<Option<usize>> {
     if count <= most {
         return (0..count).map(Some).collect();
     }
     let first = (0..most - 2).map(Some);
     first.chain([None, Some(count - 1)]).collect()
+}
+
+/// What the ranks sit on.
+pub(super) fn kind(sheet: &Sheet) -> NodeKind {
+    let first = sheet.seated.members.first();
+    first.map_or(NodeKind::Worker, |&node| {
+        sheet.seated.graph.nodes[node].kind
+    })
+}
+
+/// The colours of a kind of node: fill and outline.
+pub(super) fn tint(kind: NodeKind) -> (&'static str, &'static str) {
+    match kind {
+        NodeKind::Cpu => ("#e8eef7", "#4a6fa5"),
+        NodeKind::Cache => ("#f3f3f3", "#999999"),
+        NodeKind::Pci => ("#f5efe0", "#a08040"),
+        NodeKind::Gpu | NodeKind::NvSwitch => ("#e3f3e3", "#3b8a3b"),
+        NodeKind::Worker => ("#eaf5fb", "#3a87ad"),
+        NodeKind::Nic | NodeKind::Net => ("#f4e8f5", "#8a4a93"),
+    }
 }

@@ -4,8 +4,8 @@
 //! equal neighbours are shown once with their number, and the caches of one core stand on the line
 //! of the core: `16 x Core: L2 1 MiB, L1 32 KiB, 2 PUs`.
 
-use super::hardware::{Device, DeviceClass, Kind, Machine, NumaNode, Object};
-use super::{CpuSet, RankPlace};
+use kolo::topo::hardware::{Device, DeviceClass, Machine, NumaNode, Object, ObjectKind};
+use kolo::topo::{CpuSet, RankPlace};
 use std::fmt::Write;
 
 /// The machine as a tree of lines, ending with a line break. With a `place`, the tree says which
@@ -68,13 +68,13 @@ impl Painter<'_> {
     /// The lines for an object: usually one.
     fn object(&self, object: &Object) -> Vec<Line> {
         match object.kind {
-            Kind::Package | Kind::Die => {
+            ObjectKind::Package | ObjectKind::Die => {
                 vec![Line {
                     text: heading(object),
                     below: self.inside(object),
                 }]
             }
-            Kind::Machine | Kind::Group => self.inside(object),
+            ObjectKind::Machine | ObjectKind::Group => self.inside(object),
             _ => self.with_memory(object, self.run(std::slice::from_ref(object))),
         }
     }
@@ -150,7 +150,7 @@ impl Painter<'_> {
         let mut caches = Vec::new();
         let mut object = &run[0];
         // Down a chain of only children: the caches that one core has for itself.
-        while let (Kind::Cache { level, bytes }, [only]) =
+        while let (ObjectKind::Cache { level, bytes }, [only]) =
             (&object.kind, object.children.as_slice())
         {
             if !only.memory.is_empty() || !one_liner(&only.kind) {
@@ -160,20 +160,20 @@ impl Painter<'_> {
             object = only;
         }
         match object.kind {
-            Kind::Core | Kind::Pu => {
-                let name = if object.kind == Kind::Core {
+            ObjectKind::Core | ObjectKind::Pu => {
+                let name = if object.kind == ObjectKind::Core {
                     "Core"
                 } else {
                     "PU"
                 };
-                if object.kind == Kind::Core {
+                if object.kind == ObjectKind::Core {
                     caches.push(plural(object.cpus.len(), "PU"));
                 }
                 let tail = if caches.is_empty() { "" } else { ": " };
                 let text = format!("{times}{name}{tail}{}", caches.join(", "));
                 vec![Line::leaf(text)]
             }
-            Kind::Cache { level, bytes } => {
+            ObjectKind::Cache { level, bytes } => {
                 caches.push(cache(level, bytes));
                 let sets: Vec<String> = run.iter().map(|one| one.cpus.to_string()).collect();
                 let sets = match sets.as_slice() {
@@ -209,8 +209,11 @@ fn repeats(object: &Object) -> bool {
 }
 
 /// Whether such an object stands on one line with the caches around it.
-fn one_liner(kind: &Kind) -> bool {
-    matches!(kind, Kind::Cache { .. } | Kind::Core | Kind::Pu)
+fn one_liner(kind: &ObjectKind) -> bool {
+    matches!(
+        kind,
+        ObjectKind::Cache { .. } | ObjectKind::Core | ObjectKind::Pu
+    )
 }
 
 /// Whether two objects have the same parts, whatever their numbers.
@@ -222,7 +225,7 @@ fn alike(a: &Object, b: &Object) -> bool {
 }
 
 fn heading(object: &Object) -> String {
-    let name = if object.kind == Kind::Die {
+    let name = if object.kind == ObjectKind::Die {
         "Die"
     } else {
         "Package"

@@ -1,13 +1,32 @@
 //! Pictures: well-formed, inside their sheet, and no text on another one.
 
-use super::super::channels::{ChannelLimits, Channels, merge};
-use super::super::node_graph::NodeGraph;
-use super::super::report;
-use super::super::search::Request;
-use super::super::svg::Sheet;
-use super::loads::{Case, searched};
-use super::*;
+use super::{Sheet, report};
+use kolo::base::Rank;
+use kolo::topo::channels::{ChannelLimits, Channels, merge};
+use kolo::topo::graph::TopoFile;
+use kolo::topo::node_graph::NodeGraph;
+use kolo::topo::search::{Found, Request};
+use kolo::topo::seats::{Seated, spread};
 use roxmltree::{Document, Node};
+use std::path::Path;
+
+/// A machine with its ranks seated and searched.
+struct Case {
+    seated: Seated,
+    found: Found,
+}
+
+fn searched(name: &str, ranks: usize, request: Request) -> Case {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/machines")
+        .join(name);
+    let description = TopoFile::read(&path).unwrap().describe().unwrap();
+    let seats = spread(&description, ranks).unwrap();
+    let seated = Seated::new(&description.graph, &seats, request.several_nodes).unwrap();
+    let ranks: Vec<Rank> = (0..ranks as u32).map(Rank).collect();
+    let found = seated.search(&ranks, &request).unwrap();
+    Case { seated, found }
+}
 
 /// Nodes like this one, and their channels.
 fn several(name: &str, nodes: u32, ranks: u32) -> (Case, Channels) {

@@ -1,9 +1,11 @@
 //! The machine: processors on top, below them switches and caches, below those GPUs, ranks and
 //! NICs, at the bottom what joins the GPUs. Channels stand as dots below the NIC they use.
 
-use super::super::graph::{Graph, LinkKind, NodeKind};
 use super::canvas::{ASIDE, Canvas, Frame, PLAIN, colour, plain, shortened};
-use super::{MARGIN, PAGE, Sheet};
+use super::sheet::{MARGIN, PAGE, Sheet, gigabytes, tint};
+use kolo::topo::graph::{Graph, LinkKind, NodeKind};
+use kolo::topo::nic;
+use kolo::topo::node_graph::RingPart;
 
 /// Room for one device.
 const WIDEST: f64 = 84.;
@@ -107,18 +109,6 @@ fn leaves(graph: &Graph, node: usize) -> usize {
         .max(1)
 }
 
-/// The colours of a kind of node: fill and outline.
-pub(super) fn tint(kind: NodeKind) -> (&'static str, &'static str) {
-    match kind {
-        NodeKind::Cpu => ("#e8eef7", "#4a6fa5"),
-        NodeKind::Cache => ("#f3f3f3", "#999999"),
-        NodeKind::Pci => ("#f5efe0", "#a08040"),
-        NodeKind::Gpu | NodeKind::NvSwitch => ("#e3f3e3", "#3b8a3b"),
-        NodeKind::Worker => ("#eaf5fb", "#3a87ad"),
-        NodeKind::Nic | NodeKind::Net => ("#f4e8f5", "#8a4a93"),
-    }
-}
-
 fn stroke(kind: LinkKind) -> &'static str {
     match kind {
         LinkKind::NvLink => "#3b8a3b",
@@ -210,14 +200,14 @@ fn bus(graph: &Graph, layout: &Layout, cpus: &[usize], canvas: &mut Canvas, top:
 /// Below every NIC a dot for each channel that comes in or goes out there.
 fn stations(sheet: &Sheet, layout: &Layout, canvas: &mut Canvas) -> f64 {
     let graph = &sheet.seated.graph;
-    let nets = super::super::nic::nets(graph);
+    let nets = nic::nets(graph);
     let mut bottom = layout.bottom;
     for (index, &net) in nets.iter().enumerate() {
         let nic = graph.neighbour(net, LinkKind::Port);
         let Some(frame) = nic.and_then(|nic| layout.frames[nic]) else {
             continue;
         };
-        let uses = |ring: &super::super::node_graph::RingPart| {
+        let uses = |ring: &RingPart| {
             let net = Some(index as u32);
             ring.entry == net || ring.exit.map(|exit| exit.net) == net
         };
@@ -325,7 +315,7 @@ fn legend(graph: &Graph, canvas: &mut Canvas, y: f64, has_ports: bool) -> f64 {
         if rates.is_empty() {
             continue;
         }
-        let rates: Vec<String> = rates.iter().map(|&rate| super::gigabytes(rate)).collect();
+        let rates: Vec<String> = rates.iter().map(|&rate| gigabytes(rate)).collect();
         let text = format!("{} {} GB/s", kind.word(), rates.join(", "));
         // The port is inside the NIC's box.
         if kind != LinkKind::Port {

@@ -1,13 +1,13 @@
 //! The graph, the ways, the rings and the trees as text: what `kolo topo` prints below the machine.
 
-use super::channels::Channels;
-use super::graph::{Graph, LinkKind, NodeKind};
-use super::nic;
-use super::node_graph::{NodeGraph, RingPart};
-use super::paths::Paths;
-use super::search::Found;
-use super::seats::Seated;
-use super::svg::gigabytes;
+use super::sheet::gigabytes;
+use kolo::topo::channels::Channels;
+use kolo::topo::graph::{Graph, LinkKind, NodeKind};
+use kolo::topo::nic;
+use kolo::topo::node_graph::{NodeGraph, RingPart};
+use kolo::topo::paths::Paths;
+use kolo::topo::search::Found;
+use kolo::topo::seats::Seated;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

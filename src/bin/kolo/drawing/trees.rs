@@ -1,11 +1,9 @@
 //! The trees: the two trees between nodes, and for each channel the chain inside the node.
 
 use super::canvas::{Anchor, Canvas, Frame, INK, Look, PLAIN, Pen, colour, plain};
-use super::machine::tint;
-use super::rings::kind;
-use super::{MARGIN, PAGE, Sheet, heading, shown};
-use crate::topo::graph::NodeKind;
-use crate::topo::node_graph::TreePart;
+use super::sheet::{MARGIN, PAGE, Sheet, aside, heading, kind, shown, tint};
+use kolo::topo::graph::NodeKind;
+use kolo::topo::node_graph::TreePart;
 
 /// Trees over more nodes are not drawn: their nodes would be smaller than a point.
 const MOST_NODES: usize = 256;
@@ -31,7 +29,7 @@ pub(super) fn draw(sheet: &Sheet, canvas: &mut Canvas, top: f64) {
         y = between_nodes(sheet, canvas, y);
     } else if nodes > 1 {
         let text = format!("Trees over {nodes} nodes are too large for this picture.");
-        canvas.text(MARGIN, y + 6., &text, super::aside());
+        canvas.text(MARGIN, y + 6., &text, aside());
         y += 30.;
     }
     chains(sheet, canvas, y);
@@ -182,7 +180,7 @@ fn chains(sheet: &Sheet, canvas: &mut Canvas, top: f64) {
     if several {
         let text = "inside each node, ranks by their position there; N: network port, P: talks to \
                     the parent and the first child node, S: to the second child node";
-        canvas.text(MARGIN, top + 10., text, super::aside());
+        canvas.text(MARGIN, top + 10., text, aside());
         top += 36.;
     }
     let trees = &sheet.found.graph.trees;

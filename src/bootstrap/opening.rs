@@ -1,0 +1,171 @@
+//! Making a unique id, and starting the root behind it: here where the id is made, or in rank 0
+//! where the id names an address.
+
+use super::secrets::Secrets;
+use super::settings::{Family, NetSettings};
+use super::stream::Listener;
+use super::tcp_root::Root;
+use super::unique_id::{NAMED, PUBLIC, Secret, UniqueId};
+use super::{net, office};
+use crate::base::clock::now;
+use crate::base::{Error, Result};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long to try to open a forced port that an earlier root is still leaving.
+const REBIND_LIMIT: Duration = Duration::from_secs(2);
+
+const REBIND_PAUSE: Duration = Duration::from_millis(20);
+
+impl UniqueId {
+    /// Makes a new id; one rank calls it and hands the bytes to all.
+    ///
+    /// Without [`NetSettings::comm_id`] this opens a port that the kernel picks on the first
+    /// usable interface (one for all ids that wait) and starts the root behind it, so the calling
+    /// process must live until every rank has joined. With it, the id holds that address and no
+    /// secret: every rank may call it and gets the same id, the ranks look for a secret that they
+    /// share ([`super::secrets`]), and the root starts when rank 0 joins, on the machine of that
+    /// address.
+    #[doc(hidden)]
+    pub fn create(settings: &NetSettings) -> Result<UniqueId> {
+        if let Some(text) = &settings.comm_id {
+            let address = net::resolve(text, settings.socket_family)?;
+            let secret = Secret::from_text(text);
+            return Ok(UniqueId::build(&secret, address, NAMED | PUBLIC));
+        }
+        let secret = Secret::random()?;
+        let address = start_any(&secret, settings)?;
+        Ok(UniqueId::build(&secret, address, 0))
+    }
+
+    /// As [`UniqueId::create`], for one rank that hands the id to the others in any case: the
+    /// secret is random even where the address is given.
+    pub(crate) fn create_to_share(settings: &NetSettings) -> Result<UniqueId> {
+        let Some(text) = &settings.comm_id else {
+            return UniqueId::create(settings);
+        };
+        let address = net::resolve(text, settings.socket_family)?;
+        Ok(UniqueId::build(&Secret::random()?, address, NAMED))
+    }
+}
+
+/// Starts the root of an id that is being made, at the first usable interface; returns where.
+fn start_any(secret: &Secret, settings: &NetSettings) -> Result<SocketAddr> {
+    net::raise_file_limit();
+    let interface = &settings.interfaces(None)?[0];
+    let root = Root::new(settings)?;
+    let place = office::Place::Shared(interface.socket_address(0).ip());
+    let opened = || open(interface.socket_address(0), &interface.name);
+    office::add(
+        place,
+        secret.public(),
+        Secrets::given(secret),
+        settings.hello_limit,
+        root,
+        opened,
+    )
+}
+
+/// Starts the root of an id that names where it must be.
+pub(crate) fn start_named(id: &UniqueId, settings: &NetSettings) -> Result<()> {
+    net::raise_file_limit();
+    let secrets = Secrets::of(id, settings)?;
+    secrets.warn(settings);
+    let root = Root::new(settings)?;
+    let opened = || open_named(id, settings.socket_family);
+    let place = office::Place::Own;
+    office::add(
+        place,
+        id.public(),
+        secrets,
+        settings.hello_limit,
+        root,
+        opened,
+    )
+    .map(drop)
+}
+
+/// Opens a listener for a rank or a root, with words for the case that it cannot.
+pub(crate) fn open(address: SocketAddr, name: &str) -> Result<(Listener, SocketAddr)> {
+    net::listen(address).map_err(|error| {
+        Error::system(
+            format!("cannot listen on {name} at {}", address.ip()),
+            &error,
+            "choose another interface with KOLO_SOCKET_IFNAME",
+        )
+    })
+}
+
+/// A given port may be in use for a moment by an earlier root; with several, the first that is free
+/// is taken, because the other ranks look for the root at all of them.
+fn open_named(id: &UniqueId, family: Family) -> Result<(Listener, SocketAddr)> {
+    let begin = now();
+    loop {
+        let mut failure = None;
+        for address in id.addresses() {
+            let opened = match id.is_everywhere() {
+                true => net::listen_everywhere(address.port(), family),
+                false => net::listen(address),
+            };
+            match opened {
+                Ok(open) => return Ok(open),
+                Err(error) => failure.get_or_insert(error),
+            };
+        }
+        let error = failure.unwrap_or_else(|| std::io::ErrorKind::AddrNotAvailable.into());
+        if error.kind() != std::io::ErrorKind::AddrInUse || begin.past(REBIND_LIMIT) {
+            return Err(cannot_open(id, &error));
+        }
+        std::thread::sleep(REBIND_PAUSE);
+    }
+}
+
+fn cannot_open(id: &UniqueId, error: &std::io::Error) -> Error {
+    let ports: Vec<String> = id
+        .addresses()
+        .iter()
+        .map(|a| a.port().to_string())
+        .collect();
+    match id.is_by_slurm() {
+        true => Error::system(
+            format!(
+                "rank 0 cannot listen on any of the ports {} that follow from the Slurm variables",
+                ports.join(", ")
+            ),
+            error,
+            "choose a range of ports that no daemon uses with KOLO_SLURM_PORT and \
+             KOLO_SLURM_PORT_COUNT, the same on every rank",
+        ),
+        false => Error::system(
+            format!(
+                "rank 0 cannot listen at {}, which KOLO_COMM_ID names",
+                id.address()
+            ),
+            error,
+            "KOLO_COMM_ID must name an address of the machine where rank 0 runs and a port that \
+             no other program or job uses",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_gives_the_same_id_everywhere() {
+        let settings = NetSettings {
+            comm_id: Some("127.0.0.1:4711".into()),
+            ..NetSettings::default()
+        };
+        let (a, b) = (
+            UniqueId::create(&settings).unwrap(),
+            UniqueId::create(&settings).unwrap(),
+        );
+        assert!(a == b && a.is_named() && a.is_public());
+        let shared = UniqueId::create_to_share(&settings).unwrap();
+        assert!(shared.is_named() && !shared.is_public() && shared.secret() != a.secret());
+        assert_eq!(a.address(), "127.0.0.1:4711".parse().unwrap());
+        assert!(a.secret() != Secret::from_text("127.0.0.1:4712"));
+    }
+}
