@@ -18,7 +18,7 @@ use crate::tune::{Choice, Table};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-// SAFETY: `Scratch::sources` is scratch space within one call; everything else is `Send`.
+// SAFETY: `Reused::sources` is scratch space within one call; everything else is `Send`.
 unsafe impl Send for Exec {}
 
 /// What only the owner of the lock touches.
@@ -29,8 +29,8 @@ pub(in crate::comm) struct Exec {
     pub kernels: Kernels,
     pub queue: VecDeque<Op>,
     pub members: Members,
-    pub scratch: Scratch,
-    pub counts: Counts,
+    pub scratch: Reused,
+    pub counts: Totals,
     pub sizes: Sizes,
     /// What the collectives begun so far were.
     pub past: Past,
@@ -53,7 +53,7 @@ pub(in crate::comm) struct Members {
 }
 
 /// Memory of one call, kept for the next one.
-pub(in crate::comm) struct Scratch {
+pub(in crate::comm) struct Reused {
     pub sources: Sources,
     /// Small messages on their way.
     pub messages: Messages,
@@ -70,7 +70,7 @@ pub(in crate::comm) struct Scratch {
 }
 
 /// What has happened so far.
-pub(in crate::comm) struct Counts {
+pub(in crate::comm) struct Totals {
     /// Collectives begun.
     pub calls: u64,
     /// Steps that the plans of all finished calls have.

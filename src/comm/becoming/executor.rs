@@ -9,7 +9,7 @@ use crate::comm::calling::redop::Kernels;
 use crate::comm::flight::direct::Direct;
 use crate::comm::flight::op::Latest;
 use crate::comm::owned::Exec;
-use crate::comm::owned::{self, Counts, Faults, Members, Scratch, Sizes};
+use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
 use crate::exec::Wires;
 use crate::exec::launch;
 use crate::exec::messages::{Contributors, Messages};
@@ -62,7 +62,7 @@ pub(in crate::comm) fn exec(
         ),
         kernels: Kernels::new(nranks),
         queue: VecDeque::new(),
-        scratch: Scratch {
+        scratch: Reused {
             sources: Vec::with_capacity(nranks as usize),
             messages: Messages::default(),
             contributors: Contributors::default(),
@@ -71,7 +71,7 @@ pub(in crate::comm) fn exec(
             latest: Latest::new(nranks as usize * layout.channels),
             barrier_word: vec![0],
         },
-        counts: Counts {
+        counts: Totals {
             calls: 0,
             steps_planned: 0,
             direct_calls: 0,

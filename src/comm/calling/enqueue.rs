@@ -342,7 +342,7 @@ impl Inner {
         })
     }
 
-    /// Counts a collective, notes it on the board, and signs its tokens with what was before it.
+    /// Totals a collective, notes it on the board, and signs its tokens with what was before it.
     #[inline(always)]
     pub(in crate::comm) fn begin(&self, exec: &mut Exec, checked: &mut Checked) -> Option<u64> {
         exec.may_panic("begin");

@@ -6,7 +6,7 @@
 
 use super::call::{Checked, Collective};
 use crate::base::Result;
-use crate::comm::owned::{Exec, Scratch};
+use crate::comm::owned::{Exec, Reused};
 use crate::comm::state::Inner;
 use crate::exec::messages::{SmallExchange, SmallReduce};
 use crate::plan::{Direction, Placing};
@@ -50,7 +50,7 @@ impl Inner {
             Collective::Send => (Direction::Send, call.send.cast_mut()),
             _ => (Direction::Recv, call.recv),
         };
-        let Scratch {
+        let Reused {
             messages, latest, ..
         } = &mut exec.scratch;
         let after = |end, number| latest.replace(latest.stamp(), end, number);
