@@ -471,11 +471,10 @@ mod posts;
 mod proxied;
 mod proxy_rank;
 
+use alarm::Post;
 pub use alarm::{Alarm, OnAlarm, OnDeath, Staying};
 use link::ProcessLink;
 pub use proxy_rank::{ProxyRank, Start};
-
-use alarm::Post;
 use proxy_rank::{Started, Unfinished};
 
 #[cfg(test)]

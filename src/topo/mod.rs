@@ -65,7 +65,7 @@ pub use hardware::{
     Core, Device, DeviceClass, Machine, NumaNode, NvLink, Object, ObjectKind, PciId,
 };
 pub use near::near_devices;
-pub use nodes::{Nodes, gathered, local_places, local_ranks, nodes};
+pub use nodes::{NodeMap, gathered, local_places, local_ranks, nodes};
 pub use notes::Notes;
 pub use pin::{PinReason, PinSetting, Pinning, pin_current_thread, pin_thread};
 pub use place::{RankPlace, host_name};

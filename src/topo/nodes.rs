@@ -11,14 +11,14 @@ use std::collections::HashMap;
 
 /// The nodes of a communicator, numbered in the order of their lowest ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nodes {
+pub struct NodeMap {
     /// For every rank the number of its node.
     pub node_of: Vec<u32>,
     /// For every node its ranks in ascending order, never empty.
     pub ranks: Vec<Vec<Rank>>,
 }
 
-impl Nodes {
+impl NodeMap {
     /// Position of a rank among the ranks of its node: the local rank.
     pub fn local_rank(&self, rank: Rank) -> u32 {
         let mates = &self.ranks[self.node_of[rank.index()] as usize];
@@ -62,9 +62,9 @@ pub fn local_places(me: Rank, all: &[RankPlace]) -> Vec<&RankPlace> {
 }
 
 /// Numbers the nodes. `all` is indexed by rank.
-pub fn nodes(all: &[RankPlace]) -> Nodes {
+pub fn nodes(all: &[RankPlace]) -> NodeMap {
     let mut numbers: HashMap<(u64, &str), u32> = HashMap::new();
-    let mut nodes = Nodes {
+    let mut nodes = NodeMap {
         node_of: Vec::with_capacity(all.len()),
         ranks: Vec::new(),
     };

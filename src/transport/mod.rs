@@ -9,7 +9,7 @@
 //!
 //! - [`node`]: the shared memory of a communicator on one node, by name instead of by offset.
 //! - [`segment`]: one mapping per communicator and node, shared by its processes and threads.
-//! - [`register`]: what is alive in this process, by name.
+//! - `register`: what is alive in this process, by name.
 //! - [`pool`]: the file in which communicators that are split from each other have their memory.
 //! - [`room`]: whether limits leave the memory that is asked for.
 //! - [`confirm`]: the proof that all local ranks see the same segment.

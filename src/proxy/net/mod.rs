@@ -4,7 +4,7 @@
 //! there is none, and the network's calls must neither wait nor be made by two threads at once.
 //!
 //! **Idea.** Data path: executor -> slot of the connection in this node's memory -> the engine
-//! reads it as a peer would -> [`Net`] -> the engine on the other node writes it to the same place
+//! reads it as a peer would -> `Net` -> the engine on the other node writes it to the same place
 //! of that node's memory -> executor. An executor says beforehand how many slots will pass (an
 //! *op*, by way of a bounded queue without locks); the plan knows. [`Links::pass`] looks once at
 //! everything that is under way; whoever waits calls it, one thread at a time. An engine without

@@ -136,7 +136,7 @@ impl LinkKind {
 
 /// One direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct GraphLink {
     /// Index of the node where data enters.
     pub from: usize,
     /// Index of the node where it leaves.
@@ -155,7 +155,7 @@ pub struct Graph {
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The links: each stands beside its other direction ([`Graph::reverse`]).
-    pub links: Vec<Link>,
+    pub links: Vec<GraphLink>,
     /// For every node the links that leave it.
     leaving: Vec<Vec<usize>>,
 }
@@ -202,7 +202,7 @@ impl Graph {
     fn lay(&mut self, a: usize, b: usize, kind: LinkKind, megabytes_per_s: u32) {
         for (from, to) in [(a, b), (b, a)] {
             self.leaving[from].push(self.links.len());
-            self.links.push(Link {
+            self.links.push(GraphLink {
                 from,
                 to,
                 kind,
