@@ -100,14 +100,14 @@ fn caches(machine: &Machine, graph: &mut Graph) {
 }
 
 /// A PCI function that matters here.
-struct Card<'a> {
+struct PciCard<'a> {
     function: &'a Device,
     /// The network device that it is, if it is none it is a GPU.
     net: Option<&'a str>,
     number: u32,
 }
 
-impl Card<'_> {
+impl PciCard<'_> {
     fn rate(&self) -> u32 {
         match self.function.link_megabytes_per_s {
             Some(rate) => speed::pci_from_rate(rate),
@@ -134,7 +134,7 @@ impl Card<'_> {
     }
 }
 
-fn cards(machine: &Machine) -> Vec<Card<'_>> {
+fn cards(machine: &Machine) -> Vec<PciCard<'_>> {
     let mut cards = Vec::new();
     let (mut gpus, mut nets) = (0, 0);
     for (index, function) in machine.devices.iter().enumerate() {
@@ -148,14 +148,14 @@ fn cards(machine: &Machine) -> Vec<Card<'_>> {
         let named = |class| views.iter().find(|view| view.class == class);
         let net = named(DeviceClass::OpenFabrics).or_else(|| named(DeviceClass::Network));
         if let Some(net) = net {
-            cards.push(Card {
+            cards.push(PciCard {
                 function,
                 net: Some(&net.name),
                 number: nets,
             });
             nets += 1;
         } else if computes(function, &views) {
-            cards.push(Card {
+            cards.push(PciCard {
                 function,
                 net: None,
                 number: gpus,
@@ -181,7 +181,7 @@ fn computes(function: &Device, views: &[&Device]) -> bool {
 }
 
 /// Makes the switches and says for each card at which node its link ends.
-fn switches(cards: &[Card], machine: &Machine, graph: &mut Graph) -> Vec<usize> {
+fn switches(cards: &[PciCard], machine: &Machine, graph: &mut Graph) -> Vec<usize> {
     // A bridge is known by the ranges of buses from the host bridge down to it.
     let mut behind: BTreeMap<&[String], Vec<usize>> = BTreeMap::new();
     for (index, card) in cards.iter().enumerate() {
@@ -219,7 +219,7 @@ fn switches(cards: &[Card], machine: &Machine, graph: &mut Graph) -> Vec<usize> 
         );
         made.insert(path, switch);
     }
-    let place = |card: &Card| {
+    let place = |card: &PciCard| {
         let bridges = &card.function.bridges;
         let inner = (2..=bridges.len())
             .rev()
@@ -230,7 +230,7 @@ fn switches(cards: &[Card], machine: &Machine, graph: &mut Graph) -> Vec<usize> 
 }
 
 /// The CPU at whose root a card hangs.
-fn home(card: &Card, machine: &Machine, graph: &Graph) -> usize {
+fn home(card: &PciCard, machine: &Machine, graph: &Graph) -> usize {
     let near = &card.function.cpus;
     let cpus = graph.of_kind(NodeKind::Cpu);
     let numa = card.function.numa;

@@ -64,7 +64,7 @@ struct Party {
 }
 
 /// The receiving end before there are connections.
-pub struct Door {
+pub struct SocketDoor {
     socket: Fd,
     interface: Interface,
     address: SocketAddr,
@@ -74,9 +74,9 @@ pub struct Door {
     parties: VecDeque<Party>,
 }
 
-impl Door {
+impl SocketDoor {
     /// Listens on the address of `interface`, on a port that the system picks.
-    pub fn open(interface: &Interface, options: &SocketOptions) -> Result<Door> {
+    pub fn open(interface: &Interface, options: &SocketOptions) -> Result<SocketDoor> {
         let listen = || -> io::Result<(Socket, SocketAddr)> {
             let address = interface.socket_address(0);
             let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
@@ -97,7 +97,7 @@ impl Door {
             )
             .during(OPERATION)
         })?;
-        Ok(Door {
+        Ok(SocketDoor {
             socket: Fd::new(OwnedFd::from(socket)),
             interface: interface.clone(),
             address,
@@ -191,7 +191,7 @@ impl Party {
     }
 }
 
-impl Listener for Door {
+impl Listener for SocketDoor {
     fn accept(&mut self) -> Result<Option<Box<dyn RecvComm>>> {
         self.admit();
         while let Some((connection, streams)) = self.take_party() {

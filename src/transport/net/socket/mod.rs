@@ -107,7 +107,7 @@ impl Net for SocketNet {
     }
 
     fn listen(&self, device: usize) -> Result<(Handle, Box<dyn Listener>)> {
-        let door = accept::Door::open(self.interface(device)?, &self.options)?;
+        let door = accept::SocketDoor::open(self.interface(device)?, &self.options)?;
         Ok((door.handle()?, Box::new(door)))
     }
 
