@@ -38,8 +38,8 @@ pub enum Combining {
 pub struct Asked {
     /// Which operation.
     pub collective: Collective,
-    /// Bytes of a rank's contribution: of the data, of one block, or of the message. 0 where blocks
-    /// differ.
+    /// Bytes of a rank's contribution: of the data, of one block, or of the message. Of no meaning
+    /// where blocks differ, as each rank has its own.
     pub bytes: usize,
     /// How elements are combined.
     pub combining: Combining,

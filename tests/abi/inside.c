@@ -79,6 +79,7 @@ static void waits(const void *in, void *inout, size_t count, koloDataType_t data
     FAILS(koloInvalidUsage, "destroys a communicator", koloCommDestroy(my->comm));
     FAILS(koloInvalidUsage, "finalizes a communicator", koloCommFinalize(my->comm));
     FAILS(koloInvalidUsage, "waits for a stream", koloStreamSynchronize(my->stream));
+    FAILS(koloInvalidUsage, "destroys a stream", koloStreamDestroy(my->stream));
     FAILS(koloInvalidUsage, "waits for a request", koloWait(&my->before));
     FAILS(koloInvalidUsage, "waits for a request", koloWaitAll(1, &my->before));
     FAILS(koloInvalidUsage, "waits for a request", koloTest(&my->before, &done));

@@ -331,3 +331,41 @@ fn complex_factors_and_types_in_all_collectives() {
         assert!(pairs.iter().all(|pair| pair.value == 2.0));
     });
 }
+
+/// A scope that could not wait at its end would let calls outlive the buffers that they borrow.
+#[test]
+fn an_operation_can_open_no_scope() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    let others = Arc::new(super::support::made(2, &[]));
+    let refused = Arc::new(AtomicU32::new(0));
+    ranks(2, &[], |comm| {
+        let (others, refused) = (Arc::clone(&others), Arc::clone(&refused));
+        let me = comm.rank() as usize;
+        let op = comm.user_op(true, move |a: &[i64], b: &mut [i64]| {
+            let opened = others[me].scope(|scope| {
+                let _ = scope.barrier();
+                panic!("the scope was opened");
+            });
+            let opened: kolo::base::Result<()> = opened;
+            let error = opened.unwrap_err();
+            assert!(error.what.contains("opens a scope"), "{error}");
+            refused.fetch_add(1, Ordering::Relaxed);
+            b.iter_mut().zip(a).for_each(|(b, a)| *b += a);
+        });
+        let mine: Vec<i64> = (0..500).map(|i| i * 3 + me as i64).collect();
+        let mut sums = vec![-1; 500];
+        comm.all_reduce(&mine, &mut sums, op.unwrap()).unwrap();
+        assert!(
+            sums.iter().zip(0..).all(|(&sum, i)| sum == 6 * i + 1),
+            "rank {me}"
+        );
+    });
+    assert!(refused.load(Ordering::Relaxed) > 0);
+    std::thread::scope(|scope| {
+        for comm in others.iter() {
+            scope.spawn(|| comm.destroy().unwrap());
+        }
+    });
+}

@@ -524,7 +524,7 @@ typedef void (*koloUserFunction_t)(const void *in_,
  */
 typedef struct {
     /**
-     * Bytes of this structure as the caller knows it.
+     * Bytes of this structure as the caller knows it; afterwards how many were filled.
      */
     size_t size;
     /**
@@ -588,7 +588,7 @@ koloResult_t koloReportError(koloComm_t comm, koloResult_t result, const char *s
  * may call nothing of kolo, and its library must not be unloaded; it stays until the process ends.
  * Errors: koloInvalidArgument (NULL), koloInvalidUsage (8 others are there). Any thread.
  */
-koloResult_t koloQuietErrors(int (*is_said)(void));
+koloResult_t koloQuietWhile(int (*is_said)(void));
 
 /**
  * The sentence of the last call that failed on `comm` (on any thread), with rank, peer, call and
@@ -1269,7 +1269,9 @@ koloResult_t koloStreamCreate(koloStream_t *stream);
 
 /**
  * Waits for the operations of `stream` and frees it; the handle is invalid afterwards, whatever
- * is returned. Errors: koloInvalidArgument (handle), those of the operations.
+ * is returned, but for koloInvalidUsage: then nothing was done.
+ * Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, or an operation of the
+ * program), those of the operations.
  */
 KOLO_MUST_CHECK
 koloResult_t koloStreamDestroy(koloStream_t stream);
@@ -1294,11 +1296,11 @@ koloResult_t koloStreamQuery(koloStream_t stream);
 
 /**
  * Waits until the call of `*request` has ended: its receive buffers are filled, its send buffers
- * may be changed. Sets `*request` to NULL, whatever is returned; a NULL request has ended.
- * Calls of a communicator end in the order in which they were begun, sends and receives that were
- * begun one behind the other in any order.
- * Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group), those of the
- * call.
+ * may be changed. Sets `*request` to NULL, but not when it returns koloInvalidUsage; a NULL
+ * request has ended. Calls of a communicator end in the order in which they were begun, sends and
+ * receives that were begun one behind the other in any order.
+ * Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group, or an operation of
+ * the program), those of the call.
  */
 KOLO_MUST_CHECK
 koloResult_t koloWait(koloRequest_t *request);

@@ -81,10 +81,10 @@ pub unsafe extern "C" fn koloReportError(
 /// may call nothing of kolo, and its library must not be unloaded; it stays until the process ends.
 /// Errors: koloInvalidArgument (NULL), koloInvalidUsage (8 others are there). Any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloQuietErrors(
+pub unsafe extern "C" fn koloQuietWhile(
     is_said: Option<unsafe extern "C" fn() -> c_int>,
 ) -> koloResult_t {
-    guard("QuietErrors", || {
+    guard("QuietWhile", || {
         let is_said = is_said.ok_or_else(|| null("is_said"))?;
         // SAFETY: the contract of kolo.h: it stays, and any thread may call it.
         match unsafe { loud::listen_to(is_said) } {

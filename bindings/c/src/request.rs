@@ -24,11 +24,11 @@ pub(crate) fn is_request(handle: usize) -> bool {
 }
 
 /// Waits until the call of `*request` has ended: its receive buffers are filled, its send buffers
-/// may be changed. Sets `*request` to NULL, whatever is returned; a NULL request has ended.
-/// Calls of a communicator end in the order in which they were begun, sends and receives that were
-/// begun one behind the other in any order.
-/// Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group), those of the
-/// call.
+/// may be changed. Sets `*request` to NULL, but not when it returns koloInvalidUsage; a NULL
+/// request has ended. Calls of a communicator end in the order in which they were begun, sends and
+/// receives that were begun one behind the other in any order.
+/// Errors: koloInvalidArgument (NULL, handle), koloInvalidUsage (inside a group, or an operation of
+/// the program), those of the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloWait(request: *mut koloRequest_t) -> koloResult_t {
     guard_unnamed("Wait", || {

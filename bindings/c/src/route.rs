@@ -8,6 +8,7 @@ use kolo_core::base::{Error, Result};
 use kolo_core::comm::{Collective, RedOp, Way};
 use kolo_core::tune::Route;
 use std::ffi::{CStr, c_char, c_int};
+use std::mem::offset_of;
 
 /// Writes to `*route` how a call of `count` elements would go, the same on all ranks: `call` is its
 /// name without "kolo", such as "AllReduce" or "Send". `count` is that of the call (of calls with
@@ -55,8 +56,8 @@ pub unsafe extern "C" fn koloCommGetRoute(
             ask(RedOp(op))?;
         }
         let way = found.ok_or_else(|| Error::internal("a question had no answer"))?;
-        let answer = answer(&way, size);
         let bytes = size.min(size_of::<koloRoute_t>());
+        let answer = answer(&way, bytes);
         // SAFETY: the caller's structure has `size` bytes.
         unsafe {
             route
@@ -67,8 +68,8 @@ pub unsafe extern "C" fn koloCommGetRoute(
     })
 }
 
-/// The first version of koloRoute_t: all that is here today.
-const LEAST_SIZE: usize = size_of::<koloRoute_t>();
+/// The first version of koloRoute_t. Fields that come later are behind it.
+const LEAST_SIZE: usize = offset_of!(koloRoute_t, words) + KOLO_ROUTE_TEXT_BYTES;
 
 fn collective(name: &CStr) -> Result<Collective> {
     let name = name.to_string_lossy();

@@ -7,6 +7,7 @@ use crate::request::{is_request, outside_groups};
 use crate::types::{koloResult_t, koloStream_t};
 use kolo_core::base::{Error, Result};
 use kolo_core::comm::Stream;
+use kolo_core::dtype::outside_operations;
 
 /// All live streams of this process.
 pub(crate) static STREAMS: Registry<Stream> = Registry::new(0x9d17_6ae8_33c4_b05e, "stream");
@@ -53,10 +54,13 @@ pub unsafe extern "C" fn koloStreamCreate(stream: *mut koloStream_t) -> koloResu
 }
 
 /// Waits for the operations of `stream` and frees it; the handle is invalid afterwards, whatever
-/// is returned. Errors: koloInvalidArgument (handle), those of the operations.
+/// is returned, but for koloInvalidUsage: then nothing was done.
+/// Errors: koloInvalidArgument (handle), koloInvalidUsage (inside a group, or an operation of the
+/// program), those of the operations.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloStreamDestroy(stream: koloStream_t) -> koloResult_t {
     with_stream("StreamDestroy", stream, |object| {
+        outside_operations("destroys a stream")?;
         let ended = object.synchronize();
         STREAMS.remove(stream as usize)?;
         ended.map(|()| koloResult_t::koloSuccess)

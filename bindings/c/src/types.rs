@@ -269,7 +269,7 @@ pub const KOLO_ROUTE_TEXT_BYTES: usize = 192;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct koloRoute_t {
-    /// Bytes of this structure as the caller knows it.
+    /// Bytes of this structure as the caller knows it; afterwards how many were filled.
     pub size: usize,
     /// Name of the algorithm; empty where several launches do the call.
     pub algorithm: [c_char; KOLO_ROUTE_WORD_BYTES],

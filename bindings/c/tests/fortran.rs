@@ -41,7 +41,7 @@ const C_ONLY: &[&str] = &[
     "GetErrorString",
     "MemAlloc",
     "MemFree",
-    "QuietErrors",
+    "QuietWhile",
     "RedOpCreatePreMulSum",
     "RedOpDestroy",
     "ReportError",

@@ -50,7 +50,7 @@ const MAY_DROP: [&str; 11] = [
     "koloGraphDestroy",
     "koloGroupStart",
     "koloMemFree",
-    "koloQuietErrors",
+    "koloQuietWhile",
     "koloRedOpDestroy",
     "koloReportError",
 ];

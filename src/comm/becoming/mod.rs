@@ -24,4 +24,5 @@ pub(in crate::comm) mod pinning;
 pub(in crate::comm) mod split;
 pub mod stores;
 pub(in crate::comm) mod summary;
+pub(in crate::comm) mod together;
 pub mod tuning;

@@ -10,6 +10,7 @@ use super::in_call::InCall;
 use super::traced;
 use crate::base::{Error, Result};
 use crate::comm::Communicator;
+use crate::comm::becoming::together::{self, Init};
 use crate::comm::flight::completion::Completion;
 use crate::comm::flight::op::Op;
 use crate::comm::flight::stream::Stream;
@@ -21,9 +22,6 @@ use crate::proxy::progress::{Engine, Pass, Work};
 use crate::tune::Route;
 use std::cell::RefCell;
 use std::sync::Arc;
-
-/// An initialisation that waits for the end of the group.
-pub type Init = Box<dyn FnOnce() -> Result<()> + Send>;
 
 pub(in crate::comm) struct Member {
     pub comm: Communicator,
@@ -78,7 +76,7 @@ pub fn end() -> Result<()> {
     if let Some(error) = group.failed {
         return Err(error);
     }
-    run_inits(group.inits)?;
+    together::run(group.inits)?;
     let mut members = group.members;
     let mut notes = Vec::new();
     if members.iter().any(|member| member.comm.inner.watched) {
@@ -214,39 +212,6 @@ pub fn refuse(error: &Error) {
             group.failed.get_or_insert_with(|| error.clone());
         });
     }
-}
-
-fn run_inits(inits: Vec<(Option<usize>, Init)>) -> Result<()> {
-    let mut queues: Vec<(Option<usize>, Vec<Init>)> = Vec::new();
-    for (parent, init) in inits {
-        let same = queues
-            .iter_mut()
-            .find(|(known, _)| parent.is_some() && *known == parent);
-        match same {
-            Some((_, queue)) => queue.push(init),
-            None => queues.push((parent, vec![init])),
-        }
-    }
-    // All of them run, for the other ranks count on it; the first error counts.
-    let run = |queue: Vec<Init>| {
-        let mut first = Ok(());
-        for init in queue {
-            first = first.and(init());
-        }
-        first
-    };
-    let threads: Vec<_> = queues
-        .into_iter()
-        .map(|(_, queue)| std::thread::spawn(move || run(queue)))
-        .collect();
-    let mut first = Ok(());
-    for thread in threads {
-        let result = thread
-            .join()
-            .unwrap_or_else(|_| Err(Error::internal("initialising a communicator panicked")));
-        first = first.and(result);
-    }
-    first
 }
 
 /// What is in flight after the group was issued.

@@ -41,7 +41,7 @@
 use super::safe_blocks::block_calls;
 use crate::base::{Error, Rank, Result};
 use crate::comm::{Blocks, Call, Collective, Communicator, Graph, RedOp, Stream, VectorCall};
-use crate::dtype::Element;
+use crate::dtype::{Element, outside_operations};
 use std::marker::PhantomData;
 
 /// Builds the description of a call.
@@ -355,12 +355,15 @@ impl Communicator {
     /// them have ended. Neighbouring sends and receives progress together, in any order of peers.
     ///
     /// # Errors
-    /// The error of `body`, else that of the first call that failed.
+    /// The error of `body`, else that of the first call that failed; `InvalidUsage` inside an
+    /// operation of the program.
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
     ) -> Result<R> {
         let named = |error: Error| error.at(Rank(self.rank())).during("scope");
+        // The end of the scope must be able to wait, for the buffers are only borrowed.
+        outside_operations("opens a scope").map_err(named)?;
         let stream = Stream::new().map_err(named)?;
         let scope = Scope {
             comm: self,

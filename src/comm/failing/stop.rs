@@ -129,11 +129,17 @@ impl Inner {
     /// After a stop: ends what is in flight, so that nobody touches its buffers any more. Waits for
     /// a driver to come out, but not for a call of the user.
     pub(in crate::comm) fn let_go(&self) {
-        // The driver may be this very thread, which runs an operation of the program.
-        if fork::in_child_of_user() || dtype::inside_operation() {
+        if fork::in_child_of_user() {
             return;
         }
-        while let Some(mut exec) = self.exec.driver_or_wait() {
+        loop {
+            // In an operation of the program the driver may be this very thread, and so it is not
+            // waited for: the call that runs the operation lets go when it returns.
+            let exec = match dtype::inside_operation() {
+                true => self.exec.driver(),
+                false => self.exec.driver_or_wait(),
+            };
+            let Some(mut exec) = exec else { break };
             let error = self.stop_error();
             self.fail(&mut exec, error);
             if exec.queue.is_empty() {
