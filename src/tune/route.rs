@@ -58,8 +58,9 @@ impl Asked {
         }
     }
 
+    /// Whether nothing is exchanged: such a call ends at once.
     #[inline(always)]
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.bytes == 0 && self.collective != Collective::Barrier && !self.has_parts
     }
 }

@@ -44,6 +44,8 @@ static void asked(koloComm_t comm) {
     CHECK(route.channels == 0 && route.microseconds < 0 && route.protocol[0] == 0);
     OK(koloCommGetRoute("Bcast", 9, koloDouble, koloSum, comm, &route));
     CHECK(strcmp(route.algorithm, "oneshot") == 0);
+    OK(koloCommGetRoute("SendRecv", 9, koloDouble, koloSum, comm, &route));
+    CHECK(strcmp(route.words, "one message, protocol simple") == 0);
     OK(koloRedOpCreateUser(&op, first, NULL, 0, comm));
     OK(koloCommGetRoute("Reduce", 1 << 20, koloInt64, op, comm, &route));
     CHECK(strcmp(route.algorithm, "ordered") == 0);

@@ -215,8 +215,8 @@ contains
   !> Whole arrays are no copies, whatever their bounds are: a group may take them.
   subroutine bounds(n)
     integer, intent(in) :: n
-    real(8) :: whole(0:n), field(-1:n, 0:2)
-    real(8), allocatable :: before(:), from_0(:), made(:)
+    real(8), target :: whole(0:n), field(-1:n, 0:2)
+    real(8), allocatable, target :: before(:), from_0(:), made(:)
     real(8), pointer :: p(:)
     integer :: i
     allocate (before(-3:-1), from_0(0:n), p(0:n))

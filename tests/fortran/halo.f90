@@ -8,7 +8,7 @@ program halo
   include 'mpif.h'
   integer, parameter :: nx = 4, ny = 3
   type(kolo_comm) :: grid
-  real(8) :: u(0:nx + 1, 0:ny + 1)
+  real(8), target :: u(0:nx + 1, 0:ny + 1)
   integer :: cart, west, east, south, north, ierror, dims(2), place(2), i, j, round
   logical :: periods(2)
 

@@ -75,6 +75,7 @@ fn collective(name: &CStr) -> Result<Collective> {
     let name = name.to_string_lossy();
     let of_call = |name: &str| match name {
         "Bcast" => Some(Collective::Broadcast),
+        "SendRecv" => Some(Collective::Send),
         _ => Collective::ALL.into_iter().find(|it| it.name() == name),
     };
     of_call(&name).ok_or_else(|| {

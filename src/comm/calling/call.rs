@@ -115,7 +115,7 @@ impl Checked {
     /// Whether anything is exchanged; a call without data ends at once.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.bytes == 0 && self.call.collective != Collective::Barrier && self.parts.is_none()
+        self.asked().is_empty()
     }
 
     /// What decides its route.

@@ -1,11 +1,12 @@
 //! What would run, without running it.
 
-use super::call::{Call, Collective};
+use super::call::{Call, Checked, Collective};
 use super::redop::RedOp;
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;
 use crate::dtype::DataType;
-use crate::tune::{Asked, Choice, Combining, Route};
+use crate::tune::{Asked, Choice, Route};
+use std::sync::Arc;
 
 /// How a call would go.
 #[derive(Clone, Debug)]
@@ -68,26 +69,19 @@ impl Communicator {
         };
         let bytes = call.check_size(self.inner.nranks)?;
         call.check_operation()?;
-        let combining = match (collective.reduces(), op) {
-            (true, made) if made.0 >= RedOp::FIRST_DYNAMIC => {
-                let (kernel, _) = self.inner.made_kernel(made, dtype)?;
-                Combining::Made {
-                    commutes: kernel.commutes,
-                    scaled: kernel.pre_scaled,
-                }
-            }
-            _ if call.is_exact() => Combining::Exact,
-            _ => Combining::BuiltIn,
+        let mut checked = Checked::unseen(&call);
+        if collective.reduces() && op.0 >= RedOp::FIRST_DYNAMIC {
+            let (kernel, _) = self.inner.made_kernel(op, dtype)?;
+            checked.made = Some(Arc::new(kernel));
+        }
+        // Barriers count nothing.
+        checked.bytes = match collective {
+            Collective::Barrier => 0,
+            _ => bytes,
         };
         Ok(Asked {
-            collective,
-            // Barriers count nothing.
-            bytes: match collective {
-                Collective::Barrier => 0,
-                _ => bytes,
-            },
-            combining,
             has_parts: collective.is_vector(),
+            ..checked.asked()
         })
     }
 }
