@@ -23,6 +23,30 @@ const NAP: Duration = Duration::from_micros(200);
 /// Looks without a nap.
 const QUICK_LOOKS: u32 = 100;
 
+/// What one look tells.
+enum Look {
+    Told(Error),
+    Stopped,
+    AllCame,
+    Wait,
+}
+
+/// One look. Whoever stops the communicator says why before it stops it and leaves, so that is
+/// asked last: it may have happened while this rank asked for the rest.
+fn look(
+    is_stopped: bool,
+    is_awaited: impl FnOnce() -> bool,
+    untold: impl FnOnce() -> Option<Error>,
+) -> Look {
+    let is_awaited = !is_stopped && is_awaited();
+    match untold() {
+        Some(error) => Look::Told(error),
+        None if is_stopped => Look::Stopped,
+        None if is_awaited => Look::Wait,
+        None => Look::AllCame,
+    }
+}
+
 impl Inner {
     /// Waits for the ranks of this node to come as far as this one, and compares what all have
     /// called.
@@ -33,15 +57,14 @@ impl Inner {
         let start = clock::now();
         let mut looks = 0;
         loop {
-            if let Some(error) = self.untold() {
-                return Err(error);
-            }
-            if self.is_stopped() {
-                return Ok(());
-            }
             // A thread that ends by a panic has no use for the answer.
-            if !self.someone_is_behind() || start.past(PATIENCE) || std::thread::panicking() {
-                break;
+            let has_waited = start.past(PATIENCE) || std::thread::panicking();
+            let is_awaited = || !has_waited && self.someone_is_behind();
+            match look(self.is_stopped(), is_awaited, || self.untold()) {
+                Look::Told(error) => return Err(error),
+                Look::Stopped => return Ok(()),
+                Look::AllCame => break,
+                Look::Wait => {}
             }
             looks += 1;
             if Engine::global().drive() {
@@ -93,8 +116,27 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use super::{Look, look};
+    use crate::base::Error;
     use crate::comm::{CommConfig, Communicator, RedOp};
     use std::sync::atomic::Ordering;
+
+    /// The other rank tells why, stops and leaves between any two questions of this one.
+    #[test]
+    fn what_is_said_during_a_look_is_heard() {
+        let said = std::cell::Cell::new(false);
+        let untold = || said.get().then(|| Error::usage("told", ""));
+        let leaves = || {
+            said.set(true);
+            false
+        };
+        assert!(matches!(look(false, leaves, untold), Look::Told(_)));
+        assert!(matches!(look(true, || false, untold), Look::Told(_)));
+        said.set(false);
+        assert!(matches!(look(true, || true, untold), Look::Stopped));
+        assert!(matches!(look(false, || true, untold), Look::Wait));
+        assert!(matches!(look(false, || false, untold), Look::AllCame));
+    }
 
     /// A root's tokens may lie untaken for as long as another rank has no core.
     #[test]
