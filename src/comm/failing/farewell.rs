@@ -24,7 +24,7 @@ const NAP: Duration = Duration::from_micros(200);
 const QUICK_LOOKS: u32 = 100;
 
 /// What one look tells.
-enum Look {
+enum LastLook {
     Told(Error),
     Stopped,
     AllCame,
@@ -37,13 +37,13 @@ fn look(
     is_stopped: bool,
     is_awaited: impl FnOnce() -> bool,
     untold: impl FnOnce() -> Option<Error>,
-) -> Look {
+) -> LastLook {
     let is_awaited = !is_stopped && is_awaited();
     match untold() {
-        Some(error) => Look::Told(error),
-        None if is_stopped => Look::Stopped,
-        None if is_awaited => Look::Wait,
-        None => Look::AllCame,
+        Some(error) => LastLook::Told(error),
+        None if is_stopped => LastLook::Stopped,
+        None if is_awaited => LastLook::Wait,
+        None => LastLook::AllCame,
     }
 }
 
@@ -61,10 +61,10 @@ impl Inner {
             let has_waited = start.past(PATIENCE) || std::thread::panicking();
             let is_awaited = || !has_waited && self.someone_is_behind();
             match look(self.is_stopped(), is_awaited, || self.untold()) {
-                Look::Told(error) => return Err(error),
-                Look::Stopped => return Ok(()),
-                Look::AllCame => break,
-                Look::Wait => {}
+                LastLook::Told(error) => return Err(error),
+                LastLook::Stopped => return Ok(()),
+                LastLook::AllCame => break,
+                LastLook::Wait => {}
             }
             looks += 1;
             if Engine::global().drive() {
@@ -116,7 +116,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use super::{Look, look};
+    use super::{LastLook, look};
     use crate::base::Error;
     use crate::comm::{CommConfig, Communicator, RedOp};
     use std::sync::atomic::Ordering;
@@ -130,12 +130,12 @@ mod tests {
             said.set(true);
             false
         };
-        assert!(matches!(look(false, leaves, untold), Look::Told(_)));
-        assert!(matches!(look(true, || false, untold), Look::Told(_)));
+        assert!(matches!(look(false, leaves, untold), LastLook::Told(_)));
+        assert!(matches!(look(true, || false, untold), LastLook::Told(_)));
         said.set(false);
-        assert!(matches!(look(true, || true, untold), Look::Stopped));
-        assert!(matches!(look(false, || true, untold), Look::Wait));
-        assert!(matches!(look(false, || false, untold), Look::AllCame));
+        assert!(matches!(look(true, || true, untold), LastLook::Stopped));
+        assert!(matches!(look(false, || true, untold), LastLook::Wait));
+        assert!(matches!(look(false, || false, untold), LastLook::AllCame));
     }
 
     /// A root's tokens may lie untaken for as long as another rank has no core.
