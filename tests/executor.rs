@@ -7,9 +7,10 @@
 mod samples;
 
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
-use kolo::exec::launch::protocol;
-use kolo::exec::oneshot::Stop;
-use kolo::exec::{Bound, Kernel, LaneRun, Launch, Progress, Wires};
+use kolo::exec::host::launch::protocol;
+
+use kolo::exec::host::{Bound, Kernel, LaneRun, Launch, Wires};
+use kolo::exec::{Progress, Stop};
 use kolo::plan::{Collective, Geometry, Plan, Protocol};
 use kolo::transport::node::NodeMemory;
 use kolo::transport::segment::Segment;
@@ -137,7 +138,6 @@ impl Call {
             pre_scaled: self.scaling == Scaling::Before,
             divisor: NonZeroU32::new(self.ranks() as u32)
                 .filter(|_| self.scaling == Scaling::After),
-            commutes: true,
             owner: None,
         }
     }

@@ -4,10 +4,11 @@
 use kolo::algo;
 use kolo::base::Result;
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
-use kolo::exec::messages::{Contributors, Messages, SmallExchange, SmallReduce};
-use kolo::exec::oneshot::{SmallCall, Stop};
+use kolo::exec::host::messages::{Contributors, Messages, SmallExchange, SmallReduce};
+use kolo::exec::host::oneshot::SmallCall;
+use kolo::exec::host::{Bound, Kernel, LaneRun, Launch, Wires};
 use kolo::exec::trace::Event;
-use kolo::exec::{Bound, Kernel, LaneRun, Launch, Progress, Waiting, Wires};
+use kolo::exec::{Progress, Stop, Waiting};
 use kolo::plan::{Algorithm, Collective, Geometry, Nodes, Placing, Protocol, Shape};
 use kolo::transport::node::NodeMemory;
 use kolo::transport::segment::Segment;
@@ -51,7 +52,6 @@ fn kernel() -> Kernel {
         params: FoldParams::default(),
         pre_scaled: false,
         divisor: None,
-        commutes: true,
         owner: None,
     }
 }

@@ -307,7 +307,7 @@ impl Communicator {
         }
         let ended = ended.and_then(|()| self.inner.farewell());
         if let Ok(mut exec) = self.inner.user() {
-            exec.wires.scratch.clear();
+            exec.engine.free_scratch();
         }
         // Whoever waits for data of this rank must not hear that it has left before they came.
         if let Some(links) = self.inner.links() {
@@ -433,7 +433,7 @@ impl Communicator {
     #[doc(hidden)]
     pub fn step_counts(&self) -> Result<(u64, u64)> {
         let exec = self.inner.user()?;
-        Ok((exec.wires.steps_executed, exec.counts.steps_planned))
+        Ok((exec.engine.steps_executed(), exec.counts.steps_planned))
     }
 
     /// Calls so far in which the ranks have read each other's buffers where they lie.

@@ -1,42 +1,38 @@
 //! Executors of plans: what moves bytes, or only counts time.
 //!
-//! **Problem.** A step is data. Something must wait for its tokens, fold and publish, for any plan
-//! and any size, and stop wherever something is missing. Interpretation would show in small calls.
+//! **Problem.** The same plan runs on memory of the host, on a GPU, and in a model that only counts
+//! time. What binds it to a device (connections, fold functions, memory, threads) must not show in
+//! communicators, nor in algorithms.
 //!
-//! **Idea.** [`host`] interprets any plan on host memory; a lane can stop anywhere and go on later,
-//! on another thread. [`oneshot`] does small one-shot calls without interpretation, and
-//! [`messages`] small messages; tests compare their tokens with those of the plans. [`sim`] runs
-//! the plans of all ranks on a model of a machine.
+//! **Idea.** [`engine`] is the seam: a communicator hands over orders ([`order`]: a plan's shape,
+//! buffers, sizes, and how elements combine, [`combine`]) and asks three things of an engine:
+//! *begin* ([`DeviceEngine::add`]), *pass*, and whether it is *done*. [`host`] is the engine of
+//! host memory; [`sim`] runs the plans of all ranks on a model of a machine.
 //!
-//! Data path of a call: `comm` binds a plan to buffers ([`launch`]) -> `host` or `oneshot` waits
-//! for tokens and credits, folds with a kernel of `dtype`, and publishes -> `wire` hands the line
-//! over. Waiting itself (spin, yield, sleep, abort) belongs to the caller, through [`Waiting`].
+//! Data path of a call: `comm` fills in an order -> the engine binds its plan and moves what can
+//! move -> `wire` hands the line over. Waiting itself (spin, yield, sleep, abort) belongs to the
+//! caller, through [`Waiting`].
 //!
-//! **Terms.** *Launch*: a plan with buffers, sizes, fold and connections. *Lane run*: a lane on its
-//! way. *Straight*: payload that goes to another node from where it lies, without a slot.
+//! **Terms.** *Engine*: what carries out plans on one device. *Order*: one launch, as every engine
+//! understands it. *Flight*: launches on their way together. *Direct*: buffers of other ranks are
+//! read where they lie ([`reach`]).
 //!
 //! References: T. Hoefler, C. Siebert, A. Lumsdaine, "Group Operation Assembly Language: a flexible
 //! way to express collective communication", ICPP 2009; T. Hoefler, T. Schneider, A. Lumsdaine,
 //! "LogGOPSim: simulating large-scale applications in the LogGOPS model", HPDC 2010,
 //! doi:10.1145/1851476.1851564.
 
-pub mod carried;
+pub mod combine;
+pub mod engine;
 pub mod host;
-pub mod launch;
-mod lines;
-pub mod messages;
-pub mod oneshot;
-pub mod probe;
-mod reserve;
-pub mod scratch;
+pub mod order;
+pub mod reach;
 pub mod sim;
-pub mod straight;
+pub mod stop;
 pub mod trace;
-pub mod wires;
 
-pub use host::{LaneRun, Progress};
-pub use launch::{Bound, Kernel, Launch};
-pub use wires::Wires;
+pub use engine::{CommDevice, DeviceEngine, EngineFlight};
+pub use stop::{Progress, Stop};
 
 use crate::base::Result;
 

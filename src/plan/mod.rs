@@ -14,6 +14,7 @@
 //! **Terms.** *Chunk*: a rank's share of one round; *slice*: the part of a chunk that is published
 //! at once; *round*: one pass of the plan; *token*: one published slice of a connection.
 
+pub mod analysis;
 pub mod cache;
 pub mod check;
 pub mod costs;

@@ -51,9 +51,10 @@ impl Protocol {
     }
 
     /// Whether the tokens of an algorithm can go this way among `nranks` ranks, whatever the size
-    /// and the type (of at most 16 bytes: `exec::launch::protocol` looks at larger ones). Flagged
-    /// lines are for pairs only. Fans and casts publish by their line alone. Buffers that are read
-    /// where they lie need no payload. A message must suit a peer that may name another size.
+    /// and the type (of at most 16 bytes: `exec::host::launch::protocol` looks at larger ones).
+    /// Flagged lines are for pairs only. Fans and casts publish by their line alone. Buffers that
+    /// are read where they lie need no payload. A message must suit a peer that may name another
+    /// size.
     pub fn is_possible(self, collective: Collective, algorithm: Algorithm, nranks: u32) -> bool {
         let usual = Protocol::of(collective, algorithm);
         if self == usual {

@@ -1,7 +1,7 @@
 //! Calls that read peers' buffers where they lie: every step may, for every shape.
 
 use kolo::algo;
-use kolo::exec::host::direct::is_possible;
+use kolo::plan::analysis::direct::is_possible;
 use kolo::plan::check::{Form, Options, check};
 use kolo::plan::{Algorithm, Collective, Nodes, Plan, Shape};
 

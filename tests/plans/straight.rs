@@ -1,7 +1,7 @@
 //! What may be sent straight from the caller's memory: nothing that is written again.
 
 use kolo::algo;
-use kolo::exec::straight::outlets;
+use kolo::plan::analysis::outlets::outlets;
 use kolo::plan::{Algorithm, Collective, Nodes, Operand, Plan, Shape, Space};
 
 fn plan(collective: Collective, algorithm: Algorithm, nranks: u32) -> Plan {

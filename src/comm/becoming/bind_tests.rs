@@ -28,7 +28,12 @@ fn heard(
     bound: u32,
     calls: impl Fn(&Communicator) -> crate::base::Result<()> + Sync,
 ) {
-    comms[0].inner.user().unwrap().faults.refuses_to_bind = Some(bound);
+    comms[0]
+        .inner
+        .user()
+        .unwrap()
+        .engine
+        .refuse_to_bind_after(bound);
     let calls = &calls;
     let [own, other] = std::thread::scope(|scope| {
         let threads = [&comms[0], &comms[1]].map(|comm| scope.spawn(move || calls(comm)));

@@ -6,7 +6,7 @@
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::config::{Cma, CmaPtracer, Settings};
-use crate::exec::launch::Fetch;
+use crate::exec::reach::Fetch;
 use crate::proxy::service::Address;
 use crate::topo::RankPlace;
 use crate::transport::cma::{Peer, yama};

@@ -5,15 +5,12 @@ use super::layout::{EAGER_BYTES, slot_bytes};
 use super::net::Network;
 use super::{net, tuning};
 use crate::base::Result;
-use crate::comm::calling::redop::Kernels;
 use crate::comm::flight::direct::Direct;
-use crate::comm::flight::op::Latest;
 use crate::comm::owned::Exec;
 use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
-use crate::exec::Wires;
-use crate::exec::launch;
-use crate::exec::messages::{Contributors, Messages};
-use crate::plan::{Cache, Geometry, Nodes};
+use crate::exec::DeviceEngine;
+use crate::exec::host::{HostEngine, Wires, launch};
+use crate::plan::{Geometry, Nodes};
 use crate::proxy::service::Address;
 use crate::transport::cma::Mark;
 use crate::transport::segment::Nonce;
@@ -44,31 +41,24 @@ pub(in crate::comm) fn exec(
         true => wires.channels(),
         false => 1,
     };
+    let stream_bytes = match kind {
+        Stores::Cached => usize::MAX,
+        Stores::Streamed => launch::stream_bytes(inputs.oversubscribed),
+    };
+    // A plan whose connections take channels in turn is there once for each.
+    let plans = (owned::PLANS + owned::PLANS_PER_RANK * nranks as usize) * usize::from(turns);
     Exec {
-        wires,
+        engine: DeviceEngine::Host(HostEngine::new(wires, plans, stream_bytes)),
         direct,
         sizes: Sizes {
             buffer: slot_bytes(settings) * Geometry::SLOTS as usize,
             eager: EAGER_BYTES,
-            stream: match kind {
-                Stores::Cached => usize::MAX,
-                Stores::Streamed => launch::stream_bytes(inputs.oversubscribed),
-            },
         },
         table: Table::remembered(inputs),
-        // A plan whose connections take channels in turn is there once for each.
-        plans: Cache::new(
-            (owned::PLANS + owned::PLANS_PER_RANK * nranks as usize) * usize::from(turns),
-        ),
-        kernels: Kernels::new(nranks),
         queue: VecDeque::new(),
         scratch: Reused {
-            sources: Vec::with_capacity(nranks as usize),
-            messages: Messages::default(),
-            contributors: Contributors::default(),
             exact: Default::default(),
             spare: None,
-            latest: Latest::new(nranks as usize * layout.channels),
             barrier_word: vec![0],
         },
         counts: Totals {

@@ -37,7 +37,7 @@ pub(in crate::comm) fn over_tcp(
     rank: u32,
     config: &CommConfig,
 ) -> Result<Communicator> {
-    // Estimating times is not the program's arithmetic.
+    // Estimating times is not the program's combine.
     let _program = FloatEnv::hold();
     let settings = settings(config);
     // What the ranks wait for while they meet is told too.

@@ -8,7 +8,7 @@ mod said;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::config::Settings;
-use crate::exec::carried::Carried;
+use crate::exec::host::carried::Carried;
 use crate::plan::Nodes;
 use crate::proxy::lookout::{Crew, Lookout, Post};
 use crate::proxy::net::fold::Folding;

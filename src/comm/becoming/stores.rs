@@ -8,7 +8,7 @@
 use super::meet::version;
 use crate::base::Result;
 use crate::config::{self, Settings, kept};
-use crate::exec::probe::{self, HandOver};
+use crate::exec::host::probe::{self, HandOver};
 use crate::topo::pairs::{self, PairClass, Pairs};
 use crate::topo::{self, Crowding, Machine, RankPlace};
 use crate::tune::stores::{Measured, Stores, stores};
@@ -257,7 +257,7 @@ mod tests {
         let comms = Communicator::init_all(2, &config).unwrap();
         let kinds = comms.iter().map(|comm| {
             let exec = comm.inner.exec.driver().expect("nobody else drives");
-            exec.sizes.stream
+            exec.engine.stream_bytes()
         });
         let kinds = kinds.collect();
         let rank = |comm: Communicator| -> Result<Vec<u32>> {

@@ -5,7 +5,7 @@ use super::summable;
 use super::vector::Parts;
 use crate::base::{Error, Result, checked};
 use crate::dtype::{DataType, ReduceOp};
-use crate::exec::Kernel;
+use crate::exec::combine::Combine;
 pub use crate::plan::Collective;
 use crate::tune::{Asked, Combining};
 use crate::wire::signature::{Fields, Signature};
@@ -53,7 +53,7 @@ pub(in crate::comm) struct Checked {
     pub op: Option<ReduceOp>,
     /// How to combine with an operation that the program made, as it was when the call was made:
     /// the operation may be destroyed before a group or a stream gets to the call.
-    pub made: Option<Arc<Kernel>>,
+    pub made: Option<Arc<Combine>>,
     /// What a call of blocks of different sizes consists of.
     pub parts: Parts,
 }
@@ -122,9 +122,9 @@ impl Checked {
     #[inline(always)]
     pub fn asked(&self) -> Asked {
         let combining = match &self.made {
-            Some(kernel) => Combining::Made {
-                commutes: kernel.commutes,
-                scaled: kernel.pre_scaled,
+            Some(combine) => Combining::Made {
+                commutes: combine.commutes(),
+                scaled: combine.is_pre_scaled(),
             },
             None if self.call.is_exact() => Combining::Exact,
             None => Combining::BuiltIn,

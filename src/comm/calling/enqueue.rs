@@ -1,10 +1,11 @@
 //! From a call to tokens: the blocking fast path, or ops for the queue.
 //!
 //! Data path of a small blocking call: [`Communicator::enqueue`] checks -> the owner lock -> the
-//! route ([`crate::tune::route`]) is that of small calls -> `exec::oneshot` -> `wire::fan`. No lock
-//! that waits, no hash, no clock, no allocation. Other routes are in [`super::routed`]: small
-//! messages are as direct; everything else becomes an [`Op`] in the communicator's queue, which the
-//! caller drives until its own call has ended ([`crate::comm::flight::drive`]).
+//! route ([`crate::tune::route`]) is that of small calls -> [`crate::exec::host::oneshot`] ->
+//! `wire::fan`. No lock that waits, no hash, no clock, no allocation. Other routes are in
+//! [`super::routed`]: small messages are as direct; everything else becomes an [`Op`] in the
+//! communicator's queue, which the caller drives until its own call has ended
+//! ([`crate::comm::flight::drive`]).
 
 use super::call::{Call, Checked, Collective};
 use super::group;
@@ -19,7 +20,6 @@ use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::dtype;
-use crate::exec::oneshot::SmallCall;
 use crate::tune::Route;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -175,8 +175,7 @@ impl Communicator {
                 .back()
                 .is_some_and(|op| op.collective.is_point_to_point());
         if joins && let Some(mut bundle) = exec.queue.pop_back() {
-            let kernel = exec.kernels.get(checked.call.dtype, None).clone();
-            let joined = bundle.message(exec, checked, kernel);
+            let joined = bundle.message(exec, checked);
             if joined.is_ok() && stream.joins() {
                 // The message is all that this stream waits for.
                 stream.set_last(&self.inner, bundle.watch_last(), bundle.collective.name());
@@ -231,43 +230,19 @@ impl Inner {
         checked: &Checked,
         number: Option<u64>,
     ) -> Result<()> {
-        let call = &checked.call;
-        let collective = call.collective;
-        let Exec {
-            kernels,
-            wires,
-            scratch,
-            ..
-        } = exec;
-        let kernel = kernels.get(call.dtype, checked.op);
-        let small = SmallCall {
-            send: call.send,
-            recv: call.recv,
-            count: call.count,
-            kernel,
-            signature: checked.signature,
-            root: call.peer as usize,
-        };
+        let collective = checked.call.collective;
+        let small = checked.small();
         if self.nranks == 1 {
             if collective != Collective::Barrier {
                 exec.counts.steps_planned += 1;
                 // SAFETY: the promise of `enqueue`.
-                unsafe { small.alone(wires) };
+                unsafe { exec.engine.alone(&small) };
             }
             return Ok(());
         }
         let mut waiter = Waiter::new(self, (collective.name(), number));
         // SAFETY: the promise of `enqueue`.
-        let ended = unsafe {
-            match collective {
-                Collective::AllReduce => {
-                    small.all_reduce(wires, &mut scratch.sources, &mut waiter, &mut ())
-                }
-                Collective::AllGather => small.all_gather(wires, &mut waiter, &mut ()),
-                Collective::Broadcast => small.broadcast(wires, &mut waiter, &mut ()),
-                _ => small.barrier(wires, &mut waiter, &mut ()),
-            }
-        };
+        let ended = unsafe { exec.engine.small(&small, &mut waiter) };
         drop(waiter);
         exec.counts.steps_planned += exec.counts.small_steps[collective as usize];
         match ended {
@@ -301,9 +276,9 @@ impl Inner {
     #[cold]
     fn combine_as_made(&self, checked: &mut Checked) -> Result<()> {
         let call = &checked.call;
-        let (kernel, code) = self.made_kernel(call.op, call.dtype)?;
+        let (combine, code) = self.made_combine(call.op, call.dtype)?;
         checked.signature = call.signature(code).0;
-        checked.made = Some(Arc::new(kernel));
+        checked.made = Some(Arc::new(combine));
         Ok(())
     }
 
@@ -368,7 +343,7 @@ impl Inner {
             && call == exec.counts.calls
         {
             exec.faults.flip = None;
-            exec.wires.flip_bit_in(slot);
+            exec.engine.flip_bit_in(slot);
         }
     }
 
@@ -383,7 +358,7 @@ impl Inner {
         if self.nranks == 1 {
             return Ok(());
         }
-        if exec.wires.carried.somewhere() {
+        if exec.engine.is_between_nodes() {
             let check = self.check_op(exec, checked);
             let check = check.map_err(|error| self.fail(exec, error))?;
             return self.run_alone(exec, Box::new(check), number);

@@ -23,7 +23,6 @@ use crate::dtype::exact::Summand;
 use crate::dtype::exact::window::{BOUND_BYTES, Bounds};
 use crate::dtype::exact::wire::Format;
 use crate::dtype::{DataType, ReduceOp};
-use crate::exec::Kernel;
 use std::sync::Arc;
 
 /// Sums of up to this many bytes of limbs travel whole: 8 doubles or 45 floats on 8 ranks.
@@ -101,11 +100,6 @@ const BOUND_MAX: (DataType, ReduceOp) = (DataType::Uint8, ReduceOp::Max);
 fn sum_words(checked: &Checked, words: &mut [i64]) -> Checked {
     let place = (words.as_mut_ptr().cast(), words.len());
     instead(checked, checked.call.collective, LIMB_SUM, place)
-}
-
-/// The kernel that folds what moves.
-fn kernel(exec: &Exec, (dtype, op): (DataType, ReduceOp)) -> Kernel {
-    exec.kernels.get(dtype, Some(op)).clone()
 }
 
 /// Elements of a call, in the type that they have.
@@ -217,9 +211,6 @@ pub(in crate::comm) struct Exact {
 // SAFETY: the pointers of the call are described, not owned; whoever runs it answers for them.
 unsafe impl Send for Exact {}
 
-/// The next launch of a call.
-pub(in crate::comm) type Next = (Checked, Kernel);
-
 impl Exact {
     pub fn new(checked: &Checked, (rank, nranks): (u32, u32), made: Option<Vec<i64>>) -> Exact {
         let checked = in_parts(checked);
@@ -244,7 +235,7 @@ impl Exact {
     ///
     /// # Safety
     /// The buffers of the call hold what it says, and no launch of this call is in flight.
-    pub unsafe fn next(&mut self, exec: &mut Exec) -> Option<Next> {
+    pub unsafe fn next(&mut self, exec: &mut Exec) -> Option<Checked> {
         loop {
             match self.stage {
                 Stage::Between if self.finished == self.checked.call.count => return None,
@@ -285,7 +276,7 @@ impl Exact {
         buffer.wrapping_byte_add(bytes)
     }
 
-    unsafe fn begin_whole(&mut self, exec: &mut Exec) -> Next {
+    unsafe fn begin_whole(&mut self, exec: &mut Exec) -> Checked {
         let call = self.checked.call;
         let words = &mut exec.scratch.exact.words;
         words.clear();
@@ -302,8 +293,7 @@ impl Exact {
                 }
             }
         }
-        let next = sum_words(&self.checked, words);
-        (next, kernel(exec, LIMB_SUM))
+        sum_words(&self.checked, words)
     }
 
     unsafe fn end_whole(&mut self, exec: &Exec) {
@@ -321,7 +311,7 @@ impl Exact {
         self.stage = Stage::Between;
     }
 
-    unsafe fn begin_bounds(&mut self, exec: &mut Exec) -> Next {
+    unsafe fn begin_bounds(&mut self, exec: &mut Exec) -> Checked {
         let call = self.checked.call;
         self.block = BLOCK.min(call.count - self.finished);
         self.stage = Stage::Bounds;
@@ -332,12 +322,11 @@ impl Exact {
         unsafe { typed!(call.dtype, bound(&self.format, first, self.block, bounds)) };
         let place = (bounds.as_mut_ptr(), bounds.len());
         // Every rank must know the windows, whoever gets the sums.
-        let next = instead(&self.checked, Collective::AllReduce, BOUND_MAX, place);
-        (next, kernel(exec, BOUND_MAX))
+        instead(&self.checked, Collective::AllReduce, BOUND_MAX, place)
     }
 
     /// Elements from `from` on, as many as have room; nothing to do if none of them has a limb.
-    unsafe fn begin_limbs(&mut self, exec: &mut Exec, from: usize) -> Option<Next> {
+    unsafe fn begin_limbs(&mut self, exec: &mut Exec, from: usize) -> Option<Checked> {
         let call = self.checked.call;
         let Scratch { bounds, words } = &mut exec.scratch.exact;
         let mut room = MOST_WORDS;
@@ -362,8 +351,7 @@ impl Exact {
         if words.is_empty() {
             return None;
         }
-        let next = sum_words(&self.checked, words);
-        Some((next, kernel(exec, LIMB_SUM)))
+        Some(sum_words(&self.checked, words))
     }
 
     unsafe fn end_limbs(&mut self, exec: &Exec, from: usize, to: usize) {
@@ -442,7 +430,8 @@ impl Inner {
         number: Option<u64>,
         made: Option<Vec<i64>>,
     ) -> Result<()> {
-        let mut op = Op::exact(Exact::new(checked, (self.rank, self.nranks), made));
+        let exact = Exact::new(checked, (self.rank, self.nranks), made);
+        let mut op = Op::exact(exact, exec.engine.flight());
         op.number = number;
         let last = Arc::clone(&op.completion);
         exec.queue.push_back(op);

@@ -156,8 +156,7 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
         if member.checked.bytes == 0 {
             continue;
         }
-        let kernel = exec.kernels.get(member.checked.call.dtype, None).clone();
-        if let Err(error) = op.message(&mut exec, &member.checked, kernel) {
+        if let Err(error) = op.message(&mut exec, &member.checked) {
             return Some(Err(inner.fail(&mut exec, error)));
         }
     }
@@ -171,8 +170,7 @@ fn run_small(
     members: &[Member],
     collective: Collective,
 ) -> Result<()> {
-    exec.scratch.messages.clear();
-    exec.scratch.latest.next();
+    exec.engine.clear_messages();
     for member in members {
         inner.flip_if_due(exec);
         if member.checked.bytes > 0 {
@@ -364,13 +362,12 @@ fn ops_of<'a>(
         if checked.bytes == 0 {
             continue;
         }
-        let kernel = exec.kernels.get(call.dtype, None).clone();
         let bundle = bundle.get_or_insert_with(|| Placed {
-            op: Op::new(call.collective),
+            op: Op::new(call.collective, exec.engine.flight()),
             streams: Vec::new(),
             blocking: false,
         });
-        bundle.op.message(exec, checked, kernel)?;
+        bundle.op.message(exec, checked)?;
         bundle.blocking |= member.stream.is_none();
         if let Some(stream) = &member.stream
             && !bundle.streams.iter().any(|known| known.is_same(stream))

@@ -1,14 +1,14 @@
 //! Small messages on the calling thread: groups of sends and receives, such as a halo exchange,
 //! and the collectives that are nothing but messages: gather, scatter, all-to-all, reduce.
 //!
-//! No plan is interpreted and no op is made; [`crate::exec::messages`] moves the same tokens as the
-//! plan would.
+//! No plan is interpreted and no op is made; [`crate::exec::host::messages`] moves the same tokens
+//! as the plan would.
 
 use super::call::{Checked, Collective};
 use crate::base::Result;
-use crate::comm::owned::{Exec, Reused};
+use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
-use crate::exec::messages::{SmallExchange, SmallReduce};
+use crate::exec::order::SmallMessage;
 use crate::plan::{Direction, Placing};
 use crate::tune::Choice;
 
@@ -22,23 +22,12 @@ impl Inner {
         choice: Choice,
     ) -> Result<()> {
         let collective = checked.call.collective;
-        exec.scratch.messages.clear();
+        let placing = exec.placing(checked, choice.algorithm, choice.channels);
         if collective == Collective::Reduce && checked.call.peer == self.rank {
-            let placing = exec.placing(checked, choice.algorithm, choice.channels);
             return self.small_reduce(exec, checked, number, placing);
         }
-        let small = SmallExchange {
-            collective,
-            send: checked.call.send,
-            recv: checked.call.recv,
-            bytes: checked.bytes,
-            peer: checked.call.peer as usize,
-            signature: checked.signature,
-            placing: exec.placing(checked, choice.algorithm, choice.channels),
-        };
-        let (messages, wires) = (&mut exec.scratch.messages, &mut exec.wires);
         // SAFETY: the promise of `enqueue`.
-        let begun = unsafe { small.begin(messages, wires) };
+        let begun = unsafe { exec.engine.begin_exchange(&checked.small(), placing) };
         exec.counts.steps_planned += begun.map_err(|error| self.fail(exec, error))?;
         self.run_messages(exec, (collective, number))
     }
@@ -50,18 +39,13 @@ impl Inner {
             Collective::Send => (Direction::Send, call.send.cast_mut()),
             _ => (Direction::Recv, call.recv),
         };
-        let Reused {
-            messages, latest, ..
-        } = &mut exec.scratch;
-        let after = |end, number| latest.replace(latest.stamp(), end, number);
-        let peer = (call.peer as usize, direction, Placing::ByPair);
-        messages.add(
-            &mut exec.wires,
-            peer,
-            (place, checked.bytes),
-            checked.signature,
-            after,
-        )
+        exec.engine.add_message(&SmallMessage {
+            peer: call.peer as usize,
+            direction,
+            place,
+            bytes: checked.bytes,
+            signature: checked.signature,
+        })
     }
 
     /// Runs the messages that were taken down.
@@ -70,11 +54,10 @@ impl Inner {
         exec: &mut Exec,
         (collective, number): (Collective, Option<u64>),
     ) -> Result<()> {
-        exec.counts.steps_planned += exec.scratch.messages.len() as u64;
+        exec.counts.steps_planned += exec.engine.messages();
         let ended = self.drive(exec, (collective.name(), number), |exec| {
-            let (messages, wires) = (&mut exec.scratch.messages, &mut exec.wires);
             // SAFETY: the promise of `enqueue`.
-            Ok(unsafe { messages.progress(wires, &mut ()) }?.into())
+            Ok(unsafe { exec.engine.pass_messages() }?.into())
         });
         ended.map_err(|error| self.fail(exec, error))
     }
@@ -89,19 +72,11 @@ impl Inner {
     ) -> Result<()> {
         let call = &checked.call;
         exec.counts.steps_planned += 1;
-        exec.scratch.contributors.reset();
+        exec.engine.begin_reduce();
+        let small = checked.small();
         let ended = self.drive(exec, (call.collective.name(), number), |exec| {
-            let small = SmallReduce {
-                send: call.send,
-                recv: call.recv,
-                count: call.count,
-                kernel: exec.kernels.get(call.dtype, checked.op),
-                signature: checked.signature,
-                placing,
-            };
-            let (wires, ends) = (&mut exec.wires, &mut exec.scratch.contributors);
             // SAFETY: the promise of `enqueue`.
-            Ok(unsafe { small.progress(wires, ends, &mut exec.scratch.sources, &mut ()) }?.into())
+            Ok(unsafe { exec.engine.pass_reduce(&small, placing) }?.into())
         });
         ended.map_err(|error| self.fail(exec, error))
     }

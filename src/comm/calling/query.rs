@@ -71,8 +71,8 @@ impl Communicator {
         call.check_operation()?;
         let mut checked = Checked::unseen(&call);
         if collective.reduces() && op.0 >= RedOp::FIRST_DYNAMIC {
-            let (kernel, _) = self.inner.made_kernel(op, dtype)?;
-            checked.made = Some(Arc::new(kernel));
+            let (combine, _) = self.inner.made_combine(op, dtype)?;
+            checked.made = Some(Arc::new(combine));
         }
         // Barriers count nothing.
         checked.bytes = match collective {

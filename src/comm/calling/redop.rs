@@ -1,4 +1,4 @@
-//! Reduction operations as callers name them, and the kernels that carry them out.
+//! Reduction operations as callers name them, and what the program made.
 //!
 //! A handle is a number: that of a built-in operation, or one from [`RedOp::FIRST_DYNAMIC`] on for
 //! what the program made ([`MadeOp`]): sums of pre-multiplied contributions, and functions of its
@@ -8,11 +8,9 @@ use super::summable;
 use crate::base::{Error, Rank, Result, caught};
 use crate::comm::Communicator;
 use crate::comm::state::Inner;
-use crate::dtype::{self, DataType, Element, FoldParams, ReduceOp, UserCall, UserFunction};
-use crate::exec::Kernel;
-use std::any::Any;
+use crate::dtype::{DataType, Element, ReduceOp, UserCall};
+use crate::exec::combine::{Combine, Operator, SendPointer, UserOp};
 use std::ffi::c_void;
-use std::num::NonZeroU32;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
@@ -106,29 +104,9 @@ pub(in crate::comm) enum MadeOp {
         /// The scalar, in its first bytes.
         scalar: [u8; 16],
     },
-    /// A function.
-    User(UserOp),
+    /// A function, and the only type it knows; `None` for all.
+    User(UserOp, Option<DataType>),
 }
-
-/// A function of the program that combines elements.
-#[derive(Clone)]
-pub(in crate::comm) struct UserOp {
-    call: UserCall,
-    context: SendPointer,
-    /// The only type it knows; `None` for all.
-    dtype: Option<DataType>,
-    commutes: bool,
-    /// Keeps a Rust closure alive while calls use it.
-    owner: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-#[derive(Clone, Copy)]
-struct SendPointer(*mut c_void);
-
-// SAFETY: the maker of an operation promises that it may be called from any thread.
-unsafe impl Send for SendPointer {}
-// SAFETY: as above.
-unsafe impl Sync for SendPointer {}
 
 impl Communicator {
     /// Makes a sum whose inputs are multiplied by `scalar` (one element of `dtype`) first. It is
@@ -199,13 +177,13 @@ impl Communicator {
         let call = trampoline_of::<T, _>(&combine);
         let owner = Arc::new(combine);
         let context = SendPointer(Arc::as_ptr(&owner).cast_mut().cast());
-        self.make(MadeOp::User(UserOp {
+        let op = UserOp {
             call,
             context,
-            dtype: Some(T::DTYPE),
             commutes,
             owner: Some(owner),
-        }))
+        };
+        self.make(MadeOp::User(op, Some(T::DTYPE)))
     }
 
     /// As [`Communicator::user_op`], of a C function for all data types.
@@ -223,13 +201,13 @@ impl Communicator {
         call: UserCall,
         context: *mut c_void,
     ) -> Result<RedOp> {
-        self.make(MadeOp::User(UserOp {
+        let op = UserOp {
             call,
             context: SendPointer(context),
-            dtype: None,
             commutes,
             owner: None,
-        }))
+        };
+        self.make(MadeOp::User(op, None))
     }
 
     fn make(&self, op: MadeOp) -> Result<RedOp> {
@@ -266,93 +244,21 @@ impl Communicator {
     }
 }
 
-/// The kernels of one communicator.
-pub(in crate::comm) struct Kernels {
-    kernels: Vec<Kernel>,
-    /// Position of each kernel by type and operation; the last column is for copies.
-    slots: [[u8; COLUMNS]; DataType::ALL.len()],
-}
-
-const COLUMNS: usize = ReduceOp::ALL.len() + 1;
-const COPY: usize = ReduceOp::ALL.len();
-
-impl Kernels {
-    /// All types, each with a copy and its built-in operations.
-    pub fn new(nranks: u32) -> Kernels {
-        let mut kernels = Vec::new();
-        let mut slots = [[u8::MAX; COLUMNS]; DataType::ALL.len()];
-        for dtype in DataType::ALL {
-            slots[dtype as usize][COPY] = kernels.len() as u8;
-            kernels.push(plain(dtype, dtype::copy()));
-            for op in dtype.operations().filter(|op| op.number().is_some()) {
-                let Some(fold) = dtype::fold(dtype, op) else {
-                    continue;
-                };
-                slots[dtype as usize][op as usize] = kernels.len() as u8;
-                let mut kernel = plain(dtype, fold);
-                kernel.divisor = NonZeroU32::new(nranks).filter(|_| op == ReduceOp::Avg);
-                kernels.push(kernel);
-            }
-        }
-        debug_assert!(kernels.len() < usize::from(u8::MAX), "a slot is a byte");
-        Kernels { kernels, slots }
-    }
-
-    /// The kernel of a built-in operation that combines the type, or of a copy.
-    #[inline(always)]
-    pub fn get(&self, dtype: DataType, op: Option<ReduceOp>) -> &Kernel {
-        let column = op.map_or(COPY, |op| op as usize);
-        &self.kernels[usize::from(self.slots[dtype as usize][column])]
-    }
-}
-
-fn plain(dtype: DataType, fold: dtype::FoldFn) -> Kernel {
-    Kernel {
-        fold,
-        copy: dtype::copy(),
-        element_bytes: dtype.size_bytes(),
-        params: FoldParams::default(),
-        pre_scaled: false,
-        divisor: None,
-        commutes: true,
-        owner: None,
-    }
-}
-
 impl Inner {
-    /// How to combine elements with what the program made, and its number in signatures.
-    pub fn made_kernel(&self, op: RedOp, dtype: DataType) -> Result<(Kernel, u8)> {
+    /// How elements combine with what the program made, and its number in signatures.
+    pub fn made_combine(&self, op: RedOp, dtype: DataType) -> Result<(Combine, u8)> {
         let ops = self.made_ops.lock().unwrap_or_else(PoisonError::into_inner);
         let made = ops.get(&op.0).ok_or_else(|| unknown(op))?;
         let made_for = match made {
             MadeOp::PreMulSum { dtype, .. } => Some(*dtype),
-            MadeOp::User(user) => user.dtype,
+            MadeOp::User(_, made_for) => *made_for,
         };
         only_for(op, made_for.unwrap_or(dtype), dtype)?;
-        let kernel = match made {
-            MadeOp::PreMulSum { scalar, .. } => {
-                let Some(fold) = dtype::fold(dtype, ReduceOp::PreMulSum) else {
-                    return Err(cannot_combine(ReduceOp::PreMulSum, dtype));
-                };
-                let mut kernel = plain(dtype, fold);
-                kernel.params.scalar = *scalar;
-                kernel.pre_scaled = true;
-                kernel
-            }
-            MadeOp::User(user) => {
-                let mut kernel = plain(dtype, dtype::user_fold());
-                kernel.params.user = Some(UserFunction {
-                    call: user.call,
-                    context: user.context.0,
-                    number: dtype.number(),
-                    element_bytes: dtype.size_bytes(),
-                });
-                kernel.commutes = user.commutes;
-                kernel.owner.clone_from(&user.owner);
-                kernel
-            }
+        let operator = match made {
+            MadeOp::PreMulSum { scalar, .. } => Operator::PreMulSum { scalar: *scalar },
+            MadeOp::User(user, _) => Operator::Function(user.clone()),
         };
-        Ok((kernel, made.code()))
+        Ok((Combine { dtype, operator }, made.code()))
     }
 }
 
@@ -361,8 +267,8 @@ impl MadeOp {
     fn code(&self) -> u8 {
         match self {
             MadeOp::PreMulSum { .. } => ReduceOp::PreMulSum as u8,
-            MadeOp::User(user) if user.commutes => COMMUTING_CODE,
-            MadeOp::User(_) => ORDERED_CODE,
+            MadeOp::User(user, _) if user.commutes => COMMUTING_CODE,
+            MadeOp::User(..) => ORDERED_CODE,
         }
     }
 }

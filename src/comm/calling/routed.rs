@@ -10,6 +10,7 @@ use crate::base::{Error, Result};
 use crate::comm::flight::op::Op;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
+use crate::exec::combine::Combine;
 use crate::plan::Algorithm;
 use crate::tune::{Choice, Route};
 use std::sync::Arc;
@@ -116,7 +117,10 @@ impl Inner {
             Route::Nothing => Ok(()),
             Route::Exact => {
                 let ranks = (self.rank, self.nranks);
-                ops.push(Op::exact(exact::Exact::new(checked, ranks, None)));
+                ops.push(Op::exact(
+                    exact::Exact::new(checked, ranks, None),
+                    exec.engine.flight(),
+                ));
                 Ok(())
             }
             Route::Composed => {
@@ -126,7 +130,7 @@ impl Inner {
                     .try_for_each(|part| self.push_ops(exec, part, ops))
             }
             route => {
-                let mut op = Op::new(checked.call.collective);
+                let mut op = Op::new(checked.call.collective, exec.engine.flight());
                 self.add_to(&mut op, exec, checked, route)?;
                 ops.push(op);
                 Ok(())
@@ -137,39 +141,36 @@ impl Inner {
     /// Adds one call, which goes by one plan or as messages, to an op.
     fn add_to(&self, op: &mut Op, exec: &mut Exec, checked: &Checked, route: Route) -> Result<()> {
         let call = &checked.call;
-        let kernel = match &checked.made {
-            Some(made) => (**made).clone(),
-            None => exec.kernels.get(call.dtype, checked.op).clone(),
-        };
-        op.by_program |= kernel.params.user.is_some();
         if call.collective.is_point_to_point() {
-            return op.message(exec, checked, kernel);
+            return op.message(exec, checked);
         }
+        let combine = checked.combine();
+        op.by_program |= combine.is_by_program();
         if let Some(parts) = &checked.parts {
             return parts
                 .iter()
-                .try_for_each(|part| op.part(exec, checked, &kernel, part));
+                .try_for_each(|part| op.part(exec, checked, &combine, part));
         }
         if let Route::MayDirect(choice) = route {
-            op.direct(checked, kernel, choice);
+            op.direct(checked, combine, choice);
             return Ok(());
         }
         let choice = route.choice(&checked.asked(), &exec.table);
         let choice = choice.ok_or_else(|| Error::internal("a call of several plans has no choice"));
-        op.collective(exec, checked, kernel, choice?)
+        op.collective(exec, checked, combine, choice?)
     }
 
     pub(in crate::comm) fn check_op(&self, exec: &mut Exec, checked: &Checked) -> Result<Op> {
         let shown = checked.shown();
         // Fans reach the ranks of one node only.
-        let algorithm = match exec.wires.carried.somewhere() {
+        let algorithm = match exec.engine.is_between_nodes() {
             false => Algorithm::OneShot,
             true => Algorithm::Dissemination,
         };
         let choice = Choice::plain(Collective::Barrier, algorithm, 1);
-        let kernel = exec.kernels.get(shown.call.dtype, None).clone();
-        let mut op = Op::new(Collective::Barrier);
-        op.collective(exec, &shown, kernel, choice)?;
+        let mut op = Op::new(Collective::Barrier, exec.engine.flight());
+        let copy = Combine::copy(shown.call.dtype);
+        op.collective(exec, &shown, copy, choice)?;
         Ok(op)
     }
 }

@@ -110,7 +110,7 @@ impl Inner {
         let Ok(mut exec) = self.user() else {
             return false;
         };
-        exec.wires.is_awaited(|peer| here(peer as u32))
+        exec.engine.is_awaited(|peer| here(peer as u32))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::comm::calling::call::{Collective, describe};
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::dtype::DataType;
-use crate::exec::wires::Mismatch;
+use crate::exec::stop::Mismatch;
 use crate::proxy::service::Alarm;
 use crate::transport::node::NodeMemory;
 use crate::wire::board::Board;

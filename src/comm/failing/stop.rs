@@ -11,7 +11,7 @@ use crate::comm::flight::op::{Op, Step};
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::dtype;
-use crate::exec::oneshot::Stop;
+use crate::exec::Stop;
 use crate::transport::fork;
 use crate::wire::reading::{Stopped, owner_stops};
 use std::time::Duration;

@@ -13,7 +13,7 @@
 use crate::base::{Error, Rank, Result};
 use crate::comm::becoming::cma::Private;
 use crate::comm::calling::call::Checked;
-use crate::exec::launch::Base;
+use crate::exec::reach::Base;
 use crate::proxy::service::{self, Address, Published};
 use crate::transport::cma::Mark;
 use crate::transport::memory::{self, Mapping};

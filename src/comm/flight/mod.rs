@@ -8,5 +8,6 @@ pub(in crate::comm) mod direct;
 pub(in crate::comm) mod drive;
 pub(in crate::comm) mod lock;
 pub(in crate::comm) mod op;
+pub(in crate::comm) mod order;
 pub(in crate::comm) mod stream;
 pub(in crate::comm) mod wait;

@@ -5,31 +5,18 @@
 //! the reader adds the base that it knows of that buffer. The data stay as they are until the
 //! token is released, and a lane ends only when all of its tokens have been.
 
-use super::super::launch::{Base, Launch};
-use super::super::wires::Wires;
-use super::{At, LaneRun, kept_ahead};
+use super::lane::{At, LaneRun, kept_ahead};
+use super::launch::Launch;
+use super::wires::Wires;
 use crate::base::Result;
-use crate::plan::{Operand, POST_SCALE, Plan, Space, Step, StepOp};
+use crate::exec::reach::Base;
+use crate::plan::{Operand, POST_SCALE, Space, Step, StepOp};
 
 /// Bytes of a token's payload: number of the buffer, offset.
 const TOKEN_BYTES: usize = 16;
 
 /// Results of at least so many bytes in all are written past the cache.
 const STREAM_TOTAL: usize = 1 << 20;
-
-/// Whether every token of the plan can say where its data lie: what is sent is the input, or lies
-/// in the output when it is sent.
-pub fn is_possible(plan: &Plan) -> bool {
-    plan.scratch == 0
-        && plan.steps.iter().all(|step| {
-            let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
-            let sends = dsts.iter().any(|dst| dst.space == Space::Connection);
-            let stored = dsts.contains(&Operand::OUTPUT);
-            let there = |src: &Operand| matches!(src.space, Space::Input | Space::Output);
-            let copied = step.op == StepOp::Copy && srcs.iter().all(there);
-            !step.is_packed() && (!sends || step.op == StepOp::Token || stored || copied)
-        })
-}
 
 impl LaneRun {
     /// Folds or copies one slice from where it lies, and writes the tokens.

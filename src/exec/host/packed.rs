@@ -4,21 +4,11 @@
 //! the window says; pieces that follow each other everywhere (whole chunks of split data, a token
 //! that is forwarded as it is) are folded or copied as one.
 
-use super::{At, LaneRun, Lists, kept_ahead};
-use crate::exec::launch::Launch;
-use crate::exec::wires::Wires;
+use super::lane::{At, LaneRun, kept_ahead};
+use super::launch::Launch;
+use super::lists::Lists;
+use super::wires::Wires;
 use crate::plan::{Operand, Space, Step};
-
-/// The lists of a packed step while its pieces are done.
-#[derive(Default)]
-pub(super) struct Pieces {
-    /// Where the payload of each connection operand begins, sources first.
-    slots: Vec<Option<*mut u8>>,
-    /// Where the pieces at hand begin, for each operand.
-    first: Vec<*mut u8>,
-    /// Where the next piece lies.
-    next: Vec<*mut u8>,
-}
 
 impl LaneRun {
     /// Folds or copies the slice at hand of all pieces of a packed step. Returns its bytes.
@@ -77,39 +67,6 @@ impl LaneRun {
 fn operands<'a>(step: &Step, launch: &'a Launch) -> impl Iterator<Item = &'a Operand> {
     let lists = &launch.plan.lists;
     lists.get(step.srcs).iter().chain(lists.get(step.dsts))
-}
-
-impl Pieces {
-    fn bind(&mut self, slots: impl Iterator<Item = Option<*mut u8>>) {
-        self.slots.clear();
-        self.slots.extend(slots);
-    }
-
-    /// Finds the places of the next piece, which begins `offset` bytes into each slot.
-    fn locate<'a>(
-        &mut self,
-        operands: impl Iterator<Item = &'a Operand>,
-        offset: usize,
-        user: impl Fn(&Operand) -> *mut u8,
-    ) {
-        self.next.clear();
-        let places = self.slots.iter().zip(operands);
-        self.next.extend(places.map(|(slot, operand)| match slot {
-            Some(slot) => slot.wrapping_add(offset),
-            None => user(operand),
-        }));
-    }
-
-    /// Whether the next piece lies `bytes` behind the beginning of those at hand, everywhere.
-    fn follow(&self, bytes: usize) -> bool {
-        let mut places = self.first.iter().zip(&self.next);
-        places.all(|(first, &next)| std::ptr::eq(first.wrapping_add(bytes), next))
-    }
-
-    /// The next piece is the first of those at hand.
-    fn begin(&mut self) {
-        std::mem::swap(&mut self.first, &mut self.next);
-    }
 }
 
 impl Lists {

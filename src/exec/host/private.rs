@@ -4,11 +4,13 @@
 //! from scratch memory: small enough to be in the cache still when they are folded, large enough
 //! that fetching them costs little beside the bytes.
 
-use super::{LaneRun, Lists};
+use super::lane::LaneRun;
+use super::launch::Launch;
+use super::lists::Lists;
+use super::wires::Wires;
 use crate::base::Result;
 use crate::dtype::FoldParams;
-use crate::exec::launch::{Base, Launch};
-use crate::exec::wires::Wires;
+use crate::exec::reach::Base;
 
 /// Scratch memory of a lane, for the pieces of all sources together.
 const SCRATCH_BYTES: usize = 256 << 10;
@@ -16,39 +18,6 @@ const SCRATCH_BYTES: usize = 256 << 10;
 const LEAST_BYTES: usize = 4096;
 /// Room for a piece is a multiple of this.
 const ALIGNMENT: usize = 64;
-
-/// The lists of a fold of fetched sources.
-#[derive(Default)]
-pub(super) struct Private {
-    /// Which sources those are: place in the list, rank, number of the buffer.
-    sources: Vec<(usize, usize, usize)>,
-    /// The places of the piece at hand.
-    srcs: Vec<*const u8>,
-    dsts: Vec<*mut u8>,
-}
-
-impl Private {
-    pub fn clear(&mut self) {
-        self.sources.clear();
-    }
-
-    /// Notes that the source at `place` lies in this buffer of `rank`, if it must be fetched.
-    #[inline(always)]
-    pub fn note(&mut self, place: usize, bases: &[[Base; 2]], (rank, buffer): (usize, usize)) {
-        if bases[rank][buffer].owner().is_some() {
-            self.sources.push((place, rank, buffer));
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.sources.is_empty()
-    }
-
-    /// Whether the source at `place` must be fetched: its address says nothing here.
-    pub fn has(&self, place: usize) -> bool {
-        self.sources.iter().any(|source| source.0 == place)
-    }
-}
 
 impl LaneRun {
     /// Fetches `bytes` bytes of the only source to the first destination, and copies them to the

@@ -1,8 +1,9 @@
 //! What a lane sends to other nodes, and receives from them, without a slot.
 
-use super::super::launch::Launch;
-use super::super::wires::Wires;
-use super::{At, LaneRun};
+use super::end::End;
+use super::lane::{At, LaneRun};
+use super::launch::Launch;
+use super::wires::Wires;
 use crate::plan::{Operand, Space, Step, StepOp};
 use crate::wire::pair::STRAIGHT_BYTES;
 
@@ -46,5 +47,39 @@ impl LaneRun {
             let place = at.place(dst, launch, chunk);
             wires.want(plan.ends[index], (place, bytes), ahead);
         }
+    }
+}
+
+impl Wires {
+    /// Publishes a token of one slot whose payload lies at `data`, and stays there until the token
+    /// was given back: at an end that leads to another node.
+    ///
+    /// # Safety
+    /// As [`crate::wire::pair::PairSender::publish_elsewhere`].
+    pub unsafe fn publish_straight(
+        &mut self,
+        end: End,
+        (data, bytes): (*mut u8, usize),
+        signature: u64,
+    ) {
+        if let End::Send(index, _) = end {
+            // SAFETY: passed on to our caller.
+            unsafe { self.sender(index).publish_elsewhere(data, bytes, signature) };
+        }
+    }
+
+    /// Says where the payload of a token that is not there yet had best go, at an end that leads
+    /// to another node.
+    pub fn want(&mut self, end: End, data: (*mut u8, usize), ahead: u32) {
+        if let End::Recv(index, peer) = end {
+            let position = self.receiver(index).position() + u64::from(ahead);
+            let channel = self.channel(index);
+            self.carried.want((peer, channel), position, data);
+        }
+    }
+
+    /// Whether a fault is to be injected, for which payload is written to slots.
+    pub fn has_fault(&self) -> bool {
+        self.flip.is_some()
     }
 }

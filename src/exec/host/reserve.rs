@@ -4,28 +4,11 @@
 //! pages that its tokens will touch are taken, and how many have been is remembered: the question
 //! costs a comparison.
 
-use super::wires::{End, Wires};
+use super::end::End;
+use super::wires::Wires;
 use crate::base::{Rank, Result};
 use crate::wire::Slots;
 use crate::wire::line::SMALL_BYTES;
-
-/// Bytes of each slot that have memory behind them.
-pub struct Reserved {
-    /// By the index of a sender.
-    senders: Vec<usize>,
-    /// By the channel of an own cast.
-    casts: Vec<usize>,
-}
-
-impl Reserved {
-    /// Nothing, for so many ends and channels.
-    pub fn new(ends: usize, channels: usize) -> Reserved {
-        Reserved {
-            senders: vec![0; ends],
-            casts: vec![0; channels],
-        }
-    }
-}
 
 impl Wires {
     /// Channels between ranks; those beyond lead to a network that folds.

@@ -4,23 +4,24 @@
 //! A bundle is a list of messages, each one token over a pair. As with the lanes of a plan, each
 //! moves as soon as it can, whatever the others do; messages with the same end follow each other.
 
-use super::trace::{Event, Tracer};
-use super::wires::{End, Mismatch, Wires};
-use super::{Kernel, Progress};
+use super::end::End;
+use super::kernel::Kernel;
+use super::schedule::{Passed, Schedule};
+use super::wires::Wires;
 use crate::base::Result;
+use crate::exec::stop::{Mismatch, Progress, Stop};
+use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, ConnectionUse, Direction, Link, Placing, Protocol};
 
 /// One message of a bundle.
+#[derive(Clone, Copy)]
 struct Message {
     end: End,
     used: ConnectionUse,
     place: *mut u8,
     bytes: usize,
     signature: u64,
-    /// The message with the same end that must move first.
-    after: Option<usize>,
     begun: bool,
-    done: bool,
 }
 
 // SAFETY: the buffers belong to the call until its bundle has ended; one driver at a time.
@@ -29,10 +30,7 @@ unsafe impl Send for Message {}
 /// Messages that are on their way together. Its memory is kept for the next bundle.
 #[derive(Default)]
 pub struct Messages {
-    list: Vec<Message>,
-    pending: usize,
-    /// All messages before this one are done.
-    first: usize,
+    list: Schedule<Message>,
     /// Numbers this bundle among launches.
     launch: u64,
     /// Ends to other nodes.
@@ -62,9 +60,8 @@ fn pair(wires: &Wires, peer: usize, direction: Direction, placing: Placing) -> L
 impl Messages {
     /// Forgets the last bundle.
     pub fn clear(&mut self) {
-        self.list.clear();
+        self.list.clear(usize::MAX);
         self.carried.clear();
-        (self.pending, self.first) = (0, 0);
     }
 
     /// Messages of the bundle.
@@ -74,7 +71,7 @@ impl Messages {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.list.len() == 0
     }
 
     /// Adds a message of at most a slot, to or from another rank. `after` tells which message of
@@ -94,23 +91,22 @@ impl Messages {
         let used = ConnectionUse { link, direction };
         let end = wires.resolve(&used, Protocol::Simple)?;
         wires.reserve(end, bytes)?;
-        if self.list.is_empty() {
+        if self.list.len() == 0 {
             self.launch = wires.carried.number_launch();
         }
         if direction == Direction::Send && wires.carried.is_remote(peer) {
             self.carried.push(end);
         }
-        self.pending += 1;
-        self.list.push(Message {
+        let message = Message {
             end,
             used,
             place,
             bytes,
             signature,
-            after: after(end, self.list.len()),
             begun: false,
-            done: false,
-        });
+        };
+        let after = after(end, self.list.len());
+        self.list.push(after, || message, |old| *old = message);
         Ok(())
     }
 
@@ -126,42 +122,29 @@ impl Messages {
         wires: &mut Wires,
         tracer: &mut impl Tracer,
     ) -> std::result::Result<Progress, Mismatch> {
-        let (mut moved, mut missing) = (false, None);
-        while self
-            .list
-            .get(self.first)
-            .is_some_and(|message| message.done)
-        {
-            self.first += 1;
-        }
-        for index in self.first..self.list.len() {
-            let (before, rest) = self.list.split_at_mut(index);
-            let message = &mut rest[0];
-            if message.done || message.after.is_some_and(|after| !before[after].done) {
-                continue;
-            }
+        let launch = self.launch;
+        let Passed { moved, mut missing } = self.list.pass(|_, message| {
             if !message.begun {
                 wires.begin(message.end, 1, 1);
-                wires.carried.expect(self.launch, &message.used, 1);
+                wires.carried.expect(launch, &message.used, 1);
                 message.begun = true;
             }
             if !wires.ready_for(message.end, message.bytes) {
-                missing.get_or_insert(wires.waits_for(message.end));
-                continue;
+                return Ok(Progress::Blocked(wires.waits_for(message.end)));
             }
             // SAFETY: our caller's promise.
             unsafe { message.run(wires, tracer)? };
-            moved = true;
-            self.pending -= 1;
-        }
-        if self.pending == 0
+            Ok::<_, Mismatch>(Progress::Done)
+        })?;
+        let pending = self.list.pending();
+        if pending == 0
             && let Some(&end) = self.carried.iter().find(|&&end| !wires.drained(end))
         {
             // Handed to the network, which nobody may drive when the call has returned.
             missing.get_or_insert(wires.waits_for(end));
         }
         Ok(match missing {
-            None if self.pending == 0 => Progress::Done,
+            None if pending == 0 => Progress::Done,
             Some(peer) if moved => Progress::Moved(peer),
             Some(peer) => Progress::Blocked(peer),
             // What is left waited for a message that has just moved.
@@ -194,7 +177,6 @@ impl Message {
             tracer.event(Event::Release { link, bytes });
         }
         wires.steps_executed += 1;
-        self.done = true;
         Ok(())
     }
 }
@@ -323,7 +305,7 @@ impl SmallReduce<'_> {
     /// Folds, if all contributions are there.
     ///
     /// # Errors
-    /// A rank that called something else; see [`super::oneshot::Stop`].
+    /// A rank that called something else; see [`Stop`].
     ///
     /// # Safety
     /// The buffers hold `count` elements and belong to the call until it is done; the lists are
@@ -334,7 +316,7 @@ impl SmallReduce<'_> {
         contributors: &mut Contributors,
         sources: &mut super::oneshot::Sources,
         tracer: &mut impl Tracer,
-    ) -> std::result::Result<Progress, super::oneshot::Stop> {
+    ) -> std::result::Result<Progress, Stop> {
         if !contributors.begun {
             contributors.begin(wires, self.placing)?;
         }

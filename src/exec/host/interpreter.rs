@@ -4,94 +4,18 @@
 //! credit is missing and go on later, so one thread drives many lanes, and any thread may
 //! drive a lane.
 
-pub mod direct;
-mod packed;
-mod private;
-mod straight;
-
+use super::end::End;
+use super::lane::{At, LaneRun, kept_ahead};
 use super::launch::Launch;
-use super::oneshot::Stop;
-use super::scratch::Block;
-use super::trace::{Event, Tracer};
-use super::wires::{End, Mismatch, Wires};
-use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Protocol, Space, Step, StepOp, Window};
+use super::wires::Wires;
+use crate::exec::stop::{Mismatch, Progress, Stop};
+use crate::exec::trace::{Event, Tracer};
+use crate::plan::{Operand, Protocol, Space, Step, StepOp};
 
 /// Slices that a lane moves before its driver looks up: a stop is noticed in between.
 const MOST_SLICES: u32 = 64;
 
-/// How far a lane got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// Something moved, and now this rank's token or credit is missing.
-    Moved(usize),
-    /// Nothing moved: this rank's token or credit is missing.
-    Blocked(usize),
-    /// The lane is finished.
-    Done,
-}
-
-/// One lane on its way.
-pub struct LaneRun {
-    lane: usize,
-    window: Window,
-    round: u64,
-    step: usize,
-    repetition: u16,
-    slice: u32,
-    /// Operands of the current step instance known to be ready.
-    ready: usize,
-    begun: bool,
-    /// Scratch memory of this lane, while it runs.
-    scratch: Option<Block>,
-    lists: Lists,
-}
-
-/// The places of one fold, kept so that no step allocates.
-#[derive(Default)]
-struct Lists {
-    srcs: Vec<*const u8>,
-    dsts: Vec<*mut u8>,
-    pieces: packed::Pieces,
-    private: private::Private,
-}
-
-// SAFETY: the pointer lists are only scratch space within one call of `progress`.
-unsafe impl Send for LaneRun {}
-
 impl LaneRun {
-    /// The lane at its beginning.
-    pub fn new(lane: usize, window: Window) -> LaneRun {
-        LaneRun {
-            lane,
-            window,
-            round: 0,
-            step: 0,
-            repetition: 0,
-            slice: 0,
-            ready: 0,
-            begun: false,
-            scratch: None,
-            lists: Lists::default(),
-        }
-    }
-
-    /// The same as [`LaneRun::new`], keeping the memory of a finished run.
-    pub fn restart(&mut self, lane: usize, window: Window) {
-        self.lane = lane;
-        self.window = window;
-        self.round = 0;
-        self.step = 0;
-        self.repetition = 0;
-        self.slice = 0;
-        self.ready = 0;
-        self.begun = false;
-    }
-
-    /// Where the lane stands, for messages: (round, step, slice).
-    pub fn position(&self) -> (u64, usize, u32) {
-        (self.round, self.step, self.slice)
-    }
-
     /// Runs the lane as far as tokens and credits allow.
     ///
     /// # Errors
@@ -219,7 +143,7 @@ impl LaneRun {
     }
 
     /// Bytes of the token at hand: the slice of all its pieces.
-    fn token_bytes(&self, step: &Step, launch: &Launch) -> usize {
+    pub(super) fn token_bytes(&self, step: &Step, launch: &Launch) -> usize {
         let chunks = launch.plan.chunks;
         let pieces = (0..step.pieces()).map(|piece| {
             let chunk = step.piece_at(self.repetition, piece, chunks);
@@ -345,121 +269,6 @@ impl LaneRun {
         if self.step == steps {
             self.step = 0;
             self.round += 1;
-        }
-    }
-}
-
-/// Slots of the slices of a kept token that come before slice `slice`: they are still there.
-#[inline(always)]
-fn kept_ahead(operand: &Operand, slice: u32, slots: u32) -> u32 {
-    if operand.keep { slice * slots } else { 0 }
-}
-
-/// Which slice of which round is at hand.
-#[derive(Clone, Copy)]
-struct At<'a> {
-    window: &'a Window,
-    round: u64,
-    slice: u32,
-    scratch: &'a Option<Block>,
-}
-
-impl<'a> At<'a> {
-    #[inline(always)]
-    fn new(window: &'a Window, round: u64, slice: u32, scratch: &'a Option<Block>) -> At<'a> {
-        At {
-            window,
-            round,
-            slice,
-            scratch,
-        }
-    }
-
-    /// Where it lies in the call's own memory.
-    #[inline]
-    fn place(self, operand: &Operand, launch: &Launch, chunk: u32) -> *mut u8 {
-        let base = match operand.space {
-            Space::Input => launch.send.cast_mut(),
-            Space::Scratch => return self.scratch_place(operand, launch, chunk),
-            _ => launch.recv,
-        };
-        let chunk = operand.chunk(chunk, launch.plan.chunks);
-        let region = self
-            .window
-            .region(operand.space, chunk, self.round, self.slice);
-        base.wrapping_add(region.offset * launch.kernel.element_bytes)
-    }
-
-    fn scratch_place(self, operand: &Operand, launch: &Launch, chunk: u32) -> *mut u8 {
-        let place = operand.chunk(chunk, launch.plan.scratch);
-        let region = self
-            .window
-            .scratch_region(place, chunk, self.round, self.slice);
-        let offset = region.offset * launch.kernel.element_bytes;
-        // A lane without payload has no block, and is never asked.
-        let block = self
-            .scratch
-            .as_ref()
-            .map_or(std::ptr::null_mut(), Block::as_ptr);
-        block.wrapping_add(offset)
-    }
-}
-
-impl Lists {
-    /// Folds or copies `count` elements between the places that `place` gives for each source and
-    /// then each destination, in order. A null destination is left out.
-    ///
-    /// # Safety
-    /// Each place holds `count` elements of the kernel's type; a destination equals a source or
-    /// does not overlap it, or is null.
-    #[inline]
-    unsafe fn fold(
-        &mut self,
-        step: &Step,
-        launch: &Launch,
-        count: usize,
-        mut place: impl FnMut(&Operand) -> *mut u8,
-    ) {
-        let plan = &launch.plan;
-        let kernel = &launch.kernel;
-        let element_bytes = kernel.element_bytes;
-        let mut params = kernel.params;
-        params.pre_scale_mask = 0;
-        params.stream_mask = 0;
-        let streams = count * element_bytes >= launch.stream_bytes
-            && launch.plan.protocol == Protocol::Simple;
-        self.srcs.clear();
-        self.dsts.clear();
-        for operand in plan.lists.get(step.srcs) {
-            let place = place(operand);
-            if operand.space == Space::Input && kernel.pre_scaled && step.flags & PRE_SCALE != 0 {
-                params.pre_scale_mask |= 1 << self.srcs.len();
-            }
-            self.srcs.push(place.cast_const());
-        }
-        params.divisor = kernel.divisor.filter(|_| step.flags & POST_SCALE != 0);
-        let scaled = params.divisor.is_some() || params.pre_scale_mask != 0;
-        let copies = step.op == StepOp::Copy && !scaled;
-        for operand in plan.lists.get(step.dsts) {
-            let place = place(operand);
-            let left_out = place.is_null() || (copies && place.cast_const() == self.srcs[0]);
-            if !left_out {
-                // A hint has no room for more destinations.
-                if streams && self.dsts.len() < 64 && launch.plan.is_read_elsewhere(operand) {
-                    params.stream_mask |= 1 << self.dsts.len();
-                }
-                self.dsts.push(place);
-            }
-        }
-        if self.dsts.is_empty() {
-            return;
-        }
-        if copies {
-            // SAFETY: our caller's promise.
-            unsafe { (kernel.copy)(&self.srcs, &self.dsts, count * element_bytes, &params) };
-        } else {
-            // SAFETY: our caller's promise.
-            unsafe { (kernel.fold)(&self.srcs, &self.dsts, count, &params) };
         }
     }
 }

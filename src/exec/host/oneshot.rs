@@ -4,10 +4,12 @@
 //! A call is one function per collective; there is no step to decode and no list to walk, so an
 //! 8-byte all-reduce costs little more than the hand-over of its cache line.
 
-use super::trace::{Event, Tracer};
-use super::wires::{End, Mismatch, Wires};
-use super::{Kernel, Waiting};
-use crate::base::Error;
+use super::end::End;
+use super::kernel::Kernel;
+use super::wires::Wires;
+use crate::exec::Waiting;
+use crate::exec::stop::Stop;
+use crate::exec::trace::{Event, Tracer};
 use crate::plan::Link;
 
 /// One small call.
@@ -24,27 +26,6 @@ pub struct SmallCall<'a> {
     pub signature: u64,
     /// Root, for broadcast.
     pub root: usize,
-}
-
-/// Why a small call ended early.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// Another rank called something else.
-    Mismatch(Mismatch),
-    /// Waiting ended with an error.
-    Error(Error),
-}
-
-impl From<Mismatch> for Stop {
-    fn from(mismatch: Mismatch) -> Stop {
-        Stop::Mismatch(mismatch)
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Error(error)
-    }
 }
 
 /// The scratch list of sources, kept by the communicator so that no call allocates.

@@ -1,10 +1,11 @@
 //! All connections of one rank, as the executors use them.
 
 use super::carried::Carried;
+use super::end::End;
 use super::lines::Lines;
-use super::reserve::Reserved;
 use super::scratch::Pool;
 use crate::base::{Error, Rank, Result};
+use crate::exec::stop::Mismatch;
 use crate::plan::{ConnectionUse, Direction, Link, Plan, Protocol};
 use crate::wire::cast::{CastMemory, CastReceiver, CastSender};
 use crate::wire::fan::Fans;
@@ -13,25 +14,22 @@ use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
 use crate::wire::signature::Signature;
 use crate::wire::{Bell, Source};
 
-/// One end of a connection, resolved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Index into the senders, and the reading rank.
-    Send(usize, usize),
-    /// Index into the receivers, and the writing rank.
-    Recv(usize, usize),
-    /// The own fan.
-    FanSend,
-    /// The fan of this rank.
-    FanRecv(usize),
-    /// The own cast on this channel.
-    CastSend(usize),
-    /// Index into the casts that are read, and the writing rank.
-    CastRecv(usize, usize),
-    /// Index into the senders of flagged lines, and the reading rank.
-    LinesSend(usize, usize),
-    /// Index into the receivers of flagged lines, and the writing rank.
-    LinesRecv(usize, usize),
+/// Bytes of each slot that have memory behind them.
+pub struct Reserved {
+    /// By the index of a sender.
+    pub(super) senders: Vec<usize>,
+    /// By the channel of an own cast.
+    pub(super) casts: Vec<usize>,
+}
+
+impl Reserved {
+    /// Nothing, for so many ends and channels.
+    pub fn new(ends: usize, channels: usize) -> Reserved {
+        Reserved {
+            senders: vec![0; ends],
+            casts: vec![0; channels],
+        }
+    }
 }
 
 /// The connections of one rank of a communicator.
@@ -59,19 +57,6 @@ pub struct Wires {
     pub steps_executed: u64,
     /// Fault injection: tokens with payload still to publish before one bit is flipped.
     pub(super) flip: Option<u64>,
-}
-
-/// A token's signature differs from what this rank called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mismatch {
-    /// The rank that published it.
-    pub peer: usize,
-    /// Its signature.
-    pub theirs: Signature,
-    /// This rank's.
-    pub mine: Signature,
-    /// The token is left over from an earlier call.
-    pub is_stale: bool,
 }
 
 impl Wires {
@@ -112,6 +97,11 @@ impl Wires {
     /// Ranks of the communicator.
     pub fn ranks(&self) -> usize {
         self.ranks
+    }
+
+    /// Pairs in each direction: every rank on every channel.
+    pub fn ends(&self) -> usize {
+        self.ranks * self.channels
     }
 
     /// Fault injection for tests: flips one bit of the `token`-th payload published from now on.

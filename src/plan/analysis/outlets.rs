@@ -15,7 +15,6 @@
 //! waits for before it ends. So a token goes straight only when no later step, and no step of
 //! another lane, writes the same place ([`outlets`]; places are those of the plan checker).
 
-use super::wires::{End, Wires};
 use crate::plan::places::Places;
 use crate::plan::{Operand, Plan, Space, Step, StepOp};
 
@@ -120,38 +119,4 @@ pub fn outlets(plan: &Plan, is_remote: impl Fn(usize) -> bool, in_place: bool) -
         steps.map(outlet).collect()
     };
     (0..plan.lanes.len()).map(of_lane).collect()
-}
-
-impl Wires {
-    /// Publishes a token of one slot whose payload lies at `data`, and stays there until the token
-    /// was given back: at an end that leads to another node.
-    ///
-    /// # Safety
-    /// As [`crate::wire::pair::PairSender::publish_elsewhere`].
-    pub unsafe fn publish_straight(
-        &mut self,
-        end: End,
-        (data, bytes): (*mut u8, usize),
-        signature: u64,
-    ) {
-        if let End::Send(index, _) = end {
-            // SAFETY: passed on to our caller.
-            unsafe { self.sender(index).publish_elsewhere(data, bytes, signature) };
-        }
-    }
-
-    /// Says where the payload of a token that is not there yet had best go, at an end that leads
-    /// to another node.
-    pub fn want(&mut self, end: End, data: (*mut u8, usize), ahead: u32) {
-        if let End::Recv(index, peer) = end {
-            let position = self.receiver(index).position() + u64::from(ahead);
-            let channel = self.channel(index);
-            self.carried.want((peer, channel), position, data);
-        }
-    }
-
-    /// Whether a fault is to be injected, for which payload is written to slots.
-    pub fn has_fault(&self) -> bool {
-        self.flip.is_some()
-    }
 }

@@ -1,9 +1,12 @@
 //! A launch: a plan bound to buffers, sizes, a kernel and connections.
 
-use super::straight::{self, Outlets};
-use super::wires::{End, Wires};
+use super::end::End;
+use super::kernel::Kernel;
+use super::wires::Wires;
 use crate::base::{Error, Result};
-use crate::dtype::{FoldFn, FoldParams};
+use crate::exec::reach::Base;
+use crate::plan::analysis::direct;
+use crate::plan::analysis::outlets::{self, Outlets};
 use crate::plan::window::{Binding, Geometry};
 use crate::plan::{Operand, Plan, Protocol, Window};
 use std::sync::Arc;
@@ -16,27 +19,6 @@ pub fn stream_bytes(oversubscribed: bool) -> usize {
         true => 32 << 10,
         false => 8 << 10,
     }
-}
-
-/// How data is folded and copied.
-#[derive(Clone, Debug)]
-pub struct Kernel {
-    /// Folds sources of the call's type with the call's operation.
-    pub fold: FoldFn,
-    /// Copies one source of bytes.
-    pub copy: FoldFn,
-    /// Bytes of an element.
-    pub element_bytes: usize,
-    /// Scalar and divisor.
-    pub params: FoldParams,
-    /// Inputs are multiplied as they are read.
-    pub pre_scaled: bool,
-    /// Final results are divided by this.
-    pub divisor: Option<std::num::NonZeroU32>,
-    /// The order of contributions does not matter.
-    pub commutes: bool,
-    /// Keeps a function of the program alive.
-    pub owner: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 /// A plan with the ends of its connections, looked up once per communicator.
@@ -129,7 +111,7 @@ impl Bound {
             is_remote[index] && !proxied
         };
         let outlets = [false, true].map(|in_place| match straight {
-            true => straight::outlets(&plan, leads_out, in_place),
+            true => outlets::outlets(&plan, leads_out, in_place),
             false => Outlets::new(),
         });
         Ok(Bound {
@@ -138,7 +120,7 @@ impl Bound {
             lane_handed: lane_carried.iter().map(handed).collect(),
             lane_carried,
             channels: plan.channels(),
-            is_direct: super::host::direct::is_possible(&plan),
+            is_direct: direct::is_possible(&plan),
             has_fans: ends
                 .iter()
                 .any(|end| matches!(end, End::FanSend | End::FanRecv(_))),
@@ -182,78 +164,6 @@ pub fn protocol(
     let slot_bytes = geometry.slot_bytes.min(Wires::capacity(wanted));
     let fits = plan.pieces as usize * element_bytes <= slot_bytes * geometry.slice_steps as usize;
     if fits { wanted } else { Protocol::Simple }
-}
-
-/// Reads memory that this process cannot address.
-pub trait Fetch: Send + Sync {
-    /// Copies `bytes` bytes from the address `from` of its owner to `to`.
-    ///
-    /// # Errors
-    /// When the owner has ended or its memory cannot be read.
-    ///
-    /// # Safety
-    /// `to` takes `bytes` bytes that nobody else touches.
-    unsafe fn fetch(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
-}
-
-/// How a buffer is reached.
-#[derive(Clone)]
-enum Reach {
-    /// It is addressable, by agreement, until the call ends.
-    Here,
-    /// It is addressable as long as this lives.
-    Mapped {
-        _keeper: Arc<dyn std::any::Any + Send + Sync>,
-    },
-    /// It must be fetched.
-    Private(Arc<dyn Fetch>),
-}
-
-/// Where this rank reads a buffer of a peer.
-#[derive(Clone)]
-pub struct Base {
-    start: *const u8,
-    reach: Reach,
-}
-
-impl Base {
-    /// A buffer of this process.
-    pub fn here(start: *const u8) -> Base {
-        let reach = Reach::Here;
-        Base { start, reach }
-    }
-
-    /// A buffer that is readable from `start` as long as `keeper` lives.
-    pub fn mapped(start: *const u8, keeper: Arc<dyn std::any::Any + Send + Sync>) -> Base {
-        let reach = Reach::Mapped { _keeper: keeper };
-        Base { start, reach }
-    }
-
-    /// A buffer that begins at the address `start` of another process.
-    pub fn private(start: *const u8, owner: Arc<dyn Fetch>) -> Base {
-        let reach = Reach::Private(owner);
-        Base { start, reach }
-    }
-
-    /// The byte at `offset`.
-    #[inline(always)]
-    pub fn at(&self, offset: usize) -> *const u8 {
-        self.start.wrapping_add(offset)
-    }
-
-    /// What fetches it, if it cannot be addressed.
-    #[inline(always)]
-    pub fn owner(&self) -> Option<&Arc<dyn Fetch>> {
-        match &self.reach {
-            Reach::Private(owner) => Some(owner),
-            Reach::Here | Reach::Mapped { .. } => None,
-        }
-    }
-
-    /// Whether it was mapped for this.
-    pub fn is_mapped(&self) -> bool {
-        matches!(self.reach, Reach::Mapped { .. })
-    }
 }
 
 /// One call on its way.

@@ -1,0 +1,150 @@
+//! The places of one fold, kept from step to step so that none allocates.
+
+use super::launch::Launch;
+use crate::exec::reach::Base;
+use crate::plan::{Operand, POST_SCALE, PRE_SCALE, Protocol, Space, Step, StepOp};
+
+/// The places of one fold, kept so that no step allocates.
+#[derive(Default)]
+pub struct Lists {
+    pub srcs: Vec<*const u8>,
+    pub dsts: Vec<*mut u8>,
+    pub pieces: Pieces,
+    pub private: Private,
+}
+
+/// The lists of a packed step while its pieces are done.
+#[derive(Default)]
+pub struct Pieces {
+    /// Where the payload of each connection operand begins, sources first.
+    pub slots: Vec<Option<*mut u8>>,
+    /// Where the pieces at hand begin, for each operand.
+    pub first: Vec<*mut u8>,
+    /// Where the next piece lies.
+    pub next: Vec<*mut u8>,
+}
+
+/// The lists of a fold of fetched sources.
+#[derive(Default)]
+pub struct Private {
+    /// Which sources those are: place in the list, rank, number of the buffer.
+    pub sources: Vec<(usize, usize, usize)>,
+    /// The places of the piece at hand.
+    pub srcs: Vec<*const u8>,
+    pub dsts: Vec<*mut u8>,
+}
+
+impl Lists {
+    /// Folds or copies `count` elements between the places that `place` gives for each source and
+    /// then each destination, in order. A null destination is left out.
+    ///
+    /// # Safety
+    /// Each place holds `count` elements of the kernel's type; a destination equals a source or
+    /// does not overlap it, or is null.
+    #[inline]
+    pub unsafe fn fold(
+        &mut self,
+        step: &Step,
+        launch: &Launch,
+        count: usize,
+        mut place: impl FnMut(&Operand) -> *mut u8,
+    ) {
+        let plan = &launch.plan;
+        let kernel = &launch.kernel;
+        let element_bytes = kernel.element_bytes;
+        let mut params = kernel.params;
+        params.pre_scale_mask = 0;
+        params.stream_mask = 0;
+        let streams = count * element_bytes >= launch.stream_bytes
+            && launch.plan.protocol == Protocol::Simple;
+        self.srcs.clear();
+        self.dsts.clear();
+        for operand in plan.lists.get(step.srcs) {
+            let place = place(operand);
+            if operand.space == Space::Input && kernel.pre_scaled && step.flags & PRE_SCALE != 0 {
+                params.pre_scale_mask |= 1 << self.srcs.len();
+            }
+            self.srcs.push(place.cast_const());
+        }
+        params.divisor = kernel.divisor.filter(|_| step.flags & POST_SCALE != 0);
+        let scaled = params.divisor.is_some() || params.pre_scale_mask != 0;
+        let copies = step.op == StepOp::Copy && !scaled;
+        for operand in plan.lists.get(step.dsts) {
+            let place = place(operand);
+            let left_out = place.is_null() || (copies && place.cast_const() == self.srcs[0]);
+            if !left_out {
+                // A hint has no room for more destinations.
+                if streams && self.dsts.len() < 64 && launch.plan.is_read_elsewhere(operand) {
+                    params.stream_mask |= 1 << self.dsts.len();
+                }
+                self.dsts.push(place);
+            }
+        }
+        if self.dsts.is_empty() {
+            return;
+        }
+        if copies {
+            // SAFETY: our caller's promise.
+            unsafe { (kernel.copy)(&self.srcs, &self.dsts, count * element_bytes, &params) };
+        } else {
+            // SAFETY: our caller's promise.
+            unsafe { (kernel.fold)(&self.srcs, &self.dsts, count, &params) };
+        }
+    }
+}
+
+impl Pieces {
+    pub fn bind(&mut self, slots: impl Iterator<Item = Option<*mut u8>>) {
+        self.slots.clear();
+        self.slots.extend(slots);
+    }
+
+    /// Finds the places of the next piece, which begins `offset` bytes into each slot.
+    pub fn locate<'a>(
+        &mut self,
+        operands: impl Iterator<Item = &'a Operand>,
+        offset: usize,
+        user: impl Fn(&Operand) -> *mut u8,
+    ) {
+        self.next.clear();
+        let places = self.slots.iter().zip(operands);
+        self.next.extend(places.map(|(slot, operand)| match slot {
+            Some(slot) => slot.wrapping_add(offset),
+            None => user(operand),
+        }));
+    }
+
+    /// Whether the next piece lies `bytes` behind the beginning of those at hand, everywhere.
+    pub fn follow(&self, bytes: usize) -> bool {
+        let mut places = self.first.iter().zip(&self.next);
+        places.all(|(first, &next)| std::ptr::eq(first.wrapping_add(bytes), next))
+    }
+
+    /// The next piece is the first of those at hand.
+    pub fn begin(&mut self) {
+        std::mem::swap(&mut self.first, &mut self.next);
+    }
+}
+
+impl Private {
+    pub fn clear(&mut self) {
+        self.sources.clear();
+    }
+
+    /// Notes that the source at `place` lies in this buffer of `rank`, if it must be fetched.
+    #[inline(always)]
+    pub fn note(&mut self, place: usize, bases: &[[Base; 2]], (rank, buffer): (usize, usize)) {
+        if bases[rank][buffer].owner().is_some() {
+            self.sources.push((place, rank, buffer));
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// Whether the source at `place` must be fetched: its address says nothing here.
+    pub fn has(&self, place: usize) -> bool {
+        self.sources.iter().any(|source| source.0 == place)
+    }
+}

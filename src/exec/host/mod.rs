@@ -1,0 +1,45 @@
+//! The engine of host memory.
+//!
+//! **Problem.** A step is data. Something must wait for its tokens, fold and publish, for any plan
+//! and any size, and stop wherever something is missing. Interpretation would show in small calls.
+//!
+//! **Idea.** [`interpreter`] runs any plan: a lane can stop anywhere and go on later, on another
+//! thread. [`oneshot`] does small one-shot calls without interpretation, and [`messages`] small
+//! messages; tests compare their tokens with those of the plans. [`engine`] is what communicators
+//! see of it.
+//!
+//! **Terms.** *Launch*: a plan with buffers, sizes, fold and connections. *Flight*: launches on
+//! their way together. *Lane run*: a lane on its way. *Kernel*: the fold functions of one type and
+//! operation. *Straight*: payload that goes to another node from where it lies, without a slot.
+//!
+//! Reference: T. Hoefler, C. Siebert, A. Lumsdaine, "Group Operation Assembly Language: a flexible
+//! way to express collective communication", ICPP 2009.
+
+pub mod carried;
+mod direct;
+mod end;
+pub mod engine;
+mod flight;
+mod interpreter;
+pub mod kernel;
+mod lane;
+pub mod launch;
+mod lines;
+mod lists;
+pub mod messages;
+pub mod oneshot;
+mod packed;
+mod private;
+pub mod probe;
+mod reserve;
+mod schedule;
+pub mod scratch;
+mod straight;
+pub mod wires;
+
+pub use engine::HostEngine;
+pub use flight::HostFlight;
+pub use kernel::Kernel;
+pub use lane::LaneRun;
+pub use launch::{Bound, Launch};
+pub use wires::Wires;

@@ -1,0 +1,77 @@
+//! What an engine is handed: one launch of a plan, or one call that needs none.
+
+use super::combine::Combine;
+use super::reach::Base;
+use crate::base::Result;
+use crate::dtype::{DataType, ReduceOp};
+use crate::plan::{Collective, Direction, Geometry, Placing, Plan, Protocol, Shape};
+
+/// One launch of a plan, bound to buffers and sizes. What stands here is the same for every engine.
+pub struct LaunchOrder {
+    /// What the plan is made for.
+    pub shape: Shape,
+    /// On which channels its connections to other nodes are.
+    pub placing: Placing,
+    /// How its pair connections hand tokens over, where the elements are small enough.
+    pub protocol: Protocol,
+    /// Slots and slices.
+    pub geometry: Geometry,
+    /// The caller's send buffer.
+    pub send: *const u8,
+    /// The caller's receive buffer.
+    pub recv: *mut u8,
+    /// Send and receive buffers coincide as the collective allows.
+    pub in_place: bool,
+    /// Elements of the data, or of a block.
+    pub count: usize,
+    /// Blocks of the send and the receive buffer.
+    pub blocks: (u32, u32),
+    /// How elements combine.
+    pub combine: Combine,
+    /// Travels with every token.
+    pub signature: u64,
+    /// Type and operation by their numbers at the network that folds, if it does.
+    pub folding: Option<(i32, i32)>,
+    /// Where the send and receive buffers of all ranks are read; `None` over slots.
+    pub reach: Option<Vec<[Base; 2]>>,
+    /// It comes after the launches of the same flight that use the same connection: messages.
+    pub follows: bool,
+}
+
+/// A call that needs no plan: small enough to be one token of each rank, or of one rank alone.
+#[derive(Clone, Copy)]
+pub struct SmallOrder {
+    /// All-reduce, all-gather, broadcast, or barrier.
+    pub collective: Collective,
+    /// The caller's send buffer.
+    pub send: *const u8,
+    /// The caller's receive buffer.
+    pub recv: *mut u8,
+    /// Elements of the data (of a block for all-gather).
+    pub count: usize,
+    /// Their type.
+    pub dtype: DataType,
+    /// What combines them.
+    pub op: Option<ReduceOp>,
+    /// Travels with every token.
+    pub signature: u64,
+    /// Root, for broadcast.
+    pub root: usize,
+}
+
+/// A small message to or from another rank.
+pub struct SmallMessage {
+    /// The other rank.
+    pub peer: usize,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// Its memory: read where it is sent, written where it is received.
+    pub place: *mut u8,
+    /// Its size, at most a slot.
+    pub bytes: usize,
+    /// Travels with it.
+    pub signature: u64,
+}
+
+/// Makes the plan of a shape, where an engine has none yet.
+pub type Planner<'a> = &'a dyn Fn(&Shape) -> Result<Plan>;

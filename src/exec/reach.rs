@@ -1,0 +1,76 @@
+//! How this rank reads a buffer of another rank where it lies.
+
+use crate::base::Result;
+use std::sync::Arc;
+
+/// Reads memory that this process cannot address.
+pub trait Fetch: Send + Sync {
+    /// Copies `bytes` bytes from the address `from` of its owner to `to`.
+    ///
+    /// # Errors
+    /// When the owner has ended or its memory cannot be read.
+    ///
+    /// # Safety
+    /// `to` takes `bytes` bytes that nobody else touches.
+    unsafe fn fetch(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
+}
+
+/// How a buffer is reached.
+#[derive(Clone)]
+enum Reach {
+    /// It is addressable, by agreement, until the call ends.
+    Here,
+    /// It is addressable as long as this lives.
+    Mapped {
+        _keeper: Arc<dyn std::any::Any + Send + Sync>,
+    },
+    /// It must be fetched.
+    Private(Arc<dyn Fetch>),
+}
+
+/// Where this rank reads a buffer of a peer.
+#[derive(Clone)]
+pub struct Base {
+    start: *const u8,
+    reach: Reach,
+}
+
+impl Base {
+    /// A buffer of this process.
+    pub fn here(start: *const u8) -> Base {
+        let reach = Reach::Here;
+        Base { start, reach }
+    }
+
+    /// A buffer that is readable from `start` as long as `keeper` lives.
+    pub fn mapped(start: *const u8, keeper: Arc<dyn std::any::Any + Send + Sync>) -> Base {
+        let reach = Reach::Mapped { _keeper: keeper };
+        Base { start, reach }
+    }
+
+    /// A buffer that begins at the address `start` of another process.
+    pub fn private(start: *const u8, owner: Arc<dyn Fetch>) -> Base {
+        let reach = Reach::Private(owner);
+        Base { start, reach }
+    }
+
+    /// The byte at `offset`.
+    #[inline(always)]
+    pub fn at(&self, offset: usize) -> *const u8 {
+        self.start.wrapping_add(offset)
+    }
+
+    /// What fetches it, if it cannot be addressed.
+    #[inline(always)]
+    pub fn owner(&self) -> Option<&Arc<dyn Fetch>> {
+        match &self.reach {
+            Reach::Private(owner) => Some(owner),
+            Reach::Here | Reach::Mapped { .. } => None,
+        }
+    }
+
+    /// Whether it was mapped for this.
+    pub fn is_mapped(&self) -> bool {
+        matches!(self.reach, Reach::Mapped { .. })
+    }
+}

@@ -1,0 +1,16 @@
+//! What a plan allows beside what it says: found once when it is bound, read by every engine.
+//!
+//! **Problem.** Some tokens need no slot: a peer may read the data where they lie, or the network
+//! may send them from there. Which ones depends on what other steps of the plan write, and not on
+//! the device that runs it.
+//!
+//! **Idea.** Each question is a pure function of a plan. [`direct`]: may peers read the buffers of
+//! the whole call? [`outlets`]: which steps send the caller's own memory as it will stay?
+//!
+//! **Terms.** *Direct*: tokens say where data lie, and slots hold no payload. *Outlet*: the operand
+//! of a step whose memory the network may send without a slot.
+//!
+//! Reference: the races that forbid it are those of [`crate::plan::check`].
+
+pub mod direct;
+pub mod outlets;
