@@ -20,6 +20,7 @@ pub mod check;
 pub mod costs;
 pub mod dump;
 pub mod emit;
+mod in_orders;
 pub mod machine;
 pub mod nodes;
 pub mod operand;

@@ -106,7 +106,7 @@ impl Network {
     /// As [`folding::join`].
     pub fn fold(&mut self, party: &Party, nodes: &Nodes) -> Result<()> {
         let channels = plain_channels(party.settings, party.node.layout().channels);
-        let all = (&*self, nodes, channels);
+        let all = (&*self.links, nodes, channels);
         self.folds = folding::join(party.bootstrap, party.settings, all)?;
         Ok(())
     }

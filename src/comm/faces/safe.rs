@@ -38,6 +38,7 @@
 //! }).unwrap();
 //! ```
 
+use super::lengths::require;
 use super::safe_blocks::block_calls;
 use crate::base::{Error, Rank, Result};
 use crate::comm::{Blocks, Call, Collective, Communicator, Graph, RedOp, Stream, VectorCall};
@@ -62,21 +63,6 @@ fn call<T: Element>(
         op,
         peer,
     }
-}
-
-/// An error unless `found` is `wanted` elements.
-pub(in crate::comm) fn require(name: &str, found: usize, wanted: usize) -> Result<()> {
-    if found == wanted {
-        return Ok(());
-    }
-    Err(Error::argument(
-        format!(
-            "the {name} buffer has {found} element{} where {wanted} {} needed",
-            if found == 1 { "" } else { "s" },
-            if wanted == 1 { "is" } else { "are" },
-        ),
-        "make the buffer as long as the call needs it",
-    ))
 }
 
 /// An error inside a group, where a call returns before its buffers are free.

@@ -3,7 +3,7 @@
 //! As in [`super::safe`], each call is written once and exists blocking and in a scope. Blocks must
 //! lie inside the slices; receive blocks must be apart.
 
-use super::safe::require;
+use super::lengths::require;
 use crate::base::{Error, Result};
 use crate::comm::{Blocks, Collective, Communicator, Graph, RedOp, VectorCall};
 use crate::dtype::Element;

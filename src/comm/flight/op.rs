@@ -213,11 +213,16 @@ impl Op {
 
     /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
     pub fn message(&mut self, exec: &mut Exec, checked: &Checked) -> Result<()> {
+        self.following(exec, checked, Combine::copy(checked.call.dtype))
+    }
+
+    /// The same; `combine` is how the reader folds what it gets, for a sender may scale it.
+    fn following(&mut self, exec: &mut Exec, checked: &Checked, combine: Combine) -> Result<()> {
         let choice = Choice::plain(self.collective, Algorithm::Bundle, 1);
         let order = LaunchOrder {
             blocks: (1, 1),
             follows: true,
-            ..exec.order(checked, Combine::copy(checked.call.dtype), choice)
+            ..exec.order(checked, combine, choice)
         };
         exec.begin(&mut self.flight, &order)
     }
@@ -254,7 +259,9 @@ impl Op {
             parts: None,
         };
         let algorithm = match part.deed {
-            Deed::Send | Deed::Recv => return self.message(exec, &checked),
+            Deed::Send | Deed::Recv => {
+                return self.following(exec, &checked, combine.clone());
+            }
             Deed::Copy => Algorithm::Local,
             Deed::Fold if fold_keeps_order(combine, exec.members.nranks) => Algorithm::Ordered,
             Deed::Fold => Algorithm::Bundle,

@@ -1,10 +1,10 @@
 //! The event loop.
 
+use super::job::{Cause, Job, Report};
 use super::links::LinkTable;
-use super::path::{self, Action, Cause, NO_ACTION};
+use super::path::{self, Action, NO_ACTION};
 use super::program::{FlatStep, KEEP, LOCAL, NONE, Program, token_bytes, tokens};
 use super::queue::{Event, Queue, Time, picoseconds};
-use super::{Job, Report};
 use crate::base::{Error, Rank, Result};
 use std::collections::VecDeque;
 

@@ -22,75 +22,17 @@
 
 mod engine;
 mod handover;
+mod job;
 mod links;
 mod path;
 mod program;
 mod queue;
 
+pub use job::{Cause, Job, MOST_ACTIONS, PathStep, Report};
 pub use links::{LevelLoad, LinkLoad};
-pub use path::{Cause, PathStep};
 
 use crate::base::{Error, Result};
-use crate::plan::machine::{Costs, Machine};
-use crate::plan::window::Binding;
-use crate::plan::{Geometry, Plan, Window};
-
-/// Most executed step slices of one simulation: they take 16 bytes each.
-pub const MOST_ACTIONS: u64 = 200_000_000;
-
-/// One call to simulate.
-#[derive(Clone, Copy, Debug)]
-pub struct Job {
-    /// Where the ranks are; it also says how many there are.
-    pub machine: Machine,
-    /// What everything costs.
-    pub costs: Costs,
-    /// Elements of the call, as its caller counts them.
-    pub count: usize,
-    /// Bytes of an element.
-    pub element_bytes: usize,
-    /// Slots and slices.
-    pub geometry: Geometry,
-    /// Blocks of the input and the output.
-    pub blocks: (u32, u32),
-}
-
-impl Job {
-    /// The window of the lanes of one channel; channels share the data.
-    pub fn window(&self, plan: &Plan, channel: u32) -> Window {
-        let binding = Binding {
-            count: self.count,
-            element_bytes: self.element_bytes,
-            input_blocks: self.blocks.0,
-            output_blocks: self.blocks.1,
-            lane: channel,
-            lanes: plan.channels(),
-            pieces: plan.pieces,
-        };
-        Window::bind(plan.layout, plan.chunks, &self.geometry, &binding)
-    }
-}
-
-/// What a simulation found.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// From the call to the end of the last rank, in nanoseconds.
-    pub time_ns: f64,
-    /// The end of the first rank, in nanoseconds.
-    pub first_end_ns: f64,
-    /// Slices of steps executed by all ranks.
-    pub actions: u64,
-    /// Tokens that were handed over, counted per reader.
-    pub tokens: u64,
-    /// Tokens and bytes by level.
-    pub levels: [LevelLoad; 4],
-    /// Every link that carried something, busiest first.
-    pub links: Vec<LinkLoad>,
-    /// From the call to the end.
-    pub path: Vec<PathStep>,
-    /// Bytes of memory that the simulation took at its largest, about.
-    pub memory_bytes: usize,
-}
+use crate::plan::Plan;
 
 /// Runs the plans of all ranks; `plan` is called once per rank, in rank order.
 ///

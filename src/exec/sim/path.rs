@@ -4,42 +4,9 @@
 //! it could have begun earlier. Following these from the end gives the path; one pass over all
 //! actions then tells which step, round and slice each was.
 
+use super::job::{Cause, PathStep};
 use super::program::{Program, tokens};
 use super::queue::Time;
-
-/// Why an action began no earlier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// The call itself.
-    Call,
-    /// The core was busy: with the step before, or with another lane or rank.
-    Core,
-    /// It waited for a token.
-    Token,
-    /// It waited for a credit.
-    Credit,
-}
-
-/// One action of the critical path.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PathStep {
-    /// Whose action it is.
-    pub rank: u32,
-    /// The lane of its plan.
-    pub lane: u16,
-    /// The step of the lane.
-    pub step: u32,
-    /// Which of the step's repetitions.
-    pub repetition: u16,
-    /// Which pass of the plan.
-    pub round: u64,
-    /// Which slice of the chunk.
-    pub slice: u32,
-    /// What it waited for last.
-    pub cause: Cause,
-    /// End of its work, in nanoseconds since the call.
-    pub end_ns: f64,
-}
 
 /// No action.
 pub(super) const NO_ACTION: u32 = u32::MAX;

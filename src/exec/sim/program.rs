@@ -4,7 +4,7 @@
 //! which is a run of wires. A connection of many readers is one wire per reader, so that each
 //! reader has its own latency and its own credits.
 
-use super::Job;
+use super::job::{Job, MOST_ACTIONS};
 use crate::base::{Error, Result};
 use crate::plan::{Direction, Link, Operand, Plan, Space, Step, StepOp, Window};
 use std::collections::HashMap;
@@ -91,7 +91,7 @@ impl Program {
             // The other ranks are about alike: what is far too much is refused at once.
             let so_far = u128::from(compiler.program.actions) * u128::from(nranks);
             let estimate = so_far / u128::from(rank + 1);
-            if rank >= FEW_RANKS && estimate > 16 * u128::from(super::MOST_ACTIONS) {
+            if rank >= FEW_RANKS && estimate > 16 * u128::from(MOST_ACTIONS) {
                 compiler.program.actions = estimate as u64;
                 return Ok(compiler.program);
             }

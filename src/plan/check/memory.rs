@@ -332,7 +332,7 @@ impl<'n, 'a> Pass<'n, 'a> {
                     let rank = instance.rank;
                     self.refuse(writer, Form::DirectWrite, mode, writer, || {
                         let wire =
-                            super::pairing::link_text(net.wires[port.connection as usize].link);
+                            super::report::link_text(net.wires[port.connection as usize].link);
                         format!("writes over {wire} before rank {rank} has entered the call")
                     });
                 }

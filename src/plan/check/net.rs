@@ -7,7 +7,6 @@
 //! and receivers are paired here, before anything runs.
 
 use super::contents::Contents;
-use super::pairing;
 use super::report::Counterexample;
 use super::structure::structure;
 use crate::plan::places::Places;
@@ -222,7 +221,7 @@ impl<'a> Net<'a> {
             follows,
             places,
         };
-        pairing::pair(self, &block)?;
+        self.pair(&block)?;
         self.blocks.push(block);
         Ok(self.blocks.len() - 1)
     }

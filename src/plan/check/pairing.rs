@@ -1,11 +1,19 @@
 //! Pairing: what the k-th send on a connection meets is the k-th receive, whatever the timing.
 
 use super::net::{Block, Event, Net, Wire};
-use super::report::Counterexample;
-use crate::plan::Link;
+use super::report::{Counterexample, link_text};
 
-/// Every send of a round meets a receive that expects just this.
-pub(super) fn pair(net: &Net, block: &Block) -> Result<(), Counterexample> {
+impl Net<'_> {
+    /// Every send of a round meets a receive that expects just this.
+    ///
+    /// # Errors
+    /// The first token that does not.
+    pub(super) fn pair(&self, block: &Block) -> Result<(), Counterexample> {
+        pair(self, block)
+    }
+}
+
+fn pair(net: &Net, block: &Block) -> Result<(), Counterexample> {
     for (number, wire) in net.wires.iter().enumerate() {
         let sends = block.sends.get(number as u32);
         for reader in wire.first_reader..wire.first_reader + wire.readers {
@@ -64,16 +72,4 @@ fn meet(net: &Net, wire: &Wire, send: u32, receive: u32) -> Result<(), Counterex
         net.place(send)
     );
     Err(net.fault(receive, message))
-}
-/// A connection in words.
-pub(super) fn link_text(link: Link) -> String {
-    match link {
-        Link::Pair {
-            writer,
-            reader,
-            channel,
-        } => format!("connection {writer}->{reader} of channel {channel}"),
-        Link::Fan { writer } => format!("the fan of rank {writer}"),
-        Link::Cast { writer, channel } => format!("the cast of rank {writer} on channel {channel}"),
-    }
 }

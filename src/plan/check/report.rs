@@ -1,8 +1,21 @@
 //! What the checker says: a report of what it proved, or a counterexample.
 
-use crate::plan::{ListId, Plan, dump};
+use crate::plan::{Link, ListId, Plan, dump};
 use std::fmt;
 use std::fmt::Write;
+
+/// A connection in words.
+pub(super) fn link_text(link: Link) -> String {
+    match link {
+        Link::Pair {
+            writer,
+            reader,
+            channel,
+        } => format!("connection {writer}->{reader} of channel {channel}"),
+        Link::Fan { writer } => format!("the fan of rank {writer}"),
+        Link::Cast { writer, channel } => format!("the cast of rank {writer} on channel {channel}"),
+    }
+}
 
 /// How the bytes of a token reach the reader. Packed tokens always use slots: their pieces lie
 /// apart in user memory.

@@ -1,7 +1,6 @@
 //! What must hold for one plan before it is put beside others, and for plans of one call.
 
-use super::pairing::link_text;
-use super::report::Counterexample;
+use super::report::{Counterexample, link_text};
 use crate::plan::{Collective, Direction, Layout, Link, Operand, Plan, Shape, Space, validate};
 
 /// Plans of a collective: one a rank, in order, made for the same call.

@@ -12,8 +12,7 @@
 //! after its regions are released, and with the second rule each end would wait for the other.
 
 use super::net::{Block, Event, NONE, Net};
-use super::pairing::link_text;
-use super::report::Counterexample;
+use super::report::{Counterexample, link_text};
 use std::collections::VecDeque;
 use std::fmt::Write;
 

@@ -4,13 +4,13 @@
 //! network that folds, what that folds, and how it is joined; what all can do counts. Then the
 //! heads of each column join a group for each channel, and say once more whether they could.
 
-use super::Network;
 use crate::algo::collnet;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::config::Settings;
 use crate::dtype::{DataType, ReduceOp};
 use crate::plan::Nodes;
+use crate::proxy::net::Links;
 use crate::proxy::net::fold::Fold;
 use crate::transport::net::plugin::fold::{FoldDoor, FoldNet};
 use crate::transport::net::{HANDLE_BYTES, Handle, candidates};
@@ -89,7 +89,7 @@ impl Told {
 pub fn join(
     bootstrap: &dyn Bootstrap,
     settings: &Settings,
-    (network, nodes, channels): (&Network, &Nodes, usize),
+    (links, nodes, channels): (&Links, &Nodes, usize),
 ) -> Result<Option<Supported>> {
     // Imagined nodes have no network between them.
     if !settings.collnet_enable() || settings.ranks_per_node().is_some() {
@@ -148,7 +148,7 @@ pub fn join(
     }
     // A call may be two launches: a reduce and a broadcast.
     let launches = 2 * settings.calls_in_flight() as usize;
-    network.links.fold_by(groups, launches);
+    links.fold_by(groups, launches);
     Ok(Some(Supported(all)))
 }
 
