@@ -1,9 +1,9 @@
 //! What is simulated, and what a simulation found.
 
 use super::links::{LevelLoad, LinkLoad};
-use crate::plan::machine::{Costs, Machine};
 use crate::plan::window::Binding;
 use crate::plan::{Geometry, Plan, Window};
+use crate::price::{Costs, Machine};
 
 /// Most executed step slices of one simulation: they take 16 bytes each.
 pub const MOST_ACTIONS: u64 = 200_000_000;
