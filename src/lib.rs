@@ -57,7 +57,9 @@
 //! 12. `tune`: which algorithm, protocol and channels for which size.
 //! 13. `comm`: communicators, groups, streams: what the bindings call.
 
+// First, for its table of algorithms is text that rooms below it read names from.
 #[doc(hidden)]
+#[macro_use]
 pub mod algo;
 #[doc(hidden)]
 pub mod base;
