@@ -177,7 +177,7 @@ fn for_machine(
 
 fn allowed(settings: &Settings) -> Result<Allowed> {
     let mut allowed = Allowed::default();
-    let algorithms = rules(settings.algo(), |name| Algorithm::named(name));
+    let algorithms = rules(settings.algo(), Algorithm::named);
     allowed.restrict_algorithms(&algorithms)?;
     let protocols = rules(settings.proto(), |name| {
         Protocol::ALL
