@@ -58,8 +58,8 @@
 //! 13. `comm`: communicators, groups, streams: what the bindings call.
 
 // First, for its table of algorithms is text that rooms below it read names from.
-#[doc(hidden)]
 #[macro_use]
+#[doc(hidden)]
 pub mod algo;
 #[doc(hidden)]
 pub mod base;

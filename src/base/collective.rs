@@ -12,7 +12,7 @@
 
 /// Who has a buffer, and how many blocks it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum Share {
     /// Nobody has one.
     Nothing,
     /// Every rank has one block.
@@ -44,9 +44,9 @@ pub enum InPlace {
 
 /// A line of the table.
 #[derive(Clone, Copy, Debug)]
-struct Line {
-    sends: Held,
-    receives: Held,
+struct Traits {
+    sends: Share,
+    receives: Share,
     in_place: InPlace,
     folds: bool,
     is_scan: bool,
@@ -54,9 +54,9 @@ struct Line {
     is_message: bool,
 }
 
-/// Ranks hand in `sends` and get `receives`; what the functions of [`Line`] add is not so.
-const fn of(sends: Held, receives: Held) -> Line {
-    Line {
+/// Ranks hand in `sends` and get `receives`; what the functions of [`Traits`] add is not so.
+const fn of(sends: Share, receives: Share) -> Traits {
+    Traits {
         sends,
         receives,
         in_place: InPlace::Never,
@@ -67,39 +67,39 @@ const fn of(sends: Held, receives: Held) -> Line {
     }
 }
 
-impl Line {
+impl Traits {
     /// Both buffers may be the same memory in this way.
-    const fn in_place(self, in_place: InPlace) -> Line {
-        Line { in_place, ..self }
+    const fn in_place(self, in_place: InPlace) -> Traits {
+        Traits { in_place, ..self }
     }
 
     /// Inputs are folded with a reduction operation.
-    const fn folds(self) -> Line {
-        Line {
+    const fn folds(self) -> Traits {
+        Traits {
             folds: true,
             ..self
         }
     }
 
     /// Rank r gets the fold of the ranks before it.
-    const fn scan(self) -> Line {
-        Line {
+    const fn scan(self) -> Traits {
+        Traits {
             is_scan: true,
             ..self.folds().in_place(InPlace::Same)
         }
     }
 
     /// Blocks have sizes of their own, or go along the edges of a graph.
-    const fn vector(self) -> Line {
-        Line {
+    const fn vector(self) -> Traits {
+        Traits {
             is_vector: true,
             ..self
         }
     }
 
     /// One of the two point-to-point calls.
-    const fn message(self) -> Line {
-        Line {
+    const fn message(self) -> Traits {
+        Traits {
             is_message: true,
             ..self
         }
@@ -107,7 +107,7 @@ impl Line {
 }
 
 macro_rules! collectives {
-    ($( #[doc = $doc:literal] $name:ident = $number:literal, $word:literal: $line:expr; )+) => {
+    ($( #[doc = $doc:literal] $name:ident = $number:literal, $word:literal: $traits:expr; )+) => {
         /// The operations that ranks call together, and the two of point-to-point.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
@@ -131,9 +131,9 @@ macro_rules! collectives {
             }
 
             #[inline(always)]
-            const fn line(self) -> Line {
-                use {Held::*, InPlace::*};
-                match self { $( Collective::$name => $line, )+ }
+            const fn traits(self) -> Traits {
+                use {Share::*, InPlace::*};
+                match self { $( Collective::$name => $traits, )+ }
             }
         }
     };
@@ -186,11 +186,11 @@ collectives! {
     NeighborAllToAllV = 22, "neighboralltoallv": of(Beside, Beside).vector();
 }
 
-impl Held {
+impl Share {
     /// Whether only the root has the buffer.
     #[inline(always)]
     const fn is_at_root(self) -> bool {
-        matches!(self, Held::OneAtRoot | Held::AllAtRoot)
+        matches!(self, Share::OneAtRoot | Share::AllAtRoot)
     }
 
     /// Blocks that a rank's buffer holds; 0 where it has none. Those along a graph are not known
@@ -199,12 +199,12 @@ impl Held {
     pub fn blocks(self, (rank, root, nranks): (u32, u32, u32)) -> u32 {
         let at_root = |blocks: u32| if rank == root { blocks } else { 0 };
         match self {
-            Held::Nothing | Held::Beside => 0,
-            Held::One => 1,
-            Held::All => nranks,
-            Held::OneAtRoot => at_root(1),
-            Held::AllAtRoot => at_root(nranks),
-            Held::OneBehindFirst => u32::from(rank > 0),
+            Share::Nothing | Share::Beside => 0,
+            Share::One => 1,
+            Share::All => nranks,
+            Share::OneAtRoot => at_root(1),
+            Share::AllAtRoot => at_root(nranks),
+            Share::OneBehindFirst => u32::from(rank > 0),
         }
     }
 }
@@ -215,51 +215,51 @@ impl Collective {
 
     /// Who hands in what.
     #[inline(always)]
-    pub const fn sends(self) -> Held {
-        self.line().sends
+    pub const fn sends(self) -> Share {
+        self.traits().sends
     }
 
     /// Who gets what.
     #[inline(always)]
-    pub const fn receives(self) -> Held {
-        self.line().receives
+    pub const fn receives(self) -> Share {
+        self.traits().receives
     }
 
     /// How send and receive buffer may be the same memory.
     #[inline(always)]
     pub const fn in_place(self) -> InPlace {
-        self.line().in_place
+        self.traits().in_place
     }
 
     /// Whether inputs are folded with a reduction operation.
     #[inline(always)]
     pub const fn reduces(self) -> bool {
-        self.line().folds
+        self.traits().folds
     }
 
     /// Whether rank r gets the fold of the ranks before it.
     #[inline(always)]
     pub const fn is_scan(self) -> bool {
-        self.line().is_scan
+        self.traits().is_scan
     }
 
     /// Whether blocks may differ in size, or go along the edges of a graph: a bundle of messages,
     /// each of its own size.
     #[inline(always)]
     pub const fn is_vector(self) -> bool {
-        self.line().is_vector
+        self.traits().is_vector
     }
 
     /// Whether it is one of the two point-to-point calls.
     #[inline(always)]
     pub const fn is_point_to_point(self) -> bool {
-        self.line().is_message
+        self.traits().is_message
     }
 
     /// Whether one rank is special.
     #[inline(always)]
     pub const fn has_root(self) -> bool {
-        self.line().sends.is_at_root() || self.line().receives.is_at_root()
+        self.traits().sends.is_at_root() || self.traits().receives.is_at_root()
     }
 
     /// Blocks of one count that the input has, where a plan is laid out in blocks.
@@ -272,9 +272,9 @@ impl Collective {
         self.laid_out(self.receives(), nranks)
     }
 
-    fn laid_out(self, held: Held, nranks: u32) -> u32 {
+    fn laid_out(self, held: Share, nranks: u32) -> u32 {
         match held {
-            Held::All | Held::AllAtRoot if !self.is_vector() => nranks,
+            Share::All | Share::AllAtRoot if !self.is_vector() => nranks,
             _ => 1,
         }
     }

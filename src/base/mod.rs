@@ -39,6 +39,6 @@ pub mod starts;
 pub mod sync;
 
 pub use caught::caught;
-pub use collective::{Collective, Held, InPlace};
+pub use collective::{Collective, InPlace, Share};
 pub use error::{Code, Error, Result};
 pub use ids::{ChannelId, Rank};

@@ -8,7 +8,7 @@ use super::call::{Call, Checked, Collective};
 use super::graph::Graph;
 use super::redop::RedOp;
 use crate::algo::vector::{self, Message};
-use crate::base::{Error, Held, Rank, Result};
+use crate::base::{Error, Rank, Result, Share};
 use crate::comm::Communicator;
 use crate::comm::flight::stream::Stream;
 use crate::comm::state::Inner;
@@ -200,8 +200,8 @@ struct Regions {
 impl Regions {
     fn of(call: &VectorCall, messages: &[Message], rank: u32, nranks: u32) -> Result<Regions> {
         let degrees = call.graph.map_or((0, 0), Graph::degrees);
-        let blocks = |held: Held, degree: usize| match held {
-            Held::Beside => degree,
+        let blocks = |held: Share, degree: usize| match held {
+            Share::Beside => degree,
             held => held.blocks((rank, call.root, nranks)) as usize,
         };
         let sends = blocks(call.collective.sends(), degrees.0);
