@@ -4,7 +4,7 @@
 //! of collectives.
 
 use Arrays::*;
-use kolo_core::base::{Collective, Held};
+use kolo_core::base::{Collective, Share};
 
 /// One call of kolo.
 pub struct Call {
@@ -55,7 +55,7 @@ pub struct Forms {
 impl Call {
     /// `comm` or `graph`.
     pub fn on(&self) -> &'static str {
-        match self.collective.receives() == Held::Beside {
+        match self.collective.receives() == Share::Beside {
             true => "graph",
             false => "comm",
         }
