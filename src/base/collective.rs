@@ -130,10 +130,12 @@ macro_rules! collectives {
                 match self { $( Collective::$name => $word, )+ }
             }
 
+            /// What `of` says of its line, which it sees as a constant: an answer costs no more
+            /// than a match that was written for it.
             #[inline(always)]
-            const fn traits(self) -> Traits {
-                use {Share::*, InPlace::*};
-                match self { $( Collective::$name => $traits, )+ }
+            fn with<T>(self, of: impl Fn(Traits) -> T) -> T {
+                use {InPlace::*, Share::*};
+                match self { $( Collective::$name => of(const { $traits }), )+ }
             }
         }
     };
@@ -215,51 +217,61 @@ impl Collective {
 
     /// Who hands in what.
     #[inline(always)]
-    pub const fn sends(self) -> Share {
-        self.traits().sends
+    pub fn sends(self) -> Share {
+        self.with(|line| line.sends)
     }
 
     /// Who gets what.
     #[inline(always)]
-    pub const fn receives(self) -> Share {
-        self.traits().receives
+    pub fn receives(self) -> Share {
+        self.with(|line| line.receives)
     }
 
     /// How send and receive buffer may be the same memory.
     #[inline(always)]
-    pub const fn in_place(self) -> InPlace {
-        self.traits().in_place
+    pub fn in_place(self) -> InPlace {
+        self.with(|line| line.in_place)
     }
 
     /// Whether inputs are folded with a reduction operation.
     #[inline(always)]
-    pub const fn reduces(self) -> bool {
-        self.traits().folds
+    pub fn reduces(self) -> bool {
+        self.with(|line| line.folds)
     }
 
     /// Whether rank r gets the fold of the ranks before it.
     #[inline(always)]
-    pub const fn is_scan(self) -> bool {
-        self.traits().is_scan
+    pub fn is_scan(self) -> bool {
+        self.with(|line| line.is_scan)
     }
 
     /// Whether blocks may differ in size, or go along the edges of a graph: a bundle of messages,
     /// each of its own size.
     #[inline(always)]
-    pub const fn is_vector(self) -> bool {
-        self.traits().is_vector
+    pub fn is_vector(self) -> bool {
+        self.with(|line| line.is_vector)
     }
 
     /// Whether it is one of the two point-to-point calls.
     #[inline(always)]
-    pub const fn is_point_to_point(self) -> bool {
-        self.traits().is_message
+    pub fn is_point_to_point(self) -> bool {
+        self.with(|line| line.is_message)
     }
 
     /// Whether one rank is special.
     #[inline(always)]
-    pub const fn has_root(self) -> bool {
-        self.traits().sends.is_at_root() || self.traits().receives.is_at_root()
+    pub fn has_root(self) -> bool {
+        self.with(|line| line.sends.is_at_root() || line.receives.is_at_root())
+    }
+
+    /// Blocks of one count that the send and receive buffer of a rank hold: (rank, root, ranks).
+    /// 0 where there is none, or blocks have sizes of their own.
+    #[inline(always)]
+    pub fn blocks(self, at: (u32, u32, u32)) -> (u32, u32) {
+        self.with(|line| match line.is_vector {
+            true => (0, 0),
+            false => (line.sends.blocks(at), line.receives.blocks(at)),
+        })
     }
 
     /// Blocks of one count that the input has, where a plan is laid out in blocks.

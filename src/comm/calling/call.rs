@@ -171,15 +171,8 @@ impl Checked {
 impl Call {
     /// Blocks (of `count` elements) that this rank's buffers hold; 0 for an unused buffer.
     fn blocks(&self, rank: u32, nranks: u32) -> (u32, u32) {
-        if self.collective.is_vector() {
-            // Of other sizes than this: see `super::vector`.
-            return (0, 0);
-        }
-        let at = (rank, self.peer, nranks);
-        (
-            self.collective.sends().blocks(at),
-            self.collective.receives().blocks(at),
-        )
+        // Those of other sizes are checked in `super::vector`.
+        self.collective.blocks((rank, self.peer, nranks))
     }
 
     /// The call, with everything checked that one rank can see.
