@@ -31,7 +31,7 @@ BUILT    = target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 STAGE    = $(CURDIR)/build/$(if $(filter dev,$(PROFILE)),checked,stage)
 
 TESTED  := --workspace --exclude kolo-mpi
-FORTRAN := $(wildcard bindings/fortran/*)
+FORTRAN := $(wildcard bindings/fortran/*.*)
 MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h) Cargo.lock
 # The example in Rust that is linked to an MPI is built with it, for the tests.
 MPI_RUST = $(if $(filter dev,$(PROFILE)),--lib --example hello_mpi)
@@ -44,7 +44,7 @@ endif
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
 .PHONY: help demo test build install uninstall deps check bench fuzz clean stage \
-        core $(FAMILIES:%=mpi-%) fortran test-rust test-install test-mpi test-rdma \
+        core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-mpi test-rdma \
         test-rdma-short test-cluster deps-build chaos test-chaos mutations
 
 help: ## list these commands
@@ -124,6 +124,11 @@ build/fortran/flang/done: $(FORTRAN) bindings/c/include/kolo.h
 	@if [ -n "$(FLANG)" ]; then \
 	    FC=$(FLANG) LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D) && touch $@; \
 	else echo 'There is no flang here: the Fortran module is built for gfortran only.'; fi
+
+# The test of the package compares the committed file with what the program prints.
+interfaces: ## write bindings/fortran/kolo_calls.inc anew from its table
+	$(CARGO) run --locked --quiet -p kolo-fortran-interfaces >bindings/fortran/kolo_calls.inc.new
+	@mv bindings/fortran/kolo_calls.inc.new bindings/fortran/kolo_calls.inc
 
 stage: build
 	@rm -rf $(STAGE)

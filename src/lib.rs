@@ -58,6 +58,8 @@
 //! 13. `tune`: which algorithm, protocol and channels for which size.
 //! 14. `comm`: communicators, groups, streams: what the bindings call.
 
+// First, for its table of algorithms is text that rooms below it read names from.
+#[macro_use]
 #[doc(hidden)]
 pub mod algo;
 #[doc(hidden)]

@@ -13,6 +13,8 @@ mod confined;
 mod documents;
 #[path = "tidy/layers.rs"]
 mod layers;
+#[path = "tidy/lists.rs"]
+mod lists;
 #[path = "tidy/modules.rs"]
 mod modules;
 #[path = "tidy/mutations.rs"]
@@ -92,6 +94,13 @@ fn a_name_stands_for_one_type() {
     assert!(types.len() > 300, "only {} types were found", types.len());
     let list = read("tests/tidy/names.txt").expect("tests/tidy/names.txt");
     report(names::faults(&types, &list));
+}
+
+#[test]
+fn collectives_and_algorithms_are_listed_once() {
+    let sources = source::all(root());
+    let list = read("tests/tidy/lists.txt").expect("tests/tidy/lists.txt");
+    report(lists::faults(&sources, &list));
 }
 
 #[test]

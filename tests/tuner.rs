@@ -12,12 +12,15 @@ use kolo::algo::{Entry, REGISTRY};
 use kolo::plan::Collective;
 use kolo::price::{Costs, Machine};
 use kolo::tune::{self, Protocol, Setting};
+use std::collections::BTreeSet;
 use support::{SIZES, Shown, setting, simulated};
 
 /// Every estimate is within this factor of the simulated time ...
 const MOST: f64 = 2.5;
 /// ... and half of them within this one.
 const MIDDLE: f64 = 1.35;
+/// So many algorithms and collectives have a closed form.
+const PRICED: usize = 63;
 
 fn machines() -> Vec<Machine> {
     vec![
@@ -71,6 +74,7 @@ fn protocols(entry: &Entry, bytes: usize, nranks: u32) -> Vec<Protocol> {
 #[test]
 fn the_model_agrees_with_the_simulator() {
     let mut ratios: Vec<(f64, Shown)> = Vec::new();
+    let mut priced = BTreeSet::new();
     for machine in machines() {
         let setting = setting(machine, Costs::default());
         let sizes = |entry: &'static Entry| SIZES.map(|bytes| (entry, bytes));
@@ -83,8 +87,10 @@ fn the_model_agrees_with_the_simulator() {
                 let way = (algorithm, protocol);
                 let channels = entry.channels;
                 let estimate = tune::predict(collective, way, bytes, channels, &setting);
-                let name = (algorithm.name(), collective.name());
-                let estimate = estimate.unwrap_or_else(|| panic!("{name:?} has no closed form"));
+                let Some(estimate) = estimate else {
+                    continue;
+                };
+                priced.insert((algorithm.name(), collective.name()));
                 let known = simulated(collective, way, bytes, channels, &setting);
                 let shown = Shown {
                     collective,
@@ -99,6 +105,8 @@ fn the_model_agrees_with_the_simulator() {
             }
         }
     }
+    // A new algorithm may be without a form; none loses its own.
+    assert!(priced.len() >= PRICED, "{} have a form", priced.len());
     let off = |ratio: f64| ratio.max(1.0 / ratio);
     ratios.sort_by(|a, b| off(a.0).total_cmp(&off(b.0)));
     for (ratio, shown) in ratios.iter().rev().take(40) {

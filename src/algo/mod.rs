@@ -6,8 +6,8 @@
 //!
 //! **Idea.** An algorithm emits steps and does nothing else: no input or output, no clock, no
 //! environment, no global. So the checker proves it for every number of ranks that is tried, and
-//! whoever runs plans runs it. [`REGISTRY`] has a line for each; what an [`Entry`] does not say is
-//! as usual. [`group`] lets algorithms compose: one inside nodes, one between them.
+//! whoever runs plans runs it. The table below has them all; what a line does not say is as usual
+//! ([`Entry`]). [`group`] lets algorithms compose: one inside nodes, one between them.
 //!
 //! **Terms.** *Shape*: what a plan is made for. *Nodes*: which rank is on which node, and the
 //! orders in which channels pass the ranks. *Group*: some ranks as an algorithm sees them.
@@ -51,6 +51,152 @@ pub mod scan;
 pub mod tree;
 pub mod twoshot;
 pub mod vector;
+
+/// The one table of algorithms, as text: `algorithms!(what)` hands it to the macro `what`. Three
+/// make something of it, each in its room: the names ([`Algorithm`], in `plan`), the words of the
+/// option `algo` and their documentation (in `config`), and the [`REGISTRY`] of functions (here).
+///
+/// An algorithm has a phrase, a name, its word, and a line for each collective that it computes:
+/// the function, then what is unlike most, by the functions of [`Entry`].
+macro_rules! algorithms {
+    ($then:ident) => {
+        $then! {
+            // Those that a user may name.
+            named {
+                /// each rank passes chunks to its neighbour in a ring
+                Ring = "ring" {
+                    AllReduce: ring::all_reduce, tokens(|s| s + 1);
+                    AllGather: ring::all_gather, tokens(|s| s + 1);
+                    ReduceScatter: ring::reduce_scatter, tokens(|s| s + 1);
+                    Broadcast: ring::broadcast;
+                    Reduce: ring::reduce;
+                }
+                /// every rank publishes its data and every rank folds in rank order
+                OneShot = "oneshot" {
+                    AllReduce: oneshot::all_reduce, small(), up_to(256);
+                    AllGather: oneshot::all_gather, small(), up_to(256);
+                    Broadcast: oneshot::broadcast, small();
+                    Reduce: oneshot::reduce, tokens(|s| s), one_round();
+                    Barrier: oneshot::barrier, small(), up_to(256);
+                    Scan: scan::oneshot, small(), up_to(256);
+                    Exscan: scan::oneshot, small(), up_to(256);
+                }
+                /// partners at doubling distances exchange all they have
+                RecursiveDoubling = "rd" {
+                    AllReduce: rd::all_reduce, tokens(|s| s);
+                    AllGather: rd::all_gather, tokens(|s| s);
+                    Barrier: rd::barrier, tokens(|s| s);
+                    Scan: scan::recursive_doubling;
+                    Exscan: scan::recursive_doubling;
+                }
+                /// a binomial tree
+                Binomial = "binomial" {
+                    Broadcast: binomial::broadcast;
+                    Reduce: binomial::reduce;
+                    Gather: binomial::gather;
+                    Scatter: binomial::scatter;
+                }
+                /// a pipelined chain, node by node
+                Chain = "chain" {
+                    Broadcast: chain::broadcast, by_node();
+                    Reduce: chain::reduce, by_node();
+                    Scan: scan::chain;
+                    // Every slice of a chunk is kept until it is handed on and copied.
+                    Exscan: scan::chain, tokens(|s| s);
+                }
+                /// two binary trees between the nodes, each for half of the data
+                Tree = "tree" {
+                    AllReduce: tree::all_reduce, by_node(), two_trees();
+                    Broadcast: tree::broadcast, by_node(), two_trees();
+                    Reduce: tree::reduce, by_node(), two_trees();
+                }
+                /// the owner of a slice folds it, all take the result
+                TwoShot = "twoshot" {
+                    AllReduce: twoshot::all_reduce, tokens(|s| s + 1), up_to(128), by_node();
+                    ReduceScatter: twoshot::reduce_scatter, tokens(|s| s), up_to(128);
+                    AllGather: twoshot::all_gather, tokens(|s| s), up_to(128), by_node();
+                    Broadcast: twoshot::broadcast, tokens(|s| s), up_to(128);
+                    Reduce: twoshot::reduce, tokens(|s| s), up_to(128);
+                }
+                /// partners exchange halves of halves, then double what they have
+                HalvingDoubling = "hd" {
+                    AllReduce: hd::all_reduce, tokens(|s| s);
+                    ReduceScatter: hd::reduce_scatter, tokens(|s| s);
+                    AllGather: hd::all_gather, tokens(|s| s);
+                }
+                /// blocks at doubling distances, several in one message
+                Bruck = "bruck" {
+                    AllToAll: bruck::all_to_all, tokens(|s| 2 * s);
+                    AllGather: bruck::all_gather, tokens(|s| s);
+                }
+                /// parallel aggregated trees
+                Pat = "pat" {
+                    AllGather: pat::all_gather, tokens(|s| s);
+                    ReduceScatter: pat::reduce_scatter, tokens(|s| s);
+                }
+                /// a hub for every slice and a fan for its result
+                Nvls = "nvls" {
+                    AllReduce: nvls::all_reduce, tokens(|s| s), up_to(128), one_memory();
+                    ReduceScatter: nvls::reduce_scatter, tokens(|s| s), up_to(128), one_memory();
+                    AllGather: nvls::all_gather, tokens(|s| s), up_to(128), one_memory();
+                    Broadcast: nvls::broadcast, one_memory();
+                }
+                /// hubs inside the node, two binary trees between nodes
+                NvlsTree = "nvlstree" {
+                    AllReduce: nvlstree::all_reduce, tokens(|s| s), by_node(), two_trees();
+                }
+                /// a reducer in the network, played by a rank
+                CollNet = "collnet" {
+                    AllReduce: collnet::all_reduce, tokens(|s| s), by_node();
+                }
+                /// one algorithm inside the node, another between the nodes
+                Hierarchical = "hier" {
+                    AllReduce: hier::all_reduce, tokens(|s| s), by_node();
+                    Broadcast: hier_rooted::broadcast, tokens(|s| s), by_node();
+                    Reduce: hier_rooted::reduce, tokens(|s| s), by_node();
+                    AllGather: hier_blocks::all_gather, tokens(|s| s), by_node();
+                    ReduceScatter: hier_blocks::reduce_scatter, tokens(|s| s), by_node();
+                    Barrier: hier_blocks::barrier, tokens(|s| s), by_node();
+                }
+                /// one rank of each node speaks for it
+                Leader = "leader" {
+                    AllReduce: leader::all_reduce, tokens(|s| s), by_node();
+                }
+                /// every pair of ranks in turn
+                Pairwise = "pairwise" {
+                    AllToAll: pairwise::all_to_all, tokens(|s| s), up_to(256);
+                }
+                /// signals at doubling distances
+                Dissemination = "dissemination" {
+                    Barrier: dissemination::barrier, tokens(|s| s);
+                    AllGather: dissemination::all_gather, tokens(|s| s);
+                }
+                /// in the order of ranks, as operations that do not commute need it
+                Ordered = "ordered" {
+                    AllReduce: ordered::all_reduce;
+                    Reduce: ordered::reduce;
+                    ReduceScatter: ordered::reduce_scatter, up_to(128);
+                }
+            }
+            // Those that kolo takes by itself, where nothing else will do.
+            unnamed {
+                /// one connection a lane: point-to-point groups and what is built of them
+                Bundle = "bundle" {
+                    ReduceScatter: ordered::reduce_scatter_own_first, up_to(128);
+                    AllToAll: bundle::all_to_all, up_to(256);
+                    Gather: bundle::gather;
+                    Scatter: bundle::scatter;
+                    Send: bundle::send;
+                    Recv: bundle::recv;
+                }
+                /// one rank alone: a scaled copy
+                Local = "local" {}
+                /// the same where the network itself folds: takes the place of `collnet` there
+                Switch = "switch" {}
+            }
+        }
+    };
+}
 
 use crate::base::{Error, Result};
 use crate::plan::{Algorithm, Collective, Nodes, Plan, Shape};
@@ -145,79 +291,20 @@ impl Entry {
     }
 }
 
-/// Every algorithm for every collective: the one line of registration.
-#[rustfmt::skip]
-pub const REGISTRY: &[Entry] = {
-    use {Algorithm as A, Collective as C};
-    &[
-        of(A::Ring, C::AllReduce, ring::all_reduce).tokens(|slices| slices + 1),
-        of(A::Ring, C::AllGather, ring::all_gather).tokens(|slices| slices + 1),
-        of(A::Ring, C::ReduceScatter, ring::reduce_scatter).tokens(|slices| slices + 1),
-        of(A::Ring, C::Broadcast, ring::broadcast),
-        of(A::Ring, C::Reduce, ring::reduce),
-        of(A::OneShot, C::AllReduce, oneshot::all_reduce).small().up_to(256),
-        of(A::OneShot, C::AllGather, oneshot::all_gather).small().up_to(256),
-        of(A::OneShot, C::Broadcast, oneshot::broadcast).small(),
-        of(A::OneShot, C::Reduce, oneshot::reduce).tokens(|s| s).one_round(),
-        of(A::OneShot, C::Barrier, oneshot::barrier).small().up_to(256),
-        of(A::RecursiveDoubling, C::AllReduce, rd::all_reduce).tokens(|slices| slices),
-        of(A::RecursiveDoubling, C::AllGather, rd::all_gather).tokens(|slices| slices),
-        of(A::RecursiveDoubling, C::Barrier, rd::barrier).tokens(|slices| slices),
-        of(A::Binomial, C::Broadcast, binomial::broadcast),
-        of(A::Binomial, C::Reduce, binomial::reduce),
-        of(A::Binomial, C::Gather, binomial::gather),
-        of(A::Binomial, C::Scatter, binomial::scatter),
-        of(A::Chain, C::Broadcast, chain::broadcast).by_node(),
-        of(A::Chain, C::Reduce, chain::reduce).by_node(),
-        of(A::Tree, C::AllReduce, tree::all_reduce).by_node().two_trees(),
-        of(A::Tree, C::Broadcast, tree::broadcast).by_node().two_trees(),
-        of(A::Tree, C::Reduce, tree::reduce).by_node().two_trees(),
-        of(A::TwoShot, C::AllReduce, twoshot::all_reduce).tokens(|s| s + 1).up_to(128).by_node(),
-        of(A::TwoShot, C::ReduceScatter, twoshot::reduce_scatter).tokens(|s| s).up_to(128),
-        of(A::TwoShot, C::AllGather, twoshot::all_gather).tokens(|s| s).up_to(128).by_node(),
-        of(A::TwoShot, C::Broadcast, twoshot::broadcast).tokens(|s| s).up_to(128),
-        of(A::TwoShot, C::Reduce, twoshot::reduce).tokens(|s| s).up_to(128),
-        of(A::HalvingDoubling, C::AllReduce, hd::all_reduce).tokens(|slices| slices),
-        of(A::HalvingDoubling, C::ReduceScatter, hd::reduce_scatter).tokens(|slices| slices),
-        of(A::HalvingDoubling, C::AllGather, hd::all_gather).tokens(|slices| slices),
-        of(A::Bruck, C::AllToAll, bruck::all_to_all).tokens(|slices| 2 * slices),
-        of(A::Bruck, C::AllGather, bruck::all_gather).tokens(|slices| slices),
-        of(A::Pat, C::AllGather, pat::all_gather).tokens(|slices| slices),
-        of(A::Pat, C::ReduceScatter, pat::reduce_scatter).tokens(|slices| slices),
-        of(A::Nvls, C::AllReduce, nvls::all_reduce).tokens(|s| s).up_to(128).one_memory(),
-        of(A::Nvls, C::ReduceScatter, nvls::reduce_scatter).tokens(|s| s).up_to(128).one_memory(),
-        of(A::Nvls, C::AllGather, nvls::all_gather).tokens(|s| s).up_to(128).one_memory(),
-        of(A::Nvls, C::Broadcast, nvls::broadcast).one_memory(),
-        of(A::NvlsTree, C::AllReduce, nvlstree::all_reduce).tokens(|s| s).by_node().two_trees(),
-        of(A::CollNet, C::AllReduce, collnet::all_reduce).tokens(|s| s).by_node(),
-        of(A::Hierarchical, C::AllReduce, hier::all_reduce).tokens(|s| s).by_node(),
-        of(A::Hierarchical, C::Broadcast, hier_rooted::broadcast).tokens(|s| s).by_node(),
-        of(A::Hierarchical, C::Reduce, hier_rooted::reduce).tokens(|s| s).by_node(),
-        of(A::Hierarchical, C::AllGather, hier_blocks::all_gather).tokens(|s| s).by_node(),
-        of(A::Hierarchical, C::ReduceScatter, hier_blocks::reduce_scatter).tokens(|s| s).by_node(),
-        of(A::Hierarchical, C::Barrier, hier_blocks::barrier).tokens(|s| s).by_node(),
-        of(A::Leader, C::AllReduce, leader::all_reduce).tokens(|s| s).by_node(),
-        of(A::Pairwise, C::AllToAll, pairwise::all_to_all).tokens(|slices| slices).up_to(256),
-        of(A::Dissemination, C::Barrier, dissemination::barrier).tokens(|slices| slices),
-        of(A::Dissemination, C::AllGather, dissemination::all_gather).tokens(|s| s),
-        of(A::Ordered, C::AllReduce, ordered::all_reduce),
-        of(A::Ordered, C::Reduce, ordered::reduce),
-        of(A::Ordered, C::ReduceScatter, ordered::reduce_scatter).up_to(128),
-        of(A::OneShot, C::Scan, scan::oneshot).small().up_to(256),
-        of(A::OneShot, C::Exscan, scan::oneshot).small().up_to(256),
-        of(A::RecursiveDoubling, C::Scan, scan::recursive_doubling),
-        of(A::RecursiveDoubling, C::Exscan, scan::recursive_doubling),
-        of(A::Chain, C::Scan, scan::chain),
-        // Every slice of a chunk is kept until it is handed on and copied.
-        of(A::Chain, C::Exscan, scan::chain).tokens(|slices| slices),
-        of(A::Bundle, C::ReduceScatter, ordered::reduce_scatter_own_first).up_to(128),
-        of(A::Bundle, C::AllToAll, bundle::all_to_all).up_to(256),
-        of(A::Bundle, C::Gather, bundle::gather),
-        of(A::Bundle, C::Scatter, bundle::scatter),
-        of(A::Bundle, C::Send, bundle::send),
-        of(A::Bundle, C::Recv, bundle::recv),
-    ]
-};
+macro_rules! registry {
+    ($( $section:ident {
+        $( #[doc = $doc:literal] $algorithm:ident = $name:literal {
+            $( $collective:ident: $plan:path $(, $with:ident($($value:tt)*))*; )*
+        } )*
+    } )*) => {
+        /// Every algorithm for every collective.
+        pub const REGISTRY: &[Entry] = &[ $( $( $(
+            of(Algorithm::$algorithm, Collective::$collective, $plan)$(.$with($($value)*))*,
+        )* )* )* ];
+    };
+}
+
+algorithms!(registry);
 
 /// Plans that stand for registered ones in some calls: that of a network which folds, and what the
 /// lanes of a bundle do, for one size each.

@@ -7,7 +7,7 @@
 //! **Idea.** They stand here once, and `tests/tidy` refuses a second way.
 //!
 //! - What is said: [`error`], [`shortage`], [`mod@caught`] (a panic as an error).
-//! - Numbers: [`ids`], [`checked`] arithmetic, [`mod@hash`].
+//! - Names and numbers: [`mod@collective`], [`ids`], [`checked`] arithmetic, [`mod@hash`].
 //! - Time and memory order: [`clock`], [`sync`] (atomics of the standard library, or loom's).
 //! - Files and interfaces that a user names: [`input_file`], [`interfaces`].
 //! - Who may enter: [`door`], [`knock`], [`proof`].
@@ -20,6 +20,7 @@
 pub mod caught;
 pub mod checked;
 pub mod clock;
+pub mod collective;
 pub mod door;
 pub mod error;
 pub mod float_env;
@@ -38,5 +39,6 @@ pub mod starts;
 pub mod sync;
 
 pub use caught::caught;
+pub use collective::{Collective, InPlace, Share};
 pub use error::{Code, Error, Result};
 pub use ids::{ChannelId, Rank};

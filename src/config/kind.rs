@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(algo.parse(""), None);
         assert!(
             algo.expected()
-                .starts_with("one of `auto`, `ring`, `oneshot`, `tree`,")
+                .starts_with("one of `auto`, `ring`, `oneshot`, `rd`,")
         );
         for yes in ["1", "true", "YES", "on"] {
             assert_eq!(Kind::Bool.parse(yes), Some(Value::Bool(true)));

@@ -2,34 +2,8 @@
 //! `allreduce:ring,tree;broadcast:^ring`.
 
 use super::word::Word;
+use crate::base::Collective;
 use std::fmt;
-
-/// The collectives that a list may be about, as they are written in lists: the names of the calls
-/// in small letters, in which `_` and `-` are left out when they are read.
-pub const COLLECTIVES: &[&str] = &[
-    "allreduce",
-    "broadcast",
-    "reduce",
-    "allgather",
-    "reducescatter",
-    "alltoall",
-    "gather",
-    "scatter",
-    "barrier",
-    "send",
-    "recv",
-    "scan",
-    "exscan",
-    "allgatherv",
-    "gatherv",
-    "scatterv",
-    "reducescatterv",
-    "alltoallv",
-    "neighborallgather",
-    "neighborallgatherv",
-    "neighboralltoall",
-    "neighboralltoallv",
-];
 
 /// The word that allows everything.
 pub(super) const AUTO: &str = "auto";
@@ -37,8 +11,8 @@ pub(super) const AUTO: &str = "auto";
 /// One part of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChoiceRule {
-    /// One of [`COLLECTIVES`]; `None` for all.
-    pub collective: Option<&'static str>,
+    /// The one that it is about; `None` for all.
+    pub collective: Option<Collective>,
     /// Whether the names are what is *not* taken.
     pub exclude: bool,
     /// Names; an excluding rule without names allows everything.
@@ -111,17 +85,19 @@ impl ChoiceList {
     }
 }
 
-fn collective(text: &str) -> Result<&'static str, BadWord> {
+/// The collective of a word, in which `_` and `-` are left out.
+fn collective(text: &str) -> Result<Collective, BadWord> {
     let plain: String = text
         .trim()
         .chars()
         .filter(|c| !"_-".contains(*c))
         .flat_map(char::to_lowercase)
         .collect();
-    let found = COLLECTIVES.iter().find(|name| **name == plain);
-    found.copied().ok_or_else(|| BadWord {
+    let mut all = Collective::ALL.into_iter();
+    let found = all.find(|collective| collective.word() == plain);
+    found.ok_or_else(|| BadWord {
         word: text.trim().to_string(),
-        valid: COLLECTIVES.to_vec(),
+        valid: Collective::ALL.map(Collective::word).to_vec(),
         role: "a collective",
     })
 }
@@ -153,7 +129,7 @@ impl fmt::Display for ChoiceList {
             let between = if number > 0 { ";" } else { "" };
             f.write_str(between)?;
             if let Some(collective) = rule.collective {
-                write!(f, "{collective}:")?;
+                write!(f, "{}:", collective.word())?;
             }
             if rule.names.is_empty() {
                 f.write_str(AUTO)?;

@@ -60,7 +60,7 @@ mod words;
 
 pub use install::install_prefix;
 pub use kind::Kind;
-pub use lists::{COLLECTIVES, ChoiceList, ChoiceRule};
+pub use lists::{ChoiceList, ChoiceRule};
 pub use option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
 pub use options::{OPTIONS, find};
 pub use read::Entry;

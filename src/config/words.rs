@@ -89,48 +89,6 @@ words! {
         Mpi = "mpi",
     }
 
-    /// The algorithm of collectives that have a choice.
-    Algo {
-        /// by size and shape
-        Auto = "auto",
-        /// each rank passes chunks to its neighbour in a ring
-        Ring = "ring",
-        /// every rank publishes its data and every rank folds in rank order
-        OneShot = "oneshot",
-        /// two binary trees between the nodes, each for half of the data
-        Tree = "tree",
-        /// the owner of a slice folds it, all take the result
-        TwoShot = "twoshot",
-        /// partners at doubling distances exchange all they have
-        Rd = "rd",
-        /// partners exchange halves of halves, then double what they have
-        Hd = "hd",
-        /// a binomial tree
-        Binomial = "binomial",
-        /// a pipelined chain, node by node
-        Chain = "chain",
-        /// parallel aggregated trees
-        Pat = "pat",
-        /// blocks at doubling distances, several in one message
-        Bruck = "bruck",
-        /// every pair of ranks in turn
-        Pairwise = "pairwise",
-        /// signals at doubling distances
-        Dissemination = "dissemination",
-        /// a hub for every slice and a fan for its result
-        Nvls = "nvls",
-        /// hubs inside the node, two binary trees between nodes
-        NvlsTree = "nvlstree",
-        /// a reducer in the network, played by a rank
-        CollNet = "collnet",
-        /// one algorithm inside the node, another between the nodes
-        Hier = "hier",
-        /// one rank of each node speaks for it
-        Leader = "leader",
-        /// In the order of ranks, as operations that do not commute need it.
-        Ordered = "ordered",
-    }
-
     /// The protocol of connections.
     Proto {
         /// by size
@@ -243,6 +201,27 @@ words! {
         Compact = "compact",
     }
 }
+
+macro_rules! algorithm_words {
+    (
+        named {
+            $( #[doc = $doc:literal] $variant:ident = $text:literal { $($entries:tt)* } )*
+        }
+        $($unnamed:tt)*
+    ) => {
+        words! {
+            /// The algorithm of collectives that have a choice: those that the table in `algo`
+            /// lets users name.
+            Algo {
+                /// by size and shape
+                Auto = "auto",
+                $( #[doc = $doc] $variant = $text, )*
+            }
+        }
+    };
+}
+
+algorithms!(algorithm_words);
 
 #[cfg(test)]
 mod tests {

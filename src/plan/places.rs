@@ -6,19 +6,7 @@
 //! one place.
 
 use super::{Collective, Layout, Operand, Plan, Shape, Space};
-
-/// How input and output coincide when a call is made in place.
-#[derive(Clone, Copy)]
-enum Alias {
-    /// There is no in-place form.
-    None,
-    /// Chunk c of the input is chunk c of the output.
-    Same,
-    /// The input is block `rank` of the output.
-    InputInOutput,
-    /// The output is block `rank` of the input.
-    OutputInInput,
-}
+use crate::base::InPlace;
 
 /// The places of one plan instance.
 pub(crate) struct Places {
@@ -30,7 +18,7 @@ pub(crate) struct Places {
     rank: u32,
     pub inputs: u32,
     pub outputs: u32,
-    alias: Alias,
+    alias: InPlace,
 }
 
 impl Places {
@@ -51,16 +39,9 @@ impl Places {
             ),
         };
         let alias = match collective {
-            Collective::AllReduce
-            | Collective::Reduce
-            | Collective::Broadcast
-            | Collective::Scan
-            | Collective::Exscan
-            | Collective::AllToAll => Alias::Same,
-            Collective::AllGather | Collective::Gather => Alias::InputInOutput,
-            Collective::ReduceScatter | Collective::Scatter => Alias::OutputInInput,
-            // Blocks of different sizes are proved as sends and receives, or with equal blocks.
-            _ => Alias::None,
+            // No caller may do so; the checker shows why.
+            Collective::AllToAll => InPlace::Same,
+            _ => collective.in_place(),
         };
         let channels = plan.lanes.iter().map(|lane| u32::from(lane.channel) + 1);
         Places {
@@ -118,9 +99,9 @@ impl Places {
     #[inline]
     pub fn at(&self, channel: u32, space: Space, chunk: u32, in_place: bool) -> u32 {
         let (space, chunk) = match (in_place, space, self.alias) {
-            (true, Space::Input, Alias::Same) => (Space::Output, chunk % self.outputs),
-            (true, Space::Input, Alias::InputInOutput) => (Space::Output, self.rank % self.outputs),
-            (true, Space::Output, Alias::OutputInInput) => (Space::Input, self.rank % self.inputs),
+            (true, Space::Input, InPlace::Same) => (Space::Output, chunk % self.outputs),
+            (true, Space::Input, InPlace::SendInRecv) => (Space::Output, self.rank % self.outputs),
+            (true, Space::Output, InPlace::RecvInSend) => (Space::Input, self.rank % self.inputs),
             _ => (space, chunk),
         };
         let offset = match space {
@@ -133,35 +114,14 @@ impl Places {
 
 /// Whether `rank` may read its input.
 pub(crate) fn has_input(shape: &Shape, rank: u32) -> bool {
-    match shape.collective {
-        Collective::Broadcast | Collective::Scatter => rank == shape.root,
-        Collective::Barrier | Collective::Recv => false,
-        _ => true,
-    }
+    let at = (rank, shape.root, shape.nranks);
+    shape.collective.sends().blocks(at) > 0
 }
 
 /// Whether `rank` may write its output.
 pub(crate) fn has_output(shape: &Shape, rank: u32) -> bool {
-    match shape.collective {
-        Collective::Reduce | Collective::Gather => rank == shape.root,
-        Collective::Barrier | Collective::Send => false,
-        Collective::Exscan => rank > 0,
-        _ => true,
-    }
-}
-
-/// Whether callers may rely on the in-place form.
-pub(crate) fn promises_in_place(collective: Collective) -> bool {
-    matches!(
-        collective,
-        Collective::AllReduce
-            | Collective::Reduce
-            | Collective::Broadcast
-            | Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::Scan
-            | Collective::Exscan
-    )
+    let at = (rank, shape.root, shape.nranks);
+    shape.collective.receives().blocks(at) > 0
 }
 
 /// A chunk of a space in words.

@@ -6,7 +6,9 @@ use crate::base::{Error, Result};
 use crate::plan::{Algorithm, Collective};
 
 /// Collectives are numbered below this.
-pub(super) const COLLECTIVES: usize = 64;
+pub(super) const COLLECTIVES: usize = Collective::NUMBERS;
+/// Algorithms are bits of a word.
+const _: () = assert!(Algorithm::ALL.len() <= u64::BITS as usize);
 
 /// What may be chosen, by collective. Allows everything by default.
 #[derive(Clone, Debug, PartialEq, Eq)]

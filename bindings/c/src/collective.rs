@@ -9,6 +9,7 @@ use crate::types::*;
 use kolo_core::base::Result;
 use kolo_core::comm::{Call, Collective, RedOp, group};
 use std::ffi::{c_int, c_void};
+use std::ptr::{null, null_mut};
 
 /// A call as it arrives.
 pub(crate) struct Raw {
@@ -20,6 +21,39 @@ pub(crate) struct Raw {
     pub op: RedOpArg,
     /// Root or peer.
     pub peer: c_int,
+}
+
+impl Raw {
+    /// A call without operation and without root or peer.
+    #[inline(always)]
+    pub fn of(
+        collective: Collective,
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        datatype: DataTypeArg,
+    ) -> Raw {
+        Raw {
+            collective,
+            send,
+            recv,
+            count,
+            datatype,
+            op: NO_OP,
+            peer: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub fn op(self, op: RedOpArg) -> Raw {
+        Raw { op, ..self }
+    }
+
+    /// With a root or a peer.
+    #[inline(always)]
+    pub fn peer(self, peer: c_int) -> Raw {
+        Raw { peer, ..self }
+    }
 }
 
 /// Checks what only the binding can see, and hands the call to the core, which checks the rest.
@@ -98,8 +132,10 @@ pub(crate) unsafe fn with_made_op(
 }
 
 pub(crate) const NO_OP: RedOpArg = 0;
-const NO_PEER: c_int = 0;
+/// The type of a call without data.
+const BYTES: DataTypeArg = koloDataType_t::koloUint8 as DataTypeArg;
 
+calls! {
 /// Reduces `count` elements of all ranks with `op`; every rank gets the same bits. In place:
 /// sendbuff == recvbuff.
 /// Errors of this and all following calls: koloInvalidArgument (handle, NULL with count > 0, count
@@ -111,292 +147,70 @@ const NO_PEER: c_int = 0;
 /// make the same calls in the same order.
 /// With stream NULL the call blocks until the result is in place (inside a group: until the
 /// outermost koloGroupEnd), otherwise until koloStreamSynchronize the buffers belong to kolo.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloAllReduce(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    op: RedOpArg,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let collective = Collective::AllReduce;
-    let raw = Raw {
-        collective,
-        send: sendbuff,
-        recv: recvbuff,
-        count,
-        datatype,
-        op,
-        peer: NO_PEER,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("AllReduce", raw, comm, stream) }
-}
+koloAllReduce, koloIAllReduce(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+    datatype: DataTypeArg, op: RedOpArg; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::AllReduce, sendbuff, recvbuff, count, datatype).op(op));
 
 /// Copies `count` elements of `root`'s sendbuff to recvbuff of all ranks; sendbuff of the others
 /// is not used. In place: sendbuff == recvbuff on the root.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloBroadcast(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    root: c_int,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let collective = Collective::Broadcast;
-    let raw = Raw {
-        collective,
-        send: sendbuff,
-        recv: recvbuff,
-        count,
-        datatype,
-        op: NO_OP,
-        peer: root,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("Broadcast", raw, comm, stream) }
-}
+koloBroadcast, koloIBroadcast(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+    datatype: DataTypeArg, root: c_int; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::Broadcast, sendbuff, recvbuff, count, datatype).peer(root));
 
 /// koloBroadcast with one buffer: read on the root, written on the others.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloBcast(
-    buff: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    root: c_int,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let collective = Collective::Broadcast;
-    let raw = Raw {
-        collective,
-        send: buff,
-        recv: buff,
-        count,
-        datatype,
-        op: NO_OP,
-        peer: root,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("Bcast", raw, comm, stream) }
-}
+koloBcast, koloIBcast(buff: *mut c_void, count: usize, datatype: DataTypeArg, root: c_int;
+    comm: koloComm_t)
+    = enqueue(Raw::of(Collective::Broadcast, buff, buff, count, datatype).peer(root));
 
 /// Reduces `count` elements of all ranks with `op` into recvbuff of `root`; recvbuff of the others
 /// is not used. In place: sendbuff == recvbuff on the root.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloReduce(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    op: RedOpArg,
-    root: c_int,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let collective = Collective::Reduce;
-    let raw = Raw {
-        collective,
-        send: sendbuff,
-        recv: recvbuff,
-        count,
-        datatype,
-        op,
-        peer: root,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("Reduce", raw, comm, stream) }
-}
+koloReduce, koloIReduce(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+    datatype: DataTypeArg, op: RedOpArg, root: c_int; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::Reduce, sendbuff, recvbuff, count, datatype).op(op).peer(root));
 
 /// Collects `sendcount` elements of every rank in recvbuff of all ranks (nranks * sendcount
 /// elements, in rank order). In place: sendbuff == recvbuff + rank * sendcount elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloAllGather(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    sendcount: usize,
-    datatype: DataTypeArg,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::AllGather,
-        send: sendbuff,
-        recv: recvbuff,
-        count: sendcount,
-        datatype,
-        op: NO_OP,
-        peer: NO_PEER,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("AllGather", raw, comm, stream) }
-}
+koloAllGather, koloIAllGather(sendbuff: *const c_void, recvbuff: *mut c_void, sendcount: usize,
+    datatype: DataTypeArg; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::AllGather, sendbuff, recvbuff, sendcount, datatype));
 
 /// Reduces nranks * recvcount elements of all ranks with `op`; rank r gets block r (`recvcount`
 /// elements). In place: recvbuff == sendbuff + rank * recvcount elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloReduceScatter(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    recvcount: usize,
-    datatype: DataTypeArg,
-    op: RedOpArg,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::ReduceScatter,
-        send: sendbuff,
-        recv: recvbuff,
-        count: recvcount,
-        datatype,
-        op,
-        peer: NO_PEER,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("ReduceScatter", raw, comm, stream) }
-}
+koloReduceScatter, koloIReduceScatter(sendbuff: *const c_void, recvbuff: *mut c_void,
+    recvcount: usize, datatype: DataTypeArg, op: RedOpArg; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::ReduceScatter, sendbuff, recvbuff, recvcount, datatype).op(op));
 
 /// Block p of sendbuff goes to rank p, block p of recvbuff comes from rank p; `count` elements in
 /// each of the nranks blocks. Not in place.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloAllToAll(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::AllToAll,
-        send: sendbuff,
-        recv: recvbuff,
-        count,
-        datatype,
-        op: NO_OP,
-        peer: NO_PEER,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("AllToAll", raw, comm, stream) }
-}
+koloAllToAll, koloIAllToAll(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+    datatype: DataTypeArg; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::AllToAll, sendbuff, recvbuff, count, datatype));
 
 /// Collects `sendcount` elements of every rank in recvbuff of `root` (nranks * sendcount elements,
 /// in rank order); recvbuff of the others is not used. In place on the root: sendbuff == recvbuff +
 /// root * sendcount elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloGather(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    sendcount: usize,
-    datatype: DataTypeArg,
-    root: c_int,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::Gather,
-        send: sendbuff,
-        recv: recvbuff,
-        count: sendcount,
-        datatype,
-        op: NO_OP,
-        peer: root,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("Gather", raw, comm, stream) }
-}
+koloGather, koloIGather(sendbuff: *const c_void, recvbuff: *mut c_void, sendcount: usize,
+    datatype: DataTypeArg, root: c_int; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::Gather, sendbuff, recvbuff, sendcount, datatype).peer(root));
 
 /// Block r of `root`'s sendbuff (nranks * recvcount elements) goes to rank r; sendbuff of the
 /// others is not used. In place on the root: recvbuff == sendbuff + root * recvcount elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloScatter(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    recvcount: usize,
-    datatype: DataTypeArg,
-    root: c_int,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::Scatter,
-        send: sendbuff,
-        recv: recvbuff,
-        count: recvcount,
-        datatype,
-        op: NO_OP,
-        peer: root,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("Scatter", raw, comm, stream) }
-}
+koloScatter, koloIScatter(sendbuff: *const c_void, recvbuff: *mut c_void, recvcount: usize,
+    datatype: DataTypeArg, root: c_int; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::Scatter, sendbuff, recvbuff, recvcount, datatype).peer(root));
 
 /// Reduces `count` elements of ranks 0 to r with `op`; rank r gets the result, in the order of
 /// ranks. koloAvg is refused. In place: sendbuff == recvbuff.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloScan(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    op: RedOpArg,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::Scan,
-        send: sendbuff,
-        recv: recvbuff,
-        count,
-        datatype,
-        op,
-        peer: NO_PEER,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("Scan", raw, comm, stream) }
-}
+koloScan, koloIScan(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+    datatype: DataTypeArg, op: RedOpArg; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::Scan, sendbuff, recvbuff, count, datatype).op(op));
 
 /// koloScan of ranks 0 to r - 1; recvbuff of rank 0 is not used.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloExscan(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    op: RedOpArg,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::Exscan,
-        send: sendbuff,
-        recv: recvbuff,
-        count,
-        datatype,
-        op,
-        peer: NO_PEER,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("Exscan", raw, comm, stream) }
-}
+koloExscan, koloIExscan(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
+    datatype: DataTypeArg, op: RedOpArg; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::Exscan, sendbuff, recvbuff, count, datatype).op(op));
 
 /// Returns when all ranks have called.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloBarrier(comm: koloComm_t, stream: koloStream_t) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::Barrier,
-        send: std::ptr::null(),
-        recv: std::ptr::null_mut(),
-        count: 0,
-        datatype: koloDataType_t::koloUint8 as DataTypeArg,
-        op: NO_OP,
-        peer: NO_PEER,
-    };
-    // SAFETY: no buffers.
-    unsafe { enqueue("Barrier", raw, comm, stream) }
+koloBarrier, koloIBarrier(; comm: koloComm_t)
+    = enqueue(Raw::of(Collective::Barrier, null(), null_mut(), 0, BYTES));
 }

@@ -16,6 +16,9 @@
 
 pub mod types;
 
+#[macro_use]
+mod calls;
+
 pub mod collective;
 pub mod comm;
 pub mod error;

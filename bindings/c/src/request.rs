@@ -1,19 +1,14 @@
-//! Asynchronous calls: each data call once more, with a request instead of a stream.
-//!
-//! A request is a stream of its own. The declarations in kolo.h are made from those of the calls
-//! (`tests/header.rs`), for cbindgen does not look into macros.
+//! Requests of asynchronous calls, which [`crate::calls`] makes. A request is a stream of its own.
 
-use crate::collective::*;
+use crate::collective::refuse_group;
 use crate::comm::null;
 use crate::guard::{guard, guard_unnamed};
 use crate::handle::Registry;
-use crate::message::*;
 use crate::stream::STREAMS;
 use crate::types::*;
-use crate::vector::*;
 use kolo_core::base::{Error, Result};
 use kolo_core::comm::{Stream, group};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 /// All live requests of this process.
 static REQUESTS: Registry<Stream> = Registry::new(0xb7e1_5162_8aed_2a6b, "request");
@@ -128,7 +123,7 @@ fn end(handle: usize) -> Result<()> {
 ///
 /// # Safety
 /// `request` is NULL or valid; the buffers of `call` are as kolo.h asks.
-unsafe fn begin(
+pub(crate) unsafe fn begin(
     name: &'static str,
     request: *mut koloRequest_t,
     call: impl FnOnce(koloStream_t) -> koloResult_t,
@@ -160,79 +155,4 @@ unsafe fn begin(
         koloResult_t::koloSuccess => kept,
         failed => failed,
     }
-}
-
-macro_rules! immediate {
-    ($($name:ident = $call:ident($($argument:ident: $type:ty),* $(,)?);)*) => {$(
-        #[doc = concat!("Begins ", stringify!($call), " and returns at once.")]
-        #[unsafe(no_mangle)]
-        #[allow(clippy::too_many_arguments)]
-        pub unsafe extern "C" fn $name(
-            $($argument: $type,)*
-            request: *mut koloRequest_t,
-        ) -> koloResult_t {
-            // SAFETY: the contract of kolo.h is that of the call.
-            let call = |stream| unsafe { $call($($argument,)* stream) };
-            // SAFETY: as above.
-            unsafe { begin(&stringify!($name)[4..], request, call) }
-        }
-    )*};
-}
-
-immediate! {
-    koloIAllReduce = koloAllReduce(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
-        datatype: DataTypeArg, op: RedOpArg, comm: koloComm_t);
-    koloIBroadcast = koloBroadcast(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
-        datatype: DataTypeArg, root: c_int, comm: koloComm_t);
-    koloIBcast = koloBcast(buff: *mut c_void, count: usize, datatype: DataTypeArg, root: c_int,
-        comm: koloComm_t);
-    koloIReduce = koloReduce(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
-        datatype: DataTypeArg, op: RedOpArg, root: c_int, comm: koloComm_t);
-    koloIAllGather = koloAllGather(sendbuff: *const c_void, recvbuff: *mut c_void,
-        sendcount: usize, datatype: DataTypeArg, comm: koloComm_t);
-    koloIReduceScatter = koloReduceScatter(sendbuff: *const c_void, recvbuff: *mut c_void,
-        recvcount: usize, datatype: DataTypeArg, op: RedOpArg, comm: koloComm_t);
-    koloIAllToAll = koloAllToAll(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
-        datatype: DataTypeArg, comm: koloComm_t);
-    koloIGather = koloGather(sendbuff: *const c_void, recvbuff: *mut c_void, sendcount: usize,
-        datatype: DataTypeArg, root: c_int, comm: koloComm_t);
-    koloIScatter = koloScatter(sendbuff: *const c_void, recvbuff: *mut c_void, recvcount: usize,
-        datatype: DataTypeArg, root: c_int, comm: koloComm_t);
-    koloIScan = koloScan(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
-        datatype: DataTypeArg, op: RedOpArg, comm: koloComm_t);
-    koloIExscan = koloExscan(sendbuff: *const c_void, recvbuff: *mut c_void, count: usize,
-        datatype: DataTypeArg, op: RedOpArg, comm: koloComm_t);
-    koloIBarrier = koloBarrier(comm: koloComm_t);
-    koloISend = koloSend(sendbuff: *const c_void, count: usize, datatype: DataTypeArg, peer: c_int,
-        comm: koloComm_t);
-    koloIRecv = koloRecv(recvbuff: *mut c_void, count: usize, datatype: DataTypeArg, peer: c_int,
-        comm: koloComm_t);
-    koloISendRecv = koloSendRecv(sendbuff: *const c_void, sendcount: usize, dest: c_int,
-        recvbuff: *mut c_void, recvcount: usize, source: c_int, datatype: DataTypeArg,
-        comm: koloComm_t);
-    koloIAllGatherV = koloAllGatherV(sendbuff: *const c_void, sendcount: usize,
-        recvbuff: *mut c_void, recvcounts: *const usize, displs: *const usize,
-        datatype: DataTypeArg, comm: koloComm_t);
-    koloIGatherV = koloGatherV(sendbuff: *const c_void, sendcount: usize, recvbuff: *mut c_void,
-        recvcounts: *const usize, displs: *const usize, datatype: DataTypeArg, root: c_int,
-        comm: koloComm_t);
-    koloIScatterV = koloScatterV(sendbuff: *const c_void, sendcounts: *const usize,
-        displs: *const usize, recvbuff: *mut c_void, recvcount: usize, datatype: DataTypeArg,
-        root: c_int, comm: koloComm_t);
-    koloIReduceScatterV = koloReduceScatterV(sendbuff: *const c_void, recvbuff: *mut c_void,
-        recvcounts: *const usize, datatype: DataTypeArg, op: RedOpArg, comm: koloComm_t);
-    koloIAllToAllV = koloAllToAllV(sendbuff: *const c_void, sendcounts: *const usize,
-        sdispls: *const usize, recvbuff: *mut c_void, recvcounts: *const usize,
-        rdispls: *const usize, datatype: DataTypeArg, comm: koloComm_t);
-    koloINeighborAllGather = koloNeighborAllGather(sendbuff: *const c_void, recvbuff: *mut c_void,
-        count: usize, datatype: DataTypeArg, graph: koloGraph_t);
-    koloINeighborAllGatherV = koloNeighborAllGatherV(sendbuff: *const c_void, sendcount: usize,
-        recvbuff: *mut c_void, recvcounts: *const usize, displs: *const usize,
-        datatype: DataTypeArg, graph: koloGraph_t);
-    koloINeighborAllToAll = koloNeighborAllToAll(sendbuff: *const c_void, recvbuff: *mut c_void,
-        count: usize, datatype: DataTypeArg, graph: koloGraph_t);
-    koloINeighborAllToAllV = koloNeighborAllToAllV(sendbuff: *const c_void,
-        sendcounts: *const usize, sdispls: *const usize, recvbuff: *mut c_void,
-        recvcounts: *const usize, rdispls: *const usize, datatype: DataTypeArg,
-        graph: koloGraph_t);
 }

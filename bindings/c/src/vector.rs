@@ -1,15 +1,16 @@
 //! Calls whose blocks have sizes of their own, and calls along graphs.
 
-use crate::collective::{refuse_group, with_made_op};
+use crate::collective::{NO_OP, refuse_group, with_made_op};
 use crate::comm::{COMMS, null};
 use crate::graph::GRAPHS;
 use crate::group::note;
 use crate::guard::guard_comm;
 use crate::stream;
 use crate::types::*;
-use kolo_core::base::Result;
+use kolo_core::base::{Result, Share};
 use kolo_core::comm::{Blocks, Collective, Graph, RedOp, VectorCall};
 use std::ffi::{c_int, c_void};
+use std::ptr;
 
 /// Sizes of blocks as they arrive: one count for all, or arrays of one for each block.
 #[derive(Clone, Copy)]
@@ -32,6 +33,55 @@ struct Raw {
     datatype: DataTypeArg,
     op: RedOpArg,
     root: c_int,
+}
+
+impl Raw {
+    /// A call without buffers, operation and root.
+    fn of(collective: Collective, datatype: DataTypeArg) -> Raw {
+        Raw {
+            collective,
+            send: ptr::null(),
+            send_sizes: Sizes::One(0),
+            recv: ptr::null_mut(),
+            recv_sizes: Sizes::One(0),
+            datatype,
+            op: NO_OP,
+            root: 0,
+        }
+    }
+
+    fn send(self, send: *const c_void, send_sizes: Sizes) -> Raw {
+        Raw {
+            send,
+            send_sizes,
+            ..self
+        }
+    }
+
+    fn recv(self, recv: *mut c_void, recv_sizes: Sizes) -> Raw {
+        Raw {
+            recv,
+            recv_sizes,
+            ..self
+        }
+    }
+
+    fn op(self, op: RedOpArg) -> Raw {
+        Raw { op, ..self }
+    }
+
+    fn root(self, root: c_int) -> Raw {
+        Raw { root, ..self }
+    }
+}
+
+/// Sizes in arrays of these names.
+fn each(name: &'static str, counts: *const usize, displs: *const usize) -> Sizes {
+    Sizes::Each {
+        counts,
+        displs,
+        name,
+    }
 }
 
 impl Sizes {
@@ -78,13 +128,16 @@ unsafe fn enqueue(
 ) -> koloResult_t {
     let code = guard_comm(name, comm, |member| {
         let communicator = &member.communicator;
-        let n = communicator.nranks() as usize;
-        let here = communicator.rank() == raw.root as u32;
-        let (sends, receives) = match (raw.collective, graph) {
-            (_, Some(graph)) => graph.degrees(),
-            (Collective::GatherV, _) => (1, if here { n } else { 0 }),
-            (Collective::ScatterV, _) => (if here { n } else { 0 }, 1),
-            _ => (n, n),
+        let at = (communicator.rank(), raw.root as u32, communicator.nranks());
+        let (sends, receives) = match graph {
+            Some(graph) => graph.degrees(),
+            None => {
+                let blocks = |share: Share| share.blocks(at) as usize;
+                (
+                    blocks(raw.collective.sends()),
+                    blocks(raw.collective.receives()),
+                )
+            }
         };
         let call = VectorCall {
             collective: raw.collective,
@@ -121,6 +174,20 @@ unsafe fn enqueue(
     code
 }
 
+/// Hands a call of all ranks to the core.
+///
+/// # Safety
+/// As [`enqueue`].
+unsafe fn among(
+    name: &'static str,
+    raw: Raw,
+    comm: koloComm_t,
+    stream: koloStream_t,
+) -> koloResult_t {
+    // SAFETY: our caller's promise.
+    unsafe { enqueue(name, raw, comm, None, stream) }
+}
+
 /// Hands a call along a graph to the core.
 ///
 /// # Safety
@@ -145,9 +212,23 @@ unsafe fn along(
     }
 }
 
-const NO_OP: RedOpArg = 0;
-const NO_ROOT: c_int = 0;
+/// The size of the own block, which is one of `counts`.
+///
+/// # Safety
+/// The array is as kolo.h asks.
+unsafe fn own_block(comm: koloComm_t, counts: *const usize) -> Sizes {
+    let own = COMMS.find(comm as usize).map_or(0, |member| {
+        let rank = member.communicator.rank() as usize;
+        match counts.is_null() {
+            true => 0,
+            // SAFETY: kolo.h asks for a count for each rank.
+            false => unsafe { *counts.add(rank) },
+        }
+    });
+    Sizes::One(own)
+}
 
+calls! {
 /// Collects `sendcount` elements of this rank, and those of all others, in recvbuff of all ranks:
 /// recvcounts[r] elements of rank r at element displs[r] (displs NULL: one behind the other). All
 /// ranks give the same recvcounts; recvcounts[rank] == sendcount. In place: sendbuff == recvbuff +
@@ -156,290 +237,100 @@ const NO_ROOT: c_int = 0;
 /// counts and displacements that are negative or too large, blocks that overlap, and NULL arrays;
 /// koloInvalidUsage for sizes of a block that differ between its sender and its receiver. Blocks
 /// of 0 elements are allowed. The arrays are only read during the call.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloAllGatherV(
-    sendbuff: *const c_void,
-    sendcount: usize,
-    recvbuff: *mut c_void,
-    recvcounts: *const usize,
-    displs: *const usize,
-    datatype: DataTypeArg,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::AllGatherV,
-        send: sendbuff,
-        send_sizes: Sizes::One(sendcount),
-        recv: recvbuff,
-        recv_sizes: Sizes::Each {
-            counts: recvcounts,
-            displs,
-            name: "recvcounts",
-        },
-        datatype,
-        op: NO_OP,
-        root: NO_ROOT,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("AllGatherV", raw, comm, None, stream) }
-}
+koloAllGatherV, koloIAllGatherV(sendbuff: *const c_void, sendcount: usize, recvbuff: *mut c_void,
+    recvcounts: *const usize, displs: *const usize, datatype: DataTypeArg; comm: koloComm_t)
+    = among(
+        Raw::of(Collective::AllGatherV, datatype)
+            .send(sendbuff, Sizes::One(sendcount))
+            .recv(recvbuff, each("recvcounts", recvcounts, displs))
+    );
 
 /// koloAllGatherV to `root` only; recvbuff, recvcounts and displs of the others are not used. In
 /// place on the root: sendbuff == recvbuff + displs[root] elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloGatherV(
-    sendbuff: *const c_void,
-    sendcount: usize,
-    recvbuff: *mut c_void,
-    recvcounts: *const usize,
-    displs: *const usize,
-    datatype: DataTypeArg,
-    root: c_int,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::GatherV,
-        send: sendbuff,
-        send_sizes: Sizes::One(sendcount),
-        recv: recvbuff,
-        recv_sizes: Sizes::Each {
-            counts: recvcounts,
-            displs,
-            name: "recvcounts",
-        },
-        datatype,
-        op: NO_OP,
-        root,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("GatherV", raw, comm, None, stream) }
-}
+koloGatherV, koloIGatherV(sendbuff: *const c_void, sendcount: usize, recvbuff: *mut c_void,
+    recvcounts: *const usize, displs: *const usize, datatype: DataTypeArg, root: c_int;
+    comm: koloComm_t)
+    = among(
+        Raw::of(Collective::GatherV, datatype).root(root)
+            .send(sendbuff, Sizes::One(sendcount))
+            .recv(recvbuff, each("recvcounts", recvcounts, displs))
+    );
 
 /// sendcounts[r] elements at element displs[r] of `root`'s sendbuff go to rank r (displs NULL: one
 /// behind the other), which expects recvcount; sendbuff, sendcounts and displs of the others are
 /// not used. In place on the root: recvbuff == sendbuff + displs[root] elements.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloScatterV(
-    sendbuff: *const c_void,
-    sendcounts: *const usize,
-    displs: *const usize,
-    recvbuff: *mut c_void,
-    recvcount: usize,
-    datatype: DataTypeArg,
-    root: c_int,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::ScatterV,
-        send: sendbuff,
-        send_sizes: Sizes::Each {
-            counts: sendcounts,
-            displs,
-            name: "sendcounts",
-        },
-        recv: recvbuff,
-        recv_sizes: Sizes::One(recvcount),
-        datatype,
-        op: NO_OP,
-        root,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("ScatterV", raw, comm, None, stream) }
-}
+koloScatterV, koloIScatterV(sendbuff: *const c_void, sendcounts: *const usize,
+    displs: *const usize, recvbuff: *mut c_void, recvcount: usize, datatype: DataTypeArg,
+    root: c_int; comm: koloComm_t)
+    = among(
+        Raw::of(Collective::ScatterV, datatype).root(root)
+            .send(sendbuff, each("sendcounts", sendcounts, displs))
+            .recv(recvbuff, Sizes::One(recvcount))
+    );
 
 /// Reduces the elements of all ranks with `op`, in the order of ranks; rank r gets block r. Block r
 /// has recvcounts[r] elements, one block behind the other; all ranks give the same recvcounts. In
 /// place: recvbuff is the own block in sendbuff.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloReduceScatterV(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    recvcounts: *const usize,
-    datatype: DataTypeArg,
-    op: RedOpArg,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let own = COMMS.find(comm as usize).map_or(0, |member| {
-        let rank = member.communicator.rank() as usize;
-        match recvcounts.is_null() {
-            true => 0,
-            // SAFETY: kolo.h asks for a count for each rank.
-            false => unsafe { *recvcounts.add(rank) },
-        }
-    });
-    let raw = Raw {
-        collective: Collective::ReduceScatterV,
-        send: sendbuff,
-        send_sizes: Sizes::Each {
-            counts: recvcounts,
-            displs: std::ptr::null(),
-            name: "recvcounts",
-        },
-        recv: recvbuff,
-        recv_sizes: Sizes::One(own),
-        datatype,
-        op,
-        root: NO_ROOT,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("ReduceScatterV", raw, comm, None, stream) }
-}
+koloReduceScatterV, koloIReduceScatterV(sendbuff: *const c_void, recvbuff: *mut c_void,
+    recvcounts: *const usize, datatype: DataTypeArg, op: RedOpArg; comm: koloComm_t)
+    = among(
+        Raw::of(Collective::ReduceScatterV, datatype).op(op)
+            .send(sendbuff, each("recvcounts", recvcounts, ptr::null()))
+            .recv(recvbuff, own_block(comm, recvcounts))
+    );
 
 /// sendcounts[p] elements at element sdispls[p] of sendbuff go to rank p; recvcounts[p] elements at
 /// element rdispls[p] of recvbuff come from rank p (displacements NULL: one behind the other). Not
 /// in place.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloAllToAllV(
-    sendbuff: *const c_void,
-    sendcounts: *const usize,
-    sdispls: *const usize,
-    recvbuff: *mut c_void,
-    recvcounts: *const usize,
-    rdispls: *const usize,
-    datatype: DataTypeArg,
-    comm: koloComm_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::AllToAllV,
-        send: sendbuff,
-        send_sizes: Sizes::Each {
-            counts: sendcounts,
-            displs: sdispls,
-            name: "sendcounts",
-        },
-        recv: recvbuff,
-        recv_sizes: Sizes::Each {
-            counts: recvcounts,
-            displs: rdispls,
-            name: "recvcounts",
-        },
-        datatype,
-        op: NO_OP,
-        root: NO_ROOT,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { enqueue("AllToAllV", raw, comm, None, stream) }
-}
+koloAllToAllV, koloIAllToAllV(sendbuff: *const c_void, sendcounts: *const usize,
+    sdispls: *const usize, recvbuff: *mut c_void, recvcounts: *const usize, rdispls: *const usize,
+    datatype: DataTypeArg; comm: koloComm_t)
+    = among(
+        Raw::of(Collective::AllToAllV, datatype)
+            .send(sendbuff, each("sendcounts", sendcounts, sdispls))
+            .recv(recvbuff, each("recvcounts", recvcounts, rdispls))
+    );
 
 /// Collects `count` elements of every source of `graph` in recvbuff, in the order of the sources.
 /// Blocks of missing neighbours are left alone. Not in place.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloNeighborAllGather(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    graph: koloGraph_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::NeighborAllGather,
-        send: sendbuff,
-        send_sizes: Sizes::One(count),
-        recv: recvbuff,
-        recv_sizes: Sizes::One(count),
-        datatype,
-        op: NO_OP,
-        root: NO_ROOT,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { along("NeighborAllGather", raw, graph, stream) }
-}
+koloNeighborAllGather, koloINeighborAllGather(sendbuff: *const c_void, recvbuff: *mut c_void,
+    count: usize, datatype: DataTypeArg; graph: koloGraph_t)
+    = along(
+        Raw::of(Collective::NeighborAllGather, datatype)
+            .send(sendbuff, Sizes::One(count))
+            .recv(recvbuff, Sizes::One(count))
+    );
 
 /// koloNeighborAllGather of different sizes: recvcounts[i] elements of source i at element
 /// displs[i] (displs NULL: one behind the other).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloNeighborAllGatherV(
-    sendbuff: *const c_void,
-    sendcount: usize,
-    recvbuff: *mut c_void,
-    recvcounts: *const usize,
-    displs: *const usize,
-    datatype: DataTypeArg,
-    graph: koloGraph_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::NeighborAllGatherV,
-        send: sendbuff,
-        send_sizes: Sizes::One(sendcount),
-        recv: recvbuff,
-        recv_sizes: Sizes::Each {
-            counts: recvcounts,
-            displs,
-            name: "recvcounts",
-        },
-        datatype,
-        op: NO_OP,
-        root: NO_ROOT,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { along("NeighborAllGatherV", raw, graph, stream) }
-}
+koloNeighborAllGatherV, koloINeighborAllGatherV(sendbuff: *const c_void, sendcount: usize,
+    recvbuff: *mut c_void, recvcounts: *const usize, displs: *const usize, datatype: DataTypeArg;
+    graph: koloGraph_t)
+    = along(
+        Raw::of(Collective::NeighborAllGatherV, datatype)
+            .send(sendbuff, Sizes::One(sendcount))
+            .recv(recvbuff, each("recvcounts", recvcounts, displs))
+    );
 
 /// Block i of sendbuff goes to destination i of `graph`, block i of recvbuff comes from source i;
 /// `count` elements in each. Not in place.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloNeighborAllToAll(
-    sendbuff: *const c_void,
-    recvbuff: *mut c_void,
-    count: usize,
-    datatype: DataTypeArg,
-    graph: koloGraph_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::NeighborAllToAll,
-        send: sendbuff,
-        send_sizes: Sizes::One(count),
-        recv: recvbuff,
-        recv_sizes: Sizes::One(count),
-        datatype,
-        op: NO_OP,
-        root: NO_ROOT,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { along("NeighborAllToAll", raw, graph, stream) }
-}
+koloNeighborAllToAll, koloINeighborAllToAll(sendbuff: *const c_void, recvbuff: *mut c_void,
+    count: usize, datatype: DataTypeArg; graph: koloGraph_t)
+    = along(
+        Raw::of(Collective::NeighborAllToAll, datatype)
+            .send(sendbuff, Sizes::One(count))
+            .recv(recvbuff, Sizes::One(count))
+    );
 
 /// koloNeighborAllToAll of different sizes: sendcounts[i] elements at element sdispls[i] for
 /// destination i, recvcounts[i] elements at element rdispls[i] of source i (displacements NULL: one
 /// behind the other).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn koloNeighborAllToAllV(
-    sendbuff: *const c_void,
-    sendcounts: *const usize,
-    sdispls: *const usize,
-    recvbuff: *mut c_void,
-    recvcounts: *const usize,
-    rdispls: *const usize,
-    datatype: DataTypeArg,
-    graph: koloGraph_t,
-    stream: koloStream_t,
-) -> koloResult_t {
-    let raw = Raw {
-        collective: Collective::NeighborAllToAllV,
-        send: sendbuff,
-        send_sizes: Sizes::Each {
-            counts: sendcounts,
-            displs: sdispls,
-            name: "sendcounts",
-        },
-        recv: recvbuff,
-        recv_sizes: Sizes::Each {
-            counts: recvcounts,
-            displs: rdispls,
-            name: "recvcounts",
-        },
-        datatype,
-        op: NO_OP,
-        root: NO_ROOT,
-    };
-    // SAFETY: the contract of kolo.h.
-    unsafe { along("NeighborAllToAllV", raw, graph, stream) }
+koloNeighborAllToAllV, koloINeighborAllToAllV(sendbuff: *const c_void, sendcounts: *const usize,
+    sdispls: *const usize, recvbuff: *mut c_void, recvcounts: *const usize, rdispls: *const usize,
+    datatype: DataTypeArg; graph: koloGraph_t)
+    = along(
+        Raw::of(Collective::NeighborAllToAllV, datatype)
+            .send(sendbuff, each("sendcounts", sendcounts, sdispls))
+            .recv(recvbuff, each("recvcounts", recvcounts, rdispls))
+    );
 }

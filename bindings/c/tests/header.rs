@@ -1,6 +1,6 @@
 //! `include/kolo.h` is what cbindgen makes of the sources today, and compilers accept it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn root() -> &'static Path {
@@ -32,12 +32,68 @@ fn generate() -> String {
     .iter()
     .fold(
         cbindgen::Builder::new().with_config(config),
-        |builder, file| builder.with_src(root().join(format!("src/{file}.rs"))),
+        |builder, file| builder.with_src(plain(file)),
     )
     .generate()
     .unwrap()
     .write(&mut text);
     with_checks(&with_asynchronous_calls(&String::from_utf8(text).unwrap()))
+}
+
+/// A source file in which the calls stand as plain functions: cbindgen does not look into macros.
+fn plain(file: &str) -> PathBuf {
+    let path = root().join(format!("src/{file}.rs"));
+    let source = std::fs::read_to_string(&path).unwrap();
+    let Some((before, calls)) = source.split_once("\ncalls! {\n") else {
+        return path;
+    };
+    let mut text = before.to_string();
+    for call in declared(calls) {
+        let (name, arguments) = (call.name, call.arguments);
+        text += &format!(
+            "\n{}#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({arguments}, \
+             stream: koloStream_t) -> koloResult_t {{}}\n",
+            call.words
+        );
+    }
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("plain");
+    std::fs::create_dir_all(&folder).unwrap();
+    let own = folder.join(format!("{file}_{:?}.rs", std::thread::current().id()));
+    std::fs::write(&own, text).unwrap();
+    own
+}
+
+/// A call of `calls!` in `src/calls.rs`.
+struct Declared {
+    words: String,
+    name: String,
+    /// The name of the form with a request.
+    begun: String,
+    arguments: String,
+}
+
+/// The calls between the brackets of `calls!`: an empty line stands between two of them.
+fn declared(calls: &str) -> impl Iterator<Item = Declared> {
+    calls
+        .split_once("\n}")
+        .unwrap()
+        .0
+        .split("\n\n")
+        .map(|call| {
+            let (words, form) = call.split_at(call.find("\nkolo").unwrap() + 1);
+            let (names, form) = form.split_once('(').unwrap();
+            let (name, begun) = names.split_once(", ").unwrap();
+            let (arguments, _) = form.split_once(")\n    = ").unwrap();
+            Declared {
+                words: words.to_string(),
+                name: name.to_string(),
+                begun: begun.to_string(),
+                arguments: arguments
+                    .replace(';', ",")
+                    .trim_start_matches(", ")
+                    .to_string(),
+            }
+        })
 }
 
 /// Calls after whose failure a program has no wrong data: queries, and ends.
@@ -69,8 +125,7 @@ fn with_checks(text: &str) -> String {
     checked
 }
 
-/// Adds the declarations of the asynchronous calls, made from those of all calls with a stream:
-/// `src/request.rs` has them in a macro, into which cbindgen does not look.
+/// Adds the declarations of the asynchronous calls, made from those of all calls with a stream.
 fn with_asynchronous_calls(text: &str) -> String {
     let declarations = text.split("\n\n").filter_map(|part| {
         let start = part.rfind("koloResult_t kolo")?;
@@ -130,21 +185,23 @@ fn every_source_file_is_in_the_header() {
 #[test]
 fn every_call_with_a_stream_has_an_asynchronous_form() {
     let text = generate();
-    let source = std::fs::read_to_string(root().join("src/request.rs")).unwrap();
     let mut calls = 0;
-    for declared in text.split("koloResult_t koloI").skip(1) {
-        let name = declared.split('(').next().unwrap();
-        assert!(
-            source.contains(&format!("koloI{name} = kolo{name}(")),
-            "koloI{name}"
-        );
-        calls += 1;
+    for entry in std::fs::read_dir(root().join("src")).unwrap() {
+        let source = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let Some((_, both)) = source.split_once("\ncalls! {\n") else {
+            continue;
+        };
+        for call in declared(both) {
+            let (name, begun) = (call.name, call.begun);
+            assert_eq!(begun, name.replacen("kolo", "koloI", 1));
+            for name in [name, begun] {
+                assert!(text.contains(&format!("koloResult_t {name}(")), "{name}");
+            }
+            calls += 1;
+        }
     }
-    assert_eq!(
-        calls,
-        source.matches(" = kolo").count(),
-        "none is missing in kolo.h"
-    );
+    let all = text.matches("koloResult_t koloI").count();
+    assert_eq!(calls, all, "none is missing in kolo.h");
     assert_eq!(calls, 24);
 }
 

@@ -106,7 +106,7 @@ impl Question {
     pub fn collective(&self) -> Result<Collective> {
         let plain = self.collective.name.replace('_', "");
         let name = if plain == "sendrecv" { "send" } else { &plain };
-        let is = |collective: &Collective| collective.name().to_lowercase() == name;
+        let is = |collective: &Collective| collective.word() == name;
         let found = Collective::ALL.into_iter().find(is).ok_or_else(|| {
             Error::argument(
                 format!("{} is made of several calls", self.collective.name),

@@ -145,23 +145,18 @@ fn algorithms(table: &Table) -> Vec<String> {
     if table.inputs().nranks < 2 {
         return Vec::new();
     }
-    const TOLD: [Collective; 8] = [
-        Collective::AllReduce,
-        Collective::Broadcast,
-        Collective::Reduce,
-        Collective::AllGather,
-        Collective::ReduceScatter,
-        Collective::AllToAll,
-        Collective::Gather,
-        Collective::Scatter,
-    ];
-    let line = |collective: &Collective| {
+    // Those of one block for each rank, which have a choice that depends on the size.
+    let told = |collective: &Collective| {
+        let without = collective.is_vector() || collective.is_point_to_point();
+        !without && !collective.is_scan() && *collective != Collective::Barrier
+    };
+    let line = |collective: Collective| {
         let mut text = format!("{}: ", collective.name());
         let mut from = None;
         let mut last: Option<String> = None;
         // The one-shot limit may lie inside a class: it ends one range and begins the next.
-        for bytes in sizes(table.oneshot_limit(*collective)) {
-            let choice = table.choose(*collective, bytes);
+        for bytes in sizes(table.oneshot_limit(collective)) {
+            let choice = table.choose(collective, bytes);
             let way = match choice.composed {
                 true => "two in a row".to_owned(),
                 false => choice.words(),
@@ -176,7 +171,7 @@ fn algorithms(table: &Table) -> Vec<String> {
         }
         text
     };
-    TOLD.iter().map(line).collect()
+    Collective::ALL.into_iter().filter(told).map(line).collect()
 }
 
 /// Sizes at which the choice may change.

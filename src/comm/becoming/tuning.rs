@@ -5,7 +5,7 @@ use super::layout;
 use super::net::Network;
 use crate::base::{Error, Rank, Result, input_file};
 use crate::config::{ChoiceList, Net, Settings};
-use crate::plan::{Collective, Geometry};
+use crate::plan::{Algorithm, Geometry};
 use crate::price::{self, Costs};
 use crate::topo::{self, Crowding, RankPlace};
 use crate::tune::{Allowed, Inputs, Measured, Protocol, Rule, Setting, measured};
@@ -178,10 +178,7 @@ fn for_machine(
 
 fn allowed(settings: &Settings) -> Result<Allowed> {
     let mut allowed = Allowed::default();
-    let algorithms = rules(settings.algo(), |name| {
-        let mut known = crate::algo::REGISTRY.iter().map(|entry| entry.algorithm);
-        known.find(|algorithm| algorithm.name() == name)
-    });
+    let algorithms = rules(settings.algo(), Algorithm::named);
     allowed.restrict_algorithms(&algorithms)?;
     let protocols = rules(settings.proto(), |name| {
         Protocol::ALL
@@ -195,10 +192,7 @@ fn allowed(settings: &Settings) -> Result<Allowed> {
 /// The rules of a setting. Names that no plan goes by are left out: they allow nothing.
 fn rules<T>(list: &ChoiceList, named: impl Fn(&str) -> Option<T>) -> Vec<Rule<T>> {
     let rule = |rule: &crate::config::ChoiceRule| Rule {
-        collective: rule.collective.and_then(|wanted| {
-            let is = |collective: &Collective| collective.name().to_ascii_lowercase() == wanted;
-            Collective::ALL.into_iter().find(is)
-        }),
+        collective: rule.collective,
         exclude: rule.exclude,
         names: rule.names.iter().filter_map(|name| named(name)).collect(),
     };
@@ -208,12 +202,6 @@ fn rules<T>(list: &ChoiceList, named: impl Fn(&str) -> Option<T>) -> Vec<Rule<T>
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_know_every_collective() {
-        let names = Collective::ALL.map(|collective| collective.name().to_ascii_lowercase());
-        assert_eq!(names.as_slice(), crate::config::COLLECTIVES);
-    }
 
     #[test]
     fn what_rank_zero_tells_arrives() {

@@ -1,7 +1,7 @@
 //! What is asked of the buffers of a call, and the errors that say it.
 
-use super::call::{Call, Checked, Collective};
-use crate::base::{Error, Result, checked};
+use super::call::{Call, Checked};
+use crate::base::{Error, InPlace, Result, checked};
 
 impl Call {
     #[cold]
@@ -79,19 +79,11 @@ impl Call {
 
     #[cold]
     fn overlap(&self, rank: u32) -> Error {
-        let allowed = match self.collective {
-            Collective::AllReduce
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::Scan
-            | Collective::Exscan => "in place means send == recv".into(),
-            Collective::AllGather | Collective::Gather => {
-                format!("in place means send == recv + {rank} * count")
-            }
-            Collective::ReduceScatter | Collective::Scatter => {
-                format!("in place means recv == send + {rank} * count")
-            }
-            _ => "this call has no in-place form".into(),
+        let allowed = match self.collective.in_place() {
+            InPlace::Same => "in place means send == recv".into(),
+            InPlace::SendInRecv => format!("in place means send == recv + {rank} * count"),
+            InPlace::RecvInSend => format!("in place means recv == send + {rank} * count"),
+            InPlace::Never => "this call has no in-place form".into(),
         };
         Error::argument(
             "send and receive buffers overlap",

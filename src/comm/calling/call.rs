@@ -3,7 +3,7 @@
 use super::redop::{self, RedOp};
 use super::summable;
 use super::vector::Parts;
-use crate::base::{Error, Result, checked};
+use crate::base::{Error, InPlace, Result, checked};
 use crate::dtype::{DataType, ReduceOp};
 use crate::exec::combine::Combine;
 pub use crate::plan::Collective;
@@ -171,23 +171,8 @@ impl Checked {
 impl Call {
     /// Blocks (of `count` elements) that this rank's buffers hold; 0 for an unused buffer.
     fn blocks(&self, rank: u32, nranks: u32) -> (u32, u32) {
-        let at_root = |blocks: u32| if rank == self.peer { blocks } else { 0 };
-        match self.collective {
-            Collective::AllReduce | Collective::Scan => (1, 1),
-            Collective::Exscan => (1, u32::from(rank > 0)),
-            Collective::Broadcast => (at_root(1), 1),
-            Collective::Reduce => (1, at_root(1)),
-            Collective::AllGather => (1, nranks),
-            Collective::ReduceScatter => (nranks, 1),
-            Collective::AllToAll => (nranks, nranks),
-            Collective::Gather => (1, at_root(nranks)),
-            Collective::Scatter => (at_root(nranks), 1),
-            Collective::Barrier => (0, 0),
-            Collective::Send => (1, 0),
-            Collective::Recv => (0, 1),
-            // Of other sizes than this: see `super::vector`.
-            _ => (0, 0),
-        }
+        // Those of other sizes are checked in `super::vector`.
+        self.collective.blocks((rank, self.peer, nranks))
     }
 
     /// The call, with everything checked that one rank can see.
@@ -244,15 +229,11 @@ impl Call {
             self.recv as usize,
             rank as usize * bytes,
         );
-        match self.collective {
-            Collective::AllReduce
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::Scan
-            | Collective::Exscan => send == recv,
-            Collective::AllGather | Collective::Gather => send == recv + mine,
-            Collective::ReduceScatter | Collective::Scatter => recv == send + mine,
-            _ => false,
+        match self.collective.in_place() {
+            InPlace::Same => send == recv,
+            InPlace::SendInRecv => send == recv + mine,
+            InPlace::RecvInSend => recv == send + mine,
+            InPlace::Never => false,
         }
     }
 

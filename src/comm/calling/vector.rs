@@ -8,7 +8,7 @@ use super::call::{Call, Checked, Collective};
 use super::graph::Graph;
 use super::redop::RedOp;
 use crate::algo::vector::{self, Message};
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Rank, Result, Share};
 use crate::comm::Communicator;
 use crate::comm::flight::stream::Stream;
 use crate::comm::state::Inner;
@@ -199,18 +199,13 @@ struct Regions {
 
 impl Regions {
     fn of(call: &VectorCall, messages: &[Message], rank: u32, nranks: u32) -> Result<Regions> {
-        let (n, at_root) = (nranks as usize, rank == call.root);
         let degrees = call.graph.map_or((0, 0), Graph::degrees);
-        let rooted = |blocks: usize| if at_root { blocks } else { 0 };
-        let (sends, receives) = match call.collective {
-            Collective::AllGatherV => (1, n),
-            Collective::GatherV => (1, rooted(n)),
-            Collective::ScatterV => (rooted(n), 1),
-            Collective::ReduceScatterV => (n, 1),
-            Collective::AllToAllV => (n, n),
-            Collective::NeighborAllGather | Collective::NeighborAllGatherV => (1, degrees.1),
-            _ => (degrees.0, degrees.1),
+        let blocks = |held: Share, degree: usize| match held {
+            Share::Beside => degree,
+            held => held.blocks((rank, call.root, nranks)) as usize,
         };
+        let sends = blocks(call.collective.sends(), degrees.0);
+        let receives = blocks(call.collective.receives(), degrees.1);
         let own = messages.iter().filter_map(|message| match *message {
             Message::Own { from, to } => Some((from, to)),
             Message::Fold { block } => Some((block, 0)),

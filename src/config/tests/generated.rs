@@ -125,7 +125,7 @@ fn the_help_names_what_people_set() {
     }
     assert!(help.contains("KOLO_ALGO=LIST\n"));
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("One of auto, ring, oneshot, tree, "));
+    assert!(words.contains("One of auto, ring, oneshot, rd, "));
     assert!(
         words.contains("[default: 1M] [also: NCCL_BUFFSIZE]"),
         "{words}"

@@ -84,7 +84,7 @@ fn bad_values_of_every_kind_in_a_variable() {
         (
             "algo",
             "spiral",
-            "a list of `auto`, `ring`, `oneshot`, `tree`",
+            "a list of `auto`, `ring`, `oneshot`, `rd`",
         ),
         (
             "debug",

@@ -38,6 +38,7 @@ pub use tokens::Release;
 pub use trace::{TokenEvent, expected_tokens, expected_trace};
 
 use super::Plan;
+use crate::base::InPlace;
 use net::{Item, Net};
 use order::Order;
 
@@ -253,7 +254,7 @@ fn in_place(
         return Ok(true);
     };
     let first = net.blocks[block].instances.start as usize;
-    if super::places::promises_in_place(net.instances[first].plan.shape.collective) {
+    if net.instances[first].plan.shape.collective.in_place() != InPlace::Never {
         return Err(because);
     }
     proved.forms.refuse_in_place();
