@@ -39,3 +39,4 @@ mod config;
 mod guard;
 mod handle;
 mod loud;
+mod seat;

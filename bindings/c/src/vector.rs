@@ -1,10 +1,11 @@
 //! Calls whose blocks have sizes of their own, and calls along graphs.
 
 use crate::collective::{NO_OP, refuse_group, with_made_op};
-use crate::comm::{COMMS, null};
+use crate::comm::null;
 use crate::graph::GRAPHS;
 use crate::group::note;
 use crate::guard::guard_comm;
+use crate::seat::COMMS;
 use crate::stream;
 use crate::types::*;
 use kolo_core::base::{Result, Share};
@@ -217,8 +218,8 @@ unsafe fn along(
 /// # Safety
 /// The array is as kolo.h asks.
 unsafe fn own_block(comm: koloComm_t, counts: *const usize) -> Sizes {
-    let own = COMMS.find(comm as usize).map_or(0, |member| {
-        let rank = member.communicator.rank() as usize;
+    let own = COMMS.find(comm as usize).map_or(0, |seat| {
+        let rank = seat.place().0 as usize;
         match counts.is_null() {
             true => 0,
             // SAFETY: kolo.h asks for a count for each rank.

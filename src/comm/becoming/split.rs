@@ -243,7 +243,7 @@ pub(in crate::comm) fn split(
         ));
     }
     let config = &with_orders_of_its_own(config);
-    // Estimating times is not the program's combine.
+    // Estimating times is not the program's arithmetic.
     let _program = FloatEnv::hold();
     let settings = joining::settings(config);
     let random = meet::draw()?;
