@@ -25,6 +25,8 @@ pub mod clock;
 pub mod collective;
 pub mod door;
 pub mod error;
+#[doc(hidden)]
+pub mod first_store;
 pub mod float_env;
 pub mod fork;
 pub mod hash;

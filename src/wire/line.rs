@@ -12,6 +12,7 @@
 //! whose payloads are small may so be 32 tokens ahead of its readers: where ranks outnumber cores,
 //! each time that it has to wait costs a change of thread.
 
+use crate::base::first_store::{Store, passes};
 use crate::base::sync::{AtomicU64, MODEL, Ordering, Shared};
 
 /// Bytes of payload inside a line.
@@ -123,6 +124,7 @@ impl Line {
     /// Publishes the token `sequence`: release, so that payload and slot are seen with it.
     #[inline(always)]
     pub fn publish(&self, sequence: u64, signature: u64, ack: u64) {
+        passes(Store::Line);
         self.signature.store(signature, Ordering::Relaxed);
         self.ack.store(ack, Ordering::Relaxed);
         self.sequence.store(sequence, Ordering::Release);

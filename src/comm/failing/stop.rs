@@ -7,13 +7,13 @@
 
 use super::fault;
 use crate::base::{Code, Error, Rank, clock};
-use crate::comm::flight::op::{Op, Step};
+use crate::comm::flight::op::Op;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::dtype;
 use crate::exec::Stop;
 use crate::transport::fork;
-use crate::wire::reading::{Stopped, owner_stops};
+use crate::wire::reading::owner_stops;
 use std::time::Duration;
 
 /// How long a rank whose call failed waits for readers in other processes: one that has a core is
@@ -69,23 +69,6 @@ impl Inner {
             op.finish(&Err(error.clone()));
         }
         error
-    }
-
-    /// One pass over an op. While peers' buffers are read, they are told.
-    pub(in crate::comm) fn pass_op(
-        &self,
-        exec: &mut Exec,
-        op: &mut Op,
-    ) -> std::result::Result<Step, Stop> {
-        if !op.is_direct() {
-            return op.pass(exec);
-        }
-        let stopped = |Stopped| Stop::Error(self.stop_error());
-        let mark = self.node.reading(self.rank as usize);
-        let reader = mark.begin(self.node.abort_record()).map_err(stopped)?;
-        let step = op.pass(exec)?;
-        reader.end().map_err(stopped)?;
-        Ok(step)
     }
 
     /// Waits until nobody reads the buffers of a direct call: see the file's first lines.

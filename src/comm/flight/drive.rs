@@ -11,6 +11,7 @@ use crate::exec::Waiting;
 use crate::proxy::net::Links;
 use crate::proxy::progress::{Engine, Pass, Rest, Work};
 use crate::wire::doorbell::Doorbell;
+use crate::wire::reading::Stopped;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -75,6 +76,23 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// One pass over an op. While peers' buffers are read, they are told.
+    pub(in crate::comm) fn pass_op(
+        &self,
+        exec: &mut Exec,
+        op: &mut Op,
+    ) -> std::result::Result<Step, Stop> {
+        if !op.is_direct() {
+            return op.pass(exec);
+        }
+        let stopped = |Stopped| Stop::Error(self.stop_error());
+        let mark = self.node.reading(self.rank as usize);
+        let reader = mark.begin(self.node.abort_record()).map_err(stopped)?;
+        let step = op.pass(exec)?;
+        reader.end().map_err(stopped)?;
+        Ok(step)
     }
 
     /// Waits until the queue of calls in flight has room for one more.

@@ -3,21 +3,20 @@
 //!
 //! Data path: [`HostEngine::add`] finds the plan's connections ([`Bound`]), the kernel and the
 //! windows of an order -> [`HostEngine::pass`] lets every lane move ([`super::interpreter`]).
-//! [`HostEngine::small`] is the short way of small calls ([`super::oneshot`]).
+//! Small calls have a shorter way ([`super::oneshot`]).
 
 use super::flight::{HostFlight, Run};
 use super::kernel::Kernels;
 use super::launch::{self, Bound, Launch};
 use super::messages::{Contributors, Messages, SmallExchange, SmallReduce};
-use super::oneshot::{SmallCall, Sources};
 use super::schedule::Latest;
+use super::scratch::Sources;
 use super::wires::Wires;
 use crate::base::{Error, Result};
-use crate::exec::Waiting;
 use crate::exec::order::{LaunchOrder, Planner, SmallMessage, SmallOrder};
 use crate::exec::stop::{Progress, Stop};
 use crate::plan::cache::Key;
-use crate::plan::{Cache, Collective, Placing};
+use crate::plan::{Cache, Placing};
 use std::sync::Arc;
 
 /// Connections, plans and kernels of one rank of a communicator on host memory.
@@ -25,10 +24,10 @@ pub struct HostEngine {
     /// All connections.
     pub wires: Wires,
     plans: Cache<Bound>,
-    kernels: Kernels,
+    pub(super) kernels: Kernels,
     /// Slices from this size on are written past the cache.
     stream_bytes: usize,
-    sources: Sources,
+    pub(super) sources: Sources,
     /// Small messages on their way.
     messages: Messages,
     /// Where a root gets the contributions to a small reduce.
@@ -207,57 +206,6 @@ impl HostEngine {
             Some(peer) if !passed.moved => Progress::Blocked(peer),
             _ => Progress::Moved(wires.me()),
         })
-    }
-
-    /// Runs a small call, waiting where a token is missing.
-    ///
-    /// # Errors
-    /// A rank that called something else, or the error of a wait.
-    ///
-    /// # Safety
-    /// The buffers of the order hold what it says, and nobody else touches them.
-    #[inline(always)]
-    pub unsafe fn small(
-        &mut self,
-        order: &SmallOrder,
-        waiting: &mut impl Waiting,
-    ) -> std::result::Result<(), Stop> {
-        let small = SmallCall {
-            send: order.send,
-            recv: order.recv,
-            count: order.count,
-            kernel: self.kernels.get(order.dtype, order.op),
-            signature: order.signature,
-            root: order.root,
-        };
-        let (wires, sources) = (&mut self.wires, &mut self.sources);
-        // SAFETY: our caller's promise.
-        unsafe {
-            match order.collective {
-                Collective::AllReduce => small.all_reduce(wires, sources, waiting, &mut ()),
-                Collective::AllGather => small.all_gather(wires, waiting, &mut ()),
-                Collective::Broadcast => small.broadcast(wires, waiting, &mut ()),
-                _ => small.barrier(wires, waiting, &mut ()),
-            }
-        }
-    }
-
-    /// Runs a call of one rank alone, of any size.
-    ///
-    /// # Safety
-    /// As [`HostEngine::small`].
-    #[inline(always)]
-    pub unsafe fn alone(&mut self, order: &SmallOrder) {
-        let small = SmallCall {
-            send: order.send,
-            recv: order.recv,
-            count: order.count,
-            kernel: self.kernels.get(order.dtype, order.op),
-            signature: order.signature,
-            root: order.root,
-        };
-        // SAFETY: our caller's promise.
-        unsafe { small.alone(&mut self.wires) };
     }
 
     /// Forgets the last bundle of small messages.

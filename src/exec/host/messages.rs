@@ -7,6 +7,7 @@
 use super::end::End;
 use super::kernel::Kernel;
 use super::schedule::{Passed, Schedule};
+use super::scratch::Sources;
 use super::wires::Wires;
 use crate::base::Result;
 use crate::exec::stop::{Mismatch, Progress, Stop};
@@ -314,7 +315,7 @@ impl SmallReduce<'_> {
         &self,
         wires: &mut Wires,
         contributors: &mut Contributors,
-        sources: &mut super::oneshot::Sources,
+        sources: &mut Sources,
         tracer: &mut impl Tracer,
     ) -> std::result::Result<Progress, Stop> {
         if !contributors.begun {

@@ -5,12 +5,15 @@
 //! 8-byte all-reduce costs little more than the hand-over of its cache line.
 
 use super::end::End;
+use super::engine::HostEngine;
 use super::kernel::Kernel;
+use super::scratch::Sources;
 use super::wires::Wires;
 use crate::exec::Waiting;
+use crate::exec::order::SmallOrder;
 use crate::exec::stop::Stop;
 use crate::exec::trace::{Event, Tracer};
-use crate::plan::Link;
+use crate::plan::{Collective, Link};
 
 /// One small call.
 pub struct SmallCall<'a> {
@@ -27,9 +30,6 @@ pub struct SmallCall<'a> {
     /// Root, for broadcast.
     pub root: usize,
 }
-
-/// The scratch list of sources, kept by the communicator so that no call allocates.
-pub type Sources = Vec<*const u8>;
 
 /// As many sources are listed on the stack.
 const FEW: usize = 8;
@@ -62,7 +62,7 @@ impl SmallCall<'_> {
             // buffers hold `count` elements (contract of the entry points).
             unsafe { self.copy_in(dsts) };
         }
-        wires.publish(End::FanSend, 1, bytes, self.signature);
+        wires.publish_to_all(bytes, self.signature);
         tracer.event(Event::Publish {
             link: Link::Fan {
                 writer: wires.me() as u32,
@@ -269,5 +269,71 @@ impl SmallCall<'_> {
         wires.complete_eager();
         wires.steps_executed += 2;
         Ok(())
+    }
+}
+
+impl HostEngine {
+    /// Runs a small call, waiting where a token is missing.
+    ///
+    /// # Errors
+    /// A rank that called something else, or the error of a wait.
+    ///
+    /// # Safety
+    /// The buffers of the order hold what it says, and nobody else touches them.
+    #[inline(always)]
+    pub unsafe fn small(
+        &mut self,
+        order: &SmallOrder,
+        waiting: &mut impl Waiting,
+    ) -> std::result::Result<(), Stop> {
+        let small = SmallCall {
+            send: order.send,
+            recv: order.recv,
+            count: order.count,
+            kernel: self.kernels.get(order.dtype, order.op),
+            signature: order.signature,
+            root: order.root,
+        };
+        let (wires, sources) = (&mut self.wires, &mut self.sources);
+        // SAFETY: our caller's promise.
+        unsafe {
+            match order.collective {
+                Collective::AllReduce => small.all_reduce(wires, sources, waiting, &mut ()),
+                Collective::AllGather => small.all_gather(wires, waiting, &mut ()),
+                Collective::Broadcast => small.broadcast(wires, waiting, &mut ()),
+                _ => small.barrier(wires, waiting, &mut ()),
+            }
+        }
+    }
+
+    /// Runs a call of one rank alone, of any size.
+    ///
+    /// # Safety
+    /// As [`HostEngine::small`].
+    #[inline(always)]
+    pub unsafe fn alone(&mut self, order: &SmallOrder) {
+        let small = SmallCall {
+            send: order.send,
+            recv: order.recv,
+            count: order.count,
+            kernel: self.kernels.get(order.dtype, order.op),
+            signature: order.signature,
+            root: order.root,
+        };
+        // SAFETY: our caller's promise.
+        unsafe { small.alone(&mut self.wires) };
+    }
+}
+
+impl Wires {
+    /// Publishes the token written in the own fan, and wakes its readers: what
+    /// [`Wires::publish`] does at that end.
+    #[inline(always)]
+    fn publish_to_all(&mut self, bytes: usize, signature: u64) {
+        if self.flip.is_some() {
+            self.inject_fault(End::FanSend, bytes);
+        }
+        self.fans.publish(signature);
+        self.bell.ring_others();
     }
 }

@@ -8,6 +8,9 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
+/// The places of one fold of a small call, kept by the engine so that no call allocates.
+pub type Sources = Vec<*const u8>;
+
 /// Every block begins at a multiple of this.
 pub const ALIGNMENT: usize = 64;
 /// The smallest block; sizes are powers of two from here on.

@@ -50,7 +50,7 @@ pub struct Wires {
     pub carried: Carried,
     /// The fans of the node.
     pub fans: Fans,
-    bell: Box<dyn Bell>,
+    pub(super) bell: Box<dyn Bell>,
     /// Memory for lanes that need scratch.
     pub scratch: Pool,
     /// Steps executed since the communicator was made.
@@ -469,7 +469,7 @@ impl Wires {
     }
 
     #[cold]
-    fn inject_fault(&mut self, end: End, bytes: usize) {
+    pub(super) fn inject_fault(&mut self, end: End, bytes: usize) {
         let Some(left) = &mut self.flip else { return };
         let reads = matches!(
             end,

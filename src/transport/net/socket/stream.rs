@@ -9,6 +9,7 @@
 //! stays silent for longer than a third of the limit.
 
 use crate::base::clock::{Moment, now};
+use crate::base::first_store::{self, Store};
 use crate::transport::fork::Fd;
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -121,6 +122,7 @@ impl Stream {
 
     /// Sends from `parts` in order; how many bytes the system took, 0 for none at the moment.
     pub fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        first_store::passes(Store::Socket);
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         let wanted: usize = parts.iter().map(|part| part.len()).sum();
         if wanted <= SHORT_BYTES {
