@@ -39,7 +39,8 @@
 //! may import which, and which file to open for what. Whoever reads the source reads it in this
 //! order:
 //!
-//! 1. `base`: errors, identifiers, checked arithmetic, atomics, the clock, proofs of identity.
+//! 1. `base`: errors, identifiers, the table of collectives, checked arithmetic, atomics, the
+//!    clock, proofs of identity.
 //! 2. `plan`: steps, operand lists, lanes, plans, windows; the checker that proves a plan.
 //! 3. `algo`: the algorithms, from one-shot and ring to trees, halving and doubling, PAT, scans and
 //!    hierarchies over nodes: pure functions from a shape to steps (`docs/algorithms.md`).
