@@ -44,18 +44,19 @@
 //!    hierarchies over nodes: pure functions from a shape to steps (`docs/algorithms.md`).
 //! 4. `dtype`: data types, reduction operations, the SIMD kernels that fold them, exact sums.
 //! 5. `wire`: connections: lines, slots, fans, casts, flagged lines; how a token changes hands.
-//! 6. `exec`: executors of plans: the interpreter on host memory, short forms of small calls, and
+//! 6. `price`: the machine as counts, what hand-overs cost by level, and what a call costs by that.
+//! 7. `exec`: executors of plans: the interpreter on host memory, short forms of small calls, and
 //!    the simulator.
-//! 7. `config`: one table of options; every value knows the layer it came from.
-//! 8. `topo`: the machine as hwloc sees it, and rings and trees in it; pinning, the waiting policy.
-//! 9. `bootstrap`: how ranks first meet: unique id and TCP ring, tables of functions (MPI),
-//!    launchers (PMIx, PMI, Slurm), threads of one process.
-//! 10. `transport`: constructs connections: the shared memory of a node, and networks between nodes
+//! 8. `config`: one table of options; every value knows the layer it came from.
+//! 9. `topo`: the machine as hwloc sees it, and rings and trees in it; pinning, the waiting policy.
+//! 10. `bootstrap`: how ranks first meet: unique id and TCP ring, tables of functions (MPI),
+//!     launchers (PMIx, PMI, Slurm), threads of one process.
+//! 11. `transport`: constructs connections: the shared memory of a node, and networks between nodes
 //!     (TCP sockets, plugins such as RDMA's, the program's MPI).
-//! 11. `proxy`: the service thread (hand-over of memory, death of peers), the progress thread, the
+//! 12. `proxy`: the service thread (hand-over of memory, death of peers), the progress thread, the
 //!     engine that moves tokens between nodes, and lookouts, which carry news between nodes.
-//! 12. `tune`: which algorithm, protocol and channels for which size.
-//! 13. `comm`: communicators, groups, streams: what the bindings call.
+//! 13. `tune`: which algorithm, protocol and channels for which size.
+//! 14. `comm`: communicators, groups, streams: what the bindings call.
 
 #[doc(hidden)]
 pub mod algo;
@@ -73,6 +74,8 @@ pub mod dtype;
 pub mod exec;
 #[doc(hidden)]
 pub mod plan;
+#[doc(hidden)]
+pub mod price;
 #[doc(hidden)]
 pub mod proxy;
 #[doc(hidden)]

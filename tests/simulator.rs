@@ -5,7 +5,8 @@ mod laws;
 #[path = "simulator/support.rs"]
 mod support;
 
-use kolo::plan::{Algorithm, Collective, Costs};
+use kolo::plan::{Algorithm, Collective};
+use kolo::price::Costs;
 use support::{Case, assert_close, doubling_all_reduce, one_pass};
 
 /// Start of a message in nanoseconds, and time of a byte.

@@ -9,7 +9,8 @@ mod guidelines;
 mod support;
 
 use kolo::algo::{Entry, REGISTRY};
-use kolo::plan::{Collective, Costs, Machine};
+use kolo::plan::Collective;
+use kolo::price::{Costs, Machine};
 use kolo::tune::{self, Protocol, Setting};
 use support::{SIZES, Shown, setting, simulated};
 

@@ -17,10 +17,8 @@
 pub mod analysis;
 pub mod cache;
 pub mod check;
-pub mod costs;
 pub mod dump;
 pub mod emit;
-pub mod machine;
 pub mod nodes;
 pub mod operand;
 pub mod orders;
@@ -34,7 +32,6 @@ pub mod window;
 pub use cache::Cache;
 pub use emit::Emitter;
 pub use emit::Runs;
-pub use machine::{Costs, Level, Machine};
 pub use nodes::Nodes;
 pub use operand::{ListId, Lists, Operand, Space};
 pub use orders::{Chain, Orders};

@@ -6,9 +6,10 @@
 //! byte were measured here, fitted to all series.
 
 use super::Protocol;
-use super::model::{self, Setting};
+use super::predict::{Setting, predict};
 use crate::base::{Error, Result};
-use crate::plan::{Algorithm, Collective, Costs};
+use crate::plan::{Algorithm, Collective};
+use crate::price::Costs;
 use std::fmt::Write;
 
 /// Files are no larger than this.
@@ -185,7 +186,7 @@ impl Measured {
                 for &(bytes, time_ns) in &series.points {
                     let way = (series.algorithm, series.protocol);
                     let (collective, channels) = (series.collective, series.channels);
-                    let predicted = model::predict(collective, way, bytes, channels, &setting);
+                    let predicted = predict(collective, way, bytes, channels, &setting);
                     if let Some(predicted) = predicted.filter(|p| *p > 0.0 && time_ns > 0.0) {
                         sum += (time_ns / predicted).ln().powi(2);
                     }

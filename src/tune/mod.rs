@@ -5,8 +5,8 @@
 //!
 //! **Idea.** At init a [`Table`] is filled: for each collective and size class, the algorithm and
 //! protocol whose expected time is least. A time comes from a measurement of this site
-//! ([`measured`], written by `kolo tune`) where there is one, and from closed forms over the costs
-//! of the levels that are crossed ([`model`]) where not. Times may contradict each other (half of
+//! ([`measured`], written by `kolo tune`) where there is one, and from [`crate::price`], the costs
+//! of the levels that are crossed, where not. Times may contradict each other (half of
 //! the data takes longer than all of it); then the faster way is chosen for both ([`mend`]). A call
 //! only reads the table; its *route* ([`route`]) says whether it is a plan, or shorter than one, or
 //! several.
@@ -29,7 +29,7 @@ mod geometry;
 mod grid;
 pub mod measured;
 mod mend;
-mod model;
+mod predict;
 mod protocol;
 pub mod route;
 pub mod stores;
@@ -41,7 +41,7 @@ pub use decided::Decided;
 pub use geometry::geometry;
 pub use grid::{CLASSES, Cell, class_of};
 pub use measured::Measured;
-pub use model::{Setting, predict};
+pub use predict::{Setting, predict};
 pub use protocol::Protocol;
 pub use route::{Asked, Combining, Route};
 pub use table::{Candidate, Inputs, Table};

@@ -5,7 +5,7 @@ use super::decided::{Decided, MARGIN};
 use super::grid::{CLASSES, Cell, Grid, NOTHING, class_of};
 use super::measured::Measured;
 use super::mend::mend;
-use super::model::{self, Setting};
+use super::predict::{Setting, predict};
 use super::usual::Usual;
 use super::{Choice, Protocol};
 use crate::algo::{Entry, REGISTRY};
@@ -297,7 +297,7 @@ impl Table {
                 let channels = self.channels(0, bytes, entry.channels);
                 let setting = &inputs.setting;
                 // Without a closed form an algorithm runs where nothing else does.
-                let time_ns = model::predict(collective, way, bytes, channels, setting);
+                let time_ns = predict(collective, way, bytes, channels, setting);
                 (time_ns.unwrap_or(f64::MAX), channels)
             }
         };

@@ -4,8 +4,8 @@
 use crate::support::{Case, one_pass};
 use kolo::algo::REGISTRY;
 use kolo::exec::sim::{self, Cause};
-use kolo::plan::machine::LinkKind;
-use kolo::plan::{Algorithm, Collective, Costs, Geometry, Level, Link, Machine};
+use kolo::plan::{Algorithm, Collective, Geometry, Link};
+use kolo::price::{Costs, Level, LinkKind, Machine};
 
 /// Two sockets, four cores, two interfaces and two leaves.
 fn machine(nodes: u32, per_node: u32) -> Machine {

@@ -5,9 +5,10 @@ use kolo::base::Result;
 use kolo::exec::sim::{self, Job, Report};
 use kolo::plan::emit::Connection;
 use kolo::plan::{
-    Algorithm, Collective, Costs, Emitter, Geometry, Layout, Machine, Nodes, Operand, POST_SCALE,
-    Plan, Shape, StepOp,
+    Algorithm, Collective, Emitter, Geometry, Layout, Nodes, Operand, POST_SCALE, Plan, Shape,
+    StepOp,
 };
+use kolo::price::{Costs, Machine};
 
 /// A collective among ranks that each have a node of their own, unless `machine` is changed.
 #[derive(Clone, Copy, Debug)]

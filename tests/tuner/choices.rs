@@ -2,7 +2,8 @@
 
 use crate::counting::{ASKED, HELD, MOST};
 use crate::support::inputs;
-use kolo::plan::{Algorithm, Collective, Machine};
+use kolo::plan::{Algorithm, Collective};
+use kolo::price::Machine;
 use kolo::tune::{Allowed, Candidate, Decided, Inputs, Measured, Protocol, Rule, Table, predict};
 
 fn one_node(n: u32) -> Inputs {

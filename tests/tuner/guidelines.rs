@@ -2,7 +2,8 @@
 
 use crate::support::inputs;
 use kolo::algo::{Entry, REGISTRY};
-use kolo::plan::{Collective, Machine};
+use kolo::plan::Collective;
+use kolo::price::Machine;
 use kolo::tune::{Allowed, CLASSES, Inputs, Measured, Protocol, Rule, Table, parts};
 
 /// A file of measurements that contradict each other in every way.

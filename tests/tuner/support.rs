@@ -2,7 +2,8 @@
 
 use kolo::algo;
 use kolo::exec::sim::{self, Job};
-use kolo::plan::{Algorithm, Collective, Costs, Machine, Nodes, Shape};
+use kolo::plan::{Algorithm, Collective, Nodes, Shape};
+use kolo::price::{Costs, Machine};
 use kolo::tune::{self, Allowed, Inputs, Measured, Protocol, Setting};
 use std::fmt;
 

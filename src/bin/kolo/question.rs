@@ -11,7 +11,8 @@ use kolo::comm::tuning;
 use kolo::config::Settings;
 use kolo::dtype::DataType;
 use kolo::exec::sim::{self, Job, Report};
-use kolo::plan::{Algorithm, Collective, Machine, Nodes, Plan, Shape, Window};
+use kolo::plan::{Algorithm, Collective, Nodes, Plan, Shape, Window};
+use kolo::price::Machine;
 use kolo::tune::{self, Choice, Protocol, Table};
 use serde_json::{Value, json};
 

@@ -5,7 +5,8 @@ use super::layout;
 use super::net::Network;
 use crate::base::{Error, Rank, Result, input_file};
 use crate::config::{ChoiceList, Net, Settings};
-use crate::plan::{self, Collective, Costs};
+use crate::plan::{Collective, Geometry};
+use crate::price::{self, Costs};
 use crate::topo::{self, Crowding, RankPlace};
 use crate::tune::{Allowed, Inputs, Measured, Protocol, Rule, Setting, measured};
 use std::path::Path;
@@ -95,9 +96,9 @@ pub(in crate::comm) fn heard(
     let nodes = topo::nodes(places);
     let count = nodes.ranks.len() as u32;
     let per_node = nodes.ranks.iter().map(Vec::len).max().unwrap_or(1) as u32;
-    let machine = plan::Machine {
+    let machine = price::Machine {
         cores: if facts.oversubscribed { facts.cores } else { 0 },
-        ..plan::Machine::uniform(count, per_node)
+        ..price::Machine::uniform(count, per_node)
     };
     Ok(Inputs {
         nranks: places.len() as u32,
@@ -130,7 +131,7 @@ impl crate::comm::Communicator {
 /// # Errors
 /// A file of measured times that cannot be used; `algo` leaves nothing for a collective that it
 /// names.
-pub fn imagined(settings: &Settings, machine: &plan::Machine) -> Result<Inputs> {
+pub fn imagined(settings: &Settings, machine: &price::Machine) -> Result<Inputs> {
     let measured = match settings.tuner_file().map(read) {
         None => Measured::default(),
         Some(Ok((name, text))) => Measured::from_toml(&text, &name)?,
@@ -152,7 +153,7 @@ fn unusable(fault: &str) -> Error {
 
 fn for_machine(
     settings: &Settings,
-    machine: &plan::Machine,
+    machine: &price::Machine,
     measured: &Measured,
 ) -> Result<Inputs> {
     Ok(Inputs {
@@ -161,7 +162,7 @@ fn for_machine(
         setting: Setting {
             machine: *machine,
             costs: measured.factors.costs(&Costs::default()),
-            buffer_bytes: layout::slot_bytes(settings) * plan::Geometry::SLOTS as usize,
+            buffer_bytes: layout::slot_bytes(settings) * Geometry::SLOTS as usize,
             eager_bytes: layout::EAGER_BYTES,
         },
         eager_limit: settings.eager_limit().map(|limit| limit as usize),

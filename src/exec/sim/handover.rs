@@ -4,7 +4,7 @@ use super::engine::{Engine, Flight};
 use super::program::{FlatStep, KEEP, LOCAL, RUN};
 use super::queue::{Event, Time, picoseconds};
 use crate::plan::StepOp;
-use crate::plan::machine::Carrier;
+use crate::price::Carrier;
 
 impl Engine<'_> {
     /// Time of the core for the operands of a step, and when shared links have brought the bytes.

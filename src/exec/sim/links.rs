@@ -1,7 +1,7 @@
 //! Links: who carries how much, and for how long.
 
 use super::queue::{Time, picoseconds};
-use crate::plan::machine::{Costs, Level, LinkKind, Links, Machine};
+use crate::price::{Costs, Level, LinkKind, Links, Machine};
 
 /// What passed between ranks of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! comes out is the time, the load of every link, and the *critical path*: the chain of steps of
 //! which none could have been later without delaying the end.
 //!
-//! **The model.** LogGP per level (see [`crate::plan::machine`]). A step of a lane occupies the
+//! **The model.** LogGP per level (see [`crate::price`]). A step of a lane occupies the
 //! core of its rank; a core serves one lane until that has to wait, then the lane of its ranks that
 //! has waited longest. Where the reader carries the bytes, they occupy its core, the memory of its
 //! socket, and the link between sockets; where wires carry them, they pass the links one after the
@@ -31,9 +31,9 @@ pub use links::{LevelLoad, LinkLoad};
 pub use path::{Cause, PathStep};
 
 use crate::base::{Error, Result};
-use crate::plan::machine::{Costs, Machine};
 use crate::plan::window::Binding;
 use crate::plan::{Geometry, Plan, Window};
+use crate::price::{Costs, Machine};
 
 /// Most executed step slices of one simulation: they take 16 bytes each.
 pub const MOST_ACTIONS: u64 = 200_000_000;

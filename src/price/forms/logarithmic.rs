@@ -2,8 +2,8 @@
 
 use super::Call;
 use super::hop::{Hop, PASS_ON, Work};
-use crate::algo::cores::Cores;
-use crate::plan::{Collective, Level};
+use crate::plan::Collective;
+use crate::price::machine::Level;
 
 /// `input -> next`, then `prev + output -> output`: two steps, because both sides do both.
 pub(super) const EXCHANGE_FOLD: Work = Work {
@@ -33,15 +33,20 @@ const SIGNAL: Work = Work {
     folds: 0.0,
 };
 
-/// Hand-overs that guests add to the exchanges: in, and out again.
-pub(super) fn guest_hops(cores: &Cores) -> f64 {
-    if cores.extra == 0 { 0.0 } else { 2.0 }
+/// Of `n` ranks a power of two take part in exchanges at doubling distances.
+pub(super) fn cores(n: u32) -> u32 {
+    1 << n.ilog2()
+}
+
+/// Hand-overs that the others, who are guests, add to the exchanges: in, and out again.
+pub(super) fn guest_hops(n: u32) -> f64 {
+    if n == cores(n) { 0.0 } else { 2.0 }
 }
 
 impl Call<'_> {
     /// An exchange in which every rank sends over `distance` ranks.
     fn exchange(&self, distance: u32, work: Work) -> Hop {
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         let level = self.level(distance.min(machine.nranks() - 1));
         // Inside the first nodes' distance only the ranks at the edge leave the node.
         let leaving = distance.min(machine.per_node);
@@ -49,12 +54,12 @@ impl Call<'_> {
             Level::Network => leaving,
             _ => machine.per_node,
         };
-        self.setting.hop(level, work, f64::from(flows))
+        self.site.hop(level, work, f64::from(flows))
     }
 
     /// Whether a rank that looks over `distance` ranks finds one on another node somewhere.
     pub fn crossing(&self, distance: u32, work: Work) -> Hop {
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         if machine.nodes == 1 || distance >= machine.per_node {
             return self.exchange(distance, work);
         }
@@ -62,23 +67,23 @@ impl Call<'_> {
         let aligned = machine.per_node.is_multiple_of(2 * distance) && self.is_power();
         match aligned {
             true => self.exchange(distance, work),
-            false => self.setting.hop(Level::Network, work, f64::from(distance)),
+            false => self.site.hop(Level::Network, work, f64::from(distance)),
         }
     }
 
     fn is_power(&self) -> bool {
-        self.setting.machine.nranks().is_power_of_two()
+        self.site.machine.nranks().is_power_of_two()
     }
 
     pub fn distances(&self) -> impl Iterator<Item = u32> + use<> {
-        let n = self.setting.machine.nranks();
+        let n = self.site.machine.nranks();
         (0..31).map(|k| 1 << k).take_while(move |&d| d < n)
     }
 
     /// Exchanges among the greatest power of two, and two more hand-overs where that is not all.
     pub fn recursive_doubling(&self) -> Option<f64> {
-        let shape = Cores::of(self.setting.machine.nranks());
-        let (cores, guests) = (shape.count, guest_hops(&shape));
+        let n = self.site.machine.nranks();
+        let (cores, guests) = (cores(n), guest_hops(n));
         let powers = || self.distances().filter(move |&d| d < cores);
         Some(match self.collective {
             Collective::AllReduce => {
@@ -112,7 +117,7 @@ impl Call<'_> {
     /// A hand-over to the rank 2^k further for each k, whatever the number of ranks; one more in
     /// front where the own input does not count.
     fn doubling_scan(&self) -> f64 {
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         let chunk = self.geometry.chunk_bytes() as f64;
         let (rounds, bytes) = self.rounds(chunk);
         let shift = |distance: u32, work: Work| {
@@ -120,7 +125,7 @@ impl Call<'_> {
                 1 => self.exchange(distance, work),
                 _ => {
                     let flows = f64::from(distance.min(machine.per_node));
-                    self.setting.hop(Level::Network, work, flows)
+                    self.site.hop(Level::Network, work, flows)
                 }
             };
             hop.crowded_path(bytes)
@@ -138,7 +143,7 @@ impl Call<'_> {
 
     /// Exchange k goes to the rank 2^k ahead.
     pub fn dissemination(&self) -> Option<f64> {
-        let n = self.setting.machine.nranks();
+        let n = self.site.machine.nranks();
         Some(match self.collective {
             Collective::Barrier => {
                 let hops = self.distances().map(|d| self.crossing(d, SIGNAL));
@@ -159,12 +164,12 @@ impl Call<'_> {
         }
         let chunk = self.geometry.chunk_bytes() as f64;
         let (rounds, bytes) = self.rounds(chunk);
-        let per_node = f64::from(self.setting.machine.per_node);
+        let per_node = f64::from(self.site.machine.per_node);
         let exchanges = self.everybody().into_iter().map(|(part, level)| {
-            let hop = self.setting.hop(level, EXCHANGE, per_node);
+            let hop = self.site.hop(level, EXCHANGE, per_node);
             part * (self.n - 1.0) * hop.crowded_path(bytes)
         });
-        let costs = &self.setting.costs;
+        let costs = &self.site.costs;
         let own = costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
         Some(rounds * (own + exchanges.sum::<f64>()))
     }
@@ -225,7 +230,7 @@ impl Call<'_> {
     fn alone(&self, distance: u32, bytes: f64) -> f64 {
         match self.level(distance) {
             Level::Network => {
-                let cost = self.setting.costs.level(Level::Network);
+                let cost = self.site.costs.level(Level::Network);
                 cost.gap_ns + bytes * cost.byte_ns
             }
             _ => 0.0,
@@ -248,17 +253,17 @@ impl Call<'_> {
             writes: 1.0,
             ..Work::default()
         };
-        let far = self.exchange(self.setting.machine.nranks() / 2, pass);
+        let far = self.exchange(self.site.machine.nranks() / 2, pass);
         let way: f64 = self
             .distances()
             .map(|d| self.exchange(d, pass).path(bytes))
             .sum();
-        let level = self.setting.machine.widest();
-        let last = self.setting.hop(level, end, 1.0);
+        let level = self.site.machine.widest();
+        let last = self.site.hop(level, end, 1.0);
         let pace = last
             .busy_alone(1.0, bytes)
             .max(far.turn(bytes, self.depth()));
-        let costs = &self.setting.costs;
+        let costs = &self.site.costs;
         let own = costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
         way + (rounds * (self.n - 1.0) - 1.0) * pace + rounds * own
     }

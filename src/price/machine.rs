@@ -1,16 +1,4 @@
-//! Where ranks run and what a hand-over between them costs: the numbers that the simulator and the
-//! tuner share.
-//!
-//! The model is LogGP (A. Alexandrov et al., "LogGP: incorporating long messages into the LogP
-//! model", J. Parallel Distrib. Comput. 44 (1997), doi:10.1006/jpdc.1997.1346), with one set of
-//! parameters per *level*: what two ranks share decides what they pay. Inside a node the reader's
-//! core carries the bytes ([`Carrier::Reader`]); between nodes links carry them
-//! ([`Carrier::Wire`]), and links are shared.
-//!
-//! Terms: *level*: the nearest thing two ranks share; *link*: something that carries the bytes of
-//! one token at a time; *leaf*: the switch that a group of nodes hangs on.
-
-pub use super::costs::{Carrier, Costs, LevelCost, LinesCost};
+//! Where ranks run: what any two of them share, and which links carry their bytes.
 
 /// The nearest thing that two ranks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,8 +1,8 @@
 //! What hand-overs cost: LogGP by level, the work of cores, what links share, and what flagged
-//! lines change. See [`super::machine`] for the model and its terms.
+//! lines change.
 
-use super::Protocol;
 use super::machine::Level;
+use crate::plan::Protocol;
 
 /// Who moves the bytes of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

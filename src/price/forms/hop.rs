@@ -1,8 +1,8 @@
 //! Hand-overs: what one costs, and what many in a row do.
 
-use super::Setting;
-use crate::plan::Level;
-use crate::plan::machine::Carrier;
+use crate::price::Site;
+use crate::price::costs::Carrier;
+use crate::price::machine::Level;
 
 /// What a step does with the bytes of a token.
 #[derive(Clone, Copy, Default)]
@@ -38,7 +38,7 @@ pub(super) const FOLD_ON: Work = Work {
     folds: 1.0,
 };
 
-impl Setting {
+impl Site {
     /// Times of one round of hand-overs at `level`, `flows` of which at once leave each node.
     pub(super) fn hop(&self, level: Level, work: Work, flows: f64) -> Hop {
         let (costs, machine) = (&self.costs, &self.machine);

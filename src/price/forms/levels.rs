@@ -6,12 +6,15 @@
 //! machine of one node. Between the nodes as many columns as a node has ranks work at once, and
 //! share its interfaces; or the leaders alone do.
 
+use super::Call;
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
 use super::logarithmic::{EXCHANGE_FOLD, guest_hops};
 use super::spread::RECEIVE;
-use super::{Call, Setting};
-use crate::algo::cores::Cores;
-use crate::plan::{Collective, Level, Machine};
+use crate::price::Site;
+use crate::price::machine::Machine;
+
+use crate::plan::Collective;
+use crate::price::machine::Level;
 
 /// `input -> next`
 const SEND: Work = Work {
@@ -34,32 +37,32 @@ const SIGNAL: Work = Work {
 
 impl Call<'_> {
     /// One node of the machine.
-    fn one_node(&self) -> Setting {
-        Setting {
+    fn one_node(&self) -> Site {
+        Site {
             machine: Machine {
                 nodes: 1,
-                ..self.setting.machine
+                ..self.site.machine
             },
-            ..*self.setting
+            ..*self.site
         }
     }
 
     /// Nodes, and ranks of each.
     fn grid(&self) -> (f64, f64) {
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         (f64::from(machine.nodes), f64::from(machine.per_node))
     }
 
     /// The members of a column: how many, and their distance.
     fn column(&self) -> (u32, u32) {
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         (machine.nodes, machine.per_node)
     }
 
     /// A hand-over between the nodes in which every rank takes part.
     fn between(&self, work: Work) -> Hop {
         let (_, per_node) = self.grid();
-        self.setting.hop(Level::Network, work, per_node)
+        self.site.hop(Level::Network, work, per_node)
     }
 
     /// Rounds of a call whose data are cut into a slice for each rank of a node, and its bytes.
@@ -75,7 +78,7 @@ impl Call<'_> {
     }
 
     fn gather_inside(&self, bytes: f64) -> f64 {
-        match self.setting.machine.per_node {
+        match self.site.machine.per_node {
             1 => 0.0,
             _ => self.on(&self.one_node()).gather_slices(bytes, false),
         }
@@ -87,7 +90,7 @@ impl Call<'_> {
         Some(match self.collective {
             Collective::AllReduce => {
                 let (rounds, slice) = self.slices();
-                let column = match self.setting.machine.nodes {
+                let column = match self.site.machine.nodes {
                     1 => 0.0,
                     _ => self.halve_and_double(self.column(), slice),
                 };
@@ -110,7 +113,7 @@ impl Call<'_> {
     }
 
     fn blocks_between(&self, block: f64) -> f64 {
-        match self.setting.machine.nodes {
+        match self.site.machine.nodes {
             1 => 0.0,
             _ => self.halve_blocks(self.column(), block),
         }
@@ -156,7 +159,7 @@ impl Call<'_> {
         if others > 0.0 {
             // The leader waits for all, and then tells all.
             let gathered = inside.phase(others, 0.0, signal, false);
-            let hop = self.setting.hop(inner.machine.widest(), SIGNAL, 1.0);
+            let hop = self.site.hop(inner.machine.widest(), SIGNAL, 1.0);
             time += 2.0 * (gathered.core + hop.path(0.0));
         }
         time + self.between_leaders(SIGNAL, 0.0)
@@ -187,9 +190,9 @@ impl Call<'_> {
 
     /// Recursive doubling between the first ranks of all nodes; their mates wait.
     fn between_leaders(&self, work: Work, bytes: f64) -> f64 {
-        let cores = Cores::of(self.setting.machine.nodes);
-        let far = self.setting.hop(Level::Network, work, 1.0);
-        (f64::from(cores.exchanges()) + guest_hops(&cores)) * far.path(bytes)
+        let nodes = self.site.machine.nodes;
+        let far = self.site.hop(Level::Network, work, 1.0);
+        (f64::from(nodes.ilog2()) + guest_hops(nodes)) * far.path(bytes)
     }
 
     /// Two-shot inside, and in each column up a binary tree and down again.
@@ -223,7 +226,7 @@ impl Call<'_> {
         }
         let (rounds, slice) = self.slices();
         let (nodes, per_node) = self.grid();
-        let column = match self.setting.machine.nodes {
+        let column = match self.site.machine.nodes {
             1 => 0.0,
             _ => self.reducer(slice, (per_node / nodes).ceil()),
         };
@@ -233,10 +236,10 @@ impl Call<'_> {
     /// A reducer that is played by a head, `switches` of which are on one node.
     fn reducer(&self, slice: f64, switches: f64) -> f64 {
         let (nodes, _) = self.grid();
-        let (costs, machine) = (&self.setting.costs, &self.setting.machine);
+        let (costs, machine) = (&self.site.costs, &self.site.machine);
         let others = nodes - 1.0;
         let cost = costs.level(Level::Network);
-        let to = self.setting.hop(Level::Network, SEND, 1.0);
+        let to = self.site.hop(Level::Network, SEND, 1.0);
         let work = Work {
             steps: 1.0,
             reads: others,
@@ -245,10 +248,10 @@ impl Call<'_> {
             writes: 1.0,
             folds: others,
         };
-        let fold = self.setting.hop(Level::Network, work, 1.0);
-        let from = self.setting.hop(Level::Network, RECEIVE, 1.0);
+        let fold = self.site.hop(Level::Network, work, 1.0);
+        let from = self.site.hop(Level::Network, RECEIVE, 1.0);
         let messages = others * (switches / f64::from(machine.nics.max(1))).max(1.0);
-        let token = cost.gap_ns + slice * cost.byte_ns * self.setting.taper(Level::Network);
+        let token = cost.gap_ns + slice * cost.byte_ns * self.site.taper(Level::Network);
         let core = |hop: &Hop| hop.core_ns + slice * hop.core_byte_ns;
         2.0 * (messages * token + cost.latency_ns) + core(&to) + core(&fold) + core(&from)
     }
@@ -259,7 +262,7 @@ impl Call<'_> {
         let (pieces, bytes) = self.rounds(chunk);
         let alone = || Call {
             bytes,
-            ..self.on(self.setting)
+            ..self.on(self.site)
         };
         let (up, down) = (alone().pipeline(FOLD_ON), alone().pipeline(PASS_ON));
         Some(match self.collective {
@@ -275,8 +278,8 @@ impl Call<'_> {
                 up + down + (pieces - 1.0) * self.pace(both, bytes)
             }
             Collective::Reduce => {
-                let last = self.setting.machine.widest();
-                let last = self.setting.hop(last, RECEIVE, 1.0).path(bytes);
+                let last = self.site.machine.widest();
+                let last = self.site.hop(last, RECEIVE, 1.0).path(bytes);
                 up + last + (pieces - 1.0) * self.pace(FOLD_ON, bytes)
             }
             Collective::ReduceScatter => pieces * self.scatter_slices(bytes),

@@ -2,13 +2,14 @@
 
 use super::Call;
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work, lock_step};
-use crate::plan::machine::Carrier;
-use crate::plan::{Collective, Level};
+use crate::plan::Collective;
+use crate::price::costs::Carrier;
+use crate::price::machine::Level;
 
 impl Call<'_> {
     /// Hand-overs to the next rank: which part of them crosses which level.
     fn ring_levels(&self) -> Vec<(f64, Level)> {
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         let per_node = f64::from(machine.per_node);
         let (sockets, caches) = (f64::from(machine.sockets), f64::from(machine.caches));
         let edges = |groups: f64| groups.min(per_node);
@@ -29,14 +30,14 @@ impl Call<'_> {
     /// `steps` hand-overs around the ring.
     fn around(&self, steps: f64, work: Work) -> (Vec<(f64, Hop)>, Hop) {
         let levels = self.ring_levels();
-        let per_socket = f64::from(self.setting.machine.per_node);
+        let per_socket = f64::from(self.site.machine.per_node);
         let hop = |level| {
             let flows = if level == Level::Network {
                 1.0
             } else {
                 per_socket
             };
-            self.setting.hop(level, work, flows)
+            self.site.hop(level, work, flows)
         };
         let parts: Vec<_> = levels
             .iter()
@@ -102,7 +103,7 @@ impl Call<'_> {
             Collective::Broadcast => (1.0, false),
             _ => return None,
         };
-        let (machine, costs) = (&self.setting.machine, &self.setting.costs);
+        let (machine, costs) = (&self.site.machine, &self.site.costs);
         let bytes = match self.collective {
             Collective::Barrier => 0.0,
             _ => self.bytes,
@@ -113,7 +114,7 @@ impl Call<'_> {
             locals: 1.0,
             ..Work::default()
         };
-        let publish = self.setting.hop(machine.widest(), work, 1.0);
+        let publish = self.site.hop(machine.widest(), work, 1.0);
         let switches = match machine.crowded() {
             true => costs.switch_ns,
             false => 0.0,
@@ -129,7 +130,7 @@ impl Call<'_> {
 
     /// Time of a core to read `reads` tokens, which come from near and far, and fold or store them.
     fn read_all(&self, reads: f64, bytes: f64) -> f64 {
-        let costs = &self.setting.costs;
+        let costs = &self.site.costs;
         let (mut token_ns, mut byte_ns) = (0.0, 0.0);
         for (part, level) in self.everybody() {
             let cost = costs.level(level);
@@ -159,8 +160,8 @@ impl Call<'_> {
 
     /// Time that the interfaces of a node need for tokens from and to other nodes.
     fn one_shot_links(&self, reads: f64, bytes: f64) -> f64 {
-        let machine = &self.setting.machine;
-        let cost = self.setting.costs.level(Level::Network);
+        let machine = &self.site.machine;
+        let cost = self.site.costs.level(Level::Network);
         let everybody = self.everybody();
         let far = everybody.iter().find(|(_, level)| *level == Level::Network);
         let Some((part, _)) = far.filter(|_| cost.carrier == Carrier::Wire) else {
@@ -178,7 +179,7 @@ impl Call<'_> {
 
     /// Time of memory, and of the way between sockets, for what all readers read.
     fn shared_by_readers(&self, reads: f64, bytes: f64) -> f64 {
-        let (machine, costs) = (&self.setting.machine, &self.setting.costs);
+        let (machine, costs) = (&self.site.machine, &self.site.costs);
         let per_socket = f64::from(machine.per_node) / f64::from(machine.sockets.max(1));
         let outside = f64::from(machine.per_node) - per_socket;
         let (readers, crossing) = match self.collective {
@@ -195,8 +196,8 @@ impl Call<'_> {
 
     /// Every pair has a connection of its own; the busiest core or interface decides.
     pub fn bundle(&self) -> Option<f64> {
-        let machine = &self.setting.machine;
-        let costs = &self.setting.costs;
+        let machine = &self.site.machine;
+        let costs = &self.site.costs;
         let others = self.n - 1.0;
         let (sends, receives) = match self.collective {
             Collective::AllToAll => (others, others),
@@ -239,7 +240,7 @@ impl Call<'_> {
                     _ => 1.0,
                 };
                 let tokens = part * others.max(1.0) * flows;
-                let bytes = self.bytes * cost.byte_ns * self.setting.taper(level);
+                let bytes = self.bytes * cost.byte_ns * self.site.taper(level);
                 link += tokens * (rounds * cost.gap_ns + bytes);
             }
         }

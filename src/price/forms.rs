@@ -1,11 +1,11 @@
-//! The cost model: how long a collective takes, by a closed form per algorithm.
+//! How long a collective takes, by a closed form per algorithm.
 //!
-//! **Idea.** An algorithm is a row of *hand-overs* (a writer's step, the way, a reader's step).
+//! An algorithm is a row of *hand-overs* (a writer's step, the way, a reader's step).
 //! In a *lock-step* algorithm every rank is busy in every hand-over, so its time is that of the
 //! chain of hand-overs or that of the busiest core or link, whichever is longer. In a *pipelined*
 //! one pieces follow each other: the first piece travels the whole way, and each further one adds
 //! what the busiest place needs for it. Both are sums of the costs of the levels that are really
-//! crossed (see [`crate::plan::machine`]).
+//! crossed (see [`super::machine`]).
 //!
 //! The forms are estimates: contention is counted, but orders of arrival are not. Tests hold them
 //! against the simulator, which runs the plans themselves (`tests/tuner.rs`).
@@ -17,49 +17,30 @@ mod logarithmic;
 mod packed;
 mod spread;
 
-use super::Protocol;
-use super::geometry::geometry;
-use crate::plan::{Algorithm, Collective, Costs, Geometry, Level, Machine};
-
-/// What times depend on beside the call: where ranks are, what hand-overs cost, how large slots
-/// are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Setting {
-    /// Where the ranks are.
-    pub machine: Machine,
-    /// What everything costs.
-    pub costs: Costs,
-    /// Memory of a Simple connection, in bytes.
-    pub buffer_bytes: usize,
-    /// Memory of an eager slot, in bytes.
-    pub eager_bytes: usize,
-}
+use super::Site;
+use super::machine::Level;
+use crate::plan::{Algorithm, Collective, Geometry};
 
 /// The time of a call in nanoseconds; `None` where there is no closed form. `bytes` is what the
-/// call's count says: all data, or one rank's block.
-pub fn predict(
-    collective: Collective,
-    (algorithm, protocol): (Algorithm, Protocol),
+/// call's count says: all data, or one rank's block. The costs of the site are those of the
+/// protocol ([`Costs::over`](super::Costs::over)).
+pub fn time_ns(
+    (collective, algorithm): (Collective, Algorithm),
     bytes: usize,
     channels: u16,
-    setting: &Setting,
+    geometry: Geometry,
+    site: &Site,
 ) -> Option<f64> {
-    let memory = (setting.buffer_bytes, setting.eager_bytes);
-    let geometry = geometry(collective, algorithm, protocol, memory);
-    let setting = &Setting {
-        costs: setting.costs.over(protocol.of_pairs()),
-        ..*setting
-    };
     let call = Call {
         collective,
         bytes: bytes as f64,
         channels: f64::from(channels.max(1)),
         geometry,
-        setting,
-        n: f64::from(setting.machine.nranks()),
+        site,
+        n: f64::from(site.machine.nranks()),
     };
     let time = match algorithm {
-        Algorithm::Local => bytes as f64 * (setting.costs.read_ns + setting.costs.write_ns),
+        Algorithm::Local => bytes as f64 * (site.costs.read_ns + site.costs.write_ns),
         Algorithm::Ring => call.ring()?,
         Algorithm::OneShot => call.one_shot()?,
         Algorithm::Bundle => call.bundle()?,
@@ -85,7 +66,7 @@ pub fn predict(
         )]
         _ => return None,
     };
-    Some(time + setting.costs.call_ns)
+    Some(time + site.costs.call_ns)
 }
 
 /// One call to be priced.
@@ -94,22 +75,22 @@ struct Call<'a> {
     bytes: f64,
     channels: f64,
     geometry: Geometry,
-    setting: &'a Setting,
+    site: &'a Site,
     n: f64,
 }
 
 impl Call<'_> {
     /// The same call on another machine.
-    fn on<'a>(&self, setting: &'a Setting) -> Call<'a> {
+    fn on<'a>(&self, site: &'a Site) -> Call<'a> {
         Call {
-            setting,
-            n: f64::from(setting.machine.nranks()),
+            site,
+            n: f64::from(site.machine.nranks()),
             ..*self
         }
     }
 
     fn level(&self, distance: u32) -> Level {
-        self.setting.machine.level(0, distance)
+        self.site.machine.level(0, distance)
     }
 
     /// Slices that a connection holds.
@@ -125,7 +106,7 @@ impl Call<'_> {
 
     /// Which part of the other ranks is how far away.
     fn everybody(&self) -> Vec<(f64, Level)> {
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         // One rank alone has nobody to reach: all parts are 0.
         let others = f64::from(machine.nranks().max(2) - 1);
         let same = |groups: u32| {

@@ -2,8 +2,9 @@
 
 use super::Call;
 use super::hop::{FOLD_ON, PASS_ON, Work};
-use crate::plan::machine::Carrier;
-use crate::plan::{Collective, Level};
+use crate::plan::Collective;
+use crate::price::costs::Carrier;
+use crate::price::machine::Level;
 
 /// The core of a rank, the interfaces of a node, and the longest way, for one phase of messages.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +65,7 @@ impl Call<'_> {
             Collective::Reduce => vec![FOLD_ON],
             _ => return None,
         };
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         let chunk = self.geometry.chunk_bytes() as f64;
         let (rounds, bytes) = self.rounds(chunk);
         let piece = bytes / self.channels;
@@ -86,7 +87,7 @@ impl Call<'_> {
                 },
                 false => Work { sends: 2.0, ..pass },
             };
-            let far = self.setting.hop(Level::Network, inner, 1.0);
+            let far = self.site.hop(Level::Network, inner, 1.0);
             way += depth * far.path(piece);
             let near = self.near_hops(pass);
             way += near
@@ -97,7 +98,7 @@ impl Call<'_> {
             let mut most = slowest.fold(0.0, f64::max);
             if machine.nodes > 1 {
                 // Two messages pass the interface in one direction.
-                let cost = self.setting.costs.level(Level::Network);
+                let cost = self.site.costs.level(Level::Network);
                 most = most.max(far.busy(1.0, piece));
                 most = most.max(2.0 * (cost.gap_ns + piece * cost.byte_ns));
                 turn = turn.max(far.turn(piece, self.depth() * self.channels));
@@ -106,8 +107,8 @@ impl Call<'_> {
         }
         if machine.nodes > 1 && both > 1.0 {
             // Up and down use different directions of the interface.
-            let cost = self.setting.costs.level(Level::Network);
-            let cores = self.setting.hop(Level::Network, FOLD_ON, 1.0);
+            let cost = self.site.costs.level(Level::Network);
+            let cores = self.site.hop(Level::Network, FOLD_ON, 1.0);
             busy = busy.min(
                 (3.0 * (cost.gap_ns + piece * cost.byte_ns)).max(2.5 * cores.busy(1.0, piece)),
             );
@@ -117,7 +118,7 @@ impl Call<'_> {
 
     /// Hand-overs of the chain inside a node.
     fn near_hops(&self, work: Work) -> Vec<(f64, super::hop::Hop)> {
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         let per_node = machine.per_node;
         let flows = f64::from(per_node);
         let hops = (1..per_node).map(|rank| machine.level(rank - 1, rank));
@@ -128,36 +129,36 @@ impl Call<'_> {
                 None => counted.push((1.0, level)),
             }
         }
-        let hop = |(count, level)| (count, self.setting.hop(level, work, flows));
+        let hop = |(count, level)| (count, self.site.hop(level, work, flows));
         counted.into_iter().map(hop).collect()
     }
 
     /// Messages of `bytes` from (or to) every other rank, by every rank of `ranks`.
     pub fn phase(&self, count: f64, bytes: f64, work: Work, all: bool) -> Phase {
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         let mut phase = Phase::default();
         for (part, level) in self.everybody() {
-            let hop = self.setting.hop(level, work, 1.0);
+            let hop = self.site.hop(level, work, 1.0);
             phase.core += part * count * (hop.core_ns + bytes * hop.core_byte_ns);
             phase.latency = phase.latency.max(hop.latency_ns);
-            let cost = self.setting.costs.level(level);
+            let cost = self.site.costs.level(level);
             if cost.carrier == Carrier::Wire {
                 let ranks = f64::from(machine.per_node) / f64::from(machine.nics.max(1));
                 let flows = if all { ranks } else { 1.0 };
-                let bytes = bytes * cost.byte_ns * self.setting.taper(level);
+                let bytes = bytes * cost.byte_ns * self.site.taper(level);
                 phase.link += part * count * flows * (cost.gap_ns + bytes);
             }
         }
         if machine.crowded() {
             let crowd = f64::from(machine.per_node) / f64::from(machine.cores);
             let turns = if all { crowd } else { 1.0 };
-            phase.core = (phase.core + self.setting.costs.switch_ns) * turns;
+            phase.core = (phase.core + self.site.costs.switch_ns) * turns;
         }
         if all && machine.sockets > 1 && work.reads > 0.0 {
             // Bytes that cross between the sockets of a node.
             let per_socket = f64::from(machine.per_node / machine.sockets.max(1));
             let outside = f64::from(machine.per_node) - per_socket;
-            let crossed = per_socket * outside * bytes * self.setting.costs.cross_ns;
+            let crossed = per_socket * outside * bytes * self.site.costs.cross_ns;
             phase.core = phase.core.max(crossed * count / (self.n - 1.0));
         }
         phase
@@ -208,7 +209,7 @@ impl Call<'_> {
 
     /// A step that copies `bytes` of the own buffers.
     pub fn own(&self, bytes: f64) -> f64 {
-        let costs = &self.setting.costs;
+        let costs = &self.site.costs;
         costs.step_ns + bytes * (costs.read_ns + costs.write_ns)
     }
 
@@ -235,7 +236,7 @@ impl Call<'_> {
             Collective::Reduce => {
                 let (rounds, bytes) = split(self.n);
                 let root = self.phase(others, bytes, RECEIVE, false).time();
-                let result = bytes * self.setting.costs.write_ns;
+                let result = bytes * self.site.costs.write_ns;
                 rounds * (self.scatter_slices(bytes) + result + root)
             }
             Collective::Broadcast => {

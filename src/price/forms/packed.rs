@@ -2,9 +2,10 @@
 
 use super::Call;
 use super::hop::{Hop, Work};
-use super::logarithmic::{EXCHANGE, EXCHANGE_FOLD};
-use crate::plan::machine::Carrier;
-use crate::plan::{Collective, Level};
+use super::logarithmic::{EXCHANGE, EXCHANGE_FOLD, cores};
+use crate::plan::Collective;
+use crate::price::costs::Carrier;
+use crate::price::machine::Level;
 
 /// Blocks that PAT aggregates in one token at most.
 const AGGREGATED: f64 = 32.0;
@@ -35,7 +36,7 @@ impl Call<'_> {
 
     /// Halves out, and back.
     pub fn halving_doubling(&self) -> Option<f64> {
-        let n = self.setting.machine.nranks();
+        let n = self.site.machine.nranks();
         Some(match self.collective {
             Collective::AllReduce => {
                 let per_round = 2.0 * self.geometry.chunk_bytes() as f64;
@@ -53,7 +54,7 @@ impl Call<'_> {
     /// The exchanges among `members` ranks, each `stride` ranks from the next: distance, and how
     /// many of the cores' pieces a token holds; the nearest exchange the most.
     fn halvings((members, stride): (u32, u32)) -> Vec<(u32, f64)> {
-        let cores = 1u32 << members.ilog2();
+        let cores = cores(members);
         let half = f64::from(cores) / 2.0;
         let exchange = |k: u32| (stride << k, half / f64::from(1u32 << k));
         (0..cores.ilog2()).map(exchange).collect()
@@ -62,7 +63,7 @@ impl Call<'_> {
     /// All-reduce of `bytes` among members.
     pub fn halve_and_double(&self, among: (u32, u32), bytes: f64) -> f64 {
         let exchanges = Call::halvings(among);
-        let cores = 1u32 << among.0.ilog2();
+        let cores = cores(among.0);
         let piece = bytes / f64::from(cores);
         let out = self.tokens(&exchanges, piece, EXCHANGE_FOLD);
         let back = self.tokens(&exchanges, piece, EXCHANGE);
@@ -82,7 +83,7 @@ impl Call<'_> {
             Collective::AllGather => EXCHANGE,
             _ => EXCHANGE_FOLD,
         };
-        let cores = 1u32 << among.0.ilog2();
+        let cores = cores(among.0);
         let members = f64::from(among.0);
         // Blocks of all members that a core stands for.
         let each = members / f64::from(cores);
@@ -96,7 +97,7 @@ impl Call<'_> {
 
     /// One token for every bit of the distance.
     pub fn bruck(&self) -> Option<f64> {
-        let n = self.setting.machine.nranks();
+        let n = self.site.machine.nranks();
         match self.collective {
             Collective::AllGather => {
                 let exchanges: Vec<_> = self
@@ -113,7 +114,7 @@ impl Call<'_> {
                     let hop = self.crossing(d, EXCHANGE);
                     hop.crowded_path(token) + hop.crowded_path(token) - hop.latency_ns
                 };
-                let costs = &self.setting.costs;
+                let costs = &self.site.costs;
                 let own = costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
                 Some(rounds * (own + self.distances().map(exchange).sum::<f64>()))
             }
@@ -172,7 +173,7 @@ impl Call<'_> {
 
     /// One token of `bytes` cast by each rank (or one), and `reads` of them read by each.
     fn cast_to_all(&self, bytes: f64, reads: f64) -> f64 {
-        let costs = &self.setting.costs;
+        let costs = &self.site.costs;
         let publish = self.cast_write(bytes);
         let read = self.phase(reads, bytes, super::spread::RECEIVE, true);
         let links = self.cast_links(bytes) * if reads > 1.0 { self.flows() } else { 1.0 };
@@ -193,29 +194,29 @@ impl Call<'_> {
             writes: 1.0,
             ..Work::default()
         };
-        let hop: Hop = self.setting.hop(Level::Cache, work, 1.0);
-        let far = self.setting.costs.level(Level::Network);
+        let hop: Hop = self.site.hop(Level::Cache, work, 1.0);
+        let far = self.site.costs.level(Level::Network);
         let sent = self.outside() * far.overhead_ns;
         (hop.core_ns + bytes * hop.core_byte_ns) * hop.crowd + sent
     }
 
     /// Ranks on other nodes.
     fn outside(&self) -> f64 {
-        let far = self.setting.costs.level(Level::Network);
+        let far = self.site.costs.level(Level::Network);
         match far.carrier {
-            Carrier::Wire => self.n - f64::from(self.setting.machine.per_node),
+            Carrier::Wire => self.n - f64::from(self.site.machine.per_node),
             Carrier::Reader => 0.0,
         }
     }
 
     fn flows(&self) -> f64 {
-        let machine = &self.setting.machine;
+        let machine = &self.site.machine;
         f64::from(machine.per_node) / f64::from(machine.nics.max(1))
     }
 
     /// Time that the messages of one cast to other nodes take on an interface.
     pub fn cast_links(&self, bytes: f64) -> f64 {
-        let far = self.setting.costs.level(Level::Network);
+        let far = self.site.costs.level(Level::Network);
         self.outside() * (far.gap_ns + bytes * far.byte_ns)
     }
 }

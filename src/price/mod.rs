@@ -1,0 +1,36 @@
+//! What a call costs: the numbers that the simulator and the tuner share, and estimates by them.
+//!
+//! **Problem.** Whoever chooses an algorithm has to know its time before it runs, on machines that
+//! nobody has at hand.
+//!
+//! **Idea.** What two ranks share decides what a hand-over between them costs. So a machine is a
+//! few counts ([`machine`]), each *level* has its costs ([`costs`]), and the time of an algorithm
+//! is a sum over the hand-overs that it makes ([`forms`]). The simulator (`exec::sim`) runs whole
+//! plans by the same numbers, and tests hold the sums against it (`tests/tuner.rs`).
+//!
+//! Inside a node the reader's core carries the bytes ([`Carrier::Reader`]); between nodes links
+//! carry them ([`Carrier::Wire`]), and links are shared.
+//!
+//! **Terms.** *Level*: the nearest thing two ranks share; *link*: something that carries the bytes
+//! of one token at a time; *leaf*: the switch that a group of nodes hangs on; *site*: a machine and
+//! its costs.
+//!
+//! Reference: A. Alexandrov et al., "LogGP: incorporating long messages into the LogP model",
+//! J. Parallel Distrib. Comput. 44 (1997), doi:10.1006/jpdc.1997.1346, with one set of parameters
+//! per level.
+
+pub mod costs;
+pub mod forms;
+pub mod machine;
+
+pub use costs::{Carrier, Costs, LevelCost, LinesCost};
+pub use machine::{Level, LinkKind, Links, Machine};
+
+/// Where ranks are, and what hand-overs cost there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Site {
+    /// Where the ranks are.
+    pub machine: Machine,
+    /// What everything costs.
+    pub costs: Costs,
+}

@@ -1,0 +1,38 @@
+//! The expected time of a call: prices, where slots and slices are those of the choice.
+
+use super::Protocol;
+use super::geometry::geometry;
+use crate::plan::{Algorithm, Collective};
+use crate::price::{Costs, Machine, Site, forms};
+
+/// What times depend on beside the call: where ranks are, what hand-overs cost, how large slots
+/// are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// Where the ranks are.
+    pub machine: Machine,
+    /// What everything costs.
+    pub costs: Costs,
+    /// Memory of a Simple connection, in bytes.
+    pub buffer_bytes: usize,
+    /// Memory of an eager slot, in bytes.
+    pub eager_bytes: usize,
+}
+
+/// The time of a call in nanoseconds; `None` where there is no closed form. `bytes` is what the
+/// call's count says: all data, or one rank's block.
+pub fn predict(
+    collective: Collective,
+    (algorithm, protocol): (Algorithm, Protocol),
+    bytes: usize,
+    channels: u16,
+    setting: &Setting,
+) -> Option<f64> {
+    let memory = (setting.buffer_bytes, setting.eager_bytes);
+    let geometry = geometry(collective, algorithm, protocol, memory);
+    let site = Site {
+        machine: setting.machine,
+        costs: setting.costs.over(protocol.of_pairs()),
+    };
+    forms::time_ns((collective, algorithm), bytes, channels, geometry, &site)
+}
