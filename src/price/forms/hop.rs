@@ -123,6 +123,13 @@ impl Hop {
         self.latency_ns + self.work(bytes) * turns + self.way(bytes)
     }
 
+    /// As [`Hop::path`], while all ranks of the core have such a hand-over to make, and none its
+    /// next one before: each waits for all others, whose work hides the latency.
+    pub fn path_of_all(&self, bytes: f64) -> f64 {
+        let others = self.work(bytes) * (self.crowd - 1.0);
+        self.work(bytes) + self.way(bytes) + others.max(self.latency_ns)
+    }
+
     /// Time between tokens where slots for `depth` of them are all there is: a slot is free again
     /// when its token has been read and the credit is back.
     pub fn turn(&self, bytes: f64, depth: f64) -> f64 {

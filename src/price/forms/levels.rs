@@ -123,7 +123,7 @@ impl Call<'_> {
     /// two-shot inside. Rounds follow each other at the pace of the busiest rank.
     fn by_leaders(&self) -> f64 {
         let (rounds, slice) = self.slices();
-        let (nodes, per_node) = self.grid();
+        let (_, per_node) = self.grid();
         let down = self.collective == Collective::Broadcast;
         let inner = self.one_node();
         let inside = self.on(&inner);
@@ -136,7 +136,8 @@ impl Call<'_> {
         };
         let work = if down { PASS_ON } else { EXCHANGE_FOLD };
         let hop = self.between(work);
-        let depth = nodes.log2().ceil();
+        // The most ones in the binary number of a node.
+        let depth = f64::from(self.site.machine.nodes.ilog2());
         let links = depth * (hop.busy_alone(1.0, slice) - hop.core_ns - slice * hop.core_byte_ns);
         let tree = depth * hop.path(slice);
         let pace = (dealt.core + self.own(slice) + shared)

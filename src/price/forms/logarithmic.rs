@@ -90,13 +90,13 @@ impl Call<'_> {
                 let chunk = self.geometry.chunk_bytes() as f64;
                 let (rounds, bytes) = self.rounds(chunk);
                 let exchanges = powers().map(|d| self.crossing(d, EXCHANGE_FOLD));
-                let path: f64 = exchanges.map(|hop| hop.crowded_path(bytes)).sum();
+                let path: f64 = exchanges.map(|hop| hop.path_of_all(bytes)).sum();
                 let guest = self.crossing(1, EXCHANGE_FOLD).path(bytes);
                 rounds * (path + guests * guest)
             }
             Collective::Barrier => {
                 let path: f64 = powers()
-                    .map(|d| self.crossing(d, SIGNAL).crowded_path(0.0))
+                    .map(|d| self.crossing(d, SIGNAL).path_of_all(0.0))
                     .sum();
                 path + guests * self.crossing(1, SIGNAL).path(0.0)
             }
@@ -114,16 +114,36 @@ impl Call<'_> {
         })
     }
 
+    /// Of the distances that a way upwards through the ranks is made of, the largest that need not
+    /// leave a node: a way crosses no more edges of nodes than there are, and in `aligned` groups
+    /// of ranks only where it must.
+    fn farthest_inside(&self, aligned: bool) -> u32 {
+        let machine = &self.site.machine;
+        let all = self.distances().count();
+        let must = self.distances().filter(|&d| d >= machine.per_node).count();
+        let may = (machine.nodes as usize - 1).min(all);
+        let crossing = if aligned { must } else { must.max(may) };
+        self.distances().take(all - crossing).last().unwrap_or(0)
+    }
+
+    /// What ranks share that are `distance` apart on one node.
+    fn inside(&self, distance: u32) -> Level {
+        self.level(distance.min(self.site.machine.per_node - 1))
+    }
+
     /// A hand-over to the rank 2^k further for each k, whatever the number of ranks; one more in
     /// front where the own input does not count.
     fn doubling_scan(&self) -> f64 {
         let machine = &self.site.machine;
         let chunk = self.geometry.chunk_bytes() as f64;
         let (rounds, bytes) = self.rounds(chunk);
+        let near = self.farthest_inside(false);
         let shift = |distance: u32, work: Work| {
-            let hop = match machine.nodes {
-                1 => self.exchange(distance, work),
-                _ => {
+            let hop = match distance > near {
+                false => self
+                    .site
+                    .hop(self.inside(distance), work, f64::from(machine.per_node)),
+                true => {
                     let flows = f64::from(distance.min(machine.per_node));
                     self.site.hop(Level::Network, work, flows)
                 }
@@ -187,43 +207,62 @@ impl Call<'_> {
     fn binomial_pieces(&self) -> f64 {
         let chunk = self.geometry.chunk_bytes() as f64;
         let (pieces, bytes) = self.rounds(chunk);
-        let down = self.collective == Collective::Broadcast;
-        let distances: Vec<u32> = self.distances().collect();
-        let step = |children: f64, parents: f64, distance: u32| {
-            let work = match down {
-                true => Work {
-                    steps: 1.0,
-                    reads: parents,
-                    locals: 1.0 - parents,
-                    sends: children,
-                    writes: 1.0,
-                    folds: 0.0,
-                },
-                false => Work {
-                    steps: 1.0,
-                    reads: children,
-                    locals: 1.0,
-                    sends: parents,
-                    writes: 1.0 - parents,
-                    folds: children,
-                },
-            };
-            self.exchange(distance, work)
+        let per_node = self.site.machine.per_node;
+        let near = self.farthest_inside(self.is_power() && per_node.is_power_of_two());
+        let hop = |distance: u32, work: Work| match distance > near {
+            true => self.site.hop(Level::Network, work, 1.0),
+            false => (self.site).hop(self.inside(distance), work, f64::from(per_node)),
         };
+        let core = |hop: &Hop| hop.core_ns + bytes * hop.core_byte_ns;
         // The child at distance 2^k has k children of its own.
-        let mut path = 0.0;
-        let mut sent = 0.0;
-        let mut below: f64 = 0.0;
-        for (k, &distance) in distances.iter().enumerate() {
-            let child = step(k as f64, 1.0, distance);
-            path += child.path(bytes);
-            below = below.max(child.core_ns + bytes * child.core_byte_ns);
+        let (mut path, mut sent, mut below): (f64, f64, f64) = (0.0, 0.0, 0.0);
+        let mut children = 0.0;
+        for distance in self.distances() {
+            let child = hop(distance, self.member(0.0, 1.0));
+            path += child.path(bytes) + children;
+            below = below.max(core(&child) + children);
+            children += core(&hop(distance, self.member(1.0, 0.0)));
             sent += self.alone(distance, bytes);
         }
-        let top = step(distances.len() as f64, 0.0, 1);
-        path += top.core_ns + bytes * top.core_byte_ns;
-        let busy = top.busy(1.0, bytes).max(sent).max(below);
-        path + (pieces - 1.0) * busy.max(top.turn(bytes, self.depth()))
+        let top = self.exchange(1, self.member(0.0, 0.0));
+        path += core(&top) + children;
+        if self.collective == Collective::Reduce {
+            // The others of the core come first, once.
+            path += (top.crowd - 1.0) * (top.path(bytes) - top.latency_ns);
+        }
+        let busy = top.busy(1.0, bytes) + children * top.crowd;
+        let turn = top.turn(bytes, self.depth()) + children / self.depth();
+        path + (pieces - 1.0) * busy.max(sent).max(below).max(turn)
+    }
+
+    /// What a rank of a tree does for its children, or for its parent, or for itself alone.
+    fn member(&self, children: f64, parents: f64) -> Work {
+        let down = self.collective == Collective::Broadcast;
+        match (down, children > 0.0) {
+            (true, true) => Work {
+                sends: children,
+                ..Work::default()
+            },
+            (true, false) => Work {
+                steps: 1.0,
+                reads: parents,
+                locals: 1.0 - parents,
+                writes: 1.0,
+                ..Work::default()
+            },
+            (false, true) => Work {
+                reads: children,
+                folds: children,
+                ..Work::default()
+            },
+            (false, false) => Work {
+                steps: 1.0,
+                locals: 1.0,
+                sends: parents,
+                writes: 1.0 - parents,
+                ..Work::default()
+            },
+        }
     }
 
     /// Time that a message of the root takes on the network, if it goes there.
@@ -265,6 +304,8 @@ impl Call<'_> {
             .max(far.turn(bytes, self.depth()));
         let costs = &self.site.costs;
         let own = costs.step_ns + bytes * (costs.read_ns + costs.write_ns);
-        way + (rounds * (self.n - 1.0) - 1.0) * pace + rounds * own
+        // The core of the root passes on half of all blocks for each doubling of its ranks.
+        let shared = 1.0 + last.crowd.log2() / 2.0;
+        way + ((rounds * (self.n - 1.0) - 1.0) * pace + rounds * own) * shared
     }
 }

@@ -19,7 +19,7 @@ impl Call<'_> {
     /// Exchanges of one token each: (distance, blocks), of `bytes` a block.
     fn tokens(&self, exchanges: &[(u32, f64)], bytes: f64, work: Work) -> f64 {
         let hop = |&(distance, blocks): &(u32, f64)| {
-            self.crossing(distance, work).crowded_path(blocks * bytes)
+            self.crossing(distance, work).path_of_all(blocks * bytes)
         };
         exchanges.iter().map(hop).sum()
     }
@@ -138,13 +138,13 @@ impl Call<'_> {
         let mut time = 0.0;
         for &distance in far {
             let blocks = (self.n / f64::from(distance) / 2.0).ceil();
-            time += self.crossing(distance, work).crowded_path(blocks * bytes);
+            time += self.crossing(distance, work).path_of_all(blocks * bytes);
         }
         // Below `width` each token holds the blocks of that distance in all trees.
         let blocks = (self.n / width).ceil();
         for step in 1..width as u32 {
             let distance = 1u32 << step.trailing_zeros();
-            time += self.crossing(distance, work).crowded_path(blocks * bytes);
+            time += self.crossing(distance, work).path_of_all(blocks * bytes);
         }
         Some(rounds * time)
     }
