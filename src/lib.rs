@@ -19,7 +19,8 @@
 //! - A [`Communicator`] is made by [`Communicator::init_env`] from what a launcher says, by
 //!   [`Communicator::init_mpi`] from an `MPI_Comm`, by [`Communicator::init_rank`] from a
 //!   [`UniqueId`] that one process makes and hands to the others, or by [`Communicator::init_all`]
-//!   for ranks that are threads of one process. [`Communicator::split`] makes parts of it.
+//!   for ranks that are threads of one process. [`Communicator::split`] makes parts of it, and
+//!   [`Communicator::begin`] does not wait for the others.
 //! - Its calls are blocking, and take slices of any [`Element`]: numbers, and the types in
 //!   [`types`]. All ranks make the same calls in the same order.
 //! - [`Communicator::scope`] holds asynchronous calls, which borrow their buffers until it ends.
@@ -85,7 +86,7 @@ pub mod tune;
 pub mod wire;
 
 #[rustfmt::skip] // In the order in which docs/rust-api.md lists them.
-pub use comm::{Communicator, CommConfig, RedOp, Blocks, Graph, NO_RANK, safe::Scope};
+pub use comm::{Communicator, Starting, CommConfig, RedOp, Blocks, Graph, NO_RANK, safe::Scope};
 pub use base::{Code, Error, Rank, Result};
 pub use bootstrap::UniqueId;
 pub use dtype::Element;

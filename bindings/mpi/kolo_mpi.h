@@ -18,6 +18,9 @@ extern "C" {
 /*
  * Makes a kolo communicator of the ranks of `comm`, with the same ranks. Collective over `comm`.
  *
+ * It blocks until all ranks have called; there is no form that does not, for the ranks meet by MPI
+ * calls of this thread. koloCommInitRankConfig has one: broadcast a koloUniqueId by MPI for it.
+ *
  * MPI must be initialised. `comm` stays yours: it is used only inside koloCommInitMPI and
  * koloCommSplit of the new communicator (which are collective), so you may free it once you make
  * no more of these calls. It is duplicated only if MPI carries the data between nodes

@@ -11,12 +11,14 @@
 //! - Time and memory order: [`clock`], [`sync`] (atomics of the standard library, or loom's).
 //! - Files and interfaces that a user names: [`input_file`], [`interfaces`].
 //! - Who may enter: [`door`], [`knock`], [`proof`].
+//! - A start under way: [`birth`], its phases and its end before the time.
 //! - Manners inside the program of others: [`float_env`], [`fork`], [`own_thread`], [`privilege`],
 //!   [`quiet`], [`starts`]. `docs/process.md` tells them in one place.
 //!
 //! **Terms.** *Remedy*: the part of an error that says what to do. *Door*, *guest*: a listener, and
 //! one who has connected and has not yet proven that he may enter.
 
+pub mod birth;
 pub mod caught;
 pub mod checked;
 pub mod clock;

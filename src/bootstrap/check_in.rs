@@ -8,7 +8,7 @@
 use super::frame::{self, FrameKind, PROTOCOL, Purpose, UNKNOWN_ID};
 use super::link::{RankLink, Seen, Side};
 use super::net::{self, Dial};
-use super::rendezvous::{Rendezvous, poll_failed, told};
+use super::rendezvous::{Rendezvous, told};
 use super::secrets;
 use super::settings::NetSettings;
 use super::stream::Stream;
@@ -29,7 +29,7 @@ const FOREIGN_LIMIT: Duration = Duration::from_secs(20);
 impl Rendezvous<'_> {
     /// Connects to the root, again if need be, until the root says welcome.
     pub(super) fn check_in(&self, address: SocketAddr) -> Result<RankLink> {
-        self.take_turn();
+        self.take_turn()?;
         // A named root may start later than this rank; any other was there first.
         let (limit, refusal_limit) = match self.id.is_named() {
             true => (self.settings.start_limit, self.settings.start_limit),
@@ -38,9 +38,7 @@ impl Rendezvous<'_> {
         let mut dial = Dial::start(self.id.addresses(), limit, refusal_limit);
         let mut search = Search::new(limit, self.settings);
         loop {
-            let stream = search
-                .connect(&mut dial, || self.look_on(limit))
-                .map_err(|error| self.no_root(&error))?;
+            let stream = search.connect(self, &mut dial, limit)?;
             match self.introduce(stream, address)? {
                 Some(link) => return Ok(link),
                 // A root flooded with strays may have thrown this connection out with them, or
@@ -53,11 +51,12 @@ impl Rendezvous<'_> {
     }
 
     /// Waits for this rank's turn, so that a root of many ranks is not flooded by all at once.
-    fn take_turn(&self) {
+    fn take_turn(&self) -> Result<()> {
         if self.nranks > self.settings.stagger_threshold {
             let seconds = f64::from(self.rank) / f64::from(self.settings.stagger_rate.max(1));
-            std::thread::sleep(Duration::from_secs_f64(seconds));
+            self.settings.rest(Duration::from_secs_f64(seconds))?;
         }
+        Ok(())
     }
 
     /// Tells that rank 0 is not there yet.
@@ -116,8 +115,8 @@ impl Rendezvous<'_> {
                 return self.foreign(self.not_a_root());
             }
             let left = net::left(begin, self.patience());
-            let mut set = [net::watch(knock.stream(), false)];
-            net::poll(&mut set, Some(left)).map_err(poll_failed)?;
+            let mut set = vec![net::watch(knock.stream(), false)];
+            self.settings.wait(&mut set, Some(left))?;
         }
     }
 
@@ -149,7 +148,7 @@ impl Rendezvous<'_> {
                 }
                 Seen::Nothing => {
                     let left = net::left(begin, self.patience());
-                    net::poll(&mut [link.watch()], Some(left)).map_err(poll_failed)?;
+                    self.settings.wait(&mut vec![link.watch()], Some(left))?;
                 }
             }
         }
@@ -242,19 +241,25 @@ impl Search {
         }
     }
 
-    fn connect(&mut self, dial: &mut Dial, notice: impl Fn()) -> io::Result<Stream> {
+    fn connect(
+        &mut self,
+        rank: &Rendezvous,
+        dial: &mut Dial,
+        limit_of_all: Duration,
+    ) -> Result<Stream> {
         loop {
-            if let Some(stream) = dial.advance()? {
+            let found = dial.advance().map_err(|error| rank.no_root(&error))?;
+            if let Some(stream) = found {
                 return Ok(stream);
             }
             if self.tell_after.is_some_and(|after| self.start.past(after)) {
                 self.tell_after = None;
-                notice();
+                rank.look_on(limit_of_all);
             }
             let (entry, limit) = dial.watch();
             let until_notice = self.tell_after.map(|after| net::left(self.start, after));
             let limit = net::sooner(limit, until_notice);
-            net::poll(&mut Vec::from_iter(entry), limit)?;
+            rank.settings.wait(&mut Vec::from_iter(entry), limit)?;
         }
     }
 }

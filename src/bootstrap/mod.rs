@@ -37,6 +37,7 @@ mod net;
 mod office;
 mod opening;
 mod rendezvous;
+mod ring_words;
 mod roll;
 mod seal;
 mod secrets;
@@ -60,6 +61,7 @@ pub use table::{IdleHook, TableBootstrap};
 pub use tcp_ring::TcpRing;
 pub use unique_id::UniqueId;
 
+use crate::base::birth::Birth;
 use crate::base::{Rank, Result};
 use std::ffi::c_void;
 use std::time::Duration;
@@ -92,6 +94,11 @@ pub trait Bootstrap: Send + Sync {
 
     /// How much is left of the time in which the ranks must have met; `None`: there is no limit.
     fn time_left(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The start that the ranks meet for, where it may be called off while it waits.
+    fn birth(&self) -> Option<&Birth> {
         None
     }
 

@@ -2,7 +2,7 @@
 //! where the id names an address.
 
 use super::secrets::Secrets;
-use super::settings::{Family, NetSettings};
+use super::settings::NetSettings;
 use super::stream::Listener;
 use super::tcp_root::Root;
 use super::unique_id::{NAMED, PUBLIC, Secret, UniqueId};
@@ -72,7 +72,7 @@ pub(crate) fn start_named(id: &UniqueId, settings: &NetSettings) -> Result<()> {
     let secrets = Secrets::of(id, settings)?;
     secrets.warn(settings);
     let root = Root::new(settings)?;
-    let opened = || open_named(id, settings.socket_family);
+    let opened = || open_named(id, settings);
     let place = office::Place::Own;
     office::add(
         place,
@@ -98,13 +98,13 @@ pub(crate) fn open(address: SocketAddr, name: &str) -> Result<(Listener, SocketA
 
 /// A given port may be in use for a moment by an earlier root; with several, the first that is free
 /// is taken, because the other ranks look for the root at all of them.
-fn open_named(id: &UniqueId, family: Family) -> Result<(Listener, SocketAddr)> {
+fn open_named(id: &UniqueId, settings: &NetSettings) -> Result<(Listener, SocketAddr)> {
     let begin = now();
     loop {
         let mut failure = None;
         for address in id.addresses() {
             let opened = match id.is_everywhere() {
-                true => net::listen_everywhere(address.port(), family),
+                true => net::listen_everywhere(address.port(), settings.socket_family),
                 false => net::listen(address),
             };
             match opened {
@@ -116,7 +116,7 @@ fn open_named(id: &UniqueId, family: Family) -> Result<(Listener, SocketAddr)> {
         if error.kind() != std::io::ErrorKind::AddrInUse || begin.past(REBIND_LIMIT) {
             return Err(cannot_open(id, &error));
         }
-        std::thread::sleep(REBIND_PAUSE);
+        settings.rest(REBIND_PAUSE)?;
     }
 }
 

@@ -242,7 +242,7 @@ impl<'a> Rendezvous<'a> {
                         (Err(error), Some(since)) if since.past(WORDS_LIMIT) => return Err(error),
                         (Err(_), Some(since)) => Some(net::left(since, WORDS_LIMIT)),
                     };
-                    net::poll(&mut [root.watch()], left).map_err(poll_failed)?;
+                    self.settings.wait(&mut vec![root.watch()], left)?;
                 }
             }
         }
@@ -290,7 +290,7 @@ impl<'a> Rendezvous<'a> {
                     limit = net::sooner(limit, pause);
                 }
             }
-            net::poll(&mut set, limit).map_err(poll_failed)?;
+            self.settings.wait(&mut set, limit)?;
         }
     }
 
@@ -476,14 +476,6 @@ fn tell_root(root: &mut RankLink, error: &Error) {
 pub(super) fn told(frame: &Frame) -> Error {
     decode_error(&frame.body)
         .unwrap_or_else(|| Error::internal("a refusal arrived that cannot be read"))
-}
-
-pub(super) fn poll_failed(error: io::Error) -> Error {
-    Error::system(
-        "cannot wait for the network",
-        &error,
-        "check the memory of this node",
-    )
 }
 
 fn unreachable_next(next: Rank, address: SocketAddr, error: &io::Error) -> Error {

@@ -1,8 +1,10 @@
 //! What the bootstrap may be told, as plain values.
 
-use crate::base::Result;
+use super::net;
+use crate::base::birth::Birth;
 pub use crate::base::interfaces::Family;
 use crate::base::interfaces::{self, Interface};
+use crate::base::{Error, Result};
 use crate::config::{Settings, SocketFamily};
 use std::fmt;
 use std::net::IpAddr;
@@ -46,6 +48,8 @@ pub struct NetSettings {
     pub hello_limit: Duration,
     /// Where warnings go; by default to `tracing`.
     pub warn: Warn,
+    /// The start that this is for: it may be called off while it waits.
+    pub birth: Option<Arc<Birth>>,
 }
 
 impl From<&Settings> for NetSettings {
@@ -78,6 +82,47 @@ impl From<&Settings> for NetSettings {
 }
 
 impl NetSettings {
+    /// Whether the start goes on.
+    ///
+    /// # Errors
+    /// It was called off.
+    pub fn go_on(&self) -> Result<()> {
+        self.birth.as_ref().map_or(Ok(()), |birth| birth.go_on())
+    }
+
+    /// Rests, unless the start is called off.
+    ///
+    /// # Errors
+    /// It was called off.
+    pub fn rest(&self, time: Duration) -> Result<()> {
+        match &self.birth {
+            Some(birth) => birth.rest(time),
+            None => {
+                std::thread::sleep(time);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sleeps until something happens in `set` or `limit` has passed (`None`: for ever).
+    ///
+    /// # Errors
+    /// The start was called off; `SystemError` where the system has no memory for it.
+    pub fn wait(&self, set: &mut Vec<libc::pollfd>, limit: Option<Duration>) -> Result<()> {
+        let bell = self.birth.as_ref().and_then(|birth| birth.bell());
+        set.extend(bell.map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        }));
+        self.go_on()?;
+        net::poll(set, limit).map_err(|error| {
+            let remedy = "check the memory of this node";
+            Error::system("cannot wait for the network", &error, remedy)
+        })?;
+        self.go_on()
+    }
+
     /// How long all ranks together may take to meet, and the variable that says so.
     pub fn meeting_limit(&self) -> Option<(Duration, &'static str)> {
         let meeting = self.meet_limit.map(|limit| (limit, "KOLO_START_TIMEOUT"));
@@ -111,6 +156,7 @@ impl Default for NetSettings {
             slurm_ports: (23_000, 5000),
             hello_limit: Duration::from_secs(5),
             warn: Arc::new(|sentence| tracing::warn!("{sentence}")),
+            birth: None,
         }
     }
 }

@@ -9,13 +9,15 @@
 //! only returns that error. A rank that leaves in good order says farewell, so that its closed
 //! socket is not taken for a death.
 
-use super::frame::{Frame, FrameKind, check_length, decode_error};
+use super::frame::{Frame, FrameKind, check_length};
 use super::link::{RankLink, Seen};
 use super::net;
 use super::rendezvous::{Neighbours, Rendezvous};
+use super::ring_words::{garbage, inherited, left, operation_name, passed_on};
 use super::settings::NetSettings;
 use super::unique_id::UniqueId;
 use super::{Bootstrap, opening};
+use crate::base::birth::Birth;
 use crate::base::clock::{Moment, now};
 use crate::base::{Code, Error, Rank, Result, fork};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -150,7 +152,8 @@ impl TcpRing {
         };
         let sequence = state.sequence;
         state.sequence += 1;
-        run(links, sequence).map_err(|error| {
+        let going = self.settings.go_on();
+        going.and_then(|()| run(links, sequence)).map_err(|error| {
             let words = Frame::error(FrameKind::Abort, &error).encode();
             for link in [&mut links.next, &mut links.prev] {
                 link.push(words.clone());
@@ -223,10 +226,7 @@ impl TcpRing {
             if links.next_gone.is_none() {
                 set.push(links.next.watch());
             }
-            net::poll(&mut set, limit).map_err(|error| {
-                let remedy = "check the memory of this node";
-                Error::system("cannot wait for the network", &error, remedy)
-            })?;
+            self.settings.wait(&mut set, limit)?;
         }
     }
 
@@ -386,6 +386,10 @@ impl Bootstrap for TcpRing {
         self.nranks
     }
 
+    fn birth(&self) -> Option<&Birth> {
+        self.settings.birth.as_deref()
+    }
+
     fn time_left(&self) -> Option<Duration> {
         let limit = self.settings.meet_limit;
         limit.map(|limit| net::left(self.begun, limit))
@@ -455,46 +459,16 @@ impl Drop for TcpRing {
         if state.broken.is_some() {
             return;
         }
+        let words = match self.settings.go_on() {
+            Ok(()) => Frame::control(FrameKind::Leave, Vec::new()),
+            Err(why) => Frame::error(FrameKind::Abort, &why),
+        };
         if let Some(links) = &mut state.links {
             for link in [&mut links.next, &mut links.prev] {
-                link.push(Frame::control(FrameKind::Leave, Vec::new()).encode());
+                link.push(words.encode());
                 link.flush_within(WORDS_LIMIT);
                 link.close_write();
             }
         }
     }
-}
-
-fn operation_name(kind: FrameKind) -> &'static str {
-    match kind {
-        FrameKind::Broadcast => "broadcast",
-        _ => "all_gather",
-    }
-}
-
-fn inherited() -> Error {
-    Error::usage(
-        "this process was forked from one that is a rank, and is none itself",
-        "create communicators after fork, in the process that uses them",
-    )
-}
-
-fn passed_on(frame: &Frame) -> Error {
-    decode_error(&frame.body)
-        .unwrap_or_else(|| Error::internal("word of a failure arrived that cannot be read"))
-}
-
-fn left(peer: Rank) -> Error {
-    Error::remote(
-        peer,
-        format!("rank {peer} has left (it destroyed its communicator or failed to start)"),
-        "look into the output of that rank for its own error",
-    )
-}
-
-fn garbage(peer: Rank) -> Error {
-    Error::internal(format!(
-        "what arrives from rank {peer} is no message of kolo's"
-    ))
-    .with_peer(peer)
 }

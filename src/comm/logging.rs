@@ -182,35 +182,6 @@ impl Write for Out {
     }
 }
 
-/// The parts of an initialisation, in order.
-const PARTS: [&str; 6] = [
-    "the ranks have met",
-    "the ranks agree on orders and choices",
-    "the ranks of this node share memory",
-    "it is known how buffers are reached",
-    "the network is ready, or not needed",
-    "all ranks are ready",
-];
-
-/// The log of an initialisation.
-pub(super) struct Progress(usize);
-
-impl Progress {
-    /// The first part is done.
-    pub fn first() -> Progress {
-        let mut progress = Progress(0);
-        progress.done();
-        progress
-    }
-
-    /// One more part is done.
-    pub fn done(&mut self) {
-        let part = PARTS[self.0];
-        self.0 += 1;
-        tracing::debug!("init {} of {}: {part}", self.0, PARTS.len());
-    }
-}
-
 /// A line about a call of the C or Fortran interface that has failed.
 pub fn failure(text: &str) {
     tracing::error!("{text}");

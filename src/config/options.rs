@@ -11,8 +11,8 @@ use super::option::{Alias, BASE, Opt, Tag};
 use super::settings::Settings;
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, Net, Progress, Proto,
-    Pxn, SocketFamily, Stores, Wait,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, HoldIn, Net, Progress,
+    Proto, Pxn, SocketFamily, Stores, Wait,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -439,6 +439,14 @@ with_start_options! {
     /// result is noticed.
     fault_flip -> Option<FaultFlip> {
         kind: Kind::Fault,
+        tag: Tag::Debug,
+    }
+
+    /// Have this rank stay in one phase of its start until somebody calls the start off, to show
+    /// what the others then say and how a start is given up.
+    fault_hold -> HoldIn {
+        kind: Kind::Words(HoldIn::WORDS),
+        default: "none",
         tag: Tag::Debug,
     }
 }

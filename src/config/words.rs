@@ -65,6 +65,28 @@ words! {
         Abort = "abort",
     }
 
+    /// The phase of a start that a rank does not leave.
+    HoldIn {
+        /// none
+        None = "none",
+        /// the ranks find each other
+        Meeting = "meeting",
+        /// they show who they are and what was asked of them, and compare it
+        Comparing = "comparing",
+        /// they agree on orders and choices
+        Agreeing = "agreeing",
+        /// those of a node map the memory that they share
+        Sharing = "sharing",
+        /// they find out how buffers are reached
+        Reaching = "reaching",
+        /// those of several nodes open the network
+        Connecting = "connecting",
+        /// tables, connections and threads are bound to the communicator
+        Binding = "binding",
+        /// everybody waits until all are ready
+        Ending = "ending",
+    }
+
     /// The address family of sockets.
     SocketFamily {
         /// both

@@ -1,7 +1,9 @@
 //! Waiting for others: how long, how often something is tried, and when it is said who is late.
 
+use crate::base::birth::{self, Birth};
 use crate::base::clock::{self, Moment};
 use crate::base::shortage::no_descriptor;
+use crate::bootstrap::Bootstrap;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -36,20 +38,39 @@ pub(super) fn lock_at_exit<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     None
 }
 
+/// How long others are waited for.
+#[derive(Clone, Copy, Default)]
+pub struct Until<'a> {
+    /// Not longer than this, if there is a limit.
+    pub limit: Option<Duration>,
+    /// The start that waits, which may be called off meanwhile.
+    pub birth: Option<&'a Birth>,
+}
+
+impl<'a> Until<'a> {
+    /// As long as the start over `bootstrap` may wait.
+    pub fn of(bootstrap: &'a dyn Bootstrap) -> Until<'a> {
+        Until {
+            limit: bootstrap.time_left(),
+            birth: bootstrap.birth(),
+        }
+    }
+}
+
 /// Counts the minutes that a peer is late.
-pub(super) struct Late {
+pub(super) struct Late<'a> {
     since: Moment,
     warned_count: u32,
     what: &'static str,
-    limit: Option<Duration>,
+    until: Until<'a>,
 }
 
-impl Late {
-    /// `what` the other process does, or should do; how long it may take, if not for ever.
-    pub fn new(what: &'static str, limit: Option<Duration>) -> Late {
+impl<'a> Late<'a> {
+    /// `what` the other process does, or should do; how long it may take.
+    pub fn new(what: &'static str, until: Until<'a>) -> Late<'a> {
         Late {
             what,
-            limit,
+            until,
             since: clock::now(),
             warned_count: 0,
         }
@@ -58,24 +79,41 @@ impl Late {
     /// How long to sleep until there is something to say.
     pub fn rest(&self) -> Duration {
         let left = |limit: Duration| limit.saturating_sub(self.since.elapsed());
-        self.limit.map_or(LATE, |limit| left(limit).min(LATE))
+        let most = match self.until.birth {
+            Some(birth) if birth.bell().is_some() => birth::LOOK,
+            _ => LATE,
+        };
+        self.until.limit.map_or(most, |limit| left(limit).min(most))
     }
 
-    /// Warns if another minute has passed; `TimedOut` when the peer has taken too long.
+    /// Warns if another minute has passed; `TimedOut` when the peer has taken too long,
+    /// `ConnectionAborted` when the start was called off.
     pub fn check(&mut self) -> io::Result<()> {
+        if let Some(Err(why)) = self.until.birth.map(Birth::go_on) {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
+        }
         if self.since.past(LATE * (self.warned_count + 1)) {
             self.warned_count += 1;
             tracing::warn!(
-                "another process of this machine, which {}, has not answered for {} s; still \
+                "another process of this machine, which {}, has not answered for {} s{}; still \
                  waiting (is it stopped by a debugger or a signal?)",
                 self.what,
-                self.since.elapsed().as_secs()
+                self.since.elapsed().as_secs(),
+                self.phase()
             );
         }
-        match self.limit.is_some_and(|limit| self.since.past(limit)) {
+        match self.until.limit.is_some_and(|limit| self.since.past(limit)) {
             true => Err(io::ErrorKind::TimedOut.into()),
             false => Ok(()),
         }
+    }
+}
+
+impl Late<'_> {
+    /// In which phase of a start this is.
+    fn phase(&self) -> String {
+        let name = |birth: &Birth| format!(", in phase `{}` of a start", birth.phase().name());
+        self.until.birth.map(name).unwrap_or_default()
     }
 }
 

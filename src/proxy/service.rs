@@ -33,6 +33,7 @@ pub use through::{Caller, Elsewhere};
 
 use super::attended::{self, Attended};
 use super::frame::{Frame, ServiceKind};
+pub use super::patience::Until;
 use super::patience::{LATE, Late, lock_at_exit, no_room, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
@@ -200,12 +201,13 @@ impl Service {
     /// at least not in this network namespace) or does not want to (`ConnectionReset`). Waits for
     /// one that is only stopped, with a warning each minute.
     pub fn fetch(&self, from: &Address, key: Key) -> io::Result<Fd> {
-        self.fetch_until(from, key, None)
+        self.fetch_until(from, key, Until::default())
     }
 
-    /// The same, with a limit if there is one; then `TimedOut`.
-    pub fn fetch_until(&self, from: &Address, key: Key, limit: Option<Duration>) -> io::Result<Fd> {
-        let mut late = Late::new("makes a communicator with this one", limit);
+    /// The same, but not for ever: then `TimedOut`, or `ConnectionAborted` for a start that was called
+    /// off.
+    pub fn fetch_until(&self, from: &Address, key: Key, until: Until) -> io::Result<Fd> {
+        let mut late = Late::new("makes a communicator with this one", until);
         let operation = self.lock().number();
         let request = Frame::new(ServiceKind::GetFd, operation, key.0);
         persist(&mut late, |late| {
@@ -433,11 +435,11 @@ impl Watch {
     /// address does it. The other must have called [`Service::watch`] before.
     ///
     /// Errors and waiting are those of [`Service::fetch_until`].
-    pub fn link(&self, peer: &Peer, limit: Option<Duration>) -> io::Result<()> {
+    pub fn link(&self, peer: &Peer, until: Until) -> io::Result<()> {
         if self.service.address <= peer.address {
             return Ok(());
         }
-        let mut late = Late::new("makes a communicator with this one", limit);
+        let mut late = Late::new("makes a communicator with this one", until);
         persist(&mut late, |late| {
             let (nonce, service) = (self.nonce, self.service);
             let mut state = service.lock();

@@ -14,7 +14,7 @@
 //! leaves others in a barrier. Waiting for late ranks and noticing dead ones between the phases is
 //! the bootstrap's part.
 
-use super::service::{self, Address, OnDeath, Peer, Published, Service, Watch};
+use super::service::{self, Address, OnDeath, Peer, Published, Service, Until, Watch};
 use crate::base::{Code, Error, Rank, Result, hash};
 use crate::bootstrap::{Bootstrap, report};
 use crate::transport::pool::Lease;
@@ -288,13 +288,13 @@ impl Join<'_> {
                 return Err(Error::internal("the leader's segment is gone"));
             }
             let fd = service
-                .fetch_until(&source.address, self.key(), self.bootstrap.time_left())
+                .fetch_until(&source.address, self.key(), Until::of(self.bootstrap))
                 .map_err(|cause| self.unreachable(leader, source.pid, &cause))?;
             Segment::open(Arc::new(fd), self.lengths())
         })?;
         for peer in peers(service.address(), members).values() {
             watch
-                .link(peer, self.bootstrap.time_left())
+                .link(peer, Until::of(self.bootstrap))
                 .map_err(|cause| self.unreachable(peer.ranks[0], peer.pid, &cause))?;
         }
         if let Some(index) = self.my_index() {
@@ -330,6 +330,12 @@ impl Join<'_> {
                 Code::SystemError,
                 format!("{who}: {cause}"),
                 "raise the limit on open files (`ulimit -n 65536` in the job script)",
+            ),
+            // What rang the bell says more, and is the end of all that follows.
+            io::ErrorKind::ConnectionAborted => Error::new(
+                Code::RemoteError,
+                format!("{who}: {cause}"),
+                "see why the start was given up",
             ),
             io::ErrorKind::TimedOut => Error::new(
                 Code::Timeout,

@@ -104,8 +104,8 @@ static void initialisation(void) {
     config.version = 70000;
     FAILS(bad, "7.0", koloCommInitRankConfig(&comm, 1, id, 0, &config));
     config = (koloConfig_t)KOLO_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    FAILS(bad, "koloStream_t", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    config.blocking = 2;
+    FAILS(bad, "blocking = 2", koloCommInitRankConfig(&comm, 1, id, 0, &config));
     config = (koloConfig_t)KOLO_CONFIG_INITIALIZER;
     config.minChannels = -3;
     FAILS(bad, "minChannels", koloCommInitRankConfig(&comm, 1, id, 0, &config));

@@ -407,7 +407,8 @@ typedef struct {
      */
     unsigned int version;
     /**
-     * 1 (default): calls without a stream block. 0 is refused: use a koloStream_t instead.
+     * 1 (default): koloCommInitRankConfig returns when the communicator is ready. 0: it returns
+     * koloInProgress at once (see there). Calls that move data block or not by their stream alone.
      */
     int blocking;
     /**
@@ -629,6 +630,13 @@ koloResult_t koloCommInitRank(koloComm_t *newcomm, int nranks, koloUniqueId comm
 
 /**
  * koloCommInitRank with properties; `config` may be NULL and is read before the call returns.
+ * With blocking = 0 in it, the call returns koloInProgress at once, with a handle whose
+ * communicator a thread of kolo's makes meanwhile: koloCommGetAsyncError writes koloInProgress
+ * until it is ready, then koloSuccess, or why it failed. Till then koloCommCount and
+ * koloCommUserRank answer, koloCommAbort and koloCommDestroy end the start (and with it that of the
+ * other ranks), and any other call is koloInvalidUsage. So one thread can begin many communicators,
+ * several ranks of one too. Inside a group, koloGroupEnd begins them and returns koloInProgress.
+ * The other ways to make a communicator (MPI, a launcher, koloCommSplit) block.
  * Further errors: koloInvalidArgument (koloConfig_t not from KOLO_CONFIG_INITIALIZER, a field out
  * of range, an unknown setting).
  */
@@ -653,8 +661,8 @@ koloResult_t koloCommInitAll(koloComm_t *comms, int ndev, const int *devlist);
  * Makes new communicators of the ranks of `comm`: those that give the same `color` (>= 0) belong
  * together, ordered by `key` and then by their old rank. KOLO_SPLIT_NOCOLOR: this rank takes part
  * but gets NULL. All ranks of `comm` call it; inside a group it is deferred, as koloCommInitRank
- * is. `config` may be NULL. `comm` stays usable.
- * Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color.
+ * is. `config` may be NULL. `comm` stays usable. It blocks, also where `comm` was begun without.
+ * Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color, or blocking = 0.
  */
 KOLO_MUST_CHECK
 koloResult_t koloCommSplit(koloComm_t comm,
@@ -674,19 +682,22 @@ KOLO_MUST_CHECK
 koloResult_t koloCommFinalize(koloComm_t comm);
 
 /**
- * Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
+ * Ends `comm` and frees what it holds; one that is still being made is given up at once, as by
+ * koloCommAbort. The handle is invalid afterwards, also when another error
  * than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
  * Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it, or
  * calls on it wait in a group of this thread that is still open: koloGroupEnd runs them),
  * koloRemoteError (a rank died or aborted, or ranks called different things and no call had said
- * so), those of calls in flight (koloTimeout, koloSystemError). It may wait up to 1 s for ranks of
+ * so, or it could not be made and no call has said so), those of calls in flight (koloTimeout,
+ * koloSystemError). It may wait up to 1 s for ranks of
  * the node that are behind. In a forked child it returns at once.
  */
 koloResult_t koloCommDestroy(koloComm_t comm);
 
 /**
  * Ends `comm` without waiting for anybody: calls in progress, here and on the other ranks, return
- * koloRemoteError. The handle is invalid afterwards. The one call that another thread may make
+ * koloRemoteError. One that is still being made is given up in any phase, and waited for until
+ * nothing of it is left, which takes 5 s at most. The handle is invalid afterwards. The one call that another thread may make
  * while a thread is inside a call on `comm`.
  * Errors: koloInvalidArgument (handle).
  */
@@ -703,12 +714,13 @@ koloResult_t koloCommCount(koloComm_t comm, int *count);
 koloResult_t koloCommUserRank(koloComm_t comm, int *rank);
 
 /**
- * Writes koloSuccess to `*asyncError`, or the code of the error that has stopped `comm` (its
- * sentence: koloGetLastError(comm)). Does not wait.
+ * Writes koloSuccess to `*asyncError`, koloInProgress while `comm` is being made, or the code of the error that has stopped `comm` (its
+ * sentence: koloGetLastError(comm)), or for which it could not be made. Does not wait.
  * Errors of the call itself: koloInvalidArgument. Any thread.
  */
 KOLO_MUST_CHECK
-koloResult_t koloCommGetAsyncError(koloComm_t comm, koloResult_t *asyncError);
+koloResult_t koloCommGetAsyncError(koloComm_t comm,
+                                   koloResult_t *asyncError);
 
 /**
  * Makes a communicator of all processes that were started together, without MPI and without a
@@ -757,6 +769,8 @@ koloResult_t koloGroupStart(void);
 /**
  * Closes a group. The outermost one runs what was queued, all of it together: initialisations
  * first, then blocking calls until their results are in place; calls with a stream are started.
+ * Where it has begun communicators with blocking = 0, it returns koloInProgress, and their handles
+ * are in place: koloCommGetAsyncError of each tells when it is ready.
  * Buffers of the group's calls must stay valid until then.
  * Errors: koloInvalidUsage (no group is open), and those of the queued calls: then
  * koloGetLastError of the communicators concerned has the sentence too.

@@ -1,9 +1,9 @@
 //! The collective calls. All have one path, and so have messages: handle, numbers, core.
 
-use crate::comm::Member;
 use crate::group::note;
 use crate::guard::{guard_comm, last_error};
 use crate::op::fixed;
+use crate::seat::Member;
 use crate::stream;
 use crate::types::*;
 use kolo_core::base::Result;

@@ -1,82 +1,16 @@
 //! Communicators: birth, queries, end.
 
 use crate::config;
-use crate::guard::{Sentence, guard, guard_comm, panicked};
-use crate::handle::Registry;
+use crate::guard::{failed, guard, guard_comm, guard_seat, panicked};
 use crate::loud;
+use crate::seat::{Begun, COMMS, adopt};
 use crate::types::*;
 use kolo_core::base::{Code, Error, Result, caught};
 use kolo_core::bootstrap::{NetSettings, UniqueId};
-use kolo_core::comm::{CommConfig, Communicator, NO_RANK, RedOp, group};
+use kolo_core::comm::{CommConfig, Communicator, Starting, group};
 use kolo_core::config::Settings;
-use kolo_core::dtype::DataType;
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
-
-/// All live communicators of this process.
-pub(crate) static COMMS: Registry<Member> = Registry::new(0x6bc3_91e4_d75a_2f18, "communicator");
-
-/// What stands behind a `koloComm_t`. Every call counts how many use it, and communicators of other
-/// threads stand beside it: each has cache lines of its own.
-#[repr(align(128))]
-pub(crate) struct Member {
-    pub(crate) communicator: Communicator,
-    /// The sentence of the last call that failed on it, of any thread.
-    last: Mutex<Option<Sentence>>,
-    /// Operations whose scalar is read at every call: (number, address of the scalar, type).
-    pub(crate) by_pointer: Mutex<Vec<(i32, usize, DataType)>>,
-    /// What means "no rank" beside KOLO_NO_RANK: MPI_PROC_NULL, where MPI has made it.
-    no_rank: c_int,
-}
-
-impl Member {
-    /// Keeps a sentence for `koloGetLastError`.
-    pub(crate) fn keep(&self, sentence: Sentence) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(sentence);
-    }
-
-    /// The sentence that was kept last.
-    pub(crate) fn last(&self) -> Option<Sentence> {
-        self.last
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    /// A peer or neighbour as the program names it, for the core.
-    pub(crate) fn peer(&self, number: c_int) -> u32 {
-        match number == self.no_rank {
-            true => NO_RANK,
-            // KOLO_NO_RANK becomes NO_RANK; another negative number too large, and the core shows
-            // it as it was.
-            false => number as u32,
-        }
-    }
-
-    /// Is `op` an operation whose scalar is read at every call?
-    pub(crate) fn scalar_of(&self, op: RedOp) -> Option<(usize, DataType)> {
-        let known = self
-            .by_pointer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        known
-            .iter()
-            .find(|entry| entry.0 == op.0)
-            .map(|entry| (entry.1, entry.2))
-    }
-}
-
-/// Gives a communicator a handle.
-pub(crate) fn adopt(communicator: Communicator, no_rank: c_int) -> Result<koloComm_t> {
-    let member = Member {
-        no_rank,
-        communicator,
-        last: Mutex::new(None),
-        by_pointer: Mutex::new(Vec::new()),
-    };
-    Ok(COMMS.insert(member)? as koloComm_t)
-}
 
 /// The error for a null result pointer.
 pub(crate) fn null(argument: &str) -> Error {
@@ -95,11 +29,14 @@ unsafe impl Send for Slot {}
 impl Slot {
     fn fill(self, communicator: Option<Communicator>, no_rank: c_int) -> Result<()> {
         if let Some(communicator) = communicator {
-            let handle = adopt(communicator, no_rank)?;
-            // SAFETY: not null (checked by `clear`), valid and ours by the rule above.
-            unsafe { *self.0 = handle };
+            self.write(adopt(communicator, no_rank)?);
         }
         Ok(())
+    }
+
+    fn write(self, handle: koloComm_t) {
+        // SAFETY: not null (checked by `clear`), valid and ours by the rule above.
+        unsafe { *self.0 = handle };
     }
 }
 
@@ -138,6 +75,29 @@ unsafe fn birth(
     } else {
         slot.fill(make()?, no_rank)?;
     }
+    Ok(koloResult_t::koloSuccess)
+}
+
+/// Begins to make one now, or at the end of the open group, and writes its handle to `*newcomm`.
+///
+/// # Safety
+/// As for `birth`.
+unsafe fn begin(
+    newcomm: *mut koloComm_t,
+    make: impl FnOnce() -> Result<Starting> + 'static,
+) -> Result<koloResult_t> {
+    let slot = Slot(newcomm);
+    if !group::active() {
+        slot.write(Begun::new(make()?)?.hand_over());
+        return Ok(koloResult_t::koloInProgress);
+    }
+    group::defer_begin(Box::new(move || {
+        let begun = Begun::new(make()?)?;
+        Ok(Box::new(move || {
+            slot.write(begun.hand_over());
+            crate::group::begun();
+        }))
+    }));
     Ok(koloResult_t::koloSuccess)
 }
 
@@ -190,12 +150,19 @@ pub unsafe extern "C" fn koloCommInitRank(
     // SAFETY: as promised by our caller.
     unsafe {
         init_rank("CommInitRank", newcomm, nranks, commId, rank, || {
-            Ok(CommConfig::default())
+            Ok(config::Wanted::default())
         })
     }
 }
 
 /// koloCommInitRank with properties; `config` may be NULL and is read before the call returns.
+/// With blocking = 0 in it, the call returns koloInProgress at once, with a handle whose
+/// communicator a thread of kolo's makes meanwhile: koloCommGetAsyncError writes koloInProgress
+/// until it is ready, then koloSuccess, or why it failed. Till then koloCommCount and
+/// koloCommUserRank answer, koloCommAbort and koloCommDestroy end the start (and with it that of the
+/// other ranks), and any other call is koloInvalidUsage. So one thread can begin many communicators,
+/// several ranks of one too. Inside a group, koloGroupEnd begins them and returns koloInProgress.
+/// The other ways to make a communicator (MPI, a launcher, koloCommSplit) block.
 /// Further errors: koloInvalidArgument (koloConfig_t not from KOLO_CONFIG_INITIALIZER, a field out
 /// of range, an unknown setting).
 #[unsafe(no_mangle)]
@@ -222,7 +189,7 @@ unsafe fn init_rank(
     nranks: c_int,
     id: koloUniqueId,
     rank: c_int,
-    config: impl FnOnce() -> Result<CommConfig>,
+    config: impl FnOnce() -> Result<config::Wanted>,
 ) -> koloResult_t {
     guard(call, || {
         // SAFETY: our caller's promise.
@@ -233,13 +200,21 @@ unsafe fn init_rank(
         if own >= count {
             return Err(outside(nranks, rank));
         }
-        let config = config().unwrap_or_else(CommConfig::refused);
+        let config::Wanted {
+            config,
+            is_blocking,
+        } = config().unwrap_or_else(config::Wanted::refused);
         let id = UniqueId::from_bytes(id.internal.map(|byte| byte as u8))?;
         // SAFETY: our caller's promise.
         unsafe {
-            birth(newcomm, None, move || {
-                Communicator::init_rank(count, &id, own, &config).map(Some)
-            })
+            match is_blocking {
+                true => birth(newcomm, None, move || {
+                    Communicator::init_rank(count, &id, own, &config).map(Some)
+                }),
+                false => begin(newcomm, move || {
+                    Communicator::begin(count, &id, own, &config)
+                }),
+            }
         }
     })
 }
@@ -298,8 +273,8 @@ pub unsafe extern "C" fn koloCommInitAll(
 /// Makes new communicators of the ranks of `comm`: those that give the same `color` (>= 0) belong
 /// together, ordered by `key` and then by their old rank. KOLO_SPLIT_NOCOLOR: this rank takes part
 /// but gets NULL. All ranks of `comm` call it; inside a group it is deferred, as koloCommInitRank
-/// is. `config` may be NULL. `comm` stays usable.
-/// Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color.
+/// is. `config` may be NULL. `comm` stays usable. It blocks, also where `comm` was begun without.
+/// Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color, or blocking = 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommSplit(
     comm: koloComm_t,
@@ -311,7 +286,11 @@ pub unsafe extern "C" fn koloCommSplit(
     guard_comm("CommSplit", comm, |member| {
         // Wrong arguments of one rank are an error of all: none may wait for a part of the others.
         // SAFETY: the contract of kolo.h.
-        let mut config = unsafe { config::read(config) }.unwrap_or_else(CommConfig::refused);
+        let wanted = unsafe { config::read(config) }.unwrap_or_else(config::Wanted::refused);
+        let mut config = match wanted.is_blocking {
+            true => wanted.config,
+            false => CommConfig::refused(split_blocks()),
+        };
         // SAFETY: the contract of kolo.h.
         if let Err(error) = unsafe { clear(newcomm) } {
             config = CommConfig::refused(error);
@@ -337,6 +316,15 @@ pub unsafe extern "C" fn koloCommSplit(
     })
 }
 
+fn split_blocks() -> Error {
+    Error::argument(
+        "blocking = 0 in koloConfig_t, where koloCommSplit blocks: its ranks meet by calls of the \
+         communicator that they split",
+        "give koloCommSplit a koloConfig_t with blocking = 1, inside a group if one thread has \
+         several of the ranks",
+    )
+}
+
 /// Waits until everything that was started on `comm` has ended; afterwards only koloCommDestroy,
 /// koloCommAbort and the queries are allowed. Optional: koloCommDestroy does it too.
 /// Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it, or
@@ -351,20 +339,33 @@ pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
     })
 }
 
-/// Ends `comm` and frees what it holds. The handle is invalid afterwards, also when another error
+/// Ends `comm` and frees what it holds; one that is still being made is given up at once, as by
+/// koloCommAbort. The handle is invalid afterwards, also when another error
 /// than koloInvalidUsage is returned; after koloInvalidUsage nothing was done.
 /// Errors: koloInvalidArgument (handle), koloInvalidUsage (another thread is in a call on it, or
 /// calls on it wait in a group of this thread that is still open: koloGroupEnd runs them),
 /// koloRemoteError (a rank died or aborted, or ranks called different things and no call had said
-/// so), those of calls in flight (koloTimeout, koloSystemError). It may wait up to 1 s for ranks of
+/// so, or it could not be made and no call has said so), those of calls in flight (koloTimeout,
+/// koloSystemError). It may wait up to 1 s for ranks of
 /// the node that are behind. In a forked child it returns at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
     let mut owner = 0;
-    let code = guard_comm("CommDestroy", comm, |member| {
-        owner = loud::owner(member);
-        let ended =
-            group::none_waits(&member.communicator).and_then(|()| member.communicator.destroy());
+    let code = guard_seat("CommDestroy", comm, |seat| {
+        owner = loud::owner(seat);
+        let ended = match seat.settle() {
+            Ok(Some(member)) => {
+                group::none_waits(&member.communicator).and_then(|()| member.communicator.destroy())
+            }
+            Ok(None) => seat.abort("called CommDestroy"),
+            Err(_) if seat.is_inherited_start() || !seat.tells_first() => Ok(()),
+            // That code says that nothing was done.
+            Err(error) if error.code == Code::InvalidUsage => Err(Error {
+                code: Code::RemoteError,
+                ..error
+            }),
+            Err(error) => Err(error),
+        };
         if !matches!(&ended, Err(error) if error.code == Code::InvalidUsage) {
             COMMS.remove(comm as usize)?;
         }
@@ -384,15 +385,16 @@ fn told(comm: koloComm_t, owner: usize) {
 }
 
 /// Ends `comm` without waiting for anybody: calls in progress, here and on the other ranks, return
-/// koloRemoteError. The handle is invalid afterwards. The one call that another thread may make
+/// koloRemoteError. One that is still being made is given up in any phase, and waited for until
+/// nothing of it is left, which takes 5 s at most. The handle is invalid afterwards. The one call that another thread may make
 /// while a thread is inside a call on `comm`.
 /// Errors: koloInvalidArgument (handle).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommAbort(comm: koloComm_t) -> koloResult_t {
     let mut owner = 0;
-    let code = guard_comm("CommAbort", comm, |member| {
-        owner = loud::owner(member);
-        let ended = member.communicator.abort();
+    let code = guard_seat("CommAbort", comm, |seat| {
+        owner = loud::owner(seat);
+        let ended = seat.abort("called CommAbort");
         COMMS.remove(comm as usize)?;
         ended.map(|()| koloResult_t::koloSuccess)
     });
@@ -403,12 +405,12 @@ pub unsafe extern "C" fn koloCommAbort(comm: koloComm_t) -> koloResult_t {
 /// Writes the number of ranks to `*count`. Errors: koloInvalidArgument. Any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommCount(comm: koloComm_t, count: *mut c_int) -> koloResult_t {
-    guard_comm("CommCount", comm, |member| {
+    guard_seat("CommCount", comm, |seat| {
         if count.is_null() {
             return Err(null("count"));
         }
         // SAFETY: not null, valid by the contract of kolo.h.
-        unsafe { *count = member.communicator.nranks() as c_int };
+        unsafe { *count = seat.place().1 as c_int };
         Ok(koloResult_t::koloSuccess)
     })
 }
@@ -416,34 +418,41 @@ pub unsafe extern "C" fn koloCommCount(comm: koloComm_t, count: *mut c_int) -> k
 /// Writes this rank to `*rank`. Errors: koloInvalidArgument. Any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommUserRank(comm: koloComm_t, rank: *mut c_int) -> koloResult_t {
-    guard_comm("CommUserRank", comm, |member| {
+    guard_seat("CommUserRank", comm, |seat| {
         if rank.is_null() {
             return Err(null("rank"));
         }
         // SAFETY: not null, valid by the contract of kolo.h.
-        unsafe { *rank = member.communicator.rank() as c_int };
+        unsafe { *rank = seat.place().0 as c_int };
         Ok(koloResult_t::koloSuccess)
     })
 }
 
-/// Writes koloSuccess to `*asyncError`, or the code of the error that has stopped `comm` (its
-/// sentence: koloGetLastError(comm)). Does not wait.
+/// Writes koloSuccess to `*asyncError`; koloInProgress while `comm` is being made (blocking = 0); or
+/// the code of the error that has stopped it, or for which it could not be made, whose sentence
+/// koloGetLastError(comm) has. Does not wait.
 /// Errors of the call itself: koloInvalidArgument. Any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommGetAsyncError(
     comm: koloComm_t,
     asyncError: *mut koloResult_t,
 ) -> koloResult_t {
-    guard_comm("CommGetAsyncError", comm, |member| {
+    guard_seat("CommGetAsyncError", comm, |seat| {
         if asyncError.is_null() {
             return Err(null("asyncError"));
         }
-        let code = match member.communicator.async_error() {
-            Ok(()) => koloResult_t::koloSuccess,
-            Err(error) => {
-                member.keep(crate::guard::sentence(&error));
-                error.code.into()
-            }
+        let code = match seat.settle() {
+            Ok(None) => koloResult_t::koloInProgress,
+            Ok(Some(member)) => match member.communicator.async_error() {
+                Ok(()) => koloResult_t::koloSuccess,
+                Err(error) => {
+                    seat.keep(crate::guard::sentence(&error));
+                    error.code.into()
+                }
+            },
+            // No call has failed, and so nobody else says why.
+            Err(error) if seat.tells_first() => failed(error, Some(seat)),
+            Err(error) => error.code.into(),
         };
         // SAFETY: not null, valid by the contract of kolo.h.
         unsafe { *asyncError = code };

@@ -12,14 +12,43 @@ const HEAD_BYTES: usize = std::mem::offset_of!(koloConfig_t, blocking);
 /// More settings than this are taken for an array without its NULL.
 const SETTINGS_LIMIT: usize = 1000;
 
-/// The settings of `config`; NULL means the defaults.
+/// What the caller wants.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) config: CommConfig,
+    /// The call waits until the communicator is there.
+    pub(crate) is_blocking: bool,
+}
+
+impl Default for Wanted {
+    fn default() -> Wanted {
+        Wanted {
+            config: CommConfig::default(),
+            is_blocking: true,
+        }
+    }
+}
+
+impl Wanted {
+    /// The part of a rank whose own arguments were wrong.
+    pub(crate) fn refused(error: Error) -> Wanted {
+        Wanted {
+            config: CommConfig::refused(error),
+            ..Wanted::default()
+        }
+    }
+}
+
+/// The settings of `config`; NULL means the defaults. What is wrong in the fields after `blocking`
+/// is an error inside of it, for a start that does not block then reports it later.
+
 ///
 /// # Safety
 /// `config` is NULL or points to `config->size` readable bytes (at least the first field), and its
 /// strings end with a zero byte.
-pub(crate) unsafe fn read(config: *const koloConfig_t) -> Result<CommConfig> {
+pub(crate) unsafe fn read(config: *const koloConfig_t) -> Result<Wanted> {
     if config.is_null() {
-        return Ok(CommConfig::default());
+        return Ok(Wanted::default());
     }
     // SAFETY: the caller's promise; the field may be unaligned in a packed caller structure.
     let size = unsafe { (&raw const (*config).size).read_unaligned() };
@@ -57,15 +86,30 @@ pub(crate) unsafe fn read(config: *const koloConfig_t) -> Result<CommConfig> {
         ));
     }
     check_version(own.version)?;
-    if own.blocking != UNDEFINED && own.blocking != 1 {
-        return Err(Error::argument(
-            format!(
-                "blocking = {} in koloConfig_t is not supported",
-                own.blocking
-            ),
-            "leave it at 1 and give a koloStream_t to the calls that shall not block",
-        ));
-    }
+    let is_blocking = match own.blocking {
+        UNDEFINED | 1 => true,
+        0 => false,
+        other => {
+            return Err(Error::argument(
+                format!("blocking = {other} in koloConfig_t"),
+                "give 1 for a call that waits until the communicator is ready, 0 for one that \
+                 does not",
+            ));
+        }
+    };
+    // SAFETY: the caller's promise about strings.
+    let config = unsafe { properties(&own) }.unwrap_or_else(CommConfig::refused);
+    Ok(Wanted {
+        config,
+        is_blocking,
+    })
+}
+
+/// The properties of the communicator itself.
+///
+/// # Safety
+/// The strings of `own` end with a zero byte.
+unsafe fn properties(own: &koloConfig_t) -> Result<CommConfig> {
     // Fields that C callers cannot set keep their defaults.
     #[allow(clippy::needless_update)]
     Ok(CommConfig {
@@ -171,7 +215,23 @@ mod tests {
 
     fn read_it(config: &koloConfig_t) -> Result<CommConfig> {
         // SAFETY: the tests fill their structures as asked.
-        unsafe { read(config) }
+        let read = unsafe { read(config) }?.config;
+        read.refused.clone().map_or(Ok(read), Err)
+    }
+
+    #[test]
+    fn a_start_blocks_unless_it_is_told_not_to() {
+        let mut config = filled();
+        for (given, blocks) in [(UNDEFINED, true), (1, true), (0, false)] {
+            config.blocking = given;
+            // SAFETY: filled as asked.
+            assert_eq!(unsafe { read(&config) }.unwrap().is_blocking, blocks);
+        }
+        // What else is wrong does not make it block.
+        config.maxChannels = -1;
+        // SAFETY: filled as asked.
+        let wanted = unsafe { read(&config) }.unwrap();
+        assert!(!wanted.is_blocking && wanted.config.refused.is_some());
     }
 
     #[test]
@@ -209,7 +269,7 @@ mod tests {
             (|c| c.size = 3, "size field"),
             (|c| c.magic = 0xcafebeef, "0xcafebeef"),
             (|c| c.version = 990_000, "99.0"),
-            (|c| c.blocking = 0, "blocking = 0"),
+            (|c| c.blocking = 2, "blocking = 2"),
             (|c| c.maxChannels = 0, "maxChannels = 0"),
             (|c| c.name = c"\xff".as_ptr(), "UTF-8"),
         ];

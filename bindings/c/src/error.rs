@@ -1,9 +1,10 @@
 //! Texts of results.
 
 use crate::collective::refuse_group;
-use crate::comm::{COMMS, null};
+use crate::comm::null;
 use crate::guard::{Sentence, guard, last_of_thread, last_unnamed, reported, sentence};
 use crate::loud;
+use crate::seat::COMMS;
 use crate::types::{ResultArg, koloComm_t, koloResult_t};
 use kolo_core::base::{Code, Error};
 use std::cell::RefCell;
@@ -67,8 +68,8 @@ pub unsafe extern "C" fn koloReportError(
             })?;
         // SAFETY: not null, a string by the contract of kolo.h.
         let sentence = unsafe { CStr::from_ptr(sentence) };
-        let member = COMMS.find(comm as usize);
-        let result = reported(code, sentence, member.as_deref());
+        let seat = COMMS.find(comm as usize);
+        let result = reported(code, sentence, seat.as_deref());
         // The open group, if any, must not run without that call: peers would wait.
         refuse_group();
         Ok(result)
@@ -108,8 +109,12 @@ pub extern "C" fn koloGetLastError(comm: koloComm_t) -> *const c_char {
     let handle = comm as usize;
     let find = || {
         let sentence = match COMMS.find(handle) {
-            Some(member) => Sentence::later(member.last(), last_unnamed()).or_else(|| {
-                let stopped = member.communicator.async_error().err()?;
+            Some(seat) => Sentence::later(seat.last(), last_unnamed()).or_else(|| {
+                let member = seat.settle();
+                let stopped = member.and_then(|member| {
+                    member.map_or(Ok(()), |member| member.communicator.async_error())
+                });
+                let stopped = stopped.err()?;
                 Some(sentence(&stopped))
             }),
             None => last_of_thread(),

@@ -1,6 +1,6 @@
 //! Graphs: the neighbours of a rank.
 
-use crate::comm::{self, null};
+use crate::comm::null;
 use crate::guard::{guard, guard_comm};
 use crate::handle::Registry;
 use crate::types::*;
@@ -184,7 +184,7 @@ unsafe fn list<'a>(name: &str, length: c_int, place: *const c_int) -> Result<&'a
 /// # Safety
 /// As [`list`].
 unsafe fn ranks(
-    of: &comm::Member,
+    of: &crate::seat::Member,
     name: &str,
     length: c_int,
     place: *const c_int,

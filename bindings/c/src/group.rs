@@ -1,14 +1,21 @@
 //! Groups: several calls that progress together.
 
-use crate::comm::COMMS;
 use crate::guard::{guard, guard_unnamed, last_of_thread};
+use crate::seat::COMMS;
 use crate::types::{koloComm_t, koloResult_t};
 use kolo_core::comm::group;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 thread_local! {
     /// The communicators that were used in the open group: a failure of its end concerns them.
     static USED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The end of the group has begun communicators without blocking.
+    static BEGUN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The end of the group has begun a communicator that is still to be made.
+pub(crate) fn begun() {
+    let _ = BEGUN.try_with(|begun| begun.set(true));
 }
 
 /// Remembers that the open group, if any, uses `comm`.
@@ -39,21 +46,30 @@ pub extern "C" fn koloGroupStart() -> koloResult_t {
 
 /// Closes a group. The outermost one runs what was queued, all of it together: initialisations
 /// first, then blocking calls until their results are in place; calls with a stream are started.
+/// Where it has begun communicators with blocking = 0, it returns koloInProgress, and their handles
+/// are in place: koloCommGetAsyncError of each tells when it is ready.
 /// Buffers of the group's calls must stay valid until then.
 /// Errors: koloInvalidUsage (no group is open), and those of the queued calls: then
 /// koloGetLastError of the communicators concerned has the sentence too.
 #[unsafe(no_mangle)]
 pub extern "C" fn koloGroupEnd() -> koloResult_t {
     let code = guard_unnamed("GroupEnd", || {
-        group::end()?;
-        Ok(koloResult_t::koloSuccess)
+        let ended = group::end();
+        let begun = BEGUN.try_with(Cell::take).unwrap_or_default();
+        ended?;
+        Ok(match begun {
+            true => koloResult_t::koloInProgress,
+            false => koloResult_t::koloSuccess,
+        })
     });
     guard("GroupEnd", || {
         if !group::active() {
             let used = USED.try_with(|used| std::mem::take(&mut *used.borrow_mut()));
-            if code != koloResult_t::koloSuccess
-                && let (Ok(used), Some(sentence)) = (used, last_of_thread())
-            {
+            let is_failure = !matches!(
+                code,
+                koloResult_t::koloSuccess | koloResult_t::koloInProgress
+            );
+            if is_failure && let (Ok(used), Some(sentence)) = (used, last_of_thread()) {
                 let members = used.into_iter().filter_map(|handle| COMMS.find(handle));
                 members.for_each(|member| member.keep(sentence.clone()));
             }

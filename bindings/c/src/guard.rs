@@ -1,7 +1,7 @@
 //! The one door of the interface: errors and panics become a result code and a kept sentence.
 
-use crate::comm::{COMMS, Member};
 use crate::loud;
+use crate::seat::{COMMS, Member, Seat};
 use crate::types::{koloComm_t, koloResult_t};
 pub(crate) use kolo_core::base::caught::panicked;
 use kolo_core::base::{Code, Error, Rank, Result, caught};
@@ -95,17 +95,28 @@ pub(crate) fn guard(
     }
 }
 
-/// Runs `body` on a live communicator; its errors name the rank and stay with the communicator.
+/// Runs `body` on a communicator that is there; its errors name the rank and stay with the
+/// communicator.
 #[inline]
 pub(crate) fn guard_comm(
     call: &'static str,
     comm: koloComm_t,
     body: impl FnOnce(&Member) -> Result<koloResult_t>,
 ) -> koloResult_t {
+    guard_seat(call, comm, |seat| body(seat.member()?))
+}
+
+/// The same, also while the communicator is being made.
+#[inline]
+pub(crate) fn guard_seat(
+    call: &'static str,
+    comm: koloComm_t,
+    body: impl FnOnce(&Seat) -> Result<koloResult_t>,
+) -> koloResult_t {
     let run = || match COMMS.get(comm as usize) {
-        Ok(member) => match body(&member) {
+        Ok(seat) => match body(&seat) {
             Ok(code) => Ok(code),
-            Err(error) => Err(failed(error.during(call), Some(&member))),
+            Err(error) => Err(failed(error.during(call), Some(&seat))),
         },
         Err(error) => Err(failed(error.during(call), None)),
     };
@@ -120,33 +131,33 @@ pub(crate) fn guard_comm(
 
 /// Keeps the sentence of `error`, says it aloud, and gives its code.
 #[cold]
-pub(crate) fn failed(error: Error, member: Option<&Member>) -> koloResult_t {
-    let error = match member {
-        Some(member) => error.at(Rank(member.communicator.rank())),
+pub(crate) fn failed(error: Error, seat: Option<&Seat>) -> koloResult_t {
+    let error = match seat {
+        Some(seat) => error.at(Rank(seat.place().0)),
         None => error,
     };
     let sentence = sentence(&error);
     let code = error.code.into();
     // A thread that is ending may have no place left for what the log needs.
-    let _ = caught(|| loud::tell(&error, &sentence.text, member));
-    keep(error, sentence, member);
+    let _ = caught(|| loud::tell(&error, &sentence.text, seat));
+    keep(error, sentence, seat);
     code
 }
 
 /// The same for a failure that somebody else found, with a sentence of theirs.
-pub(crate) fn reported(code: Code, text: &CStr, member: Option<&Member>) -> koloResult_t {
+pub(crate) fn reported(code: Code, text: &CStr, seat: Option<&Seat>) -> koloResult_t {
     let error = Error::new(code, text.to_string_lossy(), "");
     let mut sentence = sentence(&error);
     sentence.text = text.into();
-    let _ = caught(|| loud::tell(&error, text, member));
-    keep(error, sentence, member);
+    let _ = caught(|| loud::tell(&error, text, seat));
+    keep(error, sentence, seat);
     code.into()
 }
 
 /// Keeps the sentence of a failure for `koloGetLastError`.
-fn keep(error: Error, sentence: Sentence, member: Option<&Member>) {
-    if let Some(member) = member {
-        member.keep(sentence.clone());
+fn keep(error: Error, sentence: Sentence, seat: Option<&Seat>) {
+    if let Some(seat) = seat {
+        seat.keep(sentence.clone());
     }
     // A thread that is ending has no place left to keep it; the code still tells.
     let _ = LAST.try_with(|last| {

@@ -36,3 +36,4 @@ mod config;
 mod guard;
 mod handle;
 mod loud;
+mod seat;

@@ -6,7 +6,7 @@
 //! on a communicator that has stopped, are counted, and the count is told when the communicator or
 //! the process ends. `KOLO_ERRORS=abort` ends the process at the first failure instead.
 
-use crate::comm::Member;
+use crate::seat::Seat;
 use kolo_core::base::{Code, Error, caught};
 use kolo_core::comm::logging;
 use kolo_core::config::Errors;
@@ -20,8 +20,8 @@ const MOST_CAUSES: usize = 16;
 const NOBODY: usize = 0;
 
 /// What names a communicator here, as long as it lives: its address.
-pub(crate) fn owner(member: &Member) -> usize {
-    std::ptr::from_ref(member).addr()
+pub(crate) fn owner(seat: &Seat) -> usize {
+    std::ptr::from_ref(seat).addr()
 }
 
 /// Failures of one cause.
@@ -83,13 +83,14 @@ unsafe extern "C" {
 }
 
 /// Says that a call has failed, or counts it; with `KOLO_ERRORS=abort` it does not return.
-pub(crate) fn tell(error: &Error, sentence: &CStr, member: Option<&Member>) {
+pub(crate) fn tell(error: &Error, sentence: &CStr, seat: Option<&Seat>) {
     let usual = logging::ensure();
+    let member = seat.and_then(Seat::ready);
     let errors = member.map_or(usual, |member| member.communicator.settings().errors());
     if errors == Errors::Abort {
-        stop_job(sentence, member);
+        stop_job(sentence, seat);
     }
-    let owner = member.map_or(NOBODY, owner);
+    let owner = seat.map_or(NOBODY, owner);
     if is_first(error, owner) && !error.told && !is_said() {
         logging::failure(&sentence.to_string_lossy());
     }
@@ -190,14 +191,14 @@ extern "C" fn on_exit(_: c_int, _: *mut c_void) {
 
 /// Ends the process as a program does that calls `abort`: a launcher then ends the job, and a
 /// debugger or a core file shows the call.
-fn stop_job(sentence: &CStr, member: Option<&Member>) -> ! {
+fn stop_job(sentence: &CStr, seat: Option<&Seat>) -> ! {
     eprintln!(
         "{}\nkolo: the process aborts, because KOLO_ERRORS is abort",
         sentence.to_string_lossy()
     );
-    if let Some(member) = member {
+    if let Some(seat) = seat {
         // The others hear whose failure it was.
-        let _ = caught(|| member.communicator.abort());
+        let _ = caught(|| seat.abort("failed in a call"));
     }
     // SAFETY: plain library calls. The buffers of all streams of the program are written, for what
     // it printed before the failure tells how far it came.

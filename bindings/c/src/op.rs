@@ -1,7 +1,8 @@
 //! Reductions that a program makes: sums of pre-multiplied elements, and functions of its own.
 
-use crate::comm::{Member, null};
+use crate::comm::null;
 use crate::guard::guard_comm;
+use crate::seat::Member;
 use crate::types::*;
 use kolo_core::base::{Error, Result};
 use kolo_core::comm::RedOp;

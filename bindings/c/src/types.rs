@@ -247,7 +247,8 @@ pub struct koloConfig_t {
     pub magic: c_uint,
     /// KOLO_VERSION_CODE of the caller's header.
     pub version: c_uint,
-    /// 1 (default): calls without a stream block. 0 is refused: use a koloStream_t instead.
+    /// 1 (default): koloCommInitRankConfig returns when the communicator is ready. 0: it returns
+    /// koloInProgress at once (see there). Calls that move data block or not by their stream alone.
     pub blocking: c_int,
     /// Least number of channels, at least 1.
     pub minChannels: c_int,

@@ -1,10 +1,11 @@
 //! Calls whose blocks have sizes of their own, and calls along graphs.
 
 use crate::collective::{refuse_group, with_made_op};
-use crate::comm::{COMMS, null};
+use crate::comm::null;
 use crate::graph::GRAPHS;
 use crate::group::note;
 use crate::guard::guard_comm;
+use crate::seat::COMMS;
 use crate::stream;
 use crate::types::*;
 use kolo_core::base::Result;
@@ -263,8 +264,8 @@ pub unsafe extern "C" fn koloReduceScatterV(
     comm: koloComm_t,
     stream: koloStream_t,
 ) -> koloResult_t {
-    let own = COMMS.find(comm as usize).map_or(0, |member| {
-        let rank = member.communicator.rank() as usize;
+    let own = COMMS.find(comm as usize).map_or(0, |seat| {
+        let rank = seat.place().0 as usize;
         match recvcounts.is_null() {
             true => 0,
             // SAFETY: kolo.h asks for a count for each rank.

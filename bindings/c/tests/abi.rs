@@ -183,6 +183,11 @@ fn misuse_from_c_is_an_error() {
 }
 
 #[test]
+fn communicators_are_begun_without_blocking_and_ended_in_every_phase() {
+    compile_and_run("begun");
+}
+
+#[test]
 fn routes_are_told_to_c() {
     compile_and_run("route");
 }

@@ -1,5 +1,8 @@
 //! Making a communicator: ranks meet over a bootstrap, compare what must be equal, share memory.
 //!
+//! It goes through the phases of [`Phase`], which errors and warnings name. After the ranks have
+//! met:
+//!
 //! 1. Every rank shows its version, its place on the machine, and its plan-shaping settings, or why
 //!    it cannot begin; rank 0 shows a nonce ([`super::meet`]).
 //! 2. Everybody compares: a difference is an error on every rank, with names and sources.
@@ -15,11 +18,12 @@ use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};
 use super::net::Network;
 use super::{net, orders, pinning, stores, summary, tuning};
+use crate::base::birth::{Birth, Phase};
 use crate::base::starts::{self, Start};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::comm::failing::deaths::Deaths;
-use crate::comm::logging::{self, Acting, Progress};
+use crate::comm::logging::{self, Acting};
 use crate::comm::state::IdleHook;
 use crate::comm::{CommConfig, Communicator};
 use crate::config::Settings;
@@ -183,16 +187,18 @@ pub(in crate::comm) fn begin(settings: &Result<Settings>, rank: Rank) {
     starts::note(Start::Bootstrap);
 }
 
-/// All phases, with the settings of this rank or why it has none.
+/// All phases but the first, with the settings of this rank or why it has none.
 pub(in crate::comm) fn with_settings(
     bootstrap: &dyn Bootstrap,
     settings: Result<Settings>,
     config: &CommConfig,
     means: Means,
+    birth: &Birth,
 ) -> Result<Communicator> {
     let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
     let _acting = Acting::rank(rank);
     begin(&settings, rank);
+    birth.enter(Phase::Comparing)?;
     let Met {
         settings,
         places,
@@ -202,17 +208,17 @@ pub(in crate::comm) fn with_settings(
         marks,
     } = meet(bootstrap, settings)?;
     logging::settle(rank, &places);
-    let mut progress = Progress::first();
+    birth.enter(Phase::Agreeing)?;
     let local = topo::local_places(rank, &places);
     let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
     let ((inputs, nodes, kind), channels) =
         agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
     let layout = layout(&settings, nranks, is_one_node);
-    progress.done();
+    birth.enter(Phase::Sharing)?;
     let deaths = Arc::<Deaths>::default();
     let (node, shared) = share_memory(bootstrap, &places, nonce, layout, &deaths)?;
-    progress.done();
+    birth.enter(Phase::Reaching)?;
     let party = net::Party {
         bootstrap,
         settings: &settings,
@@ -232,9 +238,9 @@ pub(in crate::comm) fn with_settings(
         in_first: (0..nranks).map(Rank).collect(),
     });
     let direct = reach(&party, shared.services, mark, &marks)?;
-    progress.done();
+    birth.enter(Phase::Connecting)?;
     let network = connect(&party, &shared.watch, &deaths, &nodes)?;
-    progress.done();
+    birth.enter(Phase::Binding)?;
     let made = Made {
         exec: exec(&party, (inputs, nodes, kind), direct, network.as_ref()),
         watch: Some(Arc::new(shared.watch)),
@@ -247,8 +253,9 @@ pub(in crate::comm) fn with_settings(
         name: config.name.clone(),
     };
     let communicator = put_together(&party, made);
-    all_ready(bootstrap, &communicator)?;
-    progress.done();
+    let ready = birth.enter(Phase::Ending);
+    ready.and_then(|()| all_ready(bootstrap, &communicator))?;
+    birth.end();
     summary::tell(&communicator);
     // What peers that were faster have done since is for the first call to report.
     Ok(communicator)

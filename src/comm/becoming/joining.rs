@@ -2,11 +2,14 @@
 //! launcher says, over a bootstrap of the caller's, as threads of this process.
 
 use super::init::{Means, begin, with_settings};
+use crate::base::birth::{Birth, Phase};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, ThreadsBootstrap, UniqueId};
+use crate::comm::logging::Acting;
 use crate::comm::{CommConfig, Communicator};
 use crate::config::Settings;
+use std::sync::Arc;
 
 /// The settings of a new communicator, unless the caller has failed to say what it wants.
 pub(in crate::comm) fn settings(config: &CommConfig) -> Result<Settings> {
@@ -37,27 +40,63 @@ pub(in crate::comm) fn over_tcp(
     rank: u32,
     config: &CommConfig,
 ) -> Result<Communicator> {
-    // Estimating times is not the program's combine.
-    let _program = FloatEnv::hold();
     let settings = settings(config);
+    let birth = Arc::new(Birth::awaited(Rank(rank), held(&settings)));
+    over_tcp_as(call, (nranks, id), settings, config, &birth)
+}
+
+/// The phase that the settings let a start stay in.
+pub(in crate::comm) fn held(settings: &Result<Settings>) -> Option<Phase> {
+    let settings = settings.as_ref().ok()?;
+    Phase::named(settings.fault_hold().text())
+}
+
+/// The same, as the start that `birth` knows, with settings that have been read.
+pub(in crate::comm) fn over_tcp_as(
+    call: &'static str,
+    (nranks, id): (u32, &UniqueId),
+    settings: Result<Settings>,
+    config: &CommConfig,
+    birth: &Arc<Birth>,
+) -> Result<Communicator> {
+    // Estimating times is not the program's arithmetic.
+    let _program = FloatEnv::hold();
+    let rank = birth.rank();
+    let _acting = Acting::rank(rank);
+    // The settings were wrong before any phase began.
+    let settings = settings.map_err(|error| error.during(call));
     // What the ranks wait for while they meet is told too.
-    begin(&settings, Rank(rank));
+    begin(&settings, rank);
     let join = || {
+        birth.enter(Phase::Meeting)?;
         // Without settings of its own the rank joins with those that are built in, to tell the
         // others; its own error counts whatever comes of that.
-        let net = match &settings {
+        let mut net = match &settings {
             Ok(settings) => NetSettings::from(settings),
             Err(error) if nranks == 1 => return Err(error.clone()),
             Err(_) => NetSettings::default(),
         };
-        match (TcpRing::connect(id, rank, nranks, &net), settings) {
+        name_phase(&mut net, birth);
+        match (TcpRing::connect(id, rank.0, nranks, &net), settings) {
             (Ok(bootstrap), settings) => {
-                with_settings(&bootstrap, settings, config, Means::default())
+                with_settings(&bootstrap, settings, config, Means::default(), birth)
             }
             (Err(_), Err(error)) | (Err(error), Ok(_)) => Err(error),
         }
     };
-    join().map_err(|error| error.at(Rank(rank)).during(call))
+    join().map_err(|error| birth.explain(call, error))
+}
+
+/// What the bootstrap warns of says in which phase that is; its waits hear the end of the start.
+fn name_phase(net: &mut NetSettings, birth: &Arc<Birth>) {
+    let (warn, known) = (Arc::clone(&net.warn), Arc::clone(birth));
+    net.warn = Arc::new(move |text| {
+        warn(&format!(
+            "{text} (phase `{}` of its start)",
+            known.phase().name()
+        ));
+    });
+    net.birth = Some(Arc::clone(birth));
 }
 
 /// Joins the ranks that `find` finds this process among.
@@ -82,8 +121,10 @@ pub(in crate::comm) fn over(
     means: Means,
 ) -> Result<Communicator> {
     let _program = FloatEnv::hold();
-    let made = with_settings(bootstrap, settings(config), config, means);
-    made.map_err(|error| error.at(bootstrap.rank()).during("CommInit"))
+    let settings = settings(config).map_err(|error| error.during("CommInit"));
+    let birth = Birth::awaited(bootstrap.rank(), held(&settings));
+    let made = with_settings(bootstrap, settings, config, means, &birth);
+    made.map_err(|error| birth.explain("CommInit", error))
 }
 
 /// All ranks as threads of this process.

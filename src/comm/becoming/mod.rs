@@ -7,6 +7,7 @@
 //! the same from the same facts ([`init`], after [`joining`]). A split has all of its parent's
 //! facts and makes less ([`kin`]).
 
+pub mod begun;
 #[cfg(test)]
 mod bind_tests;
 pub(in crate::comm) mod cma;

@@ -29,11 +29,16 @@ pub(in crate::comm) struct Member {
     stream: Option<Stream>,
 }
 
+/// Begins a communicator without blocking, at the end of the group. What it returns tells the
+/// program; dropped instead, it takes all back.
+pub type Begin = Box<dyn FnOnce() -> Result<Box<dyn FnOnce()>>>;
+
 #[derive(Default)]
 struct Group {
     depth: u32,
     members: Vec<Member>,
     inits: Vec<(Option<usize>, Init)>,
+    begins: Vec<Begin>,
     /// A call of the group failed its checks: nothing of the group runs.
     failed: Option<Error>,
 }
@@ -76,6 +81,10 @@ pub fn end() -> Result<()> {
     if let Some(error) = group.failed {
         return Err(error);
     }
+    // All of them begin, or none. They go first, for those that block may wait for them.
+    let begun = group.begins.into_iter().map(|begin| begin());
+    let begun: Vec<_> = begun.collect::<Result<_>>()?;
+    begun.into_iter().for_each(|tell| tell());
     together::run(group.inits)?;
     let mut members = group.members;
     let mut notes = Vec::new();
@@ -185,6 +194,11 @@ fn run_small(
 /// same parent (any number that names it) one after the other, in the order of the calls.
 pub fn defer_init(parent: Option<usize>, init: Init) {
     GROUP.with_borrow_mut(|group| group.inits.push((parent, init)));
+}
+
+/// Runs `begin` at the outermost end.
+pub fn defer_begin(begin: Begin) {
+    GROUP.with_borrow_mut(|group| group.begins.push(begin));
 }
 
 /// Takes a call down for the end of the group.

@@ -1,6 +1,7 @@
 //! What becomes of a panic on the service thread.
 
 use super::*;
+use crate::base::birth::Birth;
 use std::sync::mpsc;
 
 type Said = (Vec<Rank>, String);
@@ -131,15 +132,31 @@ fn a_stopped_process_is_waited_for_no_longer_than_the_start_may_take() {
         .find(|address| *address < service.address())
         .unwrap();
     let _listener = socket::listen(&address).unwrap();
-    let limit = Some(Duration::from_millis(20));
+    let until = |limit, birth| Until { limit, birth };
+    let soon = until(Some(Duration::from_millis(20)), None);
     let key = Key::new(Nonce(5), Rank(0));
-    let fetched = service.fetch_until(&address, key, limit).err().unwrap();
+    let fetched = service.fetch_until(&address, key, soon).err().unwrap();
     assert_eq!(fetched.kind(), io::ErrorKind::TimedOut);
     let peer = Peer {
         address,
         pid: 1,
         ranks: vec![Rank(1)],
     };
-    let linked = watch.link(&peer, limit).unwrap_err();
+    let linked = watch.link(&peer, soon).unwrap_err();
     assert_eq!(linked.kind(), io::ErrorKind::TimedOut);
+    // A start that is called off waits no longer, though there is no limit.
+    let birth = Birth::begun(Rank(0), None).unwrap();
+    std::thread::scope(|scope| {
+        let fetching =
+            scope.spawn(|| service.fetch_until(&address, key, until(None, Some(&birth))));
+        let linking = scope.spawn(|| watch.link(&peer, until(None, Some(&birth))));
+        std::thread::sleep(Duration::from_millis(5));
+        birth.call_off("called CommAbort");
+        let fetched = fetching.join().unwrap().err().unwrap();
+        let linked = linking.join().unwrap().unwrap_err();
+        for error in [fetched, linked] {
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+            assert!(error.to_string().contains("called CommAbort"), "{error}");
+        }
+    });
 }

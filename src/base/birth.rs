@@ -1,0 +1,296 @@
+//! A communicator that is being made: which phase it is in, and whether it was called off.
+//!
+//! **Problem.** A start waits for other ranks, maybe for ever. Whoever reads a warning or an error
+//! wants to know how far it has come; and a program that has begun it without blocking may want it
+//! no more while a thread of kolo's is deep inside some wait.
+//!
+//! **Idea.** One object goes with the start into every wait: it knows the phase, and has a *bell*,
+//! a descriptor that can be read once the start was called off. A wait that polls descriptors polls
+//! the bell too; any other wait looks now and then.
+
+use super::clock::now;
+use super::fork::Fd;
+use super::sync::{AtomicUsize, Ordering};
+use super::{Code, Error, Rank, Result};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// The parts of a start, in their order. All ranks go through all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// The ranks find each other.
+    Meeting,
+    /// They show who they are and what was asked of them, and compare it.
+    Comparing,
+    /// They agree on orders and choices.
+    Agreeing,
+    /// Those of a node map the memory that they share.
+    Sharing,
+    /// They find out how buffers are reached.
+    Reaching,
+    /// Those of several nodes open the network.
+    Connecting,
+    /// Tables, connections and threads are bound to the communicator.
+    Binding,
+    /// Everybody waits until all are ready.
+    Ending,
+}
+
+impl Phase {
+    /// All, in order.
+    pub const ALL: [Phase; 8] = [
+        Phase::Meeting,
+        Phase::Comparing,
+        Phase::Agreeing,
+        Phase::Sharing,
+        Phase::Reaching,
+        Phase::Connecting,
+        Phase::Binding,
+        Phase::Ending,
+    ];
+
+    /// Its name in messages and settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Meeting => "meeting",
+            Phase::Comparing => "comparing",
+            Phase::Agreeing => "agreeing",
+            Phase::Sharing => "sharing",
+            Phase::Reaching => "reaching",
+            Phase::Connecting => "connecting",
+            Phase::Binding => "binding",
+            Phase::Ending => "ending",
+        }
+    }
+
+    /// What is so when it is over, for the log.
+    pub fn outcome(self) -> &'static str {
+        match self {
+            Phase::Meeting => "the ranks have met",
+            Phase::Comparing => "the ranks want the same",
+            Phase::Agreeing => "the ranks agree on orders and choices",
+            Phase::Sharing => "the ranks of this node share memory",
+            Phase::Reaching => "it is known how buffers are reached",
+            Phase::Connecting => "the network is ready, or not needed",
+            Phase::Binding => "tables and connections are bound",
+            Phase::Ending => "all ranks are ready",
+        }
+    }
+
+    /// The phase of that name.
+    pub fn named(name: &str) -> Option<Phase> {
+        Phase::ALL.into_iter().find(|phase| phase.name() == name)
+    }
+}
+
+/// How often a wait looks that cannot hear the bell.
+pub const LOOK: Duration = Duration::from_millis(20);
+
+/// A start under way.
+#[derive(Debug)]
+pub struct Birth {
+    rank: Rank,
+    phase: AtomicUsize,
+    /// Why it was called off.
+    off: OnceLock<Error>,
+    /// An eventfd that can be read once it was called off; none where nobody can do that.
+    bell: Option<Fd>,
+    /// The phase that a test wants it to stay in.
+    hold: Option<Phase>,
+}
+
+impl Birth {
+    /// A start that the calling program waits for, so that nobody can call it off.
+    pub fn awaited(rank: Rank, hold: Option<Phase>) -> Birth {
+        Birth {
+            rank,
+            phase: AtomicUsize::new(0),
+            off: OnceLock::new(),
+            bell: None,
+            hold,
+        }
+    }
+
+    /// A start that can be called off.
+    ///
+    /// # Errors
+    /// `SystemError` without a descriptor for the bell.
+    pub fn begun(rank: Rank, hold: Option<Phase>) -> Result<Birth> {
+        // SAFETY: eventfd takes two numbers and returns a new descriptor or -1.
+        let bell = unsafe { Fd::from_result(libc::eventfd(0, libc::EFD_CLOEXEC)) };
+        let bell = bell.map_err(|error| {
+            let what = "cannot begin a communicator without blocking";
+            let remedy = "raise the limit on open files (`ulimit -n 65536` in the job script)";
+            Error::system(what, &error, remedy)
+        })?;
+        Ok(Birth {
+            bell: Some(bell),
+            ..Birth::awaited(rank, hold)
+        })
+    }
+
+    /// Whose it is.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Where it is.
+    pub fn phase(&self) -> Phase {
+        Phase::ALL[self.phase.load(Ordering::Relaxed)]
+    }
+
+    /// The next phase begins.
+    ///
+    /// # Errors
+    /// It was called off.
+    pub fn enter(&self, phase: Phase) -> Result<()> {
+        self.tell_up_to(phase as usize);
+        // Relaxed: it is read to be shown.
+        self.phase.store(phase as usize, Ordering::Relaxed);
+        while self.hold == Some(phase) {
+            self.go_on()?;
+            self.sleep(None);
+        }
+        self.go_on()
+    }
+
+    /// All phases are over.
+    pub fn end(&self) {
+        self.tell_up_to(Phase::ALL.len());
+    }
+
+    /// The log of phases that are over.
+    fn tell_up_to(&self, phase: usize) {
+        for over in self.phase() as usize..phase {
+            let (number, all) = (over + 1, Phase::ALL.len());
+            tracing::debug!("init {number} of {all}: {}", Phase::ALL[over].outcome());
+        }
+    }
+
+    /// Calls it off, because the program `did` something; the first reason counts.
+    pub fn call_off(&self, did: &str) {
+        let what = format!(
+            "rank {} {did} while it started, in phase `{}`",
+            self.rank,
+            self.phase().name()
+        );
+        let remedy = "see why that program gave up; make a new communicator to go on";
+        let _ = self.off.set(Error::new(Code::RemoteError, what, remedy));
+        if let Some(bell) = &self.bell {
+            let one = 1_u64.to_ne_bytes();
+            // SAFETY: eight readable bytes. It fails only when the counter is full, and then it has
+            // been rung.
+            unsafe { libc::write(bell.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        }
+    }
+
+    /// Whether the start may go on.
+    ///
+    /// # Errors
+    /// It was called off, by whom and in which phase.
+    pub fn go_on(&self) -> Result<()> {
+        self.off.get().map_or(Ok(()), |why| Err(why.clone()))
+    }
+
+    /// What a wait polls beside its own descriptors: readable once it was called off.
+    pub fn bell(&self) -> Option<RawFd> {
+        self.bell.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Rests, unless it is called off.
+    ///
+    /// # Errors
+    /// It was called off.
+    pub fn rest(&self, time: Duration) -> Result<()> {
+        let start = now();
+        loop {
+            self.go_on()?;
+            match time.saturating_sub(start.elapsed()) {
+                Duration::ZERO => return Ok(()),
+                left => self.sleep(Some(left)),
+            }
+        }
+    }
+
+    /// Sleeps until the bell rings, a signal comes, or `limit` is over.
+    fn sleep(&self, limit: Option<Duration>) {
+        let Some(bell) = self.bell() else {
+            std::thread::sleep(limit.unwrap_or(LOOK));
+            return;
+        };
+        let mut entry = libc::pollfd {
+            fd: bell,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let limit = limit.map_or(-1, |limit| {
+            i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
+        });
+        // SAFETY: one live entry.
+        unsafe { libc::poll(&raw mut entry, 1, limit) };
+    }
+
+    /// Names the call and the phase in which a start has failed. An error that names the call alone
+    /// was there before the first phase.
+    pub fn explain(&self, call: &'static str, mut error: Error) -> Error {
+        if error.operation.as_deref() != Some(call) {
+            let phase = self.phase().name();
+            error.operation = Some(format!("{call}, phase `{phase}`").into());
+        }
+        error.at(self.rank)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn phases_have_names_in_order() {
+        for (at, phase) in Phase::ALL.into_iter().enumerate() {
+            assert_eq!(
+                (phase as usize, Phase::named(phase.name())),
+                (at, Some(phase))
+            );
+        }
+        assert_eq!(Phase::named("none"), None);
+    }
+
+    #[test]
+    fn a_held_start_hears_that_it_was_called_off() {
+        let birth = Arc::new(Birth::begun(Rank(3), Some(Phase::Sharing)).unwrap());
+        birth.enter(Phase::Agreeing).unwrap();
+        birth.rest(Duration::from_millis(1)).unwrap();
+        let held = Arc::clone(&birth);
+        let held = std::thread::spawn(move || held.enter(Phase::Sharing));
+        while birth.phase() != Phase::Sharing {
+            std::thread::yield_now();
+        }
+        birth.call_off("called CommAbort");
+        birth.call_off("did something else");
+        let error = held.join().unwrap().unwrap_err();
+        assert!(
+            error.what.contains("rank 3 called CommAbort") && error.what.contains("`sharing`"),
+            "{error}"
+        );
+        assert_eq!(birth.rest(Duration::MAX).unwrap_err(), error);
+        assert_eq!(birth.enter(Phase::Binding).unwrap_err(), error);
+    }
+
+    #[test]
+    fn an_error_names_call_and_phase() {
+        let birth = Birth::awaited(Rank(1), None);
+        birth.enter(Phase::Ending).unwrap();
+        let error = Error::internal("x").during("bootstrap all_gather");
+        let text = birth.explain("CommInitRank", error).to_string();
+        assert!(
+            text.starts_with("kolo: rank 1: CommInitRank, phase `ending`: x."),
+            "{text}"
+        );
+        let early = Error::argument("x", "y").during("CommInitRank");
+        let text = birth.explain("CommInitRank", early).to_string();
+        assert!(text.starts_with("kolo: rank 1: CommInitRank: x."), "{text}");
+    }
+}
