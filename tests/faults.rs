@@ -1,6 +1,8 @@
 //! What happens when ranks disagree, come late, abort or misuse a communicator: an error that says
 //! so, never a hang.
 
+#[path = "faults/begun.rs"]
+mod begun;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "cma/job.rs"]
 mod job;

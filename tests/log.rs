@@ -237,9 +237,9 @@ fn parts_start_in_order_and_once() {
             .collect();
         assert_eq!(starts, ["1", "2", "3", "4"], "{lines:#?}");
         // Every communicator goes through all parts of its initialisation.
-        for part in 1..=6 {
+        for part in 1..=8 {
             assert_eq!(
-                of(&lines, &format!("init {part} of 6: ")).len(),
+                of(&lines, &format!("init {part} of 8: ")).len(),
                 3,
                 "{lines:#?}"
             );
@@ -248,9 +248,9 @@ fn parts_start_in_order_and_once() {
     let one = job("calls", &[("KOLO_DEBUG", "trace")], false);
     let parts = one[1]
         .iter()
-        .filter_map(|line| line.split_once("init ")?.1.split_once(" of 6"));
+        .filter_map(|line| line.split_once("init ")?.1.split_once(" of 8"));
     let parts: Vec<&str> = parts.map(|(number, _)| number).collect();
-    assert_eq!(parts, ["1", "2", "3", "4", "5", "6"]);
+    assert_eq!(parts, ["1", "2", "3", "4", "5", "6", "7", "8"]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The parts of a start, in their order. All ranks go through all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum StartPhase {
     /// The ranks find each other.
     Meeting,
     /// They show who they are and what was asked of them, and compare it.
@@ -37,50 +37,52 @@ pub enum Phase {
     Ending,
 }
 
-impl Phase {
+impl StartPhase {
     /// All, in order.
-    pub const ALL: [Phase; 8] = [
-        Phase::Meeting,
-        Phase::Comparing,
-        Phase::Agreeing,
-        Phase::Sharing,
-        Phase::Reaching,
-        Phase::Connecting,
-        Phase::Binding,
-        Phase::Ending,
+    pub const ALL: [StartPhase; 8] = [
+        StartPhase::Meeting,
+        StartPhase::Comparing,
+        StartPhase::Agreeing,
+        StartPhase::Sharing,
+        StartPhase::Reaching,
+        StartPhase::Connecting,
+        StartPhase::Binding,
+        StartPhase::Ending,
     ];
 
     /// Its name in messages and settings.
     pub fn name(self) -> &'static str {
         match self {
-            Phase::Meeting => "meeting",
-            Phase::Comparing => "comparing",
-            Phase::Agreeing => "agreeing",
-            Phase::Sharing => "sharing",
-            Phase::Reaching => "reaching",
-            Phase::Connecting => "connecting",
-            Phase::Binding => "binding",
-            Phase::Ending => "ending",
+            StartPhase::Meeting => "meeting",
+            StartPhase::Comparing => "comparing",
+            StartPhase::Agreeing => "agreeing",
+            StartPhase::Sharing => "sharing",
+            StartPhase::Reaching => "reaching",
+            StartPhase::Connecting => "connecting",
+            StartPhase::Binding => "binding",
+            StartPhase::Ending => "ending",
         }
     }
 
     /// What is so when it is over, for the log.
     pub fn outcome(self) -> &'static str {
         match self {
-            Phase::Meeting => "the ranks have met",
-            Phase::Comparing => "the ranks want the same",
-            Phase::Agreeing => "the ranks agree on orders and choices",
-            Phase::Sharing => "the ranks of this node share memory",
-            Phase::Reaching => "it is known how buffers are reached",
-            Phase::Connecting => "the network is ready, or not needed",
-            Phase::Binding => "tables and connections are bound",
-            Phase::Ending => "all ranks are ready",
+            StartPhase::Meeting => "the ranks have met",
+            StartPhase::Comparing => "the ranks want the same",
+            StartPhase::Agreeing => "the ranks agree on orders and choices",
+            StartPhase::Sharing => "the ranks of this node share memory",
+            StartPhase::Reaching => "it is known how buffers are reached",
+            StartPhase::Connecting => "the network is ready, or not needed",
+            StartPhase::Binding => "tables and connections are bound",
+            StartPhase::Ending => "all ranks are ready",
         }
     }
 
     /// The phase of that name.
-    pub fn named(name: &str) -> Option<Phase> {
-        Phase::ALL.into_iter().find(|phase| phase.name() == name)
+    pub fn named(name: &str) -> Option<StartPhase> {
+        StartPhase::ALL
+            .into_iter()
+            .find(|phase| phase.name() == name)
     }
 }
 
@@ -97,12 +99,12 @@ pub struct Birth {
     /// An eventfd that can be read once it was called off; none where nobody can do that.
     bell: Option<Fd>,
     /// The phase that a test wants it to stay in.
-    hold: Option<Phase>,
+    hold: Option<StartPhase>,
 }
 
 impl Birth {
     /// A start that the calling program waits for, so that nobody can call it off.
-    pub fn awaited(rank: Rank, hold: Option<Phase>) -> Birth {
+    pub fn awaited(rank: Rank, hold: Option<StartPhase>) -> Birth {
         Birth {
             rank,
             phase: AtomicUsize::new(0),
@@ -116,7 +118,7 @@ impl Birth {
     ///
     /// # Errors
     /// `SystemError` without a descriptor for the bell.
-    pub fn begun(rank: Rank, hold: Option<Phase>) -> Result<Birth> {
+    pub fn begun(rank: Rank, hold: Option<StartPhase>) -> Result<Birth> {
         // SAFETY: eventfd takes two numbers and returns a new descriptor or -1.
         let bell = unsafe { Fd::from_result(libc::eventfd(0, libc::EFD_CLOEXEC)) };
         let bell = bell.map_err(|error| {
@@ -136,15 +138,15 @@ impl Birth {
     }
 
     /// Where it is.
-    pub fn phase(&self) -> Phase {
-        Phase::ALL[self.phase.load(Ordering::Relaxed)]
+    pub fn phase(&self) -> StartPhase {
+        StartPhase::ALL[self.phase.load(Ordering::Relaxed)]
     }
 
     /// The next phase begins.
     ///
     /// # Errors
     /// It was called off.
-    pub fn enter(&self, phase: Phase) -> Result<()> {
+    pub fn enter(&self, phase: StartPhase) -> Result<()> {
         self.tell_up_to(phase as usize);
         // Relaxed: it is read to be shown.
         self.phase.store(phase as usize, Ordering::Relaxed);
@@ -157,14 +159,17 @@ impl Birth {
 
     /// All phases are over.
     pub fn end(&self) {
-        self.tell_up_to(Phase::ALL.len());
+        self.tell_up_to(StartPhase::ALL.len());
     }
 
     /// The log of phases that are over.
     fn tell_up_to(&self, phase: usize) {
         for over in self.phase() as usize..phase {
-            let (number, all) = (over + 1, Phase::ALL.len());
-            tracing::debug!("init {number} of {all}: {}", Phase::ALL[over].outcome());
+            let (number, all) = (over + 1, StartPhase::ALL.len());
+            tracing::debug!(
+                "init {number} of {all}: {}",
+                StartPhase::ALL[over].outcome()
+            );
         }
     }
 
@@ -178,10 +183,9 @@ impl Birth {
         let remedy = "see why that program gave up; make a new communicator to go on";
         let _ = self.off.set(Error::new(Code::RemoteError, what, remedy));
         if let Some(bell) = &self.bell {
-            let one = 1_u64.to_ne_bytes();
-            // SAFETY: eight readable bytes. It fails only when the counter is full, and then it has
-            // been rung.
-            unsafe { libc::write(bell.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+            // SAFETY: the descriptor is an eventfd. The call fails only when its counter is full,
+            // and then it has been rung.
+            unsafe { libc::eventfd_write(bell.as_raw_fd(), 1) };
         }
     }
 
@@ -249,23 +253,23 @@ mod tests {
 
     #[test]
     fn phases_have_names_in_order() {
-        for (at, phase) in Phase::ALL.into_iter().enumerate() {
+        for (at, phase) in StartPhase::ALL.into_iter().enumerate() {
             assert_eq!(
-                (phase as usize, Phase::named(phase.name())),
+                (phase as usize, StartPhase::named(phase.name())),
                 (at, Some(phase))
             );
         }
-        assert_eq!(Phase::named("none"), None);
+        assert_eq!(StartPhase::named("none"), None);
     }
 
     #[test]
     fn a_held_start_hears_that_it_was_called_off() {
-        let birth = Arc::new(Birth::begun(Rank(3), Some(Phase::Sharing)).unwrap());
-        birth.enter(Phase::Agreeing).unwrap();
+        let birth = Arc::new(Birth::begun(Rank(3), Some(StartPhase::Sharing)).unwrap());
+        birth.enter(StartPhase::Agreeing).unwrap();
         birth.rest(Duration::from_millis(1)).unwrap();
         let held = Arc::clone(&birth);
-        let held = std::thread::spawn(move || held.enter(Phase::Sharing));
-        while birth.phase() != Phase::Sharing {
+        let held = std::thread::spawn(move || held.enter(StartPhase::Sharing));
+        while birth.phase() != StartPhase::Sharing {
             std::thread::yield_now();
         }
         birth.call_off("called CommAbort");
@@ -276,13 +280,13 @@ mod tests {
             "{error}"
         );
         assert_eq!(birth.rest(Duration::MAX).unwrap_err(), error);
-        assert_eq!(birth.enter(Phase::Binding).unwrap_err(), error);
+        assert_eq!(birth.enter(StartPhase::Binding).unwrap_err(), error);
     }
 
     #[test]
     fn an_error_names_call_and_phase() {
         let birth = Birth::awaited(Rank(1), None);
-        birth.enter(Phase::Ending).unwrap();
+        birth.enter(StartPhase::Ending).unwrap();
         let error = Error::internal("x").during("bootstrap all_gather");
         let text = birth.explain("CommInitRank", error).to_string();
         assert!(

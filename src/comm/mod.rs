@@ -46,7 +46,7 @@ use crate::dtype::outside_operations;
 use crate::proxy::net::Rail;
 use crate::proxy::progress::{Engine, Work};
 use crate::transport::fork;
-use becoming::{begun, init, joining, split};
+use becoming::{init, joining, split};
 use state::Inner;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -118,17 +118,6 @@ impl Communicator {
         config: &CommConfig,
     ) -> Result<Communicator> {
         joining::over_tcp("CommInitRank", nranks, id, rank, config)
-    }
-
-    /// Begins to join, and returns at once: [`Starting`] tells when the communicator is there. One
-    /// thread may begin many so, even several ranks of one communicator. Only a start by unique id
-    /// has this form: one by MPI, by a launcher or by [`Communicator::split`] blocks.
-    ///
-    /// # Errors
-    /// Wrong ranks, an id that is none; `SystemError` without a thread for it. Every other error of
-    /// [`Communicator::init_rank`] comes from [`Starting`].
-    pub fn begin(nranks: u32, id: &UniqueId, rank: u32, config: &CommConfig) -> Result<Starting> {
-        begun::begin("CommInitRank", (nranks, rank), id, config)
     }
 
     /// Joins all processes that a launcher has started together, without MPI: over PMIx, PMI,

@@ -204,8 +204,8 @@ impl Service {
         self.fetch_until(from, key, Until::default())
     }
 
-    /// The same, but not for ever: then `TimedOut`, or `ConnectionAborted` for a start that was called
-    /// off.
+    /// The same, but not for ever: then `TimedOut`, or `ConnectionAborted` for a start that was
+    /// called off.
     pub fn fetch_until(&self, from: &Address, key: Key, until: Until) -> io::Result<Fd> {
         let mut late = Late::new("makes a communicator with this one", until);
         let operation = self.lock().number();

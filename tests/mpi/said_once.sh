@@ -25,7 +25,7 @@ if grep -q "$(printf '\033')" "$work/err"; then fail "colours: $(cat "$work/err"
 # At trace everybody does, and calls are lines.
 KOLO_DEBUG=trace $MPIRUN -n 3 "$work/alone" >"$work/out" 2>"$work/err" || fail "$(cat "$work/err")"
 for rank in 0 1 2; do
-    grep -q "DEBUG kolo $host rank $rank: init 6 of 6" "$work/err" || fail "rank $rank is silent"
+    grep -q "DEBUG kolo $host rank $rank: init 8 of 8" "$work/err" || fail "rank $rank is silent"
 done
 
 # kolo info: the facts once, and what one process sees otherwise.

@@ -633,10 +633,10 @@ koloResult_t koloCommInitRank(koloComm_t *newcomm, int nranks, koloUniqueId comm
  * With blocking = 0 in it, the call returns koloInProgress at once, with a handle whose
  * communicator a thread of kolo's makes meanwhile: koloCommGetAsyncError writes koloInProgress
  * until it is ready, then koloSuccess, or why it failed. Till then koloCommCount and
- * koloCommUserRank answer, koloCommAbort and koloCommDestroy end the start (and with it that of the
- * other ranks), and any other call is koloInvalidUsage. So one thread can begin many communicators,
- * several ranks of one too. Inside a group, koloGroupEnd begins them and returns koloInProgress.
- * The other ways to make a communicator (MPI, a launcher, koloCommSplit) block.
+ * koloCommUserRank answer, koloCommAbort and koloCommDestroy end the start (and with it that of
+ * the other ranks), and any other call is koloInvalidUsage. So one thread can begin many
+ * communicators, several ranks of one too. Inside a group, koloGroupEnd begins them and returns
+ * koloInProgress. The other ways to make a communicator (MPI, a launcher, koloCommSplit) block.
  * Further errors: koloInvalidArgument (koloConfig_t not from KOLO_CONFIG_INITIALIZER, a field out
  * of range, an unknown setting).
  */
@@ -662,7 +662,8 @@ koloResult_t koloCommInitAll(koloComm_t *comms, int ndev, const int *devlist);
  * together, ordered by `key` and then by their old rank. KOLO_SPLIT_NOCOLOR: this rank takes part
  * but gets NULL. All ranks of `comm` call it; inside a group it is deferred, as koloCommInitRank
  * is. `config` may be NULL. `comm` stays usable. It blocks, also where `comm` was begun without.
- * Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color, or blocking = 0.
+ * Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color, or blocking =
+ * 0.
  */
 KOLO_MUST_CHECK
 koloResult_t koloCommSplit(koloComm_t comm,
@@ -697,8 +698,8 @@ koloResult_t koloCommDestroy(koloComm_t comm);
 /**
  * Ends `comm` without waiting for anybody: calls in progress, here and on the other ranks, return
  * koloRemoteError. One that is still being made is given up in any phase, and waited for until
- * nothing of it is left, which takes 5 s at most. The handle is invalid afterwards. The one call that another thread may make
- * while a thread is inside a call on `comm`.
+ * nothing of it is left, which takes 5 s at most. The handle is invalid afterwards. The one call
+ * that another thread may make while a thread is inside a call on `comm`.
  * Errors: koloInvalidArgument (handle).
  */
 koloResult_t koloCommAbort(koloComm_t comm);
@@ -714,8 +715,9 @@ koloResult_t koloCommCount(koloComm_t comm, int *count);
 koloResult_t koloCommUserRank(koloComm_t comm, int *rank);
 
 /**
- * Writes koloSuccess to `*asyncError`, koloInProgress while `comm` is being made, or the code of the error that has stopped `comm` (its
- * sentence: koloGetLastError(comm)), or for which it could not be made. Does not wait.
+ * Writes koloSuccess to `*asyncError`; koloInProgress while `comm` is being made (blocking = 0);
+ * or the code of the error that has stopped it, or for which it could not be made, whose
+ * sentence koloGetLastError(comm) has. Does not wait.
  * Errors of the call itself: koloInvalidArgument. Any thread.
  */
 KOLO_MUST_CHECK

@@ -159,10 +159,10 @@ pub unsafe extern "C" fn koloCommInitRank(
 /// With blocking = 0 in it, the call returns koloInProgress at once, with a handle whose
 /// communicator a thread of kolo's makes meanwhile: koloCommGetAsyncError writes koloInProgress
 /// until it is ready, then koloSuccess, or why it failed. Till then koloCommCount and
-/// koloCommUserRank answer, koloCommAbort and koloCommDestroy end the start (and with it that of the
-/// other ranks), and any other call is koloInvalidUsage. So one thread can begin many communicators,
-/// several ranks of one too. Inside a group, koloGroupEnd begins them and returns koloInProgress.
-/// The other ways to make a communicator (MPI, a launcher, koloCommSplit) block.
+/// koloCommUserRank answer, koloCommAbort and koloCommDestroy end the start (and with it that of
+/// the other ranks), and any other call is koloInvalidUsage. So one thread can begin many
+/// communicators, several ranks of one too. Inside a group, koloGroupEnd begins them and returns
+/// koloInProgress. The other ways to make a communicator (MPI, a launcher, koloCommSplit) block.
 /// Further errors: koloInvalidArgument (koloConfig_t not from KOLO_CONFIG_INITIALIZER, a field out
 /// of range, an unknown setting).
 #[unsafe(no_mangle)]
@@ -274,7 +274,8 @@ pub unsafe extern "C" fn koloCommInitAll(
 /// together, ordered by `key` and then by their old rank. KOLO_SPLIT_NOCOLOR: this rank takes part
 /// but gets NULL. All ranks of `comm` call it; inside a group it is deferred, as koloCommInitRank
 /// is. `config` may be NULL. `comm` stays usable. It blocks, also where `comm` was begun without.
-/// Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color, or blocking = 0.
+/// Errors: as koloCommInitRankConfig, and koloInvalidArgument for a negative color, or blocking =
+/// 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommSplit(
     comm: koloComm_t,
@@ -386,8 +387,8 @@ fn told(comm: koloComm_t, owner: usize) {
 
 /// Ends `comm` without waiting for anybody: calls in progress, here and on the other ranks, return
 /// koloRemoteError. One that is still being made is given up in any phase, and waited for until
-/// nothing of it is left, which takes 5 s at most. The handle is invalid afterwards. The one call that another thread may make
-/// while a thread is inside a call on `comm`.
+/// nothing of it is left, which takes 5 s at most. The handle is invalid afterwards. The one call
+/// that another thread may make while a thread is inside a call on `comm`.
 /// Errors: koloInvalidArgument (handle).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommAbort(comm: koloComm_t) -> koloResult_t {
@@ -428,9 +429,9 @@ pub unsafe extern "C" fn koloCommUserRank(comm: koloComm_t, rank: *mut c_int) ->
     })
 }
 
-/// Writes koloSuccess to `*asyncError`; koloInProgress while `comm` is being made (blocking = 0); or
-/// the code of the error that has stopped it, or for which it could not be made, whose sentence
-/// koloGetLastError(comm) has. Does not wait.
+/// Writes koloSuccess to `*asyncError`; koloInProgress while `comm` is being made (blocking = 0);
+/// or the code of the error that has stopped it, or for which it could not be made, whose
+/// sentence koloGetLastError(comm) has. Does not wait.
 /// Errors of the call itself: koloInvalidArgument. Any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommGetAsyncError(

@@ -41,7 +41,6 @@ impl Wanted {
 
 /// The settings of `config`; NULL means the defaults. What is wrong in the fields after `blocking`
 /// is an error inside of it, for a start that does not block then reports it later.
-
 ///
 /// # Safety
 /// `config` is NULL or points to `config->size` readable bytes (at least the first field), and its

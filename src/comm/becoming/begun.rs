@@ -7,7 +7,7 @@
 //! **Idea.** Settings are read in the call, for the environment is the program's. Then a thread
 //! runs what a blocking start runs ([`joining::over_tcp_as`]). Each start has a thread of its own:
 //! starts wait for each other, so a pool with fewer threads than starts could stand still. What
-//! the thread comes to lies in [`Outcome`], where the program asks for it. Whoever ends the start
+//! the thread comes to lies in [`Making`], where the program asks for it. Whoever ends the start
 //! before calls it off ([`Birth`]), which every wait of the thread hears, and waits until the
 //! thread has ended: then nothing of it is left.
 
@@ -27,20 +27,20 @@ use std::time::Duration;
 const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// What has become of a start.
-enum State {
+enum Becoming {
     Waiting,
     Made(Communicator),
     Failed(Error),
 }
 
 /// Where the thread puts what it has come to.
-struct Outcome {
-    state: Mutex<State>,
+struct Making {
+    state: Mutex<Becoming>,
     ended: Condvar,
 }
 
-impl Outcome {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl Making {
+    fn lock(&self) -> MutexGuard<'_, Becoming> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,21 +51,25 @@ impl Outcome {
 pub struct Starting {
     nranks: u32,
     birth: Arc<Birth>,
-    outcome: Arc<Outcome>,
+    outcome: Arc<Making>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The process it was begun in: a forked child has no thread that makes it.
     generation: u32,
 }
 
-/// Begins to join by unique id.
-pub(in crate::comm) fn begin(
-    call: &'static str,
-    (nranks, rank): (u32, u32),
-    id: &UniqueId,
-    config: &CommConfig,
-) -> Result<Starting> {
-    let begun = begin_as((nranks, rank), id, config, call);
-    begun.map_err(|error| error.at(Rank(rank)).during(call))
+impl Communicator {
+    /// Begins to join, and returns at once: [`Starting`] tells when the communicator is there. One
+    /// thread may begin many so, even several ranks of one communicator. Only a start by unique id
+    /// has this form: one by MPI, by a launcher or by [`Communicator::split`] blocks.
+    ///
+    /// # Errors
+    /// Wrong ranks, an id that is none; `SystemError` without a thread for it. Every other error of
+    /// [`Communicator::init_rank`] comes from [`Starting`].
+    pub fn begin(nranks: u32, id: &UniqueId, rank: u32, config: &CommConfig) -> Result<Starting> {
+        let call = "CommInitRank";
+        let begun = begin_as((nranks, rank), id, config, call);
+        begun.map_err(|error| error.at(Rank(rank)).during(call))
+    }
 }
 
 fn begin_as(
@@ -83,8 +87,8 @@ fn begin_as(
     let id = UniqueId::from_bytes(*id.as_bytes())?;
     let settings = joining::settings(config);
     let birth = Arc::new(Birth::begun(Rank(rank), joining::held(&settings))?);
-    let outcome = Arc::new(Outcome {
-        state: Mutex::new(State::Waiting),
+    let outcome = Arc::new(Making {
+        state: Mutex::new(Becoming::Waiting),
         ended: Condvar::new(),
     });
     let (config, known, found) = (config.clone(), Arc::clone(&birth), Arc::clone(&outcome));
@@ -92,7 +96,7 @@ fn begin_as(
     let thread = own_thread::start(builder, move || {
         let make = || joining::over_tcp_as(call, (nranks, &id), settings, &config, &known);
         let made = caught(make).and_then(|made| made);
-        let state = made.map_or_else(State::Failed, State::Made);
+        let state = made.map_or_else(Becoming::Failed, Becoming::Made);
         *found.lock() = state;
         found.ended.notify_all();
     });
@@ -133,9 +137,9 @@ impl Starting {
     pub fn poll(&self) -> Result<Option<Communicator>> {
         self.is_here()?;
         match &*self.outcome.lock() {
-            State::Waiting => Ok(None),
-            State::Made(communicator) => Ok(Some(communicator.clone())),
-            State::Failed(error) => Err(error.clone()),
+            Becoming::Waiting => Ok(None),
+            Becoming::Made(communicator) => Ok(Some(communicator.clone())),
+            Becoming::Failed(error) => Err(error.clone()),
         }
     }
 
@@ -149,7 +153,7 @@ impl Starting {
                 return Ok(communicator);
             }
             let state = self.outcome.lock();
-            let waits = |state: &mut State| matches!(state, State::Waiting);
+            let waits = |state: &mut Becoming| matches!(state, Becoming::Waiting);
             let waited = self.outcome.ended.wait_while(state, waits);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         }
@@ -171,7 +175,7 @@ impl Starting {
         self.birth.call_off(did);
         let begun = now();
         let mut state = self.outcome.lock();
-        while matches!(*state, State::Waiting) {
+        while matches!(*state, Becoming::Waiting) {
             let left = END_LIMIT.saturating_sub(begun.elapsed());
             if left.is_zero() {
                 tracing::warn!(
@@ -189,7 +193,7 @@ impl Starting {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let made = match &*state {
-            State::Made(communicator) => Some(communicator.clone()),
+            Becoming::Made(communicator) => Some(communicator.clone()),
             _ => None,
         };
         drop(state);
@@ -231,7 +235,7 @@ impl Starting {
 
     /// Whether its thread has put down what it came to.
     fn has_ended(&self) -> bool {
-        !matches!(*self.outcome.lock(), State::Waiting)
+        !matches!(*self.outcome.lock(), Becoming::Waiting)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Making a communicator: ranks meet over a bootstrap, compare what must be equal, share memory.
 //!
-//! It goes through the phases of [`Phase`], which errors and warnings name. After the ranks have
-//! met:
+//! It goes through the phases of [`StartPhase`], which errors and warnings name. After the ranks
+//! have met:
 //!
 //! 1. Every rank shows its version, its place on the machine, and its plan-shaping settings, or why
 //!    it cannot begin; rank 0 shows a nonce ([`super::meet`]).
@@ -18,7 +18,7 @@ use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};
 use super::net::Network;
 use super::{net, orders, pinning, stores, summary, tuning};
-use crate::base::birth::{Birth, Phase};
+use crate::base::birth::{Birth, StartPhase};
 use crate::base::starts::{self, Start};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
@@ -170,11 +170,16 @@ fn connect(
 }
 
 /// Returns when all ranks are as far as this one.
-fn all_ready(bootstrap: &dyn Bootstrap, communicator: &Communicator) -> Result<()> {
-    communicator.inner.send_for_others()?;
+fn all_ready(bootstrap: &dyn Bootstrap, communicator: &Communicator, birth: &Birth) -> Result<()> {
+    let met = || {
+        birth.enter(StartPhase::Ending)?;
+        communicator.inner.send_for_others()?;
+        bootstrap.barrier()
+    };
     // Some may be through already, and would hear only that this rank has left.
-    let met = bootstrap.barrier();
-    met.inspect_err(|error| communicator.inner.stop(error))
+    met().inspect_err(|error| communicator.inner.stop(error))?;
+    birth.end();
+    Ok(())
 }
 
 /// The first parts of a process: its log, and then the bootstrap.
@@ -198,7 +203,7 @@ pub(in crate::comm) fn with_settings(
     let (rank, nranks) = (bootstrap.rank(), bootstrap.nranks());
     let _acting = Acting::rank(rank);
     begin(&settings, rank);
-    birth.enter(Phase::Comparing)?;
+    birth.enter(StartPhase::Comparing)?;
     let Met {
         settings,
         places,
@@ -208,17 +213,17 @@ pub(in crate::comm) fn with_settings(
         marks,
     } = meet(bootstrap, settings)?;
     logging::settle(rank, &places);
-    birth.enter(Phase::Agreeing)?;
+    birth.enter(StartPhase::Agreeing)?;
     let local = topo::local_places(rank, &places);
     let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
     let ((inputs, nodes, kind), channels) =
         agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
     let layout = layout(&settings, nranks, is_one_node);
-    birth.enter(Phase::Sharing)?;
+    birth.enter(StartPhase::Sharing)?;
     let deaths = Arc::<Deaths>::default();
     let (node, shared) = share_memory(bootstrap, &places, nonce, layout, &deaths)?;
-    birth.enter(Phase::Reaching)?;
+    birth.enter(StartPhase::Reaching)?;
     let party = net::Party {
         bootstrap,
         settings: &settings,
@@ -238,9 +243,9 @@ pub(in crate::comm) fn with_settings(
         in_first: (0..nranks).map(Rank).collect(),
     });
     let direct = reach(&party, shared.services, mark, &marks)?;
-    birth.enter(Phase::Connecting)?;
+    birth.enter(StartPhase::Connecting)?;
     let network = connect(&party, &shared.watch, &deaths, &nodes)?;
-    birth.enter(Phase::Binding)?;
+    birth.enter(StartPhase::Binding)?;
     let made = Made {
         exec: exec(&party, (inputs, nodes, kind), direct, network.as_ref()),
         watch: Some(Arc::new(shared.watch)),
@@ -253,9 +258,7 @@ pub(in crate::comm) fn with_settings(
         name: config.name.clone(),
     };
     let communicator = put_together(&party, made);
-    let ready = birth.enter(Phase::Ending);
-    ready.and_then(|()| all_ready(bootstrap, &communicator))?;
-    birth.end();
+    all_ready(bootstrap, &communicator, birth)?;
     summary::tell(&communicator);
     // What peers that were faster have done since is for the first call to report.
     Ok(communicator)

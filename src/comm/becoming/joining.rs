@@ -2,7 +2,7 @@
 //! launcher says, over a bootstrap of the caller's, as threads of this process.
 
 use super::init::{Means, begin, with_settings};
-use crate::base::birth::{Birth, Phase};
+use crate::base::birth::{Birth, StartPhase};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, ThreadsBootstrap, UniqueId};
@@ -46,9 +46,9 @@ pub(in crate::comm) fn over_tcp(
 }
 
 /// The phase that the settings let a start stay in.
-pub(in crate::comm) fn held(settings: &Result<Settings>) -> Option<Phase> {
+pub(in crate::comm) fn held(settings: &Result<Settings>) -> Option<StartPhase> {
     let settings = settings.as_ref().ok()?;
-    Phase::named(settings.fault_hold().text())
+    StartPhase::named(settings.fault_hold().text())
 }
 
 /// The same, as the start that `birth` knows, with settings that have been read.
@@ -68,7 +68,7 @@ pub(in crate::comm) fn over_tcp_as(
     // What the ranks wait for while they meet is told too.
     begin(&settings, rank);
     let join = || {
-        birth.enter(Phase::Meeting)?;
+        birth.enter(StartPhase::Meeting)?;
         // Without settings of its own the rank joins with those that are built in, to tell the
         // others; its own error counts whatever comes of that.
         let mut net = match &settings {
