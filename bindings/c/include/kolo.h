@@ -721,8 +721,7 @@ koloResult_t koloCommUserRank(koloComm_t comm, int *rank);
  * Errors of the call itself: koloInvalidArgument. Any thread.
  */
 KOLO_MUST_CHECK
-koloResult_t koloCommGetAsyncError(koloComm_t comm,
-                                   koloResult_t *asyncError);
+koloResult_t koloCommGetAsyncError(koloComm_t comm, koloResult_t *asyncError);
 
 /**
  * Makes a communicator of all processes that were started together, without MPI and without a
