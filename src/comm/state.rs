@@ -6,8 +6,7 @@
 
 use crate::base::{Error, Rank, Result};
 use crate::comm::becoming::net::Network;
-use crate::comm::calling::redop::MadeOp;
-use crate::comm::failing::fault;
+use crate::comm::calling::handles::MadeOp;
 use crate::comm::flight::lock::OwnerLock;
 use crate::comm::owned::Exec;
 use crate::config::Settings;
@@ -89,7 +88,7 @@ pub(super) struct Inner {
     /// Sees the death of peers; dropping it says goodbye.
     pub watch: Mutex<Option<Arc<crate::proxy::Watch>>>,
     /// What communicators that are split from this one are made of, if they can be made so.
-    pub kin: Option<crate::comm::becoming::kin::Kin>,
+    pub kin: Option<crate::comm::becoming::heritage::Kin>,
     /// Where news of deaths goes; the communicator that hears of them first does not keep it.
     pub _deaths: Arc<crate::comm::failing::deaths::Deaths>,
 }
@@ -147,35 +146,6 @@ impl Inner {
             || fork::in_child_of_user()
             || self.node.aborted()
             || self.links().is_some_and(Links::failed)
-    }
-
-    /// The reason, wherever it happened.
-    #[cold]
-    pub fn stop_error(&self) -> Error {
-        if fork::in_child_of_user() {
-            return Error::usage(
-                "this process was forked from the one that made the communicator",
-                "make calls only in the process that made the communicator; create communicators \
-                 after fork",
-            )
-            .at(Rank(self.rank));
-        }
-        if let Some(error) = self.links().and_then(Links::failure)
-            && !self.stopped.load(Ordering::Acquire)
-            && !self.node.aborted()
-            && let Some(error) = fault::of_network(self, error)
-        {
-            self.stop(&error);
-        }
-        if !self.stopped.load(Ordering::Acquire)
-            && let Some(abort) = self.node.abort_reason()
-        {
-            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            failure.get_or_insert(abort);
-            self.stopped.store(true, Ordering::Release);
-        }
-        self.told.store(true, Ordering::Relaxed);
-        self.stop_reason()
     }
 
     /// Refuses calls on a communicator that does not work any more.

@@ -12,7 +12,7 @@
 //! 5. Limits are bound into tables; a barrier ends the initialisation.
 
 use super::executor::{exec, reach};
-use super::kin::Kin;
+use super::heritage::Kin;
 use super::layout::{head_offset, layout, lengths};
 use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};

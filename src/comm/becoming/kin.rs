@@ -16,9 +16,10 @@
 //! All ranks of the parent take part in all three, so they always agree where they are. A child
 //! whose members ask for different or unusual things is made as if from nothing, after that.
 
+use super::heritage::Kin;
 use super::made::{Made, put_together};
 use super::net;
-use super::split::OverParent;
+use super::over_parent::OverParent;
 use super::{executor, layout};
 use super::{meet, stores, tuning};
 use crate::base::{Error, Rank, Result, hash};
@@ -26,44 +27,14 @@ use crate::comm::failing::deaths::Deaths;
 use crate::comm::logging::Acting;
 use crate::comm::{CommConfig, Communicator};
 use crate::config::Settings;
-use crate::plan::Nodes;
 use crate::proxy::service::Address;
 use crate::topo::{self, RankPlace};
 use crate::transport::cma::Mark;
 use crate::transport::node::NodeMemory;
 use crate::transport::pool::{Lease, Pool};
 use crate::transport::segment::{self, Key, Nonce, Segment};
-use crate::tune::stores::Stores;
 use crate::wire::layout::Layout;
 use std::sync::{Arc, PoisonError};
-
-/// What a communicator on one node has for its children.
-pub(in crate::comm) struct Kin {
-    /// Where each rank runs.
-    pub places: Vec<RankPlace>,
-    /// The service of each rank's process.
-    pub services: Vec<Address>,
-    /// In which orders plans pass the ranks.
-    pub nodes: Nodes,
-    /// How slots are written.
-    pub stores: Stores,
-    pub segment: Arc<Segment>,
-    /// Hears of deaths first: those of the communicator that all others were split from.
-    pub first: Arc<Deaths>,
-    /// The ranks there of the ranks here.
-    pub in_first: Arc<[Rank]>,
-}
-
-impl Kin {
-    /// Where the members of a child run, by their ranks there.
-    fn places_of(&self, members: &[u32]) -> Vec<RankPlace> {
-        let place = |(rank, &old): (u32, &u32)| RankPlace {
-            rank: Rank(rank),
-            ..self.places[old as usize].clone()
-        };
-        (0..).zip(members).map(place).collect()
-    }
-}
 
 /// What rank 0 of a child says of the region that it has: its number plus 1, above it the tag; or
 /// one of these.

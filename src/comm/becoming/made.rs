@@ -1,7 +1,7 @@
 //! A communicator is put together: from nothing ([`super::init`]), or for a child of another one
 //! ([`super::kin`]).
 
-use super::kin::Kin;
+use super::heritage::Kin;
 use super::net::{self, Network};
 use crate::comm::Communicator;
 use crate::comm::failing::deaths::Deaths;

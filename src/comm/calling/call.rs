@@ -1,8 +1,8 @@
 //! One call: what the caller asked for, checked before anything is touched.
 
-use super::redop::{self, RedOp};
+use super::handles::{self, RedOp};
+use super::parts::Parts;
 use super::summable;
-use super::vector::Parts;
 use crate::base::{Error, InPlace, Result, checked};
 use crate::dtype::{DataType, ReduceOp};
 use crate::exec::combine::Combine;
@@ -265,7 +265,7 @@ impl Call {
 #[inline(always)]
 fn code_of(op: Option<ReduceOp>, is_exact: bool) -> u8 {
     match is_exact {
-        true => redop::EXACT_CODE,
+        true => handles::EXACT_CODE,
         false => op.map_or(0, |op| op as u8),
     }
 }
@@ -291,7 +291,7 @@ pub(in crate::comm) fn describe(signature: Signature) -> String {
     let mut text = format!("{name} of {} {dtype}", fields.count);
     if collective.reduces() {
         text.push_str(", ");
-        text.push_str(redop::name_of_code(fields.op));
+        text.push_str(handles::name_of_code(fields.op));
     }
     if collective.has_root() {
         text.push_str(&format!(", root {}", fields.root));

@@ -9,8 +9,8 @@
 
 use super::call::{Call, Checked, Collective};
 use super::group;
+use super::handles::RedOp;
 use super::in_call::InCall;
-use super::redop::RedOp;
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;
 use crate::comm::flight::lock::Guard;

@@ -13,17 +13,12 @@
 //! The memory for it belongs to the communicator, is bounded, and is made once.
 
 use super::call::{Call, Checked, Collective};
-use super::redop::RedOp;
+use super::handles::RedOp;
 use super::summable::part_type;
-use crate::base::Result;
-use crate::comm::flight::op::Op;
-use crate::comm::owned::Exec;
-use crate::comm::state::Inner;
 use crate::dtype::exact::Summand;
 use crate::dtype::exact::window::{BOUND_BYTES, Bounds};
 use crate::dtype::exact::wire::Format;
 use crate::dtype::{DataType, ReduceOp};
-use std::sync::Arc;
 
 /// Sums of up to this many bytes of limbs travel whole: 8 doubles or 45 floats on 8 ranks.
 const WHOLE_BYTES: usize = 2560;
@@ -36,11 +31,11 @@ const MOST_WORDS: usize = 64 << 10;
 #[derive(Default)]
 pub(in crate::comm) struct Scratch {
     bounds: Vec<u8>,
-    words: Vec<i64>,
+    pub words: Vec<i64>,
 }
 
 /// A call in the numbers that its elements consist of; ranks still show the call itself.
-fn in_parts(checked: &Checked) -> Checked {
+pub(super) fn in_parts(checked: &Checked) -> Checked {
     let (dtype, parts) = part_type(checked.call.dtype).unwrap_or((checked.call.dtype, 1));
     let call = Call {
         dtype,
@@ -54,7 +49,7 @@ fn in_parts(checked: &Checked) -> Checked {
 }
 
 /// How the elements of a call travel.
-fn format(dtype: DataType, nranks: u32) -> Format {
+pub(super) fn format(dtype: DataType, nranks: u32) -> Format {
     match dtype {
         DataType::Float32 => Format::of::<f32>(nranks),
         _ => Format::of::<f64>(nranks),
@@ -97,7 +92,7 @@ fn instead(
 const LIMB_SUM: (DataType, ReduceOp) = (DataType::Int64, ReduceOp::Sum);
 const BOUND_MAX: (DataType, ReduceOp) = (DataType::Uint8, ReduceOp::Max);
 
-fn sum_words(checked: &Checked, words: &mut [i64]) -> Checked {
+pub(super) fn sum_words(checked: &Checked, words: &mut [i64]) -> Checked {
     let place = (words.as_mut_ptr().cast(), words.len());
     instead(checked, checked.call.collective, LIMB_SUM, place)
 }
@@ -111,8 +106,16 @@ unsafe fn elements<'a, T>(first: *const u8, count: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(first.cast(), count) }
 }
 
-/// Writes whole sums of elements; see [`elements`].
-unsafe fn encode<T: Summand>(format: &Format, first: *const u8, count: usize, words: &mut [i64]) {
+/// Writes whole sums of elements.
+///
+/// # Safety
+/// As [`elements`].
+pub(super) unsafe fn encode<T: Summand>(
+    format: &Format,
+    first: *const u8,
+    count: usize,
+    words: &mut [i64],
+) {
     // SAFETY: passed on.
     let terms = unsafe { elements::<T>(first, count) };
     for (term, words) in terms.iter().zip(words.chunks_mut(format.words())) {
@@ -120,8 +123,11 @@ unsafe fn encode<T: Summand>(format: &Format, first: *const u8, count: usize, wo
     }
 }
 
-/// Writes the values of whole sums to `to`, which has room for them.
-unsafe fn decode<T: Summand>(format: &Format, words: &[i64], to: *mut u8) {
+/// Writes the values of whole sums to `to`.
+///
+/// # Safety
+/// `to` has room for as many elements, and nobody else touches it.
+pub(super) unsafe fn decode<T: Summand>(format: &Format, words: &[i64], to: *mut u8) {
     for (index, words) in words.chunks(format.words()).enumerate() {
         // SAFETY: the caller's promise.
         unsafe { to.cast::<T>().add(index).write(format.decode(words)) };
@@ -181,6 +187,7 @@ macro_rules! typed {
         }
     };
 }
+pub(super) use typed;
 
 /// What is under way.
 enum Stage {
@@ -235,34 +242,34 @@ impl Exact {
     ///
     /// # Safety
     /// The buffers of the call hold what it says, and no launch of this call is in flight.
-    pub unsafe fn next(&mut self, exec: &mut Exec) -> Option<Checked> {
+    pub unsafe fn next(&mut self, scratch: &mut Scratch) -> Option<Checked> {
         loop {
             match self.stage {
                 Stage::Between if self.finished == self.checked.call.count => return None,
                 Stage::Between if self.checked.call.count <= most_whole(&self.format) => {
                     self.stage = Stage::Whole;
                     // SAFETY: passed on.
-                    return Some(unsafe { self.begin_whole(exec) });
+                    return Some(unsafe { self.begin_whole(scratch) });
                 }
                 Stage::Between => {
                     // SAFETY: passed on.
-                    return Some(unsafe { self.begin_bounds(exec) });
+                    return Some(unsafe { self.begin_bounds(scratch) });
                 }
                 Stage::Whole => {
                     // SAFETY: passed on.
-                    unsafe { self.end_whole(exec) };
+                    unsafe { self.end_whole(scratch) };
                 }
                 Stage::Bounds => self.stage = Stage::Limbs(0, 0),
                 Stage::Limbs(from, to) => {
                     // SAFETY: passed on.
-                    unsafe { self.end_limbs(exec, from, to) };
+                    unsafe { self.end_limbs(scratch, from, to) };
                     if to == self.block {
                         self.finished += self.block;
                         self.stage = Stage::Between;
                         continue;
                     }
                     // SAFETY: passed on.
-                    if let Some(next) = unsafe { self.begin_limbs(exec, to) } {
+                    if let Some(next) = unsafe { self.begin_limbs(scratch, to) } {
                         return Some(next);
                     }
                 }
@@ -276,9 +283,9 @@ impl Exact {
         buffer.wrapping_byte_add(bytes)
     }
 
-    unsafe fn begin_whole(&mut self, exec: &mut Exec) -> Checked {
+    unsafe fn begin_whole(&mut self, scratch: &mut Scratch) -> Checked {
         let call = self.checked.call;
-        let words = &mut exec.scratch.exact.words;
+        let words = &mut scratch.words;
         words.clear();
         match &self.made {
             Some(made) => words.extend_from_slice(made),
@@ -296,27 +303,22 @@ impl Exact {
         sum_words(&self.checked, words)
     }
 
-    unsafe fn end_whole(&mut self, exec: &Exec) {
+    unsafe fn end_whole(&mut self, scratch: &Scratch) {
         let call = self.checked.call;
         if self.is_receiver {
             // SAFETY: our caller promises the buffers.
-            unsafe {
-                typed!(
-                    call.dtype,
-                    decode(&self.format, &exec.scratch.exact.words, call.recv)
-                )
-            };
+            unsafe { typed!(call.dtype, decode(&self.format, &scratch.words, call.recv)) };
         }
         self.finished = call.count;
         self.stage = Stage::Between;
     }
 
-    unsafe fn begin_bounds(&mut self, exec: &mut Exec) -> Checked {
+    unsafe fn begin_bounds(&mut self, scratch: &mut Scratch) -> Checked {
         let call = self.checked.call;
         self.block = BLOCK.min(call.count - self.finished);
         self.stage = Stage::Bounds;
         let first = self.at(call.send.cast_mut(), self.finished);
-        let bounds = &mut exec.scratch.exact.bounds;
+        let bounds = &mut scratch.bounds;
         bounds.resize(self.block * BOUND_BYTES, 0);
         // SAFETY: our caller promises the buffers.
         unsafe { typed!(call.dtype, bound(&self.format, first, self.block, bounds)) };
@@ -326,9 +328,9 @@ impl Exact {
     }
 
     /// Elements from `from` on, as many as have room; nothing to do if none of them has a limb.
-    unsafe fn begin_limbs(&mut self, exec: &mut Exec, from: usize) -> Option<Checked> {
+    unsafe fn begin_limbs(&mut self, scratch: &mut Scratch, from: usize) -> Option<Checked> {
         let call = self.checked.call;
-        let Scratch { bounds, words } = &mut exec.scratch.exact;
+        let Scratch { bounds, words } = scratch;
         let mut room = MOST_WORDS;
         let bounds = &bounds[from * BOUND_BYTES..];
         let fitting = windows(bounds).take_while(|window| {
@@ -354,9 +356,9 @@ impl Exact {
         Some(sum_words(&self.checked, words))
     }
 
-    unsafe fn end_limbs(&mut self, exec: &Exec, from: usize, to: usize) {
+    unsafe fn end_limbs(&mut self, scratch: &Scratch, from: usize, to: usize) {
         let call = self.checked.call;
-        let Scratch { bounds, words } = &exec.scratch.exact;
+        let Scratch { bounds, words } = scratch;
         let bounds = &bounds[from * BOUND_BYTES..to * BOUND_BYTES];
         let place = self.at(call.recv, self.finished + from);
         if self.is_receiver {
@@ -368,73 +370,5 @@ impl Exact {
                 )
             };
         }
-    }
-}
-
-impl Inner {
-    /// A blocking exact sum.
-    pub(in crate::comm) fn exact(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-    ) -> Result<()> {
-        let parts = in_parts(checked);
-        let call = &parts.call;
-        let format = format(call.dtype, self.nranks);
-        let fill = |words: &mut [i64]| {
-            // SAFETY: the promise of `enqueue`.
-            unsafe { typed!(call.dtype, encode(&format, call.send, call.count, words)) };
-        };
-        if call.count <= most_whole(&format)
-            && self.exact_at_once(exec, &parts, number, &format, fill)?
-        {
-            return Ok(());
-        }
-        self.exact_queued(exec, checked, number, None)
-    }
-
-    /// The fast path: a few sums, one hand-over, no allocation. False if it cannot be taken.
-    pub(in crate::comm) fn exact_at_once(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-        format: &Format,
-        fill: impl FnOnce(&mut [i64]),
-    ) -> Result<bool> {
-        let call = &checked.call;
-        let count = call.count * format.words();
-        let small = exec.table.is_oneshot(call.collective, 8 * count) || self.nranks == 1;
-        if !small || call.collective != Collective::AllReduce || !exec.queue.is_empty() {
-            return Ok(false);
-        }
-        let mut words = std::mem::take(&mut exec.scratch.exact.words);
-        words.resize(count, 0);
-        fill(&mut words);
-        let limbs = sum_words(checked, &mut words);
-        let ended = self.oneshot(exec, &limbs, number);
-        if ended.is_ok() {
-            // SAFETY: the promise of `enqueue`.
-            unsafe { typed!(call.dtype, decode(format, &words, call.recv)) };
-        }
-        exec.scratch.exact.words = words;
-        ended.map(|()| true)
-    }
-
-    /// The way through the queue; `made` are whole sums, instead of the call's elements.
-    pub(in crate::comm) fn exact_queued(
-        &self,
-        exec: &mut Exec,
-        checked: &Checked,
-        number: Option<u64>,
-        made: Option<Vec<i64>>,
-    ) -> Result<()> {
-        let exact = Exact::new(checked, (self.rank, self.nranks), made);
-        let mut op = Op::exact(exact, exec.engine.flight());
-        op.number = number;
-        let last = Arc::clone(&op.completion);
-        exec.queue.push_back(op);
-        self.drive_until(exec, &last, (checked.call.collective.name(), number))
     }
 }

@@ -1,7 +1,7 @@
 //! Graphs: who exchanges with whom in neighbour collectives.
 
 use super::call::Collective;
-use super::redop::RedOp;
+use super::handles::RedOp;
 use crate::algo::vector::{Message, Neighbours};
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;

@@ -7,6 +7,7 @@
 
 use super::call::{Checked, Collective};
 use super::in_call::InCall;
+use super::member::Member;
 use super::traced;
 use crate::base::{Error, Result};
 use crate::comm::Communicator;
@@ -22,12 +23,6 @@ use crate::proxy::progress::{Engine, Pass, Work};
 use crate::tune::Route;
 use std::cell::RefCell;
 use std::sync::Arc;
-
-pub(in crate::comm) struct Member {
-    pub comm: Communicator,
-    pub checked: Checked,
-    stream: Option<Stream>,
-}
 
 /// Begins a communicator without blocking, at the end of the group. What it returns tells the
 /// program; dropped instead, it takes all back.

@@ -1,7 +1,7 @@
 //! What would run, without running it.
 
 use super::call::{Call, Checked, Collective};
-use super::redop::RedOp;
+use super::handles::RedOp;
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;
 use crate::dtype::DataType;

@@ -6,7 +6,7 @@
 use super::call::{Call, Checked, Collective};
 use super::exact::most_whole;
 use super::group;
-use super::redop::RedOp;
+use super::handles::RedOp;
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;
 use crate::comm::owned::Exec;

@@ -6,7 +6,8 @@
 
 use super::call::{Call, Checked, Collective};
 use super::graph::Graph;
-use super::redop::RedOp;
+use super::handles::RedOp;
+use super::parts::{Deed, Part};
 use crate::algo::vector::{self, Message};
 use crate::base::{Error, Rank, Result, Share};
 use crate::comm::Communicator;
@@ -63,31 +64,6 @@ pub struct VectorCall<'a> {
     /// The graph, for calls along one.
     pub graph: Option<&'a Graph>,
 }
-
-/// What one part of a call does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::comm) enum Deed {
-    Copy,
-    Send,
-    Recv,
-    Fold,
-}
-
-/// One part of a call, with addresses.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::comm) struct Part {
-    pub deed: Deed,
-    pub send: *const u8,
-    pub recv: *mut u8,
-    pub count: usize,
-    pub peer: u32,
-    pub signature: u64,
-}
-
-// SAFETY: a description; whoever dereferences its pointers answers for it.
-unsafe impl Send for Part {}
-// SAFETY: as above.
-unsafe impl Sync for Part {}
 
 impl Communicator {
     /// As [`Communicator::enqueue`], for a call whose blocks have sizes of their own or go along a
@@ -425,6 +401,3 @@ impl Call {
         }
     }
 }
-
-/// The parts of a call, shared by whoever runs it.
-pub(in crate::comm) type Parts = Option<Arc<[Part]>>;

@@ -2,10 +2,17 @@
 //! being made.
 
 use crate::base::{Error, Rank};
-use crate::comm::state::Inner;
-use crate::proxy::service::Alarm;
 use crate::proxy::{OnDeath, death};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// A communicator that hears of deaths.
+pub(in crate::comm) trait Hears: Send + Sync {
+    /// Whether a rank has let go of it, so that its death is no news.
+    fn has_let_go(&self, rank: Rank) -> bool;
+
+    /// It cannot go on, for this reason.
+    fn hears(&self, error: &Error);
+}
 
 /// Where the news goes.
 #[derive(Default)]
@@ -13,7 +20,7 @@ pub(in crate::comm) struct Deaths(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    inner: Weak<Inner>,
+    inner: Option<Weak<dyn Hears>>,
     /// The first news that came before there was a communicator.
     early: Option<Error>,
     /// Those of communicators that were split from this one, with the ranks here of their ranks.
@@ -71,7 +78,7 @@ impl Deaths {
             description: description.to_string(),
         };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let inner = known.inner.upgrade();
+        let inner = known.inner.as_ref().and_then(Weak::upgrade);
         let children = known.children.clone();
         known.heard.push(news.clone());
         drop(known);
@@ -80,12 +87,7 @@ impl Deaths {
         }
         // A process that is watched for another communicator's sake may have left this one. On
         // several nodes there are no others, and one that has left may still send for its node.
-        let has_left = |rank: Rank| {
-            let board = |inner: &Arc<Inner>| {
-                inner.network.is_none() && inner.node.board(rank.index()).has_left()
-            };
-            inner.as_ref().is_some_and(board)
-        };
+        let has_left = |rank: Rank| inner.as_ref().is_some_and(|inner| inner.has_let_go(rank));
         let staying: Vec<Rank> = ranks
             .iter()
             .copied()
@@ -100,29 +102,24 @@ impl Deaths {
         let error = death::error(ranks, what, description);
         let error = error.unwrap_or_else(|| Error::internal(description));
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(inner) = known.inner.upgrade() else {
+        let Some(inner) = known.inner.as_ref().and_then(Weak::upgrade) else {
             known.early.get_or_insert(error);
             return;
         };
         // Stopping tells others, of which more news may come on this thread.
         drop(known);
-        if inner.node.aborted() {
-            // A consequence of what the abort record tells, or nothing beside it. Whoever wrote it
-            // may not have lived to tell the other nodes.
-            inner.alarm(Alarm::Abort);
-        } else {
-            inner.stop(&error);
-        }
+        inner.hears(&error);
     }
 
     /// There is a communicator now: it hears what came before it, and what comes.
-    pub fn hand_over(&self, inner: &Arc<Inner>) {
+    pub fn hand_over<T: Hears + 'static>(&self, inner: &Arc<T>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.inner = Arc::downgrade(inner);
+        let weak: Weak<T> = Arc::downgrade(inner);
+        known.inner = Some(weak);
         let early = known.early.take();
         drop(known);
         if let Some(error) = early {
-            inner.stop(&error);
+            inner.hears(&error);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! Another process has a mapping of its own, and finds out itself that what it has read does not
 //! count: it is waited for as long as a rank on a core takes, and not for ever.
 
+use super::deaths::Hears;
 use super::fault;
 use crate::base::{Code, Error, Rank, clock};
 use crate::comm::flight::op::Op;
@@ -12,8 +13,12 @@ use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::dtype;
 use crate::exec::Stop;
+use crate::proxy::net::Links;
+use crate::proxy::service::Alarm;
 use crate::transport::fork;
 use crate::wire::reading::owner_stops;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a rank whose call failed waits for readers in other processes: one that has a core is
@@ -26,7 +31,51 @@ const REST: Duration = Duration::from_micros(500);
 /// Looks without a rest.
 const LOOKS: u32 = 1000;
 
+impl Hears for Inner {
+    fn has_let_go(&self, rank: Rank) -> bool {
+        self.network.is_none() && self.node.board(rank.index()).has_left()
+    }
+
+    fn hears(&self, error: &Error) {
+        match self.node.aborted() {
+            // A consequence of what the abort record tells, or nothing beside it. Whoever wrote it
+            // may not have lived to tell the other nodes.
+            true => self.alarm(Alarm::Abort),
+            false => self.stop(error),
+        }
+    }
+}
+
 impl Inner {
+    /// The reason, wherever it happened.
+    #[cold]
+    pub fn stop_error(&self) -> Error {
+        if fork::in_child_of_user() {
+            return Error::usage(
+                "this process was forked from the one that made the communicator",
+                "make calls only in the process that made the communicator; create communicators \
+                 after fork",
+            )
+            .at(Rank(self.rank));
+        }
+        if let Some(error) = self.links().and_then(Links::failure)
+            && !self.stopped.load(Ordering::Acquire)
+            && !self.node.aborted()
+            && let Some(error) = fault::of_network(self, error)
+        {
+            self.stop(&error);
+        }
+        if !self.stopped.load(Ordering::Acquire)
+            && let Some(abort) = self.node.abort_reason()
+        {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert(abort);
+            self.stopped.store(true, Ordering::Release);
+        }
+        self.told.store(true, Ordering::Relaxed);
+        self.stop_reason()
+    }
+
     #[cold]
     pub(in crate::comm) fn stopped_by(
         &self,

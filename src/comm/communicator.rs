@@ -1,0 +1,375 @@
+//! Making, asking and ending a communicator.
+
+use super::becoming::{init, joining, split};
+use super::{CommConfig, Communicator, IdleHook};
+use crate::base::{Code, Error, Rank, Result};
+use crate::bootstrap::{Bootstrap, NetSettings, UniqueId, launch};
+use crate::config::Settings;
+use crate::dtype::outside_operations;
+use crate::proxy::net::Rail;
+use crate::proxy::progress::{Engine, Work};
+use crate::transport::fork;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Communicator {
+    /// Makes a new id for one communicator. One process makes it and hands its bytes
+    /// ([`UniqueId::as_bytes`]) to the others by any means; it must live until all ranks have
+    /// joined.
+    ///
+    /// # Errors
+    /// A bad setting; no usable network interface.
+    pub fn unique_id() -> Result<UniqueId> {
+        UniqueId::create(&NetSettings::from(&Settings::load(&[])?))
+    }
+
+    /// Joins the communicator of `id` as `rank` of `nranks`. Every rank calls it; it returns when
+    /// all have.
+    ///
+    /// # Errors
+    /// Wrong ranks, an id that is none, settings that differ between ranks, ranks that died.
+    pub fn init_rank(
+        nranks: u32,
+        id: &UniqueId,
+        rank: u32,
+        config: &CommConfig,
+    ) -> Result<Communicator> {
+        joining::over_tcp("CommInitRank", nranks, id, rank, config)
+    }
+
+    /// Joins all processes that a launcher has started together, without MPI: over PMIx, PMI,
+    /// Slurm variables, or `KOLO_RANK`, `KOLO_NRANKS` and `KOLO_COMM_ID`; one rank alone where
+    /// there is nothing of these. Every process calls it, as often as the others.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`]; a launcher whose ranks have no way to meet.
+    pub fn init_env(config: &CommConfig) -> Result<Communicator> {
+        joining::launched("CommInitEnv", launch::from_environment, config)
+    }
+
+    /// Joins all tasks of this process's Slurm step by the variables of the step alone, whatever
+    /// `srun --mpi` says. Every task calls it, as often as the others.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`]; this is no task of a step.
+    pub fn init_slurm(config: &CommConfig) -> Result<Communicator> {
+        joining::launched("CommInitSlurm", launch::from_slurm, config)
+    }
+
+    /// Joins over a bootstrap that exists already, such as an MPI communicator's.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`].
+    #[doc(hidden)]
+    pub fn init_bootstrap(
+        bootstrap: Box<dyn Bootstrap>,
+        config: &CommConfig,
+    ) -> Result<Communicator> {
+        joining::over(&*bootstrap, config, init::Means::default())
+    }
+
+    /// As [`Communicator::init_bootstrap`]; `idle` is called now and then by callers that wait, so
+    /// that the MPI of the program makes progress too.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`].
+    #[doc(hidden)]
+    pub fn init_bootstrap_with_idle(
+        bootstrap: Box<dyn Bootstrap>,
+        config: &CommConfig,
+        idle: Option<IdleHook>,
+    ) -> Result<Communicator> {
+        let means = init::Means { idle, net: None };
+        joining::over(&*bootstrap, config, means)
+    }
+
+    /// A communicator of `nranks` ranks inside this process, one handle a rank.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`].
+    pub fn init_all(nranks: u32, config: &CommConfig) -> Result<Vec<Communicator>> {
+        joining::all_threads(nranks, config)
+    }
+
+    /// Splits: ranks with the same `color` make a new communicator, ordered by (`key`, rank).
+    /// Every rank calls it; without color a rank gets none.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`].
+    pub fn split(
+        &self,
+        color: Option<u32>,
+        key: i32,
+        config: &CommConfig,
+    ) -> Result<Option<Communicator>> {
+        self.inner.alive()?;
+        split::split(self, color, key, config).map_err(|error| {
+            // What it does by calls of its own is nothing that the program has called.
+            let operation = Some("CommSplit".into());
+            Error { operation, ..error }.at(Rank(self.inner.rank))
+        })
+    }
+
+    /// This rank.
+    pub fn rank(&self) -> u32 {
+        self.inner.rank
+    }
+
+    /// Ranks of the communicator.
+    pub fn nranks(&self) -> u32 {
+        self.inner.nranks
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The settings it was made with.
+    #[doc(hidden)]
+    pub fn settings(&self) -> &crate::config::Settings {
+        &self.inner.settings
+    }
+
+    /// The table from which algorithms are chosen, as it was bound at init.
+    ///
+    /// # Errors
+    /// `InvalidUsage` while another thread is inside a call of this communicator.
+    #[doc(hidden)]
+    pub fn tuner(&self) -> Result<crate::tune::Table> {
+        Ok(self.inner.user()?.table.clone())
+    }
+
+    /// The ring of a channel, all ranks in order from rank 0 on. Channels beyond the last begin
+    /// again with the first.
+    ///
+    /// # Errors
+    /// As [`Communicator::tuner`].
+    #[doc(hidden)]
+    pub fn ring_order(&self, channel: u16) -> Result<Vec<u32>> {
+        let exec = self.inner.user()?;
+        let natural = || (0..self.inner.nranks).collect();
+        let mut order = exec
+            .members
+            .nodes
+            .ring(channel)
+            .map_or_else(natural, <[u32]>::to_vec);
+        let first = order.iter().position(|&rank| rank == 0).unwrap_or(0);
+        order.rotate_left(first);
+        Ok(order)
+    }
+
+    /// The ranks of a node, counted from 0 in the order of their lowest ranks, as the tree of a
+    /// channel passes them, from the head down.
+    ///
+    /// # Errors
+    /// As [`Communicator::tuner`]; there is no such node.
+    #[doc(hidden)]
+    pub fn tree_chain(&self, channel: u16, node: u32) -> Result<Vec<u32>> {
+        let exec = self.inner.user()?;
+        if node >= exec.members.nodes.count() {
+            let what = format!("node {node} of {}", exec.members.nodes.count());
+            return Err(Error::argument(what, "nodes count from 0"));
+        }
+        Ok(exec.members.nodes.chain(channel, node).ranks)
+    }
+
+    /// Waits until every call in flight on this communicator has ended; after it none is taken.
+    ///
+    /// # Errors
+    /// The error that stopped the communicator.
+    pub fn finalize(&self) -> Result<()> {
+        outside_operations("finalizes a communicator")?;
+        self.inner.alive()?;
+        let mut exec = self.inner.user()?;
+        if let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) {
+            self.inner
+                .drive_until(&mut exec, &last, ("CommFinalize", None))?;
+        }
+        self.inner.finalized.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends the use of the communicator by this rank: waits for calls in flight, says goodbye to
+    /// the other ranks, and frees what it holds once no clone is left. Idempotent. While another
+    /// thread is inside a call of it, nothing is done, and `InvalidUsage` says so; a call that
+    /// begins later is refused.
+    ///
+    /// # Errors
+    /// That of a call in flight that failed; ranks that have called different things, unless a call
+    /// has said so. The communicator is destroyed all the same.
+    pub fn destroy(&self) -> Result<()> {
+        outside_operations("destroys a communicator")?;
+        if self.inner.destroyed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if fork::in_child_of_user() {
+            // The communicator is its parent's, and so are the threads that may hold its locks.
+            return Ok(());
+        }
+        let ended = if self.inner.is_stopped() {
+            let untold = self.inner.untold();
+            self.inner.let_go();
+            untold.map_or(Ok(()), Err)
+        } else {
+            self.finalize()
+        };
+        if ended
+            .as_ref()
+            .is_err_and(|error| error.code == Code::InvalidUsage)
+            && !self.inner.is_stopped()
+        {
+            // Another thread is inside a call: nothing was done.
+            self.inner.destroyed.store(false, Ordering::Release);
+            return ended;
+        }
+        let ended = ended.and_then(|()| self.inner.farewell());
+        if let Ok(mut exec) = self.inner.user() {
+            exec.engine.free_scratch();
+        }
+        // Whoever waits for data of this rank must not hear that it has left before they came.
+        if let Some(links) = self.inner.links() {
+            links.close(self.inner.is_stopped());
+        }
+        let board = self.inner.node.board(self.inner.rank as usize);
+        board.leave(std::thread::panicking());
+        self.inner.node.wake_others();
+        self.inner.stopped.store(true, Ordering::Release);
+        self.inner.leave();
+        // What the last handle frees is freed on the program's thread, now.
+        let work: Arc<dyn Work> = self.inner.clone();
+        Engine::global().release(&work);
+        // That code says that nothing was done.
+        ended.map_err(|error| match error.code {
+            Code::InvalidUsage => Error {
+                code: Code::RemoteError,
+                ..error
+            },
+            _ => error,
+        })
+    }
+
+    /// Stops the communicator at once, here and on all ranks: their calls return an error that
+    /// names this rank. When it returns, calls on streams have let go of their buffers; a call of
+    /// another thread lets go when that call returns, and so does a call that runs the operation of
+    /// the program which this is called from.
+    ///
+    /// # Errors
+    /// None; safe to call from any thread, at any time.
+    pub fn abort(&self) -> Result<()> {
+        if !self.inner.destroyed.load(Ordering::Acquire) {
+            self.inner.stop(&Error::new(
+                Code::RemoteError,
+                format!("rank {} called CommAbort", self.inner.rank),
+                "see why the program aborted; make a new communicator to go on",
+            ));
+            self.inner.let_go();
+        }
+        Ok(())
+    }
+
+    /// Whether the communicator still works.
+    ///
+    /// # Errors
+    /// The error that stopped it.
+    pub fn async_error(&self) -> Result<()> {
+        self.inner.alive()
+    }
+
+    /// Records from now on what the engine of connections between nodes does for this rank; for
+    /// tests and for studies, as the record grows until it is taken.
+    #[doc(hidden)]
+    pub fn record_network(&self) {
+        if let Some(links) = self.inner.links() {
+            links.record();
+        }
+    }
+
+    /// What was recorded since the last time; nothing where all ranks are on one node.
+    #[doc(hidden)]
+    pub fn network_events(&self) -> Vec<crate::proxy::net::trace::Event> {
+        let links = self.inner.links();
+        links.map(|links| links.recorded()).unwrap_or_default()
+    }
+
+    /// Lets `profiler` hear when each step of each operation between nodes begins and ends to be
+    /// posted, transmitted and done, from now on. Not of what goes through other ranks (`pxn`).
+    #[doc(hidden)]
+    pub fn profile_network(&self, profiler: Arc<dyn crate::proxy::net::profile::Profiler>) {
+        if let Some(links) = self.inner.links() {
+            links.profile(profiler);
+        }
+    }
+
+    /// What is under way between nodes, and how many operations the engine has taken over since the
+    /// beginning; `None` where all ranks are on one node. It may be printed.
+    #[doc(hidden)]
+    pub fn network_picture(&self) -> Option<crate::proxy::net::live::Picture> {
+        self.inner.links().map(|links| links.picture())
+    }
+
+    /// The network that carries data to other nodes, by the name that it has in the log: `socket`,
+    /// `verbs`, `mpi`, or what a plugin calls itself. `None` where all ranks are on one node.
+    pub fn network_name(&self) -> Option<&str> {
+        self.inner.links().map(|links| links.net().name())
+    }
+
+    /// Connections that this rank has made for other ranks of its node, which send through it.
+    #[doc(hidden)]
+    pub fn proxied_connections(&self) -> usize {
+        let network = self.inner.network.as_ref();
+        let proxied = network.and_then(|network| network.proxied.as_ref());
+        proxied.map_or(0, |proxied| proxied.connections())
+    }
+
+    /// Where kolo's own threads run for this rank, and why there.
+    #[doc(hidden)]
+    pub fn pinning(&self) -> &crate::topo::Pinning {
+        &self.inner.pinning
+    }
+
+    /// Connections to (sending) and from (receiving) ranks of other nodes that have been made.
+    #[doc(hidden)]
+    pub fn network_connections(&self) -> (usize, usize) {
+        let links = self.inner.links();
+        links.map(|links| links.connections()).unwrap_or_default()
+    }
+
+    /// Connections by which this rank sends to other nodes: peer, channel, and the devices here and
+    /// there.
+    #[doc(hidden)]
+    pub fn rails(&self) -> Vec<(u32, u16, Rail)> {
+        let rails = self.inner.links().map(|links| links.rails());
+        let rails = rails.into_iter().flatten();
+        rails
+            .map(|(peer, channel, rail)| (peer.0, channel, rail))
+            .collect()
+    }
+
+    /// Steps executed so far on this rank, and the steps that the plans of all its calls have:
+    /// equal when nothing is in flight, because there is no path beside the plan.
+    #[doc(hidden)]
+    pub fn step_counts(&self) -> Result<(u64, u64)> {
+        let exec = self.inner.user()?;
+        Ok((exec.engine.steps_executed(), exec.counts.steps_planned))
+    }
+
+    /// Calls so far in which the ranks have read each other's buffers where they lie.
+    ///
+    /// # Errors
+    /// As [`Communicator::tuner`].
+    #[doc(hidden)]
+    pub fn direct_calls(&self) -> Result<u64> {
+        Ok(self.inner.user()?.counts.direct_calls)
+    }
+}
+
+impl std::fmt::Debug for Communicator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} (rank {} of {})",
+            self.inner.name, self.inner.rank, self.inner.nranks
+        )
+    }
+}

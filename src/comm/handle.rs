@@ -1,0 +1,49 @@
+//! A communicator as programs hold it, and what they may set when it is made.
+
+use super::state::Inner;
+use crate::base::Error;
+use std::sync::Arc;
+
+/// What the caller may set when a communicator is made: the highest layer of the settings.
+#[derive(Clone, Debug, Default)]
+pub struct CommConfig {
+    /// Name in messages; a number if absent.
+    pub name: Option<String>,
+    /// Least channels.
+    pub min_channels: Option<u32>,
+    /// Most channels.
+    pub max_channels: Option<u32>,
+    /// Options by key, as in a settings file.
+    pub overrides: Vec<(String, String)>,
+    /// Why this rank cannot say what it wants: it takes part in the first exchange only, so that
+    /// making the communicator fails with this error here, and on the others with one that names
+    /// this rank.
+    #[doc(hidden)]
+    pub refused: Option<Error>,
+}
+
+impl CommConfig {
+    /// The part of a rank whose own arguments were wrong.
+    #[doc(hidden)]
+    pub fn refused(error: Error) -> CommConfig {
+        CommConfig {
+            refused: Some(error),
+            ..CommConfig::default()
+        }
+    }
+}
+
+/// A group of ranks that call collectives together. Clones are the same communicator.
+///
+/// One thread at a time may call; two at once is an error that names the mistake. Different
+/// communicators are independent. All ranks make the same calls in the same order.
+///
+/// # Errors of its calls
+/// Each call that moves data can fail so: `InvalidArgument` and `InvalidUsage` before anything is
+/// touched; `RemoteError` when a rank died or aborted; `Timeout` after `KOLO_TIMEOUT`. After an
+/// error of the last two kinds the communicator answers only [`Communicator::abort`],
+/// [`Communicator::destroy`] and queries. What a call adds to these it says itself.
+#[derive(Clone)]
+pub struct Communicator {
+    pub(in crate::comm) inner: Arc<Inner>,
+}
