@@ -9,6 +9,8 @@ mod algorithms;
 mod basics;
 #[path = "ranks/blocks.rs"]
 mod blocks;
+#[path = "ranks/devices.rs"]
+mod devices;
 #[path = "ranks/groups.rs"]
 mod groups;
 #[path = "ranks/messages.rs"]

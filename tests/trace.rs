@@ -6,6 +6,7 @@ use kolo::base::Result;
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
 use kolo::exec::host::messages::{Contributors, Messages, SmallExchange, SmallReduce};
 use kolo::exec::host::oneshot::SmallCall;
+use kolo::exec::host::scratch::Sources;
 use kolo::exec::host::{Bound, Kernel, LaneRun, Launch, Wires};
 use kolo::exec::trace::Event;
 use kolo::exec::{Progress, Stop, Waiting};
@@ -124,7 +125,7 @@ fn monomorphic(collective: Collective, wires: &mut Wires, count: usize) -> Trace
         root: ROOT,
     };
     let mut events = Vec::new();
-    let mut sources = Vec::new();
+    let mut sources = Sources::default();
     // SAFETY: the buffers hold a block for every rank and live until the call has returned.
     let ended: std::result::Result<(), Stop> = unsafe {
         match collective {
@@ -146,7 +147,7 @@ fn by_messages(collective: Collective, wires: &mut Wires) -> Traced {
     let mut recv = vec![-1; COUNT * wires.ranks()];
     let kernel = kernel();
     let (mut events, mut messages) = (Vec::new(), Messages::default());
-    let (mut contributors, mut sources) = (Contributors::default(), Vec::new());
+    let (mut contributors, mut sources) = (Contributors::default(), Sources::default());
     let (at_root, signature) = (collective == Collective::Reduce && wires.me() == ROOT, 5);
     let (send, recv_place) = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
     let exchange = SmallExchange {

@@ -1,7 +1,7 @@
 //! Making, asking and ending a communicator.
 
 use super::becoming::{init, joining, split};
-use super::{CommConfig, Communicator, IdleHook};
+use super::{CommConfig, CommDevice, Communicator, IdleHook};
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, UniqueId, launch};
 use crate::config::Settings;
@@ -306,6 +306,11 @@ impl Communicator {
     #[doc(hidden)]
     pub fn network_picture(&self) -> Option<crate::proxy::net::live::Picture> {
         self.inner.links().map(|links| links.picture())
+    }
+
+    /// Where the buffers of its calls lie, and who moves its data.
+    pub fn device(&self) -> CommDevice {
+        self.inner.device
     }
 
     /// The network that carries data to other nodes, by the name that it has in the log: `socket`,

@@ -2,6 +2,7 @@
 
 use super::state::Inner;
 use crate::base::Error;
+use crate::exec::CommDevice;
 use std::sync::Arc;
 
 /// What the caller may set when a communicator is made: the highest layer of the settings.
@@ -13,6 +14,10 @@ pub struct CommConfig {
     pub min_channels: Option<u32>,
     /// Most channels.
     pub max_channels: Option<u32>,
+    /// Where the buffers of its calls lie, and who moves its data. It is fixed by the call that makes
+    /// the communicator, whichever thread makes it. A device that this build cannot drive is refused
+    /// with a sentence, and the other ranks hear of it.
+    pub device: CommDevice,
     /// Options by key, as in a settings file.
     pub overrides: Vec<(String, String)>,
     /// Why this rank cannot say what it wants: it takes part in the first exchange only, so that

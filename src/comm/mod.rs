@@ -33,6 +33,7 @@ pub use becoming::{orders, stores, tuning};
 pub use calling::group;
 pub use faces::safe;
 
+pub use crate::exec::CommDevice;
 pub use calling::call::{Call, Collective, NO_RANK};
 pub use calling::graph::Graph;
 pub use calling::handles::RedOp;

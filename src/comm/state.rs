@@ -10,6 +10,7 @@ use crate::comm::calling::handles::MadeOp;
 use crate::comm::flight::lock::OwnerLock;
 use crate::comm::owned::Exec;
 use crate::config::Settings;
+use crate::exec::CommDevice;
 use crate::proxy::net::Links;
 use crate::proxy::service::{self, Alarm};
 use crate::transport::fork;
@@ -48,6 +49,8 @@ pub(super) struct Inner {
     pub nranks: u32,
     pub name: String,
     pub settings: Settings,
+    /// What its engine drives.
+    pub device: CommDevice,
     /// Where each rank runs, `host (pid)`, for messages.
     pub places: Vec<String>,
     /// The other ranks that are threads of this process, in order.

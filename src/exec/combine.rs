@@ -46,12 +46,27 @@ pub struct UserOp {
 
 /// An address that the program answers for.
 #[derive(Clone, Copy, Debug)]
-pub struct SendPointer(pub *mut c_void);
+pub struct SendPointer(*mut c_void);
 
-// SAFETY: the maker of an operation promises that it may be called from any thread.
+// SAFETY: whoever makes one promises that ([`SendPointer::new`]).
 unsafe impl Send for SendPointer {}
 // SAFETY: as above.
 unsafe impl Sync for SendPointer {}
+
+impl SendPointer {
+    /// An address that is only handed back to its owner's functions.
+    ///
+    /// # Safety
+    /// These may be called with it from any thread, and from several at once.
+    pub unsafe fn new(address: *mut c_void) -> SendPointer {
+        SendPointer(address)
+    }
+
+    /// The address.
+    pub fn address(self) -> *mut c_void {
+        self.0
+    }
+}
 
 impl Combine {
     /// Elements of this type that are only moved.

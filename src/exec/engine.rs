@@ -3,8 +3,8 @@
 //!
 //! A communicator decides *what* runs: the route of a call, its plan, the sizes ([`LaunchOrder`]).
 //! An engine binds that to its device: connections, fold functions, scratch memory, who drives. A
-//! device is a variant here and a module beside [`super::host`]; nothing in `comm` but the place
-//! where an engine is made (`comm::becoming::executor`), and nothing in `algo`, names one.
+//! device is a variant here and a module beside [`super::host`]; nothing in `comm` but the room
+//! where engines are made (`comm::becoming`), and nothing in `algo`, names one.
 
 use super::Waiting;
 use super::host::{HostEngine, HostFlight};
@@ -77,7 +77,7 @@ impl DeviceEngine {
     pub fn add(
         &mut self,
         flight: &mut EngineFlight,
-        order: &LaunchOrder,
+        order: LaunchOrder,
         planner: Planner<'_>,
     ) -> Result<u64> {
         let (DeviceEngine::Host(engine), EngineFlight::Host(flight)) = (self, flight);

@@ -1,6 +1,7 @@
 //! The ways in which the ranks of a new communicator find each other: by unique id, by what a
 //! launcher says, over a bootstrap of the caller's, as threads of this process.
 
+use super::executor;
 use super::init::{Means, begin, with_settings};
 use crate::base::birth::{Birth, StartPhase};
 use crate::base::float_env::FloatEnv;
@@ -16,6 +17,7 @@ pub(in crate::comm) fn settings(config: &CommConfig) -> Result<Settings> {
     if let Some(error) = &config.refused {
         return Err(error.clone());
     }
+    executor::drives(config.device)?;
     Settings::load(&caller_layer(config))
 }
 

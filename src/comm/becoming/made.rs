@@ -47,6 +47,7 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
         places: places.iter().map(RankPlace::to_string).collect(),
         process_mates: process_mates(rank, places),
         node: node.clone(),
+        device: made.exec.engine.device(),
         thread_progress: thread_progress(settings, made.network.as_ref()),
         network: made.network,
         nonce: Nonce(nonce),

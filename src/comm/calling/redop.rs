@@ -78,7 +78,8 @@ impl Communicator {
         }
         let call = trampoline_of::<T, _>(&combine);
         let owner = Arc::new(combine);
-        let context = SendPointer(Arc::as_ptr(&owner).cast_mut().cast());
+        // SAFETY: the closure is `Send` and `Sync`.
+        let context = unsafe { SendPointer::new(Arc::as_ptr(&owner).cast_mut().cast()) };
         let op = UserOp {
             call,
             context,
@@ -105,7 +106,8 @@ impl Communicator {
     ) -> Result<RedOp> {
         let op = UserOp {
             call,
-            context: SendPointer(context),
+            // SAFETY: the promise of the caller.
+            context: unsafe { SendPointer::new(context) },
             commutes,
             owner: None,
         };

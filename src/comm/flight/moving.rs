@@ -23,7 +23,7 @@ impl Op {
         choice: Choice,
     ) -> Result<()> {
         let order = exec.order(checked, combine, choice);
-        exec.begin(&mut self.flight, &order)
+        exec.begin(&mut self.flight, order)
     }
 
     /// Adds one message of a point-to-point bundle; messages with the same end follow each other.
@@ -39,7 +39,7 @@ impl Op {
             follows: true,
             ..exec.order(checked, combine, choice)
         };
-        exec.begin(&mut self.flight, &order)
+        exec.begin(&mut self.flight, order)
     }
 
     /// Adds one part of a call of blocks of different sizes.
@@ -86,7 +86,7 @@ impl Op {
             blocks: (1, 1),
             ..exec.order(&checked, combine.clone(), choice)
         };
-        exec.begin(&mut self.flight, &order)
+        exec.begin(&mut self.flight, order)
     }
 
     /// Moves what can move.
@@ -101,7 +101,10 @@ impl Op {
         }
         let watchers = &mut self.watchers;
         let ended = |lane: usize| {
-            for (_, watcher) in watchers.extract_if(.., |(watched, _)| *watched == lane) {
+            // Thousands of messages may be watched one by one.
+            if let Ok(at) = watchers.binary_search_by_key(&lane, |(watched, _)| *watched)
+                && let Some(watcher) = watchers[at].1.take()
+            {
                 watcher.finish(Ok(()));
             }
         };
@@ -181,7 +184,7 @@ impl Op {
             return self.collective(exec, checked, then.combine, then.otherwise);
         };
         let order = exec.direct_order(checked, then.combine, bases);
-        exec.begin(&mut self.flight, &order)
+        exec.begin(&mut self.flight, order)
     }
 }
 

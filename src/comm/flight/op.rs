@@ -16,8 +16,8 @@ use std::sync::Arc;
 pub(in crate::comm) struct Op {
     /// What the engine has of it.
     pub(super) flight: EngineFlight,
-    /// Who waits for a lane and not for the whole op.
-    pub(super) watchers: Vec<(usize, Arc<Completion>)>,
+    /// Who waits for a lane and not for the whole op, by the number of the lane.
+    pub(super) watchers: Vec<(usize, Option<Arc<Completion>>)>,
     /// What follows when the launches have ended.
     pub(super) then: Option<Next>,
     /// The cards of all ranks, and behind them the own one as it is sent.
@@ -127,11 +127,18 @@ impl Op {
     /// A completion of the lane that was added last.
     pub fn watch_last(&mut self) -> Arc<Completion> {
         let watcher = Arc::<Completion>::default();
-        match self.flight.lanes().checked_sub(1) {
-            Some(last) => self.watchers.push((last, Arc::clone(&watcher))),
-            None => watcher.finish(Ok(())),
+        let Some(last) = self.flight.lanes().checked_sub(1) else {
+            watcher.finish(Ok(()));
+            return watcher;
+        };
+        match self.watchers.last() {
+            Some((lane, Some(known))) if *lane == last => Arc::clone(known),
+            // A lane is watched when it has just been added, so they are in order.
+            _ => {
+                self.watchers.push((last, Some(Arc::clone(&watcher))));
+                watcher
+            }
         }
-        watcher
     }
 
     /// Tells all who wait how it ended.
@@ -139,7 +146,7 @@ impl Op {
         if let Some(note) = self.note.take() {
             note.ended(result);
         }
-        for (_, watcher) in self.watchers.drain(..) {
+        for watcher in self.watchers.drain(..).filter_map(|watched| watched.1) {
             watcher.finish(result.clone());
         }
         self.completion.finish(result.clone());

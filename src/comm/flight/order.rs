@@ -124,11 +124,12 @@ impl Exec {
     ///
     /// # Errors
     /// A connection cannot be made, or a token cannot hold its chunks.
-    pub fn begin(&mut self, flight: &mut EngineFlight, order: &LaunchOrder) -> Result<()> {
+    pub fn begin(&mut self, flight: &mut EngineFlight, order: LaunchOrder) -> Result<()> {
         let nodes = &self.members.nodes;
         let planner = |shape: &Shape| crate::algo::plan(shape, nodes);
+        let is_direct = order.reach.is_some();
         self.counts.steps_planned += self.engine.add(flight, order, &planner)?;
-        self.counts.direct_calls += u64::from(order.reach.is_some());
+        self.counts.direct_calls += u64::from(is_direct);
         Ok(())
     }
 }

@@ -39,9 +39,6 @@ pub struct HostEngine {
     refuses_to_bind: Option<u32>,
 }
 
-// SAFETY: `sources` is scratch space within one call; everything else is `Send`.
-unsafe impl Send for HostEngine {}
-
 impl HostEngine {
     /// Over these connections, with memory for `plans` bound plans; slices of `stream_bytes` and
     /// more are written past the cache.
@@ -52,7 +49,7 @@ impl HostEngine {
             kernels: Kernels::new(ranks as u32),
             plans: Cache::new(plans),
             stream_bytes,
-            sources: Vec::with_capacity(ranks),
+            sources: Sources::for_ranks(ranks),
             messages: Messages::default(),
             contributors: Contributors::default(),
             latest: Latest::new(ends),
@@ -103,7 +100,7 @@ impl HostEngine {
     }
 
     /// Binds the plan of an order to buffers, sizes and connections.
-    fn launch(&mut self, order: &LaunchOrder, planner: Planner<'_>) -> Result<Launch> {
+    fn launch(&mut self, order: &mut LaunchOrder, planner: Planner<'_>) -> Result<Launch> {
         let kernel = self.kernels.of(&order.combine)?;
         let mut geometry = order.geometry;
         if self.wires.carried.somewhere() && order.reach.is_none() {
@@ -123,9 +120,9 @@ impl HostEngine {
         }
         let buffers = (order.send, order.recv);
         let mut launch = Launch::new(plan, buffers, kernel, order.signature, geometry)?;
-        if let Some(reach) = &order.reach {
+        if let Some(reach) = order.reach.take() {
             launch.bytes = order.count * order.combine.element_bytes();
-            launch.direct = Some(reach.clone());
+            launch.direct = Some(reach);
             return Ok(launch);
         }
         launch.number = self.wires.carried.number_launch();
@@ -145,10 +142,10 @@ impl HostEngine {
     pub fn add(
         &mut self,
         flight: &mut HostFlight,
-        order: &LaunchOrder,
+        mut order: LaunchOrder,
         planner: Planner<'_>,
     ) -> Result<u64> {
-        let launch = self.launch(order, planner)?;
+        let launch = self.launch(&mut order, planner)?;
         flight.eager |= launch.plan.has_fans;
         let mut after = None;
         if order.follows {

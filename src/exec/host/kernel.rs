@@ -88,7 +88,7 @@ impl Kernels {
                 let mut kernel = plain(dtype, dtype::user_fold());
                 kernel.params.user = Some(UserFunction {
                     call: function.call,
-                    context: function.context.0,
+                    context: function.context.address(),
                     number: dtype.number(),
                     element_bytes: dtype.size_bytes(),
                 });

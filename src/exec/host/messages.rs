@@ -329,6 +329,7 @@ impl SmallReduce<'_> {
             contributors.arrived += 1;
         }
         let bytes = self.count * self.kernel.element_bytes;
+        let sources = &mut sources.0;
         sources.clear();
         sources.extend(contributors.ends.iter().map(|&(end, _)| {
             let place = wires.place(end, bytes, 0);

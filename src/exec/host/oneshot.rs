@@ -163,8 +163,8 @@ impl SmallCall<'_> {
         let sources = match few.get_mut(..ranks) {
             Some(few) => few,
             None => {
-                sources.resize(ranks, std::ptr::null());
-                &mut sources[..ranks]
+                sources.0.resize(ranks, std::ptr::null());
+                &mut sources.0[..ranks]
             }
         };
         for (peer, source) in sources.iter_mut().enumerate() {

@@ -9,7 +9,18 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 /// The places of one fold of a small call, kept by the engine so that no call allocates.
-pub type Sources = Vec<*const u8>;
+#[derive(Default)]
+pub struct Sources(pub(super) Vec<*const u8>);
+
+// SAFETY: what is listed is used within one call only, which writes the list anew.
+unsafe impl Send for Sources {}
+
+impl Sources {
+    /// With room for a place of each rank.
+    pub fn for_ranks(ranks: usize) -> Sources {
+        Sources(Vec::with_capacity(ranks))
+    }
+}
 
 /// Every block begins at a multiple of this.
 pub const ALIGNMENT: usize = 64;
