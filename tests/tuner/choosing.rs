@@ -19,7 +19,7 @@ const GOOD: f64 = 1.2;
 /// ... at most one choice of so many is not ...
 const ONE_OF: usize = 20;
 /// ... and none takes longer than this many times.
-const MOST: f64 = 2.5;
+const MOST: f64 = 2.1;
 
 /// Rounds of a walk, and from which one on the pace is taken.
 const MANY: u64 = 10;
