@@ -14,9 +14,9 @@ pub struct CommConfig {
     pub min_channels: Option<u32>,
     /// Most channels.
     pub max_channels: Option<u32>,
-    /// Where the buffers of its calls lie, and who moves its data. It is fixed by the call that makes
-    /// the communicator, whichever thread makes it. A device that this build cannot drive is refused
-    /// with a sentence, and the other ranks hear of it.
+    /// Where the buffers of its calls lie, and who moves its data. It is fixed by the call that
+    /// makes the communicator, whichever thread makes it. A device that this build cannot drive is
+    /// refused with a sentence, and the other ranks hear of it.
     pub device: CommDevice,
     /// Options by key, as in a settings file.
     pub overrides: Vec<(String, String)>,

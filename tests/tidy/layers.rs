@@ -70,7 +70,23 @@ pub fn faults(source: &Source) -> Vec<String> {
         }
     }
     found.extend(climbs(source, &code));
+    found.extend(names_an_engine(source, &code));
     found
+}
+
+/// Communicators ask the engine of their device through `exec::engine`; only where engines are made
+/// is one of them named.
+fn names_an_engine(source: &Source, code: &str) -> Vec<String> {
+    let may_name = ["src/exec/", "src/comm/becoming/"];
+    if may_name.iter().any(|room| source.path.starts_with(room)) {
+        return Vec::new();
+    }
+    let named = ["exec::host", "HostEngine", "HostFlight"];
+    let found = named.iter().flat_map(|name| code.match_indices(name));
+    let what = "names an engine: ask through `exec::engine`";
+    found
+        .map(|(at, _)| source.fault(line_of(code, at), what))
+        .collect()
 }
 
 /// The first names after `crate::`: one, or those of a group in braces.
@@ -216,6 +232,15 @@ mod tests {
             check("src/wire/mod.rs", "mod a { use super::super::b; }").len(),
             1
         );
+    }
+
+    #[test]
+    fn engines_are_named_where_they_are_made() {
+        let text = "use crate::exec::host::Wires;\n";
+        assert_eq!(check("src/comm/flight/op.rs", text).len(), 1);
+        assert!(check("src/comm/becoming/executor.rs", text).is_empty());
+        let seam = "use crate::exec::engine::DeviceEngine;\n";
+        assert!(check("src/comm/flight/op.rs", seam).is_empty());
     }
 
     #[test]
