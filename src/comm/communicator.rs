@@ -186,7 +186,7 @@ impl Communicator {
             self.inner
                 .drive_until(&mut exec, &last, ("CommFinalize", None))?;
         }
-        self.inner.finalized.store(true, Ordering::Relaxed);
+        self.inner.ending.finalized.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -200,7 +200,7 @@ impl Communicator {
     /// has said so. The communicator is destroyed all the same.
     pub fn destroy(&self) -> Result<()> {
         outside_operations("destroys a communicator")?;
-        if self.inner.destroyed.swap(true, Ordering::AcqRel) {
+        if self.inner.ending.destroyed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         if fork::in_child_of_user() {
@@ -220,7 +220,7 @@ impl Communicator {
             && !self.inner.is_stopped()
         {
             // Another thread is inside a call: nothing was done.
-            self.inner.destroyed.store(false, Ordering::Release);
+            self.inner.ending.destroyed.store(false, Ordering::Release);
             return ended;
         }
         let ended = ended.and_then(|()| self.inner.farewell());
@@ -234,7 +234,7 @@ impl Communicator {
         let board = self.inner.node.board(self.inner.rank as usize);
         board.leave(std::thread::panicking());
         self.inner.node.wake_others();
-        self.inner.stopped.store(true, Ordering::Release);
+        self.inner.ending.stopped.store(true, Ordering::Release);
         self.inner.leave();
         // What the last handle frees is freed on the program's thread, now.
         let work: Arc<dyn Work> = self.inner.clone();
@@ -257,7 +257,7 @@ impl Communicator {
     /// # Errors
     /// None; safe to call from any thread, at any time.
     pub fn abort(&self) -> Result<()> {
-        if !self.inner.destroyed.load(Ordering::Acquire) {
+        if !self.inner.ending.destroyed.load(Ordering::Acquire) {
             self.inner.stop(&Error::new(
                 Code::RemoteError,
                 format!("rank {} called CommAbort", self.inner.rank),

@@ -41,6 +41,47 @@ pub(super) struct WaitSetup {
 /// A function that lets the host MPI make progress, called from waiting callers only.
 pub type IdleHook = Arc<dyn Fn() + Send + Sync>;
 
+/// What is seen of the calls of a communicator.
+pub(super) struct CallsSeen {
+    /// Each call is compared with those of the other ranks first (`KOLO_CHECK`).
+    pub compared: bool,
+    /// Each call is a line of the log.
+    pub traced: bool,
+    /// Either: what a call tests where it does neither.
+    pub at_all: bool,
+}
+
+/// How far a communicator has come to its end.
+#[derive(Default)]
+pub(super) struct Ending {
+    /// Calls are refused: see [`Inner::stop`].
+    pub stopped: AtomicBool,
+    /// Why.
+    pub failure: Mutex<Option<Error>>,
+    /// This rank was told why.
+    pub told: AtomicBool,
+    pub destroyed: AtomicBool,
+    /// Only destroy, abort and queries are allowed.
+    pub finalized: AtomicBool,
+}
+
+/// What the call at the head of the queue waits for.
+#[derive(Default)]
+pub(super) struct Blocked {
+    /// The rank.
+    pub on: AtomicU32,
+    /// The number of the call.
+    pub call: AtomicU64,
+}
+
+/// Operations that the program made.
+#[derive(Default)]
+pub(super) struct MadeOps {
+    /// By handle.
+    pub made: Mutex<HashMap<i32, MadeOp>>,
+    pub next: AtomicU32,
+}
+
 /// The state of a communicator. Ranks may be threads of one process: what one of them writes in
 /// every call must not lie in a cache line of another one, or of its neighbour that is fetched too.
 #[repr(align(128))]
@@ -61,29 +102,18 @@ pub(super) struct Inner {
     /// Names the communicator on all its nodes.
     pub nonce: Nonce,
     pub wait: WaitSetup,
-    pub check_calls: bool,
-    /// Whether each call is a line of the log.
-    pub traced: bool,
-    /// Whether calls are compared or traced: what a call tests where it does neither.
-    pub watched: bool,
+    /// What is seen of its calls.
+    pub seen: CallsSeen,
     pub idle: Option<IdleHook>,
     pub exec: OwnerLock<Exec>,
-    /// Nonzero when calls are refused: see [`Inner::stop`].
-    pub stopped: AtomicBool,
-    pub failure: Mutex<Option<Error>>,
-    /// Whether this rank was told why the communicator has stopped.
-    pub told: AtomicBool,
-    pub destroyed: AtomicBool,
-    /// Only destroy, abort and queries are allowed.
-    pub finalized: AtomicBool,
-    /// The rank that the call at the head of the queue waits for, and that call's number.
-    pub blocked_on: AtomicU32,
-    pub blocked_in: AtomicU64,
+    /// How far it has come to its end, and why.
+    pub ending: Ending,
+    /// What the call at the head of the queue waits for.
+    pub blocked: Blocked,
+    /// Operations that the program made.
+    pub ops: MadeOps,
     /// Whether this rank has ever sent a message.
     pub has_sent: AtomicBool,
-    /// Operations that the program made, by handle.
-    pub made_ops: Mutex<HashMap<i32, MadeOp>>,
-    pub next_op: AtomicU32,
     /// Whether the progress thread moves calls in flight while no caller does.
     pub thread_progress: bool,
     /// Where kolo's own threads of this rank run.
@@ -100,7 +130,11 @@ impl Inner {
     /// The error that stopped the communicator.
     #[cold]
     pub fn stop_reason(&self) -> Error {
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let failure = self
+            .ending
+            .failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let reason = failure.clone().unwrap_or_else(|| {
             Error::usage(
                 "the communicator was destroyed",
@@ -113,12 +147,16 @@ impl Inner {
     /// Refuses calls from now on, for this reason (the first one counts), and tells the others.
     /// In a forked child nobody is told: the communicator is its parent's.
     pub fn stop(&self, error: &Error) {
-        self.told.store(true, Ordering::Relaxed);
+        self.ending.told.store(true, Ordering::Relaxed);
         {
-            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut failure = self
+                .ending
+                .failure
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert_with(|| error.clone().at(Rank(self.rank)));
         }
-        self.stopped.store(true, Ordering::Release);
+        self.ending.stopped.store(true, Ordering::Release);
         if !fork::in_child_of_user() {
             self.node.abort(self.rank, error);
             self.alarm(Alarm::Abort);
@@ -145,7 +183,7 @@ impl Inner {
     /// memory does not exist and must not be looked at.
     #[inline(always)]
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire)
+        self.ending.stopped.load(Ordering::Acquire)
             || fork::in_child_of_user()
             || self.node.aborted()
             || self.links().is_some_and(Links::failed)
@@ -164,7 +202,7 @@ impl Inner {
     /// Refuses operations on a communicator that does not work any more, or was finalised.
     #[inline(always)]
     pub fn callable(&self) -> Result<()> {
-        if self.finalized.load(Ordering::Relaxed) && !self.is_stopped() {
+        if self.ending.finalized.load(Ordering::Relaxed) && !self.is_stopped() {
             return Err(Error::usage(
                 "the communicator was finalised",
                 "make calls before CommFinalize; only CommDestroy is left",
@@ -175,7 +213,7 @@ impl Inner {
 
     /// Whom the queue waits for.
     pub fn blocked_on(&self) -> usize {
-        self.blocked_on.load(Ordering::Relaxed) as usize
+        self.blocked.on.load(Ordering::Relaxed) as usize
     }
 
     /// Says goodbye to the other ranks: from now on this process may end without harm to them.

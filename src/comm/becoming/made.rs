@@ -6,13 +6,12 @@ use super::net::{self, Network};
 use crate::comm::Communicator;
 use crate::comm::failing::deaths::Deaths;
 use crate::comm::owned::Exec;
-use crate::comm::state::{IdleHook, Inner, WaitSetup};
+use crate::comm::state::{Blocked, CallsSeen, Ending, IdleHook, Inner, MadeOps, WaitSetup};
 use crate::config::{self, Settings};
 use crate::proxy::progress::PATIENCE;
 use crate::proxy::{Watch, asked};
 use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
 use crate::transport::segment::Nonce;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
@@ -52,21 +51,20 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
         network: made.network,
         nonce: Nonce(nonce),
         wait: wait_setup(settings, made.crowding),
-        check_calls: settings.check(),
-        traced: is_traced(settings),
-        watched: settings.check() || is_traced(settings),
+        seen: CallsSeen {
+            compared: settings.check(),
+            traced: is_traced(settings),
+            at_all: settings.check() || is_traced(settings),
+        },
         idle: made.idle,
         exec: crate::comm::flight::lock::OwnerLock::new(made.exec),
-        stopped: AtomicBool::new(false),
-        blocked_on: AtomicU32::new(rank),
-        blocked_in: AtomicU64::new(0),
+        ending: Ending::default(),
+        blocked: Blocked {
+            on: AtomicU32::new(rank),
+            call: AtomicU64::new(0),
+        },
+        ops: MadeOps::default(),
         has_sent: AtomicBool::new(false),
-        failure: Mutex::new(None),
-        told: AtomicBool::new(false),
-        destroyed: AtomicBool::new(false),
-        made_ops: Mutex::new(HashMap::new()),
-        finalized: AtomicBool::new(false),
-        next_op: AtomicU32::new(0),
         pinning: made.pinning,
         watch: Mutex::new(made.watch),
         kin: made.kin,

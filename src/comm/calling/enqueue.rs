@@ -136,7 +136,7 @@ impl Communicator {
         let inner = &*self.inner;
         let mut exec = inner.user()?;
         let number = inner.begin(&mut exec, checked);
-        match inner.watched {
+        match inner.seen.at_all {
             false => inner.at_once(&mut exec, checked, number),
             true => inner.observed(&mut exec, checked, number),
         }
@@ -182,7 +182,7 @@ impl Communicator {
             }
             exec.queue.push_back(bundle);
             joined.map_err(|error| self.inner.fail(exec, error))?;
-            if self.inner.watched
+            if self.inner.seen.at_all
                 && let Some(note) = self.inner.note(exec, checked, number, JOINED)
             {
                 note.ended(&Ok(()));
@@ -191,7 +191,7 @@ impl Communicator {
             self.inner.make_room(exec, checked.call.collective.name())?;
             let ops = self.inner.ops_of(exec, checked, number);
             let mut ops = ops.map_err(|error| self.inner.fail(exec, error))?;
-            if self.inner.watched
+            if self.inner.seen.at_all
                 && let Some(last) = ops.last_mut()
             {
                 last.note = self.inner.pending(exec, checked, number);

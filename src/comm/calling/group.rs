@@ -83,7 +83,7 @@ pub fn end() -> Result<()> {
     together::run(group.inits)?;
     let mut members = group.members;
     let mut notes = Vec::new();
-    if members.iter().any(|member| member.comm.inner.watched) {
+    if members.iter().any(|member| member.comm.inner.seen.at_all) {
         notes = traced::of_group(&members);
     }
     let result = match run_bundle(&members) {
@@ -300,7 +300,7 @@ fn of_part<'a>(comm: &'a Communicator, members: &'a [Member]) -> impl Iterator<I
 /// Checks, before any of them begins, that so many calls can be in flight.
 fn fits(part: &Part, members: &[Member]) -> Result<()> {
     let inner = &part.comm.inner;
-    let checks = usize::from(inner.check_calls && inner.nranks > 1);
+    let checks = usize::from(inner.seen.compared && inner.nranks > 1);
     let (mut calls, mut messages) = (0, 0);
     for member in of_part(part.comm, members) {
         let moves = usize::from(!member.checked.is_empty());

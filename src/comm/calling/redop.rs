@@ -116,11 +116,12 @@ impl Communicator {
 
     fn make(&self, op: MadeOp) -> Result<RedOp> {
         self.inner.alive()?;
-        let number = self.inner.next_op.fetch_add(1, Ordering::Relaxed);
+        let number = self.inner.ops.next.fetch_add(1, Ordering::Relaxed);
         let handle = RedOp::FIRST_DYNAMIC + (number % (1 << 29)) as i32;
         let mut ops = self
             .inner
-            .made_ops
+            .ops
+            .made
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         ops.insert(handle, op);
@@ -134,7 +135,8 @@ impl Communicator {
     pub fn destroy_op(&self, op: RedOp) -> Result<()> {
         let mut ops = self
             .inner
-            .made_ops
+            .ops
+            .made
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         ops.remove(&op.0).map(|_| ()).ok_or_else(|| {
@@ -151,7 +153,7 @@ impl Communicator {
 impl Inner {
     /// How elements combine with what the program made, and its number in signatures.
     pub fn made_combine(&self, op: RedOp, dtype: DataType) -> Result<(Combine, u8)> {
-        let ops = self.made_ops.lock().unwrap_or_else(PoisonError::into_inner);
+        let ops = self.ops.made.lock().unwrap_or_else(PoisonError::into_inner);
         let made = ops.get(&op.0).ok_or_else(|| unknown(op))?;
         let made_for = match made {
             MadeOp::PreMulSum { dtype, .. } => Some(*dtype),

@@ -101,7 +101,7 @@ impl Inner {
         let call = &checked.call;
         let mut ops = Vec::with_capacity(2);
         // The same on all ranks, whatever is in flight here: each queued collective has its check.
-        if self.check_calls && self.nranks > 1 && !call.collective.is_point_to_point() {
+        if self.seen.compared && self.nranks > 1 && !call.collective.is_point_to_point() {
             ops.push(self.check_op(exec, checked)?);
         }
         self.push_ops(exec, checked, &mut ops)?;

@@ -33,9 +33,9 @@ impl Inner {
         let number = self.begin(&mut exec, &mut checked);
         let checked = checked;
         let mut note = None;
-        if self.watched {
+        if self.seen.at_all {
             note = self.note(&exec, &checked, number, "");
-            if self.check_calls && exec.queue.is_empty() {
+            if self.seen.compared && exec.queue.is_empty() {
                 self.check_first(&mut exec, &checked, number)?;
             }
         }
@@ -62,7 +62,7 @@ impl Inner {
         if self.exact_at_once(exec, checked, number, &format, fill)? {
             return Ok(());
         }
-        if !alone && self.check_calls && self.nranks > 1 {
+        if !alone && self.seen.compared && self.nranks > 1 {
             let shown = self.check_op(exec, checked);
             let mut shown = shown.map_err(|error| self.fail(exec, error))?;
             shown.number = number;

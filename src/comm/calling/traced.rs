@@ -25,7 +25,7 @@ impl Inner {
     ) -> Result<()> {
         let note = self.note(exec, checked, number, "");
         let mut ended = Ok(());
-        if self.check_calls && number.is_some() && exec.queue.is_empty() {
+        if self.seen.compared && number.is_some() && exec.queue.is_empty() {
             ended = self.check_first(exec, checked, number);
         }
         let ended = ended.and_then(|()| self.at_once(exec, checked, number));
@@ -44,7 +44,7 @@ impl Inner {
         number: Option<u64>,
         way: &str,
     ) -> Option<Note> {
-        self.traced.then(|| Note {
+        self.seen.traced.then(|| Note {
             text: format!(
                 "{}{way}; {}",
                 self.arguments(checked, number),

@@ -88,7 +88,7 @@ impl Inner {
     /// That ranks disagree, if another one has found it and no call of this rank has said it.
     pub(in crate::comm) fn untold(&self) -> Option<Error> {
         // A forked child has nothing to say, and none of the memory.
-        if fork::in_child_of_user() || self.told.load(Ordering::Relaxed) {
+        if fork::in_child_of_user() || self.ending.told.load(Ordering::Relaxed) {
             return None;
         }
         let found = self.node.abort_record().get()?;

@@ -59,20 +59,24 @@ impl Inner {
             .at(Rank(self.rank));
         }
         if let Some(error) = self.links().and_then(Links::failure)
-            && !self.stopped.load(Ordering::Acquire)
+            && !self.ending.stopped.load(Ordering::Acquire)
             && !self.node.aborted()
             && let Some(error) = fault::of_network(self, error)
         {
             self.stop(&error);
         }
-        if !self.stopped.load(Ordering::Acquire)
+        if !self.ending.stopped.load(Ordering::Acquire)
             && let Some(abort) = self.node.abort_reason()
         {
-            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut failure = self
+                .ending
+                .failure
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert(abort);
-            self.stopped.store(true, Ordering::Release);
+            self.ending.stopped.store(true, Ordering::Release);
         }
-        self.told.store(true, Ordering::Relaxed);
+        self.ending.told.store(true, Ordering::Relaxed);
         self.stop_reason()
     }
 

@@ -188,8 +188,9 @@ impl Inner {
                 }
                 Ok(step) => {
                     if let Step::Blocked(peer) = step {
-                        self.blocked_on.store(peer as u32, Ordering::Relaxed);
-                        self.blocked_in
+                        self.blocked.on.store(peer as u32, Ordering::Relaxed);
+                        self.blocked
+                            .call
                             .store(op.number.unwrap_or(0), Ordering::Relaxed);
                     }
                     exec.queue.push_front(op);

@@ -193,7 +193,7 @@ impl<'a> Long<'a> {
             self.compared = waited * 2;
             // The boards of other nodes are as they were told: the answer counts the next time.
             self.inner.alarm(Alarm::Ask);
-            let queued = self.inner.blocked_in.load(Ordering::Relaxed);
+            let queued = self.inner.blocked.call.load(Ordering::Relaxed);
             if let Some(call) = self.call.1.or((queued != 0).then_some(queued)) {
                 fault::compare_recent(self.inner, call)?;
             }

@@ -150,7 +150,7 @@ impl Owner for Community {
 
     fn failed(&self, error: Error) {
         let inner = self.inner.upgrade();
-        let member = inner.filter(|inner| !inner.destroyed.load(Ordering::Acquire));
+        let member = inner.filter(|inner| !inner.ending.destroyed.load(Ordering::Acquire));
         if let Some(inner) = member {
             if !inner.is_stopped()
                 && let Some(error) = fault::of_network(&inner, error)
