@@ -13,7 +13,7 @@ use super::fork::Fd;
 use super::sync::{AtomicUsize, Ordering};
 use super::{Code, Error, Rank, Result};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The parts of a start, in their order. All ranks go through all of them.
@@ -96,8 +96,9 @@ pub struct Birth {
     phase: AtomicUsize,
     /// Why it was called off.
     off: OnceLock<Error>,
-    /// An eventfd that can be read once it was called off; none where nobody can do that.
-    bell: Option<Fd>,
+    /// An eventfd that can be read once it was called off; none where nobody can do that, or it has
+    /// ended.
+    bell: Mutex<Option<Fd>>,
     /// The phase that a test wants it to stay in.
     hold: Option<StartPhase>,
 }
@@ -109,7 +110,7 @@ impl Birth {
             rank,
             phase: AtomicUsize::new(0),
             off: OnceLock::new(),
-            bell: None,
+            bell: Mutex::new(None),
             hold,
         }
     }
@@ -127,7 +128,7 @@ impl Birth {
             Error::system(what, &error, remedy)
         })?;
         Ok(Birth {
-            bell: Some(bell),
+            bell: Mutex::new(Some(bell)),
             ..Birth::awaited(rank, hold)
         })
     }
@@ -150,9 +151,17 @@ impl Birth {
         self.tell_up_to(phase as usize);
         // Relaxed: it is read to be shown.
         self.phase.store(phase as usize, Ordering::Relaxed);
-        while self.hold == Some(phase) {
-            self.go_on()?;
-            self.sleep(None);
+        if self.hold == Some(phase) {
+            tracing::warn!(
+                "rank {} stays in phase `{}` of its start, because KOLO_FAULT_HOLD says so: the \
+                 others wait for it until it is called off",
+                self.rank,
+                phase.name()
+            );
+            loop {
+                self.go_on()?;
+                self.sleep(None);
+            }
         }
         self.go_on()
     }
@@ -182,7 +191,7 @@ impl Birth {
         );
         let remedy = "see why that program gave up; make a new communicator to go on";
         let _ = self.off.set(Error::new(Code::RemoteError, what, remedy));
-        if let Some(bell) = &self.bell {
+        if let Some(bell) = &*self.lock() {
             // SAFETY: the descriptor is an eventfd. The call fails only when its counter is full,
             // and then it has been rung.
             unsafe { libc::eventfd_write(bell.as_raw_fd(), 1) };
@@ -199,7 +208,25 @@ impl Birth {
 
     /// What a wait polls beside its own descriptors: readable once it was called off.
     pub fn bell(&self) -> Option<RawFd> {
-        self.bell.as_ref().map(AsRawFd::as_raw_fd)
+        self.lock().as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Lets go of the bell: no wait is left that would hear it.
+    pub fn close(&self) {
+        *self.lock() = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Fd>> {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why a start was called off, as the error of the call that it is of.
+    pub fn reason(&self, call: &'static str) -> Error {
+        let why = self.off.get().cloned();
+        self.explain(
+            call,
+            why.unwrap_or_else(|| Error::internal("nobody called it off")),
+        )
     }
 
     /// Rests, unless it is called off.
@@ -260,6 +287,16 @@ mod tests {
             );
         }
         assert_eq!(StartPhase::named("none"), None);
+    }
+
+    #[test]
+    fn a_start_that_has_ended_has_no_descriptor() {
+        let birth = Birth::begun(Rank(0), None).unwrap();
+        assert!(birth.bell().is_some());
+        birth.close();
+        assert_eq!(birth.bell(), None);
+        birth.call_off("called CommAbort");
+        assert!(birth.go_on().is_err());
     }
 
     #[test]

@@ -257,15 +257,16 @@ impl Communicator {
     /// # Errors
     /// None; safe to call from any thread, at any time.
     pub fn abort(&self) -> Result<()> {
+        self.abort_for(&called_off(self.inner.rank, "called CommAbort"));
+        Ok(())
+    }
+
+    /// The same, for a reason that the others hear.
+    pub(in crate::comm) fn abort_for(&self, why: &Error) {
         if !self.inner.ending.destroyed.load(Ordering::Acquire) {
-            self.inner.stop(&Error::new(
-                Code::RemoteError,
-                format!("rank {} called CommAbort", self.inner.rank),
-                "see why the program aborted; make a new communicator to go on",
-            ));
+            self.inner.stop(why);
             self.inner.let_go();
         }
-        Ok(())
     }
 
     /// Whether the communicator still works.
@@ -367,6 +368,15 @@ impl Communicator {
     pub fn direct_calls(&self) -> Result<u64> {
         Ok(self.inner.user()?.counts.direct_calls)
     }
+}
+
+/// What the ranks hear of a rank whose program ended its communicator, because it `did` something.
+pub(in crate::comm) fn called_off(rank: u32, did: &str) -> Error {
+    Error::new(
+        Code::RemoteError,
+        format!("rank {rank} {did}"),
+        "see why the program aborted; make a new communicator to go on",
+    )
 }
 
 impl std::fmt::Debug for Communicator {

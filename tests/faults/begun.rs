@@ -18,6 +18,15 @@ fn until_in(start: &Starting, phase: &str) {
     }
 }
 
+fn until_there(start: &Starting) -> Communicator {
+    loop {
+        if let Some(comm) = start.poll().unwrap() {
+            return comm;
+        }
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn all_ranks_begun_by_one_thread_become_ready() {
     let id = Communicator::unique_id().unwrap();
@@ -94,20 +103,51 @@ fn a_start_that_is_dropped_is_given_up() {
 fn ending_a_start_ends_the_communicator_that_it_made() {
     let id = Communicator::unique_id().unwrap();
     let starts = [begin(2, &id, 0, "none"), begin(2, &id, 1, "none")];
-    let comms = starts.each_ref().map(|start| {
-        loop {
-            if let Some(comm) = start.poll().unwrap() {
-                break comm;
-            }
-            std::thread::yield_now();
-        }
-    });
+    let comms = starts.each_ref().map(until_there);
     starts[1].abort();
+    let own = starts[1].poll().unwrap_err().to_string();
+    assert!(own.contains("rank 1 called CommAbort"), "{own}");
     let error = comms[0].barrier().unwrap_err();
     assert!(
         error.to_string().contains("rank 1 called CommAbort"),
         "{error}"
     );
+}
+
+/// The program that ends it hears so from its start; the others hear what it called.
+#[test]
+fn a_start_that_nobody_has_asked_is_ended_with_its_words() {
+    let id = Communicator::unique_id().unwrap();
+    let starts = [begin(2, &id, 0, "none"), begin(2, &id, 1, "none")];
+    let other = until_there(&starts[0]);
+    // All are through the last phase, so that rank 1 has a communicator, now or in a moment.
+    starts[1].give_up("called CommDestroy");
+    let own = starts[1].poll().unwrap_err();
+    let heard = other.barrier().unwrap_err();
+    assert_eq!(
+        (own.code, heard.code),
+        (Code::RemoteError, Code::RemoteError)
+    );
+    for error in [own, heard] {
+        let text = error.to_string();
+        assert!(text.contains("rank 1 called CommDestroy"), "{text}");
+        assert!(!text.contains("CommAbort"), "{text}");
+    }
+}
+
+/// Whoever keeps the start does not keep the communicator.
+#[test]
+fn a_communicator_that_was_begun_ends_when_the_program_drops_it() {
+    let id = Communicator::unique_id().unwrap();
+    let starts = [begin(2, &id, 0, "none"), begin(2, &id, 1, "none")];
+    let [kept, dropped] = starts.each_ref().map(until_there);
+    // As often as one likes while it lives.
+    assert!(starts[1].poll().unwrap().is_some());
+    drop(dropped);
+    let error = starts[1].poll().unwrap_err();
+    assert_eq!(error.code, Code::InvalidUsage, "{error}");
+    assert!(kept.barrier().is_err());
+    assert!(starts[0].poll().unwrap().is_some());
 }
 
 #[test]

@@ -7,18 +7,20 @@
 //! **Idea.** Settings are read in the call, for the environment is the program's. Then a thread
 //! runs what a blocking start runs ([`joining::over_tcp_as`]). Each start has a thread of its own:
 //! starts wait for each other, so a pool with fewer threads than starts could stand still. What
-//! the thread comes to lies in [`Making`], where the program asks for it. Whoever ends the start
-//! before calls it off ([`Birth`]), which every wait of the thread hears, and waits until the
-//! thread has ended: then nothing of it is left.
+//! the thread comes to lies in [`Making`], where the program asks for it. Who asks first when it is
+//! there takes it, and with it goes all that the start has held: its thread and its bell. Whoever
+//! ends the start before calls it off ([`Birth`]), which every wait of the thread hears, and waits
+//! until the thread has ended: then nothing of it is left.
 
 use super::joining;
 use crate::base::birth::Birth;
-use crate::base::clock::now;
 use crate::base::{Error, Rank, Result, caught, fork, own_thread};
 use crate::bootstrap::UniqueId;
+use crate::comm::communicator::called_off;
+use crate::comm::state::Inner;
 use crate::comm::{CommConfig, Communicator};
 use crate::proxy::service;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,11 +28,38 @@ use std::time::Duration;
 /// thread that is still in a call of the system then ends by itself.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
+/// What a start is called in errors.
+const CALL: &str = "CommInitRank";
+
 /// What has become of a start.
 enum Becoming {
     Waiting,
     Made(Communicator),
+    /// The program has it. It must not live longer for having been begun.
+    Given(Weak<Inner>),
     Failed(Error),
+}
+
+impl Becoming {
+    /// What the program is told; it keeps the communicator from now on.
+    fn tell(&mut self) -> Result<Option<Communicator>> {
+        match self {
+            Becoming::Waiting => Ok(None),
+            Becoming::Made(communicator) => {
+                let made = communicator.clone();
+                *self = Becoming::Given(Arc::downgrade(&made.inner));
+                Ok(Some(made))
+            }
+            Becoming::Given(given) => match given.upgrade() {
+                Some(inner) => Ok(Some(Communicator { inner })),
+                None => Err(Error::usage(
+                    "the communicator was there, and the program has dropped it since",
+                    "keep what the start gave, as long as it is used",
+                )),
+            },
+            Becoming::Failed(error) => Err(error.clone()),
+        }
+    }
 }
 
 /// Where the thread puts what it has come to.
@@ -42,6 +71,21 @@ struct Making {
 impl Making {
     fn lock(&self) -> MutexGuard<'_, Becoming> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread puts down what it came to. Where nobody waits for that any more, the others must
+    /// hear it.
+    fn put(&self, made: Result<Communicator>, birth: &Birth) {
+        let mut state = self.lock();
+        if matches!(*state, Becoming::Waiting) {
+            *state = made.map_or_else(Becoming::Failed, Becoming::Made);
+            self.ended.notify_all();
+            return;
+        }
+        drop(state);
+        if let (Ok(made), Err(why)) = (made, birth.go_on()) {
+            made.abort_for(&why);
+        }
     }
 }
 
@@ -66,18 +110,12 @@ impl Communicator {
     /// Wrong ranks, an id that is none; `SystemError` without a thread for it. Every other error of
     /// [`Communicator::init_rank`] comes from [`Starting`].
     pub fn begin(nranks: u32, id: &UniqueId, rank: u32, config: &CommConfig) -> Result<Starting> {
-        let call = "CommInitRank";
-        let begun = begin_as((nranks, rank), id, config, call);
-        begun.map_err(|error| error.at(Rank(rank)).during(call))
+        let begun = begin_as((nranks, rank), id, config);
+        begun.map_err(|error| error.at(Rank(rank)).during(CALL))
     }
 }
 
-fn begin_as(
-    (nranks, rank): (u32, u32),
-    id: &UniqueId,
-    config: &CommConfig,
-    call: &'static str,
-) -> Result<Starting> {
+fn begin_as((nranks, rank): (u32, u32), id: &UniqueId, config: &CommConfig) -> Result<Starting> {
     if rank >= nranks {
         return Err(Error::argument(
             format!("rank {rank} of {nranks} does not exist"),
@@ -94,11 +132,8 @@ fn begin_as(
     let (config, known, found) = (config.clone(), Arc::clone(&birth), Arc::clone(&outcome));
     let builder = std::thread::Builder::new().name("kolo start".into());
     let thread = own_thread::start(builder, move || {
-        let make = || joining::over_tcp_as(call, (nranks, &id), settings, &config, &known);
-        let made = caught(make).and_then(|made| made);
-        let state = made.map_or_else(Becoming::Failed, Becoming::Made);
-        *found.lock() = state;
-        found.ended.notify_all();
+        let make = || joining::over_tcp_as(CALL, (nranks, &id), settings, &config, &known);
+        found.put(caught(make).and_then(|made| made), &known);
     });
     let thread = thread.map_err(|error| {
         let what = "could not start a thread in which the communicator begins";
@@ -129,18 +164,19 @@ impl Starting {
         self.birth.phase().name()
     }
 
-    /// The communicator, if it is there by now. Does not wait.
+    /// The communicator, if it is there by now. Does not wait. It is the program's then, and ends
+    /// when the program drops it, whether this is kept or not.
     ///
     /// # Errors
     /// Why there will be none: as [`Communicator::init_rank`]; `RemoteError` after
-    /// [`Starting::abort`]; `InvalidUsage` in a forked child.
+    /// [`Starting::abort`]; `InvalidUsage` in a forked child, and once it was dropped.
     pub fn poll(&self) -> Result<Option<Communicator>> {
         self.is_here()?;
-        match &*self.outcome.lock() {
-            Becoming::Waiting => Ok(None),
-            Becoming::Made(communicator) => Ok(Some(communicator.clone())),
-            Becoming::Failed(error) => Err(error.clone()),
+        let told = self.outcome.lock().tell();
+        if !matches!(told, Ok(None)) {
+            self.clear();
         }
+        told
     }
 
     /// Waits until the communicator is there.
@@ -160,8 +196,9 @@ impl Starting {
     }
 
     /// Ends the start in whatever phase it is, and lets the other ranks know; they fail, for a
-    /// communicator has all of its ranks or none. Waits until nothing is left of it, at most
-    /// seconds. A communicator that is there already is aborted. Any thread, any time.
+    /// communicator has all of its ranks or none. Waits until nothing is left of it, at most 5 s: a
+    /// thread that is inside a call of the system or of a network plugin ends when that call does. A
+    /// communicator that is there already is aborted. Any thread, any time.
     pub fn abort(&self) {
         self.give_up("called CommAbort");
     }
@@ -169,46 +206,59 @@ impl Starting {
     /// The same; the program `did` something.
     #[doc(hidden)]
     pub fn give_up(&self, did: &str) {
-        if self.is_inherited() || self.thread().is_none() {
+        if self.is_inherited() {
             return;
         }
         self.birth.call_off(did);
-        let begun = now();
-        let mut state = self.outcome.lock();
-        while matches!(*state, Becoming::Waiting) {
-            let left = END_LIMIT.saturating_sub(begun.elapsed());
-            if left.is_zero() {
-                tracing::warn!(
-                    "kolo: rank {}: a start that was given up in phase `{}` has not ended after \
-                     {} s; its thread ends when the system lets it",
-                    self.rank(),
-                    self.phase(),
-                    END_LIMIT.as_secs()
-                );
-                drop(state);
-                self.thread().take();
-                return;
-            }
-            let waited = self.outcome.ended.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let made = match &*state {
-            Becoming::Made(communicator) => Some(communicator.clone()),
-            _ => None,
+        let mut state = self.when_ended();
+        let reason = match &*state {
+            Becoming::Failed(error) => error.clone(),
+            Becoming::Given(_) => called_off(self.rank(), did).at(self.birth.rank()),
+            Becoming::Waiting | Becoming::Made(_) => self.birth.reason(CALL),
         };
-        drop(state);
-        if let Some(made) = made {
-            // The others have it too, and must hear of this.
-            let _ = made.abort();
+        let found = std::mem::replace(&mut *state, Becoming::Failed(reason.clone()));
+        if matches!(found, Becoming::Waiting) {
+            // Before another thread finds that it has ended, and waits for the thread.
+            drop(self.thread().take());
         }
-        self.join();
+        drop(state);
+        match found {
+            Becoming::Waiting => tracing::warn!(
+                "kolo: rank {}: a start that was given up in phase `{}` has not ended after {} s; \
+                 its thread ends when the system lets it",
+                self.rank(),
+                self.phase(),
+                END_LIMIT.as_secs()
+            ),
+            // The others have it too, and must hear of this.
+            Becoming::Made(made) => made.abort_for(&reason),
+            Becoming::Given(given) => {
+                if let Some(inner) = given.upgrade() {
+                    Communicator { inner }.abort_for(&reason);
+                }
+            }
+            Becoming::Failed(_) => {}
+        }
+        self.clear();
     }
 
-    /// Waits for the last instructions of a thread that has ended.
-    fn join(&self) {
-        if let Some(thread) = self.thread().take() {
+    /// The outcome, when there is one or it is waited for no more.
+    fn when_ended(&self) -> MutexGuard<'_, Becoming> {
+        let waits = |state: &mut Becoming| matches!(state, Becoming::Waiting);
+        let state = self.outcome.lock();
+        let ended = &self.outcome.ended;
+        let waited = ended.wait_timeout_while(state, END_LIMIT, waits);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Lets go of what only a start needs, once there is an outcome: the thread is in its last
+    /// instructions then.
+    fn clear(&self) {
+        let thread = self.thread().take();
+        if let Some(thread) = thread {
             // What it panicked with is in the outcome.
             let _ = thread.join();
+            self.birth.close();
         }
     }
 
@@ -251,7 +301,7 @@ impl Drop for Starting {
             return;
         }
         match self.has_ended() {
-            true => self.join(),
+            true => self.clear(),
             false => self.give_up("gave it up"),
         }
     }
@@ -261,5 +311,32 @@ impl std::fmt::Debug for Starting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (rank, nranks, phase) = (self.rank(), self.nranks, self.phase());
         write!(f, "a start of rank {rank} of {nranks} in phase `{phase}`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Code;
+
+    /// The thread of a start that was given up too late for its last wait.
+    #[test]
+    fn what_comes_after_the_end_of_waiting_is_aborted() {
+        let mut made = Communicator::init_all(2, &CommConfig::default()).unwrap();
+        let (own, other) = (made.pop().unwrap(), made.pop().unwrap());
+        let birth = Birth::begun(Rank(1), None).unwrap();
+        birth.call_off("called CommDestroy");
+        let making = Making {
+            state: Mutex::new(Becoming::Failed(birth.reason(CALL))),
+            ended: Condvar::new(),
+        };
+        making.put(Ok(own), &birth);
+        let error = making.lock().tell().unwrap_err();
+        assert_eq!(error.code, Code::RemoteError);
+        let heard = other.async_error().unwrap_err().to_string();
+        assert!(
+            heard.contains("rank 1 called CommDestroy while it started"),
+            "{heard}"
+        );
     }
 }

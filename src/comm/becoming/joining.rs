@@ -157,3 +157,17 @@ pub(in crate::comm) fn all_threads(nranks: u32, config: &CommConfig) -> Result<V
     })?;
     made.into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::HoldIn;
+
+    #[test]
+    fn a_start_can_be_held_in_every_phase() {
+        let words: Vec<_> = HoldIn::WORDS.iter().map(|word| word.0).collect();
+        let mut expected = vec!["none"];
+        expected.extend(StartPhase::ALL.map(StartPhase::name));
+        assert_eq!(words, expected);
+    }
+}
