@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ELEMENTS = 700, MANY = 200, PROCESSES = 3 };
+enum { ELEMENTS = 700, MANY = 200, READY = 60, PROCESSES = 3 };
 
 static const char *const PHASES[] = {"meeting",  "comparing",  "agreeing", "sharing",
                                      "reaching", "connecting", "binding",  "ending"};
@@ -141,6 +141,22 @@ static void begun_in_a_group(void) {
     for (int r = 0; r < 4; r++) OK(koloCommDestroy(comms[r]));
 }
 
+/* The end of a group fails, because of one that blocks: the others have begun, and are aborted. */
+static void begun_in_a_group_that_fails(void) {
+    const char *const settings[] = {"no_such_setting=1", NULL};
+    koloConfig_t config = KOLO_CONFIG_INITIALIZER;
+    koloComm_t waiting, bad;
+    koloUniqueId ids[2];
+    for (int i = 0; i < 2; i++) OK(koloGetUniqueId(&ids[i]));
+    config.settings = settings;
+    OK(koloGroupStart());
+    OK(begin(&waiting, 2, ids[0], 0, NONE));
+    OK(koloCommInitRankConfig(&bad, 1, ids[1], 0, &config));
+    CHECK(koloGroupEnd() == koloInvalidArgument);
+    CHECK(bad == NULL && waiting != NULL && state(waiting) == koloInProgress);
+    OK(koloCommAbort(waiting));
+}
+
 /* A wrong argument is an error of the start, on all ranks. */
 static void wrong_settings(void) {
     const char *const settings[] = {"no_such_setting=1", NULL};
@@ -161,8 +177,13 @@ static void wrong_settings(void) {
     CHECK(state(bad) == koloInvalidArgument);
     OK(koloCommDestroy(bad));
     OK(koloCommDestroy(good));
-    /* A split says that it blocks. */
+    /* One that asks for neither has not begun, and waits for nobody. */
     config.settings = NULL;
+    config.blocking = 2;
+    FAILS(koloInvalidArgument, "blocking = 2", koloCommInitRankConfig(&bad, 2, id, 1, &config));
+    CHECK(bad == NULL);
+    /* A split says that it blocks. */
+    config.blocking = 0;
     OK(koloCommInitAll(&good, 1, NULL));
     FAILS(koloInvalidArgument, "blocks", koloCommSplit(good, 0, 0, &parts, &config));
     OK(koloCommDestroy(good));
@@ -288,6 +309,47 @@ static void nothing_is_left(void) {
     }
 }
 
+/* Pairs of ranks of this thread, begun with blocking or without, and what is held when all of them
+ * are ready. */
+static held held_by_ready(int blocking) {
+    static koloComm_t comms[READY][2];
+    koloUniqueId id;
+    held all;
+    for (int c = 0; c < READY; c++) {
+        OK(koloGetUniqueId(&id));
+        OK(koloGroupStart());
+        for (int r = 0; r < 2; r++) {
+            if (blocking)
+                OK(koloCommInitRank(&comms[c][r], 2, id, r));
+            else
+                OK(begin(&comms[c][r], 2, id, r, NONE));
+        }
+        CHECK(koloGroupEnd() == (blocking ? koloSuccess : koloInProgress));
+        for (int r = 0; r < 2; r++) CHECK(outcome(comms[c][r]) == koloSuccess);
+    }
+    all = calm();
+    for (int c = 0; c < READY; c++)
+        for (int r = 0; r < 2; r++) OK(koloCommDestroy(comms[c][r]));
+    (void)calm();
+    return all;
+}
+
+/* A ready communicator holds what one holds that was waited for. */
+static void ready_ones_hold_no_more(void) {
+    held blocking, begun;
+    char more[256];
+    /* Memory that the C library keeps is there after the first ones. */
+    (void)held_by_ready(0);
+    blocking = held_by_ready(1);
+    begun = held_by_ready(0);
+    snprintf(more, sizeof more, "threads %d, then %d, descriptors %d, %d, mappings %d, %d",
+             blocking.threads, begun.threads, blocking.descriptors, begun.descriptors,
+             blocking.mappings, begun.mappings);
+    if (begun.threads != blocking.threads || begun.descriptors != blocking.descriptors ||
+        begun.mappings > blocking.mappings + READY)
+        fail_at(__FILE__, __LINE__, "ready ones hold no more", more);
+}
+
 /* What the processes share. */
 static struct {
     _Atomic int there;
@@ -393,7 +455,9 @@ int main(void) {
     processes();
     begun_and_used();
     begun_in_a_group();
+    begun_in_a_group_that_fails();
     wrong_settings();
+    ready_ones_hold_no_more();
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         ended_in(phase, 1, koloCommAbort, "called CommAbort");
         ended_in(phase, 2, koloCommDestroy, "called CommDestroy");

@@ -632,13 +632,16 @@ koloResult_t koloCommInitRank(koloComm_t *newcomm, int nranks, koloUniqueId comm
  * koloCommInitRank with properties; `config` may be NULL and is read before the call returns.
  * With blocking = 0 in it, the call returns koloInProgress at once, with a handle whose
  * communicator a thread of kolo's makes meanwhile: koloCommGetAsyncError writes koloInProgress
- * until it is ready, then koloSuccess, or why it failed. Till then koloCommCount and
- * koloCommUserRank answer, koloCommAbort and koloCommDestroy end the start (and with it that of
+ * until it is ready, then koloSuccess, or why it failed. Till then koloCommGetAsyncError,
+ * koloGetLastError, koloCommCount and koloCommUserRank answer, koloCommAbort and koloCommDestroy
+ * end the start (and with it that of
  * the other ranks), and any other call is koloInvalidUsage. So one thread can begin many
  * communicators, several ranks of one too. Inside a group, koloGroupEnd begins them and returns
  * koloInProgress. The other ways to make a communicator (MPI, a launcher, koloCommSplit) block.
  * Further errors: koloInvalidArgument (koloConfig_t not from KOLO_CONFIG_INITIALIZER, a field out
- * of range, an unknown setting).
+ * of range, an unknown setting); with blocking = 0 koloSystemError at once (no thread or
+ * descriptor for the start). Where that is so, or blocking is neither 0 nor 1, this rank has not
+ * begun, and the others wait as for a rank that never comes.
  */
 KOLO_MUST_CHECK
 koloResult_t koloCommInitRankConfig(koloComm_t *newcomm,
@@ -698,7 +701,8 @@ koloResult_t koloCommDestroy(koloComm_t comm);
 /**
  * Ends `comm` without waiting for anybody: calls in progress, here and on the other ranks, return
  * koloRemoteError. One that is still being made is given up in any phase, and waited for until
- * nothing of it is left, which takes 5 s at most. The handle is invalid afterwards. The one call
+ * nothing of it is left, at most 5 s: a thread inside a call of the system or of a network plugin
+ * ends when that call does. The handle is invalid afterwards. The one call
  * that another thread may make while a thread is inside a call on `comm`.
  * Errors: koloInvalidArgument (handle).
  */
@@ -774,7 +778,8 @@ koloResult_t koloGroupStart(void);
  * are in place: koloCommGetAsyncError of each tells when it is ready.
  * Buffers of the group's calls must stay valid until then.
  * Errors: koloInvalidUsage (no group is open), and those of the queued calls: then
- * koloGetLastError of the communicators concerned has the sentence too.
+ * koloGetLastError of the communicators concerned has the sentence too. Handles of communicators
+ * with blocking = 0 that are not NULL have begun also when an error is returned: abort them.
  */
 KOLO_MUST_CHECK
 koloResult_t koloGroupEnd(void);

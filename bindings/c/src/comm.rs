@@ -158,13 +158,16 @@ pub unsafe extern "C" fn koloCommInitRank(
 /// koloCommInitRank with properties; `config` may be NULL and is read before the call returns.
 /// With blocking = 0 in it, the call returns koloInProgress at once, with a handle whose
 /// communicator a thread of kolo's makes meanwhile: koloCommGetAsyncError writes koloInProgress
-/// until it is ready, then koloSuccess, or why it failed. Till then koloCommCount and
-/// koloCommUserRank answer, koloCommAbort and koloCommDestroy end the start (and with it that of
+/// until it is ready, then koloSuccess, or why it failed. Till then koloCommGetAsyncError,
+/// koloGetLastError, koloCommCount and koloCommUserRank answer, koloCommAbort and koloCommDestroy
+/// end the start (and with it that of
 /// the other ranks), and any other call is koloInvalidUsage. So one thread can begin many
 /// communicators, several ranks of one too. Inside a group, koloGroupEnd begins them and returns
 /// koloInProgress. The other ways to make a communicator (MPI, a launcher, koloCommSplit) block.
 /// Further errors: koloInvalidArgument (koloConfig_t not from KOLO_CONFIG_INITIALIZER, a field out
-/// of range, an unknown setting).
+/// of range, an unknown setting); with blocking = 0 koloSystemError at once (no thread or
+/// descriptor for the start). Where that is so, or blocking is neither 0 nor 1, this rank has not
+/// begun, and the others wait as for a rank that never comes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommInitRankConfig(
     newcomm: *mut koloComm_t,
@@ -204,6 +207,8 @@ unsafe fn init_rank(
             config,
             is_blocking,
         } = config().unwrap_or_else(config::Wanted::refused);
+        // To join would be to wait, which may be what the program does not want.
+        let is_blocking = is_blocking?;
         let id = UniqueId::from_bytes(id.internal.map(|byte| byte as u8))?;
         // SAFETY: our caller's promise.
         unsafe {
@@ -289,8 +294,9 @@ pub unsafe extern "C" fn koloCommSplit(
         // SAFETY: the contract of kolo.h.
         let wanted = unsafe { config::read(config) }.unwrap_or_else(config::Wanted::refused);
         let mut config = match wanted.is_blocking {
-            true => wanted.config,
-            false => CommConfig::refused(split_blocks()),
+            Ok(true) => wanted.config,
+            Ok(false) => CommConfig::refused(split_blocks()),
+            Err(error) => CommConfig::refused(error),
         };
         // SAFETY: the contract of kolo.h.
         if let Err(error) = unsafe { clear(newcomm) } {
@@ -387,7 +393,8 @@ fn told(comm: koloComm_t, owner: usize) {
 
 /// Ends `comm` without waiting for anybody: calls in progress, here and on the other ranks, return
 /// koloRemoteError. One that is still being made is given up in any phase, and waited for until
-/// nothing of it is left, which takes 5 s at most. The handle is invalid afterwards. The one call
+/// nothing of it is left, at most 5 s: a thread inside a call of the system or of a network plugin
+/// ends when that call does. The handle is invalid afterwards. The one call
 /// that another thread may make while a thread is inside a call on `comm`.
 /// Errors: koloInvalidArgument (handle).
 #[unsafe(no_mangle)]

@@ -16,15 +16,15 @@ const SETTINGS_LIMIT: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct Wanted {
     pub(crate) config: CommConfig,
-    /// The call waits until the communicator is there.
-    pub(crate) is_blocking: bool,
+    /// The call waits until the communicator is there; an error where `blocking` is no answer.
+    pub(crate) is_blocking: Result<bool>,
 }
 
 impl Default for Wanted {
     fn default() -> Wanted {
         Wanted {
             config: CommConfig::default(),
-            is_blocking: true,
+            is_blocking: Ok(true),
         }
     }
 }
@@ -39,8 +39,8 @@ impl Wanted {
     }
 }
 
-/// The settings of `config`; NULL means the defaults. What is wrong in the fields after `blocking`
-/// is an error inside of it, for a start that does not block then reports it later.
+/// The settings of `config`; NULL means the defaults. Once it is known to be a koloConfig_t, what is
+/// wrong is an error inside of it: a start that does not block then reports it later.
 ///
 /// # Safety
 /// `config` is NULL or points to `config->size` readable bytes (at least the first field), and its
@@ -84,20 +84,18 @@ pub(crate) unsafe fn read(config: *const koloConfig_t) -> Result<Wanted> {
             initializer,
         ));
     }
-    check_version(own.version)?;
+    // Every version has it in this place, for it says how the errors below are told.
     let is_blocking = match own.blocking {
-        UNDEFINED | 1 => true,
-        0 => false,
-        other => {
-            return Err(Error::argument(
-                format!("blocking = {other} in koloConfig_t"),
-                "give 1 for a call that waits until the communicator is ready, 0 for one that \
-                 does not",
-            ));
-        }
+        UNDEFINED | 1 => Ok(true),
+        0 => Ok(false),
+        other => Err(Error::argument(
+            format!("blocking = {other} in koloConfig_t"),
+            "give 1 for a call that waits until the communicator is ready, 0 for one that does not",
+        )),
     };
-    // SAFETY: the caller's promise about strings.
-    let config = unsafe { properties(&own) }.unwrap_or_else(CommConfig::refused);
+    // SAFETY: the caller's promise about strings; those of another version are not looked at.
+    let config = check_version(own.version).and_then(|()| unsafe { properties(&own) });
+    let config = config.unwrap_or_else(CommConfig::refused);
     Ok(Wanted {
         config,
         is_blocking,
@@ -214,7 +212,9 @@ mod tests {
 
     fn read_it(config: &koloConfig_t) -> Result<CommConfig> {
         // SAFETY: the tests fill their structures as asked.
-        let read = unsafe { read(config) }?.config;
+        let wanted = unsafe { read(config) }?;
+        wanted.is_blocking?;
+        let read = wanted.config;
         read.refused.clone().map_or(Ok(read), Err)
     }
 
@@ -224,13 +224,32 @@ mod tests {
         for (given, blocks) in [(UNDEFINED, true), (1, true), (0, false)] {
             config.blocking = given;
             // SAFETY: filled as asked.
-            assert_eq!(unsafe { read(&config) }.unwrap().is_blocking, blocks);
+            let wanted = unsafe { read(&config) }.unwrap();
+            assert_eq!(wanted.is_blocking, Ok(blocks));
         }
-        // What else is wrong does not make it block.
-        config.maxChannels = -1;
+    }
+
+    #[test]
+    fn what_else_is_wrong_does_not_make_a_start_block() {
+        let faults: [fn(&mut koloConfig_t); 3] = [
+            |c| c.maxChannels = -1,
+            |c| c.version = 990_000,
+            |c| c.name = c"\xff".as_ptr(),
+        ];
+        for fault in faults {
+            let mut config = filled();
+            config.blocking = 0;
+            fault(&mut config);
+            // SAFETY: filled as asked.
+            let wanted = unsafe { read(&config) }.unwrap();
+            assert_eq!(wanted.is_blocking, Ok(false));
+            assert!(wanted.config.refused.is_some());
+        }
+        // Another number asks for neither.
+        let mut config = filled();
+        config.blocking = 2;
         // SAFETY: filled as asked.
-        let wanted = unsafe { read(&config) }.unwrap();
-        assert!(!wanted.is_blocking && wanted.config.refused.is_some());
+        assert!(unsafe { read(&config) }.unwrap().is_blocking.is_err());
     }
 
     #[test]

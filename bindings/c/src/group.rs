@@ -50,7 +50,8 @@ pub extern "C" fn koloGroupStart() -> koloResult_t {
 /// are in place: koloCommGetAsyncError of each tells when it is ready.
 /// Buffers of the group's calls must stay valid until then.
 /// Errors: koloInvalidUsage (no group is open), and those of the queued calls: then
-/// koloGetLastError of the communicators concerned has the sentence too.
+/// koloGetLastError of the communicators concerned has the sentence too. Handles of communicators
+/// with blocking = 0 that are not NULL have begun also when an error is returned: abort them.
 #[unsafe(no_mangle)]
 pub extern "C" fn koloGroupEnd() -> koloResult_t {
     let code = guard_unnamed("GroupEnd", || {

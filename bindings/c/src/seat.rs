@@ -23,7 +23,8 @@ pub(crate) static COMMS: Registry<Seat> = Registry::new(0x6bc3_91e4_d75a_2f18, "
 #[repr(align(128))]
 pub(crate) struct Seat {
     ready: OnceLock<Member>,
-    /// How it is made, where it was begun without blocking.
+    /// How it is made, where it was begun without blocking. Once the seat is filled it holds no
+    /// thread, no descriptor and no communicator any more.
     start: Option<Starting>,
     /// The program was told that the start has failed.
     is_told: AtomicBool,
@@ -70,8 +71,9 @@ impl Seat {
                 let phase = self.start.as_ref().map_or("", Starting::phase);
                 Err(Error::usage(
                     format!("the communicator is still being made (phase `{phase}`)"),
-                    "call koloCommGetAsyncError until it writes koloSuccess; meanwhile only \
-                     koloCommAbort, koloCommDestroy and the queries are allowed",
+                    "call koloCommGetAsyncError until it writes koloSuccess; meanwhile only that, \
+                     koloGetLastError, koloCommCount, koloCommUserRank, koloCommAbort and \
+                     koloCommDestroy are allowed",
                 ))
             }
             Err(error) => {
