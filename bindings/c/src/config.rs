@@ -39,8 +39,8 @@ impl Wanted {
     }
 }
 
-/// The settings of `config`; NULL means the defaults. Once it is known to be a koloConfig_t, what is
-/// wrong is an error inside of it: a start that does not block then reports it later.
+/// The settings of `config`; NULL means the defaults. Once it is known to be a koloConfig_t, what
+/// is wrong is an error inside of it: a start that does not block then reports it later.
 ///
 /// # Safety
 /// `config` is NULL or points to `config->size` readable bytes (at least the first field), and its

@@ -197,7 +197,7 @@ impl Starting {
 
     /// Ends the start in whatever phase it is, and lets the other ranks know; they fail, for a
     /// communicator has all of its ranks or none. Waits until nothing is left of it, at most 5 s: a
-    /// thread that is inside a call of the system or of a network plugin ends when that call does. A
+    /// thread inside a call of the system or of a network plugin ends when that call does. A
     /// communicator that is there already is aborted. Any thread, any time.
     pub fn abort(&self) {
         self.give_up("called CommAbort");

@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_start_can_be_held_in_every_phase() {
-        let words: Vec<_> = HoldIn::WORDS.iter().map(|word| word.0).collect();
+        let words: Vec<_> = HoldIn::WORDS.iter().map(|word| word.text).collect();
         let mut expected = vec!["none"];
         expected.extend(StartPhase::ALL.map(StartPhase::name));
         assert_eq!(words, expected);
