@@ -54,11 +54,25 @@ def listed():
         return [Mutation(number, line) for number, line in lines if line.strip()]
 
 
+def remove_others(names):
+    """Removes what an earlier copy had and the tree has no more, but what cargo has built."""
+    for folder, folders, files in os.walk(COPY):
+        if folder == COPY:
+            folders[:] = [name for name in folders if name != "target"]
+        for name in files:
+            path = os.path.join(folder, name)
+            known = os.path.relpath(path, COPY)
+            if known not in names or not os.path.lexists(os.path.join(ROOT, known)):
+                os.remove(path)
+
+
 def copy_tree():
     """What git knows of this tree, as it is now."""
     known = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                            cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
-    for name in filter(None, known.decode().split("\0")):
+    names = [name for name in known.decode().split("\0") if name]
+    remove_others(set(names))
+    for name in names:
         source, goal = os.path.join(ROOT, name), os.path.join(COPY, name)
         if not os.path.lexists(source):
             continue
