@@ -6,7 +6,7 @@
 
 use super::end::End;
 use super::engine::HostEngine;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, Kernels};
 use super::scratch::Sources;
 use super::wires::Wires;
 use crate::exec::Waiting;
@@ -33,6 +33,21 @@ pub struct SmallCall<'a> {
 
 /// As many sources are listed on the stack.
 const FEW: usize = 8;
+
+impl<'a> SmallCall<'a> {
+    /// The call of an order.
+    #[inline(always)]
+    fn of(order: &SmallOrder, kernels: &'a Kernels) -> SmallCall<'a> {
+        SmallCall {
+            send: order.send,
+            recv: order.recv,
+            count: order.count,
+            kernel: kernels.get(order.dtype, order.op),
+            signature: order.signature,
+            root: order.root,
+        }
+    }
+}
 
 impl SmallCall<'_> {
     fn bytes(&self) -> usize {
@@ -286,14 +301,7 @@ impl HostEngine {
         order: &SmallOrder,
         waiting: &mut impl Waiting,
     ) -> std::result::Result<(), Stop> {
-        let small = SmallCall {
-            send: order.send,
-            recv: order.recv,
-            count: order.count,
-            kernel: self.kernels.get(order.dtype, order.op),
-            signature: order.signature,
-            root: order.root,
-        };
+        let small = SmallCall::of(order, &self.kernels);
         let (wires, sources) = (&mut self.wires, &mut self.sources);
         // SAFETY: our caller's promise.
         unsafe {
@@ -312,14 +320,7 @@ impl HostEngine {
     /// As [`HostEngine::small`].
     #[inline(always)]
     pub unsafe fn alone(&mut self, order: &SmallOrder) {
-        let small = SmallCall {
-            send: order.send,
-            recv: order.recv,
-            count: order.count,
-            kernel: self.kernels.get(order.dtype, order.op),
-            signature: order.signature,
-            root: order.root,
-        };
+        let small = SmallCall::of(order, &self.kernels);
         // SAFETY: our caller's promise.
         unsafe { small.alone(&mut self.wires) };
     }

@@ -8,7 +8,7 @@
 
 use super::Call;
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
-use super::logarithmic::{EXCHANGE_FOLD, guest_hops};
+use super::logarithmic::{EXCHANGE_FOLD, SIGNAL, guest_hops};
 use super::spread::RECEIVE;
 use crate::price::Site;
 use crate::price::machine::Machine;
@@ -22,15 +22,6 @@ const SEND: Work = Work {
     reads: 0.0,
     sends: 1.0,
     locals: 1.0,
-    writes: 0.0,
-    folds: 0.0,
-};
-/// A signal out and one in, by two steps.
-const SIGNAL: Work = Work {
-    steps: 2.0,
-    reads: 1.0,
-    sends: 1.0,
-    locals: 0.0,
     writes: 0.0,
     folds: 0.0,
 };

@@ -23,8 +23,8 @@ pub(super) const EXCHANGE: Work = Work {
     writes: 1.0,
     folds: 0.0,
 };
-/// A signal out and one in.
-const SIGNAL: Work = Work {
+/// A signal out and one in, by two steps.
+pub(super) const SIGNAL: Work = Work {
     steps: 2.0,
     reads: 1.0,
     sends: 1.0,
