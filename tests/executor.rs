@@ -214,7 +214,12 @@ fn run(call: &Call, rank: usize, wires: &mut Wires, stop: &AtomicBool) {
     }
     let buffers = (send, memory[guard..].as_mut_ptr());
     let plan = (*call.plans[rank]).clone();
-    let how = protocol(&plan, call.protocol, &call.geometry, call.bytes_per_element);
+    let how = protocol(
+        plan.pieces,
+        call.protocol,
+        &call.geometry,
+        call.bytes_per_element,
+    );
     let plan = Bound::new(plan, how, wires).expect("connections");
     let signature = call.number + 1;
     let launch = Launch::new(
@@ -227,7 +232,7 @@ fn run(call: &Call, rank: usize, wires: &mut Wires, stop: &AtomicBool) {
     .unwrap_or_else(|error| panic!("{}: {error}", call.text()));
     let (inputs, outputs) = call.blocks();
     let mut planned = wires.steps_executed;
-    let mut lanes: Vec<LaneRun> = (0..launch.plan.lanes.len())
+    let mut lanes: Vec<LaneRun> = (0..launch.plan.lanes().len())
         .map(|lane| {
             let window = launch.window(lane, call.count, (inputs as u32, outputs as u32));
             planned += launch.plan.lane_steps_per_round(lane) * window.rounds();

@@ -17,6 +17,8 @@ mod mutants;
 mod orders;
 #[path = "plans/packed.rs"]
 mod packed;
+#[path = "plans/programs.rs"]
+mod programs;
 mod samples;
 #[path = "plans/sequences.rs"]
 mod sequences;

@@ -95,7 +95,7 @@ fn interpreted(
         collective.input_blocks(nranks),
         collective.output_blocks(nranks),
     );
-    let mut lanes: Vec<LaneRun> = (0..launch.plan.lanes.len())
+    let mut lanes: Vec<LaneRun> = (0..launch.plan.lanes().len())
         .map(|lane| LaneRun::new(lane, launch.window(lane, count, blocks)))
         .collect();
     let mut events = Vec::new();

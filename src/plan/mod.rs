@@ -5,11 +5,11 @@
 //! than once, it differs.
 //!
 //! **Idea.** A collective is a pure function that emits *steps*. A *lane* is one sequential list of
-//! steps; a *plan* is all lanes of one rank. The host executor, the checker and the simulator read
-//! the same plan, so the arithmetic of an algorithm exists once. Plans over connections with one
-//! writer are a Kahn process network (G. Kahn, "The semantics of a simple language for parallel
-//! programming", IFIP 1974): what flows through them does not depend on the interleaving. Memory
-//! does, and that is what [`check`] proves.
+//! steps; a *plan* is all lanes of one rank. The checker reads it, and what runs is the same plan
+//! in one flat piece of memory, its [`Program`]: so the arithmetic of an algorithm exists once.
+//! Plans over connections with one writer are a Kahn process network (G. Kahn, "The semantics of a
+//! simple language for parallel programming", IFIP 1974): what flows through them does not depend
+//! on the interleaving. Memory does, and that is what [`check`] proves.
 //!
 //! **Terms.** *Chunk*: a rank's share of one round; *slice*: the part of a chunk that is published
 //! at once; *round*: one pass of the plan; *token*: one published slice of a connection.
@@ -25,6 +25,7 @@ pub mod operand;
 pub mod orders;
 pub(crate) mod places;
 pub mod placing;
+pub mod program;
 pub mod shape;
 pub mod step;
 pub mod validate;
@@ -37,6 +38,7 @@ pub use nodes::Nodes;
 pub use operand::{ListId, Lists, Operand, Space};
 pub use orders::{Chain, Orders};
 pub use placing::Placing;
+pub use program::Program;
 pub use shape::{Algorithm, Collective, Layout, Shape};
 pub use step::{PACKED, POST_SCALE, PRE_SCALE, Step, StepOp};
 pub use window::{Geometry, Window};
@@ -45,11 +47,12 @@ use std::ops::Range;
 
 /// Which way this rank uses a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
 pub enum Direction {
     /// This rank writes.
-    Send,
+    Send = 0,
     /// This rank reads.
-    Recv,
+    Recv = 1,
 }
 
 /// How pair connections say that a token is there: bound when a call is launched, equal on all

@@ -7,19 +7,20 @@
 #[repr(u8)]
 pub enum Space {
     /// The caller's send buffer.
-    Input,
+    Input = 0,
     /// The caller's receive buffer.
-    Output,
+    Output = 1,
     /// Memory of the communicator that only this lane sees: [`super::Plan::scratch`] chunks, whose
     /// content lasts for one round. What was stored as a chunk of a split must be read as the same
     /// chunk, wherever it was put, because chunks differ in length.
-    Scratch,
+    Scratch = 2,
     /// A connection of the plan, see [`super::ConnectionUse`].
-    Connection,
+    Connection = 3,
 }
 
 /// One source or destination of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(C)]
 pub struct Operand {
     /// Where it lives.
     pub space: Space,

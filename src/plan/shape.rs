@@ -37,11 +37,12 @@ impl Algorithm {
 
 /// How a window cuts bytes into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub enum Layout {
     /// The data of a round is split evenly into all chunks.
-    Split,
+    Split = 0,
     /// Chunk c is a part of block c; blocks are one count apart.
-    Blocks,
+    Blocks = 1,
 }
 
 /// The key of a plan.

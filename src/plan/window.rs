@@ -15,6 +15,7 @@
 
 use super::{Layout, Space};
 use crate::base::checked::{div_up, round_up};
+use std::mem::offset_of;
 
 /// Sizes that hold for all lanes of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,10 +88,12 @@ pub struct Region {
     pub count: usize,
 }
 
-/// The sizes of one lane of one call.
+/// The sizes of one lane of one call. A device that runs the lane reads the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct Window {
     layout: Layout,
+    reserved: [u8; 3],
     /// Chunks of the plan.
     chunks: u32,
     /// Blocks of the input and of the output.
@@ -103,9 +106,21 @@ pub struct Window {
     /// Elements of the largest chunk and slice.
     chunk_count: usize,
     slice_count: usize,
-    slices: u32,
     rounds: u64,
+    slices: u32,
+    reserved_too: u32,
 }
+
+// Nothing between the fields, and the size of a `usize` is no matter of the machine.
+const _: () = {
+    assert!(
+        size_of::<usize>() == 8,
+        "kolo runs on machines with 64-bit addresses"
+    );
+    assert!(size_of::<Window>() == 72 && offset_of!(Window, chunks) == 4);
+    assert!(offset_of!(Window, block_stride) == 16 && offset_of!(Window, low) == 24);
+    assert!(offset_of!(Window, chunk_count) == 40 && offset_of!(Window, rounds) == 56);
+};
 
 /// What a window is made for.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +176,7 @@ impl Window {
         };
         Window {
             layout,
+            reserved: [0; 3],
             chunks,
             blocks: [binding.input_blocks, binding.output_blocks],
             block_stride: binding.count,
@@ -168,8 +184,9 @@ impl Window {
             high,
             chunk_count,
             slice_count,
-            slices: geometry.slices(),
             rounds: div_up(high - low, per_round).max(1) as u64,
+            slices: geometry.slices(),
+            reserved_too: 0,
         }
     }
 

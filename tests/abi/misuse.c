@@ -114,6 +114,11 @@ static void initialisation(void) {
     FAILS(bad, "NO_SUCH_SETTING", koloCommInitRankConfig(&comm, 1, id, 0, &config));
     config.settings = shapeless;
     FAILS(bad, "KEY=VALUE", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    config = (koloConfig_t)KOLO_CONFIG_INITIALIZER;
+    config.device = -2;
+    FAILS(bad, "device = -2", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    config.device = 0;
+    FAILS(koloInvalidUsage, "CUDA device 0", koloCommInitRankConfig(&comm, 1, id, 0, &config));
     FAILS(bad, "comms", koloCommInitAll(NULL, 2, NULL));
     FAILS(bad, "ndev", koloCommInitAll(&comm, 0, NULL));
     FAILS(bad, "ndev", koloCommInitAll(&comm, -1, NULL));

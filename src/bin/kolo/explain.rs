@@ -128,7 +128,7 @@ fn document(
         let nodes = orders::imagined(settings, question.ranks.0, question.ranks.1)?;
         let plan = question.plan(collective, &choice, question.root, &nodes)?;
         let job = question.job(collective, &choice, table);
-        let (rounds, slices) = question.rounds(&plan, &job);
+        let (rounds, slices) = question.rounds(&plan, &job)?;
         document["ring"] = json!(nodes.ring(0));
         document["rounds"] = rounds.into();
         document["steps_per_round"] = plan.steps_per_round().into();
@@ -177,7 +177,7 @@ fn chosen(
     ring_line(text, &nodes);
     let plan = question.plan(collective, choice, question.root, &nodes)?;
     let job = question.job(collective, choice, table);
-    let (rounds, slices) = question.rounds(&plan, &job);
+    let (rounds, slices) = question.rounds(&plan, &job)?;
     let geometry = job.geometry;
     let piece = match plan.pieces {
         0 | 1 => String::new(),

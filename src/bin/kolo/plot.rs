@@ -120,7 +120,7 @@ fn point(
     let job = question.job(collective, choice, table);
     let steps = |rank: u32| {
         let plan = question.plan(collective, choice, rank, nodes).ok()?;
-        let (rounds, slices) = question.rounds(&plan, &job);
+        let (rounds, slices) = question.rounds(&plan, &job).ok()?;
         Some(plan.steps_per_round() as f64 * rounds as f64 * f64::from(slices))
     };
     let expected = steps(n / 2)? * f64::from(n);

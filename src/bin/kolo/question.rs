@@ -11,7 +11,7 @@ use kolo::comm::tuning;
 use kolo::config::Settings;
 use kolo::dtype::DataType;
 use kolo::exec::sim::{self, Job, Report};
-use kolo::plan::{Algorithm, Collective, Nodes, Plan, Shape, Window};
+use kolo::plan::{Algorithm, Collective, Nodes, Plan, Program, Shape, Window};
 use kolo::price::Machine;
 use kolo::tune::{self, Choice, Protocol, Table};
 use serde_json::{Value, json};
@@ -263,9 +263,12 @@ impl Question {
     }
 
     /// Rounds of the first lane, and slices of a chunk.
-    pub fn rounds(&self, plan: &Plan, job: &Job) -> (u64, u32) {
-        let window: Window = job.window(plan, 0);
-        (window.rounds(), window.slices())
+    ///
+    /// # Errors
+    /// A plan that is too large to run.
+    pub fn rounds(&self, plan: &Plan, job: &Job) -> Result<(u64, u32)> {
+        let window: Window = job.window(&Program::lower(plan)?, 0);
+        Ok((window.rounds(), window.slices()))
     }
 
     /// Simulates a choice.

@@ -34,7 +34,7 @@ impl LaneRun {
         (bases, chunk, count): (&[[Base; 2]], u32, usize),
     ) -> Result<()> {
         let plan = &launch.plan;
-        let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+        let (srcs, dsts) = (plan.list(step.srcs), plan.list(step.dsts));
         let at = At::new(&self.window, self.round, self.slice, &self.scratch);
         self.lists.srcs.clear();
         self.lists.dsts.clear();
@@ -49,7 +49,7 @@ impl LaneRun {
             let token = wires.place(plan.ends[index], TOKEN_BYTES, ahead);
             // SAFETY: the token has arrived, and its writer wrote both words before.
             let [buffer, offset] = unsafe { token.cast::<[u64; 2]>().read_unaligned() };
-            let writer = plan.connections[index].link.writer() as usize;
+            let writer = plan.connections()[index].writer as usize;
             let buffer = (buffer & 1) as usize;
             let (private, place) = (&mut self.lists.private, self.lists.srcs.len());
             private.note(place, bases, (writer, buffer));
@@ -95,7 +95,7 @@ impl LaneRun {
     /// Tells the readers where the slice lies.
     fn write_tokens(&self, step: &Step, launch: &Launch, wires: &mut Wires, chunk: u32) {
         let plan = &launch.plan;
-        let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+        let (srcs, dsts) = (plan.list(step.srcs), plan.list(step.dsts));
         let at = At::new(&self.window, self.round, self.slice, &self.scratch);
         let stored = dsts.contains(&Operand::OUTPUT);
         let lies = if stored { &Operand::OUTPUT } else { &srcs[0] };

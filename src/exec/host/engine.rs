@@ -110,7 +110,7 @@ impl HostEngine {
         let (shape, wanted, placing) = (order.shape, order.protocol, order.placing);
         let mut plan = self.bound((shape, wanted, placing), planner)?;
         // Elements of exact sums may be too large for lines, and the tuner does not know types.
-        let fitting = launch::protocol(&plan, wanted, &geometry, kernel.element_bytes);
+        let fitting = launch::protocol(plan.pieces(), wanted, &geometry, kernel.element_bytes);
         if fitting != wanted {
             plan = self.bound((shape, fitting, placing), planner)?;
         }
@@ -157,7 +157,7 @@ impl HostEngine {
             after = end.and_then(|&end| self.latest.replace(flight.stamp, end, number));
         }
         let mut steps = 0;
-        for lane in 0..launch.plan.lanes.len() {
+        for lane in 0..launch.plan.lanes().len() {
             let window = launch.window(lane, order.count, order.blocks);
             steps += launch.plan.lane_steps_per_round(lane) * window.rounds();
             flight.push(lane, window, after);

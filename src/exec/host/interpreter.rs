@@ -80,14 +80,14 @@ impl LaneRun {
     fn begin(&mut self, launch: &Launch, wires: &mut Wires) -> crate::base::Result<()> {
         self.begun = true;
         if launch.direct.is_none() && launch.plan.protocol == Protocol::Simple {
-            let element_bytes = launch.kernel.element_bytes * launch.plan.pieces.max(1) as usize;
+            let element_bytes = launch.kernel.element_bytes * launch.plan.pieces().max(1) as usize;
             let bytes = self.window.slice_count() * element_bytes;
             let bytes = bytes.min(launch.geometry.slice_bytes());
             for &end in &launch.plan.lane_ends[self.lane] {
                 wires.reserve(end, bytes)?;
             }
         }
-        let scratch = self.window.scratch_stride() * launch.plan.scratch as usize;
+        let scratch = self.window.scratch_stride() * launch.plan.scratch() as usize;
         if scratch > 0 {
             let bytes = scratch * launch.kernel.element_bytes;
             self.scratch = Some(wires.scratch.take(bytes));
@@ -100,7 +100,7 @@ impl LaneRun {
         for &(index, tokens) in &launch.plan.lane_carried[self.lane] {
             wires.carried.expect(
                 launch.number,
-                &launch.plan.connections[index],
+                &launch.plan.connections()[index].connection_use(),
                 tokens * slots,
             );
         }
@@ -115,8 +115,8 @@ impl LaneRun {
         launch: &Launch,
         wires: &mut Wires,
     ) -> Result<Option<End>, Mismatch> {
-        let lists = &launch.plan.lists;
-        let operands = lists.get(step.srcs).iter().chain(lists.get(step.dsts));
+        let plan = &launch.plan;
+        let operands = plan.list(step.srcs).iter().chain(plan.list(step.dsts));
         for operand in operands.skip(self.ready) {
             if let Some(index) = operand.as_connection() {
                 let end = launch.plan.ends[index];
@@ -144,7 +144,7 @@ impl LaneRun {
 
     /// Bytes of the token at hand: the slice of all its pieces.
     pub(super) fn token_bytes(&self, step: &Step, launch: &Launch) -> usize {
-        let chunks = launch.plan.chunks;
+        let chunks = launch.plan.chunks();
         let pieces = (0..step.pieces()).map(|piece| {
             let chunk = step.piece_at(self.repetition, piece, chunks);
             let region = self
@@ -165,14 +165,14 @@ impl LaneRun {
         tracer: &mut impl Tracer,
     ) -> crate::base::Result<()> {
         let plan = &launch.plan;
-        let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
+        let (srcs, dsts) = (plan.list(step.srcs), plan.list(step.dsts));
         let mut bytes = 0;
         let mut sent_from = None;
         if step.is_packed() {
             // SAFETY: passed on to our caller.
             bytes = unsafe { self.fold_pieces(step, launch, wires) };
         } else if step.op != StepOp::Token {
-            let chunk = step.chunk_at(self.repetition, plan.chunks);
+            let chunk = step.chunk_at(self.repetition, plan.chunks());
             let count = self
                 .window
                 .region(Space::Output, chunk, self.round, self.slice)
@@ -204,7 +204,7 @@ impl LaneRun {
                 _ => wires.publish(end, slots, in_slot, launch.signature),
             }
             tracer.event(Event::Publish {
-                link: plan.connections[index].link,
+                link: plan.connections()[index].link(),
                 bytes,
             });
         }
@@ -214,7 +214,7 @@ impl LaneRun {
             };
             wires.release(launch.plan.ends[index], slots);
             tracer.event(Event::Release {
-                link: plan.connections[index].link,
+                link: plan.connections()[index].link(),
                 bytes,
             });
         }

@@ -93,7 +93,7 @@ impl<'a> At<'a> {
             Space::Scratch => return self.scratch_place(operand, launch, chunk),
             _ => launch.recv,
         };
-        let chunk = operand.chunk(chunk, launch.plan.chunks);
+        let chunk = operand.chunk(chunk, launch.plan.chunks());
         let region = self
             .window
             .region(operand.space, chunk, self.round, self.slice);
@@ -101,7 +101,7 @@ impl<'a> At<'a> {
     }
 
     pub fn scratch_place(self, operand: &Operand, launch: &Launch, chunk: u32) -> *mut u8 {
-        let place = operand.chunk(chunk, launch.plan.scratch);
+        let place = operand.chunk(chunk, launch.plan.scratch());
         let region = self
             .window
             .scratch_region(place, chunk, self.round, self.slice);

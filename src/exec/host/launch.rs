@@ -8,7 +8,7 @@ use crate::exec::reach::Base;
 use crate::plan::analysis::direct;
 use crate::plan::analysis::outlets::{self, Outlets};
 use crate::plan::window::{Binding, Geometry};
-use crate::plan::{Operand, Plan, Protocol, Window};
+use crate::plan::{Operand, Plan, Program, Protocol, Window};
 use std::sync::Arc;
 
 /// The least size of slices that are written past the cache. A reader on another core fetches them
@@ -21,9 +21,9 @@ pub fn stream_bytes(oversubscribed: bool) -> usize {
     }
 }
 
-/// A plan with the ends of its connections, looked up once per communicator.
+/// A program with the ends of its connections, looked up once per communicator.
 pub struct Bound {
-    plan: Plan,
+    program: Program,
     /// The ends of the plan's connections, in its order.
     pub ends: Vec<End>,
     /// The ends that each lane uses, once each.
@@ -40,8 +40,6 @@ pub struct Bound {
     pub outlets: [Outlets; 2],
     /// How its pair connections hand tokens over.
     pub protocol: Protocol,
-    /// Channels that share the data.
-    channels: u32,
     /// Whether peers may read the buffers where they lie.
     pub is_direct: bool,
     /// Whether its tokens pass over fans, whose epoch ends with the call.
@@ -49,18 +47,18 @@ pub struct Bound {
 }
 
 impl std::ops::Deref for Bound {
-    type Target = Plan;
+    type Target = Program;
 
-    fn deref(&self) -> &Plan {
-        &self.plan
+    fn deref(&self) -> &Program {
+        &self.program
     }
 }
 
 impl Bound {
-    /// Resolves the plan's connections.
+    /// Lowers a plan and resolves its connections.
     ///
     /// # Errors
-    /// When a connection cannot be made.
+    /// When a connection cannot be made, or the plan is too large.
     pub fn new(mut plan: Plan, protocol: Protocol, wires: &mut Wires) -> Result<Bound> {
         wires.place_folds(&mut plan);
         let ends: Vec<End> = plan
@@ -119,13 +117,12 @@ impl Bound {
             outlets,
             lane_handed: lane_carried.iter().map(handed).collect(),
             lane_carried,
-            channels: plan.channels(),
             is_direct: direct::is_possible(&plan),
             has_fans: ends
                 .iter()
                 .any(|end| matches!(end, End::FanSend | End::FanRecv(_))),
             protocol,
-            plan,
+            program: Program::lower(&plan)?,
             ends,
             lane_ends,
         })
@@ -152,17 +149,17 @@ fn carried(plan: &Plan, ends: &[End], lane: &[End]) -> Vec<(usize, u64)> {
         .collect()
 }
 
-/// What a plan runs with where `wanted` is asked for: flagged lines hold less than slots, and where
-/// not even one element of each piece of a packed token fits, slots are used. That depends only on
-/// plan and type: all ranks come to the same.
+/// What a plan with so many pieces in its largest token runs with where `wanted` is asked for:
+/// flagged lines hold less than slots, and where not even one element of each piece fits, slots are
+/// used. That depends only on plan and type: all ranks come to the same.
 pub fn protocol(
-    plan: &Plan,
+    pieces: u32,
     wanted: Protocol,
     geometry: &Geometry,
     element_bytes: usize,
 ) -> Protocol {
     let slot_bytes = geometry.slot_bytes.min(Wires::capacity(wanted));
-    let fits = plan.pieces as usize * element_bytes <= slot_bytes * geometry.slice_steps as usize;
+    let fits = pieces as usize * element_bytes <= slot_bytes * geometry.slice_steps as usize;
     if fits { wanted } else { Protocol::Simple }
 }
 
@@ -211,14 +208,14 @@ impl Launch {
         signature: u64,
         mut geometry: Geometry,
     ) -> Result<Launch> {
-        let least_bytes = plan.pieces as usize * kernel.element_bytes;
+        let least_bytes = plan.pieces() as usize * kernel.element_bytes;
         geometry.slot_bytes = geometry.slot_bytes.min(Wires::capacity(plan.protocol));
         if least_bytes > geometry.slice_bytes() {
             return Err(Error::usage(
                 format!(
                     "tokens of {} chunks need {least_bytes} bytes, and those of this communicator \
                      hold {}",
-                    plan.pieces,
+                    plan.pieces(),
                     geometry.slice_bytes()
                 ),
                 "raise KOLO_BUFFSIZE, or choose another algorithm with KOLO_ALGO",
@@ -249,10 +246,11 @@ impl Launch {
             element_bytes: self.kernel.element_bytes,
             input_blocks: input,
             output_blocks: output,
-            lane: u32::from(self.plan.lanes[lane].channel),
-            lanes: self.plan.channels,
-            pieces: self.plan.pieces,
+            lane: self.plan.lanes()[lane].channel,
+            lanes: self.plan.header().channels,
+            pieces: self.plan.pieces(),
         };
-        Window::bind(self.plan.layout, self.plan.chunks, &self.geometry, &binding)
+        let (layout, chunks) = (self.plan.header().layout, self.plan.chunks());
+        Window::bind(layout, chunks, &self.geometry, &binding)
     }
 }

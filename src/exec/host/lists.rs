@@ -59,7 +59,7 @@ impl Lists {
             && launch.plan.protocol == Protocol::Simple;
         self.srcs.clear();
         self.dsts.clear();
-        for operand in plan.lists.get(step.srcs) {
+        for operand in plan.list(step.srcs) {
             let place = place(operand);
             if operand.space == Space::Input && kernel.pre_scaled && step.flags & PRE_SCALE != 0 {
                 params.pre_scale_mask |= 1 << self.srcs.len();
@@ -69,7 +69,7 @@ impl Lists {
         params.divisor = kernel.divisor.filter(|_| step.flags & POST_SCALE != 0);
         let scaled = params.divisor.is_some() || params.pre_scale_mask != 0;
         let copies = step.op == StepOp::Copy && !scaled;
-        for operand in plan.lists.get(step.dsts) {
+        for operand in plan.list(step.dsts) {
             let place = place(operand);
             let left_out = place.is_null() || (copies && place.cast_const() == self.srcs[0]);
             if !left_out {

@@ -24,7 +24,7 @@ impl LaneRun {
         let (plan, element_bytes) = (&launch.plan, launch.kernel.element_bytes);
         let at = At::new(&self.window, self.round, self.slice, &self.scratch);
         let piece = |number: u32| {
-            let chunk = step.piece_at(0, number, plan.chunks);
+            let chunk = step.piece_at(0, number, plan.chunks());
             let region = self
                 .window
                 .region(Space::Output, chunk, self.round, self.slice);
@@ -65,8 +65,8 @@ impl LaneRun {
 }
 
 fn operands<'a>(step: &Step, launch: &'a Launch) -> impl Iterator<Item = &'a Operand> {
-    let lists = &launch.plan.lists;
-    lists.get(step.srcs).iter().chain(lists.get(step.dsts))
+    let plan = &launch.plan;
+    plan.list(step.srcs).iter().chain(plan.list(step.dsts))
 }
 
 impl Lists {

@@ -33,16 +33,16 @@ impl LaneRun {
         (index, ahead): (usize, u32),
     ) {
         let plan = &launch.plan;
-        let srcs = plan.lists.get(step.srcs);
+        let srcs = plan.list(step.srcs);
         let copies = step.op == StepOp::Copy && !step.is_packed() && srcs.len() == 1;
-        let mut dsts = plan.lists.get(step.dsts).iter();
+        let mut dsts = plan.list(step.dsts).iter();
         let stored = dsts.find(|dst| dst.space == Space::Output);
         let bytes = self.token_bytes(step, launch);
         let kept = srcs.iter().any(|src| src.keep);
         if let (true, false, Some(dst)) = (copies && plan.is_remote[index], kept, stored)
             && bytes >= STRAIGHT_BYTES
         {
-            let chunk = step.chunk_at(self.repetition, plan.chunks);
+            let chunk = step.chunk_at(self.repetition, plan.chunks());
             let at = At::new(&self.window, self.round, self.slice, &self.scratch);
             let place = at.place(dst, launch, chunk);
             wires.want(plan.ends[index], (place, bytes), ahead);

@@ -3,8 +3,8 @@
 use super::job::{Cause, Job, Report};
 use super::links::LinkTable;
 use super::path::{self, Action, NO_ACTION};
-use super::program::{FlatStep, KEEP, LOCAL, NONE, Program, token_bytes, tokens};
 use super::queue::{Event, Queue, Time, picoseconds};
+use super::ranks::{AllRanks, FlatStep, KEEP, LOCAL, NONE, token_bytes, tokens};
 use crate::base::{Error, Rank, Result};
 use std::collections::VecDeque;
 
@@ -49,7 +49,7 @@ pub(super) struct Flight {
 
 pub(super) struct Engine<'a> {
     pub(super) job: &'a Job,
-    pub(super) program: Program,
+    pub(super) ranks: AllRanks,
     pub(super) cursors: Vec<Cursor>,
     pub(super) cores: Vec<Core>,
     /// Entry `wire * depth + token % depth`: when the token arrived, or its slot was given back,
@@ -67,10 +67,10 @@ pub(super) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    pub fn new(job: &'a Job, program: Program) -> Engine<'a> {
+    pub fn new(job: &'a Job, ranks: AllRanks) -> Engine<'a> {
         let geometry = &job.geometry;
         let slots = (geometry.slots / geometry.slice_steps).max(1) as u64;
-        let depth = slots.min(program.most_tokens.max(1)) as usize;
+        let depth = slots.min(ranks.most_tokens.max(1)) as usize;
         let begin = picoseconds(job.costs.call_ns);
         let cursor = Cursor {
             round: 0,
@@ -94,10 +94,10 @@ impl<'a> Engine<'a> {
             action: NO_ACTION,
             waiting: VecDeque::new(),
         };
-        let entries = program.wires.len() * depth;
+        let entries = ranks.wires.len() * depth;
         Engine {
             job,
-            cursors: vec![cursor; program.lanes.len()],
+            cursors: vec![cursor; ranks.lanes.len()],
             cores: vec![core; cores],
             times: vec![0; entries],
             by: vec![NO_ACTION; entries],
@@ -106,15 +106,15 @@ impl<'a> Engine<'a> {
             queue: Queue::default(),
             flights: Vec::new(),
             idle_flights: Vec::new(),
-            actions: Vec::with_capacity(program.actions as usize),
+            actions: Vec::with_capacity(ranks.actions as usize),
             ends: vec![0; machine.nranks() as usize],
-            program,
+            ranks,
         }
     }
 
     pub fn run(mut self) -> Result<Report> {
         let begin = picoseconds(self.job.costs.call_ns);
-        for lane in 0..self.program.lanes.len() {
+        for lane in 0..self.ranks.lanes.len() {
             self.queue.push(begin, Event::Lane(lane as u32));
         }
         while let Some((now, event)) = self.queue.pop() {
@@ -132,7 +132,7 @@ impl<'a> Engine<'a> {
     /// Runs a lane as far as it can at `now`, and on where nothing else happens meanwhile.
     fn advance(&mut self, lane: u32, mut now: Time) {
         let range = {
-            let lane = &self.program.lanes[lane as usize];
+            let lane = &self.ranks.lanes[lane as usize];
             (lane.first, lane.end)
         };
         if range.0 == range.1 {
@@ -142,10 +142,10 @@ impl<'a> Engine<'a> {
         let core = self
             .job
             .machine
-            .core_of(self.program.lanes[lane as usize].rank) as usize;
+            .core_of(self.ranks.lanes[lane as usize].rank) as usize;
         loop {
             let index = range.0 + self.cursors[lane as usize].step;
-            let step = self.program.steps[index as usize];
+            let step = self.ranks.steps[index as usize];
             if !self.ready(lane, &step) {
                 self.leave(core, lane, now);
                 return;
@@ -165,7 +165,7 @@ impl<'a> Engine<'a> {
             let (end, action) = self.execute(lane, &step, now);
             let steps = range.1 - range.0;
             if !self.next(lane, &step, steps) {
-                let rank = self.program.lanes[lane as usize].rank as usize;
+                let rank = self.ranks.lanes[lane as usize].rank as usize;
                 self.ends[rank] = self.ends[rank].max(end);
                 self.leave(core, lane, end);
                 return;
@@ -215,7 +215,7 @@ impl<'a> Engine<'a> {
         let total = u32::from(step.srcs) + u32::from(step.dsts);
         while self.cursors[lane as usize].checked < total {
             let number = self.cursors[lane as usize].checked;
-            let operand = self.program.operands[(step.operands + number) as usize];
+            let operand = self.ranks.operands[(step.operands + number) as usize];
             let found = match operand {
                 LOCAL => true,
                 _ if number < u32::from(step.srcs) => self.await_token(lane, operand & !KEEP),
@@ -230,7 +230,7 @@ impl<'a> Engine<'a> {
     }
 
     fn await_token(&mut self, lane: u32, wire: u32) -> bool {
-        let state = &mut self.program.wires[wire as usize];
+        let state = &mut self.ranks.wires[wire as usize];
         if state.arrived <= state.freed {
             state.reader_waits = true;
             return false;
@@ -241,8 +241,8 @@ impl<'a> Engine<'a> {
     }
 
     fn await_credits(&mut self, lane: u32, target: u32) -> bool {
-        for wire in self.program.targets(target) {
-            let state = &mut self.program.wires[wire];
+        for wire in self.ranks.targets(target) {
+            let state = &mut self.ranks.wires[wire];
             let depth = self.depth as u32;
             if state.sent >= state.freed + depth {
                 state.writer_waits = true;
@@ -270,8 +270,8 @@ impl<'a> Engine<'a> {
         let costs = &self.job.costs;
         let cursor = self.cursors[lane as usize];
         let (rank, bytes) = {
-            let lane = &self.program.lanes[lane as usize];
-            let window = &self.program.windows[lane.window as usize];
+            let lane = &self.ranks.lanes[lane as usize];
+            let window = &self.ranks.windows[lane.window as usize];
             let place = (lane.chunks, cursor.round, cursor.slice, cursor.repetition);
             let bytes = token_bytes(&flat.step, window, place, self.job.element_bytes);
             (lane.rank, bytes)
@@ -297,8 +297,8 @@ impl<'a> Engine<'a> {
 
     /// Moves the cursor on; `false` at the end of the lane.
     fn next(&mut self, lane: u32, flat: &FlatStep, steps: u32) -> bool {
-        let window = self.program.lanes[lane as usize].window;
-        let window = &self.program.windows[window as usize];
+        let window = self.ranks.lanes[lane as usize].window;
+        let window = &self.ranks.windows[window as usize];
         let cursor = &mut self.cursors[lane as usize];
         cursor.slice += 1;
         if cursor.slice < window.slices() {
@@ -321,7 +321,7 @@ impl<'a> Engine<'a> {
     }
 
     fn stuck(&self, lane: usize) -> Error {
-        let (cursor, lane) = (&self.cursors[lane], &self.program.lanes[lane]);
+        let (cursor, lane) = (&self.cursors[lane], &self.ranks.lanes[lane]);
         let waiting = self.cursors.iter().filter(|cursor| !cursor.ended).count();
         Error::usage(
             format!(
@@ -341,15 +341,15 @@ impl<'a> Engine<'a> {
 
     fn report(self) -> Report {
         let conserved =
-            |wire: &super::program::Wire| wire.sent == wire.arrived && wire.arrived == wire.freed;
+            |wire: &super::ranks::Wire| wire.sent == wire.arrived && wire.arrived == wire.freed;
         debug_assert!(
-            self.program.wires.iter().all(conserved),
+            self.ranks.wires.iter().all(conserved),
             "every token that is published arrives and is given back"
         );
         let last = self.ends.iter().copied().max().unwrap_or(0);
         let first = self.ends.iter().copied().min().unwrap_or(0);
         let tokens = self.links.levels.iter().map(|level| level.tokens).sum();
-        let memory_bytes = self.program.memory_bytes()
+        let memory_bytes = self.ranks.memory_bytes()
             + self.cursors.len() * size_of::<Cursor>()
             + self.cores.len() * size_of::<Core>()
             + self.times.len() * (size_of::<Time>() + size_of::<u32>())
@@ -364,7 +364,7 @@ impl<'a> Engine<'a> {
             tokens,
             levels: self.links.levels,
             links: self.links.loads(),
-            path: path::critical(&self.actions, &self.program),
+            path: path::critical(&self.actions, &self.ranks),
             memory_bytes,
         }
     }

@@ -1,8 +1,8 @@
 //! What a step costs its core, and how tokens and credits travel.
 
 use super::engine::{Engine, Flight};
-use super::program::{FlatStep, KEEP, LOCAL, RUN};
 use super::queue::{Event, Time, picoseconds};
+use super::ranks::{FlatStep, KEEP, LOCAL, RUN};
 use crate::plan::StepOp;
 use crate::price::Carrier;
 
@@ -20,12 +20,12 @@ impl Engine<'_> {
         let mut work_ns = 0.0;
         let mut fetched = start;
         for number in 0..u32::from(flat.srcs) {
-            let source = self.program.operands[(flat.operands + number) as usize];
+            let source = self.ranks.operands[(flat.operands + number) as usize];
             if source == LOCAL {
                 byte_ns += costs.read_ns;
                 continue;
             }
-            let writer = self.program.wires[(source & !KEEP) as usize].writer;
+            let writer = self.ranks.wires[(source & !KEEP) as usize].writer;
             let level = self.job.machine.level(writer, rank);
             let cost = costs.level(level);
             work_ns += cost.overhead_ns;
@@ -40,7 +40,7 @@ impl Engine<'_> {
         }
         for number in 0..u32::from(flat.dsts) {
             let at = flat.operands + u32::from(flat.srcs) + number;
-            let target = self.program.operands[at as usize];
+            let target = self.ranks.operands[at as usize];
             byte_ns += costs.write_ns;
             work_ns += self.publishing_ns(target);
         }
@@ -55,8 +55,8 @@ impl Engine<'_> {
     fn publishing_ns(&self, target: u32) -> f64 {
         let mut shared: f64 = 0.0;
         let mut sent = 0.0;
-        for wire in self.program.targets(target) {
-            let wire = &self.program.wires[wire];
+        for wire in self.ranks.targets(target) {
+            let wire = &self.ranks.wires[wire];
             let level = self.job.machine.level(wire.writer, wire.reader);
             let cost = self.job.costs.level(level);
             match cost.carrier {
@@ -73,13 +73,13 @@ impl Engine<'_> {
     pub(super) fn hand_over(&mut self, flat: &FlatStep, bytes: u64, end: Time, action: u32) {
         for number in 0..u32::from(flat.dsts) {
             let at = flat.operands + u32::from(flat.srcs) + number;
-            let target = self.program.operands[at as usize];
-            for wire in self.program.targets(target) {
+            let target = self.ranks.operands[at as usize];
+            for wire in self.ranks.targets(target) {
                 self.publish(wire as u32, bytes, end, action);
             }
         }
         for number in 0..u32::from(flat.srcs) {
-            let source = self.program.operands[(flat.operands + number) as usize];
+            let source = self.ranks.operands[(flat.operands + number) as usize];
             if source != LOCAL && source & KEEP == 0 {
                 self.release(source, end, action);
             }
@@ -87,7 +87,7 @@ impl Engine<'_> {
     }
 
     fn publish(&mut self, wire: u32, bytes: u64, end: Time, action: u32) {
-        let state = &mut self.program.wires[wire as usize];
+        let state = &mut self.ranks.wires[wire as usize];
         state.sent += 1;
         let level = self.job.machine.level(state.writer, state.reader);
         let cost = self.job.costs.level(level);
@@ -123,7 +123,7 @@ impl Engine<'_> {
     /// The head of a token reaches its next link.
     pub(super) fn pass_link(&mut self, number: u32, now: Time) {
         let flight = self.flights[number as usize];
-        let wire = &self.program.wires[flight.wire as usize];
+        let wire = &self.ranks.wires[flight.wire as usize];
         let (writer, reader) = (wire.writer, wire.reader);
         let level = self.job.machine.level(writer, reader);
         let cost = self.job.costs.level(level);
@@ -148,7 +148,7 @@ impl Engine<'_> {
     }
 
     fn arrive(&mut self, wire: u32, time: Time, action: u32) {
-        let state = &mut self.program.wires[wire as usize];
+        let state = &mut self.ranks.wires[wire as usize];
         let entry = wire as usize * self.depth + state.arrived as usize % self.depth;
         state.arrived += 1;
         self.times[entry] = time;
@@ -159,7 +159,7 @@ impl Engine<'_> {
     }
 
     fn release(&mut self, wire: u32, end: Time, action: u32) {
-        let state = &mut self.program.wires[wire as usize];
+        let state = &mut self.ranks.wires[wire as usize];
         let level = self.job.machine.level(state.writer, state.reader);
         let time = end + picoseconds(self.job.costs.level(level).latency_ns);
         let entry = wire as usize * self.depth + state.freed as usize % self.depth;

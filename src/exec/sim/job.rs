@@ -2,7 +2,7 @@
 
 use super::links::{LevelLoad, LinkLoad};
 use crate::plan::window::Binding;
-use crate::plan::{Geometry, Plan, Window};
+use crate::plan::{Geometry, Program, Window};
 use crate::price::{Costs, Machine};
 
 /// Most executed step slices of one simulation: they take 16 bytes each.
@@ -27,17 +27,22 @@ pub struct Job {
 
 impl Job {
     /// The window of the lanes of one channel; channels share the data.
-    pub fn window(&self, plan: &Plan, channel: u32) -> Window {
+    pub fn window(&self, plan: &Program, channel: u32) -> Window {
         let binding = Binding {
             count: self.count,
             element_bytes: self.element_bytes,
             input_blocks: self.blocks.0,
             output_blocks: self.blocks.1,
             lane: channel,
-            lanes: plan.channels(),
-            pieces: plan.pieces,
+            lanes: plan.header().channels,
+            pieces: plan.pieces(),
         };
-        Window::bind(plan.layout, plan.chunks, &self.geometry, &binding)
+        Window::bind(
+            plan.header().layout,
+            plan.chunks(),
+            &self.geometry,
+            &binding,
+        )
     }
 }
 

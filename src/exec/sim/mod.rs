@@ -25,8 +25,8 @@ mod handover;
 mod job;
 mod links;
 mod path;
-mod program;
 mod queue;
+mod ranks;
 
 pub use job::{Cause, Job, MOST_ACTIONS, PathStep, Report};
 pub use links::{LevelLoad, LinkLoad};
@@ -40,16 +40,16 @@ use crate::plan::Plan;
 /// Those of `plan`; `InvalidUsage` where the plans take more than [`MOST_ACTIONS`] steps, or never
 /// end, with the rank and the step that waits.
 pub fn simulate(job: &Job, plan: &dyn Fn(u32) -> Result<Plan>) -> Result<Report> {
-    let program = program::Program::compile(job, plan)?;
-    if program.actions > MOST_ACTIONS {
+    let all = ranks::AllRanks::compile(job, plan)?;
+    if all.actions > MOST_ACTIONS {
         return Err(Error::usage(
             format!(
                 "simulating this takes {:.1e} steps, more than {MOST_ACTIONS:.0e}",
-                program.actions as f64
+                all.actions as f64
             ),
             "choose fewer ranks, fewer bytes, or an algorithm of fewer steps, such as one whose \
              steps grow with the logarithm of the ranks",
         ));
     }
-    engine::Engine::new(job, program).run()
+    engine::Engine::new(job, all).run()
 }

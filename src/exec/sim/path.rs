@@ -5,8 +5,8 @@
 //! actions then tells which step, round and slice each was.
 
 use super::job::{Cause, PathStep};
-use super::program::{Program, tokens};
 use super::queue::Time;
+use super::ranks::{AllRanks, tokens};
 
 /// No action.
 pub(super) const NO_ACTION: u32 = u32::MAX;
@@ -48,7 +48,7 @@ impl Action {
 }
 
 /// The path that ends with the last action to end.
-pub(super) fn critical(actions: &[Action], program: &Program) -> Vec<PathStep> {
+pub(super) fn critical(actions: &[Action], ranks: &AllRanks) -> Vec<PathStep> {
     let last = (0..actions.len()).max_by_key(|&index| (actions[index].end, index));
     let mut on_path = Vec::new();
     let mut next = last.map_or(NO_ACTION, |index| index as u32);
@@ -58,12 +58,12 @@ pub(super) fn critical(actions: &[Action], program: &Program) -> Vec<PathStep> {
     }
     on_path.sort_unstable();
     let mut wanted = on_path.iter().copied().peekable();
-    let mut done = vec![0u32; program.lanes.len()];
+    let mut done = vec![0u32; ranks.lanes.len()];
     let mut path: Vec<PathStep> = Vec::with_capacity(on_path.len());
     for (index, action) in actions.iter().enumerate() {
         let ordinal = &mut done[action.lane()];
         if wanted.next_if_eq(&(index as u32)).is_some() {
-            path.push(describe(action, *ordinal, program));
+            path.push(describe(action, *ordinal, ranks));
         }
         *ordinal += 1;
     }
@@ -71,10 +71,10 @@ pub(super) fn critical(actions: &[Action], program: &Program) -> Vec<PathStep> {
 }
 
 /// Step, round and slice of the `ordinal`-th action of a lane.
-fn describe(action: &Action, ordinal: u32, program: &Program) -> PathStep {
-    let lane = &program.lanes[action.lane()];
-    let slices = u64::from(program.windows[lane.window as usize].slices());
-    let steps = &program.steps[lane.first as usize..lane.end as usize];
+fn describe(action: &Action, ordinal: u32, ranks: &AllRanks) -> PathStep {
+    let lane = &ranks.lanes[action.lane()];
+    let slices = u64::from(ranks.windows[lane.window as usize].slices());
+    let steps = &ranks.steps[lane.first as usize..lane.end as usize];
     let per_round = steps.iter().map(|flat| tokens(&flat.step)).sum::<u64>() * slices;
     let (round, mut rest) = (
         u64::from(ordinal) / per_round,

@@ -1,4 +1,4 @@
-//! All ranks' plans in flat arrays with 32-bit numbers.
+//! All ranks' programs in flat arrays with 32-bit numbers.
 //!
 //! An operand is one number: a local buffer, a connection with one reader (a *wire*), or a fan,
 //! which is a run of wires. A connection of many readers is one wire per reader, so that each
@@ -6,7 +6,7 @@
 
 use super::job::{Job, MOST_ACTIONS};
 use crate::base::{Error, Result};
-use crate::plan::{Direction, Link, Operand, Plan, Space, Step, StepOp, Window};
+use crate::plan::{Direction, Layout, Link, Operand, Plan, Program, Space, Step, StepOp, Window};
 use std::collections::HashMap;
 
 /// An operand in the caller's memory.
@@ -22,7 +22,7 @@ const FEW_RANKS: u32 = 16;
 /// No lane.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A step, with its operands as a part of [`Program::operands`].
+/// A step, with its operands as a part of [`AllRanks::operands`].
 #[derive(Clone, Copy)]
 pub(super) struct FlatStep {
     pub step: Step,
@@ -59,7 +59,7 @@ pub(super) struct Lane {
 }
 
 #[derive(Default)]
-pub(super) struct Program {
+pub(super) struct AllRanks {
     pub steps: Vec<FlatStep>,
     pub operands: Vec<u32>,
     pub lanes: Vec<Lane>,
@@ -75,28 +75,28 @@ pub(super) struct Program {
 
 #[derive(Default)]
 struct Compiler {
-    program: Program,
+    all: AllRanks,
     pairs: HashMap<Link, u32>,
     window_numbers: HashMap<(u32, u32, u32, u32, bool), u32>,
 }
 
-impl Program {
+impl AllRanks {
     /// Makes, flattens and drops the plan of every rank.
-    pub fn compile(job: &Job, plan: &dyn Fn(u32) -> Result<Plan>) -> Result<Program> {
+    pub fn compile(job: &Job, plan: &dyn Fn(u32) -> Result<Plan>) -> Result<AllRanks> {
         let mut compiler = Compiler::default();
         let nranks = job.machine.nranks();
         for rank in 0..nranks {
-            let plan = plan(rank)?;
-            compiler.add(job, rank, nranks, &plan)?;
+            let program = Program::lower(&plan(rank)?)?;
+            compiler.add(job, rank, nranks, &program)?;
             // The other ranks are about alike: what is far too much is refused at once.
-            let so_far = u128::from(compiler.program.actions) * u128::from(nranks);
+            let so_far = u128::from(compiler.all.actions) * u128::from(nranks);
             let estimate = so_far / u128::from(rank + 1);
             if rank >= FEW_RANKS && estimate > 16 * u128::from(MOST_ACTIONS) {
-                compiler.program.actions = estimate as u64;
-                return Ok(compiler.program);
+                compiler.all.actions = estimate as u64;
+                return Ok(compiler.all);
             }
         }
-        Ok(compiler.program)
+        Ok(compiler.all)
     }
 
     /// Bytes of the arrays.
@@ -109,65 +109,65 @@ impl Program {
 }
 
 impl Compiler {
-    fn add(&mut self, job: &Job, rank: u32, nranks: u32, plan: &Plan) -> Result<()> {
+    fn add(&mut self, job: &Job, rank: u32, nranks: u32, plan: &Program) -> Result<()> {
         let ends: Vec<u32> = plan
-            .connections
+            .connections()
             .iter()
-            .map(|used| self.end(used.link, used.direction, rank, nranks))
+            .map(|used| self.end(used.link(), used.direction, rank, nranks))
             .collect::<Result<_>>()?;
-        for number in 0..plan.lanes.len() {
+        for number in 0..plan.lanes().len() {
             let window = self.window(job, plan, number);
-            let lane = self.program.lanes.len() as u32;
-            let first = self.program.steps.len() as u32;
+            let lane = self.all.lanes.len() as u32;
+            let first = self.all.steps.len() as u32;
             for step in plan.lane_steps(number) {
                 self.step(plan, step, &ends, lane);
             }
-            let end = self.program.steps.len() as u32;
-            let bound = &self.program.windows[window as usize];
+            let end = self.all.steps.len() as u32;
+            let bound = &self.all.windows[window as usize];
             let slices = bound.rounds() * u64::from(bound.slices());
-            let lane_steps = &self.program.steps[first as usize..end as usize];
+            let lane_steps = &self.all.steps[first as usize..end as usize];
             let tokens = lane_steps
                 .iter()
                 .map(|flat| tokens(&flat.step))
                 .sum::<u64>();
-            self.program.actions += tokens * slices;
-            self.program.most_tokens = self.program.most_tokens.max(tokens * slices);
-            self.program.lanes.push(Lane {
+            self.all.actions += tokens * slices;
+            self.all.most_tokens = self.all.most_tokens.max(tokens * slices);
+            self.all.lanes.push(Lane {
                 rank,
                 first,
                 end,
                 window,
                 number: number as u16,
-                chunks: plan.chunks,
+                chunks: plan.chunks(),
             });
         }
         Ok(())
     }
 
-    fn step(&mut self, plan: &Plan, step: &Step, ends: &[u32], lane: u32) {
-        let operands = self.program.operands.len();
+    fn step(&mut self, plan: &Program, step: &Step, ends: &[u32], lane: u32) {
+        let operands = self.all.operands.len();
         let encode = |operand: &Operand| match operand.as_connection() {
             None => LOCAL,
             Some(index) if operand.keep => ends[index] | KEEP,
             Some(index) => ends[index],
         };
-        let (srcs, dsts) = (plan.lists.get(step.srcs), plan.lists.get(step.dsts));
-        self.program
+        let (srcs, dsts) = (plan.list(step.srcs), plan.list(step.dsts));
+        self.all
             .operands
             .extend(srcs.iter().chain(dsts).map(encode));
         // The lane sleeps at these wires.
-        for &source in &self.program.operands[operands..operands + srcs.len()] {
+        for &source in &self.all.operands[operands..operands + srcs.len()] {
             if source != LOCAL {
-                self.program.wires[(source & !KEEP) as usize].reader_lane = lane;
+                self.all.wires[(source & !KEEP) as usize].reader_lane = lane;
             }
         }
-        for at in operands + srcs.len()..self.program.operands.len() {
-            let target = self.program.operands[at];
-            for wire in self.program.targets(target) {
-                self.program.wires[wire].writer_lane = lane;
+        for at in operands + srcs.len()..self.all.operands.len() {
+            let target = self.all.operands[at];
+            for wire in self.all.targets(target) {
+                self.all.wires[wire].writer_lane = lane;
             }
         }
-        self.program.steps.push(FlatStep {
+        self.all.steps.push(FlatStep {
             step: *step,
             operands: operands as u32,
             srcs: srcs.len() as u16,
@@ -187,14 +187,14 @@ impl Compiler {
             (_, Direction::Send) => first | RUN,
             (_, Direction::Recv) => {
                 let behind = u32::from(rank > link.writer());
-                self.program.runs[first as usize].0 + rank - behind
+                self.all.runs[first as usize].0 + rank - behind
             }
         })
     }
 
     /// Makes the wires of a connection; its number is that of the wire or of the run.
     fn connect(&mut self, link: Link, nranks: u32) -> Result<u32> {
-        let wires = &mut self.program.wires;
+        let wires = &mut self.all.wires;
         let start = wires.len() as u32;
         let wire = |writer, reader| Wire {
             writer,
@@ -215,8 +215,8 @@ impl Compiler {
             Link::Fan { writer } | Link::Cast { writer, .. } => {
                 let readers = (0..nranks).filter(|&reader| link.is_read_by(reader));
                 wires.extend(readers.map(|reader| wire(writer, reader)));
-                self.program.runs.push((start, link.readers(nranks)));
-                self.program.runs.len() as u32 - 1
+                self.all.runs.push((start, link.readers(nranks)));
+                self.all.runs.len() as u32 - 1
             }
         };
         if wires.len() > MOST_WIRES {
@@ -229,11 +229,18 @@ impl Compiler {
         Ok(number)
     }
 
-    fn window(&mut self, job: &Job, plan: &Plan, lane: usize) -> u32 {
-        let channel = u32::from(plan.lanes[lane].channel);
-        let split = plan.layout == crate::plan::Layout::Split;
-        let key = (plan.chunks, channel, plan.channels(), plan.pieces, split);
-        let windows = &mut self.program.windows;
+    fn window(&mut self, job: &Job, plan: &Program, lane: usize) -> u32 {
+        let channel = plan.lanes()[lane].channel;
+        let header = plan.header();
+        let split = header.layout == Layout::Split;
+        let key = (
+            header.chunks,
+            channel,
+            header.channels,
+            header.pieces,
+            split,
+        );
+        let windows = &mut self.all.windows;
         *self.window_numbers.entry(key).or_insert_with(|| {
             windows.push(job.window(plan, channel));
             windows.len() as u32 - 1
@@ -241,7 +248,7 @@ impl Compiler {
     }
 }
 
-impl Program {
+impl AllRanks {
     /// The wires of a destination.
     pub fn targets(&self, target: u32) -> std::ops::Range<usize> {
         if target == LOCAL {
