@@ -23,7 +23,7 @@
 #define KOLO_CONFIG_INITIALIZER \
     { \
         sizeof(koloConfig_t), KOLO_CONFIG_MAGIC, KOLO_VERSION_CODE, KOLO_CONFIG_UNDEF_INT, \
-        KOLO_CONFIG_UNDEF_INT, KOLO_CONFIG_UNDEF_INT, NULL, NULL \
+        KOLO_CONFIG_UNDEF_INT, KOLO_CONFIG_UNDEF_INT, NULL, NULL, KOLO_CONFIG_UNDEF_INT \
     }
 
 /* koloRoute_t route = KOLO_ROUTE_INITIALIZER; */
@@ -428,6 +428,11 @@ typedef struct {
      * communicator, stronger than files and environment. Keys as `kolo info --config` shows them.
      */
     const char *const *settings;
+    /**
+     * KOLO_DEVICE_HOST (default), or the number of a CUDA device among those that the process
+     * sees. A device that this build does not drive is refused on all ranks (koloInvalidUsage).
+     */
+    int device;
 } koloConfig_t;
 
 /**

@@ -1,8 +1,8 @@
 //! Reads a `koloConfig_t`: only as many bytes as the caller says it has.
 
-use crate::types::{KOLO_CONFIG_MAGIC, KOLO_MAJOR, KOLO_MINOR, koloConfig_t};
+use crate::types::{KOLO_CONFIG_MAGIC, KOLO_DEVICE_HOST, KOLO_MAJOR, KOLO_MINOR, koloConfig_t};
 use kolo_core::base::{Error, Result};
-use kolo_core::comm::CommConfig;
+use kolo_core::comm::{CommConfig, CommDevice};
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
 /// What KOLO_CONFIG_INITIALIZER writes where nothing was chosen.
@@ -67,6 +67,7 @@ pub(crate) unsafe fn read(config: *const koloConfig_t) -> Result<Wanted> {
         maxChannels: UNDEFINED,
         name: std::ptr::null(),
         settings: std::ptr::null(),
+        device: UNDEFINED,
     };
     let known_bytes = size.min(size_of::<koloConfig_t>());
     // SAFETY: `size` bytes are readable by the caller's promise, and `own` has room for
@@ -116,6 +117,7 @@ unsafe fn properties(own: &koloConfig_t) -> Result<CommConfig> {
         max_channels: channels("maxChannels", own.maxChannels)?,
         // SAFETY: the caller's promise about strings.
         overrides: unsafe { settings(own.settings) }?,
+        device: device(own.device)?,
         ..CommConfig::default()
     })
 }
@@ -134,6 +136,17 @@ fn check_version(version: c_uint) -> Result<()> {
         ),
         "compile the program with the header of the library that it runs with",
     ))
+}
+
+fn device(value: c_int) -> Result<CommDevice> {
+    match value {
+        UNDEFINED | KOLO_DEVICE_HOST => Ok(CommDevice::Host),
+        0.. => Ok(CommDevice::Cuda(value as u32)),
+        _ => Err(Error::argument(
+            format!("device = {value} in koloConfig_t"),
+            "give KOLO_DEVICE_HOST, or the number of a CUDA device, at least 0",
+        )),
+    }
 }
 
 fn channels(field: &str, value: c_int) -> Result<Option<u32>> {
@@ -207,6 +220,7 @@ mod tests {
             maxChannels: UNDEFINED,
             name: std::ptr::null(),
             settings: std::ptr::null(),
+            device: UNDEFINED,
         }
     }
 
@@ -265,6 +279,21 @@ mod tests {
     }
 
     #[test]
+    fn a_communicator_is_on_the_host_unless_it_is_told_not_to() {
+        let mut config = filled();
+        for (given, device) in [
+            (UNDEFINED, CommDevice::Host),
+            (KOLO_DEVICE_HOST, CommDevice::Host),
+            (3, CommDevice::Cuda(3)),
+        ] {
+            config.device = given;
+            assert_eq!(read_it(&config).unwrap().device, device);
+        }
+        config.size = std::mem::offset_of!(koloConfig_t, device);
+        assert_eq!(read_it(&config).unwrap().device, CommDevice::Host);
+    }
+
+    #[test]
     fn strings_arrive() {
         let mut config = filled();
         let list = [
@@ -283,12 +312,13 @@ mod tests {
     #[test]
     fn wrong_fields_are_errors_that_name_them() {
         type Fault = fn(&mut koloConfig_t);
-        let faults: [(Fault, &str); 6] = [
+        let faults: [(Fault, &str); 7] = [
             (|c| c.size = 3, "size field"),
             (|c| c.magic = 0xcafebeef, "0xcafebeef"),
             (|c| c.version = 990_000, "99.0"),
             (|c| c.blocking = 2, "blocking = 2"),
             (|c| c.maxChannels = 0, "maxChannels = 0"),
+            (|c| c.device = -2, "device = -2"),
             (|c| c.name = c"\xff".as_ptr(), "UTF-8"),
         ];
         for (fault, text) in faults {

@@ -259,6 +259,9 @@ pub struct koloConfig_t {
     /// NULL, or an array of "KEY=VALUE" strings that ends with NULL: settings of this
     /// communicator, stronger than files and environment. Keys as `kolo info --config` shows them.
     pub settings: *const *const c_char,
+    /// KOLO_DEVICE_HOST (default), or the number of a CUDA device among those that the process
+    /// sees. A device that this build does not drive is refused on all ranks (koloInvalidUsage).
+    pub device: c_int,
 }
 
 /// Bytes of an algorithm's or a protocol's name in koloRoute_t, with its zero.
