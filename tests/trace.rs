@@ -107,7 +107,7 @@ fn interpreted(
         });
         std::thread::yield_now();
     }
-    wires.complete_eager();
+    wires.ports.complete_eager();
     (events, recv, wires.steps_executed)
 }
 

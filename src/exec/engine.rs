@@ -212,7 +212,7 @@ impl DeviceEngine {
     /// Whether a rank that `counts` has not taken every message of this one.
     pub fn is_awaited(&mut self, counts: impl Fn(usize) -> bool) -> bool {
         let DeviceEngine::Host(engine) = self;
-        engine.wires.is_awaited(counts)
+        engine.wires.ports.is_awaited(counts)
     }
 
     /// Steps executed since the communicator was made.
@@ -236,7 +236,7 @@ impl DeviceEngine {
     /// Fault injection for tests: flips one bit of the `token`-th payload published from now on.
     pub fn flip_bit_in(&mut self, token: u64) {
         let DeviceEngine::Host(engine) = self;
-        engine.wires.flip_bit_in(token);
+        engine.wires.ports.flip_bit_in(token);
     }
 
     /// Fault injection for tests: the binding of a plan after `left` more fails.

@@ -222,6 +222,14 @@ impl Fans {
         arrival.ack == self.epoch
     }
 
+    /// What is there of `writer`, and whether it is of an earlier call.
+    #[inline(always)]
+    pub fn arrival_now(&self, writer: usize) -> (Arrival, bool) {
+        let arrival = self.arrival(writer);
+        let is_stale = !self.is_of_this_call(&arrival);
+        (arrival, is_stale)
+    }
+
     /// Where the token's payload of `bytes` lies; valid until the call completes.
     #[inline]
     pub fn source(&self, writer: usize, bytes: usize) -> *const u8 {

@@ -7,7 +7,8 @@
 //! store, into the line where its small payload lies too; counts never go back to 0, so an old line
 //! never looks new. [`pair`] connections have one reader, [`cast`] and [`fan`] connections many;
 //! each has 8 slots for larger payload. [`line`] is the hand-over itself; in [`ll`] and [`ll128`]
-//! the payload says itself that it is there. [`layout`] says where each connection lies in the
+//! the payload says itself that it is there. In [`ports`] are a rank's ends of any of
+//! them. [`layout`] says where each connection lies in the
 //! shared memory of a node, [`doorbell`] wakes who sleeps.
 //!
 //! Beside data: [`board`] says who does what, [`abort`] why the communicator has stopped,
@@ -32,6 +33,8 @@ pub mod line;
 pub mod ll;
 pub mod ll128;
 pub mod pair;
+pub mod port;
+pub mod ports;
 pub mod reading;
 pub mod signature;
 

@@ -46,7 +46,7 @@ impl LaneRun {
                 continue;
             };
             let ahead = kept_ahead(operand, self.slice, launch.geometry.slice_steps);
-            let token = wires.place(plan.ends[index], TOKEN_BYTES, ahead);
+            let token = wires.ports.place(plan.ends[index], TOKEN_BYTES, ahead);
             // SAFETY: the token has arrived, and its writer wrote both words before.
             let [buffer, offset] = unsafe { token.cast::<[u64; 2]>().read_unaligned() };
             let writer = plan.connections()[index].writer as usize;
@@ -105,7 +105,7 @@ impl LaneRun {
         };
         for index in dsts.iter().filter_map(Operand::as_connection) {
             let offset = at.place(lies, launch, chunk) as usize - base as usize;
-            let token = wires.place(plan.ends[index], TOKEN_BYTES, 0);
+            let token = wires.ports.place(plan.ends[index], TOKEN_BYTES, 0);
             // SAFETY: a token may be written (its credit is there), and holds 16 bytes.
             unsafe {
                 token

@@ -44,7 +44,6 @@ impl HostEngine {
     /// more are written past the cache.
     pub fn new(wires: Wires, plans: usize, stream_bytes: usize) -> HostEngine {
         let ranks = wires.ranks();
-        let ends = wires.ends();
         HostEngine {
             kernels: Kernels::new(ranks as u32),
             plans: Cache::new(plans),
@@ -52,7 +51,7 @@ impl HostEngine {
             sources: Sources::for_ranks(ranks),
             messages: Messages::default(),
             contributors: Contributors::default(),
-            latest: Latest::new(ends),
+            latest: Latest::default(),
             #[cfg(test)]
             refuses_to_bind: None,
             wires,
@@ -195,7 +194,7 @@ impl HostEngine {
         })?;
         if runs.pending() == 0 {
             if std::mem::take(eager) {
-                wires.complete_eager();
+                wires.ports.complete_eager();
             }
             return Ok(Progress::Done);
         }

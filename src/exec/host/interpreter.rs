@@ -4,13 +4,13 @@
 //! credit is missing and go on later, so one thread drives many lanes, and any thread may
 //! drive a lane.
 
-use super::end::End;
 use super::lane::{At, LaneRun, kept_ahead};
 use super::launch::Launch;
 use super::wires::Wires;
 use crate::exec::stop::{Mismatch, Progress, Stop};
 use crate::exec::trace::{Event, Tracer};
-use crate::plan::{Operand, Protocol, Space, Step, StepOp};
+use crate::plan::{Direction, Operand, Protocol, Space, Step, StepOp};
+use crate::wire::ports::PortId;
 
 /// Slices that a lane moves before its driver looks up: a stop is noticed in between.
 const MOST_SLICES: u32 = 64;
@@ -42,7 +42,7 @@ impl LaneRun {
             left -= 1;
             let step = &steps[self.step];
             if let Some(end) = self.missing(step, launch, wires)? {
-                let peer = wires.waits_for(end);
+                let peer = wires.ports.waits_for(end);
                 return Ok(if moved {
                     Progress::Moved(peer)
                 } else {
@@ -62,8 +62,11 @@ impl LaneRun {
         };
         if !shown.is_empty() {
             let shown = shown.iter();
-            if let Some(&end) = shown.into_iter().find(|&&end| !wires.drained(end)) {
-                let peer = wires.waits_for(end);
+            if let Some(&end) = shown
+                .into_iter()
+                .find(|&&end| !wires.ports.port(end).drained())
+            {
+                let peer = wires.ports.waits_for(end);
                 return Ok(if moved {
                     Progress::Moved(peer)
                 } else {
@@ -84,7 +87,7 @@ impl LaneRun {
             let bytes = self.window.slice_count() * element_bytes;
             let bytes = bytes.min(launch.geometry.slice_bytes());
             for &end in &launch.plan.lane_ends[self.lane] {
-                wires.reserve(end, bytes)?;
+                wires.ports.reserve(end, bytes)?;
             }
         }
         let scratch = self.window.scratch_stride() * launch.plan.scratch() as usize;
@@ -114,7 +117,7 @@ impl LaneRun {
         step: &Step,
         launch: &Launch,
         wires: &mut Wires,
-    ) -> Result<Option<End>, Mismatch> {
+    ) -> Result<Option<PortId>, Mismatch> {
         let plan = &launch.plan;
         let operands = plan.list(step.srcs).iter().chain(plan.list(step.dsts));
         for operand in operands.skip(self.ready) {
@@ -122,14 +125,8 @@ impl LaneRun {
                 let end = launch.plan.ends[index];
                 let slots = launch.geometry.slice_steps;
                 let ahead = kept_ahead(operand, self.slice, slots);
-                let is_ready = match end {
-                    End::LinesRecv(number, _) => {
-                        let token = (self.token_bytes(step, launch), launch.signature);
-                        wires.has_lines(number, token, ahead)
-                    }
-                    _ => wires.ready(end, slots, ahead),
-                };
-                if !is_ready {
+                let token = || (self.token_bytes(step, launch), launch.signature);
+                if !wires.ports.ready(end, (slots, ahead), token) {
                     if launch.straight {
                         self.want(step, launch, wires, (index, ahead));
                     }
@@ -197,11 +194,16 @@ impl LaneRun {
             let end = launch.plan.ends[index];
             match sent_from {
                 Some(place) if plan.is_remote[index] => {
+                    let payload = (place, bytes);
                     // SAFETY: no step writes it any more (`straight`), and the call does not end
                     // before the token was given back.
-                    unsafe { wires.publish_straight(end, (place, bytes), launch.signature) };
+                    unsafe {
+                        wires
+                            .ports
+                            .publish_elsewhere(end, payload, launch.signature)
+                    };
                 }
-                _ => wires.publish(end, slots, in_slot, launch.signature),
+                _ => wires.ports.publish(end, slots, in_slot, launch.signature),
             }
             tracer.event(Event::Publish {
                 link: plan.connections()[index].link(),
@@ -212,7 +214,7 @@ impl LaneRun {
             let Some(index) = operand.as_connection() else {
                 continue;
             };
-            wires.release(launch.plan.ends[index], slots);
+            wires.ports.release(launch.plan.ends[index], slots);
             tracer.event(Event::Release {
                 link: plan.connections()[index].link(),
                 bytes,
@@ -237,13 +239,13 @@ impl LaneRun {
             Some(index)
                 if sent_from.is_some()
                     && launch.plan.is_remote[index]
-                    && matches!(launch.plan.ends[index], End::Send(..)) =>
+                    && launch.plan.connections()[index].direction == Direction::Send =>
             {
                 std::ptr::null_mut()
             }
             Some(index) => {
                 let ahead = kept_ahead(operand, self.slice, launch.geometry.slice_steps);
-                wires.place(launch.plan.ends[index], bytes, ahead)
+                wires.ports.place(launch.plan.ends[index], bytes, ahead)
             }
             None => at.place(operand, launch, chunk),
         };

@@ -1,6 +1,5 @@
 //! A launch: a plan bound to buffers, sizes, a kernel and connections.
 
-use super::end::End;
 use super::kernel::Kernel;
 use super::wires::Wires;
 use crate::base::{Error, Result};
@@ -8,7 +7,8 @@ use crate::exec::reach::Base;
 use crate::plan::analysis::direct;
 use crate::plan::analysis::outlets::{self, Outlets};
 use crate::plan::window::{Binding, Geometry};
-use crate::plan::{Operand, Plan, Program, Protocol, Window};
+use crate::plan::{Direction, Operand, Plan, Program, Protocol, Window};
+use crate::wire::ports::{PortId, Ports};
 use std::sync::Arc;
 
 /// The least size of slices that are written past the cache. A reader on another core fetches them
@@ -25,14 +25,14 @@ pub fn stream_bytes(oversubscribed: bool) -> usize {
 pub struct Bound {
     program: Program,
     /// The ends of the plan's connections, in its order.
-    pub ends: Vec<End>,
+    pub ends: Vec<PortId>,
     /// The ends that each lane uses, once each.
-    pub lane_ends: Vec<Vec<End>>,
+    pub lane_ends: Vec<Vec<PortId>>,
     /// The connections of each lane whose other end may be on another node, with the tokens that
     /// pass in a round, in the order in which the plan opened them.
     pub lane_carried: Vec<Vec<(usize, u64)>>,
     /// The writing ones among their ends.
-    pub lane_handed: Vec<Vec<End>>,
+    pub lane_handed: Vec<Vec<PortId>>,
     /// Which connections lead to other nodes; empty where none does.
     pub is_remote: Vec<bool>,
     /// What the steps of each lane may send straight from the caller's memory, out of place and in
@@ -61,7 +61,7 @@ impl Bound {
     /// When a connection cannot be made, or the plan is too large.
     pub fn new(mut plan: Plan, protocol: Protocol, wires: &mut Wires) -> Result<Bound> {
         wires.place_folds(&mut plan);
-        let ends: Vec<End> = plan
+        let ends: Vec<PortId> = plan
             .connections
             .iter()
             .map(|used| wires.resolve(used, protocol))
@@ -78,49 +78,45 @@ impl Bound {
             }
             seen
         };
-        let lane_ends: Vec<Vec<End>> = (0..plan.lanes.len()).map(of_lane).collect();
+        let lane_ends: Vec<Vec<PortId>> = (0..plan.lanes.len()).map(of_lane).collect();
+        let (ports, carrier) = (&wires.ports, &wires.carried);
+        let is_remote =
+            |end: &PortId| ports.is_of_slots(*end) && carrier.is_remote(ports.peer(*end));
         let lane_carried: Vec<Vec<(usize, u64)>> = match wires.carried.somewhere() {
             false => vec![Vec::new(); lane_ends.len()],
             true => lane_ends
                 .iter()
-                .map(|of| carried(&plan, &ends, of))
+                .map(|of| carried(&plan, ports, (&ends, of)))
                 .collect(),
         };
         let handed = |of: &Vec<(usize, u64)>| {
-            let remote =
-                |end: &End| matches!(*end, End::Send(_, peer) if wires.carried.is_remote(peer));
-            of.iter()
-                .map(|&(index, _)| ends[index])
-                .filter(remote)
-                .collect()
+            let handed = |index: &usize| {
+                let writes = plan.connections[*index].direction == Direction::Send;
+                writes && is_remote(&ends[*index])
+            };
+            let all = of.iter().map(|&(index, _)| index).filter(handed);
+            all.map(|index| ends[index]).collect()
         };
-        let is_remote = |end: &End| match *end {
-            End::Send(_, peer) | End::Recv(_, peer) => wires.carried.is_remote(peer),
-            _ => false,
-        };
-        let is_remote: Vec<bool> = match wires.carried.somewhere() {
+        let remote: Vec<bool> = match wires.carried.somewhere() {
             true => ends.iter().map(is_remote).collect(),
             false => Vec::new(),
         };
-        let straight = wires.carried.takes_parts() && is_remote.contains(&true);
+        let straight = wires.carried.takes_parts() && remote.contains(&true);
         let leads_out = |index: usize| {
-            let proxied = matches!(ends[index], End::Send(number, _)
-                if wires.carried.is_proxied(wires.channel(number)));
-            is_remote[index] && !proxied
+            // What is sent straight leaves by a port that is written.
+            remote[index] && !carrier.is_proxied(ports.channel(ends[index]))
         };
         let outlets = [false, true].map(|in_place| match straight {
             true => outlets::outlets(&plan, leads_out, in_place),
             false => Outlets::new(),
         });
         Ok(Bound {
-            is_remote,
+            is_remote: remote,
             outlets,
             lane_handed: lane_carried.iter().map(handed).collect(),
             lane_carried,
             is_direct: direct::is_possible(&plan),
-            has_fans: ends
-                .iter()
-                .any(|end| matches!(end, End::FanSend | End::FanRecv(_))),
+            has_fans: ends.iter().any(|&end| ports.is_of_fan(end)),
             protocol,
             program: Program::lower(&plan)?,
             ends,
@@ -139,11 +135,11 @@ impl Bound {
 }
 
 /// The pairs among the ends of a lane, with the tokens of a round.
-fn carried(plan: &Plan, ends: &[End], lane: &[End]) -> Vec<(usize, u64)> {
+fn carried(plan: &Plan, ports: &Ports, (ends, lane): (&[PortId], &[PortId])) -> Vec<(usize, u64)> {
     let pairs = ends
         .iter()
         .enumerate()
-        .filter(|(_, end)| matches!(end, End::Send(..) | End::Recv(..)) && lane.contains(end));
+        .filter(|(_, end)| ports.is_of_slots(**end) && lane.contains(end));
     pairs
         .map(|(index, _)| (index, plan.touches(index)))
         .collect()

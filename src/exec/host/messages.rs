@@ -4,7 +4,6 @@
 //! A bundle is a list of messages, each one token over a pair. As with the lanes of a plan, each
 //! moves as soon as it can, whatever the others do; messages with the same end follow each other.
 
-use super::end::End;
 use super::kernel::Kernel;
 use super::schedule::{Passed, Schedule};
 use super::scratch::Sources;
@@ -13,11 +12,12 @@ use crate::base::Result;
 use crate::exec::stop::{Mismatch, Progress, Stop};
 use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, ConnectionUse, Direction, Link, Placing, Protocol};
+use crate::wire::ports::PortId;
 
 /// One message of a bundle.
 #[derive(Clone, Copy)]
 struct Message {
-    end: End,
+    end: PortId,
     used: ConnectionUse,
     place: *mut u8,
     bytes: usize,
@@ -35,7 +35,7 @@ pub struct Messages {
     /// Numbers this bundle among launches.
     launch: u64,
     /// Ends to other nodes.
-    carried: Vec<End>,
+    carried: Vec<PortId>,
 }
 
 /// The connection between this rank and a peer, where the plan has it on the first channel.
@@ -86,12 +86,12 @@ impl Messages {
         (peer, direction, placing): (usize, Direction, Placing),
         (place, bytes): (*mut u8, usize),
         signature: u64,
-        after: impl FnOnce(End, usize) -> Option<usize>,
+        after: impl FnOnce(PortId, usize) -> Option<usize>,
     ) -> Result<()> {
         let link = pair(wires, peer, direction, placing);
         let used = ConnectionUse { link, direction };
         let end = wires.resolve(&used, Protocol::Simple)?;
-        wires.reserve(end, bytes)?;
+        wires.ports.reserve(end, bytes)?;
         if self.list.len() == 0 {
             self.launch = wires.carried.number_launch();
         }
@@ -130,8 +130,11 @@ impl Messages {
                 wires.carried.expect(launch, &message.used, 1);
                 message.begun = true;
             }
-            if !wires.ready_for(message.end, message.bytes) {
-                return Ok(Progress::Blocked(wires.waits_for(message.end)));
+            if !wires
+                .ports
+                .ready_for(message.end, (message.bytes, message.signature))
+            {
+                return Ok(Progress::Blocked(wires.ports.waits_for(message.end)));
             }
             // SAFETY: our caller's promise.
             unsafe { message.run(wires, tracer)? };
@@ -139,10 +142,13 @@ impl Messages {
         })?;
         let pending = self.list.pending();
         if pending == 0
-            && let Some(&end) = self.carried.iter().find(|&&end| !wires.drained(end))
+            && let Some(&end) = self
+                .carried
+                .iter()
+                .find(|&&end| !wires.ports.port(end).drained())
         {
             // Handed to the network, which nobody may drive when the call has returned.
-            missing.get_or_insert(wires.waits_for(end));
+            missing.get_or_insert(wires.ports.waits_for(end));
         }
         Ok(match missing {
             None if pending == 0 => Progress::Done,
@@ -165,16 +171,16 @@ impl Message {
     ) -> std::result::Result<(), Mismatch> {
         let (end, bytes, link) = (self.end, self.bytes, self.used.link);
         wires.check(end, self.signature, 0)?;
-        let slot = wires.place(end, bytes, 0);
-        if let End::Send(..) = end {
+        let slot = wires.ports.place(end, bytes, 0);
+        if self.used.direction == Direction::Send {
             // SAFETY: the slot holds the bytes of a small message, and is not the caller's memory.
             unsafe { std::ptr::copy_nonoverlapping(self.place.cast_const(), slot, bytes) };
-            wires.publish(end, 1, bytes, self.signature);
+            wires.ports.publish(end, 1, bytes, self.signature);
             tracer.event(Event::Publish { link, bytes });
         } else {
             // SAFETY: as above; the signature says that the slot holds as many bytes.
             unsafe { std::ptr::copy_nonoverlapping(slot.cast_const(), self.place, bytes) };
-            wires.release(end, 1);
+            wires.ports.release(end, 1);
             tracer.event(Event::Release { link, bytes });
         }
         wires.steps_executed += 1;
@@ -265,7 +271,7 @@ pub struct SmallReduce<'a> {
 /// Connections of the root, kept by the communicator so that no call allocates.
 #[derive(Default)]
 pub struct Contributors {
-    ends: Vec<(End, Link)>,
+    ends: Vec<(PortId, Link)>,
     placing: Placing,
     arrived: usize,
     begun: bool,
@@ -321,18 +327,18 @@ impl SmallReduce<'_> {
         if !contributors.begun {
             contributors.begin(wires, self.placing)?;
         }
+        let bytes = self.count * self.kernel.element_bytes;
         while let Some(&(end, _)) = contributors.ends.get(contributors.arrived) {
-            if !wires.ready(end, 1, 0) {
-                return Ok(Progress::Blocked(wires.waits_for(end)));
+            if !wires.ports.ready_for(end, (bytes, self.signature)) {
+                return Ok(Progress::Blocked(wires.ports.waits_for(end)));
             }
             wires.check(end, self.signature, 0)?;
             contributors.arrived += 1;
         }
-        let bytes = self.count * self.kernel.element_bytes;
         let sources = &mut sources.0;
         sources.clear();
         sources.extend(contributors.ends.iter().map(|&(end, _)| {
-            let place = wires.place(end, bytes, 0);
+            let place = wires.ports.place(end, bytes, 0);
             place.cast_const()
         }));
         sources.insert(wires.me(), self.send);
@@ -341,7 +347,7 @@ impl SmallReduce<'_> {
         // SAFETY: our caller's promise; slots hold the contributions until they are released.
         unsafe { (self.kernel.fold)(sources, &[self.recv], self.count, &params) };
         for &(end, link) in &contributors.ends {
-            wires.release(end, 1);
+            wires.ports.release(end, 1);
             tracer.event(Event::Release { link, bytes });
         }
         wires.steps_executed += 1;

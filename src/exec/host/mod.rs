@@ -17,21 +17,18 @@
 
 pub mod carried;
 mod direct;
-mod end;
 pub mod engine;
 mod flight;
 mod interpreter;
 pub mod kernel;
 mod lane;
 pub mod launch;
-mod lines;
 mod lists;
 pub mod messages;
 pub mod oneshot;
 mod packed;
 mod private;
 pub mod probe;
-mod reserve;
 mod schedule;
 pub mod scratch;
 mod straight;

@@ -4,7 +4,6 @@
 //! A call is one function per collective; there is no step to decode and no list to walk, so an
 //! 8-byte all-reduce costs little more than the hand-over of its cache line.
 
-use super::end::End;
 use super::engine::HostEngine;
 use super::kernel::{Kernel, Kernels};
 use super::scratch::Sources;
@@ -14,6 +13,7 @@ use crate::exec::order::SmallOrder;
 use crate::exec::stop::Stop;
 use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, Link};
+use crate::wire::ports::PortId;
 
 /// One small call.
 pub struct SmallCall<'a> {
@@ -64,12 +64,12 @@ impl SmallCall<'_> {
         own_output: Option<*mut u8>,
     ) -> Result<(), Stop> {
         let bytes = self.bytes();
-        while !wires.fans.may_publish(bytes) {
-            let late = wires.waits_for(End::FanSend);
+        while !wires.ports.fans.may_publish(bytes) {
+            let late = wires.ports.waits_for(PortId::OWN_FAN);
             waiting.pause(late)?;
         }
         if bytes > 0 {
-            let slot = wires.fans.place(bytes);
+            let slot = wires.ports.fans.place(bytes);
             let both = [own_output.unwrap_or(slot), slot];
             let skip_own = own_output.is_none_or(|output| output.cast_const() == self.send);
             let dsts = &both[usize::from(skip_own)..];
@@ -123,15 +123,15 @@ impl SmallCall<'_> {
         peer: usize,
         waiting: &mut impl Waiting,
     ) -> Result<(), Stop> {
-        while !wires.fans.ready(peer) {
+        while !wires.ports.fans.ready(peer) {
             waiting.pause(peer)?;
         }
-        Ok(wires.check(End::FanRecv(peer), self.signature, 0)?)
+        Ok(wires.check_fan(peer, self.signature)?)
     }
 
     #[inline(always)]
     fn release(&self, wires: &mut Wires, peer: usize, bytes: usize, tracer: &mut impl Tracer) {
-        wires.release(End::FanRecv(peer), 1);
+        wires.ports.fans.release(peer);
         tracer.event(Event::Release {
             link: Link::Fan {
                 writer: peer as u32,
@@ -187,7 +187,7 @@ impl SmallCall<'_> {
                 true => self.send,
                 false => {
                     self.await_token(wires, peer, waiting)?;
-                    wires.fans.source(peer, bytes)
+                    wires.ports.fans.source(peer, bytes)
                 }
             };
         }
@@ -199,7 +199,7 @@ impl SmallCall<'_> {
         for peer in (0..ranks).filter(|&peer| peer != me) {
             self.release(wires, peer, bytes, tracer);
         }
-        wires.complete_eager();
+        wires.ports.complete_eager();
         wires.steps_executed += 2;
         Ok(())
     }
@@ -223,12 +223,12 @@ impl SmallCall<'_> {
         unsafe { self.publish(wires, waiting, tracer, Some(block(me)))? };
         for peer in (0..ranks).filter(|&peer| peer != me) {
             self.await_token(wires, peer, waiting)?;
-            let source = wires.fans.source(peer, bytes);
+            let source = wires.ports.fans.source(peer, bytes);
             // SAFETY: the token holds `bytes`, and block `peer` of the output too.
             unsafe { self.take(source, block(peer)) };
             self.release(wires, peer, bytes, tracer);
         }
-        wires.complete_eager();
+        wires.ports.complete_eager();
         wires.steps_executed += ranks as u64;
         Ok(())
     }
@@ -252,12 +252,12 @@ impl SmallCall<'_> {
             unsafe { self.publish(wires, waiting, tracer, Some(self.recv))? };
         } else {
             self.await_token(wires, self.root, waiting)?;
-            let source = wires.fans.source(self.root, bytes);
+            let source = wires.ports.fans.source(self.root, bytes);
             // SAFETY: the token and the output hold `bytes`.
             unsafe { self.take(source, self.recv) };
             self.release(wires, self.root, bytes, tracer);
         }
-        wires.complete_eager();
+        wires.ports.complete_eager();
         wires.steps_executed += 1;
         Ok(())
     }
@@ -281,7 +281,7 @@ impl SmallCall<'_> {
         for peer in (0..ranks).filter(|&peer| peer != me) {
             self.release(wires, peer, 0, tracer);
         }
-        wires.complete_eager();
+        wires.ports.complete_eager();
         wires.steps_executed += 2;
         Ok(())
     }
@@ -328,13 +328,13 @@ impl HostEngine {
 
 impl Wires {
     /// Publishes the token written in the own fan, and wakes its readers: what
-    /// [`Wires::publish`] does at that end.
+    /// [`crate::wire::ports::Ports::publish`] does at that port.
     #[inline(always)]
     fn publish_to_all(&mut self, bytes: usize, signature: u64) {
-        if self.flip.is_some() {
-            self.inject_fault(End::FanSend, bytes);
+        if self.ports.has_fault() {
+            self.ports.inject_fault(PortId::OWN_FAN, bytes);
         }
-        self.fans.publish(signature);
-        self.bell.ring_others();
+        self.ports.fans.publish(signature);
+        self.ports.ring_others();
     }
 }

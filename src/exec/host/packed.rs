@@ -37,7 +37,7 @@ impl LaneRun {
         let place = |operand: &Operand| {
             let ahead = kept_ahead(operand, self.slice, launch.geometry.slice_steps);
             let end = launch.plan.ends[operand.as_connection()?];
-            Some(wires.place(end, total * element_bytes, ahead))
+            Some(wires.ports.place(end, total * element_bytes, ahead))
         };
         self.lists.pieces.bind(operands(step, launch).map(place));
         let (mut done, mut joined) = (0, 0);

@@ -1,7 +1,7 @@
 //! Work that moves as soon as it can, piece by piece: the lanes of calls, and small messages.
 
-use super::end::End;
 use crate::exec::stop::Progress;
+use crate::wire::ports::PortId;
 
 /// Pieces that are on their way together, each behind at most one other. The memory of finished
 /// ones is kept for the next bundle.
@@ -118,20 +118,13 @@ impl<T> Schedule<T> {
 }
 
 /// Which piece of a bundle was the last on each end, without a search per message.
+#[derive(Default)]
 pub struct Latest {
     stamp: u64,
     pieces: Vec<(u64, usize)>,
 }
 
 impl Latest {
-    /// For `ends` connections in each direction.
-    pub fn new(ends: usize) -> Latest {
-        Latest {
-            stamp: 0,
-            pieces: vec![(0, 0); 2 * ends],
-        }
-    }
-
     /// A stamp for another bundle.
     pub fn next(&mut self) -> u64 {
         self.stamp += 1;
@@ -145,12 +138,11 @@ impl Latest {
 
     /// Notes that `piece` of the bundle `stamp` is the last on `end`; the one before, if there is
     /// one.
-    pub fn replace(&mut self, stamp: u64, end: End, piece: usize) -> Option<usize> {
-        let place = match end {
-            End::Send(index, _) => 2 * index,
-            End::Recv(index, _) => 2 * index + 1,
-            _ => return None,
-        };
+    pub fn replace(&mut self, stamp: u64, end: PortId, piece: usize) -> Option<usize> {
+        let place = end.0 as usize;
+        if place >= self.pieces.len() {
+            self.pieces.resize(place + 1, (0, 0));
+        }
         let before = std::mem::replace(&mut self.pieces[place], (stamp, piece));
         (before.0 == stamp).then_some(before.1)
     }
@@ -198,12 +190,12 @@ mod tests {
 
     #[test]
     fn messages_on_one_end_follow_each_other_within_a_bundle() {
-        let mut latest = Latest::new(2);
+        let mut latest = Latest::default();
         let (first, second) = (latest.next(), latest.next());
-        assert_eq!(latest.replace(first, End::Send(1, 5), 0), None);
-        assert_eq!(latest.replace(first, End::Recv(1, 5), 1), None);
-        assert_eq!(latest.replace(first, End::Send(1, 5), 4), Some(0));
-        assert_eq!(latest.replace(second, End::Send(1, 5), 2), None);
-        assert_eq!(latest.replace(second, End::Send(1, 5), 3), Some(2));
+        assert_eq!(latest.replace(first, PortId(3), 0), None);
+        assert_eq!(latest.replace(first, PortId(4), 1), None);
+        assert_eq!(latest.replace(first, PortId(3), 4), Some(0));
+        assert_eq!(latest.replace(second, PortId(3), 2), None);
+        assert_eq!(latest.replace(second, PortId(3), 3), Some(2));
     }
 }

@@ -1,11 +1,11 @@
 //! What a lane sends to other nodes, and receives from them, without a slot.
 
-use super::end::End;
 use super::lane::{At, LaneRun};
 use super::launch::Launch;
 use super::wires::Wires;
 use crate::plan::{Operand, Space, Step, StepOp};
 use crate::wire::pair::STRAIGHT_BYTES;
+use crate::wire::ports::PortId;
 
 impl LaneRun {
     /// The region that is sent to other nodes straight from the caller's memory, if any is.
@@ -16,7 +16,7 @@ impl LaneRun {
         wires: &Wires,
         bytes: usize,
     ) -> Option<&'a Operand> {
-        if !launch.straight || bytes < STRAIGHT_BYTES || wires.has_fault() {
+        if !launch.straight || bytes < STRAIGHT_BYTES || wires.ports.has_fault() {
             return None;
         }
         let outlets = launch.plan.outlets[usize::from(launch.in_place)].get(self.lane)?;
@@ -51,35 +51,12 @@ impl LaneRun {
 }
 
 impl Wires {
-    /// Publishes a token of one slot whose payload lies at `data`, and stays there until the token
-    /// was given back: at an end that leads to another node.
-    ///
-    /// # Safety
-    /// As [`crate::wire::pair::PairSender::publish_elsewhere`].
-    pub unsafe fn publish_straight(
-        &mut self,
-        end: End,
-        (data, bytes): (*mut u8, usize),
-        signature: u64,
-    ) {
-        if let End::Send(index, _) = end {
-            // SAFETY: passed on to our caller.
-            unsafe { self.sender(index).publish_elsewhere(data, bytes, signature) };
+    /// Says where the payload of a token that is not there yet had best go, at a port that leads to
+    /// another node.
+    pub fn want(&mut self, port: PortId, data: (*mut u8, usize), ahead: u32) {
+        if let Some(received) = self.ports.received(port) {
+            let from = (self.ports.peer(port), self.ports.channel(port));
+            self.carried.want(from, received + u64::from(ahead), data);
         }
-    }
-
-    /// Says where the payload of a token that is not there yet had best go, at an end that leads
-    /// to another node.
-    pub fn want(&mut self, end: End, data: (*mut u8, usize), ahead: u32) {
-        if let End::Recv(index, peer) = end {
-            let position = self.receiver(index).position() + u64::from(ahead);
-            let channel = self.channel(index);
-            self.carried.want((peer, channel), position, data);
-        }
-    }
-
-    /// Whether a fault is to be injected, for which payload is written to slots.
-    pub fn has_fault(&self) -> bool {
-        self.flip.is_some()
     }
 }

@@ -4,7 +4,7 @@
 //! past. Components share no connection, so the clocks of all-to-all stay two entries wide. Clocks
 //! of tokens live only while the token is on its way.
 
-use super::net::{Block, Event, NONE, Net, Port};
+use super::net::{Block, Event, NONE, Net, UsedEnd};
 use super::order::Order;
 
 /// A token on its way.
@@ -148,7 +148,7 @@ impl<'n, 'a> Clocks<'n, 'a> {
     }
 
     /// The token that a source port meets now.
-    pub fn token_of(&self, port: &Port) -> usize {
+    pub fn token_of(&self, port: &UsedEnd) -> usize {
         let start = self.block.sends.start[port.connection as usize];
         (start + self.received[port.reader as usize]) as usize
     }

@@ -20,7 +20,7 @@
 //! they entered. Both rules can be switched off, to see what they are good for.
 
 use super::clocks::Clocks;
-use super::net::{Block, Instance, NONE, Net, Port};
+use super::net::{Block, Instance, NONE, Net, UsedEnd};
 use super::order::Order;
 use super::report::{Counterexample, Form, Forms, Refusal};
 use super::touch::{Touch, region, touches};
@@ -140,7 +140,7 @@ impl<'n, 'a> Pass<'n, 'a> {
     }
 
     /// The writer's regions are read where they are.
-    fn direct_reads(&mut self, number: u32, lane: usize, srcs: &[Port]) {
+    fn direct_reads(&mut self, number: u32, lane: usize, srcs: &[UsedEnd]) {
         for port in srcs {
             let token = self.clocks.tokens[self.clocks.token_of(port)];
             if token.region[0] == NONE {
@@ -308,7 +308,7 @@ impl<'n, 'a> Pass<'n, 'a> {
         &mut self,
         instance: &'n Instance<'a>,
         step: &Step,
-        srcs: &[Port],
+        srcs: &[UsedEnd],
     ) -> Option<(&'n Operand, usize)> {
         let dsts = instance.plan.lists.get(step.dsts);
         let output = dsts.iter().find(|operand| operand.space == Space::Output);

@@ -19,7 +19,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// A connection operand of a step.
 #[derive(Clone, Copy)]
-pub(super) struct Port {
+pub(super) struct UsedEnd {
     pub connection: u32,
     /// The reading end; [`NONE`] where the port writes.
     pub reader: u32,
@@ -159,7 +159,7 @@ pub(super) struct Net<'a> {
     pub instances: Vec<Instance<'a>>,
     pub lanes: Vec<Lane>,
     pub events: Vec<Event>,
-    pub ports: Vec<Port>,
+    pub ports: Vec<UsedEnd>,
     pub wires: Vec<Wire>,
     /// Reading ends of all wires.
     pub readers: u32,
@@ -228,7 +228,7 @@ impl<'a> Net<'a> {
 
     fn add_instance(&mut self, item: &Item<'a>, places: &mut u32) {
         let plan = item.plan;
-        let ends: Vec<Port> = plan
+        let ends: Vec<UsedEnd> = plan
             .connections
             .iter()
             .map(|used| self.end(used, item.rank))
@@ -243,7 +243,7 @@ impl<'a> Net<'a> {
                 let operands = plan.lists.get(ListId(list as u16)).iter();
                 self.ports.extend(operands.filter_map(|operand| {
                     let end = ends[operand.as_connection()?];
-                    Some(Port {
+                    Some(UsedEnd {
                         keep: operand.keep,
                         ..end
                     })
@@ -301,7 +301,7 @@ impl<'a> Net<'a> {
     }
 
     /// The end of a connection that `rank` uses, with a number for a connection seen first.
-    fn end(&mut self, used: &ConnectionUse, rank: u32) -> Port {
+    fn end(&mut self, used: &ConnectionUse, rank: u32) -> UsedEnd {
         let connection = *self.by_link.entry(used.link).or_insert_with(|| {
             let readers = used.link.readers(self.nranks);
             self.wires.push(Wire {
@@ -318,7 +318,7 @@ impl<'a> Net<'a> {
             (Direction::Recv, Link::Pair { .. }) => first,
             (Direction::Recv, link) => first + rank - u32::from(rank > link.writer()),
         };
-        Port {
+        UsedEnd {
             connection,
             reader,
             keep: false,
@@ -370,13 +370,13 @@ impl<'a> Net<'a> {
 
     /// Connection sources of an event.
     #[inline]
-    pub fn srcs(&self, event: &Event) -> &[Port] {
+    pub fn srcs(&self, event: &Event) -> &[UsedEnd] {
         &self.ports[event.srcs as usize..event.srcs as usize + usize::from(event.src_count)]
     }
 
     /// Connection destinations of an event.
     #[inline]
-    pub fn dsts(&self, event: &Event) -> &[Port] {
+    pub fn dsts(&self, event: &Event) -> &[UsedEnd] {
         &self.ports[event.dsts as usize..event.dsts as usize + usize::from(event.dst_count)]
     }
 

@@ -1,0 +1,368 @@
+//! The ports of a rank, made on first use and kept by number.
+
+use super::cast::{CastReceiver, CastSender};
+use super::fan::Fans;
+use super::line::{Arrival, SMALL_BYTES};
+use super::ll::{LinesReceiver, LinesSender};
+use super::pair::{PairReceiver, PairSender};
+use super::port::Port;
+use super::{Bell, Slots, Source};
+use crate::base::{Error, Rank, Result};
+
+/// The number of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortId(pub u32);
+
+impl PortId {
+    /// That of the own fan.
+    pub const OWN_FAN: PortId = PortId(0);
+}
+
+/// What a port is the end of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// A pair connection over slots.
+    Pair,
+    /// A pair connection with flags of LL.
+    Ll,
+    /// A pair connection with flags of LL128.
+    Ll128,
+    /// A cast connection.
+    Cast,
+    /// A fan.
+    Fan,
+}
+
+/// Kinds, each in both directions, of one peer on one channel.
+const KINDS: usize = 10;
+/// The number of a port that was not made.
+const NONE: u32 = u32::MAX;
+
+/// A port, and what does not concern its tokens.
+struct PortEntry {
+    port: Port,
+    /// The rank at the other end; this rank where all others read.
+    peer: u32,
+    channel: u16,
+    /// Bytes of each slot that have memory behind them.
+    reserved: usize,
+}
+
+/// All ports of one rank of a communicator.
+pub struct Ports {
+    me: usize,
+    ranks: usize,
+    channels: usize,
+    made: Vec<PortEntry>,
+    /// Number by peer, channel, kind and direction, or [`NONE`].
+    numbers: Vec<u32>,
+    /// The fans of the node.
+    pub fans: Fans,
+    source: Box<dyn Source>,
+    bell: Box<dyn Bell>,
+    /// Fault injection: tokens with payload still to publish before one bit is flipped.
+    flip: Option<u64>,
+}
+
+impl Ports {
+    /// Of rank `me` of `ranks`, on up to `channels` channels.
+    pub fn new(
+        (me, ranks, channels): (usize, usize, usize),
+        fans: Fans,
+        source: Box<dyn Source>,
+        bell: Box<dyn Bell>,
+    ) -> Ports {
+        let own_fan = PortEntry {
+            port: Port::FanOut,
+            peer: me as u32,
+            channel: 0,
+            reserved: usize::MAX,
+        };
+        Ports {
+            me,
+            ranks,
+            channels,
+            made: vec![own_fan],
+            numbers: vec![NONE; ranks * channels * KINDS],
+            fans,
+            source,
+            bell,
+            flip: None,
+        }
+    }
+
+    /// The port of a connection with `peer` on a channel (this rank itself: what all others read),
+    /// made on first use.
+    ///
+    /// # Errors
+    /// `InternalError` for a connection that cannot exist; those of [`Source`].
+    pub fn open(
+        &mut self,
+        kind: PortKind,
+        writes: bool,
+        (peer, channel): (usize, usize),
+    ) -> Result<PortId> {
+        if kind == PortKind::Fan && writes {
+            return Ok(PortId::OWN_FAN);
+        }
+        if peer >= self.ranks || channel >= self.channels {
+            return Err(Error::internal(format!(
+                "no connection with rank {peer} on {channel}"
+            )));
+        }
+        let place = peer * self.channels + channel;
+        let place = place * KINDS + 2 * kind as usize + usize::from(writes);
+        if self.numbers[place] == NONE {
+            let port = self.make(kind, writes, (peer, channel));
+            let port = port.map_err(|error| error.with_peer(Rank(peer as u32)))?;
+            self.numbers[place] = self.made.len() as u32;
+            self.made.push(PortEntry {
+                port,
+                peer: peer as u32,
+                channel: channel as u16,
+                reserved: 0,
+            });
+        }
+        Ok(PortId(self.numbers[place]))
+    }
+
+    fn make(&self, kind: PortKind, writes: bool, (peer, channel): (usize, usize)) -> Result<Port> {
+        let me = self.me;
+        let (writer, reader) = if writes { (me, peer) } else { (peer, me) };
+        let lines = |encoding| self.source.lines(writer, reader, channel, encoding);
+        Ok(match (kind, writes) {
+            (PortKind::Pair, true) => {
+                Port::PairOut(PairSender::new(self.source.pair(writer, reader, channel)?))
+            }
+            (PortKind::Pair, false) => Port::PairIn(PairReceiver::new(
+                self.source.pair(writer, reader, channel)?,
+            )),
+            (PortKind::Ll, true) => Port::LlOut(Box::new(LinesSender::new(lines(0)?))),
+            (PortKind::Ll, false) => Port::LlIn(Box::new(LinesReceiver::new(lines(0)?))),
+            (PortKind::Ll128, true) => Port::Ll128Out(Box::new(LinesSender::new(lines(1)?))),
+            (PortKind::Ll128, false) => Port::Ll128In(Box::new(LinesReceiver::new(lines(1)?))),
+            (PortKind::Cast, true) => {
+                Port::CastOut(CastSender::new(self.source.cast(me, channel)?, me))
+            }
+            (PortKind::Cast, false) => {
+                Port::CastIn(CastReceiver::new(self.source.cast(peer, channel)?, me))
+            }
+            (PortKind::Fan, _) => Port::FanIn(peer),
+        })
+    }
+
+    /// The port of this number.
+    #[inline(always)]
+    pub fn port(&mut self, id: PortId) -> &mut Port {
+        &mut self.made[id.0 as usize].port
+    }
+
+    /// The rank at the other end; this rank where all others read.
+    pub fn peer(&self, id: PortId) -> usize {
+        self.made[id.0 as usize].peer as usize
+    }
+
+    /// The channel of its connection.
+    pub fn channel(&self, id: PortId) -> usize {
+        usize::from(self.made[id.0 as usize].channel)
+    }
+
+    /// Whether it is of a pair connection over slots.
+    pub fn is_of_slots(&self, id: PortId) -> bool {
+        let port = &self.made[id.0 as usize].port;
+        matches!(port, Port::PairOut(_) | Port::PairIn(_))
+    }
+
+    /// Whether it is of a fan.
+    pub fn is_of_fan(&self, id: PortId) -> bool {
+        let port = &self.made[id.0 as usize].port;
+        matches!(port, Port::FanOut | Port::FanIn(_))
+    }
+
+    /// See [`Port::ready`].
+    #[inline]
+    pub fn ready(
+        &mut self,
+        id: PortId,
+        slots: (u32, u32),
+        token: impl FnOnce() -> (usize, u64),
+    ) -> bool {
+        let port = &mut self.made[id.0 as usize].port;
+        port.ready(&mut self.fans, slots, token)
+    }
+
+    /// Whether a token of one slot and `bytes` may move: small ones need no slot to be free.
+    #[inline]
+    pub fn ready_for(&mut self, id: PortId, (bytes, signature): (usize, u64)) -> bool {
+        match &mut self.made[id.0 as usize].port {
+            Port::PairOut(pair) if bytes <= SMALL_BYTES => pair.ready_small(),
+            port => port.ready(&mut self.fans, (1, 0), || (bytes, signature)),
+        }
+    }
+
+    /// See [`Port::arrival`].
+    #[inline]
+    pub fn arrival(&self, id: PortId, ahead: u32) -> Option<(Arrival, bool)> {
+        self.made[id.0 as usize].port.arrival(&self.fans, ahead)
+    }
+
+    /// See [`Port::place`].
+    #[inline]
+    pub fn place(&mut self, id: PortId, bytes: usize, ahead: u32) -> *mut u8 {
+        let port = &mut self.made[id.0 as usize].port;
+        port.place(&self.fans, bytes, ahead)
+    }
+
+    /// Publishes the token written at [`Ports::place`], and wakes its readers.
+    #[inline]
+    pub fn publish(&mut self, id: PortId, slots: u32, bytes: usize, signature: u64) {
+        if self.flip.is_some() {
+            self.inject_fault(id, bytes);
+        }
+        let entry = &mut self.made[id.0 as usize];
+        entry.port.publish(&mut self.fans, slots, bytes, signature);
+        match entry.port.has_one_reader() {
+            true => self.bell.ring(entry.peer as usize),
+            false => self.bell.ring_others(),
+        }
+    }
+
+    /// Wakes all other ranks of the node, after the token in the own fan was published.
+    #[inline(always)]
+    pub fn ring_others(&self) {
+        self.bell.ring_others();
+    }
+
+    /// Fault injection for tests: flips one bit of the `token`-th payload published from now on.
+    pub fn flip_bit_in(&mut self, token: u64) {
+        self.flip = Some(token);
+    }
+
+    /// Whether a fault is to be injected, for which payload is written to slots.
+    #[inline(always)]
+    pub fn has_fault(&self) -> bool {
+        self.flip.is_some()
+    }
+
+    /// Flips a bit of what was written here and is not published yet, if its turn has come.
+    #[cold]
+    pub fn inject_fault(&mut self, id: PortId, bytes: usize) {
+        let Some(left) = &mut self.flip else { return };
+        if bytes == 0 || !self.made[id.0 as usize].port.writes() {
+            return;
+        }
+        if *left > 0 {
+            *left -= 1;
+            return;
+        }
+        self.flip = None;
+        let place = self.place(id, bytes, 0);
+        // SAFETY: the place holds `bytes > 0` bytes that this rank has written and not published.
+        unsafe { *place ^= 1 };
+    }
+
+    /// Publishes a token of one slot whose payload lies at `data`, and stays there until the token
+    /// was given back: at a port that leads to another node.
+    ///
+    /// # Safety
+    /// As [`PairSender::publish_elsewhere`].
+    pub unsafe fn publish_elsewhere(
+        &mut self,
+        id: PortId,
+        (data, bytes): (*mut u8, usize),
+        signature: u64,
+    ) {
+        if let Port::PairOut(pair) = self.port(id) {
+            // SAFETY: passed on to our caller.
+            unsafe { pair.publish_elsewhere(data, bytes, signature) };
+        }
+    }
+
+    /// Slots received at the reading end of a pair since it was made; `None` at another port.
+    pub fn received(&mut self, id: PortId) -> Option<u64> {
+        match self.port(id) {
+            Port::PairIn(pair) => Some(pair.position()),
+            _ => None,
+        }
+    }
+
+    /// Gives a token back, and wakes its writer.
+    #[inline]
+    pub fn release(&mut self, id: PortId, slots: u32) {
+        let entry = &mut self.made[id.0 as usize];
+        if entry.port.release(&mut self.fans, slots) {
+            self.bell.ring(entry.peer as usize);
+        }
+    }
+
+    /// Ends an eager call: see [`Fans::complete`].
+    #[inline]
+    pub fn complete_eager(&mut self) {
+        if self.fans.complete() {
+            self.bell.ring_others();
+        }
+    }
+
+    /// The rank for which this port waits when it is not ready.
+    pub fn waits_for(&self, id: PortId) -> usize {
+        let entry = &self.made[id.0 as usize];
+        match &entry.port {
+            Port::CastOut(cast) => cast.slowest(),
+            Port::FanOut => self.fans.holding_back().first().copied().unwrap_or(self.me),
+            _ => entry.peer as usize,
+        }
+    }
+
+    /// Whether a rank that `counts` has not taken every token of pairs with this one.
+    pub fn is_awaited(&mut self, counts: impl Fn(usize) -> bool) -> bool {
+        let made = self.made.iter_mut();
+        let mut pairs = made.filter(|entry| matches!(entry.port, Port::PairOut(_)));
+        pairs.any(|entry| counts(entry.peer as usize) && !entry.port.drained())
+    }
+
+    /// The pages of this port appear when they are touched: none is taken before.
+    pub fn needs_no_reserve(&mut self, id: PortId) {
+        self.made[id.0 as usize].reserved = usize::MAX;
+    }
+
+    /// Makes sure that tokens of `bytes` bytes can be written here. A page that no limit leaves
+    /// room for is a signal when it is touched; so before a launch the pages that its tokens will
+    /// touch are taken, and how many have been is remembered: the question costs a comparison.
+    ///
+    /// # Errors
+    /// `SystemError` naming the connection, the limit and the remedy.
+    #[inline]
+    pub fn reserve(&mut self, id: PortId, bytes: usize) -> Result<()> {
+        let entry = &self.made[id.0 as usize];
+        match bytes <= entry.reserved.max(SMALL_BYTES) {
+            true => Ok(()),
+            false => self.reserve_more(id, bytes),
+        }
+    }
+
+    #[cold]
+    fn reserve_more(&mut self, id: PortId, bytes: usize) -> Result<()> {
+        /// Less is not asked for.
+        const PAGE: usize = 4096;
+        // In powers of two, so that growing sizes ask seldom.
+        let bytes = bytes.max(PAGE).next_power_of_two();
+        let entry = &mut self.made[id.0 as usize];
+        let (peer, channel) = (entry.peer as usize, usize::from(entry.channel));
+        let slots = match entry.port {
+            Port::PairOut(_) => Slots::Pair {
+                reader: peer,
+                channel,
+            },
+            Port::CastOut(_) => Slots::Cast { channel },
+            // Nothing is written, or into lines that are there.
+            _ => {
+                entry.reserved = usize::MAX;
+                return Ok(());
+            }
+        };
+        let taken = self.source.reserve(slots, bytes);
+        taken.map_err(|error| error.with_peer(Rank(entry.peer)))?;
+        entry.reserved = bytes;
+        Ok(())
+    }
+}
