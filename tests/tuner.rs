@@ -12,8 +12,8 @@ mod support;
 
 use kolo::algo::{Entry, REGISTRY};
 use kolo::plan::Collective;
-use kolo::price::{Costs, Machine};
-use kolo::tune::{self, Protocol, Setting};
+use kolo::price::{Cluster, Costs};
+use kolo::tune::{self, ProtocolChoice, Setting};
 use std::collections::BTreeSet;
 use support::{SIZES, Shown, setting, simulated};
 
@@ -26,26 +26,26 @@ const PRICED: usize = 63;
 /// At most one algorithm of so many has no closed form.
 const FEW: usize = 20;
 
-fn machines() -> Vec<Machine> {
+fn machines() -> Vec<Cluster> {
     vec![
-        Machine::uniform(1, 2),
-        Machine::uniform(1, 8),
-        Machine::one_node(8, 2),
-        Machine {
+        Cluster::uniform(1, 2),
+        Cluster::uniform(1, 8),
+        Cluster::one_node(8, 2),
+        Cluster {
             sockets: 2,
             caches: 2,
-            ..Machine::uniform(1, 32)
+            ..Cluster::uniform(1, 32)
         },
-        Machine::uniform(16, 1),
-        Machine {
+        Cluster::uniform(16, 1),
+        Cluster {
             sockets: 2,
-            ..Machine::uniform(4, 8)
+            ..Cluster::uniform(4, 8)
         },
-        Machine::uniform(16, 4),
-        Machine::uniform(3, 5),
-        Machine {
+        Cluster::uniform(16, 4),
+        Cluster::uniform(3, 5),
+        Cluster {
             cores: 2,
-            ..Machine::uniform(2, 4)
+            ..Cluster::uniform(2, 4)
         },
     ]
 }
@@ -58,9 +58,9 @@ const MOST_LINES_BYTES: usize = 32 << 10;
 /// Nearly every algorithm has a closed form: one that has none is chosen by nobody unasked.
 #[test]
 fn algorithms_have_closed_forms() {
-    let setting = setting(Machine::uniform(2, 4), Costs::default());
+    let setting = setting(Cluster::uniform(2, 4), Costs::default());
     let has_form = |entry: &&Entry| {
-        let way = (entry.algorithm, Protocol::Simple);
+        let way = (entry.algorithm, ProtocolChoice::Simple);
         tune::predict(entry.collective, way, 1024, entry.channels, &setting).is_some()
     };
     let without = || REGISTRY.iter().filter(|entry| !has_form(entry));
@@ -82,8 +82,9 @@ fn is_skipped(entry: &Entry, bytes: usize, setting: &Setting) -> bool {
 }
 
 /// The protocols with which an algorithm is simulated at a size.
-fn protocols(entry: &Entry, bytes: usize, nranks: u32) -> Vec<Protocol> {
-    let mut all: Vec<_> = Protocol::possible(entry.collective, entry.algorithm, nranks).collect();
+fn protocols(entry: &Entry, bytes: usize, nranks: u32) -> Vec<ProtocolChoice> {
+    let mut all: Vec<_> =
+        ProtocolChoice::possible(entry.collective, entry.algorithm, nranks).collect();
     // Flagged lines have small slots, and so many rounds.
     if bytes > MOST_LINES_BYTES {
         all.truncate(1);
