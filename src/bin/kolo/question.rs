@@ -104,10 +104,8 @@ impl Question {
     /// # Errors
     /// What `kolo perf` measures but is no single collective; a root that is no rank.
     pub fn collective(&self) -> Result<Collective> {
-        let plain = self.collective.name.replace('_', "");
-        let name = if plain == "sendrecv" { "send" } else { &plain };
-        let is = |collective: &Collective| collective.word() == name;
-        let found = Collective::ALL.into_iter().find(is).ok_or_else(|| {
+        let send = (self.collective.name == "sendrecv").then_some(Collective::Send);
+        let found = self.collective.kolo.or(send).ok_or_else(|| {
             Error::argument(
                 format!("{} is made of several calls", self.collective.name),
                 "ask about one of them, such as sendrecv",

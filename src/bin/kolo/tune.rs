@@ -388,6 +388,7 @@ impl<'a> Tuning<'a> {
         let counts = self.counts(point);
         let call = || {
             (point.row.run)(&Run {
+                collective: point.row.kolo,
                 comm,
                 stream: None,
                 graph: None,
