@@ -301,6 +301,12 @@ macro_rules! registry {
         pub const REGISTRY: &[Entry] = &[ $( $( $(
             of(Algorithm::$algorithm, Collective::$collective, $plan)$(.$with($($value)*))*,
         )* )* )* ];
+
+        /// What an algorithm is: its phrase in the table.
+        pub fn purpose(algorithm: Algorithm) -> &'static str {
+            let phrase = match algorithm { $( $( Algorithm::$algorithm => $doc, )* )* };
+            phrase.trim_start()
+        }
     };
 }
 
