@@ -183,9 +183,9 @@ macro_rules! algorithms {
                 /// one connection a lane: point-to-point groups and what is built of them
                 Bundle = "bundle" {
                     ReduceScatter: ordered::reduce_scatter_own_first, up_to(128);
-                    AllToAll: bundle::all_to_all, up_to(256);
-                    Gather: bundle::gather;
-                    Scatter: bundle::scatter;
+                    AllToAll: bundle::exchange, up_to(256);
+                    Gather: bundle::exchange;
+                    Scatter: bundle::exchange;
                     Send: bundle::send;
                     Recv: bundle::recv;
                 }
