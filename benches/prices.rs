@@ -8,8 +8,8 @@ use kolo::algo::{self, Entry, REGISTRY};
 use kolo::base::clock;
 use kolo::exec::sim::{self, Job};
 use kolo::plan::{Nodes, Shape};
-use kolo::price::{Costs, Machine};
-use kolo::tune::{self, Allowed, Inputs, Measured, Protocol, Setting, Table};
+use kolo::price::{Cluster, Costs};
+use kolo::tune::{self, Allowed, Inputs, Measured, ProtocolChoice, Setting, Table};
 use std::hint::black_box;
 
 /// Nodes, and ranks of each.
@@ -39,7 +39,7 @@ const SIZES: [usize; 8] = [
     1 << 20,
 ];
 
-fn inputs(machine: Machine) -> Inputs {
+fn inputs(machine: Cluster) -> Inputs {
     Inputs {
         nranks: machine.nranks(),
         oversubscribed: false,
@@ -64,7 +64,7 @@ fn time(what: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
-fn shape(entry: &Entry, machine: &Machine, rank: u32) -> Shape {
+fn shape(entry: &Entry, machine: &Cluster, rank: u32) -> Shape {
     Shape {
         collective: entry.collective,
         algorithm: entry.algorithm,
@@ -75,7 +75,7 @@ fn shape(entry: &Entry, machine: &Machine, rank: u32) -> Shape {
     }
 }
 
-fn make(entries: &[&Entry], machine: &Machine, ranks: u32) {
+fn make(entries: &[&Entry], machine: &Cluster, ranks: u32) {
     let nodes = Nodes::uniform(machine.nodes, machine.per_node);
     for entry in entries {
         for rank in 0..ranks {
@@ -84,13 +84,13 @@ fn make(entries: &[&Entry], machine: &Machine, ranks: u32) {
     }
 }
 
-fn run(entries: &[&Entry], machine: &Machine) {
+fn run(entries: &[&Entry], machine: &Cluster) {
     let nodes = Nodes::uniform(machine.nodes, machine.per_node);
     let n = machine.nranks();
     let setting = inputs(*machine).setting;
     for entry in entries {
         let (collective, algorithm) = (entry.collective, entry.algorithm);
-        let protocol = Protocol::of(collective, algorithm);
+        let protocol = ProtocolChoice::of(collective, algorithm);
         let memory = (setting.buffer_bytes, setting.eager_bytes);
         let sizes = |bytes: &&usize| entry.most_rounds == 0 || **bytes <= setting.eager_bytes;
         for bytes in SIZES.iter().filter(sizes) {
@@ -111,7 +111,7 @@ fn run(entries: &[&Entry], machine: &Machine) {
 fn main() {
     println!("milliseconds of a process for all prices, and how many times those of the forms:");
     for (nodes, per_node) in SHAPES {
-        let machine = Machine::uniform(nodes, per_node);
+        let machine = Cluster::uniform(nodes, per_node);
         let n = machine.nranks();
         let meant = |e: &&Entry| !e.collective.is_point_to_point() && n <= e.most_ranks;
         let entries: Vec<&Entry> = REGISTRY.iter().filter(meant).collect();

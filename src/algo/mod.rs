@@ -183,9 +183,9 @@ macro_rules! algorithms {
                 /// one connection a lane: point-to-point groups and what is built of them
                 Bundle = "bundle" {
                     ReduceScatter: ordered::reduce_scatter_own_first, up_to(128);
-                    AllToAll: bundle::all_to_all, up_to(256);
-                    Gather: bundle::gather;
-                    Scatter: bundle::scatter;
+                    AllToAll: bundle::exchange, up_to(256);
+                    Gather: bundle::exchange;
+                    Scatter: bundle::exchange;
                     Send: bundle::send;
                     Recv: bundle::recv;
                 }
@@ -301,6 +301,12 @@ macro_rules! registry {
         pub const REGISTRY: &[Entry] = &[ $( $( $(
             of(Algorithm::$algorithm, Collective::$collective, $plan)$(.$with($($value)*))*,
         )* )* )* ];
+
+        /// What an algorithm is: its phrase in the table.
+        pub fn purpose(algorithm: Algorithm) -> &'static str {
+            let phrase = match algorithm { $( $( Algorithm::$algorithm => $doc, )* )* };
+            phrase.trim_start()
+        }
     };
 }
 

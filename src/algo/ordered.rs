@@ -8,6 +8,7 @@
 //! For reduce-scatter every rank hands block r to rank r, which folds what arrives in the order of
 //! ranks, with its own input at its place.
 
+use crate::base::exchange::{Transfer, transfers};
 use crate::plan::{Emitter, Layout, Nodes, Operand, POST_SCALE, PRE_SCALE, Plan, Shape, StepOp};
 
 /// Up the chain, folded; down the chain, copied.
@@ -87,12 +88,21 @@ pub fn reduce_scatter_own_first(shape: &Shape, _: &Nodes) -> Plan {
     scatter(shape, fold_own_first)
 }
 
+/// A lane for each other rank's block, and one for the fold.
 fn scatter(shape: &Shape, fold: fn(&mut Emitter, &Shape, i64)) -> Plan {
     let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
     for channel in 0..shape.channels {
-        hand_out(&mut e, shape, channel);
-        e.lane(channel);
-        fold(&mut e, shape, i64::from(shape.rank));
+        for transfer in transfers(shape.collective, shape.rank, shape.nranks, shape.root) {
+            e.lane(channel);
+            match transfer {
+                Transfer::Send { to, block } => {
+                    let next = e.to(to);
+                    e.send(next, block as i64);
+                }
+                Transfer::Fold { block } => fold(&mut e, shape, block as i64),
+                Transfer::Own { .. } | Transfer::Recv { .. } => unreachable!("blocks are folded"),
+            }
+        }
     }
     e.finish()
 }
@@ -110,15 +120,6 @@ pub fn fold_block_own_first(shape: &Shape, _: &Nodes) -> Plan {
     let mut e = Emitter::new(*shape, 1, Layout::Blocks);
     fold_own_first(&mut e, shape, 0);
     e.finish()
-}
-
-/// A lane for each other rank's block.
-fn hand_out(e: &mut Emitter, shape: &Shape, channel: u16) {
-    let n = shape.nranks;
-    for to in (1..n).map(|distance| (shape.rank + distance) % n) {
-        let next = e.lane(channel).to(to);
-        e.send(next, i64::from(to));
-    }
 }
 
 fn fold_in_order(e: &mut Emitter, shape: &Shape, chunk: i64) {

@@ -1,101 +1,11 @@
-//! Collectives whose blocks may differ in size, and those along the edges of a graph: which
-//! messages a rank exchanges.
+//! Collectives along the edges of a graph: which messages a rank exchanges. Those among all ranks
+//! are in [`mod@crate::base::exchange`].
 //!
 //! Each message is a one-connection lane of a bundle ([`super::bundle`]) with the rounds of its own
 //! size, so no pair of ranks waits for another, and nobody moves more than it must. Empty messages
-//! pass a token too: ranks that disagree about a size notice. Ranks begin with the nearest peer
-//! ahead and behind, so that not everybody turns to rank 0 first.
+//! pass a token too: ranks that disagree about a size notice.
 
-use crate::plan::Collective;
-
-/// One message of a rank, or what it does with its own data. Blocks are numbered as the caller
-/// numbers them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Message {
-    /// Block `from` of the input is block `to` of the output.
-    Own {
-        /// Block of the input.
-        from: usize,
-        /// Block of the output.
-        to: usize,
-    },
-    /// Block `block` of the input goes to rank `to`.
-    Send {
-        /// The peer.
-        to: u32,
-        /// Block of the input.
-        block: usize,
-    },
-    /// Block `block` of the output comes from rank `from`.
-    Recv {
-        /// The peer.
-        from: u32,
-        /// Block of the output.
-        block: usize,
-    },
-    /// What all others sent is folded with block `block` of the input, in the order of ranks.
-    Fold {
-        /// Block of the input.
-        block: usize,
-    },
-}
-
-use Message::{Fold, Own, Recv, Send};
-
-/// The messages of `rank` in a collective among all ranks; none for collectives along a graph.
-pub fn messages(collective: Collective, rank: u32, nranks: u32, root: u32) -> Vec<Message> {
-    let mine = rank as usize;
-    let block = |rank: u32| rank as usize;
-    let ahead = |distance: u32| (rank + distance) % nranks;
-    let behind = |distance: u32| (rank + nranks - distance) % nranks;
-    match collective {
-        Collective::AllGatherV => std::iter::once(Own { from: 0, to: mine })
-            .chain((1..nranks).flat_map(|distance| {
-                let (to, from) = (ahead(distance), behind(distance));
-                let block = block(from);
-                [Send { to, block: 0 }, Recv { from, block }]
-            }))
-            .collect(),
-        Collective::AllToAllV => std::iter::once(Own {
-            from: mine,
-            to: mine,
-        })
-        .chain((1..nranks).flat_map(|distance| {
-            let (to, from) = (ahead(distance), behind(distance));
-            let [out, into] = [block(to), block(from)];
-            [Send { to, block: out }, Recv { from, block: into }]
-        }))
-        .collect(),
-        Collective::GatherV if rank != root => vec![Send { to: root, block: 0 }],
-        Collective::GatherV => std::iter::once(Own { from: 0, to: mine })
-            .chain((1..nranks).map(|distance| {
-                let from = ahead(distance);
-                let block = block(from);
-                Recv { from, block }
-            }))
-            .collect(),
-        Collective::ScatterV if rank != root => vec![Recv {
-            from: root,
-            block: 0,
-        }],
-        Collective::ScatterV => std::iter::once(Own { from: mine, to: 0 })
-            .chain((1..nranks).map(|distance| {
-                let to = ahead(distance);
-                let block = block(to);
-                Send { to, block }
-            }))
-            .collect(),
-        Collective::ReduceScatterV => (1..nranks)
-            .map(|distance| {
-                let to = ahead(distance);
-                let block = block(to);
-                Send { to, block }
-            })
-            .chain(std::iter::once(Fold { block: mine }))
-            .collect(),
-        _ => Vec::new(),
-    }
-}
+use crate::base::exchange::Transfer::{self, Own, Recv, Send};
 
 /// The neighbours of one rank on a graph. Several edges between the same two ranks are told apart
 /// by their order.
@@ -155,7 +65,7 @@ impl Neighbours {
     }
 
     /// The messages of `rank`; `same` if all neighbours get block 0 (all-gather).
-    pub fn messages(&self, rank: u32, same: bool) -> Vec<Message> {
+    pub fn messages(&self, rank: u32, same: bool) -> Vec<Transfer> {
         let block = |slot: usize| if same { 0 } else { slot };
         let mut own = Vec::new();
         let mut messages = Vec::with_capacity(self.outs.len() + self.ins.len());
@@ -186,29 +96,6 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_message_has_its_other_end() {
-        let collectives = Collective::ALL.into_iter().filter(|c| c.is_vector());
-        for collective in collectives {
-            for n in 1..=9 {
-                for root in 0..n {
-                    let all: Vec<_> = (0..n).map(|r| messages(collective, r, n, root)).collect();
-                    for (from, list) in all.iter().enumerate() {
-                        for message in list {
-                            let Send { to, .. } = *message else { continue };
-                            let folds = |m: &&Message| matches!(m, Fold { .. });
-                            let theirs = &all[to as usize];
-                            let takes = theirs
-                                .iter()
-                                .any(|m| matches!(m, Recv { from: f, .. } if *f as usize == from));
-                            assert!(takes || theirs.iter().any(|m| folds(&m)), "{collective:?}");
-                        }
-                    }
-                }
-            }
-        }
-    }
 
     #[test]
     fn a_grid_knows_its_edges_and_wraps() {

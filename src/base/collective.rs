@@ -126,7 +126,7 @@ macro_rules! collectives {
             }
 
             /// The name in settings: small letters.
-            pub fn word(self) -> &'static str {
+            pub const fn word(self) -> &'static str {
                 match self { $( Collective::$name => $word, )+ }
             }
 
@@ -215,6 +215,18 @@ impl Collective {
     /// One more than the largest number: the length of a table by number.
     pub const NUMBERS: usize = Collective::ALL.len() + 1;
 
+    /// The collective of a name in small letters, in which each `_` is left out.
+    pub const fn of_word(name: &str) -> Option<Collective> {
+        let mut at = 0;
+        while at < Collective::ALL.len() {
+            if same_letters(Collective::ALL[at].word().as_bytes(), name.as_bytes()) {
+                return Some(Collective::ALL[at]);
+            }
+            at += 1;
+        }
+        None
+    }
+
     /// Who hands in what.
     #[inline(always)]
     pub fn sends(self) -> Share {
@@ -292,6 +304,21 @@ impl Collective {
     }
 }
 
+/// Whether `word` is `name` without each `_`.
+const fn same_letters(word: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut of_word) = (0, 0);
+    while at < name.len() {
+        if name[at] != b'_' {
+            if of_word == word.len() || word[of_word] != name[at] {
+                return false;
+            }
+            of_word += 1;
+        }
+        at += 1;
+    }
+    of_word == word.len()
+}
+
 const _: () = {
     let mut at = 0;
     while at < Collective::ALL.len() {
@@ -336,6 +363,23 @@ mod tests {
         assert_eq!(names.join("; "), wanted);
         for collective in Collective::ALL {
             assert_eq!(collective.word(), collective.name().to_ascii_lowercase());
+        }
+    }
+
+    #[test]
+    fn a_name_may_have_underscores() {
+        for collective in Collective::ALL {
+            assert_eq!(Collective::of_word(collective.word()), Some(collective));
+        }
+        let of = Collective::of_word;
+        assert_eq!(of("_all_to__all_"), Some(Collective::AllToAll));
+        for other in ["all_to", "all_to_all_", "gathe", "gatherw", "", "_"] {
+            let found = of(other).map(Collective::name);
+            assert_eq!(
+                found,
+                (other == "all_to_all_").then_some("AllToAll"),
+                "{other}"
+            );
         }
     }
 

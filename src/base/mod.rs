@@ -7,7 +7,8 @@
 //! **Idea.** They stand here once, and `tests/tidy` refuses a second way.
 //!
 //! - What is said: [`error`], [`shortage`], [`mod@caught`] (a panic as an error).
-//! - Names and numbers: [`mod@collective`], [`ids`], [`checked`] arithmetic, [`mod@hash`].
+//! - Names and numbers: [`mod@collective`], [`exchange`] (which messages a
+//!   collective is), [`ids`], [`checked`] arithmetic, [`mod@hash`].
 //! - Time and memory order: [`clock`], [`sync`] (atomics of the standard library, or loom's).
 //! - Files and interfaces that a user names: [`input_file`], [`interfaces`].
 //! - Who may enter: [`door`], [`knock`], [`proof`].
@@ -25,6 +26,7 @@ pub mod clock;
 pub mod collective;
 pub mod door;
 pub mod error;
+pub mod exchange;
 #[doc(hidden)]
 pub mod first_store;
 pub mod float_env;

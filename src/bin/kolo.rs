@@ -2,6 +2,8 @@
 //! `kolo explain`, `kolo sim`, `kolo tune`, `kolo hello`, `kolo version`. Started by a name such as
 //! `all_reduce_perf` it is that program of nccl-tests.
 
+#[path = "kolo/algorithms.rs"]
+mod algorithms;
 #[path = "kolo/chart.rs"]
 mod chart;
 #[path = "kolo/cli.rs"]

@@ -77,150 +77,179 @@ pub const MPI_BAD_ARGUMENT: c_int = -2;
 /// A communicator of MPI, by value and opaque.
 pub type MpiComm = usize;
 
-/// MPI for the `kolo` command line tool, which is not linked to it. `kolo_mpi_start` returns a
-/// pointer to one that lives until the process ends.
-///
-/// Functions return 0, a positive error code of MPI's own, [`MPI_NOT_SUPPORTED`] or
-/// [`MPI_BAD_ARGUMENT`]. Types and operations carry kolo's numbers. Counts are elements per rank
-/// as in kolo's call of the same name; counts and places of blocks of different sizes are `int`
-/// arrays, which MPI gets as they are. `send` null means in place, as MPI_IN_PLACE does.
-/// Thread-safety is that of the thread level MPI gave.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct MpiApi {
-    /// `sizeof` this structure.
-    pub size: usize,
-    /// [`API_VERSION`].
-    pub version: u32,
-    /// 0 single, 1 funneled, 2 serialized, 3 multiple: what MPI gives.
-    pub thread_level: c_int,
-    /// `openmpi` or `mpich` (with all that share its binary interface).
-    pub family: *const c_char,
-    /// MPI_Get_library_version, first line.
-    pub library: *const c_char,
-    /// MPI_COMM_WORLD.
-    pub world: MpiComm,
-    /// This rank in `world`.
-    pub rank: c_int,
-    /// Number of ranks in `world`.
-    pub nranks: c_int,
-    /// Fills a table over `comm` for kolo's start-up; its `free` does not free `comm`.
-    pub table: unsafe extern "C" fn(comm: MpiComm, table: *mut MpiTable) -> c_int,
-    /// Rank and number of ranks.
-    pub comm_info: unsafe extern "C" fn(comm: MpiComm, rank: *mut c_int, n: *mut c_int) -> c_int,
-    /// MPI_Comm_split; a negative color joins nothing and gives 0 as `new`.
-    pub split:
-        unsafe extern "C" fn(comm: MpiComm, color: c_int, key: c_int, new: *mut MpiComm) -> c_int,
-    /// MPI_Comm_free.
-    pub comm_free: unsafe extern "C" fn(comm: MpiComm) -> c_int,
-    /// MPI_Barrier.
-    pub barrier: unsafe extern "C" fn(comm: MpiComm) -> c_int,
-    /// MPI_Wtime, in seconds.
-    pub wtime: unsafe extern "C" fn() -> f64,
-    /// MPI_Bcast of bytes.
-    pub bcast_bytes:
-        unsafe extern "C" fn(comm: MpiComm, buffer: *mut c_void, bytes: usize, c_int) -> c_int,
-    /// MPI_Allgather of bytes.
-    pub allgather_bytes: unsafe extern "C" fn(
-        comm: MpiComm,
-        send: *const c_void,
-        bytes: usize,
-        receive: *mut c_void,
-    ) -> c_int,
-    /// MPI_Allreduce.
-    pub allreduce: ReduceFn,
-    /// MPI_Reduce_scatter_block; `count` is that of the result.
-    pub reduce_scatter: ReduceFn,
-    /// MPI_Reduce.
-    pub reduce: unsafe extern "C" fn(
-        comm: MpiComm,
-        send: *const c_void,
-        receive: *mut c_void,
-        count: usize,
-        dtype: c_int,
-        op: c_int,
-        root: c_int,
-    ) -> c_int,
-    /// MPI_Bcast.
-    pub bcast: unsafe extern "C" fn(
-        comm: MpiComm,
-        buffer: *mut c_void,
-        count: usize,
-        dtype: c_int,
-        root: c_int,
-    ) -> c_int,
-    /// MPI_Allgather.
-    pub allgather: MoveFn,
-    /// MPI_Alltoall.
-    pub alltoall: MoveFn,
-    /// MPI_Gather.
-    pub gather: RootedFn,
-    /// MPI_Scatter.
-    pub scatter: RootedFn,
-    /// MPI_Sendrecv: sends to `to`, receives from `from`; `count` both ways.
-    pub sendrecv: unsafe extern "C" fn(
-        comm: MpiComm,
-        send: *const c_void,
-        receive: *mut c_void,
-        count: usize,
-        dtype: c_int,
-        to: c_int,
-        from: c_int,
-    ) -> c_int,
-    /// MPI_Finalize, unless the program had initialised MPI itself or it is done already.
-    pub finalize: unsafe extern "C" fn() -> c_int,
-    /// MPI_Abort of `world`.
-    pub abort: unsafe extern "C" fn(code: c_int) -> c_int,
-    /// MPI_Scan.
-    pub scan: ReduceFn,
-    /// MPI_Exscan.
-    pub exscan: ReduceFn,
-    /// MPI_Allgatherv.
-    pub allgatherv: GatherVFn,
-    /// MPI_Gatherv.
-    pub gatherv: unsafe extern "C" fn(
-        comm: MpiComm,
-        send: *const c_void,
-        count: usize,
-        receive: *mut c_void,
-        counts: *const c_int,
-        places: *const c_int,
-        dtype: c_int,
-        root: c_int,
-    ) -> c_int,
-    /// MPI_Scatterv; at the root it is `receive` that may be null for in place.
-    pub scatterv: unsafe extern "C" fn(
-        comm: MpiComm,
-        send: *const c_void,
-        counts: *const c_int,
-        places: *const c_int,
-        receive: *mut c_void,
-        count: usize,
-        dtype: c_int,
-        root: c_int,
-    ) -> c_int,
-    /// MPI_Reduce_scatter.
-    pub reduce_scatter_v: unsafe extern "C" fn(
-        comm: MpiComm,
-        send: *const c_void,
-        receive: *mut c_void,
-        counts: *const c_int,
-        dtype: c_int,
-        op: c_int,
-    ) -> c_int,
-    /// MPI_Alltoallv.
-    pub alltoallv: AllToAllVFn,
-    /// MPI_Cart_create: one periodic dimension of all ranks, which keep their numbers.
-    pub ring: unsafe extern "C" fn(comm: MpiComm, new: *mut MpiComm) -> c_int,
-    /// MPI_Neighbor_allgather.
-    pub neighbor_allgather: MoveFn,
-    /// MPI_Neighbor_alltoall.
-    pub neighbor_alltoall: MoveFn,
-    /// MPI_Neighbor_allgatherv.
-    pub neighbor_allgatherv: GatherVFn,
-    /// MPI_Neighbor_alltoallv.
-    pub neighbor_alltoallv: AllToAllVFn,
+/// The functions of [`MpiApi`], in the order of its members: the structure is made of them here,
+/// and filled by the same list in `bindings/mpi`, where each name is a function.
+macro_rules! mpi_functions {
+    ($with:ident) => {
+        $with! {
+            /// Fills a table over `comm` for kolo's start-up; its `free` does not free `comm`.
+            table: unsafe extern "C" fn(comm: MpiComm, table: *mut MpiTable) -> c_int,
+            /// Rank and number of ranks.
+            comm_info: unsafe extern "C" fn(
+                comm: MpiComm,
+                rank: *mut c_int,
+                n: *mut c_int,
+            ) -> c_int,
+            /// MPI_Comm_split; a negative color joins nothing and gives 0 as `new`.
+            split: unsafe extern "C" fn(
+                comm: MpiComm,
+                color: c_int,
+                key: c_int,
+                new: *mut MpiComm,
+            ) -> c_int,
+            /// MPI_Comm_free.
+            comm_free: unsafe extern "C" fn(comm: MpiComm) -> c_int,
+            /// MPI_Barrier.
+            barrier: unsafe extern "C" fn(comm: MpiComm) -> c_int,
+            /// MPI_Wtime, in seconds.
+            wtime: unsafe extern "C" fn() -> f64,
+            /// MPI_Bcast of bytes.
+            bcast_bytes: unsafe extern "C" fn(
+                comm: MpiComm,
+                buffer: *mut c_void,
+                bytes: usize,
+                root: c_int,
+            ) -> c_int,
+            /// MPI_Allgather of bytes.
+            allgather_bytes: unsafe extern "C" fn(
+                comm: MpiComm,
+                send: *const c_void,
+                bytes: usize,
+                receive: *mut c_void,
+            ) -> c_int,
+            /// MPI_Allreduce.
+            allreduce: ReduceFn,
+            /// MPI_Reduce_scatter_block; `count` is that of the result.
+            reduce_scatter: ReduceFn,
+            /// MPI_Reduce.
+            reduce: unsafe extern "C" fn(
+                comm: MpiComm,
+                send: *const c_void,
+                receive: *mut c_void,
+                count: usize,
+                dtype: c_int,
+                op: c_int,
+                root: c_int,
+            ) -> c_int,
+            /// MPI_Bcast.
+            bcast: unsafe extern "C" fn(
+                comm: MpiComm,
+                buffer: *mut c_void,
+                count: usize,
+                dtype: c_int,
+                root: c_int,
+            ) -> c_int,
+            /// MPI_Allgather.
+            allgather: MoveFn,
+            /// MPI_Alltoall.
+            alltoall: MoveFn,
+            /// MPI_Gather.
+            gather: RootedFn,
+            /// MPI_Scatter.
+            scatter: RootedFn,
+            /// MPI_Sendrecv: sends to `to`, receives from `from`; `count` both ways.
+            sendrecv: unsafe extern "C" fn(
+                comm: MpiComm,
+                send: *const c_void,
+                receive: *mut c_void,
+                count: usize,
+                dtype: c_int,
+                to: c_int,
+                from: c_int,
+            ) -> c_int,
+            /// MPI_Finalize, unless the program had initialised MPI itself or it is done already.
+            finalize: unsafe extern "C" fn() -> c_int,
+            /// MPI_Abort of `world`.
+            abort: unsafe extern "C" fn(code: c_int) -> c_int,
+            /// MPI_Scan.
+            scan: ReduceFn,
+            /// MPI_Exscan.
+            exscan: ReduceFn,
+            /// MPI_Allgatherv.
+            allgatherv: GatherVFn,
+            /// MPI_Gatherv.
+            gatherv: unsafe extern "C" fn(
+                comm: MpiComm,
+                send: *const c_void,
+                count: usize,
+                receive: *mut c_void,
+                counts: *const c_int,
+                places: *const c_int,
+                dtype: c_int,
+                root: c_int,
+            ) -> c_int,
+            /// MPI_Scatterv; at the root it is `receive` that may be null for in place.
+            scatterv: unsafe extern "C" fn(
+                comm: MpiComm,
+                send: *const c_void,
+                counts: *const c_int,
+                places: *const c_int,
+                receive: *mut c_void,
+                count: usize,
+                dtype: c_int,
+                root: c_int,
+            ) -> c_int,
+            /// MPI_Reduce_scatter.
+            reduce_scatter_v: unsafe extern "C" fn(
+                comm: MpiComm,
+                send: *const c_void,
+                receive: *mut c_void,
+                counts: *const c_int,
+                dtype: c_int,
+                op: c_int,
+            ) -> c_int,
+            /// MPI_Alltoallv.
+            alltoallv: AllToAllVFn,
+            /// MPI_Cart_create: one periodic dimension of all ranks, which keep their numbers.
+            ring: unsafe extern "C" fn(comm: MpiComm, new: *mut MpiComm) -> c_int,
+            /// MPI_Neighbor_allgather.
+            neighbor_allgather: MoveFn,
+            /// MPI_Neighbor_alltoall.
+            neighbor_alltoall: MoveFn,
+            /// MPI_Neighbor_allgatherv.
+            neighbor_allgatherv: GatherVFn,
+            /// MPI_Neighbor_alltoallv.
+            neighbor_alltoallv: AllToAllVFn,
+        }
+    };
 }
+#[allow(unused_imports)] // Each side uses it in another place.
+pub(crate) use mpi_functions;
+
+macro_rules! mpi_api {
+    ($( $(#[$doc:meta])* $name:ident: $type:ty, )+) => {
+        /// MPI for the `kolo` command line tool, which is not linked to it. `kolo_mpi_start`
+        /// returns a pointer to one that lives until the process ends.
+        ///
+        /// Functions return 0, a positive error code of MPI's own, [`MPI_NOT_SUPPORTED`] or
+        /// [`MPI_BAD_ARGUMENT`]. Types and operations carry kolo's numbers. Counts are elements per
+        /// rank as in kolo's call of the same name; counts and places of blocks of different sizes
+        /// are `int` arrays, which MPI gets as they are. `send` null means in place, as
+        /// MPI_IN_PLACE does. Thread-safety is that of the thread level MPI gave.
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        pub struct MpiApi {
+            /// `sizeof` this structure.
+            pub size: usize,
+            /// [`API_VERSION`].
+            pub version: u32,
+            /// 0 single, 1 funneled, 2 serialized, 3 multiple: what MPI gives.
+            pub thread_level: c_int,
+            /// `openmpi` or `mpich` (with all that share its binary interface).
+            pub family: *const c_char,
+            /// MPI_Get_library_version, first line.
+            pub library: *const c_char,
+            /// MPI_COMM_WORLD.
+            pub world: MpiComm,
+            /// This rank in `world`.
+            pub rank: c_int,
+            /// Number of ranks in `world`.
+            pub nranks: c_int,
+            $( $(#[$doc])* pub $name: $type, )+
+        }
+    };
+}
+mpi_functions!(mpi_api);
 
 /// Every rank receives blocks of `counts` elements at `places`, and sends `count`.
 pub type GatherVFn = unsafe extern "C" fn(

@@ -93,9 +93,7 @@ fn collective(text: &str) -> Result<Collective, BadWord> {
         .filter(|c| !"_-".contains(*c))
         .flat_map(char::to_lowercase)
         .collect();
-    let mut all = Collective::ALL.into_iter();
-    let found = all.find(|collective| collective.word() == plain);
-    found.ok_or_else(|| BadWord {
+    Collective::of_word(&plain).ok_or_else(|| BadWord {
         word: text.trim().to_string(),
         valid: Collective::ALL.map(Collective::word).to_vec(),
         role: "a collective",

@@ -17,7 +17,7 @@ macro_rules! data_types {
             /// Every data type; entry `i` has discriminant `i`.
             pub const ALL: [DataType; [$($number),*].len()] = [$(DataType::$variant),*];
 
-            const FACTS: [Facts; DataType::ALL.len()] = [$(Facts {
+            const FACTS: [TypeFacts; DataType::ALL.len()] = [$(TypeFacts {
                 number: $number,
                 name: $name,
                 size: $size,
@@ -29,7 +29,7 @@ macro_rules! data_types {
 }
 
 /// What the table says of one type.
-struct Facts {
+struct TypeFacts {
     number: i32,
     name: &'static str,
     size: usize,
@@ -110,7 +110,7 @@ pub enum Class {
 }
 
 impl DataType {
-    const fn facts(self) -> &'static Facts {
+    const fn facts(self) -> &'static TypeFacts {
         &DataType::FACTS[self as usize]
     }
 

@@ -1,7 +1,7 @@
 //! What hand-overs cost: LogGP by level, the work of cores, what links share, and what flagged
 //! lines change.
 
-use super::machine::Level;
+use super::cluster::Level;
 use crate::plan::Protocol;
 
 /// Who moves the bytes of a token.

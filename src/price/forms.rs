@@ -5,7 +5,7 @@
 //! chain of hand-overs or that of the busiest core or link, whichever is longer. In a *pipelined*
 //! one pieces follow each other: the first piece travels the whole way, and each further one adds
 //! what the busiest place needs for it. Both are sums of the costs of the levels that are really
-//! crossed (see [`super::machine`]).
+//! crossed (see [`super::cluster`]).
 //!
 //! The forms are estimates: contention is counted, but orders of arrival are not. Tests hold them
 //! against the simulator, which runs the plans themselves (`tests/tuner.rs`).
@@ -18,7 +18,7 @@ mod packed;
 mod spread;
 
 use super::Site;
-use super::machine::Level;
+use super::cluster::Level;
 use crate::plan::{Algorithm, Collective, Geometry};
 
 /// The time of a call in nanoseconds; `None` where there is no closed form. `bytes` is what the

@@ -4,7 +4,7 @@
 //! nobody has at hand.
 //!
 //! **Idea.** What two ranks share decides what a hand-over between them costs. So a machine is a
-//! few counts ([`machine`]), each *level* has its costs ([`costs`]), and the time of an algorithm
+//! few counts ([`cluster`]), each *level* has its costs ([`costs`]), and the time of an algorithm
 //! is a sum over the hand-overs that it makes ([`forms`]). The simulator (`exec::sim`) runs whole
 //! plans by the same numbers, and tests hold the sums against it (`tests/tuner.rs`).
 //!
@@ -19,18 +19,18 @@
 //! J. Parallel Distrib. Comput. 44 (1997), doi:10.1006/jpdc.1997.1346, with one set of parameters
 //! per level.
 
+pub mod cluster;
 pub mod costs;
 pub mod forms;
-pub mod machine;
 
+pub use cluster::{Cluster, Level, LinkPlace, Links};
 pub use costs::{Carrier, Costs, LevelCost, LinesCost};
-pub use machine::{Level, LinkKind, Links, Machine};
 
 /// Where ranks are, and what hand-overs cost there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Site {
     /// Where the ranks are.
-    pub machine: Machine,
+    pub machine: Cluster,
     /// What everything costs.
     pub costs: Costs,
 }

@@ -1,6 +1,6 @@
 //! Which algorithms and protocols the user lets kolo choose from.
 
-use super::Protocol;
+use super::ProtocolChoice;
 use crate::algo::REGISTRY;
 use crate::base::{Error, Result};
 use crate::plan::{Algorithm, Collective};
@@ -72,7 +72,7 @@ impl Allowed {
     }
 
     /// Restricts protocols; a rule for one collective replaces one for all.
-    pub fn restrict_protocols(&mut self, rules: &[Rule<Protocol>]) {
+    pub fn restrict_protocols(&mut self, rules: &[Rule<ProtocolChoice>]) {
         for rule in in_order(rules) {
             for collective in Collective::ALL.into_iter().filter(|&c| rule.concerns(c)) {
                 let mask = rule.mask(|protocol| *protocol as u32);
@@ -82,13 +82,18 @@ impl Allowed {
     }
 
     /// Whether the user lets this algorithm run over this protocol.
-    pub fn allows(&self, collective: Collective, algorithm: Algorithm, over: Protocol) -> bool {
+    pub fn allows(
+        &self,
+        collective: Collective,
+        algorithm: Algorithm,
+        over: ProtocolChoice,
+    ) -> bool {
         self.algorithms[collective as usize] & 1 << algorithm as u32 != 0
             && self.allows_protocol(collective, over)
     }
 
     /// Whether the user lets tokens of this collective go over this protocol.
-    pub fn allows_protocol(&self, collective: Collective, protocol: Protocol) -> bool {
+    pub fn allows_protocol(&self, collective: Collective, protocol: ProtocolChoice) -> bool {
         self.protocols[collective as usize] & 1 << protocol as u32 != 0
     }
 
@@ -156,7 +161,11 @@ mod tests {
         ];
         allowed.restrict_algorithms(&rules).unwrap();
         let allows = |collective, algorithm| {
-            allowed.allows(collective, algorithm, Protocol::of(collective, algorithm))
+            allowed.allows(
+                collective,
+                algorithm,
+                ProtocolChoice::of(collective, algorithm),
+            )
         };
         assert!(allows(Collective::AllReduce, Algorithm::Ring));
         assert!(!allows(Collective::AllReduce, Algorithm::OneShot));
@@ -168,18 +177,22 @@ mod tests {
     #[test]
     fn protocols_restrict_too() {
         let mut allowed = Allowed::default();
-        allowed.restrict_protocols(&[rule(None, true, vec![Protocol::Eager])]);
+        allowed.restrict_protocols(&[rule(None, true, vec![ProtocolChoice::Eager])]);
         let allows =
             |collective, algorithm, protocol| allowed.allows(collective, algorithm, protocol);
         let (all_reduce, ring) = (Collective::AllReduce, Algorithm::Ring);
-        assert!(!allows(all_reduce, Algorithm::OneShot, Protocol::Eager));
-        assert!(allows(all_reduce, ring, Protocol::Simple));
-        assert!(allows(all_reduce, ring, Protocol::Ll));
+        assert!(!allows(
+            all_reduce,
+            Algorithm::OneShot,
+            ProtocolChoice::Eager
+        ));
+        assert!(allows(all_reduce, ring, ProtocolChoice::Simple));
+        assert!(allows(all_reduce, ring, ProtocolChoice::Ll));
         // One-shot reduce goes over pairs.
         assert!(allows(
             Collective::Reduce,
             Algorithm::OneShot,
-            Protocol::Simple
+            ProtocolChoice::Simple
         ));
     }
 

@@ -1,6 +1,6 @@
 //! Slots and slices of an algorithm: part of the choice, because time depends on it.
 
-use super::Protocol;
+use super::ProtocolChoice;
 use crate::plan::{Algorithm, Collective, Geometry};
 
 /// How the connections of an algorithm are cut into slots, chunks and slices. `buffer_bytes` is the
@@ -9,7 +9,7 @@ use crate::plan::{Algorithm, Collective, Geometry};
 pub fn geometry(
     collective: Collective,
     algorithm: Algorithm,
-    protocol: Protocol,
+    protocol: ProtocolChoice,
     (buffer_bytes, eager_bytes): (usize, usize),
 ) -> Geometry {
     let mut geometry = of_slots(collective, algorithm, (buffer_bytes, eager_bytes));

@@ -2,7 +2,7 @@
 
 use super::allowed::COLLECTIVES;
 use super::decided::Decided;
-use super::protocol::Protocol;
+use super::protocol::ProtocolChoice;
 use crate::plan::{Algorithm, Collective};
 
 /// Size class k holds the sizes from 2^k bytes up to, not including, 2^(k+1); class 0 also 0.
@@ -21,7 +21,7 @@ pub struct Cell {
     /// The algorithm.
     pub algorithm: Algorithm,
     /// The protocol of its tokens.
-    pub protocol: Protocol,
+    pub protocol: ProtocolChoice,
     /// Its channels; 0 takes them by size ...
     pub channels: u16,
     /// ... in multiples of this.
@@ -46,7 +46,7 @@ pub(super) struct Grid {
 
 pub(super) const NOTHING: Cell = Cell {
     algorithm: Algorithm::Bundle,
-    protocol: Protocol::Simple,
+    protocol: ProtocolChoice::Simple,
     channels: 1,
     multiple: 1,
     composed: false,

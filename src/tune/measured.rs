@@ -5,7 +5,7 @@
 //! communicators of other arrangements: it says how many times the built-in latency and time of a
 //! byte were measured here, fitted to all series.
 
-use super::Protocol;
+use super::ProtocolChoice;
 use super::predict::{Setting, predict};
 use crate::base::{Error, Result};
 use crate::plan::{Algorithm, Collective};
@@ -25,7 +25,7 @@ pub struct Series {
     /// How.
     pub algorithm: Algorithm,
     /// How its tokens were handed over.
-    pub protocol: Protocol,
+    pub protocol: ProtocolChoice,
     /// With how many channels.
     pub channels: u16,
     /// Nodes.
@@ -43,7 +43,7 @@ impl Series {
             && (self.nodes, self.per_node) == (other.nodes, other.per_node)
     }
 
-    fn is_about(&self, collective: Collective, way: (Algorithm, Protocol)) -> bool {
+    fn is_about(&self, collective: Collective, way: (Algorithm, ProtocolChoice)) -> bool {
         (self.collective, self.algorithm, self.protocol) == (collective, way.0, way.1)
     }
 
@@ -137,7 +137,7 @@ impl Measured {
     pub fn time_ns(
         &self,
         collective: Collective,
-        way: (Algorithm, Protocol),
+        way: (Algorithm, ProtocolChoice),
         bytes: usize,
     ) -> Option<(f64, u16)> {
         let of = self.series.iter();
@@ -148,7 +148,7 @@ impl Measured {
 
     /// Whether the algorithm was measured, over whatever protocol.
     pub fn knows(&self, collective: Collective, algorithm: Algorithm) -> bool {
-        let mut protocols = Protocol::ALL.into_iter();
+        let mut protocols = ProtocolChoice::ALL.into_iter();
         protocols.any(|over| self.time_ns(collective, (algorithm, over), 1).is_some())
     }
 
@@ -273,7 +273,7 @@ impl Measured {
 
 /// Reading: everything that a file says is an allegation.
 mod read {
-    use super::{FORMAT, Factors, MOST_BYTES, Measured, Protocol, Series};
+    use super::{FORMAT, Factors, MOST_BYTES, Measured, ProtocolChoice, Series};
     use crate::algo::REGISTRY;
     use crate::plan::Collective;
     use toml::{Table, Value};
@@ -377,10 +377,10 @@ mod read {
         });
         // Files of earlier versions have none: they know the usual ones.
         let protocol = match table.get("protocol") {
-            None => entry.map(|entry| Protocol::of(entry.collective, entry.algorithm)),
+            None => entry.map(|entry| ProtocolChoice::of(entry.collective, entry.algorithm)),
             Some(_) => {
                 let wanted = word("protocol")?;
-                let mut known = Protocol::ALL.into_iter();
+                let mut known = ProtocolChoice::ALL.into_iter();
                 known.find(|protocol| protocol.name() == wanted)
             }
         };

@@ -42,7 +42,7 @@ pub use geometry::geometry;
 pub use grid::{CLASSES, Cell, class_of};
 pub use measured::Measured;
 pub use predict::{Setting, predict};
-pub use protocol::Protocol;
+pub use protocol::ProtocolChoice;
 pub use route::{Asked, Combining, Route};
 pub use table::{Candidate, Inputs, Table};
 
@@ -56,7 +56,7 @@ pub struct Choice {
     /// Its channels.
     pub channels: u16,
     /// The protocol of its tokens.
-    pub protocol: Protocol,
+    pub protocol: ProtocolChoice,
     /// Run two collectives in a row instead, see [`parts`].
     pub composed: bool,
 }
@@ -68,7 +68,7 @@ impl Choice {
         Choice {
             algorithm,
             channels,
-            protocol: Protocol::of(collective, algorithm),
+            protocol: ProtocolChoice::of(collective, algorithm),
             composed: false,
         }
     }

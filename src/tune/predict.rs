@@ -1,16 +1,16 @@
 //! The expected time of a call: prices, where slots and slices are those of the choice.
 
-use super::Protocol;
+use super::ProtocolChoice;
 use super::geometry::geometry;
 use crate::plan::{Algorithm, Collective};
-use crate::price::{Costs, Machine, Site, forms};
+use crate::price::{Cluster, Costs, Site, forms};
 
 /// What times depend on beside the call: where ranks are, what hand-overs cost, how large slots
 /// are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// Where the ranks are.
-    pub machine: Machine,
+    pub machine: Cluster,
     /// What everything costs.
     pub costs: Costs,
     /// Memory of a Simple connection, in bytes.
@@ -23,7 +23,7 @@ pub struct Setting {
 /// call's count says: all data, or one rank's block.
 pub fn predict(
     collective: Collective,
-    (algorithm, protocol): (Algorithm, Protocol),
+    (algorithm, protocol): (Algorithm, ProtocolChoice),
     bytes: usize,
     channels: u16,
     setting: &Setting,

@@ -2,10 +2,10 @@
 
 use crate::plan::{self, Algorithm, Collective};
 
-/// How a slot says that it is full.
+/// What a setting and the tuner choose from: how a token is handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Protocol {
+pub enum ProtocolChoice {
     /// Slots with a head and a tail count.
     Simple,
     /// One token with its signature and sequence: the one-shot path.
@@ -21,32 +21,32 @@ pub enum Protocol {
 /// each pair has memory of its own for each kind of lines.
 const LINES_RANKS: u32 = 256;
 
-impl Protocol {
+impl ProtocolChoice {
     /// All of them.
-    pub const ALL: [Protocol; 4] = [
-        Protocol::Simple,
-        Protocol::Eager,
-        Protocol::Ll,
-        Protocol::Ll128,
+    pub const ALL: [ProtocolChoice; 4] = [
+        ProtocolChoice::Simple,
+        ProtocolChoice::Eager,
+        ProtocolChoice::Ll,
+        ProtocolChoice::Ll128,
     ];
 
     /// The name in settings.
     pub fn name(self) -> &'static str {
         match self {
-            Protocol::Simple => "simple",
-            Protocol::Eager => "eager",
-            Protocol::Ll => "ll",
-            Protocol::Ll128 => "ll128",
+            ProtocolChoice::Simple => "simple",
+            ProtocolChoice::Eager => "eager",
+            ProtocolChoice::Ll => "ll",
+            ProtocolChoice::Ll128 => "ll128",
         }
     }
 
     /// The protocol over which an algorithm's tokens go where nothing says otherwise.
-    pub fn of(collective: Collective, algorithm: Algorithm) -> Protocol {
+    pub fn of(collective: Collective, algorithm: Algorithm) -> ProtocolChoice {
         match (algorithm, collective) {
             // One-shot reduce goes over pairs; the others over fans.
-            (Algorithm::OneShot, Collective::Reduce) => Protocol::Simple,
-            (Algorithm::OneShot, _) => Protocol::Eager,
-            _ => Protocol::Simple,
+            (Algorithm::OneShot, Collective::Reduce) => ProtocolChoice::Simple,
+            (Algorithm::OneShot, _) => ProtocolChoice::Eager,
+            _ => ProtocolChoice::Simple,
         }
     }
 
@@ -56,7 +56,7 @@ impl Protocol {
     /// are read where they lie need no payload. A message must suit a peer that may name another
     /// size.
     pub fn is_possible(self, collective: Collective, algorithm: Algorithm, nranks: u32) -> bool {
-        let usual = Protocol::of(collective, algorithm);
+        let usual = ProtocolChoice::of(collective, algorithm);
         if self == usual {
             return true;
         }
@@ -67,7 +67,7 @@ impl Protocol {
                 Collective::AllGather | Collective::Broadcast
             ) | (Algorithm::TwoShot, Collective::AllGather)
         );
-        let over_pairs = usual == Protocol::Simple
+        let over_pairs = usual == ProtocolChoice::Simple
             && algorithm != Algorithm::Local
             && !collective.is_point_to_point()
             && !cast_only;
@@ -79,23 +79,23 @@ impl Protocol {
         collective: Collective,
         algorithm: Algorithm,
         nranks: u32,
-    ) -> impl Iterator<Item = Protocol> {
-        Protocol::ALL
+    ) -> impl Iterator<Item = ProtocolChoice> {
+        ProtocolChoice::ALL
             .into_iter()
             .filter(move |protocol| protocol.is_possible(collective, algorithm, nranks))
     }
 
     /// Whether payload carries its own flags.
     pub fn is_lines(self) -> bool {
-        matches!(self, Protocol::Ll | Protocol::Ll128)
+        matches!(self, ProtocolChoice::Ll | ProtocolChoice::Ll128)
     }
 
     /// What the pair connections of a plan do.
     pub fn of_pairs(self) -> plan::Protocol {
         match self {
-            Protocol::Simple | Protocol::Eager => plan::Protocol::Simple,
-            Protocol::Ll => plan::Protocol::Ll,
-            Protocol::Ll128 => plan::Protocol::Ll128,
+            ProtocolChoice::Simple | ProtocolChoice::Eager => plan::Protocol::Simple,
+            ProtocolChoice::Ll => plan::Protocol::Ll,
+            ProtocolChoice::Ll128 => plan::Protocol::Ll128,
         }
     }
 }
@@ -113,8 +113,8 @@ mod tests {
     fn the_usual_protocol_is_possible_and_comes_first() {
         for entry in REGISTRY {
             let (collective, algorithm) = (entry.collective, entry.algorithm);
-            let first = Protocol::possible(collective, algorithm, 1000).next();
-            assert_eq!(first, Some(Protocol::of(collective, algorithm)));
+            let first = ProtocolChoice::possible(collective, algorithm, 1000).next();
+            assert_eq!(first, Some(ProtocolChoice::of(collective, algorithm)));
         }
     }
 
@@ -133,7 +133,7 @@ mod tests {
             ] {
                 let nranks = nodes * per_node;
                 let (collective, algorithm) = (entry.collective, entry.algorithm);
-                let possible = Protocol::Ll.is_possible(collective, algorithm, nranks);
+                let possible = ProtocolChoice::Ll.is_possible(collective, algorithm, nranks);
                 if nranks > entry.most_ranks || !possible {
                     continue;
                 }

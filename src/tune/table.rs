@@ -7,7 +7,7 @@ use super::measured::Measured;
 use super::mend::mend;
 use super::predict::{Setting, predict};
 use super::usual::Usual;
-use super::{Choice, Protocol};
+use super::{Choice, ProtocolChoice};
 use crate::algo::{Entry, REGISTRY};
 use crate::plan::{Algorithm, Collective};
 use std::collections::VecDeque;
@@ -116,7 +116,7 @@ impl Table {
             && inputs.setting.machine.nodes <= 1
             && (2..=DIRECT_RANKS).contains(&inputs.nranks)
             && bytes >= DIRECT_BYTES
-            && (inputs.allowed).allows(collective, Algorithm::TwoShot, Protocol::Simple)
+            && (inputs.allowed).allows(collective, Algorithm::TwoShot, ProtocolChoice::Simple)
             && matches!(
                 collective,
                 Collective::AllReduce
@@ -163,7 +163,7 @@ impl Table {
     fn must(&self, collective: Collective, algorithm: Algorithm) -> Choice {
         let inputs = &self.inputs;
         let plain = Choice::plain(collective, algorithm, 1);
-        let mut possible = Protocol::possible(collective, algorithm, inputs.nranks);
+        let mut possible = ProtocolChoice::possible(collective, algorithm, inputs.nranks);
         let allowed = possible.find(|&over| inputs.allowed.allows_protocol(collective, over));
         Choice {
             protocol: allowed.unwrap_or(plain.protocol),
@@ -227,7 +227,7 @@ impl Table {
     /// were measured by hand, need a measurement, or a user who rules slots out.
     fn eligible(&self, collective: Collective, bytes: usize) -> Vec<Candidate> {
         let inputs = &self.inputs;
-        let has_slots = (inputs.allowed).allows_protocol(collective, Protocol::Simple);
+        let has_slots = (inputs.allowed).allows_protocol(collective, ProtocolChoice::Simple);
         self.found(collective, bytes, &|entry, over| {
             let way = (entry.algorithm, over);
             let measured = || inputs.measured.time_ns(collective, way, bytes).is_some();
@@ -239,11 +239,11 @@ impl Table {
         &self,
         collective: Collective,
         bytes: usize,
-        counts: &dyn Fn(&Entry, Protocol) -> bool,
+        counts: &dyn Fn(&Entry, ProtocolChoice) -> bool,
     ) -> Vec<Candidate> {
         let inputs = &self.inputs;
         let meant = |entry: &Entry| inputs.nranks <= entry.most_ranks;
-        let usual = |entry: &Entry, over| over == Protocol::of(collective, entry.algorithm);
+        let usual = |entry: &Entry, over| over == ProtocolChoice::of(collective, entry.algorithm);
         let allowed = |entry: &Entry, over| {
             meant(entry)
                 && inputs.allowed.allows(collective, entry.algorithm, over)
@@ -270,14 +270,14 @@ impl Table {
         &self,
         collective: Collective,
         bytes: usize,
-        takes: &dyn Fn(&Entry, Protocol) -> bool,
+        takes: &dyn Fn(&Entry, ProtocolChoice) -> bool,
     ) -> Vec<Candidate> {
         let nranks = self.inputs.nranks;
         let entries = REGISTRY
             .iter()
             .filter(|entry| entry.collective == collective && self.can_carry(entry, bytes));
         let ways = entries.flat_map(|entry| {
-            let possible = Protocol::possible(collective, entry.algorithm, nranks);
+            let possible = ProtocolChoice::possible(collective, entry.algorithm, nranks);
             possible.map(move |over| (entry, over))
         });
         let taken = ways.filter(|(entry, over)| takes(entry, *over));
@@ -286,7 +286,7 @@ impl Table {
             .collect()
     }
 
-    fn candidate(&self, entry: &Entry, protocol: Protocol, bytes: usize) -> Candidate {
+    fn candidate(&self, entry: &Entry, protocol: ProtocolChoice, bytes: usize) -> Candidate {
         let inputs = &self.inputs;
         let (collective, algorithm) = (entry.collective, entry.algorithm);
         let way = (algorithm, protocol);
@@ -329,7 +329,7 @@ impl Table {
             candidates.retain(|c| c.measured || c.choice.algorithm != Algorithm::OneShot);
         }
         let is_default = |c: &&Candidate| c.choice.algorithm == default;
-        let over = Protocol::of(collective, default);
+        let over = ProtocolChoice::of(collective, default);
         let usual = candidates
             .iter()
             .find(|c| is_default(c) && c.choice.protocol == over);

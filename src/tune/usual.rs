@@ -39,11 +39,15 @@ pub(super) struct Usual {
 impl Usual {
     /// Whether the choice was measured.
     pub fn is_measured(&self, collective: Collective) -> bool {
-        use Collective::*;
         let few = self.one_node && self.nranks <= MEASURED_RANKS;
         few && matches!(
             collective,
-            AllReduce | Broadcast | Reduce | AllGather | ReduceScatter | Barrier
+            Collective::AllReduce
+                | Collective::Broadcast
+                | Collective::Reduce
+                | Collective::AllGather
+                | Collective::ReduceScatter
+                | Collective::Barrier
         )
     }
 

@@ -1,6 +1,8 @@
 //! `--json` of the commands that answer questions: one document, with what the text says.
 
 use crate::{kolo, run, scratch, stderr, stdout};
+use kolo::algo::REGISTRY;
+use kolo::plan::Collective;
 use serde_json::{Value, json};
 
 /// The document that a command prints, and nothing else.
@@ -60,6 +62,60 @@ fn info_tells_facts_and_settings() {
     let of = |key: &str| settings.iter().find(|one| one["key"] == key).unwrap();
     assert_eq!(of("buffsize")["from"], "variable KOLO_BUFFSIZE");
     assert_eq!(of("errors")["value"], "return");
+}
+
+/// Names and phrases are those of the table: what `kolo info` tells of an algorithm is what it is.
+#[test]
+fn info_lists_the_algorithms_of_each_collective() {
+    let told = document("info --algorithms --json");
+    let all = told["algorithms"].as_object().unwrap();
+    assert_eq!(&document("info --json")["algorithms"], &told["algorithms"]);
+    let text = stdout(&run("info --algorithms"));
+    let brief = stdout(&run("info"));
+    let mut sections = text.split_once("\n\n").unwrap().0.lines().peekable();
+    assert_eq!(all.len(), Collective::ALL.len());
+    for collective in Collective::ALL {
+        let names: Vec<&str> = REGISTRY
+            .iter()
+            .filter(|entry| entry.collective == collective)
+            .map(|entry| entry.algorithm.name())
+            .collect();
+        let listed = all[collective.word()].as_array().unwrap();
+        let listed: Vec<(&str, &str)> = listed
+            .iter()
+            .map(|it| {
+                (
+                    it["algorithm"].as_str().unwrap(),
+                    it["purpose"].as_str().unwrap(),
+                )
+            })
+            .collect();
+        let found: Vec<&str> = listed.iter().map(|(name, _)| *name).collect();
+        assert_eq!(found, names, "{collective:?}");
+        assert_eq!(sections.next(), Some(collective.word()));
+        for (name, purpose) in &listed {
+            let line = sections.next().unwrap().trim_start();
+            let (word, rest) = line.split_once(' ').unwrap();
+            assert_eq!((word, rest.trim_start()), (*name, *purpose));
+        }
+        let line = format!(
+            "{:<20}{}: {}\n",
+            "algorithms",
+            collective.word(),
+            names.join(" ")
+        );
+        assert_eq!(brief.contains(&line), !names.is_empty(), "{line}{brief}");
+        if names.is_empty() {
+            let line = sections.next().unwrap();
+            assert!(line.contains("there is nothing to choose"), "{line}");
+        }
+    }
+    assert_eq!(sections.next(), None);
+    let ring = &all["allreduce"][0];
+    assert_eq!(
+        ring["purpose"],
+        "each rank passes chunks to its neighbour in a ring"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::{kolo, perf, run, scratch, stderr, stdout, wrong};
 use kolo::algo::REGISTRY;
 use kolo::plan::Collective;
-use kolo::tune::{Measured, Protocol};
+use kolo::tune::{Measured, ProtocolChoice};
 
 fn ok(arguments: &str) -> String {
     let output = run(arguments);
@@ -279,7 +279,11 @@ fn tune_measures_continues_and_is_used() {
     let first = read();
     assert!(first.knows(Collective::Barrier, kolo::plan::Algorithm::OneShot));
     let doubling = kolo::plan::Algorithm::RecursiveDoubling;
-    for protocol in [Protocol::Simple, Protocol::Ll, Protocol::Ll128] {
+    for protocol in [
+        ProtocolChoice::Simple,
+        ProtocolChoice::Ll,
+        ProtocolChoice::Ll128,
+    ] {
         let time = first.time_ns(Collective::Barrier, (doubling, protocol), 0);
         assert!(time.is_some(), "{}", protocol.name());
     }

@@ -2,8 +2,9 @@
 //! sends and receives, each pair with rounds of its own.
 
 use super::sequences::members;
-use kolo::algo::vector::{self, Neighbours};
+use kolo::algo::vector::Neighbours;
 use kolo::algo::{self};
+use kolo::base::exchange::{self, Transfer};
 use kolo::plan::check::{self, Options};
 use kolo::plan::{Algorithm, Collective, Nodes, Plan, Shape};
 use std::collections::HashMap;
@@ -24,7 +25,7 @@ fn plan(collective: Collective, rank: u32, n: u32, peer: u32) -> Plan {
 }
 
 /// The sends and receives of all ranks, as the checker takes them.
-fn groups(lists: &[Vec<vector::Message>], random: &mut fastrand::Rng) -> Vec<Vec<(Plan, u32)>> {
+fn groups(lists: &[Vec<Transfer>], random: &mut fastrand::Rng) -> Vec<Vec<(Plan, u32)>> {
     let n = lists.len() as u32;
     let mut rounds = Rounds::new();
     let mut draw = |from: u32, to: u32, number: usize| {
@@ -42,11 +43,11 @@ fn groups(lists: &[Vec<vector::Message>], random: &mut fastrand::Rng) -> Vec<Vec
             *number
         };
         let group = list.iter().filter_map(|message| match *message {
-            vector::Message::Send { to, .. } => {
+            Transfer::Send { to, .. } => {
                 let rounds = draw(rank, to, next(rank, to));
                 Some((plan(Collective::Send, rank, n, to), rounds))
             }
-            vector::Message::Recv { from, .. } => {
+            Transfer::Recv { from, .. } => {
                 let rounds = draw(from, rank, next(from, rank));
                 Some((plan(Collective::Recv, rank, n, from), rounds))
             }
@@ -57,7 +58,7 @@ fn groups(lists: &[Vec<vector::Message>], random: &mut fastrand::Rng) -> Vec<Vec
     groups
 }
 
-fn prove(what: &str, lists: &[Vec<vector::Message>], random: &mut fastrand::Rng) {
+fn prove(what: &str, lists: &[Vec<Transfer>], random: &mut fastrand::Rng) {
     let groups = groups(lists, random);
     let report = check::check_bundle(&members(&groups), &Options::default())
         .unwrap_or_else(|fault| panic!("{what}: {fault}"));
@@ -81,7 +82,7 @@ fn blocks_of_different_sizes() {
         for n in (1..=12).chain([16, 33]) {
             let root = random.u32(0..n);
             let lists: Vec<_> = (0..n)
-                .map(|rank| vector::messages(collective, rank, n, root))
+                .map(|rank| exchange::transfers(collective, rank, n, root).collect())
                 .collect();
             prove(
                 &format!("{collective:?} of {n}, root {root}"),

@@ -16,7 +16,7 @@ use kolo::algo::{Entry, REGISTRY};
 use kolo::comm::{Call, Communicator, RedOp};
 use kolo::dtype::{DataType, ReduceOp};
 use kolo::plan::Collective;
-use kolo::tune::Protocol;
+use kolo::tune::ProtocolChoice;
 
 /// Ranks of all tests; `tests/every_algorithm.sh` takes the others too.
 const RANKS: &[u32] = &[2, 3, 4, 5, 7, 8];
@@ -340,7 +340,7 @@ fn what_is_forced_is_what_runs() {
 }
 
 /// A few calls of one algorithm over flagged lines: of one element, within a slot, in many rounds.
-fn over_lines(comm: &Communicator, entry: &Entry, protocol: Protocol) {
+fn over_lines(comm: &Communicator, entry: &Entry, protocol: ProtocolChoice) {
     let n = comm.nranks();
     let reduces = entry.collective.reduces();
     for (repetition, count) in [1, 77, LARGE[0], LARGE[1]].into_iter().enumerate() {
@@ -391,7 +391,7 @@ fn over_lines(comm: &Communicator, entry: &Entry, protocol: Protocol) {
 fn flagged_lines_carry_every_algorithm() {
     let mut carried = 0;
     for (n, per_node) in [(2, "auto"), (5, "auto"), (6, "2")] {
-        for protocol in [Protocol::Ll, Protocol::Ll128] {
+        for protocol in [ProtocolChoice::Ll, ProtocolChoice::Ll128] {
             let can = |entry: &&Entry| {
                 let possible = protocol.is_possible(entry.collective, entry.algorithm, n);
                 // One-shot has one round, for what its eager slots hold.

@@ -5,17 +5,17 @@ use crate::support::{Case, one_pass};
 use kolo::algo::REGISTRY;
 use kolo::exec::sim::{self, Cause};
 use kolo::plan::{Algorithm, Collective, Geometry, Link};
-use kolo::price::{Costs, Level, LinkKind, Machine};
+use kolo::price::{Cluster, Costs, Level, LinkPlace};
 
 /// Two sockets, four cores, two interfaces and two leaves.
-fn machine(nodes: u32, per_node: u32) -> Machine {
-    Machine {
+fn machine(nodes: u32, per_node: u32) -> Cluster {
+    Cluster {
         sockets: 2,
         cores: 4,
         nics: 2,
         leaf_nodes: 2,
         taper: 2,
-        ..Machine::uniform(nodes, per_node)
+        ..Cluster::uniform(nodes, per_node)
     }
 }
 
@@ -108,11 +108,11 @@ fn bytes_on_links_are_those_of_the_algorithms() {
         let links = report.links.iter().filter(move |link| link.kind == kind);
         links.map(|link| link.bytes).sum::<u64>()
     };
-    assert_eq!(of(LinkKind::NicOut), 4 * carried);
-    assert_eq!(of(LinkKind::NicIn), 4 * carried);
-    assert_eq!(of(LinkKind::LeafUp), 2 * carried);
-    assert_eq!(of(LinkKind::LeafDown), 2 * carried);
-    assert_eq!(of(LinkKind::Memory), 8 * carried);
+    assert_eq!(of(LinkPlace::NicOut), 4 * carried);
+    assert_eq!(of(LinkPlace::NicIn), 4 * carried);
+    assert_eq!(of(LinkPlace::LeafUp), 2 * carried);
+    assert_eq!(of(LinkPlace::LeafDown), 2 * carried);
+    assert_eq!(of(LinkPlace::Memory), 8 * carried);
     let (bytes, _) = total(case(Collective::AllToAll, Algorithm::Bundle, 512));
     assert_eq!(bytes, 12 * 11 * 512);
     let (bytes, _) = total(case(Collective::Broadcast, Algorithm::OneShot, 512));
@@ -197,7 +197,7 @@ fn a_credit_that_is_late_delays() {
 #[test]
 fn ranks_that_share_a_core_wait_for_each_other() {
     let on = |cores| Case {
-        machine: Machine::one_node(8, cores),
+        machine: Cluster::one_node(8, cores),
         ..Case::new(Collective::AllReduce, Algorithm::OneShot, 2, 1024)
     };
     let time = |cores| on(cores).run(&Geometry::bundle(256 << 10), &Costs::default());

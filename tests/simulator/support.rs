@@ -8,14 +8,14 @@ use kolo::plan::{
     Algorithm, Collective, Emitter, Geometry, Layout, Nodes, Operand, POST_SCALE, Plan, Shape,
     StepOp,
 };
-use kolo::price::{Costs, Machine};
+use kolo::price::{Cluster, Costs};
 
 /// A collective among ranks that each have a node of their own, unless `machine` is changed.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub collective: Collective,
     pub algorithm: Algorithm,
-    pub machine: Machine,
+    pub machine: Cluster,
     /// Of the data, or of a block.
     pub bytes: usize,
     pub channels: u16,
@@ -26,7 +26,7 @@ impl Case {
         Case {
             collective,
             algorithm,
-            machine: Machine::uniform(n, 1),
+            machine: Cluster::uniform(n, 1),
             bytes,
             channels: 1,
         }

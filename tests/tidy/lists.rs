@@ -12,29 +12,73 @@ use std::collections::{BTreeMap, BTreeSet};
 const FEW: usize = 6;
 const ENUMS: [&str; 2] = ["Algorithm", "Collective"];
 
-/// The lines before the tests.
-fn product(source: &Source) -> impl Iterator<Item = &String> {
+/// The code before the tests.
+fn product(source: &Source) -> String {
     let tests = |line: &&String| line.trim() != "#[cfg(test)]";
-    source.code.iter().take_while(tests)
+    let lines = source.code.iter().take_while(tests);
+    lines.cloned().collect::<Vec<_>>().join("\n")
+}
+
+/// Where `name` stands as a whole word before `mark`: the line, and what follows the mark.
+fn behind<'a>(
+    code: &'a str,
+    name: &str,
+    mark: &str,
+) -> impl Iterator<Item = (usize, &'a str)> + use<'a> {
+    let wanted = format!("{name}{mark}");
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let places = code.match_indices(&wanted).map(|(at, _)| at);
+    let whole: Vec<usize> = places
+        .filter(|&at| !code[..at].ends_with(is_part))
+        .collect();
+    whole.into_iter().map(move |at| {
+        let line = code[..at].matches('\n').count();
+        (line, &code[at + wanted.len()..])
+    })
+}
+
+/// The letters that a text begins with.
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric());
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// An enum under its own name, and under those that a file gives it.
+fn spellings(code: &str, name: &str) -> Vec<String> {
+    let given = behind(code, name, " as ").map(|(_, rest)| word(rest).to_owned());
+    let is_type = |given: &String| given.starts_with(char::is_uppercase);
+    [name.to_owned()]
+        .into_iter()
+        .chain(given.filter(is_type))
+        .collect()
 }
 
 /// How many variants of an enum a file names.
-fn named(source: &Source, name: &str) -> usize {
+fn named(code: &str, name: &str) -> usize {
     let mut found = BTreeSet::new();
-    for line in product(source) {
-        for (at, _) in line.match_indices(&format!("{name}::")) {
-            let before = line[..at].chars().next_back();
-            let rest = &line[at + name.len() + 2..];
-            let end = rest.find(|c: char| !c.is_alphanumeric());
-            let variant = &rest[..end.unwrap_or(rest.len())];
-            let is_constant = variant.chars().all(|c| c.is_uppercase());
-            let is_variant = variant.starts_with(char::is_uppercase) && !is_constant;
-            if is_variant && !before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
-                found.insert(variant.to_owned());
+    for spelling in spellings(code, name) {
+        for (_, rest) in behind(code, &spelling, "::") {
+            // One, or some in braces.
+            let several = rest
+                .strip_prefix('{')
+                .map(|list| list.split('}').next().unwrap_or(list).split(','));
+            let all = several.into_iter().flatten().map(str::trim).map(word);
+            for variant in all.chain([word(rest)]) {
+                let is_constant = variant.chars().all(char::is_uppercase);
+                if variant.starts_with(char::is_uppercase) && !is_constant {
+                    found.insert(variant.to_owned());
+                }
             }
         }
     }
     found.len()
+}
+
+/// Lines that import all variants: behind them nobody can count.
+fn globs(code: &str, name: &str) -> Vec<usize> {
+    let all = spellings(code, name);
+    let lines = all.iter().flat_map(|it| behind(code, it, "::*"));
+    lines.map(|(line, _)| line).collect()
 }
 
 /// Files that name more than a few and are not in the list, and lines of the list that are not so.
@@ -50,8 +94,13 @@ pub fn faults(sources: &[Source], list: &str) -> Vec<String> {
         .iter()
         .filter(|it| it.is_rust() && it.path.starts_with("src/"))
     {
+        let code = product(source);
         for name in ENUMS {
-            let (number, told) = (named(source, name), listed.remove(&(name, &source.path)));
+            for line in globs(&code, name) {
+                let what = format!("imports all of {name}: name the few that are meant");
+                found.push(source.fault(line, &what));
+            }
+            let (number, told) = (named(&code, name), listed.remove(&(name, &source.path)));
             let number = if number > FEW {
                 number.to_string()
             } else {
@@ -107,5 +156,34 @@ mod tests {
             1,
             "it only shrinks"
         );
+    }
+
+    #[test]
+    fn another_spelling_is_no_way_out() {
+        let of = |text: &str| faults(&[Source::new("src/a.rs", text)], "");
+        let list = "Aa, Bb, Cc, Dd, Ee, Ff, Gg";
+        let each = |prefix: &str| list.replace(", ", &format!(", {prefix}::"));
+        let counted = "src/a.rs:1: names 7 of Collective, lists.txt says none";
+        for text in [
+            format!("use Collective::{{{list}}};"),
+            format!("use x::Collective as C; [C::{}]", each("C")),
+            format!("use Collective as C; use C::{{{list}}};"),
+            format!("use Collective::{{\n{},\n}};", list.replace(", ", ",\n")),
+        ] {
+            assert_eq!(of(&text), [counted], "{text}");
+        }
+        let glob = "src/a.rs:2: imports all of Collective: name the few that are meant";
+        for text in [
+            "\nuse Collective::*;",
+            "\n use x::Collective::* ; let x = Collective::ALL;",
+            "use Collective as C;\nuse C::*;",
+        ] {
+            assert_eq!(of(text), [glob], "{text}");
+        }
+        let others = "use Collective as usize; MyCollective::*; Collective::A * 2; \
+            #[cfg(test)]\nmod tests {}";
+        assert_eq!(of(others), [""; 0]);
+        let tests = "#[cfg(test)]\nmod tests { use Collective::*; }";
+        assert_eq!(of(tests), [""; 0]);
     }
 }

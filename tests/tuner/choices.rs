@@ -3,11 +3,13 @@
 use crate::counting::{ASKED, HELD, MOST};
 use crate::support::inputs;
 use kolo::plan::{Algorithm, Collective};
-use kolo::price::Machine;
-use kolo::tune::{Allowed, Candidate, Decided, Inputs, Measured, Protocol, Rule, Table, predict};
+use kolo::price::Cluster;
+use kolo::tune::{
+    Allowed, Candidate, Decided, Inputs, Measured, ProtocolChoice, Rule, Table, predict,
+};
 
 fn one_node(n: u32) -> Inputs {
-    inputs(Machine::uniform(1, n))
+    inputs(Cluster::uniform(1, n))
 }
 
 fn only(algorithm: Algorithm) -> Allowed {
@@ -51,7 +53,7 @@ fn small_is_one_shot_and_large_saves_traffic() {
         assert!(table.is_oneshot(Collective::AllReduce, 8));
         assert_eq!(
             table.choose(Collective::AllReduce, 8).protocol,
-            Protocol::Eager
+            ProtocolChoice::Eager
         );
     }
 }
@@ -60,7 +62,7 @@ fn small_is_one_shot_and_large_saves_traffic() {
 #[test]
 fn middle_sizes_are_those_that_were_measured() {
     let (k, n) = (1 << 10, 8);
-    let table = Table::new(inputs(Machine::one_node(n, 2)));
+    let table = Table::new(inputs(Cluster::one_node(n, 2)));
     for (collective, bytes, wanted) in [
         (Collective::AllReduce, 64 * k, Algorithm::TwoShot),
         (Collective::Broadcast, 64 * k, Algorithm::Nvls),
@@ -80,7 +82,7 @@ fn middle_sizes_are_those_that_were_measured() {
 fn the_limits_of_one_shot_are_those_that_were_tuned_by_hand() {
     for n in [2u32, 3, 4, 5, 8] {
         for (cores, read) in [(0, 32 << 10), (1, 256 << 10)] {
-            let table = Table::new(inputs(Machine::one_node(n, cores)));
+            let table = Table::new(inputs(Cluster::one_node(n, cores)));
             let limit = |bytes: usize| bytes.min(32 << 10);
             let readers = n as usize - 1;
             let shared = if n == 2 { read } else { 24 << 10 };
@@ -192,7 +194,7 @@ fn what_was_measured_decides() {
 
 #[test]
 fn every_rank_binds_the_same_table() {
-    let table = || Table::new(inputs(Machine::uniform(4, 8)));
+    let table = || Table::new(inputs(Cluster::uniform(4, 8)));
     let (a, b) = (table(), table());
     for collective in Collective::ALL {
         for shift in 0..40 {
@@ -210,7 +212,7 @@ fn tables_of_many_ranks_are_bound_with_as_little_work_as_those_of_few() {
     let work = |nodes| {
         let (asked, held) = (ASKED.get(), HELD.get());
         MOST.set(held);
-        let table = Table::new(inputs(Machine::uniform(nodes, 1)));
+        let table = Table::new(inputs(Cluster::uniform(nodes, 1)));
         (table, ASKED.get() - asked, MOST.get() - held)
     };
     let (_, few_asked, few_held) = work(100);
@@ -224,7 +226,7 @@ fn tables_of_many_ranks_are_bound_with_as_little_work_as_those_of_few() {
     );
 }
 
-fn over(protocols: &[Protocol]) -> Allowed {
+fn over(protocols: &[ProtocolChoice]) -> Allowed {
     let mut allowed = Allowed::default();
     allowed.restrict_protocols(&[Rule {
         collective: None,
@@ -239,11 +241,11 @@ fn over(protocols: &[Protocol]) -> Allowed {
 #[test]
 fn flagged_lines_are_not_chosen_unasked() {
     let machines = [
-        Machine::one_node(2, 0),
-        Machine::one_node(8, 2),
-        Machine::one_node(64, 0),
-        Machine::uniform(4, 8),
-        Machine::uniform(200, 1),
+        Cluster::one_node(2, 0),
+        Cluster::one_node(8, 2),
+        Cluster::one_node(64, 0),
+        Cluster::uniform(4, 8),
+        Cluster::uniform(200, 1),
     ];
     for table in machines.map(|machine| Table::new(inputs(machine))) {
         for collective in Collective::ALL {
@@ -257,7 +259,7 @@ fn flagged_lines_are_not_chosen_unasked() {
 
 #[test]
 fn protocols_that_the_user_names_are_taken_where_they_can_carry() {
-    for protocol in [Protocol::Ll, Protocol::Ll128] {
+    for protocol in [ProtocolChoice::Ll, ProtocolChoice::Ll128] {
         let table = Table::new(Inputs {
             allowed: over(&[protocol]),
             ..one_node(4)
@@ -280,7 +282,10 @@ fn protocols_that_the_user_names_are_taken_where_they_can_carry() {
         let ordered = table.choose_ordered(Collective::AllReduce, 8);
         assert_eq!(ordered.protocol, protocol);
         // Messages, and all that only fans and casts do, go their own way.
-        assert_eq!(table.choose(Collective::Send, 8).protocol, Protocol::Simple);
+        assert_eq!(
+            table.choose(Collective::Send, 8).protocol,
+            ProtocolChoice::Simple
+        );
         let casts = |c: &Candidate| c.choice.algorithm == Algorithm::Nvls;
         let broadcasts = table.candidates(Collective::Broadcast, 8);
         assert!(!broadcasts.iter().any(casts));
@@ -313,23 +318,23 @@ fn protocols_that_were_measured_as_faster_are_chosen() {
     };
     let choice = |lines| table(lines).choose(Collective::AllReduce, 4096);
     let protocols = [choice(0.1).protocol, choice(0.3).protocol];
-    assert_eq!(protocols, [Protocol::Ll128, Protocol::Simple]);
+    assert_eq!(protocols, [ProtocolChoice::Ll128, ProtocolChoice::Simple]);
     assert_eq!(choice(0.1).algorithm, Algorithm::RecursiveDoubling);
 }
 
 /// The price of flags: more the larger the data, and twice the bytes on wires for LL.
 #[test]
 fn flags_cost_bytes() {
-    for machine in [Machine::uniform(1, 8), Machine::uniform(8, 1)] {
+    for machine in [Cluster::uniform(1, 8), Cluster::uniform(8, 1)] {
         let setting = inputs(machine).setting;
         let time = |protocol, bytes| {
             let way = (Algorithm::Ring, protocol);
             predict(Collective::AllReduce, way, bytes, 1, &setting).unwrap()
         };
         for bytes in [1 << 16, 1 << 24] {
-            let simple = time(Protocol::Simple, bytes);
-            assert!(time(Protocol::Ll128, bytes) > simple, "{machine:?}");
-            assert!(time(Protocol::Ll, bytes) > time(Protocol::Ll128, bytes));
+            let simple = time(ProtocolChoice::Simple, bytes);
+            assert!(time(ProtocolChoice::Ll128, bytes) > simple, "{machine:?}");
+            assert!(time(ProtocolChoice::Ll, bytes) > time(ProtocolChoice::Ll128, bytes));
         }
     }
 }
@@ -338,7 +343,7 @@ fn flags_cost_bytes() {
 /// estimated to be 1.3 times as fast: then that is taken, at every size, and the table says so.
 #[test]
 fn between_nodes_the_better_price_wins() {
-    let machine = Machine::uniform(16, 8);
+    let machine = Cluster::uniform(16, 8);
     let table = Table::new(inputs(machine));
     let (collective, bytes) = (Collective::AllReduce, 64 << 20);
     assert_eq!(table.choose(collective, bytes).algorithm, Algorithm::Ring);
@@ -347,7 +352,7 @@ fn between_nodes_the_better_price_wins() {
         panic!("{decided:?}");
     };
     assert!(ratio > 1.3, "{ratio}");
-    for machine in [(2, 2), (4, 2), (16, 8), (64, 8), (100, 1)].map(|(n, p)| Machine::uniform(n, p))
+    for machine in [(2, 2), (4, 2), (16, 8), (64, 8), (100, 1)].map(|(n, p)| Cluster::uniform(n, p))
     {
         let table = Table::new(inputs(machine));
         for bytes in (10..33).map(|shift| 1_usize << shift) {

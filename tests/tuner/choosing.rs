@@ -11,8 +11,8 @@ use crate::{is_skipped, machines};
 use kolo::algo::{Entry, REGISTRY};
 use kolo::plan::window::Binding;
 use kolo::plan::{Collective, Nodes, Shape, Window};
-use kolo::price::{Costs, Machine};
-use kolo::tune::{self, Protocol, Setting};
+use kolo::price::{Cluster, Costs};
+use kolo::tune::{self, ProtocolChoice, Setting};
 
 /// A choice is good if it takes at most this many times the least time ...
 const GOOD: f64 = 1.2;
@@ -26,20 +26,20 @@ const MANY: u64 = 10;
 const FEW: u64 = 4;
 
 /// Shapes beside those on which every form is held against the simulator.
-fn others() -> Vec<Machine> {
-    let two_sockets = |nodes, per_node| Machine {
+fn others() -> Vec<Cluster> {
+    let two_sockets = |nodes, per_node| Cluster {
         sockets: 2,
-        ..Machine::uniform(nodes, per_node)
+        ..Cluster::uniform(nodes, per_node)
     };
     vec![
-        Machine::uniform(1, 4),
-        Machine::uniform(1, 5),
-        Machine::one_node(6, 3),
+        Cluster::uniform(1, 4),
+        Cluster::uniform(1, 5),
+        Cluster::one_node(6, 3),
         two_sockets(1, 16),
-        Machine::uniform(8, 1),
-        Machine::uniform(7, 1),
-        Machine::uniform(2, 8),
-        Machine::uniform(5, 3),
+        Cluster::uniform(8, 1),
+        Cluster::uniform(7, 1),
+        Cluster::uniform(2, 8),
+        Cluster::uniform(5, 3),
         two_sockets(8, 4),
     ]
 }
@@ -58,7 +58,7 @@ fn rounds(entry: &Entry, bytes: usize, setting: &Setting) -> u64 {
     };
     let nodes = Nodes::uniform(setting.machine.nodes, setting.machine.per_node);
     let plan = (entry.plan)(&shape, &nodes);
-    let protocol = Protocol::of(collective, algorithm);
+    let protocol = ProtocolChoice::of(collective, algorithm);
     let memory = (setting.buffer_bytes, setting.eager_bytes);
     let geometry = tune::geometry(collective, algorithm, protocol, memory);
     let binding = Binding {
@@ -87,8 +87,8 @@ fn walked(entry: &Entry, bytes: usize, setting: &Setting, known: f64) -> f64 {
     many + (rounds - MANY) as f64 * (many - few) / (MANY - FEW) as f64
 }
 
-fn way(entry: &Entry) -> (kolo::plan::Algorithm, Protocol) {
-    let protocol = Protocol::of(entry.collective, entry.algorithm);
+fn way(entry: &Entry) -> (kolo::plan::Algorithm, ProtocolChoice) {
+    let protocol = ProtocolChoice::of(entry.collective, entry.algorithm);
     (entry.algorithm, protocol)
 }
 
@@ -128,7 +128,7 @@ impl Choices {
     }
 }
 
-fn judge(machines: &[Machine], what: &str) {
+fn judge(machines: &[Cluster], what: &str) {
     let (mut forms, mut walks) = (Choices::default(), Choices::default());
     for machine in machines {
         let setting = setting(*machine, Costs::default());

@@ -3,14 +3,14 @@
 use crate::support::inputs;
 use kolo::algo::{Entry, REGISTRY};
 use kolo::plan::Collective;
-use kolo::price::Machine;
-use kolo::tune::{Allowed, CLASSES, Inputs, Measured, Protocol, Rule, Table, parts};
+use kolo::price::Cluster;
+use kolo::tune::{Allowed, CLASSES, Inputs, Measured, ProtocolChoice, Rule, Table, parts};
 
 /// A file of measurements that contradict each other in every way.
-fn hostile(rng: &mut fastrand::Rng, machine: &Machine) -> Measured {
+fn hostile(rng: &mut fastrand::Rng, machine: &Cluster) -> Measured {
     let mut text = String::from("format = 1\n");
     let possible = |entry: &'static Entry| {
-        let ways = Protocol::possible(entry.collective, entry.algorithm, machine.nranks());
+        let ways = ProtocolChoice::possible(entry.collective, entry.algorithm, machine.nranks());
         ways.map(move |protocol| (entry, protocol))
     };
     for (entry, protocol) in REGISTRY.iter().flat_map(possible) {
@@ -113,20 +113,20 @@ fn all_run(table: &Table) {
     }
 }
 
-fn machines() -> [Machine; 5] {
+fn machines() -> [Cluster; 5] {
     [
-        Machine::uniform(1, 2),
-        Machine::uniform(1, 7),
-        Machine::one_node(8, 2),
-        Machine::uniform(6, 4),
-        Machine::uniform(1000, 1),
+        Cluster::uniform(1, 2),
+        Cluster::uniform(1, 7),
+        Cluster::one_node(8, 2),
+        Cluster::uniform(6, 4),
+        Cluster::uniform(1000, 1),
     ]
 }
 
 #[test]
 fn built_in_tables_do_not_contradict_themselves() {
     for machine in machines() {
-        for only in std::iter::once(None).chain(Protocol::ALL.map(Some)) {
+        for only in std::iter::once(None).chain(ProtocolChoice::ALL.map(Some)) {
             let mut allowed = Allowed::default();
             let rule = |protocol| Rule {
                 collective: None,
@@ -217,7 +217,7 @@ fn files_that_cannot_be_used_say_why() {
 #[test]
 fn a_file_is_read_as_it_was_written_and_fitted() {
     let mut rng = fastrand::Rng::with_seed(3);
-    let machine = Machine::uniform(1, 4);
+    let machine = Cluster::uniform(1, 4);
     let mut measured = hostile(&mut rng, &machine);
     let back = Measured::from_toml(&measured.to_toml(), "back").unwrap();
     assert_eq!(back, measured);

@@ -3,8 +3,8 @@
 use kolo::algo;
 use kolo::exec::sim::{self, Job};
 use kolo::plan::{Algorithm, Collective, Nodes, Shape};
-use kolo::price::{Costs, Machine};
-use kolo::tune::{self, Allowed, Inputs, Measured, Protocol, Setting};
+use kolo::price::{Cluster, Costs};
+use kolo::tune::{self, Allowed, Inputs, Measured, ProtocolChoice, Setting};
 use std::fmt;
 
 /// From a word to what several rounds move.
@@ -19,7 +19,7 @@ pub const SIZES: [usize; 8] = [
     16 << 20,
 ];
 
-pub fn setting(machine: Machine, costs: Costs) -> Setting {
+pub fn setting(machine: Cluster, costs: Costs) -> Setting {
     Setting {
         machine,
         costs,
@@ -28,7 +28,7 @@ pub fn setting(machine: Machine, costs: Costs) -> Setting {
     }
 }
 
-pub fn inputs(machine: Machine) -> Inputs {
+pub fn inputs(machine: Cluster) -> Inputs {
     Inputs {
         nranks: machine.nranks(),
         oversubscribed: machine.crowded(),
@@ -44,7 +44,7 @@ pub fn inputs(machine: Machine) -> Inputs {
 /// The simulated time in nanoseconds.
 pub fn simulated(
     collective: Collective,
-    (algorithm, protocol): (Algorithm, Protocol),
+    (algorithm, protocol): (Algorithm, ProtocolChoice),
     bytes: usize,
     channels: u16,
     setting: &Setting,
@@ -83,8 +83,8 @@ pub fn simulated(
 pub struct Shown {
     pub collective: Collective,
     pub algorithm: Algorithm,
-    pub protocol: Protocol,
-    pub machine: Machine,
+    pub protocol: ProtocolChoice,
+    pub machine: Cluster,
     pub bytes: usize,
     pub known: f64,
     pub estimate: f64,

@@ -3,10 +3,12 @@
 //! The tool is not linked to MPI; it loads this library and gets a table of functions. Each is
 //! one MPI call with its arguments translated, so that timing through the table times MPI.
 
-use crate::abi::{API_VERSION, MPI_BAD_ARGUMENT, MpiApi, MpiComm, MpiTable};
+use crate::abi::{API_VERSION, MPI_BAD_ARGUMENT, MpiApi, MpiComm, MpiTable, mpi_functions};
+use crate::blocks::*;
 use crate::comm::{self, Context};
+use crate::moves::*;
 use crate::word::Word;
-use crate::{blocks, code, contained, family, moves, outcome};
+use crate::{code, contained, family, outcome};
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -112,47 +114,22 @@ unsafe fn make(thread_level: c_int) -> Option<Api> {
         outcome(ffi::PMPI_Comm_size(world, &mut nranks)).ok()?;
         world.0.to_word()
     };
-    Some(Api(MpiApi {
-        size: size_of::<MpiApi>(),
-        version: API_VERSION,
-        thread_level,
-        family: family::name().as_ptr(),
-        library: family::version().into_raw(),
-        world,
-        rank,
-        nranks,
-        table,
-        comm_info,
-        split,
-        comm_free,
-        barrier,
-        wtime,
-        bcast_bytes,
-        allgather_bytes,
-        allreduce: moves::allreduce,
-        reduce_scatter: moves::reduce_scatter,
-        reduce: moves::reduce,
-        bcast: moves::bcast,
-        allgather: moves::allgather,
-        alltoall: moves::alltoall,
-        gather: moves::gather,
-        scatter: moves::scatter,
-        sendrecv: moves::sendrecv,
-        finalize,
-        abort,
-        scan: blocks::scan,
-        exscan: blocks::exscan,
-        allgatherv: blocks::allgatherv,
-        gatherv: blocks::gatherv,
-        scatterv: blocks::scatterv,
-        reduce_scatter_v: blocks::reduce_scatter_v,
-        alltoallv: blocks::alltoallv,
-        ring: blocks::ring,
-        neighbor_allgather: blocks::neighbor_allgather,
-        neighbor_alltoall: blocks::neighbor_alltoall,
-        neighbor_allgatherv: blocks::neighbor_allgatherv,
-        neighbor_alltoallv: blocks::neighbor_alltoallv,
-    }))
+    macro_rules! filled {
+        ($( $(#[$doc:meta])* $name:ident: $type:ty, )+) => {
+            MpiApi {
+                size: size_of::<MpiApi>(),
+                version: API_VERSION,
+                thread_level,
+                family: family::name().as_ptr(),
+                library: family::version().into_raw(),
+                world,
+                rank,
+                nranks,
+                $( $name, )+
+            }
+        };
+    }
+    Some(Api(mpi_functions!(filled)))
 }
 
 unsafe extern "C" fn table(comm: MpiComm, table: *mut MpiTable) -> c_int {

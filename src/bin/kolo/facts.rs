@@ -1,5 +1,6 @@
 //! Facts about this build and this machine, as one process sees them, for `kolo info`.
 
+use crate::algorithms;
 use crate::launcher::{self, Family};
 use kolo::base::interfaces::{self, Interface};
 use kolo::config::{self, Settings};
@@ -101,6 +102,10 @@ fn of_build() -> Vec<Fact> {
         "operations",
         &kolo::dtype::ReduceOp::ALL.map(|op| op.name()),
     ));
+    facts.push(Fact {
+        value: algorithms::document(),
+        ..list("algorithms", algorithms::lines())
+    });
     let transports = "threads of one process, memory of one machine, a network between machines";
     facts.push(fact("transports", transports));
     facts

@@ -1,5 +1,6 @@
 //! `kolo info` and `kolo version`: what kolo is, and what it sees.
 
+use crate::algorithms;
 use crate::facts::{self, Fact};
 use crate::launcher;
 use crate::out;
@@ -21,6 +22,9 @@ pub struct InfoArgs {
     /// Show what settings there are
     #[arg(long)]
     pub options: bool,
+    /// Show which algorithms there are for each collective, and what each of them is
+    #[arg(long, conflicts_with_all = ["config", "options"])]
+    pub algorithms: bool,
     /// Print JSON in place of text
     #[arg(long)]
     pub json: bool,
@@ -39,6 +43,14 @@ pub fn version() {
 /// # Errors
 /// Settings that cannot be read.
 pub fn info(args: &InfoArgs) -> Result<()> {
+    if args.algorithms {
+        match args.json {
+            _ if !launcher::speaks_for_all() => {}
+            true => out::json(&json!({ "algorithms": algorithms::document() })),
+            false => out::write(&algorithms::text()),
+        }
+        return Ok(());
+    }
     if args.options || args.config {
         let settings = match args.config {
             true => Some(Settings::load(&[]).map_err(once)?),
@@ -260,7 +272,7 @@ fn text(facts: &[Fact], all: &[Said], job: &Job) -> String {
     }
     text.push_str(
         "\n`kolo info --config` shows the settings in force, `kolo info --options` what there \
-         are.\n",
+         are, `kolo info --algorithms` what computes each collective.\n",
     );
     text
 }

@@ -12,8 +12,8 @@ use kolo::config::Settings;
 use kolo::dtype::DataType;
 use kolo::exec::sim::{self, Job, Report};
 use kolo::plan::{Algorithm, Collective, Nodes, Plan, Program, Shape, Window};
-use kolo::price::Machine;
-use kolo::tune::{self, Choice, Protocol, Table};
+use kolo::price::Cluster;
+use kolo::tune::{self, Choice, ProtocolChoice, Table};
 use serde_json::{Value, json};
 
 /// A collective, a size and an arrangement of ranks.
@@ -87,15 +87,15 @@ fn one_type(text: &str) -> std::result::Result<DataType, String> {
 
 impl Question {
     /// The machine.
-    pub fn machine(&self) -> Machine {
-        Machine {
+    pub fn machine(&self) -> Cluster {
+        Cluster {
             sockets: self.sockets,
             caches: self.caches,
             cores: self.cores,
             nics: self.nics,
             leaf_nodes: self.leaf,
             taper: self.taper,
-            ..Machine::uniform(self.ranks.0, self.ranks.1)
+            ..Cluster::uniform(self.ranks.0, self.ranks.1)
         }
     }
 
@@ -104,10 +104,8 @@ impl Question {
     /// # Errors
     /// What `kolo perf` measures but is no single collective; a root that is no rank.
     pub fn collective(&self) -> Result<Collective> {
-        let plain = self.collective.name.replace('_', "");
-        let name = if plain == "sendrecv" { "send" } else { &plain };
-        let is = |collective: &Collective| collective.word() == name;
-        let found = Collective::ALL.into_iter().find(is).ok_or_else(|| {
+        let send = (self.collective.name == "sendrecv").then_some(Collective::Send);
+        let found = self.collective.kolo.or(send).ok_or_else(|| {
             Error::argument(
                 format!("{} is made of several calls", self.collective.name),
                 "ask about one of them, such as sendrecv",
@@ -320,7 +318,7 @@ impl Question {
         };
         let candidates = table.candidates(collective, self.bytes());
         let mut of = candidates.iter().map(|c| c.choice);
-        let over = Protocol::of(collective, algorithm);
+        let over = ProtocolChoice::of(collective, algorithm);
         let usual = of
             .clone()
             .find(|c| c.algorithm == algorithm && c.protocol == over);

@@ -9,7 +9,7 @@ use kolo::base::{Result, clock};
 use kolo::config::Settings;
 use kolo::exec::sim::{Cause, PathStep, Report};
 use kolo::plan::Collective;
-use kolo::price::{Level, LinkKind, Machine};
+use kolo::price::{Cluster, Level, LinkPlace};
 use kolo::tune::{self, Choice, Table};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -194,7 +194,7 @@ fn loads(text: &mut String, report: &Report) {
         }
     }
     text.push_str("\nkind of link     links    bytes each (least to most)    busy, of the time\n");
-    for kind in LinkKind::ALL {
+    for kind in LinkPlace::ALL {
         let of: Vec<_> = report
             .links
             .iter()
@@ -232,7 +232,7 @@ fn loads(text: &mut String, report: &Report) {
 }
 
 /// What the end waited for, as sums and as a short list.
-fn path(text: &mut String, machine: &Machine, report: &Report) {
+fn path(text: &mut String, machine: &Cluster, report: &Report) {
     let steps = &report.path;
     let _ = writeln!(text, "\ncritical path: {} steps", steps.len());
     for (kind, count, sum) in causes(machine, report) {
@@ -265,7 +265,7 @@ fn path(text: &mut String, machine: &Machine, report: &Report) {
 }
 
 /// What the steps of the critical path waited for: a cause, how many steps, and their time.
-fn causes(machine: &Machine, report: &Report) -> Vec<(String, usize, f64)> {
+fn causes(machine: &Cluster, report: &Report) -> Vec<(String, usize, f64)> {
     let steps = &report.path;
     let mut sums: Vec<(String, usize, f64)> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
@@ -284,7 +284,7 @@ fn causes(machine: &Machine, report: &Report) -> Vec<(String, usize, f64)> {
     sums
 }
 
-fn kind(machine: &Machine, before: Option<&PathStep>, step: &PathStep) -> String {
+fn kind(machine: &Cluster, before: Option<&PathStep>, step: &PathStep) -> String {
     match (step.cause, before) {
         (Cause::Call, _) | (_, None) => "begin".to_string(),
         (Cause::Core, Some(before)) if before.rank != step.rank => {
@@ -301,7 +301,7 @@ fn kind(machine: &Machine, before: Option<&PathStep>, step: &PathStep) -> String
     }
 }
 
-fn because(machine: &Machine, before: Option<&PathStep>, step: &PathStep) -> String {
+fn because(machine: &Cluster, before: Option<&PathStep>, step: &PathStep) -> String {
     match (step.cause, before) {
         (Cause::Call, _) | (_, None) => "begins".to_string(),
         (Cause::Core, Some(before)) if before.rank == step.rank => "goes on".to_string(),

@@ -25,7 +25,7 @@ use kolo::config::Settings;
 use kolo::dtype::DataType;
 use kolo::plan::{Algorithm, Collective};
 use kolo::tune::measured::Series;
-use kolo::tune::{Measured, Protocol, measured};
+use kolo::tune::{Measured, ProtocolChoice, measured};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -177,7 +177,7 @@ struct Point {
     row: &'static engine::Collective,
     collective: Collective,
     algorithm: Algorithm,
-    protocol: Protocol,
+    protocol: ProtocolChoice,
     size: u64,
 }
 
@@ -254,7 +254,7 @@ impl<'a> Tuning<'a> {
         let mut algorithms: Vec<Algorithm> = REGISTRY.iter().map(|e| e.algorithm).collect();
         algorithms.sort_unstable();
         algorithms.dedup();
-        let protocols = |algorithm| Protocol::ALL.map(|protocol| (algorithm, protocol));
+        let protocols = |algorithm| ProtocolChoice::ALL.map(|protocol| (algorithm, protocol));
         for (algorithm, protocol) in algorithms.into_iter().flat_map(protocols) {
             for row in COLLECTIVES.iter().filter(|row| self.wants(row)) {
                 let entry = REGISTRY.iter().find(|entry| {
@@ -344,7 +344,7 @@ impl<'a> Tuning<'a> {
     }
 
     /// A communicator of all ranks that may use nothing but this algorithm over this protocol.
-    fn communicator(&self, (algorithm, over): (Algorithm, Protocol)) -> Result<Communicator> {
+    fn communicator(&self, (algorithm, over): (Algorithm, ProtocolChoice)) -> Result<Communicator> {
         let set = |key: &str, value: &str| (key.to_string(), value.to_string());
         let config = CommConfig {
             name: Some(format!("tune-{}-{}", algorithm.name(), over.name())),
@@ -388,6 +388,7 @@ impl<'a> Tuning<'a> {
         let counts = self.counts(point);
         let call = || {
             (point.row.run)(&Run {
+                collective: point.row.kolo,
                 comm,
                 stream: None,
                 graph: None,

@@ -8,7 +8,7 @@ use crate::config::{ChoiceList, Net, Settings};
 use crate::plan::{Algorithm, Geometry};
 use crate::price::{self, Costs};
 use crate::topo::{self, Crowding, RankPlace};
-use crate::tune::{Allowed, Inputs, Measured, Protocol, Rule, Setting, measured};
+use crate::tune::{Allowed, Inputs, Measured, ProtocolChoice, Rule, Setting, measured};
 use std::path::Path;
 
 /// What rank 0 tells the others.
@@ -96,9 +96,9 @@ pub(in crate::comm) fn heard(
     let nodes = topo::nodes(places);
     let count = nodes.ranks.len() as u32;
     let per_node = nodes.ranks.iter().map(Vec::len).max().unwrap_or(1) as u32;
-    let machine = price::Machine {
+    let machine = price::Cluster {
         cores: if facts.oversubscribed { facts.cores } else { 0 },
-        ..price::Machine::uniform(count, per_node)
+        ..price::Cluster::uniform(count, per_node)
     };
     Ok(Inputs {
         nranks: places.len() as u32,
@@ -131,7 +131,7 @@ impl crate::comm::Communicator {
 /// # Errors
 /// A file of measured times that cannot be used; `algo` leaves nothing for a collective that it
 /// names.
-pub fn imagined(settings: &Settings, machine: &price::Machine) -> Result<Inputs> {
+pub fn imagined(settings: &Settings, machine: &price::Cluster) -> Result<Inputs> {
     let measured = match settings.tuner_file().map(read) {
         None => Measured::default(),
         Some(Ok((name, text))) => Measured::from_toml(&text, &name)?,
@@ -153,7 +153,7 @@ fn unusable(fault: &str) -> Error {
 
 fn for_machine(
     settings: &Settings,
-    machine: &price::Machine,
+    machine: &price::Cluster,
     measured: &Measured,
 ) -> Result<Inputs> {
     Ok(Inputs {
@@ -181,7 +181,7 @@ fn allowed(settings: &Settings) -> Result<Allowed> {
     let algorithms = rules(settings.algo(), Algorithm::named);
     allowed.restrict_algorithms(&algorithms)?;
     let protocols = rules(settings.proto(), |name| {
-        Protocol::ALL
+        ProtocolChoice::ALL
             .into_iter()
             .find(|protocol| protocol.name() == name)
     });

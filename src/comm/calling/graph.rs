@@ -2,7 +2,8 @@
 
 use super::call::Collective;
 use super::handles::RedOp;
-use crate::algo::vector::{Message, Neighbours};
+use crate::algo::vector::Neighbours;
+use crate::base::exchange::Transfer;
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;
 use std::fmt;
@@ -128,7 +129,7 @@ impl Graph {
     }
 
     /// The messages of a call along the graph.
-    pub(in crate::comm) fn messages(&self, collective: Collective) -> Vec<Message> {
+    pub(in crate::comm) fn messages(&self, collective: Collective) -> Vec<Transfer> {
         let same = matches!(
             collective,
             Collective::NeighborAllGather | Collective::NeighborAllGatherV

@@ -1,5 +1,5 @@
 //! Calls whose blocks have sizes and places of their own, and calls along a graph: checked, and
-//! taken apart into messages ([`crate::algo::vector`]).
+//! taken apart into messages ([`mod@exchange`], [`crate::algo::vector`]).
 //!
 //! Every message carries the signature of the call with the size of its own pair, so ranks that
 //! disagree about a size are told so, also if one of them expects nothing.
@@ -8,7 +8,7 @@ use super::call::{Call, Checked, Collective};
 use super::graph::Graph;
 use super::handles::RedOp;
 use super::parts::{Deed, Part};
-use crate::algo::vector::{self, Message};
+use crate::base::exchange::{self, Transfer};
 use crate::base::{Error, Rank, Result, Share};
 use crate::comm::Communicator;
 use crate::comm::flight::stream::Stream;
@@ -139,7 +139,9 @@ impl Inner {
         let mut checked = self.check(&sketch)?;
         let messages = match call.graph {
             Some(graph) => graph.messages(call.collective),
-            None => vector::messages(call.collective, self.rank, self.nranks, call.root),
+            None => {
+                exchange::transfers(call.collective, self.rank, self.nranks, call.root).collect()
+            }
         };
         let regions = Regions::of(call, &messages, self.rank, self.nranks)?;
         regions.check(call)?;
@@ -174,7 +176,7 @@ struct Regions {
 }
 
 impl Regions {
-    fn of(call: &VectorCall, messages: &[Message], rank: u32, nranks: u32) -> Result<Regions> {
+    fn of(call: &VectorCall, messages: &[Transfer], rank: u32, nranks: u32) -> Result<Regions> {
         let degrees = call.graph.map_or((0, 0), Graph::degrees);
         let blocks = |held: Share, degree: usize| match held {
             Share::Beside => degree,
@@ -183,8 +185,8 @@ impl Regions {
         let sends = blocks(call.collective.sends(), degrees.0);
         let receives = blocks(call.collective.receives(), degrees.1);
         let own = messages.iter().filter_map(|message| match *message {
-            Message::Own { from, to } => Some((from, to)),
-            Message::Fold { block } => Some((block, 0)),
+            Transfer::Own { from, to } => Some((from, to)),
+            Transfer::Fold { block } => Some((block, 0)),
             _ => None,
         });
         let regions = Regions {
@@ -298,7 +300,7 @@ impl Regions {
     fn part(
         &self,
         call: &VectorCall,
-        message: Message,
+        message: Transfer,
         rank: u32,
         sign: impl Fn(usize) -> u64,
     ) -> Option<Part> {
@@ -307,20 +309,20 @@ impl Regions {
         let to = |block: usize| call.recv.wrapping_add(self.recv[block].start * size);
         let (nothing, nowhere) = (std::ptr::null(), std::ptr::null_mut());
         let (deed, send, recv, count, peer) = match message {
-            Message::Own { from: a, to: b } => {
+            Transfer::Own { from: a, to: b } => {
                 let (send, recv, count) = (from(a), to(b), self.send[a].len());
                 if count == 0 || send == recv.cast_const() {
                     return None;
                 }
                 (Deed::Copy, send, recv, count, rank)
             }
-            Message::Send { to, block } => {
+            Transfer::Send { to, block } => {
                 (Deed::Send, from(block), nowhere, self.send[block].len(), to)
             }
-            Message::Recv { from, block } => {
+            Transfer::Recv { from, block } => {
                 (Deed::Recv, nothing, to(block), self.recv[block].len(), from)
             }
-            Message::Fold { block } => {
+            Transfer::Fold { block } => {
                 (Deed::Fold, from(block), to(0), self.send[block].len(), rank)
             }
         };

@@ -9,6 +9,7 @@ use super::schedule::{Passed, Schedule};
 use super::scratch::Sources;
 use super::wires::Wires;
 use crate::base::Result;
+use crate::base::exchange::{Transfer, transfers};
 use crate::exec::stop::{Mismatch, Progress, Stop};
 use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, ConnectionUse, Direction, Link, Placing, Protocol};
@@ -218,36 +219,35 @@ impl SmallExchange {
     pub unsafe fn begin(&self, messages: &mut Messages, wires: &mut Wires) -> Result<u64> {
         use Direction::{Recv, Send};
         let (me, n, bytes, root) = (wires.me(), wires.ranks(), self.bytes, self.peer);
+        let block = |base: *mut u8, number: usize| base.wrapping_add(number * bytes);
         let (send, recv) = (self.send.cast_mut(), self.recv);
-        let block = |base: *mut u8, rank: usize| base.wrapping_add(rank * bytes);
         let mut add = |peer, direction, place| {
             let (to, data) = ((peer, direction, self.placing), (place, bytes));
             messages.add(wires, to, data, self.signature, |_, _| None)
         };
-        let (from, to) = match self.collective {
+        match self.collective {
+            // A message of its own, or the contribution to a fold.
             Collective::Send | Collective::Reduce => return add(root, Send, send).map(|()| 0),
             Collective::Recv => return add(root, Recv, recv).map(|()| 0),
-            Collective::Gather if me != root => return add(root, Send, send).map(|()| 0),
-            Collective::Scatter if me != root => return add(root, Recv, recv).map(|()| 0),
-            Collective::Gather => (send, block(recv, me)),
-            Collective::Scatter => (block(send, me), recv),
-            _ => (block(send, me), block(recv, me)),
-        };
-        for distance in 1..n {
-            let (ahead, behind) = ((me + distance) % n, (me + n - distance) % n);
-            match self.collective {
-                Collective::Gather => add(ahead, Recv, block(recv, ahead))?,
-                Collective::Scatter => add(ahead, Send, block(send, ahead))?,
-                _ => {
-                    add(ahead, Send, block(send, ahead))?;
-                    add(behind, Recv, block(recv, behind))?;
+            _ => {}
+        }
+        let mut copied = 0;
+        for transfer in transfers(self.collective, me as u32, n as u32, root as u32) {
+            match transfer {
+                Transfer::Send { to, block: it } => add(to as usize, Send, block(send, it))?,
+                Transfer::Recv { from, block: it } => add(from as usize, Recv, block(recv, it))?,
+                Transfer::Own { from, to } => {
+                    let (from, to) = (block(send, from), block(recv, to));
+                    // SAFETY: our caller's promise; equal in place, otherwise apart.
+                    unsafe { std::ptr::copy(from.cast_const(), to, bytes) };
+                    copied += 1;
                 }
+                // No exchange that folds is a small one.
+                Transfer::Fold { .. } => {}
             }
         }
-        // SAFETY: our caller's promise; equal in place, otherwise apart.
-        unsafe { std::ptr::copy(from.cast_const(), to, bytes) };
-        wires.steps_executed += 1;
-        Ok(1)
+        wires.steps_executed += copied;
+        Ok(copied)
     }
 }
 

@@ -73,7 +73,7 @@ fn schedule() -> impl Iterator<Item = Token> {
 struct Count(AtomicU64);
 
 /// What the two threads share.
-struct Link {
+struct ProbeSlots {
     /// Atomic, because both threads have it; they take turns with its bytes.
     slots: Vec<AtomicU64>,
     written: Count,
@@ -83,7 +83,7 @@ struct Link {
     limit: Duration,
 }
 
-impl Link {
+impl ProbeSlots {
     fn slot(&self, token: Token) -> *mut u8 {
         let start = self.slots.as_ptr().cast::<u8>().cast_mut();
         start.wrapping_add(token.slot * SLOT_BYTES)
@@ -128,7 +128,7 @@ impl Link {
             let start = clock::now();
             // SAFETY: both hold `SLOT_BYTES`; the reader has taken all tokens before this one.
             unsafe {
-                Link::copy(
+                ProbeSlots::copy(
                     mine.as_ptr().cast(),
                     self.slot(token),
                     token,
@@ -155,7 +155,7 @@ impl Link {
                 return;
             }
             // SAFETY: both hold `SLOT_BYTES`, and the writer waits until the token is taken.
-            unsafe { Link::copy(self.slot(token), mine.as_mut_ptr().cast(), token, false) };
+            unsafe { ProbeSlots::copy(self.slot(token), mine.as_mut_ptr().cast(), token, false) };
             self.taken.0.store(number, Ordering::Release);
         }
     }
@@ -164,7 +164,7 @@ impl Link {
 /// Measures between two threads that `place` puts to their places, within `limit`; `None` where
 /// that was not long enough, or the threads cannot be put there.
 pub fn measure(place: &Place, limit: Duration) -> Option<HandOver> {
-    let link = Arc::new(Link {
+    let link = Arc::new(ProbeSlots {
         slots: std::iter::repeat_with(|| AtomicU64::new(0))
             .take(SLOTS * SLOT_BYTES / 8)
             .collect(),

@@ -47,7 +47,8 @@ pub(super) struct Flight {
     pub tail: Time,
 }
 
-pub(super) struct Engine<'a> {
+/// A run of all plans, event after event.
+pub(super) struct Simulation<'a> {
     pub(super) job: &'a Job,
     pub(super) ranks: AllRanks,
     pub(super) cursors: Vec<Cursor>,
@@ -66,8 +67,8 @@ pub(super) struct Engine<'a> {
     pub(super) ends: Vec<Time>,
 }
 
-impl<'a> Engine<'a> {
-    pub fn new(job: &'a Job, ranks: AllRanks) -> Engine<'a> {
+impl<'a> Simulation<'a> {
+    pub fn new(job: &'a Job, ranks: AllRanks) -> Simulation<'a> {
         let geometry = &job.geometry;
         let slots = (geometry.slots / geometry.slice_steps).max(1) as u64;
         let depth = slots.min(ranks.most_tokens.max(1)) as usize;
@@ -95,7 +96,7 @@ impl<'a> Engine<'a> {
             waiting: VecDeque::new(),
         };
         let entries = ranks.wires.len() * depth;
-        Engine {
+        Simulation {
             job,
             cursors: vec![cursor; ranks.lanes.len()],
             cores: vec![core; cores],

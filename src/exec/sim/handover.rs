@@ -1,12 +1,12 @@
 //! What a step costs its core, and how tokens and credits travel.
 
-use super::engine::{Engine, Flight};
+use super::engine::{Flight, Simulation};
 use super::queue::{Event, Time, picoseconds};
 use super::ranks::{FlatStep, KEEP, LOCAL, RUN};
 use crate::plan::StepOp;
 use crate::price::Carrier;
 
-impl Engine<'_> {
+impl Simulation<'_> {
     /// Time of the core for the operands of a step, and when shared links have brought the bytes.
     pub(super) fn moves(
         &mut self,

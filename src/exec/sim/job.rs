@@ -3,7 +3,7 @@
 use super::links::{LevelLoad, LinkLoad};
 use crate::plan::window::Binding;
 use crate::plan::{Geometry, Program, Window};
-use crate::price::{Costs, Machine};
+use crate::price::{Cluster, Costs};
 
 /// Most executed step slices of one simulation: they take 16 bytes each.
 pub const MOST_ACTIONS: u64 = 200_000_000;
@@ -12,7 +12,7 @@ pub const MOST_ACTIONS: u64 = 200_000_000;
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
     /// Where the ranks are; it also says how many there are.
-    pub machine: Machine,
+    pub machine: Cluster,
     /// What everything costs.
     pub costs: Costs,
     /// Elements of the call, as its caller counts them.

@@ -1,7 +1,7 @@
 //! Links: who carries how much, and for how long.
 
 use super::queue::{Time, picoseconds};
-use crate::price::{Costs, Level, LinkKind, Links, Machine};
+use crate::price::{Cluster, Costs, Level, LinkPlace, Links};
 
 /// What passed between ranks of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct LevelLoad {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkLoad {
     /// What it is.
-    pub kind: LinkKind,
+    pub kind: LinkPlace,
     /// Which of its kind.
     pub index: u32,
     /// Tokens that passed.
@@ -43,7 +43,7 @@ pub(super) struct LinkTable {
 }
 
 impl LinkTable {
-    pub fn new(machine: &Machine) -> LinkTable {
+    pub fn new(machine: &Cluster) -> LinkTable {
         let links = Links::new(machine);
         LinkTable {
             links,

@@ -51,5 +51,5 @@ pub fn simulate(job: &Job, plan: &dyn Fn(u32) -> Result<Plan>) -> Result<Report>
              steps grow with the logarithm of the ranks",
         ));
     }
-    engine::Engine::new(job, all).run()
+    engine::Simulation::new(job, all).run()
 }

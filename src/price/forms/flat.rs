@@ -3,8 +3,8 @@
 use super::Call;
 use super::hop::{FOLD_ON, Hop, PASS_ON, Work, lock_step};
 use crate::plan::Collective;
+use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
-use crate::price::machine::Level;
 
 impl Call<'_> {
     /// Hand-overs to the next rank: which part of them crosses which level.

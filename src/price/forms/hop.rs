@@ -1,8 +1,8 @@
 //! Hand-overs: what one costs, and what many in a row do.
 
 use crate::price::Site;
+use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
-use crate::price::machine::Level;
 
 /// What a step does with the bytes of a token.
 #[derive(Clone, Copy, Default)]

@@ -11,10 +11,10 @@ use super::hop::{FOLD_ON, Hop, PASS_ON, Work};
 use super::logarithmic::{EXCHANGE_FOLD, SIGNAL, guest_hops};
 use super::spread::RECEIVE;
 use crate::price::Site;
-use crate::price::machine::Machine;
+use crate::price::cluster::Cluster;
 
 use crate::plan::Collective;
-use crate::price::machine::Level;
+use crate::price::cluster::Level;
 
 /// `input -> next`
 const SEND: Work = Work {
@@ -30,7 +30,7 @@ impl Call<'_> {
     /// One node of the machine.
     fn one_node(&self) -> Site {
         Site {
-            machine: Machine {
+            machine: Cluster {
                 nodes: 1,
                 ..self.site.machine
             },

@@ -3,7 +3,7 @@
 use super::Call;
 use super::hop::{Hop, PASS_ON, Work};
 use crate::plan::Collective;
-use crate::price::machine::Level;
+use crate::price::cluster::Level;
 
 /// `input -> next`, then `prev + output -> output`: two steps, because both sides do both.
 pub(super) const EXCHANGE_FOLD: Work = Work {

@@ -4,8 +4,8 @@ use super::Call;
 use super::hop::{Hop, Work};
 use super::logarithmic::{EXCHANGE, EXCHANGE_FOLD, cores};
 use crate::plan::Collective;
+use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
-use crate::price::machine::Level;
 
 /// Blocks that PAT aggregates in one token at most.
 const AGGREGATED: f64 = 32.0;

@@ -3,8 +3,8 @@
 use super::Call;
 use super::hop::{FOLD_ON, PASS_ON, Work};
 use crate::plan::Collective;
+use crate::price::cluster::Level;
 use crate::price::costs::Carrier;
-use crate::price::machine::Level;
 
 /// The core of a rank, the interfaces of a node, and the longest way, for one phase of messages.
 #[derive(Clone, Copy, Debug, Default)]

@@ -100,7 +100,7 @@ impl<'a> Bench<'a> {
             mpi,
             stream: args.on_stream().then(Stream::new).transpose()?,
             ways: Ways::new(&member.comm, args.collective)?,
-            graph: args.collective.along_graph.then(ring).transpose()?,
+            graph: args.collective.along_graph().then(ring).transpose()?,
             send: Buffer::new(room, args.register > 0)?,
             recv: Buffer::new(room, args.register > 0)?,
             most_bytes,
@@ -223,6 +223,7 @@ impl<'a> Bench<'a> {
             false => self.send.place(),
         };
         Run {
+            collective: self.row.kolo,
             comm: &self.member.comm,
             stream: self.stream.as_ref(),
             graph: self.graph.as_ref(),

@@ -2,7 +2,7 @@
 
 use super::engine::Run;
 use super::layout::{self, Layout};
-use kolo::base::Result;
+use kolo::base::{Error, Result};
 use kolo::comm::{Blocks, Call, Collective, VectorCall, group};
 
 impl Run<'_> {
@@ -25,8 +25,13 @@ impl Run<'_> {
         unsafe { self.comm.enqueue(call, self.stream) }
     }
 
-    fn plain(&self, collective: Collective) -> Result<()> {
-        self.enqueue(&self.call(collective))
+    /// What is called.
+    fn collective(&self) -> Result<Collective> {
+        let several = || {
+            let remedy = "each of its calls names its own collective";
+            Error::usage("a row that is made of several calls is made as one", remedy)
+        };
+        self.collective.ok_or_else(several)
     }
 
     /// One message to or from a peer.
@@ -46,9 +51,9 @@ impl Run<'_> {
     }
 
     /// A call of kolo whose blocks have sizes of their own, or go along the graph.
-    fn vector(&self, collective: Collective, send: Blocks, recv: Blocks) -> Result<()> {
+    fn vector(&self, send: Blocks, recv: Blocks) -> Result<()> {
         let call = VectorCall {
-            collective,
+            collective: self.collective()?,
             send: self.send,
             send_blocks: send,
             recv: self.recv,
@@ -80,48 +85,9 @@ pub fn grouped(body: impl FnOnce() -> Result<()>) -> Result<()> {
     begun.and(ended)
 }
 
-pub fn all_reduce(run: &Run) -> Result<()> {
-    run.plain(Collective::AllReduce)
-}
-
-pub fn all_gather(run: &Run) -> Result<()> {
-    run.plain(Collective::AllGather)
-}
-
-pub fn reduce_scatter(run: &Run) -> Result<()> {
-    run.plain(Collective::ReduceScatter)
-}
-
-pub fn broadcast(run: &Run) -> Result<()> {
-    run.plain(Collective::Broadcast)
-}
-
-pub fn reduce(run: &Run) -> Result<()> {
-    run.plain(Collective::Reduce)
-}
-
-pub fn all_to_all(run: &Run) -> Result<()> {
-    run.plain(Collective::AllToAll)
-}
-
-pub fn gather(run: &Run) -> Result<()> {
-    run.plain(Collective::Gather)
-}
-
-pub fn scatter(run: &Run) -> Result<()> {
-    run.plain(Collective::Scatter)
-}
-
-pub fn barrier(run: &Run) -> Result<()> {
-    run.plain(Collective::Barrier)
-}
-
-pub fn scan(run: &Run) -> Result<()> {
-    run.plain(Collective::Scan)
-}
-
-pub fn exscan(run: &Run) -> Result<()> {
-    run.plain(Collective::Exscan)
+/// Blocks of one count.
+pub fn plain(run: &Run) -> Result<()> {
+    run.enqueue(&run.call(run.collective()?))
 }
 
 /// Blocks where the layout has them.
@@ -130,58 +96,33 @@ fn placed(layout: &Layout) -> Blocks<'_> {
 }
 
 /// The one block that a rank sends, and many that come.
-fn gathered(run: &Run, collective: Collective) -> Result<()> {
+pub fn gathered(run: &Run) -> Result<()> {
     let own = Blocks::Equal(run.counts.send);
-    run.vector(collective, own, placed(&run.counts.recv_blocks))
+    run.vector(own, placed(&run.counts.recv_blocks))
 }
 
-pub fn all_gather_v(run: &Run) -> Result<()> {
-    gathered(run, Collective::AllGatherV)
-}
-
-pub fn gather_v(run: &Run) -> Result<()> {
-    gathered(run, Collective::GatherV)
-}
-
-pub fn scatter_v(run: &Run) -> Result<()> {
+/// Many blocks that the root sends, and the one that comes.
+pub fn scattered(run: &Run) -> Result<()> {
     let own = Blocks::Equal(run.counts.recv);
-    run.vector(Collective::ScatterV, placed(&run.counts.send_blocks), own)
+    run.vector(placed(&run.counts.send_blocks), own)
 }
 
-pub fn reduce_scatter_v(run: &Run) -> Result<()> {
+/// Many blocks one behind the other, and the own one of their fold.
+pub fn packed(run: &Run) -> Result<()> {
     let (all, own) = (&run.counts.send_blocks.counts, run.counts.recv);
-    run.vector(
-        Collective::ReduceScatterV,
-        Blocks::Packed(all),
-        Blocks::Equal(own),
-    )
+    run.vector(Blocks::Packed(all), Blocks::Equal(own))
 }
 
-fn exchanged(run: &Run, collective: Collective) -> Result<()> {
+/// Many blocks, both ways.
+pub fn exchanged(run: &Run) -> Result<()> {
     let (send, recv) = (&run.counts.send_blocks, &run.counts.recv_blocks);
-    run.vector(collective, placed(send), placed(recv))
+    run.vector(placed(send), placed(recv))
 }
 
-pub fn all_to_all_v(run: &Run) -> Result<()> {
-    exchanged(run, Collective::AllToAllV)
-}
-
-pub fn neighbor_all_gather(run: &Run) -> Result<()> {
+/// Blocks of one size along the graph.
+pub fn equal(run: &Run) -> Result<()> {
     let block = Blocks::Equal(run.counts.call);
-    run.vector(Collective::NeighborAllGather, block, block)
-}
-
-pub fn neighbor_all_gather_v(run: &Run) -> Result<()> {
-    gathered(run, Collective::NeighborAllGatherV)
-}
-
-pub fn neighbor_all_to_all(run: &Run) -> Result<()> {
-    let block = Blocks::Equal(run.counts.call);
-    run.vector(Collective::NeighborAllToAll, block, block)
-}
-
-pub fn neighbor_all_to_all_v(run: &Run) -> Result<()> {
-    exchanged(run, Collective::NeighborAllToAllV)
+    run.vector(block, block)
 }
 
 /// To the next rank, from the one before.

@@ -9,7 +9,7 @@ use super::layout::Counts;
 use super::operation::Operation;
 use super::seat::Seat;
 use crate::launcher::Mpi;
-use kolo::base::Result;
+use kolo::base::{Result, Share};
 use kolo::comm::{Communicator, Graph, RedOp, Stream};
 use kolo::dtype::DataType;
 
@@ -37,6 +37,8 @@ pub struct Piece {
 
 /// One call to run, with addresses that hold what the counts say.
 pub struct Run<'a> {
+    /// What is called; of several calls each says so itself.
+    pub collective: Option<kolo::comm::Collective>,
     /// kolo.
     pub comm: &'a Communicator,
     /// Absent: the call blocks.
@@ -74,18 +76,16 @@ impl std::fmt::Debug for Collective {
 pub struct Collective {
     /// Its name on the command line.
     pub name: &'static str,
+    /// The one of kolo's table; absent if it is made of several calls.
+    pub kolo: Option<kolo::comm::Collective>,
     /// The operations that it takes with `-o`; absent if it does not reduce.
     pub reduces: Option<fn(Operation) -> bool>,
-    /// It has a root.
-    pub rooted: bool,
     /// Whether it may be called in place.
     pub in_place: bool,
     /// It moves no data.
     pub sizeless: bool,
     /// It needs 1, 2, 4, 8, ... ranks, and consists of calls that follow each other.
     pub power_of_two: bool,
-    /// It goes along a graph: the ring of all ranks.
-    pub along_graph: bool,
     /// Elements from (elements of the data, who calls).
     pub counts: CountsFn,
     /// Expected content.
@@ -96,4 +96,16 @@ pub struct Collective {
     pub run: fn(&Run) -> Result<()>,
     /// Makes MPI's call; the result is MPI's.
     pub mpi: fn(&Mpi, &Run) -> i32,
+}
+
+impl Collective {
+    /// Whether it has a root.
+    pub fn rooted(&self) -> bool {
+        self.kolo.is_some_and(|it| it.has_root())
+    }
+
+    /// Whether it goes along a graph: the ring of all ranks.
+    pub fn along_graph(&self) -> bool {
+        self.kolo.is_some_and(|it| it.receives() == Share::Beside)
+    }
 }

@@ -335,7 +335,7 @@ impl PerfArgs {
 
     /// Roots to measure; one that is none where the collective has no root.
     pub fn roots(&self, nranks: u32) -> Vec<Option<u32>> {
-        match (self.collective.rooted, self.root) {
+        match (self.collective.rooted(), self.root) {
             (false, _) => vec![None],
             (true, Root::One(root)) => vec![Some(root)],
             (true, Root::All) => (0..nranks).map(Some).collect(),

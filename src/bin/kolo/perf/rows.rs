@@ -27,90 +27,84 @@ fn each_block(nranks: f64) -> f64 {
 
 /// A row without peculiarities.
 const PLAIN: Collective = Collective {
-    name: "barrier",
+    name: "",
+    kolo: None,
     reduces: None,
-    rooted: false,
     in_place: false,
     sizeless: false,
     power_of_two: false,
-    along_graph: false,
     counts: layout::nothing,
     content: |_, _| Vec::new(),
     busy: |_| 1.0,
-    run: calls::barrier,
+    run: calls::plain,
     mpi: rival::barrier,
 };
+
+/// A row of the collective that kolo calls so.
+const fn row(name: &'static str) -> Collective {
+    let kolo = kolo::comm::Collective::of_word(name);
+    assert!(kolo.is_some(), "the table of collectives has this name");
+    Collective {
+        name,
+        kolo,
+        ..PLAIN
+    }
+}
 
 /// All collectives, in the order of the help.
 pub static COLLECTIVES: &[Collective] = &[
     Collective {
-        name: "all_reduce",
         reduces: Some(|_| true),
         in_place: true,
         counts: layout::equal,
         content: |seat, counts| reduced(seat, counts, 0),
         busy: |n| 2.0 * each_block(n),
-        run: calls::all_reduce,
         mpi: rival::all_reduce,
-        ..PLAIN
+        ..row("all_reduce")
     },
     Collective {
-        name: "all_gather",
         in_place: true,
         counts: layout::gathering,
         content: |_, counts| blocks(counts, |rank| Content::Input(rank as u32, 0)),
         busy: each_block,
-        run: calls::all_gather,
         mpi: rival::all_gather,
-        ..PLAIN
+        ..row("all_gather")
     },
     Collective {
-        name: "reduce_scatter",
         reduces: Some(folds),
         in_place: true,
         counts: layout::scattering,
         content: |seat, counts| reduced(seat, counts, counts.recv_at),
         busy: each_block,
-        run: calls::reduce_scatter,
         mpi: rival::reduce_scatter,
-        ..PLAIN
+        ..row("reduce_scatter")
     },
     Collective {
-        name: "broadcast",
-        rooted: true,
         in_place: true,
         counts: layout::equal,
         content: |seat, counts| whole(counts, Content::Input(seat.root, 0)),
-        run: calls::broadcast,
         mpi: rival::broadcast,
-        ..PLAIN
+        ..row("broadcast")
     },
     Collective {
-        name: "reduce",
         reduces: Some(|_| true),
-        rooted: true,
         in_place: true,
         counts: layout::equal,
         content: |seat, counts| at_root(seat, counts, reduced(seat, counts, 0)),
-        run: calls::reduce,
         mpi: rival::reduce,
-        ..PLAIN
+        ..row("reduce")
     },
     Collective {
-        name: "alltoall",
         counts: layout::exchanging,
         content: |seat, counts| {
             let start = seat.rank as usize * counts.call;
             blocks(counts, |rank| Content::Input(rank as u32, start))
         },
         busy: each_block,
-        run: calls::all_to_all,
         mpi: rival::all_to_all,
-        ..PLAIN
+        ..row("alltoall")
     },
     Collective {
-        name: "gather",
-        rooted: true,
         in_place: true,
         counts: layout::gathering,
         content: |seat, counts| {
@@ -118,54 +112,43 @@ pub static COLLECTIVES: &[Collective] = &[
             at_root(seat, counts, all)
         },
         busy: each_block,
-        run: calls::gather,
         mpi: rival::gather,
-        ..PLAIN
+        ..row("gather")
     },
     Collective {
-        name: "scatter",
-        rooted: true,
         in_place: true,
         counts: layout::scattering,
         content: |seat, counts| whole(counts, Content::Input(seat.root, counts.recv_at)),
         busy: each_block,
-        run: calls::scatter,
         mpi: rival::scatter,
-        ..PLAIN
+        ..row("scatter")
     },
     Collective {
-        name: "scan",
         reduces: Some(scans),
         in_place: true,
         counts: layout::equal,
         content: |seat, counts| scanned(counts, seat.rank + 1),
-        run: calls::scan,
         mpi: rival::scan,
-        ..PLAIN
+        ..row("scan")
     },
     Collective {
-        name: "exscan",
         reduces: Some(scans),
         in_place: true,
         counts: layout::equal,
         content: |seat, counts| scanned(counts, seat.rank),
-        run: calls::exscan,
         mpi: rival::exscan,
-        ..PLAIN
+        ..row("exscan")
     },
     Collective {
-        name: "all_gather_v",
         in_place: true,
         counts: layout::gathering_v,
         content: |_, counts| placed(counts, |rank| Content::Input(rank as u32, 0)),
         busy: each_block,
-        run: calls::all_gather_v,
+        run: calls::gathered,
         mpi: rival::all_gather_v,
-        ..PLAIN
+        ..row("all_gather_v")
     },
     Collective {
-        name: "gather_v",
-        rooted: true,
         in_place: true,
         counts: layout::gathering_v,
         content: |seat, counts| {
@@ -173,79 +156,67 @@ pub static COLLECTIVES: &[Collective] = &[
             at_root(seat, counts, all)
         },
         busy: each_block,
-        run: calls::gather_v,
+        run: calls::gathered,
         mpi: rival::gather_v,
-        ..PLAIN
+        ..row("gather_v")
     },
     Collective {
-        name: "scatter_v",
-        rooted: true,
         in_place: true,
         counts: layout::scattering_v,
         content: |seat, counts| whole(counts, Content::Input(seat.root, counts.recv_at)),
         busy: each_block,
-        run: calls::scatter_v,
+        run: calls::scattered,
         mpi: rival::scatter_v,
-        ..PLAIN
+        ..row("scatter_v")
     },
     Collective {
-        name: "reduce_scatter_v",
         reduces: Some(folds),
         in_place: true,
         counts: layout::reduce_scattering_v,
         content: |seat, counts| reduced(seat, counts, counts.recv_at),
         busy: each_block,
-        run: calls::reduce_scatter_v,
+        run: calls::packed,
         mpi: rival::reduce_scatter_v,
-        ..PLAIN
+        ..row("reduce_scatter_v")
     },
     Collective {
-        name: "alltoall_v",
         counts: layout::exchanging_v,
         content: exchanged,
         busy: each_block,
-        run: calls::all_to_all_v,
+        run: calls::exchanged,
         mpi: rival::all_to_all_v,
-        ..PLAIN
+        ..row("alltoall_v")
     },
     Collective {
-        name: "neighbor_allgather",
-        along_graph: true,
         counts: layout::gathering_beside,
         content: |seat, counts| blocks(counts, from_beside(seat, [0, 0])),
-        run: calls::neighbor_all_gather,
+        run: calls::equal,
         mpi: rival::neighbor_all_gather,
-        ..PLAIN
+        ..row("neighbor_allgather")
     },
     Collective {
-        name: "neighbor_allgather_v",
-        along_graph: true,
         counts: layout::gathering_beside_v,
         content: |seat, counts| placed(counts, from_beside(seat, [0, 0])),
-        run: calls::neighbor_all_gather_v,
+        run: calls::gathered,
         mpi: rival::neighbor_all_gather_v,
-        ..PLAIN
+        ..row("neighbor_allgather_v")
     },
     Collective {
-        name: "neighbor_alltoall",
-        along_graph: true,
         counts: layout::exchanging_beside,
         content: |seat, counts| blocks(counts, from_beside(seat, [0, counts.call])),
-        run: calls::neighbor_all_to_all,
+        run: calls::equal,
         mpi: rival::neighbor_all_to_all,
-        ..PLAIN
+        ..row("neighbor_alltoall")
     },
     Collective {
-        name: "neighbor_alltoall_v",
-        along_graph: true,
         counts: layout::exchanging_beside_v,
         content: |seat, counts| {
             let upper = counts.send_blocks.places[1];
             placed(counts, from_beside(seat, [0, upper]))
         },
-        run: calls::neighbor_all_to_all_v,
+        run: calls::exchanged,
         mpi: rival::neighbor_all_to_all_v,
-        ..PLAIN
+        ..row("neighbor_alltoall_v")
     },
     Collective {
         name: "sendrecv",
@@ -271,6 +242,26 @@ pub static COLLECTIVES: &[Collective] = &[
     },
     Collective {
         sizeless: true,
-        ..PLAIN
+        ..row("barrier")
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::COLLECTIVES;
+
+    #[test]
+    fn every_collective_of_the_table_is_measured_once() {
+        for collective in kolo::comm::Collective::ALL {
+            let rows = COLLECTIVES
+                .iter()
+                .filter(|row| row.kolo == Some(collective));
+            // Messages are measured both ways at once: sendrecv.
+            let wanted = usize::from(!collective.is_point_to_point());
+            assert_eq!(rows.count(), wanted, "{collective:?}");
+        }
+        let several = COLLECTIVES.iter().filter(|row| row.kolo.is_none());
+        let several: Vec<&str> = several.map(|row| row.name).collect();
+        assert_eq!(several, ["sendrecv", "hypercube"]);
+    }
+}

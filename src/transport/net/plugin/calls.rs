@@ -109,8 +109,8 @@ impl Buffer {
     };
 }
 
-/// A device, in plain values.
-pub struct Device {
+/// What a plugin tells of a device, in plain values.
+pub struct DeviceProperties {
     pub name: String,
     pub pci_path: Option<String>,
     pub pointers: c_int,
@@ -243,7 +243,7 @@ impl Calls {
     }
 
     /// What device `number` tells.
-    pub fn properties(&self, number: c_int) -> Outcome<Device> {
+    pub fn properties(&self, number: c_int) -> Outcome<DeviceProperties> {
         // SAFETY: all members may be zero; the plugin fills what its version has, and its strings
         // stay.
         unsafe {
@@ -251,7 +251,7 @@ impl Calls {
                 Tell::V8(tell) => {
                     let mut p: PropertiesV8 = std::mem::zeroed();
                     outcome(tell(number, &mut p), ())?;
-                    Ok(Device {
+                    Ok(DeviceProperties {
                         name: text(p.name).unwrap_or_default(),
                         pci_path: text(p.pci_path),
                         pointers: p.pointers,
@@ -266,7 +266,7 @@ impl Calls {
                 Tell::V9(tell) => {
                     let mut p: PropertiesV11 = std::mem::zeroed();
                     outcome(tell(number, &mut p), ())?;
-                    Ok(Device {
+                    Ok(DeviceProperties {
                         name: text(p.name).unwrap_or_default(),
                         pci_path: text(p.pci_path),
                         pointers: p.pointers,

@@ -34,7 +34,7 @@ use super::{
 };
 use crate::base::{Error, Result};
 use abi::HandleBytes;
-use calls::{Calls, Device, SYMBOLS};
+use calls::{Calls, DeviceProperties, SYMBOLS};
 pub(super) use ends::LAST_WORDS;
 use ends::{Plugin, fits};
 use extras::Extras;
@@ -219,7 +219,7 @@ impl Net for PluginNet {
     }
 }
 
-fn properties(device: Device, number: usize) -> Properties {
+fn properties(device: DeviceProperties, number: usize) -> Properties {
     let positive = |value: c_int| u32::try_from(value).ok().filter(|&value| value > 0);
     Properties {
         name: match device.name.is_empty() {
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn odd_properties_become_usable_ones() {
-        let device = Device {
+        let device = DeviceProperties {
             name: String::new(),
             pci_path: Some(String::new()),
             pointers: 0,

@@ -31,7 +31,7 @@ impl Level {
 
 /// Where the ranks are. Ranks fill node after node, and inside a node socket after socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct Cluster {
     /// Nodes with ranks.
     pub nodes: u32,
     /// Ranks of a node.
@@ -53,11 +53,11 @@ pub struct Machine {
 /// Links of one token at most: interface out, leaf up, leaf down, interface in.
 pub const MOST_LINKS: usize = 4;
 
-impl Machine {
+impl Cluster {
     /// `nodes` nodes of `per_node` ranks, each node with one socket, cache and interface, and a
     /// core for every rank.
-    pub fn uniform(nodes: u32, per_node: u32) -> Machine {
-        Machine {
+    pub fn uniform(nodes: u32, per_node: u32) -> Cluster {
+        Cluster {
             nodes: nodes.max(1),
             per_node: per_node.max(1),
             sockets: 1,
@@ -70,10 +70,10 @@ impl Machine {
     }
 
     /// One node of `nranks` ranks on `cores` cores.
-    pub fn one_node(nranks: u32, cores: u32) -> Machine {
-        Machine {
+    pub fn one_node(nranks: u32, cores: u32) -> Cluster {
+        Cluster {
             cores,
-            ..Machine::uniform(1, nranks)
+            ..Cluster::uniform(1, nranks)
         }
     }
 
@@ -154,9 +154,9 @@ impl Machine {
     }
 }
 
-/// Something that carries the bytes of one token at a time.
+/// Where a link stands; a link carries the bytes of one token at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LinkKind {
+pub enum LinkPlace {
     /// Out of a rank to a rank of its node, where links carry the bytes.
     PortOut,
     /// Into a rank from a rank of its node.
@@ -175,30 +175,30 @@ pub enum LinkKind {
     LeafDown,
 }
 
-impl LinkKind {
+impl LinkPlace {
     /// All kinds, in the order of link numbers.
-    pub const ALL: [LinkKind; 8] = [
-        LinkKind::PortOut,
-        LinkKind::PortIn,
-        LinkKind::Memory,
-        LinkKind::Cross,
-        LinkKind::NicOut,
-        LinkKind::NicIn,
-        LinkKind::LeafUp,
-        LinkKind::LeafDown,
+    pub const ALL: [LinkPlace; 8] = [
+        LinkPlace::PortOut,
+        LinkPlace::PortIn,
+        LinkPlace::Memory,
+        LinkPlace::Cross,
+        LinkPlace::NicOut,
+        LinkPlace::NicIn,
+        LinkPlace::LeafUp,
+        LinkPlace::LeafDown,
     ];
 
     /// What it is, for tables.
     pub fn name(self) -> &'static str {
         match self {
-            LinkKind::PortOut => "port out",
-            LinkKind::PortIn => "port in",
-            LinkKind::Memory => "memory",
-            LinkKind::Cross => "cross",
-            LinkKind::NicOut => "nic out",
-            LinkKind::NicIn => "nic in",
-            LinkKind::LeafUp => "leaf up",
-            LinkKind::LeafDown => "leaf down",
+            LinkPlace::PortOut => "port out",
+            LinkPlace::PortIn => "port in",
+            LinkPlace::Memory => "memory",
+            LinkPlace::Cross => "cross",
+            LinkPlace::NicOut => "nic out",
+            LinkPlace::NicIn => "nic in",
+            LinkPlace::LeafUp => "leaf up",
+            LinkPlace::LeafDown => "leaf down",
         }
     }
 }
@@ -206,14 +206,14 @@ impl LinkKind {
 /// All links of a machine, by number.
 #[derive(Clone, Copy, Debug)]
 pub struct Links {
-    machine: Machine,
+    machine: Cluster,
     /// First number of each kind, and the end.
     starts: [u32; 9],
 }
 
 impl Links {
     /// The links of `machine`.
-    pub fn new(machine: &Machine) -> Links {
+    pub fn new(machine: &Cluster) -> Links {
         let (ranks, sockets) = (machine.nranks(), machine.nodes * machine.sockets.max(1));
         let nics = machine.nodes * machine.nics.max(1);
         let leaves = machine.leaves();
@@ -233,16 +233,16 @@ impl Links {
         self.starts[8] as usize
     }
 
-    fn link(&self, kind: LinkKind, index: u32) -> u32 {
+    fn link(&self, kind: LinkPlace, index: u32) -> u32 {
         self.starts[kind as usize] + index
     }
 
     /// What link `link` is: its kind, and its number within the kind.
-    pub fn describe(&self, link: u32) -> (LinkKind, u32) {
-        let kind = LinkKind::ALL
+    pub fn describe(&self, link: u32) -> (LinkPlace, u32) {
+        let kind = LinkPlace::ALL
             .into_iter()
             .rfind(|kind| self.starts[*kind as usize] <= link)
-            .unwrap_or(LinkKind::PortOut);
+            .unwrap_or(LinkPlace::PortOut);
         (kind, link - self.starts[kind as usize])
     }
 
@@ -251,30 +251,30 @@ impl Links {
         let m = &self.machine;
         let mut path = [0; MOST_LINKS];
         if m.node_of(writer) == m.node_of(reader) {
-            path[0] = self.link(LinkKind::PortOut, writer);
-            path[1] = self.link(LinkKind::PortIn, reader);
+            path[0] = self.link(LinkPlace::PortOut, writer);
+            path[1] = self.link(LinkPlace::PortIn, reader);
             return (path, 2);
         }
-        path[0] = self.link(LinkKind::NicOut, m.nic_of(writer));
+        path[0] = self.link(LinkPlace::NicOut, m.nic_of(writer));
         let mut length = 1;
         let (from, to) = (m.leaf_of(writer), m.leaf_of(reader));
         if from != to {
-            path[1] = self.link(LinkKind::LeafUp, from);
-            path[2] = self.link(LinkKind::LeafDown, to);
+            path[1] = self.link(LinkPlace::LeafUp, from);
+            path[2] = self.link(LinkPlace::LeafDown, to);
             length = 3;
         }
-        path[length] = self.link(LinkKind::NicIn, m.nic_of(reader));
+        path[length] = self.link(LinkPlace::NicIn, m.nic_of(reader));
         (path, length + 1)
     }
 
     /// The memory that `rank` reads from.
     pub fn memory(&self, rank: u32) -> u32 {
-        self.link(LinkKind::Memory, self.machine.socket_of(rank))
+        self.link(LinkPlace::Memory, self.machine.socket_of(rank))
     }
 
     /// The way from the socket of `writer` to another one.
     pub fn cross(&self, writer: u32) -> u32 {
-        self.link(LinkKind::Cross, self.machine.socket_of(writer))
+        self.link(LinkPlace::Cross, self.machine.socket_of(writer))
     }
 
     /// How many times faster a link is than one network interface: 1 for all but a leaf's ways,
@@ -282,7 +282,7 @@ impl Links {
     pub fn width(&self, link: u32) -> f64 {
         let m = &self.machine;
         match self.describe(link).0 {
-            LinkKind::LeafUp | LinkKind::LeafDown => {
+            LinkPlace::LeafUp | LinkPlace::LeafDown => {
                 let nics = f64::from(m.leaf_nodes.min(m.nodes) * m.nics.max(1));
                 (nics / f64::from(m.taper.max(1))).max(1.0)
             }
@@ -295,15 +295,15 @@ impl Links {
 mod tests {
     use super::*;
 
-    fn machine() -> Machine {
-        Machine {
+    fn machine() -> Cluster {
+        Cluster {
             sockets: 2,
             caches: 2,
             cores: 4,
             nics: 2,
             leaf_nodes: 2,
             taper: 2,
-            ..Machine::uniform(4, 8)
+            ..Cluster::uniform(4, 8)
         }
     }
 
@@ -323,9 +323,9 @@ mod tests {
 
     #[test]
     fn uneven_groups_are_filled_in_order() {
-        let m = Machine {
+        let m = Cluster {
             sockets: 2,
-            ..Machine::uniform(1, 5)
+            ..Cluster::uniform(1, 5)
         };
         let sockets: Vec<u32> = (0..5).map(|rank| m.socket_of(rank)).collect();
         assert_eq!(sockets, [0, 0, 0, 1, 1]);
@@ -340,13 +340,16 @@ mod tests {
             let named = |link: &u32| links.describe(*link);
             path[..length].iter().map(named).collect::<Vec<_>>()
         };
-        assert_eq!(kinds(0, 7), [(LinkKind::PortOut, 0), (LinkKind::PortIn, 7)]);
-        assert_eq!(kinds(7, 8), [(LinkKind::NicOut, 1), (LinkKind::NicIn, 2)]);
+        assert_eq!(
+            kinds(0, 7),
+            [(LinkPlace::PortOut, 0), (LinkPlace::PortIn, 7)]
+        );
+        assert_eq!(kinds(7, 8), [(LinkPlace::NicOut, 1), (LinkPlace::NicIn, 2)]);
         let far = [
-            (LinkKind::NicOut, 0),
-            (LinkKind::LeafUp, 0),
-            (LinkKind::LeafDown, 1),
-            (LinkKind::NicIn, 7),
+            (LinkPlace::NicOut, 0),
+            (LinkPlace::LeafUp, 0),
+            (LinkPlace::LeafDown, 1),
+            (LinkPlace::NicIn, 7),
         ];
         assert_eq!(kinds(0, 31), far);
         assert_eq!(links.count(), 2 * 32 + 2 * 8 + 2 * 8 + 2 * 2);
