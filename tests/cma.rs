@@ -7,9 +7,6 @@
 
 #[path = "cma/calls.rs"]
 mod calls;
-#[allow(dead_code, reason = "the command uses more of it")]
-#[path = "../src/bin/kolo/perf/data.rs"]
-mod data;
 #[path = "cma/deaths.rs"]
 mod deaths;
 #[path = "cma/job.rs"]
@@ -18,8 +15,6 @@ mod job;
 mod scenarios;
 #[path = "skip/mod.rs"]
 mod skip;
-#[path = "../src/bin/kolo/perf/values.rs"]
-mod values;
 
 use job::{Job, bytes_of};
 use kolo::base::{Code, Rank};

@@ -34,6 +34,8 @@ mod skips;
 mod source;
 #[path = "tidy/surface.rs"]
 mod surface;
+#[path = "tidy/twice.rs"]
+mod twice;
 #[path = "tidy/unsafety.rs"]
 mod unsafety;
 
@@ -101,6 +103,11 @@ fn collectives_and_algorithms_are_listed_once() {
     let sources = source::all(root());
     let list = read("tests/tidy/lists.txt").expect("tests/tidy/lists.txt");
     report(lists::faults(&sources, &list));
+}
+
+#[test]
+fn a_source_is_compiled_into_one_crate() {
+    report(twice::faults(&source::all(root())));
 }
 
 #[test]
