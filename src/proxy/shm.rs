@@ -15,11 +15,14 @@
 //! the bootstrap's part.
 
 use super::service::{self, Address, OnDeath, Peer, Published, Service, Until, Watch};
+use crate::base::record::{self, Record};
 use crate::base::{Code, Error, Rank, Result, hash};
-use crate::bootstrap::{Bootstrap, report};
+use crate::bootstrap::Bootstrap;
+use crate::bootstrap::report::Reported;
 use crate::transport::pool::Lease;
 use crate::transport::segment::{Key, Nonce, Segment};
 use crate::transport::{SAME_CONTAINER, confirm, segment};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -50,7 +53,7 @@ pub struct Joined {
 }
 
 /// What a rank tells all others at first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct JoinCard {
     address: Address,
     pid: u32,
@@ -61,35 +64,21 @@ struct JoinCard {
     length: u64,
 }
 
-const CARD_BYTES: usize = 44;
+/// How a phase went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum JoinWord {
+    Card(JoinCard),
+    Done,
+    Failed(Reported),
+}
 
-impl JoinCard {
-    fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(CARD_BYTES);
-        bytes.extend_from_slice(&self.address.0);
-        bytes.extend_from_slice(&self.pid.to_le_bytes());
-        for word in [self.group_hash, self.nonce_hash, self.length] {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
+impl Record for JoinWord {
+    const NAME: &'static str = "how a rank got on with the shared memory";
+}
 
-    fn decode(bytes: &[u8]) -> Option<JoinCard> {
-        let word = |at: usize| {
-            bytes
-                .get(at..at + 8)?
-                .try_into()
-                .ok()
-                .map(u64::from_le_bytes)
-        };
-        Some(JoinCard {
-            address: Address(bytes.get(..16)?.try_into().ok()?),
-            pid: u32::from_le_bytes(bytes.get(16..20)?.try_into().ok()?),
-            group_hash: word(20)?,
-            nonce_hash: word(28)?,
-            length: word(36)?,
-        })
-    }
+/// What ranks tell each other here, for `tests/fuzz`.
+pub(super) fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
+    record::fuzz::<JoinWord>(bytes)
 }
 
 /// One call of `join`.
@@ -134,17 +123,15 @@ pub fn join(
 impl Join<'_> {
     fn run(&self, on_death: OnDeath) -> Result<Joined> {
         let begun = self.begin(on_death);
-        let ((service, watch), cards) = self.exchange(CARD_BYTES, begun)?;
-        let members = self.members(&cards);
+        let ((service, watch), words) = self.exchange(begun)?;
+        let members = self.members(&words);
         let made = members.and_then(|members| Ok((self.lead(service, &members)?, members)));
-        let ((lead, members), _) = self.exchange(0, made.map(|made| (made, Vec::new())))?;
-        let mapped = self.map_and_link(service, &watch, &members);
-        let (segment, _) = self.exchange(0, mapped.map(|segment| (segment, Vec::new())))?;
+        let (lead, members) = self.done(made)?;
+        let segment = self.done(self.map_and_link(service, &watch, &members))?;
         // Every process has its own descriptor by now.
         drop(lead);
         let ranks: Vec<Rank> = members.iter().map(|(rank, _)| *rank).collect();
-        let confirmed = confirm::check(&segment, self.nonce, &ranks);
-        self.exchange(0, confirmed.map(|()| ((), Vec::new())))?;
+        self.done(confirm::check(&segment, self.nonce, &ranks))?;
         let services = members.iter().map(|(_, card)| card.address).collect();
         Ok(Joined {
             lease: Lease::of(segment.region().map(|(pool, at)| (Arc::clone(pool), at))),
@@ -155,7 +142,7 @@ impl Join<'_> {
     }
 
     /// Checks the arguments, starts watching, and writes the card.
-    fn begin(&self, on_death: OnDeath) -> Result<((&'static Service, Watch), Vec<u8>)> {
+    fn begin(&self, on_death: OnDeath) -> Result<((&'static Service, Watch), JoinWord)> {
         let LocalGroup {
             my_rank,
             ranks,
@@ -187,7 +174,7 @@ impl Join<'_> {
             nonce_hash: hash::fnv1a(&self.nonce.0.to_le_bytes()),
             length: self.span as u64,
         };
-        Ok(((service, watch), card.encode()))
+        Ok(((service, watch), JoinWord::Card(card)))
     }
 
     fn my_index(&self) -> Option<usize> {
@@ -208,13 +195,15 @@ impl Join<'_> {
     }
 
     /// The local ranks with their cards, if all of them agree with the caller.
-    fn members(&self, cards: &[Vec<u8>]) -> Result<Vec<(Rank, JoinCard)>> {
-        let garbled = || Error::internal("a rank sent an address of another form");
-        let mine = &cards[self.group.my_rank.index()];
-        let mine = JoinCard::decode(mine).ok_or_else(garbled)?;
+    fn members(&self, words: &[JoinWord]) -> Result<Vec<(Rank, JoinCard)>> {
+        let card = |rank: Rank| match words[rank.index()] {
+            JoinWord::Card(card) => Ok(card),
+            _ => Err(elsewhere()),
+        };
+        let mine = card(self.group.my_rank)?;
         let mut members = Vec::new();
         for (rank, _) in &self.group.ranks {
-            let card = JoinCard::decode(&cards[rank.index()]).ok_or_else(garbled)?;
+            let card = card(*rank)?;
             let differ = if card.group_hash != mine.group_hash {
                 format!("which ranks run on {}", self.group.node)
             } else if card.nonce_hash != mine.nonce_hash {
@@ -357,53 +346,41 @@ impl Join<'_> {
         error.with_peer(peer)
     }
 
-    /// Exchanges the outcome of a phase, and `payload_bytes` from each rank that succeeded. If any
-    /// rank failed, all get an error: the failed ones their own, the others the one of the lowest
-    /// failed rank. All messages have one length, because not every bootstrap takes others.
-    fn exchange<T>(
-        &self,
-        payload_bytes: usize,
-        mine: Result<(T, Vec<u8>)>,
-    ) -> Result<(T, Vec<Vec<u8>>)> {
-        let mut message = vec![u8::from(mine.is_err())];
-        if let Ok((_, payload)) = &mine {
-            message.extend_from_slice(payload);
-        }
-        message.resize(1 + payload_bytes, 0);
-        let mut all = match (self.gather(&message), &mine) {
-            // The others have waited as long: what this rank waited for says more.
-            (Err(_), Err(error)) if error.code == Code::Timeout => return Err(error.clone()),
-            (all, _) => all?,
-        };
-        if all.iter().all(|message| message[0] == 0) {
-            for message in &mut all {
-                message.remove(0);
-            }
-            return mine.map(|(value, _)| (value, all));
-        }
-        let report = match &mine {
-            Ok(_) => vec![0; report::REPORT_BYTES],
-            Err(error) => report::encode(error),
-        };
-        let reports = self.gather(&report)?;
-        let value = mine?;
-        drop(value);
-        let failed = all.iter().position(|message| message[0] != 0);
-        let failed = failed.unwrap_or_default();
-        Err(report::decode(Rank(failed as u32), "", &reports[failed]))
+    /// Exchanges the outcome of a phase that has no word of its own.
+    fn done<T>(&self, mine: Result<T>) -> Result<T> {
+        let mine = mine.map(|value| (value, JoinWord::Done));
+        self.exchange(mine).map(|(value, _)| value)
     }
 
-    /// `all_gather` of messages that have one length everywhere.
-    fn gather(&self, message: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let all = self.bootstrap.all_gather(message)?;
-        let complete = all.len() == self.bootstrap.nranks() as usize;
-        if !complete || all.iter().any(|other| other.len() != message.len()) {
-            return Err(Error::internal(
-                "the ranks are not at the same point of making a communicator",
-            ));
+    /// Exchanges the outcome of a phase, with a word from each rank that succeeded. If any rank
+    /// failed, all get an error: the failed ones their own, the others the one of the lowest
+    /// failed rank.
+    fn exchange<T>(&self, mine: Result<(T, JoinWord)>) -> Result<(T, Vec<JoinWord>)> {
+        let word = match &mine {
+            Ok((_, word)) => word.clone(),
+            Err(error) => JoinWord::Failed(Reported::of(error)),
+        };
+        let words = match (self.bootstrap.all_gather(&record::encode(&word)), &mine) {
+            // The others have waited as long: what this rank waited for says more.
+            (Err(_), Err(error)) if error.code == Code::Timeout => return Err(error.clone()),
+            (words, _) => words?,
+        };
+        let (value, _) = mine?;
+        if words.len() != self.bootstrap.nranks() as usize {
+            return Err(elsewhere());
         }
-        Ok(all)
+        let words: Vec<JoinWord> = record::decode_all(&words)?;
+        for (rank, word) in (0..).map(Rank).zip(&words) {
+            if let JoinWord::Failed(why) = word {
+                return Err(why.by(rank, ""));
+            }
+        }
+        Ok((value, words))
     }
+}
+
+fn elsewhere() -> Error {
+    Error::internal("the ranks are not at the same point of making a communicator")
 }
 
 /// The other processes among `members`, each with its ranks.
@@ -418,24 +395,4 @@ fn peers(mine: Address, members: &[(Rank, JoinCard)]) -> BTreeMap<Address, Peer>
         peer.ranks.push(*rank);
     }
     peers
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cards_round_trip() {
-        let card = JoinCard {
-            address: Address([7; 16]),
-            pid: 1234,
-            group_hash: 1,
-            nonce_hash: u64::MAX,
-            length: 1 << 40,
-        };
-        let bytes = card.encode();
-        assert_eq!(bytes.len(), CARD_BYTES);
-        assert_eq!(JoinCard::decode(&bytes), Some(card));
-        assert_eq!(JoinCard::decode(&bytes[..43]), None);
-    }
 }
