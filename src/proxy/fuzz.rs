@@ -2,7 +2,7 @@
 //! more than it was given.
 
 use super::frame::Frame;
-use super::{lookout, shm};
+use super::{join, lookout};
 
 /// A packet for the service thread.
 pub fn frame(bytes: &[u8]) {
@@ -18,5 +18,5 @@ pub fn message(bytes: &[u8]) {
 
 /// What ranks tell each other while they come to share memory.
 pub fn records(bytes: &[u8]) -> (&'static str, bool) {
-    shm::fuzz(bytes)
+    join::fuzz(bytes)
 }

@@ -1,4 +1,5 @@
-//! How the local ranks of a new communicator come to share one segment.
+//! How the local ranks of a new communicator come to share one segment: who tells whom, over which
+//! sockets it comes. What a rank does to the memory itself is [`crate::transport::sharing`].
 //!
 //! All ranks of the communicator call [`join`] together; each node makes its own segment.
 //!
@@ -16,12 +17,13 @@
 
 use super::service::{self, Address, OnDeath, Peer, Published, Service, Until, Watch};
 use crate::base::record::{self, Record};
-use crate::base::{Code, Error, Rank, Result, hash};
+use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::report::Reported;
+use crate::transport::SAME_CONTAINER;
 use crate::transport::pool::Lease;
-use crate::transport::segment::{Key, Nonce, Segment};
-use crate::transport::{SAME_CONTAINER, confirm, segment};
+use crate::transport::segment::{Nonce, Segment};
+use crate::transport::sharing::{Sharing, Terms};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -57,11 +59,7 @@ pub struct Joined {
 struct JoinCard {
     address: Address,
     pid: u32,
-    /// Of the list of local ranks.
-    group_hash: u64,
-    /// Of the nonce, which itself is nobody's business.
-    nonce_hash: u64,
-    length: u64,
+    claim: Terms,
 }
 
 /// How a phase went.
@@ -86,15 +84,12 @@ struct Join<'a> {
     bootstrap: &'a dyn Bootstrap,
     group: &'a LocalGroup,
     nonce: Nonce,
-    length: usize,
-    span: usize,
 }
 
-/// Gives the caller and its local peers one segment whose head has `length` bytes of
-/// `span`, all zero beyond the
-/// confirmation lines (use it from [`Segment::user_offset`] of the number of local ranks), and a
-/// watch over their processes. Collective over all ranks of `bootstrap`; several of them may be
-/// threads of this process.
+/// Gives the caller and its local peers one segment, and a watch over their processes. The first of
+/// `lengths` is that of its head, the second that of head and parts; all is zero beyond the
+/// confirmation lines (use it from [`Segment::user_offset`] of the number of local ranks).
+/// Collective over all ranks of `bootstrap`; several of them may be threads of this process.
 ///
 /// `nonce` is the same on all ranks, random, and never used for two communicators that live at the
 /// same time. `on_death` is called on the service thread, possibly before `join` returns.
@@ -107,31 +102,33 @@ pub fn join(
     bootstrap: &dyn Bootstrap,
     group: &LocalGroup,
     nonce: Nonce,
-    (length, span): (usize, usize),
+    lengths: (usize, usize),
     on_death: OnDeath,
 ) -> Result<Joined> {
     let join = Join {
         bootstrap,
         group,
         nonce,
-        length,
-        span,
     };
-    join.run(on_death).map_err(|error| error.at(group.my_rank))
+    join.run(lengths, on_death)
+        .map_err(|error| error.at(group.my_rank))
 }
 
+/// After the arguments were found good: the memory to be shared, and who watches.
+type Entered<'a> = (Sharing<'a>, &'static Service, Watch);
+
 impl Join<'_> {
-    fn run(&self, on_death: OnDeath) -> Result<Joined> {
-        let begun = self.begin(on_death);
-        let ((service, watch), words) = self.exchange(begun)?;
-        let members = self.members(&words);
-        let made = members.and_then(|members| Ok((self.lead(service, &members)?, members)));
+    fn run(&self, lengths: (usize, usize), on_death: OnDeath) -> Result<Joined> {
+        let begun = self.begin(lengths, on_death);
+        let ((sharing, service, watch), words) = self.exchange(begun)?;
+        let members = self.members(&sharing, &words);
+        let made = members.and_then(|members| Ok((lead(&sharing, service, &members)?, members)));
         let (lead, members) = self.done(made)?;
-        let segment = self.done(self.map_and_link(service, &watch, &members))?;
+        let mapped = self.map_and_link(&sharing, (service, &watch), &members);
+        let segment = self.done(mapped)?;
         // Every process has its own descriptor by now.
         drop(lead);
-        let ranks: Vec<Rank> = members.iter().map(|(rank, _)| *rank).collect();
-        self.done(confirm::check(&segment, self.nonce, &ranks))?;
+        self.done(sharing.check(&segment))?;
         let services = members.iter().map(|(_, card)| card.address).collect();
         Ok(Joined {
             lease: Lease::of(segment.region().map(|(pool, at)| (Arc::clone(pool), at))),
@@ -142,153 +139,64 @@ impl Join<'_> {
     }
 
     /// Checks the arguments, starts watching, and writes the card.
-    fn begin(&self, on_death: OnDeath) -> Result<((&'static Service, Watch), JoinWord)> {
+    fn begin(&self, lengths: (usize, usize), on_death: OnDeath) -> Result<(Entered<'_>, JoinWord)> {
         let LocalGroup {
             my_rank,
             ranks,
             node,
         } = self.group;
-        let ascending = ranks.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        let known = ranks
-            .iter()
-            .all(|(rank, _)| rank.0 < self.bootstrap.nranks());
-        if !ascending || !known || *my_rank != self.bootstrap.rank() || self.my_index().is_none() {
-            return Err(Error::internal(format!(
-                "the list of local ranks {ranks:?} of rank {my_rank} is not in order"
-            )));
+        let me = (self.bootstrap.rank(), self.bootstrap.nranks());
+        if *my_rank != me.0 {
+            let what = format!("rank {} was to join as rank {my_rank}", me.0);
+            return Err(Error::internal(what));
         }
-        if self.length < Segment::user_offset(ranks.len()) {
-            return Err(Error::internal(format!(
-                "a segment of {} bytes has no room for the confirmations of {} ranks",
-                self.length,
-                ranks.len()
-            )));
-        }
+        let ranks = ranks.iter().map(|(rank, _)| *rank).collect();
+        let sharing = Sharing::new(self.nonce, me, (node, ranks), lengths)?;
         let service = service::get()?;
         let watch = service.watch(self.nonce, *my_rank, node, on_death);
-        let list: Vec<u8> = ranks.iter().flat_map(|(r, _)| r.0.to_le_bytes()).collect();
         let card = JoinCard {
             address: service.address(),
             pid: std::process::id(),
-            group_hash: hash::fnv1a(&list),
-            nonce_hash: hash::fnv1a(&self.nonce.0.to_le_bytes()),
-            length: self.span as u64,
+            claim: sharing.claim(),
         };
-        Ok(((service, watch), JoinWord::Card(card)))
-    }
-
-    fn my_index(&self) -> Option<usize> {
-        let mut ranks = self.group.ranks.iter();
-        ranks.position(|(rank, _)| *rank == self.group.my_rank)
-    }
-
-    fn lengths(&self) -> (usize, usize) {
-        (self.length, self.span)
-    }
-
-    fn leader(&self) -> Rank {
-        self.group.ranks[0].0
-    }
-
-    fn key(&self) -> Key {
-        Key::new(self.nonce, self.leader())
+        Ok(((sharing, service, watch), JoinWord::Card(card)))
     }
 
     /// The local ranks with their cards, if all of them agree with the caller.
-    fn members(&self, words: &[JoinWord]) -> Result<Vec<(Rank, JoinCard)>> {
-        let card = |rank: Rank| match words[rank.index()] {
-            JoinWord::Card(card) => Ok(card),
+    fn members(&self, sharing: &Sharing, words: &[JoinWord]) -> Result<Vec<(Rank, JoinCard)>> {
+        let ranks = self.group.ranks.iter();
+        let member = |&(rank, _): &(Rank, u32)| match words[rank.index()] {
+            JoinWord::Card(card) => {
+                sharing.agree(rank, &card.claim)?;
+                Ok((rank, card))
+            }
             _ => Err(elsewhere()),
         };
-        let mine = card(self.group.my_rank)?;
-        let mut members = Vec::new();
-        for (rank, _) in &self.group.ranks {
-            let card = card(*rank)?;
-            let differ = if card.group_hash != mine.group_hash {
-                format!("which ranks run on {}", self.group.node)
-            } else if card.nonce_hash != mine.nonce_hash {
-                "the communicator's secret".to_owned()
-            } else if card.length != mine.length {
-                format!(
-                    "the length of the shared memory ({} and {} bytes)",
-                    mine.length, card.length
-                )
-            } else {
-                members.push((*rank, card));
-                continue;
-            };
-            return Err(Error::new(
-                Code::InvalidUsage,
-                format!(
-                    "ranks {} and {rank} disagree about {differ}",
-                    self.group.my_rank
-                ),
-                "start all ranks with the same settings and the same version of kolo (`kolo info \
-                 --config` on each node shows them)",
-            )
-            .with_peer(*rank));
-        }
-        Ok(members)
-    }
-
-    /// The leader's part: makes the segment, and publishes it if other processes need it. The
-    /// result keeps it alive and fetchable.
-    fn lead(
-        &self,
-        service: &'static Service,
-        members: &[(Rank, JoinCard)],
-    ) -> Result<Option<(Arc<Segment>, Option<Published>)>> {
-        if self.group.my_rank != self.leader() {
-            return Ok(None);
-        }
-        if members
-            .iter()
-            .all(|(_, card)| card.address == service.address())
-        {
-            let segment =
-                segment::shared(self.key(), || Segment::in_process(self.length, self.span))?;
-            return Ok(Some((segment, None)));
-        }
-        let mut published = None;
-        let segment = segment::shared(self.key(), || {
-            let lines = Segment::user_offset(members.len());
-            let (segment, file) = Segment::create(self.lengths(), lines, members.len() as u32)?;
-            published = Some(service.publish(self.key(), file));
-            Ok(segment)
-        })?;
-        if published.is_none() {
-            return Err(Error::internal(
-                "two communicators were given the same secret",
-            ));
-        }
-        Ok(Some((segment, published)))
+        ranks.map(member).collect()
     }
 
     /// Everyone's part: maps the segment, links the process to the others, writes the line.
     fn map_and_link(
         &self,
-        service: &'static Service,
-        watch: &Watch,
+        sharing: &Sharing,
+        (service, watch): (&'static Service, &Watch),
         members: &[(Rank, JoinCard)],
     ) -> Result<Arc<Segment>> {
         let (leader, source) = members[0];
-        let segment = segment::shared(self.key(), || {
+        let segment = sharing.open(|| {
             if source.address == service.address() {
                 return Err(Error::internal("the leader's segment is gone"));
             }
-            let fd = service
-                .fetch_until(&source.address, self.key(), Until::of(self.bootstrap))
-                .map_err(|cause| self.unreachable(leader, source.pid, &cause))?;
-            Segment::open(Arc::new(fd), self.lengths())
+            service
+                .fetch_until(&source.address, sharing.key(), Until::of(self.bootstrap))
+                .map_err(|cause| self.unreachable(leader, source.pid, &cause))
         })?;
         for peer in peers(service.address(), members).values() {
             watch
                 .link(peer, Until::of(self.bootstrap))
                 .map_err(|cause| self.unreachable(peer.ranks[0], peer.pid, &cause))?;
         }
-        if let Some(index) = self.my_index() {
-            confirm::write(&segment, self.nonce, index, self.group.my_rank);
-        }
+        sharing.confirm(&segment);
         Ok(segment)
     }
 
@@ -381,6 +289,24 @@ impl Join<'_> {
 
 fn elsewhere() -> Error {
     Error::internal("the ranks are not at the same point of making a communicator")
+}
+
+/// The leader's part: makes the segment, and publishes it if other processes need it. The result
+/// keeps it alive and fetchable.
+fn lead(
+    sharing: &Sharing,
+    service: &'static Service,
+    members: &[(Rank, JoinCard)],
+) -> Result<Option<(Arc<Segment>, Option<Published>)>> {
+    // Whoever is not the leader has nothing to make.
+    if !sharing.is_leader() {
+        return Ok(None);
+    }
+    let here = service.address();
+    let is_alone = members.iter().all(|(_, card)| card.address == here);
+    let (segment, file) = sharing.lead(is_alone)?;
+    let published = file.map(|file| service.publish(sharing.key(), file));
+    Ok(Some((segment, published)))
 }
 
 /// The other processes among `members`, each with its ranks.
