@@ -7,9 +7,6 @@
 
 #[path = "cma/calls.rs"]
 mod calls;
-#[allow(dead_code, reason = "the command uses more of it")]
-#[path = "../src/bin/kolo/perf/data.rs"]
-mod data;
 #[path = "cma/deaths.rs"]
 mod deaths;
 #[path = "cma/job.rs"]
@@ -18,12 +15,10 @@ mod job;
 mod scenarios;
 #[path = "skip/mod.rs"]
 mod skip;
-#[path = "../src/bin/kolo/perf/values.rs"]
-mod values;
 
-use job::{Job, bytes_of};
+use job::Job;
 use kolo::base::{Code, Rank};
-use kolo::transport::cma::{Peer, yama};
+use kolo::transport::cma::{MarkCard, Peer, yama};
 
 /// Not a test of its own: what a process of the other tests runs.
 #[test]
@@ -48,13 +43,14 @@ fn another_process_is_read_until_it_ends() {
     let mut job = Job::start("shown", &[1], &[]);
     let said = job.hear("shown ");
     let mut words = said.split(' ');
-    let card = bytes_of(words.next().expect("a card"));
-    let address: usize = words
-        .next()
-        .and_then(|word| word.parse().ok())
-        .expect("an address");
+    let mut number = || words.next()?.parse::<u128>().ok();
+    let card = MarkCard {
+        address: number().expect("the address of the mark") as u64,
+        word: number().expect("the mark"),
+    };
+    let address = number().expect("an address") as usize;
     let address: *const u8 = std::ptr::without_provenance(address);
-    let peer = Peer::new(Rank(7), "here", job.pid(0), &card).expect("a card");
+    let peer = Peer::new(Rank(7), "here", job.pid(0), card);
     peer.probe().expect("a child may be read");
     let mut got = vec![0_u8; 3_000_000];
     // SAFETY: the vector holds so many bytes.
@@ -74,7 +70,7 @@ fn another_process_is_read_until_it_ends() {
     );
     assert_eq!((error.code, error.peer), (Code::RemoteError, Some(Rank(7))));
 
-    let stranger = Peer::new(Rank(7), "here", std::process::id(), &card).expect("a card");
+    let stranger = Peer::new(Rank(7), "here", std::process::id(), card);
     let error = stranger
         .probe()
         .expect_err("this process has not that mark");

@@ -10,6 +10,7 @@ mod targets;
 
 use counting::{HELD, MOST};
 use fastrand::Rng;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use targets::{Parser, TARGETS};
@@ -140,6 +141,31 @@ fn parsers_take_whatever_there_is() {
         }
     }
     assert_eq!(run, CHANGED * TARGETS.len() as u64);
+}
+
+/// Every kind of record is among the samples, or their changes would never come near one; and none
+/// holds more than a constant times its bytes.
+#[test]
+fn records_of_every_kind_hold_no_more_than_their_bytes_justify() {
+    let samples = corpus("records");
+    let mut read: BTreeMap<&str, bool> = BTreeMap::new();
+    for (_, sample) in &samples {
+        for (kind, is_one) in targets::kinds_of_records(sample) {
+            *read.entry(kind).or_default() |= is_one;
+        }
+    }
+    assert!(read.values().all(|&is_read| is_read), "no sample: {read:?}");
+    for seed in 0..CHANGED {
+        let mut rng = Rng::with_seed(seed);
+        let (file, sample) = &samples[rng.usize(..samples.len())];
+        let mut sample = sample.clone();
+        for _ in 0..rng.usize(1..4) {
+            change(&mut sample, &samples[0].1, &mut rng);
+        }
+        let held = held("records", targets::records, &sample, file);
+        let most = 64 * 1024 + 512 * sample.len() as isize;
+        assert!(held <= most, "{held} bytes for {} of {file}", sample.len());
+    }
 }
 
 /// The counter counts, or the bound above means nothing.

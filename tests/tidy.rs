@@ -23,6 +23,8 @@ mod mutations;
 mod names;
 #[path = "tidy/page.rs"]
 mod page;
+#[path = "tidy/records.rs"]
+mod records;
 #[path = "tidy/size.rs"]
 mod size;
 #[path = "skip/mod.rs"]
@@ -34,6 +36,8 @@ mod skips;
 mod source;
 #[path = "tidy/surface.rs"]
 mod surface;
+#[path = "tidy/twice.rs"]
+mod twice;
 #[path = "tidy/unsafety.rs"]
 mod unsafety;
 
@@ -101,6 +105,16 @@ fn collectives_and_algorithms_are_listed_once() {
     let sources = source::all(root());
     let list = read("tests/tidy/lists.txt").expect("tests/tidy/lists.txt");
     report(lists::faults(&sources, &list));
+}
+
+#[test]
+fn records_of_every_kind_are_read_from_random_bytes() {
+    report(records::faults(&source::all(root())));
+}
+
+#[test]
+fn a_source_is_compiled_into_one_crate() {
+    report(twice::faults(&source::all(root())));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Identifiers with a type of their own, so that a channel is never taken for a rank.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Position of a process or thread in a communicator: `0..nranks`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rank(pub u32);
 
 /// One independent copy of an algorithm with connections and a worker of its own.

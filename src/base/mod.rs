@@ -11,6 +11,7 @@
 //!   collective is), [`ids`], [`checked`] arithmetic, [`mod@hash`].
 //! - Time and memory order: [`clock`], [`sync`] (atomics of the standard library, or loom's).
 //! - Files and interfaces that a user names: [`input_file`], [`interfaces`].
+//! - What ranks tell each other at first: [`record`].
 //! - Who may enter: [`door`], [`knock`], [`proof`].
 //! - A start under way: [`birth`], its phases and its end before the time.
 //! - Manners inside the program of others: [`float_env`], [`fork`], [`own_thread`], [`privilege`],
@@ -40,6 +41,7 @@ pub mod own_thread;
 pub mod privilege;
 pub mod proof;
 pub mod quiet;
+pub mod record;
 pub mod shortage;
 pub mod starts;
 pub mod sync;

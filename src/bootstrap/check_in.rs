@@ -5,7 +5,7 @@
 //! a few ports, and the port may belong to another job: the search goes on until its limit, and
 //! says once what it looks for. The ranks of a large job come one after the other.
 
-use super::frame::{self, FrameKind, PROTOCOL, Purpose, UNKNOWN_ID};
+use super::frame::{self, FrameKind, Hello, PROTOCOL, Purpose, UNKNOWN_ID};
 use super::link::{RankLink, Seen, Side};
 use super::net::{self, Dial};
 use super::rendezvous::{Rendezvous, told};
@@ -87,8 +87,11 @@ impl Rendezvous<'_> {
         let begin = now();
         let (id, nonce) = (self.id.public(), proof::random()?);
         let shown = self.secrets.show(&id, &nonce, self.rank)?;
-        let said = self.hello(Purpose::CheckIn, 0, own);
-        let hello = said.encode(id, self.secrets.offers(), nonce, &shown.credential);
+        let said = Hello {
+            credential: shown.credential.clone(),
+            ..self.hello(0, own)
+        };
+        let hello = said.encode(Purpose::CheckIn, id, self.secrets.offers(), nonce);
         let mut knock = Knock::new(stream, PROTOCOL, &hello);
         let mut chosen = 0;
         loop {

@@ -3,15 +3,28 @@
 
 use super::frame;
 use super::launch;
+use super::report::Reported;
 use super::unique_id::{ID_BYTES, UniqueId};
+use crate::base::{Rank, record};
 
-/// The header of a frame, and what stands in the bodies of frames.
+/// The header of a frame.
 pub fn frame(bytes: &[u8]) {
     if let Some(header) = bytes.first_chunk::<{ frame::HEADER_BYTES }>() {
         let _ = frame::Frame::decode_header(header);
     }
-    let _ = frame::decode_go(bytes);
-    let _ = frame::decode_error(bytes);
+}
+
+/// What ranks tell the root and each other.
+pub fn records(bytes: &[u8]) -> [(&'static str, bool); 4] {
+    if let Ok(why) = record::decode::<Reported>(bytes) {
+        let _ = (why.by(Rank(0), ""), why.error());
+    }
+    [
+        record::fuzz::<frame::Hello>(bytes),
+        record::fuzz::<frame::Go>(bytes),
+        record::fuzz::<Reported>(bytes),
+        launch::fuzz_shared(bytes),
+    ]
 }
 
 /// The 128 bytes of an id.

@@ -228,7 +228,7 @@ impl Office {
     }
 
     fn enter(&mut self, number: u64, entry: Entry<Stream>) {
-        let Some((hello, _)) = Hello::decode(&entry.hello, Purpose::CheckIn) else {
+        let Some(hello) = Hello::decode(&entry.hello, Purpose::CheckIn) else {
             return;
         };
         let Ok(from) = entry.stream.peer_addr() else {
@@ -269,9 +269,8 @@ struct Clerk<'a> {
 
 /// What the secrets say to a hello.
 fn choose(secrets: &Secrets, hello: &proof::Hello) -> Result<(u8, Key)> {
-    let (said, credential) =
-        Hello::decode(hello, Purpose::CheckIn).ok_or_else(frame::wrong_purpose)?;
-    secrets.choose(hello, said.rank, credential)
+    let said = Hello::decode(hello, Purpose::CheckIn).ok_or_else(frame::wrong_purpose)?;
+    secrets.choose(hello, said.rank, &said.credential)
 }
 
 /// Opens the first credential, and others while that is quick. The rest is asked for again.
@@ -432,14 +431,14 @@ mod tests {
         let secrets = Arc::new(Secrets::found(&settings).unwrap());
         let hello = |rank: u32| {
             let said = Hello {
-                purpose: Purpose::CheckIn,
                 rank,
                 nranks: 200,
                 target: 0,
                 address: SocketAddr::from(([127, 0, 0, 1], 9)),
+                credential: b"MUNGE:junk:".to_vec(),
             };
             let nonce = [rank as u8; ID_BYTES];
-            said.encode([7; ID_BYTES], secrets.offers(), nonce, b"MUNGE:junk:")
+            said.encode(Purpose::CheckIn, [7; ID_BYTES], secrets.offers(), nonce)
         };
         let open = BTreeMap::from([([7; ID_BYTES], (0, secrets.clone()))]);
         let (mut wanted, mut opened) = (Vec::new(), Vec::new());

@@ -4,11 +4,10 @@
 //! Every wait is a poll loop that also listens to the root, so that whatever goes wrong at
 //! another rank ends the wait here with that rank's name.
 
-use super::frame::{
-    self, Frame, FrameKind, Hello, PROTOCOL, Purpose, decode_error, decode_go, printable,
-};
+use super::frame::{self, Frame, FrameKind, Go, Hello, PROTOCOL, Purpose};
 use super::link::{RankLink, Seen, Side};
 use super::net::{self, Dial};
+use super::report::printable;
 use super::secrets::{GIVEN, Secrets};
 use super::settings::{NetSettings, Warn};
 use super::stream::{Listener, Stream};
@@ -19,6 +18,7 @@ use crate::base::clock::{Moment, now};
 use crate::base::door::{Door, Entry, Keeper, Verdict};
 use crate::base::knock::{Knock, Reply};
 use crate::base::proof::{self, Key};
+use crate::base::record;
 use crate::base::{Code, Error, Rank, Result};
 use std::io;
 use std::net::SocketAddr;
@@ -43,14 +43,6 @@ pub struct Rendezvous<'a> {
 pub struct Neighbours {
     pub next: RankLink,
     pub prev: RankLink,
-}
-
-/// What a rank learns from the root when all are there.
-struct Go {
-    next: SocketAddr,
-    prev: SocketAddr,
-    /// All links of the ring are proven by it.
-    secret: Secret,
 }
 
 /// The way to next.
@@ -98,7 +90,7 @@ impl Keeper for Neighbour {
         if hello.id != self.secret.public() {
             return refusal(&frame::unknown_id());
         }
-        let Some((said, _)) = Hello::decode(hello, Purpose::Ring) else {
+        let Some(said) = Hello::decode(hello, Purpose::Ring) else {
             return refusal(&frame::wrong_purpose());
         };
         // Before the answer: it would serve to be taken for another rank.
@@ -171,7 +163,7 @@ impl<'a> Rendezvous<'a> {
             next: Next::Dialling,
             prev: None,
             keeper: Neighbour {
-                secret: go.secret.clone(),
+                secret: go.secret(),
                 rank: self.rank,
                 nranks: self.nranks,
             },
@@ -196,13 +188,13 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    pub(super) fn hello(&self, purpose: Purpose, target: u32, address: SocketAddr) -> Hello {
+    pub(super) fn hello(&self, target: u32, address: SocketAddr) -> Hello {
         Hello {
-            purpose,
             rank: self.rank,
             nranks: self.nranks,
             target,
             address,
+            credential: Vec::new(),
         }
     }
 
@@ -212,12 +204,7 @@ impl<'a> Rendezvous<'a> {
             match root.receive() {
                 Seen::Frame(frame) => match frame.kind {
                     FrameKind::Go => {
-                        let go = decode_go(&frame.body).map(|(next, prev, secret)| Go {
-                            next,
-                            prev,
-                            secret: Secret::from_bytes(secret),
-                        });
-                        return go.ok_or_else(|| self.not_a_root());
+                        return record::decode(&frame.body).map_err(|_| self.not_a_root());
                     }
                     FrameKind::Refused | FrameKind::Abort => return Err(told(&frame)),
                     FrameKind::Notice if asked.is_some() => {
@@ -323,7 +310,7 @@ impl<'a> Rendezvous<'a> {
                     continue;
                 }
                 Next::Knocking(knock) => {
-                    let key = |choice| (choice == GIVEN).then(|| Neighbour::key(&go.secret));
+                    let key = |choice| (choice == GIVEN).then(|| Neighbour::key(&go.secret()));
                     match knock.go_on(key) {
                         Reply::Wait(knock) => {
                             linking.next = Next::Knocking(knock);
@@ -373,8 +360,8 @@ impl<'a> Rendezvous<'a> {
     }
 
     fn knock_at_next(&self, stream: Stream, go: &Go, own: SocketAddr) -> Result<Knock<Stream>> {
-        let said = self.hello(Purpose::Ring, self.next().0, own);
-        let hello = said.encode(go.secret.public(), GIVEN, proof::random()?, &[]);
+        let (said, nonce) = (self.hello(self.next().0, own), proof::random()?);
+        let hello = said.encode(Purpose::Ring, go.secret().public(), GIVEN, nonce);
         Ok(Knock::new(stream, PROTOCOL, &hello))
     }
 
@@ -474,7 +461,8 @@ fn tell_root(root: &mut RankLink, error: &Error) {
 }
 
 pub(super) fn told(frame: &Frame) -> Error {
-    decode_error(&frame.body)
+    frame
+        .reported()
         .unwrap_or_else(|| Error::internal("a refusal arrived that cannot be read"))
 }
 

@@ -1,6 +1,6 @@
 //! What a rank of the ring says when its neighbours do not do as they should.
 
-use super::frame::{Frame, FrameKind, decode_error};
+use super::frame::{Frame, FrameKind};
 use crate::base::{Error, Rank};
 
 /// The call that sends such frames.
@@ -21,7 +21,8 @@ pub(super) fn inherited() -> Error {
 
 /// The failure that another rank has told.
 pub(super) fn passed_on(frame: &Frame) -> Error {
-    decode_error(&frame.body)
+    frame
+        .reported()
         .unwrap_or_else(|| Error::internal("word of a failure arrived that cannot be read"))
 }
 

@@ -5,7 +5,7 @@
 //! death of a rank, even before it has neighbours, is seen at once and told to all. All roots of a
 //! process are served by one thread ([`super::office`]).
 
-use super::frame::{Frame, FrameKind, Hello, decode_error, encode_go};
+use super::frame::{Frame, FrameKind, Go, Hello};
 use super::link::{RankLink, Seen};
 use super::net;
 use super::roll::{CheckIn, MemberId, Order, Roll};
@@ -13,6 +13,7 @@ use super::settings::NetSettings;
 use super::unique_id::Secret;
 use crate::base::clock::{Moment, now};
 use crate::base::proof::KEY_BYTES;
+use crate::base::record;
 use crate::base::{Error, Rank, Result};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -209,10 +210,12 @@ impl Root {
         let ring = self.roll.ring();
         let secret = self.ring_secret;
         for (rank, &(id, _)) in ring.iter().enumerate() {
-            let next = ring[(rank + 1) % ring.len()].1;
-            let prev = ring[(rank + ring.len() - 1) % ring.len()].1;
-            let body = encode_go(next, prev, &secret);
-            self.tell(id, Frame::control(FrameKind::Go, body));
+            let go = Go {
+                next: ring[(rank + 1) % ring.len()].1,
+                prev: ring[(rank + ring.len() - 1) % ring.len()].1,
+                secret,
+            };
+            self.tell(id, Frame::control(FrameKind::Go, record::encode(&go)));
         }
     }
 
@@ -241,7 +244,7 @@ impl Root {
                 self.tell(id, Frame::control(FrameKind::Notice, missing));
             }
             Seen::Frame(frame) if frame.kind == FrameKind::Abort => {
-                let own = decode_error(&frame.body);
+                let own = frame.reported();
                 self.lose(id, "it sent an error that cannot be read", own);
             }
             Seen::Frame(_) | Seen::Garbage => self.lose(id, "it sent what no rank sends", None),

@@ -205,7 +205,7 @@ impl UniqueId {
         let name = &self.0[NAME][..end.unwrap_or(NAME.len())];
         match name {
             [] => self.address().to_string(),
-            _ => format!("{} ({})", super::frame::printable(name), self.address()),
+            _ => format!("{} ({})", super::report::printable(name), self.address()),
         }
     }
 

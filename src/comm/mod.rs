@@ -23,6 +23,8 @@ mod communicator;
 mod faces;
 mod failing;
 mod flight;
+#[doc(hidden)]
+pub mod fuzz;
 mod handle;
 pub mod logging;
 mod owned;

@@ -1,8 +1,9 @@
 //! Parsers of foreign bytes in this room, for `tests/fuzz`: none may panic, loop, or allocate far
 //! more than it was given.
 
-use super::layers;
 use super::options::OPTIONS;
+use super::{ShapeEntry, compare_shapes, layers};
+use crate::base::{Rank, record};
 use std::path::Path;
 
 /// A settings file.
@@ -21,4 +22,11 @@ pub fn variable(bytes: &[u8]) {
             let _ = option.kind.parse(&(alias.translate)(&text));
         }
     }
+}
+
+/// The settings of a rank that all must agree on.
+pub fn records(bytes: &[u8]) -> (&'static str, bool) {
+    let all = [(Rank(0), "a", bytes), (Rank(1), "b", &[0])];
+    let _ = compare_shapes(&all);
+    record::fuzz::<Vec<ShapeEntry>>(bytes)
 }

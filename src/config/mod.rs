@@ -66,7 +66,7 @@ pub use options::{OPTIONS, find};
 pub use read::Entry;
 pub use render::{render_help, render_help_of, render_markdown, render_table, render_toml};
 pub use settings::Settings;
-pub use shape::{ShapeEntry, compare_shapes, digest, shape_bytes};
+pub use shape::{ShapeEntry, compare_shapes, digest};
 pub use source::{FileSeen, Layer, Origin, Source};
 pub use sources::Sources;
 pub use value::{FaultFlip, HostPort, PrefixList, Value};

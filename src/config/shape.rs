@@ -4,6 +4,7 @@
 
 use super::Settings;
 use super::value::Value;
+use crate::base::record::{self, Record};
 use crate::base::{Error, Rank, Result, hash};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -21,6 +22,10 @@ pub struct ShapeEntry {
     pub value: String,
     /// The file or variable it comes from.
     pub source: String,
+}
+
+impl Record for Vec<ShapeEntry> {
+    const NAME: &'static str = "the settings of a rank";
 }
 
 impl Settings {
@@ -42,7 +47,7 @@ impl Settings {
 
     /// The shape as bytes, for [`compare_shapes`] on this or another rank.
     pub fn shape_bytes(&self) -> Vec<u8> {
-        shape_bytes(&self.shape())
+        record::encode(&self.shape())
     }
 
     /// A digest of keys and values: equal on ranks that agree, wherever their values come from.
@@ -51,16 +56,11 @@ impl Settings {
     }
 }
 
-/// A shape as bytes, for [`compare_shapes`].
-pub fn shape_bytes(shape: &[ShapeEntry]) -> Vec<u8> {
-    serde_json::to_vec(shape).expect("strings always become JSON")
-}
-
 /// FNV-1a over `key=value` lines; sources do not enter.
 pub fn digest(shape: &[ShapeEntry]) -> u64 {
     let mut text = String::new();
     for entry in shape {
-        // JSON text keeps a value that holds a line end from looking like two entries.
+        // Quotes keep a value that holds a line end from looking like two entries.
         let _ = writeln!(text, "{}={:?}", entry.key, entry.value);
     }
     hash::fnv1a(text.as_bytes())
@@ -121,13 +121,12 @@ where
 type Shape<'a> = (Rank, &'a str, Vec<ShapeEntry>);
 
 fn parse(rank: Rank, node: &str, bytes: &[u8]) -> Result<Vec<ShapeEntry>> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let mut error = Error::usage(
-            format!("the settings of rank {rank} on node {node} cannot be read: {error}"),
-            "start the same version of kolo on every rank",
+    record::decode(bytes).map_err(|fault| {
+        let what = format!(
+            "the settings of rank {rank} on node {node} cannot be read: {}",
+            fault.flaw
         );
-        error.peer = Some(rank);
-        error
+        Error::usage(what, "start the same version of kolo on every rank").with_peer(rank)
     })
 }
 

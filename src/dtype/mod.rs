@@ -44,6 +44,7 @@ pub mod exact;
 mod fold;
 mod isa;
 mod kernel;
+pub mod known;
 mod lanes;
 mod minifloat;
 mod scalar;

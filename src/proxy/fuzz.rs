@@ -2,7 +2,7 @@
 //! more than it was given.
 
 use super::frame::Frame;
-use super::lookout;
+use super::{join, lookout};
 
 /// A packet for the service thread.
 pub fn frame(bytes: &[u8]) {
@@ -14,4 +14,9 @@ pub fn frame(bytes: &[u8]) {
 /// A message between lookouts.
 pub fn message(bytes: &[u8]) {
     lookout::fuzz(bytes);
+}
+
+/// What ranks tell each other while they come to share memory.
+pub fn records(bytes: &[u8]) -> (&'static str, bool) {
+    join::fuzz(bytes)
 }

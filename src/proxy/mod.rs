@@ -9,6 +9,7 @@
 //! - [`service`]: the thread that answers other processes of the machine and notices their death.
 //!   `attended` is what it looks after besides; `frame`, `socket`, `state` are its messages, its
 //!   sockets, and what it knows.
+//! - [`mod@join`]: how the processes of a node come to share memory.
 //! - [`progress`]: the thread that moves calls in flight, unless somebody who waits does.
 //! - [`net`]: the engine of connections between nodes, whoever drives it. [`asked`] shows what is
 //!   under way there, to who asks by a signal.
@@ -28,16 +29,16 @@ pub mod death;
 mod frame;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod join;
 pub mod lookout;
 pub mod net;
 mod patience;
 pub mod progress;
 pub mod service;
-pub mod shm;
 mod socket;
 mod state;
 mod stopped;
 
 pub use attended::Attended;
+pub use join::{Joined, LocalGroup, join};
 pub use service::{OnDeath, Watch};
-pub use shm::{Joined, LocalGroup, join};

@@ -6,13 +6,14 @@
 
 use super::frame::{FRAME_BYTES, Frame};
 use crate::transport::fork::Fd;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Where a service listens: 128 random bits. It serves as the identity of the process, too, which
 /// a process number could not: containers have their own numbering.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Address(pub [u8; 16]);
 
 /// How many connections may wait to be accepted; the system cuts it to `net.core.somaxconn`.

@@ -9,10 +9,11 @@
 //! the tightest one counts.
 
 use crate::base::hash::fnv1a;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// A limit on processor time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quota {
     /// Thousandths of one processor's time.
     pub millicpus: u32,

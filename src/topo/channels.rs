@@ -199,19 +199,6 @@ pub fn merge(nodes: &[NodeGraph], limits: ChannelLimits) -> Result<Channels> {
     Ok(channels)
 }
 
-/// Joins what an all-gather brought, one entry a node: checks the bytes, then [`merge`]. Errors
-/// name the node by the position of its entry.
-pub fn merge_gathered(entries: &[Vec<u8>], limits: ChannelLimits) -> Result<Channels> {
-    let decode = |(node, bytes): (usize, &Vec<u8>)| {
-        NodeGraph::from_bytes(bytes).map_err(|mut error| {
-            error.what = format!("graph of node {node}: {}", error.what);
-            error
-        })
-    };
-    let nodes: Result<Vec<NodeGraph>> = entries.iter().enumerate().map(decode).collect();
-    merge(&nodes?, limits)
-}
-
 /// The ports that are nearest to the rank at this place.
 fn nearest(nodes: &[NodeGraph], (node, member): (u32, u32)) -> Vec<RankExit> {
     let node = &nodes[node as usize];
@@ -224,8 +211,11 @@ fn nearest(nodes: &[NodeGraph], (node, member): (u32, u32)) -> Vec<RankExit> {
 /// its position there.
 fn members(nodes: &[NodeGraph]) -> Result<Vec<(u32, u32)>> {
     let remedy = "let each node tell its own ranks, in the order of the nodes";
-    for node in nodes {
-        node.check()?;
+    for (index, node) in nodes.iter().enumerate() {
+        node.check().map_err(|mut error| {
+            error.what = format!("graph of node {index}: {}", error.what);
+            error
+        })?;
     }
     let count: usize = nodes.iter().map(|node| node.ranks.len()).sum();
     let mut seats = vec![(u32::MAX, 0); count];
@@ -478,13 +468,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_from_other_nodes_are_checked() {
-        let nodes = [node(&[0, 2], 1, 1), node(&[1, 3], 1, 1)];
-        let mut entries: Vec<Vec<u8>> = nodes.iter().map(NodeGraph::to_bytes).collect();
-        let joined = merge_gathered(&entries, ChannelLimits::default()).unwrap();
-        assert_eq!(joined, merge(&nodes, ChannelLimits::default()).unwrap());
-        entries[1].pop();
-        let error = merge_gathered(&entries, ChannelLimits::default()).unwrap_err();
-        assert!(error.what.starts_with("graph of node 1: "), "{error}");
+    fn graphs_of_other_nodes_are_checked() {
+        let mut nodes = [node(&[0, 2], 1, 1), node(&[1, 3], 1, 1)];
+        assert!(merge(&nodes, ChannelLimits::default()).is_ok());
+        nodes[1].rings[0].order.pop();
+        let error = merge(&nodes, ChannelLimits::default()).unwrap_err();
+        assert!(
+            error.what.starts_with("graph of node 1: ring 0: "),
+            "{error}"
+        );
     }
 }

@@ -32,7 +32,6 @@ mod detect;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod graph;
-mod graph_bytes;
 pub mod graph_file;
 pub mod hardware;
 mod hwloc_sys;

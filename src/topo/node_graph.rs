@@ -5,6 +5,7 @@
 //! ends at the network. A tree is a chain inside the node whose head talks to the parent node.
 
 use crate::base::{Error, Rank, Result};
+use serde::{Deserialize, Serialize};
 
 /// Most ranks of one node.
 pub const MAX_LOCAL: usize = 1024;
@@ -14,7 +15,7 @@ pub const MAX_CHANNELS: usize = 32;
 pub const MAX_NETS: usize = 64;
 
 /// How data leaves a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Exit {
     /// The port, as an index into [`NodeGraph::nets`].
     pub net: u32,
@@ -24,7 +25,7 @@ pub struct Exit {
 }
 
 /// One ring inside a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RingPart {
     /// All members in ring order; on several nodes the first receives from the network.
     pub order: Vec<u32>,
@@ -35,7 +36,7 @@ pub struct RingPart {
 }
 
 /// One tree inside a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreePart {
     /// All members from the head down. The head talks to the parent node and to the first child
     /// node.
@@ -50,7 +51,7 @@ pub struct TreePart {
 }
 
 /// What connections follow from where no ring or tree leads them; empty on one node alone.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reach {
     /// The bus address of each port's card, by which networks know it; empty where it has none.
     pub buses: Vec<String>,
@@ -59,7 +60,7 @@ pub struct Reach {
 }
 
 /// What one node contributes.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeGraph {
     /// The ranks of the node, in ascending order: member `i` is `ranks[i]`.
     pub ranks: Vec<Rank>,

@@ -26,19 +26,18 @@ impl NodeMap {
     }
 }
 
-/// Decodes the bytes that an all-gather brought, one entry a rank. Errors: an entry that cannot be
-/// read or that speaks of another rank; the error names the rank it came from as peer.
-pub fn gathered(entries: &[Vec<u8>]) -> Result<Vec<RankPlace>> {
-    let decode = |(index, bytes): (usize, &Vec<u8>)| {
-        let from = Rank(index as u32);
-        let place = RankPlace::from_bytes(bytes).map_err(|error| error.with_peer(from))?;
-        if place.rank == from {
-            return Ok(place);
+/// Checks what an all-gather brought, one place a rank. Errors: a place that no rank has, or that
+/// is another rank's; the error names the rank it came from as peer.
+pub fn gathered(places: Vec<RankPlace>) -> Result<Vec<RankPlace>> {
+    for (from, place) in (0..).map(Rank).zip(&places) {
+        if place.rank != from {
+            let what = format!("rank {from} says that it is rank {}", place.rank);
+            let remedy = "start every rank once, with a number of its own";
+            return Err(Error::usage(what, remedy).with_peer(from));
         }
-        let what = format!("rank {from} says that it is rank {}", place.rank);
-        Err(Error::usage(what, "start every rank once, with a number of its own").with_peer(from))
-    };
-    entries.iter().enumerate().map(decode).collect()
+        place.check().map_err(|error| error.with_peer(from))?;
+    }
+    Ok(places)
 }
 
 /// Whether two ranks seem to share a machine.
@@ -148,16 +147,16 @@ mod tests {
     #[test]
     fn gathered_entries_must_be_in_order() {
         let all = sample();
-        let mut entries: Vec<Vec<u8>> = all.iter().map(RankPlace::to_bytes).collect();
-        assert_eq!(gathered(&entries).unwrap(), all);
-        entries.swap(1, 2);
-        let error = gathered(&entries).unwrap_err();
+        assert_eq!(gathered(all.clone()).unwrap(), all);
+        let mut swapped = all.clone();
+        swapped.swap(1, 2);
+        let error = gathered(swapped).unwrap_err();
         assert_eq!(
             (error.peer, error.what.as_str()),
             (Some(Rank(1)), "rank 1 says that it is rank 2")
         );
-        entries.swap(1, 2);
-        entries[4].pop();
-        assert_eq!(gathered(&entries).unwrap_err().peer, Some(Rank(4)));
+        let mut nowhere = all;
+        nowhere[4].cpus = CpuSet::new();
+        assert_eq!(gathered(nowhere).unwrap_err().peer, Some(Rank(4)));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A rank of a GPU communicator sits on a GPU, a rank on host memory on the processors it may use.
 //! The lowest rank of every node does this for the gathered places of all its ranks; then one
-//! [`NodeGraph`] per node is gathered, and [`merge_gathered`](super::channels::merge_gathered)
+//! [`NodeGraph`] per node is gathered, and [`merge`](super::channels::merge)
 //! gives the channels.
 
 use super::graph::{Description, Graph, LinkKind, NodeKind};

@@ -13,6 +13,7 @@
 //! Reference: `process_vm_readv(2)`; Linux, `Documentation/admin-guide/LSM/Yama.rst`.
 
 use crate::base::{Code, Error, Rank, Result};
+use serde::{Deserialize, Serialize};
 use std::io;
 
 /// Bytes of a mark.
@@ -27,8 +28,14 @@ pub struct Mark {
     word: Box<u128>,
 }
 
-/// Bytes of [`Mark::to_bytes`].
-pub const CARD_BYTES: usize = size_of::<u64>() + MARK_BYTES;
+/// What peers must know of a [`Mark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MarkCard {
+    /// Where it lies in its process.
+    pub address: u64,
+    /// What stands there.
+    pub word: u128,
+}
 
 impl Mark {
     /// A mark of this number, which is random.
@@ -38,13 +45,12 @@ impl Mark {
         }
     }
 
-    /// What peers must know of it: address and content.
-    pub fn to_bytes(&self) -> [u8; CARD_BYTES] {
-        let mut bytes = [0; CARD_BYTES];
-        let address = (&raw const *self.word).expose_provenance() as u64;
-        bytes[..8].copy_from_slice(&address.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.word.to_le_bytes());
-        bytes
+    /// What peers must know of it.
+    pub fn card(&self) -> MarkCard {
+        MarkCard {
+            address: (&raw const *self.word).expose_provenance() as u64,
+            word: *self.word,
+        }
     }
 }
 
@@ -76,23 +82,15 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Rank `rank` in process `pid` of `node`, which showed `card` ([`Mark::to_bytes`]).
-    ///
-    /// # Errors
-    /// If the card cannot be read.
-    pub fn new(rank: Rank, node: &str, pid: u32, card: &[u8]) -> Result<Peer> {
-        let parts = card.split_first_chunk::<8>();
-        let parts = parts.and_then(|(address, mark)| Some((address, mark.try_into().ok()?)));
-        let Some((address, mark)) = parts else {
-            return Err(Error::internal("the mark of a rank has a wrong length").with_peer(rank));
-        };
-        Ok(Peer {
+    /// Rank `rank` in process `pid` of `node`, which showed `card`.
+    pub fn new(rank: Rank, node: &str, pid: u32, card: MarkCard) -> Peer {
+        Peer {
             rank,
             node: node.to_owned(),
             pid,
-            mark_at: u64::from_le_bytes(*address),
-            mark: u128::from_le_bytes(mark),
-        })
+            mark_at: card.address,
+            mark: card.word,
+        }
     }
 
     /// Really reads the mark of the peer, and nothing else.
@@ -318,7 +316,7 @@ mod tests {
 
     /// This process as seen by another rank: the system lets everyone read itself.
     fn here(mark: &Mark) -> Peer {
-        Peer::new(Rank(3), "node1", std::process::id(), &mark.to_bytes()).unwrap()
+        Peer::new(Rank(3), "node1", std::process::id(), mark.card())
     }
 
     #[test]
@@ -352,8 +350,6 @@ mod tests {
             let read = unsafe { peer.read(&raw const byte, &raw mut byte, 1) };
             assert!(read.unwrap_err().what.contains("another process"));
         }
-        assert!(Peer::new(Rank(1), "a", 1, &[0; CARD_BYTES - 1]).is_err());
-        assert!(Peer::new(Rank(1), "a", 1, &[0; CARD_BYTES + 1]).is_err());
     }
 
     #[test]

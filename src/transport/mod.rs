@@ -12,6 +12,7 @@
 //! - `register`: what is alive in this process, by name.
 //! - [`pool`]: the file in which communicators that are split from each other have their memory.
 //! - [`room`]: whether limits leave the memory that is asked for.
+//! - [`sharing`]: a rank's part in making or opening it.
 //! - [`confirm`]: the proof that all local ranks see the same segment.
 //! - [`memory`]: memory of the program that peers can map.
 //! - [`futex`]: sleeping on a word of a segment.
@@ -35,6 +36,7 @@ pub mod pool;
 mod register;
 pub mod room;
 pub mod segment;
+pub mod sharing;
 
 pub use crate::base::fork;
 

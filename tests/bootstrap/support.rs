@@ -3,7 +3,7 @@
 use kolo::base::proof::{self, Hello, Key, Preamble};
 use kolo::base::{Error, Result};
 use kolo::bootstrap::{Bootstrap, Family, NetSettings, TcpRing, UniqueId};
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ pub fn pause(milliseconds: u64) {
 /// Magic and version of the bootstrap's hello.
 pub const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOHI\r\n",
-    version: 2,
+    version: 3,
 };
 
 /// The name of an id on the wire.
@@ -117,19 +117,13 @@ pub fn check_in_key(id: &UniqueId) -> Key {
 
 /// What a rank that listens on a port of the loopback says when it checks in.
 pub fn check_in(id: &UniqueId, rank: u32, nranks: u32, port: u16) -> Hello {
-    let mut body = Vec::new();
-    for number in [rank, nranks, 0] {
-        body.extend(number.to_be_bytes());
-    }
-    body.extend([4, 0]);
-    body.extend(port.to_be_bytes());
-    body.extend([0, 0, 0, 0, 127, 0, 0, 1]);
-    body.resize(36, 0);
+    let address = (IpAddr::from([127, 0, 0, 1]), port, 0_u32);
+    let said = (rank, nranks, 0_u32, address, b"");
     Hello {
         purpose: 1,
         offers: 1,
         id: public(id),
         nonce: proof::random().unwrap(),
-        body,
+        body: postcard::to_stdvec(&said).unwrap(),
     }
 }

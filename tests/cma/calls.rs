@@ -1,8 +1,8 @@
 //! Calls whose exact result is known, on buffers of both kinds.
 
-use super::data::{Data, Pattern};
 use kolo::base::Result;
 use kolo::comm::{Call, Communicator, RedOp};
+use kolo::dtype::known::{Data, POISON, Pattern};
 use kolo::dtype::{DataType, ReduceOp};
 use kolo::plan::Collective;
 use kolo::transport::memory;
@@ -27,7 +27,7 @@ impl Buffer {
             true => Buffer::Mapped(memory::allocate(bytes.max(1)).expect("memory"), bytes),
             false => Buffer::Private(vec![0; bytes / 8 + 1], bytes),
         };
-        buffer.bytes().fill(super::data::POISON);
+        buffer.bytes().fill(POISON);
         buffer
     }
 

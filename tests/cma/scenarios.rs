@@ -38,12 +38,8 @@ fn leave(comm: &Communicator) {
 fn shown(_: &Context) {
     let mark = Mark::new(0x0123_4567_89ab_cdef << 64 | 42);
     let data: Vec<u8> = (0..3_000_000).map(|i| (i % 251) as u8).collect();
-    let card: String = mark
-        .to_bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    say(&format!("shown {card} {}", data.as_ptr().addr()));
+    let (card, data_at) = (mark.card(), data.as_ptr().addr());
+    say(&format!("shown {} {} {data_at}", card.address, card.word));
     std::thread::sleep(std::time::Duration::from_secs(60));
     drop((mark, data));
 }

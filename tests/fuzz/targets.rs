@@ -19,11 +19,29 @@ pub const TARGETS: &[(&str, Parser)] = &[
     ),
     ("settings_toml", kolo::config::fuzz::toml),
     ("settings_variable", kolo::config::fuzz::variable),
+    ("records", records),
     ("topology", kolo::topo::fuzz::topology),
     ("graph_file", kolo::topo::fuzz::graph_file),
-    ("told_topology", kolo::topo::fuzz::told),
+    ("cpu_set", kolo::topo::fuzz::cpu_set),
     ("tuner_file", kolo::tune::fuzz::tuner_file),
 ];
+
+/// Every kind of record that ranks tell each other while a communicator is made.
+pub fn records(bytes: &[u8]) {
+    kinds_of_records(bytes);
+}
+
+/// The names of these kinds, and whether the bytes are one of them.
+pub fn kinds_of_records(bytes: &[u8]) -> Vec<(&'static str, bool)> {
+    let mut kinds = vec![
+        kolo::config::fuzz::records(bytes),
+        kolo::transport::net::socket::fuzz::records(bytes),
+        kolo::proxy::fuzz::records(bytes),
+    ];
+    kinds.extend(kolo::bootstrap::fuzz::records(bytes));
+    kinds.extend(kolo::comm::fuzz::records(bytes));
+    kinds
+}
 
 /// Runs the parser with this name.
 #[allow(dead_code, reason = "the test runs all")]

@@ -10,21 +10,17 @@ use std::time::{Duration, Instant};
 
 const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOnet\xf1",
-    version: 2,
+    version: 3,
 };
 
 /// What a sender says first.
 fn hello(socket: u16, sockets: u16, connection: u64) -> Hello {
-    let mut body = Vec::new();
-    body.extend(socket.to_be_bytes());
-    body.extend(sockets.to_be_bytes());
-    body.extend(connection.to_be_bytes());
     Hello {
         purpose: 1,
         offers: 1,
         id: [0; 16],
         nonce: proof::random().unwrap(),
-        body,
+        body: postcard::to_stdvec(&(socket, sockets, connection)).unwrap(),
     }
 }
 

@@ -4,16 +4,10 @@
 //! Data and expected results are those of `kolo perf`: they are computed in integers, by none of
 //! the code under test. Receive buffers are poisoned, and every rank checks all that it holds.
 
-#[allow(dead_code, reason = "the command uses more of it")]
-#[path = "../../src/bin/kolo/perf/data.rs"]
-mod data;
-#[path = "../../src/bin/kolo/perf/values.rs"]
-mod values;
-
 use super::support::ranks;
-use data::{Data, POISON, Pattern};
 use kolo::algo::{Entry, REGISTRY};
 use kolo::comm::{Call, Communicator, RedOp};
+use kolo::dtype::known::{Data, POISON, Pattern};
 use kolo::dtype::{DataType, ReduceOp};
 use kolo::plan::Collective;
 use kolo::tune::ProtocolChoice;

@@ -1,13 +1,13 @@
 //! The table's functions on a connection: registration, send, receive, flush, test, close.
 
 use crate::abi::{PTR_CUDA, PTR_HOST};
-use crate::base::Error;
 use crate::connection::{Connection, End, Kind, Request};
 use crate::memory::Registered;
 use crate::recv::Buffer;
 use crate::slot::{GROUP, RING};
 use crate::table::{guard, missing, object, put};
 use crate::verbs::Region;
+use kolo::base::Error;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 

@@ -1,9 +1,5 @@
 //! A connection that is being made, from the sender's side: TCP, proof, greeting, answer, ready.
 
-use crate::base::clock::{Moment, now};
-use crate::base::knock::{Knock, Reply};
-use crate::base::quiet::Quiet;
-use crate::base::{Code, Error, Result, proof};
 use crate::gid::Gid;
 use crate::handle::{self, Handle, KIND};
 use crate::hello::{HELLO_BYTES, Hello, PROTOCOL};
@@ -11,6 +7,10 @@ use crate::line::{self, Line};
 use crate::listener::READY;
 use crate::network::Network;
 use crate::send::Sender;
+use kolo::base::clock::{Moment, now};
+use kolo::base::knock::{Knock, Reply};
+use kolo::base::quiet::Quiet;
+use kolo::base::{Code, Error, Result, proof};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;

@@ -1,6 +1,5 @@
 //! A connection as the table's users see it: one end, its requests, and what is registered on it.
 
-use crate::base::{Error, Result};
 use crate::device::Device;
 use crate::ends::Ends;
 use crate::flush::FLUSHES;
@@ -8,6 +7,7 @@ use crate::memory::Registered;
 use crate::recv::Receiver;
 use crate::send::{MESSAGES, Sender};
 use crate::slot::RING;
+use kolo::base::{Error, Result};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 

@@ -10,7 +10,6 @@
 //! way to the raw context, which every further call needs; it asks no port but the first, and tells
 //! neither the transport nor what the device can do. Both crates link to the same libibverbs.
 
-use crate::base::clock::Moment;
 use crate::events::Watcher;
 use crate::filter;
 use crate::memory::Cache;
@@ -18,6 +17,7 @@ use crate::report;
 use crate::settings::Settings;
 use crate::verbs::{self, Context, Domain, RegisterDmabuf};
 use ibverbs_sys as ib;
+use kolo::base::clock::Moment;
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub struct Health {
 impl Health {
     pub fn new(ports: u8) -> Health {
         Health {
-            since: crate::base::clock::now(),
+            since: kolo::base::clock::now(),
             fatal: AtomicBool::new(false),
             down: (0..=ports).map(|_| AtomicU64::new(0)).collect(),
         }

@@ -8,8 +8,6 @@
 //! The first error stops the queue pairs, so that no memory of the caller is touched any more, and
 //! is told to the peer; every later call returns it again.
 
-use crate::base::clock::{Moment, now};
-use crate::base::{Code, Error, Result};
 use crate::device::Port;
 use crate::events::Alarm;
 use crate::explain;
@@ -20,6 +18,8 @@ use crate::network::Network;
 use crate::queue::{Path, Queue};
 use crate::verbs::Completions;
 use ibverbs_sys as ib;
+use kolo::base::clock::{Moment, now};
+use kolo::base::{Code, Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,11 +4,11 @@
 //! It sleeps in `poll`. What it hears of ports and devices goes into the device's [`Health`], what
 //! it hears of a queue pair into the [`Alarm`] of the connection, and connections look there.
 
-use crate::base::own_thread;
 use crate::device::Health;
 use crate::report;
 use crate::verbs::{self, Context};
 use ibverbs_sys as ib;
+use kolo::base::own_thread;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -1,9 +1,9 @@
 //! Error completions as sentences: which port, which peer, what the adapter says, what to do.
 
-use crate::base::{Code, Error};
 use crate::settings::Settings;
 use crate::verbs::constant;
 use ibverbs_sys::{self as ib, ibv_wc_status as status};
+use kolo::base::{Code, Error};
 
 /// What an error completion means.
 ///

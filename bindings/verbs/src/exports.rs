@@ -1,12 +1,12 @@
 //! What is exported besides the table: sentences, settings, the log, giving up.
 
 use crate::abi::HANDLE_BYTES;
-use crate::base::Error;
 use crate::handle;
 use crate::network;
 use crate::report::{self, Sink};
 use crate::settings;
 use crate::table::{guard, object};
+use kolo::base::Error;
 use std::ffi::{c_char, c_int, c_void};
 
 /// The sentence of this thread's last error, with what to do; it stays until the thread's next

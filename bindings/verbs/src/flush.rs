@@ -5,11 +5,11 @@
 //! memory pushes all earlier writes before it. So the receiver has a queue pair that is connected
 //! to itself, and reads one byte by it. Host memory needs none of this.
 
-use crate::base::{Error, Result};
 use crate::ends::{Done, Ends};
 use crate::memory::Registered;
 use crate::queue::{Kind, Work};
 use crate::verbs::{LOCAL_WRITE, Region};
+use kolo::base::{Error, Result};
 
 /// Flushes that may be open at once.
 pub const FLUSHES: usize = 32;

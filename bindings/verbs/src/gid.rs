@@ -4,7 +4,7 @@
 //! and the two ends must use addresses that can reach each other. Idea: a setting wins; else the
 //! best of the table, where routable RoCE v2 over IPv4 is best, because every switch knows it.
 
-use crate::base::{Error, Result};
+use kolo::base::{Error, Result};
 use std::net::Ipv6Addr;
 
 /// How packets look on the wire.
@@ -83,7 +83,7 @@ pub fn choose(table: &[Gid], wanted: Option<u32>, ethernet: bool, port: &str) ->
     };
     best.copied().ok_or_else(|| {
         Error::new(
-            crate::base::Code::SystemError,
+            kolo::base::Code::SystemError,
             format!("{port} has no address"),
             "give its network interface an IP address and bring it up (`ip address`, `rdma link`), \
              or exclude the port with KOLO_IB_HCA",

@@ -2,9 +2,9 @@
 //! secret of the handle: a greeting of fixed size, and an answer of the same form or the reason why
 //! there is none.
 
-use crate::base::proof::Preamble;
-use crate::base::{Code, Error, Result};
 use crate::settings::MAX_QUEUES;
+use kolo::base::proof::Preamble;
+use kolo::base::{Code, Error, Result};
 
 /// Size of a greeting and of an answer.
 pub const HELLO_BYTES: usize = 512;

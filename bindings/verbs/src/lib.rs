@@ -5,8 +5,8 @@
 //! **Idea.** All that needs libibverbs is in this library, which is linked with it. kolo loads it
 //! on demand; where libibverbs is missing, loading fails with the system's sentence, and kolo goes
 //! on to its next network. What it exports is the field's table of functions of a network
-//! (`ncclNetPlugin_v11`), so it loads wherever such plugins are loaded. It holds nothing of kolo
-//! but pure sources ([`base`]): one process has one state.
+//! (`ncclNetPlugin_v11`), so it loads wherever such plugins are loaded. Of the library it uses
+//! [`kolo::base`] alone, where no state is kept: one process has one state.
 //!
 //! **Way of a message.** The receiver posts buffers: it writes their places into *slots* in the
 //! sender's memory ([`slot`]). The sender finds the slot of a message's tag and writes the message
@@ -24,7 +24,6 @@
 //! error completions.
 
 mod abi;
-mod base;
 mod calls;
 mod connecting;
 mod connection;

@@ -4,7 +4,7 @@
 //! A queue pair that only receives never learns that its sender was killed. Its system closes the
 //! TCP connection at once, and keepalive finds out when the node itself is gone.
 
-use crate::base::{Code, Error, quiet};
+use kolo::base::{Code, Error, quiet};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::TcpStream;

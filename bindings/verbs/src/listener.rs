@@ -1,20 +1,20 @@
 //! The receiving end before connections exist: a TCP port that takes greetings.
 //!
-//! A stranger is whoever does not prove that it knows the handle's secret ([`crate::base::door`]):
+//! A stranger is whoever does not prove that it knows the handle's secret ([`kolo::base::door`]):
 //! it is dropped, and nothing else happens. A sender that is slow is not a stranger, so silent
 //! sockets are kept for a while, the newest [`PENDING`] of them; a sender that was pushed out tries
 //! again.
 
 use crate::abi::HANDLE_BYTES;
-use crate::base::door::{Door, Keeper, Limits, Verdict};
-use crate::base::quiet::Quiet;
-use crate::base::{Error, Result, proof};
 use crate::handle::{self, Handle, KIND, Secret};
 use crate::hello::{HELLO_BYTES, Hello, PROTOCOL, refusal};
 use crate::line::{self, Line};
 use crate::network::Network;
 use crate::recv::Receiver;
 use crate::report;
+use kolo::base::door::{Door, Keeper, Limits, Verdict};
+use kolo::base::quiet::Quiet;
+use kolo::base::{Error, Result, proof};
 use std::collections::VecDeque;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! inside a registered one is only counted. Ranges are rounded to pages, because pages are what is
 //! pinned.
 
-use crate::base::Result;
 use crate::verbs::{Domain, LOCAL_WRITE, REMOTE_READ, REMOTE_WRITE, Region};
+use kolo::base::Result;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Whole pages around a range; `None` where it does not fit into the address space.
@@ -98,7 +98,7 @@ impl Cache {
             });
         }
         let (start, end) = pages(address, bytes, page_size()).ok_or_else(|| {
-            crate::base::Error::argument(
+            kolo::base::Error::argument(
                 format!("{bytes} bytes at {address:#x} leave the address space"),
                 "register the range that was allocated",
             )

@@ -1,11 +1,11 @@
 //! What all connections of the process share: settings, ports, the interfaces to meet on.
 
-use crate::base::interfaces::{self, Interface};
-use crate::base::{Code, Error, Result};
 use crate::connecting::Connecting;
 use crate::device::{self, Port};
 use crate::report;
 use crate::settings::{self, Settings};
+use kolo::base::interfaces::{self, Interface};
+use kolo::base::{Code, Error, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

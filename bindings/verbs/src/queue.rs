@@ -1,9 +1,9 @@
 //! Queue pairs: made, connected to one other, given work.
 
-use crate::base::{Error, Result};
 use crate::verbs::{Completions, Domain, REMOTE_READ, REMOTE_WRITE, refusal};
 use ib::{ibv_qp_attr_mask as mask, ibv_qp_state as state, ibv_wr_opcode as opcode};
 use ibverbs_sys as ib;
+use kolo::base::{Error, Result};
 use std::sync::Arc;
 
 /// How the far end is reached, beside its number.

@@ -1,6 +1,5 @@
 //! The receiving end: announces buffers in slots at the sender, and counts what arrives.
 
-use crate::base::{Code, Error, Result};
 use crate::ends::{Done, Ends};
 use crate::flush::Flush;
 use crate::hello::Hello;
@@ -9,6 +8,7 @@ use crate::network::Network;
 use crate::queue::{Kind, Work};
 use crate::slot::{Cell, GROUP, RING, Ring, Slot, read_immediate};
 use crate::verbs::{LOCAL_WRITE, REMOTE_WRITE, Region};
+use kolo::base::{Code, Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 

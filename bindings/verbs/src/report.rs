@@ -1,7 +1,7 @@
 //! What callers hear: the sentence behind the last error of a thread, and lines for the log.
 
 use crate::abi::{LOG_INFO, LOG_NET, LOG_WARN, Logger};
-use crate::base::Error;
+use kolo::base::Error;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -4,13 +4,13 @@
 //! know it; or, by a setting, in equal shares by all. On each the last write carries the immediate
 //! value. When the adapter says that the last write is done, the peer's node has the message.
 
-use crate::base::{Code, Error, Result};
 use crate::ends::{Done, Ends};
 use crate::memory::Registered;
 use crate::network::Network;
 use crate::queue::{Kind, Work};
 use crate::slot::{Cell, GROUP, RING, Ring, Slot, immediate, needs_record};
 use crate::verbs::{LOCAL_WRITE, REMOTE_WRITE, Region};
+use kolo::base::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@
 //! hands over what its files and the program say ([`configure`]); other users of the table have
 //! the environment, with `NCCL_*` as second names.
 
-use crate::base::interfaces::Family;
-use crate::base::{Error, Result, privilege};
+use kolo::base::interfaces::Family;
+use kolo::base::{Error, Result, privilege};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -8,7 +8,6 @@ use crate::abi::{
     CommConfig, HANDLE_BYTES, Logger, MAX_REQUESTS, PTR_CUDA, PTR_DMABUF, PTR_HOST, Properties,
     Table, VirtualDevice,
 };
-use crate::base::{Code, Error, Result};
 use crate::calls::{
     close_recv, close_send, dereg_mr, iflush, irecv, isend, reg_mr, reg_mr_dma_buf, test,
 };
@@ -20,6 +19,7 @@ use crate::network;
 use crate::report;
 use crate::send::{self, MESSAGES};
 use crate::slot::{GROUP, RING};
+use kolo::base::{Code, Error, Result};
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;

@@ -3,9 +3,9 @@
 //! libibverbs is safe to call from several threads; each object says what must outlive it. Objects
 //! keep their parents alive by `Arc`, so the order of release follows by itself.
 
-use crate::base::{Error, Result};
 use crate::gid::{Gid, Kind};
 use ibverbs_sys as ib;
+use kolo::base::{Error, Result};
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::sync::Arc;

@@ -1,18 +1,33 @@
 //! Handing the unique id of rank 0 to all ranks through the server of a launcher.
 
 use super::process::{Launch, Launcher};
+use crate::base::record::{self, Record};
 use crate::base::{Code, Error, Rank, Result};
+use crate::bootstrap::UniqueId;
+use crate::bootstrap::report::Reported;
 use crate::bootstrap::settings::NetSettings;
 use crate::bootstrap::unique_id::ID_BYTES;
-use crate::bootstrap::{UniqueId, report};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// First byte of what rank 0 shares: an id follows.
-const ID: u8 = 0;
-/// First byte of what rank 0 shares: why there is no id follows.
-const NO_ID: u8 = 1;
 /// The most bytes that rank 0 shares; PMI carries half of its shortest value, written as hex.
 const MOST_BYTES: usize = 400;
+/// Of these, the most for the words of an error; numbers and lengths take the rest.
+const MOST_WORDS: usize = MOST_BYTES - 16;
+
+/// What rank 0 shares.
+#[derive(PartialEq, Serialize, Deserialize)]
+enum Invitation {
+    /// The bytes of an id.
+    Id(Vec<u8>),
+    /// Why there is none.
+    NoId(Reported),
+}
+
+impl Record for Invitation {
+    const NAME: &'static str = "what rank 0 shared, which should be a unique id,";
+    const MOST_BYTES: usize = MOST_BYTES;
+}
 
 /// Communicators that were begun in this process; each has a key of its own at the server.
 static ROUND: AtomicU64 = AtomicU64::new(0);
@@ -54,26 +69,29 @@ pub fn meet(mut server: impl Exchange, by: Launcher, settings: &NetSettings) -> 
 }
 
 fn encode(made: &Result<UniqueId>) -> Vec<u8> {
-    match made {
-        Ok(id) => [&[ID], &id.as_bytes()[..]].concat(),
-        Err(error) => [&[NO_ID], &report::encode_short(error, MOST_BYTES - 1)[..]].concat(),
-    }
+    record::encode(&match made {
+        Ok(id) => Invitation::Id(id.as_bytes().to_vec()),
+        Err(error) => Invitation::NoId(Reported::short(error, MOST_WORDS)),
+    })
 }
 
 fn decode(told: &[u8]) -> Result<UniqueId> {
-    match told.split_first() {
-        Some((&ID, id)) => match <[u8; ID_BYTES]>::try_from(id) {
+    match record::decode(told)? {
+        Invitation::Id(id) => match <[u8; ID_BYTES]>::try_from(id) {
             Ok(id) => UniqueId::from_bytes(id),
-            Err(_) => Err(unreadable(told.len())),
+            Err(id) => Err(Error::usage(
+                format!("rank 0 shared {} bytes that are no unique id", id.len()),
+                "use the same version of kolo on every rank",
+            )),
         },
-        Some((&NO_ID, words)) => Err(report::decode(Rank(0), "", words)),
-        _ => Err(unreadable(told.len())),
+        Invitation::NoId(why) => Err(why.by(Rank(0), "")),
     }
 }
 
 /// What rank 0 shared, for `tests/fuzz`.
-pub fn fuzz(told: &[u8]) -> Result<UniqueId> {
-    decode(told)
+pub fn fuzz(told: &[u8]) -> (&'static str, bool) {
+    let _ = decode(told);
+    record::fuzz::<Invitation>(told)
 }
 
 /// Not all ranks have come to an exchange within the limit. A server of a launcher does not say who
@@ -91,13 +109,6 @@ pub fn too_late(settings: &NetSettings) -> Error {
             "every rank must call koloCommInitEnv: look for one whose output ends before, or \
              raise {name}"
         ),
-    )
-}
-
-fn unreadable(length: usize) -> Error {
-    Error::usage(
-        format!("rank 0 shared {length} bytes that are no unique id"),
-        "use the same version of kolo on every rank",
     )
 }
 
@@ -189,8 +200,11 @@ mod tests {
 
     #[test]
     fn what_is_no_id_is_refused() {
-        for bytes in [&[][..], &[ID; 12], &[7; 129]] {
-            assert!(decode(bytes).unwrap_err().what.contains("no unique id"));
+        let short = record::encode(&Invitation::Id(vec![7; 12]));
+        assert!(decode(&short).unwrap_err().what.contains("no unique id"));
+        for bytes in [&[][..], &[7; 129]] {
+            let error = decode(bytes).unwrap_err();
+            assert!(error.what.contains("should be a unique id"), "{error}");
         }
     }
 }

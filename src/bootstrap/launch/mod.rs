@@ -19,6 +19,7 @@
 //! has made before.
 
 mod exchange;
+pub(super) use exchange::fuzz as fuzz_shared;
 pub(super) use pmi::fuzz as fuzz_pmi;
 pub mod host_list;
 pub mod mistake;

@@ -9,7 +9,7 @@ use crate::config::{Cma, CmaPtracer, Settings};
 use crate::exec::reach::Fetch;
 use crate::proxy::service::Address;
 use crate::topo::RankPlace;
-use crate::transport::cma::{Peer, yama};
+use crate::transport::cma::{MarkCard, Peer, yama};
 use std::sync::Arc;
 
 /// The other ranks, whose memory this rank can read.
@@ -72,13 +72,13 @@ pub(in crate::comm) fn admit(settings: &Settings) {
 /// Reads something of every other process, and hears whether everybody else could. Collective.
 ///
 /// # Errors
-/// Those of the bootstrap, and cards that cannot be read. A refusal of the system is no error: it
+/// Those of the bootstrap. A refusal of the system is no error: it
 /// is written to the log, and `None` comes back on all ranks.
 pub(in crate::comm) fn agree(
     bootstrap: &dyn Bootstrap,
     settings: &Settings,
     places: &[RankPlace],
-    cards: &[Vec<u8>],
+    cards: &[MarkCard],
     services: &[Address],
 ) -> Result<Option<Private>> {
     let me = bootstrap.rank();
@@ -92,19 +92,14 @@ pub(in crate::comm) fn agree(
         }
         return Ok(None);
     };
-    let made: Result<Vec<Peer>> = places
+    let peers: Vec<Peer> = places
         .iter()
         .zip(cards)
-        .map(|(place, card)| Peer::new(place.rank, &place.host, place.pid, card))
+        .map(|(place, &card)| Peer::new(place.rank, &place.host, place.pid, card))
         .collect();
-    let others = |peers: &[Peer]| {
-        let mut others = peers
-            .iter()
-            .enumerate()
-            .filter(|(rank, _)| *rank != me.index());
-        others.try_for_each(|(_, peer)| peer.probe())
-    };
-    let probed = made.and_then(|peers| others(&peers).map(|()| peers));
+    let others = peers.iter().enumerate();
+    let mut others = others.filter(|(rank, _)| *rank != me.index());
+    let probed = others.try_for_each(|(_, peer)| peer.probe());
     let verdict = match &probed {
         Ok(_) => String::new(),
         Err(error) => sentence(error),
@@ -116,9 +111,9 @@ pub(in crate::comm) fn agree(
         .filter(|(_, verdict)| !verdict.is_empty())
         .collect();
     say(settings.cma(), me, &refusals);
-    let (Ok(peers), true) = (probed, refusals.is_empty()) else {
+    if probed.is_err() || !refusals.is_empty() {
         return Ok(None);
-    };
+    }
     let peers = peers
         .into_iter()
         .map(|peer| Arc::new(peer) as Arc<dyn Fetch>);
@@ -181,7 +176,7 @@ mod tests {
     #[test]
     fn a_peer_fetches_what_it_is_asked_for() {
         let (mark, data) = (Mark::new(5), [1_u8, 2, 3]);
-        let peer = Peer::new(Rank(0), "a", std::process::id(), &mark.to_bytes()).expect("a card");
+        let peer = Peer::new(Rank(0), "a", std::process::id(), mark.card());
         let mut got = [0_u8; 4];
         // SAFETY: three bytes fit.
         unsafe { peer.fetch(data.as_ptr(), got.as_mut_ptr(), 3) }.expect("this process");

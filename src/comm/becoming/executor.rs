@@ -12,7 +12,7 @@ use crate::exec::host::{HostEngine, Wires, launch};
 use crate::exec::{CommDevice, DeviceEngine};
 use crate::plan::{Geometry, Nodes};
 use crate::proxy::service::Address;
-use crate::transport::cma::Mark;
+use crate::transport::cma::{Mark, MarkCard};
 use crate::transport::segment::Nonce;
 use crate::tune::stores::Stores;
 use crate::tune::{Inputs, Table};
@@ -101,7 +101,7 @@ pub(in crate::comm) fn reach(
     party: &net::Party,
     services: Vec<Address>,
     mark: Mark,
-    marks: &[Vec<u8>],
+    marks: &[MarkCard],
 ) -> Result<Direct> {
     let net::Party {
         bootstrap,

@@ -17,8 +17,10 @@ use super::layout::{head_offset, layout, lengths};
 use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};
 use super::net::Network;
+use super::orders::Speech;
 use super::{net, orders, pinning, stores, summary, tuning};
 use crate::base::birth::{Birth, StartPhase};
+use crate::base::record::{self, Record};
 use crate::base::starts::{self, Start};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
@@ -30,14 +32,16 @@ use crate::config::Settings;
 use crate::plan::Nodes;
 use crate::proxy::service::Address;
 use crate::proxy::{self, LocalGroup, Watch};
-use crate::topo::channels::Channels;
+use crate::topo::channels::{ChannelLimits, Channels, merge};
 use crate::topo::{self, Crowding, RankPlace};
 use crate::transport::net::Net;
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::{Nonce, Segment};
 use crate::tune::Inputs;
+use crate::tune::measured::MOST_BYTES;
 use crate::tune::stores::Stores;
 use crate::wire::layout::Layout;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -69,6 +73,21 @@ fn plan_nodes(settings: &Settings, places: &[RankPlace]) -> Nodes {
     Nodes::of(&names)
 }
 
+/// What a rank tells the others, once they agree on their settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Proposal {
+    /// Of rank 0 only.
+    facts: Option<tuning::Facts>,
+    /// Whether the slots of its node are written past the cache.
+    streamed: bool,
+    orders: Speech,
+}
+
+impl Record for Proposal {
+    const NAME: &'static str = "what a rank proposes";
+    const MOST_BYTES: usize = (1 << 20) + MOST_BYTES;
+}
+
 /// What plans and choices follow from: rank 0 tells facts for the tuner, and the lowest rank of
 /// every node in which orders it wants to be passed and how its slots are written.
 fn agree(
@@ -84,36 +103,38 @@ fn agree(
     let streamed = me == lowest && stores::decide(settings, &local, crowding) == Stores::Streamed;
     let nodes = plan_nodes(settings, places);
     let (orders, problem) = orders::say(me, settings, graph, places, &nodes);
-    let facts = tuning::say(me, settings, crowding);
-    let mut mine = (facts.len() as u64).to_le_bytes().to_vec();
-    mine.extend(facts);
-    mine.push(u8::from(streamed));
-    mine.extend(orders);
+    let mine = record::encode(&Proposal {
+        facts: (me == Rank(0)).then(|| tuning::seen(settings, crowding)),
+        streamed,
+        orders,
+    });
     let said = bootstrap.all_gather(&mine);
     // The own error says more than that of an exchange that failed because of it.
     problem.map_or(Ok(()), Err)?;
-    let (mut facts, mut kind) = (Vec::new(), Stores::Streamed);
-    let mut orders = Vec::with_capacity(places.len());
-    for (rank, said) in (0..).map(Rank).zip(said?) {
-        let parts = said.split_first_chunk::<8>();
-        let parts = parts.and_then(|(length, rest)| {
-            rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
-        });
-        let parts = parts.and_then(|(first, rest)| Some((first, rest.split_first()?)));
-        let (first, (&streamed, second)) = parts.ok_or_else(|| {
-            Error::internal("a rank told about itself in a way that cannot be read").with_peer(rank)
-        })?;
-        if rank == Rank(0) {
-            facts = first.to_vec();
-        }
-        if rank == lowest && streamed == 0 {
-            kind = Stores::Cached;
-        }
-        orders.push(second.to_vec());
-    }
-    let inputs = tuning::heard(&facts, settings, places)?;
-    let (nodes, channels) = orders::heard(&orders, settings, places, nodes)?;
+    let said: Vec<Proposal> = record::decode_all(&said?)?;
+    let kind = match said[lowest.index()].streamed {
+        true => Stores::Streamed,
+        false => Stores::Cached,
+    };
+    let facts = said[0].facts.as_ref().ok_or_else(|| {
+        Error::internal("rank 0 did not tell the facts for the tuner").with_peer(Rank(0))
+    })?;
+    let inputs = tuning::heard(facts, settings, places)?;
+    let orders = said.into_iter().map(|said| said.orders).collect();
+    let (nodes, channels) = orders::heard(orders, settings, places, nodes)?;
     Ok(((inputs, nodes, kind), channels))
+}
+
+/// What a rank proposes, for `tests/fuzz`.
+pub(in crate::comm) fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
+    if let Ok(Proposal {
+        orders: Speech::Graph(graph),
+        ..
+    }) = record::decode(bytes)
+    {
+        let _ = merge(&[graph], ChannelLimits::default());
+    }
+    record::fuzz::<Proposal>(bytes)
 }
 
 /// The memory that the ranks of this node share, and the watch over their processes.

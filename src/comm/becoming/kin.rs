@@ -151,7 +151,7 @@ pub(in crate::comm) fn make(
     let _acting = Acting::rank(Rank(over.me));
     let local: Vec<&RankPlace> = places.iter().collect();
     let crowding = topo::crowding(&local);
-    let facts = tuning::say(Rank(0), &settings, crowding);
+    let facts = tuning::seen(&settings, crowding);
     let inputs = tuning::heard(&facts, &settings, &places)?;
     let nodes = kin.nodes.restricted(members).map_err(Error::internal)?;
 

@@ -6,16 +6,16 @@
 //! Idea: such a rank takes part all the same and shows its error in the place of its facts. So
 //! every rank learns in the same exchange that, where and why somebody could not begin.
 
+use crate::base::record::{self, Record};
 use crate::base::{Code, Error, Rank, Result, hash};
-use crate::bootstrap::{Bootstrap, report};
+use crate::bootstrap::Bootstrap;
+use crate::bootstrap::report::Reported;
 use crate::config::{self, Settings};
 use crate::proxy;
 use crate::topo::{self, Machine, RankPlace};
-use crate::transport::cma::Mark;
+use crate::transport::cma::{Mark, MarkCard};
+use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
-
-/// Bytes of the number that tells communicators apart.
-const NONCE_BYTES: usize = 16;
 
 /// What the ranks know after they have met.
 pub(in crate::comm) struct Met {
@@ -29,8 +29,8 @@ pub(in crate::comm) struct Met {
     pub graph: Option<GraphText>,
     /// By which peers know this rank's process; kept as long as they may read its memory.
     pub mark: Mark,
-    /// The marks of all ranks, as they showed them.
-    pub marks: Vec<Vec<u8>>,
+    /// The marks of all ranks.
+    pub marks: Vec<MarkCard>,
 }
 
 /// A graph file as it was read.
@@ -40,86 +40,64 @@ pub(in crate::comm) struct GraphText {
     pub name: String,
 }
 
-/// What a rank shows. One that cannot begin shows its version, its host as the place, and its
-/// problem; another version of kolo reads at least the version.
-#[derive(Default)]
-struct Hello {
-    version: String,
-    place: Vec<u8>,
-    shape: Vec<u8>,
-    /// Of rank 0 only.
-    nonce: Vec<u8>,
-    /// How to recognise the process when its memory is read.
-    mark: Vec<u8>,
-    /// A report; empty when all is well.
-    problem: Vec<u8>,
+/// What a rank shows, behind its version.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+enum Introduction {
+    Able {
+        place: RankPlace,
+        /// The settings from which plans follow, as [`config::compare_shapes`] takes them.
+        shape: Vec<u8>,
+        /// Random, of rank 0 only.
+        nonce: Option<u128>,
+        /// How to recognise the process when its memory is read.
+        mark: MarkCard,
+    },
+    /// It cannot begin.
+    Unable { host: String, problem: Reported },
 }
 
-impl Hello {
-    fn refusal(error: &Error) -> Hello {
+impl Record for Introduction {
+    const NAME: &'static str = "what a rank shows of itself";
+}
+
+/// Which kolo shows it: another version reads at least this.
+fn preamble() -> Vec<u8> {
+    let version = version();
+    [&(version.len() as u32).to_le_bytes(), version.as_bytes()].concat()
+}
+
+impl Introduction {
+    fn refusal(error: &Error) -> Introduction {
         let host = topo::host_name();
-        Hello {
-            version: version(),
-            place: host.split('.').next().unwrap_or_default().into(),
-            problem: report::encode(error),
-            ..Hello::default()
+        Introduction::Unable {
+            host: host.split('.').next().unwrap_or_default().into(),
+            problem: Reported::of(error),
         }
     }
 
-    fn to_bytes(&self) -> Vec<u8> {
-        let version = self.version.as_bytes();
-        let parts = [
-            version,
-            &self.place,
-            &self.shape,
-            &self.nonce,
-            &self.mark,
-            &self.problem,
-        ];
-        let mut bytes = Vec::new();
-        for part in parts {
-            bytes.extend((part.len() as u32).to_le_bytes());
-            bytes.extend(part);
-        }
-        bytes
+    /// With the version in front.
+    fn encode(&self) -> Vec<u8> {
+        [preamble(), record::encode(self)].concat()
     }
 
-    /// What rank `rank` showed, or the error of a rank that cannot begin or be understood.
-    fn read(rank: Rank, bytes: &[u8]) -> Result<Hello> {
-        let garbled = || {
-            Error::internal("a rank introduced itself in a way that cannot be read").with_peer(rank)
-        };
-        let mut rest = bytes;
-        let mut part = || {
-            let (length, behind) = rest.split_first_chunk::<4>()?;
-            let length = u32::from_le_bytes(*length) as usize;
-            let (part, behind) = behind.split_at_checked(length)?;
-            rest = behind;
-            Some(part.to_vec())
-        };
-        let theirs = part().and_then(|bytes| String::from_utf8(bytes).ok());
-        let theirs = theirs.ok_or_else(garbled)?;
-        if theirs != version() {
-            return Err(Error::usage(
+    /// What rank `rank` showed, or the error of a rank that cannot be understood.
+    fn read(rank: Rank, bytes: &[u8]) -> Result<Introduction> {
+        if let Some(rest) = bytes.strip_prefix(preamble().as_slice()) {
+            return record::decode(rest).map_err(|fault| Error::from(fault).with_peer(rank));
+        }
+        let theirs = bytes.split_first_chunk::<4>();
+        let theirs = theirs.and_then(|(length, rest)| {
+            let (theirs, _) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+            std::str::from_utf8(theirs).ok()
+        });
+        Err(match theirs {
+            Some(theirs) => Error::usage(
                 format!("this rank runs kolo {}, the peer {theirs}", version()),
                 "let all ranks load the same libkolo (check LD_LIBRARY_PATH and modules per node)",
-            )
-            .with_peer(rank));
+            ),
+            None => Error::internal("a rank introduced itself in a way that cannot be read"),
         }
-        let mut needed = || part().ok_or_else(garbled);
-        let hello = Hello {
-            version: theirs,
-            place: needed()?,
-            shape: needed()?,
-            nonce: needed()?,
-            mark: needed()?,
-            problem: needed()?,
-        };
-        if hello.problem.is_empty() {
-            return Ok(hello);
-        }
-        let place = format!(" on {}", String::from_utf8_lossy(&hello.place));
-        Err(report::decode(rank, &place, &hello.problem).told_elsewhere(true))
+        .with_peer(rank))
     }
 }
 
@@ -141,52 +119,95 @@ pub(in crate::comm) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings
         Ok((hello, settings, mark, graph))
     });
     let mine = match &begun {
-        Ok((hello, ..)) => hello.to_bytes(),
-        Err(error) => Hello::refusal(error).to_bytes(),
+        Ok((introduction, ..)) => introduction.clone(),
+        Err(error) => Introduction::refusal(error),
     };
     // The own error says more than that of an exchange that failed because of it.
-    let shown = bootstrap.all_gather(&mine);
+    let shown = bootstrap.all_gather(&mine.encode());
     let is_told = shown.as_ref().is_ok_and(|shown| {
         let before = &shown[..bootstrap.rank().index().min(shown.len())];
         before.iter().any(|theirs| says_the_same(theirs, &mine))
     });
     let begun = begun.map_err(|error| error.told_elsewhere(is_told));
     let (_, settings, mark, graph) = begun?;
-    let hellos: Vec<Hello> = (0..)
-        .map(Rank)
-        .zip(&shown?)
-        .map(|(rank, bytes)| Hello::read(rank, bytes))
-        .collect::<Result<_>>()?;
-    let gathered: Vec<Vec<u8>> = hellos.iter().map(|hello| hello.place.clone()).collect();
-    let places = topo::gathered(&gathered)?;
+    let all = Introduced::read(&shown?)?;
+    let places = topo::gathered(all.places)?;
     let shapes: Vec<(Rank, &str, &[u8])> = places
         .iter()
-        .zip(&hellos)
-        .map(|(place, hello)| (place.rank, place.host.as_str(), hello.shape.as_slice()))
+        .zip(&all.shapes)
+        .map(|(place, shape)| (place.rank, place.host.as_str(), shape.as_slice()))
         .collect();
     let is_told = bootstrap.rank() != Rank(0);
     config::compare_shapes(&shapes).map_err(|error| error.told_elsewhere(is_told))?;
-    let nonce: [u8; NONCE_BYTES] = hellos[0].nonce.as_slice().try_into().map_err(|_| {
-        Error::internal("the nonce of the communicator has a wrong length").with_peer(Rank(0))
+    let nonce = all.nonce.ok_or_else(|| {
+        Error::internal("rank 0 did not show the nonce of the communicator").with_peer(Rank(0))
     })?;
     Ok(Met {
         settings,
         places,
-        nonce: u128::from_le_bytes(nonce),
+        nonce,
         graph,
         mark,
-        marks: hellos.into_iter().map(|hello| hello.mark).collect(),
+        marks: all.marks,
     })
 }
 
-/// Whether two ranks that cannot begin have the same reason, which stands at the end of what they
-/// show: a mistake in a setting is often that of the whole job.
-fn says_the_same(one: &[u8], other: &[u8]) -> bool {
-    let reason = |bytes: &[u8]| {
-        let at = bytes.len().checked_sub(report::REPORT_BYTES)?;
-        Some(bytes[at..].to_vec())
-    };
-    reason(one).is_some_and(|one| Some(one) == reason(other))
+/// What all ranks showed.
+#[derive(Default)]
+struct Introduced {
+    places: Vec<RankPlace>,
+    shapes: Vec<Vec<u8>>,
+    nonce: Option<u128>,
+    marks: Vec<MarkCard>,
+}
+
+impl Introduced {
+    /// An error is that of the lowest rank that cannot begin or be understood.
+    fn read(shown: &[Vec<u8>]) -> Result<Introduced> {
+        let mut all = Introduced::default();
+        for (rank, bytes) in (0..).map(Rank).zip(shown) {
+            match Introduction::read(rank, bytes)? {
+                Introduction::Able {
+                    place,
+                    shape,
+                    nonce,
+                    mark,
+                } => {
+                    all.places.push(place);
+                    all.shapes.push(shape);
+                    all.nonce = all.nonce.or(nonce.filter(|_| rank == Rank(0)));
+                    all.marks.push(mark);
+                }
+                Introduction::Unable { host, problem } => {
+                    let place = format!(" on {host}");
+                    return Err(problem.by(rank, &place).told_elsewhere(true));
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whether two ranks that cannot begin have the same reason: a mistake in a setting is often that
+/// of the whole job.
+fn says_the_same(theirs: &[u8], mine: &Introduction) -> bool {
+    let theirs = Introduction::read(Rank(0), theirs);
+    match (theirs, mine) {
+        (
+            Ok(Introduction::Unable { problem: one, .. }),
+            Introduction::Unable { problem: other, .. },
+        ) => one == *other,
+        _ => false,
+    }
+}
+
+/// What a rank shows, for `tests/fuzz`.
+pub(in crate::comm) fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
+    if let Ok(shown) = Introduced::read(&[[preamble(), bytes.to_vec()].concat()]) {
+        let _ = topo::gathered(shown.places);
+    }
+    let _ = Introduction::read(Rank(0), bytes);
+    record::fuzz::<Introduction>(bytes)
 }
 
 fn graph_text(settings: &Settings) -> Result<Option<GraphText>> {
@@ -220,7 +241,7 @@ pub(in crate::comm) fn shape(settings: &Settings, graph: Option<&GraphText>) -> 
             },
         });
     }
-    config::shape_bytes(&shape)
+    record::encode(&shape)
 }
 
 fn introduce(
@@ -228,20 +249,18 @@ fn introduce(
     settings: &Settings,
     mark: &Mark,
     graph: Option<&GraphText>,
-) -> Result<Hello> {
+) -> Result<Introduction> {
     super::cma::admit(settings);
     let host_id = host_id(settings)?;
     let place = RankPlace::here(bootstrap.rank(), host_id.as_deref(), machine(settings)?)?;
-    Ok(Hello {
-        version: version(),
-        place: place.to_bytes(),
+    Ok(Introduction::Able {
+        place,
         shape: shape(settings, graph),
         nonce: match bootstrap.rank() {
-            Rank(0) => draw()?.to_le_bytes().to_vec(),
-            _ => Vec::new(),
+            Rank(0) => Some(draw()?),
+            _ => None,
         },
-        mark: mark.to_bytes().to_vec(),
-        problem: Vec::new(),
+        mark: mark.card(),
     })
 }
 
@@ -258,7 +277,7 @@ fn host_id(settings: &Settings) -> Result<Option<String>> {
 
 /// A random number that nobody can guess.
 pub(in crate::comm) fn draw() -> Result<u128> {
-    let mut bytes = [0; NONCE_BYTES];
+    let mut bytes = [0; size_of::<u128>()];
     getrandom::fill(&mut bytes).map_err(|error| {
         Error::new(
             Code::SystemError,

@@ -1,11 +1,11 @@
 //! The network of a communicator whose ranks are on several nodes.
 
-mod folding;
+pub(in crate::comm) mod folding;
 mod proxied;
 mod rails;
-mod said;
+pub(in crate::comm) mod said;
 
-use crate::base::{Error, Rank, Result};
+use crate::base::{Error, Rank, Result, record};
 use crate::bootstrap::Bootstrap;
 use crate::config::Settings;
 use crate::exec::host::carried::Carried;
@@ -26,7 +26,7 @@ use crate::transport::net::{Handle, Net, Properties};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
 pub(in crate::comm) use folding::Supported;
-use said::{Said, decode, encode};
+use said::Said;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -274,7 +274,7 @@ impl Party<'_> {
                 post,
                 proxies,
                 ..
-            }) => encode(&Said {
+            }) => Some(Said {
                 name: open.net().name().to_string(),
                 lookout: match post {
                     Some(post) => post.handle().clone(),
@@ -284,9 +284,9 @@ impl Party<'_> {
                 ports: self.ports(open.net().devices()),
                 handles: open.handles().clone(),
             }),
-            Err(_) => Vec::new(),
+            Err(_) => None,
         };
-        let said = self.bootstrap.all_gather(&mine);
+        let said = self.bootstrap.all_gather(&record::encode(&mine));
         let Opened {
             open,
             post,
@@ -328,9 +328,10 @@ impl Party<'_> {
 
     /// What all ranks said, if all use the network `name`.
     fn heard(&self, name: &str, said: &[Vec<u8>]) -> Result<Vec<Said>> {
-        let understood = (0..).map(Rank).zip(said).map(|(rank, said)| {
+        let all: Vec<Option<Said>> = record::decode_all(said)?;
+        let understood = (0..).map(Rank).zip(all).map(|(rank, said)| {
             let host = &self.places[rank.index()].host;
-            let Some(said) = decode(said) else {
+            let Some(said) = said else {
                 let what = format!("rank {rank} on {host} cannot use a network between nodes");
                 return Err(Error::remote(rank, what, "see the message of that rank"));
             };

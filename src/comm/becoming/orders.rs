@@ -14,24 +14,30 @@
 
 use super::meet::GraphText;
 use crate::base::{Error, Rank, Result};
-use crate::bootstrap::report;
+use crate::bootstrap::report::Reported;
 use crate::config::{CrossNic, Settings};
 use crate::plan::{Chain, Nodes, Orders};
-use crate::topo::channels::{ChannelLimits, Channels, merge, merge_gathered};
+use crate::topo::channels::{ChannelLimits, Channels, merge};
 use crate::topo::graph::{Graph, TopoFile};
 use crate::topo::node_graph::NodeGraph;
 use crate::topo::search::{Cross, Request};
 use crate::topo::seats::{self, Seated};
 use crate::topo::{self, CpuSet, Machine, RankPlace};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// First byte of what a speaker says: its node prefers no order.
-const NATURAL: u8 = 1;
-/// The bytes of a [`NodeGraph`] follow.
-const GRAPH: u8 = 2;
-/// A report follows.
-const PROBLEM: u8 = 3;
+/// What a rank says about the orders on its node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::comm) enum Speech {
+    /// Nothing: it is no speaker.
+    Silent,
+    /// Its node prefers no order.
+    Natural,
+    Graph(NodeGraph),
+    Problem(Reported),
+}
+
 /// Searches that a process remembers.
 const REMEMBERED: usize = 32;
 
@@ -133,13 +139,13 @@ pub(in crate::comm) fn say(
     file: Option<&GraphText>,
     places: &[RankPlace],
     nodes: &Nodes,
-) -> (Vec<u8>, Option<Error>) {
+) -> (Speech, Option<Error>) {
     let mates = nodes.ranks_of(nodes.node_of(me.0));
     if mates[0] != me.0 {
-        return (Vec::new(), None);
+        return (Speech::Silent, None);
     }
     if places.len() == 1 {
-        return (vec![NATURAL], None);
+        return (Speech::Natural, None);
     }
     let local: Vec<&RankPlace> = mates.iter().map(|&rank| &places[rank as usize]).collect();
     let several = nodes.count() > 1;
@@ -151,12 +157,9 @@ pub(in crate::comm) fn say(
         devices: several_machines,
     };
     match wish.node_graph(&local, me == Rank(0)) {
-        Ok(None) => (vec![NATURAL], None),
-        Ok(Some(graph)) => ([vec![GRAPH], graph.to_bytes()].concat(), None),
-        Err(error) => {
-            let report = [vec![PROBLEM], report::encode(&error)].concat();
-            (report, Some(error))
-        }
+        Ok(None) => (Speech::Natural, None),
+        Ok(Some(graph)) => (Speech::Graph(graph), None),
+        Err(error) => (Speech::Problem(Reported::of(&error)), Some(error)),
     }
 }
 
@@ -164,10 +167,10 @@ pub(in crate::comm) fn say(
 /// their order where one knows of no better. The same on every rank.
 ///
 /// # Errors
-/// The problem of the first node that has one; words that nobody can understand; graphs that do
-/// not fit together.
+/// The problem of the first node that has one; a speaker that is silent; graphs that do not fit
+/// together.
 pub(in crate::comm) fn heard(
-    said: &[Vec<u8>],
+    mut said: Vec<Speech>,
     settings: &Settings,
     places: &[RankPlace],
     nodes: Nodes,
@@ -176,15 +179,15 @@ pub(in crate::comm) fn heard(
     let mut is_natural = false;
     for node in 0..nodes.count() {
         let speaker = nodes.ranks_of(node)[0];
-        match said[speaker as usize].split_first() {
-            Some((&NATURAL, [])) => is_natural = true,
-            Some((&GRAPH, bytes)) => graphs.push(bytes.to_vec()),
-            Some((&PROBLEM, bytes)) => {
+        match std::mem::replace(&mut said[speaker as usize], Speech::Silent) {
+            Speech::Natural => is_natural = true,
+            Speech::Graph(graph) => graphs.push(graph),
+            Speech::Problem(why) => {
                 let place = format!(" on {}", places[speaker as usize].host);
-                return Err(report::decode(Rank(speaker), &place, bytes));
+                return Err(why.by(Rank(speaker), &place));
             }
-            _ => {
-                let what = "a rank described its node in a way that cannot be read";
+            Speech::Silent => {
+                let what = "a rank that was to describe its node did not";
                 return Err(Error::internal(what).with_peer(Rank(speaker)));
             }
         }
@@ -192,7 +195,7 @@ pub(in crate::comm) fn heard(
     if is_natural {
         return Ok((nodes, None));
     }
-    let channels = merge_gathered(&graphs, limits(settings))?;
+    let channels = merge(&graphs, limits(settings))?;
     Ok((in_orders(nodes, &channels)?, Some(channels)))
 }
 

@@ -34,12 +34,12 @@ fn agreed(
     places: &[RankPlace],
     nodes: &Nodes,
 ) -> Result<Nodes> {
-    let said: Vec<Vec<u8>> = (0..places.len() as u32)
+    let said: Vec<Speech> = (0..places.len() as u32)
         .map(|rank| say(Rank(rank), settings, graph, places, nodes).0)
         .collect();
-    let speakers = said.iter().filter(|said| !said.is_empty()).count();
+    let speakers = said.iter().filter(|&said| *said != Speech::Silent).count();
     assert_eq!(speakers, nodes.count() as usize, "one rank a node speaks");
-    heard(&said, settings, places, nodes.clone()).map(|(nodes, _)| nodes)
+    heard(said, settings, places, nodes.clone()).map(|(nodes, _)| nodes)
 }
 
 #[test]
@@ -126,21 +126,14 @@ fn a_graph_file_counts_on_any_machine_and_for_every_node() {
 fn strange_words_are_refused() {
     let machine = Machine::from_xml_file(&file("laptop.xml")).unwrap();
     let places = bound(&machine, &[0, 2]);
-    for said in [
-        &[][..],
-        &[0],
-        &[GRAPH],
-        &[GRAPH, b'k', b'n'],
-        &[NATURAL, 1],
-        &[9],
-    ] {
-        let said = [said.to_vec(), Vec::new()];
-        assert!(heard(&said, &settings(&[]), &places, Nodes::one(2)).is_err());
+    let heard = |said: &[Speech], nodes| heard(said.to_vec(), &settings(&[]), &places, nodes);
+    let nothing = Speech::Graph(NodeGraph::default());
+    for said in [Speech::Silent, nothing] {
+        assert!(heard(&[said, Speech::Silent], Nodes::one(2)).is_err());
     }
-    let said = [vec![NATURAL], Vec::new()];
-    assert!(heard(&said, &settings(&[]), &places, Nodes::one(2)).is_ok());
-    let two = [vec![NATURAL], vec![9]];
-    assert!(heard(&two, &settings(&[]), &places, Nodes::every(2, 1)).is_err());
+    assert!(heard(&[Speech::Natural, Speech::Silent], Nodes::one(2)).is_ok());
+    let two = [Speech::Natural, Speech::Silent];
+    assert!(heard(&two, Nodes::every(2, 1)).is_err());
 }
 
 /// One node that found nothing: all keep their order, on every rank alike.
@@ -150,9 +143,12 @@ fn a_node_that_knows_of_no_order_keeps_the_others_from_none() {
     let places = bound(&machine, &[0, 2]);
     let nodes = || Nodes::every(2, 1);
     let (graph, problem) = say(Rank(0), &settings(&[]), None, &places, &nodes());
-    assert!(problem.is_none() && graph[0] == GRAPH);
-    for said in [[vec![NATURAL], graph.clone()], [graph, vec![NATURAL]]] {
-        let (found, channels) = heard(&said, &settings(&[]), &places, nodes()).unwrap();
+    assert!(problem.is_none() && matches!(graph, Speech::Graph(_)));
+    for said in [
+        vec![Speech::Natural, graph.clone()],
+        vec![graph, Speech::Natural],
+    ] {
+        let (found, channels) = heard(said, &settings(&[]), &places, nodes()).unwrap();
         assert!(
             channels.is_none() && found == nodes(),
             "no orders but that of the ranks"

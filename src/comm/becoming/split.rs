@@ -8,8 +8,9 @@
 use super::over_parent::OverParent;
 use super::{init, joining, kin, meet, summary};
 use crate::base::float_env::FloatEnv;
-use crate::base::{Error, Rank, Result};
-use crate::bootstrap::{Bootstrap, report};
+use crate::base::{Error, Rank, Result, record};
+use crate::bootstrap::Bootstrap;
+use crate::bootstrap::report::Reported;
 use crate::comm::calling::group;
 use crate::comm::{Call, Collective, CommConfig, Communicator, RedOp};
 use crate::config::Settings;
@@ -83,15 +84,15 @@ fn gather_shown(parent: &Communicator, mine: Shown) -> Result<Vec<Shown>> {
 /// # Errors
 /// Always: the own reason, or that of the lowest refused rank.
 fn share_refusals(over: &OverParent, refused: &[bool], mine: Option<&Error>) -> Result<()> {
-    let report = mine.map_or(Vec::new(), report::encode);
+    let report = mine.map_or(Vec::new(), |error| record::encode(&Reported::of(error)));
     let reports = over.all_gather(&report)?;
     if let Some(error) = mine {
         return Err(error.clone());
     }
     let first = refused.iter().position(|&refused| refused).unwrap_or(0);
     let place = format!(" on {}", over.parent.inner.place(over.members[first]));
-    let error = report::decode(Rank(first as u32), &place, &reports[first]);
-    Err(error.told_elsewhere(true))
+    let why: Reported = record::decode(&reports[first])?;
+    Err(why.by(Rank(first as u32), &place).told_elsewhere(true))
 }
 
 /// Files of rings and trees are for the communicator that a program begins with: a part has other

@@ -3,56 +3,22 @@
 
 use super::layout;
 use super::net::Network;
-use crate::base::{Error, Rank, Result, input_file};
+use crate::base::{Error, Result, input_file};
 use crate::config::{ChoiceList, Net, Settings};
 use crate::plan::{Algorithm, Geometry};
 use crate::price::{self, Costs};
 use crate::topo::{self, Crowding, RankPlace};
 use crate::tune::{Allowed, Inputs, Measured, ProtocolChoice, Rule, Setting, measured};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// What rank 0 tells the others.
-struct Facts {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::comm) struct Facts {
     oversubscribed: bool,
     cores: u32,
     /// The text of the file of measured times and its name, or why there is none.
     file: Option<std::result::Result<(String, String), String>>,
-}
-
-impl Facts {
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![u8::from(self.oversubscribed)];
-        bytes.extend(self.cores.to_le_bytes());
-        let (kind, name, text) = match &self.file {
-            None => (0, "", ""),
-            Some(Ok((name, text))) => (1, name.as_str(), text.as_str()),
-            Some(Err(fault)) => (2, fault.as_str(), ""),
-        };
-        bytes.push(kind);
-        bytes.extend((name.len() as u32).to_le_bytes());
-        bytes.extend(name.as_bytes());
-        bytes.extend(text.as_bytes());
-        bytes
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Facts> {
-        let (&oversubscribed, rest) = bytes.split_first()?;
-        let (cores, rest) = rest.split_first_chunk::<4>()?;
-        let (&kind, rest) = rest.split_first()?;
-        let (length, rest) = rest.split_first_chunk::<4>()?;
-        let (name, text) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        let name = String::from_utf8(name.to_vec()).ok()?;
-        let text = String::from_utf8(text.to_vec()).ok()?;
-        Some(Facts {
-            oversubscribed: oversubscribed != 0,
-            cores: u32::from_le_bytes(*cores),
-            file: match kind {
-                0 => None,
-                1 => Some(Ok((name, text))),
-                _ => Some(Err(name)),
-            },
-        })
-    }
 }
 
 fn read(path: &Path) -> std::result::Result<(String, String), String> {
@@ -63,17 +29,13 @@ fn read(path: &Path) -> std::result::Result<(String, String), String> {
     }
 }
 
-/// What this rank says about the inputs: nothing, unless it is rank 0.
-pub(in crate::comm) fn say(me: Rank, settings: &Settings, crowding: Crowding) -> Vec<u8> {
-    if me != Rank(0) {
-        return Vec::new();
-    }
-    let facts = Facts {
+/// What this rank sees of the inputs; that of rank 0 counts.
+pub(in crate::comm) fn seen(settings: &Settings, crowding: Crowding) -> Facts {
+    Facts {
         oversubscribed: crowding.oversubscribed,
         cores: crowding.cores,
         file: settings.tuner_file().map(read),
-    };
-    facts.to_bytes()
+    }
 }
 
 /// The inputs that follow from what rank 0 said.
@@ -82,12 +44,10 @@ pub(in crate::comm) fn say(me: Rank, settings: &Settings, crowding: Crowding) ->
 /// On every rank, where rank 0 cannot read its file of measured times or `algo` leaves nothing for
 /// a collective that it names.
 pub(in crate::comm) fn heard(
-    said: &[u8],
+    facts: &Facts,
     settings: &Settings,
     places: &[RankPlace],
 ) -> Result<Inputs> {
-    let facts = Facts::from_bytes(said)
-        .ok_or_else(|| Error::internal("what rank 0 told about the tuner cannot be read"))?;
     let measured = match &facts.file {
         None => Measured::default(),
         Some(Ok((name, text))) => Measured::from_toml(text, name)?,
@@ -197,29 +157,4 @@ fn rules<T>(list: &ChoiceList, named: impl Fn(&str) -> Option<T>) -> Vec<Rule<T>
         names: rule.names.iter().filter_map(|name| named(name)).collect(),
     };
     list.rules.iter().map(rule).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_rank_zero_tells_arrives() {
-        for file in [
-            None,
-            Some(Ok(("/a/b".to_string(), "format = 1\n".to_string()))),
-            Some(Err("/a/b cannot be read".to_string())),
-        ] {
-            let facts = Facts {
-                oversubscribed: true,
-                cores: 7,
-                file: file.clone(),
-            };
-            let bytes = facts.to_bytes();
-            let back = Facts::from_bytes(&bytes).unwrap();
-            assert_eq!((back.oversubscribed, back.cores), (true, 7));
-            assert_eq!(back.file, file);
-            assert!((0..10).all(|length| Facts::from_bytes(&bytes[..length]).is_none()));
-        }
-    }
 }

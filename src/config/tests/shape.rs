@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::{Sandbox, with};
-use crate::base::{Code, Rank};
+use crate::base::{Code, Rank, record};
 
 type Ranks = Vec<(Rank, String, Vec<u8>)>;
 
@@ -45,7 +45,7 @@ fn the_shape_holds_what_the_ranks_must_agree_on() {
     let buffsize = shape.iter().find(|entry| entry.key == "buffsize").unwrap();
     assert_eq!(buffsize.value, "2097152");
     assert_eq!(buffsize.source, "variable KOLO_BUFFSIZE");
-    let back: Vec<ShapeEntry> = serde_json::from_slice(&settings.shape_bytes()).unwrap();
+    let back: Vec<ShapeEntry> = record::decode(&settings.shape_bytes()).unwrap();
     assert_eq!(back, shape);
 }
 
@@ -138,7 +138,7 @@ fn another_version_and_garbage_are_told_apart_from_a_difference() {
     let mut shape = plain.shape();
     shape.retain(|entry| entry.key != "proto");
     let mut all = ranks(&[&plain, &plain]);
-    all[1].2 = serde_json::to_vec(&shape).unwrap();
+    all[1].2 = record::encode(&shape);
     let what = compare_shapes(&all).unwrap_err().what;
     assert!(what.contains("`proto` is `auto` on rank 0"), "{what}");
     assert!(

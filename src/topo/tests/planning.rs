@@ -1,6 +1,6 @@
 //! From one node's search to the channels of a job: many nodes, uneven nodes, and what it costs.
 
-use super::super::channels::{ChannelLimits, Channels, merge, merge_gathered};
+use super::super::channels::{ChannelLimits, Channels, merge};
 use super::super::graph::Graph;
 use super::super::node_graph::NodeGraph;
 use super::super::search::{Request, STEPS};
@@ -71,13 +71,8 @@ fn sixty_four_nodes_of_eight_gpus_take_little_work() {
         let steps = nodes.iter().map(|(_, steps)| *steps).max().unwrap();
         assert!(steps <= most_steps, "{name}: {steps} steps");
         assert!(steps < 2 * STEPS);
-        let bytes: Vec<Vec<u8>> = nodes.iter().map(|(graph, _)| graph.to_bytes()).collect();
-        assert!(
-            bytes[0].len() < 2048,
-            "{name}: {} bytes a node",
-            bytes[0].len()
-        );
-        let joined = merge_gathered(&bytes, ChannelLimits::default()).unwrap();
+        let nodes: Vec<NodeGraph> = nodes.into_iter().map(|(graph, _)| graph).collect();
+        let joined = merge(&nodes, ChannelLimits::default()).unwrap();
         assert_eq!(joined.count(), channels, "{name}");
         holds(&joined, 512);
     }
@@ -112,13 +107,13 @@ fn ranks_on_host_memory_agree_on_their_channels() {
     let places: Vec<RankPlace> = (0..8)
         .map(|rank| bound(&machine, rank, &format!("{}", rank / 2 * 8)))
         .collect();
-    let graphs: Vec<Vec<u8>> = (0..2)
+    let graphs: Vec<NodeGraph> = (0..2)
         .map(|node| {
             let local: Vec<&RankPlace> = places.iter().filter(|p| p.rank.0 % 2 == node).collect();
-            host_node_graph(&machine, &local).to_bytes()
+            host_node_graph(&machine, &local)
         })
         .collect();
-    let joined = merge_gathered(&graphs, ChannelLimits { least: 1, most: 4 }).unwrap();
+    let joined = merge(&graphs, ChannelLimits { least: 1, most: 4 }).unwrap();
     holds(&joined, 8);
     assert_eq!((joined.count(), joined.nets[1].len()), (4, 2));
     let order: Vec<u32> = joined.rings[0].order.iter().map(|rank| rank.0).collect();

@@ -31,6 +31,7 @@ mod regions;
 pub mod socket;
 
 use crate::base::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -45,7 +46,8 @@ pub const MAX_TAIL: usize = 32;
 
 /// What a receiver hands to its sender, by any way: at most [`HANDLE_BYTES`] bytes that only the
 /// network that made them understands. They contain a secret and are never printed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Handle {
     bytes: [u8; HANDLE_BYTES],
     length: usize,
@@ -73,6 +75,20 @@ impl Handle {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
+    }
+}
+
+impl TryFrom<Vec<u8>> for Handle {
+    type Error = Error;
+
+    fn try_from(bytes: Vec<u8>) -> Result<Handle> {
+        Handle::new(&bytes)
+    }
+}
+
+impl From<Handle> for Vec<u8> {
+    fn from(handle: Handle) -> Vec<u8> {
+        handle.bytes().to_vec()
     }
 }
 

@@ -7,7 +7,6 @@
 use super::calls::grouped;
 use super::case::Case;
 use super::content;
-use super::data::{POISON, Pattern};
 use super::engine::{Collective, Run};
 use super::inputs::Inputs;
 use super::layout::Counts;
@@ -23,6 +22,7 @@ use kolo::base::Result;
 use kolo::bootstrap::mpi_abi::MPI_NOT_SUPPORTED;
 use kolo::comm::{Graph, RedOp, Stream};
 use kolo::dtype::ReduceOp;
+use kolo::dtype::known::{POISON, Pattern};
 use std::time::Duration;
 
 /// Bytes behind the receive buffer that must stay as they were.

@@ -1,10 +1,10 @@
 //! What the receive buffer must hold after a call, and counting what it does not.
 
-use super::data::Pattern;
 use super::engine::{Collective, Content, Piece};
 use super::inputs::Inputs;
 use super::layout::{self, Counts};
 use super::seat::Seat;
+use kolo::dtype::known::Pattern;
 
 /// One stretch over all of the buffer.
 pub fn whole(counts: &Counts, content: Content) -> Vec<Piece> {
@@ -151,9 +151,9 @@ pub fn wrong(
 mod tests {
     use super::*;
     use crate::names;
-    use crate::perf::data::POISON;
     use crate::perf::operation::Operation;
     use crate::perf::rows::COLLECTIVES;
+    use kolo::dtype::known::POISON;
     use kolo::dtype::{DataType, ReduceOp};
 
     fn seats() -> impl Iterator<Item = Seat> {

@@ -6,9 +6,9 @@
 //! in every second element the largest ones cancel, so a sum that rounds on its way is wrong. The
 //! expected value is the integer sum, rounded once.
 
-use super::data::{Data, Pattern, mix};
 use super::operation::{Operation, part};
 use kolo::dtype::DataType;
+use kolo::dtype::known::{Data, Pattern, mix};
 
 /// Negative power of two that terms of exact sums are multiples of.
 const POINT: i32 = 40;

@@ -1,7 +1,7 @@
 //! Memory: how much there is, and the buffers.
 
-use super::data::POISON;
 use kolo::base::{Code, Error, Result};
+use kolo::dtype::known::POISON;
 use kolo::transport::memory;
 use std::alloc::{Layout, alloc, dealloc};
 use std::path::Path;

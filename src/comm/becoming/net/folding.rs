@@ -5,6 +5,7 @@
 //! heads of each column join a group for each channel, and say once more whether they could.
 
 use crate::algo::collnet;
+use crate::base::record::{self, Record};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::config::Settings;
@@ -13,7 +14,8 @@ use crate::plan::Nodes;
 use crate::proxy::net::Links;
 use crate::proxy::net::fold::Fold;
 use crate::transport::net::plugin::fold::{FoldDoor, FoldNet};
-use crate::transport::net::{HANDLE_BYTES, Handle, candidates};
+use crate::transport::net::{Handle, candidates};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Types and operations of a folding network have numbers below these.
@@ -21,7 +23,7 @@ const TYPES: i32 = 12;
 const OPERATIONS: i32 = 4;
 
 /// What the network folds: a bit for each type and operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supported(u64);
 
 impl Supported {
@@ -55,30 +57,20 @@ impl Supported {
 }
 
 /// What a rank tells the others.
+#[derive(PartialEq, Serialize, Deserialize)]
 struct Told {
     supported: Supported,
+    /// One a channel.
     handles: Vec<Handle>,
 }
 
-impl Told {
-    fn encode(&self) -> Vec<u8> {
-        let mut bytes = self.supported.0.to_le_bytes().to_vec();
-        for handle in &self.handles {
-            bytes.extend(handle.bytes());
-        }
-        bytes
-    }
+impl Record for Told {
+    const NAME: &'static str = "what a rank folds";
+}
 
-    fn decode(bytes: &[u8]) -> Option<Told> {
-        let (bits, handles) = bytes.split_first_chunk::<8>()?;
-        let handles = handles
-            .chunks(HANDLE_BYTES)
-            .map(|bytes| Handle::new(bytes).ok());
-        Some(Told {
-            supported: Supported(u64::from_le_bytes(*bits)),
-            handles: handles.collect::<Option<_>>()?,
-        })
-    }
+/// What a rank tells about its folding network, for `tests/fuzz`.
+pub fn fuzz(bytes: &[u8]) -> (&'static str, bool) {
+    record::fuzz::<Told>(bytes)
 }
 
 /// Has the network fold, where the setting `collnet_enable` asks for it and it can. Every rank
@@ -112,9 +104,8 @@ pub fn join(
             )
         }
     };
-    let told = bootstrap.all_gather(&mine.encode())?;
-    let told: Option<Vec<Told>> = told.iter().map(|bytes| Told::decode(bytes)).collect();
-    let told = told.ok_or_else(|| Error::internal("what a rank folds cannot be read"))?;
+    let told = bootstrap.all_gather(&record::encode(&mine))?;
+    let told: Vec<Told> = record::decode_all(&told)?;
     let all = told
         .iter()
         .fold(u64::MAX, |all, told| all & told.supported.0);
@@ -180,20 +171,6 @@ fn open(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_told_arrives() {
-        let handle = |byte: u8| Handle::new(&[byte; HANDLE_BYTES]).unwrap();
-        for handles in [vec![], vec![handle(3)], vec![handle(4), handle(5)]] {
-            let told = Told {
-                supported: Supported(0x0123_4567_89ab_cdef),
-                handles: handles.clone(),
-            };
-            let heard = Told::decode(&told.encode()).unwrap();
-            assert_eq!((heard.supported, heard.handles), (told.supported, handles));
-        }
-        assert!(Told::decode(&[1; 7]).is_none());
-    }
 
     #[test]
     fn only_what_the_network_knows_is_given_to_it() {

@@ -1,20 +1,19 @@
 //! What travels over the sockets: the handle, the hello, the welcome, and the header of a frame.
 //!
-//! All numbers are big-endian. Welcome and header end with a CRC32C of all before it, so that a
-//! stream that lost its place is noticed before any number in it is believed. It is no protection
-//! against an enemy: both ends prove that they know the secret in the handle
-//! ([`crate::base::proof`]), and nobody says it.
-//!
-//! The body of a hello: 0..2 which socket of the connection, 2..4 how many it has, 4..12 the
-//! connection's number.
+//! The body of a hello is a record ([`Hello`]); all other numbers are big-endian. Welcome and
+//! header end with a CRC32C of all before it, so that a stream that lost its place is noticed before any
+//! number in it is believed. It is no protection against an enemy: both ends prove that they know
+//! the secret in the handle ([`crate::base::proof`]), and nobody says it.
 
 use super::super::Handle;
 use crate::base::proof::{self, Key, Preamble};
+use crate::base::record::{self, Record};
 use crate::base::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// Version of everything in this file; both ends must have the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Length of a welcome in bytes.
 pub const WELCOME_BYTES: usize = 24;
 /// Length of the header of a frame in bytes.
@@ -29,7 +28,6 @@ pub const PROTOCOL: Preamble = Preamble {
 const PURPOSE: u8 = 1;
 /// The kind of secret: that of the handle.
 pub const HANDLE: u8 = 1;
-const BODY_BYTES: usize = 12;
 const WELCOME_MAGIC: [u8; 8] = *b"KOLOnet\xf2";
 const HANDLE_MAGIC: [u8; 8] = *b"KOLOnet\xf3";
 const HANDLE_LENGTH: usize = 52;
@@ -117,7 +115,7 @@ pub fn decode_handle(handle: &Handle, scope: u32) -> Result<(SocketAddr, Secret)
 }
 
 /// What the sender says on every socket of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Which socket of the connection this is, from 0.
     pub socket: u16,
@@ -127,32 +125,27 @@ pub struct Hello {
     pub connection: u64,
 }
 
+impl Record for Hello {
+    const NAME: &'static str = "the hello of a sender";
+    const MOST_BYTES: usize = 32;
+}
+
 impl Hello {
     /// The hello of the proof.
     pub fn encode(&self) -> Result<proof::Hello> {
-        let mut body = [0; BODY_BYTES];
-        put(&mut body, 0, &self.socket.to_be_bytes());
-        put(&mut body, 2, &self.sockets.to_be_bytes());
-        put(&mut body, 4, &self.connection.to_be_bytes());
         Ok(proof::Hello {
             purpose: PURPOSE,
             offers: HANDLE,
             id: [0; proof::ID_BYTES],
             nonce: proof::random()?,
-            body: body.to_vec(),
+            body: record::encode(self),
         })
     }
 
     /// `None` for what no sender says.
     pub fn decode(hello: &proof::Hello) -> Option<Hello> {
-        let fits = hello.purpose == PURPOSE
-            && hello.offers & HANDLE != 0
-            && hello.body.len() == BODY_BYTES;
-        fits.then(|| Hello {
-            socket: u16::from_be_bytes(take(&hello.body, 0)),
-            sockets: u16::from_be_bytes(take(&hello.body, 2)),
-            connection: u64::from_be_bytes(take(&hello.body, 4)),
-        })
+        let fits = hello.purpose == PURPOSE && hello.offers & HANDLE != 0;
+        fits.then(|| record::decode(&hello.body).ok())?
     }
 }
 

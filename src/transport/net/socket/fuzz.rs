@@ -2,6 +2,7 @@
 //! more than it was given.
 
 use super::frame;
+use crate::base::record;
 use crate::transport::net::Handle;
 
 /// The header of a frame, with its own checksum and with the right one.
@@ -37,4 +38,9 @@ pub fn meeting(bytes: &[u8]) {
             let _ = frame::decode_handle(&handle, 1);
         }
     }
+}
+
+/// What a sender says on every socket of a connection.
+pub fn records(bytes: &[u8]) -> (&'static str, bool) {
+    record::fuzz::<frame::Hello>(bytes)
 }

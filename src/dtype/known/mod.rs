@@ -1,4 +1,5 @@
-//! The data that ranks send, and the results they must get.
+//! Data of which every result is known: what `kolo perf` and the tests send, and what they must
+//! get.
 //!
 //! **Problem.** A wrong byte anywhere must be noticed, for every type and operation, without using
 //! the code under test to compute what is right.
@@ -12,8 +13,10 @@
 //! megabytes is copying and comparing memory. Chunks and blocks are powers of two of bytes or
 //! fractions of the data, so what lands in a wrong place still differs.
 
-use super::values::{Value, exact_limit, is_signed};
-use kolo::dtype::{Class, DataType, ReduceOp};
+mod values;
+
+use crate::dtype::{Class, DataType, ReduceOp};
+use values::{Value, exact_limit, is_signed};
 
 /// Elements after which the data repeats.
 pub const PERIOD: usize = 10_007;

@@ -1,7 +1,7 @@
 //! Values of elements: what they are before they are bytes, how an operation combines them exactly,
 //! and how they are written as elements of a type.
 
-use kolo::dtype::{Class, DataType, ReduceOp};
+use crate::dtype::{Class, DataType, ReduceOp};
 
 /// An exact value of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ fn narrow(value: f64, mantissa: i32, bias: i32, width: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kolo::dtype::{F8E4M3, F8E5M2, bf16, f16};
+    use crate::dtype::{F8E4M3, F8E5M2, bf16, f16};
 
     #[test]
     fn narrow_codes_match_the_types() {

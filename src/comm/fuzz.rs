@@ -1,0 +1,14 @@
+//! Parsers of foreign bytes in this room, for `tests/fuzz`: none may panic, loop, or allocate far
+//! more than it was given.
+
+use super::becoming::{init, meet, net};
+
+/// What ranks tell each other while a communicator is made.
+pub fn records(bytes: &[u8]) -> [(&'static str, bool); 4] {
+    [
+        meet::fuzz(bytes),
+        init::fuzz(bytes),
+        net::said::fuzz(bytes),
+        net::folding::fuzz(bytes),
+    ]
+}

@@ -1,0 +1,7 @@
+//! Target `cpu_set` of cargo-fuzz.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::run("cpu_set", bytes));

@@ -1,7 +1,0 @@
-//! Target `told_topology` of cargo-fuzz.
-#![no_main]
-
-#[path = "../targets.rs"]
-mod targets;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::run("told_topology", bytes));
