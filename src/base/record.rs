@@ -6,9 +6,9 @@
 //!
 //! **Idea.** A type that travels derives `Serialize` and `Deserialize` and is a [`Record`]: it has
 //! a name for messages and a bound on its length. [`encode`] and [`decode`] do the rest, in the
-//! form of postcard: numbers take 7 bits a byte, lists stand behind their length. Whoever decodes gets
-//! the value or an [`Unreadable`], never a panic, and never holds more than a constant times the
-//! bytes that came.
+//! form of postcard: numbers take 7 bits a byte, lists stand behind their length. Whoever decodes
+//! gets the value or an [`Unreadable`], never a panic, and never holds more than a constant times
+//! the bytes that came.
 //!
 //! Records do not describe themselves, so the version is compared before the first one: by the
 //! preamble of a socket ([`crate::base::proof`]), or by the text in front of the first exchange.

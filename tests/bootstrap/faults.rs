@@ -312,9 +312,16 @@ fn a_rank_lost_while_the_ring_is_made_is_named() {
         let id = UniqueId::create(&settings()).unwrap();
         let others: Vec<_> = [0, 2, 3].map(|rank| start(id, rank, 4, settings())).into();
         let (mut stream, listener) = half_rank(&id, 1, 4);
-        // Welcome (32 bytes and a seal of 16), addresses and a secret (32 + 80 + 16): all are
-        // there, the ring is being made.
-        stream.read_exact(&mut [0; 176]).unwrap();
+        // Welcome, then addresses and a secret: all are there, the ring is being made.
+        for _ in 0..2 {
+            let mut header = [0; 32];
+            stream.read_exact(&mut header).unwrap();
+            let length = u64::from_be_bytes(header[24..].try_into().unwrap());
+            // Behind the body stands a seal of 16 bytes.
+            stream
+                .read_exact(&mut vec![0; length as usize + 16])
+                .unwrap();
+        }
         pause(200);
         drop(stream);
         // Rank 3 has both of its links already; it learns of the death when it first needs one.

@@ -71,7 +71,8 @@ fn stray(port: u16, random: &mut fastrand::Rng) -> Option<TcpStream> {
         2 if bytes.len() > 11 => bytes[..8].copy_from_slice(b"KOLOHI\r\n"),
         3 if bytes.len() > 11 => {
             bytes[..8].copy_from_slice(b"KOLOHI\r\n");
-            bytes[8..11].copy_from_slice(&[0, 2, random.u8(1..3)]);
+            bytes[8..10].copy_from_slice(&PROTOCOL.version.to_be_bytes());
+            bytes[10] = random.u8(1..3);
             bytes[11] = 1;
         }
         _ => {}

@@ -118,7 +118,7 @@ pub fn check_in_key(id: &UniqueId) -> Key {
 /// What a rank that listens on a port of the loopback says when it checks in.
 pub fn check_in(id: &UniqueId, rank: u32, nranks: u32, port: u16) -> Hello {
     let address = (IpAddr::from([127, 0, 0, 1]), port, 0_u32);
-    let said = (rank, nranks, 0_u32, address, b"");
+    let said = (rank, nranks, 0_u32, address, "");
     Hello {
         purpose: 1,
         offers: 1,

@@ -177,17 +177,20 @@ fn another_version_is_told_so() {
         .unwrap();
         let mut answer = [0; 24];
         old.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer[..10], b"KOLOnet\xf2\0\x02");
+        assert_eq!(&answer[..10], b"KOLOnet\xf2\0\x03");
         // The other way round: a sender that meets another version gives up at once.
         let other = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = other.local_addr().unwrap().port();
         let mut connecting = net.connect(0, &redirected(&handle, port)).unwrap();
         let peer = std::thread::spawn(move || {
             let (mut stream, _) = other.accept().unwrap();
-            let mut hello = [0; 60];
-            stream.read_exact(&mut hello).unwrap();
+            let mut head = [0; 48];
+            stream.read_exact(&mut head).unwrap();
+            let mut body = vec![0; usize::from(u16::from_be_bytes([head[12], head[13]]))];
+            stream.read_exact(&mut body).unwrap();
+            let (.., connection): (u16, u16, u64) = postcard::from_bytes(&body).unwrap();
             let mut welcome = b"KOLOnet\xf2\0\x4d\0\0".to_vec();
-            welcome.extend(&hello[52..60]);
+            welcome.extend(connection.to_be_bytes());
             welcome.extend(crc32c::crc32c(&welcome).to_be_bytes());
             stream.write_all(&welcome).unwrap();
             stream

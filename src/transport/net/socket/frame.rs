@@ -1,9 +1,9 @@
 //! What travels over the sockets: the handle, the hello, the welcome, and the header of a frame.
 //!
 //! The body of a hello is a record ([`Hello`]); all other numbers are big-endian. Welcome and
-//! header end with a CRC32C of all before it, so that a stream that lost its place is noticed before any
-//! number in it is believed. It is no protection against an enemy: both ends prove that they know
-//! the secret in the handle ([`crate::base::proof`]), and nobody says it.
+//! header end with a CRC32C of all before it, so that a stream that lost its place is noticed
+//! before any number in it is believed. It is no protection against an enemy: both ends prove that
+//! they know the secret in the handle ([`crate::base::proof`]), and nobody says it.
 
 use super::super::Handle;
 use crate::base::proof::{self, Key, Preamble};
