@@ -8,6 +8,8 @@ mod mistakes;
 mod nccl_tests;
 #[path = "cli/plotting.rs"]
 mod plotting;
+#[path = "cli/routes.rs"]
+mod routes;
 #[path = "cli/tuning.rs"]
 mod tuning;
 

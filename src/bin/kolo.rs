@@ -30,6 +30,8 @@ mod perf;
 mod plot;
 #[path = "kolo/question.rs"]
 mod question;
+#[path = "kolo/routes.rs"]
+mod routes;
 #[path = "kolo/sim.rs"]
 mod sim;
 #[path = "kolo/topo.rs"]

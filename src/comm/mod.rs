@@ -37,9 +37,13 @@ pub use faces::safe;
 
 pub use crate::exec::CommDevice;
 pub use calling::call::{Call, Collective, NO_RANK};
+#[doc(hidden)]
+pub use calling::exact::{ExactLaunch, exact_launches};
 pub use calling::graph::Graph;
 pub use calling::handles::RedOp;
 pub use calling::query::Way;
+#[doc(hidden)]
+pub use calling::query::asked_of;
 pub use calling::vector::{Blocks, VectorCall};
 pub use flight::stream::Stream;
 pub use handle::{CommConfig, Communicator};

@@ -179,6 +179,31 @@ impl Route {
         }
     }
 
+    /// The plan of one launch of so many bytes that [`Route::Exact`] makes: always a single one,
+    /// also where calls of this size are composed.
+    pub fn launch(collective: Collective, bytes: usize, table: &Table) -> Choice {
+        let usual = table.choose(collective, bytes);
+        match usual.composed {
+            true => table.choose_large(collective, bytes),
+            false => usual,
+        }
+    }
+
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Route::Nothing => "nothing",
+            Route::Alone => "alone",
+            Route::Small => "small",
+            Route::Messages(_) => "messages",
+            Route::Plan(_) => "plan",
+            Route::MayDirect(_) => "may be direct",
+            Route::Exact => "exact",
+            Route::Composed => "composed",
+            Route::Parts => "parts",
+        }
+    }
+
     /// The collectives of [`Route::Composed`], and whether each moves the blocks of all ranks where
     /// the whole counts a single one; none for other routes.
     pub fn parts(self, collective: Collective) -> &'static [(Collective, bool)] {

@@ -200,7 +200,7 @@ fn mistakes_in_questions_are_explained() {
         ("explain all_reduce 4M -n 8y2", 2, "as 64x8"),
         ("explain all_reduce 4M", 2, "--ranks"),
         ("explain hypercube 4M -n 8", 1, "several calls"),
-        ("explain alltoall_v 4M -n 8", 1, "bundle of messages"),
+        ("sim alltoall_v 4M -n 8", 1, "bundle of messages"),
         (
             "explain broadcast 4M -n 8 -r 8",
             1,
@@ -318,7 +318,7 @@ fn tune_measures_continues_and_is_used() {
 }
 
 /// Times that make every composition worth while.
-fn composing() -> String {
+pub fn composing() -> String {
     let mut text = String::from("format = 1\n");
     for entry in REGISTRY {
         let slow = [

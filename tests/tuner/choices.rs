@@ -5,7 +5,7 @@ use crate::support::inputs;
 use kolo::plan::{Algorithm, Collective};
 use kolo::price::Cluster;
 use kolo::tune::{
-    Allowed, Candidate, Decided, Inputs, Measured, ProtocolChoice, Rule, Table, predict,
+    Allowed, Candidate, Choice, Decided, Inputs, Measured, ProtocolChoice, Rule, Table, predict,
 };
 
 fn one_node(n: u32) -> Inputs {
@@ -236,8 +236,23 @@ fn over(protocols: &[ProtocolChoice]) -> Allowed {
     allowed
 }
 
-/// Flagged lines win on hosts at no size, as they were measured: nothing chooses them unasked, not
-/// even where their smaller slots make a finer pipeline.
+/// Every choice of a table, at all sizes.
+fn all_choices(table: &Table) -> Vec<(Collective, usize, Choice)> {
+    let sizes = (0..34).map(|shift| 1_usize << shift);
+    let calls = sizes.flat_map(|bytes| Collective::ALL.map(|collective| (collective, bytes)));
+    let of = |(collective, bytes)| {
+        let ways = [
+            table.choose(collective, bytes),
+            table.choose_ordered(collective, bytes),
+            table.choose_large(collective, bytes),
+        ];
+        ways.map(|choice| (collective, bytes, choice))
+    };
+    calls.flat_map(of).collect()
+}
+
+/// Flagged lines win on hosts at no size, as they were measured by hand: nothing chooses them
+/// unasked, not even where their smaller slots make a finer pipeline. `docs/tuning.md` says so.
 #[test]
 fn flagged_lines_are_not_chosen_unasked() {
     let machines = [
@@ -247,14 +262,42 @@ fn flagged_lines_are_not_chosen_unasked() {
         Cluster::uniform(4, 8),
         Cluster::uniform(200, 1),
     ];
-    for table in machines.map(|machine| Table::new(inputs(machine))) {
-        for collective in Collective::ALL {
-            for shift in 0..34 {
-                let choice = table.choose(collective, 1 << shift);
-                assert!(!choice.protocol.is_lines(), "{collective:?} {choice:?}");
-            }
+    for machine in machines {
+        for (collective, bytes, choice) in all_choices(&Table::new(inputs(machine))) {
+            let what = format!("{collective:?} of {bytes} on {machine:?}");
+            assert!(!choice.protocol.is_lines(), "{what}: {choice:?}");
         }
     }
+}
+
+/// What a site measured chooses flagged lines for what was measured, and for nothing else: no other
+/// collective, algorithm or kind of lines, and no other arrangement.
+#[test]
+fn flagged_lines_are_chosen_where_they_were_measured_and_nowhere_else() {
+    let text = "format = 1\n[[series]]\ncollective = \"AllReduce\"\nalgorithm = \"rd\"\n\
+         protocol = \"ll\"\nchannels = 1\nnodes = 1\nranks_per_node = 4\n\
+         sizes = [64, 65536]\ntimes_us = [0.001, 0.001]\n";
+    let table = |ranks| {
+        let measured = Measured::from_toml(text, "test").unwrap();
+        Table::new(Inputs {
+            measured: measured.of_arrangement(1, ranks),
+            ..one_node(ranks)
+        })
+    };
+    let lines = |ranks| {
+        let all = all_choices(&table(ranks)).into_iter();
+        all.filter(|(_, _, choice)| choice.protocol.is_lines())
+            .map(|(collective, bytes, choice)| {
+                let way = (choice.algorithm, choice.protocol);
+                let wanted = (Algorithm::RecursiveDoubling, ProtocolChoice::Ll);
+                assert_eq!((collective, way), (Collective::AllReduce, wanted));
+                bytes
+            })
+            .collect::<Vec<_>>()
+    };
+    let found = lines(4);
+    assert!(found.contains(&1024), "{found:?}");
+    assert_eq!(lines(8), [0; 0]);
 }
 
 #[test]

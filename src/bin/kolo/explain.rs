@@ -1,13 +1,15 @@
 //! `kolo explain`: what kolo would do, how long it expects it to take, and why.
 
 use crate::out;
+use crate::perf::operation::Operation;
 use crate::question::{self, Question, bytes_text, time_text};
+use crate::routes::{self, Routed};
 use clap::Args;
 use kolo::base::Result;
 use kolo::comm::orders;
 use kolo::config::{Layer, Settings};
 use kolo::plan::{Algorithm, Collective, Nodes};
-use kolo::tune::{Asked, Candidate, Choice, Route, Table, parts};
+use kolo::tune::{Candidate, Choice, Table, parts};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -16,6 +18,10 @@ use std::fmt::Write;
 pub struct ExplainArgs {
     #[command(flatten)]
     question: Question,
+    /// Operation of reductions, as in `kolo perf`: exactsum asks for exact sums
+    #[arg(short = 'o', long = "op", value_name = "OP", default_value = "sum",
+          value_parser = routes::operation)]
+    op: Operation,
     /// Print JSON in place of text: times in nanoseconds, sizes in bytes
     #[arg(long)]
     json: bool,
@@ -41,30 +47,63 @@ const DECIDING: [&str; 10] = [
 /// Settings that cannot be used, and questions without an answer.
 pub fn run(args: &ExplainArgs) -> Result<()> {
     let question = &args.question;
-    let collective = question.collective()?;
+    let collective = question.call()?;
     let settings = Settings::load(&[])?;
     let table = question.table(&settings)?;
+    let routed = Routed::of(question, collective, args.op, &table);
     if args.json {
-        out::json(&document(question, collective, &table, &settings)?);
+        let known = (&table, &settings);
+        out::json(&document(question, collective, &routed, known)?);
         return Ok(());
     }
     let mut text = format!("{}\n\n", question.text(collective));
-    let choice = table.choose(collective, question.bytes());
-    let known = (&table, &settings);
-    chosen(&mut text, question, collective, &choice, known)?;
+    let routed = match &routed {
+        Ok(routed) => routed,
+        Err(error) => {
+            let _ = writeln!(text, "route       refused: {}", error.what);
+            let _ = writeln!(text, "remedy      {}", error.remedy);
+            out::write(&text);
+            return Ok(());
+        }
+    };
+    let _ = writeln!(text, "route       {}", routed.text(&table));
+    for line in routes::lines(question, routed, &table) {
+        let _ = writeln!(text, "launch      {line}");
+    }
+    if let Some(choice) = routed.choice(&table) {
+        let known = (&table, &settings);
+        by_choice(&mut text, (question, collective), (routed, &choice), known)?;
+    }
+    deciding(&mut text, &settings);
+    out::write(&text);
+    Ok(())
+}
+
+/// What is said of a call that goes by one plan, or by several collectives.
+fn by_choice(
+    text: &mut String,
+    (question, collective): (&Question, Collective),
+    (routed, choice): (&Routed, &Choice),
+    (table, settings): (&Table, &Settings),
+) -> Result<()> {
+    chosen(text, question, collective, choice, (table, settings))?;
     let _ = writeln!(
         text,
         "why         {}",
-        why(question, collective, &choice, &table, &settings)
+        why(question, collective, choice, table, settings)
     );
-    if may_be_direct(question, collective, &table) {
+    if routed.may_be_direct() {
         text.push_str(
             "direct      two-shot reads the buffers where they lie if all ranks are threads of one \
              process or\n            all buffers come from koloMemAlloc, or where CMA is in use; \
              the above is for others\n",
         );
     }
-    runners_up(&mut text, question, collective, &choice, &table);
+    runners_up(text, question, collective, choice, table);
+    Ok(())
+}
+
+fn deciding(text: &mut String, settings: &Settings) {
     text.push_str("\nsettings that choices depend on\n");
     for key in DECIDING {
         let Some(entry) = settings.entry(key) else {
@@ -76,32 +115,55 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
         };
         let _ = writeln!(text, "  {key:<16}{value:<20}{}", entry.source.origin);
     }
-    out::write(&text);
-    Ok(())
-}
-
-/// Whether it depends on where the buffers of all ranks lie what runs.
-fn may_be_direct(question: &Question, collective: Collective, table: &Table) -> bool {
-    let asked = Asked::plain(collective, question.bytes());
-    matches!(Route::of(&asked, table), Route::MayDirect(_))
 }
 
 /// The same as the text, for programs.
 fn document(
     question: &Question,
     collective: Collective,
+    routed: &Result<Routed>,
+    (table, settings): (&Table, &Settings),
+) -> Result<Value> {
+    let mut document = match routed {
+        Err(error) => routes::refusal(error),
+        Ok(routed) => {
+            let mut document = match routed.choice(table) {
+                Some(choice) => chosen_document(question, collective, &choice, table, settings)?,
+                None => json!({}),
+            };
+            document["route"] = routed.route.name().into();
+            document["words"] = routed.route.words(&routed.asked, table).into();
+            document["may_be_direct"] = routed.may_be_direct().into();
+            document["launches"] = routes::document(question, routed, table).into();
+            document
+        }
+    };
+    document["question"] = question.document(collective);
+    let entries = DECIDING.iter().filter_map(|key| settings.entry(key));
+    let told = entries.map(|entry| {
+        json!({
+            "key": entry.option.key,
+            "value": entry.value.to_string(),
+            "from": entry.source.origin.to_string(),
+        })
+    });
+    document["settings"] = told.collect();
+    Ok(document)
+}
+
+fn chosen_document(
+    question: &Question,
+    collective: Collective,
+    choice: &Choice,
     table: &Table,
     settings: &Settings,
 ) -> Result<Value> {
-    let choice = table.choose(collective, question.bytes());
-    let (time_ns, is_measured) = expected(question, collective, &choice, table);
+    let (time_ns, is_measured) = expected(question, collective, choice, table);
     let mut document = json!({
-        "question": question.document(collective),
-        "chosen": question::choice_document(collective, &choice),
+        "chosen": question::choice_document(collective, choice),
         "time_ns": question::number(time_ns),
         "measured": is_measured,
-        "why": why(question, collective, &choice, table, settings),
-        "may_be_direct": may_be_direct(question, collective, table),
+        "why": why(question, collective, choice, table, settings),
         "candidates": table
             .candidates(collective, question.bytes())
             .iter()
@@ -112,22 +174,11 @@ fn document(
                 one
             })
             .collect::<Vec<_>>(),
-        "settings": DECIDING
-            .iter()
-            .filter_map(|key| settings.entry(key))
-            .map(|entry| {
-                json!({
-                    "key": entry.option.key,
-                    "value": entry.value.to_string(),
-                    "from": entry.source.origin.to_string(),
-                })
-            })
-            .collect::<Vec<_>>(),
     });
     if !choice.composed {
         let nodes = orders::imagined(settings, question.ranks.0, question.ranks.1)?;
-        let plan = question.plan(collective, &choice, question.root, &nodes)?;
-        let job = question.job(collective, &choice, table);
+        let plan = question.plan(collective, choice, question.root, &nodes)?;
+        let job = question.job(collective, choice, table);
         let (rounds, slices) = question.rounds(&plan, &job)?;
         document["ring"] = json!(nodes.ring(0));
         document["rounds"] = rounds.into();

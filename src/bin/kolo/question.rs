@@ -99,18 +99,12 @@ impl Question {
         }
     }
 
-    /// What computes it.
+    /// What computes it, where that is an algorithm.
     ///
     /// # Errors
-    /// What `kolo perf` measures but is no single collective; a root that is no rank.
+    /// Those of [`Question::call`]; blocks of different sizes.
     pub fn collective(&self) -> Result<Collective> {
-        let send = (self.collective.name == "sendrecv").then_some(Collective::Send);
-        let found = self.collective.kolo.or(send).ok_or_else(|| {
-            Error::argument(
-                format!("{} is made of several calls", self.collective.name),
-                "ask about one of them, such as sendrecv",
-            )
-        })?;
+        let found = self.call()?;
         if found.is_vector() {
             return Err(Error::argument(
                 format!(
@@ -120,6 +114,21 @@ impl Question {
                 "ask about one of them with sendrecv",
             ));
         }
+        Ok(found)
+    }
+
+    /// What is called.
+    ///
+    /// # Errors
+    /// What `kolo perf` measures but is no single collective; a root that is no rank.
+    pub fn call(&self) -> Result<Collective> {
+        let send = (self.collective.name == "sendrecv").then_some(Collective::Send);
+        let found = self.collective.kolo.or(send).ok_or_else(|| {
+            Error::argument(
+                format!("{} is made of several calls", self.collective.name),
+                "ask about one of them, such as sendrecv",
+            )
+        })?;
         let nranks = self.machine().nranks();
         if self.root >= nranks {
             return Err(Error::argument(

@@ -89,6 +89,47 @@ fn instead(
     }
 }
 
+/// A kind of launch that an exact sum makes.
+pub struct ExactLaunch {
+    /// What travels.
+    pub what: &'static str,
+    /// How.
+    pub collective: Collective,
+    /// Bytes of a rank, at most.
+    pub bytes: usize,
+}
+
+/// The launches of an exact sum: what it would do, without doing it.
+#[doc(hidden)]
+pub fn exact_launches(
+    collective: Collective,
+    dtype: DataType,
+    count: usize,
+    nranks: u32,
+) -> Vec<ExactLaunch> {
+    let (dtype, parts) = part_type(dtype).unwrap_or((dtype, 1));
+    let (count, format) = (count.saturating_mul(parts), format(dtype, nranks));
+    let launch = |what, collective, bytes| ExactLaunch {
+        what,
+        collective,
+        bytes,
+    };
+    if count <= most_whole(&format) {
+        let bytes = count * format.words() * size_of::<i64>();
+        return vec![launch("whole sums", collective, bytes)];
+    }
+    let block = BLOCK.min(count);
+    let words = MOST_WORDS.min(block * format.words());
+    vec![
+        launch(
+            "windows of each block",
+            Collective::AllReduce,
+            block * BOUND_BYTES,
+        ),
+        launch("limbs inside of them", collective, words * size_of::<i64>()),
+    ]
+}
+
 const LIMB_SUM: (DataType, ReduceOp) = (DataType::Int64, ReduceOp::Sum);
 const BOUND_MAX: (DataType, ReduceOp) = (DataType::Uint8, ReduceOp::Max);
 

@@ -5,6 +5,7 @@ use super::handles::RedOp;
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;
 use crate::dtype::DataType;
+use crate::exec::combine::Combine;
 use crate::tune::{Asked, Choice, Route};
 use std::sync::Arc;
 
@@ -67,21 +68,54 @@ impl Communicator {
             op,
             peer: 0,
         };
-        let bytes = call.check_size(self.inner.nranks)?;
-        call.check_operation()?;
-        let mut checked = Checked::unseen(&call);
-        if collective.reduces() && op.0 >= RedOp::FIRST_DYNAMIC {
-            let (combine, _) = self.inner.made_combine(op, dtype)?;
-            checked.made = Some(Arc::new(combine));
-        }
-        // Barriers count nothing.
-        checked.bytes = match collective {
-            Collective::Barrier => 0,
-            _ => bytes,
+        let made = match collective.reduces() && op.0 >= RedOp::FIRST_DYNAMIC {
+            true => Some(Arc::new(self.inner.made_combine(op, dtype)?.0)),
+            false => None,
         };
-        Ok(Asked {
-            has_parts: collective.is_vector(),
-            ..checked.asked()
-        })
+        asked(&call, self.inner.nranks, made)
     }
+}
+
+/// What decides the route of a call that has no buffers, among so many ranks; of a made operation
+/// with what it does.
+///
+/// # Errors
+/// `InvalidArgument`: no rank may make it.
+fn asked(call: &Call, nranks: u32, made: Option<Arc<Combine>>) -> Result<Asked> {
+    let bytes = call.check_size(nranks)?;
+    call.check_operation()?;
+    let mut checked = Checked::unseen(call);
+    checked.made = made;
+    // Barriers count nothing.
+    checked.bytes = match call.collective {
+        Collective::Barrier => 0,
+        _ => bytes,
+    };
+    Ok(Asked {
+        has_parts: call.collective.is_vector(),
+        ..checked.asked()
+    })
+}
+
+/// What decides the route of a call with an operation that every communicator has.
+///
+/// # Errors
+/// `InvalidArgument`: no rank may make it.
+#[doc(hidden)]
+pub fn asked_of(
+    collective: Collective,
+    count: usize,
+    (dtype, op): (DataType, RedOp),
+    nranks: u32,
+) -> Result<Asked> {
+    let call = Call {
+        collective,
+        send: std::ptr::null(),
+        recv: std::ptr::null_mut(),
+        count,
+        dtype,
+        op,
+        peer: 0,
+    };
+    asked(&call, nranks, None)
 }

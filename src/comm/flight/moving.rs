@@ -11,7 +11,7 @@ use crate::exec::combine::Combine;
 use crate::exec::order::LaunchOrder;
 use crate::exec::{Progress, Stop};
 use crate::plan::{Algorithm, Collective};
-use crate::tune::Choice;
+use crate::tune::{Choice, Route};
 
 impl Op {
     /// Adds a collective (or its check) whose lanes all run at once.
@@ -163,12 +163,7 @@ impl Op {
                 let Some(checked) = (unsafe { exact.next(&mut exec.scratch.exact) }) else {
                     return Ok(Step::Done);
                 };
-                let mut choice = exec.table.choose(checked.call.collective, checked.bytes);
-                if choice.composed {
-                    choice = exec
-                        .table
-                        .choose_large(checked.call.collective, checked.bytes);
-                }
+                let choice = Route::launch(checked.call.collective, checked.bytes, &exec.table);
                 self.collective(exec, &checked, checked.combine(), choice)?;
                 self.then = Some(Next::Exact(exact));
             }

@@ -24,7 +24,7 @@ mod header;
 mod inputs;
 pub mod layout;
 pub mod memory;
-mod operation;
+pub mod operation;
 pub mod options;
 mod outcome;
 pub mod picture;

@@ -23,11 +23,9 @@ impl Ways {
     /// # Errors
     /// Another thread is inside a call of the communicator.
     pub fn new(comm: &Communicator, row: &Row) -> Result<Ways> {
-        let plain = row.name.replace('_', "");
-        let is = |collective: &Collective| collective.name().to_lowercase() == plain;
         Ok(Ways {
             table: comm.tuner()?,
-            collective: Collective::ALL.into_iter().find(is),
+            collective: row.kolo,
             nranks: comm.nranks(),
         })
     }
