@@ -1,0 +1,146 @@
+//! Words before the end: a signal that ends the process is caught, a thread of kolo's tells what
+//! there is to tell, and then the signal does what it does without kolo.
+//!
+//! **Problem.** A time limit ends a job by a signal. Then nobody can ask any more what it was
+//! doing, and a handler may do hardly anything: it must not take a lock or write a sentence.
+//!
+//! **Idea.** The handler writes one byte, the number of the signal, to a pipe, on which a thread
+//! named "kolo words" sleeps. That thread tells, gives the signal its default action back, and
+//! sends it to the process once more.
+//!
+//! A signal that the program handles or ignores is left alone. A second one of its kind, or one in
+//! a forked child, where the thread is not, ends the process at once.
+
+use super::own_thread;
+use std::io::{self, Read};
+use std::os::fd::IntoRawFd;
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// The end of the pipe that the handler writes to, and the process that reads it.
+static PIPE: AtomicI32 = AtomicI32::new(-1);
+static OWNER: AtomicU32 = AtomicU32::new(0);
+/// A bit for each signal that has come and has not been told of yet.
+static COMING: AtomicU64 = AtomicU64::new(0);
+
+/// From now on `tell` is called with the number of the signal, on a thread of kolo's, before one of
+/// these ends the process. Once a process; the first caller's `tell` counts.
+///
+/// Returns for each signal that is left alone, or all of them, why; only the first caller hears it.
+pub fn before(signals: &[i32], tell: fn(i32)) -> Vec<String> {
+    static ONCE: Once = Once::new();
+    let mut left = Vec::new();
+    ONCE.call_once(|| {
+        if let Err(error) = start(tell) {
+            left.push(format!("there is no thread or pipe for it: {error}"));
+            return;
+        }
+        let caught = |&signal: &i32| {
+            let why = catch(signal).err()?;
+            Some(format!("{}: {why}", name(signal)))
+        };
+        left.extend(signals.iter().filter_map(caught));
+    });
+    left
+}
+
+/// The name of a signal, as `kill -l` lists it.
+pub fn name(signal: i32) -> String {
+    match signal {
+        libc::SIGTERM => "SIGTERM".into(),
+        libc::SIGUSR1 => "SIGUSR1".into(),
+        other => format!("signal {other}"),
+    }
+}
+
+fn start(tell: fn(i32)) -> io::Result<()> {
+    let (mut reader, writer) = io::pipe()?;
+    let writer = writer.into_raw_fd();
+    // SAFETY: plain system calls on a descriptor that is this function's own. A handler must not
+    // wait where the pipe is full.
+    unsafe { libc::fcntl(writer, libc::F_SETFL, libc::O_NONBLOCK) };
+    PIPE.store(writer, Ordering::Relaxed);
+    OWNER.store(std::process::id(), Ordering::Relaxed);
+    let listen = move || {
+        let mut byte = [0];
+        while reader.read_exact(&mut byte).is_ok() {
+            let signal = i32::from(byte[0]);
+            tell(signal);
+            COMING.fetch_and(!bit(signal), Ordering::Relaxed);
+            give_back(signal);
+        }
+    };
+    let builder = std::thread::Builder::new().name("kolo words".into());
+    own_thread::start(builder, listen).map(|_| ())
+}
+
+fn bit(signal: i32) -> u64 {
+    1 << (signal & 63)
+}
+
+fn handler() -> libc::sighandler_t {
+    let handler: extern "C" fn(libc::c_int) = on_signal;
+    handler as *const () as libc::sighandler_t
+}
+
+/// What the process does at a signal now.
+fn action(signal: i32) -> io::Result<libc::sighandler_t> {
+    // SAFETY: all-zero bytes are a valid `sigaction`, which the call fills.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        match libc::sigaction(signal, std::ptr::null(), &raw mut now) {
+            0 => Ok(now.sa_sigaction),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+fn set(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
+    // SAFETY: all-zero bytes are a valid `sigaction` with an empty mask; the handler is the default
+    // or a function for the whole life of the process, which calls only what a handler may.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_RESTART;
+        match libc::sigaction(signal, &raw const action, std::ptr::null_mut()) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+fn catch(signal: i32) -> Result<(), String> {
+    match action(signal).map_err(|error| error.to_string())? {
+        libc::SIG_DFL => set(signal, handler()).map_err(|error| error.to_string()),
+        libc::SIG_IGN => Err("the program ignores it".into()),
+        _ => Err("the program handles it".into()),
+    }
+}
+
+/// The signal does what it does without kolo, unless the program has a handler by now (which may
+/// have called this one): then it has had its signal.
+fn give_back(signal: i32) {
+    if action(signal).is_ok_and(|now| now == handler()) && set(signal, libc::SIG_DFL).is_ok() {
+        // SAFETY: plain system calls. This thread takes no signals; another one of the process does.
+        unsafe { libc::kill(libc::getpid(), signal) };
+    }
+}
+
+extern "C" fn on_signal(signal: libc::c_int) {
+    // SAFETY: all of these may be called in a handler; the number of the last error is put back, and
+    // one byte is readable. The signal that is raised waits until the handler returns.
+    unsafe {
+        let error = libc::__errno_location();
+        let before = *error;
+        let again = COMING.fetch_or(bit(signal), Ordering::Relaxed) & bit(signal) != 0;
+        let is_here = libc::getpid() as u32 == OWNER.load(Ordering::Relaxed);
+        let byte = signal as u8;
+        let pipe = PIPE.load(Ordering::Relaxed);
+        let told = is_here && !again && libc::write(pipe, (&raw const byte).cast(), 1) == 1;
+        if !told {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+        *error = before;
+    }
+}
