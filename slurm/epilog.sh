@@ -21,8 +21,8 @@ SEGMENTS=${KOLO_EPILOG_SEGMENTS:-'kolo-* vader_segment.* sm_segment.* osc_rdma* 
 # What marks this script's own processes, which have the variables of the job too.
 MARK=KOLO_EPILOG_RUNS
 
-dry=
-if [ "${1:-}" = --dry-run ]; then dry=yes; shift; fi
+part=all
+case ${1:-} in --dry-run | --end | --remove) part=${1#--}; shift ;; esac
 uid=${1:-${SLURM_JOB_UID:-}}
 job=${SLURM_JOB_ID:-}
 
@@ -31,49 +31,55 @@ case $uid in
     0) exit 0 ;;
 esac
 
-# As root: once more as the user, with none of root's groups and no way back.
-if [ "$(id -u)" = 0 ]; then
-    gid=$(id -g "$uid" 2>/dev/null) || gid=$uid
-    env "$MARK=1" PATH=/usr/sbin:/usr/bin:/sbin:/bin setpriv --reuid="$uid" --regid="$gid" \
-        --clear-groups --no-new-privs -- "$0" ${dry:+--dry-run} "$uid" || true
-    exit 0
-fi
-[ "$(id -u)" = "$uid" ] || exit 0
-
 tell() { echo "kolo epilog: ${job:+job $job: }$*"; }
 
-# Processes of the job that live on. The script's own carry the mark.
-killed=
-if [ -n "$job" ]; then
+# Whether a process is the user's, by its real or its effective number.
+is_users() {
+    while read -r key real effective _; do
+        [ "$key" = Uid: ] || continue
+        [ "$real" = "$uid" ] || [ "$effective" = "$uid" ]
+        return
+    done 2>/dev/null <"$1/status"
+    return 1
+}
+
+# Processes of the job that live on, by number. The script's own carry the mark.
+processes() {
+    [ -n "$job" ] || return 0
     for place in /proc/[0-9]*; do
+        is_users "$place" || continue
         variables=$(tr '\0' '\n' 2>/dev/null <"$place/environ") || continue
         case "
 $variables
 " in
             *"
-$MARK="*) continue ;;
+$MARK="*) ;;
             *"
 SLURM_JOB_ID=$job
-"*) ;;
-            *) continue ;;
+"*) echo "${place#/proc/}" ;;
         esac
-        read -r name 2>/dev/null <"$place/comm" || continue
-        tell "process ${place#/proc/} ($name) has outlived it${dry:+ and would be killed}"
-        if [ -z "$dry" ]; then kill -KILL "${place#/proc/}" 2>/dev/null; killed=yes; fi
     done
-fi
-# What they have mapped counts as in use until they are gone.
-[ -z "$killed" ] || sleep 0.2
+}
+
+# Ends those whose numbers are read; fails if there was one, for they are not gone at once.
+end_processes() {
+    ended=0
+    while read -r number; do
+        read -r name 2>/dev/null <"/proc/$number/comm" || continue
+        tell "process $number ($name) has outlived it${dry:+ and would be killed}"
+        [ -n "$dry" ] || { kill -KILL "$number" 2>/dev/null && ended=1; }
+    done
+    return $ended
+}
 
 # What the user's processes have open or mapped, one path a line.
 in_use() {
     for place in /proc/[0-9]*; do
-        [ -r "$place/maps" ] || continue
+        is_users "$place" || continue
         sed -n 's|^[^/]* \(/.*\)$|\1|p' "$place/maps" 2>/dev/null
         for file in "$place"/fd/*; do readlink "$file" 2>/dev/null; done
     done | sort -u
 }
-used=$(in_use)
 
 drop() {
     [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] || return 0
@@ -82,12 +88,39 @@ drop() {
     [ -n "$dry" ] || rm -f -- "$1"
 }
 
-cd /dev/shm 2>/dev/null && for name in $SEGMENTS; do drop "/dev/shm/$name"; done
+# $used: what is in use, as in_use says it.
+remove_files() {
+    if cd /dev/shm 2>/dev/null; then
+        for name in $SEGMENTS; do drop "/dev/shm/$name"; done
+    fi
+    # A note under way ends with the number of the process that writes it.
+    for file in "/tmp/kolo-$uid"/*.[0-9]*; do
+        writer=${file##*.}
+        case $writer in *[!0-9]*) continue ;; esac
+        [ -d "/proc/$writer" ] || drop "$file"
+    done
+}
 
-# A note under way ends with the number of the process that writes it.
-for file in "/tmp/kolo-$uid"/*.[0-9]*; do
-    writer=${file##*.}
-    case $writer in *[!0-9]*) continue ;; esac
-    [ -d "/proc/$writer" ] || drop "$file"
-done
+# This script with the rights of the user: none of root's groups, and no way back.
+as_user() {
+    gid=$(id -g "$uid" 2>/dev/null) || gid=$uid
+    env "$MARK=1" PATH=/usr/sbin:/usr/bin:/sbin:/bin setpriv --reuid="$uid" --regid="$gid" \
+        --clear-groups --no-new-privs -- "$0" "$1" "$uid"
+}
+
+dry=
+if [ "$part" = dry-run ]; then dry=yes part=all; fi
+if [ "$(id -u)" = 0 ] && [ -z "$dry" ]; then
+    # Root looks, for it sees every process of the user; the user's rights end and remove. What was
+    # mapped by a process that was killed counts as in use until it is gone.
+    processes | as_user --end || sleep 0.2
+    in_use | as_user --remove
+    exit 0
+fi
+[ "$(id -u)" = "$uid" ] || [ -n "$dry" ] || exit 0
+case $part in
+    end) end_processes; exit ;;
+    remove) used=$(cat); remove_files ;;
+    all) processes | end_processes; used=$(in_use); remove_files ;;
+esac
 exit 0

@@ -2,10 +2,11 @@
  *
  * In plugstack.conf:
  *
- *     optional kolo.so [site=/etc/kolo/kolo.toml] [profile=NAME]
+ *     optional kolo.so [site=/etc/kolo/kolo.toml] [profile=NAME] [needs=/opt/kolo/lib/libkolo.so.0]
  *
  * site=FILE names the settings in which profiles say what they preload; profile=NAME is what
- * `--kolo` means without a name.
+ * `--kolo` means without a name; where the file of needs=FILE is not, a node has no kolo, and a
+ * step that was started with one of the options hears it, once a node.
  *
  * What the options say becomes variables of the tasks (KOLO_PROFILE, KOLO_DEBUG, KOLO_REPORT), and
  * kolo does the rest. Slurm hands the options on by itself: from sbatch to the srun of its script,
@@ -28,16 +29,18 @@ enum { MOST_PATH = 4096, MOST_LIST = 16384 };
 enum { WITH_PROFILE, WITH_DEBUG, WITH_REPORT };
 
 static const char *site = "/etc/kolo/kolo.toml";
+static const char *needs;
 static char usual[KOLO_MOST_NAME + 1];
 static char profile[KOLO_MOST_NAME + 1];
 static char level[16];
-static int reports;
+static int reports, asked;
 
 /* Notes what one option says. Called where the command was typed, and again on every node. */
 static int note(int which, const char *given, int remote)
 {
 	static const char *const LEVELS[] = { "none", "warn", "version", "info", "trace" };
 
+	asked = 1;
 	switch (which) {
 	case WITH_REPORT:
 		reports = 1;
@@ -84,11 +87,13 @@ int slurm_spank_init(spank_t sp, int ac, char **av)
 		/* The arguments live as long as the plugin. */
 		if (strncmp(av[i], "site=", 5) == 0)
 			site = av[i] + 5;
+		else if (strncmp(av[i], "needs=", 6) == 0)
+			needs = av[i] + 6;
 		else if (strncmp(av[i], "profile=", 8) == 0 && kolo_is_name(av[i] + 8))
 			snprintf(usual, sizeof usual, "%s", av[i] + 8);
 		else if (where != S_CTX_REMOTE)
-			slurm_spank_log("kolo: `%.64s` in plugstack.conf is ignored: site=FILE and "
-					"profile=NAME are known", av[i]);
+			slurm_spank_log("kolo: `%.64s` in plugstack.conf is ignored: site=FILE, "
+					"profile=NAME and needs=FILE are known", av[i]);
 	}
 	for (size_t i = 0; i < sizeof options / sizeof *options; i++)
 		/* A name that another plugin has taken first: this one does without. */
@@ -108,6 +113,20 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 		setenv("KOLO_DEBUG", level, 1);
 	if (reports)
 		setenv("KOLO_REPORT", "1", 1);
+	return ESPANK_SUCCESS;
+}
+
+/* Once a node, before its tasks begin. */
+int slurm_spank_user_init(spank_t sp, int ac, char **av)
+{
+	char host[256] = "";
+
+	(void)sp, (void)ac, (void)av;
+	if (!asked || !needs || access(needs, F_OK) == 0)
+		return ESPANK_SUCCESS;
+	gethostname(host, sizeof host - 1);
+	slurm_spank_log("kolo: there is no %s on %s: install kolo there, or leave the node out "
+			"(--exclude=%s)", needs, host, host);
 	return ESPANK_SUCCESS;
 }
 

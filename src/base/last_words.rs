@@ -8,20 +8,23 @@
 //! named "kolo words" sleeps. That thread tells, gives the signal its default action back, and
 //! sends it to the process once more.
 //!
-//! A signal that the program handles or ignores is left alone. A second one of its kind, or one in
-//! a forked child, where the thread is not, ends the process at once.
+//! A signal that the program handles or ignores is left alone. Launchers may send one several times;
+//! the [`PATIENCE`]th of its kind ends the process at once, as one in a forked child does, where the
+//! thread is not.
 
 use super::own_thread;
 use std::io::{self, Read};
 use std::os::fd::IntoRawFd;
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// The end of the pipe that the handler writes to, and the process that reads it.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 static OWNER: AtomicU32 = AtomicU32::new(0);
-/// A bit for each signal that has come and has not been told of yet.
-static COMING: AtomicU64 = AtomicU64::new(0);
+/// How often each signal has come since it was told of last.
+static COMING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+/// So many of one kind are too many to wait for the words any longer.
+const PATIENCE: u32 = 5;
 
 /// From now on `tell` is called with the number of the signal, on a thread of kolo's, before one of
 /// these ends the process. Once a process; the first caller's `tell` counts.
@@ -66,7 +69,7 @@ fn start(tell: fn(i32)) -> io::Result<()> {
         while reader.read_exact(&mut byte).is_ok() {
             let signal = i32::from(byte[0]);
             tell(signal);
-            COMING.fetch_and(!bit(signal), Ordering::Relaxed);
+            coming(signal).store(0, Ordering::Relaxed);
             give_back(signal);
         }
     };
@@ -74,8 +77,8 @@ fn start(tell: fn(i32)) -> io::Result<()> {
     own_thread::start(builder, listen).map(|_| ())
 }
 
-fn bit(signal: i32) -> u64 {
-    1 << (signal & 63)
+fn coming(signal: i32) -> &'static AtomicU32 {
+    &COMING[signal as usize % COMING.len()]
 }
 
 fn handler() -> libc::sighandler_t {
@@ -132,12 +135,16 @@ extern "C" fn on_signal(signal: libc::c_int) {
     unsafe {
         let error = libc::__errno_location();
         let before = *error;
-        let again = COMING.fetch_or(bit(signal), Ordering::Relaxed) & bit(signal) != 0;
+        let earlier = coming(signal).fetch_add(1, Ordering::Relaxed);
         let is_here = libc::getpid() as u32 == OWNER.load(Ordering::Relaxed);
         let byte = signal as u8;
         let pipe = PIPE.load(Ordering::Relaxed);
-        let told = is_here && !again && libc::write(pipe, (&raw const byte).cast(), 1) == 1;
-        if !told {
+        let is_told = is_here
+            && match earlier {
+                0 => libc::write(pipe, (&raw const byte).cast(), 1) == 1,
+                _ => earlier < PATIENCE - 1,
+            };
+        if !is_told {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
         }

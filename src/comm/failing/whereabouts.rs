@@ -19,7 +19,6 @@ use crate::comm::logging::Acting;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::config::{OnSignal, Settings};
-use crate::proxy::service::Alarm;
 use crate::tune::{Choice, Route};
 use crate::wire::signature::Signature;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,8 +28,9 @@ use std::time::Duration;
 /// The signals that are told of: the one by which a launcher ends a job, and the one that job
 /// scripts ask for before that (`--signal=USR1@60`).
 const SIGNALS: [i32; 2] = [libc::SIGTERM, libc::SIGUSR1];
-/// How long the other nodes are asked who is behind, before the words are written.
-const ASKED: Duration = Duration::from_millis(100);
+/// How long the process stays after its words: the others get the signal a moment earlier or later,
+/// and are to find it alive while they look.
+const STAYS: Duration = Duration::from_millis(500);
 
 /// The notes of one rank of one communicator.
 #[derive(Default)]
@@ -207,12 +207,9 @@ fn tell_all(signal: i32) -> Result<()> {
         let (rank, phase) = (birth.rank(), birth.phase().name());
         tracing::warn!("kolo: rank {rank}: {signal}: in a start, phase `{phase}`");
     }
-    if ranks.iter().any(|inner| inner.network.is_some()) {
-        ranks.iter().for_each(|inner| inner.alarm(Alarm::Ask));
-        std::thread::sleep(ASKED);
-    }
-    for inner in ranks.iter().filter(|inner| !inner.is_stopped()) {
-        let Some(notes) = &inner.whereabouts else {
+    for inner in &ranks {
+        let is_destroyed = inner.ending.destroyed.load(Ordering::Relaxed);
+        let Some(notes) = inner.whereabouts.as_ref().filter(|_| !is_destroyed) else {
             continue;
         };
         let _acting = Acting::rank(Rank(inner.rank));
@@ -222,6 +219,9 @@ fn tell_all(signal: i32) -> Result<()> {
             inner.name,
             notes.words(inner)
         );
+    }
+    if ranks.iter().any(|inner| inner.nranks > 1) {
+        std::thread::sleep(STAYS);
     }
     Ok(())
 }
