@@ -151,3 +151,123 @@ extern "C" fn on_signal(signal: libc::c_int) {
         *error = before;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Output};
+    use std::time::Duration;
+
+    /// Longer than any of these processes lives.
+    const LONG: Duration = Duration::from_secs(600);
+
+    /// What becomes of the process of a test below.
+    fn other_process(body: &str) -> Output {
+        let body = format!("base::last_words::tests::{body}");
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", &body])
+            .output()
+            .unwrap()
+    }
+
+    fn words(output: &Output) -> usize {
+        let text = String::from_utf8_lossy(&output.stdout);
+        text.matches("last words of SIGTERM").count()
+    }
+
+    fn tell(signal: i32) {
+        println!("last words of {}", name(signal));
+    }
+
+    extern "C" fn own(_: libc::c_int) {
+        std::process::exit(7);
+    }
+
+    fn own_handler() -> libc::sighandler_t {
+        let handler: extern "C" fn(libc::c_int) = own;
+        handler as *const () as libc::sighandler_t
+    }
+
+    fn get_signals(times: usize) {
+        for _ in 0..times {
+            // To this thread, so that each comes before the next one: they would count as one else.
+            // SAFETY: a plain system call.
+            unsafe { libc::raise(libc::SIGTERM) };
+        }
+    }
+
+    #[test]
+    #[ignore = "started by the tests beside it, and ended by a signal"]
+    fn leaves_it_alone() {
+        assert!(before(&[libc::SIGTERM], tell).is_empty());
+        // Launchers send it more than once.
+        get_signals(3);
+        std::thread::sleep(LONG);
+    }
+
+    #[test]
+    #[ignore = "started by the tests beside it, and ended by a handler"]
+    fn handles_it() {
+        set(libc::SIGTERM, own_handler()).unwrap();
+        assert_eq!(
+            before(&[libc::SIGTERM], tell),
+            ["SIGTERM: the program handles it"]
+        );
+        get_signals(1);
+    }
+
+    #[test]
+    #[ignore = "started by the tests beside it, and ended by a handler"]
+    fn handles_it_later() {
+        assert!(before(&[libc::SIGTERM], tell).is_empty());
+        set(libc::SIGTERM, own_handler()).unwrap();
+        get_signals(1);
+    }
+
+    #[test]
+    #[ignore = "started by the tests beside it, as the signal is that of the process"]
+    fn ignores_it() {
+        set(libc::SIGTERM, libc::SIG_IGN).unwrap();
+        assert_eq!(
+            before(&[libc::SIGTERM], tell),
+            ["SIGTERM: the program ignores it"]
+        );
+        get_signals(2);
+    }
+
+    #[test]
+    #[ignore = "started by the tests beside it, and ended by a signal"]
+    fn has_endless_words() {
+        let stuck = |_| std::thread::sleep(LONG);
+        assert!(before(&[libc::SIGTERM], stuck).is_empty());
+        get_signals(PATIENCE as usize);
+        std::thread::sleep(LONG);
+    }
+
+    #[test]
+    fn a_signal_does_what_it_does_after_the_words() {
+        let ended = other_process("leaves_it_alone");
+        let how = (words(&ended), ended.status.signal());
+        assert_eq!(how, (1, Some(libc::SIGTERM)));
+    }
+
+    #[test]
+    fn what_the_program_says_of_a_signal_counts() {
+        for (body, status) in [
+            ("handles_it", 7),
+            ("handles_it_later", 7),
+            ("ignores_it", 0),
+        ] {
+            let ended = other_process(body);
+            let how = (words(&ended), ended.status.code());
+            assert_eq!(how, (0, Some(status)), "{body}");
+        }
+    }
+
+    #[test]
+    fn words_are_not_waited_for_for_ever() {
+        let ended = other_process("has_endless_words");
+        assert_eq!(ended.status.signal(), Some(libc::SIGTERM));
+    }
+}
