@@ -11,13 +11,15 @@
 #   - in /tmp/kolo-UID: a note of what was measured that was being written
 #   - in /dev/shm: segments of the MPI beside kolo, whose names an MPI removes only in good order
 #
-# A file goes only if no process of the user has it open or mapped, so other jobs of the same user on
-# this node keep theirs. Everything is done with the rights of the job's user, never with those of
-# root; a job of root is left alone. It always succeeds, for Slurm drains a node whose Epilog fails.
+# A file goes only if no process of the user has it open or mapped, so other jobs of the same user
+# on this node keep theirs. Everything is done with the rights of the job's user, never with those
+# of root; a job of root is left alone. It always succeeds, for Slurm drains a node whose Epilog
+# fails.
 set -u
 
 # Names in /dev/shm, as Open MPI, MPICH, UCX and PSM2 choose them; a site adds its own.
-SEGMENTS=${KOLO_EPILOG_SEGMENTS:-'kolo-* vader_segment.* sm_segment.* osc_rdma* mpich_shar_tmp* MPICH* ucx_shm_* psm2_shm*'}
+SEGMENTS='kolo-* vader_segment.* sm_segment.* osc_rdma* mpich_shar_tmp* ucx_shm_* psm2_shm*'
+SEGMENTS="$SEGMENTS ${KOLO_EPILOG_SEGMENTS:-}"
 # What marks this script's own processes, which have the variables of the job too.
 MARK=KOLO_EPILOG_RUNS
 

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Says in one line whether kolo can work on this node: exit status 0 if so, 1 if not.
 #
-#   HealthCheckProgram=/opt/kolo/share/kolo/slurm/healthcheck-drain.sh   in slurm.conf
-#   * || check_cmd_status -t 2 -r 0 /opt/kolo/.../healthcheck.sh      in NHC's nhc.conf
-#   healthcheck.sh --drain                                            drains the node, and resumes it
+#   HealthCheckProgram=/opt/kolo/share/kolo/slurm/healthcheck-drain.sh     in slurm.conf
+#   * || check_cmd_status -t 2 -r 0 /opt/kolo/.../healthcheck.sh           in NHC's nhc.conf
+#   healthcheck.sh --drain                               drains the node, and resumes it
 #
 # Slurm does nothing about the exit status of its HealthCheckProgram, so it is given the wrapper
 # healthcheck-drain.sh, which calls this one with --drain: a node that is not well is drained
@@ -44,7 +44,10 @@ else
         0) line=${line:-"kolo can work here"} ;;
         1) line=${line:-"kolo doctor --node found a fault and did not name it"} ;;
         124 | 137) line="kolo doctor --node did not end within $LIMIT s" status=1 ;;
-        *) line="kolo doctor --node cannot run (status $status): ${line:-it says nothing}" status=1 ;;
+        *)
+            line="kolo doctor --node cannot run (status $status): ${line:-it says nothing}"
+            status=1
+            ;;
     esac
 fi
 line=${line#kolo: }

@@ -4,22 +4,23 @@
 //! **Problem.** A time limit ends a job by a signal. Then nobody can ask any more what it was
 //! doing, and a handler may do hardly anything: it must not take a lock or write a sentence.
 //!
-//! **Idea.** The handler writes one byte, the number of the signal, to a pipe, on which a thread
-//! named "kolo words" sleeps. That thread tells, gives the signal its default action back, and
-//! sends it to the process once more.
+//! **Idea.** The handler counts the signal and rings a bell (an eventfd), on which a thread named
+//! "kolo words" sleeps. That thread tells, gives the signal its default action back, and sends it
+//! to the process once more.
 //!
-//! A signal that the program handles or ignores is left alone. Launchers may send one several times;
-//! the [`PATIENCE`]th of its kind ends the process at once, as one in a forked child does, where the
-//! thread is not.
+//! A signal that the program handles or ignores is left alone. Launchers may send one several
+//! times; the [`PATIENCE`]th of its kind ends the process at once, as one in a forked child does,
+//! where the thread is not.
 
+use super::fork::Fd;
 use super::own_thread;
-use std::io::{self, Read};
-use std::os::fd::IntoRawFd;
+use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-/// The end of the pipe that the handler writes to, and the process that reads it.
-static PIPE: AtomicI32 = AtomicI32::new(-1);
+/// The bell that the handler rings, and the process that hears it.
+static BELL: AtomicI32 = AtomicI32::new(-1);
 static OWNER: AtomicU32 = AtomicU32::new(0);
 /// How often each signal has come since it was told of last.
 static COMING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
@@ -35,7 +36,7 @@ pub fn before(signals: &[i32], tell: fn(i32)) -> Vec<String> {
     let mut left = Vec::new();
     ONCE.call_once(|| {
         if let Err(error) = start(tell) {
-            left.push(format!("there is no thread or pipe for it: {error}"));
+            left.push(format!("there is no thread or bell for it: {error}"));
             return;
         }
         let caught = |&signal: &i32| {
@@ -57,20 +58,20 @@ pub fn name(signal: i32) -> String {
 }
 
 fn start(tell: fn(i32)) -> io::Result<()> {
-    let (mut reader, writer) = io::pipe()?;
-    let writer = writer.into_raw_fd();
-    // SAFETY: plain system calls on a descriptor that is this function's own. A handler must not
-    // wait where the pipe is full.
-    unsafe { libc::fcntl(writer, libc::F_SETFL, libc::O_NONBLOCK) };
-    PIPE.store(writer, Ordering::Relaxed);
+    // SAFETY: a plain system call; a new descriptor has no other owner.
+    let bell = unsafe { Fd::from_result(libc::eventfd(0, libc::EFD_CLOEXEC)) }?;
+    BELL.store(bell.as_raw_fd(), Ordering::Relaxed);
     OWNER.store(std::process::id(), Ordering::Relaxed);
     let listen = move || {
-        let mut byte = [0];
-        while reader.read_exact(&mut byte).is_ok() {
-            let signal = i32::from(byte[0]);
-            tell(signal);
-            coming(signal).store(0, Ordering::Relaxed);
-            give_back(signal);
+        let mut rung = 0;
+        // SAFETY: a writable number. The thread takes no signals, so nothing interrupts it.
+        while unsafe { libc::eventfd_read(bell.as_raw_fd(), &raw mut rung) } == 0 {
+            let came = |signal: &i32| coming(*signal).load(Ordering::Relaxed) > 0;
+            for signal in (0..COMING.len() as i32).filter(came) {
+                tell(signal);
+                coming(signal).store(0, Ordering::Relaxed);
+                give_back(signal);
+            }
         }
     };
     let builder = std::thread::Builder::new().name("kolo words".into());
@@ -124,24 +125,23 @@ fn catch(signal: i32) -> Result<(), String> {
 /// have called this one): then it has had its signal.
 fn give_back(signal: i32) {
     if action(signal).is_ok_and(|now| now == handler()) && set(signal, libc::SIG_DFL).is_ok() {
-        // SAFETY: plain system calls. This thread takes no signals; another one of the process does.
+        // SAFETY: plain system calls. This thread takes no signals; another one of the process
+        // does.
         unsafe { libc::kill(libc::getpid(), signal) };
     }
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {
-    // SAFETY: all of these may be called in a handler; the number of the last error is put back, and
-    // one byte is readable. The signal that is raised waits until the handler returns.
+    // SAFETY: all of these may be called in a handler; the number of the last error is put back.
+    // The signal that is raised waits until the handler returns.
     unsafe {
         let error = libc::__errno_location();
         let before = *error;
         let earlier = coming(signal).fetch_add(1, Ordering::Relaxed);
         let is_here = libc::getpid() as u32 == OWNER.load(Ordering::Relaxed);
-        let byte = signal as u8;
-        let pipe = PIPE.load(Ordering::Relaxed);
         let is_told = is_here
             && match earlier {
-                0 => libc::write(pipe, (&raw const byte).cast(), 1) == 1,
+                0 => libc::eventfd_write(BELL.load(Ordering::Relaxed), 1) == 0,
                 _ => earlier < PATIENCE - 1,
             };
         if !is_told {

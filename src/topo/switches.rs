@@ -6,10 +6,10 @@
 //!
 //! **Idea.** A batch system tells each node its *address*: the names of the switches above it from
 //! the top down, and its own. Nodes below the same switch get numbers in a row, at every height. So
-//! a ring leaves a switch once and comes back once, a binary tree crosses between two switches by
-//! one link in each direction, and recursive halving has exchanged all but a small part of the
-//! data before it leaves a switch. Otherwise the order stays: where nodes are listed switch by
-//! switch already, nothing changes.
+//! a ring leaves each switch once, a binary tree, whose subtrees are runs of numbers, crosses
+//! between two switches by two links, and recursive halving has exchanged all but a small part of
+//! the data before it leaves a switch. Otherwise the order stays: where nodes are listed switch
+//! by switch already, nothing changes.
 //!
 //! Reference: address and pattern are those of Slurm's `SLURM_TOPOLOGY_ADDR` (srun(1)); the order
 //! of ranks by switches is that of the topology-aware mapping of T. Hoefler and M. Snir, "Generic

@@ -1,6 +1,6 @@
-/* waits [handle|ignore]: 3 barriers; then rank 1 stays away from the fourth call, an all-reduce. With
- * "handle" the program has a handler for SIGTERM, which ends it with status 7; with "ignore" it
- * ignores SIGUSR1. */
+/* waits [handle|ignore]: 3 barriers; then rank 1 stays away from the fourth call, an all-reduce.
+ * With "handle" the program has a handler for SIGTERM, which ends it with status 7; with "ignore"
+ * it ignores SIGUSR1. */
 #include "check.h"
 #include <signal.h>
 #include <string.h>

@@ -7,7 +7,7 @@ use crate::base::birth::{Birth, StartPhase};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, ThreadsBootstrap, UniqueId};
-use crate::comm::failing::whereabouts;
+use crate::comm::failing::report;
 use crate::comm::logging::Acting;
 use crate::comm::{CommConfig, Communicator};
 use crate::config::Settings;
@@ -71,7 +71,7 @@ pub(in crate::comm) fn over_tcp_as(
     // What the ranks wait for while they meet is told too.
     begin(&settings, rank);
     if let Ok(settings) = &settings {
-        whereabouts::show_start(birth, settings);
+        report::show_start(birth, settings);
     }
     let join = || {
         birth.enter(StartPhase::Meeting)?;
@@ -130,7 +130,7 @@ pub(in crate::comm) fn over(
     let settings = settings(config).map_err(|error| error.during("CommInit"));
     let birth = Arc::new(Birth::awaited(bootstrap.rank(), held(&settings)));
     if let Ok(settings) = &settings {
-        whereabouts::show_start(&birth, settings);
+        report::show_start(&birth, settings);
     }
     let made = with_settings(bootstrap, settings, config, means, &birth);
     made.map_err(|error| birth.explain("CommInit", error))

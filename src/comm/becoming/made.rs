@@ -6,7 +6,8 @@ use super::net::{self, Network};
 use crate::comm::Communicator;
 use crate::comm::calling::tally;
 use crate::comm::failing::deaths::Deaths;
-use crate::comm::failing::whereabouts::{self, Whereabouts};
+use crate::comm::failing::report;
+use crate::comm::failing::whereabouts::Whereabouts;
 use crate::comm::owned::Exec;
 use crate::comm::state::{Blocked, CallsSeen, Ending, IdleHook, Inner, MadeOps, WaitSetup};
 use crate::config::{self, Settings};
@@ -84,7 +85,7 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
     });
     deaths.hand_over(&inner);
     show(settings, &inner);
-    whereabouts::show(&inner);
+    report::show(&inner);
     Communicator { inner }
 }
 

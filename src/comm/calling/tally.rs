@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Calls of one collective and size.
 #[derive(Default)]
-struct Row {
+struct Counted {
     calls: u64,
     bytes: u64,
     blocking: Duration,
@@ -29,7 +29,7 @@ struct Row {
 }
 
 /// By number of the collective, and bits of the bytes of a rank's contribution.
-type Rows = BTreeMap<(u8, u32), Row>;
+type Rows = BTreeMap<(u8, u32), Counted>;
 
 struct Tally {
     since: Moment,
@@ -51,7 +51,7 @@ pub(in crate::comm) fn begin() {
     }
 }
 
-fn row<'a>(rows: &'a mut Rows, checked: &Checked) -> &'a mut Row {
+fn row<'a>(rows: &'a mut Rows, checked: &Checked) -> &'a mut Counted {
     let bits = usize::BITS - checked.bytes.saturating_sub(1).leading_zeros();
     let bits = if checked.bytes == 0 { 0 } else { bits + 1 };
     rows.entry((checked.call.collective as u8, bits))
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_table_adds_up_what_was_called() {
-        let row = |calls, ms| Row {
+        let row = |calls, ms| Counted {
             calls,
             bytes: 8 * calls,
             blocking: Duration::from_millis(ms),

@@ -42,7 +42,8 @@ impl Inner {
         ended
     }
 
-    /// Counts a call, where calls are, and gives its note, where they are traced. `way` says how it was made.
+    /// Counts a call, where calls are, and gives its note, where they are traced. `way` says how
+    /// it was made.
     #[cold]
     pub(in crate::comm) fn note(
         &self,

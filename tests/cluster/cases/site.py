@@ -171,8 +171,7 @@ def the_plugin_gives_tasks_their_variables(cluster):
 
 
 def in_batch_scripts(cluster, plugin, site):
-    """`#SBATCH --kolo` counts for what the script starts by srun and by mpirun, and salloc's for its
-    shell."""
+    """`#SBATCH --kolo` counts for the script and its steps, and salloc's for its shell."""
     plug(cluster, "optional %s site=%s" % (plugin, site))
     variables = VARIABLES[2]
     job = write(cluster, "job.sh", "#!/bin/sh\n#SBATCH --kolo=other --kolo-debug=info\n%s\n"
@@ -268,7 +267,8 @@ def a_job_that_is_ended_says_where_it_was(cluster):
     # Slurm looks for jobs beyond their time twice a minute: the rest is tried meanwhile.
     limit = os.path.join(cluster.folder, "limit.out")
     script = write(cluster, "limit.sh", "#!/bin/sh\nsrun --mpi=pmix %s\n" % program)
-    cluster.run("head", ["sbatch", "-N2", "--ntasks-per-node=2", "-t9", "-o", limit, script], env).ok()
+    four = ["-N2", "--ntasks-per-node=2"]
+    cluster.run("head", ["sbatch", *four, "-t9", "-o", limit, script], env).ok()
     eventually(lambda: read(limit), lambda: read(limit).count("is there") == 4)
     cluster.sh("head", "scontrol update JobId=1 EndTime=now+1")
     job = cluster.start("head", words, env)
