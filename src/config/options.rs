@@ -300,8 +300,8 @@ with_start_options! {
     on_signal -> OnSignal {
         kind: Kind::Words(OnSignal::WORDS),
         default: "none",
-        note: "For a job that hangs until its time limit: Slurm ends it by SIGTERM, or sends SIGUSR1 \
-               before (`--signal=USR1@60`). The signal then ends the process as it does without \
+        note: "For a job that hangs until its time limit: Slurm ends it by SIGTERM, or sends \
+               SIGUSR1 before (`--signal=USR1@60`). The signal then ends the process as it does without \
                kolo. One that the program or its MPI handles or ignores is left alone. Each call \
                takes about 0.1 us longer.",
     }
