@@ -179,7 +179,9 @@ fn nodes_of_one_switch_follow_each_other() {
         let nodes = by_switch::heard(&said, &places, nodes()).unwrap();
         let found = agreed(&quiet, None, &places, &nodes).unwrap();
         let numbers: Vec<u32> = (0..ranks / 2).map(|it| found.ranks_of(it)[0]).collect();
-        let ring = found.ring(0).map(|ring| ring.iter().map(|rank| rank / 2).collect());
+        let ring = found
+            .ring(0)
+            .map(|ring| ring.iter().map(|rank| rank / 2).collect());
         (numbers, ring.unwrap_or_default())
     };
     let mine = |node: u32| format!("spine/leaf{}/{node}", node % 2);
@@ -194,5 +196,8 @@ fn nodes_of_one_switch_follow_each_other() {
     let named = settings(&[("topo_address", "spine.leaf7")]);
     let say = |rank, settings| by_switch::say(Rank(rank), settings, &places, &nodes());
     assert_eq!(say(2, &named), format!("spine/leaf7/{}", places[2].host));
-    assert_eq!([say(3, &named), say(2, &quiet), say(2, &settings(&[]))], ["", "", ""]);
+    assert_eq!(
+        [say(3, &named), say(2, &quiet), say(2, &settings(&[]))],
+        ["", "", ""]
+    );
 }
