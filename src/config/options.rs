@@ -301,9 +301,9 @@ with_start_options! {
         kind: Kind::Words(OnSignal::WORDS),
         default: "none",
         note: "For a job that hangs until its time limit: Slurm ends it by SIGTERM, or sends \
-               SIGUSR1 before (`--signal=USR1@60`). The signal then ends the process as it does without \
-               kolo. One that the program or its MPI handles or ignores is left alone. Each call \
-               takes about 0.1 us longer.",
+               SIGUSR1 before (`--signal=USR1@60`). The signal then ends the process as it does \
+               without kolo. One that the program or its MPI handles or ignores is left alone. \
+               Each call takes about 0.1 us longer.",
     }
 
     /// Let rank 0 write a table of its calls when its process ends: how many of each kind and size,

@@ -42,9 +42,9 @@ pub(super) struct Wait {
 }
 
 /// A call is under way until this is dropped.
-pub(in crate::comm) struct Entered<'a>(&'a Whereabouts);
+pub(in crate::comm) struct Noted<'a>(&'a Whereabouts);
 
-impl Drop for Entered<'_> {
+impl Drop for Noted<'_> {
     fn drop(&mut self) {
         *lock(&self.0.call) = None;
     }
@@ -61,7 +61,7 @@ impl Whereabouts {
     }
 
     /// A blocking call begins.
-    pub fn enter(&self, exec: &Exec, checked: &Checked, number: Option<u64>) -> Entered<'_> {
+    pub fn enter(&self, exec: &Exec, checked: &Checked, number: Option<u64>) -> Noted<'_> {
         let (asked, route) = (checked.asked(), exec.route(checked));
         *lock(&self.call) = Some(Under {
             number,
@@ -71,7 +71,7 @@ impl Whereabouts {
             choice: route.choice(&asked, &exec.table),
             name: checked.call.collective.name(),
         });
-        Entered(self)
+        Noted(self)
     }
 
     /// A wait has begun.
