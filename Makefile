@@ -45,7 +45,7 @@ endif
 .NOTPARALLEL:
 .PHONY: help demo test build install uninstall deps check bench fuzz clean stage \
         core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-mpi test-rdma \
-        test-rdma-short test-cluster deps-build chaos test-chaos mutations
+        test-rdma-short test-cluster deps-build chaos test-chaos mutations spank
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -89,6 +89,9 @@ fuzz: ## run one parser of foreign bytes over drawn input: TARGET=topology SECON
 
 mutations: ## break one line of each mechanism at a time, and see its test fail: ROW=35 for one row
 	CARGO=$(CARGO) tests/mutations.py $(ROW)
+
+spank: ## build Slurm's plugin, for the headers in SLURM_INCLUDE=/usr/include
+	@$(MAKE) --no-print-directory -C slurm spank
 
 bench: stage ## run the benchmarks
 	$(CARGO) bench --locked

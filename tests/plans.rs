@@ -24,6 +24,8 @@ mod samples;
 mod sequences;
 #[path = "plans/straight.rs"]
 mod straight;
+#[path = "plans/switches.rs"]
+mod switches;
 #[path = "plans/vectors.rs"]
 mod vectors;
 #[path = "plans/words.rs"]

@@ -94,6 +94,8 @@ pub const LOOK: Duration = Duration::from_millis(20);
 pub struct Birth {
     rank: Rank,
     phase: AtomicUsize,
+    /// 1 when all phases are over.
+    ended: AtomicUsize,
     /// Why it was called off.
     off: OnceLock<Error>,
     /// An eventfd that can be read once it was called off; none where nobody can do that, or it has
@@ -109,6 +111,7 @@ impl Birth {
         Birth {
             rank,
             phase: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
             off: OnceLock::new(),
             bell: Mutex::new(None),
             hold,
@@ -169,6 +172,12 @@ impl Birth {
     /// All phases are over.
     pub fn end(&self) {
         self.tell_up_to(StartPhase::ALL.len());
+        self.ended.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether all phases are over.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed) != 0
     }
 
     /// The log of phases that are over.

@@ -205,6 +205,17 @@ pub fn at_exit(text: &str) {
     let _ = Out.write_all(line.as_bytes());
 }
 
+/// Whether rank 0 of the first communicator is in this process.
+pub(super) fn speaks() -> bool {
+    WHO.read().unwrap_or_else(PoisonError::into_inner).speaks
+}
+
+/// Writes lines to where the log goes, as they are.
+pub(super) fn plain(text: &str) {
+    // Nobody is left to be told of a failure.
+    let _ = Out.write_all(text.as_bytes());
+}
+
 impl Who {
     /// `node7 rank 3`.
     fn name(&self, acting: Option<Rank>) -> String {

@@ -7,6 +7,7 @@
 use crate::base::{Error, Rank, Result};
 use crate::comm::becoming::net::Network;
 use crate::comm::calling::handles::MadeOp;
+use crate::comm::failing::whereabouts::Whereabouts;
 use crate::comm::flight::lock::OwnerLock;
 use crate::comm::owned::Exec;
 use crate::config::Settings;
@@ -47,7 +48,9 @@ pub(super) struct CallsSeen {
     pub compared: bool,
     /// Each call is a line of the log.
     pub traced: bool,
-    /// Either: what a call tests where it does neither.
+    /// Each call is counted for a report.
+    pub tallied: bool,
+    /// Any of these, or `whereabouts`: what a call tests where it does none.
     pub at_all: bool,
 }
 
@@ -104,6 +107,8 @@ pub(super) struct Inner {
     pub wait: WaitSetup,
     /// What is seen of its calls.
     pub seen: CallsSeen,
+    /// Where this rank is, for who asks by a signal.
+    pub whereabouts: Option<Whereabouts>,
     pub idle: Option<IdleHook>,
     pub exec: OwnerLock<Exec>,
     /// How far it has come to its end, and why.

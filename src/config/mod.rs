@@ -72,8 +72,8 @@ pub use sources::Sources;
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
 pub use word::Word;
 pub use words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, HoldIn, Net, Progress,
-    Proto, Pxn, SocketFamily, Stores, Wait,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, HoldIn, Net, OnSignal,
+    Progress, Proto, Pxn, SocketFamily, Stores, Wait,
 };
 
 /// Whether lines on a terminal may have colours: `NO_COLOR` (no-color.org) forbids them.

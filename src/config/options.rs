@@ -11,8 +11,8 @@ use super::option::{Alias, BASE, Opt, Tag};
 use super::settings::Settings;
 use super::value::{FaultFlip, FromValue, HostPort, PrefixList};
 use super::words::{
-    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, HoldIn, Net, Progress,
-    Proto, Pxn, SocketFamily, Stores, Wait,
+    Affinity, Algo, Cma, CmaPtracer, CrossNic, DebugLevel, Errors, GdrLevel, HoldIn, Net, OnSignal,
+    Progress, Proto, Pxn, SocketFamily, Stores, Wait,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -170,6 +170,16 @@ with_start_options! {
         aliases: &[same("NCCL_HOSTID")],
     }
 
+    /// Switches above this node from the top down, divided by periods, such as `spine.leaf3`. Nodes
+    /// below one switch follow each other in rings and trees. Not set, Slurm's words count
+    /// (`SLURM_TOPOLOGY_ADDR`); `ignore` keeps the order of the ranks.
+    topo_address -> Option<&str> {
+        kind: Kind::Text,
+        tag: Tag::Site,
+        note: "Where the nodes of a job are listed switch by switch already, nothing changes. \
+               Elsewhere sums are folded in another order (docs/numerics.md).",
+    }
+
     /// Do not use memory shared between processes, even where ranks are on one machine: processes
     /// reach each other over the network.
     shm_disable -> bool {
@@ -283,6 +293,25 @@ with_start_options! {
         note: "For a job that hangs: with 12 in all ranks, `kill -12 PID` shows it (10 and 12 are \
                SIGUSR1 and SIGUSR2). A signal that the program handles is left alone. At \
                `KOLO_DEBUG=trace` the warning that names a late rank shows the same.",
+    }
+
+    /// Whether a rank writes where it is before SIGTERM or SIGUSR1 ends it: the collective and its
+    /// number, its route, the phase, and which rank it waits for.
+    on_signal -> OnSignal {
+        kind: Kind::Words(OnSignal::WORDS),
+        default: "none",
+        note: "For a job that hangs until its time limit: Slurm ends it by SIGTERM, or sends \
+               SIGUSR1 before (`--signal=USR1@60`). The signal then ends the process as it does \
+               without kolo. One that the program or its MPI handles or ignores is left alone. \
+               Each call takes about 0.1 us longer.",
+    }
+
+    /// Let rank 0 write a table of its calls when its process ends: how many of each kind and size,
+    /// how many bytes, how long they blocked, and which way they went.
+    report -> bool {
+        kind: Kind::Bool,
+        default: "false",
+        note: "The table goes where the log goes. Each call takes about 0.1 us longer.",
     }
 
     /// Longest wait for a live rank that has not made its call yet, after which the call fails;

@@ -104,6 +104,8 @@ Nothing has to be set. What is set most often, as a variable in the job script:
 | end the job at the first call that fails (C and Fortran) | [`KOLO_ERRORS=abort`](#errors) |
 | find the rank that calls something else | [`KOLO_CHECK=1`](#check) |
 | end a job that hangs, and hear which rank is late | [`KOLO_TIMEOUT=300`](#timeout) (seconds) |
+| hear where a job was when its time limit ended it | [`KOLO_ON_SIGNAL=report`](#on_signal) |
+| count calls, bytes and time | [`KOLO_REPORT=1`](#report) |
 | choose the network | [`KOLO_NET=socket`](#net) |
 | choose the interface | [`KOLO_SOCKET_IFNAME=ib0`](#socket_ifname) |
 | try another algorithm | [`KOLO_ALGO=ring`](#algo) |

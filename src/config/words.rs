@@ -65,6 +65,14 @@ words! {
         Abort = "abort",
     }
 
+    /// What a signal that ends the process finds.
+    OnSignal {
+        /// the process ends without a word
+        None = "none",
+        /// each rank writes first where it is
+        Report = "report",
+    }
+
     /// The phase of a start that a rank does not leave.
     HoldIn {
         /// none

@@ -6,7 +6,8 @@
 //!
 //! Terms: *node*: ranks that reach each other through memory; *local rank*: a rank's position
 //! among those of its node, in ascending order; *leader* i of a node: its rank with local rank i.
-//! Nodes are numbered in the order of their lowest ranks, and none is empty.
+//! Nodes are numbered in the order of their lowest ranks, or as the network wants them
+//! ([`Nodes::numbered`]), and none is empty.
 
 use super::Orders;
 
@@ -26,23 +27,46 @@ impl Nodes {
     /// From any numbering of the nodes: `names[r]` is equal for ranks that share a node.
     pub fn of(names: &[u32]) -> Nodes {
         let mut numbers = std::collections::HashMap::new();
-        let mut sizes: Vec<u32> = Vec::new();
-        let mut node_of = Vec::with_capacity(names.len());
-        let mut local = Vec::with_capacity(names.len());
-        for &name in names {
-            let number = *numbers.entry(name).or_insert(sizes.len());
-            if number == sizes.len() {
-                sizes.push(0);
-            }
-            node_of.push(number as u32);
-            local.push(sizes[number]);
-            sizes[number] += 1;
+        let number = |name| {
+            let next = numbers.len() as u32;
+            *numbers.entry(name).or_insert(next)
+        };
+        Nodes::by_number(names.iter().map(number).collect())
+    }
+
+    /// The same nodes in this order: node `order[i]` gets number i. They have no orders of their
+    /// own yet.
+    ///
+    /// # Errors
+    /// It does not name every node once.
+    pub fn numbered(self, order: &[u32]) -> Result<Nodes, String> {
+        let mut number = vec![None; self.count() as usize];
+        for (new, &old) in (0..).zip(order) {
+            let place = number.get_mut(old as usize);
+            *place.ok_or_else(|| format!("there is no node {old}"))? = Some(new);
+        }
+        let number: Option<Vec<u32>> = number.into_iter().collect();
+        let number = number.filter(|number| number.len() == order.len());
+        let number = number.ok_or("the order does not name every node once")?;
+        let new = self.node_of.iter().map(|&old| number[old as usize]);
+        Ok(Nodes::by_number(new.collect()))
+    }
+
+    /// From numbers without gaps.
+    fn by_number(node_of: Vec<u32>) -> Nodes {
+        let count = node_of.iter().max().map_or(0, |last| last + 1);
+        let mut sizes = vec![0; count as usize];
+        let mut local = Vec::with_capacity(node_of.len());
+        for &node in &node_of {
+            let size: &mut u32 = &mut sizes[node as usize];
+            local.push(*size);
+            *size += 1;
         }
         let mut starts = vec![0];
         for size in &sizes {
             starts.push(starts[starts.len() - 1] + size);
         }
-        let mut ranks = vec![0; names.len()];
+        let mut ranks = vec![0; node_of.len()];
         for (rank, (&node, &local)) in node_of.iter().zip(&local).enumerate() {
             ranks[(starts[node as usize] + local) as usize] = rank as u32;
         }
@@ -140,6 +164,17 @@ mod tests {
         assert_eq!([nodes.leader(1, 0), nodes.leader(1, 1)], [1, 3]);
         assert_eq!(nodes.leader(2, 5), 4, "leaders repeat");
         assert_eq!(nodes.least_ranks(), 1);
+    }
+
+    #[test]
+    fn nodes_are_numbered_as_the_network_wants_them() {
+        let nodes = Nodes::of(&[7, 3, 7, 3, 9]).numbered(&[2, 0, 1]).unwrap();
+        assert_eq!(nodes.count(), 3);
+        assert_eq!([nodes.ranks_of(0), nodes.ranks_of(1)], [&[4][..], &[0, 2]]);
+        assert_eq!([nodes.node_of(3), nodes.local_rank(3)], [2, 1]);
+        for wrong in [&[0, 1][..], &[0, 1, 1], &[0, 1, 3], &[0, 1, 2, 0]] {
+            assert!(Nodes::of(&[7, 3, 9]).numbered(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

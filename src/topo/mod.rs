@@ -47,6 +47,7 @@ pub mod place;
 pub mod proxy_rank;
 pub mod search;
 pub mod seats;
+pub mod switches;
 #[cfg(test)]
 mod tests;
 pub mod ways;

@@ -241,13 +241,18 @@ impl Route {
 
     /// What runs, in words: the algorithm, its protocol and its channels where there is one.
     pub fn words(self, asked: &Asked, table: &Table) -> String {
-        let plan = self.choice(asked, table).map(|choice| choice.words());
+        self.words_with(asked.collective, self.choice(asked, table))
+    }
+
+    /// The same for a call whose [`Route::choice`] is known.
+    pub fn words_with(self, collective: Collective, choice: Option<Choice>) -> String {
+        let plan = choice.map(|choice| choice.words());
         let plan = plan.unwrap_or_default();
         match self {
             Route::Nothing => "nothing to move".into(),
             Route::Alone => "a copy, as there is no other rank".into(),
             Route::Small | Route::Plan(_) => plan,
-            Route::Messages(_) if asked.collective.is_point_to_point() => {
+            Route::Messages(_) if collective.is_point_to_point() => {
                 "one message, protocol simple".into()
             }
             Route::Messages(_) => plan,
@@ -256,7 +261,7 @@ impl Route {
             }
             Route::Exact => "exact sum".into(),
             Route::Composed => {
-                let names = parts(asked.collective).iter().map(|(part, _)| part.name());
+                let names = parts(collective).iter().map(|(part, _)| part.name());
                 format!("{} in a row", names.collect::<Vec<_>>().join(" and "))
             }
             Route::Parts => "a message for each block, protocol simple".into(),

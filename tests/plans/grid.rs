@@ -159,6 +159,14 @@ fn machines(entry: &Entry) -> Vec<Nodes> {
             &(0..n).map(|rank| rank % nodes).collect::<Vec<_>>(),
         ));
     }
+    // Nodes that are numbered as the switches want them, and not as their ranks.
+    for (nodes, order) in [
+        (Nodes::uniform(3, 2), &[2, 0, 1][..]),
+        (Nodes::sizes(&[2, 1, 3, 2]), &[0, 2, 1, 3]),
+        (Nodes::of(&[0, 1, 2, 3, 0, 1, 2, 3]), &[0, 2, 3, 1]),
+    ] {
+        all.push(nodes.numbered(order).expect("a permutation"));
+    }
     all
 }
 
@@ -265,10 +273,16 @@ fn random_shapes() {
         if random.bool() {
             random.shuffle(&mut names);
         }
+        let mut nodes = Nodes::of(&names);
+        if random.bool() {
+            let mut order: Vec<u32> = (0..nodes.count()).collect();
+            random.shuffle(&mut order);
+            nodes = nodes.numbered(&order).expect("a permutation");
+        }
         let case = Case {
             entry,
             root: random.u32(0..names.len() as u32),
-            nodes: Nodes::of(&names),
+            nodes,
             channels: random.u16(1..=4),
         };
         println!("seed {seed}: {}", case.text());

@@ -36,6 +36,15 @@ pub use process::{Launch, Launcher};
 pub(super) use variables::of_process;
 use variables::{Get, number};
 
+/// What Slurm says of the switches above this node: its address, and the pattern of the address.
+pub fn switches() -> Option<(String, String)> {
+    let get: Get = &variables::of_process;
+    Some((
+        get("SLURM_TOPOLOGY_ADDR")?,
+        get("SLURM_TOPOLOGY_ADDR_PATTERN")?,
+    ))
+}
+
 /// Finds out who started this process, in the order of the module's list. Where a server hands ids
 /// over, every rank must call it, as often as the others and one thread at a time.
 ///

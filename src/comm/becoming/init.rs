@@ -18,7 +18,7 @@ use super::made::{Made, put_together};
 use super::meet::{GraphText, Met, meet};
 use super::net::Network;
 use super::orders::Speech;
-use super::{net, orders, pinning, stores, summary, tuning};
+use super::{by_switch, net, orders, pinning, stores, summary, tuning};
 use crate::base::birth::{Birth, StartPhase};
 use crate::base::record::{self, Record};
 use crate::base::starts::{self, Start};
@@ -81,6 +81,8 @@ struct Proposal {
     /// Whether the slots of its node are written past the cache.
     streamed: bool,
     orders: Speech,
+    /// The switches above its node, if it speaks for it and knows them.
+    address: String,
 }
 
 impl Record for Proposal {
@@ -107,6 +109,7 @@ fn agree(
         facts: (me == Rank(0)).then(|| tuning::seen(settings, crowding)),
         streamed,
         orders,
+        address: by_switch::say(me, settings, places, &nodes),
     });
     let said = bootstrap.all_gather(&mine);
     // The own error says more than that of an exchange that failed because of it.
@@ -120,6 +123,8 @@ fn agree(
         Error::internal("rank 0 did not tell the facts for the tuner").with_peer(Rank(0))
     })?;
     let inputs = tuning::heard(facts, settings, places)?;
+    let addresses: Vec<&str> = said.iter().map(|said| said.address.as_str()).collect();
+    let nodes = by_switch::heard(&addresses, places, nodes)?;
     let orders = said.into_iter().map(|said| said.orders).collect();
     let (nodes, channels) = orders::heard(orders, settings, places, nodes)?;
     Ok(((inputs, nodes, kind), channels))

@@ -7,6 +7,7 @@ use crate::base::birth::{Birth, StartPhase};
 use crate::base::float_env::FloatEnv;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, ThreadsBootstrap, UniqueId};
+use crate::comm::failing::report;
 use crate::comm::logging::Acting;
 use crate::comm::{CommConfig, Communicator};
 use crate::config::Settings;
@@ -69,6 +70,9 @@ pub(in crate::comm) fn over_tcp_as(
     let settings = settings.map_err(|error| error.during(call));
     // What the ranks wait for while they meet is told too.
     begin(&settings, rank);
+    if let Ok(settings) = &settings {
+        report::show_start(birth, settings);
+    }
     let join = || {
         birth.enter(StartPhase::Meeting)?;
         // Without settings of its own the rank joins with those that are built in, to tell the
@@ -124,7 +128,10 @@ pub(in crate::comm) fn over(
 ) -> Result<Communicator> {
     let _program = FloatEnv::hold();
     let settings = settings(config).map_err(|error| error.during("CommInit"));
-    let birth = Birth::awaited(bootstrap.rank(), held(&settings));
+    let birth = Arc::new(Birth::awaited(bootstrap.rank(), held(&settings)));
+    if let Ok(settings) = &settings {
+        report::show_start(&birth, settings);
+    }
     let made = with_settings(bootstrap, settings, config, means, &birth);
     made.map_err(|error| birth.explain("CommInit", error))
 }

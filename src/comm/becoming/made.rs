@@ -4,7 +4,10 @@
 use super::heritage::Kin;
 use super::net::{self, Network};
 use crate::comm::Communicator;
+use crate::comm::calling::tally;
 use crate::comm::failing::deaths::Deaths;
+use crate::comm::failing::report;
+use crate::comm::failing::whereabouts::Whereabouts;
 use crate::comm::owned::Exec;
 use crate::comm::state::{Blocked, CallsSeen, Ending, IdleHook, Inner, MadeOps, WaitSetup};
 use crate::config::{self, Settings};
@@ -39,6 +42,10 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
         ..
     } = *party;
     let (rank, deaths) = (bootstrap.rank().0, made.deaths);
+    if settings.report() {
+        tally::begin();
+    }
+    let whereabouts = Whereabouts::wanted(settings);
     let inner = Arc::new(Inner {
         rank,
         nranks: bootstrap.nranks(),
@@ -54,8 +61,13 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
         seen: CallsSeen {
             compared: settings.check(),
             traced: is_traced(settings),
-            at_all: settings.check() || is_traced(settings),
+            tallied: settings.report(),
+            at_all: settings.check()
+                || is_traced(settings)
+                || settings.report()
+                || whereabouts.is_some(),
         },
+        whereabouts,
         idle: made.idle,
         exec: crate::comm::flight::lock::OwnerLock::new(made.exec),
         ending: Ending::default(),
@@ -73,6 +85,7 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
     });
     deaths.hand_over(&inner);
     show(settings, &inner);
+    report::show(&inner);
     Communicator { inner }
 }
 

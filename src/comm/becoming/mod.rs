@@ -10,6 +10,7 @@
 pub mod begun;
 #[cfg(test)]
 mod bind_tests;
+pub(in crate::comm) mod by_switch;
 pub(in crate::comm) mod cma;
 pub(in crate::comm) mod executor;
 pub(in crate::comm) mod heritage;

@@ -1,6 +1,7 @@
 //! Orders of ranks whose places are made up, on machines that are described.
 
 use super::*;
+use crate::comm::becoming::by_switch;
 use crate::config::Sources;
 use crate::topo::Usable;
 
@@ -154,4 +155,49 @@ fn a_node_that_knows_of_no_order_keeps_the_others_from_none() {
             "no orders but that of the ranks"
         );
     }
+}
+
+/// Every second node hangs on the other switch; each has two ranks.
+#[test]
+fn nodes_of_one_switch_follow_each_other() {
+    let machine = Machine::from_xml_file(&file("laptop.xml")).unwrap();
+    let ranks = 8;
+    let mut places = bound(&machine, &[0, 2, 0, 2, 0, 2, 0, 2]);
+    for (place, rank) in places.iter_mut().zip(0..) {
+        place.host_hash = rank / 2;
+    }
+    let nodes = || Nodes::every(ranks, 2);
+    let quiet = settings(&[("topo_address", "ignore")]);
+    let order = |address: &dyn Fn(u32) -> String| {
+        let said: Vec<String> = (0..ranks)
+            .map(|rank| match rank % 2 {
+                0 => address(rank / 2),
+                _ => String::new(),
+            })
+            .collect();
+        let said: Vec<&str> = said.iter().map(String::as_str).collect();
+        let nodes = by_switch::heard(&said, &places, nodes()).unwrap();
+        let found = agreed(&quiet, None, &places, &nodes).unwrap();
+        let numbers: Vec<u32> = (0..ranks / 2).map(|it| found.ranks_of(it)[0]).collect();
+        let ring = found
+            .ring(0)
+            .map(|ring| ring.iter().map(|rank| rank / 2).collect());
+        (numbers, ring.unwrap_or_default())
+    };
+    let mine = |node: u32| format!("spine/leaf{}/{node}", node % 2);
+    let (numbers, ring): (_, Vec<u32>) = order(&mine);
+    assert_eq!(numbers, [0, 4, 2, 6]);
+    assert_eq!(ring, [0, 0, 2, 2, 1, 1, 3, 3], "the spine is crossed twice");
+    // Where a node does not say, or all say the same, the order of the ranks stays.
+    let unknown = |node: u32| if node == 3 { String::new() } else { mine(node) };
+    assert_eq!(order(&unknown).0, [0, 2, 4, 6]);
+    assert_eq!(order(&|_| mine(1)).0, [0, 2, 4, 6]);
+    // A person may say it; this process has no word of Slurm's. One rank speaks for its node.
+    let named = settings(&[("topo_address", "spine.leaf7")]);
+    let say = |rank, settings| by_switch::say(Rank(rank), settings, &places, &nodes());
+    assert_eq!(say(2, &named), format!("spine/leaf7/{}", places[2].host));
+    assert_eq!(
+        [say(3, &named), say(2, &quiet), say(2, &settings(&[]))],
+        ["", "", ""]
+    );
 }

@@ -25,5 +25,6 @@ pub(in crate::comm) mod redop;
 pub(in crate::comm) mod routed;
 pub(in crate::comm) mod sum;
 pub(in crate::comm) mod summable;
+pub(in crate::comm) mod tally;
 pub(in crate::comm) mod traced;
 pub(in crate::comm) mod vector;

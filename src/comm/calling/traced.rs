@@ -7,6 +7,7 @@
 use super::call::{Checked, Collective, NO_RANK};
 use super::member::Member;
 use super::notes::{Note, Pending};
+use super::tally;
 use crate::base::Result;
 use crate::base::clock::{self};
 use crate::comm::owned::Exec;
@@ -24,18 +25,25 @@ impl Inner {
         number: Option<u64>,
     ) -> Result<()> {
         let note = self.note(exec, checked, number, "");
+        let here = self.whereabouts.as_ref();
+        let _here = here.map(|here| here.enter(exec, checked, number));
+        let begun = self.seen.tallied.then(clock::now);
         let mut ended = Ok(());
         if self.seen.compared && number.is_some() && exec.queue.is_empty() {
             ended = self.check_first(exec, checked, number);
         }
         let ended = ended.and_then(|()| self.at_once(exec, checked, number));
+        if let Some(begun) = begun {
+            tally::took(checked, begun.elapsed());
+        }
         if let Some(note) = note {
             note.ended(&ended);
         }
         ended
     }
 
-    /// The note of a call, where calls are traced. `way` says how it was made.
+    /// Counts a call, where calls are, and gives its note, where they are traced. `way` says how
+    /// it was made.
     #[cold]
     pub(in crate::comm) fn note(
         &self,
@@ -44,6 +52,9 @@ impl Inner {
         number: Option<u64>,
         way: &str,
     ) -> Option<Note> {
+        if self.seen.tallied {
+            tally::count(exec, checked);
+        }
         self.seen.traced.then(|| Note {
             text: format!(
                 "{}{way}; {}",

@@ -1,7 +1,8 @@
 //! What went wrong, who is told, and how everything in flight lets go of its buffers.
 //!
 //! [`fault`] finds the words, [`deaths`] hears of processes that ended, [`stop`] ends what is in
-//! flight, [`farewell`] looks once more before a rank leaves.
+//! flight, [`farewell`] looks once more before a rank leaves, [`report`] says where a
+//! rank is, by [`whereabouts`], when a signal ends it.
 
 pub(in crate::comm) mod deaths;
 pub(in crate::comm) mod farewell;
@@ -10,4 +11,6 @@ pub(in crate::comm) mod fault;
 mod fork_tests;
 #[cfg(test)]
 mod panics_tests;
+pub(in crate::comm) mod report;
 pub(in crate::comm) mod stop;
+pub(in crate::comm) mod whereabouts;

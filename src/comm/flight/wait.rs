@@ -96,6 +96,9 @@ struct Long<'a> {
 
 impl<'a> Long<'a> {
     fn begin(inner: &'a Inner, call: (&'static str, Option<u64>)) -> Long<'a> {
+        if let Some(here) = &inner.whereabouts {
+            here.waits(call);
+        }
         Long {
             inner,
             call,
@@ -113,6 +116,9 @@ impl<'a> Long<'a> {
 
     fn wait(&mut self, peer: usize) -> Result<()> {
         let since = self.since;
+        if let Some(here) = &self.inner.whereabouts {
+            here.waits_for(peer);
+        }
         self.yields = self.yields.wrapping_add(1);
         let carries = self.inner.links().is_some_and(Links::is_busy);
         let engine = Engine::global();
@@ -262,6 +268,9 @@ impl Waiting for Waiter<'_> {
 
 impl Drop for Long<'_> {
     fn drop(&mut self) {
+        if let Some(here) = &self.inner.whereabouts {
+            here.goes_on();
+        }
         if self.ticket.take().is_some() {
             self.inner.node.bell(self.inner.rank as usize).disarm();
         }

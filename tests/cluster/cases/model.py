@@ -27,20 +27,28 @@ def build(cluster):
     return os.path.join(folder, "tsunami")
 
 
-@case(nodes=3, limit=240)
-def the_tsunami_has_the_same_bits_on_several_nodes(cluster):
-    program = build(cluster)
+def command(cluster, program):
+    """The program and its arguments but for the library that it runs over."""
     namelist = os.path.join(cluster.folder, "high")
     with open(namelist, "w") as f:
         f.write(NAMELIST)
+    return [program, "--quiet", "--no-netcdf", "--no-picture", "--namelist", namelist, "--comm"]
+
+
+def told(run):
+    """What the program says of its field and its sums."""
+    said = run.ok().out
+    lines = {line.split()[0]: line for line in said.split("\n") if line.startswith(WORDS)}
+    assert len(lines) == len(WORDS), said
+    return lines
+
+
+@case(nodes=3, limit=240)
+def the_tsunami_has_the_same_bits_on_several_nodes(cluster):
+    argv = command(cluster, build(cluster))
 
     def results(layout, comm):
-        argv = [program, "--comm", comm, "--quiet", "--no-netcdf", "--no-picture", "--namelist",
-                namelist]
-        said = cluster.mpirun("openmpi", layout, argv, limit=100).ok().out
-        lines = {line.split()[0]: line for line in said.split("\n") if line.startswith(WORDS)}
-        assert len(lines) == len(WORDS), said
-        return lines
+        return told(cluster.mpirun("openmpi", layout, argv + [comm], limit=100))
 
     one = results([4], "kolo")
     for layout in ([2, 2], [1, 2, 2], [3, 1, 3]):
@@ -51,3 +59,15 @@ def the_tsunami_has_the_same_bits_on_several_nodes(cluster):
         assert min(moved.sent, moved.received) > 128 << 10, (layout, vars(moved))
     # The field, though not its sums, has the bits of plain MPI.
     assert results([2, 2], "mpi")["checksum"] == one["checksum"]
+
+
+@case(nodes=4, switches=2, slurm=True, limit=240)
+def the_tsunami_has_the_same_bits_under_srun(cluster):
+    argv = command(cluster, build(cluster))
+    results = []
+    for nodes in (1, 2, 4):
+        words = ["-N%d" % nodes, "--ntasks-per-node=%d" % (4 // nodes), "--mpi=pmix"]
+        with cluster.moved("node1") as moved:
+            results.append(told(cluster.srun(words, argv + ["kolo"], limit=100)))
+        assert nodes == 1 or min(moved.sent, moved.received) > 128 << 10, (nodes, vars(moved))
+    assert results[1:] == results[:1] * 2, results

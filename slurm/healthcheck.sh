@@ -1,0 +1,71 @@
+#!/bin/sh
+# Says in one line whether kolo can work on this node: exit status 0 if so, 1 if not.
+#
+#   HealthCheckProgram=/opt/kolo/share/kolo/slurm/healthcheck-drain.sh     in slurm.conf
+#   * || check_cmd_status -t 2 -r 0 /opt/kolo/.../healthcheck.sh           in NHC's nhc.conf
+#   healthcheck.sh --drain                               drains the node, and resumes it
+#
+# Slurm does nothing about the exit status of its HealthCheckProgram, so it is given the wrapper
+# healthcheck-drain.sh, which calls this one with --drain: a node that is not well is drained
+# with the line as its reason; one that this script has drained, and that is well again, is resumed.
+# What somebody else has drained stays so.
+#
+# KOLO names the command; otherwise it is that of the installation that this script lies in, or else
+# the one in PATH.
+set -u
+
+LIMIT=5         # seconds; the command itself takes less than one
+REASON=kolo:
+
+drain=
+case ${1:-} in
+    '') ;;
+    --drain) drain=yes ;;
+    *) echo "usage: ${0##*/} [--drain]" >&2; exit 2 ;;
+esac
+
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+kolo=${KOLO:-}
+if [ -z "$kolo" ]; then
+    for kolo in "$here/../../../bin/kolo" "$here/../bin/kolo" kolo; do
+        if command -v "$kolo" >/dev/null 2>&1; then break; fi
+    done
+fi
+
+# The first line counts: Slurm keeps one as the reason.
+if ! command -v "$kolo" >/dev/null 2>&1; then
+    line="there is no kolo on this node ($kolo): install it, or name it by KOLO=/path/to/kolo"
+    status=1
+else
+    said=$(timeout -k 1 "$LIMIT" "$kolo" doctor --node 2>&1 </dev/null)
+    status=$?
+    line=$(printf '%s\n' "$said" | sed -n '/./{p;q;}' | cut -c 1-200)
+    case $status in
+        0) line=${line:-"kolo can work here"} ;;
+        1) line=${line:-"kolo doctor --node found a fault and did not name it"} ;;
+        124 | 137) line="kolo doctor --node did not end within $LIMIT s" status=1 ;;
+        *)
+            line="kolo doctor --node cannot run (status $status): ${line:-it says nothing}"
+            status=1
+            ;;
+    esac
+fi
+line=${line#kolo: }
+echo "$REASON $line"
+
+if [ -n "$drain" ]; then
+    # slurmd names the node as slurm.conf does, which need not be the name of the host.
+    node=${SLURMD_NODENAME:-$(hostname -s)}
+    now=$(scontrol show node "$node" --oneliner 2>/dev/null)
+    case $now in
+        *DRAIN*"Reason=$REASON"*) held=ours ;;
+        *DRAIN*) held=others ;;
+        *) held= ;;
+    esac
+    if [ "$status" -ne 0 ] && [ -z "$held" ]; then
+        scontrol update NodeName="$node" State=DRAIN Reason="$REASON $line"
+    elif [ "$status" -eq 0 ] && [ "$held" = ours ]; then
+        scontrol update NodeName="$node" State=RESUME
+    fi
+fi
+exit "$status"

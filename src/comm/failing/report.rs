@@ -1,0 +1,145 @@
+//! What is said of the ranks of a process when a signal ends it: one sentence for each
+//! communicator, and for each start under way.
+//!
+//! A thread of kolo's ([`last_words`]) reads the notes of each rank ([`super::whereabouts`]) and
+//! the boards, which are there to be read by others.
+
+use super::fault;
+use super::whereabouts::{Under, Wait, Whereabouts, lock};
+use crate::base::birth::Birth;
+use crate::base::{Rank, Result, caught, last_words};
+use crate::comm::calling::call::describe;
+use crate::comm::logging::Acting;
+use crate::comm::state::Inner;
+use crate::config::{OnSignal, Settings};
+use crate::wire::signature::Signature;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+/// The signals that are told of: the one by which a launcher ends a job, and the one that job
+/// scripts ask for before that (`--signal=USR1@60`).
+const SIGNALS: [i32; 2] = [libc::SIGTERM, libc::SIGUSR1];
+/// How long the process stays after its words: the others get the signal a moment earlier or later,
+/// and are to find it alive while they look.
+const STAYS: Duration = Duration::from_millis(500);
+
+/// Where a rank is, in words, but for who it is.
+fn words(notes: &Whereabouts, inner: &Inner) -> String {
+    let (call, wait) = (lock(&notes.call), lock(&notes.wait));
+    let mut text = match &*call {
+        Some(under) => under.words(),
+        None => last_call(inner, wait.as_ref()),
+    };
+    let Some(wait) = &*wait else {
+        text.push_str(match call.is_some() {
+            true => ", phase `moving`: data pass, and nobody is waited for",
+            false => ", phase `outside`: the program is not in a call that waits",
+        });
+        return text;
+    };
+    let peer = notes.peer.load(Ordering::Relaxed) as usize;
+    let queued = inner.blocked.call.load(Ordering::Relaxed);
+    let number = wait.call.1.or((queued != 0).then_some(queued));
+    let late = fault::late(inner, (wait.call.0, number), peer);
+    let waited = wait.since.elapsed().as_secs_f64();
+    text + &format!(", phase `waiting`: for {waited:.1} s for {late}")
+}
+
+impl Under {
+    /// Which call it is, and its route.
+    fn words(&self) -> String {
+        let call = match self.number {
+            Some(number) => format!("in collective {number}, {}", describe(self.signature)),
+            None => format!("in {}", self.name),
+        };
+        let collective = crate::plan::Collective::ALL
+            .into_iter()
+            .find(|collective| collective.name() == self.name);
+        let route = collective.map(|it| self.route.words_with(it, self.choice));
+        format!("{call}, route {}", route.unwrap_or_default())
+    }
+}
+
+/// Where no blocking call is under way: what the rank has called, and what it waits for.
+fn last_call(inner: &Inner, wait: Option<&Wait>) -> String {
+    let board = inner.node.board(inner.rank as usize);
+    let calls = board.calls();
+    let last = board.signature(calls).filter(|_| calls > 0);
+    let last = match last {
+        Some(last) => format!("collective {calls}, {}", describe(Signature(last))),
+        None => "no collective".into(),
+    };
+    match wait {
+        Some(wait) => format!(
+            "in {} on a stream or in a group, begun last: {last}",
+            wait.call.0
+        ),
+        None => format!("outside of kolo, begun last: {last}"),
+    }
+}
+
+static RANKS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+static STARTS: Mutex<Vec<Weak<Birth>>> = Mutex::new(Vec::new());
+
+/// From now on this rank is told of, if its settings ask for it.
+pub(in crate::comm) fn show(inner: &Arc<Inner>) {
+    if inner.whereabouts.is_some() {
+        keep(&RANKS, inner);
+    }
+}
+
+/// From now on this start is told of, if the settings ask for it, and the signals are caught.
+pub(in crate::comm) fn show_start(birth: &Arc<Birth>, settings: &Settings) {
+    if settings.on_signal() != OnSignal::Report {
+        return;
+    }
+    keep(&STARTS, birth);
+    for why in last_words::before(&SIGNALS, tell) {
+        tracing::info!("KOLO_ON_SIGNAL leaves a signal alone: {why}");
+    }
+}
+
+fn keep<T>(list: &Mutex<Vec<Weak<T>>>, one: &Arc<T>) {
+    let mut list = lock(list);
+    list.retain(|it| it.strong_count() > 0);
+    list.push(Arc::downgrade(one));
+}
+
+fn alive<T>(list: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
+    lock(list).iter().filter_map(Weak::upgrade).collect()
+}
+
+/// Writes where the ranks of this process are.
+fn tell(signal: i32) {
+    // The process ends in any case, by the signal.
+    let _ = caught(|| tell_all(signal));
+}
+
+fn tell_all(signal: i32) -> Result<()> {
+    let signal = last_words::name(signal);
+    let ranks = alive(&RANKS);
+    let starts = alive(&STARTS);
+    let starts = starts.iter().filter(|birth| !birth.has_ended());
+    for birth in starts {
+        let (rank, phase) = (birth.rank(), birth.phase().name());
+        tracing::warn!("kolo: rank {rank}: {signal}: in a start, phase `{phase}`");
+    }
+    for inner in &ranks {
+        let is_destroyed = inner.ending.destroyed.load(Ordering::Relaxed);
+        let Some(notes) = inner.whereabouts.as_ref().filter(|_| !is_destroyed) else {
+            continue;
+        };
+        let _acting = Acting::rank(Rank(inner.rank));
+        tracing::warn!(
+            "kolo: rank {}: {signal}: communicator {}: {}",
+            inner.rank,
+            inner.name,
+            words(notes, inner)
+        );
+    }
+    if ranks.iter().any(|inner| inner.nranks > 1) {
+        std::thread::sleep(STAYS);
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Where a rank is: notes for who asks from outside, by a signal that is about to end the process.
+//!
+//! **Problem.** A job that hangs ends at its time limit, and its output does not say where it hung.
+//! The thread that hangs is inside a call and cannot be asked; what it works on is behind a lock
+//! that it holds.
+//!
+//! **Idea.** Where the setting `on_signal` asks for it, each call notes what it is before it
+//! begins, and a wait that takes longer notes for whom. What is said of these notes when the signal
+//! comes stands in [`super::report`]. Without the setting nothing is noted.
+
+use crate::base::clock::{self, Moment};
+use crate::comm::calling::call::Checked;
+use crate::comm::owned::Exec;
+use crate::config::{OnSignal, Settings};
+use crate::tune::{Choice, Route};
+use crate::wire::signature::Signature;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The notes of one rank of one communicator.
+#[derive(Default)]
+pub(in crate::comm) struct Whereabouts {
+    pub(super) call: Mutex<Option<Under>>,
+    pub(super) wait: Mutex<Option<Wait>>,
+    /// The rank that the wait is for.
+    pub(super) peer: AtomicU32,
+}
+
+/// A blocking call.
+pub(super) struct Under {
+    pub number: Option<u64>,
+    pub signature: Signature,
+    pub route: Route,
+    pub choice: Option<Choice>,
+    pub name: &'static str,
+}
+
+/// A wait that takes longer than a few polls.
+pub(super) struct Wait {
+    pub call: (&'static str, Option<u64>),
+    pub since: Moment,
+}
+
+/// A call is under way until this is dropped.
+pub(in crate::comm) struct Noted<'a>(&'a Whereabouts);
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.call) = None;
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Whereabouts {
+    /// Those that the settings ask for.
+    pub fn wanted(settings: &Settings) -> Option<Whereabouts> {
+        (settings.on_signal() == OnSignal::Report).then(Whereabouts::default)
+    }
+
+    /// A blocking call begins.
+    pub fn enter(&self, exec: &Exec, checked: &Checked, number: Option<u64>) -> Noted<'_> {
+        let (asked, route) = (checked.asked(), exec.route(checked));
+        *lock(&self.call) = Some(Under {
+            number,
+            // As it was before the calls before it were mixed in.
+            signature: Signature(checked.signature ^ checked.past),
+            route,
+            choice: route.choice(&asked, &exec.table),
+            name: checked.call.collective.name(),
+        });
+        Noted(self)
+    }
+
+    /// A wait has begun.
+    pub fn waits(&self, call: (&'static str, Option<u64>)) {
+        let since = clock::now();
+        *lock(&self.wait) = Some(Wait { call, since });
+    }
+
+    /// It is for this rank.
+    pub fn waits_for(&self, peer: usize) {
+        // Relaxed: it is read to be shown.
+        self.peer.store(peer as u32, Ordering::Relaxed);
+    }
+
+    /// It is over.
+    pub fn goes_on(&self) {
+        *lock(&self.wait) = None;
+    }
+}
