@@ -13,9 +13,16 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 SHELL  := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
-# `make test` covers both MPI families; the rest uses the one named by MPI. On a machine with one
-# MPI under other names: make install FAMILIES=mpich MPICC_mpich=mpicc MPIFC_mpich=mpifort
+# `make test` covers the MPI families below; the rest uses the one named by MPI, and `make install
+# MPI=mpich` installs for that one alone. Where the MPI's compilers have other names:
+# make install MPI=mpich MPICC_mpich=mpicc MPIFC_mpich=mpifort
+ifneq ($(filter install,$(MAKECMDGOALS)),)
+ifneq ($(origin MPI),file)
+FAMILIES ?= $(MPI)
+endif
+endif
 FAMILIES      ?= openmpi mpich
+KNOWN         := openmpi mpich abi
 MPICC_openmpi ?= mpicc.openmpi
 MPICC_mpich   ?= mpicc.mpich
 MPIFC_openmpi ?= mpifort.openmpi
@@ -23,6 +30,8 @@ MPIFC_mpich   ?= mpifort.mpich
 
 # Looked up when it is needed: `make deps` may have installed it just now.
 FLANG = $(firstword $(shell command -v flang-new-19 flang-19 flang-new-18 flang-new flang))
+# Fortran compilers to build for. The first is the one that the MPI's own wrapper runs.
+COMPILERS ?= gfortran $(FLANG)
 
 # What is installed is the release build. `make test` builds once, with debug assertions and overflow
 # checks (profile dev), and uses that for lints, for the tests in Rust and for what runs under MPI.
@@ -36,14 +45,17 @@ MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h)
 # The example in Rust that is linked to an MPI is built with it, for the tests.
 MPI_RUST = $(if $(filter dev,$(PROFILE)),--lib --example hello_mpi)
 
-ifeq ($(filter $(MPI),$(FAMILIES)),)
-$(error MPI=$(MPI) is not known: use one of: $(FAMILIES))
+# What a module for one of these MPIs must know; MODULES_openmpi=... is taken from the environment.
+COMPILER_NAMES = $(foreach one,$(FAMILIES),MPICC_$(one)="$(MPICC_$(one))")
+
+ifneq ($(filter-out $(KNOWN),$(MPI) $(FAMILIES)),)
+$(error MPI=$(MPI) FAMILIES=$(FAMILIES): not known; use one of: $(KNOWN))
 endif
 
 .DEFAULT_GOAL := help
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: help demo test build install uninstall deps check bench fuzz clean stage \
+.PHONY: always help demo test build install uninstall deps check bench fuzz clean stage \
         core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-mpi test-rdma \
         test-rdma-short test-cluster deps-build chaos test-chaos mutations
 
@@ -59,10 +71,10 @@ test: deps check test-rust stage test-install test-mpi test-cluster test-chaos t
 
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
 
-install: build ## install under PREFIX (DESTDIR is honoured)
-	@BUILT=$(BUILT) FAMILIES="$(FAMILIES)" bindings/install.sh "$(PREFIX)"
+install: build ## install: PREFIX=/opt/kolo/1.0-openmpi MPI=openmpi COMPILERS="gfortran flang-19"
+	@BUILT=$(BUILT) FAMILIES="$(FAMILIES)" $(COMPILER_NAMES) bindings/install.sh "$(PREFIX)"
 
-uninstall: ## remove what install put under PREFIX; settings in PREFIX/etc stay
+uninstall: ## remove what install put under PREFIX; settings that you changed stay
 	@bindings/install.sh --remove "$(PREFIX)"
 
 deps: ## install missing packages with apt, after saying which and why
@@ -113,17 +125,33 @@ $(BUILT)/mpi/%/libkolo_mpi.so: $(MPI_SRC)
 	@install -D $(BUILT)/libkolo_mpi.so $@
 	@$(if $(MPI_RUST),install -D $(BUILT)/examples/hello_mpi $(@D)/hello_mpi)
 
-# One build per compiler; gfortran's is repeated for each MPI, because of its module mpi_f08.
-fortran: core $(FAMILIES:%=build/fortran/%/done) build/fortran/flang/done
+# One build per compiler. That of the first is repeated for each MPI, because of its module mpi_f08;
+# MPI's standard binary interface has no Fortran.
+FORTRAN_FAMILIES = $(or $(filter-out abi,$(FAMILIES)),abi)
 
-$(FAMILIES:%=build/fortran/%/done): build/fortran/%/done: $(FORTRAN) bindings/c/include/kolo.h
-	FC=gfortran MPIFC=$(MPIFC_$*) LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D)
+fortran: core $(FORTRAN_FAMILIES:%=build/fortran/%/done) build/fortran/others/done
+
+# Is newer than what was built when other compilers are named.
+build/fortran/compilers: always
+	@mkdir -p $(@D)
+	@echo '$(COMPILERS)' | cmp -s - $@ || echo '$(COMPILERS)' >$@
+
+$(FORTRAN_FAMILIES:%=build/fortran/%/done): build/fortran/%/done: $(FORTRAN) \
+        bindings/c/include/kolo.h build/fortran/compilers
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@for compiler in $(firstword $(COMPILERS)); do \
+	    FC=$$compiler MPIFC="$(MPIFC_$*)" LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D) || \
+	        exit 1; \
+	done
 	@touch $@
 
-build/fortran/flang/done: $(FORTRAN) bindings/c/include/kolo.h
-	@if [ -n "$(FLANG)" ]; then \
-	    FC=$(FLANG) LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D) && touch $@; \
-	else echo 'There is no flang here: the Fortran module is built for gfortran only.'; fi
+build/fortran/others/done: $(FORTRAN) bindings/c/include/kolo.h build/fortran/compilers
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@for compiler in $(wordlist 2,99,$(COMPILERS)); do \
+	    FC=$$compiler LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D) || exit 1; \
+	done
+	@$(if $(FLANG),,echo 'There is no flang here: the Fortran module is built for $(COMPILERS) only.')
+	@touch $@
 
 # The test of the package compares the committed file with what the program prints.
 interfaces: ## write bindings/fortran/kolo_calls.inc anew from its table
@@ -132,7 +160,7 @@ interfaces: ## write bindings/fortran/kolo_calls.inc anew from its table
 
 stage: build
 	@rm -rf $(STAGE)
-	@BUILT=$(BUILT) DESTDIR= FAMILIES="$(FAMILIES)" bindings/install.sh $(STAGE)
+	@BUILT=$(BUILT) DESTDIR= FAMILIES="$(FAMILIES)" $(COMPILER_NAMES) bindings/install.sh $(STAGE)
 
 test-rust:
 	CARGO=$(CARGO) tests/rust.py --locked $(TESTED)
