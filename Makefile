@@ -25,6 +25,10 @@ FAMILIES      ?= openmpi mpich
 KNOWN         := openmpi mpich abi
 MPICC_openmpi ?= mpicc.openmpi
 MPICC_mpich   ?= mpicc.mpich
+# The compiler of an MPI with MPI 5's standard binary interface: MPICC_ABI=/opt/mpich-5/bin/mpicc_abi
+MPICC_ABI     ?= mpicc_abi
+MPICC_abi     := $(CURDIR)/bindings/mpi/abi/mpicc
+export MPICC_ABI
 MPIFC_openmpi ?= mpifort.openmpi
 MPIFC_mpich   ?= mpifort.mpich
 
@@ -41,7 +45,7 @@ STAGE    = $(CURDIR)/build/$(if $(filter dev,$(PROFILE)),checked,stage)
 
 TESTED  := --workspace --exclude kolo-mpi
 FORTRAN := $(wildcard bindings/fortran/*.*)
-MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h) Cargo.lock
+MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h bindings/mpi/abi/*) Cargo.lock
 # The example in Rust that is linked to an MPI is built with it, for the tests.
 MPI_RUST = $(if $(filter dev,$(PROFILE)),--lib --example hello_mpi)
 
@@ -56,7 +60,7 @@ endif
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
 .PHONY: always help demo test build install uninstall deps check bench fuzz clean stage \
-        core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-mpi test-rdma \
+        core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
         test-rdma-short test-cluster deps-build chaos test-chaos mutations
 
 help: ## list these commands
@@ -66,7 +70,7 @@ help: ## list these commands
 demo: deps-build stage ## install what is missing, build, run the tsunami model and a short kolo perf
 	@tests/demo.sh $(STAGE) $(MPI) $(RANKS)
 
-test: deps check test-rust stage test-install test-mpi test-cluster test-chaos test-rdma-short ## install what is missing, run every test
+test: deps check test-rust stage test-install test-abi test-mpi test-cluster test-chaos test-rdma-short ## install what is missing, run every test
 	@echo 'make test: everything passed'
 
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
@@ -167,6 +171,22 @@ test-rust:
 
 test-install:
 	BUILT=$(BUILT) tests/install.sh $(STAGE)
+
+# An MPI with the standard binary interface, for the tests: no distribution has one yet, PyPI has.
+MPI_FOR_ABI = $(CURDIR)/build/mpi-abi
+
+$(MPI_FOR_ABI)/bin/mpicc_abi: config/python.txt
+	@rm -rf $(MPI_FOR_ABI)
+	python3 -m venv $(MPI_FOR_ABI)
+	$(MPI_FOR_ABI)/bin/pip install --quiet --disable-pip-version-check -r config/python.txt
+	@touch $@
+
+test-abi:
+	@if $(MAKE) --no-print-directory $(MPI_FOR_ABI)/bin/mpicc_abi; then \
+	    export MPICC_ABI=$(MPI_FOR_ABI)/bin/mpicc_abi && \
+	    $(MAKE) --no-print-directory PROFILE=$(PROFILE) $(BUILT)/mpi/abi/libkolo_mpi.so && \
+	    BUILT=$(BUILT) tests/install/abi.sh $(STAGE); \
+	else tests/skip/skip.sh abi 'MPICH 5 cannot be fetched from PyPI'; fi
 
 # One start of the virtual machine, and what fits into a minute of it: what is short, and the tests
 # of a missing library, of forks, and of ports that are down.
