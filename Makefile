@@ -59,7 +59,7 @@ endif
 .DEFAULT_GOAL := help
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: always help demo test build install uninstall deps check bench fuzz clean stage \
+.PHONY: always help demo test build install uninstall deb deps check bench fuzz clean stage \
         core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
         test-rdma-short test-cluster deps-build chaos test-chaos mutations
 
@@ -80,6 +80,12 @@ install: build ## install: PREFIX=/opt/kolo/1.0-openmpi MPI=openmpi COMPILERS="g
 
 uninstall: ## remove what install put under PREFIX; settings that you changed stay
 	@bindings/install.sh --remove "$(PREFIX)"
+
+# See config/packaging for those of Spack, EasyBuild and RPM.
+deb: build ## make a package for Debian (needs: cargo install cargo-deb)
+	@rm -rf build/package
+	@BUILT=$(BUILT) DESTDIR=$(CURDIR)/build/package FAMILIES="$(FAMILIES)" bindings/install.sh /usr
+	$(CARGO) deb --no-build --no-strip
 
 deps: ## install missing packages with apt, after saying which and why
 	@config/deps.sh

@@ -77,7 +77,8 @@ put() {
 }
 
 # code SOURCE NAME: a library or a program. What only a debugger reads goes into a file in the
-# folder .debug beside it, where debuggers and kolo's own backtraces look for it.
+# folder .debug beside it, where debuggers and kolo's own backtraces look for it; that of packages
+# for /usr goes where theirs do.
 code() {
     if [ ! -f "$1" ] || ! command -v objcopy >/dev/null; then put 755 "$1" "$2"; return; fi
     whole=$scratch/$(basename "$2")
@@ -85,7 +86,10 @@ code() {
     objcopy --only-keep-debug "$1" "$debug"
     objcopy --strip-unneeded --add-gnu-debuglink="$debug" "$1" "$whole"
     put 755 "$whole" "$2"
-    put 644 "$debug" "$(dirname "$2")/.debug/$(basename "$debug")"
+    case $prefix in
+        /usr) put 644 "$debug" "lib/debug/usr/$(dirname "$2")/$(basename "$debug")" ;;
+        *) put 644 "$debug" "$(dirname "$2")/.debug/$(basename "$debug")" ;;
+    esac
     rm "$whole" "$debug"
 }
 
@@ -103,6 +107,7 @@ program() {
         return
     fi
     link kolo "bin/$1"
+    link kolo-perf.1 "share/man/man1/$1.1"
 }
 
 # pkg NAME DESCRIPTION REQUIRES CFLAGS LIBS [FOLDER]: a pkg-config file, relative to where it lies.

@@ -78,13 +78,6 @@ mine="./opt/kolo/README.mine ./opt/kolo/bin/reduce_perf ./opt/kolo/etc/kolo.toml
 [ "$left" = "$mine" ] || fail "left behind: $left"
 [ ! -d "$scratch/opt/kolo/lib" ] || fail "empty folders are left behind"
 
-# Settings that nobody has changed go with the rest, and so does the prefix.
-DESTDIR=$scratch/alone bindings/install.sh /opt/kolo | tail -n 1 |
-    grep -q '^    .*/opt/kolo.* kolo info$' || fail "the installer does not end with what to type"
-[ "$(find "$scratch/alone" -perm /022 ! -type l | wc -l)" = 0 ] || fail "others may write"
-DESTDIR=$scratch/alone bindings/install.sh --remove /opt/kolo >/dev/null
-[ "$(find "$scratch/alone" -mindepth 1)" = "$scratch/alone/opt" ] || fail "a prefix is left behind"
-
 # What only debuggers read stands beside the libraries, and they find it.
 for file in bin/kolo lib/libkolo.so lib/kolo/mpich/libkolo_mpi.so; do
     [ "$(readelf -S "$prefix/$file" | grep -c '\.debug_info\|\.symtab')" = 0 ] ||
@@ -97,10 +90,21 @@ done
 
 # Installed, then moved: no file knows where it was.
 MODULES_openmpi=openmpi MODULES_mpich="mpich impi" DESTDIR='' \
-    bindings/install.sh "$scratch/first" >/dev/null
+    bindings/install.sh "$scratch/first" | tail -n 1 |
+    grep -q "^    .*$scratch/first.* kolo info\$" || fail "the installer does not say what to type"
+[ "$(find "$scratch/first" -perm /022 ! -type l | wc -l)" = 0 ] || fail "others may write"
 mv "$scratch/first" "$scratch/second"
 named=$(grep -rl "$scratch/first" "$scratch/second" || true)
 [ -z "$named" ] || fail "these still name the first place: $named"
+
+# What packages take: an installation for /usr, whose settings are in /etc. Settings that nobody has
+# changed go with the rest, and so do all folders.
+DESTDIR=$scratch/packed bindings/install.sh /usr >/dev/null
+[ ! -e "$scratch/packed/usr/share/modulefiles" ] || fail "a module would take /usr/bin away"
+tests/install/packaging.py "$scratch/packed"
+DESTDIR=$scratch/packed bindings/install.sh --remove /usr >/dev/null
+left=$(cd "$scratch/packed" && find . -mindepth 1 | sort | tr '\n' ' ')
+[ "$left" = "./etc " ] || fail "left of the package: $left"
 
 tests/install/pages.sh "$prefix"
 tests/install/modules.sh "$scratch/second"
