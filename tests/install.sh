@@ -97,6 +97,11 @@ mv "$scratch/first" "$scratch/second"
 named=$(grep -rl "$scratch/first" "$scratch/second" || true)
 [ -z "$named" ] || fail "these still name the first place: $named"
 
+# One MPI and one compiler may be asked for, and nothing is built for others.
+said=$(make --dry-run install MPI=mpich COMPILERS=gfortran PREFIX=/opt/kolo 2>&1)
+grep -q 'FAMILIES="mpich" ' <<<"$said" || fail "make install MPI=mpich does: $said"
+! grep -q 'mpicc.openmpi\|FC=flang' <<<"$said" || fail "make install builds for others: $said"
+
 # What packages take: an installation for /usr, whose settings are in /etc. Settings that nobody has
 # changed go with the rest, and so do all folders.
 DESTDIR=$scratch/packed bindings/install.sh /usr >/dev/null

@@ -3,8 +3,8 @@
 
     tests/install/packaging.py PACKED    PACKED is an installation for /usr, by DESTDIR
 
-Versions and names are those of Cargo.toml, the variables that make is given are in the Makefile, and
-the package for Debian takes every installed file.
+Versions and names are those of Cargo.toml, the variables that make is given are in the Makefile,
+and the package for Debian takes every installed file.
 """
 import glob
 import pathlib
@@ -33,7 +33,7 @@ def words_for_make(words: list[str], of: str) -> dict[str, str]:
     given = dict(word.split("=", 1) for word in words)
     for name in given:
         stem = re.sub(r"_(openmpi|mpich)$", "_", name)
-        check(re.search(rf"\b{stem}", MAKEFILE) is not None, f"{of} sets {name}, which nobody reads")
+        check(re.search(rf"\b{stem}", MAKEFILE) is not None, f"{of} sets {name}: nobody reads it")
     return given
 
 
