@@ -13,16 +13,29 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 SHELL  := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 
-# `make test` covers both MPI families; the rest uses the one named by MPI. On a machine with one
-# MPI under other names: make install FAMILIES=mpich MPICC_mpich=mpicc MPIFC_mpich=mpifort
+# `make test` covers the MPI families below; the rest uses the one named by MPI, and `make install
+# MPI=mpich` installs for that one alone. Where the MPI's compilers have other names:
+# make install MPI=mpich MPICC_mpich=mpicc MPIFC_mpich=mpifort
+ifneq ($(filter install,$(MAKECMDGOALS)),)
+ifneq ($(origin MPI),file)
+FAMILIES ?= $(MPI)
+endif
+endif
 FAMILIES      ?= openmpi mpich
+KNOWN         := openmpi mpich abi
 MPICC_openmpi ?= mpicc.openmpi
 MPICC_mpich   ?= mpicc.mpich
+# The compiler of an MPI with MPI 5's standard binary interface: MPICC_ABI=/opt/mpich-5/bin/mpicc_abi
+MPICC_ABI     ?= mpicc_abi
+MPICC_abi     := $(CURDIR)/bindings/mpi/abi/mpicc
+export MPICC_ABI
 MPIFC_openmpi ?= mpifort.openmpi
 MPIFC_mpich   ?= mpifort.mpich
 
 # Looked up when it is needed: `make deps` may have installed it just now.
 FLANG = $(firstword $(shell command -v flang-new-19 flang-19 flang-new-18 flang-new flang))
+# Fortran compilers to build for. The first is the one that the MPI's own wrapper runs.
+COMPILERS ?= gfortran $(FLANG)
 
 # What is installed is the release build. `make test` builds once, with debug assertions and overflow
 # checks (profile dev), and uses that for lints, for the tests in Rust and for what runs under MPI.
@@ -32,19 +45,22 @@ STAGE    = $(CURDIR)/build/$(if $(filter dev,$(PROFILE)),checked,stage)
 
 TESTED  := --workspace --exclude kolo-mpi
 FORTRAN := $(wildcard bindings/fortran/*.*)
-MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h) Cargo.lock
+MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h bindings/mpi/abi/*) Cargo.lock
 # The example in Rust that is linked to an MPI is built with it, for the tests.
 MPI_RUST = $(if $(filter dev,$(PROFILE)),--lib --example hello_mpi)
 
-ifeq ($(filter $(MPI),$(FAMILIES)),)
-$(error MPI=$(MPI) is not known: use one of: $(FAMILIES))
+# What a module for one of these MPIs must know; MODULES_openmpi=... is taken from the environment.
+COMPILER_NAMES = $(foreach one,$(FAMILIES),MPICC_$(one)="$(MPICC_$(one))")
+
+ifneq ($(filter-out $(KNOWN),$(MPI) $(FAMILIES)),)
+$(error MPI=$(MPI) FAMILIES=$(FAMILIES): not known; use one of: $(KNOWN))
 endif
 
 .DEFAULT_GOAL := help
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: help demo test build install uninstall deps check bench fuzz clean stage \
-        core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-mpi test-rdma \
+.PHONY: always help demo test build install uninstall deb deps check bench fuzz clean stage \
+        core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
         test-rdma-short test-cluster deps-build chaos test-chaos mutations spank
 
 help: ## list these commands
@@ -54,16 +70,22 @@ help: ## list these commands
 demo: deps-build stage ## install what is missing, build, run the tsunami model and a short kolo perf
 	@tests/demo.sh $(STAGE) $(MPI) $(RANKS)
 
-test: deps check test-rust stage test-install test-mpi test-cluster test-chaos test-rdma-short ## install what is missing, run every test
+test: deps check test-rust stage test-install test-abi test-mpi test-cluster test-chaos test-rdma-short ## install what is missing, run every test
 	@echo 'make test: everything passed'
 
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
 
-install: build ## install under PREFIX (DESTDIR is honoured)
-	@BUILT=$(BUILT) FAMILIES="$(FAMILIES)" bindings/install.sh "$(PREFIX)"
+install: build ## install: PREFIX=/opt/kolo/1.0-openmpi MPI=openmpi COMPILERS="gfortran flang-19"
+	@BUILT=$(BUILT) FAMILIES="$(FAMILIES)" $(COMPILER_NAMES) bindings/install.sh "$(PREFIX)"
 
-uninstall: ## remove what install put under PREFIX; settings in PREFIX/etc stay
+uninstall: ## remove what install put under PREFIX; settings that you changed stay
 	@bindings/install.sh --remove "$(PREFIX)"
+
+# See config/packaging for those of Spack, EasyBuild and RPM.
+deb: build ## make a package for Debian (needs: cargo install cargo-deb)
+	@rm -rf build/package
+	@BUILT=$(BUILT) DESTDIR=$(CURDIR)/build/package FAMILIES="$(FAMILIES)" bindings/install.sh /usr
+	$(CARGO) deb --no-build --no-strip
 
 deps: ## install missing packages with apt, after saying which and why
 	@config/deps.sh
@@ -116,17 +138,33 @@ $(BUILT)/mpi/%/libkolo_mpi.so: $(MPI_SRC)
 	@install -D $(BUILT)/libkolo_mpi.so $@
 	@$(if $(MPI_RUST),install -D $(BUILT)/examples/hello_mpi $(@D)/hello_mpi)
 
-# One build per compiler; gfortran's is repeated for each MPI, because of its module mpi_f08.
-fortran: core $(FAMILIES:%=build/fortran/%/done) build/fortran/flang/done
+# One build per compiler. That of the first is repeated for each MPI, because of its module mpi_f08;
+# MPI's standard binary interface has no Fortran.
+FORTRAN_FAMILIES = $(or $(filter-out abi,$(FAMILIES)),abi)
 
-$(FAMILIES:%=build/fortran/%/done): build/fortran/%/done: $(FORTRAN) bindings/c/include/kolo.h
-	FC=gfortran MPIFC=$(MPIFC_$*) LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D)
+fortran: core $(FORTRAN_FAMILIES:%=build/fortran/%/done) build/fortran/others/done
+
+# Is newer than what was built when other compilers are named.
+build/fortran/compilers: always
+	@mkdir -p $(@D)
+	@echo '$(COMPILERS)' | cmp -s - $@ || echo '$(COMPILERS)' >$@
+
+$(FORTRAN_FAMILIES:%=build/fortran/%/done): build/fortran/%/done: $(FORTRAN) \
+        bindings/c/include/kolo.h build/fortran/compilers
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@for compiler in $(firstword $(COMPILERS)); do \
+	    FC=$$compiler MPIFC="$(MPIFC_$*)" LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D) || \
+	        exit 1; \
+	done
 	@touch $@
 
-build/fortran/flang/done: $(FORTRAN) bindings/c/include/kolo.h
-	@if [ -n "$(FLANG)" ]; then \
-	    FC=$(FLANG) LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D) && touch $@; \
-	else echo 'There is no flang here: the Fortran module is built for gfortran only.'; fi
+build/fortran/others/done: $(FORTRAN) bindings/c/include/kolo.h build/fortran/compilers
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@for compiler in $(wordlist 2,99,$(COMPILERS)); do \
+	    FC=$$compiler LIBDIR=$(CURDIR)/$(BUILT) bindings/fortran/build.sh $(@D) || exit 1; \
+	done
+	@$(if $(FLANG),,echo 'There is no flang here: the Fortran module is built for $(COMPILERS) only.')
+	@touch $@
 
 # The test of the package compares the committed file with what the program prints.
 interfaces: ## write bindings/fortran/kolo_calls.inc anew from its table
@@ -135,13 +173,29 @@ interfaces: ## write bindings/fortran/kolo_calls.inc anew from its table
 
 stage: build
 	@rm -rf $(STAGE)
-	@BUILT=$(BUILT) DESTDIR= FAMILIES="$(FAMILIES)" bindings/install.sh $(STAGE)
+	@BUILT=$(BUILT) DESTDIR= FAMILIES="$(FAMILIES)" $(COMPILER_NAMES) bindings/install.sh $(STAGE)
 
 test-rust:
 	CARGO=$(CARGO) tests/rust.py --locked $(TESTED)
 
 test-install:
 	BUILT=$(BUILT) tests/install.sh $(STAGE)
+
+# An MPI with the standard binary interface, for the tests: no distribution has one yet, PyPI has.
+MPI_FOR_ABI = $(CURDIR)/build/mpi-abi
+
+$(MPI_FOR_ABI)/bin/mpicc_abi: config/python.txt
+	@rm -rf $(MPI_FOR_ABI)
+	python3 -m venv $(MPI_FOR_ABI)
+	$(MPI_FOR_ABI)/bin/pip install --quiet --disable-pip-version-check -r config/python.txt
+	@touch $@
+
+test-abi:
+	@if $(MAKE) --no-print-directory $(MPI_FOR_ABI)/bin/mpicc_abi; then \
+	    export MPICC_ABI=$(MPI_FOR_ABI)/bin/mpicc_abi && \
+	    $(MAKE) --no-print-directory PROFILE=$(PROFILE) $(BUILT)/mpi/abi/libkolo_mpi.so && \
+	    BUILT=$(BUILT) tests/install/abi.sh $(STAGE); \
+	else tests/skip/skip.sh abi 'MPICH 5 cannot be fetched from PyPI'; fi
 
 # One start of the virtual machine, and what fits into a minute of it: what is short, and the tests
 # of a missing library, of forks, and of ports that are down.

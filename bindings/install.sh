@@ -2,11 +2,19 @@
 # Installs what `make build` made under a prefix, or removes it again.
 #
 #   bindings/install.sh PREFIX            DESTDIR is put before every path that is written
-#   bindings/install.sh --remove PREFIX   settings in PREFIX/etc stay
+#   bindings/install.sh --remove PREFIX   settings that somebody has changed stay
 #
-# FAMILIES (default "openmpi mpich") says for which MPIs, BUILT (default target/release) which build
-# is taken. The list of installed files is kept in PREFIX/share/kolo/manifest, and removing follows
-# that list and nothing else.
+# Variables:
+#   FAMILIES            for which MPIs: openmpi, mpich, abi; without it, for those that are built
+#   BUILT               which build is taken (default target/release)
+#   MODULES_openmpi     what `module load kolo` needs loaded before: names of modules of which one
+#                       will do, or nothing; likewise MODULES_mpich, MODULES_abi. Without it, the
+#                       usual names, but nothing where the MPI's compiler lies in a system folder
+#   MPICC_openmpi       that compiler, likewise for the others
+#
+# No installed file names the prefix: the tree works where it is moved or copied to. The list of
+# installed files is kept in PREFIX/share/kolo/manifest, and removing follows that list and nothing
+# else; what is installed into the same prefix later is added to it.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,15 +25,35 @@ if [ "${1:-}" = --remove ]; then remove=yes; shift; fi
 [ $# = 1 ] || fail "usage: install.sh [--remove] PREFIX"
 case $1 in /*) prefix=${1%/} ;; *) fail "PREFIX must be an absolute path, and '$1' is not" ;; esac
 
-families=${FAMILIES:-openmpi mpich}
 built=${BUILT:-target/release}
+families=${FAMILIES:-}
+if [ -z "$families" ]; then
+    for one in openmpi mpich abi; do
+        [ ! -f "$built/mpi/$one/libkolo_mpi.so" ] || families="$families${families:+ }$one"
+    done
+fi
+[ -n "$families" ] || fail "nothing is built in $built: run 'make build' first"
 top=${DESTDIR:-}$prefix
 manifest=$top/share/kolo/manifest
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+# The site's settings, and beside the rest what they were when they were installed. What packages
+# put into /usr has its settings in /etc.
+case $prefix in
+    /usr) settings=${DESTDIR:-}/etc/kolo/kolo.toml ;;
+    *) settings=$top/etc/kolo.toml ;;
+esac
+pristine=$top/share/kolo/kolo.toml
+
+# Whether the site's settings are still those that were installed.
+untouched() { [ -f "$settings" ] && [ -f "$pristine" ] && cmp -s "$settings" "$pristine"; }
 
 if [ -n "$remove" ]; then
     [ -f "$manifest" ] || fail "there is no $manifest: nothing of kolo is installed there"
     names=$(cat "$manifest")
+    if untouched; then
+        rm "$settings"
+        rmdir "$(dirname "$settings")" 2>/dev/null || true
+    fi
     echo "$names" | while read -r name; do rm -f "$top/$name"; done
     # Folders that only kolo used are empty now; others are not, and stay.
     echo "$names" | while read -r name; do
@@ -35,7 +63,9 @@ if [ -n "$remove" ]; then
             folder=$(dirname "$folder")
         done
     done
+    rmdir "$top" 2>/dev/null || true
     echo "kolo was removed from $top"
+    [ ! -f "$settings" ] || echo "your settings stay: $settings"
     exit 0
 fi
 
@@ -44,6 +74,23 @@ put() {
     [ -f "$2" ] || fail "$2 is not there: run 'make build' first"
     install -D -m "$1" "$2" "$top/$3"
     echo "$3" >>"$list"
+}
+
+# code SOURCE NAME: a library or a program. What only a debugger reads goes into a file in the
+# folder .debug beside it, where debuggers and kolo's own backtraces look for it; that of packages
+# for /usr goes where theirs do.
+code() {
+    if [ ! -f "$1" ] || ! command -v objcopy >/dev/null; then put 755 "$1" "$2"; return; fi
+    whole=$scratch/$(basename "$2")
+    debug=$whole.debug
+    objcopy --only-keep-debug "$1" "$debug"
+    objcopy --strip-unneeded --add-gnu-debuglink="$debug" "$1" "$whole"
+    put 755 "$whole" "$2"
+    case $prefix in
+        /usr) put 644 "$debug" "lib/debug/usr/$(dirname "$2")/$(basename "$debug")" ;;
+        *) put 644 "$debug" "$(dirname "$2")/.debug/$(basename "$debug")" ;;
+    esac
+    rm "$whole" "$debug"
 }
 
 # link TARGET NAME
@@ -60,19 +107,32 @@ program() {
         return
     fi
     link kolo "bin/$1"
+    link kolo-perf.1 "share/man/man1/$1.1"
 }
 
-# pkg NAME DESCRIPTION REQUIRES CFLAGS LIBS: a pkg-config file. Programs find the libraries in an
-# unusual prefix without LD_LIBRARY_PATH, because the folder is written into them.
+# pkg NAME DESCRIPTION REQUIRES CFLAGS LIBS [FOLDER]: a pkg-config file, relative to where it lies.
+# Programs find the libraries in an unusual prefix without LD_LIBRARY_PATH, because the folder is
+# written into them.
 pkg() {
+    folder=${6:-lib/pkgconfig}
+    up=$(echo "$folder" | sed 's,[^/][^/]*,..,g')
     {
-        printf 'prefix=%s\nlibdir=${prefix}/lib\nincludedir=${prefix}/include\n\n' "$prefix"
+        printf 'prefix=${pcfiledir}/%s\n' "$up"
+        printf 'libdir=${prefix}/lib\nincludedir=${prefix}/include\n\n'
         printf 'Name: %s\nDescription: %s\nVersion: %s\n' "$1" "$2" "$version"
         [ -z "$3" ] || printf 'Requires: %s\n' "$3"
         [ -z "$4" ] || printf 'Cflags: %s\n' "$4"
         [ -z "$5" ] || printf 'Libs: %s\n' "$5"
     } >"$scratch/$1.pc"
-    put 644 "$scratch/$1.pc" "lib/pkgconfig/$1.pc"
+    put 644 "$scratch/$1.pc" "$folder/$1.pc"
+}
+
+# fill SOURCE NAME: a file with @VERSION@ and what else `sed` is to do, put under NAME.
+fill() {
+    source=$1 name=$2
+    shift 2
+    sed -e "s/@VERSION@/$version/g" "$@" "$source" >"$scratch/filled"
+    put 644 "$scratch/filled" "$name"
 }
 
 scratch=$(mktemp -d)
@@ -81,13 +141,13 @@ list=$scratch/manifest
 : >"$list"
 lib='-L${libdir} -Wl,-rpath,${libdir}'
 
-put 755 "$built/kolo" bin/kolo
+code "$built/kolo" bin/kolo
 # nccl-tests' programs: all_reduce_perf -b 8 -e 128M -f 2 measures host memory.
 for name in all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather \
     scatter sendrecv hypercube; do
     program "${name}_perf"
 done
-put 755 "$built/libkolo.so" "lib/libkolo.so.$version"
+code "$built/libkolo.so" "lib/libkolo.so.$version"
 link "libkolo.so.$version" lib/libkolo.so.0
 link libkolo.so.0 lib/libkolo.so
 put 644 bindings/c/include/kolo.h include/kolo.h
@@ -95,60 +155,150 @@ put 644 bindings/mpi/kolo_mpi.h include/kolo_mpi.h
 pkg kolo "Collective communication for batch HPC jobs" "" '-I${includedir}' "$lib -lkolo"
 
 # RDMA is loaded on demand, so nothing names this library when programs are linked.
-put 755 "$built/libkolo_verbs.so" "lib/kolo/libkolo_verbs.so.$version"
+code "$built/libkolo_verbs.so" "lib/kolo/libkolo_verbs.so.$version"
 link "libkolo_verbs.so.$version" lib/kolo/libkolo_verbs.so.0
 link libkolo_verbs.so.0 lib/kolo/libkolo_verbs.so
 
 for family in $families; do
-    put 755 "$built/mpi/$family/libkolo_mpi.so" "lib/kolo/$family/libkolo_mpi.so.$version"
+    code "$built/mpi/$family/libkolo_mpi.so" "lib/kolo/$family/libkolo_mpi.so.$version"
     link "libkolo_mpi.so.$version" "lib/kolo/$family/libkolo_mpi.so.0"
     link libkolo_mpi.so.0 "lib/kolo/$family/libkolo_mpi.so"
     # Fortran programs name nothing of this library, and would lose it where --as-needed is usual.
     dir="\${libdir}/kolo/$family"
     pkg "kolo-mpi-$family" "kolo started over an MPI communicator ($family)" kolo "" \
         "-L$dir -Wl,-rpath,$dir -Wl,--push-state,--no-as-needed -lkolo_mpi -Wl,--pop-state"
+    # The plain name, for whoever has chosen this MPI by `module load`.
+    pkg kolo-mpi "kolo started over an MPI communicator" "kolo-mpi-$family" "" "" \
+        "lib/kolo/$family/pkgconfig"
 done
 
 # The plain name is the first family: what most sites have is one MPI.
 pkg kolo-mpi "kolo started over an MPI communicator" "kolo-mpi-${families%% *}" "" ""
 
-fortran() { # COMPILER FOLDER PACKAGE
-    put 755 "$2/libkolo_fortran_$1.so.0" "lib/libkolo_fortran_$1.so.$version"
-    link "libkolo_fortran_$1.so.$version" "lib/libkolo_fortran_$1.so.0"
-    link "libkolo_fortran_$1.so.0" "lib/libkolo_fortran_$1.so"
-    put 644 "$2/$1/kolo.mod" "include/kolo/$1/kolo.mod"
-    pkg "$3" "kolo for Fortran, compiled with $1" kolo "-I\${includedir}/kolo/$1" \
-        "$lib -lkolo_fortran_$1"
+fortran() { # FOLDER: all that is built there, one compiler each
+    for mod in "$1"/*/kolo.mod; do
+        [ -f "$mod" ] || continue
+        compiler=$(basename "$(dirname "$mod")")
+        library=libkolo_fortran_$compiler.so
+        code "$1/$library.0" "lib/$library.$version"
+        link "$library.$version" "lib/$library.0"
+        link "$library.0" "lib/$library"
+        put 644 "$mod" "include/kolo/$compiler/kolo.mod"
+        for name in "kolo-fortran-$compiler" ${plain:+kolo-fortran}; do
+            pkg "$name" "kolo for Fortran, compiled with $compiler" kolo \
+                "-I\${includedir}/kolo/$compiler" "$lib -lkolo_fortran_$compiler"
+        done
+        plain=
+    done
 }
 
+# The plain name is that of the first compiler.
+plain=yes
 for family in $families; do
-    fortran gfortran "build/fortran/$family" kolo-fortran
+    fortran "build/fortran/$family"
     # Module mpi_f08 differs between MPIs, and so does what is compiled with it.
-    mod=build/fortran/$family/gfortran/kolo_mpi_f08.mod
-    if [ -f "$mod" ]; then
-        put 644 "$mod" "include/kolo/gfortran/$family/kolo_mpi_f08.mod"
+    for mod in "build/fortran/$family"/*/kolo_mpi_f08.mod; do
+        [ -f "$mod" ] || continue
+        compiler=$(basename "$(dirname "$mod")")
+        put 644 "$mod" "include/kolo/$compiler/$family/kolo_mpi_f08.mod"
         pkg "kolo-fortran-f08-$family" "kolo for programs that use mpi_f08 ($family)" \
-            "kolo-fortran kolo-mpi-$family" "-I\${includedir}/kolo/gfortran/$family" ""
-    fi
+            "kolo-fortran-$compiler kolo-mpi-$family" "-I\${includedir}/kolo/$compiler/$family" ""
+    done
 done
-if [ -d build/fortran/flang ]; then fortran flang build/fortran/flang kolo-fortran-flang; fi
+fortran build/fortran/others
 for file in bindings/fortran/*.f90 bindings/fortran/*.c bindings/fortran/*.h \
-    bindings/fortran/*.inc bindings/fortran/native.awk bindings/fortran/build.sh; do
+    bindings/fortran/*.inc bindings/fortran/native.awk; do
     put 644 "$file" "share/kolo/fortran/$(basename "$file")"
 done
-chmod 755 "$top/share/kolo/fortran/build.sh"
+put 755 bindings/fortran/build.sh share/kolo/fortran/build.sh
 
-for file in README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.md docs/*.png; do
-    [ ! -f "$file" ] || put 644 "$file" "share/doc/kolo/$(basename "$file")"
+fill config/cmake/kolo-config.cmake lib/cmake/kolo/kolo-config.cmake
+fill config/cmake/kolo-config-version.cmake lib/cmake/kolo/kolo-config-version.cmake
+
+# modules_for FAMILY: the modules of which one must be loaded before kolo's.
+modules_for() {
+    eval "named=\${MODULES_$1-unset} compiler=\${MPICC_$1:-mpicc.$1}"
+    if [ "$named" != unset ]; then echo "$named"; return; fi
+    case $(command -v "$compiler" 2>/dev/null || true) in
+        /usr/bin/* | /bin/* | /usr/local/bin/*) return ;;
+    esac
+    case $1 in
+        openmpi) echo "openmpi OpenMPI" ;;
+        mpich) echo "mpich MPICH mvapich2 MVAPICH2 impi intel-mpi intelmpi cray-mpich" ;;
+        abi) echo "mpich MPICH openmpi OpenMPI" ;;
+    esac
+}
+
+modulefiles() {
+    for family in $families; do
+        lua= tcl= needed=$(modules_for "$family")
+        if [ -n "$needed" ]; then
+            lua="prereq_any($(echo "$needed" | sed 's/ *\([^ ][^ ]*\) */"\1", /g; s/, $//'))"
+            tcl="prereq $needed"
+        fi
+        case $family in
+            openmpi) what="Open MPI" ;;
+            mpich) what="MPICH (also Intel MPI, MVAPICH, Cray MPICH)" ;;
+            *) what="an MPI with the standard binary interface of MPI 5 (C only)" ;;
+        esac
+        for kind in lua tcl; do
+            name=share/modulefiles/kolo/$version-$family
+            [ $kind = tcl ] || name=$name.lua
+            eval "before=\$$kind"
+            fill "config/modulefiles/kolo.$kind" "$name" -e "s|@FAMILY@|$family|g" \
+                -e "s|@WHAT@|$what|g" -e "s|@PREREQ_LUA@|$before|; s|@PREREQ_TCL@|$before|"
+        done
+    done
+    # What `module load kolo` takes, for both.
+    printf '#%%Module1.0\nset ModulesVersion "%s-%s"\n' "$version" "${families%% *}" \
+        >"$scratch/default"
+    put 644 "$scratch/default" share/modulefiles/kolo/.version
+}
+# Nobody needs a module for what lies in /usr, and to unload it would take away /usr/bin.
+case $prefix in /usr | /usr/local) ;; *) modulefiles ;; esac
+
+# Manual pages and completions, which the command makes of its own tables.
+if "$built/kolo" pages "$scratch/pages" bindings/c/include/kolo.h bindings/mpi/kolo_mpi.h; then
+    for file in $(cd "$scratch/pages" && find . -type f | sed 's,^\./,,'); do
+        put 644 "$scratch/pages/$file" "share/$file"
+    done
+else
+    fail "$built/kolo cannot make the manual pages"
+fi
+
+# The layout of the sources, so that links between the pages work.
+for file in README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.* \
+    $(find examples -name '*.[ch]' -o -name '*.f90' -o -name '*.rs' -o -name '*.py' \
+        -o -name '*.sh' -o -name '*.md' -o -name Makefile); do
+    put 644 "$file" "share/doc/kolo/$file"
+done
+link ../../../../../../include/kolo.h share/doc/kolo/bindings/c/include/kolo.h
+link ../doc/kolo/examples share/kolo/examples
+
+# For Slurm: the plugin where it is built, and what is run or copied as it is.
+for file in build/spank/*.so; do
+    [ ! -f "$file" ] || put 755 "$file" "lib/slurm/$(basename "$file")"
+done
+for file in $(find slurm -type f \( -name '*.sh' -o -name '*.sbatch' -o -name '*.conf' \)); do
+    mode=644
+    [ ! -x "$file" ] || mode=755
+    put $mode "$file" "share/kolo/$file"
 done
 
 # A site's own settings are never overwritten, and not removed with the rest.
-if [ ! -e "$top/etc/kolo.toml" ]; then
-    [ -f config/kolo.toml ] || fail "config/kolo.toml is not there"
-    install -D -m 644 config/kolo.toml "$top/etc/kolo.toml"
-fi
+[ -f config/kolo.toml ] || fail "config/kolo.toml is not there"
+if [ ! -e "$settings" ] || untouched; then install -D -m 644 config/kolo.toml "$settings"; fi
+put 644 config/kolo.toml share/kolo/kolo.toml
 
 echo share/kolo/manifest >>"$list"
+[ ! -f "$manifest" ] || cat "$manifest" >>"$list"
 mkdir -p "$(dirname "$manifest")"
 sort -u "$list" >"$manifest"
-echo "kolo $version was installed in $top"
+echo "kolo $version was installed in $top. The next line to type:"
+if [ -n "${MODULESHOME:-}${LMOD_CMD:-}" ] && [ -d "$top/share/modulefiles" ]; then
+    echo "    module use $prefix/share/modulefiles && module load kolo && kolo info"
+elif [ "$prefix" = /usr ]; then
+    echo "    kolo info"
+else
+    echo "    export PATH=$prefix/bin:\$PATH PKG_CONFIG_PATH=$prefix/lib/pkgconfig && kolo info"
+fi

@@ -13,7 +13,8 @@ for name in bin/kolo include/kolo.h include/kolo_mpi.h lib/libkolo.so lib/libkol
     include/kolo/gfortran/kolo.mod include/kolo/flang/kolo.mod lib/libkolo_fortran_gfortran.so \
     lib/libkolo_fortran_flang.so lib/kolo/openmpi/libkolo_mpi.so lib/kolo/mpich/libkolo_mpi.so \
     lib/kolo/libkolo_verbs.so \
-    share/kolo/fortran/kolo.f90 share/doc/kolo/README.md etc/kolo.toml; do
+    share/kolo/fortran/kolo.f90 share/doc/kolo/README.md etc/kolo.toml \
+    lib/cmake/kolo/kolo-config.cmake share/man/man7/kolo.7 share/kolo/examples/c/hello.c; do
     [ -e "$prefix/$name" ] || fail "$name is not installed"
 done
 
@@ -65,7 +66,8 @@ touch "$scratch/opt/kolo/README.mine"
 mkdir -p "$scratch/opt/kolo/bin"
 echo mine >"$scratch/opt/kolo/bin/reduce_perf"
 DESTDIR=$scratch bindings/install.sh /opt/kolo >/dev/null
-grep -q '^prefix=/opt/kolo$' "$scratch/opt/kolo/lib/pkgconfig/kolo.pc" || fail "prefix in kolo.pc"
+[ "$(PKG_CONFIG_PATH=$scratch/opt/kolo/lib/pkgconfig pkg-config --variable=prefix kolo)" = \
+    "$scratch/opt/kolo/lib/pkgconfig/../.." ] || fail "kolo.pc names another place than its own"
 grep -q mine "$scratch/opt/kolo/etc/kolo.toml" || fail "the settings were overwritten"
 ! grep -rIl "$scratch" "$scratch/opt/kolo" || fail "DESTDIR is written into installed files"
 [ -L "$scratch/opt/kolo/bin/all_reduce_perf" ] || fail "all_reduce_perf is not installed"
@@ -75,4 +77,41 @@ left=$(cd "$scratch" && find . -type f -o -type l | sort | tr '\n' ' ')
 mine="./opt/kolo/README.mine ./opt/kolo/bin/reduce_perf ./opt/kolo/etc/kolo.toml "
 [ "$left" = "$mine" ] || fail "left behind: $left"
 [ ! -d "$scratch/opt/kolo/lib" ] || fail "empty folders are left behind"
+
+# What only debuggers read stands beside the libraries, and they find it.
+for file in bin/kolo lib/libkolo.so lib/kolo/mpich/libkolo_mpi.so; do
+    [ "$(readelf -S "$prefix/$file" | grep -c '\.debug_info\|\.symtab')" = 0 ] ||
+        fail "$file is not stripped"
+    link=$(readelf --string-dump=.gnu_debuglink "$prefix/$file" | grep -o '[^ ]*\.debug$')
+    debug=$(dirname "$(realpath "$prefix/$file")")/.debug/$link
+    readelf -S "$debug" 2>/dev/null | grep -q '\.debug_info' ||
+        fail "$file: nothing for debuggers in $debug"
+done
+
+# Installed, then moved: no file knows where it was.
+MODULES_openmpi=openmpi MODULES_mpich="mpich impi" DESTDIR='' \
+    bindings/install.sh "$scratch/first" | tail -n 1 |
+    grep -q "^    .*$scratch/first.* kolo info\$" || fail "the installer does not say what to type"
+[ "$(find "$scratch/first" -perm /022 ! -type l | wc -l)" = 0 ] || fail "others may write"
+mv "$scratch/first" "$scratch/second"
+named=$(grep -rl "$scratch/first" "$scratch/second" || true)
+[ -z "$named" ] || fail "these still name the first place: $named"
+
+# One MPI and one compiler may be asked for, and nothing is built for others.
+said=$(make --dry-run install MPI=mpich COMPILERS=gfortran PREFIX=/opt/kolo 2>&1)
+grep -q 'FAMILIES="mpich" ' <<<"$said" || fail "make install MPI=mpich does: $said"
+! grep -q 'mpicc.openmpi\|FC=flang' <<<"$said" || fail "make install builds for others: $said"
+
+# What packages take: an installation for /usr, whose settings are in /etc. Settings that nobody has
+# changed go with the rest, and so do all folders.
+DESTDIR=$scratch/packed bindings/install.sh /usr >/dev/null
+[ ! -e "$scratch/packed/usr/share/modulefiles" ] || fail "a module would take /usr/bin away"
+tests/install/packaging.py "$scratch/packed"
+DESTDIR=$scratch/packed bindings/install.sh --remove /usr >/dev/null
+left=$(cd "$scratch/packed" && find . -mindepth 1 | sort | tr '\n' ' ')
+[ "$left" = "./etc " ] || fail "left of the package: $left"
+
+tests/install/pages.sh "$prefix"
+tests/install/modules.sh "$scratch/second"
+tests/install/projects.sh "$prefix" "$scratch/second"
 echo "ok    the installed tree"

@@ -1,5 +1,6 @@
 /*
- * kolo over MPI: link with -lkolo_mpi -lkolo. There is one libkolo_mpi per MPI family.
+ * kolo over MPI: link with -lkolo_mpi -lkolo. There is one libkolo_mpi per MPI family: openmpi,
+ * mpich, and abi for every MPI that has the standard binary interface of MPI 5.
  */
 #ifndef KOLO_MPI_H
 #define KOLO_MPI_H
@@ -42,9 +43,12 @@ extern "C" {
 KOLO_MUST_CHECK
 koloResult_t koloCommInitMPI(koloComm_t *newcomm, MPI_Comm comm);
 
-/* The same with a communicator of Fortran: an INTEGER handle, or the mpi_val of type(MPI_Comm). */
+/* The same with a communicator of Fortran: an INTEGER handle, or the mpi_val of type(MPI_Comm). The
+ * standard binary interface of MPI 5 is for C alone, and has no MPI_Fint. */
+#if !defined(MPI_ABI_VERSION) || MPI_ABI_VERSION < 1
 KOLO_MUST_CHECK
 koloResult_t koloCommInitMPI_f(koloComm_t *newcomm, MPI_Fint comm);
+#endif
 
 #ifdef __cplusplus
 }

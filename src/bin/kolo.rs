@@ -24,6 +24,8 @@ mod launcher;
 mod names;
 #[path = "kolo/out.rs"]
 mod out;
+#[path = "kolo/pages/mod.rs"]
+mod pages;
 #[path = "kolo/perf/mod.rs"]
 mod perf;
 #[path = "kolo/plot.rs"]

@@ -235,7 +235,7 @@ macro_rules! mpi_api {
             pub version: u32,
             /// 0 single, 1 funneled, 2 serialized, 3 multiple: what MPI gives.
             pub thread_level: c_int,
-            /// `openmpi` or `mpich` (with all that share its binary interface).
+            /// `openmpi`, `mpich` (with all that share its binary interface) or `abi`.
             pub family: *const c_char,
             /// MPI_Get_library_version, first line.
             pub library: *const c_char,

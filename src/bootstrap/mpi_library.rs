@@ -65,7 +65,7 @@ pub unsafe fn bootstrap<C: Copy>(comm: C) -> Result<TableBootstrap> {
     made
 }
 
-/// `openmpi`, or `mpich` with all that share its binary interface.
+/// `openmpi`, `mpich` with all that share its binary interface, or `abi`: that of MPI 5.
 fn family() -> Result<&'static str> {
     type GetVersion = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
     let program = Library::this();
@@ -78,6 +78,9 @@ fn family() -> Result<&'static str> {
              (Communicator::init_env)",
         )
     })?;
+    if is_standard(*get as *const c_void) {
+        return Ok("abi");
+    }
     let mut text = vec![0u8; VERSION_BYTES];
     let mut length = 0;
     // SAFETY: the buffer is as long as MPI asks for; it may be called at any time.
@@ -90,6 +93,19 @@ fn family() -> Result<&'static str> {
             format!("MPI_Get_library_version failed with code {code}"),
             "see what this MPI says of it",
         )),
+    }
+}
+
+/// Whether a function is of an MPI with the standard interface, whose file name is fixed.
+fn is_standard(function: *const c_void) -> bool {
+    // SAFETY: dladdr fills `place` where it succeeds; the name is a string of the loader's.
+    unsafe {
+        let mut place: libc::Dl_info = std::mem::zeroed();
+        libc::dladdr(function, &mut place) != 0
+            && !place.dli_fname.is_null()
+            && CStr::from_ptr(place.dli_fname)
+                .to_string_lossy()
+                .contains("/libmpi_abi.so")
     }
 }
 

@@ -4,23 +4,29 @@
 //! in the other. A program of one family that was linked with the `libkolo_mpi` of the other would
 //! crash at the first call with a handle. Idea: MPI_Get_library_version takes none, and may be
 //! called at any time, so it is asked first. The loader gives us the function of the program's MPI,
-//! as it would for all others.
+//! as it would for all others. An MPI that also has the standard interface of MPI 5 says the same
+//! in both; the file tells them apart, whose name the standard fixes.
 
 use mpi::ffi;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 unsafe extern "C" {
-    static kolo_mpi_is_open_mpi: c_int;
+    static kolo_mpi_family: c_int;
 }
+
+/// How the file of an MPI with the standard interface begins.
+const STANDARD: &str = "libmpi_abi.so";
 
 /// More than any MPI writes: the limit of one family is below that of the other.
 const LONGEST_VERSION: usize = 16 << 10;
 
-/// Two families, by their binary interfaces.
+/// Families, by their binary interfaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     OpenMpi,
     Mpich,
+    /// The standard interface of MPI 5, whoever made the library.
+    Abi,
 }
 
 impl Family {
@@ -37,6 +43,15 @@ impl Family {
         match self {
             Family::OpenMpi => "Open MPI",
             Family::Mpich => "MPICH and Intel MPI",
+            Family::Abi => "MPIs with MPI 5's standard binary interface (libmpi_abi.so.1)",
+        }
+    }
+
+    fn compilers(self) -> &'static str {
+        match self {
+            Family::OpenMpi => "the mpicc or mpif90 of Open MPI",
+            Family::Mpich => "the mpicc or mpif90 of MPICH and Intel MPI",
+            Family::Abi => "mpicc_abi",
         }
     }
 
@@ -45,15 +60,17 @@ impl Family {
         match self {
             Family::OpenMpi => c"openmpi",
             Family::Mpich => c"mpich",
+            Family::Abi => c"abi",
         }
     }
 }
 
 fn built_for() -> Family {
     // SAFETY: a constant of the shim.
-    match unsafe { kolo_mpi_is_open_mpi } {
+    match unsafe { kolo_mpi_family } {
         0 => Family::Mpich,
-        _ => Family::OpenMpi,
+        1 => Family::OpenMpi,
+        _ => Family::Abi,
     }
 }
 
@@ -69,6 +86,29 @@ type GetVersion = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
 pub(crate) fn version() -> CString {
     // SAFETY: the function of the program's MPI.
     unsafe { said_by(ffi::PMPI_Get_library_version) }
+}
+
+/// The family of the program's MPI, which says this of itself; `None` for one that is not known.
+fn running(version: &str) -> Option<Family> {
+    let call = ffi::PMPI_Get_library_version as GetVersion as *const c_void;
+    // SAFETY: dladdr fills `place` where it succeeds; the name is a string of the loader's.
+    let standard = unsafe {
+        let mut place: libc::Dl_info = std::mem::zeroed();
+        libc::dladdr(call, &mut place) != 0
+            && !place.dli_fname.is_null()
+            && is_standard(&CStr::from_ptr(place.dli_fname).to_string_lossy())
+    };
+    match standard {
+        true => Some(Family::Abi),
+        false => Family::of(version),
+    }
+}
+
+/// Whether a library of MPI, by its path, has the standard interface.
+fn is_standard(path: &str) -> bool {
+    path.rsplit('/')
+        .next()
+        .is_some_and(|name| name.starts_with(STANDARD))
 }
 
 /// The same of the library behind the MPI calls of Fortran; `None` where there is none. It brings
@@ -113,25 +153,30 @@ unsafe fn said_by(get: GetVersion) -> CString {
 
 /// A sentence with its remedy, if the program runs another MPI than this library was built for.
 pub(crate) fn mismatch() -> Option<CString> {
-    refusal(&version())
+    let version = version();
+    refusal(running(&version.to_string_lossy())?, &version)
 }
 
 /// The same for a program in Fortran.
 pub(crate) fn mismatch_in_fortran() -> Option<CString> {
-    mismatch().or_else(|| refusal(&version_in_fortran()?))
+    mismatch().or_else(|| {
+        let version = version_in_fortran()?;
+        refusal(Family::of(&version.to_string_lossy())?, &version)
+    })
 }
 
-fn refusal(version: &CStr) -> Option<CString> {
+fn refusal(runs: Family, version: &CStr) -> Option<CString> {
     let (built, version) = (built_for(), version.to_string_lossy());
-    let runs = Family::of(&version).filter(|runs| *runs != built)?;
+    if runs == built {
+        return None;
+    }
     let name = runs.name().to_string_lossy();
     let text = format!(
         "this libkolo_mpi was built for {}, but the MPI of the program is {version}. Remedy: link \
          the program with the libkolo_mpi of its own MPI (pkg-config --libs kolo-mpi-{name}, or \
-         the folder lib/kolo/{name} of the installation), or compile it with the mpicc or mpif90 \
-         of {}",
+         the folder lib/kolo/{name} of the installation), or compile it with {}",
         built.words(),
-        built.words()
+        built.compilers()
     );
     Some(CString::new(text).unwrap_or_default())
 }

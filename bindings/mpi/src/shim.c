@@ -3,8 +3,11 @@
 
 void *const kolo_mpi_in_place = (void *)MPI_IN_PLACE;
 const int kolo_mpi_tag_ub_key = MPI_TAG_UB;
-#ifdef OPEN_MPI
-const int kolo_mpi_is_open_mpi = 1;
+/* The numbers of `Family` in family.rs. */
+#if defined(KOLO_MPI_ABI)
+const int kolo_mpi_family = 2;
+#elif defined(OPEN_MPI)
+const int kolo_mpi_family = 1;
 #else
-const int kolo_mpi_is_open_mpi = 0;
+const int kolo_mpi_family = 0;
 #endif

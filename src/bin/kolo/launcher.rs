@@ -18,17 +18,20 @@ pub enum Family {
     OpenMpi,
     /// MPICH and all that share its interface.
     Mpich,
+    /// Any MPI with the standard interface of MPI 5.
+    Abi,
 }
 
 impl Family {
-    /// Both.
-    pub const ALL: [Family; 2] = [Family::OpenMpi, Family::Mpich];
+    /// All.
+    pub const ALL: [Family; 3] = [Family::OpenMpi, Family::Mpich, Family::Abi];
 
     /// The directory name.
     pub fn name(self) -> &'static str {
         match self {
             Family::OpenMpi => "openmpi",
             Family::Mpich => "mpich",
+            Family::Abi => "abi",
         }
     }
 }
@@ -43,7 +46,7 @@ fn families(is_set: impl Fn(&str) -> bool) -> Vec<Family> {
         return vec![Family::Mpich];
     }
     match is_set("PMIX_RANK") {
-        true => Family::ALL.to_vec(),
+        true => vec![Family::OpenMpi, Family::Mpich],
         false => Vec::new(),
     }
 }
@@ -68,7 +71,7 @@ pub fn of_variables() -> Vec<Family> {
 
 /// Whether there is the library of one of these families.
 pub fn is_installed(families: &[Family]) -> bool {
-    families.iter().any(|family| find(*family).is_some())
+    find_for(families).is_some()
 }
 
 /// Whether `srun` has started this process, so that it can meet the others without MPI.
@@ -119,6 +122,15 @@ pub fn find(family: Family) -> Option<PathBuf> {
     places(family).into_iter().find(|place| place.is_file())
 }
 
+/// The library of the first of these families that has one, or else the one for every MPI with the
+/// standard interface.
+fn find_for(families: &[Family]) -> Option<PathBuf> {
+    families
+        .iter()
+        .chain([&Family::Abi])
+        .find_map(|family| find(*family))
+}
+
 /// MPI, started.
 pub struct Mpi {
     api: &'static MpiApi,
@@ -135,7 +147,7 @@ impl Mpi {
     /// # Errors
     /// No library, one of another version, or MPI that cannot be started.
     pub fn start(families: &[Family]) -> Result<Mpi> {
-        let Some(library) = families.iter().find_map(|family| find(*family)) else {
+        let Some(library) = find_for(families) else {
             return Err(not_found(families));
         };
         let unusable = |why: String| {
@@ -308,7 +320,7 @@ mod tests {
             [Family::OpenMpi]
         );
         assert_eq!(of(&["PMI_SIZE", "PMI_RANK"]), [Family::Mpich]);
-        assert_eq!(of(&["PMIX_RANK"]), Family::ALL);
+        assert_eq!(of(&["PMIX_RANK"]), [Family::OpenMpi, Family::Mpich]);
     }
 
     #[test]

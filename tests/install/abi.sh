@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The family `abi`: programs that were compiled for MPI 5's standard binary interface run on the one
+# libkolo_mpi for all MPIs that have it; programs for another interface are told so.
+#
+#   MPICC_ABI=.../mpicc_abi BUILT=target/debug tests/install/abi.sh STAGE
+#
+# STAGE is an installation for mpich; the one for abi is made here, beside nothing else.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd)
+stage=$(realpath "$1")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+fail() { echo "FAIL  abi: $*" >&2; exit 1; }
+for name in $(compgen -e | grep -E '^(KOLO|NCCL)_' || true); do unset "$name"; done
+unset LD_LIBRARY_PATH
+mpi=$(dirname "$(dirname "$MPICC_ABI")")
+prefix=$scratch/kolo
+(cd "$top" && FAMILIES=abi DESTDIR='' bindings/install.sh "$prefix") >"$scratch/log"
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+launch="timeout 60 $mpi/bin/mpirun -n 3"
+
+library=$prefix/lib/kolo/abi/libkolo_mpi.so
+needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+[ "$(echo "$needed" | grep -i mpi)" = libmpi_abi.so.1 ] || fail "the library needs $needed"
+
+# The interface is for C; what Fortran calls is not declared.
+echo '#include <kolo_mpi.h>' |
+    "$MPICC_ABI" -E - $(pkg-config --cflags kolo-mpi-abi) >"$scratch/all"
+grep -q koloCommInitMPI "$scratch/all" || fail "kolo_mpi.h declares nothing"
+! grep -q koloCommInitMPI_f "$scratch/all" || fail "kolo_mpi.h speaks of Fortran"
+
+compile() { # PROGRAM COMPILER FAMILY OF-PREFIX SOURCE
+    PKG_CONFIG_PATH=$4/lib/pkgconfig "$2" -Wall -Wextra -Werror "$5" -o "$scratch/$1" \
+        $(PKG_CONFIG_PATH=$4/lib/pkgconfig pkg-config --cflags --libs "kolo-mpi-$3")
+}
+compile hello "$MPICC_ABI" abi "$prefix" "$prefix/share/doc/kolo/examples/c/hello.c"
+$launch "$scratch/hello" >"$scratch/out" 2>&1 || fail "hello: $(cat "$scratch/out")"
+[ "$(grep -c ' of 3: the sum is 6$' "$scratch/out")" = 3 ] || fail "hello: $(cat "$scratch/out")"
+
+# The command loads the library by itself; its MPI is found as a site's module has it.
+LD_LIBRARY_PATH=$mpi/lib $launch "$prefix/bin/kolo" perf all_reduce -b 8 -e 64K -f 8 -n 5 -w 1 \
+    --compare mpi >"$scratch/out" 2>&1 || fail "perf: $(cat "$scratch/out")"
+grep -q '65536' "$scratch/out" || fail "perf: $(cat "$scratch/out")"
+
+# A program in Rust, which asks its MPI which library to load.
+cp "$top/$BUILT/mpi/abi/hello_mpi" "$prefix/bin"
+LD_LIBRARY_PATH=$mpi/lib $launch "$prefix/bin/hello_mpi" >"$scratch/out" 2>&1 ||
+    fail "hello_mpi: $(cat "$scratch/out")"
+[ "$(grep -c ' of 3: the sum is 6$' "$scratch/out")" = 3 ] || fail "Rust: $(cat "$scratch/out")"
+
+# Data between ranks by this MPI, so that its messages are used, and not only its start.
+KOLO_NET=mpi KOLO_SHM_DISABLE=1 KOLO_DEBUG=info $launch "$scratch/hello" >"$scratch/out" 2>&1 ||
+    fail "over MPI: $(cat "$scratch/out")"
+[ "$(grep -c ' of 3: the sum is 6$' "$scratch/out")" = 3 ] || fail "MPI: $(cat "$scratch/out")"
+grep -q 'NET mpi:' "$scratch/out" || fail "not over MPI: $(cat "$scratch/out")"
+
+# One MPI, two interfaces: each program says which libkolo_mpi it needs.
+refused() { # PROGRAM WORDS...
+    local program=$1
+    shift
+    LD_LIBRARY_PATH=$mpi/lib $launch "$scratch/$program" >"$scratch/out" 2>&1 ||
+        fail "$program: $(cat "$scratch/out")"
+    [ "$(grep -o refused "$scratch/out" | wc -l)" = 3 ] || fail "$program: $(cat "$scratch/out")"
+    for words in "$@"; do
+        grep -qF -- "$words" "$scratch/out" || fail "$program: no '$words': $(cat "$scratch/out")"
+    done
+}
+compile native "$mpi/bin/mpicc" abi "$prefix" "$top/tests/mpi/alone.c"
+refused native "built for MPIs with MPI 5's standard binary interface" kolo-mpi-mpich
+if [ -e "$stage/lib/kolo/mpich/libkolo_mpi.so" ]; then
+    compile standard "$MPICC_ABI" mpich "$stage" "$top/tests/mpi/alone.c"
+    refused standard "built for MPICH and Intel MPI" kolo-mpi-abi
+fi
+echo "ok    one libkolo_mpi for MPIs with the standard binary interface"

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Holds the recipes of config/packaging against the tree, as far as that goes without their tools.
+
+    tests/install/packaging.py PACKED    PACKED is an installation for /usr, by DESTDIR
+
+Versions and names are those of Cargo.toml, the variables that make is given are in the Makefile,
+and the package for Debian takes every installed file.
+"""
+import glob
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+import types
+
+TOP = pathlib.Path(__file__).resolve().parent.parent.parent
+RECIPES = TOP / "config/packaging"
+CARGO = tomllib.loads((TOP / "Cargo.toml").read_text())
+VERSION = CARGO["workspace"]["package"]["version"]
+RUST = CARGO["workspace"]["package"]["rust-version"]
+MAKEFILE = (TOP / "Makefile").read_text() + (TOP / "bindings/install.sh").read_text()
+
+
+def check(holds: bool, what: str) -> None:
+    """Ends the program with `what` unless it holds."""
+    if not holds:
+        sys.exit(f"FAIL  packaging: {what}")
+
+
+def words_for_make(words: list[str], of: str) -> dict[str, str]:
+    """Words as NAME=VALUE; each name is one that make or the installer reads."""
+    given = dict(word.split("=", 1) for word in words)
+    for name in given:
+        stem = re.sub(r"_(openmpi|mpich)$", "_", name)
+        check(re.search(rf"\b{stem}", MAKEFILE) is not None, f"{of} sets {name}: nobody reads it")
+    return given
+
+
+class Spec:
+    """As much of Spack's specs as the recipe asks for."""
+
+    def __init__(self, *has: str):
+        self.has = has
+        prefix = types.SimpleNamespace(lib="/llvm/lib", bin=types.SimpleNamespace(mpicc_abi="m"))
+        self.part = types.SimpleNamespace(mpicc="/mpi/mpicc", mpifc="/mpi/mpifort", prefix=prefix)
+
+    def satisfies(self, what: str) -> bool:
+        return what in self.has
+
+    def __getitem__(self, _: str):
+        return self.part
+
+
+def spack() -> None:
+    """Runs the recipe with directives that only take notes."""
+    notes: dict[str, list[tuple]] = {}
+
+    def directive(name: str):
+        return lambda *args, **rest: notes.setdefault(name, []).append((args, rest))
+
+    names = {name: directive(name) for name in
+             ("license", "version", "variant", "depends_on", "conflicts")}
+    built: list[tuple] = []
+    names |= {"MakefilePackage": object, "spack_fc": "/spack/gfortran",
+              "join_path": lambda *parts: "/".join(map(str, parts)),
+              "make": lambda *words: built.append(words)}
+    source = (RECIPES / "spack/package.py").read_text()
+    check("from spack.package import *\n" in source, "Spack's names are not imported")
+    exec(compile(source.replace("from spack.package import *\n", ""), "package.py", "exec"), names)
+    check((VERSION,) in [args for args, _ in notes["version"]], f"Spack has no {VERSION}")
+    needed = [args[0] for args, _ in notes["depends_on"]]
+    check(f"rust@{RUST}:" in needed and "hwloc@2:" in needed, f"Spack needs {needed}")
+    for has, family in ((("+fortran", "^openmpi"), "openmpi"), (("+fortran",), "mpich"),
+                        (("+abi",), "abi")):
+        package = names["Kolo"]()
+        package.spec = Spec(*has)
+        package.prefix = types.SimpleNamespace(lib="/p/lib")
+        package.build(None, None)
+        package.install(None, None)
+        (target, *words) = built[-1]
+        given = words_for_make(words, "Spack")
+        check(target == "install" and given["FAMILIES"] == family, f"Spack: {built[-1]}")
+        check(bool(given["COMPILERS"]) == (family != "abi"), f"Spack: {given}")
+
+
+def easybuild() -> None:
+    """Runs the recipe as EasyBuild does, with its templates left as they are."""
+    (path,) = (RECIPES / "easybuild").glob("*.eb")
+    recipe = {"SOURCE_TAR_GZ": ""}
+    exec(compile(path.read_text(), path.name, "exec"), recipe)
+    chain = recipe["toolchain"]
+    name = f"{recipe['name']}-{recipe['version']}-{chain['name']}-{chain['version']}.eb"
+    check(path.name == name, f"EasyBuild wants the name {name}")
+    check(recipe["version"] == VERSION, f"EasyBuild has {recipe['version']}")
+    given = words_for_make(recipe["installopts"].split(), "EasyBuild")
+    check(given["PREFIX"] == "%(installdir)s", f"EasyBuild: {given}")
+    rust = dict(recipe["builddependencies"])["Rust"]
+    newer = [tuple(map(int, text.split("."))) for text in (rust, RUST)]
+    check(newer[0] >= newer[1], f"EasyBuild builds with Rust {rust}, kolo needs {RUST}")
+
+
+def rpm() -> None:
+    """The spec is parsed, for both MPIs."""
+    path = RECIPES / "rpm/kolo.spec"
+    for mpi in ("openmpi", "mpich"):
+        said = subprocess.run(["rpmspec", "--parse", "--define", f"mpi {mpi}", path],
+                              capture_output=True, text=True, check=False)
+        check(said.returncode == 0 and not said.stderr, f"rpmspec: {said.stderr}")
+        check(f"\nVersion:        {VERSION}\n" in said.stdout, "another version in kolo.spec")
+        check(f"cargo >= {RUST}\n" in said.stdout, f"kolo.spec does not ask for Rust {RUST}")
+        (line,) = re.findall(r"^MODULES.* make install (.*)$", said.stdout, re.MULTILINE)
+        given = words_for_make(line.split(), "RPM")
+        check(given["PREFIX"] == f"/opt/kolo/{VERSION}" and given["MPI"] == mpi, f"RPM: {given}")
+
+
+def debian(packed: pathlib.Path) -> None:
+    """Every installed file is in the package once, with its mode."""
+    deb = CARGO["package"]["metadata"]["deb"]
+    taken: dict[str, str] = {}
+    for source, target, mode in deb["assets"]:
+        found = glob.glob(str(packed / source.removeprefix("build/package/")), recursive=True)
+        check(bool(found), f"Debian: nothing is {source}")
+        stem = source.removeprefix("build/package/").split("*")[0]
+        for name in found:
+            if pathlib.Path(name).is_dir():
+                continue
+            inside = pathlib.Path(name).relative_to(packed)
+            place = target + str(inside)[len(stem):] if "*" in source else target + inside.name
+            check(place == str(inside), f"Debian: {inside} would go to {place}")
+            taken.setdefault(place, mode)
+    # What only `make uninstall` reads stays away; so does a link to a folder, of which a copy would
+    # be made.
+    left = {"usr/share/kolo/manifest", "usr/share/kolo/kolo.toml"}
+    for path in packed.rglob("*"):
+        name = str(path.relative_to(packed))
+        if path.is_dir() or name in left:
+            continue
+        check(name in taken, f"Debian: {name} is in no asset")
+        mode = oct(path.stat().st_mode & 0o777)[2:]
+        check(path.is_symlink() or mode == taken[name] or name.startswith("usr/lib/"),
+              f"Debian: {name} has mode {mode}, and {taken[name]} in the package")
+    check(deb["conf-files"] == ["/etc/kolo/kolo.toml"], "Debian: settings are no conf-file")
+    check((TOP / deb["triggers-file"]).is_file(), "Debian: no triggers")
+
+
+def main() -> int:
+    spack()
+    easybuild()
+    rpm()
+    debian(pathlib.Path(sys.argv[1]).resolve())
+    print("ok    recipes for Spack, EasyBuild, RPM and Debian")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The manual pages, the completions and the links of the installed documentation.
+#
+#   tests/install/pages.sh PREFIX
+set -euo pipefail
+prefix=$(realpath "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+fail() { echo "FAIL  pages: $*" >&2; exit 1; }
+cd "$prefix/share/man"
+
+mandoc -T lint -W warning man*/* || fail "mandoc finds mistakes"
+# A page for every call that the headers declare, for every command, and nothing is empty.
+for header in kolo.h kolo_mpi.h; do
+    for call in $(grep -oE '^[a-zA-Z].*\bkolo[A-Z][A-Za-z_]*\(' "$prefix/include/$header" |
+        grep -v typedef | grep -oE 'kolo[A-Z][A-Za-z_]*\($' | tr -d '('); do
+        grep -q "$call(" "man3/$call.3" || fail "$call has no page with its declaration"
+    done
+done
+for command in $("$prefix/bin/kolo" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    page=man1/kolo-$command.1
+    shown=$(mandoc -T ascii "$page" | sed 's/.\x08//g')
+    # Options of the command stand in its page.
+    for option in $("$prefix/bin/kolo" "$command" --help | grep -oE '^ +(-., )?--[a-z_-]+' |
+        grep -oE -- '--[a-z_-]+'); do
+        [[ $shown == *"$option"* ]] || fail "$option is not in $page"
+    done
+done
+for page in man3/kolo.h.3 man5/kolo.toml.5 man7/kolo.7; do
+    [ "$(mandoc -T ascii "$page" | wc -l)" -gt 100 ] || fail "$page has hardly anything"
+done
+
+# Each shell reads its completions; bash and fish say what they would complete.
+cd "$prefix/share"
+said=$(bash --norc -c '
+    source bash-completion/completions/kolo
+    COMP_WORDS=(kolo per) COMP_CWORD=1
+    _kolo kolo per kolo && echo "${COMPREPLY[*]}"
+    COMP_WORDS=(kolo perf --dataty) COMP_CWORD=2
+    _kolo kolo --dataty perf && echo "${COMPREPLY[*]}"
+' | tr '\n' ' ')
+[ "$said" = "perf --datatype " ] || fail "bash completes '$said'"
+zsh -n zsh/site-functions/_kolo || fail "zsh does not read its completions"
+fish --no-execute fish/vendor_completions.d/kolo.fish || fail "fish does not read its completions"
+said=$(fish --no-config -c "source fish/vendor_completions.d/kolo.fish; complete -C 'kolo per'" |
+    cut -f 1 | tr '\n' ' ')
+[ "$said" = "perf " ] || fail "fish completes '$said'"
+
+python3 "$here/links.py" "$prefix/share/doc/kolo"
+echo "ok    manual pages, completions, links of the documentation"
