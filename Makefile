@@ -16,7 +16,7 @@ SHELL  := /bin/bash
 # `make test` covers the MPI families below; the rest uses the one named by MPI, and `make install
 # MPI=mpich` installs for that one alone. Where the MPI's compilers have other names:
 # make install MPI=mpich MPICC_mpich=mpicc MPIFC_mpich=mpifort
-ifneq ($(filter install,$(MAKECMDGOALS)),)
+ifneq ($(filter install build deb,$(MAKECMDGOALS)),)
 ifneq ($(origin MPI),file)
 FAMILIES ?= $(MPI)
 endif

@@ -49,7 +49,8 @@ untouched() { [ -f "$settings" ] && [ -f "$pristine" ] && cmp -s "$settings" "$p
 
 if [ -n "$remove" ]; then
     [ -f "$manifest" ] || fail "there is no $manifest: nothing of kolo is installed there"
-    names=$(cat "$manifest")
+    # Root may run this on a tree that others can write: no line leads out of it.
+    names=$(grep -v -e '^/' -e '\(^\|/\)\.\.\(/\|$\)' "$manifest")
     if untouched; then
         rm "$settings"
         rmdir "$(dirname "$settings")" 2>/dev/null || true
@@ -276,8 +277,9 @@ link ../../../../../../include/kolo.h share/doc/kolo/bindings/c/include/kolo.h
 link ../doc/kolo/examples share/kolo/examples
 
 # For Slurm: the plugin where it is built, and what is run or copied as it is.
-for file in build/spank/*.so; do
-    [ ! -f "$file" ] || put 755 "$file" "lib/slurm/$(basename "$file")"
+for file in build/spank/*/kolo.so; do
+    release=$(basename "$(dirname "$file")")
+    [ ! -f "$file" ] || put 755 "$file" "lib/slurm/$release/kolo.so"
 done
 for file in $(find slurm -type f \( -name '*.sh' -o -name '*.sbatch' -o -name '*.conf' \)); do
     mode=644

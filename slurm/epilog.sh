@@ -51,6 +51,11 @@ processes() {
     for place in /proc/[0-9]*; do
         is_users "$place" || continue
         variables=$(tr '\0' '\n' 2>/dev/null <"$place/environ") || continue
+        # A shell of salloc has the variables, and is a process of the job it was typed in.
+        case $(cat "$place/cgroup" 2>/dev/null) in
+            *"/job_$job/"* | *"/job_$job") ;;
+            */job_*) continue ;;
+        esac
         case "
 $variables
 " in
@@ -79,35 +84,48 @@ in_use() {
     for place in /proc/[0-9]*; do
         is_users "$place" || continue
         sed -n 's|^[^/]* \(/.*\)$|\1|p' "$place/maps" 2>/dev/null
-        for file in "$place"/fd/*; do readlink "$file" 2>/dev/null; done
+        find "$place/fd" -type l -printf '%l\n' 2>/dev/null
     done | sort -u
 }
 
+# Files that may go, one a line: place on the disk and path. They are listed before anybody asks
+# what is in use: what is made later is not among them, and whoever made these before is seen then.
+candidates() {
+    if cd /dev/shm 2>/dev/null; then
+        for name in $SEGMENTS; do stat -c '%d:%i %n' -- "/dev/shm/$name" 2>/dev/null; done
+    fi
+    # A note under way ends with the number of the process that writes it.
+    for file in "/tmp/kolo-$uid"/*.[0-9]*; do
+        writer=${file##*.}
+        case $writer in *[!0-9]*) continue ;; esac
+        [ -d "/proc/$writer" ] || stat -c '%d:%i %n' -- "$file" 2>/dev/null
+    done
+}
+
 drop() {
+    [ "$(stat -c %d:%i -- "$2" 2>/dev/null)" = "$1" ] || return 0
+    shift
     [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] || return 0
     if printf '%s\n' "$used" | grep -Fqx -- "$1"; then return 0; fi
     tell "$1 ${dry:+would be }removed"
     [ -n "$dry" ] || rm -f -- "$1"
 }
 
-# $used: what is in use, as in_use says it.
+# $asked: what candidates said, $used: what in_use said.
 remove_files() {
-    if cd /dev/shm 2>/dev/null; then
-        for name in $SEGMENTS; do drop "/dev/shm/$name"; done
-    fi
-    # A note under way ends with the number of the process that writes it.
-    for file in "/tmp/kolo-$uid"/*.[0-9]*; do
-        writer=${file##*.}
-        case $writer in *[!0-9]*) continue ;; esac
-        [ -d "/proc/$writer" ] || drop "$file"
+    printf '%s\n' "$asked" | while read -r place path; do
+        [ -z "$path" ] || drop "$place" "$path"
     done
 }
 
 # This script with the rights of the user: none of root's groups, and no way back.
 as_user() {
-    gid=$(id -g "$uid" 2>/dev/null) || gid=$uid
+    gid=$(id -g "$uid" 2>/dev/null) || {
+        tell "user $uid is not known here: nothing was ended or removed"
+        return 0
+    }
     env "$MARK=1" PATH=/usr/sbin:/usr/bin:/sbin:/bin setpriv --reuid="$uid" --regid="$gid" \
-        --clear-groups --no-new-privs -- "$0" "$1" "$uid"
+        --clear-groups --no-new-privs -- /bin/sh -c "$(cat "$0")" "$0" "$1" "$uid"
 }
 
 dry=
@@ -116,13 +134,18 @@ if [ "$(id -u)" = 0 ] && [ -z "$dry" ]; then
     # Root looks, for it sees every process of the user; the user's rights end and remove. What was
     # mapped by a process that was killed counts as in use until it is gone.
     processes | as_user --end || sleep 0.2
-    in_use | as_user --remove
+    { candidates | sed 's/^/? /'; in_use | sed 's/^/= /'; } | as_user --remove
     exit 0
 fi
 [ "$(id -u)" = "$uid" ] || [ -n "$dry" ] || exit 0
 case $part in
     end) end_processes; exit ;;
-    remove) used=$(cat); remove_files ;;
-    all) processes | end_processes; used=$(in_use); remove_files ;;
+    remove)
+        said=$(cat)
+        asked=$(printf '%s\n' "$said" | sed -n 's/^? //p')
+        used=$(printf '%s\n' "$said" | sed -n 's/^= //p')
+        remove_files
+        ;;
+    all) processes | end_processes; asked=$(candidates); used=$(in_use); remove_files ;;
 esac
 exit 0

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Says in one line whether kolo can work on this node: exit status 0 if so, 1 if not.
+# Says in one line whether kolo can work on this node: exit status 0 if so, 1 if not, and 3 if that
+# is not known, because the command is not there, cannot run, or does not end.
 #
 #   HealthCheckProgram=/opt/kolo/share/kolo/slurm/healthcheck-drain.sh     in slurm.conf
 #   * || check_cmd_status -t 2 -r 0 /opt/kolo/.../healthcheck.sh           in NHC's nhc.conf
@@ -8,7 +9,8 @@
 # Slurm does nothing about the exit status of its HealthCheckProgram, so it is given the wrapper
 # healthcheck-drain.sh, which calls this one with --drain: a node that is not well is drained
 # with the line as its reason; one that this script has drained, and that is well again, is resumed.
-# What somebody else has drained stays so.
+# What somebody else has drained stays so, and so does a node of which nothing is known: a file
+# server that is slow for a moment must not drain a cluster.
 #
 # KOLO names the command; otherwise it is that of the installation that this script lies in, or else
 # the one in PATH.
@@ -35,7 +37,7 @@ fi
 # The first line counts: Slurm keeps one as the reason.
 if ! command -v "$kolo" >/dev/null 2>&1; then
     line="there is no kolo on this node ($kolo): install it, or name it by KOLO=/path/to/kolo"
-    status=1
+    status=3
 else
     said=$(timeout -k 1 "$LIMIT" "$kolo" doctor --node 2>&1 </dev/null)
     status=$?
@@ -43,10 +45,10 @@ else
     case $status in
         0) line=${line:-"kolo can work here"} ;;
         1) line=${line:-"kolo doctor --node found a fault and did not name it"} ;;
-        124 | 137) line="kolo doctor --node did not end within $LIMIT s" status=1 ;;
+        124 | 137) line="kolo doctor --node did not end within $LIMIT s" status=3 ;;
         *)
             line="kolo doctor --node cannot run (status $status): ${line:-it says nothing}"
-            status=1
+            status=3
             ;;
     esac
 fi
@@ -57,12 +59,16 @@ if [ -n "$drain" ]; then
     # slurmd names the node as slurm.conf does, which need not be the name of the host.
     node=${SLURMD_NODENAME:-$(hostname -s)}
     now=$(scontrol show node "$node" --oneliner 2>/dev/null)
-    case $now in
-        *DRAIN*"Reason=$REASON"*) held=ours ;;
-        *DRAIN*) held=others ;;
+    # The fields alone: comments and features are free text.
+    state=$(printf '%s\n' "$now" | sed -n 's/.* State=\([^ ]*\).*/\1/p')
+    case $state in
+        *DOWN* | *FAIL* | *NOT_RESPONDING*) held=others ;;
+        *DRAIN*)
+            case $now in *" Reason=$REASON"*) held=ours ;; *) held=others ;; esac
+            ;;
         *) held= ;;
     esac
-    if [ "$status" -ne 0 ] && [ -z "$held" ]; then
+    if [ "$status" -eq 1 ] && [ -z "$held" ]; then
         scontrol update NodeName="$node" State=DRAIN Reason="$REASON $line"
     elif [ "$status" -eq 0 ] && [ "$held" = ours ]; then
         scontrol update NodeName="$node" State=RESUME

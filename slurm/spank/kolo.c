@@ -13,10 +13,13 @@
  * and from srun to every node. The plugin asks nobody, keeps nothing, and knows no secret.
  *
  * It never fails a job: whatever goes wrong here, the job runs as it would without the plugin. What
- * a user should know is one line, printed where the command was typed and not on every node. */
+ * a user should know is one line, printed where the command was typed and not on every node. (A
+ * profile that the site does not have is an error of kolo itself, in the program.) */
 #include "site.h"
 
+#include <slurm/slurm.h>
 #include <slurm/spank.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +208,7 @@ static void preload(spank_t sp, char *paths)
 int slurm_spank_task_init(spank_t sp, int ac, char **av)
 {
 	char paths[MOST_PATH];
+	uint32_t step = 0;
 
 	(void)ac, (void)av;
 	/* What was typed for this step is meant more than a variable of the shell. */
@@ -215,6 +219,10 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
 	if (!*profile)
 		return ESPANK_SUCCESS;
 	(void)spank_setenv(sp, "KOLO_PROFILE", profile, 1);
+	/* The shell of a batch script hands on what it has, also into containers, and its steps come by
+	 * here themselves. */
+	if (spank_get_item(sp, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step == SLURM_BATCH_SCRIPT)
+		return ESPANK_SUCCESS;
 	if (!in_container(sp) && kolo_preloads(site, profile, paths, sizeof paths) > 0)
 		preload(sp, paths);
 	return ESPANK_SUCCESS;

@@ -138,7 +138,11 @@ fn tell_all(signal: i32) -> Result<()> {
             words(notes, inner)
         );
     }
-    if ranks.iter().any(|inner| inner.nranks > 1) {
+    let has_peers = ranks.iter().any(|inner| inner.nranks > 1);
+    // The process ends. Were these the last references, dropping them would take leave of peers
+    // here, which may wait, and the signal would wait with it.
+    std::mem::forget(ranks);
+    if has_peers {
         std::thread::sleep(STAYS);
     }
     Ok(())

@@ -339,12 +339,17 @@ def nodes_are_checked_and_cleaned(cluster):
     assert checked("well").ok().out == "kolo: node is well\n"
     ill = checked("ill").failed()
     assert ill.status == 1 and ill.out == "kolo: /dev/shm has 0 bytes free: enlarge it\n", ill.out
-    assert checked("?").failed().says("cannot run (status 2): no such command").status == 1
-    checked("well", kolo="/nonexistent/kolo").failed().says("no kolo on this node")
+    assert checked("?").failed().says("cannot run (status 2): no such command").status == 3
+    gone = "/nonexistent/kolo"
+    assert checked("well", kolo=gone).failed().says("no kolo on this node").status == 3
 
     def node():
         return cluster.sh("head", "scontrol show node node1 --oneliner")
 
+    # What is not known drains nobody.
+    checked("?", ["--drain"]).failed()
+    checked("well", ["--drain"], gone).failed()
+    assert "DRAIN" not in node(), node()
     checked("ill", ["--drain"]).failed()
     assert "DRAIN" in node() and "Reason=kolo: /dev/shm has 0 bytes" in node(), node()
     checked("well", ["--drain"]).ok()
