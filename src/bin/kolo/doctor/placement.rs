@@ -56,7 +56,7 @@ fn of_node(job: &Job, node: &Node) -> Option<Fault> {
         let sharing = sets.iter().filter(|(_, other)| other == set).count();
         if sharing > set.len() {
             return Some((
-                format!("{sharing} ranks, of them rank {rank}, share processors {set}"),
+                format!("{sharing} of its ranks share processors {set}"),
                 format!("{BIND}, or start fewer ranks on this node"),
             ));
         }
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(bound(&["0-3", "0-3", "4-7", "4-7"]), "", "bound to sockets");
         assert_eq!(bound(&["0-7"]), "", "one rank may run anywhere");
         assert!(bound(&["0-3", "2-5"]).contains("rank 0 (0-3) and rank 1 (2-5) overlap"));
-        assert!(bound(&["1", "0", "1"]).contains("2 ranks, of them rank 0, share processors 1"));
+        assert!(bound(&["1", "0", "1"]).contains("2 of its ranks share processors 1"));
         let none = bound(&["0-7", "0-7"]);
         assert!(
             none.contains("its 2 ranks may all run on every processor"),
