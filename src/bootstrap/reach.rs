@@ -1,18 +1,20 @@
 //! Whether the interfaces of nodes reach each other, for `kolo doctor`.
 //!
 //! Problem: an interface that is up may still reach nobody: a cable, a firewall, a wrong route, a
-//! switch that drops large packets. Idea: each node listens on the interfaces that kolo would use, and
-//! connects from each of its own to those of others. A connection counts only when data have gone
+//! switch that drops large packets. Idea: each node listens on the interfaces that kolo would use,
+//! and connects from each of its own to those of others. A connection counts only when data have gone
 //! over it and an answer has come back, as a path that drops large packets lets connections open.
 //!
 //! The listeners keep nothing and believe nothing: they read a fixed number of bytes and answer
 //! with one.
 
 use crate::base::interfaces::Interface;
+use crate::base::quiet;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -27,7 +29,7 @@ const MOST_SERVED: usize = 65_536;
 
 /// How a connection went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer {
+pub enum Reached {
     /// Data went over it.
     Passed,
     /// Nothing came back: something drops the packets.
@@ -110,41 +112,45 @@ fn answer(mut stream: TcpStream, limit: Duration) -> std::io::Result<()> {
     stream.set_read_timeout(Some(limit))?;
     let mut space = vec![0; PAYLOAD];
     stream.read_exact(&mut space)?;
-    stream.write_all(&[1])
+    quiet::write_all(stream.as_fd(), &[1])
 }
 
 /// Connects from an address of this node to a listener of another one.
-pub fn try_one(from: IpAddr, to: SocketAddr, limit: Duration) -> Answer {
+pub fn try_one(from: IpAddr, to: SocketAddr, limit: Duration) -> Reached {
     let opened = (|| {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
         socket.bind(&SocketAddr::new(from, 0).into())?;
         socket.connect_timeout(&to.into(), limit)?;
-        Ok::<TcpStream, std::io::Error>(socket.into())
+        Ok::<Socket, io::Error>(socket)
     })();
-    let mut stream = match opened {
-        Ok(stream) => stream,
+    let mut socket = match opened {
+        Ok(socket) => socket,
         Err(error) => {
             return match error.kind() {
-                ErrorKind::TimedOut => Answer::Silent,
-                ErrorKind::ConnectionRefused | ErrorKind::PermissionDenied => Answer::Refused,
-                _ => Answer::NoWay(error.to_string()),
+                ErrorKind::TimedOut => Reached::Silent,
+                ErrorKind::ConnectionRefused | ErrorKind::PermissionDenied => Reached::Refused,
+                _ => Reached::NoWay(error.to_string()),
             };
         }
     };
     let crossed = (|| {
-        stream.set_read_timeout(Some(limit))?;
-        stream.set_write_timeout(Some(limit))?;
-        stream.write_all(&[0x5a; PAYLOAD])?;
-        stream.read_exact(&mut [0])
+        socket.set_read_timeout(Some(limit))?;
+        socket.set_write_timeout(Some(limit))?;
+        let mut rest: &[u8] = &[0x5a; PAYLOAD];
+        while !rest.is_empty() {
+            let sent = socket.send_with_flags(rest, libc::MSG_NOSIGNAL)?;
+            rest = &rest[sent..];
+        }
+        socket.read_exact(&mut [0])
     })();
     match crossed {
-        Ok(()) => Answer::Passed,
-        Err(_) => Answer::Stuck,
+        Ok(()) => Reached::Passed,
+        Err(_) => Reached::Stuck,
     }
 }
 
 /// The same for many, some at a time; the answers are in the order of the questions.
-pub fn try_all(trials: &[(IpAddr, SocketAddr)], limit: Duration) -> Vec<Answer> {
+pub fn try_all(trials: &[(IpAddr, SocketAddr)], limit: Duration) -> Vec<Reached> {
     let mut answers = Vec::with_capacity(trials.len());
     for part in trials.chunks(AT_A_TIME) {
         let asked: Vec<_> = part
@@ -156,8 +162,8 @@ pub fn try_all(trials: &[(IpAddr, SocketAddr)], limit: Duration) -> Vec<Answer> 
             .collect();
         answers.extend(asked.into_iter().map(|one| match one.map(|it| it.join()) {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Answer::NoWay("the trial ended by a fault of its own".into()),
-            Err(error) => Answer::NoWay(format!("no thread can be started: {error}")),
+            Ok(Err(_)) => Reached::NoWay("the trial ended by a fault of its own".into()),
+            Err(error) => Reached::NoWay(format!("no thread can be started: {error}")),
         }));
     }
     answers
@@ -216,7 +222,7 @@ mod tests {
         // A port that was just given back: nobody listens there.
         let gone = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap();
         let trials = [(HERE, place), (HERE, gone), (HERE, place)];
-        let wanted = [Answer::Passed, Answer::Refused, Answer::Passed];
+        let wanted = [Reached::Passed, Reached::Refused, Reached::Passed];
         assert_eq!(try_all(&trials, LIMIT), wanted);
     }
 
@@ -225,7 +231,7 @@ mod tests {
         let deaf = TcpListener::bind((HERE, 0)).unwrap();
         let place = deaf.local_addr().unwrap();
         let closing = thread::spawn(move || drop(deaf.accept()));
-        assert_eq!(try_one(HERE, place, LIMIT), Answer::Stuck);
+        assert_eq!(try_one(HERE, place, LIMIT), Reached::Stuck);
         closing.join().unwrap();
     }
 

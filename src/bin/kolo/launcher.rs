@@ -95,7 +95,7 @@ pub enum StartedBy {
 
 /// Who started this process among others.
 pub fn started_by() -> StartedBy {
-    started(|name| variable(name))
+    started(variable)
 }
 
 fn started(get: impl Fn(&str) -> Option<String>) -> StartedBy {

@@ -67,8 +67,10 @@ def of_network(doctor):
         doctor.finds(["interface: node2: eth1 is down", "10.77.1.0/24", "ip link set eth1 up"])
     with doctor.on("node2", "ip link set eth1 mtu 1400", "ip link set eth1 mtu 1500"):
         doctor.finds(["MTU: node2: eth1", "1500 on node1; 1400 on node2"])
-    blocked = "nft add table inet t && nft 'add chain inet t c {type filter hook input priority 0;}'" \
-        " && nft add rule inet t c iifname eth1 'tcp flags & (syn|ack) == syn' reject with tcp reset"
+    blocked = "nft add table inet t" \
+        " && nft 'add chain inet t c {type filter hook input priority 0;}'" \
+        " && nft add rule inet t c iifname eth1 'tcp flags & (syn|ack) == syn'" \
+        " reject with tcp reset"
     with doctor.on("node2", blocked, "nft delete table inet t"):
         doctor.finds(["reach: node1, node2: eth1 of node1 does not reach eth1 of node2 (10.77.1.2)",
                       "ports are blocked"])

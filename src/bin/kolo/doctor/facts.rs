@@ -2,7 +2,7 @@
 //! up. They travel as JSON, where members that one side does not know do no harm.
 
 use crate::launcher::StartedBy;
-use kolo::bootstrap::reach::Answer;
+use kolo::bootstrap::reach::Reached;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -154,12 +154,12 @@ pub struct Trial {
     /// Its address and port.
     pub address: SocketAddr,
     /// How it went.
-    pub answer: Answer,
+    pub answer: Reached,
 }
 
 /// A node of the job.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Node {
+pub struct NodeSeen {
     /// Its name.
     pub name: String,
     /// Its ranks.
@@ -172,16 +172,16 @@ pub struct Node {
 
 /// All that was gathered.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Job {
+pub struct Gathered {
     /// By rank.
     pub ranks: Vec<RankFacts>,
     /// In the order of their lowest ranks.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NodeSeen>,
 }
 
-impl Job {
+impl Gathered {
     /// The ranks of a node.
-    pub fn ranks_of<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a RankFacts> {
+    pub fn ranks_of<'a>(&'a self, node: &'a NodeSeen) -> impl Iterator<Item = &'a RankFacts> {
         node.ranks.iter().filter_map(|&rank| self.ranks.get(rank))
     }
 }

@@ -1,6 +1,6 @@
 //! What a check has found, and how several nodes that have the same stand in one line.
 
-use super::facts::{Job, Node};
+use super::facts::{Gathered, NodeSeen};
 use serde::Serialize;
 
 /// One line.
@@ -44,13 +44,13 @@ pub fn list<T: AsRef<str>>(names: &[T]) -> String {
 }
 
 /// What is wrong, and the fix.
-pub type Fault = (String, String);
+pub type WithFix = (String, String);
 
 /// A finding for each fault, with all nodes that have the same.
 pub fn on_nodes(
-    job: &Job,
+    job: &Gathered,
     check: &'static str,
-    faults: impl Fn(&Node) -> Vec<Fault>,
+    faults: impl Fn(&NodeSeen) -> Vec<WithFix>,
 ) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for node in &job.nodes {
@@ -76,8 +76,8 @@ pub fn on_nodes(
 /// Values that should be one: each with the nodes that have it, the most common first; `None` where
 /// they are one. Nodes without a value do not count.
 pub fn differing(
-    job: &Job,
-    value: impl Fn(&Node) -> Option<String>,
+    job: &Gathered,
+    value: impl Fn(&NodeSeen) -> Option<String>,
 ) -> Option<Vec<(String, Vec<String>)>> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for node in &job.nodes {

@@ -1,6 +1,8 @@
 //! Reads the facts from the system. Nothing here judges.
 
-use super::facts::{Face, Job, Node, NodeFacts, RankFacts, StartFacts, Trials, TunerFacts};
+use super::facts::{
+    Face, Gathered, NodeFacts, NodeSeen, RankFacts, StartFacts, Trials, TunerFacts,
+};
 use super::{leftovers, software, trials};
 use crate::facts as system;
 use crate::launcher::{self, Family};
@@ -21,16 +23,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What this process knows without the others.
-pub struct Here {
+pub struct ThisRank {
     /// Its settings, as far as they can be read.
     pub settings: Settings,
     /// What it says of itself.
     pub rank: RankFacts,
 }
 
-impl Here {
+impl ThisRank {
     /// Looks at this process, and at a program if one is named.
-    pub fn look(program: Option<&Path>) -> Here {
+    pub fn look(program: Option<&Path>) -> ThisRank {
         let (settings, faults) = Settings::load_with_faults();
         let faults = faults
             .into_iter()
@@ -50,22 +52,19 @@ impl Here {
             start: start(program),
             tuner: settings.tuner_file().map(tuner),
         };
-        Here { settings, rank }
+        ThisRank { settings, rank }
     }
 }
 
-/// This node as a job of one rank. `needs_network`: whether a node without one is worth a word.
-pub fn job_of_one(here: &Here, needs_network: bool) -> Job {
+/// This node as a job of one rank.
+pub fn job_of_one(here: &ThisRank) -> Gathered {
     let mut facts = NodeFacts::default();
     let found = NetSettings::from(&here.settings).interfaces(None);
     (facts.faces, facts.no_face) = faces(found.as_deref().unwrap_or_default());
-    if !needs_network {
-        facts.no_face = None;
-    }
     of_machine(here, &mut facts);
-    Job {
+    Gathered {
         ranks: vec![here.rank.clone()],
-        nodes: vec![Node {
+        nodes: vec![NodeSeen {
             name: here.rank.host.clone(),
             ranks: vec![0],
             facts,
@@ -75,7 +74,7 @@ pub fn job_of_one(here: &Here, needs_network: bool) -> Job {
 }
 
 /// What this node says of itself, and its listeners where there are other nodes.
-pub fn node(here: &Here, several: bool) -> (NodeFacts, Option<Listeners>) {
+pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
     let mut facts = NodeFacts::default();
     let found = NetSettings::from(&here.settings).interfaces(None);
     let usable: Vec<Interface> = found.unwrap_or_default();
@@ -98,7 +97,7 @@ pub fn node(here: &Here, several: bool) -> (NodeFacts, Option<Listeners>) {
 }
 
 /// The facts that need no other node.
-fn of_machine(here: &Here, facts: &mut NodeFacts) {
+fn of_machine(here: &ThisRank, facts: &mut NodeFacts) {
     facts.shm = system::dev_shm();
     facts.yama = system::ptrace_scope();
     facts.wants_cma = here.settings.cma() != Cma::Off;
@@ -193,8 +192,7 @@ fn start(program: Option<&Path>) -> StartFacts {
     }
 }
 
-/// The libraries that a program or library needs. A library of kolo's own for MPI is itself needed
-/// by programs: what it needs counts too.
+/// The libraries that a program or library names as needed.
 fn needed(file: &Path) -> std::result::Result<Vec<String>, String> {
     let bytes = fs::read(file).map_err(|error| error.to_string())?;
     // A script may start any program.
@@ -293,8 +291,10 @@ fn logind_files() -> Vec<String> {
 /// The last word counts; without one logind removes.
 fn removes_ipc(texts: &[String]) -> bool {
     let lines = texts.iter().flat_map(|text| text.lines());
-    let values = lines.filter_map(|line| line.trim().strip_prefix("RemoveIPC="));
-    let last = values.last().map(|value| value.trim().to_ascii_lowercase());
+    let mut values = lines.filter_map(|line| line.trim().strip_prefix("RemoveIPC="));
+    let last = values
+        .next_back()
+        .map(|value| value.trim().to_ascii_lowercase());
     !matches!(
         last.as_deref(),
         Some("no" | "false" | "0" | "off" | "n" | "f")
@@ -305,7 +305,7 @@ fn removes_ipc(texts: &[String]) -> bool {
 fn left(uid: u32) -> Vec<(String, u64)> {
     let is_ours = |path: &Path| {
         let seen = fs::symlink_metadata(path).ok()?;
-        (seen.is_file() && (uid == 0 || seen.uid() == uid)).then(|| seen.len())
+        (seen.is_file() && (uid == 0 || seen.uid() == uid)).then_some(seen.len())
     };
     let mut files: Vec<PathBuf> = names_in(Path::new("/dev/shm"))
         .iter()

@@ -1,13 +1,13 @@
 //! What dead jobs have left on a node.
 //!
-//! kolo's own memory has no name and ends with its processes. What can stay is a note that was being
-//! written (`/tmp/kolo-UID`), and segments of an MPI beside kolo in /dev/shm.
+//! kolo's own memory has no name and ends with its processes. What can stay is a note that was
+//! being written (`/tmp/kolo-UID`), and segments of an MPI beside kolo in /dev/shm.
 
-use super::facts::{Job, NodeFacts};
+use super::facts::{Gathered, NodeFacts};
 use super::finding::{Finding, list, on_nodes};
 
 /// Files that no process has open any more.
-pub fn leftovers(job: &Job) -> Vec<Finding> {
+pub fn leftovers(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "leftovers", |node| {
         of_node(&node.facts).into_iter().collect()
     })
@@ -33,8 +33,8 @@ fn of_node(facts: &NodeFacts) -> Option<(String, String)> {
     ))
 }
 
-/// Names in /dev/shm that MPIs and their transports give to segments; with `*` at the end, names that
-/// begin so.
+/// Names in /dev/shm that MPIs and their transports give to segments; with `*` at the end, names
+/// that begin so.
 const SEGMENTS: [&str; 8] = [
     "kolo-*",
     "vader_segment.*",

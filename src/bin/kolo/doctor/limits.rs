@@ -1,7 +1,7 @@
 //! Checks of what a node gives to processes: limits, /dev/shm, who may read whose memory.
 
-use super::facts::{Job, Node, RankFacts};
-use super::finding::{Fault, Finding, differing, of_difference, on_nodes};
+use super::facts::{Gathered, NodeSeen, RankFacts};
+use super::finding::{Finding, WithFix, differing, of_difference, on_nodes};
 
 /// Locked memory that RDMA needs at least: registered buffers of one rank.
 const LEAST_LOCKED: u64 = 1 << 30;
@@ -21,13 +21,13 @@ const LIMITS: &str = "in /etc/security/limits.conf, and in the unit of slurmd (s
                       slurmd), whose limits jobs inherit";
 
 /// The least limit of a node's ranks; `None`: no rank has one.
-fn least(job: &Job, node: &Node, of: impl Fn(&RankFacts) -> Option<u64>) -> Option<u64> {
+fn least(job: &Gathered, node: &NodeSeen, of: impl Fn(&RankFacts) -> Option<u64>) -> Option<u64> {
     job.ranks_of(node).filter_map(of).min()
 }
 
 /// Locked memory: too little for RDMA, or less than on other nodes.
-pub fn memlock(job: &Job) -> Vec<Finding> {
-    let of = |node: &Node| least(job, node, |rank| rank.memlock);
+pub fn memlock(job: &Gathered) -> Vec<Finding> {
+    let of = |node: &NodeSeen| least(job, node, |rank| rank.memlock);
     let fix = || format!("set `memlock unlimited` {LIMITS} (LimitMEMLOCK=infinity)");
     let mut found = on_nodes(job, "memlock", |node| match of(node) {
         Some(bytes) if bytes < LEAST_LOCKED && !node.facts.hcas.is_empty() => vec![(
@@ -39,7 +39,7 @@ pub fn memlock(job: &Job) -> Vec<Finding> {
         )],
         _ => Vec::new(),
     });
-    let shown = |node: &Node| Some(of(node).map_or("no limit".into(), amount));
+    let shown = |node: &NodeSeen| Some(of(node).map_or("no limit".into(), amount));
     if found.is_empty()
         && let Some(groups) = differing(job, shown)
     {
@@ -54,7 +54,7 @@ pub fn memlock(job: &Job) -> Vec<Finding> {
 }
 
 /// Open files, for as many connections as there may be.
-pub fn files(job: &Job) -> Vec<Finding> {
+pub fn files(job: &Gathered) -> Vec<Finding> {
     let ranks = job.ranks.len() as u64;
     let needed = LEAST_FILES.max(FILES_BESIDES + FILES_PER_RANK * ranks);
     on_nodes(job, "open files", |node| {
@@ -64,7 +64,7 @@ pub fn files(job: &Job) -> Vec<Finding> {
 }
 
 /// Processes and threads.
-pub fn processes(job: &Job) -> Vec<Finding> {
+pub fn processes(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "processes", |node| {
         let limit = least(job, node, |rank| rank.processes);
         let needed = LEAST_PROCESSES.max(THREADS_PER_RANK * node.ranks.len() as u64);
@@ -78,7 +78,7 @@ pub fn processes(job: &Job) -> Vec<Finding> {
     })
 }
 
-fn too_few(limit: Option<u64>, needed: u64, what: &str, word: &str, unit: &str) -> Vec<Fault> {
+fn too_few(limit: Option<u64>, needed: u64, what: &str, word: &str, unit: &str) -> Vec<WithFix> {
     match limit {
         Some(limit) if limit < needed => vec![(
             format!("a process may have {limit} {what}, and this job may need {needed}"),
@@ -92,7 +92,7 @@ fn too_few(limit: Option<u64>, needed: u64, what: &str, word: &str, unit: &str) 
 }
 
 /// Size and free space of /dev/shm.
-pub fn shm(job: &Job) -> Vec<Finding> {
+pub fn shm(job: &Gathered) -> Vec<Finding> {
     let mount = "mount -o remount,size=50% /dev/shm (in a container: --shm-size=1g)";
     on_nodes(job, "/dev/shm", |node| match node.facts.shm {
         None => vec![(
@@ -117,7 +117,7 @@ pub fn shm(job: &Job) -> Vec<Finding> {
 }
 
 /// Whether a process may read the memory of another one, where the settings want it.
-pub fn yama(job: &Job) -> Vec<Finding> {
+pub fn yama(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "ptrace_scope", |node| {
         let scope = node.facts.yama.unwrap_or(0);
         let several = node.ranks.len() > 1;
@@ -141,7 +141,7 @@ pub fn yama(job: &Job) -> Vec<Finding> {
 }
 
 /// Whether logind takes segments from running jobs.
-pub fn remove_ipc(job: &Job) -> Vec<Finding> {
+pub fn remove_ipc(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "RemoveIPC", |node| match node.facts.removes_ipc {
         false => Vec::new(),
         true => vec![(

@@ -1,7 +1,7 @@
 //! `kolo doctor`: what is wrong on the nodes of a job, one line each with its fix.
 //!
-//! **Problem.** What keeps a job from working, or makes it slow, mostly lies outside of it: a limit, a
-//! cable, a firewall, another version on one node. Errors then name what failed, not why.
+//! **Problem.** What keeps a job from working, or makes it slow, mostly lies outside of it: a
+//! limit, a cable, a firewall, another version on one node. Errors then name what failed, not why.
 //!
 //! **Idea.** Every rank gathers facts ([`facts`], [`gather`]) and sends them to all; the lowest
 //! rank of each node also tries connections to other nodes ([`trials`]). A check is a pure function
@@ -24,9 +24,9 @@ mod trials;
 
 use crate::{launcher, out};
 use clap::Args;
-use facts::{Job, Node, NodeFacts, RankFacts, Trials};
+use facts::{Gathered, NodeFacts, NodeSeen, RankFacts, Trials};
 use finding::Finding;
-use gather::Here;
+use gather::ThisRank;
 use kolo::base::{Error, Rank, Result};
 use kolo::bootstrap::{Bootstrap, NetSettings, launch};
 use serde::Serialize;
@@ -64,7 +64,7 @@ pub struct DoctorArgs {
 /// How long the ranks may take to find each other.
 const MEET_LIMIT: Duration = Duration::from_secs(10);
 
-type Check = fn(&Job) -> Vec<Finding>;
+type Check = fn(&Gathered) -> Vec<Finding>;
 
 /// Those that one node can be asked: what keeps kolo from working there.
 const OF_NODE: [Check; 8] = [
@@ -95,14 +95,14 @@ const OF_JOB: [Check; 13] = [
     leftovers::leftovers,
 ];
 
-fn all_findings(job: &Job) -> Vec<Finding> {
+fn all_findings(job: &Gathered) -> Vec<Finding> {
     let checks = OF_NODE.iter().chain(&OF_JOB);
     checks.flat_map(|check| check(job)).collect()
 }
 
 /// Runs the command.
 pub fn run(args: &DoctorArgs) -> ExitCode {
-    let here = Here::look(args.program.as_deref());
+    let here = ThisRank::look(args.program.as_deref());
     if args.node {
         return alone(args, &here);
     }
@@ -129,8 +129,8 @@ fn exit(found: bool) -> ExitCode {
 }
 
 /// This node alone, in one line.
-fn alone(args: &DoctorArgs, here: &Here) -> ExitCode {
-    let job = gather::job_of_one(here, true);
+fn alone(args: &DoctorArgs, here: &ThisRank) -> ExitCode {
+    let job = gather::job_of_one(here);
     let found: Vec<Finding> = OF_NODE.iter().flat_map(|check| check(&job)).collect();
     if args.json {
         out::json(&document(&job, &found));
@@ -159,11 +159,11 @@ fn in_one_line(host: &str, found: &[Finding]) -> String {
 }
 
 /// The ranks have not met: one process of each node says why, and what is so on its node.
-fn apart(args: &DoctorArgs, here: &Here, error: &Error) -> ExitCode {
+fn apart(args: &DoctorArgs, here: &ThisRank, error: &Error) -> ExitCode {
     if !launcher::speaks_for_node() {
         return exit(true);
     }
-    let job = gather::job_of_one(here, true);
+    let job = gather::job_of_one(here);
     let mut found = vec![Finding {
         check: "meeting",
         nodes: vec![here.rank.host.clone()],
@@ -176,7 +176,7 @@ fn apart(args: &DoctorArgs, here: &Here, error: &Error) -> ExitCode {
 }
 
 /// All ranks tell each other their facts; whether something was found, on rank 0.
-fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &Here) -> Result<bool> {
+fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &ThisRank) -> Result<bool> {
     let me = ranks.rank().0 as usize;
     let all: Vec<RankFacts> = told(ranks, Some(&here.rank))?;
     let nodes = facts::nodes_of(&all);
@@ -187,13 +187,13 @@ fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &Here) -> Result<boo
     let before = kolo::base::clock::shown();
     let mut said: Vec<NodeFacts> = told(ranks, facts.as_ref())?;
     let after = kolo::base::clock::shown();
-    let mut known = |of_node: &Vec<usize>| Node {
+    let mut known = |of_node: &Vec<usize>| NodeSeen {
         name: all[of_node[0]].host.clone(),
         ranks: of_node.clone(),
         facts: std::mem::take(&mut said[of_node[0]]),
         trials: Trials::default(),
     };
-    let mut nodes: Vec<Node> = nodes.iter().map(&mut known).collect();
+    let mut nodes: Vec<NodeSeen> = nodes.iter().map(&mut known).collect();
     let tried = place.map(|place| Trials {
         clock: (before, after),
         ..trials::of(place, &nodes)
@@ -203,7 +203,7 @@ fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &Here) -> Result<boo
     for node in &mut nodes {
         node.trials = std::mem::take(&mut tried[node.ranks[0]]);
     }
-    let job = Job { ranks: all, nodes };
+    let job = Gathered { ranks: all, nodes };
     let found = all_findings(&job);
     let speaks = ranks.rank() == Rank(0);
     if speaks {
@@ -235,7 +235,7 @@ fn told<T: Serialize + DeserializeOwned + Default>(
     all.iter().enumerate().map(read).collect()
 }
 
-fn print(args: &DoctorArgs, job: &Job, found: &[Finding]) {
+fn print(args: &DoctorArgs, job: &Gathered, found: &[Finding]) {
     if args.json {
         out::json(&document(job, found));
         return;
@@ -258,7 +258,7 @@ fn print(args: &DoctorArgs, job: &Job, found: &[Finding]) {
     ));
 }
 
-fn document(job: &Job, found: &[Finding]) -> serde_json::Value {
+fn document(job: &Gathered, found: &[Finding]) -> serde_json::Value {
     let names: Vec<&str> = job.nodes.iter().map(|node| node.name.as_str()).collect();
     json!({
         "ranks": job.ranks.len(),

@@ -1,15 +1,15 @@
 //! Checks of the network: interfaces, what connections between nodes show, names, clocks.
 
-use super::facts::{Face, Job, Node, Trial};
-use super::finding::{Fault, Finding, differing, list, of_difference, on_nodes};
-use kolo::bootstrap::reach::Answer;
+use super::facts::{Face, Gathered, NodeSeen, Trial};
+use super::finding::{Finding, WithFix, differing, list, of_difference, on_nodes};
+use kolo::bootstrap::reach::Reached;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Clocks further apart than this confuse file times, credentials and logs.
 const MOST_SKEW: f64 = 1.0;
 
 /// Interfaces that kolo would use.
-fn used(node: &Node) -> impl Iterator<Item = &Face> {
+fn used(node: &NodeSeen) -> impl Iterator<Item = &Face> {
     node.facts
         .faces
         .iter()
@@ -17,7 +17,7 @@ fn used(node: &Node) -> impl Iterator<Item = &Face> {
 }
 
 /// Subnets that interfaces of the job lie in, each with how many nodes have one.
-fn subnets(job: &Job) -> BTreeMap<String, usize> {
+fn subnets(job: &Gathered) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for node in &job.nodes {
         let of_node: BTreeSet<String> = used(node).filter_map(Face::subnet).collect();
@@ -29,7 +29,7 @@ fn subnets(job: &Job) -> BTreeMap<String, usize> {
 }
 
 /// Interfaces that are down, have no signal, or are there on other nodes only.
-pub fn interfaces(job: &Job) -> Vec<Finding> {
+pub fn interfaces(job: &Gathered) -> Vec<Finding> {
     let subnets = subnets(job);
     let many = |count: usize| job.nodes.len() > 1 && 2 * count >= job.nodes.len();
     on_nodes(job, "interface", |node| {
@@ -54,7 +54,7 @@ pub fn interfaces(job: &Job) -> Vec<Finding> {
     })
 }
 
-fn no_signal(face: &Face) -> Fault {
+fn no_signal(face: &Face) -> WithFix {
     let name = &face.name;
     (
         format!("{name} has no signal"),
@@ -63,7 +63,7 @@ fn no_signal(face: &Face) -> Fault {
 }
 
 /// What a node has in place of an interface in a subnet in which others have one.
-fn missing(job: &Job, node: &Node, subnet: &str) -> Fault {
+fn missing(job: &Gathered, node: &NodeSeen, subnet: &str) -> WithFix {
     let is_there = |face: &&Face| face.subnet().as_deref() == Some(subnet);
     let others = job
         .nodes
@@ -89,7 +89,7 @@ fn missing(job: &Job, node: &Node, subnet: &str) -> Fault {
 
 /// What interfaces of one subnet have, where they differ.
 fn of_faces(
-    job: &Job,
+    job: &Gathered,
     check: &'static str,
     value: impl Fn(&Face) -> Option<String>,
     fix: &str,
@@ -117,7 +117,7 @@ fn of_faces(
 }
 
 /// Packets of another size on some nodes.
-pub fn mtu(job: &Job) -> Vec<Finding> {
+pub fn mtu(job: &Gathered) -> Vec<Finding> {
     let value = |face: &Face| face.mtu.map(|mtu| mtu.to_string());
     let fix = "ip link set NAME mtu with the same number on all nodes, which the switches must \
                carry too";
@@ -125,18 +125,18 @@ pub fn mtu(job: &Job) -> Vec<Finding> {
 }
 
 /// Another speed on some nodes.
-pub fn speed(job: &Job) -> Vec<Finding> {
+pub fn speed(job: &Gathered) -> Vec<Finding> {
     let value = |face: &Face| face.speed.map(|speed| format!("{speed} Mbit/s"));
     let fix = "check cable, switch port and `ethtool NAME`: the slowest holds up all";
     of_faces(job, "speed", value, fix)
 }
 
 /// A trial that failed, from which node.
-type Failed<'a> = (&'a Node, &'a Trial);
+type Failed<'a> = (&'a NodeSeen, &'a Trial);
 
 /// Connections that did not come about. Of an interface without signal enough was said.
-pub fn reach(job: &Job) -> Vec<Finding> {
-    let dark = |node: &Node, name: &str| {
+pub fn reach(job: &Gathered) -> Vec<Finding> {
+    let dark = |node: &NodeSeen, name: &str| {
         used(node).any(|face| face.name == name && face.carrier == Some(false))
     };
     let mut failed: Vec<Failed> = Vec::new();
@@ -152,7 +152,7 @@ pub fn reach(job: &Job) -> Vec<Finding> {
                 .or_default()
                 .insert(&node.name);
             let explained = dark(node, &trial.from) || dark(other, &trial.to);
-            if trial.answer != Answer::Passed && !explained {
+            if trial.answer != Reached::Passed && !explained {
                 failed.push((node, trial));
             }
         }
@@ -174,7 +174,7 @@ pub fn reach(job: &Job) -> Vec<Finding> {
 }
 
 /// Nobody gets through to one interface.
-fn of_all(node: &Node, failed: &[Failed]) -> Finding {
+fn of_all(node: &NodeSeen, failed: &[Failed]) -> Finding {
     let trial = failed[0].1;
     let (words, fix) = reason(trial);
     let (face, count) = (&trial.to, failed.len());
@@ -189,7 +189,7 @@ fn of_all(node: &Node, failed: &[Failed]) -> Finding {
     }
 }
 
-fn of_pair(job: &Job, &(node, trial): &Failed) -> Finding {
+fn of_pair(job: &Gathered, &(node, trial): &Failed) -> Finding {
     let other = job
         .nodes
         .get(trial.node)
@@ -210,29 +210,29 @@ fn of_pair(job: &Job, &(node, trial): &Failed) -> Finding {
 }
 
 /// What an answer means, and what to do.
-fn reason(trial: &Trial) -> Fault {
+fn reason(trial: &Trial) -> WithFix {
     let face = &trial.to;
     let (what, fix) = match &trial.answer {
-        Answer::Passed => ("it passes".into(), "nothing".into()),
-        Answer::Silent => (
+        Reached::Passed => ("it passes".into(), "nothing".into()),
+        Reached::Silent => (
             "ports are blocked, as packets get no answer".into(),
             "let a firewall on these nodes or between them pass TCP within the cluster (iptables \
              -L, nft list ruleset)"
                 .into(),
         ),
-        Answer::Refused => (
+        Reached::Refused => (
             "ports are blocked, as connections are refused though somebody listens".into(),
             "let the firewall of that node pass TCP within the cluster (iptables -L, nft list \
              ruleset)"
                 .into(),
         ),
-        Answer::NoWay(why) => (
+        Reached::NoWay(why) => (
             format!("there is no way ({why})"),
             format!(
                 "check addresses, routes and switches, or choose others: KOLO_SOCKET_IFNAME=^{face}"
             ),
         ),
-        Answer::Stuck => (
+        Reached::Stuck => (
             "a connection opens, but no data pass".into(),
             format!(
                 "packets that large may not fit through a switch: `ip link set {face} mtu 1500`, \
@@ -244,7 +244,7 @@ fn reason(trial: &Trial) -> Fault {
 }
 
 /// Names of nodes without an address on others.
-pub fn names(job: &Job) -> Vec<Finding> {
+pub fn names(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "name", |node| {
         let faults = node.trials.names.iter();
         let fault = |(name, why): &(String, String)| {
@@ -260,10 +260,10 @@ pub fn names(job: &Job) -> Vec<Finding> {
 /// Clocks that are certainly apart: all nodes read theirs before they hear from the others, and
 /// again after all have spoken; so no second reading is earlier than any first one, unless a clock
 /// is wrong.
-pub fn clocks(job: &Job) -> Vec<Finding> {
+pub fn clocks(job: &Gathered) -> Vec<Finding> {
     let read = job.nodes.iter().filter(|node| node.trials.clock.1 > 0.0);
-    let last = |a: &&Node, b: &&Node| a.trials.clock.0.total_cmp(&b.trials.clock.0);
-    let first = |a: &&Node, b: &&Node| a.trials.clock.1.total_cmp(&b.trials.clock.1);
+    let last = |a: &&NodeSeen, b: &&NodeSeen| a.trials.clock.0.total_cmp(&b.trials.clock.0);
+    let first = |a: &&NodeSeen, b: &&NodeSeen| a.trials.clock.1.total_cmp(&b.trials.clock.1);
     let (Some(ahead), Some(behind)) = (read.clone().max_by(last), read.min_by(first)) else {
         return Vec::new();
     };

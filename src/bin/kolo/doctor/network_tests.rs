@@ -4,7 +4,7 @@ use super::super::samples::{healthy, lines};
 use super::*;
 
 /// Lets a trial of a healthy job end otherwise: from a node to another one, over `eth0`.
-fn end(job: &mut Job, from: usize, to: usize, answer: Answer) {
+fn end(job: &mut Gathered, from: usize, to: usize, answer: Reached) {
     let mut links = job.nodes[from].trials.links.iter_mut();
     links.find(|trial| trial.node == to).unwrap().answer = answer;
 }
@@ -32,7 +32,7 @@ fn an_interface_that_is_down_or_dark_is_told() {
 
     let mut job = healthy(3, 1);
     job.nodes[2].facts.faces[0].carrier = Some(false);
-    end(&mut job, 0, 2, Answer::NoWay("no route".into()));
+    end(&mut job, 0, 2, Reached::NoWay("no route".into()));
     let found = lines(&interfaces(&job));
     assert!(
         found.starts_with("interface: node3: eth0 has no signal"),
@@ -87,16 +87,16 @@ fn packets_and_speeds_that_differ_are_told() {
 #[test]
 fn the_bad_pair_is_named() {
     let mut job = healthy(4, 1);
-    end(&mut job, 1, 3, Answer::Silent);
+    end(&mut job, 1, 3, Reached::Silent);
     let found = lines(&reach(&job));
     assert!(
         found.starts_with("reach: node2, node4: eth0 of node2 does not reach eth0 of node4"),
         "{found}"
     );
     assert!(found.contains("ports are blocked"), "{found}");
-    end(&mut job, 1, 3, Answer::Stuck);
+    end(&mut job, 1, 3, Reached::Stuck);
     assert!(lines(&reach(&job)).contains("no data pass"));
-    end(&mut job, 1, 3, Answer::NoWay("No route to host".into()));
+    end(&mut job, 1, 3, Reached::NoWay("No route to host".into()));
     assert!(lines(&reach(&job)).contains("No route to host"));
 }
 
@@ -104,7 +104,7 @@ fn the_bad_pair_is_named() {
 fn a_node_that_nobody_reaches_is_named_once() {
     let mut job = healthy(4, 1);
     for from in [0, 1, 3] {
-        end(&mut job, from, 2, Answer::Refused);
+        end(&mut job, from, 2, Reached::Refused);
     }
     let found = lines(&reach(&job));
     assert!(

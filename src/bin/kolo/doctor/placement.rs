@@ -1,12 +1,12 @@
 //! Checks of where ranks are: how many on each node, and on which processors.
 
-use super::facts::{Job, Node};
-use super::finding::{Fault, Finding, differing, of_difference, on_nodes};
+use super::facts::{Gathered, NodeSeen};
+use super::finding::{Finding, WithFix, differing, of_difference, on_nodes};
 use kolo::topo::CpuSet;
 
 /// Another number of ranks on some nodes.
-pub fn uneven(job: &Job) -> Vec<Finding> {
-    let count = |node: &Node| {
+pub fn uneven(job: &Gathered) -> Vec<Finding> {
+    let count = |node: &NodeSeen| {
         let ranks = node.ranks.len();
         Some(format!(
             "{ranks} {}",
@@ -22,7 +22,7 @@ pub fn uneven(job: &Job) -> Vec<Finding> {
 }
 
 /// Ranks that run on the same processors.
-pub fn binding(job: &Job) -> Vec<Finding> {
+pub fn binding(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "binding", |node| {
         of_node(job, node).into_iter().collect()
     })
@@ -33,7 +33,7 @@ const BIND: &str = "bind each rank to cores of its own (srun --cpu-bind=cores, m
 
 /// The sets of ranks that share processors are no fault where they are equal, less than the node
 /// and have a processor for each: launchers bind to sockets so.
-fn of_node(job: &Job, node: &Node) -> Option<Fault> {
+fn of_node(job: &Gathered, node: &NodeSeen) -> Option<WithFix> {
     let all = CpuSet::parse_list(&node.facts.cpus).ok()?;
     let sets: Vec<(usize, CpuSet)> = node
         .ranks

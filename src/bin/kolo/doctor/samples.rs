@@ -1,12 +1,12 @@
 //! Facts of a job on which nothing is wrong, for tests to change.
 
-use super::facts::{Face, Job, Node, NodeFacts, RankFacts, Trial, Trials, partners};
+use super::facts::{Face, Gathered, NodeFacts, NodeSeen, RankFacts, Trial, Trials, partners};
 use super::finding::Finding;
-use kolo::bootstrap::reach::Answer;
+use kolo::bootstrap::reach::Reached;
 use std::net::IpAddr;
 
 /// A job of so many nodes called `node1` and so on, with so many ranks each.
-pub fn healthy(nodes: usize, per_node: usize) -> Job {
+pub fn healthy(nodes: usize, per_node: usize) -> Gathered {
     let name = |node: usize| format!("node{}", node + 1);
     let address = |node: usize| IpAddr::from([10, 77, 0, node as u8 + 1]);
     let rank = |number: usize| RankFacts {
@@ -38,12 +38,12 @@ pub fn healthy(nodes: usize, per_node: usize) -> Job {
         node,
         to: "eth0".into(),
         address: (address(node), 4777).into(),
-        answer: Answer::Passed,
+        answer: Reached::Passed,
     };
-    Job {
+    Gathered {
         ranks: (0..nodes * per_node).map(rank).collect(),
         nodes: (0..nodes)
-            .map(|node| Node {
+            .map(|node| NodeSeen {
                 name: name(node),
                 ranks: (node * per_node..(node + 1) * per_node).collect(),
                 facts: facts(node),

@@ -1,12 +1,12 @@
 //! Checks of software: which MPI, which builds, which settings, which file of measured times.
 
-use super::facts::{Job, StartFacts};
+use super::facts::{Gathered, StartFacts};
 use super::finding::{Finding, differing, of_difference, on_nodes, told};
 use crate::launcher::StartedBy;
 use std::collections::BTreeMap;
 
 /// RDMA ports that are not the same on all nodes.
-pub fn hcas(job: &Job) -> Vec<Finding> {
+pub fn hcas(job: &Gathered) -> Vec<Finding> {
     let shown = |ports: &[String]| match ports {
         [] => "none".to_string(),
         ports => ports.join(", "),
@@ -20,7 +20,7 @@ pub fn hcas(job: &Job) -> Vec<Finding> {
 }
 
 /// A program, or a library of kolo, of another MPI than the launcher's.
-pub fn mpi(job: &Job) -> Vec<Finding> {
+pub fn mpi(job: &Gathered) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for node in &job.nodes {
         for (what, fix) in job.ranks_of(node).flat_map(|rank| of_start(&rank.start)) {
@@ -92,7 +92,7 @@ fn mismatch(by: StartedBy, file: &str, family: &str) -> Option<(String, String)>
 }
 
 /// kolo's files that are not the same on all nodes.
-pub fn builds(job: &Job) -> Vec<Finding> {
+pub fn builds(job: &Gathered) -> Vec<Finding> {
     let mut names: Vec<&String> = job
         .nodes
         .iter()
@@ -111,7 +111,7 @@ pub fn builds(job: &Job) -> Vec<Finding> {
 }
 
 /// Variables that are no options, and other faults of the settings.
-pub fn settings(job: &Job) -> Vec<Finding> {
+pub fn settings(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "settings", |node| {
         job.ranks_of(node)
             .flat_map(|rank| rank.settings.clone())
@@ -120,7 +120,7 @@ pub fn settings(job: &Job) -> Vec<Finding> {
 }
 
 /// Options that all ranks must agree on, and do not.
-pub fn shape(job: &Job) -> Vec<Finding> {
+pub fn shape(job: &Gathered) -> Vec<Finding> {
     let mut keys: Vec<&String> = job
         .ranks
         .iter()
@@ -157,7 +157,7 @@ pub fn shape(job: &Job) -> Vec<Finding> {
 }
 
 /// Measured times that are not of this machine.
-pub fn tuner(job: &Job) -> Vec<Finding> {
+pub fn tuner(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "tuner file", |node| {
         let rank = job.ranks_of(node).next();
         let Some(tuner) = rank.and_then(|rank| rank.tuner.as_ref()) else {

@@ -1,7 +1,7 @@
 //! What a node tries with others: connections through the interfaces that kolo would use, and the
 //! names of the other nodes.
 
-use super::facts::{Face, Node, Trial, Trials, partners};
+use super::facts::{Face, NodeSeen, Trial, Trials, partners};
 use kolo::bootstrap::reach;
 use std::net::{IpAddr, SocketAddr};
 use std::thread;
@@ -12,15 +12,15 @@ pub const LIMIT: Duration = Duration::from_millis(3500);
 
 /// A connection to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Question {
+struct Planned {
     from: (String, IpAddr),
     node: usize,
     to: (String, SocketAddr),
 }
 
-/// What node `me` tries: with each partner, all pairs of interfaces in one subnet; where there is none,
-/// the first of both, which a router may join.
-fn questions(me: usize, nodes: &[Node]) -> Vec<Question> {
+/// What node `me` tries: with each partner, all pairs of interfaces in one subnet; where there is
+/// none, the first of both, which a router may join.
+fn questions(me: usize, nodes: &[NodeSeen]) -> Vec<Planned> {
     let mut found = Vec::new();
     let Some(own) = nodes.get(me) else {
         return found;
@@ -41,7 +41,7 @@ fn questions(me: usize, nodes: &[Node]) -> Vec<Question> {
                 to.is_ipv4() == address.is_ipv4() && there.subnet() == face.subnet()
             };
             let near = listens.iter().filter(|(_, place)| near(place.ip()));
-            found.extend(near.map(|to| Question {
+            found.extend(near.map(|to| Planned {
                 from: (face.name.clone(), address),
                 node,
                 to: to.clone(),
@@ -53,7 +53,7 @@ fn questions(me: usize, nodes: &[Node]) -> Vec<Question> {
                 .iter()
                 .find(|to| to.1.is_ipv4() == address.is_ipv4())
         {
-            found.push(Question {
+            found.push(Planned {
                 from: (face.name.clone(), address),
                 node,
                 to: to.clone(),
@@ -64,7 +64,7 @@ fn questions(me: usize, nodes: &[Node]) -> Vec<Question> {
 }
 
 /// All that node `me` tries.
-pub fn of(me: usize, nodes: &[Node]) -> Trials {
+pub fn of(me: usize, nodes: &[NodeSeen]) -> Trials {
     let others = partners(me, nodes.len());
     let names: Vec<String> = others
         .iter()
@@ -78,7 +78,7 @@ pub fn of(me: usize, nodes: &[Node]) -> Trials {
         .map(|question| (question.from.1, question.to.1))
         .collect();
     let answers = reach::try_all(&pairs, LIMIT);
-    let trial = |(question, answer): (Question, _)| Trial {
+    let trial = |(question, answer): (Planned, _)| Trial {
         from: question.from.0,
         node: question.node,
         to: question.to.0,
@@ -107,7 +107,7 @@ mod tests {
     use super::super::samples::healthy;
     use super::*;
 
-    fn listening(nodes: usize) -> Vec<Node> {
+    fn listening(nodes: usize) -> Vec<NodeSeen> {
         let mut job = healthy(nodes, 1);
         for node in &mut job.nodes {
             let second = Face {
