@@ -16,6 +16,12 @@ pub fn age(dated: SystemTime) -> Option<Duration> {
     dated.elapsed().ok()
 }
 
+/// What the clock of this node shows, in seconds: to be compared with those of others.
+pub fn shown() -> f64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_secs_f64())
+}
+
 impl Moment {
     /// Time since this moment.
     pub fn elapsed(self) -> Duration {

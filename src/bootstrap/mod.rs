@@ -47,6 +47,7 @@ pub mod launch;
 pub mod local;
 pub mod mpi_abi;
 pub mod mpi_library;
+pub mod reach;
 pub mod report;
 pub mod settings;
 pub mod table;

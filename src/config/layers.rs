@@ -210,6 +210,18 @@ fn parse_toml(path: &Path, text: &str) -> Result<Dict> {
     Ok(data.remove(&Profile::Default).unwrap_or_default())
 }
 
+/// Each `KOLO_*` variable that is no option, and what is said of it; reading settings stops at the
+/// first.
+pub(super) fn unknown_variables(sources: &Sources) -> Vec<(String, Error)> {
+    let names = sources.environment.keys();
+    let ours = names.filter(|name| name.starts_with("KOLO_") && !is_reserved(name));
+    let is_known = |name: &str| OPTIONS.iter().any(|option| option.variable() == name);
+    let unknown = ours.filter(|name| !is_known(name));
+    unknown
+        .map(|name| (name.clone(), unknown_variable(name)))
+        .collect()
+}
+
 fn read_variables(sources: &Sources, parts: &mut Vec<Part>) -> Result<()> {
     for option in OPTIONS {
         let hidden = sources.variable(&option.variable()).is_some()

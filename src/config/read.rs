@@ -7,7 +7,7 @@ use super::settings::Settings;
 use super::source::Source;
 use super::sources::{Sources, Stamp};
 use super::value::Value;
-use crate::base::Result;
+use crate::base::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -81,6 +81,26 @@ impl Settings {
             files,
             warnings,
         })
+    }
+
+    /// Reads all layers of this process, and collects what it stumbles over instead of stopping:
+    /// variables that are no options, and whatever else keeps settings from being read, in which
+    /// case they are the built-in ones. For `kolo doctor`.
+    pub fn load_with_faults() -> (Settings, Vec<Error>) {
+        let mut sources = match Sources::of_process(&[]) {
+            Ok(sources) => sources,
+            Err(error) => return (Settings::defaults(), vec![error]),
+        };
+        let (unknown, mut faults): (Vec<String>, Vec<Error>) =
+            layers::unknown_variables(&sources).into_iter().unzip();
+        sources
+            .environment
+            .retain(|name, _| !unknown.contains(name));
+        let settings = Settings::load_from(&sources).unwrap_or_else(|error| {
+            faults.push(error);
+            Settings::defaults()
+        });
+        (settings, faults)
     }
 
     /// The built-in values alone, for tests of other parts.

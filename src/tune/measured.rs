@@ -114,9 +114,20 @@ impl Factors {
     }
 }
 
+/// A machine, as far as times that were measured on one say nothing of another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TunedOn {
+    /// The name of its processor.
+    pub processor: String,
+    /// How many CPUs a node has.
+    pub cpus: u32,
+}
+
 /// All that was measured on a site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
+    /// Where; files of earlier versions do not say.
+    pub machine: Option<TunedOn>,
     /// One per algorithm, collective, channels and arrangement.
     pub series: Vec<Series>,
     /// Fitted to them.
@@ -130,6 +141,7 @@ impl Measured {
         Measured {
             series: self.series.iter().filter(here).cloned().collect(),
             factors: self.factors,
+            machine: self.machine.clone(),
         }
     }
 
@@ -231,6 +243,11 @@ impl Measured {
         let _ = write!(text, "format = {FORMAT}\n\n[costs]\n");
         let _ = writeln!(text, "latency = {:?}", self.factors.latency);
         let _ = writeln!(text, "bytes = {:?}", self.factors.bytes);
+        if let Some(machine) = &self.machine {
+            let processor = toml::Value::from(machine.processor.as_str());
+            let _ = write!(text, "\n[machine]\nprocessor = {processor}\n");
+            let _ = writeln!(text, "cpus = {}", machine.cpus);
+        }
         for series in &self.series {
             let _ = write!(
                 text,
@@ -273,7 +290,7 @@ impl Measured {
 
 /// Reading: everything that a file says is an allegation.
 mod read {
-    use super::{FORMAT, Factors, MOST_BYTES, Measured, ProtocolChoice, Series};
+    use super::{FORMAT, Factors, MOST_BYTES, Measured, ProtocolChoice, Series, TunedOn};
     use crate::algo::REGISTRY;
     use crate::plan::Collective;
     use toml::{Table, Value};
@@ -287,7 +304,11 @@ mod read {
         let table: Table = text
             .parse()
             .map_err(|error: toml::de::Error| error.message().to_string())?;
-        known(&table, &["format", "costs", "series"], "the file")?;
+        known(
+            &table,
+            &["format", "costs", "machine", "series"],
+            "the file",
+        )?;
         match table.get("format").and_then(Value::as_integer) {
             Some(FORMAT) => (),
             other => return Err(format!("`format` is {other:?}, expected was {FORMAT}")),
@@ -303,6 +324,7 @@ mod read {
                 }
             }
         };
+        let machine = table.get("machine").map(machine).transpose()?;
         let list = match table.get("series") {
             None => &Vec::new(),
             Some(list) => list.as_array().ok_or("`series` is no list")?,
@@ -319,6 +341,19 @@ mod read {
                 .flatten()
                 .collect(),
             factors,
+            machine,
+        })
+    }
+
+    fn machine(value: &Value) -> Result<TunedOn, Fault> {
+        let table = value.as_table().ok_or("`machine` is no table")?;
+        known(table, &["processor", "cpus"], "`machine`")?;
+        let processor = table.get("processor").and_then(Value::as_str);
+        Ok(TunedOn {
+            processor: processor
+                .ok_or("`processor` of `machine` is no text")?
+                .to_string(),
+            cpus: whole(table, "cpus", i64::from(u32::MAX))?,
         })
     }
 

@@ -203,6 +203,10 @@ fn files_that_cannot_be_used_say_why() {
             "format = 1\n[costs]\nlatency = 0\nbytes = 1\n".to_string(),
             "`latency`",
         ),
+        (
+            "format = 1\n[machine]\nprocessor = \"x\"\ncpus = 0\n".to_string(),
+            "`cpus`",
+        ),
     ] {
         let error = Measured::from_toml(&text, "/site/t.toml")
             .unwrap_err()
@@ -219,6 +223,11 @@ fn a_file_is_read_as_it_was_written_and_fitted() {
     let mut rng = fastrand::Rng::with_seed(3);
     let machine = Cluster::uniform(1, 4);
     let mut measured = hostile(&mut rng, &machine);
+    let machine_name = "A \"CPU\" of 3\\2 GHz\u{2122}";
+    measured.machine = Some(kolo::tune::measured::TunedOn {
+        processor: machine_name.into(),
+        cpus: 96,
+    });
     let back = Measured::from_toml(&measured.to_toml(), "back").unwrap();
     assert_eq!(back, measured);
     // Times that are those of the model for a site three times as slow are found to be so.

@@ -5,7 +5,7 @@
 use crate::info::{self, InfoArgs};
 use crate::perf::picture::{self, PlotArgs};
 use crate::topo::{self, TopoArgs};
-use crate::{explain, hello, launcher, names, out, pages, perf, sim, tune};
+use crate::{doctor, explain, hello, launcher, names, out, pages, perf, sim, tune};
 use clap::{CommandFactory, Parser, Subcommand};
 use kolo::base::Result;
 use std::process::ExitCode;
@@ -43,6 +43,9 @@ enum Command {
     /// Let the processes of a launcher meet without MPI, and show where they are
     #[command(after_help = HELLO_HELP)]
     Hello(hello::HelloArgs),
+    /// Look for what is wrong on the nodes of a job, and say how to mend it
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::DoctorArgs),
     /// Write manual pages and completions of shells, as installing does
     #[command(hide = true)]
     Pages(pages::PagesArgs),
@@ -158,6 +161,7 @@ pub fn run() -> ExitCode {
         Command::Explain(args) => done(explain::run(&args)),
         Command::Sim(args) => done(sim::run(&args)),
         Command::Hello(args) => done(hello::run(&args)),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Pages(args) => done(pages::run(&args, Cli::command())),
         Command::Version => {
             info::version();

@@ -6,6 +6,7 @@ use kolo::base::interfaces::{self, Interface};
 use kolo::config::{self, Settings};
 use kolo::topo::{self, Machine};
 use kolo::transport::net::{candidates, choose};
+use kolo::tune::measured::TunedOn;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::path::Path;
@@ -188,8 +189,20 @@ fn interface_lines() -> Vec<String> {
 /// Where the system lists RDMA devices.
 const RDMA: &str = "/sys/class/infiniband";
 
-/// What the system says of its RDMA devices, whether kolo can use them or not.
+/// What the system says of its RDMA ports, whether kolo can use them or not.
+pub fn rdma_ports() -> Vec<String> {
+    ports_of(Path::new(RDMA))
+}
+
 fn rdma_devices(folder: &Path) -> Vec<String> {
+    let lines = ports_of(folder);
+    match lines.is_empty() {
+        true => vec!["none".into()],
+        false => lines,
+    }
+}
+
+fn ports_of(folder: &Path) -> Vec<String> {
     let named = |folder: &Path| -> Vec<String> {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -215,32 +228,31 @@ fn rdma_devices(folder: &Path) -> Vec<String> {
             ));
         }
     }
-    if lines.is_empty() {
-        lines.push("none".into());
-    }
     lines
+}
+
+/// A limit of this process, such as `RLIMIT_NOFILE`; `None`: there is none.
+pub fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: a place for the limit.
+    let code = unsafe { libc::getrlimit(resource, &mut limit) };
+    (code == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// Limits of the system that kolo's memory and connections stand before.
 fn limits() -> Vec<Fact> {
-    let of = |resource| {
-        let mut limit = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        // SAFETY: a place for the limit.
-        let code = unsafe { libc::getrlimit(resource, &mut limit) };
-        (code == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
-    };
     let bytes = |name: &'static str, limit: Option<u64>| Fact {
         value: json!(limit),
         ..fact(name, limit.map_or("unlimited".into(), amount))
     };
-    let files = of(libc::RLIMIT_NOFILE);
+    let files = limit(libc::RLIMIT_NOFILE);
     vec![
-        bytes("locked memory", of(libc::RLIMIT_MEMLOCK)),
-        bytes("address space", of(libc::RLIMIT_AS)),
-        bytes("file size", of(libc::RLIMIT_FSIZE)),
+        bytes("locked memory", limit(libc::RLIMIT_MEMLOCK)),
+        bytes("address space", limit(libc::RLIMIT_AS)),
+        bytes("file size", limit(libc::RLIMIT_FSIZE)),
         Fact {
             value: json!(files),
             ..fact(
@@ -254,7 +266,7 @@ fn limits() -> Vec<Fact> {
 }
 
 /// `64 KiB`, `1.5 GiB`.
-fn amount(bytes: u64) -> String {
+pub fn amount(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["bytes", "KiB", "MiB", "GiB", "TiB"] {
         if value < 1024.0 {
@@ -266,23 +278,38 @@ fn amount(bytes: u64) -> String {
     format!("{value:.1} PiB")
 }
 
-/// The size of /dev/shm: kolo's own files in memory do not count there, those of others do.
-fn shared_memory() -> Fact {
+/// Size and free space of /dev/shm, if there is one.
+pub fn dev_shm() -> Option<(u64, u64)> {
     // SAFETY: all members may be zero.
     let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: a path that ends with a zero byte, and a place for the answer.
     let code = unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut about) };
-    let size = (code == 0).then(|| about.f_blocks * about.f_frsize);
+    (code == 0).then(|| {
+        (
+            about.f_blocks * about.f_frsize,
+            about.f_bavail * about.f_frsize,
+        )
+    })
+}
+
+/// The size of /dev/shm: kolo's own files in memory do not count there, those of others do.
+fn shared_memory() -> Fact {
+    let size = dev_shm().map(|(size, _)| size);
     Fact {
         value: json!(size),
         ..fact("/dev/shm", size.map_or("not there".into(), amount))
     }
 }
 
+/// `kernel.yama.ptrace_scope`, where there is yama.
+pub fn ptrace_scope() -> Option<u32> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    text.ok().and_then(|text| text.trim().parse().ok())
+}
+
 /// Who may read the memory of whom.
 fn yama() -> Fact {
-    let text = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
-    let scope: Option<u32> = text.ok().and_then(|text| text.trim().parse().ok());
+    let scope = ptrace_scope();
     let words = match scope {
         None => "no yama: processes of a user may read each other's memory".to_owned(),
         Some(0) => "0: processes of a user may read each other's memory".to_owned(),
@@ -309,6 +336,21 @@ pub fn processor() -> String {
         (key.trim() == "model name").then(|| value.trim().to_string())
     });
     name.unwrap_or_else(|| std::env::consts::ARCH.to_string())
+}
+
+/// All processors of this machine, as a list.
+pub fn cpus() -> String {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// This machine, as a file of measured times names it.
+pub fn machine() -> TunedOn {
+    let cpus = topo::CpuSet::parse_list(&cpus()).map_or(1, |set| set.len() as u32);
+    TunedOn {
+        processor: processor(),
+        cpus: cpus.max(1),
+    }
 }
 
 /// The release of the kernel.

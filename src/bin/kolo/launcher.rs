@@ -7,6 +7,7 @@ use kolo::base::{Error, Result};
 use kolo::bootstrap::launch::mistake;
 use kolo::bootstrap::mpi_abi::{API_VERSION, MpiApi, MpiComm, MpiTable};
 use kolo::bootstrap::mpi_library::{self, LIBRARY, VARIABLE};
+use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_int};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -72,6 +73,58 @@ pub fn of_variables() -> Vec<Family> {
 /// Whether there is the library of one of these families.
 pub fn is_installed(families: &[Family]) -> bool {
     find_for(families).is_some()
+}
+
+/// Who started a process, as precisely as MPI needs to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StartedBy {
+    /// Nobody, a script, or a launcher of one process.
+    #[default]
+    Nobody,
+    /// `mpirun` of Open MPI.
+    OpenMpi,
+    /// `mpirun` of MPICH, or of one that shares its interface.
+    Mpich,
+    /// `srun --mpi=pmix`.
+    SlurmPmix,
+    /// `srun --mpi=pmi2`.
+    SlurmPmi2,
+    /// `srun --mpi=none`.
+    SlurmNone,
+}
+
+/// Who started this process among others.
+pub fn started_by() -> StartedBy {
+    started(variable)
+}
+
+fn started(get: impl Fn(&str) -> Option<String>) -> StartedBy {
+    let several = |name: &str| {
+        let count = get(name).and_then(|text| text.trim().parse::<u32>().ok());
+        count.is_some_and(|count| count > 1)
+    };
+    let is_set = |name: &str| get(name).is_some();
+    // Under srun --mpi=pmi2 the variable of MPICH's launcher is Slurm's.
+    let is_step = several("SLURM_STEP_NUM_TASKS") && !is_set("HYDI_CONTROL_FD");
+    match () {
+        () if several("OMPI_COMM_WORLD_SIZE") => StartedBy::OpenMpi,
+        () if several("PMI_SIZE") && !is_step => StartedBy::Mpich,
+        () if !is_step => StartedBy::Nobody,
+        () if is_set("PMIX_RANK") => StartedBy::SlurmPmix,
+        () if is_set("PMI_RANK") => StartedBy::SlurmPmi2,
+        () => StartedBy::SlurmNone,
+    }
+}
+
+/// Whether this process should say what every rank of its node would say.
+pub fn speaks_for_node() -> bool {
+    let ranks = [
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "MPI_LOCALRANKID",
+        "SLURM_LOCALID",
+    ];
+    let rank = ranks.iter().find_map(std::env::var_os);
+    rank.is_none_or(|rank| rank == "0")
 }
 
 /// Whether `srun` has started this process, so that it can meet the others without MPI.
@@ -321,6 +374,31 @@ mod tests {
         );
         assert_eq!(of(&["PMI_SIZE", "PMI_RANK"]), [Family::Mpich]);
         assert_eq!(of(&["PMIX_RANK"]), [Family::OpenMpi, Family::Mpich]);
+    }
+
+    #[test]
+    fn who_started_a_process_is_known_by_its_variables() {
+        let of = |set: &[(&str, &str)]| {
+            started(|name| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| value.to_string())
+            })
+        };
+        let step = ("SLURM_STEP_NUM_TASKS", "4");
+        assert_eq!(of(&[]), StartedBy::Nobody);
+        assert_eq!(of(&[("OMPI_COMM_WORLD_SIZE", "1")]), StartedBy::Nobody);
+        assert_eq!(
+            of(&[("OMPI_COMM_WORLD_SIZE", "2"), step]),
+            StartedBy::OpenMpi
+        );
+        assert_eq!(of(&[("PMI_SIZE", "2")]), StartedBy::Mpich);
+        let hydra = ("HYDI_CONTROL_FD", "9");
+        assert_eq!(of(&[("PMI_SIZE", "2"), step, hydra]), StartedBy::Mpich);
+        assert_eq!(of(&[step, ("PMIX_RANK", "0")]), StartedBy::SlurmPmix);
+        let pmi2 = [step, ("PMI_RANK", "0"), ("PMI_SIZE", "4")];
+        assert_eq!(of(&pmi2), StartedBy::SlurmPmi2);
+        assert_eq!(of(&[step]), StartedBy::SlurmNone);
+        assert_eq!(of(&[("SLURM_STEP_NUM_TASKS", "1")]), StartedBy::Nobody);
     }
 
     #[test]

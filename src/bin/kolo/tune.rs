@@ -6,6 +6,7 @@
 //! what is still to be measured, so a run that was ended goes on where it stopped, and it writes
 //! the file after each series.
 
+use crate::facts;
 use crate::launcher::{self, Mpi};
 use crate::perf::engine::{self, Run};
 use crate::perf::layout::Counts;
@@ -452,6 +453,7 @@ impl<'a> Tuning<'a> {
         let mut fitted = self.measured.of_arrangement(here.0, here.1);
         fitted.fit(|_| base);
         self.measured.factors = fitted.factors;
+        self.measured.machine = Some(facts::machine());
         self.write()?;
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

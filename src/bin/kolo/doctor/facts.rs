@@ -1,0 +1,271 @@
+//! What the checks look at, as plain values: each rank sends them to rank 0, and a test makes them
+//! up. They travel as JSON, where members that one side does not know do no harm.
+
+use crate::launcher::StartedBy;
+use kolo::bootstrap::reach::Reached;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// What is so for one rank.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RankFacts {
+    /// Its host, up to the first dot.
+    pub host: String,
+    /// This start of its system: hosts of one name may be several.
+    pub boot: String,
+    /// The processors that it may run on, as a list.
+    pub cpus: String,
+    /// Locked memory in bytes; `None`: no limit.
+    pub memlock: Option<u64>,
+    /// Open files.
+    pub files: Option<u64>,
+    /// Processes and threads of its user.
+    pub processes: Option<u64>,
+    /// What its settings stumble over: what is wrong, and the fix.
+    pub settings: Vec<(String, String)>,
+    /// Options that all ranks must agree on, and what sets them, by key.
+    pub shape: BTreeMap<String, (String, String)>,
+    /// Which MPI it will use, and who started it.
+    pub start: StartFacts,
+    /// The file of measured times that it chooses by.
+    pub tuner: Option<TunerFacts>,
+}
+
+/// Which MPI a process will use, and who started it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StartFacts {
+    /// Who started it.
+    pub by: StartedBy,
+    /// Files that say which MPI is meant: the program, the library that a variable names; each with
+    /// its family, or why it cannot be read.
+    pub linked: Vec<(String, std::result::Result<Option<String>, String>)>,
+    /// The families that this installation of kolo has a library for; `None` where it is none.
+    pub installed: Option<Vec<String>>,
+}
+
+/// A file of measured times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TunerFacts {
+    /// Its path.
+    pub path: String,
+    /// Why it cannot be used.
+    pub fault: Option<String>,
+    /// The machine that it was measured on: processor and how many CPUs.
+    pub machine: Option<(String, u32)>,
+}
+
+/// What is so for a node, as its lowest rank says it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeFacts {
+    /// All interfaces but the loopback.
+    pub faces: Vec<Face>,
+    /// Why kolo finds none to use.
+    pub no_face: Option<String>,
+    /// Where the node listens for trials: interface and address.
+    pub listens: Vec<(String, SocketAddr)>,
+    /// Where it could not.
+    pub deaf: Vec<String>,
+    /// Size and free space of /dev/shm, in bytes; `None`: it is not there.
+    pub shm: Option<(u64, u64)>,
+    /// `kernel.yama.ptrace_scope`.
+    pub yama: Option<u32>,
+    /// Whether the settings want memory of other processes read.
+    pub wants_cma: bool,
+    /// Whether the settings let other processes read.
+    pub lets_cma: bool,
+    /// Whether logind removes what a user has in /dev/shm when his last session ends.
+    pub removes_ipc: bool,
+    /// All processors of the node, as a list.
+    pub cpus: String,
+    /// The processor's name.
+    pub processor: String,
+    /// RDMA ports, one a line.
+    pub hcas: Vec<String>,
+    /// kolo's files: name, and what is in them, in short.
+    pub builds: BTreeMap<String, String>,
+    /// What dead jobs have left: paths, and bytes.
+    pub leftovers: Vec<(String, u64)>,
+}
+
+/// An interface.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Face {
+    /// Its name.
+    pub name: String,
+    /// The address that kolo would use; `None`: kolo would not use this interface.
+    pub address: Option<IpAddr>,
+    /// How many bits of the address are the subnet's.
+    pub prefix: u32,
+    /// Whether it is up.
+    pub up: bool,
+    /// Whether there is a signal; `None`: the system does not say.
+    pub carrier: Option<bool>,
+    /// Bytes of a packet.
+    pub mtu: Option<u32>,
+    /// Megabits a second.
+    pub speed: Option<u64>,
+}
+
+impl Face {
+    /// The subnet of its address, as `10.1.0.0/16`.
+    pub fn subnet(&self) -> Option<String> {
+        let prefix = self.prefix;
+        let masked: IpAddr = match self.address? {
+            IpAddr::V4(v4) => {
+                let mask = u32::MAX.checked_shl(32 - prefix.min(32)).unwrap_or(0);
+                std::net::Ipv4Addr::from(u32::from(v4) & mask).into()
+            }
+            IpAddr::V6(v6) => {
+                let mask = u128::MAX.checked_shl(128 - prefix.min(128)).unwrap_or(0);
+                std::net::Ipv6Addr::from(u128::from(v6) & mask).into()
+            }
+        };
+        Some(format!("{masked}/{prefix}"))
+    }
+}
+
+/// How a node's trials went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trials {
+    /// Connections to other nodes.
+    pub links: Vec<Trial>,
+    /// Names of other nodes that have no address here, and why.
+    pub names: Vec<(String, String)>,
+    /// What its clock showed before it heard of the others, and after all had said something.
+    pub clock: (f64, f64),
+}
+
+/// A connection that was tried.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The interface of this node.
+    pub from: String,
+    /// The other node, by its place among the nodes.
+    pub node: usize,
+    /// Its interface.
+    pub to: String,
+    /// Its address and port.
+    pub address: SocketAddr,
+    /// How it went.
+    pub answer: Reached,
+}
+
+/// A node of the job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeSeen {
+    /// Its name.
+    pub name: String,
+    /// Its ranks.
+    pub ranks: Vec<usize>,
+    /// What it said.
+    pub facts: NodeFacts,
+    /// How its trials went.
+    pub trials: Trials,
+}
+
+/// All that was gathered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gathered {
+    /// By rank.
+    pub ranks: Vec<RankFacts>,
+    /// In the order of their lowest ranks.
+    pub nodes: Vec<NodeSeen>,
+}
+
+impl Gathered {
+    /// The ranks of a node.
+    pub fn ranks_of<'a>(&'a self, node: &'a NodeSeen) -> impl Iterator<Item = &'a RankFacts> {
+        node.ranks.iter().filter_map(|&rank| self.ranks.get(rank))
+    }
+}
+
+/// The ranks of each node, nodes in the order of their lowest ranks.
+pub fn nodes_of(ranks: &[RankFacts]) -> Vec<Vec<usize>> {
+    let mut nodes: Vec<Vec<usize>> = Vec::new();
+    let is_of = |node: &[usize], rank: &RankFacts| {
+        let first = &ranks[node[0]];
+        (&first.host, &first.boot) == (&rank.host, &rank.boot)
+    };
+    for (number, rank) in ranks.iter().enumerate() {
+        match nodes.iter_mut().find(|node| is_of(node, rank)) {
+            Some(node) => node.push(number),
+            None => nodes.push(vec![number]),
+        }
+    }
+    nodes
+}
+
+/// Up to here every node tries every other one.
+const ALL_PAIRS: usize = 64;
+
+/// The nodes that node `me` of `count` tries: all others, or of many those at the distances 1, 2, 4
+/// and so on, so that each is tried by as many.
+pub fn partners(me: usize, count: usize) -> Vec<usize> {
+    if count <= ALL_PAIRS {
+        return (0..count).filter(|&other| other != me).collect();
+    }
+    let distances = (0..usize::BITS).map(|bit| 1 << bit);
+    let distances = distances.take_while(|&distance| distance < count);
+    distances.map(|distance| (me + distance) % count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_stand_under_their_nodes() {
+        let rank = |host: &str, boot: &str| RankFacts {
+            host: host.into(),
+            boot: boot.into(),
+            ..RankFacts::default()
+        };
+        let ranks = [
+            rank("b", "1"),
+            rank("a", "1"),
+            rank("b", "2"),
+            rank("b", "1"),
+        ];
+        assert_eq!(nodes_of(&ranks), [vec![0, 3], vec![1], vec![2]]);
+    }
+
+    #[test]
+    fn many_nodes_try_few_others_and_each_is_tried_as_often() {
+        assert_eq!(partners(1, 4), [0, 2, 3]);
+        assert!(partners(0, 1).is_empty());
+        for count in [65, 100, 1024] {
+            let mut tried = vec![0; count];
+            for me in 0..count {
+                for other in partners(me, count) {
+                    assert_ne!(me, other);
+                    tried[other] += 1;
+                }
+            }
+            let wanted = count.next_power_of_two().ilog2();
+            assert!(
+                tried.iter().all(|&times| times == wanted),
+                "{count}: {tried:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn subnets_come_from_the_prefix() {
+        let face = |address: &str, prefix| Face {
+            address: Some(address.parse().unwrap()),
+            prefix,
+            ..Face::default()
+        };
+        assert_eq!(face("10.77.1.9", 24).subnet().unwrap(), "10.77.1.0/24");
+        assert_eq!(face("10.77.1.9", 0).subnet().unwrap(), "0.0.0.0/0");
+        assert_eq!(face("fd77:1::9", 64).subnet().unwrap(), "fd77:1::/64");
+        assert_eq!(Face::default().subnet(), None);
+    }
+}

@@ -1,0 +1,435 @@
+//! Reads the facts from the system. Nothing here judges.
+
+use super::facts::{
+    Face, Gathered, NodeFacts, NodeSeen, RankFacts, StartFacts, Trials, TunerFacts,
+};
+use super::{leftovers, software, trials};
+use crate::facts as system;
+use crate::launcher::{self, Family};
+use elf::ElfBytes;
+use elf::endian::AnyEndian;
+use kolo::base::input_file;
+use kolo::base::interfaces::Interface;
+use kolo::bootstrap::NetSettings;
+use kolo::bootstrap::mpi_library::{LIBRARY, VARIABLE};
+use kolo::bootstrap::reach::Listeners;
+use kolo::config::{self, Cma, CmaPtracer, Settings};
+use kolo::topo;
+use kolo::tune::{Measured, measured};
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What this process knows without the others.
+pub struct ThisRank {
+    /// Its settings, as far as they can be read.
+    pub settings: Settings,
+    /// What it says of itself.
+    pub rank: RankFacts,
+}
+
+impl ThisRank {
+    /// Looks at this process, and at a program if one is named.
+    pub fn look(program: Option<&Path>) -> ThisRank {
+        let (settings, faults) = Settings::load_with_faults();
+        let faults = faults
+            .into_iter()
+            .map(|error| (error.what, error.remedy.into_owned()));
+        let shape = settings.shape().into_iter();
+        let rank = RankFacts {
+            host: system::host(),
+            boot: topo::boot_id(),
+            cpus: topo::affinity().map_or(String::new(), |set| set.to_string()),
+            memlock: system::limit(libc::RLIMIT_MEMLOCK),
+            files: system::limit(libc::RLIMIT_NOFILE),
+            processes: system::limit(libc::RLIMIT_NPROC),
+            settings: faults.collect(),
+            shape: shape
+                .map(|entry| (entry.key.into_owned(), (entry.value, entry.source)))
+                .collect(),
+            start: start(program),
+            tuner: settings.tuner_file().map(tuner),
+        };
+        ThisRank { settings, rank }
+    }
+}
+
+/// This node as a job of one rank.
+pub fn job_of_one(here: &ThisRank) -> Gathered {
+    let mut facts = NodeFacts::default();
+    let found = NetSettings::from(&here.settings).interfaces(None);
+    (facts.faces, facts.no_face) = faces(found.as_deref().unwrap_or_default());
+    of_machine(here, &mut facts);
+    Gathered {
+        ranks: vec![here.rank.clone()],
+        nodes: vec![NodeSeen {
+            name: here.rank.host.clone(),
+            ranks: vec![0],
+            facts,
+            trials: Trials::default(),
+        }],
+    }
+}
+
+/// What this node says of itself, and its listeners where there are other nodes.
+pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
+    let mut facts = NodeFacts::default();
+    let found = NetSettings::from(&here.settings).interfaces(None);
+    let usable: Vec<Interface> = found.unwrap_or_default();
+    let usable: Vec<Interface> = usable
+        .into_iter()
+        .filter(|one| !is_alone(one.address))
+        .collect();
+    (facts.faces, facts.no_face) = faces(&usable);
+    of_machine(here, &mut facts);
+    facts.leftovers = left(user());
+    if !several {
+        facts.no_face = None;
+        return (facts, None);
+    }
+    facts.builds = builds();
+    facts.removes_ipc = logind_runs() && user() >= 1000 && removes_ipc(&logind_files());
+    let (listeners, deaf) = Listeners::open(&usable, trials::LIMIT);
+    (facts.listens, facts.deaf) = (listeners.places.clone(), deaf);
+    (facts, Some(listeners))
+}
+
+/// The facts that need no other node.
+fn of_machine(here: &ThisRank, facts: &mut NodeFacts) {
+    facts.shm = system::dev_shm();
+    facts.yama = system::ptrace_scope();
+    facts.wants_cma = here.settings.cma() != Cma::Off;
+    facts.lets_cma = here.settings.cma_ptracer() != CmaPtracer::None;
+    facts.cpus = system::cpus();
+    facts.processor = system::processor();
+    facts.hcas = system::rdma_ports();
+}
+
+fn user() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Addresses by which nobody else can reach this node.
+fn is_alone(address: IpAddr) -> bool {
+    let link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    address.is_loopback() || link_local
+}
+
+/// Every interface of the system but the loopback, with the address that kolo would use; and why
+/// there is none to use.
+fn faces(usable: &[Interface]) -> (Vec<Face>, Option<String>) {
+    let folder = Path::new("/sys/class/net");
+    let mut names = names_in(folder);
+    // Without sysfs those are known that can be used.
+    names.extend(usable.iter().map(|one| one.name.clone()));
+    names.sort();
+    names.dedup();
+    names.retain(|name| name != "lo" && name != "bonding_masters");
+    let face = |name: String| {
+        let chosen = usable
+            .iter()
+            .find(|one| one.name == name && !is_alone(one.address));
+        face_of(&folder.join(&name), name, chosen)
+    };
+    let faces: Vec<Face> = names.into_iter().map(face).collect();
+    let none = faces.iter().all(|face| face.address.is_none());
+    let why = none.then(|| "there is no interface that other nodes could reach".to_string());
+    (faces, why)
+}
+
+fn face_of(folder: &Path, name: String, chosen: Option<&Interface>) -> Face {
+    let text = |file: &str| {
+        let text = fs::read_to_string(folder.join(file)).ok()?;
+        Some(text.trim().to_owned())
+    };
+    let flags =
+        text("flags").and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+    let ones = |mask: IpAddr| match mask {
+        IpAddr::V4(v4) => u32::from(v4).leading_ones(),
+        IpAddr::V6(v6) => u128::from(v6).leading_ones(),
+    };
+    let whole = |address: IpAddr| if address.is_ipv4() { 32 } else { 128 };
+    Face {
+        name,
+        address: chosen.map(|one| one.address),
+        prefix: chosen.map_or(0, |one| one.netmask.map_or(whole(one.address), ones)),
+        up: flags.map_or(chosen.is_some(), |flags| flags & libc::IFF_UP as u32 != 0),
+        carrier: text("carrier").map(|text| text == "1"),
+        mtu: text("mtu").and_then(|text| text.parse().ok()),
+        // Where the driver does not know it says -1, or nothing.
+        speed: text("speed")
+            .and_then(|text| text.parse().ok())
+            .filter(|&speed| speed > 0),
+    }
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+fn start(program: Option<&Path>) -> StartFacts {
+    let named = launcher::variable(VARIABLE).map(PathBuf::from);
+    let files = program.map(Path::to_path_buf).into_iter().chain(named);
+    let linked = files.map(|file| {
+        let family = needed(&file).map(|names| software::family_of(&names).map(str::to_owned));
+        (file.display().to_string(), family)
+    });
+    StartFacts {
+        by: launcher::started_by(),
+        linked: linked.collect(),
+        installed: config::install_prefix().map(|_| {
+            let found = Family::ALL
+                .into_iter()
+                .filter(|one| launcher::find(*one).is_some());
+            found.map(|family| family.name().to_owned()).collect()
+        }),
+    }
+}
+
+/// The libraries that a program or library names as needed.
+fn needed(file: &Path) -> std::result::Result<Vec<String>, String> {
+    let bytes = fs::read(file).map_err(|error| error.to_string())?;
+    // A script may start any program.
+    if !bytes.starts_with(b"\x7fELF") {
+        return Ok(Vec::new());
+    }
+    names_needed(&bytes).map_err(|error| error.to_string())
+}
+
+fn names_needed(bytes: &[u8]) -> std::result::Result<Vec<String>, elf::ParseError> {
+    let file = ElfBytes::<AnyEndian>::minimal_parse(bytes)?;
+    let (Some(table), Some(header)) = (file.dynamic()?, file.section_header_by_name(".dynstr")?)
+    else {
+        return Ok(Vec::new());
+    };
+    let strings = file.section_data_as_strtab(&header)?;
+    let entries = table
+        .iter()
+        .filter(|entry| entry.d_tag == elf::abi::DT_NEEDED);
+    entries
+        .map(|entry| Ok(strings.get(entry.d_val() as usize)?.to_owned()))
+        .collect()
+}
+
+fn tuner(path: &Path) -> TunerFacts {
+    let name = path.display().to_string();
+    let read = input_file::text(path, measured::MOST_BYTES as u64)
+        .map_err(|error| format!("{name} cannot be read: {error}"));
+    let read = read.and_then(|text| Measured::from_toml(&text, &name).map_err(|error| error.what));
+    match read {
+        Ok(read) => TunerFacts {
+            path: name,
+            fault: None,
+            machine: read
+                .machine
+                .map(|machine| (machine.processor, machine.cpus)),
+        },
+        Err(fault) => TunerFacts {
+            path: name,
+            fault: Some(fault),
+            machine: None,
+        },
+    }
+}
+
+/// kolo's files, with what tells builds apart.
+fn builds() -> BTreeMap<String, String> {
+    let mut files: Vec<(String, PathBuf)> = Vec::new();
+    files.extend(
+        std::env::current_exe()
+            .ok()
+            .map(|path| ("kolo".to_string(), path)),
+    );
+    if let Some(prefix) = config::install_prefix() {
+        files.push(("libkolo.so.0".into(), prefix.join("lib/libkolo.so.0")));
+        for family in Family::ALL {
+            let path = prefix.join("lib/kolo").join(family.name()).join(LIBRARY);
+            files.push((format!("{LIBRARY} for {}", family.name()), path));
+        }
+    }
+    let build = |(name, path): (String, PathBuf)| {
+        let bytes = fs::read(path).ok()?;
+        let digest = crc32c::crc32c(&bytes);
+        let version = env!("CARGO_PKG_VERSION");
+        Some(match name == "kolo" {
+            true => (name, format!("{version} (build {digest:08x})")),
+            false => (name, format!("build {digest:08x}")),
+        })
+    };
+    files.into_iter().filter_map(build).collect()
+}
+
+fn logind_runs() -> bool {
+    Path::new("/run/systemd/system").exists() && Path::new("/run/systemd/sessions").exists()
+}
+
+/// The texts of logind's configuration, in the order in which they count.
+fn logind_files() -> Vec<String> {
+    let mut files = vec![
+        PathBuf::from("/usr/lib/systemd/logind.conf"),
+        PathBuf::from("/etc/systemd/logind.conf"),
+    ];
+    let mut parts: Vec<PathBuf> = Vec::new();
+    for folder in ["/usr/lib", "/run", "/etc"] {
+        let folder = Path::new(folder).join("systemd/logind.conf.d");
+        parts.extend(names_in(&folder).iter().map(|name| folder.join(name)));
+    }
+    parts.sort_by_key(|path| path.file_name().map(|name| name.to_os_string()));
+    files.extend(parts);
+    files
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .collect()
+}
+
+/// The last word counts; without one logind removes.
+fn removes_ipc(texts: &[String]) -> bool {
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let mut values = lines.filter_map(|line| line.trim().strip_prefix("RemoveIPC="));
+    let last = values
+        .next_back()
+        .map(|value| value.trim().to_ascii_lowercase());
+    !matches!(
+        last.as_deref(),
+        Some("no" | "false" | "0" | "off" | "n" | "f")
+    )
+}
+
+/// What dead jobs of this user, or to root of any, have left.
+fn left(uid: u32) -> Vec<(String, u64)> {
+    let is_ours = |path: &Path| {
+        let seen = fs::symlink_metadata(path).ok()?;
+        (seen.is_file() && (uid == 0 || seen.uid() == uid)).then_some(seen.len())
+    };
+    let mut files: Vec<PathBuf> = names_in(Path::new("/dev/shm"))
+        .iter()
+        .filter(|name| leftovers::is_segment(name))
+        .map(|name| Path::new("/dev/shm").join(name))
+        .collect();
+    for place in config::kept::places() {
+        let names = names_in(&place).into_iter();
+        let is_dead = |name: &String| {
+            let writer = leftovers::writer_of(name);
+            writer.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+        };
+        files.extend(names.filter(is_dead).map(|name| place.join(name)));
+    }
+    files.retain(|file| is_ours(file).is_some());
+    if files.is_empty() {
+        return Vec::new();
+    }
+    let used = in_use();
+    files.retain(|file| !used.contains(&file.display().to_string()));
+    // What was removed meanwhile was not left.
+    let sized = files
+        .iter()
+        .filter_map(|file| Some((file.display().to_string(), is_ours(file)?)));
+    sized.collect()
+}
+
+/// What processes have open or mapped, as far as this one may look.
+fn in_use() -> HashSet<String> {
+    let mut used = HashSet::new();
+    for process in names_in(Path::new("/proc")) {
+        if !process.bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        let folder = Path::new("/proc").join(process);
+        let maps = fs::read_to_string(folder.join("maps")).unwrap_or_default();
+        let mapped = maps
+            .lines()
+            .filter_map(|line| line.find('/').map(|at| &line[at..]));
+        used.extend(mapped.map(str::to_owned));
+        for entry in fs::read_dir(folder.join("fd"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let target = fs::read_link(entry.path()).ok();
+            used.extend(target.map(|path| path.display().to_string()));
+        }
+    }
+    used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_of_logind_counts() {
+        let of =
+            |texts: &[&str]| removes_ipc(&texts.iter().map(|t| t.to_string()).collect::<Vec<_>>());
+        assert!(of(&[]));
+        assert!(of(&["[Login]\n#RemoveIPC=no\n"]), "a comment says nothing");
+        assert!(!of(&["[Login]\nRemoveIPC=no\n"]));
+        assert!(of(&["RemoveIPC=no", "RemoveIPC=yes"]));
+        assert!(!of(&["RemoveIPC=yes", " RemoveIPC=false "]));
+    }
+
+    #[test]
+    fn this_program_needs_the_c_library() {
+        let names = needed(&std::env::current_exe().unwrap()).unwrap();
+        assert!(
+            names.iter().any(|name| name.starts_with("libc.so")),
+            "{names:?}"
+        );
+        assert!(needed(Path::new("/no/such/program")).is_err());
+        assert_eq!(
+            needed(Path::new("/proc/self/status")).unwrap(),
+            Vec::<String>::new()
+        );
+        let mut cut = fs::read(std::env::current_exe().unwrap()).unwrap();
+        cut.truncate(4000);
+        // Bytes of others: a fault or nothing, and never a panic.
+        let _ = names_needed(&cut);
+    }
+
+    #[test]
+    fn what_is_open_is_in_use() {
+        let path = std::env::temp_dir().join(format!("kolo-in-use-{}", std::process::id()));
+        let file = fs::File::create(&path).unwrap();
+        let name = path.display().to_string();
+        assert!(in_use().contains(&name));
+        drop(file);
+        assert!(!in_use().contains(&name));
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn interfaces_are_read_from_the_system() {
+        let folder = std::env::temp_dir().join(format!("kolo-face-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for (file, text) in [
+            ("flags", "0x1003\n"),
+            ("carrier", "0\n"),
+            ("mtu", "9000\n"),
+            ("speed", "-1\n"),
+        ] {
+            fs::write(folder.join(file), text).unwrap();
+        }
+        let chosen = Interface {
+            name: "eth0".into(),
+            address: "10.0.0.7".parse().unwrap(),
+            scope: 0,
+            netmask: Some("255.255.0.0".parse().unwrap()),
+        };
+        let face = face_of(&folder, "eth0".into(), Some(&chosen));
+        fs::write(folder.join("flags"), "0x1002\n").unwrap();
+        let down = face_of(&folder, "eth0".into(), None);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(
+            (face.up, face.carrier, face.mtu),
+            (true, Some(false), Some(9000))
+        );
+        assert_eq!((face.speed, face.prefix), (None, 16));
+        assert_eq!(face.subnet().unwrap(), "10.0.0.0/16");
+        assert!(!down.up && down.address.is_none());
+    }
+}

@@ -1,0 +1,90 @@
+//! What dead jobs have left on a node.
+//!
+//! kolo's own memory has no name and ends with its processes. What can stay is a note that was
+//! being written (`/tmp/kolo-UID`), and segments of an MPI beside kolo in /dev/shm.
+
+use super::facts::{Gathered, NodeFacts};
+use super::finding::{Finding, list, on_nodes};
+
+/// Files that no process has open any more.
+pub fn leftovers(job: &Gathered) -> Vec<Finding> {
+    on_nodes(job, "leftovers", |node| {
+        of_node(&node.facts).into_iter().collect()
+    })
+}
+
+fn of_node(facts: &NodeFacts) -> Option<(String, String)> {
+    let paths: Vec<&str> = facts
+        .leftovers
+        .iter()
+        .map(|(path, _)| path.as_str())
+        .collect();
+    if paths.is_empty() {
+        return None;
+    }
+    let bytes = facts.leftovers.iter().map(|(_, bytes)| bytes).sum();
+    Some((
+        format!(
+            "dead jobs have left {} ({})",
+            list(&paths),
+            crate::facts::amount(bytes)
+        ),
+        format!("rm {}", paths.join(" ")),
+    ))
+}
+
+/// Names in /dev/shm that MPIs and their transports give to segments; with `*` at the end, names
+/// that begin so.
+const SEGMENTS: [&str; 8] = [
+    "kolo-*",
+    "vader_segment.*",
+    "sm_segment.*",
+    "osc_rdma*",
+    "mpich_shar_tmp*",
+    "mpich_shm*",
+    "ucx_shm_*",
+    "psm2_shm*",
+];
+
+/// Whether a file of /dev/shm is of an MPI.
+pub fn is_segment(name: &str) -> bool {
+    SEGMENTS
+        .iter()
+        .any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == *pattern,
+        })
+}
+
+/// The process that writes a note, by the note's name: notes under way end with its number.
+pub fn writer_of(note: &str) -> Option<u32> {
+    note.rsplit_once('.')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{healthy, lines};
+    use super::*;
+
+    #[test]
+    fn segments_are_told_with_their_size() {
+        let mut job = healthy(2, 1);
+        assert_eq!(leftovers(&job), []);
+        job.nodes[1].facts.leftovers = vec![
+            ("/dev/shm/vader_segment.node2.0".into(), 1 << 20),
+            ("/tmp/kolo-0/stores.77".into(), 1 << 20),
+        ];
+        let found = lines(&leftovers(&job));
+        assert!(found.starts_with("leftovers: node2: dead jobs have left /dev/shm/vader_segment"));
+        assert!(found.contains("(2 MiB)"), "{found}");
+        assert!(found.contains("rm /dev/shm/vader_segment.node2.0 /tmp/kolo-0/stores.77"));
+    }
+
+    #[test]
+    fn names_of_segments_and_notes_are_known() {
+        assert!(is_segment("vader_segment.node1.1000.3") && is_segment("ucx_shm_posix_1a"));
+        assert!(!is_segment("firefox-shm") && !is_segment("sem.mine"));
+        assert_eq!(writer_of("stores-0123.4711"), Some(4711));
+        assert_eq!(writer_of("stores-0123"), None);
+    }
+}

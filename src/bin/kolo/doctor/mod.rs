@@ -1,0 +1,317 @@
+//! `kolo doctor`: what is wrong on the nodes of a job, one line each with its fix.
+//!
+//! **Problem.** What keeps a job from working, or makes it slow, mostly lies outside of it: a
+//! limit, a cable, a firewall, another version on one node. Errors then name what failed, not why.
+//!
+//! **Idea.** Every rank gathers facts ([`facts`], [`gather`]) and sends them to all; the lowest
+//! rank of each node also tries connections to other nodes ([`trials`]). A check is a pure function
+//! of these facts ([`limits`], [`network`], [`placement`], [`software`], [`leftovers`]) and gives
+//! findings. Rank 0 prints them.
+//!
+//! The exit code is 0 where nothing was found and 1 where something was.
+
+mod facts;
+mod finding;
+mod gather;
+mod leftovers;
+mod limits;
+mod network;
+mod placement;
+#[cfg(test)]
+mod samples;
+mod software;
+mod trials;
+
+use crate::{launcher, out};
+use clap::Args;
+use facts::{Gathered, NodeFacts, NodeSeen, RankFacts, Trials};
+use finding::Finding;
+use gather::ThisRank;
+use kolo::base::{Error, Rank, Result};
+use kolo::bootstrap::{Bootstrap, NetSettings, launch};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const HELP: &str = "\
+Examples:
+  srun -N 8 --ntasks-per-node=2 kolo doctor
+      what is wrong on 8 nodes, and between them? One line for each finding, with its fix
+  mpirun -n 16 kolo doctor ./model
+      the same, and whether this mpirun fits the MPI that the program is linked to
+  kolo doctor --node
+      this node alone, in one line and without network, for HealthCheckProgram of Slurm and for NHC
+
+The exit code is 0 if nothing was found, 1 if something was, 2 for a mistake in the options.";
+
+/// What is looked at.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// A program that will be started in the same way: is it of this launcher's MPI?
+    program: Option<PathBuf>,
+    /// This node alone: one line, within a second, and no other node is asked
+    #[arg(long)]
+    node: bool,
+    /// Print JSON in place of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// How long the ranks may take to find each other.
+const MEET_LIMIT: Duration = Duration::from_secs(10);
+
+type Check = fn(&Gathered) -> Vec<Finding>;
+
+/// Those that one node can be asked: what keeps kolo from working there.
+const OF_NODE: [Check; 8] = [
+    network::interfaces,
+    limits::memlock,
+    limits::files,
+    limits::processes,
+    limits::shm,
+    software::settings,
+    software::tuner,
+    software::mpi,
+];
+
+/// The others, in the order in which one mends things.
+const OF_JOB: [Check; 13] = [
+    network::mtu,
+    network::speed,
+    network::reach,
+    network::names,
+    network::clocks,
+    limits::yama,
+    limits::remove_ipc,
+    placement::uneven,
+    placement::binding,
+    software::hcas,
+    software::builds,
+    software::shape,
+    leftovers::leftovers,
+];
+
+fn all_findings(job: &Gathered) -> Vec<Finding> {
+    let checks = OF_NODE.iter().chain(&OF_JOB);
+    checks.flat_map(|check| check(job)).collect()
+}
+
+/// Runs the command.
+pub fn run(args: &DoctorArgs) -> ExitCode {
+    let here = ThisRank::look(args.program.as_deref());
+    if args.node {
+        return alone(args, &here);
+    }
+    let net = NetSettings::from(&here.settings);
+    let limit = net.meet_limit.unwrap_or(MEET_LIMIT).min(MEET_LIMIT);
+    let net = NetSettings {
+        meet_limit: Some(limit),
+        start_limit: limit,
+        connect_limit: net.connect_limit.min(limit),
+        // What keeps ranks from meeting becomes a finding.
+        warn: Arc::new(|_| ()),
+        ..net
+    };
+    let met = launch::from_environment(&net).and_then(|launch| launch.connect(&net));
+    let done = met.and_then(|ranks| together(&*ranks, args, &here));
+    match done {
+        Ok(found) => exit(found),
+        Err(error) => apart(args, &here, &error),
+    }
+}
+
+fn exit(found: bool) -> ExitCode {
+    ExitCode::from(u8::from(found))
+}
+
+/// This node alone, in one line.
+fn alone(args: &DoctorArgs, here: &ThisRank) -> ExitCode {
+    let job = gather::job_of_one(here);
+    let found: Vec<Finding> = OF_NODE.iter().flat_map(|check| check(&job)).collect();
+    if args.json {
+        out::json(&document(&job, &found));
+    } else {
+        out::line(&in_one_line(&here.rank.host, &found));
+    }
+    exit(!found.is_empty())
+}
+
+fn in_one_line(host: &str, found: &[Finding]) -> String {
+    let bare = |one: &Finding| {
+        let nodes = Vec::new();
+        Finding {
+            nodes,
+            ..one.clone()
+        }
+        .short()
+    };
+    match found {
+        [] => format!("{host}: nothing found"),
+        found => {
+            let words: Vec<String> = found.iter().map(bare).collect();
+            format!("{host}: {}", words.join("; "))
+        }
+    }
+}
+
+/// The ranks have not met: one process of each node says why, and what is so on its node.
+fn apart(args: &DoctorArgs, here: &ThisRank, error: &Error) -> ExitCode {
+    if !launcher::speaks_for_node() {
+        return exit(true);
+    }
+    let job = gather::job_of_one(here);
+    let mut found = vec![Finding {
+        check: "meeting",
+        nodes: vec![here.rank.host.clone()],
+        what: format!("the ranks have not met: {}", error.what),
+        fix: error.remedy.to_string(),
+    }];
+    found.extend(OF_NODE.iter().flat_map(|check| check(&job)));
+    print(args, &job, &found);
+    exit(true)
+}
+
+/// All ranks tell each other their facts; whether something was found, on rank 0.
+fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &ThisRank) -> Result<bool> {
+    let me = ranks.rank().0 as usize;
+    let all: Vec<RankFacts> = told(ranks, Some(&here.rank))?;
+    let nodes = facts::nodes_of(&all);
+    let place = nodes.iter().position(|of_node| of_node[0] == me);
+    let several = nodes.len() > 1;
+    let asked = place.map(|_| gather::node(here, several));
+    let (facts, listeners) = asked.unzip();
+    let before = kolo::base::clock::shown();
+    let mut said: Vec<NodeFacts> = told(ranks, facts.as_ref())?;
+    let after = kolo::base::clock::shown();
+    let mut known = |of_node: &Vec<usize>| NodeSeen {
+        name: all[of_node[0]].host.clone(),
+        ranks: of_node.clone(),
+        facts: std::mem::take(&mut said[of_node[0]]),
+        trials: Trials::default(),
+    };
+    let mut nodes: Vec<NodeSeen> = nodes.iter().map(&mut known).collect();
+    let tried = place.map(|place| Trials {
+        clock: (before, after),
+        ..trials::of(place, &nodes)
+    });
+    let mut tried: Vec<Trials> = told(ranks, tried.as_ref())?;
+    drop(listeners);
+    for node in &mut nodes {
+        node.trials = std::mem::take(&mut tried[node.ranks[0]]);
+    }
+    let job = Gathered { ranks: all, nodes };
+    let found = all_findings(&job);
+    let speaks = ranks.rank() == Rank(0);
+    if speaks {
+        print(args, &job, &found);
+    }
+    // A launcher may end all processes as soon as one has left with an error.
+    ranks.barrier()?;
+    Ok(speaks && !found.is_empty())
+}
+
+/// What each rank says; a rank that has nothing to say sends nothing, and counts as one with the
+/// facts of nothing.
+fn told<T: Serialize + DeserializeOwned + Default>(
+    ranks: &dyn Bootstrap,
+    mine: Option<&T>,
+) -> Result<Vec<T>> {
+    let text = mine.map(serde_json::to_vec).transpose();
+    let text = text.map_err(|error| Error::internal(format!("facts cannot be sent: {error}")))?;
+    let all = ranks.all_gather(&text.unwrap_or_default())?;
+    let read = |(rank, bytes): (usize, &Vec<u8>)| match bytes.as_slice() {
+        [] => Ok(T::default()),
+        bytes => serde_json::from_slice(bytes).map_err(|error| {
+            Error::usage(
+                format!("what rank {rank} says cannot be read: {error}"),
+                "let all ranks use the same version of kolo",
+            )
+        }),
+    };
+    all.iter().enumerate().map(read).collect()
+}
+
+fn print(args: &DoctorArgs, job: &Gathered, found: &[Finding]) {
+    if args.json {
+        out::json(&document(job, found));
+        return;
+    }
+    for one in found {
+        out::line(&one.line());
+    }
+    let many = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
+    out::report(&format!(
+        "kolo doctor: {} on {}: {}",
+        many(job.ranks.len(), "rank"),
+        many(job.nodes.len(), "node"),
+        match found.len() {
+            0 => "nothing found".into(),
+            count => many(count, "finding"),
+        }
+    ));
+}
+
+fn document(job: &Gathered, found: &[Finding]) -> serde_json::Value {
+    let names: Vec<&str> = job.nodes.iter().map(|node| node.name.as_str()).collect();
+    json!({
+        "ranks": job.ranks.len(),
+        "nodes": names,
+        "findings": found,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use samples::healthy;
+
+    #[test]
+    fn nothing_is_found_on_a_healthy_job() {
+        for (nodes, per_node) in [(1, 1), (1, 8), (2, 2), (8, 4), (100, 1)] {
+            assert_eq!(
+                all_findings(&healthy(nodes, per_node)),
+                [],
+                "{nodes}x{per_node}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_node_alone_says_one_line() {
+        let mut job = healthy(1, 1);
+        assert_eq!(in_one_line("node1", &[]), "node1: nothing found");
+        job.nodes[0].facts.shm = None;
+        job.ranks[0].files = Some(99);
+        let found: Vec<Finding> = OF_NODE.iter().flat_map(|check| check(&job)).collect();
+        let line = in_one_line("node1", &found);
+        assert!(
+            line.starts_with("node1: open files: a process may have 99"),
+            "{line}"
+        );
+        assert!(line.contains("; /dev/shm: there is none"), "{line}");
+        assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn json_has_nodes_checks_and_fixes() {
+        let mut job = healthy(2, 1);
+        job.nodes[1].facts.shm = None;
+        let document = document(&job, &all_findings(&job));
+        assert_eq!(document["nodes"], json!(["node1", "node2"]));
+        assert_eq!(document["findings"][0]["check"], "/dev/shm");
+        assert_eq!(document["findings"][0]["nodes"], json!(["node2"]));
+        assert!(
+            document["findings"][0]["fix"]
+                .as_str()
+                .unwrap()
+                .contains("mount")
+        );
+    }
+}

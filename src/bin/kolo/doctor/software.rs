@@ -1,0 +1,336 @@
+//! Checks of software: which MPI, which builds, which settings, which file of measured times.
+
+use super::facts::{Gathered, StartFacts};
+use super::finding::{Finding, differing, of_difference, on_nodes, told};
+use crate::launcher::StartedBy;
+use std::collections::BTreeMap;
+
+/// RDMA ports that are not the same on all nodes.
+pub fn hcas(job: &Gathered) -> Vec<Finding> {
+    let shown = |ports: &[String]| match ports {
+        [] => "none".to_string(),
+        ports => ports.join(", "),
+    };
+    let groups = differing(job, |node| Some(shown(&node.facts.hcas)));
+    let fix = "check cables and `ibstat` on these nodes, or leave devices out with KOLO_IB_HCA";
+    groups
+        .map(|groups| of_difference("RDMA devices", &groups, "ports differ", fix.into()))
+        .into_iter()
+        .collect()
+}
+
+/// A program, or a library of kolo, of another MPI than the launcher's.
+pub fn mpi(job: &Gathered) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    for node in &job.nodes {
+        for (what, fix) in job.ranks_of(node).flat_map(|rank| of_start(&rank.start)) {
+            match found.iter_mut().find(|one| one.what == what) {
+                Some(known) if known.nodes.contains(&node.name) => (),
+                Some(known) => known.nodes.push(node.name.clone()),
+                None => found.push(Finding {
+                    check: "MPI",
+                    nodes: vec![node.name.clone()],
+                    what,
+                    fix,
+                }),
+            }
+        }
+    }
+    found
+}
+
+fn of_start(start: &StartFacts) -> Vec<(String, String)> {
+    let mut faults = Vec::new();
+    for (file, family) in &start.linked {
+        match family {
+            Ok(Some(family)) => faults.extend(mismatch(start.by, file, family)),
+            Ok(None) => (),
+            Err(why) => faults.push((
+                format!("{file} cannot be read: {why}"),
+                "name a file that all nodes see".into(),
+            )),
+        }
+    }
+    let wanted = match start.by {
+        StartedBy::OpenMpi => "openmpi",
+        StartedBy::Mpich => "mpich",
+        _ => return faults,
+    };
+    if let Some(installed) = start.installed.as_ref().filter(|it| !it.is_empty())
+        && !installed.iter().any(|family| family == wanted)
+    {
+        faults.push((
+            format!(
+                "the mpirun is that of {wanted}, and kolo is installed for {}",
+                installed.join(", ")
+            ),
+            format!(
+                "use the mpirun of {0}, or make install MPI={wanted}",
+                installed[0]
+            ),
+        ));
+    }
+    faults
+}
+
+/// Each process of the wrong family believes that it is alone.
+fn mismatch(by: StartedBy, file: &str, family: &str) -> Option<(String, String)> {
+    let is_open = family == "openmpi";
+    let (by, fix) = match by {
+        StartedBy::OpenMpi if !is_open => ("the mpirun of Open MPI", "mpirun.mpich"),
+        StartedBy::Mpich if is_open => ("the mpirun of MPICH", "mpirun.openmpi"),
+        StartedBy::SlurmPmix if !is_open => ("srun --mpi=pmix", "srun --mpi=pmi2"),
+        StartedBy::SlurmPmi2 if is_open => ("srun --mpi=pmi2", "srun --mpi=pmix"),
+        StartedBy::SlurmNone if is_open => ("srun --mpi=none", "srun --mpi=pmix"),
+        StartedBy::SlurmNone => ("srun --mpi=none", "srun --mpi=pmi2"),
+        _ => return None,
+    };
+    Some((
+        format!("{file} is linked to {family}, and {by} started it: each rank would be alone"),
+        format!("start it with {fix}, or build it with the other MPI"),
+    ))
+}
+
+/// kolo's files that are not the same on all nodes.
+pub fn builds(job: &Gathered) -> Vec<Finding> {
+    let mut names: Vec<&String> = job
+        .nodes
+        .iter()
+        .flat_map(|n| n.facts.builds.keys())
+        .collect();
+    names.sort();
+    names.dedup();
+    let found = names.into_iter().filter_map(|name| {
+        let value = |build: Option<&String>| build.cloned().unwrap_or("none".into());
+        let groups = differing(job, |node| Some(value(node.facts.builds.get(name))))?;
+        let fix = "install the same kolo on all nodes, and let LD_LIBRARY_PATH and PATH name it";
+        let what = format!("{name} is not the same");
+        Some(of_difference("build", &groups, &what, fix.into()))
+    });
+    found.collect()
+}
+
+/// Variables that are no options, and other faults of the settings.
+pub fn settings(job: &Gathered) -> Vec<Finding> {
+    on_nodes(job, "settings", |node| {
+        job.ranks_of(node)
+            .flat_map(|rank| rank.settings.clone())
+            .collect()
+    })
+}
+
+/// Options that all ranks must agree on, and do not.
+pub fn shape(job: &Gathered) -> Vec<Finding> {
+    let mut keys: Vec<&String> = job
+        .ranks
+        .iter()
+        .flat_map(|rank| rank.shape.keys())
+        .collect();
+    keys.sort();
+    keys.dedup();
+    let mut found = Vec::new();
+    for key in keys {
+        let mut groups: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+        for rank in &job.ranks {
+            let (value, source) = rank.shape.get(key).cloned().unwrap_or_default();
+            let nodes = groups.entry((value, source)).or_default();
+            if !nodes.contains(&rank.host) {
+                nodes.push(rank.host.clone());
+            }
+        }
+        let mut values: Vec<&String> = groups.keys().map(|(value, _)| value).collect();
+        values.dedup();
+        if values.len() < 2 {
+            continue;
+        }
+        let shown = groups
+            .iter()
+            .map(|((value, source), nodes)| (format!("\"{value}\" by {source}"), nodes.clone()));
+        found.push(Finding {
+            check: "settings",
+            nodes: Vec::new(),
+            what: format!("{key} must be one: {}", told(&shown.collect::<Vec<_>>())),
+            fix: "set it for all ranks (mpirun -x NAME, -genv), or in the file of the site".into(),
+        });
+    }
+    found
+}
+
+/// Measured times that are not of this machine.
+pub fn tuner(job: &Gathered) -> Vec<Finding> {
+    on_nodes(job, "tuner file", |node| {
+        let rank = job.ranks_of(node).next();
+        let Some(tuner) = rank.and_then(|rank| rank.tuner.as_ref()) else {
+            return Vec::new();
+        };
+        let anew = "measure anew with `kolo tune`, or unset KOLO_TUNER_FILE";
+        if let Some(fault) = &tuner.fault {
+            return vec![(fault.clone(), anew.into())];
+        }
+        let here = (node.facts.processor.as_str(), count(&node.facts.cpus));
+        match &tuner.machine {
+            Some((processor, cpus)) if (processor.as_str(), *cpus) != here => vec![(
+                format!(
+                    "{} was measured on another machine ({processor}, {cpus} CPUs; here {}, {})",
+                    tuner.path, here.0, here.1
+                ),
+                anew.into(),
+            )],
+            _ => Vec::new(),
+        }
+    })
+}
+
+fn count(cpus: &str) -> u32 {
+    kolo::topo::CpuSet::parse_list(cpus).map_or(0, |set| set.len() as u32)
+}
+
+/// The family of an MPI program or library, by the libraries that it needs.
+pub fn family_of(needed: &[String]) -> Option<&'static str> {
+    let is = |start: &str| needed.iter().any(|name| name.starts_with(start));
+    if is("libmpich.so") || is("libmpi.so.12") {
+        return Some("mpich");
+    }
+    is("libmpi.so").then_some("openmpi")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::TunerFacts;
+    use super::super::samples::{healthy, lines};
+    use super::*;
+
+    #[test]
+    fn rdma_ports_that_differ_are_told() {
+        let mut job = healthy(3, 1);
+        for node in &mut job.nodes {
+            node.facts.hcas = vec!["mlx5_0 port 1: ACTIVE".into()];
+        }
+        assert_eq!(hcas(&job), []);
+        job.nodes[1].facts.hcas = vec!["mlx5_0 port 1: DOWN".into()];
+        let found = lines(&hcas(&job));
+        assert!(
+            found.starts_with("RDMA devices: node2: ports differ: "),
+            "{found}"
+        );
+        job.nodes[1].facts.hcas.clear();
+        assert!(lines(&hcas(&job)).contains("none on node2"));
+    }
+
+    #[test]
+    fn the_wrong_family_has_its_launcher() {
+        let found = |by, family: &str| {
+            let mut job = healthy(2, 2);
+            for rank in &mut job.ranks {
+                rank.start.by = by;
+                rank.start.linked = vec![("./a.out".into(), Ok(Some(family.into())))];
+            }
+            lines(&mpi(&job))
+        };
+        let text = found(StartedBy::OpenMpi, "mpich");
+        assert!(
+            text.starts_with("MPI: node1, node2: ./a.out is linked to mpich"),
+            "{text}"
+        );
+        assert!(text.contains("start it with mpirun.mpich"), "{text}");
+        assert!(found(StartedBy::Mpich, "openmpi").contains("mpirun.openmpi"));
+        assert!(found(StartedBy::SlurmPmix, "mpich").contains("--mpi=pmi2"));
+        assert!(found(StartedBy::SlurmPmi2, "openmpi").contains("--mpi=pmix"));
+        assert!(found(StartedBy::SlurmNone, "openmpi").contains("--mpi=pmix"));
+        assert_eq!(found(StartedBy::OpenMpi, "openmpi"), "");
+        assert_eq!(found(StartedBy::Mpich, "mpich"), "");
+        assert_eq!(found(StartedBy::Nobody, "mpich"), "");
+    }
+
+    #[test]
+    fn an_installation_for_another_mpi_is_told() {
+        let mut job = healthy(1, 1);
+        job.ranks[0].start.by = StartedBy::OpenMpi;
+        job.ranks[0].start.installed = Some(vec!["mpich".into()]);
+        assert!(lines(&mpi(&job)).contains("make install MPI=openmpi"));
+        job.ranks[0].start.installed = Some(vec!["mpich".into(), "openmpi".into()]);
+        assert_eq!(mpi(&job), []);
+        job.ranks[0].start.linked = vec![("./b".into(), Err("no such file".into()))];
+        assert!(lines(&mpi(&job)).contains("./b cannot be read: no such file"));
+    }
+
+    #[test]
+    fn families_are_known_by_what_is_needed() {
+        let of =
+            |names: &[&str]| family_of(&names.iter().map(|n| n.to_string()).collect::<Vec<_>>());
+        assert_eq!(of(&["libc.so.6", "libmpi.so.40"]), Some("openmpi"));
+        assert_eq!(of(&["libmpich.so.12"]), Some("mpich"));
+        assert_eq!(of(&["libmpi.so.12"]), Some("mpich"));
+        assert_eq!(of(&["libm.so.6"]), None);
+    }
+
+    #[test]
+    fn another_build_is_told() {
+        let mut job = healthy(3, 1);
+        assert_eq!(builds(&job), []);
+        let name = "libkolo.so.0".to_string();
+        job.nodes[2]
+            .facts
+            .builds
+            .insert(name.clone(), "0.0.9".into());
+        let found = lines(&builds(&job));
+        assert!(
+            found.starts_with("build: node3: libkolo.so.0 is not the same"),
+            "{found}"
+        );
+        job.nodes[2].facts.builds.remove(&name);
+        assert!(lines(&builds(&job)).contains("none on node3"));
+    }
+
+    #[test]
+    fn faults_of_the_settings_stand_once() {
+        let mut job = healthy(2, 2);
+        let fault = (
+            "unknown variable KOLO_ALGOO".to_string(),
+            "set KOLO_ALGO".to_string(),
+        );
+        for rank in &mut job.ranks {
+            rank.settings = vec![fault.clone()];
+        }
+        let found = lines(&settings(&job));
+        assert_eq!(
+            found,
+            "settings: node1, node2: unknown variable KOLO_ALGOO; fix: set KOLO_ALGO"
+        );
+    }
+
+    #[test]
+    fn options_that_ranks_must_share_are_compared() {
+        let mut job = healthy(2, 1);
+        let set = |value: &str, source: &str| (value.to_string(), source.to_string());
+        job.ranks[0].shape = [("algo".into(), set("ring", "KOLO_ALGO"))].into();
+        job.ranks[1].shape = [("algo".into(), set("ring", "a file"))].into();
+        assert_eq!(shape(&job), [], "where it comes from does not matter");
+        job.ranks[1].shape = [("algo".into(), set("", "built in"))].into();
+        let found = lines(&shape(&job));
+        assert!(found.contains("\"ring\" by KOLO_ALGO on node1"), "{found}");
+    }
+
+    #[test]
+    fn a_tuner_file_of_another_machine_is_told() {
+        let mut job = healthy(2, 1);
+        let of = |processor: &str, cpus| TunerFacts {
+            path: "/etc/kolo/tuner.toml".into(),
+            fault: None,
+            machine: Some((processor.into(), cpus)),
+        };
+        job.ranks[1].tuner = Some(of("Sample CPU", 8));
+        assert_eq!(tuner(&job), []);
+        job.ranks[1].tuner = Some(of("Sample CPU", 64));
+        let found = lines(&tuner(&job));
+        assert!(
+            found.contains("node2: /etc/kolo/tuner.toml was measured on another"),
+            "{found}"
+        );
+        job.ranks[1].tuner = Some(of("Other CPU", 8));
+        assert!(lines(&tuner(&job)).contains("Other CPU, 8 CPUs; here Sample CPU, 8"));
+        let fault = Some("it has no format".to_string());
+        job.ranks[1].tuner = Some(TunerFacts { fault, ..of("", 0) });
+        assert!(lines(&tuner(&job)).contains("it has no format; fix: measure anew"));
+    }
+}
