@@ -174,15 +174,19 @@ def in_batch_scripts(cluster, plugin, site):
     """`#SBATCH --kolo` counts for the script and its steps, and salloc's for its shell."""
     plug(cluster, "optional %s site=%s" % (plugin, site))
     variables = VARIABLES[2]
-    job = write(cluster, "job.sh", "#!/bin/sh\n#SBATCH --kolo=other --kolo-debug=info\n%s\n"
-                "echo step\nsrun -N1 -n1 sh -c \"%s\"\n" % (variables, variables))
-    out = os.path.join(cluster.folder, "job.out")
-    cluster.run("head", ["sbatch", "-N2", "-n2", "-W", "-o", out, job]).ok()
-    both = "KOLO_DEBUG=info\nKOLO_PROFILE=other\n"
-    assert read(out) == both + "step\n" + both, read(out)
+    both = "KOLO_DEBUG=info\nKOLO_PROFILE=%s\n"
+    # The script's own shell loads nothing, for what it starts would inherit it; its steps do.
+    so = "LD_PRELOAD=%s/lib/libkolo.so.0\n" % cluster.prefix
+    for profile, loaded in (("other", ""), ("one", so)):
+        job = write(cluster, "job.sh", "#!/bin/sh\n#SBATCH --kolo=%s --kolo-debug=info\n%s\n"
+                    "echo step\nsrun -N1 -n1 sh -c \"%s\"\n" % (profile, variables, variables))
+        out = os.path.join(cluster.folder, profile + ".out")
+        cluster.run("head", ["sbatch", "-N2", "-n2", "-W", "-o", out, job]).ok()
+        wanted = both % profile + "step\n" + both % profile + loaded
+        assert read(out) == wanted, read(out)
     shell = cluster.run("head", ["salloc", "-N1", "-Q", "--kolo=other", "--kolo-debug=info",
                                  "sh", "-c", variables]).ok()
-    assert shell.out == both, shell.out
+    assert shell.out == both % "other", shell.out
 
 
 @case(slurm=True, limit=120)
