@@ -1,6 +1,7 @@
 //! The settings of a communicator: every option with its value and where that comes from.
 
-use super::source::{FileSeen, Source};
+use super::layers::Set;
+use super::source::FileSeen;
 use super::value::Value;
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// In the order of the table.
-    pub(super) values: Vec<(Value, Source)>,
+    pub(super) values: Vec<Set>,
     pub(super) files: Vec<FileSeen>,
     pub(super) warnings: Vec<String>,
 }
@@ -48,6 +49,6 @@ impl Settings {
 
     /// The value of the option at `index` of the table.
     pub(super) fn value(&self, index: usize) -> &Value {
-        &self.values[index].0
+        &self.values[index].value
     }
 }
