@@ -1,10 +1,11 @@
 //! Looks at settings files without using them: what is wrong in one, and what it says.
 
-use super::file::{Item, When};
-use super::files::{Files, OneFile};
+use super::file::{Given, When};
+use super::files::{OneFile, SettingsFiles};
 use super::layers;
 use super::lock;
 use super::options::OPTIONS;
+use super::part::Effective;
 use super::profile;
 use super::raw;
 use super::source::{FileSeen, Layer};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// What was found in settings files.
 #[derive(Debug)]
-pub struct Checked {
+pub struct FileCheck {
     /// What is wrong, file by file from the top down.
     pub faults: Vec<Error>,
     /// What works, but should be known.
@@ -28,22 +29,22 @@ pub struct Checked {
 
 /// Looks for mistakes in one file and those that it includes. It counts as a file of the site,
 /// unless it is the one that this user or `KOLO_CONFIG` has.
-pub fn check_file(path: &Path, sources: &Sources) -> Checked {
+pub fn check_file(path: &Path, sources: &Sources) -> FileCheck {
     let (layer, files) = read_alone(path, sources);
     checked(files, layer.is_of_site())
 }
 
 /// Looks for mistakes in all files of these sources.
-pub fn check_all(sources: &Sources) -> Checked {
-    checked(Files::of(sources), true)
+pub fn check_all(sources: &Sources) -> FileCheck {
+    checked(SettingsFiles::of(sources), true)
 }
 
-fn read_alone(path: &Path, sources: &Sources) -> (Layer, Files) {
+fn read_alone(path: &Path, sources: &Sources) -> (Layer, SettingsFiles) {
     let name = |path: &Path| path.canonicalize().ok();
     let is_it = |(_, other): &(Layer, PathBuf)| name(other).is_some_and(|o| Some(o) == name(path));
     let layer = sources.files().into_iter().find(is_it);
     let layer = layer.map_or(Layer::System, |(layer, _)| layer);
-    let mut files = Files::default();
+    let mut files = SettingsFiles::default();
     files.add(layer, path.to_owned());
     if files.faults.is_empty() && !files.seen.iter().any(|file| file.found) {
         let what = format!("file {} is not there", path.display());
@@ -53,8 +54,8 @@ fn read_alone(path: &Path, sources: &Sources) -> (Layer, Files) {
     (layer, files)
 }
 
-fn checked(files: Files, knows_profiles: bool) -> Checked {
-    let Files {
+fn checked(files: SettingsFiles, knows_profiles: bool) -> FileCheck {
+    let SettingsFiles {
         read,
         seen,
         mut warnings,
@@ -84,7 +85,7 @@ fn checked(files: Files, knows_profiles: bool) -> Checked {
     });
     warnings.dedup();
     let found = |file: FileSeen| file.found.then_some(file.path);
-    Checked {
+    FileCheck {
         faults,
         warnings,
         files: seen.into_iter().filter_map(found).collect(),
@@ -114,14 +115,13 @@ fn count(file: &OneFile) -> usize {
 /// # Errors
 /// The first mistake of the file.
 pub fn contents(path: Option<&Path>, sources: &Sources) -> Result<Vec<(String, String)>> {
-    let mut files = path.map_or_else(Files::default, |path| read_alone(path, sources).1);
+    let mut files = path.map_or_else(SettingsFiles::default, |path| read_alone(path, sources).1);
     if !files.faults.is_empty() {
         return Err(files.faults.swap_remove(0));
     }
     let none = Some(super::file::NO_PROFILE);
     let (values, _) = layers::of_files(&files.read, &Default::default(), none)?;
-    let pair =
-        |(option, set): (&super::Opt, layers::Set)| (option.key.to_owned(), shown(&set.value));
+    let pair = |(option, set): (&super::Opt, Effective)| (option.key.to_owned(), shown(&set.value));
     let mut said: Vec<_> = OPTIONS.iter().zip(values).map(pair).collect();
     for file in &files.read {
         for profile in &file.text.profiles {
@@ -162,7 +162,7 @@ pub fn contents(path: Option<&Path>, sources: &Sources) -> Result<Vec<(String, S
     Ok(said)
 }
 
-fn put_items(said: &mut Vec<(String, String)>, head: &str, items: &[Item]) {
+fn put_items(said: &mut Vec<(String, String)>, head: &str, items: &[Given]) {
     for item in items {
         let option = super::options::find(&item.key);
         let value = option.and_then(|option| raw::parse(option, &item.raw));

@@ -4,11 +4,11 @@
 //! file of the site `[profile.NAME]` tables and `locked`. Everything is checked here, whether it
 //! counts in this job or not, and each fault has its line and column.
 
-use super::message::{self, Table, bad_part, bad_value, unknown_key};
+use super::message::{self, Section, bad_part, bad_value, unknown_key};
 use super::options::{self, OPTIONS};
 use super::raw;
 use super::select::{CONDITIONS, Selector};
-use super::source::{At, Layer, Origin, Place, Source};
+use super::source::{Layer, Origin, Position, Source, Spot};
 use crate::base::Error;
 use figment::value::Value as Raw;
 use std::path::Path;
@@ -17,17 +17,17 @@ use toml::de::{DeTable, DeValue};
 
 /// A key with its value.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub(super) struct Given {
     pub(super) key: String,
     pub(super) raw: Raw,
-    pub(super) at: Option<At>,
+    pub(super) at: Option<Position>,
 }
 
 /// A `[profile.NAME]`.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
     pub(super) name: String,
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<Given>,
     /// Libraries that Slurm's plugin preloads; kolo itself does nothing with them.
     pub(super) preload: Vec<String>,
 }
@@ -38,22 +38,22 @@ pub(super) struct When {
     pub(super) selector: Selector,
     /// The conditions as they are written.
     pub(super) written: String,
-    pub(super) items: Vec<Item>,
-    pub(super) default_profile: Option<Word>,
+    pub(super) items: Vec<Given>,
+    pub(super) default_profile: Option<Quoted>,
 }
 
 /// A word with its place.
-pub(super) type Word = (String, At);
+pub(super) type Quoted = (String, Position);
 
 /// What one file says.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileText {
-    pub(super) items: Vec<Item>,
-    pub(super) includes: Vec<Word>,
+    pub(super) items: Vec<Given>,
+    pub(super) includes: Vec<Quoted>,
     pub(super) whens: Vec<When>,
     pub(super) profiles: Vec<Profile>,
-    pub(super) default_profile: Option<Word>,
-    pub(super) locked: Vec<Word>,
+    pub(super) default_profile: Option<Quoted>,
+    pub(super) locked: Vec<Quoted>,
 }
 
 /// Longest name of a profile, as Slurm's plugin takes it.
@@ -64,7 +64,7 @@ pub(super) const NO_PROFILE: &str = "none";
 /// Takes `text` apart, and appends what is wrong to `faults`.
 pub(super) fn parse(layer: Layer, path: &Path, text: &str, faults: &mut Vec<Error>) -> FileText {
     let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-    let mut reader = Reader {
+    let mut reader = FileReader {
         layer,
         path,
         text,
@@ -84,7 +84,7 @@ pub(super) fn parse(layer: Layer, path: &Path, text: &str, faults: &mut Vec<Erro
     file
 }
 
-struct Reader<'a> {
+struct FileReader<'a> {
     layer: Layer,
     path: &'a Path,
     text: &'a str,
@@ -94,28 +94,28 @@ struct Reader<'a> {
 }
 
 /// Keys and values in the order of the file.
-type Entries<'t> = Vec<(&'t str, At, &'t Spanned<DeValue<'t>>)>;
+type Entries<'t> = Vec<(&'t str, Position, &'t Spanned<DeValue<'t>>)>;
 
-impl Reader<'_> {
-    fn at(&self, offset: usize) -> At {
+impl FileReader<'_> {
+    fn at(&self, offset: usize) -> Position {
         let line = self.starts.partition_point(|&start| start <= offset);
         let start = self.starts.get(line.saturating_sub(1)).copied();
         let before = self.text.get(start.unwrap_or(0)..offset);
-        At {
+        Position {
             line,
             column: before.map_or(0, |text| text.chars().count()) + 1,
         }
     }
 
-    fn place(&self, at: Option<At>) -> Place {
+    fn place(&self, at: Option<Position>) -> Spot {
         let source = Source {
             layer: self.layer,
             origin: Origin::File(self.path.to_owned()),
         };
-        Place { source, at }
+        Spot { source, at }
     }
 
-    fn fault(&mut self, at: At, what: &str, remedy: &'static str) {
+    fn fault(&mut self, at: Position, what: &str, remedy: &'static str) {
         let place = self.place(Some(at));
         let what = format!("{place}: {what}");
         self.faults.push(Error::usage(what, remedy));
@@ -155,7 +155,7 @@ impl Reader<'_> {
                     "write `[[when]]` with two brackets, and conditions and settings below it",
                 ),
                 _ => {
-                    let item = self.item(Table::Top, key, at, value);
+                    let item = self.item(Section::Top, key, at, value);
                     file.items.extend(item);
                 }
             }
@@ -165,11 +165,11 @@ impl Reader<'_> {
     /// A setting, checked.
     fn item(
         &mut self,
-        table: Table,
+        table: Section,
         key: &str,
-        at: At,
+        at: Position,
         value: &Spanned<DeValue<'_>>,
-    ) -> Option<Item> {
+    ) -> Option<Given> {
         let raw = raw::of_toml(value.get_ref());
         let place = self.place(Some(at));
         let Some(option) = options::find(key) else {
@@ -183,7 +183,7 @@ impl Reader<'_> {
                 .push(bad_value(&place, option, &raw::show(&raw)));
             return None;
         }
-        Some(Item {
+        Some(Given {
             key: key.to_owned(),
             raw,
             at: Some(at),
@@ -191,12 +191,12 @@ impl Reader<'_> {
     }
 
     /// A text or a list of texts, each with its place.
-    fn words(&mut self, key: &str, at: At, value: &Spanned<DeValue<'_>>) -> Vec<Word> {
+    fn words(&mut self, key: &str, at: Position, value: &Spanned<DeValue<'_>>) -> Vec<Quoted> {
         let one = |reader: &Self, value: &Spanned<DeValue<'_>>| {
             let text = value.get_ref().as_str().filter(|text| !text.is_empty())?;
             Some((text.to_owned(), reader.at(value.span().start)))
         };
-        let words: Option<Vec<Word>> = match value.get_ref() {
+        let words: Option<Vec<Quoted>> = match value.get_ref() {
             DeValue::Array(all) => all.iter().map(|value| one(self, value)).collect(),
             _ => one(self, value).map(|word| vec![word]),
         };
@@ -209,7 +209,7 @@ impl Reader<'_> {
         words.unwrap_or_default()
     }
 
-    fn locked(&mut self, at: At, value: &Spanned<DeValue<'_>>) -> Vec<Word> {
+    fn locked(&mut self, at: Position, value: &Spanned<DeValue<'_>>) -> Vec<Quoted> {
         if !self.layer.is_of_site() {
             self.fault(
                 at,
@@ -223,7 +223,7 @@ impl Reader<'_> {
             let known = options::find(key).is_some();
             if !known {
                 let place = self.place(Some(*at));
-                let fault = unknown_key(&place, key, false, Table::Locked);
+                let fault = unknown_key(&place, key, false, Section::Locked);
                 self.faults.push(fault);
             }
             known
@@ -231,7 +231,7 @@ impl Reader<'_> {
         words
     }
 
-    fn profile_word(&mut self, at: At, value: &Spanned<DeValue<'_>>) -> Option<Word> {
+    fn profile_word(&mut self, at: Position, value: &Spanned<DeValue<'_>>) -> Option<Quoted> {
         match self.words("default_profile", at, value).as_slice() {
             [word] => Some(word.clone()),
             [] => None,
@@ -243,7 +243,7 @@ impl Reader<'_> {
         }
     }
 
-    fn profiles<'t>(&mut self, at: At, all: &'t DeTable<'t>) -> Vec<Profile> {
+    fn profiles<'t>(&mut self, at: Position, all: &'t DeTable<'t>) -> Vec<Profile> {
         if !self.layer.is_of_site() {
             self.fault(
                 at,
@@ -294,14 +294,14 @@ impl Reader<'_> {
                     profile.preload.push(path);
                 }
             } else {
-                let item = self.item(Table::Profile, key, at, value);
+                let item = self.item(Section::Profile, key, at, value);
                 profile.items.extend(item);
             }
         }
         profile
     }
 
-    fn when<'t>(&mut self, at: At, value: &'t Spanned<DeValue<'t>>) -> Option<When> {
+    fn when<'t>(&mut self, at: Position, value: &'t Spanned<DeValue<'t>>) -> Option<When> {
         // The table as a whole begins at its header.
         let at = match value.span() {
             span if span.is_empty() => at,
@@ -353,7 +353,7 @@ impl Reader<'_> {
             if key == "default_profile" {
                 when.default_profile = self.profile_word(at, value);
             } else {
-                let item = self.item(Table::When, key, at, value);
+                let item = self.item(Section::When, key, at, value);
                 when.items.extend(item);
             }
         }
@@ -361,7 +361,7 @@ impl Reader<'_> {
     }
 
     /// Refuses what must be the same on every rank where a host decides, as hosts of a job differ.
-    fn differs_by_host(&mut self, key: &str, at: At) -> bool {
+    fn differs_by_host(&mut self, key: &str, at: Position) -> bool {
         let shapes = OPTIONS
             .iter()
             .any(|option| option.key == key && option.shapes);

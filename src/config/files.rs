@@ -1,7 +1,7 @@
 //! The settings files of all layers, with the files that they include.
 
 use super::file::{self, FileText};
-use super::source::{FileSeen, Layer, Origin, Place, Source};
+use super::source::{FileSeen, Layer, Origin, Source, Spot};
 use super::sources::{Sources, Stamp, stamp};
 use super::trust;
 use crate::base::{Error, input_file};
@@ -22,7 +22,7 @@ pub(super) struct OneFile {
 
 /// All files that were looked at.
 #[derive(Default)]
-pub(super) struct Files {
+pub(super) struct SettingsFiles {
     /// What they say: a later one hides an earlier one, so an included one stands before the one
     /// that includes it.
     pub(super) read: Vec<OneFile>,
@@ -35,12 +35,12 @@ pub(super) struct Files {
     prefix: Option<PathBuf>,
 }
 
-impl Files {
+impl SettingsFiles {
     /// Reads the files of all layers.
-    pub(super) fn of(sources: &Sources) -> Files {
-        let mut files = Files {
+    pub(super) fn of(sources: &Sources) -> SettingsFiles {
+        let mut files = SettingsFiles {
             prefix: sources.prefix.clone(),
-            ..Files::default()
+            ..SettingsFiles::default()
         };
         for (layer, path) in sources.files() {
             files.add(layer, path);
@@ -84,7 +84,7 @@ impl Files {
                 layer,
                 origin: Origin::File(path.clone()),
             };
-            let place = Place {
+            let place = Spot {
                 source,
                 at: Some(*at),
             };
@@ -95,7 +95,7 @@ impl Files {
         self.read.push(OneFile { layer, path, text });
     }
 
-    fn include(&mut self, layer: Layer, path: PathBuf, place: &Place, within: &mut Vec<PathBuf>) {
+    fn include(&mut self, layer: Layer, path: PathBuf, place: &Spot, within: &mut Vec<PathBuf>) {
         let refuse = |why: String, remedy: &'static str| {
             let what = format!("{place}: the included file {} {why}", path.display());
             Error::usage(what, remedy)

@@ -6,43 +6,23 @@
 //! `KOLO_*` variable or by the caller: it may be meant for another library in the same process, and
 //! hiding it must be possible.
 
-use super::file::Item;
-use super::files::{Files, OneFile};
+use super::file::Given;
+use super::files::{OneFile, SettingsFiles};
 use super::lock::{self, Dropped, Locks};
-use super::message::{Table, bad_value, unknown_key, unknown_variable};
+use super::message::{Section, bad_value, unknown_key, unknown_variable};
 use super::option::Opt;
 use super::options::{self, OPTIONS};
+use super::part::{Effective, Part};
 use super::profile;
 use super::raw;
-use super::select::Here;
-use super::source::{At, FileSeen, Layer, Origin, Place, Source};
+use super::select::JobHere;
+use super::source::{FileSeen, Layer, Origin, Source, Spot};
 use super::sources::{Sources, Stamp, is_reserved};
 use super::value::Value;
 use crate::base::{Error, Result};
 use figment::value::{Dict, Map, Value as Raw};
 use figment::{Figment, Metadata, Provider};
 use std::path::{Path, PathBuf};
-
-/// What one place says.
-pub(super) struct Part {
-    pub(super) source: Source,
-    pub(super) items: Vec<Item>,
-}
-
-impl Part {
-    /// A part with one value, as text.
-    fn one(layer: Layer, origin: Origin, key: &str, text: &str) -> Part {
-        let item = Item {
-            key: key.to_string(),
-            raw: Raw::from(text),
-            at: None,
-        };
-        Part {
-            source: Source { layer, origin },
-            items: vec![item],
-        }
-    }
-}
 
 /// A part on its way into the figment: its number is how the values are known again.
 struct Numbered<'a>(usize, &'a Part);
@@ -54,27 +34,16 @@ impl Provider for Numbered<'_> {
     }
 
     fn data(&self) -> figment::error::Result<Map<figment::Profile, Dict>> {
-        let pair = |item: &Item| (item.key.clone(), item.raw.clone());
+        let pair = |item: &Given| (item.key.clone(), item.raw.clone());
         let values: Dict = self.1.items.iter().map(pair).collect();
         Ok(Map::from([(figment::Profile::Default, values)]))
     }
 }
 
-/// One option as the layers set it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Set {
-    pub(super) value: Value,
-    pub(super) source: Source,
-    /// Where in the file it stands.
-    pub(super) at: Option<At>,
-    /// The file that locks it.
-    pub(super) locked: Option<String>,
-}
-
 /// What the layers say together.
 pub(super) struct Loaded {
     /// Each option, in the order of the table.
-    pub(super) values: Vec<Set>,
+    pub(super) values: Vec<Effective>,
     /// The files looked at, lowest layer first.
     pub(super) files: Vec<FileSeen>,
     /// How each of them was.
@@ -85,7 +54,7 @@ pub(super) struct Loaded {
 
 /// Reads, checks and merges all layers.
 pub(super) fn load(sources: &Sources) -> Result<Loaded> {
-    let mut files = Files::of(sources);
+    let mut files = SettingsFiles::of(sources);
     if !files.faults.is_empty() {
         return Err(files.faults.swap_remove(0));
     }
@@ -112,7 +81,7 @@ pub(super) fn load(sources: &Sources) -> Result<Loaded> {
 }
 
 /// What a settings file with this text says over the built-in values, if it includes none.
-pub(super) fn of_text(path: &Path, text: &str) -> Result<Vec<Set>> {
+pub(super) fn of_text(path: &Path, text: &str) -> Result<Vec<Effective>> {
     let mut faults = Vec::new();
     let layer = Layer::System;
     let text = super::file::parse(layer, path, text, &mut faults);
@@ -124,15 +93,15 @@ pub(super) fn of_text(path: &Path, text: &str) -> Result<Vec<Set>> {
         path: path.to_owned(),
         text,
     };
-    of_files(&[file], &Here::default(), None).map(|(values, _)| values)
+    of_files(&[file], &JobHere::default(), None).map(|(values, _)| values)
 }
 
 /// What these files say over the built-in values with this profile, and what their locks refuse.
 pub(super) fn of_files(
     files: &[OneFile],
-    here: &Here,
+    here: &JobHere,
     profile: Option<&str>,
-) -> Result<(Vec<Set>, Vec<Dropped>)> {
+) -> Result<(Vec<Effective>, Vec<Dropped>)> {
     let mut parts = parts_of(files, here, profile)?;
     let locks = Locks::of(files);
     let dropped = locks.drop_higher(&mut parts);
@@ -140,7 +109,7 @@ pub(super) fn of_files(
 }
 
 /// The defaults, and what the files say here, lowest layer first.
-fn parts_of(files: &[OneFile], here: &Here, variable: Option<&str>) -> Result<Vec<Part>> {
+fn parts_of(files: &[OneFile], here: &JobHere, variable: Option<&str>) -> Result<Vec<Part>> {
     let mut parts = vec![defaults()];
     let (site, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.layer.is_of_site());
     site.iter().for_each(|file| add(file, here, &mut parts));
@@ -152,7 +121,7 @@ fn parts_of(files: &[OneFile], here: &Here, variable: Option<&str>) -> Result<Ve
 }
 
 /// A file: its settings, and over them those of each `[[when]]` that holds.
-fn add(file: &OneFile, here: &Here, parts: &mut Vec<Part>) {
+fn add(file: &OneFile, here: &JobHere, parts: &mut Vec<Part>) {
     let whens = file.text.whens.iter();
     let held = whens.filter(|when| when.selector.holds(here));
     for items in std::iter::once(&file.text.items).chain(held.map(|when| &when.items)) {
@@ -167,7 +136,7 @@ fn add(file: &OneFile, here: &Here, parts: &mut Vec<Part>) {
     }
 }
 
-fn merged(parts: &[Part], locks: &Locks) -> Result<Vec<Set>> {
+fn merged(parts: &[Part], locks: &Locks) -> Result<Vec<Effective>> {
     let mut figment = Figment::new();
     for numbered in parts.iter().enumerate() {
         figment = figment.merge(Numbered(numbered.0, numbered.1));
@@ -183,7 +152,7 @@ fn merged(parts: &[Part], locks: &Locks) -> Result<Vec<Set>> {
 }
 
 fn defaults() -> Part {
-    let item = |option: &Opt| Item {
+    let item = |option: &Opt| Given {
         key: option.key.to_string(),
         raw: Raw::from(option.default),
         at: None,
@@ -229,19 +198,19 @@ fn read_variables(sources: &Sources, parts: &mut Vec<Part>) -> Result<()> {
 /// Refuses unknown keys and bad values of one part.
 fn check(part: &Part) -> Result<()> {
     for item in &part.items {
-        let place = Place {
+        let place = Spot {
             source: part.source.clone(),
             at: item.at,
         };
         let option = options::find(&item.key)
-            .ok_or_else(|| unknown_key(&place, &item.key, false, Table::Top))?;
+            .ok_or_else(|| unknown_key(&place, &item.key, false, Section::Top))?;
         raw::parse(option, &item.raw)
             .ok_or_else(|| bad_value(&place, option, &raw::show(&item.raw)))?;
     }
     Ok(())
 }
 
-fn read(figment: &Figment, parts: &[Part], option: &Opt) -> Result<Set> {
+fn read(figment: &Figment, parts: &[Part], option: &Opt) -> Result<Effective> {
     let lost = || {
         Error::internal(format!(
             "the option `{}` was lost between layers",
@@ -259,7 +228,7 @@ fn read(figment: &Figment, parts: &[Part], option: &Opt) -> Result<Set> {
         .and_then(|number| parts.get(number))
         .ok_or_else(lost)?;
     let item = part.items.iter().find(|item| item.key == option.key);
-    Ok(Set {
+    Ok(Effective {
         value,
         source: part.source.clone(),
         at: item.and_then(|item| item.at),
@@ -269,7 +238,7 @@ fn read(figment: &Figment, parts: &[Part], option: &Opt) -> Result<Set> {
 
 /// Holds `min_nchannels <= max_nchannels`: a built-in maximum gives way to a minimum that somebody
 /// set; two values that were both set must fit each other.
-fn reconcile_channels(values: &mut [Set]) -> Result<()> {
+fn reconcile_channels(values: &mut [Effective]) -> Result<()> {
     let index = |key| OPTIONS.iter().position(|option| option.key == key);
     let (Some(low), Some(high)) = (index("min_nchannels"), index("max_nchannels")) else {
         return Err(Error::internal(

@@ -1,27 +1,27 @@
 //! Options that a file of the site locks: nothing above that file changes them.
 
 use super::files::OneFile;
-use super::layers::{Part, Set};
 use super::option::Opt;
 use super::options::OPTIONS;
+use super::part::{Effective, Part};
 use super::raw;
-use super::source::{Layer, Origin, Place, Source};
+use super::source::{Layer, Origin, Source, Spot};
 use super::value::Value;
 
 /// The locked options, each with the place that locks it.
-pub(super) struct Locks(Vec<(String, Place)>);
+pub(super) struct Locks(Vec<(String, Spot)>);
 
 /// A value that does not count, because its option is locked.
 pub(super) struct Dropped {
     pub(super) key: String,
     pub(super) value: Value,
-    pub(super) place: Place,
+    pub(super) place: Spot,
 }
 
 impl Locks {
     /// What these files lock. Of two that lock the same, the lower counts.
     pub(super) fn of(files: &[OneFile]) -> Locks {
-        let mut locks: Vec<(String, Place)> = Vec::new();
+        let mut locks: Vec<(String, Spot)> = Vec::new();
         let site = files.iter().filter(|file| file.layer.is_of_site());
         for file in site {
             for (key, at) in &file.text.locked {
@@ -33,20 +33,20 @@ impl Locks {
                     origin: Origin::File(file.path.clone()),
                 };
                 let at = Some(*at);
-                locks.push((key.clone(), Place { source, at }));
+                locks.push((key.clone(), Spot { source, at }));
             }
         }
         Locks(locks)
     }
 
-    fn find(&self, key: &str) -> Option<&Place> {
+    fn find(&self, key: &str) -> Option<&Spot> {
         let found = self.0.iter().find(|(locked, _)| locked == key);
         found.map(|(_, place)| place)
     }
 
     /// The place that locks this option, in words.
     pub(super) fn place(&self, key: &str) -> Option<String> {
-        self.find(key).map(Place::to_string)
+        self.find(key).map(Spot::to_string)
     }
 
     /// Takes away what layers above that of a lock say about its option.
@@ -63,7 +63,7 @@ impl Locks {
                     dropped.push(Dropped {
                         key: item.key.clone(),
                         value,
-                        place: Place {
+                        place: Spot {
                             source: source.clone(),
                             at: item.at,
                         },
@@ -77,8 +77,8 @@ impl Locks {
 }
 
 /// A sentence for each locked option that somebody wants to have otherwise.
-pub(super) fn told(values: &[Set], dropped: &[Dropped]) -> Vec<String> {
-    let told = |(option, set): (&Opt, &Set)| {
+pub(super) fn told(values: &[Effective], dropped: &[Dropped]) -> Vec<String> {
+    let told = |(option, set): (&Opt, &Effective)| {
         let others: Vec<String> = dropped
             .iter()
             .filter(|one| one.key == option.key && one.value != set.value)

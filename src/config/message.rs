@@ -4,7 +4,7 @@ use super::kind::Kind;
 use super::lists::{BadWord, ChoiceList};
 use super::option::Opt;
 use super::options::OPTIONS;
-use super::source::{Layer, Origin, Place, Source};
+use super::source::{Layer, Origin, Source, Spot};
 use crate::base::{Code, Error};
 
 /// Values and keys longer than this are cut in messages.
@@ -12,7 +12,7 @@ const LONGEST_SHOWN: usize = 80;
 
 /// Where in a file a key stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum Section {
     /// Above the first header.
     Top,
     /// Below `[profile.NAME]`.
@@ -23,20 +23,20 @@ pub(super) enum Table {
     Locked,
 }
 
-impl Table {
+impl Section {
     /// What may stand there besides options.
     fn words(self) -> &'static [&'static str] {
         match self {
-            Table::Top => &["include", "locked", "default_profile", "profile", "when"],
-            Table::Profile => &["preload"],
-            Table::When => &["partition", "host", "nodes", "default_profile"],
-            Table::Locked => &[],
+            Section::Top => &["include", "locked", "default_profile", "profile", "when"],
+            Section::Profile => &["preload"],
+            Section::When => &["partition", "host", "nodes", "default_profile"],
+            Section::Locked => &[],
         }
     }
 }
 
 /// A key that is no option. `is_table` says that it heads a section.
-pub(super) fn unknown_key(place: &Place, key: &str, is_table: bool, table: Table) -> Error {
+pub(super) fn unknown_key(place: &Spot, key: &str, is_table: bool, table: Section) -> Error {
     let wanted = key.trim().to_ascii_lowercase().replace('-', "_");
     // Somebody may have written the variable's name.
     let bare = ["kolo_", "nccl_"]
@@ -50,7 +50,7 @@ pub(super) fn unknown_key(place: &Place, key: &str, is_table: bool, table: Table
             .chain(table.words().iter().copied())
             .map(str::to_string),
     );
-    if table != Table::Top && Table::Top.words().contains(&key) {
+    if table != Section::Top && Section::Top.words().contains(&key) {
         let what = format!("{place}: `{key}` stands below the header of a table");
         let remedy = format!("write `{key}` at the top of the file, above the first `[`");
         return error(&place.source, what, remedy);
@@ -73,7 +73,7 @@ pub(super) fn unknown_key(place: &Place, key: &str, is_table: bool, table: Table
 }
 
 /// A file that is no TOML.
-pub(super) fn no_toml(place: &Place, why: &str) -> Error {
+pub(super) fn no_toml(place: &Spot, why: &str) -> Error {
     Error::usage(
         format!("{place}: not valid TOML: {}", why.trim_end()),
         "write each setting as `key = value`, with text values in quotes",
@@ -81,7 +81,7 @@ pub(super) fn no_toml(place: &Place, why: &str) -> Error {
 }
 
 /// A value that a key takes not, which is no option.
-pub(super) fn bad_part(place: &Place, key: &str, value: &str, expected: &str) -> Error {
+pub(super) fn bad_part(place: &Spot, key: &str, value: &str, expected: &str) -> Error {
     Error::usage(
         format!(
             "{place}: `{key}` is `{}`, but expected was {expected}",
@@ -116,7 +116,7 @@ pub(super) fn unknown_variable(name: &str) -> Error {
 }
 
 /// A value that the option does not take.
-pub(super) fn bad_value(place: &Place, option: &Opt, value: &str) -> Error {
+pub(super) fn bad_value(place: &Spot, option: &Opt, value: &str) -> Error {
     let source = &place.source;
     let key = option.key;
     let expected = option.kind.expected();
@@ -211,8 +211,8 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    fn file() -> Place {
-        Place::from(Source {
+    fn file() -> Spot {
+        Spot::from(Source {
             layer: Layer::System,
             origin: Origin::File(PathBuf::from("/etc/kolo/kolo.toml")),
         })
@@ -231,7 +231,7 @@ mod tests {
             ("protocol", "proto"),
             ("tiemout", "timeout"),
         ] {
-            let text = unknown_key(&file(), wrong, false, Table::Top).what;
+            let text = unknown_key(&file(), wrong, false, Section::Top).what;
             assert!(
                 text.ends_with(&format!("the nearest valid key is `{right}`")),
                 "{text}"
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn what_is_like_nothing_has_no_nearest_name() {
         for far in ["foo", "site", "x"] {
-            let key = unknown_key(&file(), far, false, Table::Top);
+            let key = unknown_key(&file(), far, false, Section::Top);
             let variable = unknown_variable(&format!("KOLO_{}", far.to_ascii_uppercase()));
             let algo = super::super::options::find("algo").unwrap();
             for text in [
@@ -270,7 +270,7 @@ mod tests {
             }
             assert!(key.remedy.contains("kolo help settings"), "{key}");
         }
-        let section = unknown_key(&file(), "site", true, Table::Top);
+        let section = unknown_key(&file(), "site", true, Section::Top);
         assert!(section.remedy.contains("without a section"), "{section}");
     }
 

@@ -53,11 +53,13 @@ mod options_start;
 #[macro_use]
 mod options_verbs;
 mod options;
+mod part;
 mod profile;
 mod raw;
 mod read;
 mod render;
 mod render_file;
+mod render_site;
 mod select;
 mod settings;
 mod shape;
@@ -70,7 +72,7 @@ mod value;
 mod word;
 mod words;
 
-pub use check::{Checked, check_all, check_file, contents};
+pub use check::{FileCheck, check_all, check_file, contents};
 pub use install::install_prefix;
 pub use kind::Kind;
 pub use lists::{ChoiceList, ChoiceRule};
@@ -84,7 +86,7 @@ pub use render::{
 pub use render_file::render_toml;
 pub use settings::Settings;
 pub use shape::{ShapeEntry, compare_shapes, digest};
-pub use source::{At, FileSeen, Layer, Origin, Source};
+pub use source::{FileSeen, Layer, Origin, Position, Source};
 pub use sources::Sources;
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
 pub use word::Word;

@@ -2,10 +2,10 @@
 
 use super::file::NO_PROFILE;
 use super::files::OneFile;
-use super::layers::Part;
 use super::message::{cut, nearest};
-use super::select::Here;
-use super::source::{Layer, Origin, Place, Source};
+use super::part::Part;
+use super::select::JobHere;
+use super::source::{Layer, Origin, Source, Spot};
 use crate::base::{Error, Result};
 
 /// The name of the profile that counts here.
@@ -14,7 +14,7 @@ use crate::base::{Error, Result};
 /// There is none of that name.
 pub(super) fn chosen(
     files: &[OneFile],
-    here: &Here,
+    here: &JobHere,
     variable: Option<&str>,
 ) -> Result<Option<String>> {
     let by_file = || {
@@ -24,7 +24,7 @@ pub(super) fn chosen(
                 origin: Origin::File(file.path.clone()),
             };
             let at = Some(*at);
-            (name.clone(), Place { source, at })
+            (name.clone(), Spot { source, at })
         };
         files.iter().rev().find_map(|file| {
             let whens = file.text.whens.iter().rev();
@@ -39,7 +39,7 @@ pub(super) fn chosen(
             layer: Layer::Environment,
             origin: Origin::Variable("KOLO_PROFILE".to_owned()),
         };
-        (name.to_owned(), Place::from(source))
+        (name.to_owned(), Spot::from(source))
     });
     let Some((name, place)) = by_variable.or_else(by_file) else {
         return Ok(None);
@@ -65,14 +65,14 @@ pub(super) fn unknown_defaults(files: &[OneFile]) -> Vec<Error> {
                 origin: Origin::File(file.path.clone()),
             };
             let at = Some(*at);
-            faults.extend(look_up(files, name, &Place { source, at }));
+            faults.extend(look_up(files, name, &Spot { source, at }));
         }
     }
     faults
 }
 
 /// An error where there is no profile of this name.
-fn look_up(files: &[OneFile], name: &str, place: &Place) -> Option<Error> {
+fn look_up(files: &[OneFile], name: &str, place: &Spot) -> Option<Error> {
     let mut names: Vec<&str> = Vec::new();
     let mut holders: Vec<String> = Vec::new();
     for file in files.iter().filter(|file| file.layer.is_of_site()) {
@@ -84,7 +84,7 @@ fn look_up(files: &[OneFile], name: &str, place: &Place) -> Option<Error> {
     (!is_there).then(|| unknown(name, place, &names, &holders))
 }
 
-fn unknown(name: &str, place: &Place, names: &[&str], holders: &[String]) -> Error {
+fn unknown(name: &str, place: &Spot, names: &[&str], holders: &[String]) -> Error {
     let wanted = name.to_ascii_lowercase();
     let nearest = nearest(&wanted, names.iter().map(|name| name.to_string()));
     let name = cut(name);

@@ -4,7 +4,7 @@ use super::layers::{self, Loaded};
 use super::option::Opt;
 use super::options::OPTIONS;
 use super::settings::Settings;
-use super::source::{At, Source};
+use super::source::{Position, Source};
 use super::sources::{Sources, Stamp, stamp};
 use super::value::Value;
 use crate::base::Result;
@@ -35,7 +35,7 @@ pub struct Entry<'a> {
     /// Where the value comes from.
     pub source: &'a Source,
     /// Where in a file it stands.
-    pub at: Option<At>,
+    pub at: Option<Position>,
     /// The file that locks it, with the place, in words.
     pub locked: Option<&'a str>,
 }

@@ -5,7 +5,7 @@ use super::kind::Kind;
 use super::option::{FOR_TESTS, Opt, RESERVED, Tag};
 use super::options::OPTIONS;
 use super::read::Entry;
-use super::render_file::{LOCKS, site_section};
+use super::render_site::{LOCKS, site_section};
 use super::settings::Settings;
 use super::source::Layer;
 use super::value::Value;

@@ -5,7 +5,7 @@ use glob::{MatchOptions, Pattern};
 
 /// Where this process runs, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Here {
+pub(super) struct JobHere {
     /// The partition of the job.
     pub(super) partition: Option<String>,
     /// The name of the host.
@@ -19,12 +19,12 @@ pub(super) struct Here {
 pub(super) struct Selector {
     partition: Option<Vec<Pattern>>,
     host: Option<Vec<Pattern>>,
-    nodes: Option<Vec<Bound>>,
+    nodes: Option<Vec<NodeBound>>,
 }
 
 /// What a number of nodes is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bound {
+enum NodeBound {
     Least(u64),
     Most(u64),
     Just(u64),
@@ -75,7 +75,7 @@ impl Selector {
     }
 
     /// Whether all conditions hold. What is not known holds none.
-    pub(super) fn holds(&self, here: &Here) -> bool {
+    pub(super) fn holds(&self, here: &JobHere) -> bool {
         let any = |patterns: &[Pattern], name: &str| {
             let options = MatchOptions {
                 case_sensitive: false,
@@ -95,9 +95,9 @@ impl Selector {
         let nodes = self.nodes.as_ref().is_none_or(|bounds| {
             let within = |count: u64| {
                 bounds.iter().all(|bound| match *bound {
-                    Bound::Least(least) => count >= least,
-                    Bound::Most(most) => count <= most,
-                    Bound::Just(just) => count == just,
+                    NodeBound::Least(least) => count >= least,
+                    NodeBound::Most(most) => count <= most,
+                    NodeBound::Just(just) => count == just,
                 })
             };
             here.nodes.is_some_and(within)
@@ -127,17 +127,17 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn bound(text: &str) -> Option<Bound> {
+fn bound(text: &str) -> Option<NodeBound> {
     let text = text.trim();
     let number = |rest: &str| rest.trim().parse::<u64>().ok();
     for (sign, make) in [
-        (">=", Bound::Least as fn(u64) -> Bound),
-        ("<=", Bound::Most),
-        (">", |number| Bound::Least(number.saturating_add(1))),
+        (">=", NodeBound::Least as fn(u64) -> NodeBound),
+        ("<=", NodeBound::Most),
+        (">", |number| NodeBound::Least(number.saturating_add(1))),
         // Fewer than none is nobody.
-        ("<", |number| Bound::Most(number.saturating_sub(1))),
-        ("=", Bound::Just),
-        ("", Bound::Just),
+        ("<", |number| NodeBound::Most(number.saturating_sub(1))),
+        ("=", NodeBound::Just),
+        ("", NodeBound::Just),
     ] {
         if let Some(rest) = text.strip_prefix(sign) {
             return number(rest).filter(|&n| n > 0).map(make);
@@ -150,7 +150,7 @@ fn bound(text: &str) -> Option<Bound> {
 mod tests {
     use super::*;
 
-    fn holds(key: &str, text: &str, here: &Here) -> bool {
+    fn holds(key: &str, text: &str, here: &JobHere) -> bool {
         let mut selector = Selector::default();
         selector.add(key, &[text.to_owned()]).unwrap();
         assert_eq!(selector.is_by_host(), key == "host");
@@ -169,13 +169,13 @@ mod tests {
             (">=4,<5", [false, true, false]),
         ] {
             for (nodes, held) in [3, 4, 5].into_iter().zip(held) {
-                let here = Here {
+                let here = JobHere {
                     nodes: Some(nodes),
-                    ..Here::default()
+                    ..JobHere::default()
                 };
                 assert_eq!(holds("nodes", text, &here), held, "{nodes} {text}");
             }
-            assert!(!holds("nodes", text, &Here::default()), "not known");
+            assert!(!holds("nodes", text, &JobHere::default()), "not known");
         }
         for wrong in ["", ">", "=>4", "four", "4-8", "-1", ">=4,", "0", "<0"] {
             let added = Selector::default().add("nodes", &[wrong.to_owned()]);
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn names_of_hosts_and_partitions() {
-        let here = Here {
+        let here = JobHere {
             partition: Some("gpu-long".into()),
             host: "node17.site.org".into(),
             nodes: None,
@@ -202,12 +202,15 @@ mod tests {
             ("login*", false),
         ] {
             assert_eq!(holds("host", text, &here), held, "{text}");
-            assert!(!holds("host", text, &Here::default()), "{text}: not known");
+            assert!(
+                !holds("host", text, &JobHere::default()),
+                "{text}: not known"
+            );
         }
         for (text, held) in [("gpu*", true), ("gpu-long", true), ("gpu", false)] {
             assert_eq!(holds("partition", text, &here), held, "{text}");
         }
-        assert!(!holds("partition", "*", &Here::default()), "no job");
+        assert!(!holds("partition", "*", &JobHere::default()), "no job");
         for wrong in [
             "node[01-16]",
             "node[1,3]",

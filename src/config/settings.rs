@@ -1,6 +1,6 @@
 //! The settings of a communicator: every option with its value and where that comes from.
 
-use super::layers::Set;
+use super::part::Effective;
 use super::source::FileSeen;
 use super::value::Value;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// In the order of the table.
-    pub(super) values: Vec<Set>,
+    pub(super) values: Vec<Effective>,
     pub(super) files: Vec<FileSeen>,
     pub(super) warnings: Vec<String>,
 }

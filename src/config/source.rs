@@ -102,7 +102,7 @@ pub struct Source {
 
 /// A place in the text of a file, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct At {
+pub struct Position {
     /// The line.
     pub line: usize,
     /// The character in it.
@@ -111,22 +111,22 @@ pub struct At {
 
 /// Where something stands: a source and, if that is a file, the place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Spot {
     pub(super) source: Source,
-    pub(super) at: Option<At>,
+    pub(super) at: Option<Position>,
 }
 
-impl From<Source> for Place {
-    fn from(source: Source) -> Place {
-        Place { source, at: None }
+impl From<Source> for Spot {
+    fn from(source: Source) -> Spot {
+        Spot { source, at: None }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Spot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.source.origin)?;
         match self.at {
-            Some(At { line, column }) => write!(f, ", line {line}, column {column}"),
+            Some(Position { line, column }) => write!(f, ", line {line}, column {column}"),
             None => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::option::{RESERVED, RESERVED_PREFIX};
 use super::options::OPTIONS;
-use super::select::Here;
+use super::select::JobHere;
 use super::source::Layer;
 use crate::base::{Error, Result, privilege};
 use std::collections::BTreeMap;
@@ -115,9 +115,9 @@ impl Sources {
     }
 
     /// Where this process runs, for what a file says of some jobs and nodes only.
-    pub(super) fn here(&self) -> Here {
+    pub(super) fn here(&self) -> JobHere {
         let variable = |names: &[&str]| names.iter().find_map(|name| self.variable(name));
-        Here {
+        JobHere {
             partition: variable(&["SLURM_JOB_PARTITION"]).map(str::to_owned),
             host: self.host.clone(),
             // Those of the job, not of the step: an agent of mpirun is a step of its own.

@@ -146,7 +146,7 @@ fn what_an_included_file_says_is_read_again_when_it_changes() {
     let sandbox = site("");
     let part = sandbox.write("part.toml", "buffsize = \"4M\"\n");
     let named = sandbox.write("named.toml", "include = \"part.toml\"\n");
-    let mut files = files::Files::default();
+    let mut files = files::SettingsFiles::default();
     files.add(Layer::ConfigFile, named.clone());
     let stamps: Vec<_> = files.stamps.iter().map(|(path, _)| path.clone()).collect();
     assert_eq!(stamps, [named, part]);
@@ -323,7 +323,8 @@ fn a_lock_of_the_higher_file_of_the_site_leaves_it_its_own_value() {
 /// What the page shows is what a file may have.
 #[test]
 fn the_examples_mean_what_they_say() {
-    use super::super::render_file::{ABOVE, BELOW, CHANGED};
+    use super::super::render_file::CHANGED;
+    use super::super::render_site::{ABOVE, BELOW};
     let mut sandbox = site(&format!("{ABOVE}\n{BELOW}"));
     sandbox.write("etc/kolo/network.toml", "net = \"socket\"\n");
     sandbox.set("KOLO_NET", "mpi");
