@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// What `kolo config` does.
 #[derive(Args, Debug)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, disable_help_subcommand = true)]
 pub struct ConfigArgs {
     #[command(subcommand)]
     pub task: Task,
