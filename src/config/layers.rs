@@ -1,10 +1,10 @@
 //! Lays what the layers say over one another.
 //!
 //! What one place says becomes one figment provider, whose metadata name it. A layer is checked
-//! before it is merged, so that a bad value is reported even where a higher layer hides it: it would
-//! surprise whoever removes the higher one. The one exception is an alias hidden by the option's own
-//! `KOLO_*` variable or by the caller: it may be meant for another library in the same process, and
-//! hiding it must be possible.
+//! before it is merged, so that a bad value is reported even where a higher layer hides it: it
+//! would surprise whoever removes the higher one. The one exception is an alias hidden by the
+//! option's own `KOLO_*` variable or by the caller: it may be meant for another library in the same
+//! process, and hiding it must be possible.
 
 use super::file::Given;
 use super::files::{OneFile, SettingsFiles};
@@ -12,10 +12,11 @@ use super::lock::{self, Dropped, Locks};
 use super::message::{Section, bad_value, unknown_key, unknown_variable};
 use super::option::Opt;
 use super::options::{self, OPTIONS};
-use super::part::{Effective, Part};
+use super::part::Part;
 use super::profile;
 use super::raw;
 use super::select::JobHere;
+use super::settings::Effective;
 use super::source::{FileSeen, Layer, Origin, Source, Spot};
 use super::sources::{Sources, Stamp, is_reserved};
 use super::value::Value;

@@ -3,8 +3,9 @@
 use super::files::OneFile;
 use super::option::Opt;
 use super::options::OPTIONS;
-use super::part::{Effective, Part};
+use super::part::Part;
 use super::raw;
+use super::settings::Effective;
 use super::source::{Layer, Origin, Source, Spot};
 use super::value::Value;
 

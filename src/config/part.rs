@@ -1,8 +1,7 @@
-//! What one place says, and what comes of all of them.
+//! What one place says.
 
 use super::file::Given;
-use super::source::{Layer, Origin, Position, Source};
-use super::value::Value;
+use super::source::{Layer, Origin, Source};
 use figment::value::Value as Raw;
 
 /// What one place says.
@@ -24,15 +23,4 @@ impl Part {
             items: vec![item],
         }
     }
-}
-
-/// One option as the layers set it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Effective {
-    pub(super) value: Value,
-    pub(super) source: Source,
-    /// Where in the file it stands.
-    pub(super) at: Option<Position>,
-    /// The file that locks it.
-    pub(super) locked: Option<String>,
 }

@@ -49,14 +49,14 @@ others may write them.
 `srun --kolo=NAME`). Where the variable is not set, `default_profile` counts, of the highest file \
 that has it; `KOLO_PROFILE=none` chooses none. Files of the site alone (layers 2 and 3) have \
 profiles. A name that is not there is an error that tells the nearest one. A name has letters, \
-digits, `.`, `_` and `-`; one with a period stands in quotes: `[profile.\"v1.2\"]`. `preload` names \
-libraries that the tasks of a step load first; Slurm's plugin reads it, in its site file and not in \
-included ones, and kolo itself loads nothing for it.
+digits, `.`, `_` and `-`; one with a period stands in quotes: `[profile.\"v1.2\"]`. `preload` \
+names libraries that the tasks of a step load first; Slurm's plugin reads it, in its site file \
+and not in included ones, and kolo itself loads nothing for it.
 - **`[[when]]`** has settings for some jobs or hosts. `partition` is compared with \
 `SLURM_JOB_PARTITION`, `host` with the name of the host, whole and up to the first period, and \
 `nodes` with the number of nodes of the Slurm job (`SLURM_JOB_NUM_NODES`): `4`, `>=4`, `<64` or \
-`>=4,<64`. In names `*` stands for any characters, `?` for one, and `[0-9]` for one of those; a list \
-means any of its names. All conditions must hold, and what is not known, as outside of Slurm, does \
+`>=4,<64`. In names `*` stands for any characters, `?` for one, and `[0-9]` for one of those; a \
+list means any of its names. All conditions must hold, and what is not known, as outside of Slurm, does \
 not hold. These settings count more than those of the same file above them, and of two `[[when]]` \
 the later counts more. A condition on `host` may not set what must be the same on every rank, nor \
 `default_profile`: that is an error with file, line and key.
@@ -67,6 +67,6 @@ Files of the site alone lock options. A lock is a rule for honest users, as kolo
 processes.
 
 Before a file is installed, `kolo config check FILE` tells what is wrong in it, with line and \
-column, and ends with 1 if anything is; without a name it looks at all files in force. `kolo config \
-diff FILE` shows what a file changes, and `kolo config diff A B` in what two differ.
+column, and ends with 1 if anything is; without a name it looks at all files in force. \
+`kolo config diff FILE` shows what a file changes, and `kolo config diff A B` in what two differ.
 ";

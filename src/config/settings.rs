@@ -1,7 +1,6 @@
 //! The settings of a communicator: every option with its value and where that comes from.
 
-use super::part::Effective;
-use super::source::FileSeen;
+use super::source::{FileSeen, Position, Source};
 use super::value::Value;
 use std::path::PathBuf;
 
@@ -51,4 +50,15 @@ impl Settings {
     pub(super) fn value(&self, index: usize) -> &Value {
         &self.values[index].value
     }
+}
+
+/// One option as the layers set it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Effective {
+    pub(super) value: Value,
+    pub(super) source: Source,
+    /// Where in the file it stands.
+    pub(super) at: Option<Position>,
+    /// The file that locks it.
+    pub(super) locked: Option<String>,
 }

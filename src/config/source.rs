@@ -40,7 +40,7 @@ impl Layer {
         Layer::Caller,
     ];
 
-    /// Whether whoever runs the machine writes this layer's file. Such a file has profiles and locks.
+    /// Whether this layer's file is of those who run the machine. It may have profiles and locks.
     pub fn is_of_site(self) -> bool {
         matches!(self, Layer::System | Layer::Prefix)
     }

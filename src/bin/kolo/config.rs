@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 #[command(after_help = HELP, disable_help_subcommand = true)]
 pub struct ConfigArgs {
     #[command(subcommand)]
-    pub task: Task,
+    pub task: Concern,
 }
 
 #[derive(Subcommand, Debug)]
-pub enum Task {
+pub enum Concern {
     /// Look for mistakes in settings files; the exit code is 1 if there are any
     Check {
         /// The files; without one, all that are in force
@@ -62,9 +62,9 @@ Examples:
 /// Settings that cannot be read, and mistakes that a check has found.
 pub fn run(args: &ConfigArgs) -> Result<()> {
     match &args.task {
-        Task::Check { files } => check(files),
-        Task::Show(args) => show(args),
-        Task::Diff { a, b, json } => diff(a, b.as_deref(), *json),
+        Concern::Check { files } => check(files),
+        Concern::Show(args) => show(args),
+        Concern::Diff { a, b, json } => diff(a, b.as_deref(), *json),
     }
 }
 

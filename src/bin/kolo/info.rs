@@ -17,8 +17,8 @@ use std::time::Duration;
 /// What `kolo info` shows.
 #[derive(Args, Debug)]
 pub struct InfoArgs {
-    /// Show every setting with the layer and the file or variable it came from, as `kolo config show
-    /// --origin` does
+    /// Show every setting with the layer and the file or variable it came from, as
+    /// `kolo config show --origin` does
     #[arg(long)]
     pub config: bool,
     /// Show what settings there are
@@ -254,8 +254,8 @@ fn text(facts: &[Fact], all: &[Said], job: &Job) -> String {
         }
     }
     text.push_str(
-        "\n`kolo config show --origin` shows the settings in force, `kolo info --options` what there \
-         are, `kolo info --algorithms` what computes each collective.\n",
+        "\n`kolo config show --origin` shows the settings in force, `kolo info --options` what \
+         there are, `kolo info --algorithms` what computes each collective.\n",
     );
     text
 }

@@ -205,8 +205,8 @@ fn conditions_choose_by_partition_host_and_number_of_nodes() {
     }
 }
 
-/// Within one file a condition counts more than what stands above all tables, in an included one less
-/// than what the including file says, and a profile more than either.
+/// A condition counts more than what its file says above all tables, less than what an including
+/// file says, and less than a profile.
 #[test]
 fn conditions_stand_between_their_file_and_the_next_one() {
     let mut sandbox = site("include = \"part.toml\"\n[profile.p]\nbuffsize = \"9M\"\n");
