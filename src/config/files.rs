@@ -2,7 +2,7 @@
 
 use super::file::{self, FileText};
 use super::source::{FileSeen, Layer, Origin, Source, Spot};
-use super::sources::{Sources, Stamp, stamp};
+use super::sources::{Sources, Stamps, stamp};
 use super::trust;
 use crate::base::{Error, input_file};
 use std::io::ErrorKind;
@@ -28,7 +28,7 @@ pub(super) struct SettingsFiles {
     pub(super) read: Vec<OneFile>,
     pub(super) seen: Vec<FileSeen>,
     /// How each of them was before it was read.
-    pub(super) stamps: Vec<(PathBuf, Option<Stamp>)>,
+    pub(super) stamps: Stamps,
     pub(super) warnings: Vec<String>,
     /// What is wrong with them.
     pub(super) faults: Vec<Error>,

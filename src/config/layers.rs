@@ -18,12 +18,12 @@ use super::raw;
 use super::select::JobHere;
 use super::settings::Effective;
 use super::source::{FileSeen, Layer, Origin, Source, Spot};
-use super::sources::{Sources, Stamp, is_reserved};
+use super::sources::{Sources, Stamps, is_reserved};
 use super::value::Value;
 use crate::base::{Error, Result};
 use figment::value::{Dict, Map, Value as Raw};
 use figment::{Figment, Metadata, Provider};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A part on its way into the figment: its number is how the values are known again.
 struct Numbered<'a>(usize, &'a Part);
@@ -48,7 +48,7 @@ pub(super) struct Loaded {
     /// The files looked at, lowest layer first.
     pub(super) files: Vec<FileSeen>,
     /// How each of them was.
-    pub(super) stamps: Vec<(PathBuf, Option<Stamp>)>,
+    pub(super) stamps: Stamps,
     /// What should be said once there is a log.
     pub(super) warnings: Vec<String>,
 }

@@ -5,7 +5,7 @@ use super::option::Opt;
 use super::options::OPTIONS;
 use super::settings::Settings;
 use super::source::{Position, Source};
-use super::sources::{Sources, Stamp, stamp};
+use super::sources::{Sources, Stamp, Stamps, stamp};
 use super::value::Value;
 use crate::base::Result;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 /// the same text for each.
 struct Read {
     sources: Sources,
-    stamps: Vec<(PathBuf, Option<Stamp>)>,
+    stamps: Stamps,
     settings: Settings,
 }
 
@@ -80,7 +80,7 @@ impl Settings {
     }
 
     /// Also how each file was that was looked at.
-    fn read(sources: &Sources) -> Result<(Settings, Vec<(PathBuf, Option<Stamp>)>)> {
+    fn read(sources: &Sources) -> Result<(Settings, Stamps)> {
         let Loaded {
             values,
             files,

@@ -34,6 +34,9 @@ pub(super) struct Stamp {
     changed: [i64; 4],
 }
 
+/// Files, each as it was.
+pub(super) type Stamps = Vec<(PathBuf, Option<Stamp>)>;
+
 /// How this file is at the moment; `None` where there is none.
 pub(super) fn stamp(path: &Path) -> Option<Stamp> {
     use std::os::unix::fs::MetadataExt;
