@@ -1,5 +1,7 @@
 //! The program `kolo` as a user runs it, with ranks as threads.
 
+#[path = "cli/config.rs"]
+mod config;
 #[path = "cli/json.rs"]
 mod json;
 #[path = "cli/mistakes.rs"]

@@ -1,4 +1,4 @@
-//! The one command line of kolo: `kolo perf`, `kolo plot`, `kolo info`, `kolo topo`,
+//! The one command line of kolo: `kolo perf`, `kolo plot`, `kolo info`, `kolo config`, `kolo topo`,
 //! `kolo explain`, `kolo sim`, `kolo tune`, `kolo hello`, `kolo doctor`, `kolo version`. Started by a
 //! name such as `all_reduce_perf` it is that program of nccl-tests.
 
@@ -8,6 +8,8 @@ mod algorithms;
 mod chart;
 #[path = "kolo/cli.rs"]
 mod cli;
+#[path = "kolo/config.rs"]
+mod config;
 #[path = "kolo/doctor/mod.rs"]
 mod doctor;
 #[path = "kolo/drawing/mod.rs"]

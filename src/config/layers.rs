@@ -1,213 +1,171 @@
-//! Reads the layers, checks each of them, and lays them over one another.
+//! Lays what the layers say over one another.
 //!
-//! Each file, each variable and each of the caller's values becomes one figment provider, whose
-//! metadata say where it comes from. A layer is checked before it is merged, so that a bad value is
-//! reported even where a higher layer hides it: it would surprise whoever removes the higher one.
-//! The one exception is an alias hidden by the option's own `KOLO_*` variable or by the caller: it
-//! may be meant for another library in the same process, and hiding it must be possible.
+//! What one place says becomes one figment provider, whose metadata name it. A layer is checked
+//! before it is merged, so that a bad value is reported even where a higher layer hides it: it
+//! would surprise whoever removes the higher one. The one exception is an alias hidden by the
+//! option's own `KOLO_*` variable or by the caller: it may be meant for another library in the same
+//! process, and hiding it must be possible.
 
-use super::message::{bad_value, unknown_key, unknown_variable};
+use super::file::Given;
+use super::files::{OneFile, SettingsFiles};
+use super::lock::{self, Dropped, Locks};
+use super::message::{Section, bad_value, unknown_key, unknown_variable};
 use super::option::Opt;
 use super::options::{self, OPTIONS};
-use super::source::{FileSeen, Layer, Origin, Source};
-use super::sources::{Sources, is_reserved};
-use super::trust;
+use super::part::Part;
+use super::profile;
+use super::raw;
+use super::select::JobHere;
+use super::settings::Effective;
+use super::source::{FileSeen, Layer, Origin, Source, Spot};
+use super::sources::{Sources, Stamps, is_reserved};
 use super::value::Value;
-use crate::base::{Error, Result, input_file};
-use figment::providers::{Format, Toml};
+use crate::base::{Error, Result};
 use figment::value::{Dict, Map, Value as Raw};
-use figment::{Figment, Metadata, Profile, Provider};
-use std::io::ErrorKind;
+use figment::{Figment, Metadata, Provider};
 use std::path::Path;
 
-/// Larger files are refused: a settings file that large is another file named by mistake.
-const LONGEST_FILE_BYTES: u64 = 1 << 20;
+/// A part on its way into the figment: its number is how the values are known again.
+struct Numbered<'a>(usize, &'a Part);
 
-/// One provider: values of one layer from one place.
-struct Part {
-    source: Source,
-    values: Dict,
-}
-
-impl Part {
-    /// A part with one value, as text.
-    fn one(layer: Layer, origin: Origin, key: &str, text: &str) -> Part {
-        let values = Dict::from([(key.to_string(), Raw::from(text))]);
-        Part {
-            source: Source { layer, origin },
-            values,
-        }
-    }
-}
-
-impl Provider for Part {
+impl Provider for Numbered<'_> {
     fn metadata(&self) -> Metadata {
-        let metadata = Metadata::named(self.source.layer.text());
-        match &self.source.origin {
-            Origin::File(path) => metadata.source(path.as_path()),
-            Origin::Variable(name) => metadata.source(name.as_str()),
-            Origin::BuiltIn | Origin::Follows(_) | Origin::Caller => metadata,
-        }
+        let Numbered(number, part) = self;
+        Metadata::named(part.source.layer.text()).source(number.to_string())
     }
 
-    fn data(&self) -> figment::error::Result<Map<Profile, Dict>> {
-        Ok(Map::from([(Profile::Default, self.values.clone())]))
+    fn data(&self) -> figment::error::Result<Map<figment::Profile, Dict>> {
+        let pair = |item: &Given| (item.key.clone(), item.raw.clone());
+        let values: Dict = self.1.items.iter().map(pair).collect();
+        Ok(Map::from([(figment::Profile::Default, values)]))
     }
-}
-
-/// The source that metadata made by [`Part::metadata`] describe.
-fn source_of(metadata: &Metadata) -> Option<Source> {
-    let layer = Layer::ALL
-        .into_iter()
-        .find(|layer| layer.text() == metadata.name)?;
-    let origin = match &metadata.source {
-        Some(figment::Source::File(path)) => Origin::File(path.clone()),
-        Some(figment::Source::Custom(name)) => Origin::Variable(name.clone()),
-        _ if layer == Layer::Caller => Origin::Caller,
-        _ => Origin::BuiltIn,
-    };
-    Some(Source { layer, origin })
 }
 
 /// What the layers say together.
 pub(super) struct Loaded {
-    /// The value and the source of each option, in the order of the table.
-    pub(super) values: Vec<(Value, Source)>,
+    /// Each option, in the order of the table.
+    pub(super) values: Vec<Effective>,
     /// The files looked at, lowest layer first.
     pub(super) files: Vec<FileSeen>,
+    /// How each of them was.
+    pub(super) stamps: Stamps,
     /// What should be said once there is a log.
     pub(super) warnings: Vec<String>,
 }
 
 /// Reads, checks and merges all layers.
 pub(super) fn load(sources: &Sources) -> Result<Loaded> {
-    let mut parts = vec![defaults()];
-    let mut warnings = Vec::new();
-    let seen = read_files(sources, &mut parts, &mut warnings)?;
+    let mut files = SettingsFiles::of(sources);
+    if !files.faults.is_empty() {
+        return Err(files.faults.swap_remove(0));
+    }
+    let here = sources.here();
+    let mut parts = parts_of(&files.read, &here, sources.variable("KOLO_PROFILE"))?;
     read_variables(sources, &mut parts)?;
     for (key, text) in &sources.caller {
         parts.push(Part::one(Layer::Caller, Origin::Caller, key, text));
     }
+    for part in &parts {
+        check(part)?;
+    }
+    let locks = Locks::of(&files.read);
+    let dropped = locks.drop_higher(&mut parts);
+    let values = merged(&parts, &locks)?;
+    let mut warnings = files.warnings;
+    warnings.extend(lock::told(&values, &dropped));
     Ok(Loaded {
-        values: merged(parts)?,
-        files: seen,
+        values,
+        files: files.seen,
+        stamps: files.stamps,
         warnings,
     })
 }
 
-/// What a settings file with this text says over the built-in values.
-pub(super) fn of_text(path: &Path, text: &str) -> Result<Vec<(Value, Source)>> {
-    let source = Source {
-        layer: Layer::ConfigFile,
-        origin: Origin::File(path.to_owned()),
+/// What a settings file with this text says over the built-in values, if it includes none.
+pub(super) fn of_text(path: &Path, text: &str) -> Result<Vec<Effective>> {
+    let mut faults = Vec::new();
+    let layer = Layer::System;
+    let text = super::file::parse(layer, path, text, &mut faults);
+    if !faults.is_empty() {
+        return Err(faults.swap_remove(0));
+    }
+    let file = OneFile {
+        layer,
+        path: path.to_owned(),
+        text,
     };
-    let values = parse_toml(path, text)?;
-    merged(vec![defaults(), Part { source, values }])
+    of_files(&[file], &JobHere::default(), None).map(|(values, _)| values)
 }
 
-fn merged(parts: Vec<Part>) -> Result<Vec<(Value, Source)>> {
+/// What these files say over the built-in values with this profile, and what their locks refuse.
+pub(super) fn of_files(
+    files: &[OneFile],
+    here: &JobHere,
+    profile: Option<&str>,
+) -> Result<(Vec<Effective>, Vec<Dropped>)> {
+    let mut parts = parts_of(files, here, profile)?;
+    let locks = Locks::of(files);
+    let dropped = locks.drop_higher(&mut parts);
+    Ok((merged(&parts, &locks)?, dropped))
+}
+
+/// The defaults, and what the files say here, lowest layer first.
+fn parts_of(files: &[OneFile], here: &JobHere, variable: Option<&str>) -> Result<Vec<Part>> {
+    let mut parts = vec![defaults()];
+    let (site, others): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.layer.is_of_site());
+    site.iter().for_each(|file| add(file, here, &mut parts));
+    if let Some(name) = profile::chosen(files, here, variable)? {
+        parts.extend(profile::parts(&name, &site));
+    }
+    others.iter().for_each(|file| add(file, here, &mut parts));
+    Ok(parts)
+}
+
+/// A file: its settings, and over them those of each `[[when]]` that holds.
+fn add(file: &OneFile, here: &JobHere, parts: &mut Vec<Part>) {
+    let whens = file.text.whens.iter();
+    let held = whens.filter(|when| when.selector.holds(here));
+    for items in std::iter::once(&file.text.items).chain(held.map(|when| &when.items)) {
+        let source = Source {
+            layer: file.layer,
+            origin: Origin::File(file.path.clone()),
+        };
+        parts.push(Part {
+            source,
+            items: items.clone(),
+        });
+    }
+}
+
+fn merged(parts: &[Part], locks: &Locks) -> Result<Vec<Effective>> {
     let mut figment = Figment::new();
-    for part in parts {
-        check(&part)?;
-        figment = figment.merge(part);
+    for numbered in parts.iter().enumerate() {
+        figment = figment.merge(Numbered(numbered.0, numbered.1));
     }
     let mut values = Vec::with_capacity(OPTIONS.len());
     for option in OPTIONS {
-        values.push(read(&figment, option)?);
+        let mut set = read(&figment, parts, option)?;
+        set.locked = locks.place(option.key);
+        values.push(set);
     }
     reconcile_channels(&mut values)?;
     Ok(values)
 }
 
 fn defaults() -> Part {
-    let value = |option: &Opt| (option.key.to_string(), Raw::from(option.default));
+    let item = |option: &Opt| Given {
+        key: option.key.to_string(),
+        raw: Raw::from(option.default),
+        at: None,
+    };
     let source = Source {
         layer: Layer::Default,
         origin: Origin::BuiltIn,
     };
     Part {
         source,
-        values: OPTIONS.iter().map(value).collect(),
+        items: OPTIONS.iter().map(item).collect(),
     }
-}
-
-fn read_files(
-    sources: &Sources,
-    parts: &mut Vec<Part>,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<FileSeen>> {
-    let mut seen = Vec::new();
-    for (layer, path) in sources.files() {
-        if layer == Layer::User && trust::is_behind_closed_folder(&path) {
-            warnings.push(format!(
-                "file {} is taken for one that is not there: this user may not enter its folder \
-                 (set HOME to the user's own, or XDG_CONFIG_HOME)",
-                path.display()
-            ));
-            continue;
-        }
-        let text = read_file(&path, layer)?;
-        seen.push(FileSeen {
-            layer,
-            path: path.clone(),
-            found: text.is_some(),
-        });
-        if let Some(text) = text {
-            warnings.extend(trust::foreign(&path, sources.prefix.as_deref()));
-            let values = parse_toml(&path, &text)?;
-            parts.push(Part {
-                source: Source {
-                    layer,
-                    origin: Origin::File(path),
-                },
-                values,
-            });
-        }
-    }
-    Ok(seen)
-}
-
-/// The text of a file; `None` where a file that need not exist does not.
-fn read_file(path: &Path, layer: Layer) -> Result<Option<String>> {
-    match input_file::text(path, LONGEST_FILE_BYTES) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(Error::usage(
-            format!(
-                "file {} has more than 1 MiB and is no settings file",
-                path.display()
-            ),
-            "name a TOML file with settings of kolo, or remove this one",
-        )),
-        Err(error) if layer == Layer::ConfigFile => Err(Error::usage(
-            format!(
-                "file {}, named by variable KOLO_CONFIG, cannot be read: {error}",
-                path.display()
-            ),
-            "let KOLO_CONFIG name a readable TOML file on every node, or unset it",
-        )),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Ok(None)
-        }
-        Err(error) => Err(Error::system(
-            format!("file {} cannot be read", path.display()),
-            &error,
-            "make the file readable and its text UTF-8, or remove it",
-        )),
-    }
-}
-
-fn parse_toml(path: &Path, text: &str) -> Result<Dict> {
-    let mut data = Toml::string(text).data().map_err(|error| {
-        Error::usage(
-            format!(
-                "file {} is not valid TOML: {}",
-                path.display(),
-                error.to_string().trim_end()
-            ),
-            "write each setting as `key = value`, with text values in quotes",
-        )
-    })?;
-    Ok(data.remove(&Profile::Default).unwrap_or_default())
 }
 
 /// Each `KOLO_*` variable that is no option, and what is said of it; reading settings stops at the
@@ -230,12 +188,8 @@ fn read_variables(sources: &Sources, parts: &mut Vec<Part>) -> Result<()> {
         for alias in option.aliases.iter().rev().filter(|_| !hidden) {
             if let Some(text) = sources.variable(alias.name) {
                 let origin = Origin::Variable(alias.name.to_string());
-                parts.push(Part::one(
-                    Layer::Alias,
-                    origin,
-                    option.key,
-                    &(alias.translate)(text),
-                ));
+                let text = (alias.translate)(text);
+                parts.push(Part::one(Layer::Alias, origin, option.key, &text));
             }
         }
     }
@@ -256,101 +210,69 @@ fn read_variables(sources: &Sources, parts: &mut Vec<Part>) -> Result<()> {
 
 /// Refuses unknown keys and bad values of one part.
 fn check(part: &Part) -> Result<()> {
-    for (key, raw) in &part.values {
-        let option = options::find(key)
-            .ok_or_else(|| unknown_key(&part.source, key, raw.as_dict().is_some()))?;
-        parse(option, raw).ok_or_else(|| bad_value(&part.source, option, &show(raw)))?;
+    for item in &part.items {
+        let place = Spot {
+            source: part.source.clone(),
+            at: item.at,
+        };
+        let option = options::find(&item.key)
+            .ok_or_else(|| unknown_key(&place, &item.key, false, Section::Top))?;
+        raw::parse(option, &item.raw)
+            .ok_or_else(|| bad_value(&place, option, &raw::show(&item.raw)))?;
     }
     Ok(())
 }
 
-fn read(figment: &Figment, option: &Opt) -> Result<(Value, Source)> {
+fn read(figment: &Figment, parts: &[Part], option: &Opt) -> Result<Effective> {
     let lost = || {
         Error::internal(format!(
             "the option `{}` was lost between layers",
             option.key
         ))
     };
-    let raw = figment.find_value(option.key).map_err(|_| lost())?;
-    let value = parse(option, &raw).ok_or_else(lost)?;
-    let source = figment
-        .get_metadata(raw.tag())
-        .and_then(source_of)
-        .ok_or_else(lost)?;
-    Ok((value, source))
-}
-
-/// The checked value, or `None` where `raw` is none of the option's values.
-fn parse(option: &Opt, raw: &Raw) -> Option<Value> {
-    let text = match raw {
-        Raw::String(_, text) => text.clone(),
-        Raw::Bool(..) | Raw::Num(..) if !option.kind.is_text() => show(raw),
-        // A list may be written as one: socket_ifname = ["eth", "ib"].
-        Raw::Array(_, entries)
-            if matches!(
-                option.kind,
-                super::Kind::Prefixes | super::Kind::Ports | super::Kind::Lists(_)
-            ) =>
-        {
-            let names: Option<Vec<_>> = entries.iter().map(Raw::as_str).collect();
-            names?.join(",")
-        }
-        _ => return None,
+    let found = figment.find_value(option.key).map_err(|_| lost())?;
+    let value = raw::parse(option, &found).ok_or_else(lost)?;
+    let metadata = figment.get_metadata(found.tag()).ok_or_else(lost)?;
+    let number = match &metadata.source {
+        Some(figment::Source::Custom(number)) => number.parse::<usize>().ok(),
+        _ => None,
     };
-    option.kind.parse(&text)
-}
-
-/// A raw value as a person would write it; also the text that is parsed for numbers and booleans.
-fn show(raw: &Raw) -> String {
-    match raw {
-        Raw::String(_, text) => text.clone(),
-        Raw::Char(_, c) => c.to_string(),
-        Raw::Bool(_, yes) => yes.to_string(),
-        Raw::Num(_, number) => match (number.to_u128(), number.to_actual()) {
-            (Some(number), _) => number.to_string(),
-            (None, figment::error::Actual::Signed(number)) => number.to_string(),
-            (None, figment::error::Actual::Float(number)) => number.to_string(),
-            (None, other) => other.to_string(),
-        },
-        Raw::Empty(..) => String::new(),
-        Raw::Dict(..) => "{a table}".to_string(),
-        Raw::Array(_, entries) => {
-            let entries: Vec<_> = entries.iter().map(show).collect();
-            format!("[{}]", entries.join(", "))
-        }
-    }
+    let part = number
+        .and_then(|number| parts.get(number))
+        .ok_or_else(lost)?;
+    let item = part.items.iter().find(|item| item.key == option.key);
+    Ok(Effective {
+        value,
+        source: part.source.clone(),
+        at: item.and_then(|item| item.at),
+        locked: None,
+    })
 }
 
 /// Holds `min_nchannels <= max_nchannels`: a built-in maximum gives way to a minimum that somebody
 /// set; two values that were both set must fit each other.
-fn reconcile_channels(values: &mut [(Value, Source)]) -> Result<()> {
+fn reconcile_channels(values: &mut [Effective]) -> Result<()> {
     let index = |key| OPTIONS.iter().position(|option| option.key == key);
     let (Some(low), Some(high)) = (index("min_nchannels"), index("max_nchannels")) else {
         return Err(Error::internal(
             "the table of options lost the numbers of channels",
         ));
     };
-    let (Value::Int(least), Value::Int(most)) = (&values[low].0, &values[high].0) else {
+    let (Value::Int(least), Value::Int(most)) = (&values[low].value, &values[high].value) else {
         return Err(Error::internal("the numbers of channels are not integers"));
     };
     if least <= most {
         return Ok(());
     }
-    if values[high].1.layer == Layer::Default {
-        let origin = Origin::Follows("min_nchannels");
-        values[high] = (
-            values[low].0.clone(),
-            Source {
-                layer: Layer::Default,
-                origin,
-            },
-        );
+    if values[high].source.layer == Layer::Default {
+        values[high].value = values[low].value.clone();
+        values[high].source.origin = Origin::Follows("min_nchannels");
         return Ok(());
     }
     Err(Error::usage(
         format!(
             "min_nchannels is {least} ({}), which is more than max_nchannels, {most} ({})",
-            values[low].1.origin, values[high].1.origin
+            values[low].source.origin, values[high].source.origin
         ),
         "lower min_nchannels or raise max_nchannels",
     ))

@@ -4,14 +4,39 @@ use super::kind::Kind;
 use super::lists::{BadWord, ChoiceList};
 use super::option::Opt;
 use super::options::OPTIONS;
-use super::source::{Layer, Origin, Source};
+use super::source::{Layer, Origin, Source, Spot};
 use crate::base::{Code, Error};
 
 /// Values and keys longer than this are cut in messages.
 const LONGEST_SHOWN: usize = 80;
 
-/// A key that is no option. `table` says that it heads a section, of which settings have none.
-pub(super) fn unknown_key(source: &Source, key: &str, table: bool) -> Error {
+/// Where in a file a key stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    /// Above the first header.
+    Top,
+    /// Below `[profile.NAME]`.
+    Profile,
+    /// Below `[[when]]`.
+    When,
+    /// In the list of locked options.
+    Locked,
+}
+
+impl Section {
+    /// What may stand there besides options.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Section::Top => &["include", "locked", "default_profile", "profile", "when"],
+            Section::Profile => &["preload"],
+            Section::When => &["partition", "host", "nodes", "default_profile"],
+            Section::Locked => &[],
+        }
+    }
+}
+
+/// A key that is no option. `is_table` says that it heads a section.
+pub(super) fn unknown_key(place: &Spot, key: &str, is_table: bool, table: Section) -> Error {
     let wanted = key.trim().to_ascii_lowercase().replace('-', "_");
     // Somebody may have written the variable's name.
     let bare = ["kolo_", "nccl_"]
@@ -19,20 +44,51 @@ pub(super) fn unknown_key(source: &Source, key: &str, table: bool) -> Error {
         .find_map(|start| wanted.strip_prefix(start));
     let nearest = nearest(
         bare.unwrap_or(&wanted),
-        OPTIONS.iter().map(|o| o.key.to_string()),
+        OPTIONS
+            .iter()
+            .map(|option| option.key)
+            .chain(table.words().iter().copied())
+            .map(str::to_string),
     );
-    let mut what = format!("{}: unknown option `{}`", source.origin, cut(key));
+    if table != Section::Top && Section::Top.words().contains(&key) {
+        let what = format!("{place}: `{key}` stands below the header of a table");
+        let remedy = format!("write `{key}` at the top of the file, above the first `[`");
+        return error(&place.source, what, remedy);
+    }
+    let mut what = format!("{place}: unknown option `{}`", cut(key));
     if let Some(nearest) = &nearest {
         what += &format!("; the nearest valid key is `{nearest}`");
     }
-    let remedy = match (table, nearest) {
+    let remedy = match (is_table, nearest) {
+        (true, Some(nearest)) if table.words().contains(&nearest.as_str()) => {
+            format!("write `{nearest}` if that is meant, or remove the section")
+        }
         (true, _) => "write the settings without a section, one `key = value` a line".to_string(),
         (false, Some(nearest)) => {
             format!("write `{nearest}` if that is meant, or remove the entry")
         }
         (false, None) => "remove the entry; `kolo help settings` lists the options".to_string(),
     };
-    error(source, what, remedy)
+    error(&place.source, what, remedy)
+}
+
+/// A file that is no TOML.
+pub(super) fn no_toml(place: &Spot, why: &str) -> Error {
+    Error::usage(
+        format!("{place}: not valid TOML: {}", why.trim_end()),
+        "write each setting as `key = value`, with text values in quotes",
+    )
+}
+
+/// A value that a key takes not, which is no option.
+pub(super) fn bad_part(place: &Spot, key: &str, value: &str, expected: &str) -> Error {
+    Error::usage(
+        format!(
+            "{place}: `{key}` is `{}`, but expected was {expected}",
+            cut(value)
+        ),
+        format!("correct `{key}` or remove it"),
+    )
 }
 
 /// A `KOLO_*` variable that is no option.
@@ -42,7 +98,7 @@ pub(super) fn unknown_variable(name: &str) -> Error {
     let names = OPTIONS
         .iter()
         .map(|option| bare(&option.variable()))
-        .chain(["CONFIG".to_string()]);
+        .chain(["CONFIG".to_string(), "PROFILE".to_string()]);
     let unset = format!("unset {}", cut(name));
     match nearest(&bare(name), names) {
         Some(nearest) => Error::usage(
@@ -60,14 +116,11 @@ pub(super) fn unknown_variable(name: &str) -> Error {
 }
 
 /// A value that the option does not take.
-pub(super) fn bad_value(source: &Source, option: &Opt, value: &str) -> Error {
+pub(super) fn bad_value(place: &Spot, option: &Opt, value: &str) -> Error {
+    let source = &place.source;
     let key = option.key;
     let expected = option.kind.expected();
-    let mut what = format!(
-        "{}: the option `{key}` has the value `{}`",
-        source.origin,
-        cut(value)
-    );
+    let mut what = format!("{place}: the option `{key}` has the value `{}`", cut(value));
     let candidates = option.kind.candidates();
     let fault = match option.kind {
         Kind::Lists(words) => ChoiceList::parse(value, words).err(),
@@ -123,7 +176,7 @@ const LIKE: f64 = 1.25;
 
 /// The name most like `wanted`, if one is: the mean of Damerau and Levenshtein's likeness, which
 /// counts the slips of a typist, and Jaro and Winkler's, which sees a common beginning.
-fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Option<String> {
+pub(super) fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Option<String> {
     let likeness = |name: &String| {
         strsim::normalized_damerau_levenshtein(wanted, name) + strsim::jaro_winkler(wanted, name)
     };
@@ -141,7 +194,7 @@ fn close(value: &str, candidates: &[&'static str]) -> Option<&'static str> {
 }
 
 /// `text` without control characters and not longer than a line of a message takes.
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     let mut shown: String = text
         .chars()
         .take(LONGEST_SHOWN)
@@ -158,11 +211,11 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    fn file() -> Source {
-        Source {
+    fn file() -> Spot {
+        Spot::from(Source {
             layer: Layer::System,
             origin: Origin::File(PathBuf::from("/etc/kolo/kolo.toml")),
-        }
+        })
     }
 
     #[test]
@@ -178,7 +231,7 @@ mod tests {
             ("protocol", "proto"),
             ("tiemout", "timeout"),
         ] {
-            let text = unknown_key(&file(), wrong, false).what;
+            let text = unknown_key(&file(), wrong, false, Section::Top).what;
             assert!(
                 text.ends_with(&format!("the nearest valid key is `{right}`")),
                 "{text}"
@@ -205,7 +258,7 @@ mod tests {
     #[test]
     fn what_is_like_nothing_has_no_nearest_name() {
         for far in ["foo", "site", "x"] {
-            let key = unknown_key(&file(), far, false);
+            let key = unknown_key(&file(), far, false, Section::Top);
             let variable = unknown_variable(&format!("KOLO_{}", far.to_ascii_uppercase()));
             let algo = super::super::options::find("algo").unwrap();
             for text in [
@@ -217,7 +270,7 @@ mod tests {
             }
             assert!(key.remedy.contains("kolo help settings"), "{key}");
         }
-        let section = unknown_key(&file(), "site", true);
+        let section = unknown_key(&file(), "site", true, Section::Top);
         assert!(section.remedy.contains("without a section"), "{section}");
     }
 

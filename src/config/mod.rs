@@ -10,18 +10,22 @@
 //! 1. the defaults of the table,
 //! 2. `/etc/kolo/kolo.toml`,
 //! 3. `PREFIX/etc/kolo.toml`, where PREFIX is above the `lib/` or `bin/` that holds the code,
-//! 4. `~/.config/kolo/kolo.toml` (or under `XDG_CONFIG_HOME`),
-//! 5. the file named by `KOLO_CONFIG`,
-//! 6. the documented `NCCL_*` variables,
-//! 7. the `KOLO_*` variables,
-//! 8. what the program gives in its call.
+//! 4. the profile of these files that `KOLO_PROFILE` chooses,
+//! 5. `~/.config/kolo/kolo.toml` (or under `XDG_CONFIG_HOME`),
+//! 6. the file named by `KOLO_CONFIG`,
+//! 7. the documented `NCCL_*` variables,
+//! 8. the `KOLO_*` variables,
+//! 9. what the program gives in its call.
+//!
+//! What a file of the site *locks* keeps the value that it has there. A file may include others,
+//! which stand below it, and hold `[[when]]` tables for some jobs and nodes, which stand above it.
 //!
 //! Every value remembers its [`Source`]: the layer, and the file or variable in it. What cannot be
 //! used is an error, never ignored: an unknown key, an unknown `KOLO_*` variable, a bad value.
 //! Variables of the other library that are no aliases are not looked at.
 //!
 //! **Terms.** *Option*: an entry of the table. *Key*: its name. *Value*: what it is set to.
-//! *Layer*: one of the eight above. *Shape*: the options that all ranks must agree on, because
+//! *Layer*: one of the nine above. *Shape*: the options that all ranks must agree on, because
 //! plans or the exchange of messages follow from them; see [`compare_shapes`].
 //!
 //! Reference: TOML 1.0; the XDG Base Directory Specification.
@@ -29,6 +33,9 @@
 //! Settings belong to the process, but are read once per communicator: a program may change a
 //! variable between two inits, and the first communicator keeps what it read.
 
+mod check;
+mod file;
+mod files;
 #[doc(hidden)]
 pub mod fuzz;
 mod install;
@@ -36,6 +43,7 @@ pub mod kept;
 mod kind;
 mod layers;
 mod lists;
+mod lock;
 mod message;
 mod nccl;
 #[macro_use]
@@ -45,8 +53,14 @@ mod options_start;
 #[macro_use]
 mod options_verbs;
 mod options;
+mod part;
+mod profile;
+mod raw;
 mod read;
 mod render;
+mod render_file;
+mod render_site;
+mod select;
 mod settings;
 mod shape;
 mod source;
@@ -58,16 +72,21 @@ mod value;
 mod word;
 mod words;
 
+pub use check::{FileCheck, check_all, check_file, contents};
 pub use install::install_prefix;
 pub use kind::Kind;
 pub use lists::{ChoiceList, ChoiceRule};
 pub use option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
 pub use options::{OPTIONS, find};
 pub use read::Entry;
-pub use render::{render_help, render_help_of, render_markdown, render_table, render_toml};
+pub use render::{
+    render_columns, render_help, render_help_of, render_markdown, render_origin, render_settings,
+    render_table,
+};
+pub use render_file::render_toml;
 pub use settings::Settings;
 pub use shape::{ShapeEntry, compare_shapes, digest};
-pub use source::{FileSeen, Layer, Origin, Source};
+pub use source::{FileSeen, Layer, Origin, Position, Source};
 pub use sources::Sources;
 pub use value::{FaultFlip, HostPort, PrefixList, Value};
 pub use word::Word;

@@ -86,6 +86,10 @@ pub const FOR_TESTS: &str = "for tests: ";
 /// Variables named `KOLO_*` that are no options: the settings neither read nor refuse them.
 pub const RESERVED: &[(&str, &str)] = &[
     ("KOLO_CONFIG", "names a TOML file; the file must exist"),
+    (
+        "KOLO_PROFILE",
+        "chooses a `[profile.NAME]` of the site; `none` chooses none",
+    ),
     ("KOLO_PREFIX", "where builds and tests install kolo"),
     (
         "KOLO_MPI_LIBRARY",

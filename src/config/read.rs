@@ -4,18 +4,19 @@ use super::layers::{self, Loaded};
 use super::option::Opt;
 use super::options::OPTIONS;
 use super::settings::Settings;
-use super::source::Source;
-use super::sources::{Sources, Stamp};
+use super::source::{Position, Source};
+use super::sources::{Sources, Stamp, Stamps, stamp};
 use super::value::Value;
 use crate::base::{Error, Result};
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// Settings that were read, and from what: a program that makes many communicators need not parse
 /// the same text for each.
 struct Read {
     sources: Sources,
-    stamps: Vec<Option<Stamp>>,
+    stamps: Stamps,
     settings: Settings,
 }
 
@@ -33,6 +34,10 @@ pub struct Entry<'a> {
     pub value: &'a Value,
     /// Where the value comes from.
     pub source: &'a Source,
+    /// Where in a file it stands.
+    pub at: Option<Position>,
+    /// The file that locks it, with the place, in words.
+    pub locked: Option<&'a str>,
 }
 
 impl Settings {
@@ -49,13 +54,13 @@ impl Settings {
     /// The message names the file or variable, the key, the value, and what was expected.
     pub fn load(caller: &[(String, String)]) -> Result<Settings> {
         let sources = Sources::of_process(caller)?;
-        let stamps = sources.stamps();
         let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |one: &&Read| one.sources == sources && one.stamps == stamps;
+        let is_as_it_was = |(path, then): &(PathBuf, Option<Stamp>)| stamp(path) == *then;
+        let same = |one: &&Read| one.sources == sources && one.stamps.iter().all(is_as_it_was);
         if let Some(read) = known().iter().find(same) {
             return Ok(read.settings.clone());
         }
-        let settings = Settings::load_from(&sources)?;
+        let (settings, stamps) = Settings::read(&sources)?;
         let mut known = known();
         known.truncate(REMEMBERED - 1);
         known.push_front(Read {
@@ -71,16 +76,23 @@ impl Settings {
     /// # Errors
     /// Those of [`Settings::load`].
     pub fn load_from(sources: &Sources) -> Result<Settings> {
+        Settings::read(sources).map(|(settings, _)| settings)
+    }
+
+    /// Also how each file was that was looked at.
+    fn read(sources: &Sources) -> Result<(Settings, Stamps)> {
         let Loaded {
             values,
             files,
+            stamps,
             warnings,
         } = layers::load(sources)?;
-        Ok(Settings {
+        let settings = Settings {
             values,
             files,
             warnings,
-        })
+        };
+        Ok((settings, stamps))
     }
 
     /// Reads all layers of this process, and collects what it stumbles over instead of stopping:
@@ -110,14 +122,13 @@ impl Settings {
 
     /// Every option in the order of the documentation.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        OPTIONS
-            .iter()
-            .zip(&self.values)
-            .map(|(option, (value, source))| Entry {
-                option,
-                value,
-                source,
-            })
+        OPTIONS.iter().zip(&self.values).map(|(option, set)| Entry {
+            option,
+            value: &set.value,
+            source: &set.source,
+            at: set.at,
+            locked: set.locked.as_deref(),
+        })
     }
 
     /// The option with this key.

@@ -5,6 +5,7 @@ use super::kind::Kind;
 use super::option::{FOR_TESTS, Opt, RESERVED, Tag};
 use super::options::OPTIONS;
 use super::read::Entry;
+use super::render_site::{LOCKS, site_section};
 use super::settings::Settings;
 use super::source::Layer;
 use super::value::Value;
@@ -14,7 +15,7 @@ use std::fmt::Write;
 const WIDTH: usize = 96;
 
 /// Every option with its value, its layer, and the file or variable, then the files looked at: what
-/// `kolo info --config` prints.
+/// `kolo config show --origin` prints.
 pub fn render_table(settings: &Settings) -> String {
     let row = |entry: Entry<'_>| {
         let value = match entry.value {
@@ -26,14 +27,14 @@ pub fn render_table(settings: &Settings) -> String {
             value,
             entry.option.tag.text().to_string(),
             entry.source.layer.text().to_string(),
-            entry.source.origin.to_string(),
+            render_origin(entry),
         ]
     };
     let head = ["option", "value", "for", "layer", "from"].map(str::to_string);
     let rows: Vec<_> = std::iter::once(head)
         .chain(settings.entries().map(row))
         .collect();
-    let mut text = columns(&rows);
+    let mut text = render_columns(&rows);
     text.push_str("\nFiles, each hiding what those above it say:\n");
     for file in settings.files() {
         let state = if file.found { "read" } else { "not there" };
@@ -47,7 +48,31 @@ pub fn render_table(settings: &Settings) -> String {
     text
 }
 
-fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+/// The file or variable that an option has its value from, with the line, and what locks it.
+pub fn render_origin(entry: Entry<'_>) -> String {
+    let mut text = entry.source.origin.to_string();
+    if let Some(at) = entry.at {
+        let _ = write!(text, ", line {}", at.line);
+    }
+    if let Some(lock) = entry.locked {
+        let _ = write!(text, "; locked by {lock}");
+    }
+    text
+}
+
+/// The options that are not as built in, as a settings file would have them: what `kolo config
+/// show` prints.
+pub fn render_settings(settings: &Settings) -> String {
+    let set = settings.entries().filter(|entry| {
+        let built_in = entry.option.kind.parse(entry.option.default);
+        built_in.as_ref() != Some(entry.value)
+    });
+    set.map(|entry| format!("{} = {}\n", entry.option.key, entry.value.toml()))
+        .collect()
+}
+
+/// Rows whose columns are below each other.
+pub fn render_columns<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
@@ -59,35 +84,6 @@ fn columns<const N: usize>(rows: &[[String; N]]) -> String {
         let line = cells.collect::<Vec<_>>().join("  ");
         text.push_str(line.trim_end());
         text.push('\n');
-    }
-    text
-}
-
-/// The file `config/kolo.toml`: every option, commented out, with its documentation and default.
-pub fn render_toml() -> String {
-    let mut text = wrap(
-        "Settings of kolo. Every option stands here with its default; remove the `#` before a key \
-         to set it. This file may lie at /etc/kolo/kolo.toml, PREFIX/etc/kolo.toml or \
-         ~/.config/kolo/kolo.toml, or be named by the variable KOLO_CONFIG; each of these hides \
-         those before it, and variables hide files. `kolo info --config` shows what is in force.",
-        "# ",
-    );
-    text.push_str("#\n# Generated from the table of options in src/config/options.rs.\n");
-    for tag in Tag::ALL {
-        let _ = write!(text, "\n# ---- {} ----\n", heading(tag));
-        for option in OPTIONS.iter().filter(|option| option.tag == tag) {
-            text.push('\n');
-            text.push_str(&wrap(option.doc(), "# "));
-            text.push_str(&wrap(&sentence("Value: ", &option.kind.expected()), "# "));
-            for word in words(option) {
-                let _ = writeln!(text, "#   {}: {}", word.0, word.1);
-            }
-            text.push_str(&wrap(&names(option), "# "));
-            if option.shapes {
-                text.push_str("# Must be the same on every rank.\n");
-            }
-            let _ = writeln!(text, "#{} = {}", option.key, default_of(option).toml());
-        }
     }
     text
 }
@@ -113,7 +109,7 @@ Nothing has to be set. What is set most often, as a variable in the job script:
 | have ranks without MPI prove who they are | [`KOLO_SECRET_FILE=FILE`](#secret_file) |
 
 Open MPI's `mpirun` hands variables to other nodes with `-x NAME`. A site writes its own into \
-`/etc/kolo/kolo.toml`. `kolo info --config` shows every value and where it came from.
+`/etc/kolo/kolo.toml`. `kolo config show --origin` shows every value and where it came from.
 
 ";
 
@@ -132,9 +128,10 @@ pub fn render_markdown() -> String {
     for (number, layer) in Layer::ALL.into_iter().enumerate() {
         let _ = writeln!(text, "{}. {}", number + 1, layer_line(layer));
     }
+    text.push_str(&format!("{}. {LOCKS}\n", Layer::ALL.len() + 1));
     text.push_str(
         "\n\
-         `kolo info --config` prints every value with its layer and the file or variable it \
+         `kolo config show --origin` prints every value with its layer and the file or variable it \
          came from. Settings are read once per communicator, when it is made.\n\n\
          A program in Rust lies in no PREFIX, unless it is installed in `PREFIX/bin`: what it \
          shall read belongs into `/etc/kolo/kolo.toml`. A home that this user may not enter counts \
@@ -142,7 +139,8 @@ pub fn render_markdown() -> String {
          may write, or whose owner is neither root nor this user nor (layer 3) the owner of \
          PREFIX.\n\n\
          A program with raised rights (setuid, setgid, file capabilities) reads neither the \
-         environment nor files of the user: layers 4 to 7 do not count for it.\n\n\
+         environment nor files of the user: layers 5 to 8 do not count for it, and no \
+         profile but the default one.\n\n\
          An unknown key, an unknown `KOLO_*` variable and a bad value are errors that name the \
          place, what was expected and the nearest valid name. An empty variable counts as not \
          set. An `NCCL_*` variable is not looked at where the option's own `KOLO_*` variable or \
@@ -151,8 +149,11 @@ pub fn render_markdown() -> String {
          powers of 1024.\n\n\
          Options marked *same on every rank* decide how messages are exchanged. Ranks compare \
          them when a communicator is made; a difference is an error that names the values, \
-         nodes and sources.\n\n\
-         ## Overview\n\n\
+         nodes and sources.\n\n",
+    );
+    text.push_str(&site_section());
+    text.push_str(
+        "\n## Overview\n\n\
          | option | default | unit | for | same on every rank |\n\
          |---|---|---|---|---|\n",
     );
@@ -210,7 +211,7 @@ pub fn render_help() -> String {
     for option in OPTIONS.iter().filter(|option| option.tag != Tag::Debug) {
         text.push_str(&render_help_of(option));
     }
-    text.push_str("\n`kolo info --config` shows what is in force, and why.\n");
+    text.push_str("\n`kolo config show --origin` shows what is in force, and why.\n");
     text
 }
 
@@ -263,7 +264,7 @@ fn placeholder(option: &Opt) -> String {
     }
 }
 
-fn heading(tag: Tag) -> &'static str {
+pub(super) fn heading(tag: Tag) -> &'static str {
     match tag {
         Tag::Site => "For the site",
         Tag::User => "For the user of a job",
@@ -279,6 +280,9 @@ fn layer_line(layer: Layer) -> &'static str {
             "`PREFIX/etc/kolo.toml`, where PREFIX is the directory above the `lib` or `bin` that \
              holds the running code"
         }
+        Layer::Profile => {
+            "the profile of files 2 and 3 that `KOLO_PROFILE` names, or `default_profile` in a file"
+        }
         Layer::User => "`~/.config/kolo/kolo.toml`, or `kolo/kolo.toml` in `XDG_CONFIG_HOME`",
         Layer::ConfigFile => "the file named by `KOLO_CONFIG`, which must exist",
         Layer::Alias => "the `NCCL_*` variables named below",
@@ -287,7 +291,7 @@ fn layer_line(layer: Layer) -> &'static str {
     }
 }
 
-fn default_of(option: &Opt) -> Value {
+pub(super) fn default_of(option: &Opt) -> Value {
     option.kind.parse(option.default).unwrap_or(Value::Unset)
 }
 
@@ -299,7 +303,7 @@ fn code(option: &Opt) -> String {
 }
 
 /// The words of an option with their documentation, or nothing for other kinds.
-fn words(option: &Opt) -> Vec<(&'static str, &'static str)> {
+pub(super) fn words(option: &Opt) -> Vec<(&'static str, &'static str)> {
     match option.kind {
         Kind::Words(words) | Kind::Lists(words) => words
             .iter()
@@ -309,7 +313,7 @@ fn words(option: &Opt) -> Vec<(&'static str, &'static str)> {
     }
 }
 
-fn names(option: &Opt) -> String {
+pub(super) fn names(option: &Opt) -> String {
     let aliases: Vec<_> = option
         .aliases
         .iter()
@@ -323,12 +327,12 @@ fn names(option: &Opt) -> String {
     }
 }
 
-fn sentence(start: &str, rest: &str) -> String {
+pub(super) fn sentence(start: &str, rest: &str) -> String {
     format!("{start}{rest}.")
 }
 
 /// `text` in lines of at most [`WIDTH`] columns, each after `start`.
-fn wrap(text: &str, start: &str) -> String {
+pub(super) fn wrap(text: &str, start: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from(start);
     for word in text.split_whitespace() {

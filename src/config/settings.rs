@@ -1,6 +1,6 @@
 //! The settings of a communicator: every option with its value and where that comes from.
 
-use super::source::{FileSeen, Source};
+use super::source::{FileSeen, Position, Source};
 use super::value::Value;
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// In the order of the table.
-    pub(super) values: Vec<(Value, Source)>,
+    pub(super) values: Vec<Effective>,
     pub(super) files: Vec<FileSeen>,
     pub(super) warnings: Vec<String>,
 }
@@ -48,6 +48,17 @@ impl Settings {
 
     /// The value of the option at `index` of the table.
     pub(super) fn value(&self, index: usize) -> &Value {
-        &self.values[index].0
+        &self.values[index].value
     }
+}
+
+/// One option as the layers set it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Effective {
+    pub(super) value: Value,
+    pub(super) source: Source,
+    /// Where in the file it stands.
+    pub(super) at: Option<Position>,
+    /// The file that locks it.
+    pub(super) locked: Option<String>,
 }

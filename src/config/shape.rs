@@ -114,7 +114,8 @@ where
             bounded(&differing, "; ")
         ),
         "give these options the same value on every rank (the same file on every node, or the same \
-         variables through the launcher), or remove them; `kolo info --config` shows what is read",
+         variables through the launcher), or remove them; `kolo config show --origin` \
+         shows what is read",
     ))
 }
 

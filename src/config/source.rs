@@ -12,6 +12,8 @@ pub enum Layer {
     System,
     /// `PREFIX/etc/kolo.toml`, beside the installed library.
     Prefix,
+    /// The profile that `KOLO_PROFILE` or a file chooses: `[profile.NAME]` of these files.
+    Profile,
     /// `~/.config/kolo/kolo.toml`, or under `XDG_CONFIG_HOME`.
     User,
     /// The file named by `KOLO_CONFIG`.
@@ -26,10 +28,11 @@ pub enum Layer {
 
 impl Layer {
     /// All layers, lowest first.
-    pub const ALL: [Layer; 8] = [
+    pub const ALL: [Layer; 9] = [
         Layer::Default,
         Layer::System,
         Layer::Prefix,
+        Layer::Profile,
         Layer::User,
         Layer::ConfigFile,
         Layer::Alias,
@@ -37,12 +40,18 @@ impl Layer {
         Layer::Caller,
     ];
 
-    /// The name that `kolo info --config` prints.
+    /// Whether this layer's file is of those who run the machine. It may have profiles and locks.
+    pub fn is_of_site(self) -> bool {
+        matches!(self, Layer::System | Layer::Prefix)
+    }
+
+    /// The name that `kolo config show --origin` prints.
     pub fn text(self) -> &'static str {
         match self {
             Layer::Default => "default",
             Layer::System => "system file",
             Layer::Prefix => "prefix file",
+            Layer::Profile => "profile",
             Layer::User => "user file",
             Layer::ConfigFile => "KOLO_CONFIG",
             Layer::Alias => "NCCL alias",
@@ -61,6 +70,8 @@ pub enum Origin {
     Follows(&'static str),
     /// A TOML file.
     File(PathBuf),
+    /// A profile of a TOML file.
+    Profile(String, PathBuf),
     /// An environment variable.
     Variable(String),
     /// The program, in its call.
@@ -73,6 +84,7 @@ impl fmt::Display for Origin {
             Origin::BuiltIn => f.write_str("built in"),
             Origin::Follows(key) => write!(f, "follows {key}"),
             Origin::File(path) => write!(f, "file {}", path.display()),
+            Origin::Profile(name, path) => write!(f, "profile {name} of file {}", path.display()),
             Origin::Variable(name) => write!(f, "variable {name}"),
             Origin::Caller => f.write_str("the calling program"),
         }
@@ -86,6 +98,38 @@ pub struct Source {
     pub layer: Layer,
     /// The place in it.
     pub origin: Origin,
+}
+
+/// A place in the text of a file, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The character in it.
+    pub column: usize,
+}
+
+/// Where something stands: a source and, if that is a file, the place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) source: Source,
+    pub(super) at: Option<Position>,
+}
+
+impl From<Source> for Spot {
+    fn from(source: Source) -> Spot {
+        Spot { source, at: None }
+    }
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source.origin)?;
+        match self.at {
+            Some(Position { line, column }) => write!(f, ", line {line}, column {column}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A file that was looked at.

@@ -2,6 +2,7 @@
 
 use super::option::{RESERVED, RESERVED_PREFIX};
 use super::options::OPTIONS;
+use super::select::JobHere;
 use super::source::Layer;
 use crate::base::{Error, Result, privilege};
 use std::collections::BTreeMap;
@@ -11,12 +12,15 @@ use std::path::{Path, PathBuf};
 /// Everything that settings are read from; tests give their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// The environment: `KOLO_*`, the aliases, `HOME` and `XDG_CONFIG_HOME` are looked at.
+    /// The environment: `KOLO_*`, the aliases, `HOME`, `XDG_CONFIG_HOME`, and Slurm's words on the
+    /// job are looked at.
     pub environment: BTreeMap<String, String>,
     /// The file of the machine; `None` reads none.
     pub system_file: Option<PathBuf>,
     /// Where kolo is installed; its `etc/kolo.toml` is read.
     pub prefix: Option<PathBuf>,
+    /// The name of the host.
+    pub host: String,
     /// What the program gives: option key and value.
     pub caller: Vec<(String, String)>,
 }
@@ -28,6 +32,31 @@ pub(super) struct Stamp {
     file: [u64; 3],
     /// When contents and anything else were changed last.
     changed: [i64; 4],
+}
+
+/// Files, each as it was.
+pub(super) type Stamps = Vec<(PathBuf, Option<Stamp>)>;
+
+/// How this file is at the moment; `None` where there is none.
+pub(super) fn stamp(path: &Path) -> Option<Stamp> {
+    use std::os::unix::fs::MetadataExt;
+    let data = std::fs::metadata(path).ok()?;
+    let changed = [
+        data.mtime(),
+        data.mtime_nsec(),
+        data.ctime(),
+        data.ctime_nsec(),
+    ];
+    Some(Stamp {
+        file: [data.dev(), data.ino(), data.len()],
+        changed,
+    })
+}
+
+/// The name of this host, as far as the system tells it.
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }
 
 impl Sources {
@@ -56,6 +85,7 @@ impl Sources {
             environment,
             system_file: Some(PathBuf::from("/etc/kolo/kolo.toml")),
             prefix: super::install::install_prefix(),
+            host: host(),
             caller: caller.to_vec(),
         })
     }
@@ -87,24 +117,16 @@ impl Sources {
         .collect()
     }
 
-    /// How each of the files is at the moment; `None` where there is none.
-    pub(super) fn stamps(&self) -> Vec<Option<Stamp>> {
-        use std::os::unix::fs::MetadataExt;
-        let files = self.files().into_iter();
-        let stamp = |(_, path): (Layer, PathBuf)| {
-            let data = std::fs::metadata(path).ok()?;
-            let changed = [
-                data.mtime(),
-                data.mtime_nsec(),
-                data.ctime(),
-                data.ctime_nsec(),
-            ];
-            Some(Stamp {
-                file: [data.dev(), data.ino(), data.len()],
-                changed,
-            })
-        };
-        files.map(stamp).collect()
+    /// Where this process runs, for what a file says of some jobs and nodes only.
+    pub(super) fn here(&self) -> JobHere {
+        let variable = |names: &[&str]| names.iter().find_map(|name| self.variable(name));
+        JobHere {
+            partition: variable(&["SLURM_JOB_PARTITION"]).map(str::to_owned),
+            host: self.host.clone(),
+            // Those of the job, not of the step: an agent of mpirun is a step of its own.
+            nodes: variable(&["SLURM_JOB_NUM_NODES", "SLURM_NNODES"])
+                .and_then(|count| count.parse().ok()),
+        }
     }
 
     /// `kolo/kolo.toml` under `XDG_CONFIG_HOME`, or under `~/.config`. The base-directory
@@ -120,10 +142,21 @@ impl Sources {
     }
 }
 
+/// Variables that are no options, and decide which files and which parts of them count.
+const LOOKED_AT: [&str; 7] = [
+    "KOLO_CONFIG",
+    "KOLO_PROFILE",
+    "HOME",
+    "XDG_CONFIG_HOME",
+    "SLURM_JOB_PARTITION",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_NNODES",
+];
+
 fn concerns_kolo(name: &str) -> bool {
     let mut aliases = OPTIONS.iter().flat_map(|option| option.aliases);
     (name.starts_with("KOLO_") && !is_reserved(name))
-        || ["KOLO_CONFIG", "HOME", "XDG_CONFIG_HOME"].contains(&name)
+        || LOOKED_AT.contains(&name)
         || aliases.any(|alias| alias.name == name)
 }
 
@@ -196,6 +229,8 @@ mod tests {
             "KOLO_ALGO",
             "KOLO_NONSENSE",
             "KOLO_CONFIG",
+            "KOLO_PROFILE",
+            "SLURM_JOB_PARTITION",
             "NCCL_ALGO",
             "HOME",
         ] {

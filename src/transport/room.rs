@@ -271,7 +271,7 @@ pub(super) fn remedy(source: &std::io::Error) -> &'static str {
         Some(libc::ENOMEM) => {
             "the machine, the job's memory limit or the address space (`ulimit -v`) has no room: \
              ask the batch system for more memory per node, start fewer ranks per node, or make \
-             kolo's buffers smaller (`kolo info --config` lists them)"
+             kolo's buffers smaller (`kolo config show --origin` lists them)"
         }
         Some(libc::ENOSPC) => {
             "the job's shared memory is used up (a memory control group or a tmpfs limit): ask the \

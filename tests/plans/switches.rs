@@ -38,8 +38,7 @@ fn crossings(plans: &[Plan], count: u32) -> f64 {
             let ends = plan.lists.get(step.dsts).iter();
             let links = ends.filter_map(Operand::as_connection);
             for at in links {
-                let Link::Pair { writer, reader, .. } = plan.connections[at].link
-                else {
+                let Link::Pair { writer, reader, .. } = plan.connections[at].link else {
                     panic!("no pair");
                 };
                 if switch(writer) != switch(reader) {

@@ -2,6 +2,7 @@
 //!
 //! 0: done, and every result right. 1: an error, or a wrong result. 2: a mistake in the options.
 
+use crate::config::{self, ConfigArgs};
 use crate::info::{self, InfoArgs};
 use crate::perf::picture::{self, PlotArgs};
 use crate::topo::{self, TopoArgs};
@@ -28,6 +29,8 @@ enum Command {
     Plot(PlotArgs),
     /// Show the version, the build, and what of MPI was found
     Info(InfoArgs),
+    /// Check, show and compare settings
+    Config(ConfigArgs),
     /// Show the machine as kolo sees it, with the rings and trees that fit it
     #[command(after_help = topo::HELP)]
     Topo(TopoArgs),
@@ -156,6 +159,7 @@ pub fn run() -> ExitCode {
         Command::Perf(args) => perf::main(Ok(*args)),
         Command::Plot(args) => done(picture::run(&args)),
         Command::Info(args) => done(info::info(&args)),
+        Command::Config(args) => done(config::run(&args)),
         Command::Topo(args) => done(topo::run(&args)),
         Command::Tune(args) => done(tune::run(&args)),
         Command::Explain(args) => done(explain::run(&args)),

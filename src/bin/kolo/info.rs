@@ -1,6 +1,7 @@
 //! `kolo info` and `kolo version`: what kolo is, and what it sees.
 
 use crate::algorithms;
+use crate::config::ShowArgs;
 use crate::facts::{self, Fact};
 use crate::launcher;
 use crate::out;
@@ -16,7 +17,8 @@ use std::time::Duration;
 /// What `kolo info` shows.
 #[derive(Args, Debug)]
 pub struct InfoArgs {
-    /// Show every setting with the layer and the file or variable it came from
+    /// Show every setting with the layer and the file or variable it came from, as
+    /// `kolo config show --origin` does
     #[arg(long)]
     pub config: bool,
     /// Show what settings there are
@@ -51,14 +53,19 @@ pub fn info(args: &InfoArgs) -> Result<()> {
         }
         return Ok(());
     }
-    if args.options || args.config {
-        let settings = match args.config {
-            true => Some(Settings::load(&[]).map_err(once)?),
-            false => None,
-        };
-        if launcher::speaks_for_all() {
-            of_settings(args, settings.as_ref());
+    if args.options && launcher::speaks_for_all() {
+        match args.json {
+            // With the values, if those were asked for too.
+            true if args.config => {}
+            true => out::json(&crate::config::document(None)),
+            false => out::write(&config::render_help()),
         }
+    }
+    if args.config {
+        let (origin, json) = (true, args.json);
+        return crate::config::show(&ShowArgs { origin, json });
+    }
+    if args.options {
         return Ok(());
     }
     let job = Job::meet();
@@ -76,30 +83,6 @@ pub fn info(args: &InfoArgs) -> Result<()> {
 /// A mistake that all processes of a job have found is printed by one.
 fn once(error: Error) -> Error {
     error.told_elsewhere(!launcher::speaks_for_all())
-}
-
-fn of_settings(args: &InfoArgs, settings: Option<&Settings>) {
-    if args.json {
-        let options = config::OPTIONS.iter().map(|option| {
-            let entry = settings.and_then(|settings| settings.entry(option.key));
-            json!({
-                "key": option.key,
-                "variable": option.variable(),
-                "value": entry.map(|entry| entry.value.to_string()),
-                "layer": entry.map(|entry| entry.source.layer.text()),
-                "from": entry.map(|entry| entry.source.origin.to_string()),
-                "default": option.default,
-            })
-        });
-        out::json(&json!({ "settings": options.collect::<Vec<_>>() }));
-        return;
-    }
-    if args.options {
-        out::write(&config::render_help());
-    }
-    if let Some(settings) = settings {
-        out::write(&config::render_table(settings));
-    }
 }
 
 /// The processes that were started together, as far as they find each other.
@@ -271,8 +254,8 @@ fn text(facts: &[Fact], all: &[Said], job: &Job) -> String {
         }
     }
     text.push_str(
-        "\n`kolo info --config` shows the settings in force, `kolo info --options` what there \
-         are, `kolo info --algorithms` what computes each collective.\n",
+        "\n`kolo config show --origin` shows the settings in force, `kolo info --options` what \
+         there are, `kolo info --algorithms` what computes each collective.\n",
     );
     text
 }

@@ -149,7 +149,7 @@ fn the_table_of_values_names_layer_and_place() {
     };
     assert_eq!(
         row("algo"),
-        format!("algo ring user user file file {}", path.display())
+        format!("algo ring user user file file {}, line 1", path.display())
     );
     assert_eq!(
         row("buffsize"),

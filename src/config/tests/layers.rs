@@ -11,6 +11,13 @@ fn put(sandbox: &mut Sandbox, layer: Layer, value: &str) -> Source {
         Layer::Default => Origin::BuiltIn,
         Layer::System => Origin::File(sandbox.write("etc/kolo/kolo.toml", &line)),
         Layer::Prefix => Origin::File(sandbox.write("opt/etc/kolo.toml", &line)),
+        Layer::Profile => {
+            // Below what the test may have put there already.
+            let before = std::fs::read_to_string(sandbox.path("etc/kolo/kolo.toml"));
+            let text = before.unwrap_or_default() + "[profile.big]\n" + &line;
+            sandbox.set("KOLO_PROFILE", "big");
+            Origin::Profile("big".into(), sandbox.write("etc/kolo/kolo.toml", &text))
+        }
         Layer::User => Origin::File(sandbox.write("home/.config/kolo/kolo.toml", &line)),
         Layer::ConfigFile => {
             let path = sandbox.write("job/my.toml", &line);

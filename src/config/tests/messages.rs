@@ -153,7 +153,11 @@ fn bad_values_in_a_file() {
             "`[eth, 3]`",
         ),
         ("wait.long = 1", "wait", "`{a table}`"),
-        ("min_nchannels = 99999999999999999999", "kolo.toml", "TOML"),
+        (
+            "min_nchannels = 99999999999999999999",
+            "min_nchannels",
+            "`99999999999999999999`",
+        ),
     ];
     for (line, key, value) in cases {
         let sandbox = Sandbox::new();

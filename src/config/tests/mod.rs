@@ -5,6 +5,8 @@ mod layers;
 mod messages;
 mod process;
 mod shape;
+mod site;
+mod site_mistakes;
 mod table;
 
 use super::{Settings, Sources};

@@ -62,6 +62,7 @@ fn of_program(commands: &Command) -> Leaf {
 
 fn of_command(name: &str, command: Command) -> std::io::Result<String> {
     let help = command.get_after_help().map(ToString::to_string);
+    let parts: Vec<Command> = told(&command).cloned().collect();
     let man = Man::new(command.display_name(name.to_string()))
         .title(name.to_uppercase())
         .section("1")
@@ -75,6 +76,17 @@ fn of_command(name: &str, command: Command) -> std::io::Result<String> {
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
     let mut rest = Page::empty();
+    if !parts.is_empty() {
+        rest.section("COMMANDS");
+    }
+    for mut part in parts {
+        let usage = part.render_usage().to_string();
+        let about = part.get_about().map(ToString::to_string);
+        rest.entry(
+            usage.trim_start_matches("Usage: "),
+            &about.unwrap_or_default(),
+        );
+    }
     if let Some(help) = help {
         // Examples and tables are in lines that were broken by hand.
         rest.section("NOTES").lines(&help);

@@ -1,0 +1,202 @@
+//! `kolo config`: what is wrong in a settings file, what is in force, and what differs.
+
+use crate::{launcher, out};
+use clap::{Args, Subcommand};
+use kolo::base::{Error, Result};
+use kolo::config::{self, Settings, Sources};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// What `kolo config` does.
+#[derive(Args, Debug)]
+#[command(after_help = HELP, disable_help_subcommand = true)]
+pub struct ConfigArgs {
+    #[command(subcommand)]
+    pub task: Concern,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Concern {
+    /// Look for mistakes in settings files; the exit code is 1 if there are any
+    Check {
+        /// The files; without one, all that are in force
+        files: Vec<PathBuf>,
+    },
+    /// Show the settings in force
+    Show(ShowArgs),
+    /// Show in what two settings files differ
+    Diff {
+        /// A settings file
+        a: PathBuf,
+        /// Another one; without it, the built-in values are compared
+        b: Option<PathBuf>,
+        /// Print JSON in place of text
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// How `kolo config show` shows the settings.
+#[derive(Args, Debug)]
+pub struct ShowArgs {
+    /// Show every setting with the layer and the file or variable it came from
+    #[arg(long)]
+    pub origin: bool,
+    /// Print JSON in place of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  kolo config check /etc/kolo/kolo.toml
+      before the file goes to all nodes
+  KOLO_PROFILE=big kolo config show --origin
+      every setting under this profile, with the file and line it comes from
+  kolo config diff /etc/kolo/kolo.toml
+      what the file changes";
+
+/// `kolo config`.
+///
+/// # Errors
+/// Settings that cannot be read, and mistakes that a check has found.
+pub fn run(args: &ConfigArgs) -> Result<()> {
+    match &args.task {
+        Concern::Check { files } => check(files),
+        Concern::Show(args) => show(args),
+        Concern::Diff { a, b, json } => diff(a, b.as_deref(), *json),
+    }
+}
+
+/// Prints mistakes and warnings one a line. The last mistake is the error of the command.
+fn check(names: &[PathBuf]) -> Result<()> {
+    let sources = Sources::of_process(&[])?;
+    let mut faults = Vec::new();
+    let all = match names {
+        [] => vec![config::check_all(&sources)],
+        names => names
+            .iter()
+            .map(|name| config::check_file(name, &sources))
+            .collect(),
+    };
+    let speaks = launcher::speaks_for_all();
+    for found in all {
+        for warning in found.warnings.iter().filter(|_| speaks) {
+            out::report(&format!("warning: {warning}"));
+        }
+        if found.faults.is_empty() && speaks {
+            let files = found.files.iter().map(|file| file.display().to_string());
+            let files = match found.files.len() {
+                0 => "no file is there".to_owned(),
+                _ => files.collect::<Vec<_>>().join(", "),
+            };
+            out::line(&format!("{files}: {} settings, no mistake", found.settings));
+        }
+        faults.extend(found.faults);
+    }
+    let Some(last) = faults.pop() else {
+        return Ok(());
+    };
+    faults.iter().filter(|_| speaks).for_each(out::report);
+    Err(once(last))
+}
+
+/// `kolo config show`, and `kolo info --config`.
+///
+/// # Errors
+/// Settings that cannot be read.
+pub fn show(args: &ShowArgs) -> Result<()> {
+    let settings = Settings::load(&[]).map_err(once)?;
+    if !launcher::speaks_for_all() {
+        return Ok(());
+    }
+    // A warning is told where the log would tell it.
+    for warning in settings.warnings() {
+        out::report(&format!("warning: {warning}"));
+    }
+    match (args.json, args.origin) {
+        (true, _) => out::json(&document(Some(&settings))),
+        (false, true) => out::write(&config::render_table(&settings)),
+        (false, false) => match config::render_settings(&settings) {
+            text if text.is_empty() => out::line("# all settings are as built in"),
+            text => out::write(&text),
+        },
+    }
+    Ok(())
+}
+
+/// Every option, with its value where there are settings.
+pub fn document(settings: Option<&Settings>) -> serde_json::Value {
+    let options = config::OPTIONS.iter().map(|option| {
+        let entry = settings.and_then(|settings| settings.entry(option.key));
+        json!({
+            "key": option.key,
+            "variable": option.variable(),
+            "value": entry.map(|entry| entry.value.to_string()),
+            "layer": entry.map(|entry| entry.source.layer.text()),
+            "from": entry.map(|entry| entry.source.origin.to_string()),
+            "line": entry.and_then(|entry| entry.at).map(|at| at.line),
+            "locked": entry.and_then(|entry| entry.locked),
+            "default": option.default,
+        })
+    });
+    json!({ "settings": options.collect::<Vec<_>>() })
+}
+
+/// Where a file does not say something.
+const NOTHING: &str = "-";
+
+fn diff(a: &Path, b: Option<&Path>, json: bool) -> Result<()> {
+    let sources = Sources::of_process(&[])?;
+    let built_in = "built in".to_owned();
+    // What a file changes reads from the old to the new.
+    let (left, right) = match b {
+        Some(b) => (Some(a), Some(b)),
+        None => (None, Some(a)),
+    };
+    let name = |path: Option<&Path>| path.map_or(built_in.clone(), |p| p.display().to_string());
+    let contents = |path| config::contents(path, &sources).map_err(once);
+    let (before, after) = (contents(left)?, contents(right)?);
+    if !launcher::speaks_for_all() {
+        return Ok(());
+    }
+    let rows = differences(&before, &after);
+    if json {
+        let rows = rows
+            .iter()
+            .map(|[key, a, b]| json!({"key": key, "a": a, "b": b}));
+        out::json(&json!({
+            "a": name(left), "b": name(right), "differences": rows.collect::<Vec<_>>(),
+        }));
+        return Ok(());
+    }
+    if rows.is_empty() {
+        out::line("no difference");
+        return Ok(());
+    }
+    let mut all = vec![["option".to_owned(), name(left), name(right)]];
+    all.extend(rows);
+    out::write(&config::render_columns(&all));
+    Ok(())
+}
+
+/// What is not the same on both sides, in the order of the left one and then of the right one.
+fn differences(before: &[(String, String)], after: &[(String, String)]) -> Vec<[String; 3]> {
+    let find = |all: &[(String, String)], key: &str| {
+        let found = all.iter().find(|(name, _)| name == key);
+        found.map_or(NOTHING.to_owned(), |(_, value)| value.clone())
+    };
+    let known = |key: &str| before.iter().any(|(name, _)| name == key);
+    let new = after.iter().filter(|(key, _)| !known(key));
+    before
+        .iter()
+        .chain(new)
+        .map(|(key, _)| [key.clone(), find(before, key), find(after, key)])
+        .filter(|[_, a, b]| a != b)
+        .collect()
+}
+
+/// A mistake that all processes of a job have found is printed by one.
+fn once(error: Error) -> Error {
+    error.told_elsewhere(!launcher::speaks_for_all())
+}

@@ -1,0 +1,187 @@
+//! Looks at settings files without using them: what is wrong in one, and what it says.
+
+use super::file::{Given, When};
+use super::files::{OneFile, SettingsFiles};
+use super::layers;
+use super::lock;
+use super::options::OPTIONS;
+use super::profile;
+use super::raw;
+use super::settings::Effective;
+use super::source::{FileSeen, Layer};
+use super::sources::Sources;
+use super::value::Value;
+use crate::base::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// What was found in settings files.
+#[derive(Debug)]
+pub struct FileCheck {
+    /// What is wrong, file by file from the top down.
+    pub faults: Vec<Error>,
+    /// What works, but should be known.
+    pub warnings: Vec<String>,
+    /// The files that were read.
+    pub files: Vec<PathBuf>,
+    /// How many settings they have, profiles and conditions included.
+    pub settings: usize,
+}
+
+/// Looks for mistakes in one file and those that it includes. It counts as a file of the site,
+/// unless it is the one that this user or `KOLO_CONFIG` has.
+pub fn check_file(path: &Path, sources: &Sources) -> FileCheck {
+    let (layer, files) = read_alone(path, sources);
+    checked(files, layer.is_of_site())
+}
+
+/// Looks for mistakes in all files of these sources.
+pub fn check_all(sources: &Sources) -> FileCheck {
+    checked(SettingsFiles::of(sources), true)
+}
+
+fn read_alone(path: &Path, sources: &Sources) -> (Layer, SettingsFiles) {
+    let name = |path: &Path| path.canonicalize().ok();
+    let is_it = |(_, other): &(Layer, PathBuf)| name(other).is_some_and(|o| Some(o) == name(path));
+    let layer = sources.files().into_iter().find(is_it);
+    let layer = layer.map_or(Layer::System, |(layer, _)| layer);
+    let mut files = SettingsFiles::default();
+    files.add(layer, path.to_owned());
+    if files.faults.is_empty() && !files.seen.iter().any(|file| file.found) {
+        let what = format!("file {} is not there", path.display());
+        let remedy = "name a file that is there and may be read";
+        files.faults.push(Error::usage(what, remedy));
+    }
+    (layer, files)
+}
+
+fn checked(files: SettingsFiles, knows_profiles: bool) -> FileCheck {
+    let SettingsFiles {
+        read,
+        seen,
+        mut warnings,
+        mut faults,
+        ..
+    } = files;
+    if knows_profiles {
+        faults.extend(profile::unknown_defaults(&read));
+    }
+    // Where a file is wrong in itself, what follows from it would only confuse.
+    if faults.is_empty() {
+        let mut tries = vec![super::file::NO_PROFILE];
+        tries.extend(names(&read));
+        for name in tries {
+            match layers::of_files(&read, &Default::default(), Some(name)) {
+                Ok((values, dropped)) => warnings.extend(lock::told(&values, &dropped)),
+                Err(fault) => faults.push(fault),
+            }
+        }
+    }
+    let mut told = Vec::new();
+    faults.retain(|fault| {
+        let text = fault.to_string();
+        let is_new = !told.contains(&text);
+        told.push(text);
+        is_new
+    });
+    warnings.dedup();
+    let found = |file: FileSeen| file.found.then_some(file.path);
+    FileCheck {
+        faults,
+        warnings,
+        files: seen.into_iter().filter_map(found).collect(),
+        settings: read.iter().map(count).sum(),
+    }
+}
+
+fn names(files: &[OneFile]) -> Vec<&str> {
+    let profiles = files.iter().flat_map(|file| &file.text.profiles);
+    let mut names: Vec<&str> = profiles.map(|profile| profile.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn count(file: &OneFile) -> usize {
+    let text = &file.text;
+    let profiles = text.profiles.iter().map(|profile| profile.items.len());
+    let whens = text.whens.iter().map(|when| when.items.len());
+    text.items.len() + profiles.sum::<usize>() + whens.sum::<usize>()
+}
+
+/// What a file says, with those that it includes: a name and a value each. All options come first,
+/// those that the file does not set with their built-in values; then `profile.NAME.KEY`,
+/// `when (CONDITIONS).KEY`, `locked` and `default_profile`. Without a file: the built-in values.
+///
+/// # Errors
+/// The first mistake of the file.
+pub fn contents(path: Option<&Path>, sources: &Sources) -> Result<Vec<(String, String)>> {
+    let mut files = path.map_or_else(SettingsFiles::default, |path| read_alone(path, sources).1);
+    if !files.faults.is_empty() {
+        return Err(files.faults.swap_remove(0));
+    }
+    let none = Some(super::file::NO_PROFILE);
+    let (values, _) = layers::of_files(&files.read, &Default::default(), none)?;
+    let pair = |(option, set): (&super::Opt, Effective)| (option.key.to_owned(), shown(&set.value));
+    let mut said: Vec<_> = OPTIONS.iter().zip(values).map(pair).collect();
+    for file in &files.read {
+        for profile in &file.text.profiles {
+            let head = format!("profile.{}", profile.name);
+            put_items(&mut said, &head, &profile.items);
+            if !profile.preload.is_empty() {
+                put(
+                    &mut said,
+                    format!("{head}.preload"),
+                    profile.preload.join(":"),
+                );
+            }
+        }
+        for When {
+            written,
+            items,
+            default_profile,
+            ..
+        } in &file.text.whens
+        {
+            let head = format!("when ({written})");
+            put_items(&mut said, &head, items);
+            if let Some((name, _)) = default_profile {
+                put(&mut said, format!("{head}.default_profile"), name.clone());
+            }
+        }
+        if let Some((name, _)) = &file.text.default_profile {
+            put(&mut said, "default_profile".to_owned(), name.clone());
+        }
+    }
+    let locked = files.read.iter().flat_map(|file| &file.text.locked);
+    let mut locked: Vec<&str> = locked.map(|(key, _)| key.as_str()).collect();
+    locked.sort_unstable();
+    locked.dedup();
+    if !locked.is_empty() {
+        put(&mut said, "locked".to_owned(), locked.join(", "));
+    }
+    Ok(said)
+}
+
+fn put_items(said: &mut Vec<(String, String)>, head: &str, items: &[Given]) {
+    for item in items {
+        let option = super::options::find(&item.key);
+        let value = option.and_then(|option| raw::parse(option, &item.raw));
+        let value = value.map_or_else(|| raw::show(&item.raw), |value| shown(&value));
+        put(said, format!("{head}.{}", item.key), value);
+    }
+}
+
+/// A later word hides an earlier one.
+fn put(said: &mut Vec<(String, String)>, name: String, value: String) {
+    match said.iter_mut().find(|(known, _)| *known == name) {
+        Some(known) => known.1 = value,
+        None => said.push((name, value)),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Unset => "-".to_owned(),
+        value => value.to_string(),
+    }
+}
