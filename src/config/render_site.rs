@@ -58,8 +58,8 @@ and not in included ones, and kolo itself loads nothing for it.
 `>=4,<64`. In names `*` stands for any characters, `?` for one, and `[0-9]` for one of those; a \
 list means any of its names. All conditions must hold, and what is not known, as outside of \
 Slurm, does not hold. These settings count more than those of the same file above them, and of two \
-`[[when]]` the later counts more. A condition on `host` may not set what must be the same on every rank, nor \
-`default_profile`: that is an error with file, line and key.
+`[[when]]` the later counts more. A condition on `host` may not set what must be the same on \
+every rank, nor `default_profile`: that is an error with file, line and key.
 - **`locked`** lists options of which nothing above the file changes the value: no other file, no \
 profile, no variable and no program. The value is that of the file and those below it, or the \
 built-in one. Whoever gives another value gets one warning, which names the file that locks it. \
