@@ -1,9 +1,10 @@
 //! Whether the interfaces of nodes reach each other, for `kolo doctor`.
 //!
 //! Problem: an interface that is up may still reach nobody: a cable, a firewall, a wrong route, a
-//! switch that drops large packets. Idea: each node listens on the interfaces that kolo would use,
-//! and connects from each of its own to those of others. A connection counts only when data have gone
-//! over it and an answer has come back, as a path that drops large packets lets connections open.
+//! switch that drops large packets. Idea: each node listens on the interfaces that kolo would
+//! use, and connects from each of its own to those of others. A connection counts only when data
+//! have gone over it and an answer has come back, as a path that drops large packets lets
+//! connections open.
 //!
 //! The listeners keep nothing and believe nothing: they read a fixed number of bytes and answer
 //! with one.

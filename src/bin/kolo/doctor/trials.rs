@@ -12,7 +12,7 @@ pub const LIMIT: Duration = Duration::from_millis(3500);
 
 /// A connection to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Planned {
+struct Tryout {
     from: (String, IpAddr),
     node: usize,
     to: (String, SocketAddr),
@@ -20,7 +20,7 @@ struct Planned {
 
 /// What node `me` tries: with each partner, all pairs of interfaces in one subnet; where there is
 /// none, the first of both, which a router may join.
-fn questions(me: usize, nodes: &[NodeSeen]) -> Vec<Planned> {
+fn questions(me: usize, nodes: &[NodeSeen]) -> Vec<Tryout> {
     let mut found = Vec::new();
     let Some(own) = nodes.get(me) else {
         return found;
@@ -41,7 +41,7 @@ fn questions(me: usize, nodes: &[NodeSeen]) -> Vec<Planned> {
                 to.is_ipv4() == address.is_ipv4() && there.subnet() == face.subnet()
             };
             let near = listens.iter().filter(|(_, place)| near(place.ip()));
-            found.extend(near.map(|to| Planned {
+            found.extend(near.map(|to| Tryout {
                 from: (face.name.clone(), address),
                 node,
                 to: to.clone(),
@@ -53,7 +53,7 @@ fn questions(me: usize, nodes: &[NodeSeen]) -> Vec<Planned> {
                 .iter()
                 .find(|to| to.1.is_ipv4() == address.is_ipv4())
         {
-            found.push(Planned {
+            found.push(Tryout {
                 from: (face.name.clone(), address),
                 node,
                 to: to.clone(),
@@ -78,7 +78,7 @@ pub fn of(me: usize, nodes: &[NodeSeen]) -> Trials {
         .map(|question| (question.from.1, question.to.1))
         .collect();
     let answers = reach::try_all(&pairs, LIMIT);
-    let trial = |(question, answer): (Planned, _)| Trial {
+    let trial = |(question, answer): (Tryout, _)| Trial {
         from: question.from.0,
         node: question.node,
         to: question.to.0,
