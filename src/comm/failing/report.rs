@@ -26,23 +26,26 @@ const STAYS: Duration = Duration::from_millis(500);
 
 /// Where a rank is, in words, but for who it is.
 fn words(notes: &Whereabouts, inner: &Inner) -> String {
-    let (call, wait) = (lock(&notes.call), lock(&notes.wait));
+    let (call, waits) = (lock(&notes.call), lock(&notes.waits));
+    let wait = waits.first();
     let mut text = match &*call {
         Some(under) => under.words(),
-        None => last_call(inner, wait.as_ref()),
+        None => last_call(inner, wait),
     };
-    let Some(wait) = &*wait else {
+    let Some(wait) = wait else {
         text.push_str(match call.is_some() {
             true => ", phase `moving`: data pass, and nobody is waited for",
             false => ", phase `outside`: the program is not in a call that waits",
         });
         return text;
     };
-    let peer = notes.peer.load(Ordering::Relaxed) as usize;
+    let waited = wait.since.elapsed().as_secs_f64();
+    let Some(peer) = wait.peer else {
+        return text + &format!(", phase `waiting`: for {waited:.1} s");
+    };
     let queued = inner.blocked.call.load(Ordering::Relaxed);
     let number = wait.call.1.or((queued != 0).then_some(queued));
     let late = fault::late(inner, (wait.call.0, number), peer);
-    let waited = wait.since.elapsed().as_secs_f64();
     text + &format!(", phase `waiting`: for {waited:.1} s for {late}")
 }
 

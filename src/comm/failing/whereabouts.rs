@@ -14,16 +14,17 @@ use crate::comm::owned::Exec;
 use crate::config::{OnSignal, Settings};
 use crate::tune::{Choice, Route};
 use crate::wire::signature::Signature;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The notes of one rank of one communicator.
 #[derive(Default)]
 pub(in crate::comm) struct Whereabouts {
     pub(super) call: Mutex<Option<Under>>,
-    pub(super) wait: Mutex<Option<Wait>>,
-    /// The rank that the wait is for.
-    pub(super) peer: AtomicU32,
+    /// What threads wait for now, the one that began first in front: a call, and a stream beside it.
+    pub(super) waits: Mutex<Vec<Wait>>,
+    /// Waits that have begun.
+    begun: AtomicU64,
 }
 
 /// A blocking call.
@@ -37,6 +38,9 @@ pub(super) struct Under {
 
 /// A wait that takes longer than a few polls.
 pub(super) struct Wait {
+    number: u64,
+    /// The rank that it is for, once that is known.
+    pub peer: Option<usize>,
     pub call: (&'static str, Option<u64>),
     pub since: Moment,
 }
@@ -74,20 +78,60 @@ impl Whereabouts {
         Noted(self)
     }
 
-    /// A wait has begun.
-    pub fn waits(&self, call: (&'static str, Option<u64>)) {
+    /// A wait has begun; its number.
+    pub fn waits(&self, call: (&'static str, Option<u64>)) -> u64 {
+        // Relaxed: only distinct numbers are wanted.
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
         let since = clock::now();
-        *lock(&self.wait) = Some(Wait { call, since });
+        lock(&self.waits).push(Wait {
+            number,
+            peer: None,
+            call,
+            since,
+        });
+        number
     }
 
     /// It is for this rank.
-    pub fn waits_for(&self, peer: usize) {
-        // Relaxed: it is read to be shown.
-        self.peer.store(peer as u32, Ordering::Relaxed);
+    pub fn waits_for(&self, number: u64, peer: usize) {
+        let mut waits = lock(&self.waits);
+        if let Some(wait) = waits.iter_mut().find(|wait| wait.number == number) {
+            wait.peer = Some(peer);
+        }
     }
 
     /// It is over.
-    pub fn goes_on(&self) {
-        *lock(&self.wait) = None;
+    pub fn goes_on(&self, number: u64) {
+        lock(&self.waits).retain(|wait| wait.number != number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two threads may wait on one communicator: who goes on first takes only its own note away.
+    #[test]
+    fn a_wait_that_ends_leaves_the_other() {
+        let here = Whereabouts::default();
+        let peers = || {
+            let waits = lock(&here.waits);
+            waits
+                .iter()
+                .map(|wait| (wait.call.0, wait.peer))
+                .collect::<Vec<_>>()
+        };
+        let (first, second) = (
+            here.waits(("AllReduce", None)),
+            here.waits(("Stream", None)),
+        );
+        here.waits_for(second, 3);
+        here.waits_for(first, 5);
+        assert_eq!(peers(), [("AllReduce", Some(5)), ("Stream", Some(3))]);
+        here.goes_on(second);
+        assert_eq!(peers(), [("AllReduce", Some(5))]);
+        here.waits_for(second, 7);
+        here.goes_on(first);
+        assert_eq!(peers(), []);
     }
 }

@@ -79,6 +79,8 @@ impl<'a> Waiter<'a> {
 /// Waiting that has gone beyond spinning.
 struct Long<'a> {
     inner: &'a Inner,
+    /// Its number among the noted waits, where they are noted.
+    noted: Option<u64>,
     call: (&'static str, Option<u64>),
     since: Moment,
     yields: u32,
@@ -96,11 +98,10 @@ struct Long<'a> {
 
 impl<'a> Long<'a> {
     fn begin(inner: &'a Inner, call: (&'static str, Option<u64>)) -> Long<'a> {
-        if let Some(here) = &inner.whereabouts {
-            here.waits(call);
-        }
+        let noted = inner.whereabouts.as_ref().map(|here| here.waits(call));
         Long {
             inner,
+            noted,
             call,
             since: clock::now(),
             yields: 0,
@@ -116,8 +117,8 @@ impl<'a> Long<'a> {
 
     fn wait(&mut self, peer: usize) -> Result<()> {
         let since = self.since;
-        if let Some(here) = &self.inner.whereabouts {
-            here.waits_for(peer);
+        if let (Some(here), Some(number)) = (&self.inner.whereabouts, self.noted) {
+            here.waits_for(number, peer);
         }
         self.yields = self.yields.wrapping_add(1);
         let carries = self.inner.links().is_some_and(Links::is_busy);
@@ -268,8 +269,8 @@ impl Waiting for Waiter<'_> {
 
 impl Drop for Long<'_> {
     fn drop(&mut self) {
-        if let Some(here) = &self.inner.whereabouts {
-            here.goes_on();
+        if let (Some(here), Some(number)) = (&self.inner.whereabouts, self.noted) {
+            here.goes_on(number);
         }
         if self.ticket.take().is_some() {
             self.inner.node.bell(self.inner.rank as usize).disarm();

@@ -119,8 +119,11 @@ pub fn join(
             .drain(..)
             .enumerate()
             .map(|(channel, door)| {
-                let of_head = |&head: &u32| told[head as usize].handles[channel].clone();
-                let handles: Vec<Handle> = heads.iter().map(of_head).collect();
+                let of_head = |&head: &u32| {
+                    let handle = told[head as usize].handles.get(channel).cloned();
+                    handle.ok_or_else(|| no_handle(head, channel))
+                };
+                let handles: Vec<Handle> = heads.iter().map(of_head).collect::<Result<_>>()?;
                 let group = door.join(&handles, me)?;
                 Ok(Fold {
                     group,
@@ -141,6 +144,15 @@ pub fn join(
     let launches = 2 * settings.calls_in_flight() as usize;
     links.fold_by(groups, launches);
     Ok(Some(Supported(all)))
+}
+
+#[cold]
+fn no_handle(head: u32, channel: usize) -> Error {
+    Error::usage(
+        format!("the network of rank {head} folds, and has no place to meet on channel {channel}"),
+        "use the same settings and the same version of the network's library on all ranks",
+    )
+    .with_peer(Rank(head))
 }
 
 /// Opens the network that folds, with a door for each channel.
