@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Default)]
 pub(in crate::comm) struct Whereabouts {
     pub(super) call: Mutex<Option<Under>>,
-    /// What threads wait for now, the one that began first in front: a call, and a stream beside it.
+    /// What threads wait for now, a call and a stream beside it: the one that began first in front.
     pub(super) waits: Mutex<Vec<Wait>>,
     /// Waits that have begun.
     begun: AtomicU64,
