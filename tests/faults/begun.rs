@@ -61,7 +61,10 @@ fn who_gave_up_and_in_which_phase_is_told_to_all() {
         .zip(0..)
         .map(|(held, rank)| begin(3, &id, rank, held))
         .collect();
-    until_in(&starts[2], "binding");
+    // The others wait where all wait for all; a slow one would be told in an earlier phase.
+    for (start, phase) in starts.iter().zip(["ending", "ending", "binding"]) {
+        until_in(start, phase);
+    }
     starts[2].abort();
     let own = starts[2].poll().unwrap_err();
     assert_eq!((own.code, own.rank), (Code::RemoteError, Some(Rank(2))));
@@ -77,7 +80,6 @@ fn who_gave_up_and_in_which_phase_is_told_to_all() {
             "{text}"
         );
         assert!(text.contains("in phase `binding`"), "{text}");
-        // The others wait where all wait for all.
         let own = format!(
             "CommInitRank, phase `{}`:",
             ["ending", "binding"][usize::from(rank == 2)]
