@@ -59,20 +59,11 @@ impl Communicator {
         dtype: DataType,
         op: RedOp,
     ) -> Result<Asked> {
-        let call = Call {
-            collective,
-            send: std::ptr::null(),
-            recv: std::ptr::null_mut(),
-            count,
-            dtype,
-            op,
-            peer: 0,
-        };
         let made = match collective.reduces() && op.0 >= RedOp::FIRST_DYNAMIC {
             true => Some(Arc::new(self.inner.made_combine(op, dtype)?.0)),
             false => None,
         };
-        asked(&call, self.inner.nranks, made)
+        asked((collective, count, dtype, op), self.inner.nranks, made)
     }
 }
 
@@ -81,10 +72,23 @@ impl Communicator {
 ///
 /// # Errors
 /// `InvalidArgument`: no rank may make it.
-fn asked(call: &Call, nranks: u32, made: Option<Arc<Combine>>) -> Result<Asked> {
+fn asked(
+    (collective, count, dtype, op): (Collective, usize, DataType, RedOp),
+    nranks: u32,
+    made: Option<Arc<Combine>>,
+) -> Result<Asked> {
+    let call = Call {
+        collective,
+        send: std::ptr::null(),
+        recv: std::ptr::null_mut(),
+        count,
+        dtype,
+        op,
+        peer: 0,
+    };
     let bytes = call.check_size(nranks)?;
     call.check_operation()?;
-    let mut checked = Checked::unseen(call);
+    let mut checked = Checked::unseen(&call);
     checked.made = made;
     // Barriers count nothing.
     checked.bytes = match call.collective {
@@ -108,14 +112,5 @@ pub fn asked_of(
     (dtype, op): (DataType, RedOp),
     nranks: u32,
 ) -> Result<Asked> {
-    let call = Call {
-        collective,
-        send: std::ptr::null(),
-        recv: std::ptr::null_mut(),
-        count,
-        dtype,
-        op,
-        peer: 0,
-    };
-    asked(&call, nranks, None)
+    asked((collective, count, dtype, op), nranks, None)
 }
