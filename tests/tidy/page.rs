@@ -74,7 +74,7 @@ pub fn unnamed(file: &str, text: &str, mark: impl Fn(&str) -> String) -> Vec<Str
         .collect()
 }
 
-/// The paths below the root that a page names: in backquotes, and as the ends of its links.
+/// The paths below the root that a page names in backquotes. Its links are those of `links.rs`.
 fn paths(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines() {
@@ -83,15 +83,6 @@ fn paths(text: &str) -> Vec<String> {
             let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
             if TOPS.iter().any(|top| path.starts_with(top)) && path.chars().all(plain) {
                 found.push(path.to_owned());
-            }
-        }
-        for link in line.split("](").skip(1) {
-            let target = link.split([')', '#']).next().unwrap_or(link);
-            if !target.is_empty() && !target.contains("://") {
-                found.push(match target.strip_prefix("../") {
-                    Some(above) => above.to_owned(),
-                    None => format!("docs/{target}"),
-                });
             }
         }
     }
@@ -107,6 +98,7 @@ fn bless(source: &Source) -> Option<String> {
     let parts: Vec<&str> = source.path.trim_end_matches(".rs").split('/').collect();
     let what = match parts[..] {
         ["tests", file, ..] => format!("--test {file}"),
+        ["src", "bin", program, room, _] => format!("--bin {program} {room}::"),
         ["src", room, ..] => format!("--lib {room}::"),
         ["bindings", which, "tests", file, ..] => format!("-p kolo-{which} --test {file}"),
         _ => format!("(of {})", source.path),
@@ -192,16 +184,17 @@ mod tests {
         assert_eq!(lacking("src/config/tests/generated.rs", page), 1);
         let page = "`KOLO_BLESS=1 cargo test --lib config::`";
         assert_eq!(lacking("src/config/tests/generated.rs", page), 0);
+        let page = "`KOLO_BLESS=1 cargo test --bin kolo pages::`";
+        assert_eq!(lacking("src/bin/kolo/pages/reference_tests.rs", page), 0);
         assert!(unblessed("", &Source::new("src/a.rs", "//! x\n")).is_empty());
     }
 
     #[test]
     fn what_a_page_names_must_be_there() {
-        let exists = |path: &str| ["src/a.rs", "docs/b.md", "LICENSE"].contains(&path);
-        let good = "`src/a.rs::works` [b](b.md#part) [c](../LICENSE) [d](https://e) `/etc/kolo`";
+        let exists = |path: &str| ["src/a.rs", "docs/b.md"].contains(&path);
+        let good = "`src/a.rs::works` `docs/b.md` [d](https://e) `/etc/kolo`";
         assert_eq!(missing("p.md", good, &exists), [""; 0]);
         assert_eq!(missing("p.md", "`src/b.rs`", &exists).len(), 1);
-        assert_eq!(missing("p.md", "see [b](c.md)", &exists).len(), 1);
         assert!(missing("p.md", "`src/a.rs *.c` `src/{a,b}`", &exists).is_empty());
     }
 }

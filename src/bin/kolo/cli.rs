@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// kolo: collective communication for batch HPC jobs
 #[derive(Parser, Debug)]
 #[command(name = "kolo", version, about, disable_help_subcommand = true)]
-struct Cli {
+pub struct Cli {
     #[command(subcommand)]
     command: Command,
 }

@@ -9,6 +9,8 @@ mod commands;
 mod header;
 mod overview;
 mod page;
+#[cfg(test)]
+mod reference_tests;
 mod settings;
 
 use clap::Args;

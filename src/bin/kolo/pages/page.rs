@@ -112,7 +112,7 @@ impl Page {
 }
 
 /// Paragraphs, each in one line.
-fn paragraphs(text: &str) -> impl Iterator<Item = String> {
+pub fn paragraphs(text: &str) -> impl Iterator<Item = String> {
     let mut all = vec![String::new()];
     for line in text.lines().map(str::trim) {
         match (line.is_empty(), all.last_mut()) {
@@ -137,12 +137,16 @@ fn inline(paragraph: &str) -> Vec<Inline> {
     paragraph.split('`').enumerate().map(piece).collect()
 }
 
-/// The first sentence, without its full stop.
+/// The first sentence, without its full stop and backquotes.
 pub fn first_sentence(text: &str) -> String {
+    opening(text).replace('`', "")
+}
+
+/// The first sentence, without its full stop.
+pub fn opening(text: &str) -> String {
     let line = paragraphs(text).next().unwrap_or_default();
     let end = line.find(". ").unwrap_or(line.len());
-    let sentence = line[..end].trim_end_matches(['.', ':']);
-    sentence.replace('`', "")
+    line[..end].trim_end_matches(['.', ':']).to_string()
 }
 
 #[cfg(test)]
