@@ -59,7 +59,7 @@ endif
 .DEFAULT_GOAL := help
 # The order of prerequisites matters, and cargo uses all cores by itself.
 .NOTPARALLEL:
-.PHONY: always help demo test build install uninstall deb deps check bench fuzz clean stage \
+.PHONY: always help demo test build install uninstall deb deps check bench fuzz guide clean stage \
         core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
         test-rdma-short test-cluster deps-build chaos test-chaos mutations spank
 
@@ -102,6 +102,17 @@ check: ## formatting and lints, warnings are errors
 
 test-rdma: deps ## run all RDMA tests, in a virtual machine that has RDMA devices
 	CARGO=$(CARGO) tests/softroce/verbs.sh
+
+# Its pages are the same that stand in docs/; `make test` follows their links without building it.
+guide: build/tools/bin/mdbook ## build the guide as a book: build/guide/book/index.html
+	@docs/guide/build.sh build/guide build/tools/bin/mdbook
+	@echo 'The guide: $(CURDIR)/build/guide/book/index.html'
+
+# Some minutes of compiling, once.
+build/tools/bin/mdbook: config/mdbook.txt
+	$(CARGO) install --locked --root build/tools --no-default-features --features search \
+	    --version $$(cat config/mdbook.txt) mdbook
+	@touch $@
 
 fuzz: ## run one parser of foreign bytes over drawn input: TARGET=topology SECONDS=60
 	@mkdir -p build/fuzz/$(TARGET)

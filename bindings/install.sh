@@ -267,8 +267,9 @@ else
     fail "$built/kolo cannot make the manual pages"
 fi
 
-# The layout of the sources, so that links between the pages work.
-for file in README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.* \
+# The layout of the sources, so that links between the pages work; docs/guide/build.sh has it too.
+for file in README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.* docs/guide/*.md \
+    slurm/README.md \
     $(find examples -name '*.[ch]' -o -name '*.f90' -o -name '*.rs' -o -name '*.py' \
         -o -name '*.sh' -o -name '*.md' -o -name Makefile); do
     put 644 "$file" "share/doc/kolo/$file"

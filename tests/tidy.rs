@@ -11,8 +11,12 @@ mod code;
 mod confined;
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/guide.rs"]
+mod guide;
 #[path = "tidy/layers.rs"]
 mod layers;
+#[path = "tidy/links.rs"]
+mod links;
 #[path = "tidy/lists.rs"]
 mod lists;
 #[path = "tidy/modules.rs"]
@@ -267,23 +271,65 @@ fn every_command_that_writes_files_is_listed() {
 #[test]
 fn pages_name_files_that_are_there() {
     let exists = |name: &str| root().join(name).exists();
-    let pages = std::fs::read_dir(root().join("docs")).expect("docs");
-    let names = pages.map(|entry| entry.expect("an entry").file_name());
-    let mut names: Vec<String> = names
-        .map(|name| name.to_string_lossy().into_owned())
-        .filter(|name| name.ends_with(".md"))
+    let pages = links::pages(root()).into_iter();
+    let pages: Vec<_> = pages
+        .filter(|page| page.path.starts_with("docs/"))
         .collect();
-    names.sort();
-    assert!(names.len() > 10, "only {} pages", names.len());
-    let faults = names.iter().flat_map(|name| {
-        let text = documents::read_below(root(), &format!("docs/{name}")).expect("a page");
-        page::missing(name, &text, &exists)
-    });
-    report(faults.collect());
+    assert!(pages.len() > 10, "only {} pages", pages.len());
+    let faults = pages.iter().map(|one| (one.path.as_str(), &one.text));
+    report(
+        faults
+            .flat_map(|(name, text)| page::missing(name, text, &exists))
+            .collect(),
+    );
 }
 
 #[test]
-fn the_readme_shows_the_examples_as_they_are() {
+fn links_lead_to_headings_that_are_there() {
+    let pages = links::pages(root());
+    let read = |name: &str| match root().join(name) {
+        path if path.is_dir() => Some(String::new()),
+        // A picture is no text, and has no headings.
+        path => Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned()),
+    };
+    report(
+        pages
+            .iter()
+            .flat_map(|page| links::faults(page, &read))
+            .collect(),
+    );
+    report(links::contents(&pages));
+}
+
+#[test]
+fn the_guide_says_what_kolo_says() {
+    let read = |name: &str| read(name).unwrap_or_else(|| panic!("{name}"));
+    let sources = source::all(root());
+    let sentences = guide::sentences(&sources);
+    assert!(sentences.len() > 1000, "only {} strings", sentences.len());
+    let mut faults = guide::faq(guide::FAQ, &read(guide::FAQ), &sentences);
+    let known = guide::KNOWN.map(read);
+    let measured = read("docs/performance.md");
+    let pages = links::pages(root());
+    for page in pages
+        .iter()
+        .filter(|page| page.path.starts_with(guide::FOLDER))
+    {
+        faults.extend(guide::unknown_names(&page.path, &page.text, &known));
+        if page.path != guide::FAQ {
+            faults.extend(guide::length(&page.path, &page.text));
+        }
+    }
+    faults.extend(guide::figures(
+        guide::FIGURES,
+        &read(guide::FIGURES),
+        &measured,
+    ));
+    report(faults);
+}
+
+#[test]
+fn pages_show_the_examples_as_they_are() {
     let read = |name| documents::read_below(root(), name).unwrap_or_else(|| panic!("{name}"));
     let readme = read("README.md");
     for example in [
@@ -295,6 +341,14 @@ fn the_readme_shows_the_examples_as_they_are() {
             documents::shows(&readme, &read(example)),
             "README.md does not show {example}"
         );
+    }
+    for (page, example) in [
+        ("docs/guide/c.md", "examples/c/hello.c"),
+        ("docs/guide/fortran.md", "examples/fortran/hello.f90"),
+        ("docs/guide/rust.md", "examples/rust/hello.rs"),
+    ] {
+        let is_shown = documents::shows(&read(page), &read(example));
+        assert!(is_shown, "{page} does not show {example}");
     }
 }
 

@@ -118,6 +118,32 @@ pub fn blank(text: &str) -> String {
     out
 }
 
+/// The strings of a file in Rust or C, as they stand between their quotes. Those that only blanks
+/// separate are one, as in C.
+pub fn strings(text: &str) -> Vec<String> {
+    let chars: Vec<char> = text.chars().collect();
+    let mut found: Vec<String> = Vec::new();
+    let (mut at, mut goes_on) = (0, false);
+    while at < chars.len() {
+        let end = end_of_non_code(&chars, at);
+        let piece: String = chars[at..end].iter().collect();
+        let inner = piece.split_once('"').map(|(_, inner)| inner);
+        match inner.and_then(|inner| inner.trim_end_matches('#').strip_suffix('"')) {
+            Some(inner) if !piece.starts_with('/') => {
+                match found.last_mut().filter(|_| goes_on) {
+                    Some(last) => last.push_str(inner),
+                    None => found.push(inner.to_owned()),
+                }
+                goes_on = true;
+            }
+            _ if end == at => goes_on &= chars[at].is_whitespace(),
+            _ => {}
+        }
+        at = end.max(at + 1);
+    }
+    found
+}
+
 /// Where the comment, string or character that begins at `at` ends; `at` when none begins there.
 fn end_of_non_code(chars: &[char], at: usize) -> usize {
     let starts = |word: &str| {
@@ -221,6 +247,12 @@ mod tests {
             "fn f<'a>(x: &'a str) {}"
         );
         assert_eq!(squeezed("let r#type = for_r\"s\";"), "let r#type = for_r ;");
+    }
+
+    #[test]
+    fn strings_are_found_without_comments_and_characters() {
+        let text = "f(\"a \\\" b\", r#\"c\"d\"#); // \"e\"\n/* \"f\" */ g('\"', \"h\"\n  \"i\")";
+        assert_eq!(strings(text), ["a \\\" b", "c\"d", "hi"]);
     }
 
     #[test]
