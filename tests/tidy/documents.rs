@@ -42,11 +42,15 @@ const STATES: &[(&str, bool)] = &[
     ("planned", false),
 ];
 
-/// Faults of the checklist: every row once, a known state, and files and tests that exist.
+/// Faults of the checklist: its heading counts the rows, every row is there once, with a known
+/// state, and with files and tests that exist.
 /// `read` gives the text of a file below the root, or None.
 pub fn checklist(text: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let mut found = Vec::new();
     let mut seen = BTreeMap::new();
+    if !text.starts_with(&format!("# Checklist: {ROWS} mechanisms")) {
+        found.push(format!("checklist.md: its heading does not say {ROWS}"));
+    }
     for (i, line) in text.lines().enumerate() {
         let cells: Vec<&str> = line
             .trim()
@@ -134,8 +138,8 @@ mod tests {
     use super::*;
 
     fn table(rows: &[(u32, &str)]) -> String {
-        let mut text =
-            String::from("| row | mechanism | file | test | state |\n|---|---|---|---|---|\n");
+        let mut text = format!("# Checklist: {ROWS} mechanisms\n");
+        text += "| row | mechanism | file | test | state |\n|---|---|---|---|---|\n";
         for row in 1..=ROWS {
             let line = rows
                 .iter()
@@ -167,6 +171,11 @@ mod tests {
         );
         let twice = table(&[]) + "| 9 | m | - | - | planned |\n| 103 | m | - | - | planned |\n";
         assert_eq!(checklist(&twice, &read).len(), 2);
+        let miscounted = table(&[]).replace(&format!("{ROWS} mechanisms"), "12 mechanisms");
+        assert_eq!(
+            checklist(&miscounted, &read),
+            [format!("checklist.md: its heading does not say {ROWS}")]
+        );
     }
 
     #[test]
