@@ -18,7 +18,7 @@ timeout = 1800
 
 [profile.traced]                  # KOLO_PROFILE=traced, srun --kolo=traced
 debug = \"info\"
-preload = [\"/opt/kolo/lib/libkolo_pmpi.so\"]
+preload = [\"/opt/tools/lib/libtrace.so\"]
 
 [[when]]
 partition = \"gpu*\"
