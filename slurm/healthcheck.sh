@@ -2,9 +2,12 @@
 # Says in one line whether kolo can work on this node: exit status 0 if so, 1 if not, and 3 if that
 # is not known, because the command is not there, cannot run, or does not end.
 #
-#   HealthCheckProgram=/opt/kolo/share/kolo/slurm/healthcheck-drain.sh     in slurm.conf
-#   * || check_cmd_status -t 2 -r 0 /opt/kolo/.../healthcheck.sh           in NHC's nhc.conf
+#   HealthCheckProgram=PREFIX/share/kolo/slurm/healthcheck-drain.sh        in slurm.conf
+#   * || check_cmd_status -t 8 -r 0 PREFIX/.../healthcheck.sh --nhc        in NHC's nhc.conf
 #   healthcheck.sh --drain                               drains the node, and resumes it
+#
+# NHC takes any exit status but 0 for a fault, and drains the node: --nhc ends with 0 where it would
+# end with 3. NHC's time (-t) is longer than this script's own, so that the line is always told.
 #
 # Slurm does nothing about the exit status of its HealthCheckProgram, so it is given the wrapper
 # healthcheck-drain.sh, which calls this one with --drain: a node that is not well is drained
@@ -19,11 +22,12 @@ set -u
 LIMIT=5         # seconds; the command itself takes less than one
 REASON=kolo:
 
-drain=
+drain= nhc=
 case ${1:-} in
     '') ;;
     --drain) drain=yes ;;
-    *) echo "usage: ${0##*/} [--drain]" >&2; exit 2 ;;
+    --nhc) nhc=yes ;;
+    *) echo "usage: ${0##*/} [--drain | --nhc]" >&2; exit 2 ;;
 esac
 
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
@@ -74,4 +78,5 @@ if [ -n "$drain" ]; then
         scontrol update NodeName="$node" State=RESUME
     fi
 fi
+if [ -n "$nhc" ] && [ "$status" -eq 3 ]; then status=0; fi
 exit "$status"

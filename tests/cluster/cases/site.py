@@ -345,6 +345,10 @@ def nodes_are_checked_and_cleaned(cluster):
     assert ill.status == 1 and ill.out == "kolo: /dev/shm has 0 bytes free: enlarge it\n", ill.out
     assert checked("?").failed().says("cannot run (status 2): no such command").status == 3
     gone = "/nonexistent/kolo"
+    # NHC would take 3 for a fault; what is told stays.
+    assert "cannot run (status 2): no such command" in checked("?", ["--nhc"]).ok().out
+    assert "no kolo on this node" in checked("well", ["--nhc"], gone).ok().out
+    assert checked("ill", ["--nhc"]).failed().status == 1 and checked("well", ["--nhc"]).ok()
     assert checked("well", kolo=gone).failed().says("no kolo on this node").status == 3
 
     def node():
