@@ -1,7 +1,7 @@
 #!/bin/sh
 # Epilog: removes what a job that was killed has left on this node, as the user of the job.
 #
-#   Epilog=/opt/kolo/share/kolo/slurm/epilog.sh       in slurm.conf; slurmd runs it as root
+#   Epilog=PREFIX/share/kolo/slurm/epilog.sh          in slurm.conf; slurmd runs it as root
 #   epilog.sh --dry-run UID                           by hand: only tells
 #
 # kolo's own memory has no name (memfd) and its sockets have no file: both end with their processes.
@@ -17,8 +17,11 @@
 # fails.
 set -u
 
-# Names in /dev/shm, as Open MPI, MPICH, UCX and PSM2 choose them; a site adds its own.
-SEGMENTS='kolo-* vader_segment.* sm_segment.* osc_rdma* mpich_shar_tmp* ucx_shm_* psm2_shm*'
+# Names in /dev/shm, as Open MPI, MPICH, UCX and PSM2 choose them.
+# `kolo doctor` looks for the same ones.
+SEGMENTS='kolo-* vader_segment.* sm_segment.* osc_sm.* osc_rdma* mpich_shar_tmp* mpich_shm*'
+SEGMENTS="$SEGMENTS ucx_shm_* psm2_shm*"
+# A site adds its own.
 SEGMENTS="$SEGMENTS ${KOLO_EPILOG_SEGMENTS:-}"
 # What marks this script's own processes, which have the variables of the job too.
 MARK=KOLO_EPILOG_RUNS

@@ -35,10 +35,11 @@ fn of_node(facts: &NodeFacts) -> Option<(String, String)> {
 
 /// Names in /dev/shm that MPIs and their transports give to segments; with `*` at the end, names
 /// that begin so.
-const SEGMENTS: [&str; 8] = [
+const SEGMENTS: [&str; 9] = [
     "kolo-*",
     "vader_segment.*",
     "sm_segment.*",
+    "osc_sm.*",
     "osc_rdma*",
     "mpich_shar_tmp*",
     "mpich_shm*",
@@ -86,5 +87,18 @@ mod tests {
         assert!(!is_segment("firefox-shm") && !is_segment("sem.mine"));
         assert_eq!(writer_of("stores-0123.4711"), Some(4711));
         assert_eq!(writer_of("stores-0123"), None);
+    }
+
+    #[test]
+    fn the_epilog_removes_what_is_told() {
+        let script = include_str!("../../../../slurm/epilog.sh");
+        let quoted = script
+            .lines()
+            .filter_map(|line| line.strip_prefix("SEGMENTS="));
+        let removed: Vec<&str> = quoted
+            .flat_map(|words| words.split(['\'', '"', ' ']))
+            .filter(|word| !word.is_empty() && !word.starts_with('$'))
+            .collect();
+        assert_eq!(removed, SEGMENTS);
     }
 }

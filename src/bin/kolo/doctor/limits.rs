@@ -108,8 +108,8 @@ pub fn shm(job: &Gathered) -> Vec<Finding> {
         )],
         Some((size, free)) if free < LEAST_FREE_SHM => vec![(
             format!("only {} of {} are free", amount(free), amount(size)),
-            "remove what jobs have left there (`kolo doctor` lists it, the epilog of slurm/ \
-             removes it)"
+            "remove what jobs have left there (`kolo doctor` lists it, \
+             share/kolo/slurm/epilog.sh removes it)"
                 .into(),
         )],
         Some(_) => Vec::new(),
