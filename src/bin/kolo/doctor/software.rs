@@ -73,12 +73,16 @@ fn of_start(start: &StartFacts) -> Vec<(String, String)> {
     faults
 }
 
+/// Debian has both launchers under names of their own, clusters have modules.
+const MPICH_STARTS: &str = "the mpirun of MPICH (its module, or mpirun.mpich)";
+const OPEN_MPI_STARTS: &str = "the mpirun of Open MPI (its module, or mpirun.openmpi)";
+
 /// Each process of the wrong family believes that it is alone.
 fn mismatch(by: StartedBy, file: &str, family: &str) -> Option<(String, String)> {
     let is_open = family == "openmpi";
     let (by, fix) = match by {
-        StartedBy::OpenMpi if !is_open => ("the mpirun of Open MPI", "mpirun.mpich"),
-        StartedBy::Mpich if is_open => ("the mpirun of MPICH", "mpirun.openmpi"),
+        StartedBy::OpenMpi if !is_open => ("the mpirun of Open MPI", MPICH_STARTS),
+        StartedBy::Mpich if is_open => ("the mpirun of MPICH", OPEN_MPI_STARTS),
         StartedBy::SlurmPmix if !is_open => ("srun --mpi=pmix", "srun --mpi=pmi2"),
         StartedBy::SlurmPmi2 if is_open => ("srun --mpi=pmi2", "srun --mpi=pmix"),
         StartedBy::SlurmNone if is_open => ("srun --mpi=none", "srun --mpi=pmix"),
@@ -232,8 +236,11 @@ mod tests {
             text.starts_with("MPI: node1, node2: ./a.out is linked to mpich"),
             "{text}"
         );
-        assert!(text.contains("start it with mpirun.mpich"), "{text}");
-        assert!(found(StartedBy::Mpich, "openmpi").contains("mpirun.openmpi"));
+        let fix = "start it with the mpirun of MPICH (its module, or mpirun.mpich), or build";
+        assert!(text.contains(fix), "{text}");
+        let text = found(StartedBy::Mpich, "openmpi");
+        let fix = "start it with the mpirun of Open MPI (its module, or mpirun.openmpi), or build";
+        assert!(text.contains(fix), "{text}");
         assert!(found(StartedBy::SlurmPmix, "mpich").contains("--mpi=pmi2"));
         assert!(found(StartedBy::SlurmPmi2, "openmpi").contains("--mpi=pmix"));
         assert!(found(StartedBy::SlurmNone, "openmpi").contains("--mpi=pmix"));
