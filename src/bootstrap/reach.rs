@@ -116,12 +116,21 @@ fn answer(mut stream: TcpStream, limit: Duration) -> std::io::Result<()> {
     quiet::write_all(stream.as_fd(), &[1])
 }
 
-/// Connects from an address of this node to a listener of another one.
+/// Connects from an address of this node to a listener of another one. The limit is that of the
+/// whole trial: an answer that comes later is none.
 pub fn try_one(from: IpAddr, to: SocketAddr, limit: Duration) -> Reached {
+    let begun = crate::base::clock::now();
+    let left = || {
+        let left = limit.saturating_sub(begun.elapsed());
+        match left.is_zero() {
+            false => Ok(left),
+            true => Err(io::Error::from(ErrorKind::TimedOut)),
+        }
+    };
     let opened = (|| {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
         socket.bind(&SocketAddr::new(from, 0).into())?;
-        socket.connect_timeout(&to.into(), limit)?;
+        socket.connect_timeout(&to.into(), left()?)?;
         Ok::<Socket, io::Error>(socket)
     })();
     let mut socket = match opened {
@@ -135,17 +144,18 @@ pub fn try_one(from: IpAddr, to: SocketAddr, limit: Duration) -> Reached {
         }
     };
     let crossed = (|| {
-        socket.set_read_timeout(Some(limit))?;
-        socket.set_write_timeout(Some(limit))?;
         let mut rest: &[u8] = &[0x5a; PAYLOAD];
         while !rest.is_empty() {
+            socket.set_write_timeout(Some(left()?))?;
             let sent = socket.send_with_flags(rest, libc::MSG_NOSIGNAL)?;
             rest = &rest[sent..];
         }
-        socket.read_exact(&mut [0])
+        socket.set_read_timeout(Some(left()?))?;
+        socket.read_exact(&mut [0])?;
+        left()
     })();
     match crossed {
-        Ok(()) => Reached::Passed,
+        Ok(_) => Reached::Passed,
         Err(_) => Reached::Stuck,
     }
 }
@@ -234,6 +244,31 @@ mod tests {
         let closing = thread::spawn(move || drop(deaf.accept()));
         assert_eq!(try_one(HERE, place, LIMIT), Reached::Stuck);
         closing.join().unwrap();
+    }
+
+    #[test]
+    fn the_limit_is_that_of_the_whole_trial() {
+        const SHORT: Duration = Duration::from_secs(1);
+        let slow = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        // So little fits on the way that the other side waits for the first half to be read.
+        slow.set_tcp_mss(536).unwrap();
+        slow.set_recv_buffer_size(4096).unwrap();
+        slow.bind(&SocketAddr::new(HERE, 0).into()).unwrap();
+        slow.listen(1).unwrap();
+        let slow = TcpListener::from(slow);
+        let place = slow.local_addr().unwrap();
+        // Each half is read within the limit, and both are not.
+        let reading = thread::spawn(move || {
+            let (mut stream, _) = slow.accept()?;
+            for _ in 0..2 {
+                thread::sleep(SHORT * 3 / 4);
+                stream.read_exact(&mut [0; PAYLOAD / 2])?;
+            }
+            quiet::write_all(stream.as_fd(), &[1])
+        });
+        assert_eq!(try_one(HERE, place, SHORT), Reached::Stuck);
+        // It may have heard that the other side is gone.
+        let _ = reading.join().unwrap();
     }
 
     #[test]
