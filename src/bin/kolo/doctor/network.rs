@@ -131,88 +131,145 @@ pub fn speed(job: &Gathered) -> Vec<Finding> {
     of_faces(job, "speed", value, fix)
 }
 
-/// A trial that failed, from which node.
-type Failed<'a> = (&'a NodeSeen, &'a Trial);
+/// A node, by its place, and one of its interfaces.
+type FaceOf<'a> = (usize, &'a str);
 
-/// Connections that did not come about. Of an interface without signal enough was said.
-pub fn reach(job: &Gathered) -> Vec<Finding> {
-    let dark = |node: &NodeSeen, name: &str| {
-        used(node).any(|face| face.name == name && face.carrier == Some(false))
+/// A trial between two interfaces.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    from: FaceOf<'a>,
+    to: FaceOf<'a>,
+    trial: &'a Trial,
+}
+
+/// All trials but those that an interface without signal explains, of which enough was said.
+fn attempts(job: &Gathered) -> Vec<Attempt<'_>> {
+    let dark = |(node, name): FaceOf| {
+        used(&job.nodes[node]).any(|face| face.name == name && face.carrier == Some(false))
     };
-    let mut failed: Vec<Failed> = Vec::new();
-    // By node and interface tried: from how many nodes.
-    let mut tried: BTreeMap<(usize, &str), BTreeSet<&str>> = BTreeMap::new();
-    for node in &job.nodes {
-        for trial in &node.trials.links {
-            let Some(other) = job.nodes.get(trial.node) else {
-                continue;
-            };
-            tried
-                .entry((trial.node, &trial.to))
-                .or_default()
-                .insert(&node.name);
-            let explained = dark(node, &trial.from) || dark(other, &trial.to);
-            if trial.answer != Reached::Passed && !explained {
-                failed.push((node, trial));
-            }
+    let of_node = |(place, node)| {
+        let of_trial = move |trial| attempt(place, trial);
+        let node: &NodeSeen = node;
+        node.trials.links.iter().map(of_trial)
+    };
+    let all = job.nodes.iter().enumerate().flat_map(of_node);
+    all.filter(|one| one.to.0 < job.nodes.len())
+        .filter(|one| one.has_passed() || !dark(one.from) && !dark(one.to))
+        .collect()
+}
+
+fn attempt(place: usize, trial: &Trial) -> Attempt<'_> {
+    Attempt {
+        from: (place, &trial.from),
+        to: (trial.node, &trial.to),
+        trial,
+    }
+}
+
+impl Attempt<'_> {
+    fn has_passed(&self) -> bool {
+        self.trial.answer == Reached::Passed
+    }
+}
+
+/// Ends of which every attempt failed, with several nodes.
+fn cut_off<'a>(
+    all: &[Attempt<'a>],
+    ends: fn(&Attempt<'a>) -> (FaceOf<'a>, FaceOf<'a>),
+) -> BTreeSet<FaceOf<'a>> {
+    let mut others: BTreeMap<FaceOf, BTreeSet<usize>> = BTreeMap::new();
+    let mut good = BTreeSet::new();
+    for one in all {
+        let (end, other) = ends(one);
+        others.entry(end).or_default().insert(other.0);
+        if one.has_passed() {
+            good.insert(end);
         }
     }
-    let mut found = Vec::new();
-    for ((number, face), from) in tried {
-        let (here, rest): (Vec<Failed>, Vec<Failed>) = failed
-            .into_iter()
-            .partition(|(_, trial)| trial.node == number && trial.to == face);
-        failed = rest;
-        let nodes: BTreeSet<&str> = here.iter().map(|(node, _)| node.name.as_str()).collect();
-        if from.len() > 1 && nodes.len() == from.len() {
-            found.push(of_all(&job.nodes[number], &here));
+    let several = others.into_iter().filter(|(_, nodes)| nodes.len() > 1);
+    let bad = several.filter(|(end, _)| !good.contains(end));
+    bad.map(|(end, _)| end).collect()
+}
+
+/// Connections that did not come about: one finding for an interface that nobody reaches, or that
+/// reaches nobody, and one for each pair of others.
+pub fn reach(job: &Gathered) -> Vec<Finding> {
+    let all = attempts(job);
+    let unreached = cut_off(&all, |one| (one.to, one.from));
+    let mute = cut_off(&all, |one| (one.from, one.to));
+    let of_end = |&end: &FaceOf| {
+        let name = &job.nodes[end.0].name;
+        if unreached.contains(&end) {
+            of_unreached(name, end, &all, mute.contains(&end))
         } else {
-            found.extend(here.iter().map(|one| of_pair(job, one)));
+            of_mute(name, end, &all)
         }
-    }
+    };
+    let mut found: Vec<Finding> = unreached.union(&mute).map(of_end).collect();
+    let told = |one: &&Attempt| unreached.contains(&one.to) || mute.contains(&one.from);
+    let pairs = all.iter().filter(|one| !one.has_passed() && !told(one));
+    found.extend(pairs.map(|one| of_pair(job, one)));
     found
 }
 
 /// Nobody gets through to one interface.
-fn of_all(node: &NodeSeen, failed: &[Failed]) -> Finding {
-    let trial = failed[0].1;
-    let (words, fix) = reason(trial);
-    let (face, count) = (&trial.to, failed.len());
+fn of_unreached(node: &str, end: FaceOf, all: &[Attempt], is_mute: bool) -> Finding {
+    let failed: Vec<&Attempt> = all.iter().filter(|one| one.to == end).collect();
+    let trial = failed[0].trial;
+    let (words, fix) = reason(&trial.answer, end.1);
+    let also = if is_mute {
+        ", and it reached nobody"
+    } else {
+        ""
+    };
     Finding {
         check: "reach",
-        nodes: vec![node.name.clone()],
+        nodes: vec![node.into()],
         what: format!(
-            "none of {count} trials reached {face} ({}): {words}",
+            "none of {} trials reached {} ({}){also}: {words}",
+            failed.len(),
+            end.1,
             trial.address.ip()
         ),
         fix,
     }
 }
 
-fn of_pair(job: &Gathered, &(node, trial): &Failed) -> Finding {
-    let other = job
-        .nodes
-        .get(trial.node)
-        .map_or("?", |other| other.name.as_str());
-    let (words, fix) = reason(trial);
+/// One interface gets through to nobody, and others get through to it.
+fn of_mute(node: &str, end: FaceOf, all: &[Attempt]) -> Finding {
+    let failed: Vec<&Attempt> = all.iter().filter(|one| one.from == end).collect();
+    let (words, fix) = reason(&failed[0].trial.answer, end.1);
     Finding {
         check: "reach",
-        nodes: vec![node.name.clone(), other.into()],
+        nodes: vec![node.into()],
         what: format!(
-            "{} of {} does not reach {} of {other} ({}): {words}",
-            trial.from,
-            node.name,
-            trial.to,
-            trial.address.ip()
+            "none of {} trials from {} reached another node: {words}",
+            failed.len(),
+            end.1
         ),
         fix,
     }
 }
 
-/// What an answer means, and what to do.
-fn reason(trial: &Trial) -> WithFix {
-    let face = &trial.to;
-    let (what, fix) = match &trial.answer {
+fn of_pair(job: &Gathered, one: &Attempt) -> Finding {
+    let (node, other) = (&job.nodes[one.from.0].name, &job.nodes[one.to.0].name);
+    let (words, fix) = reason(&one.trial.answer, one.to.1);
+    Finding {
+        check: "reach",
+        nodes: vec![node.clone(), other.clone()],
+        what: format!(
+            "{} of {node} does not reach {} of {other} ({}): {words}",
+            one.from.1,
+            one.to.1,
+            one.trial.address.ip()
+        ),
+        fix,
+    }
+}
+
+/// What an answer means, and what to do about an interface.
+fn reason(answer: &Reached, face: &str) -> WithFix {
+    let (what, fix) = match answer {
         Reached::Passed => ("it passes".into(), "nothing".into()),
         Reached::Silent => (
             "ports are blocked, as packets get no answer".into(),

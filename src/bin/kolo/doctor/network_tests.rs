@@ -115,6 +115,34 @@ fn a_node_that_nobody_reaches_is_named_once() {
 }
 
 #[test]
+fn a_node_that_is_cut_off_is_named_once() {
+    let mut job = healthy(4, 1);
+    for other in [0, 1, 3] {
+        end(&mut job, 2, other, Reached::Silent);
+    }
+    let found = lines(&reach(&job));
+    assert!(
+        found.starts_with("reach: node3: none of 3 trials from eth0 reached another node: ports"),
+        "{found}"
+    );
+    assert_eq!(found.lines().count(), 1, "{found}");
+    for other in [0, 1, 3] {
+        end(&mut job, other, 2, Reached::Silent);
+    }
+    // One pair of others is another matter.
+    end(&mut job, 0, 3, Reached::Stuck);
+    let found = lines(&reach(&job));
+    let said: Vec<&str> = found.lines().collect();
+    assert_eq!(said.len(), 2, "{found}");
+    let words = "reach: node3: none of 3 trials reached eth0 (10.77.0.3), and it reached nobody:";
+    assert!(said[0].starts_with(words), "{found}");
+    assert!(
+        said[1].starts_with("reach: node1, node4: eth0 of node1 does not reach"),
+        "{found}"
+    );
+}
+
+#[test]
 fn names_without_an_address_are_told() {
     let mut job = healthy(3, 1);
     for node in [0, 2] {
