@@ -75,7 +75,7 @@ test: deps check test-rust stage test-install test-abi test-mpi test-cluster tes
 
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
 
-install: build ## install: PREFIX=/opt/kolo/1.0-openmpi MPI=openmpi COMPILERS="gfortran flang-19"
+install: build ## install: PREFIX=/opt/kolo/1.0-openmpi MPI=openmpi COMPILERS="gfortran flang-new-19"
 	@BUILT=$(BUILT) FAMILIES="$(FAMILIES)" $(COMPILER_NAMES) bindings/install.sh "$(PREFIX)"
 
 uninstall: ## remove what install put under PREFIX; settings that you changed stay

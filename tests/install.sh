@@ -14,7 +14,8 @@ for name in bin/kolo include/kolo.h include/kolo_mpi.h lib/libkolo.so lib/libkol
     lib/libkolo_fortran_flang.so lib/kolo/openmpi/libkolo_mpi.so lib/kolo/mpich/libkolo_mpi.so \
     lib/kolo/libkolo_verbs.so \
     share/kolo/fortran/kolo.f90 share/doc/kolo/README.md etc/kolo.toml \
-    lib/cmake/kolo/kolo-config.cmake share/man/man7/kolo.7 share/kolo/examples/c/hello.c; do
+    lib/cmake/kolo/kolo-config.cmake share/man/man7/kolo.7 share/kolo/examples/c/hello.c \
+    share/doc/kolo/slurm/README.md share/kolo/slurm/jobs/mpi.sbatch; do
     [ -e "$prefix/$name" ] || fail "$name is not installed"
 done
 
@@ -79,19 +80,29 @@ mine="./opt/kolo/README.mine ./opt/kolo/bin/reduce_perf ./opt/kolo/etc/kolo.toml
 [ ! -d "$scratch/opt/kolo/lib" ] || fail "empty folders are left behind"
 
 # What only debuggers read stands beside the libraries, and they find it.
-for file in bin/kolo lib/libkolo.so lib/kolo/mpich/libkolo_mpi.so; do
+shipped=$(cd "$prefix" && find bin lib -type f ! -path '*/.debug/*' \
+    \( -name '*.so.*' -o -path bin/kolo \))
+[ "$(wc -l <<<"$shipped")" -ge 7 ] || fail "only these are shipped: $shipped"
+for file in $shipped; do
     [ "$(readelf -S "$prefix/$file" | grep -c '\.debug_info\|\.symtab')" = 0 ] ||
         fail "$file is not stripped"
+done
+for file in bin/kolo lib/libkolo.so lib/kolo/mpich/libkolo_mpi.so; do
     link=$(readelf --string-dump=.gnu_debuglink "$prefix/$file" | grep -o '[^ ]*\.debug$')
     debug=$(dirname "$(realpath "$prefix/$file")")/.debug/$link
     readelf -S "$debug" 2>/dev/null | grep -q '\.debug_info' ||
         fail "$file: nothing for debuggers in $debug"
 done
 
+# The last line is what to type next, and works in a shell that knows nothing of kolo.
+said=$(MODULES_openmpi=openmpi MODULES_mpich="mpich impi" DESTDIR='' \
+    env -u MODULESHOME -u LMOD_CMD bindings/install.sh "$scratch/first" | tail -n 1)
+[[ $said == "    "*" kolo info" ]] || fail "the installer does not say what to type: $said"
+said=$(env -i HOME="$scratch" PATH=/usr/bin:/bin bash -c "$said" | grep '^prefix ') ||
+    fail "what the installer says does not work"
+[ "${said##* }" = "$scratch/first" ] || fail "the next line leads to another kolo: $said"
+
 # Installed, then moved: no file knows where it was.
-MODULES_openmpi=openmpi MODULES_mpich="mpich impi" DESTDIR='' \
-    bindings/install.sh "$scratch/first" | tail -n 1 |
-    grep -q "^    .*$scratch/first.* kolo info\$" || fail "the installer does not say what to type"
 [ "$(find "$scratch/first" -perm /022 ! -type l | wc -l)" = 0 ] || fail "others may write"
 mv "$scratch/first" "$scratch/second"
 named=$(grep -rl "$scratch/first" "$scratch/second" || true)
