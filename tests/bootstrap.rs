@@ -10,6 +10,8 @@ mod large;
 mod limits;
 #[path = "bootstrap/meeting.rs"]
 mod meeting;
+#[path = "ports/mod.rs"]
+mod ports;
 #[path = "bootstrap/processes.rs"]
 mod processes;
 #[path = "bootstrap/proof.rs"]

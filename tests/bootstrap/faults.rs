@@ -7,7 +7,7 @@ use kolo::bootstrap::{Bootstrap, MAX_FRAME, NetSettings, TcpRing, UniqueId};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 /// The same id with another secret, or another address, and a checksum that fits.
@@ -41,9 +41,10 @@ fn wrong_secret_is_told_and_harms_nobody() {
 #[test]
 fn wrong_number_of_ranks_even_when_first_harms_nobody() {
     within(30, || {
-        let id = UniqueId::create(&settings()).unwrap();
-        let offender = start(id, 2, 4, settings());
-        pause(200);
+        let id = UniqueId::create(&talkative()).unwrap();
+        let told = Told::default();
+        let offender = start(id, 2, 4, told.by(settings()));
+        told.wait_for(1);
         let mut ranks: Vec<_> = (0..2).map(|rank| start(id, rank, 3, settings())).collect();
         let error = failure(offender);
         assert!(
@@ -79,9 +80,10 @@ fn rank_zero_against_all_others_does_not_wait_for_ever() {
 #[test]
 fn checking_in_twice_is_told_and_harms_nobody() {
     within(30, || {
-        let id = UniqueId::create(&settings()).unwrap();
-        let first = start(id, 0, 2, settings());
-        pause(300);
+        let id = UniqueId::create(&talkative()).unwrap();
+        let told = Told::default();
+        let first = start(id, 0, 2, told.by(settings()));
+        told.wait_for(1);
         let error = failure(start(id, 0, 2, settings()));
         assert!(error.what.contains("rank 0 checks in twice"), "{error}");
         assert!(error.remedy.contains("rank of its own"));
@@ -120,75 +122,74 @@ fn ranks_and_ids_are_checked_before_anything_is_sent() {
 #[test]
 fn late_ranks_are_named_once() {
     within(30, || {
-        let said: Arc<Mutex<Vec<String>>> = Arc::default();
-        let sink = Arc::clone(&said);
-        let patient = NetSettings {
+        let said = Told::default();
+        let patient = said.by(NetSettings {
             warn_after: Duration::from_millis(150),
-            warn: Arc::new(move |text| sink.lock().unwrap().push(text.into())),
             ..settings()
-        };
+        });
         let id = UniqueId::create(&patient).unwrap();
-        let mut ranks: Vec<_> = [0, 2]
-            .map(|rank| start(id, rank, 4, patient.clone()))
-            .into();
-        pause(700);
-        let mut words = said.lock().unwrap().clone();
-        words.sort();
+        let mut ranks = Vec::new();
+        for (rank, count) in [(0, 1), (2, 2)] {
+            ranks.push(start(id, rank, 4, patient.clone()));
+            said.wait_for(count);
+        }
+        // In this time each would say it again, if it said it more than once.
+        pause(500);
+        let words = said.words();
         assert_eq!(words.len(), 2, "{words:?}");
-        for (rank, text) in [0, 2].iter().zip(&words) {
-            assert!(
-                text.starts_with(&format!("kolo: rank {rank} of 4 has waited")),
-                "{text}"
-            );
-            assert!(text.ends_with("still missing: 1, 3"), "{text}");
+        for (text, (rank, missing)) in words.iter().zip([(0, "1, 2, 3"), (2, "1, 3")]) {
+            let begin = format!("kolo: rank {rank} of 4 has waited");
+            let end = format!("still missing: {missing}");
+            assert!(text.starts_with(&begin) && text.ends_with(&end), "{text}");
         }
         ranks.extend([1, 3].map(|rank| start(id, rank, 4, patient.clone())));
         let members: Vec<_> = ranks
             .into_iter()
             .map(|r| r.join().unwrap().unwrap())
             .collect();
-        said.lock().unwrap().clear();
-        // Inside an operation the late rank is named too.
+        // Inside an operation the late rank is named too, and comes when it was.
+        let is_named = |text: &String| {
+            text.starts_with("kolo: rank 2 has waited ")
+                && text.contains(" s in all_gather for rank 1")
+        };
         each(&members, |member| {
-            if member.rank() == Rank(1) {
-                pause(500);
+            while member.rank() == Rank(1) && !said.words().iter().any(is_named) {
+                pause(5);
             }
             member.barrier().unwrap();
         });
-        let words = said.lock().unwrap().clone();
-        assert!(
-            words
-                .iter()
-                .any(|text| text.contains("rank 2 has waited 0 s in all_gather for rank 1"))
-        );
     });
 }
 
 #[test]
 fn a_timeout_names_the_late_ranks() {
     within(30, || {
-        let hasty = NetSettings {
-            timeout: Some(Duration::from_millis(400)),
+        let limited = |seconds| NetSettings {
+            timeout: Some(Duration::from_secs(seconds)),
             ..settings()
         };
-        let id = UniqueId::create(&hasty).unwrap();
-        let error = failure(start(id, 0, 3, hasty.clone()));
+        let id = UniqueId::create(&settings()).unwrap();
+        let error = failure(start(id, 0, 3, limited(2)));
         assert_eq!(error.code, Code::Timeout);
         assert!(error.what.contains("still missing: 1, 2"), "{error}");
         // Who comes later learns why the start has failed.
-        let error = failure(start(id, 1, 3, hasty.clone()));
+        let error = failure(start(id, 1, 3, settings()));
         assert!(
             error.what.contains("rank 0") && error.what.contains("gave up"),
             "{error}"
         );
 
-        let members = ring(3, &hasty);
-        let errors = each(&members, |member| match member.rank() {
-            Rank(1) => {
-                pause(1500);
-                member.barrier().unwrap_err()
+        // The limit is one of the meeting too, which a busy machine must not miss.
+        let members = ring(3, &limited(6));
+        let told = Barrier::new(3);
+        let errors = each(&members, |member| {
+            if member.rank() == Rank(1) {
+                told.wait();
+                return member.barrier().unwrap_err();
             }
-            _ => member.barrier().unwrap_err(),
+            let error = member.barrier().unwrap_err();
+            told.wait();
+            error
         });
         // A rank is not its own peer.
         let peers = [0, 1, 2].map(|rank: usize| errors[rank].peer);
@@ -251,20 +252,19 @@ fn a_rank_that_leaves_is_named_by_those_who_need_it() {
 fn comm_id_with_nobody_or_somebody_else_there() {
     within(60, || {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let named = |port| NetSettings {
-            comm_id: Some(format!("127.0.0.1:{port}")),
-            start_limit: Duration::from_millis(600),
+        let limit = Duration::from_millis(600);
+        let there = NetSettings {
+            comm_id: Some(taken.local_addr().unwrap().to_string()),
+            start_limit: limit,
             ..settings()
         };
-        let there = named(taken.local_addr().unwrap().port());
         let id = UniqueId::create(&there).unwrap();
         let error = failure(start(id, 0, 2, there.clone()));
         assert!(
             error.what.contains("rank 0 cannot listen at 127.0.0.1"),
             "{error}"
         );
-        // A service that says nothing, and one that says something else. (It takes every
-        // connection: the strays of another test come here too.)
+        // A service that says nothing, and one that says something else.
         let talks = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&talks);
         std::thread::spawn(move || {
@@ -285,7 +285,11 @@ fn comm_id_with_nobody_or_somebody_else_there() {
             );
         }
 
-        let nobody = named(free_port());
+        let port = Port::take(HERE);
+        let nobody = NetSettings {
+            start_limit: limit,
+            ..named(&port)
+        };
         let id = UniqueId::create(&nobody).unwrap();
         let error = failure(start(id, 1, 2, nobody));
         assert!(

@@ -3,8 +3,7 @@
 use super::processes::Process;
 use super::support::*;
 use kolo::base::Rank;
-use kolo::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
-use std::time::Duration;
+use kolo::bootstrap::{Bootstrap, TcpRing, UniqueId};
 
 /// The process number of a child that lives for a minute, with whatever it inherited.
 pub fn forked_sleeper() -> i32 {
@@ -78,24 +77,21 @@ fn a_killed_rank_is_noticed_while_its_child_lives() {
 #[test]
 fn a_killed_root_is_noticed_while_its_child_lives() {
     within(60, || {
-        let named = NetSettings {
-            comm_id: Some(format!("127.0.0.1:{}", free_port())),
-            // The child must not have kept the port either.
-            connect_limit: Duration::from_secs(5),
-            ..settings()
-        };
-        let id = UniqueId::create(&named).unwrap();
+        let port = Port::take(HERE);
+        let id = UniqueId::create(&named(&port)).unwrap();
         let mut zero = Process::start(&id, 0, 3, "fork_early");
-        let one = start(id, 1, 3, settings());
+        let told = Told::default();
+        let one = start(id, 1, 3, told.by(settings()));
+        // The child has a copy of the port, and of the connection to each that has checked in.
+        told.wait_for(1);
+        zero.go_on();
         let _sleeper = Sleeper::of(&mut zero);
         zero.kill();
         let error = failure(one);
         assert!(error.what.contains("calls the roll"), "{error}");
-        let port = id.address();
-        assert!(
-            std::net::TcpStream::connect(port).is_err(),
-            "the child listens"
-        );
+        let address = id.address();
+        let listens = std::net::TcpStream::connect(address).is_ok();
+        assert!(!listens, "the child listens");
     });
 }
 

@@ -17,11 +17,11 @@ fn limited(milliseconds: u64) -> NetSettings {
 #[test]
 fn missing_ranks_are_named_within_the_limit() {
     within(60, || {
-        let patient = limited(2000);
-        let id = UniqueId::create(&patient).unwrap();
-        let zero = start(id, 0, 5, patient.clone());
+        let told = Told::default();
+        let id = UniqueId::create(&talkative()).unwrap();
+        let zero = start(id, 0, 5, told.by(limited(4000)));
         // It comes when the others have been told who is late: they must not name it.
-        pause(1700);
+        told.wait_for(1);
         let three = start(id, 3, 5, limited(30_000));
         let error = failure(zero);
         assert_eq!(error.code, Code::Timeout, "{error}");
@@ -38,8 +38,9 @@ fn missing_ranks_are_named_within_the_limit() {
 #[test]
 fn rank_zero_of_a_named_root_does_not_wait_for_ever() {
     within(60, || {
+        let port = Port::take(HERE);
         let named = NetSettings {
-            comm_id: Some(format!("127.0.0.1:{}", free_port())),
+            comm_id: named(&port).comm_id,
             ..limited(1000)
         };
         let id = UniqueId::create(&named).unwrap();
@@ -54,17 +55,18 @@ fn a_rank_zero_that_gives_up_and_ends_has_told_the_others() {
     within(60, || {
         let jobs: Vec<_> = (0..8)
             .map(|_| {
+                let port = Port::take(HERE);
                 let named = NetSettings {
-                    comm_id: Some(format!("127.0.0.1:{}", free_port())),
+                    comm_id: named(&port).comm_id,
                     ..limited(30_000)
                 };
                 let id = UniqueId::create(&named).unwrap();
                 let zero = Process::start(&id, 0, 4, "hasty");
                 let others = [1, 2].map(|rank| start(id, rank, 4, named.clone()));
-                (zero, others)
+                (zero, others, port)
             })
             .collect();
-        for (mut zero, others) in jobs {
+        for (mut zero, others, _port) in jobs {
             assert!(zero.line("@failed").contains("still missing: 3"));
             for error in others.map(failure) {
                 assert_eq!(error.peer, Some(Rank(0)), "{error}");

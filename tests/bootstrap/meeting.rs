@@ -3,7 +3,7 @@
 use super::support::*;
 use kolo::base::Rank;
 use kolo::bootstrap::{Bootstrap, Family, NetSettings, UniqueId};
-use std::net::TcpListener;
+use std::net::{Ipv6Addr, TcpListener};
 use std::time::Instant;
 
 #[test]
@@ -39,12 +39,12 @@ fn ipv6_works_where_the_machine_has_it() {
         crate::skip::skip("ipv6", "this machine has none");
         return;
     };
-    let port = probe.local_addr().unwrap().port();
     drop(probe);
-    within(20, move || {
+    within(20, || {
+        let port = Port::take(Ipv6Addr::LOCALHOST);
         // The root on IPv6, the ring on the loopback's IPv4: families need not agree.
         let root = NetSettings {
-            comm_id: Some(format!("[::1]:{port}")),
+            comm_id: Some(format!("[::1]:{}", port.number())),
             ..settings()
         };
         let root = NetSettings {
@@ -89,10 +89,8 @@ fn leaving_right_after_an_operation_is_no_fault() {
 #[test]
 fn comm_id_with_rank_zero_last_and_twice_in_a_row() {
     within(60, || {
-        let named = NetSettings {
-            comm_id: Some(format!("127.0.0.1:{}", free_port())),
-            ..settings()
-        };
+        let port = Port::take(HERE);
+        let named = named(&port);
         for _ in 0..3 {
             let id = UniqueId::create(&named).unwrap();
             let mut ranks: Vec<_> = (1..4).map(|r| start(id, r, 4, named.clone())).collect();

@@ -2,17 +2,20 @@
 
 use super::forks::{forked_sleeper, forked_use_of};
 use super::stopped::large;
+use super::strays::has_unread_data;
 use super::support::*;
 use kolo::base::{Code, Rank};
 use kolo::bootstrap::{Bootstrap, NetSettings, TcpRing, UniqueId};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 const CHILD: &str = "KOLO_TEST_BOOTSTRAP_CHILD";
 
 pub struct Process {
     pub child: Child,
+    input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
@@ -27,11 +30,20 @@ impl Process {
                 "--test-threads=1",
             ])
             .env(CHILD, format!("{hex} {rank} {nranks} {script}"))
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        Process { child, output }
+        Process {
+            input: child.stdin.take().unwrap(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        }
+    }
+
+    /// Lets a child go on that waits for it.
+    pub fn go_on(&mut self) {
+        self.input.write_all(b"\n").unwrap();
     }
 
     /// The rest of the first line that contains `mark`; the test harness prints on the same lines.
@@ -70,19 +82,19 @@ fn child_rank() {
     };
     let words: Vec<&str> = order.split(' ').collect();
     let id = from_hex(words[0]);
-    println!("@starting");
     match words[3] {
         "frail" => default_sigpipe(),
         "fork_early" => drop(std::thread::spawn(|| {
-            pause(300);
+            wait_for_word();
             println!("@child {}", forked_sleeper());
         })),
         _ => {}
     }
-    let patience = (words[3] == "hasty").then_some(Duration::from_secs(1));
+    let patience = (words[3] == "hasty").then_some(Duration::from_secs(4));
     let settings = NetSettings {
         meet_limit: patience,
-        ..settings()
+        warn: Arc::new(|text| println!("@told {text}")),
+        ..talkative()
     };
     let (rank, nranks) = (words[1].parse().unwrap(), words[2].parse().unwrap());
     let member = match TcpRing::connect(&id, rank, nranks, &settings) {
@@ -112,9 +124,18 @@ fn child_rank() {
             forked_use_of(&member);
             end(&member);
         }
-        "barrier" | "frail" => end(&member),
+        "frail" => {
+            wait_for_word();
+            end(&member);
+        }
+        "barrier" => end(&member),
         _ => {}
     }
+}
+
+/// Until the test lets this process go on.
+fn wait_for_word() {
+    std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
 fn end(member: &TcpRing) {
@@ -188,7 +209,11 @@ fn a_lost_peer_does_not_end_a_program_in_c() {
         for rank in &mut ranks {
             rank.line("@ready");
         }
-        pause(500);
+        // Before that rank 2 could take in more than it has asked for.
+        ranks[1].go_on();
+        while !has_unread_data(ranks[2].child.id()) {
+            pause(5);
+        }
         ranks[2].kill();
         let words = ranks[1].line("@failed");
         assert!(words.contains("[peer 2] rank 2 was lost"), "{words}");
@@ -198,13 +223,12 @@ fn a_lost_peer_does_not_end_a_program_in_c() {
 #[test]
 fn a_process_killed_before_all_are_there_is_named() {
     within(60, || {
-        let id = UniqueId::create(&settings()).unwrap();
+        let id = UniqueId::create(&talkative()).unwrap();
         let zero = start(id, 0, 4, settings());
         let mut victim = Process::start(&id, 2, 4, "sleep");
         let mut other = Process::start(&id, 1, 4, "sleep");
-        victim.line("@starting");
-        other.line("@starting");
-        pause(500);
+        victim.line("@told kolo: rank 2 of 4 has waited");
+        other.line("@told kolo: rank 1 of 4 has waited");
         victim.kill();
         let error = failure(zero);
         assert_eq!(error.peer, Some(Rank(2)), "{error}");
@@ -221,15 +245,13 @@ fn a_process_killed_before_all_are_there_is_named() {
 #[test]
 fn the_death_of_the_root_is_told() {
     within(60, || {
-        let named = NetSettings {
-            comm_id: Some(format!("127.0.0.1:{}", free_port())),
-            ..settings()
-        };
-        let id = UniqueId::create(&named).unwrap();
+        let port = Port::take(HERE);
+        let id = UniqueId::create(&named(&port)).unwrap();
         let mut zero = Process::start(&id, 0, 3, "sleep");
-        zero.line("@starting");
-        let one = start(id, 1, 3, settings());
-        pause(500);
+        let told = Told::default();
+        let one = start(id, 1, 3, told.by(settings()));
+        // Rank 0's process has the root.
+        told.wait_for(1);
         zero.kill();
         let error = failure(one);
         assert!(error.what.contains("calls the roll"), "{error}");

@@ -291,17 +291,16 @@ fn another_version_and_a_cut_hello_are_told_apart() {
     });
 }
 
-fn with_file(port: u16, name: &str, byte: u8) -> NetSettings {
+fn with_file(port: &Port, name: &str, byte: u8) -> NetSettings {
     use std::os::unix::fs::PermissionsExt;
     let path = std::env::temp_dir().join(format!("kolo-proof-{name}-{}", std::process::id()));
     std::fs::write(&path, [byte; 32]).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     NetSettings {
-        comm_id: Some(format!("127.0.0.1:{port}")),
         secret_file: Some(path),
         munge_socket: Some("/nonexistent/munge".into()),
         start_limit: Duration::from_secs(20),
-        ..settings()
+        ..named(port)
     }
 }
 
@@ -309,8 +308,8 @@ fn with_file(port: u16, name: &str, byte: u8) -> NetSettings {
 #[test]
 fn a_file_lets_in_those_who_can_read_it() {
     within(60, || {
-        let port = free_port();
-        let (right, wrong) = (with_file(port, "right", 1), with_file(port, "wrong", 2));
+        let port = Port::take(HERE);
+        let (right, wrong) = (with_file(&port, "right", 1), with_file(&port, "wrong", 2));
         let nothing = NetSettings {
             secret_file: None,
             ..right.clone()

@@ -3,9 +3,14 @@
 use kolo::base::proof::{self, Hello, Key, Preamble};
 use kolo::base::{Error, Result};
 use kolo::bootstrap::{Bootstrap, Family, NetSettings, TcpRing, UniqueId};
-use std::net::{IpAddr, TcpListener};
-use std::sync::mpsc;
+use std::net::IpAddr;
+use std::process::Command;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
+
+pub use crate::ports::Port;
+
+pub const HERE: [u8; 4] = [127, 0, 0, 1];
 
 pub fn settings() -> NetSettings {
     NetSettings {
@@ -88,9 +93,67 @@ pub fn failure(started: Started) -> Error {
     }
 }
 
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+/// Settings by which the ranks meet at a port of the loopback.
+pub fn named(port: &Port) -> NetSettings {
+    NetSettings {
+        comm_id: Some(format!("127.0.0.1:{}", port.number())),
+        ..settings()
+    }
+}
+
+/// What a rank has told its user.
+#[derive(Clone, Default)]
+pub struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    /// These settings, with everything that is told to the user kept here.
+    pub fn by(&self, settings: NetSettings) -> NetSettings {
+        let sink = Arc::clone(&self.0);
+        NetSettings {
+            warn: Arc::new(move |text| sink.lock().unwrap().push(text.into())),
+            ..settings
+        }
+    }
+
+    pub fn words(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Waits for the first `count` sentences. (The test ends within its time, whatever comes.)
+    pub fn wait_for(&self, count: usize) {
+        while self.words().len() < count {
+            pause(5);
+        }
+    }
+}
+
+/// With an id that was made by these settings, a rank that has checked in is told at once who is
+/// missing: its first sentence to the user says that it is there.
+pub fn talkative() -> NetSettings {
+    NetSettings {
+        warn_after: Duration::from_millis(1),
+        ..settings()
+    }
+}
+
+const OWN_PROCESS: &str = "KOLO_TEST_BOOTSTRAP_OWN_PROCESS";
+
+/// True in a process that runs this test and no other; the caller returns where it is false, after
+/// that process has passed.
+pub fn has_own_process(test: &str) -> bool {
+    if std::env::var_os(OWN_PROCESS).is_some() {
+        return true;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(OWN_PROCESS, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let passed = output.status.success() && text.contains("1 passed");
+    assert!(passed, "{text}{errors}");
+    false
 }
 
 pub fn pause(milliseconds: u64) {
