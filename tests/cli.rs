@@ -10,6 +10,8 @@ mod mistakes;
 mod nccl_tests;
 #[path = "cli/plotting.rs"]
 mod plotting;
+#[path = "ports/mod.rs"]
+mod ports;
 #[path = "cli/routes.rs"]
 mod routes;
 #[path = "cli/tuning.rs"]

@@ -8,6 +8,8 @@ mod begun;
 mod job;
 #[path = "faults/killed.rs"]
 mod killed;
+#[path = "ports/mod.rs"]
+mod ports;
 #[path = "faults/readers.rs"]
 mod readers;
 #[path = "faults/starting.rs"]

@@ -47,9 +47,12 @@ exported() { nm -D --defined-only "$1" | awk '$2 ~ /[TDBRVW]/ { print $3 }'; }
 others=$(exported "$prefix/lib/libkolo.so" | grep -v '^kolo' || true)
 [ -z "$others" ] || fail "libkolo.so exports what is not its own: $others"
 # What the header declares is exported.
+calls=0
 for name in $(grep -oE '\bkolo[A-Z][A-Za-z]*\(' "$prefix/include/kolo.h" | tr -d '(' | sort -u); do
     exported "$prefix/lib/libkolo.so" | grep -qx "$name" || fail "kolo.h declares $name: not there"
+    calls=$((calls + 1))
 done
+[ "$calls" -ge 80 ] || fail "only $calls calls are found in kolo.h"
 others=$(exported "$prefix/bin/kolo" | grep '^kolo[A-Z]' || true)
 [ -z "$others" ] || fail "the command exports $others"
 

@@ -1,6 +1,9 @@
 //! A program with more rights than its user does not believe the environment: `kolo` as a
 //! set-user-ID program, started by somebody else.
 
+#[path = "skip/mod.rs"]
+mod skip;
+
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -87,7 +90,10 @@ fn an_ordinary_program_believes_the_environment() {
 #[test]
 fn a_set_user_id_program_does_not() {
     if !is_root() {
-        println!("not root: nobody else can be asked to start a set-user-ID program");
+        skip::skip(
+            "root",
+            "a set-user-ID program of somebody else cannot be made",
+        );
         return;
     }
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);

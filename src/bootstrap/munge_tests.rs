@@ -1,5 +1,8 @@
 //! Tests of munge, against a daemon of the tests' own where one is installed.
 
+#[path = "../../tests/skip/mod.rs"]
+mod skip;
+
 use super::*;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,15 +15,17 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// `None` where munge is not installed.
+    /// `None` where munge is not installed, which is told.
     pub fn start(name: &str) -> Option<Daemon> {
         let place = std::env::temp_dir().join(format!("kolo-munge-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&place).unwrap();
         std::fs::write(place.join("key"), proof_key()).unwrap();
         // Where Debian keeps daemons is not on every path.
-        let child = ["munged", "/usr/sbin/munged"]
-            .into_iter()
-            .find_map(|program| command(program, &place).spawn().ok())?;
+        let mut programs = ["munged", "/usr/sbin/munged"].into_iter();
+        let Some(child) = programs.find_map(|program| command(program, &place).spawn().ok()) else {
+            skip::skip("munge", "there is no munged");
+            return None;
+        };
         let daemon = Daemon { child, place };
         for _ in 0..500 {
             if Munge::open(Some(&daemon.socket())).is_ok() {
@@ -97,9 +102,7 @@ fn credentials_open_once_and_unchanged() {
     let again = munge.decode(&credential).unwrap_err();
     assert!(again.what.to_lowercase().contains("replayed"), "{again}");
     // Of a cluster with another key.
-    let Some(other) = Daemon::start("other") else {
-        return;
-    };
+    let other = Daemon::start("other").expect("the same program again");
     let other = Munge::open(Some(&other.socket())).unwrap();
     assert!(other.decode(&munge.encode(&payload).unwrap()).is_err());
 }

@@ -230,9 +230,11 @@ mod tests {
         let (listeners, faults) = Listeners::open(&[loopback()], LIMIT);
         assert_eq!(faults, Vec::<String>::new());
         let place = listeners.places[0].1;
-        // A port that was just given back: nobody listens there.
-        let gone = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap();
-        let trials = [(HERE, place), (HERE, gone), (HERE, place)];
+        // A port that is taken, so that nobody else is given it, and at which nobody listens.
+        let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        deaf.bind(&SocketAddr::from((HERE, 0)).into()).unwrap();
+        let deaf_place = deaf.local_addr().unwrap().as_socket().unwrap();
+        let trials = [(HERE, place), (HERE, deaf_place), (HERE, place)];
         let wanted = [Reached::Passed, Reached::Refused, Reached::Passed];
         assert_eq!(try_all(&trials, LIMIT), wanted);
     }

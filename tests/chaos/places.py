@@ -15,7 +15,7 @@ from emulator.client import agent_request, head_call  # noqa: E402
 from emulator.control import live_state  # noqa: E402
 
 JUNK = (b"", b"GET / HTTP/1.0\r\n\r\n", b"KOLOnet\xf1" + bytes(range(200)),
-        b"kolotok1" + bytes(40), b"\x00" * 5000, bytes(i * 37 % 251 for i in range(4000)))
+        b"kolotok2" + bytes(40), b"\x00" * 5000, bytes(i * 37 % 251 for i in range(4000)))
 # Throws it at ports of an address, from another node.
 THROW = """
 import socket, sys

@@ -1,5 +1,6 @@
 //! `kolo explain`, `kolo sim` and `kolo tune`.
 
+use crate::ports::Port;
 use crate::{kolo, perf, run, scratch, stderr, stdout, wrong};
 use kolo::algo::REGISTRY;
 use kolo::plan::Collective;
@@ -233,16 +234,13 @@ fn mistakes_in_questions_are_explained() {
 #[test]
 fn tune_measures_between_processes_without_mpi() {
     let file = scratch("tune-processes.toml");
-    let port = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().port()
-    };
+    let port = Port::take([127, 0, 0, 1]);
     let start = |rank: &str| {
         let mut command = kolo();
         command
             .env("KOLO_NRANKS", "2")
             .env("KOLO_RANK", rank)
-            .env("KOLO_COMM_ID", format!("127.0.0.1:{port}"))
+            .env("KOLO_COMM_ID", format!("127.0.0.1:{}", port.number()))
             .args(["tune", "-b", "64", "-e", "64", "-t", "1", "-c", "barrier"])
             .arg("-o")
             .arg(&file)

@@ -10,12 +10,16 @@ cd "$prefix/share/man"
 
 mandoc -T lint -W warning man*/* || fail "mandoc finds mistakes"
 # A page for every call that the headers declare, for every command, and nothing is empty.
-for header in kolo.h kolo_mpi.h; do
+for header in kolo.h:80 kolo_mpi.h:2; do
+    least=${header#*:} header=${header%:*} calls=0
     for call in $(grep -oE '^[a-zA-Z].*\bkolo[A-Z][A-Za-z_]*\(' "$prefix/include/$header" |
         grep -v typedef | grep -oE 'kolo[A-Z][A-Za-z_]*\($' | tr -d '('); do
         grep -q "$call(" "man3/$call.3" || fail "$call has no page with its declaration"
+        calls=$((calls + 1))
     done
+    [ "$calls" -ge "$least" ] || fail "only $calls calls are found in $header"
 done
+commands=0 options=0
 for command in $("$prefix/bin/kolo" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     page=man1/kolo-$command.1
     shown=$(mandoc -T ascii "$page" | sed 's/.\x08//g')
@@ -23,8 +27,12 @@ for command in $("$prefix/bin/kolo" --help | sed -n '/^Commands:/,/^$/s/^  \([a-
     for option in $("$prefix/bin/kolo" "$command" --help | grep -oE '^ +(-., )?--[a-z_-]+' |
         grep -oE -- '--[a-z_-]+'); do
         [[ $shown == *"$option"* ]] || fail "$option is not in $page"
+        options=$((options + 1))
     done
+    commands=$((commands + 1))
 done
+[ "$commands" -ge 8 ] && [ "$options" -ge 40 ] ||
+    fail "only $options options of $commands commands are found"
 for page in man3/kolo.h.3 man5/kolo.toml.5 man7/kolo.7; do
     [ "$(mandoc -T ascii "$page" | wc -l)" -gt 100 ] || fail "$page has hardly anything"
 done

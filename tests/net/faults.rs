@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 
 /// A connection whose sockets pass a disturbance.
 fn pair_through(sockets: u16, checksum: bool) -> (Pair, Proxy) {
-    let net = SocketNet::new(SocketOptions {
+    pair_by(SocketOptions {
         checksum,
         ..options(sockets)
     })
-    .unwrap();
+}
+
+fn pair_by(options: SocketOptions) -> (Pair, Proxy) {
+    let net = SocketNet::new(options).unwrap();
     let (handle, mut listener) = net.listen(0).unwrap();
     let proxy = Proxy::before(port_of(&handle));
     let mut connecting = net.connect(0, &redirected(&handle, proxy.port)).unwrap();
@@ -86,7 +89,11 @@ fn a_stall_of_a_second_is_survived() {
 fn a_cut_is_an_error_at_both_ends_at_once() {
     within(60, || {
         for sockets in [1, 4] {
-            let (mut pair, proxy) = pair_through(sockets, false);
+            // It is not the limit of the link that ends them.
+            let (mut pair, proxy) = pair_by(SocketOptions {
+                link_timeout: Some(Duration::from_secs(600)),
+                ..options(sockets)
+            });
             let mut receiving = Receiving::new(&[(8 << 20, 1)]);
             let mut sending = Sending::new(vec![3; 8 << 20], 1);
             // Nobody reads, so that it is cut in the middle.
@@ -97,14 +104,12 @@ fn a_cut_is_an_error_at_both_ends_at_once() {
             })
             .unwrap();
             proxy.disturb.cut.store(true, Ordering::Relaxed);
-            let start = Instant::now();
             let there = until_error(10, || receiving.step(pair.1.as_mut()));
             let here = until_error(10, || match sending.done {
                 // The system took all of it before the cut: the next message shows it.
                 true => Sending::new(vec![1], 1).step(pair.0.as_mut()),
                 false => sending.step(pair.0.as_mut()),
             });
-            assert!(start.elapsed() < Duration::from_secs(2));
             for error in [here, there] {
                 assert_eq!(error.code, Code::RemoteError, "{error}");
                 assert!(error.what.contains("interface lo"), "{error}");
@@ -169,7 +174,6 @@ fn a_killed_peer_is_an_error_at_once() {
         .unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        let start = Instant::now();
         let error = until_error(10, || {
             let mut next = Sending::new(vec![1; 100], 1);
             next.step(sender.as_mut()).inspect(|_| {
@@ -178,8 +182,8 @@ fn a_killed_peer_is_an_error_at_once() {
             })
         });
         assert_eq!(error.code, Code::RemoteError, "{error}");
+        // (A link that only falls silent is called something else.)
         assert!(error.what.contains("process ended"), "{error}");
-        assert!(start.elapsed() < Duration::from_secs(1));
     });
 }
 

@@ -323,7 +323,8 @@ fn emfile(context: &Context) {
     if let Some(before) = before {
         let before_all = turns_of_others();
         context.say("full");
-        std::thread::sleep(Duration::from_secs(1));
+        // For as long a stranger comes and waits for half a second.
+        std::thread::sleep(Duration::from_secs(3));
         // It rests for 100 ms each time; one that spins takes every turn that it gets.
         let turns = turns_of_others() - before_all;
         assert!(turns < 1000, "{turns} turns");

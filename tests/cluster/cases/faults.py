@@ -9,7 +9,7 @@ JUNK = """
 import os, socket, sys
 for port in sys.argv[2:]:
     for junk in (b"", b"GET / HTTP/1.0\\r\\n\\r\\n", os.urandom(64), os.urandom(5000),
-                 b"KOLOnet\\xf1" + os.urandom(200), b"kolotok1" + bytes(40)):
+                 b"KOLOnet\\xf1" + os.urandom(200), b"kolotok2" + bytes(40)):
         try:
             with socket.create_connection((sys.argv[1], int(port)), 2) as stranger:
                 stranger.sendall(junk)
