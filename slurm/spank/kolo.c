@@ -207,7 +207,7 @@ static void preload(spank_t sp, char *paths)
 /* As the job's user, in the process that becomes the task. */
 int slurm_spank_task_init(spank_t sp, int ac, char **av)
 {
-	char paths[MOST_PATH];
+	char paths[MOST_PATH], chosen[KOLO_MOST_NAME + 1] = "";
 	uint32_t step = 0;
 
 	(void)ac, (void)av;
@@ -216,14 +216,17 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
 		(void)spank_setenv(sp, "KOLO_DEBUG", level, 1);
 	if (reports)
 		(void)spank_setenv(sp, "KOLO_REPORT", "1", 1);
-	if (!*profile)
+	if (*profile)
+		(void)spank_setenv(sp, "KOLO_PROFILE", profile, 1);
+	/* A variable chooses a profile as well, and then all of it. */
+	if (spank_getenv(sp, "KOLO_PROFILE", chosen, sizeof chosen) != ESPANK_SUCCESS ||
+	    !kolo_is_name(chosen))
 		return ESPANK_SUCCESS;
-	(void)spank_setenv(sp, "KOLO_PROFILE", profile, 1);
 	/* The shell of a batch script hands on what it has, also into containers, and its steps come by
 	 * here themselves. */
 	if (spank_get_item(sp, S_JOB_STEPID, &step) == ESPANK_SUCCESS && step == SLURM_BATCH_SCRIPT)
 		return ESPANK_SUCCESS;
-	if (!in_container(sp) && kolo_preloads(site, profile, paths, sizeof paths) > 0)
+	if (!in_container(sp) && kolo_preloads(site, chosen, paths, sizeof paths) > 0)
 		preload(sp, paths);
 	return ESPANK_SUCCESS;
 }

@@ -148,6 +148,9 @@ def the_plugin_gives_tasks_their_variables(cluster):
     assert lines("--kolo=other") == ["KOLO_PROFILE=other"]
     assert lines("--kolo=fast", "--kolo-debug=info") == ["KOLO_DEBUG=info", "KOLO_PROFILE=fast", so]
     assert lines("--kolo=one", "--kolo-report") == ["KOLO_PROFILE=one", "KOLO_REPORT=1", so]
+    # A variable chooses a profile as the option does; a name that is none chooses nothing.
+    assert lines(env={"KOLO_PROFILE": "fast"}) == ["KOLO_PROFILE=fast", so]
+    assert lines(env={"KOLO_PROFILE": "fast/"}) == ["KOLO_PROFILE=fast/"]
     # What was typed counts more than the shell's, and what the user preloads stays.
     mine = {"KOLO_DEBUG": "warn", "KOLO_PROFILE": "mine", "LD_PRELOAD": "/usr/lib/none.so"}
     found = srun("--kolo=one", "--kolo-debug=none", env=mine).ok().out.split()
