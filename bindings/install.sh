@@ -49,8 +49,13 @@ untouched() { [ -f "$settings" ] && [ -f "$pristine" ] && cmp -s "$settings" "$p
 
 if [ -n "$remove" ]; then
     [ -f "$manifest" ] || fail "there is no $manifest: nothing of kolo is installed there"
-    # Root may run this on a tree that others can write: no line leads out of it.
-    names=$(grep -v -e '^/' -e '\(^\|/\)\.\.\(/\|$\)' "$manifest")
+    # Root may run this on a tree that others can write: no line leads out of it, and no folder that
+    # is a link now.
+    inside=$(cd "$top" && pwd -P)
+    names=$(grep -v -e '^/' -e '\(^\|/\)\.\.\(/\|$\)' "$manifest" | while read -r name; do
+        folder=$(cd "$top/$(dirname "$name")" 2>/dev/null && pwd -P) || continue
+        case $folder/ in "${inside%/}"/*) echo "$name" ;; esac
+    done)
     if untouched; then
         rm "$settings"
         rmdir "$(dirname "$settings")" 2>/dev/null || true

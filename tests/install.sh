@@ -81,6 +81,15 @@ left=$(cd "$scratch" && find . -type f -o -type l | sort | tr '\n' ' ')
 mine="./opt/kolo/README.mine ./opt/kolo/bin/reduce_perf ./opt/kolo/etc/kolo.toml "
 [ "$left" = "$mine" ] || fail "left behind: $left"
 [ ! -d "$scratch/opt/kolo/lib" ] || fail "empty folders are left behind"
+# A folder that is a link by now leads out of the tree, and what is there stays.
+DESTDIR=$scratch bindings/install.sh /opt/kolo >/dev/null
+mv "$scratch/opt/kolo/lib" "$scratch/elsewhere"
+ln -s "$scratch/elsewhere" "$scratch/opt/kolo/lib"
+before=$(find "$scratch/elsewhere" | sort)
+DESTDIR=$scratch bindings/install.sh --remove /opt/kolo >/dev/null
+[ "$(find "$scratch/elsewhere" | sort)" = "$before" ] || fail "a link led out of the tree"
+[ ! -e "$scratch/opt/kolo/bin/kolo" ] || fail "what is beside a link stays"
+rm -r "$scratch/elsewhere" "$scratch/opt/kolo/lib"
 
 # What only debuggers read stands beside the libraries, and they find it.
 shipped=$(cd "$prefix" && find bin lib -type f ! -path '*/.debug/*' \
