@@ -44,7 +44,7 @@ fn read_alone(path: &Path, sources: &Sources) -> (Layer, SettingsFiles) {
     let is_it = |(_, other): &(Layer, PathBuf)| name(other).is_some_and(|o| Some(o) == name(path));
     let layer = sources.files().into_iter().find(is_it);
     let layer = layer.map_or(Layer::System, |(layer, _)| layer);
-    let mut files = SettingsFiles::default();
+    let mut files = SettingsFiles::none_of(sources);
     files.add(layer, path.to_owned());
     if files.faults.is_empty() && !files.seen.iter().any(|file| file.found) {
         let what = format!("file {} is not there", path.display());

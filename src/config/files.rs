@@ -36,12 +36,17 @@ pub(super) struct SettingsFiles {
 }
 
 impl SettingsFiles {
-    /// Reads the files of all layers.
-    pub(super) fn of(sources: &Sources) -> SettingsFiles {
-        let mut files = SettingsFiles {
+    /// None yet, of an installation whose owner is trusted below its prefix.
+    pub(super) fn none_of(sources: &Sources) -> SettingsFiles {
+        SettingsFiles {
             prefix: sources.prefix.clone(),
             ..SettingsFiles::default()
-        };
+        }
+    }
+
+    /// Reads the files of all layers.
+    pub(super) fn of(sources: &Sources) -> SettingsFiles {
+        let mut files = SettingsFiles::none_of(sources);
         for (layer, path) in sources.files() {
             files.add(layer, path);
         }

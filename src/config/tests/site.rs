@@ -142,6 +142,25 @@ fn a_file_outside_of_the_prefix_does_not_pass_for_one_inside() {
     );
 }
 
+/// Who looks at the one file hears what a program that reads it would be told.
+#[test]
+fn the_owner_of_the_prefix_is_trusted_when_its_file_is_checked_alone() {
+    let sandbox = Sandbox::new();
+    let path = sandbox.write("opt/etc/kolo.toml", "buffsize = \"4M\"\n");
+    // Only root can give files away.
+    let give = |path: &std::path::Path| std::os::unix::fs::chown(path, Some(12_345), None);
+    if give(&path)
+        .and_then(|()| give(&sandbox.path("opt")))
+        .is_err()
+    {
+        super::skip::skip("root", "a file cannot be given away");
+        return;
+    }
+    let checked = check::check_file(&path, &sandbox.sources);
+    assert_eq!(checked.warnings, Vec::<String>::new());
+    assert_eq!(checked.settings, 1);
+}
+
 #[test]
 fn what_an_included_file_says_is_read_again_when_it_changes() {
     let sandbox = site("");
