@@ -32,6 +32,8 @@ struct Counted {
 type Rows = BTreeMap<(u8, u32), Counted>;
 
 struct Tally {
+    /// The process whose calls these are: a child has a copy.
+    process: u32,
     since: Moment,
     rows: Rows,
 }
@@ -43,6 +45,7 @@ pub(in crate::comm) fn begin() {
     let mut tally = TALLY.lock().unwrap_or_else(PoisonError::into_inner);
     if tally.is_none() {
         *tally = Some(Tally {
+            process: std::process::id(),
             since: clock::now(),
             rows: Rows::new(),
         });
@@ -82,7 +85,8 @@ pub(super) fn took(checked: &Checked, time: Duration) {
 extern "C" fn tell() {
     // Whoever holds the lock for ever is a thread that has ended: then there is no table.
     let Ok(tally) = TALLY.try_lock() else { return };
-    if let Some(tally) = tally.as_ref().filter(|_| logging::speaks()) {
+    let own = |tally: &&Tally| tally.process == std::process::id() && logging::speaks();
+    if let Some(tally) = tally.as_ref().filter(own) {
         logging::plain(&table(&tally.rows, tally.since.elapsed()));
     }
 }

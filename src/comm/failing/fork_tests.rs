@@ -31,6 +31,40 @@ fn alone() -> Communicator {
 }
 
 #[test]
+#[ignore = "the body of a test that needs a process of its own"]
+fn alone_counts_and_forks() {
+    let config = CommConfig {
+        overrides: vec![("report".into(), "1".into())],
+        ..CommConfig::default()
+    };
+    let comms = Communicator::init_all(1, &config).unwrap();
+    comms[0].barrier().unwrap();
+    // SAFETY: the child ends at once; its exit handlers are what is tested.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends this process.
+        unsafe { libc::exit(0) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is a live integer; `child` is this process's child.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
+#[test]
+fn a_child_that_ends_does_not_write_the_table_of_its_parent() {
+    let body = "comm::failing::fork_tests::alone_counts_and_forks";
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--nocapture", body])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    let tables = text.matches("kolo report: the process of rank 0").count();
+    assert_eq!(tables, 1, "{text}");
+}
+
+#[test]
 fn a_driver_of_the_parent_is_not_waited_for() {
     let comm = alone();
     let driver = comm.inner.exec.driver().expect("nobody else is there");
