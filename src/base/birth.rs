@@ -94,7 +94,7 @@ pub const LOOK: Duration = Duration::from_millis(20);
 pub struct Birth {
     rank: Rank,
     phase: AtomicUsize,
-    /// 1 when all phases are over.
+    /// 1 when it goes on no more.
     ended: AtomicUsize,
     /// Why it was called off.
     off: OnceLock<Error>,
@@ -172,10 +172,15 @@ impl Birth {
     /// All phases are over.
     pub fn end(&self) {
         self.tell_up_to(StartPhase::ALL.len());
+        self.leave();
+    }
+
+    /// It goes on no more, whatever has come of it.
+    pub fn leave(&self) {
         self.ended.store(1, Ordering::Relaxed);
     }
 
-    /// Whether all phases are over.
+    /// Whether it goes on no more: all phases are over, or it has failed.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed) != 0
     }

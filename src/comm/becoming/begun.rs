@@ -76,6 +76,7 @@ impl Making {
     /// The thread puts down what it came to. Where nobody waits for that any more, the others must
     /// hear it.
     fn put(&self, made: Result<Communicator>, birth: &Birth) {
+        birth.leave();
         let mut state = self.lock();
         if matches!(*state, Becoming::Waiting) {
             *state = made.map_or_else(Becoming::Failed, Becoming::Made);
@@ -318,6 +319,17 @@ impl std::fmt::Debug for Starting {
 mod tests {
     use super::*;
     use crate::base::Code;
+
+    /// A report of where the ranks are must not say of it that it begins.
+    #[test]
+    fn a_start_that_has_failed_and_is_kept_is_under_way_no_more() {
+        let id = Communicator::unique_id().unwrap();
+        let start = Communicator::begin(2, &id, 0, &CommConfig::default()).unwrap();
+        assert!(!start.birth.has_ended());
+        start.abort();
+        assert_eq!(start.poll().unwrap_err().code, Code::RemoteError);
+        assert!(start.birth.has_ended());
+    }
 
     /// The thread of a start that was given up too late for its last wait.
     #[test]
