@@ -13,6 +13,7 @@ use crate::comm::logging::Acting;
 use crate::comm::state::Inner;
 use crate::config::{OnSignal, Settings};
 use crate::wire::signature::Signature;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -54,13 +55,10 @@ impl Under {
     fn words(&self) -> String {
         let call = match self.number {
             Some(number) => format!("in collective {number}, {}", describe(self.signature)),
-            None => format!("in {}", self.name),
+            None => format!("in {}", self.collective.name()),
         };
-        let collective = crate::plan::Collective::ALL
-            .into_iter()
-            .find(|collective| collective.name() == self.name);
-        let route = collective.map(|it| self.route.words_with(it, self.choice));
-        format!("{call}, route {}", route.unwrap_or_default())
+        let route = self.route.words_with(self.collective, self.choice);
+        format!("{call}, route {route}")
     }
 }
 
@@ -121,14 +119,16 @@ fn tell(signal: i32) {
 
 fn tell_all(signal: i32) -> Result<()> {
     let signal = last_words::name(signal);
-    let ranks = alive(&RANKS);
+    // The process ends. Were these the last references, dropping them would take leave of peers
+    // here, which may wait, and the signal would wait with it; so it is after a panic below.
+    let ranks = ManuallyDrop::new(alive(&RANKS));
     let starts = alive(&STARTS);
     let starts = starts.iter().filter(|birth| !birth.has_ended());
     for birth in starts {
         let (rank, phase) = (birth.rank(), birth.phase().name());
         tracing::warn!("kolo: rank {rank}: {signal}: in a start, phase `{phase}`");
     }
-    for inner in &ranks {
+    for inner in ranks.iter() {
         let is_destroyed = inner.ending.destroyed.load(Ordering::Relaxed);
         let Some(notes) = inner.whereabouts.as_ref().filter(|_| !is_destroyed) else {
             continue;
@@ -142,9 +142,6 @@ fn tell_all(signal: i32) -> Result<()> {
         );
     }
     let has_peers = ranks.iter().any(|inner| inner.nranks > 1);
-    // The process ends. Were these the last references, dropping them would take leave of peers
-    // here, which may wait, and the signal would wait with it.
-    std::mem::forget(ranks);
     if has_peers {
         std::thread::sleep(STAYS);
     }

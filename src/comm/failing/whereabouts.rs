@@ -12,6 +12,7 @@ use crate::base::clock::{self, Moment};
 use crate::comm::calling::call::Checked;
 use crate::comm::owned::Exec;
 use crate::config::{OnSignal, Settings};
+use crate::plan::Collective;
 use crate::tune::{Choice, Route};
 use crate::wire::signature::Signature;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +34,7 @@ pub(super) struct Under {
     pub signature: Signature,
     pub route: Route,
     pub choice: Option<Choice>,
-    pub name: &'static str,
+    pub collective: Collective,
 }
 
 /// A wait that takes longer than a few polls.
@@ -73,7 +74,7 @@ impl Whereabouts {
             signature: Signature(checked.signature ^ checked.past),
             route,
             choice: route.choice(&asked, &exec.table),
-            name: checked.call.collective.name(),
+            collective: checked.call.collective,
         });
         Noted(self)
     }
