@@ -4,24 +4,21 @@
 //! **Problem.** A time limit ends a job by a signal. Then nobody can ask any more what it was
 //! doing, and a handler may do hardly anything: it must not take a lock or write a sentence.
 //!
-//! **Idea.** The handler counts the signal and rings a bell (an eventfd), on which a thread named
-//! "kolo words" sleeps. That thread tells, gives the signal its default action back, and sends it
+//! **Idea.** The handler counts the signal and rings a bell ([`signal_bell`]), on which a thread
+//! named "kolo words" sleeps. That thread tells, gives the signal its default action back, and sends it
 //! to the process once more.
 //!
 //! A signal that the program handles or ignores is left alone. Launchers may send one several
 //! times; the [`PATIENCE`]th of its kind ends the process at once, as one in a forked child does,
 //! where the thread is not.
 
-use super::fork::Fd;
-use super::own_thread;
+use super::signal_bell::{self, Bell, action, set, word_of};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The bell that the handler rings, and the process that hears it.
-static BELL: AtomicI32 = AtomicI32::new(-1);
-static OWNER: AtomicU32 = AtomicU32::new(0);
+/// What the handler rings.
+static BELL: Bell = Bell::new();
 /// How often each signal has come since it was told of last.
 static COMING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 /// So many of one kind are too many to wait for the words any longer.
@@ -40,7 +37,7 @@ pub fn before(signals: &[i32], tell: fn(i32)) -> Vec<String> {
             return;
         }
         let caught = |&signal: &i32| {
-            let why = catch(signal).err()?;
+            let why = signal_bell::catch(signal, on_signal).err()?;
             Some(format!("{}: {why}", name(signal)))
         };
         left.extend(signals.iter().filter_map(caught));
@@ -58,73 +55,26 @@ pub fn name(signal: i32) -> String {
 }
 
 fn start(tell: fn(i32)) -> io::Result<()> {
-    // SAFETY: a plain system call; a new descriptor has no other owner.
-    let bell = unsafe { Fd::from_result(libc::eventfd(0, libc::EFD_CLOEXEC)) }?;
-    BELL.store(bell.as_raw_fd(), Ordering::Relaxed);
-    OWNER.store(std::process::id(), Ordering::Relaxed);
-    let listen = move || {
-        let mut rung = 0;
-        // SAFETY: a writable number. The thread takes no signals, so nothing interrupts it.
-        while unsafe { libc::eventfd_read(bell.as_raw_fd(), &raw mut rung) } == 0 {
-            let came = |signal: &i32| coming(*signal).load(Ordering::Relaxed) > 0;
-            for signal in (0..COMING.len() as i32).filter(came) {
-                tell(signal);
-                coming(signal).store(0, Ordering::Relaxed);
-                give_back(signal);
-            }
+    BELL.hear("kolo words", move || {
+        let came = |signal: &i32| coming(*signal).load(Ordering::Relaxed) > 0;
+        for signal in (0..COMING.len() as i32).filter(came) {
+            tell(signal);
+            coming(signal).store(0, Ordering::Relaxed);
+            give_back(signal);
         }
-    };
-    let builder = std::thread::Builder::new().name("kolo words".into());
-    own_thread::start(builder, listen).map(|_| ())
+    })
 }
 
 fn coming(signal: i32) -> &'static AtomicU32 {
     &COMING[signal as usize % COMING.len()]
 }
 
-fn handler() -> libc::sighandler_t {
-    let handler: extern "C" fn(libc::c_int) = on_signal;
-    handler as *const () as libc::sighandler_t
-}
-
-/// What the process does at a signal now.
-fn action(signal: i32) -> io::Result<libc::sighandler_t> {
-    // SAFETY: all-zero bytes are a valid `sigaction`, which the call fills.
-    unsafe {
-        let mut now: libc::sigaction = std::mem::zeroed();
-        match libc::sigaction(signal, std::ptr::null(), &raw mut now) {
-            0 => Ok(now.sa_sigaction),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-}
-
-fn set(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
-    // SAFETY: all-zero bytes are a valid `sigaction` with an empty mask; the handler is the default
-    // or a function for the whole life of the process, which calls only what a handler may.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler;
-        action.sa_flags = libc::SA_RESTART;
-        match libc::sigaction(signal, &raw const action, std::ptr::null_mut()) {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-}
-
-fn catch(signal: i32) -> Result<(), String> {
-    match action(signal).map_err(|error| error.to_string())? {
-        libc::SIG_DFL => set(signal, handler()).map_err(|error| error.to_string()),
-        libc::SIG_IGN => Err("the program ignores it".into()),
-        _ => Err("the program handles it".into()),
-    }
-}
-
 /// The signal does what it does without kolo, unless the program has a handler by now (which may
 /// have called this one): then it has had its signal.
 fn give_back(signal: i32) {
-    if action(signal).is_ok_and(|now| now == handler()) && set(signal, libc::SIG_DFL).is_ok() {
+    if action(signal).is_ok_and(|now| now == word_of(on_signal))
+        && set(signal, libc::SIG_DFL).is_ok()
+    {
         // SAFETY: plain system calls. This thread takes no signals; another one of the process
         // does.
         unsafe { libc::kill(libc::getpid(), signal) };
@@ -133,20 +83,20 @@ fn give_back(signal: i32) {
 
 extern "C" fn on_signal(signal: libc::c_int) {
     // SAFETY: all of these may be called in a handler; the number of the last error is put back.
-    // The signal that is raised waits until the handler returns.
+    // The signal that is sent waits until the handler returns, or another thread takes it.
     unsafe {
         let error = libc::__errno_location();
         let before = *error;
-        let earlier = coming(signal).fetch_add(1, Ordering::Relaxed);
-        let is_here = libc::getpid() as u32 == OWNER.load(Ordering::Relaxed);
-        let is_told = is_here
-            && match earlier {
-                0 => libc::eventfd_write(BELL.load(Ordering::Relaxed), 1) == 0,
-                _ => earlier < PATIENCE - 1,
+        // A child may share this memory, and its signals are none of this process.
+        let is_told = BELL.is_here()
+            && match coming(signal).fetch_add(1, Ordering::Relaxed) {
+                0 => BELL.ring(),
+                earlier => earlier < PATIENCE - 1,
             };
         if !is_told {
             libc::signal(signal, libc::SIG_DFL);
-            libc::raise(signal);
+            // (A child that shares this memory has the thread's number wrong, so not by `raise`.)
+            libc::kill(libc::getpid(), signal);
         }
         *error = before;
     }
@@ -184,11 +134,6 @@ mod tests {
         std::process::exit(7);
     }
 
-    fn own_handler() -> libc::sighandler_t {
-        let handler: extern "C" fn(libc::c_int) = own;
-        handler as *const () as libc::sighandler_t
-    }
-
     fn get_signals(times: usize) {
         for _ in 0..times {
             // To this thread, so that each comes before the next one: they would count as one else.
@@ -209,7 +154,7 @@ mod tests {
     #[test]
     #[ignore = "started by the tests beside it, and ended by a handler"]
     fn handles_it() {
-        set(libc::SIGTERM, own_handler()).unwrap();
+        set(libc::SIGTERM, word_of(own)).unwrap();
         assert_eq!(
             before(&[libc::SIGTERM], tell),
             ["SIGTERM: the program handles it"]
@@ -221,7 +166,7 @@ mod tests {
     #[ignore = "started by the tests beside it, and ended by a handler"]
     fn handles_it_later() {
         assert!(before(&[libc::SIGTERM], tell).is_empty());
-        set(libc::SIGTERM, own_handler()).unwrap();
+        set(libc::SIGTERM, word_of(own)).unwrap();
         get_signals(1);
     }
 
@@ -243,6 +188,36 @@ mod tests {
         assert!(before(&[libc::SIGTERM], stuck).is_empty());
         get_signals(PATIENCE as usize);
         std::thread::sleep(LONG);
+    }
+
+    extern "C" fn sends_itself_one(_: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: plain system calls.
+        unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+        0
+    }
+
+    #[test]
+    #[ignore = "started by the tests beside it, as the signal is that of the process"]
+    fn has_a_child_in_its_memory() {
+        assert!(before(&[libc::SIGTERM], tell).is_empty());
+        let mut stack = vec![0_u128; 1 << 16];
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let (mut status, top) = (0, stack.as_mut_ptr_range().end.cast());
+        // SAFETY: the child has a stack of its own, makes system calls only, and ends before this
+        // goes on.
+        unsafe {
+            let child = libc::clone(sends_itself_one, top, flags, std::ptr::null_mut());
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        }
+        assert_eq!(libc::WTERMSIG(status), libc::SIGTERM);
+        assert_eq!(coming(libc::SIGTERM).load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_signal_of_a_child_does_not_count_here() {
+        let ended = other_process("has_a_child_in_its_memory");
+        let text = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && words(&ended) == 0, "{text}");
     }
 
     #[test]

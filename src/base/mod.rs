@@ -15,7 +15,7 @@
 //! - Who may enter: [`door`], [`knock`], [`proof`].
 //! - A start under way: [`birth`], its phases and its end before the time.
 //! - Manners inside the program of others: [`float_env`], [`fork`], [`own_thread`], [`privilege`],
-//!   [`quiet`], [`starts`], [`last_words`]. `docs/process.md` tells them in one place.
+//!   [`quiet`], [`starts`], [`signal_bell`], [`last_words`]. `docs/process.md` tells them in one place.
 //!
 //! **Terms.** *Remedy*: the part of an error that says what to do. *Door*, *guest*: a listener, and
 //! one who has connected and has not yet proven that he may enter.
@@ -44,6 +44,7 @@ pub mod proof;
 pub mod quiet;
 pub mod record;
 pub mod shortage;
+pub mod signal_bell;
 pub mod starts;
 pub mod sync;
 
