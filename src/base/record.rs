@@ -63,7 +63,7 @@ impl fmt::Display for Unreadable {
 impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Flaw::TooLong(most) => write!(f, "it has at most {most}"),
+            Flaw::TooLong(most) => write!(f, "at most {most} are allowed"),
             Flaw::Cut => write!(f, "it ends too early"),
             Flaw::Behind(count) => write!(f, "{count} bytes too many at its end"),
             Flaw::Impossible => write!(f, "it holds what no rank says"),

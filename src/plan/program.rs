@@ -99,15 +99,15 @@ impl Program {
     /// The image: what is copied to where a device reads it, at a place that 16 divides.
     pub fn image(&self) -> &[u8] {
         let bytes = size_of_val::<[Aligned]>(&self.image);
-        // SAFETY: lines are bytes without gaps; every byte was written, because no entry has gaps.
+        // SAFETY: an `Aligned` is 16 bytes without gaps; every byte was written, because no entry has gaps.
         unsafe { std::slice::from_raw_parts(self.image.as_ptr().cast(), bytes) }
     }
 
     /// What stands at the beginning.
     #[inline]
     pub fn header(&self) -> &ProgramHeader {
-        // SAFETY: `lower`, which alone makes programs, wrote a header there; a line is aligned for
-        // it, and the image has room for more than one.
+        // SAFETY: `lower`, which alone makes programs, wrote a header there; the image is aligned
+        // for it, and has room for more than one.
         unsafe { &*self.image.as_ptr().cast::<ProgramHeader>() }
     }
 

@@ -32,7 +32,9 @@ pub const ABORT_BYTES: usize = 16 << 10;
 /// Bytes of one rank's board.
 pub const BOARD_BYTES: usize = 256;
 const PAGE: usize = 4096;
-/// Encodings of flagged lines, each with memory of its own.
+/// Encodings of flagged lines, each with memory of its own: their numbers, and how many there are.
+pub const LL_LINES: usize = 0;
+pub const LL128_LINES: usize = 1;
 pub const ENCODINGS: usize = 2;
 const LINES_BYTES: usize = LINES * SLOT_WORDS * 8;
 const LINE: usize = 64;

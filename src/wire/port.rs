@@ -39,7 +39,7 @@ pub enum Port {
 
 impl Port {
     /// Whether this rank writes here.
-    pub fn writes(&self) -> bool {
+    pub(super) fn writes(&self) -> bool {
         match self {
             Port::PairOut(_) | Port::CastOut(_) | Port::FanOut => true,
             Port::LlOut(_) | Port::Ll128Out(_) => true,
@@ -50,7 +50,7 @@ impl Port {
 
     /// Whether what is published here has one reader.
     #[inline]
-    pub fn has_one_reader(&self) -> bool {
+    pub(super) fn has_one_reader(&self) -> bool {
         !matches!(self, Port::CastOut(_) | Port::FanOut)
     }
 

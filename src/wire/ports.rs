@@ -2,6 +2,7 @@
 
 use super::cast::{CastReceiver, CastSender};
 use super::fan::Fans;
+use super::layout::{LL_LINES, LL128_LINES};
 use super::line::{Arrival, SMALL_BYTES};
 use super::ll::{LinesReceiver, LinesSender};
 use super::pair::{PairReceiver, PairSender};
@@ -137,10 +138,14 @@ impl Ports {
             (PortKind::Pair, false) => Port::PairIn(PairReceiver::new(
                 self.source.pair(writer, reader, channel)?,
             )),
-            (PortKind::Ll, true) => Port::LlOut(Box::new(LinesSender::new(lines(0)?))),
-            (PortKind::Ll, false) => Port::LlIn(Box::new(LinesReceiver::new(lines(0)?))),
-            (PortKind::Ll128, true) => Port::Ll128Out(Box::new(LinesSender::new(lines(1)?))),
-            (PortKind::Ll128, false) => Port::Ll128In(Box::new(LinesReceiver::new(lines(1)?))),
+            (PortKind::Ll, true) => Port::LlOut(Box::new(LinesSender::new(lines(LL_LINES)?))),
+            (PortKind::Ll, false) => Port::LlIn(Box::new(LinesReceiver::new(lines(LL_LINES)?))),
+            (PortKind::Ll128, true) => {
+                Port::Ll128Out(Box::new(LinesSender::new(lines(LL128_LINES)?)))
+            }
+            (PortKind::Ll128, false) => {
+                Port::Ll128In(Box::new(LinesReceiver::new(lines(LL128_LINES)?)))
+            }
             (PortKind::Cast, true) => {
                 Port::CastOut(CastSender::new(self.source.cast(me, channel)?, me))
             }
