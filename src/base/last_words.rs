@@ -5,20 +5,20 @@
 //! doing, and a handler may do hardly anything: it must not take a lock or write a sentence.
 //!
 //! **Idea.** The handler counts the signal and rings a bell ([`signal_bell`]), on which a thread
-//! named "kolo words" sleeps. That thread tells, gives the signal its default action back, and sends it
-//! to the process once more.
+//! named "kolo words" sleeps. That thread tells, gives the signal its default action back, and
+//! sends it to the process once more.
 //!
 //! A signal that the program handles or ignores is left alone. Launchers may send one several
 //! times; the [`PATIENCE`]th of its kind ends the process at once, as one in a forked child does,
 //! where the thread is not.
 
-use super::signal_bell::{self, Bell, action, set, word_of};
+use super::signal_bell::{self, SignalBell, action, set, word_of};
 use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What the handler rings.
-static BELL: Bell = Bell::new();
+static BELL: SignalBell = SignalBell::new();
 /// How often each signal has come since it was told of last.
 static COMING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 /// So many of one kind are too many to wait for the words any longer.

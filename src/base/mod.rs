@@ -15,7 +15,8 @@
 //! - Who may enter: [`door`], [`knock`], [`proof`].
 //! - A start under way: [`birth`], its phases and its end before the time.
 //! - Manners inside the program of others: [`float_env`], [`fork`], [`own_thread`], [`privilege`],
-//!   [`quiet`], [`starts`], [`signal_bell`], [`last_words`]. `docs/process.md` tells them in one place.
+//!   [`quiet`], [`starts`], [`signal_bell`], [`last_words`]. `docs/process.md` tells them in one
+//!   place.
 //!
 //! **Terms.** *Remedy*: the part of an error that says what to do. *Door*, *guest*: a listener, and
 //! one who has connected and has not yet proven that he may enter.

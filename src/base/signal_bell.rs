@@ -1,10 +1,10 @@
-//! A signal that is heard by a thread: the handler rings a bell, on which a thread of kolo's sleeps.
+//! A signal that is heard by a thread: the handler rings a bell, on which that thread sleeps.
 //!
 //! **Problem.** A handler runs in the middle of anything. It must not take a lock or write a
 //! sentence; it may run on a small stack, and in a child that shares the memory of this process but
 //! has none of its threads.
 //!
-//! **Idea.** The handler asks whether this is the process that hears ([`Bell::is_here`]) and rings
+//! **Idea.** The handler asks whether this is the process that hears ([`SignalBell::is_here`]) and rings
 //! (an eventfd); all else is the thread's. A signal is caught only where the program has left it
 //! alone, and once: two settings of kolo that want the same one are told so ([`catch`]).
 
@@ -15,16 +15,16 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 /// What a handler rings. It lives as long as the process.
-pub struct Bell {
+pub struct SignalBell {
     fd: AtomicI32,
     /// The process that hears it.
     owner: AtomicU32,
 }
 
-impl Bell {
+impl SignalBell {
     /// One that nobody hears yet.
-    pub const fn new() -> Bell {
-        Bell {
+    pub const fn new() -> SignalBell {
+        SignalBell {
             fd: AtomicI32::new(-1),
             owner: AtomicU32::new(0),
         }
@@ -99,12 +99,12 @@ pub fn action(signal: i32) -> io::Result<libc::sighandler_t> {
 /// # Errors
 /// There is no such signal, or nobody may catch it.
 pub fn set(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
-    // SAFETY: all-zero bytes are a valid `sigaction` with an empty mask; the handler is as said, and
-    // a function lives as long as the process.
+    // SAFETY: all-zero bytes are a valid `sigaction` with an empty mask; the handler is as said,
+    // and a function lives as long as the process.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
-        // Threads of the program may have small stacks, and one beside them for signals (Go's have).
+        // A thread of the program may have a small stack, and another one for signals.
         action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
         match libc::sigaction(signal, &raw const action, std::ptr::null_mut()) {
             0 => Ok(()),
@@ -151,7 +151,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    static BELL: Bell = Bell::new();
+    static BELL: SignalBell = SignalBell::new();
 
     extern "C" fn rings(_: libc::c_int) {
         BELL.ring();

@@ -99,7 +99,8 @@ impl Program {
     /// The image: what is copied to where a device reads it, at a place that 16 divides.
     pub fn image(&self) -> &[u8] {
         let bytes = size_of_val::<[Aligned]>(&self.image);
-        // SAFETY: an `Aligned` is 16 bytes without gaps; every byte was written, because no entry has gaps.
+        // SAFETY: an `Aligned` is 16 bytes without gaps; every byte was written, because no entry
+        // has gaps.
         unsafe { std::slice::from_raw_parts(self.image.as_ptr().cast(), bytes) }
     }
 

@@ -3,15 +3,15 @@
 //! **Problem.** The threads of a job that hangs are inside calls, and cannot be asked.
 //!
 //! **Idea.** If the setting `dump_signal` names a signal, its handler does no more than ring a
-//! bell ([`signal_bell`]), on which a thread named "kolo pictures" sleeps. That thread looks at all engines of the
-//! process that are there, and writes what it sees to the log. Without the setting there is
-//! neither.
+//! bell ([`signal_bell`]), on which a thread named "kolo pictures" sleeps. That thread looks at all
+//! engines of the process that are there, and writes what it sees to the log. Without the setting
+//! there is neither.
 //!
 //! A signal that the program handles or ignores is left alone.
 
 use super::net::live::Picture;
 use super::net::{Links, ProxiedSenders};
-use crate::base::signal_bell::{self, Bell};
+use crate::base::signal_bell::{self, SignalBell};
 use std::sync::{Mutex, Once, PoisonError, Weak};
 
 /// The engines of a communicator.
@@ -23,7 +23,7 @@ struct Shown {
 
 static SHOWN: Mutex<Vec<Shown>> = Mutex::new(Vec::new());
 /// What the handler rings.
-static BELL: Bell = Bell::new();
+static BELL: SignalBell = SignalBell::new();
 
 /// From now on the engines of the communicator `name` are shown to who asks.
 pub fn show(name: &str, links: Weak<Links>, proxied: Weak<ProxiedSenders>) {
