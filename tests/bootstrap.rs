@@ -26,3 +26,5 @@ mod stopped;
 mod strays;
 #[path = "bootstrap/support.rs"]
 mod support;
+#[path = "within/mod.rs"]
+mod within;

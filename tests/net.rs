@@ -1,5 +1,7 @@
 //! The networks between nodes: sockets on the loopback and on virtual links, plugins, MPI.
 
+#[path = "alone/mod.rs"]
+mod alone;
 #[path = "net_plugin/compile.rs"]
 mod compile;
 #[path = "net/fake_mpi.rs"]
@@ -26,3 +28,5 @@ mod skip;
 mod strays;
 #[path = "net/support.rs"]
 mod support;
+#[path = "within/mod.rs"]
+mod within;

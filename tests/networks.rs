@@ -3,6 +3,8 @@
 //! Sockets are in `tests/nodes.rs`, MPI in `tests/mpi_net` (`make test-mpi`). Verbs needs RDMA
 //! devices: it runs in the virtual machine of `tests/softroce` (`make test-rdma`).
 
+#[path = "alone/mod.rs"]
+mod alone;
 #[path = "networks/checked.rs"]
 mod checked;
 #[path = "net_plugin/compile.rs"]

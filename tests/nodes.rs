@@ -4,6 +4,8 @@
 #[allow(dead_code, reason = "orders of channels are for one node")]
 #[path = "ranks/algorithms.rs"]
 mod algorithms;
+#[path = "alone/mod.rs"]
+mod alone;
 #[path = "ranks/basics.rs"]
 mod basics;
 #[path = "ranks/blocks.rs"]

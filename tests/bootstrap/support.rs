@@ -5,10 +5,11 @@ use kolo::base::{Error, Result};
 use kolo::bootstrap::{Bootstrap, Family, NetSettings, TcpRing, UniqueId};
 use std::net::IpAddr;
 use std::process::Command;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use crate::ports::Port;
+pub use crate::within::within;
 
 pub const HERE: [u8; 4] = [127, 0, 0, 1];
 
@@ -18,19 +19,6 @@ pub fn settings() -> NetSettings {
         socket_family: Family::V4,
         connect_limit: Duration::from_secs(20),
         ..NetSettings::default()
-    }
-}
-
-/// Fails a test that hangs, instead of hanging with it.
-pub fn within<T: Send + 'static>(seconds: u64, body: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, wait) = mpsc::channel();
-    let thread = std::thread::spawn(move || done.send(body()));
-    match wait.recv_timeout(Duration::from_secs(seconds)) {
-        Ok(value) => value,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("no end after {seconds} s"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            std::panic::resume_unwind(thread.join().unwrap_err())
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::proxy::Proxy;
 use super::support::*;
+use crate::alone::alone;
 use kolo::base::Code;
 use kolo::transport::net::Net;
 use kolo::transport::net::socket::{SocketNet, SocketOptions};
@@ -194,23 +195,9 @@ fn resident() -> usize {
     pages * 4096
 }
 
-/// Runs a test of this file in a process of its own, where no other test changes what it counts.
-fn alone(name: &str) {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--ignored", "--nocapture"])
-        .output()
-        .unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}"
-    );
-}
-
 #[test]
 fn a_slow_reader_holds_the_sender_and_outlives_the_limit_of_the_link() {
-    within(60, || alone("faults::alone_with_a_slow_reader"));
+    within(60, || alone("faults::alone_with_a_slow_reader", &[]));
 }
 
 /// Run alone in a process by the test above.
@@ -302,5 +289,5 @@ fn alone_open_and_close() {
 
 #[test]
 fn nothing_is_left_after_close() {
-    within(60, || alone("faults::alone_open_and_close"));
+    within(60, || alone("faults::alone_open_and_close", &[]));
 }

@@ -10,8 +10,8 @@ use super::support::*;
 use kolo::base::Code;
 use kolo::transport::net::Net;
 use kolo::transport::net::plugin::PluginNet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const VERSIONS: [u32; 4] = [8, 9, 10, 11];
 /// Names the library to the child process.
@@ -26,25 +26,11 @@ fn build(version: u32, name: &str, flags: &[&str]) -> PathBuf {
 fn alone(test: &str, library: &Path, knobs: &[(&str, &str)]) {
     let knobs = knobs
         .iter()
-        .map(|(name, value)| (format!("KOLO_TEST_PLUGIN_{name}"), value));
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args([
-            &format!("plugin::{test}"),
-            "--exact",
-            "--ignored",
-            "--nocapture",
-        ])
-        .env(LIBRARY, library)
-        .envs(knobs)
-        .output()
-        .unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{test} with {}: {text}",
-        library.display()
-    );
+        .map(|(name, value)| (format!("KOLO_TEST_PLUGIN_{name}"), OsStr::new(value)));
+    let knobs: Vec<_> = knobs.collect();
+    let knobs = knobs.iter().map(|(name, value)| (name.as_str(), *value));
+    let variables: Vec<_> = knobs.chain([(LIBRARY, library.as_os_str())]).collect();
+    crate::alone::alone(&format!("plugin::{test}"), &variables);
 }
 
 fn library() -> PathBuf {

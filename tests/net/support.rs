@@ -5,8 +5,9 @@ use kolo::transport::net::socket::{SocketNet, SocketOptions};
 use kolo::transport::net::{
     Connecting, Handle, Listener, Net, Receive, RecvComm, Region, Request, SendComm,
 };
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+pub use crate::within::within;
 
 pub fn options(sockets: u16) -> SocketOptions {
     SocketOptions {
@@ -20,19 +21,6 @@ pub fn options(sockets: u16) -> SocketOptions {
 
 pub fn net(sockets: u16) -> SocketNet {
     SocketNet::new(options(sockets)).unwrap()
-}
-
-/// Fails a test that hangs, instead of hanging with it.
-pub fn within<T: Send + 'static>(seconds: u64, body: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, wait) = mpsc::channel();
-    let thread = std::thread::spawn(move || done.send(body()));
-    match wait.recv_timeout(Duration::from_secs(seconds)) {
-        Ok(value) => value,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("no end after {seconds} s"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            std::panic::resume_unwind(thread.join().unwrap_err())
-        }
-    }
 }
 
 pub type Pair = (Box<dyn SendComm>, Box<dyn RecvComm>);

@@ -4,24 +4,13 @@ use super::compile::compile;
 use super::support;
 use kolo::comm::{Communicator, RedOp};
 use std::ffi::c_long;
-use std::process::Command;
 
 /// Names the library to a process of its own, whose counters nobody else moves.
 const LIBRARY: &str = "KOLO_TEST_FOLD_LIBRARY";
 
 fn alone(version: u32) {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["fold::alone_folds", "--exact", "--ignored", "--nocapture"])
-        .env(
-            LIBRARY,
-            compile("fold.c", &format!("fold{version}"), version, &[]),
-        )
-        .output()
-        .unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let passed = output.status.success() && text.contains("1 passed");
-    assert!(passed, "version {version}: {text}");
+    let library = compile("fold.c", &format!("fold{version}"), version, &[]);
+    let text = crate::alone::alone("fold::alone_folds", &[(LIBRARY, library.as_os_str())]);
     assert!(!text.contains("deregMr"), "version {version}: {text}");
 }
 

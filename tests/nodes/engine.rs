@@ -1,6 +1,7 @@
 //! What the engine of connections between nodes does under real collectives.
 
 use super::support::{AbortOnPanic, input, made, ranks, sum};
+use crate::alone::alone;
 use kolo::comm::{Communicator, RedOp};
 use kolo::plan::Direction;
 use kolo::proxy::net::trace::{Event, Phase};
@@ -131,13 +132,7 @@ fn mapped() -> usize {
 /// Its own process: other tests open files too.
 #[test]
 fn nothing_is_left_and_nobody_runs() {
-    let name = "engine::alone_open_and_close";
-    let me = std::env::current_exe().unwrap();
-    let status = std::process::Command::new(me)
-        .args([name, "--exact", "--ignored", "--nocapture"])
-        .status()
-        .unwrap();
-    assert!(status.success());
+    alone("engine::alone_open_and_close", &[]);
 }
 
 /// Large payload that is only copied needs no slot at either end, in place or not; what is folded

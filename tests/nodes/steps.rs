@@ -2,11 +2,11 @@
 //! settings of taking over show, and what people see of a job that hangs.
 
 use super::support::{AbortOnPanic, input, made_on, sum};
+use crate::alone::alone;
 use kolo::comm::{Call, Collective, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 use kolo::plan::Direction;
 use kolo::proxy::net::trace::{Event, Phase};
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -283,28 +283,14 @@ fn the_settings_of_taking_over_have_their_effect() {
     }
 }
 
-/// Runs an ignored test of this file in a process of its own.
-fn alone(test: &str) {
-    let status = Command::new(std::env::current_exe().unwrap())
-        .args([
-            &format!("steps::{test}"),
-            "--exact",
-            "--ignored",
-            "--nocapture",
-        ])
-        .status()
-        .unwrap();
-    assert!(status.success());
-}
-
 #[test]
 fn a_signal_shows_what_is_under_way() {
-    alone("alone_asked_by_a_signal");
+    alone("steps::alone_asked_by_a_signal", &[]);
 }
 
 #[test]
 fn the_warning_of_a_late_rank_shows_it_too() {
-    alone("alone_and_late");
+    alone("steps::alone_and_late", &[]);
 }
 
 /// Where the log of this process goes, and what it says by now.

@@ -1,9 +1,9 @@
 //! A port that no program beside this one is given while a test uses it.
 //!
-//! A port that was asked for, given back and used a moment later may meanwhile belong to a connection
-//! of any program: the system hands out hundreds of ports a second from its own range. This one lies
-//! outside of that range, and a lock on a file keeps other tests away from it. The lock ends with the
-//! process that holds it, however it ends.
+//! A port that was asked for, given back and used a moment later may meanwhile belong to a
+//! connection of any program: the system hands out hundreds of ports a second from its own range.
+//! This one lies outside of that range, and a lock on a file keeps other tests away from it. The
+//! lock ends with the process that holds it, however it ends.
 
 use std::fs::{self, File};
 use std::net::{IpAddr, TcpListener};

@@ -123,8 +123,7 @@ const WITH_SOCKETS: [&str; 5] = [
     "bindings/verbs/src/",
 ];
 /// Where write(2) is for event descriptors, which have no other end.
-const WITH_EVENTS: [&str; 4] = [
-    "src/proxy/asked.rs",
+const WITH_EVENTS: [&str; 3] = [
     "src/proxy/service.rs",
     "src/bootstrap/office.rs",
     "bindings/verbs/src/events.rs",
