@@ -2,7 +2,7 @@
 
 use crate::{launcher, out};
 use clap::{Args, Subcommand};
-use kolo::base::{Error, Result};
+use kolo::base::Result;
 use kolo::config::{self, Settings, Sources};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ fn check(names: &[PathBuf]) -> Result<()> {
         return Ok(());
     };
     faults.iter().filter(|_| speaks).for_each(out::report);
-    Err(once(last))
+    Err(launcher::told_by_one(last))
 }
 
 /// `kolo config show`, and `kolo info --config`.
@@ -106,7 +106,7 @@ fn check(names: &[PathBuf]) -> Result<()> {
 /// # Errors
 /// Settings that cannot be read.
 pub fn show(args: &ShowArgs) -> Result<()> {
-    let settings = Settings::load(&[]).map_err(once)?;
+    let settings = Settings::load(&[]).map_err(launcher::told_by_one)?;
     if !launcher::speaks_for_all() {
         return Ok(());
     }
@@ -155,7 +155,7 @@ fn diff(a: &Path, b: Option<&Path>, json: bool) -> Result<()> {
         None => (None, Some(a)),
     };
     let name = |path: Option<&Path>| path.map_or(built_in.clone(), |p| p.display().to_string());
-    let contents = |path| config::contents(path, &sources).map_err(once);
+    let contents = |path| config::contents(path, &sources).map_err(launcher::told_by_one);
     let (before, after) = (contents(left)?, contents(right)?);
     if !launcher::speaks_for_all() {
         return Ok(());
@@ -194,9 +194,4 @@ fn differences(before: &[(String, String)], after: &[(String, String)]) -> Vec<[
         .map(|(key, _)| [key.clone(), find(before, key), find(after, key)])
         .filter(|[_, a, b]| a != b)
         .collect()
-}
-
-/// A mistake that all processes of a job have found is printed by one.
-fn once(error: Error) -> Error {
-    error.told_elsewhere(!launcher::speaks_for_all())
 }

@@ -1,6 +1,6 @@
 //! `kolo explain`: what kolo would do, how long it expects it to take, and why.
 
-use crate::out;
+use crate::out::{self, counted};
 use crate::perf::operation::Operation;
 use crate::question::{self, Question, bytes_text, time_text};
 use crate::routes::{self, Routed};
@@ -238,7 +238,7 @@ fn chosen(
         text,
         "chunking    chunks of up to {} in {} of up to {}{piece}; {} slots of {}",
         bytes_text(geometry.chunk_bytes() as f64),
-        plural(u64::from(slices), "slice"),
+        counted(u64::from(slices), "slice"),
         bytes_text(geometry.slice_bytes() as f64),
         geometry.slots,
         bytes_text(geometry.slot_bytes as f64),
@@ -251,8 +251,8 @@ fn chosen(
     let _ = writeln!(
         text,
         "steps       {} of {} for {whose}, {} in all",
-        plural(rounds, "round"),
-        plural(steps, "step"),
+        counted(rounds, "round"),
+        counted(steps, "step"),
         rounds * steps
     );
     time_line(text, question, collective, choice, table);
@@ -301,13 +301,6 @@ fn expected(
     match found.filter(|_| !choice.composed) {
         Some(found) => (found.time_ns, found.measured),
         None => (table.expected_ns(collective, bytes), false),
-    }
-}
-
-fn plural(count: u64, word: &str) -> String {
-    match count {
-        1 => format!("1 {word}"),
-        _ => format!("{count} {word}s"),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::facts::{self, Fact};
 use crate::launcher;
 use crate::out;
 use clap::Args;
-use kolo::base::{Error, Rank, Result};
+use kolo::base::{Rank, Result};
 use kolo::bootstrap::{Bootstrap, NetSettings, launch};
 use kolo::config::{self, Settings};
 use serde_json::{Map, Value, json};
@@ -77,12 +77,9 @@ pub fn info(args: &InfoArgs) -> Result<()> {
             false => out::write(&text(&facts, &all, &job)),
         }
     }
-    Settings::load(&[]).map(|_| ()).map_err(once)
-}
-
-/// A mistake that all processes of a job have found is printed by one.
-fn once(error: Error) -> Error {
-    error.told_elsewhere(!launcher::speaks_for_all())
+    Settings::load(&[])
+        .map(|_| ())
+        .map_err(launcher::told_by_one)
 }
 
 /// The processes that were started together, as far as they find each other.

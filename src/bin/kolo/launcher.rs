@@ -153,6 +153,11 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
+/// A mistake that all processes of a job have found is printed by one.
+pub fn told_by_one(error: Error) -> Error {
+    error.told_elsewhere(!speaks_for_all())
+}
+
 /// Whether this process should say what every rank would say: rank 0, or one without launcher.
 pub fn speaks_for_all() -> bool {
     let ranks = [

@@ -38,3 +38,11 @@ pub fn report(what: &impl std::fmt::Display) {
 pub fn line(text: &str) {
     write(&format!("{text}\n"));
 }
+
+/// `1 rank`, `3 ranks`.
+pub fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, word: &str) -> String {
+    match count == N::from(1) {
+        true => format!("1 {word}"),
+        false => format!("{count} {word}s"),
+    }
+}

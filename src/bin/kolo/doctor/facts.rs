@@ -186,15 +186,14 @@ impl Gathered {
     }
 }
 
+/// Where a rank is: its host, and this start of its system.
+pub type HostBoot = (String, String);
+
 /// The ranks of each node, nodes in the order of their lowest ranks.
-pub fn nodes_of(ranks: &[RankFacts]) -> Vec<Vec<usize>> {
+pub fn nodes_of(seats: &[HostBoot]) -> Vec<Vec<usize>> {
     let mut nodes: Vec<Vec<usize>> = Vec::new();
-    let is_of = |node: &[usize], rank: &RankFacts| {
-        let first = &ranks[node[0]];
-        (&first.host, &first.boot) == (&rank.host, &rank.boot)
-    };
-    for (number, rank) in ranks.iter().enumerate() {
-        match nodes.iter_mut().find(|node| is_of(node, rank)) {
+    for (number, seat) in seats.iter().enumerate() {
+        match nodes.iter_mut().find(|node| seats[node[0]] == *seat) {
             Some(node) => node.push(number),
             None => nodes.push(vec![number]),
         }
@@ -222,18 +221,9 @@ mod tests {
 
     #[test]
     fn ranks_stand_under_their_nodes() {
-        let rank = |host: &str, boot: &str| RankFacts {
-            host: host.into(),
-            boot: boot.into(),
-            ..RankFacts::default()
-        };
-        let ranks = [
-            rank("b", "1"),
-            rank("a", "1"),
-            rank("b", "2"),
-            rank("b", "1"),
-        ];
-        assert_eq!(nodes_of(&ranks), [vec![0, 3], vec![1], vec![2]]);
+        let seats = [("b", "1"), ("a", "1"), ("b", "2"), ("b", "1")];
+        let seats = seats.map(|(host, boot)| (host.to_string(), boot.to_string()));
+        assert_eq!(nodes_of(&seats), [vec![0, 3], vec![1], vec![2]]);
     }
 
     #[test]

@@ -288,17 +288,26 @@ fn logind_files() -> Vec<String> {
         .collect()
 }
 
-/// The last word counts; without one logind removes.
+/// The last word counts. Where there is none, a comment in the system's own file shows what logind
+/// does by itself (some systems build it with another default); else it removes.
 fn removes_ipc(texts: &[String]) -> bool {
-    let lines = texts.iter().flat_map(|text| text.lines());
-    let mut values = lines.filter_map(|line| line.trim().strip_prefix("RemoveIPC="));
-    let last = values
-        .next_back()
-        .map(|value| value.trim().to_ascii_lowercase());
-    !matches!(
-        last.as_deref(),
-        Some("no" | "false" | "0" | "off" | "n" | "f")
-    )
+    let lines = || texts.iter().flat_map(|text| text.lines()).map(str::trim);
+    let said = lines().filter_map(of_remove_ipc).next_back();
+    let comment = |line: &'_ str| of_remove_ipc(line.strip_prefix('#')?);
+    said.or_else(|| lines().find_map(comment)).unwrap_or(true)
+}
+
+/// The value, if the line gives it one.
+fn of_remove_ipc(line: &str) -> Option<bool> {
+    let (key, value) = line.split_once('=')?;
+    if key.trim() != "RemoveIPC" {
+        return None;
+    }
+    match value.trim().to_ascii_lowercase().as_str() {
+        "yes" | "true" | "1" | "on" | "y" | "t" => Some(true),
+        "no" | "false" | "0" | "off" | "n" | "f" => Some(false),
+        _ => None,
+    }
 }
 
 /// What dead jobs of this user, or to root of any, have left.
@@ -341,7 +350,9 @@ fn in_use() -> HashSet<String> {
             continue;
         }
         let folder = Path::new("/proc").join(process);
-        let maps = fs::read_to_string(folder.join("maps")).unwrap_or_default();
+        // A name that is no text must not hide the others.
+        let maps = fs::read(folder.join("maps")).unwrap_or_default();
+        let maps = String::from_utf8_lossy(&maps);
         let mapped = maps
             .lines()
             .filter_map(|line| line.find('/').map(|at| &line[at..]));
@@ -367,7 +378,15 @@ mod tests {
         let of =
             |texts: &[&str]| removes_ipc(&texts.iter().map(|t| t.to_string()).collect::<Vec<_>>());
         assert!(of(&[]));
-        assert!(of(&["[Login]\n#RemoveIPC=no\n"]), "a comment says nothing");
+        let vendor = "[Login]\n#KillUserProcesses=no\n#RemoveIPC=no\n";
+        assert!(
+            !of(&[vendor]),
+            "a system's file shows what it does by itself"
+        );
+        assert!(of(&[&vendor.replace("IPC=no", "IPC=yes")]));
+        assert!(of(&[vendor, "RemoveIPC=yes"]));
+        assert!(!of(&["#RemoveIPC=yes", "[Login]\nRemoveIPC = no\n"]));
+        assert!(!of(&["RemoveIPC=no", "RemoveIPC=\nRemoveIPC=maybe"]));
         assert!(!of(&["[Login]\nRemoveIPC=no\n"]));
         assert!(of(&["RemoveIPC=no", "RemoveIPC=yes"]));
         assert!(!of(&["RemoveIPC=yes", " RemoveIPC=false "]));
@@ -389,6 +408,27 @@ mod tests {
         cut.truncate(4000);
         // Bytes of others: a fault or nothing, and never a panic.
         let _ = names_needed(&cut);
+    }
+
+    /// Names of files are any bytes; one that is no text must not hide the others.
+    #[test]
+    fn what_is_mapped_is_in_use_beside_a_name_that_is_no_text() {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::ffi::OsStrExt;
+        let folder = std::env::temp_dir().join(format!("kolo-mapped-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for name in [&b"no\xfftext"[..], b"a segment"] {
+            let path = folder.join(std::ffi::OsStr::from_bytes(name));
+            fs::write(&path, [1; 4096]).unwrap();
+            let file = fs::File::open(&path).unwrap();
+            let (fd, null) = (file.as_raw_fd(), std::ptr::null_mut());
+            // SAFETY: a new mapping of a file of this test, which nobody reads.
+            let at = unsafe { libc::mmap(null, 4096, libc::PROT_READ, libc::MAP_SHARED, fd, 0) };
+            assert_ne!(at, libc::MAP_FAILED);
+        }
+        let name = folder.join("a segment").display().to_string();
+        assert!(in_use().contains(&name));
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -14,27 +14,43 @@ pub fn leftovers(job: &Gathered) -> Vec<Finding> {
 }
 
 fn of_node(facts: &NodeFacts) -> Option<(String, String)> {
-    let paths: Vec<&str> = facts
-        .leftovers
-        .iter()
-        .map(|(path, _)| path.as_str())
-        .collect();
+    let named = facts.leftovers.iter().filter(|(path, _)| is_plain(path));
+    let (paths, sizes): (Vec<&str>, Vec<u64>) =
+        named.map(|(path, bytes)| (path.as_str(), *bytes)).unzip();
     if paths.is_empty() {
         return None;
     }
-    let bytes = facts.leftovers.iter().map(|(_, bytes)| bytes).sum();
+    let bytes = sizes.iter().sum();
+    let quoted: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
     Some((
         format!(
             "dead jobs have left {} ({})",
             list(&paths),
             crate::facts::amount(bytes)
         ),
-        format!("rm {}", paths.join(" ")),
+        format!("rm {}", quoted.join(" ")),
     ))
 }
 
+/// Whether a name can be shown. Every user may give a file any name: a terminal would obey some,
+/// and others (not of text) are shown as what they are not.
+fn is_plain(path: &str) -> bool {
+    !path
+        .chars()
+        .any(|letter| letter.is_control() || letter == char::REPLACEMENT_CHARACTER)
+}
+
+/// A path as a shell takes it for one word that means nothing else.
+fn quoted(path: &str) -> String {
+    let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@%,".contains(letter);
+    match path.chars().all(is_safe) {
+        true => path.to_string(),
+        false => format!("'{}'", path.replace('\'', r"'\''")),
+    }
+}
+
 /// Names in /dev/shm that MPIs and their transports give to segments; with `*` at the end, names
-/// that begin so.
+/// that begin so. Those that the epilog of slurm/ removes.
 const SEGMENTS: [&str; 9] = [
     "kolo-*",
     "vader_segment.*",
@@ -79,6 +95,43 @@ mod tests {
         assert!(found.starts_with("leftovers: node2: dead jobs have left /dev/shm/vader_segment"));
         assert!(found.contains("(2 MiB)"), "{found}");
         assert!(found.contains("rm /dev/shm/vader_segment.node2.0 /tmp/kolo-0/stores.77"));
+    }
+
+    /// Any user may make a file of such a name, and root may paste the line.
+    #[test]
+    fn names_are_quoted_for_the_shell_or_left_out() {
+        let mut job = healthy(2, 1);
+        let names = [
+            "sm_segment.a b",
+            "kolo-$(id);'x'",
+            "kolo-\u{1b}[2J",
+            "kolo-1\n2",
+        ];
+        let path = |name: &&str| (format!("/dev/shm/{name}"), 1);
+        job.nodes[1].facts.leftovers = names.iter().map(path).collect();
+        let found = lines(&leftovers(&job));
+        let quoted = r"rm '/dev/shm/sm_segment.a b' '/dev/shm/kolo-$(id);'\''x'\'''";
+        assert!(found.contains(quoted), "{found}");
+        assert!(
+            found.contains("(2 bytes)") && !found.contains("2J"),
+            "{found}"
+        );
+        job.nodes[1].facts.leftovers = vec![("/dev/shm/kolo-\u{1b}[2J".into(), 1)];
+        assert_eq!(leftovers(&job), []);
+    }
+
+    /// What is told here, the epilog removes, and nothing else.
+    #[test]
+    fn the_epilog_has_the_same_names() {
+        let epilog = include_str!("../../../../slurm/epilog.sh");
+        let lists = epilog
+            .lines()
+            .filter_map(|line| line.strip_prefix("SEGMENTS="));
+        let words = lists.flat_map(|list| list.split(['\'', '"', ' ']));
+        let names: Vec<&str> = words
+            .filter(|word| !word.is_empty() && !word.starts_with('$'))
+            .collect();
+        assert_eq!(names, SEGMENTS);
     }
 
     #[test]

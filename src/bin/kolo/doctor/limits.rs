@@ -2,6 +2,7 @@
 
 use super::facts::{Gathered, NodeSeen, RankFacts};
 use super::finding::{Finding, WithFix, differing, of_difference, on_nodes};
+use crate::facts::amount;
 
 /// Locked memory that RDMA needs at least: registered buffers of one rank.
 const LEAST_LOCKED: u64 = 1 << 30;
@@ -17,8 +18,10 @@ const THREADS_PER_RANK: u64 = 16;
 const LEAST_SHM: u64 = 256 << 20;
 const LEAST_FREE_SHM: u64 = 64 << 20;
 
-const LIMITS: &str = "in /etc/security/limits.conf, and in the unit of slurmd (systemctl edit \
-                      slurmd), whose limits jobs inherit";
+/// Where a limit is set. (Without the last one, Slurm gives tasks what the shell has that submits.)
+const LIMITS: &str = "in /etc/security/limits.conf, in the unit of slurmd (systemctl edit slurmd), \
+                      and `PropagateResourceLimitsExcept=MEMLOCK,NOFILE,NPROC` in slurm.conf, so \
+                      that tasks get those of slurmd";
 
 /// The least limit of a node's ranks; `None`: no rank has one.
 fn least(job: &Gathered, node: &NodeSeen, of: impl Fn(&RankFacts) -> Option<u64>) -> Option<u64> {
@@ -59,7 +62,8 @@ pub fn files(job: &Gathered) -> Vec<Finding> {
     let needed = LEAST_FILES.max(FILES_BESIDES + FILES_PER_RANK * ranks);
     on_nodes(job, "open files", |node| {
         let limit = least(job, node, |rank| rank.files);
-        too_few(limit, needed, "open files", "nofile", "LimitNOFILE")
+        let what = ("a process", "open files");
+        too_few(limit, needed, what, "nofile", "LimitNOFILE")
     })
 }
 
@@ -68,20 +72,22 @@ pub fn processes(job: &Gathered) -> Vec<Finding> {
     on_nodes(job, "processes", |node| {
         let limit = least(job, node, |rank| rank.processes);
         let needed = LEAST_PROCESSES.max(THREADS_PER_RANK * node.ranks.len() as u64);
-        too_few(
-            limit,
-            needed,
-            "processes and threads",
-            "nproc",
-            "LimitNPROC",
-        )
+        let what = ("the user", "processes and threads");
+        too_few(limit, needed, what, "nproc", "LimitNPROC")
     })
 }
 
-fn too_few(limit: Option<u64>, needed: u64, what: &str, word: &str, unit: &str) -> Vec<WithFix> {
+/// `who` may have too few of `what`.
+fn too_few(
+    limit: Option<u64>,
+    needed: u64,
+    (who, what): (&str, &str),
+    word: &str,
+    unit: &str,
+) -> Vec<WithFix> {
     match limit {
         Some(limit) if limit < needed => vec![(
-            format!("a process may have {limit} {what}, and this job may need {needed}"),
+            format!("{who} may have {limit} {what}, and this job may need {needed}"),
             format!(
                 "set `{word} {}` or more {LIMITS} ({unit})",
                 needed.next_power_of_two()
@@ -101,8 +107,9 @@ pub fn shm(job: &Gathered) -> Vec<Finding> {
         )],
         Some((size, _)) if size < LEAST_SHM => vec![(
             format!(
-                "it has {}, of which an MPI beside kolo needs more",
-                amount(size)
+                "it has {}; an MPI beside kolo needs at least {}",
+                amount(size),
+                amount(LEAST_SHM)
             ),
             mount.into(),
         )],
@@ -154,11 +161,6 @@ pub fn remove_ipc(job: &Gathered) -> Vec<Finding> {
     })
 }
 
-/// `64 KiB`, `1.5 GiB`.
-fn amount(bytes: u64) -> String {
-    crate::facts::amount(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::samples::{healthy, lines};
@@ -175,6 +177,7 @@ mod tests {
         let found = lines(&memlock(&job));
         assert!(found.starts_with("memlock: node2: only 64 KiB"), "{found}");
         assert!(found.contains("memlock unlimited"), "{found}");
+        assert!(found.contains("PropagateResourceLimitsExcept=MEMLOCK,"));
         let mut job = healthy(3, 2);
         job.ranks[5].memlock = Some(8 << 20);
         let found = lines(&memlock(&job));

@@ -24,7 +24,7 @@ mod trials;
 
 use crate::{launcher, out};
 use clap::Args;
-use facts::{Gathered, NodeFacts, NodeSeen, RankFacts, Trials};
+use facts::{Gathered, HostBoot, NodeFacts, NodeSeen, RankFacts, Trials};
 use finding::Finding;
 use gather::ThisRank;
 use kolo::base::{Error, Rank, Result};
@@ -175,22 +175,26 @@ fn apart(args: &DoctorArgs, here: &ThisRank, error: &Error) -> ExitCode {
     exit(true)
 }
 
-/// All ranks tell each other their facts; whether something was found, on rank 0.
+/// All ranks tell each other their facts; whether something was found, on rank 0. Each rank knows
+/// who is where; rank 0 alone reads what all ranks say, and the lowest rank of a node what nodes
+/// say, as in a large job that is much.
 fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &ThisRank) -> Result<bool> {
-    let me = ranks.rank().0 as usize;
-    let all: Vec<RankFacts> = told(ranks, Some(&here.rank))?;
-    let nodes = facts::nodes_of(&all);
+    let (me, speaks) = (ranks.rank().0 as usize, ranks.rank() == Rank(0));
+    let seat = (here.rank.host.clone(), here.rank.boot.clone());
+    let seats: Vec<HostBoot> = told(ranks, Some(&seat), true)?;
+    let all: Vec<RankFacts> = told(ranks, Some(&here.rank), speaks)?;
+    let nodes = facts::nodes_of(&seats);
     let place = nodes.iter().position(|of_node| of_node[0] == me);
     let several = nodes.len() > 1;
     let asked = place.map(|_| gather::node(here, several));
     let (facts, listeners) = asked.unzip();
     let before = kolo::base::clock::shown();
-    let mut said: Vec<NodeFacts> = told(ranks, facts.as_ref())?;
+    let mut said: Vec<NodeFacts> = told(ranks, facts.as_ref(), place.is_some())?;
     let after = kolo::base::clock::shown();
     let mut known = |of_node: &Vec<usize>| NodeSeen {
-        name: all[of_node[0]].host.clone(),
+        name: seats[of_node[0]].0.clone(),
         ranks: of_node.clone(),
-        facts: std::mem::take(&mut said[of_node[0]]),
+        facts: taken(&mut said, of_node[0]),
         trials: Trials::default(),
     };
     let mut nodes: Vec<NodeSeen> = nodes.iter().map(&mut known).collect();
@@ -198,31 +202,41 @@ fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &ThisRank) -> Result
         clock: (before, after),
         ..trials::of(place, &nodes)
     });
-    let mut tried: Vec<Trials> = told(ranks, tried.as_ref())?;
+    let mut tried: Vec<Trials> = told(ranks, tried.as_ref(), speaks)?;
     drop(listeners);
-    for node in &mut nodes {
-        node.trials = std::mem::take(&mut tried[node.ranks[0]]);
-    }
-    let job = Gathered { ranks: all, nodes };
-    let found = all_findings(&job);
-    let speaks = ranks.rank() == Rank(0);
+    let mut found = false;
     if speaks {
-        print(args, &job, &found);
+        for node in &mut nodes {
+            node.trials = taken(&mut tried, node.ranks[0]);
+        }
+        let job = Gathered { ranks: all, nodes };
+        let findings = all_findings(&job);
+        print(args, &job, &findings);
+        found = !findings.is_empty();
     }
     // A launcher may end all processes as soon as one has left with an error.
     ranks.barrier()?;
-    Ok(speaks && !found.is_empty())
+    Ok(found)
 }
 
-/// What each rank says; a rank that has nothing to say sends nothing, and counts as one with the
-/// facts of nothing.
+/// What stands there; nothing where this rank has not read it.
+fn taken<T: Default>(all: &mut [T], at: usize) -> T {
+    all.get_mut(at).map(std::mem::take).unwrap_or_default()
+}
+
+/// What each rank says, if this one `reads` it, else an empty list; a rank that has nothing to say
+/// sends nothing, and counts as one with the facts of nothing.
 fn told<T: Serialize + DeserializeOwned + Default>(
     ranks: &dyn Bootstrap,
     mine: Option<&T>,
+    reads: bool,
 ) -> Result<Vec<T>> {
     let text = mine.map(serde_json::to_vec).transpose();
     let text = text.map_err(|error| Error::internal(format!("facts cannot be sent: {error}")))?;
     let all = ranks.all_gather(&text.unwrap_or_default())?;
+    if !reads {
+        return Ok(Vec::new());
+    }
     let read = |(rank, bytes): (usize, &Vec<u8>)| match bytes.as_slice() {
         [] => Ok(T::default()),
         bytes => serde_json::from_slice(bytes).map_err(|error| {
@@ -243,17 +257,13 @@ fn print(args: &DoctorArgs, job: &Gathered, found: &[Finding]) {
     for one in found {
         out::line(&one.line());
     }
-    let many = |count: usize, what: &str| match count {
-        1 => format!("1 {what}"),
-        count => format!("{count} {what}s"),
-    };
     out::report(&format!(
         "kolo doctor: {} on {}: {}",
-        many(job.ranks.len(), "rank"),
-        many(job.nodes.len(), "node"),
+        out::counted(job.ranks.len(), "rank"),
+        out::counted(job.nodes.len(), "node"),
         match found.len() {
             0 => "nothing found".into(),
-            count => many(count, "finding"),
+            count => out::counted(count, "finding"),
         }
     ));
 }
@@ -281,6 +291,24 @@ mod tests {
                 "{nodes}x{per_node}"
             );
         }
+    }
+
+    /// What all ranks say is much in a large job.
+    #[test]
+    fn a_rank_reads_what_others_say_only_where_it_wants_it() {
+        let ranks = kolo::bootstrap::ThreadsBootstrap::group(3);
+        let read: Vec<Vec<u32>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = ranks
+                .iter()
+                .map(|rank| {
+                    let me = rank.rank().0;
+                    let mine = (me != 1).then_some(me + 7);
+                    scope.spawn(move || told(rank, mine.as_ref(), me == 0).unwrap())
+                })
+                .collect();
+            threads.into_iter().map(|it| it.join().unwrap()).collect()
+        });
+        assert_eq!(read, [vec![7, 0, 9], vec![], vec![]]);
     }
 
     #[test]

@@ -31,7 +31,6 @@ fn subnets(job: &Gathered) -> BTreeMap<String, usize> {
 /// Interfaces that are down, have no signal, or are there on other nodes only.
 pub fn interfaces(job: &Gathered) -> Vec<Finding> {
     let subnets = subnets(job);
-    let many = |count: usize| job.nodes.len() > 1 && 2 * count >= job.nodes.len();
     on_nodes(job, "interface", |node| {
         let mut faults = Vec::new();
         if let Some(why) = &node.facts.no_face {
@@ -42,10 +41,8 @@ pub fn interfaces(job: &Gathered) -> Vec<Finding> {
             faults.push(no_signal(face));
         }
         let has = |subnet: &str| used(node).any(|face| face.subnet().as_deref() == Some(subnet));
-        let lacking = subnets
-            .iter()
-            .filter(|(subnet, count)| many(**count) && !has(subnet));
-        faults.extend(lacking.map(|(subnet, _)| missing(job, node, subnet)));
+        let lacking = subnets.iter().filter(|(subnet, _)| !has(subnet));
+        faults.extend(lacking.filter_map(|(subnet, count)| missing(job, node, subnet, *count)));
         faults.extend(node.facts.deaf.iter().map(|why| {
             let fix = "check the limits of open files and threads, and ip_local_port_range";
             (why.clone(), fix.into())
@@ -62,8 +59,10 @@ fn no_signal(face: &Face) -> WithFix {
     )
 }
 
-/// What a node has in place of an interface in a subnet in which others have one.
-fn missing(job: &Gathered, node: &NodeSeen, subnet: &str) -> WithFix {
+/// What a node has in place of an interface in a subnet in which `count` others have one; `None`
+/// where these are too few for it to be a fault: it takes half of the nodes where this one has an
+/// interface of that name, and more than half where it has none.
+fn missing(job: &Gathered, node: &NodeSeen, subnet: &str, count: usize) -> Option<WithFix> {
     let is_there = |face: &&Face| face.subnet().as_deref() == Some(subnet);
     let others = job
         .nodes
@@ -71,7 +70,10 @@ fn missing(job: &Gathered, node: &NodeSeen, subnet: &str) -> WithFix {
         .filter_map(|other| used(other).find(is_there));
     let name = others.map(|face| face.name.as_str()).next().unwrap_or("?");
     let own = node.facts.faces.iter().find(|face| face.name == name);
-    match own {
+    if 2 * count < job.nodes.len() + usize::from(own.is_none()) {
+        return None;
+    }
+    Some(match own {
         Some(face) if !face.up => (
             format!("{name} is down, and up on other nodes ({subnet})"),
             format!("ip link set {name} up, or do without it: KOLO_SOCKET_IFNAME=^{name}"),
@@ -84,7 +86,7 @@ fn missing(job: &Gathered, node: &NodeSeen, subnet: &str) -> WithFix {
             format!("there is no interface in {subnet}, where other nodes have {name}"),
             format!("give it one, or do without it: KOLO_SOCKET_IFNAME=^{name}"),
         ),
-    }
+    })
 }
 
 /// What interfaces of one subnet have, where they differ.

@@ -66,6 +66,34 @@ fn a_bridge_of_one_node_among_many_is_no_fault_of_the_others() {
     assert_eq!(interfaces(&job), []);
 }
 
+/// Of two nodes one is no majority; where the other has an interface of that name, it is a fault.
+#[test]
+fn a_bridge_of_one_node_of_two_is_no_fault_of_the_other() {
+    let mut job = healthy(2, 1);
+    let bridge = Face {
+        name: "br0".into(),
+        address: Some("192.168.7.1".parse().unwrap()),
+        ..job.nodes[0].facts.faces[0].clone()
+    };
+    job.nodes[0].facts.faces.push(bridge.clone());
+    assert_eq!(interfaces(&job), []);
+    job.nodes[1].facts.faces.push(Face {
+        address: None,
+        up: false,
+        ..bridge.clone()
+    });
+    let found = lines(&interfaces(&job));
+    assert!(found.contains("node2: br0 is down"), "{found}");
+    // Three of four have it.
+    let mut job = healthy(4, 1);
+    for node in &mut job.nodes[..3] {
+        node.facts.faces.push(bridge.clone());
+    }
+    let found = lines(&interfaces(&job));
+    let words = "node4: there is no interface in 192.168.7.";
+    assert!(found.contains(words), "{found}");
+}
+
 #[test]
 fn packets_and_speeds_that_differ_are_told() {
     let mut job = healthy(3, 1);

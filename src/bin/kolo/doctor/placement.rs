@@ -2,17 +2,12 @@
 
 use super::facts::{Gathered, NodeSeen};
 use super::finding::{Finding, WithFix, differing, of_difference, on_nodes};
+use crate::out::counted;
 use kolo::topo::CpuSet;
 
 /// Another number of ranks on some nodes.
 pub fn uneven(job: &Gathered) -> Vec<Finding> {
-    let count = |node: &NodeSeen| {
-        let ranks = node.ranks.len();
-        Some(format!(
-            "{ranks} {}",
-            if ranks == 1 { "rank" } else { "ranks" }
-        ))
-    };
+    let count = |node: &NodeSeen| Some(counted(node.ranks.len(), "rank"));
     let fix = "let the launcher place as many on each (srun --ntasks-per-node, mpirun -N or -ppn), \
                or leave nodes out";
     differing(job, count)

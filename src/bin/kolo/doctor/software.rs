@@ -21,22 +21,10 @@ pub fn hcas(job: &Gathered) -> Vec<Finding> {
 
 /// A program, or a library of kolo, of another MPI than the launcher's.
 pub fn mpi(job: &Gathered) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
-    for node in &job.nodes {
-        for (what, fix) in job.ranks_of(node).flat_map(|rank| of_start(&rank.start)) {
-            match found.iter_mut().find(|one| one.what == what) {
-                Some(known) if known.nodes.contains(&node.name) => (),
-                Some(known) => known.nodes.push(node.name.clone()),
-                None => found.push(Finding {
-                    check: "MPI",
-                    nodes: vec![node.name.clone()],
-                    what,
-                    fix,
-                }),
-            }
-        }
-    }
-    found
+    on_nodes(job, "MPI", |node| {
+        let starts = job.ranks_of(node).map(|rank| &rank.start);
+        starts.flat_map(of_start).collect()
+    })
 }
 
 fn of_start(start: &StartFacts) -> Vec<(String, String)> {

@@ -4,6 +4,7 @@
 //! equal neighbours are shown once with their number, and the caches of one core stand on the line
 //! of the core: `16 x Core: L2 1 MiB, L1 32 KiB, 2 PUs`.
 
+use crate::out::counted;
 use kolo::topo::hardware::{Device, DeviceClass, Machine, NumaNode, Object, ObjectKind};
 use kolo::topo::{CpuSet, RankPlace};
 use std::fmt::Write;
@@ -53,10 +54,10 @@ impl Painter<'_> {
         let machine = self.machine;
         let memory: u64 = machine.numa.iter().map(|node| node.memory_bytes).sum();
         let mut parts = vec![
-            plural(machine.packages().count(), "package"),
-            plural(machine.numa.len(), "NUMA node"),
-            plural(machine.cores.len(), "core"),
-            plural(machine.cpus().len(), "PU"),
+            counted(machine.packages().count(), "package"),
+            counted(machine.numa.len(), "NUMA node"),
+            counted(machine.cores.len(), "core"),
+            counted(machine.cpus().len(), "PU"),
         ];
         parts.push(size(memory));
         if machine.allowed != *machine.cpus() {
@@ -167,7 +168,7 @@ impl Painter<'_> {
                     "PU"
                 };
                 if object.kind == ObjectKind::Core {
-                    caches.push(plural(object.cpus.len(), "PU"));
+                    caches.push(counted(object.cpus.len(), "PU"));
                 }
                 let tail = if caches.is_empty() { "" } else { ": " };
                 let text = format!("{times}{name}{tail}{}", caches.join(", "));
@@ -245,14 +246,6 @@ fn cache(level: u8, bytes: u64) -> String {
         format!("L{level}")
     } else {
         format!("L{level} {}", size(bytes))
-    }
-}
-
-fn plural(count: usize, word: &str) -> String {
-    if count == 1 {
-        format!("1 {word}")
-    } else {
-        format!("{count} {word}s")
     }
 }
 
@@ -371,7 +364,7 @@ fn about(place: &RankPlace, out: &mut String) {
             &place.host
         },
         place.pid,
-        plural(place.core_count() as usize, "core"),
+        counted(place.core_count() as usize, "core"),
         place.cpus,
     );
     if !place.numa.is_empty() {
