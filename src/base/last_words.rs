@@ -18,7 +18,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What the handler rings.
-static BELL: SignalBell = SignalBell::new();
+static BELL: SignalBell = SignalBell::unheard();
 /// How often each signal has come since it was told of last.
 static COMING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 /// So many of one kind are too many to wait for the words any longer.

@@ -4,9 +4,9 @@
 //! sentence; it may run on a small stack, and in a child that shares the memory of this process but
 //! has none of its threads.
 //!
-//! **Idea.** The handler asks whether this is the process that hears ([`SignalBell::is_here`]) and rings
-//! (an eventfd); all else is the thread's. A signal is caught only where the program has left it
-//! alone, and once: two settings of kolo that want the same one are told so ([`catch`]).
+//! **Idea.** The handler asks whether this is the process that hears ([`SignalBell::is_here`]) and
+//! rings (an eventfd); all else is the thread's. A signal is caught only where the program has left
+//! it alone, and once: two settings of kolo that want the same one are told so ([`catch`]).
 
 use super::fork::Fd;
 use super::own_thread;
@@ -23,7 +23,7 @@ pub struct SignalBell {
 
 impl SignalBell {
     /// One that nobody hears yet.
-    pub const fn new() -> SignalBell {
+    pub const fn unheard() -> SignalBell {
         SignalBell {
             fd: AtomicI32::new(-1),
             owner: AtomicU32::new(0),
@@ -151,7 +151,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    static BELL: SignalBell = SignalBell::new();
+    static BELL: SignalBell = SignalBell::unheard();
 
     extern "C" fn rings(_: libc::c_int) {
         BELL.ring();

@@ -1,8 +1,5 @@
 //! Tests of munge, against a daemon of the tests' own where one is installed.
 
-#[path = "../../tests/skip/mod.rs"]
-mod skip;
-
 use super::*;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -23,7 +20,7 @@ impl Daemon {
         // Where Debian keeps daemons is not on every path.
         let mut programs = ["munged", "/usr/sbin/munged"].into_iter();
         let Some(child) = programs.find_map(|program| command(program, &place).spawn().ok()) else {
-            skip::skip("munge", "there is no munged");
+            crate::skip::skip("munge", "there is no munged");
             return None;
         };
         let daemon = Daemon { child, place };

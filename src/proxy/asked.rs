@@ -23,7 +23,7 @@ struct Shown {
 
 static SHOWN: Mutex<Vec<Shown>> = Mutex::new(Vec::new());
 /// What the handler rings.
-static BELL: SignalBell = SignalBell::new();
+static BELL: SignalBell = SignalBell::unheard();
 
 /// From now on the engines of the communicator `name` are shown to who asks.
 pub fn show(name: &str, links: Weak<Links>, proxied: Weak<ProxiedSenders>) {

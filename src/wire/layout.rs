@@ -32,10 +32,12 @@ pub const ABORT_BYTES: usize = 16 << 10;
 /// Bytes of one rank's board.
 pub const BOARD_BYTES: usize = 256;
 const PAGE: usize = 4096;
-/// Encodings of flagged lines, each with memory of its own: their numbers, and how many there are.
-pub const LL_LINES: usize = 0;
-pub const LL128_LINES: usize = 1;
+/// Encodings of flagged lines, each with memory of its own.
 pub const ENCODINGS: usize = 2;
+/// The number of that of LL.
+pub const LL_LINES: usize = 0;
+/// The number of that of LL128.
+pub const LL128_LINES: usize = 1;
 const LINES_BYTES: usize = LINES * SLOT_WORDS * 8;
 const LINE: usize = 64;
 

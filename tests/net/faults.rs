@@ -3,6 +3,7 @@
 use super::proxy::Proxy;
 use super::support::*;
 use crate::alone::alone;
+use crate::within::within;
 use kolo::base::Code;
 use kolo::transport::net::Net;
 use kolo::transport::net::socket::{SocketNet, SocketOptions};

@@ -3,6 +3,7 @@
 
 use super::skip::skip;
 use super::support::*;
+use crate::within::within;
 use kolo::base::{Code, interfaces::Family};
 use kolo::transport::net::Net;
 use kolo::transport::net::socket::{SocketNet, SocketOptions};

@@ -4,6 +4,7 @@
 use super::generic;
 use super::skip::skip;
 use super::support::*;
+use crate::within::within;
 use kolo::base::interfaces::Family;
 use kolo::transport::net::Net;
 use kolo::transport::net::socket::{SocketNet, SocketOptions};

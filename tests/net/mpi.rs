@@ -3,6 +3,7 @@
 use super::fake_mpi::{Fake, TABLE};
 use super::generic;
 use super::support::*;
+use crate::within::within;
 use kolo::base::Code;
 use kolo::transport::net::mpi::MpiNet;
 use kolo::transport::net::mpi::abi::MpiNetTable;

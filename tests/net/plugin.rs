@@ -7,6 +7,7 @@
 use super::compile::compile;
 use super::generic;
 use super::support::*;
+use crate::within::within;
 use kolo::base::Code;
 use kolo::transport::net::Net;
 use kolo::transport::net::plugin::PluginNet;

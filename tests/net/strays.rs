@@ -1,6 +1,7 @@
 //! Connections that are no senders: they must neither harm nor delay those that are.
 
 use super::support::*;
+use crate::within::within;
 use kolo::base::knock::{Knock, Reply};
 use kolo::base::proof::{self, Hello, Key, Preamble};
 use kolo::transport::net::Net;

@@ -1,4 +1,4 @@
-//! What every test of the network uses: safe buffers around the calls, and a limit on time.
+//! What every test of the network uses: safe buffers around the calls.
 
 use kolo::base::{Error, Result};
 use kolo::transport::net::socket::{SocketNet, SocketOptions};
@@ -6,8 +6,6 @@ use kolo::transport::net::{
     Connecting, Handle, Listener, Net, Receive, RecvComm, Region, Request, SendComm,
 };
 use std::time::{Duration, Instant};
-
-pub use crate::within::within;
 
 pub fn options(sockets: u16) -> SocketOptions {
     SocketOptions {

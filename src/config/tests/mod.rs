@@ -7,8 +7,6 @@ mod process;
 mod shape;
 mod site;
 mod site_mistakes;
-#[path = "../../../tests/skip/mod.rs"]
-mod skip;
 mod table;
 
 use super::{Settings, Sources};
