@@ -82,9 +82,6 @@ pub mod plan;
 pub mod price;
 #[doc(hidden)]
 pub mod proxy;
-#[cfg(test)]
-#[path = "../tests/skip/mod.rs"]
-mod skip;
 #[doc(hidden)]
 pub mod topo;
 #[doc(hidden)]

@@ -46,6 +46,9 @@ pub mod quiet;
 pub mod record;
 pub mod shortage;
 pub mod signal_bell;
+#[cfg(test)]
+#[path = "../../tests/skip/mod.rs"]
+pub mod skip;
 pub mod starts;
 pub mod sync;
 

@@ -20,7 +20,7 @@ impl Daemon {
         // Where Debian keeps daemons is not on every path.
         let mut programs = ["munged", "/usr/sbin/munged"].into_iter();
         let Some(child) = programs.find_map(|program| command(program, &place).spawn().ok()) else {
-            crate::skip::skip("munge", "there is no munged");
+            crate::base::skip::skip("munge", "there is no munged");
             return None;
         };
         let daemon = Daemon { child, place };

@@ -407,7 +407,7 @@ fn files_that_others_may_write_are_warned_of() {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         // Only root can give files away.
         if std::os::unix::fs::chown(&path, Some(12_345), None).is_err() {
-            crate::skip::skip("root", "a file cannot be given away");
+            crate::base::skip::skip("root", "a file cannot be given away");
             continue;
         }
         let warnings = |sandbox: &Sandbox| sandbox.load().unwrap().warnings().join(";");

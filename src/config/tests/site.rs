@@ -132,7 +132,7 @@ fn a_file_outside_of_the_prefix_does_not_pass_for_one_inside() {
         .and_then(|()| give(&sandbox.path("opt")))
         .is_err()
     {
-        crate::skip::skip("root", "a file cannot be given away");
+        crate::base::skip::skip("root", "a file cannot be given away");
         return;
     }
     let warnings = warnings(&sandbox);
@@ -153,7 +153,7 @@ fn the_owner_of_the_prefix_is_trusted_when_its_file_is_checked_alone() {
         .and_then(|()| give(&sandbox.path("opt")))
         .is_err()
     {
-        crate::skip::skip("root", "a file cannot be given away");
+        crate::base::skip::skip("root", "a file cannot be given away");
         return;
     }
     let checked = check::check_file(&path, &sandbox.sources);
