@@ -120,20 +120,6 @@ mod tests {
         assert_eq!(leftovers(&job), []);
     }
 
-    /// What is told here, the epilog removes, and nothing else.
-    #[test]
-    fn the_epilog_has_the_same_names() {
-        let epilog = include_str!("../../../../slurm/epilog.sh");
-        let lists = epilog
-            .lines()
-            .filter_map(|line| line.strip_prefix("SEGMENTS="));
-        let words = lists.flat_map(|list| list.split(['\'', '"', ' ']));
-        let names: Vec<&str> = words
-            .filter(|word| !word.is_empty() && !word.starts_with('$'))
-            .collect();
-        assert_eq!(names, SEGMENTS);
-    }
-
     #[test]
     fn names_of_segments_and_notes_are_known() {
         assert!(is_segment("vader_segment.node1.1000.3") && is_segment("ucx_shm_posix_1a"));
