@@ -9,7 +9,7 @@
 
 #include "../types.h"
 
-#define KOLO_FN static inline
+#define KOLO_FN inline
 // Names the block's shared memory: the same for all its threads, and with garbage in it at first.
 #define KOLO_SHARED(Type, name)                                                 \
   static_assert(sizeof(Type) <= dev::MOST_SHARED_BYTES, "shared memory");       \

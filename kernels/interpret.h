@@ -1,0 +1,57 @@
+// The interpreter: one block's way through a launch. The first warp leads (leader.h), the others work
+// off its frames by a protocol (simple.h, ll.h, ll128.h).
+#pragma once
+
+#include "leader.h"
+#include "ll.h"
+#include "ll128.h"
+#include "simple.h"
+
+// Frames, one after the other, until the last one. A worker goes on only when all have finished the
+// frame before: a later step may read what an earlier one wrote.
+template <class Protocol, class E, class Op>
+KOLO_FN void work_off(Shared& shared) {
+  Worker worker = {dev::thread() - dev::WARP, dev::threads() - dev::WARP, &shared.abandoned};
+  for (u32 number = 0;; number++) {
+    dev::barrier_wait(FRAME_BARRIER + (number & 1), dev::threads());
+    const Frame& frame = shared.frames[number & 1];
+    if (frame.kind == FRAME_STOP) {
+      return;
+    }
+    if (frame.kind == FRAME_WIPE) {
+      for (u64 at = 16 * worker.index; at < frame.bytes; at += 16 * worker.count) {
+        dev::store16((void*)(frame.place[0] + at), {0, 0});
+      }
+    } else {
+      Protocol::template work<E, Op>(frame, worker);
+    }
+    dev::warp_sync();
+    if (worker.index % dev::WARP == 0) {
+      dev::shared_add_release(&shared.done, 1);
+    }
+  }
+}
+
+template <class Protocol, class E, class Op>
+KOLO_FN void interpret(const Launch& launch, Shared& shared) {
+  Image image = fetch_image(launch, shared.image);
+  if (dev::thread() == 0) {
+    shared.done = 0;
+    shared.abandoned = 0;
+  }
+  dev::block_sync();
+  Leader<Protocol, E::BYTES> leader(launch, shared, image);
+  u32 mine = leader.lanes_of_block();
+  for (u32 slot = dev::thread(); slot < mine; slot += dev::threads()) {
+    u32 lane = dev::block() + slot * dev::blocks();
+    LaneState begin = {};
+    begin.ended = image.entry<LaneEntry>(leader.header.lanes, lane).count == 0;
+    shared.lanes[slot] = begin;
+  }
+  dev::block_sync();
+  if (dev::thread() < dev::WARP) {
+    leader.run();
+  } else {
+    work_off<Protocol, E, Op>(shared);
+  }
+}

@@ -1,0 +1,430 @@
+// The leader of a block: its first warp. It walks the lanes of the block step by step, waits for tokens
+// and credits, hands frames to the workers, and raises the counts of what they have finished.
+//
+// The state of a lane is {round, step, repetition, slice, piece}: a lane that must wait is left for the
+// next one, so a block passes any number of lanes and none of them can hold up another. Two frames are
+// on their way at once: while the workers fold one, the leader waits for what the next one needs.
+#pragma once
+
+#include "frame.h"
+#include "image.h"
+#include "window.h"
+
+// Lanes of one block: the host launches more blocks where there are more.
+constexpr u32 MAX_LANES = 256;
+
+struct LaneState {
+  u64 round;
+  u64 offset;  // bytes that the pieces so far take in a slot
+  u32 step, slice, piece;
+  u16 repetition;
+  bool begun;  // the token at hand: its sources and credits are there
+  bool ended;
+};
+
+// What the threads of a block share.
+struct alignas(16) Shared {
+  u8 image[IMAGE_BYTES];
+  Frame frames[2];
+  LaneState lanes[MAX_LANES];
+  u32 done;       // frames finished, once for each warp of workers
+  u32 abandoned;  // the launch is aborted
+};
+
+// Barriers: the first of two, one for each frame.
+constexpr u32 FRAME_BARRIER = 1;
+// Looks in vain between two looks at the abort flag.
+constexpr u32 ABORT_EVERY = 64;
+
+template <class Protocol, u32 ELEMENT_BYTES>
+struct Leader {
+  const Launch& launch;
+  Shared& shared;
+  Image image;
+  ProgramHeader header;
+  u32 me;            // thread of the warp
+  u32 worker_warps;
+  u32 issued = 0, settled = 0;  // frames
+  u32 idle = 0;
+  u64 steps = 0;
+
+  KOLO_FN Leader(const Launch& launch, Shared& shared, Image image)
+      : launch(launch), shared(shared), image(image), header(image.get<ProgramHeader>(0)),
+        me(dev::thread()), worker_warps(dev::threads() / dev::WARP - 1) {}
+
+  // All lanes of the block, from their beginnings to their ends.
+  KOLO_FN void run() {
+    u32 mine = lanes_of_block();
+    u32 left = 0;
+    for (u32 slot = 0; slot < mine; slot++) {
+      left += !shared.lanes[slot].ended;
+    }
+    bool stopped = false;
+    while (left && !stopped) {
+      bool moved = false;
+      for (u32 slot = 0; slot < mine && !stopped; slot++) {
+        if (!shared.lanes[slot].ended && pass(slot, mine > 1)) {
+          moved = true;
+          left -= shared.lanes[slot].ended;
+        }
+        stopped = shared.abandoned != 0;
+      }
+      if (!settle() && !moved) {
+        stopped = is_aborted();
+      }
+    }
+    while (settled != issued) {
+      if (!settle()) {
+        is_aborted();
+      }
+    }
+    if (me == 0) {
+      shared.frames[issued & 1].kind = FRAME_STOP;
+      if (launch.steps) {
+        u64* counted = (u64*)launch.steps + dev::block();
+        dev::store8(counted, dev::load8(counted) + steps);
+      }
+    }
+    announce();
+  }
+
+  KOLO_FN u32 lanes_of_block() const {
+    u32 lanes = header.lanes.count, block = dev::block();
+    return lanes > block ? (lanes - block - 1) / dev::blocks() + 1 : 0;
+  }
+
+ private:
+  // One step of a lane, with what decides its frames.
+  struct At {
+    u32 lane;
+    Window window;
+    Step step;
+    ListEntry srcs, dsts;
+    u32 tokens, pieces;
+  };
+
+  KOLO_FN u32 operands(const At& at) const { return at.srcs.count + at.dsts.count; }
+
+  KOLO_FN Operand operand(const At& at, u32 i) const {
+    u32 index = i < at.srcs.count ? at.srcs.first + i : at.dsts.first + i - at.srcs.count;
+    return image.entry<Operand>(header.operands, index);
+  }
+
+  KOLO_FN Connection* end_of(Operand o) const {
+    return (Connection*)(launch.connections + (u64)o.index * sizeof(Connection));
+  }
+
+  // What a leader needs of an end, from device memory.
+  KOLO_FN Connection fetch(const Connection* end) const {
+    Connection copy;
+    copy.tail = dev::load8(&end->tail);
+    copy.head = dev::load8(&end->head);
+    copy.area = dev::load8(&end->area);
+    copy.sizes = dev::load8(&end->sizes);
+    copy.position = dev::load8(&end->position);
+    copy.wiped = dev::load8(&end->wiped);
+    copy.slot_bytes = dev::load4(&end->slot_bytes);
+    return copy;
+  }
+
+  // Slots of the slices of a kept token that come before the one at hand: they are still there.
+  KOLO_FN u32 ahead(Operand o, const LaneState& state) const {
+    return o.keep ? state.slice * launch.slice_slots : 0;
+  }
+
+  // Moves a lane on by one frame, if it can.
+  KOLO_FN bool pass(u32 slot, bool many_lanes) {
+    LaneState state = shared.lanes[slot];
+    At at;
+    at.lane = dev::block() + slot * dev::blocks();
+    LaneEntry lane = image.entry<LaneEntry>(header.lanes, at.lane);
+    at.window = image.get<Window>(launch.windows + (u64)at.lane * sizeof(Window));
+    at.step = image.entry<Step>(header.steps, lane.first + state.step);
+    at.srcs = image.entry<ListEntry>(header.lists, at.step.srcs);
+    at.dsts = image.entry<ListEntry>(header.lists, at.step.dsts);
+    bool packed = at.step.flags & PACKED;
+    at.tokens = packed ? 1 : at.step.repeat;
+    at.pieces = packed ? (u32)at.step.repeat * at.step.chunks : 1;
+    if (!state.begun) {
+      if (!is_ready(at, state, many_lanes)) {
+        return false;
+      }
+      if (Protocol::HAS_LINES && Protocol::WIPE_EVERY && !wipe(at, state)) {
+        return false;
+      }
+      state.begun = true;
+      state.offset = 0;
+      state.piece = next_piece(at, state, 0);
+    }
+    if (!wait_for_room()) {
+      return false;
+    }
+    u32 following = next_piece(at, state, state.piece + 1);
+    u64 bytes = fill(at, state, following >= at.pieces);
+    announce();
+    state.offset += Protocol::piece_bytes(bytes);
+    state.piece = following;
+    if (following >= at.pieces) {
+      advance(at, state, lane.count);
+    }
+    if (me == 0) {
+      shared.lanes[slot] = state;
+    }
+    dev::warp_sync();
+    return true;
+  }
+
+  // The next piece that is not empty, from `piece` on; a token that is empty has one frame.
+  KOLO_FN u32 next_piece(const At& at, const LaneState& state, u32 piece) const {
+    while (piece < at.pieces && elements(at, state, piece) == 0) {
+      piece++;
+    }
+    return piece;
+  }
+
+  KOLO_FN u32 chunk(const At& at, const LaneState& state, u32 piece) const {
+    u32 number = at.step.flags & PACKED ? piece : state.repetition;
+    return chunk_of(at.step, number, header.chunks);
+  }
+
+  KOLO_FN u64 elements(const At& at, const LaneState& state, u32 piece) const {
+    if (at.step.op == STEP_TOKEN || at.step.chunks == 0) {
+      return 0;
+    }
+    u32 number = chunk(at, state, piece);
+    return slice_region(at.window, false, number, state.round, state.slice).count;
+  }
+
+  // Whether all tokens and credits of a step are there.
+  KOLO_FN bool is_ready(const At& at, const LaneState& state, bool many_lanes) const {
+    bool ready = true;
+    for (u32 i = me; i < operands(at); i += dev::WARP) {
+      Operand o = operand(at, i);
+      if (o.space != SPACE_CONNECTION) {
+        continue;
+      }
+      Connection end = fetch(end_of(o));
+      if (i >= at.srcs.count) {
+        u64 head = dev::load_acquire((const u64*)end.head);
+        ready &= head + SLOTS >= end.position + launch.slice_slots;
+      } else {
+        ready &= has_token(end, end.position + ahead(o, state), many_lanes);
+      }
+    }
+    return dev::all_of_warp(ready);
+  }
+
+  KOLO_FN bool has_token(const Connection& end, u64 position, bool many_lanes) const {
+    if constexpr (Protocol::HAS_LINES) {
+      // The workers wait for the lines. That they will come must be sure where a lane that waits
+      // holds up another.
+      return !many_lanes || Protocol::is_begun(Protocol::place(end, position, 0), position);
+    } else {
+      return dev::load_acquire((const u64*)end.tail) >= position + launch.slice_slots;
+    }
+  }
+
+  // Wipes the lines of connections whose flags would soon come again. False: a reader is behind.
+  KOLO_FN bool wipe(const At& at, const LaneState&) {
+    if constexpr (Protocol::HAS_LINES && Protocol::WIPE_EVERY != 0) {
+      for (u32 i = at.srcs.count; i < operands(at); i++) {
+        Operand o = operand(at, i);
+        if (o.space != SPACE_CONNECTION) {
+          continue;
+        }
+        Connection* there = end_of(o);
+        Connection end = fetch(there);
+        u64 stretch = end.position / Protocol::WIPE_EVERY;
+        if (end.wiped == stretch) {
+          continue;
+        }
+        bool taken = dev::load_acquire((const u64*)end.head) == end.position;
+        if (!dev::all_of_warp(taken) || !wait_for_room()) {
+          return false;
+        }
+        Frame& frame = shared.frames[issued & 1];
+        if (me == 0) {
+          frame.kind = FRAME_WIPE;
+          frame.srcs = 0;
+          frame.dsts = 1;
+          frame.place[0] = end.area;
+          frame.bytes = (u64)SLOTS * end.slot_bytes;
+          frame.raised[0] = 0;
+        }
+        announce();
+        while (settled != issued) {
+          if (!settle() && is_aborted()) {
+            return false;
+          }
+        }
+        // Zeros must not land on lines that are written from here on.
+        dev::fence();
+        if (me == 0) {
+          dev::store8(&there->wiped, stretch);
+        }
+        dev::warp_sync();
+      }
+    }
+    return true;
+  }
+
+  // Resolves a piece of a step into the next frame. Returns the bytes of its payload.
+  KOLO_FN u64 fill(const At& at, const LaneState& state, bool is_last) {
+    Frame& frame = shared.frames[issued & 1];
+    u64 count = state.piece < at.pieces ? elements(at, state, state.piece) : 0;
+    u32 number = count ? chunk(at, state, state.piece) : 0;
+    u64 first = 0;
+    bool alike = true;
+    u64 scaled = 0;
+    for (u32 i = me; i < operands(at); i += dev::WARP) {
+      Operand o = operand(at, i);
+      bool is_src = i < at.srcs.count;
+      u64 place = 0;
+      frame.raised[i] = 0;
+      frame.in_lines[i] = false;
+      if (o.space == SPACE_CONNECTION) {
+        place = fill_end(frame, i, is_src, o, state, is_last ? count * ELEMENT_BYTES : ~0ull);
+      } else if (count) {
+        place = memory(at, state, o, number);
+      }
+      frame.place[i] = place;
+      first = i == 0 ? place : first;
+      bool is_scaled = is_src && o.space == SPACE_INPUT && launch.pre_scaled &&
+                       at.step.flags & PRE_SCALE;
+      scaled |= is_scaled ? 1ull << i : 0;
+    }
+    first = dev::from_thread(first, 0);
+    for (u32 i = me; i < operands(at); i += dev::WARP) {
+      alike &= (frame.place[i] ^ first) % 16 == 0;
+    }
+    alike = dev::all_of_warp(alike);
+    scaled = united(scaled);
+    if (me == 0) {
+      u32 divisor = at.step.flags & POST_SCALE ? launch.divisor : 0;
+      bool copies = at.step.op == STEP_COPY && !divisor && !scaled;
+      frame.kind = count == 0 ? FRAME_TOKEN : copies ? FRAME_COPY : FRAME_FOLD;
+      frame.srcs = at.srcs.count;
+      frame.dsts = at.dsts.count;
+      frame.bytes = count * ELEMENT_BYTES;
+      frame.scaled = scaled;
+      frame.scalar = launch.scalar;
+      frame.divisor = divisor;
+      frame.shift = alike ? first % 16 : NO_SHIFT;
+    }
+    return count * ELEMENT_BYTES;
+  }
+
+  // The masks of all threads of the warp.
+  KOLO_FN u64 united(u64 mask) const {
+    for (u32 distance = 1; distance < dev::WARP; distance *= 2) {
+      mask |= dev::from_thread(mask, me ^ distance);
+    }
+    return mask;
+  }
+
+  // A connection as an operand; `last_bytes` is ~0 unless the frame is the last one of its token.
+  KOLO_FN u64 fill_end(Frame& frame, u32 i, bool is_src, Operand o, const LaneState& state,
+                       u64 last_bytes) {
+    Connection* there = end_of(o);
+    Connection end = fetch(there);
+    u64 position = end.position + (is_src ? ahead(o, state) : 0);
+    if constexpr (Protocol::HAS_LINES) {
+      frame.in_lines[i] = true;
+      frame.flag[i] = Protocol::flag(position);
+      frame.position[i] = position;
+    }
+    if (last_bytes != ~0ull && !(is_src && o.keep)) {
+      u64 after = end.position + launch.slice_slots;
+      // Lines say themselves that they are there.
+      frame.raised[i] = is_src ? end.head : Protocol::HAS_LINES ? 0 : end.tail;
+      frame.count[i] = after;
+      if (!is_src && end.sizes) {
+        dev::store4((u32*)end.sizes + position % SLOTS, (u32)(state.offset + last_bytes));
+      }
+      dev::store8(&there->position, after);
+    }
+    return Protocol::place(end, position, state.offset);
+  }
+
+  // Where an operand of the call's own memory lies.
+  KOLO_FN u64 memory(const At& at, const LaneState& state, Operand o, u32 number) const {
+    if (o.space == SPACE_SCRATCH) {
+      u32 place = modulo((i64)number + o.offset, header.scratch ? header.scratch : 1);
+      Region part = scratch_region(at.window, place, number, state.round, state.slice);
+      return launch.scratch + at.lane * launch.scratch_bytes + part.offset * ELEMENT_BYTES;
+    }
+    bool is_input = o.space == SPACE_INPUT;
+    u32 other = modulo((i64)number + o.offset, header.chunks ? header.chunks : 1);
+    Region part = slice_region(at.window, is_input, other, state.round, state.slice);
+    return (is_input ? launch.input : launch.output) + part.offset * ELEMENT_BYTES;
+  }
+
+  KOLO_FN void advance(const At& at, LaneState& state, u32 lane_steps) {
+    state.begun = false;
+    if (++state.slice < at.window.slices) {
+      return;
+    }
+    state.slice = 0;
+    steps++;
+    if (++state.repetition < at.tokens) {
+      return;
+    }
+    state.repetition = 0;
+    if (++state.step < lane_steps) {
+      return;
+    }
+    state.step = 0;
+    state.ended = ++state.round == at.window.rounds;
+  }
+
+  // Hands the next frame over.
+  KOLO_FN void announce() {
+    dev::barrier_arrive(FRAME_BARRIER + (issued & 1), dev::threads());
+    issued++;
+  }
+
+  // Waits until the frame that the next one replaces is done. False: the launch is aborted.
+  KOLO_FN bool wait_for_room() {
+    while (issued - settled == 2) {
+      if (!settle() && is_aborted()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Raises the counts of frames that are done. Whether there was one.
+  KOLO_FN bool settle() {
+    u32 done = 0;
+    if (settled != issued) {
+      done = me == 0 ? dev::shared_load_acquire(&shared.done) : 0;
+      done = (u32)dev::from_thread(done, 0);
+      // All threads know now what the first one has acquired.
+      dev::warp_sync();
+    }
+    bool moved = false;
+    while (settled != issued && (i32)(done - (settled + 1) * worker_warps) >= 0) {
+      const Frame& frame = shared.frames[settled & 1];
+      for (u32 i = me; i < frame.srcs + frame.dsts && !shared.abandoned; i += dev::WARP) {
+        if (frame.raised[i]) {
+          dev::store_release((u64*)frame.raised[i], frame.count[i]);
+        }
+      }
+      dev::warp_sync();
+      settled++;
+      moved = true;
+    }
+    return moved;
+  }
+
+  // After a look in vain: whether the launch is aborted.
+  KOLO_FN bool is_aborted() {
+    dev::spin();
+    if (++idle % ABORT_EVERY == 0 && me == 0 && dev::load_relaxed4((const u32*)launch.abort)) {
+      dev::shared_store_release(&shared.abandoned, 1);
+    }
+    bool aborted = dev::from_thread(shared.abandoned, 0) != 0;
+    dev::warp_sync();
+    return aborted;
+  }
+};

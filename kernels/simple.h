@@ -1,0 +1,111 @@
+// Simple: payload in slots, and a count of them that says so. The leader has seen every token and every
+// credit before it issues a frame; the workers fold 16 bytes a thread, and when all have finished, the
+// leader raises the counts.
+#pragma once
+
+#include "frame.h"
+
+struct Simple {
+  // Payload of so many bytes of a connection's area.
+  static KOLO_FN u64 place(const Connection& end, u64 position, u64 offset) {
+    return end.area + position % SLOTS * end.slot_bytes + offset;
+  }
+
+  // Where the next piece of a packed token begins.
+  static KOLO_FN u64 piece_bytes(u64 bytes) { return (bytes + 15) / 16 * 16; }
+
+  static constexpr bool HAS_LINES = false;
+  static constexpr u64 WIPE_EVERY = 0;
+
+  template <class E, class Op>
+  static KOLO_FN void work(const Frame& frame, Worker worker) {
+    if (frame.shift == NO_SHIFT) {
+      return words<E, Op>(frame, worker, 0, frame.bytes);
+    }
+    u64 head = (16 - frame.shift) % 16;
+    head = head < frame.bytes ? head : frame.bytes;
+    u64 vectors = (frame.bytes - head) / 16;
+    words<E, Op>(frame, worker, 0, head);
+    constexpr u32 UNROLL = E::BYTES == 1 ? 2 : 4;
+    u64 done = vectors / (UNROLL * worker.count) * UNROLL * worker.count;
+    for (u64 v = worker.index; v < done; v += UNROLL * worker.count) {
+      fold_vectors<E, Op, UNROLL>(frame, head + 16 * v, 16 * worker.count);
+    }
+    for (u64 v = done + worker.index; v < vectors; v += worker.count) {
+      fold_vectors<E, Op, 1>(frame, head + 16 * v, 0);
+    }
+    words<E, Op>(frame, worker, head + 16 * vectors, frame.bytes);
+  }
+
+ private:
+  // N vectors of every operand, `stride` bytes apart: all loads of a source come before its folds.
+  template <class E, class Op, u32 N>
+  static KOLO_FN void fold_vectors(const Frame& frame, u64 offset, u64 stride) {
+    Vector loaded[N];
+    load<N>(loaded, frame.place[0] + offset, stride);
+    if (frame.kind == FRAME_FOLD) {
+      typename E::Acc scalar = E::widen(frame.scalar);
+      Word<E> sofar[2 * N];
+      widen<E, N>(sofar, loaded, frame.scaled & 1, scalar);
+      for (u32 s = 1; s < frame.srcs; s++) {
+        load<N>(loaded, frame.place[s] + offset, stride);
+        Word<E> next[2 * N];
+        widen<E, N>(next, loaded, frame.scaled >> s & 1, scalar);
+KOLO_UNROLL
+        for (u32 n = 0; n < 2 * N; n++) {
+          sofar[n].template combine<Op>(next[n]);
+        }
+      }
+KOLO_UNROLL
+      for (u32 n = 0; n < N; n++) {
+        if (frame.divisor) {
+          sofar[2 * n].divide(frame.divisor);
+          sofar[2 * n + 1].divide(frame.divisor);
+        }
+        loaded[n].low = sofar[2 * n].narrow();
+        loaded[n].high = sofar[2 * n + 1].narrow();
+      }
+    }
+    for (u32 d = frame.srcs; d < frame.srcs + frame.dsts; d++) {
+KOLO_UNROLL
+      for (u32 n = 0; n < N; n++) {
+        dev::store16((void*)(frame.place[d] + offset + n * stride), loaded[n]);
+      }
+    }
+  }
+
+  template <u32 N>
+  static KOLO_FN void load(Vector (&to)[N], u64 from, u64 stride) {
+KOLO_UNROLL
+    for (u32 n = 0; n < N; n++) {
+      to[n] = dev::load16((const void*)(from + n * stride));
+    }
+  }
+
+  template <class E, u32 N>
+  static KOLO_FN void widen(Word<E> (&to)[2 * N], const Vector (&from)[N], bool scaled,
+                            typename E::Acc scalar) {
+KOLO_UNROLL
+    for (u32 n = 0; n < N; n++) {
+      to[2 * n] = Word<E>::widen(from[n].low);
+      to[2 * n + 1] = Word<E>::widen(from[n].high);
+      if (scaled) {
+        to[2 * n].multiply(scalar);
+        to[2 * n + 1].multiply(scalar);
+      }
+    }
+  }
+
+  // What is left at the edges, or lies at addresses that do not fit each other.
+  template <class E, class Op>
+  static KOLO_FN void words(const Frame& frame, Worker worker, u64 first, u64 end) {
+    for (u64 at = first + 8 * worker.index; at < end; at += 8 * worker.count) {
+      u64 bytes = end - at < 8 ? end - at : 8;
+      u64 word = fold_word<E, Op>(
+          frame, [&](u32 s) { return load_word<E::BYTES>(frame.place[s] + at, bytes); });
+      for (u32 d = frame.srcs; d < frame.srcs + frame.dsts; d++) {
+        store_word<E::BYTES>(frame.place[d] + at, word, bytes);
+      }
+    }
+  }
+};
