@@ -83,10 +83,12 @@ struct Reals {
   static KOLO_FN T divide(T a, u32 by) { return dev::divide(a, (T)by); }
   // NaN if either is NaN; +0 above -0: equal numbers differ at most in the sign of zero.
   static KOLO_FN T larger(T a, T b) {
-    return a > b ? a : b > a ? b : a == b ? of(dev::bits(a) & dev::bits(b)) : of(NAN_);
+    T most = a == b ? of(dev::bits(a) & dev::bits(b)) : a > b ? a : b;
+    return a != a ? a : most;
   }
   static KOLO_FN T smaller(T a, T b) {
-    return a < b ? a : b < a ? b : a == b ? of(dev::bits(a) | dev::bits(b)) : of(NAN_);
+    T least = a == b ? of(dev::bits(a) | dev::bits(b)) : a < b ? a : b;
+    return a != a ? a : least;
   }
   // Any NaN is written as one.
   static KOLO_FN Bits canonical(T value) {
@@ -141,27 +143,32 @@ typedef NarrowElement<Bfloat, 2> Bfloat16;
 typedef NarrowElement<E4m3, 1> Float8e4m3;
 typedef NarrowElement<E5m2, 1> Float8e5m2;
 
-// ---- the operations; an average is a sum with a divisor, a pre-multiplied sum one with a scalar
+// ---- the operations. An average is a sum with a divisor, a pre-multiplied sum one with a scalar:
+// only sums have code for these.
 
 struct Sum {
+  static constexpr bool SCALES = true;
   template <class E>
   static KOLO_FN typename E::Acc combine(typename E::Acc a, typename E::Acc b) {
     return E::add(a, b);
   }
 };
 struct Prod {
+  static constexpr bool SCALES = false;
   template <class E>
   static KOLO_FN typename E::Acc combine(typename E::Acc a, typename E::Acc b) {
     return E::multiply(a, b);
   }
 };
 struct Max {
+  static constexpr bool SCALES = false;
   template <class E>
   static KOLO_FN typename E::Acc combine(typename E::Acc a, typename E::Acc b) {
     return E::larger(a, b);
   }
 };
 struct Min {
+  static constexpr bool SCALES = false;
   template <class E>
   static KOLO_FN typename E::Acc combine(typename E::Acc a, typename E::Acc b) {
     return E::smaller(a, b);

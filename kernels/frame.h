@@ -94,17 +94,17 @@ KOLO_FN u64 fold_word(const Frame& frame, Load load) {
   }
   typename E::Acc scalar = E::widen(frame.scalar);
   Word<E> sofar = Word<E>::widen(load(0));
-  if (frame.scaled & 1) {
+  if (Op::SCALES && frame.scaled & 1) {
     sofar.multiply(scalar);
   }
   for (u32 s = 1; s < frame.srcs; s++) {
     Word<E> next = Word<E>::widen(load(s));
-    if (frame.scaled >> s & 1) {
+    if (Op::SCALES && frame.scaled >> s & 1) {
       next.multiply(scalar);
     }
     sofar.template combine<Op>(next);
   }
-  if (frame.divisor) {
+  if (Op::SCALES && frame.divisor) {
     sofar.divide(frame.divisor);
   }
   return sofar.narrow();

@@ -79,21 +79,21 @@ struct Ll128 {
     }
     typename E::Acc scalar = E::widen(frame.scalar);
     Word<E> low = Word<E>::widen(sofar.low), high = Word<E>::widen(sofar.high);
-    if (frame.scaled & 1) {
+    if (Op::SCALES && frame.scaled & 1) {
       low.multiply(scalar);
       high.multiply(scalar);
     }
     for (u32 s = 1; s < frame.srcs; s++) {
       Vector loaded = load<E>(frame, worker, s, word, two, at);
       Word<E> next_low = Word<E>::widen(loaded.low), next_high = Word<E>::widen(loaded.high);
-      if (frame.scaled >> s & 1) {
+      if (Op::SCALES && frame.scaled >> s & 1) {
         next_low.multiply(scalar);
         next_high.multiply(scalar);
       }
       low.template combine<Op>(next_low);
       high.template combine<Op>(next_high);
     }
-    if (frame.divisor) {
+    if (Op::SCALES && frame.divisor) {
       low.divide(frame.divisor);
       high.divide(frame.divisor);
     }

@@ -46,19 +46,23 @@ struct Simple {
     if (frame.kind == FRAME_FOLD) {
       typename E::Acc scalar = E::widen(frame.scalar);
       Word<E> sofar[2 * N];
-      widen<E, N>(sofar, loaded, frame.scaled & 1, scalar);
+KOLO_UNROLL
+      for (u32 n = 0; n < N; n++) {
+        sofar[2 * n] = widen<E>(loaded[n].low, Op::SCALES && frame.scaled & 1, scalar);
+        sofar[2 * n + 1] = widen<E>(loaded[n].high, Op::SCALES && frame.scaled & 1, scalar);
+      }
       for (u32 s = 1; s < frame.srcs; s++) {
         load<N>(loaded, frame.place[s] + offset, stride);
-        Word<E> next[2 * N];
-        widen<E, N>(next, loaded, frame.scaled >> s & 1, scalar);
+        bool scaled = Op::SCALES && frame.scaled >> s & 1;
 KOLO_UNROLL
-        for (u32 n = 0; n < 2 * N; n++) {
-          sofar[n].template combine<Op>(next[n]);
+        for (u32 n = 0; n < N; n++) {
+          sofar[2 * n].template combine<Op>(widen<E>(loaded[n].low, scaled, scalar));
+          sofar[2 * n + 1].template combine<Op>(widen<E>(loaded[n].high, scaled, scalar));
         }
       }
 KOLO_UNROLL
       for (u32 n = 0; n < N; n++) {
-        if (frame.divisor) {
+        if (Op::SCALES && frame.divisor) {
           sofar[2 * n].divide(frame.divisor);
           sofar[2 * n + 1].divide(frame.divisor);
         }
@@ -82,18 +86,13 @@ KOLO_UNROLL
     }
   }
 
-  template <class E, u32 N>
-  static KOLO_FN void widen(Word<E> (&to)[2 * N], const Vector (&from)[N], bool scaled,
-                            typename E::Acc scalar) {
-KOLO_UNROLL
-    for (u32 n = 0; n < N; n++) {
-      to[2 * n] = Word<E>::widen(from[n].low);
-      to[2 * n + 1] = Word<E>::widen(from[n].high);
-      if (scaled) {
-        to[2 * n].multiply(scalar);
-        to[2 * n + 1].multiply(scalar);
-      }
+  template <class E>
+  static KOLO_FN Word<E> widen(u64 stored, bool scaled, typename E::Acc scalar) {
+    Word<E> word = Word<E>::widen(stored);
+    if (scaled) {
+      word.multiply(scalar);
     }
+    return word;
   }
 
   // What is left at the edges, or lies at addresses that do not fit each other.

@@ -36,7 +36,8 @@ KOLO_FN Region chunk_region(const Window& w, bool of_input, u32 chunk, u64 round
     u64 start = at_most(round_start + length * chunk, w.high);
     return {start, at_most(length, w.high - start)};
   }
-  u32 blocks = w.blocks[of_input ? 0 : 1];
+  u32 inputs = w.blocks[0], outputs = w.blocks[1];
+  u32 blocks = of_input ? inputs : outputs;
   u64 block = chunk % (blocks ? blocks : 1);
   u64 start = at_most(w.low + round * w.chunk_count, w.high);
   return {block * w.block_stride + start, at_most(w.chunk_count, w.high - start)};
