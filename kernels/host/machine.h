@@ -1,8 +1,8 @@
 // The functions of ../device.h for a host compiler: what a kernel asks of the machine it runs on.
 //
-// Each thread of each block is a fiber; the machine (README.md) runs fibers in an order drawn from a
-// seed, and lets stores land late, in pieces and out of order. A function here means what it means in
-// device.h, and no more: what is not promised there happens on some seed.
+// Each thread of each block is a fiber; the machine (README.md) runs fibers in an order drawn from
+// a seed, and lets stores land late, in pieces and out of order. A function here means what it
+// means in device.h, and no more: what is not promised there happens on some seed.
 //
 // Kernels include device.h, never this file or one of a system.
 #pragma once

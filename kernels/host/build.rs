@@ -1,0 +1,59 @@
+//! Compiles the machine, and the kernels that it runs: all for the host, with nothing contracted.
+
+use std::path::Path;
+
+/// The machine itself.
+const MACHINE: &[&str] = &[
+    "fiber.cpp",
+    "interface.cpp",
+    "machine.cpp",
+    "meet.cpp",
+    "memory.cpp",
+    "ranges.cpp",
+    "schedule.cpp",
+    "stand.cpp",
+    "stores.cpp",
+];
+
+/// Kernels that try the machine; its tests run them.
+const LITMUS: &[&str] = &[
+    "tests/litmus/checks.cpp",
+    "tests/litmus/lines.cpp",
+    "tests/litmus/meetings.cpp",
+    "tests/litmus/messages.cpp",
+];
+
+/// kolo's kernels: the name of the library, the source, and its definitions (a protocol each).
+const KERNELS: &[(&str, &str, &[(&str, &str)])] = &[];
+
+fn compiler() -> cc::Build {
+    let mut build = cc::Build::new();
+    build
+        .cpp(true)
+        .std("c++17")
+        .opt_level(2)
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        .flag("-ffp-contract=off")
+        .flag("-fno-exceptions")
+        .flag("-fno-strict-aliasing")
+        .flag_if_supported("-fvisibility=hidden");
+    build
+}
+
+fn main() {
+    // Headers of kernels lie above.
+    println!("cargo:rerun-if-changed=..");
+    compiler().files(MACHINE).compile("kolo_host_machine");
+    compiler().files(LITMUS).compile("kolo_host_litmus");
+    for (library, source, definitions) in KERNELS {
+        let mut build = compiler();
+        // For a host compiler a `.cu` has no language.
+        build.flag("-x").flag("c++").file(Path::new(source));
+        for (name, value) in *definitions {
+            build.define(name, *value);
+        }
+        build.compile(library);
+    }
+}
