@@ -218,8 +218,8 @@ impl Machine {
         Memory { range, at, bytes }
     }
 
-    /// Lets kernels use `bytes` at `base`; they lie at `home`. None if a range lies there already, or
-    /// `home` is not as far from a multiple of 16 as `base` is.
+    /// Lets kernels use `bytes` at `base`; they lie at `home`. None if a range lies there already,
+    /// or `home` is not as far from a multiple of 16 as `base` is.
     ///
     /// # Panics
     /// If the name has a zero in it.
@@ -314,11 +314,15 @@ impl Machine {
     /// # Panics
     /// Beyond the memory, or after it was freed.
     pub fn read(&self, memory: Memory, offset: usize, bytes: usize) -> Vec<u8> {
-        assert!(offset.checked_add(bytes).is_some_and(|end| end <= memory.bytes));
+        assert!(
+            offset
+                .checked_add(bytes)
+                .is_some_and(|end| end <= memory.bytes)
+        );
         let is_it = |(range, _, _): &&(Range, NonNull<u8>, Layout)| *range == memory.range;
         let (_, home, _) = self.owned.iter().find(is_it).expect("it was freed");
         let mut copy = vec![0; bytes];
-        // SAFETY: the bytes lie in the allocation, and no kernel runs while this machine is borrowed.
+        // SAFETY: the bytes lie in the allocation, and no kernel runs while this is borrowed.
         unsafe {
             home.as_ptr()
                 .add(offset)
@@ -384,8 +388,8 @@ impl Machine {
         }
     }
 
-    /// Runs all grids for so many switches at most, so that the caller can do in between what a host
-    /// or a peer would do meanwhile.
+    /// Runs all grids for so many switches at most, so that the caller can do in between what a
+    /// host or a peer would do meanwhile.
     ///
     /// # Errors
     /// If a kernel did what it must not, or all threads wait for each other.

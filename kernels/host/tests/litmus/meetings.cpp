@@ -61,8 +61,8 @@ struct Slip {
   u64 which, place;
 };
 
-enum Which : u64 { COUNTS_DIFFER, COMES_TWICE, CALLS_DIFFER, ONE_STAYS_AWAY, NO_SUCH_BARRIER, NO_LINE,
-                   NOT_SHARED, SPINS, POLLS, ONE_LEAVES_WARP };
+enum Which : u64 { COUNTS_DIFFER, COMES_TWICE, CALLS_DIFFER, ONE_STAYS_AWAY, NO_SUCH_BARRIER,
+                   NO_LINE, NOT_SHARED, SPINS, POLLS, ONE_LEAVES_WARP };
 
 KOLO_KERNEL(litmus_slip, Slip, slip) {
   u32 thread = dev::thread();

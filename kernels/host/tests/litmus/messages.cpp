@@ -6,8 +6,8 @@ struct Message {
   u64 data, flag, seen, sender, receiver;
 };
 
-enum Sender : u64 { RELEASES, STORES_PLAINLY, FENCES, SENDS_ALONE, HAS_NO_BARRIER, SYNCS_WARP, ARRIVES,
-                    COUNTS_SHARED, RELEASES_EARLY };
+enum Sender : u64 { RELEASES, STORES_PLAINLY, FENCES, SENDS_ALONE, HAS_NO_BARRIER, SYNCS_WARP,
+                    ARRIVES, COUNTS_SHARED, RELEASES_EARLY };
 enum Receiver : u64 { ACQUIRES, LOADS_PLAINLY, LOADS_RELAXED, FENCES_AFTER, LOADS_LINE };
 
 struct Shared {

@@ -24,21 +24,47 @@ fn an_access_outside_of_all_ranges_is_named() {
         for (is_store, verb) in [(false, "loads"), (true, "stores")] {
             let fits = |machine: &mut Machine| zeros(machine, "slots", 10).at() + 80 - bytes;
             assert_eq!(said(fits, bytes, is_store), None);
-            let past = said(|machine| zeros(machine, "slots", 10).at() + 80, bytes, is_store);
+            let past = said(
+                |machine| zeros(machine, "slots", 10).at() + 80,
+                bytes,
+                is_store,
+            );
             let past = past.expect("past the end");
-            assert!(past.starts_with(&format!("{WHO}{verb} {bytes} bytes at 0x")), "{past}");
-            assert!(past.contains("0 bytes past the end of `slots` (0x"), "{past}");
-            let before = said(|machine| zeros(machine, "slots", 10).at() - 16, bytes, is_store);
+            assert!(
+                past.starts_with(&format!("{WHO}{verb} {bytes} bytes at 0x")),
+                "{past}"
+            );
+            assert!(
+                past.contains("0 bytes past the end of `slots` (0x"),
+                "{past}"
+            );
+            let before = said(
+                |machine| zeros(machine, "slots", 10).at() - 16,
+                bytes,
+                is_store,
+            );
             assert!(before.expect("before").contains("16 bytes before `slots`"));
         }
     }
-    assert!(said(|_| 0, 8, true).expect("null").contains("where no memory is"));
+    assert!(
+        said(|_| 0, 8, true)
+            .expect("null")
+            .contains("where no memory is")
+    );
     let across = |machine: &mut Machine| {
         let bytes = machine.allocate("odd", 12, 0, Access::ALL);
         bytes.at() + 8
     };
-    assert!(said(across, 8, true).expect("across").contains("offset 8 of `odd`"));
-    assert!(said(across, 8, true).expect("across").contains("which ends within"));
+    assert!(
+        said(across, 8, true)
+            .expect("across")
+            .contains("offset 8 of `odd`")
+    );
+    assert!(
+        said(across, 8, true)
+            .expect("across")
+            .contains("which ends within")
+    );
     assert_eq!(said(across, 4, true), None);
 }
 
@@ -66,13 +92,19 @@ fn memory_of_other_devices_and_freed_memory_are_named() {
     machine.allow(far.range(), Access::READ_ONLY);
     assert_eq!(touch(&mut machine, far.at(), 8, false), None);
     let text = touch(&mut machine, far.at(), 8, true).expect("read only");
-    assert!(text.contains("`far`") && text.contains("where device 0 may not do it"), "{text}");
+    assert!(
+        text.contains("`far`") && text.contains("where device 0 may not do it"),
+        "{text}"
+    );
 
     let mut machine = Machine::new(Options::new(7));
     let gone = machine.allocate("gone", 64, 0, Access::ALL);
     machine.free(gone).expect("nothing is under way");
     let text = touch(&mut machine, gone.at() + 8, 8, false).expect("freed");
-    assert!(text.contains("at offset 8 of `gone`") && text.contains("which was freed"), "{text}");
+    assert!(
+        text.contains("at offset 8 of `gone`") && text.contains("which was freed"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -82,7 +114,9 @@ fn memory_stays_while_a_store_to_it_is_under_way() {
         let mut machine = Machine::new(Options::new(seed));
         let [data, flag, seen] = ["data", "flag", "seen"].map(|name| zeros(&mut machine, name, 32));
         let launch = kernels::launch(&[data.at(), flag.at(), seen.at(), 0, 0]);
-        machine.launch(0, &kernels::message(), 2, 64, &launch).expect("it fits");
+        machine
+            .launch(0, &kernels::message(), 2, 64, &launch)
+            .expect("it fits");
         machine.run_some(20 + seed).expect("it goes on");
         match machine.free(data) {
             Err(failure) => {
@@ -94,7 +128,10 @@ fn memory_stays_while_a_store_to_it_is_under_way() {
             Ok(()) => {
                 went += 1;
                 let failure = machine.run().expect_err("it is gone").text;
-                assert!(failure.contains("`data`") && failure.contains("was freed"), "{failure}");
+                assert!(
+                    failure.contains("`data`") && failure.contains("was freed"),
+                    "{failure}"
+                );
             }
         }
     }
@@ -116,7 +153,10 @@ fn ranges_may_not_meet() {
     assert!(!add(base + 240, 32) && !add(base - 16, 32) && !add(base, 0) && !add(base + 1, 8));
     assert!(add(base + 256, 16) && add(base - 16, 16));
     assert!(!add(base - 64, 1024));
-    assert!(!add(base + 1024 + 8, 16), "not as far from a multiple of 16");
+    assert!(
+        !add(base + 1024 + 8, 16),
+        "not as far from a multiple of 16"
+    );
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The kernels of `tests/litmus`, and small helpers to run them.
 
-use kolo_kernels_host::{Access, Counts, Failure, Kernel, KernelFunction, Machine, Memory, Options};
+use kolo_kernels_host::{
+    Access, Counts, Failure, Kernel, KernelFunction, Machine, Memory, Options,
+};
 use std::ffi::c_void;
 
 macro_rules! kernels {

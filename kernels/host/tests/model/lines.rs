@@ -15,7 +15,9 @@ fn torn(how: u64) -> (u64, u64) {
             let broken = zeros(&mut machine, "broken", 32);
             let launch = [place.at(), torn.at(), broken.at(), 20, how];
             run(&mut machine, kernels::torn(), 2, 32, &launch).expect("they end");
-            words(&machine, [torn, broken][what]).iter().any(|&times| times > 0)
+            words(&machine, [torn, broken][what])
+                .iter()
+                .any(|&times| times > 0)
         })
     };
     (parts(0), parts(1))

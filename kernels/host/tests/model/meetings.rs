@@ -17,7 +17,11 @@ fn a_warp_votes_and_tells() {
         let mut machine = Machine::new(Options::new(seed));
         let out = zeros(&mut machine, "out", 32);
         let counts = run(&mut machine, kernels::votes(), 1, 32, &[out.at(), ROUNDS]).expect("ends");
-        assert_eq!(words(&machine, out), (0..32).map(expected).collect::<Vec<_>>(), "seed {seed}");
+        assert_eq!(
+            words(&machine, out),
+            (0..32).map(expected).collect::<Vec<_>>(),
+            "seed {seed}"
+        );
         assert_eq!(counts.meetings, 4 * ROUNDS);
     }
 }
@@ -50,7 +54,10 @@ fn slip(which: u64, threads: u32, has: &[&str]) {
         let failure = run(&mut machine, kernels::slip(), 1, threads, &launch).expect_err("a slip");
         assert_eq!(failure.seed, seed);
         for part in has {
-            assert!(failure.text.contains(part), "slip {which}, {part}: {failure}");
+            assert!(
+                failure.text.contains(part),
+                "slip {which}, {part}: {failure}"
+            );
         }
         assert_eq!(machine.run(), Err(failure), "it stays so");
     }
@@ -58,7 +65,11 @@ fn slip(which: u64, threads: u32, has: &[&str]) {
 
 #[test]
 fn slips_at_barriers_and_in_warps_are_named() {
-    slip(0, 96, &["block 0 of grid 1 (slip, device 0)", "with another count"]);
+    slip(
+        0,
+        96,
+        &["block 0 of grid 1 (slip, device 0)", "with another count"],
+    );
     slip(1, 64, &["comes to a barrier twice"]);
     slip(2, 64, &["of block 0", "calls another function of its warp"]);
     slip(4, 64, &["comes to a barrier that cannot be"]);
@@ -78,9 +89,20 @@ fn who_waits_for_ever_is_named_and_where() {
             "threads 41 to 63 at barrier 0",
         ],
     );
-    slip(7, 64, &["nothing goes on", "threads 0 to 32 ended; thread 33 spinning; threads 34"]);
+    slip(
+        7,
+        64,
+        &[
+            "nothing goes on",
+            "threads 0 to 32 ended; thread 33 spinning; threads 34",
+        ],
+    );
     slip(8, 64, &["nothing goes on", "thread 33 ready"]);
-    slip(9, 64, &["thread 9 ended; threads 10 to 31 in a call of the warp, where 31 of 32"]);
+    slip(
+        9,
+        64,
+        &["thread 9 ended; threads 10 to 31 in a call of the warp, where 31 of 32"],
+    );
 }
 
 #[test]
@@ -90,7 +112,10 @@ fn a_run_that_goes_on_too_long_ends() {
     let mut machine = Machine::new(options);
     let place = zeros(&mut machine, "place", 64);
     let failure = run(&mut machine, kernels::slip(), 1, 64, &[7, place.at()]).expect_err("long");
-    assert!(failure.text.contains("did not end within 1000 switches"), "{failure}");
+    assert!(
+        failure.text.contains("did not end within 1000 switches"),
+        "{failure}"
+    );
 }
 
 /// Two grids of two blocks that all wait for each other, on one device or on two.
@@ -104,7 +129,9 @@ fn meet(resident_blocks: u32, devices: u32) -> Result<(), String> {
         for grid in 0..2 {
             let launch = kernels::launch(&[there.at(), 4, 2 * grid]);
             let device = grid as u32 % devices;
-            machine.launch(device, &kernels::meet(), 2, 32, &launch).expect("it fits");
+            machine
+                .launch(device, &kernels::meet(), 2, 32, &launch)
+                .expect("it fits");
         }
         machine.run().map_err(|failure| failure.text)?;
         assert_eq!(words(&machine, there), [1; 4]);
@@ -117,8 +144,11 @@ fn blocks_beyond_the_limit_wait_until_others_end() {
     assert_eq!(meet(4, 1), Ok(()));
     assert_eq!(meet(2, 2), Ok(()));
     let text = meet(3, 1).expect_err("one block never begins");
-    assert!(text.contains("block 0 of grid 2 (meet, device 0): thread 0 spinning"), "{text}");
-    let waits = "grid 2 (meet, device 0): 1 blocks wait until others end (at most 3 are on a device)";
+    assert!(
+        text.contains("block 0 of grid 2 (meet, device 0): thread 0 spinning"),
+        "{text}"
+    );
+    let waits = "grid 2 (meet, device 0): 1 blocks wait until others end (at most 3 are on a";
     assert!(text.contains(waits), "{text}");
     // Grids that do not wait for each other take turns.
     let mut options = Options::new(3);
@@ -127,7 +157,9 @@ fn blocks_beyond_the_limit_wait_until_others_end() {
     let there = zeros(&mut machine, "there", 4);
     for _ in 0..3 {
         let launch = kernels::launch(&[there.at(), 0, 0]);
-        machine.launch(0, &kernels::meet(), 4, 32, &launch).expect("it fits");
+        machine
+            .launch(0, &kernels::meet(), 4, 32, &launch)
+            .expect("it fits");
     }
     assert_eq!(machine.run().expect("they end").blocks, 12);
 }

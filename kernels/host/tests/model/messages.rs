@@ -32,7 +32,13 @@ fn late(sender: Sender, receiver: Receiver) -> u64 {
     wrong(SEEDS, |options| {
         let mut machine = Machine::new(options);
         let [data, flag, seen] = ["data", "flag", "seen"].map(|name| zeros(&mut machine, name, 32));
-        let launch = [data.at(), flag.at(), seen.at(), sender as u64, receiver as u64];
+        let launch = [
+            data.at(),
+            flag.at(),
+            seen.at(),
+            sender as u64,
+            receiver as u64,
+        ];
         match run(&mut machine, kernels::message(), 2, 64, &launch) {
             Ok(_) => words(&machine, seen) != (100..132).collect::<Vec<u64>>(),
             // A flag that is loaded plainly may never be seen.
@@ -155,7 +161,9 @@ fn a_host_and_a_kernel_talk_while_it_runs() {
             let mut machine = Machine::new(options);
             let [flag, answer] = ["flag", "answer"].map(|name| zeros(&mut machine, name, 1));
             let launch = kernels::launch(&[flag.at(), answer.at(), plainly]);
-            let grid = machine.launch(0, &kernels::answer(), 1, 32, &launch).expect("it fits");
+            let grid = machine
+                .launch(0, &kernels::answer(), 1, 32, &launch)
+                .expect("it fits");
             while machine.run_some(100).expect("it waits") == State::Running {}
             assert_eq!(words(&machine, answer), [0]);
             machine.write(flag, 0, &41_u64.to_ne_bytes());
@@ -167,6 +175,9 @@ fn a_host_and_a_kernel_talk_while_it_runs() {
             !machine.is_over(grid)
         });
         // A host's store may stay unseen for ever, too, if the kernel only loads plainly.
-        assert!(stuck <= most_stuck && (stuck > 0) == (plainly == 1), "{plainly}: {stuck}");
+        assert!(
+            stuck <= most_stuck && (stuck > 0) == (plainly == 1),
+            "{plainly}: {stuck}"
+        );
     }
 }

@@ -34,8 +34,13 @@ fn a_seed_makes_the_same_run_again() {
 fn machines_run_beside_each_other_in_threads() {
     let alone: Vec<_> = (0..8).map(|seed| pipe(seed, 0)).collect();
     let beside: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..8).map(|seed| scope.spawn(move || pipe(seed, 64))).collect();
-        threads.into_iter().map(|it| it.join().expect("no panic")).collect()
+        let threads: Vec<_> = (0..8)
+            .map(|seed| scope.spawn(move || pipe(seed, 64)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|it| it.join().expect("no panic"))
+            .collect()
     });
     assert_eq!(alone, beside);
 }
@@ -46,7 +51,9 @@ fn a_machine_may_go_on_in_another_thread() {
         let mut machine = Machine::new(Options::new(seed));
         let [flag, answer] = ["flag", "answer"].map(|name| zeros(&mut machine, name, 1));
         let launch = kernels::launch(&[flag.at(), answer.at(), 0]);
-        machine.launch(0, &kernels::answer(), 1, 32, &launch).expect("it fits");
+        machine
+            .launch(0, &kernels::answer(), 1, 32, &launch)
+            .expect("it fits");
         machine.run_some(50).expect("it waits");
         machine.write(flag, 0, &1_u64.to_ne_bytes());
         let seen = std::thread::spawn(move || {
