@@ -7,7 +7,7 @@ struct Message {
 };
 
 enum Sender : u64 { RELEASES, STORES_PLAINLY, FENCES, SENDS_ALONE, HAS_NO_BARRIER, SYNCS_WARP,
-                    ARRIVES, COUNTS_SHARED, RELEASES_EARLY };
+                    ARRIVES, COUNTS_SHARED, RELEASES_EARLY, VOTES };
 enum Receiver : u64 { ACQUIRES, LOADS_PLAINLY, LOADS_RELAXED, FENCES_AFTER, LOADS_LINE };
 
 struct Shared {
@@ -38,6 +38,10 @@ static KOLO_FN void send(const Message& message, Shared& shared) {
   switch (message.sender) {
     case SYNCS_WARP:
       if (works) dev::warp_sync();
+      break;
+    case VOTES:
+      // All have stored then, but a vote orders nothing.
+      if (works) dev::all_of_warp(true);
       break;
     case ARRIVES:
       works ? dev::barrier_arrive(3, 64) : dev::barrier_wait(3, 64);

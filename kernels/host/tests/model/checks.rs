@@ -177,13 +177,20 @@ fn kernels_use_addresses_that_the_host_cannot() {
 fn every_width_is_stored_in_its_place_only() {
     for seed in 0..50 {
         let mut machine = Machine::new(Options::new(seed));
-        let memory = machine.allocate("memory", 512 + 32, 0xff, Access::ALL);
+        let memory = machine.allocate("memory", 512 + 32, 0x41, Access::ALL);
         let launch = [memory.at() + 16];
         run(&mut machine, kernels::widths(), 1, 32, &launch).expect("it ends");
         let all = words(&machine, memory);
-        assert_eq!(all[..2], [u64::MAX; 2]);
-        assert_eq!(all[66..], [u64::MAX; 2]);
-        assert_eq!(all[2..66], [0; 64], "seed {seed}");
+        assert_eq!(all[..2], [0x4141_4141_4141_4141; 2]);
+        assert_eq!(all[66..], [0x4141_4141_4141_4141; 2]);
+        for pair in all[2..66].chunks(2) {
+            let pair: [u64; 2] = pair.try_into().expect("two words");
+            assert_eq!(
+                pair,
+                [0x4141_4142_4142_4242, 0x4141_4141_4141_4184],
+                "seed {seed}"
+            );
+        }
     }
 }
 

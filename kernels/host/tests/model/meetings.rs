@@ -9,7 +9,7 @@ fn a_warp_votes_and_tells() {
     let expected = |thread: u64| -> u64 {
         let round = |r: u64| {
             let told = 100 * r + (thread + r) % 32;
-            told + u64::from(r % 2 == 0) * 1_000_000 + u64::from(r < 32) * 100_000_000
+            told + u64::from(r.is_multiple_of(2)) * 1_000_000 + u64::from(r < 32) * 100_000_000
         };
         (0..ROUNDS).map(round).sum()
     };

@@ -16,6 +16,7 @@ enum Sender {
     Arrives,
     CountsShared,
     ReleasesEarly,
+    Votes,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +73,7 @@ fn a_message_without_one_of_its_parts_is_late_on_some_seed() {
         (Sender::StoresPlainly, Receiver::Acquires),
         (Sender::HasNoBarrier, Receiver::Acquires),
         (Sender::ReleasesEarly, Receiver::Acquires),
+        (Sender::Votes, Receiver::Acquires),
         (Sender::Releases, Receiver::LoadsPlainly),
         (Sender::Releases, Receiver::LoadsRelaxed),
         (Sender::Releases, Receiver::LoadsLine),
