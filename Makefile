@@ -61,7 +61,7 @@ endif
 .NOTPARALLEL:
 .PHONY: always help demo test build install uninstall deb deps check bench fuzz guide clean stage \
         core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
-        test-rdma-short test-cluster deps-build chaos test-chaos mutations spank
+        test-rdma-short test-cluster deps-build chaos test-chaos mutations spank kernels test-sass
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -125,6 +125,18 @@ mutations: ## break one line of each mechanism at a time, and see its test fail:
 
 spank: ## build Slurm's plugin, for the headers in SLURM_INCLUDE=/usr/include
 	@$(MAKE) --no-print-directory -C slurm spank
+
+# NVIDIA's compiler comes from PyPI (110 MB) into build/cuda; nothing else of kolo needs it. `make
+# install` takes the kernels where they are built.
+KERNEL_SRC := $(wildcard $(addprefix kernels/, *.h *.py *.sh *.txt kernels.*))
+
+kernels: build/kernels/kolo_kernels.fatbin ## build the kernels for GPUs, without GPU and CUDA
+
+build/kernels/kolo_kernels.fatbin: $(KERNEL_SRC)
+	@kernels/build.sh
+
+test-sass: kernels ## break compiled kernels, and see the check of their machine code fail
+	@kernels/build.sh --self-test
 
 bench: stage ## run the benchmarks
 	$(CARGO) bench --locked

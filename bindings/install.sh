@@ -7,6 +7,8 @@
 # Variables:
 #   FAMILIES            for which MPIs: openmpi, mpich, abi; without it, for those that are built
 #   BUILT               which build is taken (default target/release)
+#   KERNELS             the kernels for GPUs, installed where this file is there (default
+#                       build/kernels/kolo_kernels.fatbin, of `make kernels`)
 #   MODULES_openmpi     what `module load kolo` needs loaded before: names of modules of which one
 #                       will do, or nothing; likewise MODULES_mpich, MODULES_abi. Without it, the
 #                       usual names, but nothing where the MPI's compiler lies in a system folder
@@ -164,6 +166,10 @@ pkg kolo "Collective communication for batch HPC jobs" "" '-I${includedir}' "$li
 code "$built/libkolo_verbs.so" "lib/kolo/libkolo_verbs.so.$version"
 link "libkolo_verbs.so.$version" lib/kolo/libkolo_verbs.so.0
 link libkolo_verbs.so.0 lib/kolo/libkolo_verbs.so
+
+# Kernels for GPUs are data that the driver loads.
+kernels=${KERNELS:-build/kernels/kolo_kernels.fatbin}
+[ ! -f "$kernels" ] || put 644 "$kernels" lib/kolo/kolo_kernels.fatbin
 
 for family in $families; do
     code "$built/mpi/$family/libkolo_mpi.so" "lib/kolo/$family/libkolo_mpi.so.$version"

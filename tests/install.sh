@@ -69,7 +69,12 @@ touch "$scratch/opt/kolo/README.mine"
 # A program of that name that somebody else has installed stays his.
 mkdir -p "$scratch/opt/kolo/bin"
 echo mine >"$scratch/opt/kolo/bin/reduce_perf"
-DESTDIR=$scratch bindings/install.sh /opt/kolo >/dev/null
+# The kernels for GPUs are installed where they are built, and only there.
+echo kernels >"$scratch.fatbin"
+trap 'rm -rf "$scratch" "$scratch.fatbin"' EXIT
+DESTDIR=$scratch KERNELS=$scratch.fatbin bindings/install.sh /opt/kolo >/dev/null
+fatbin=lib/kolo/kolo_kernels.fatbin
+grep -qx kernels "$scratch/opt/kolo/$fatbin" || fail "kernels are not installed"
 [ "$(PKG_CONFIG_PATH=$scratch/opt/kolo/lib/pkgconfig pkg-config --variable=prefix kolo)" = \
     "$scratch/opt/kolo/lib/pkgconfig/../.." ] || fail "kolo.pc names another place than its own"
 grep -q mine "$scratch/opt/kolo/etc/kolo.toml" || fail "the settings were overwritten"
@@ -107,7 +112,7 @@ for file in bin/kolo lib/libkolo.so lib/kolo/mpich/libkolo_mpi.so; do
 done
 
 # The last line is what to type next, and works in a shell that knows nothing of kolo.
-said=$(MODULES_openmpi=openmpi MODULES_mpich="mpich impi" DESTDIR='' \
+said=$(MODULES_openmpi=openmpi MODULES_mpich="mpich impi" DESTDIR='' KERNELS=/nonexistent \
     env -u MODULESHOME -u LMOD_CMD bindings/install.sh "$scratch/first" | tail -n 1)
 [[ $said == "    "*" kolo info" ]] || fail "the installer does not say what to type: $said"
 said=$(env -i HOME="$scratch" PATH=/usr/bin:/bin bash -c "$said" | grep '^prefix ') ||
@@ -116,6 +121,7 @@ said=$(env -i HOME="$scratch" PATH=/usr/bin:/bin bash -c "$said" | grep '^prefix
 
 # Installed, then moved: no file knows where it was.
 [ "$(find "$scratch/first" -perm /022 ! -type l | wc -l)" = 0 ] || fail "others may write"
+[ ! -e "$scratch/first/$fatbin" ] || fail "kernels are installed that are not built"
 mv "$scratch/first" "$scratch/second"
 named=$(grep -rl "$scratch/first" "$scratch/second" || true)
 [ -z "$named" ] || fail "these still name the first place: $named"
