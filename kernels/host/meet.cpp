@@ -1,7 +1,30 @@
 // Where threads meet: calls of a warp, and barriers of a block.
+#include <cstdio>
+
 #include "state.h"
 
 namespace host {
+
+namespace {
+
+const char* name(Call call) {
+  switch (call) {
+    case Call::SYNC:
+      return "warp_sync";
+    case Call::ALL:
+      return "all_of_warp";
+    case Call::ANY:
+      return "any_of_warp";
+    case Call::LOAD_LINES:
+      return "load_line128";
+    case Call::STORE_LINES:
+      return "store_line128";
+    default:
+      return "from_thread";
+  }
+}
+
+}  // namespace
 
 // ---- warps
 
@@ -11,7 +34,10 @@ Fiber& Machine::meet(Call call, u64 brought, u64 address, Vector data) {
   if (warp.came == 0) {
     warp.call = call;
   } else if (warp.call != call) {
-    fail_here(fiber, "calls another function of its warp than the threads that came before it");
+    char text[128];
+    snprintf(text, sizeof text, "calls %s, but the threads of its warp that came before it %s",
+             name(call), name(warp.call));
+    fail_here(fiber, text);
   }
   fiber.brought = brought;
   fiber.address = address;
