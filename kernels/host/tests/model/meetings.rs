@@ -71,7 +71,11 @@ fn slips_at_barriers_and_in_warps_are_named() {
         &["block 0 of grid 1 (slip, device 0)", "with another count"],
     );
     slip(1, 64, &["comes to a barrier twice"]);
-    slip(2, 64, &["of block 0", "the threads of its warp that came before it"]);
+    slip(
+        2,
+        64,
+        &["of block 0", "the threads of its warp that came before it"],
+    );
     slip(4, 64, &["comes to a barrier that cannot be"]);
     slip(5, 64, &["of block 0", "have no line of 128 bytes together"]);
     slip(6, 64, &["a word that is not one of its shared memory"]);
