@@ -24,23 +24,23 @@ struct Simple {
     }
     u64 head = (16 - frame.shift) % 16;
     head = head < frame.bytes ? head : frame.bytes;
-    u64 vectors = (frame.bytes - head) / 16;
+    u32 vectors = (u32)((frame.bytes - head) / 16);
     words<E, Op>(frame, worker, 0, head);
     constexpr u32 UNROLL = E::BYTES == 1 ? 2 : 4;
-    u64 done = vectors / (UNROLL * worker.count) * UNROLL * worker.count;
-    for (u64 v = worker.index; v < done; v += UNROLL * worker.count) {
-      fold_vectors<E, Op, UNROLL>(frame, head + 16 * v, 16 * worker.count);
+    u32 done = vectors / (UNROLL * worker.count) * UNROLL * worker.count;
+    for (u32 v = worker.index; v < done; v += UNROLL * worker.count) {
+      fold_vectors<E, Op, UNROLL>(frame, head + 16ull * v, 16 * worker.count);
     }
-    for (u64 v = done + worker.index; v < vectors; v += worker.count) {
-      fold_vectors<E, Op, 1>(frame, head + 16 * v, 0);
+    for (u32 v = done + worker.index; v < vectors; v += worker.count) {
+      fold_vectors<E, Op, 1>(frame, head + 16ull * v, 0);
     }
-    words<E, Op>(frame, worker, head + 16 * vectors, frame.bytes);
+    words<E, Op>(frame, worker, head + 16ull * vectors, frame.bytes);
   }
 
  private:
   // N vectors of every operand, `stride` bytes apart: all loads of a source come before its folds.
   template <class E, class Op, u32 N>
-  static KOLO_FN void fold_vectors(const Frame& frame, u64 offset, u64 stride) {
+  static KOLO_FN void fold_vectors(const Frame& frame, u64 offset, u32 stride) {
     Vector loaded[N];
     load<N>(loaded, frame.place[0] + offset, stride);
     if (frame.kind == FRAME_FOLD) {
@@ -79,7 +79,7 @@ KOLO_UNROLL
   }
 
   template <u32 N>
-  static KOLO_FN void load(Vector (&to)[N], u64 from, u64 stride) {
+  static KOLO_FN void load(Vector (&to)[N], u64 from, u32 stride) {
 KOLO_UNROLL
     for (u32 n = 0; n < N; n++) {
       to[n] = dev::load16((const void*)(from + n * stride));
