@@ -35,6 +35,9 @@ struct Frame {
 
 constexpr u32 NO_SHIFT = 16;
 
+// One source that nothing scales passes unchanged, the bits of a NaN too.
+KOLO_FN bool is_copy(u32 srcs, u64 scaled, u32 divisor) { return srcs == 1 && !scaled && !divisor; }
+
 // The threads that work.
 struct Worker {
   u32 index, count;      // threads

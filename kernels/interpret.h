@@ -48,6 +48,7 @@ KOLO_FN void interpret(const Launch& launch, Shared& shared) {
     begin.ended = image.entry<LaneEntry>(leader.header.lanes, lane).count == 0;
     shared.lanes[slot] = begin;
   }
+  leader.align_connections();
   dev::block_sync();
   if (dev::thread() < dev::WARP) {
     leader.run();

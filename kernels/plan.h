@@ -46,6 +46,15 @@ struct alignas(8) Operand {
   i32 offset; // added to the step's chunk
 };
 
+struct alignas(16) ConnectionEntry {
+  u8 kind, direction;
+  u16 channel;
+  u32 writer, reader;
+  u32 lane;  // whose steps use it; NO_LANE: none
+};
+
+constexpr u32 NO_LANE = 0xffffffff;
+
 struct alignas(16) LaneEntry {
   u32 first, count, channel, reserved;
 };
@@ -93,7 +102,7 @@ constexpr u32 INLINE_BYTES = LAUNCH_BYTES - 128;
 
 struct alignas(16) Launch {
   u64 image;        // program and windows in device memory; 0: they follow inline
-  u64 connections;  // Connection[], as the program numbers them
+  u64 connections;  // addresses of Connection, as the program numbers them
   u64 input, output;
   u64 scratch;        // of lane 0
   u64 scratch_bytes;  // from the scratch of one lane to that of the next
@@ -116,6 +125,7 @@ struct alignas(16) Launch {
 static_assert(sizeof(ProgramHeader) == 96 && KOLO_AT(ProgramHeader, chunks) == 32, "ProgramHeader");
 static_assert(KOLO_AT(ProgramHeader, layout) == 50 && KOLO_AT(ProgramHeader, steps) == 56, "ProgramHeader");
 static_assert(sizeof(Step) == 16 && sizeof(Operand) == 8, "Step, Operand");
+static_assert(sizeof(ConnectionEntry) == 16 && KOLO_AT(ConnectionEntry, lane) == 12, "ConnectionEntry");
 static_assert(sizeof(LaneEntry) == 16 && sizeof(ListEntry) == 8, "LaneEntry, ListEntry");
 static_assert(sizeof(Window) == 72 && sizeof(Connection) == 64, "Window, Connection");
 static_assert(sizeof(Launch) == LAUNCH_BYTES && KOLO_AT(Launch, inlined) == 128, "Launch");
@@ -144,6 +154,7 @@ constexpr u64 layout_hash() {
   hash.with(KOLO_AT(Step, repeat)).with(KOLO_AT(Step, stride));
   hash.with(sizeof(Operand)).with(KOLO_AT(Operand, keep)).with(KOLO_AT(Operand, index));
   hash.with(KOLO_AT(Operand, offset));
+  hash.with(sizeof(ConnectionEntry)).with(KOLO_AT(ConnectionEntry, lane));
   hash.with(sizeof(LaneEntry)).with(KOLO_AT(LaneEntry, count));
   hash.with(sizeof(ListEntry)).with(KOLO_AT(ListEntry, count));
   hash.with(sizeof(Window)).with(KOLO_AT(Window, chunks)).with(KOLO_AT(Window, blocks));

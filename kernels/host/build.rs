@@ -23,8 +23,16 @@ const LITMUS: &[&str] = &[
     "tests/litmus/messages.cpp",
 ];
 
+type Definitions = &'static [(&'static str, &'static str)];
+
 /// kolo's kernels: the name of the library, the source, and its definitions (a protocol each).
-const KERNELS: &[(&str, &str, &[(&str, &str)])] = &[];
+const KERNELS: &[(&str, &str, Definitions)] = &[
+    ("kolo_simple", "kernels.cpp", &[("KOLO_PROTOCOL", "Simple")]),
+    ("kolo_ll", "kernels.cpp", &[("KOLO_PROTOCOL", "Ll")]),
+    ("kolo_ll128", "kernels.cpp", &[("KOLO_PROTOCOL", "Ll128")]),
+    ("kolo_probe", "probe.cpp", &[]),
+    ("kolo_table", "table.cpp", &[]),
+];
 
 fn compiler() -> cc::Build {
     let mut build = cc::Build::new();
@@ -49,8 +57,7 @@ fn main() {
     compiler().files(LITMUS).compile("kolo_host_litmus");
     for (library, source, definitions) in KERNELS {
         let mut build = compiler();
-        // For a host compiler a `.cu` has no language.
-        build.flag("-x").flag("c++").file(Path::new(source));
+        build.file(Path::new(source));
         for (name, value) in *definitions {
             build.define(name, *value);
         }

@@ -1,5 +1,6 @@
-//! kolo's GPU kernels on the host: each thread of a grid is a fiber, run in an order that is drawn
-//! from a seed, over memory that is as weak as a GPU may make it. `README.md` says what is modelled.
+//! kolo's GPU kernels on the host: each thread of a grid is a fiber, run in an order that is
+//! drawn from a seed, over memory that is as weak as a GPU may make it. `README.md` says what is
+//! modelled.
 //!
 //! A [`Machine`] has devices, ranges of memory and grids. What runs is the kernels' own source,
 //! compiled for the host. Nothing that a kernel does wrong with device memory or with barriers is
@@ -7,8 +8,11 @@
 
 mod interface;
 mod machine;
+pub mod probe;
+mod table;
 
 pub use interface::Counts;
 pub use machine::{
     Access, Failure, Grid, Kernel, KernelFunction, Machine, Memory, Options, Range, State,
 };
+pub use table::{kernel, kernels};

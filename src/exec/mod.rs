@@ -7,7 +7,7 @@
 //! **Idea.** [`engine`] is the seam: a communicator hands over orders ([`order`]: a plan's shape,
 //! buffers, sizes, and how elements combine, [`combine`]) and asks three things of an engine:
 //! *begin* ([`DeviceEngine::add`]), *pass*, and whether it is *done*. [`host`] is the engine of
-//! host memory; [`sim`] runs the plans of all ranks on a model of a machine.
+//! host memory; [`cuda`] says what kernels of a GPU get; [`sim`] runs the plans of all ranks on a model of a machine.
 //!
 //! Data path of a call: `comm` fills in an order -> the engine binds its plan and moves what can
 //! move -> `wire` hands the line over. Waiting itself (spin, yield, sleep, abort) belongs to the
@@ -23,6 +23,7 @@
 //! doi:10.1145/1851476.1851564.
 
 pub mod combine;
+pub mod cuda;
 pub mod engine;
 pub mod host;
 pub mod order;

@@ -23,6 +23,7 @@ mod in_orders;
 pub mod nodes;
 pub mod operand;
 pub mod orders;
+pub mod pairs;
 pub(crate) mod places;
 pub mod placing;
 pub mod program;

@@ -122,6 +122,20 @@ const _: () = {
     assert!(offset_of!(Window, chunk_count) == 40 && offset_of!(Window, rounds) == 56);
 };
 
+/// The size of a window and where a device finds its fields.
+pub const PLACES: [usize; 10] = [
+    size_of::<Window>(),
+    offset_of!(Window, chunks),
+    offset_of!(Window, blocks),
+    offset_of!(Window, block_stride),
+    offset_of!(Window, low),
+    offset_of!(Window, high),
+    offset_of!(Window, chunk_count),
+    offset_of!(Window, slice_count),
+    offset_of!(Window, rounds),
+    offset_of!(Window, slices),
+];
+
 /// What a window is made for.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
@@ -153,6 +167,12 @@ fn slice_count(geometry: &Geometry, binding: &Binding) -> usize {
 }
 
 impl Window {
+    /// What a device reads.
+    pub fn as_bytes(&self) -> &[u8] {
+        // SAFETY: the fields fill the structure, as is asserted above, and all are written.
+        unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Window>()) }
+    }
+
     /// Elements of the largest slice.
     pub fn slice_count(&self) -> usize {
         self.slice_count

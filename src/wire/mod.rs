@@ -11,6 +11,8 @@
 //! them. [`layout`] says where each connection lies in the
 //! shared memory of a node, [`doorbell`] wakes who sleeps.
 //!
+//! [`gpu`] has the connections of devices, which kernels read and write.
+//!
 //! Beside data: [`board`] says who does what, [`abort`] why the communicator has stopped,
 //! [`reading`] who reads the buffers of others. [`signature`] packs what a call is into the 8 bytes
 //! that travel with every token.
@@ -28,6 +30,7 @@ pub mod board;
 pub mod cast;
 pub mod doorbell;
 pub mod fan;
+pub mod gpu;
 pub mod layout;
 pub mod line;
 pub mod ll;

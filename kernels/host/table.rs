@@ -1,0 +1,29 @@
+//! kolo's kernels, by name.
+
+use crate::machine::{Kernel, KernelFunction};
+use kolo::exec::cuda::launch::LAUNCH_BYTES;
+use std::ffi::{CStr, c_char};
+
+unsafe extern "C" {
+    safe fn kolo_table_length() -> u32;
+    fn kolo_table_name(index: u32) -> *const c_char;
+    fn kolo_table_kernel(index: u32) -> KernelFunction;
+}
+
+/// All kernels: one for each protocol, type and operation of `kernels.def`.
+pub fn kernels() -> impl Iterator<Item = (&'static str, Kernel)> {
+    (0..kolo_table_length()).map(|index| {
+        // SAFETY: the index is one of the table, whose names are constants; each kernel is defined
+        // by KOLO_KERNEL, and its structure is `Launch` of plan.h.
+        unsafe {
+            let name = CStr::from_ptr(kolo_table_name(index));
+            let kernel = Kernel::new(name, kolo_table_kernel(index), LAUNCH_BYTES);
+            (name.to_str().expect("a name in ASCII"), kernel)
+        }
+    })
+}
+
+/// The kernel of this name.
+pub fn kernel(name: &str) -> Option<Kernel> {
+    kernels().find(|one| one.0 == name).map(|one| one.1)
+}

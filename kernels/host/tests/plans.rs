@@ -1,0 +1,170 @@
+//! Plans on kernels: the programs of every algorithm run by the interpreter kernels on devices of the
+//! host, in orders drawn from a seed and over weak memory, give the bits of the host's engine and do
+//! the steps of their plans.
+
+#[path = "plans/call.rs"]
+mod call;
+#[path = "plans/devices.rs"]
+mod devices;
+#[path = "plans/draw.rs"]
+mod draw;
+#[path = "plans/host.rs"]
+mod host;
+#[path = "plans/run.rs"]
+mod run;
+
+use call::{Draft, Sizes};
+use devices::World;
+use draw::{PROTOCOLS, TYPES, entries, operations};
+use kolo::plan::{Algorithm, Collective, Protocol};
+use run::{Run, ours};
+
+/// Runs cases on all cores; the first failure ends it.
+fn all(cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>>) {
+    let cases = std::sync::Mutex::new(cases);
+    let next = || cases.lock().expect("no panic").pop();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some(case) = next() {
+                    if let Err(text) = case() {
+                        panic!("{text}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Every algorithm by every protocol, with 2 to 8 ranks and whatever else is drawn.
+#[test]
+fn every_algorithm_by_every_protocol() {
+    let mut random = fastrand::Rng::with_seed(draw::seed());
+    let mut cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>> = Vec::new();
+    for entry in entries() {
+        for protocol in PROTOCOLS {
+            for _ in 0..2 {
+                let seed = random.u64(..);
+                cases.push(Box::new(move || {
+                    let mut random = fastrand::Rng::with_seed(seed);
+                    let ranks = random.u32(2..=8);
+                    let call = draw::call(entry, ranks, protocol, &mut random);
+                    let how = draw::how(&call, &mut random);
+                    run::run(&[call], &mut World::new(0), how, &ours)
+                }));
+            }
+        }
+    }
+    all(cases);
+}
+
+/// Every type and operation by every protocol.
+#[test]
+fn every_type_and_operation_by_every_protocol() {
+    let ring = draw::entry(Collective::AllReduce, Algorithm::Ring);
+    let mut random = fastrand::Rng::with_seed(draw::seed());
+    let mut cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>> = Vec::new();
+    for protocol in PROTOCOLS {
+        for dtype in TYPES {
+            for op in operations() {
+                let seed = random.u64(..);
+                cases.push(Box::new(move || {
+                    let mut random = fastrand::Rng::with_seed(seed);
+                    let draft = Draft {
+                        dtype,
+                        op: Some(op),
+                        ..draw::draft(ring, random.u32(2..=3), protocol, &mut random)
+                    };
+                    let call = draft.call().expect("one piece fits");
+                    let how = draw::how(&call, &mut random);
+                    run::run(&[call], &mut World::new(0), how, &ours)
+                }));
+            }
+        }
+    }
+    assert_eq!(cases.len(), 3 * 12 * 6);
+    all(cases);
+}
+
+/// Calls follow each other on the same connections, without a barrier; each rank goes on when its own
+/// call has ended. Slices of different sizes, and counts about to pass 2^32.
+#[test]
+fn calls_follow_each_other() {
+    let mut random = fastrand::Rng::with_seed(draw::seed());
+    let mut cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>> = Vec::new();
+    for protocol in PROTOCOLS {
+        for first in [0, (1 << 30) - 24, (1 << 32) - 104, u64::from(u32::MAX) + 1, 5 << 40] {
+            let seed = random.u64(..);
+            cases.push(Box::new(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                let ranks = random.u32(2..=4);
+                let slot_bytes = 512 * random.usize(1..=2);
+                let entries: Vec<_> = entries().collect();
+                let calls: Vec<_> = (0..6)
+                    .map(|_| {
+                        let entry = entries[random.usize(0..entries.len())];
+                        let fixed = |sizes: Sizes| Sizes {
+                            slot_bytes,
+                            ..sizes
+                        };
+                        draw::call_with(entry, ranks, protocol, fixed, &mut random)
+                    })
+                    .collect();
+                let how = draw::how(&calls[0], &mut random);
+                run::run(&calls, &mut World::new(first), how, &ours)
+            }));
+        }
+    }
+    all(cases);
+}
+
+/// All-to-all has a lane for each partner and direction: one block passes them all.
+#[test]
+fn one_block_passes_many_lanes() {
+    let bundle = draw::entry(Collective::AllToAll, Algorithm::Bundle);
+    for protocol in PROTOCOLS {
+        let mut random = fastrand::Rng::with_seed(draw::seed());
+        let draft = Draft {
+            sizes: Sizes {
+                slot_bytes: 512,
+                steps: (1, 1),
+                grid: (1, 64),
+                count: 100,
+            },
+            ..draw::draft(bundle, 20, protocol, &mut random)
+        };
+        let call = draft.call().expect("one piece fits");
+        assert!(call.pairs[0].lanes.len() >= 38, "lanes of 20 ranks");
+        let how = Run {
+            resident_blocks: 1,
+            ..draw::how(&call, &mut random)
+        };
+        run::run(&[call], &mut World::new(0), how, &ours).unwrap_or_else(|text| panic!("{text}"));
+    }
+}
+
+/// Programs of many steps: some images travel in the launch, some are fetched into shared memory, some
+/// are read where they lie.
+#[test]
+fn images_of_every_size() {
+    let mut seen = [false; 3];
+    let pat = draw::entry(Collective::ReduceScatter, Algorithm::TwoShot);
+    for (ranks, channels) in [(2, 1), (8, 8), (14, 32)] {
+        let mut random = fastrand::Rng::with_seed(draw::seed());
+        let draft = Draft {
+            channels,
+            sizes: Sizes {
+                slot_bytes: 512,
+                steps: (1, 1),
+                grid: (2, 64),
+                count: 70 * usize::from(channels),
+            },
+            ..draw::draft(pat, ranks, Protocol::Simple, &mut random)
+        };
+        let call = draft.call().expect("one piece fits");
+        seen[draw::image_kind(&call)] = true;
+        let how = draw::how(&call, &mut random);
+        run::run(&[call], &mut World::new(0), how, &ours).unwrap_or_else(|text| panic!("{text}"));
+    }
+    assert_eq!(seen, [true; 3]);
+}

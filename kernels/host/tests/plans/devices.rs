@@ -1,0 +1,294 @@
+//! Devices with connections between them, and calls that run on them.
+
+use super::call::Call;
+use super::host::POISON;
+use kolo::exec::cuda::{DeviceLaunch, Image};
+use kolo::plan::{ConnectionUse, Direction, Link, Program, Protocol, Window};
+use kolo::wire::gpu::{self, DeviceEnd};
+use std::collections::BTreeMap;
+
+/// Memory that begins where a large access may.
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+struct Line([u8; 128]);
+
+/// An allocation of a device.
+pub struct Block {
+    lines: Box<[Line]>,
+    bytes: usize,
+    pub device: u32,
+    /// Other devices that may use it, a bit each.
+    pub also: u32,
+    pub name: &'static str,
+}
+
+impl Block {
+    pub fn new(device: u32, name: &'static str, bytes: usize) -> Block {
+        Block {
+            lines: vec![Line([0; 128]); bytes.div_ceil(128).max(1)].into_boxed_slice(),
+            bytes,
+            device,
+            also: 0,
+            name,
+        }
+    }
+
+    /// For every device: memory of the host.
+    pub fn for_all(self) -> Block {
+        self.also_for(u32::MAX)
+    }
+
+    fn also_for(self, also: u32) -> Block {
+        Block { also, ..self }
+    }
+
+    pub fn holding(device: u32, name: &'static str, content: &[u8]) -> Block {
+        let mut block = Block::new(device, name, content.len());
+        block.write(0, content);
+        block
+    }
+
+    pub fn address(&self) -> u64 {
+        self.lines.as_ptr().addr() as u64
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn write(&mut self, at: usize, content: &[u8]) {
+        assert!(at + content.len() <= self.bytes);
+        // SAFETY: the lines hold `bytes` bytes, and nothing runs on the device now.
+        unsafe {
+            let to = self.lines.as_mut_ptr().cast::<u8>().add(at);
+            content.as_ptr().copy_to_nonoverlapping(to, content.len());
+        }
+    }
+
+    pub fn read(&self) -> Vec<u8> {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast::<u8>(), self.bytes) }.to_vec()
+    }
+
+    fn u64_at(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.read()[at..at + 8].try_into().expect("8 bytes"))
+    }
+}
+
+/// A connection: by its link and how it says that tokens are there.
+type Key = (Link, u8);
+
+/// One connection, made when it is first used.
+struct Connection {
+    reader: Block,
+    writer: Block,
+    slot_bytes: usize,
+    /// The ends, in memory of the writing and of the reading device.
+    ends: [Block; 2],
+}
+
+impl Connection {
+    fn new(link: Link, slot_bytes: usize, position: u64) -> Connection {
+        let Link::Pair { writer, reader, .. } = link else {
+            panic!("{link:?} is no pair");
+        };
+        let bytes = gpu::reader_bytes(slot_bytes);
+        let mut there = Block::new(reader, "a reader's slots", bytes).also_for(1 << writer);
+        let mut here = Block::new(writer, "a writer's head", gpu::WRITER_BYTES).also_for(1 << reader);
+        there.write(0, &position.to_le_bytes());
+        here.write(0, &position.to_le_bytes());
+        let end = DeviceEnd {
+            tail: there.address(),
+            head: here.address(),
+            area: there.address() + gpu::AREA_AT as u64,
+            sizes: there.address() + gpu::SIZES_AT as u64,
+            slot_bytes: slot_bytes as u32,
+            ..DeviceEnd::at(position)
+        };
+        let ends = [writer, reader].map(|device| Block::holding(device, "an end", bytes_of(&end)));
+        Connection {
+            reader: there,
+            writer: here,
+            slot_bytes,
+            ends,
+        }
+    }
+}
+
+impl Connection {
+    fn blocks(&self) -> [&Block; 4] {
+        [&self.reader, &self.writer, &self.ends[0], &self.ends[1]]
+    }
+}
+
+fn bytes_of(end: &DeviceEnd) -> &[u8] {
+    // SAFETY: the fields of an end fill it.
+    unsafe { std::slice::from_raw_parts((&raw const *end).cast(), size_of::<DeviceEnd>()) }
+}
+
+/// All devices of a communicator: device r is rank r's.
+pub struct World {
+    connections: BTreeMap<Key, Connection>,
+    /// Where new connections begin to count.
+    first: u64,
+}
+
+/// A call of one rank on its device.
+pub struct Prepared {
+    pub launch: DeviceLaunch,
+    pub output: Block,
+    /// Whatever else the launch names.
+    pub others: Vec<Block>,
+    steps: Block,
+}
+
+impl World {
+    /// Without connections yet; they will begin to count at `first`.
+    pub fn new(first: u64) -> World {
+        World {
+            connections: BTreeMap::new(),
+            first,
+        }
+    }
+
+    /// Everything that stays from call to call.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.connections.values().flat_map(Connection::blocks)
+    }
+
+    fn end(&mut self, used: &ConnectionUse, call: &Call) -> u64 {
+        let key = (used.link, call.protocol as u8);
+        let (slot_bytes, first) = (call.sizes.slot_bytes, self.first);
+        let made = || Connection::new(used.link, slot_bytes, first);
+        let connection = self.connections.entry(key).or_insert_with(made);
+        assert_eq!(connection.slot_bytes, slot_bytes, "slots do not change");
+        connection.ends[usize::from(used.direction == Direction::Recv)].address()
+    }
+
+    /// The launch of one rank.
+    pub fn prepare(&mut self, call: &Call, rank: usize, abort: &Block) -> Prepared {
+        let device = rank as u32;
+        let plan = &call.pairs[rank];
+        let program = Program::lower(plan).expect("a program");
+        let windows: Vec<Window> = (0..plan.lanes.len())
+            .map(|lane| call.window(plan, lane))
+            .collect();
+        let image = Image::new(&program, &windows);
+        let ends: Vec<u8> = plan
+            .connections
+            .iter()
+            .flat_map(|used| self.end(used, call).to_le_bytes())
+            .collect();
+        let ends = Block::holding(device, "addresses of ends", &ends);
+        let (blocks, _) = call.sizes.grid;
+        let steps = Block::new(device, "counts of steps", 8 * blocks as usize);
+        let stride = windows.iter().map(Window::scratch_stride).max().unwrap_or(0);
+        let scratch_bytes = stride * plan.scratch as usize * call.element_bytes();
+        let scratch_bytes = scratch_bytes.next_multiple_of(128);
+        let scratch = vec![POISON; scratch_bytes * plan.lanes.len()];
+        let scratch = Block::holding(device, "scratch", &scratch);
+        let (input, output) = buffers(call, rank);
+        let mut launch = DeviceLaunch::new(&image, call.sizes.steps.1);
+        launch.connections = ends.address();
+        launch.output = output.address() + (call.shift * call.element_bytes()) as u64;
+        launch.input = match &input {
+            Ok(block) => block.address() + (call.shift * call.element_bytes()) as u64,
+            Err(offset) => launch.output + *offset as u64,
+        };
+        launch.scratch = scratch.address();
+        launch.scratch_bytes = scratch_bytes as u64;
+        launch.abort = abort.address();
+        launch.steps = steps.address();
+        let scalar = call.scalar();
+        launch.scalar = u64::from_le_bytes(scalar[..8].try_into().expect("8 bytes"));
+        launch.divisor = call.divisor().map_or(0, |divisor| divisor.get());
+        launch.pre_scaled = u32::from(call.kernel().pre_scaled);
+        let mut others = vec![ends, scratch];
+        others.extend(input.ok());
+        if !launch.is_inline() {
+            let there = Block::holding(device, "an image", image.bytes());
+            launch.image = there.address();
+            others.push(there);
+        }
+        Prepared {
+            launch,
+            output,
+            others,
+            steps,
+        }
+    }
+}
+
+/// The buffers of a rank: the send buffer lies in the receive buffer where the call is in place, at
+/// this offset. Both have exactly the size that the call needs.
+fn buffers(call: &Call, rank: usize) -> (Result<Block, usize>, Block) {
+    let device = rank as u32;
+    let before = call.shift * call.element_bytes();
+    let mut output = Block::holding(
+        device,
+        "a receive buffer",
+        &vec![POISON; before + call.output_bytes()],
+    );
+    let input = call.input(rank);
+    match call.in_place_offset(rank).filter(|_| call.in_place) {
+        Some(offset) => {
+            output.write(before + offset, &input);
+            (Err(offset), output)
+        }
+        None => {
+            let mut block = Block::new(device, "a send buffer", before + input.len());
+            block.write(before, &input);
+            (Ok(block), output)
+        }
+    }
+}
+
+impl Prepared {
+    /// The receive buffer.
+    pub fn received(&self, call: &Call) -> Vec<u8> {
+        self.output.read().split_off(call.shift * call.element_bytes())
+    }
+
+    /// Steps that all blocks did.
+    pub fn steps(&self) -> u64 {
+        (0..self.steps.len() / 8)
+            .map(|block| self.steps.u64_at(8 * block))
+            .sum()
+    }
+
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.others.iter().chain([&self.output, &self.steps])
+    }
+}
+
+/// The name of the kernel of a call.
+pub fn kernel_name(call: &Call) -> String {
+    use kolo::dtype::{DataType, ReduceOp};
+    let protocol = match call.protocol {
+        Protocol::Simple => "Simple",
+        Protocol::Ll => "Ll",
+        Protocol::Ll128 => "Ll128",
+    };
+    let dtype = match call.dtype {
+        DataType::Int8 => "Int8",
+        DataType::Uint8 => "Uint8",
+        DataType::Int32 => "Int32",
+        DataType::Uint32 => "Uint32",
+        DataType::Int64 => "Int64",
+        DataType::Uint64 => "Uint64",
+        DataType::Float16 => "Float16",
+        DataType::Float32 => "Float",
+        DataType::Float64 => "Double",
+        DataType::Bfloat16 => "Bfloat16",
+        DataType::Float8e4m3 => "Float8e4m3",
+        DataType::Float8e5m2 => "Float8e5m2",
+        other => panic!("{other:?} has no kernels"),
+    };
+    let op = match call.op {
+        Some(ReduceOp::Prod) => "Prod",
+        Some(ReduceOp::Max) => "Max",
+        Some(ReduceOp::Min) => "Min",
+        _ => "Sum",
+    };
+    format!("kolo_{protocol}_{dtype}_{op}")
+}

@@ -1,0 +1,22 @@
+//! What kernels of a GPU get: a launch with the program of a rank, its windows and its connections.
+//!
+//! **Problem.** A kernel knows no pointer of the host, no list and no type of Rust. It gets one
+//! structure of at most 4 KB, and the device memory that it names.
+//!
+//! **Idea.** [`image`] writes a program ([`crate::plan::program`]) and the window of each lane
+//! behind each other; a small image travels in the launch itself, so that nothing has to be copied
+//! to the device first. [`launch`] is the structure, [`fit`] says which sizes a protocol's lines
+//! and slots allow. The kernels are in `kernels/`; [`layout`] holds both sides to the same places.
+//!
+//! **Terms.** *Launch*: one kernel of one rank. *Grid*, *block*: CUDA's words; a block passes one
+//! or more lanes.
+//!
+//! Reference: NVIDIA, "CUDA C++ Programming Guide", chapter "Kernel parameters".
+
+pub mod fit;
+pub mod image;
+pub mod launch;
+pub mod layout;
+
+pub use image::Image;
+pub use launch::DeviceLaunch;
