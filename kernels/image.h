@@ -32,15 +32,14 @@ KOLO_UNROLL
   }
 };
 
-// All threads of the block fetch the image of a launch.
+// All threads of the block fetch the image of a launch; of one that is too large, its header.
 KOLO_FN Image fetch_image(const Launch& launch, u8* shared) {
-  if (launch.bytes > IMAGE_BYTES) {
-    return {nullptr, launch.image};
-  }
+  bool fits = launch.bytes <= IMAGE_BYTES;
+  u64 words = fits ? (launch.bytes + 7) / 8 : sizeof(ProgramHeader) / 8;
   u64* to = (u64*)shared;
-  for (u32 k = dev::thread(); k < (launch.bytes + 7) / 8; k += dev::threads()) {
+  for (u32 k = dev::thread(); k < words; k += dev::threads()) {
     to[k] = launch.image ? dev::load8((const void*)(launch.image + 8 * k))
                          : ((const u64*)launch.inlined)[k];
   }
-  return {shared, launch.image};
+  return {fits ? shared : nullptr, launch.image};
 }

@@ -27,6 +27,7 @@ struct alignas(16) Shared {
   u8 image[IMAGE_BYTES];
   Frame frames[2];
   LaneState lanes[MAX_LANES];
+  Window window;  // of the lane at hand
   u32 done;       // frames finished, once for each warp of workers
   u32 abandoned;  // the launch is aborted
 };
@@ -41,7 +42,7 @@ struct Leader {
   const Launch& launch;
   Shared& shared;
   Image image;
-  ProgramHeader header;
+  const ProgramHeader& header;  // it and the window stay in shared memory, to save registers
   u32 me;            // thread of the warp
   u32 worker_warps;
   u32 issued = 0, settled = 0;  // frames
@@ -49,7 +50,7 @@ struct Leader {
   u64 steps = 0;
 
   KOLO_FN Leader(const Launch& launch, Shared& shared, Image image)
-      : launch(launch), shared(shared), image(image), header(image.get<ProgramHeader>(0)),
+      : launch(launch), shared(shared), image(image), header(*(const ProgramHeader*)shared.image),
         me(dev::thread()), worker_warps(dev::threads() / dev::WARP - 1) {}
 
   // All lanes of the block, from their beginnings to their ends.
@@ -113,7 +114,7 @@ struct Leader {
   // One step of a lane, with what decides its frames.
   struct At {
     u32 lane;
-    Window window;
+    const Window& window;
     Step step;
     ListEntry srcs, dsts;
     u32 tokens, pieces;
@@ -146,13 +147,21 @@ struct Leader {
     return o.keep ? state.slice * launch.slice_slots : 0;
   }
 
+  KOLO_FN void fetch_window(u32 lane) {
+    dev::warp_sync();
+    if (me < sizeof(Window) / 8) {
+      u64 from = launch.windows + (u64)lane * sizeof(Window) + 8 * me;
+      ((u64*)&shared.window)[me] = image.get<u64>(from);
+    }
+    dev::warp_sync();
+  }
+
   // Moves a lane on by one frame, if it can.
   KOLO_FN bool pass(u32 slot, bool many_lanes) {
     LaneState state = shared.lanes[slot];
-    At at;
-    at.lane = dev::block() + slot * dev::blocks();
+    At at = {dev::block() + slot * dev::blocks(), shared.window, {}, {}, {}, 0, 0};
     LaneEntry lane = image.entry<LaneEntry>(header.lanes, at.lane);
-    at.window = image.get<Window>(launch.windows + (u64)at.lane * sizeof(Window));
+    fetch_window(at.lane);
     at.step = image.entry<Step>(header.steps, lane.first + state.step);
     at.srcs = image.entry<ListEntry>(header.lists, at.step.srcs);
     at.dsts = image.entry<ListEntry>(header.lists, at.step.dsts);
