@@ -13,7 +13,6 @@ enum FrameKind : u32 {
   FRAME_TOKEN,  // nothing to move
   FRAME_COPY,   // the only source, unchanged, to every destination
   FRAME_FOLD,
-  FRAME_WIPE,  // zeros to the only place
   FRAME_STOP,  // the launch ends
 };
 

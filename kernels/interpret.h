@@ -2,6 +2,7 @@
 // off its frames by a protocol (simple.h, ll.h, ll128.h).
 #pragma once
 
+#include "begin.h"
 #include "leader.h"
 #include "ll.h"
 #include "ll128.h"
@@ -18,13 +19,7 @@ KOLO_FN void work_off(Shared& shared) {
     if (frame.kind == FRAME_STOP) {
       return;
     }
-    if (frame.kind == FRAME_WIPE) {
-      for (u64 at = 16 * worker.index; at < frame.bytes; at += 16 * worker.count) {
-        dev::store16((void*)(frame.place[0] + at), {0, 0});
-      }
-    } else {
-      Protocol::template work<E, Op>(frame, worker);
-    }
+    Protocol::template work<E, Op>(frame, worker);
     dev::warp_sync();
     if (worker.index % dev::WARP == 0) {
       dev::shared_add_release(&shared.done, 1);
@@ -48,8 +43,11 @@ KOLO_FN void interpret(const Launch& launch, Shared& shared) {
     begin.ended = image.entry<LaneEntry>(leader.header.lanes, lane).count == 0;
     shared.lanes[slot] = begin;
   }
-  leader.align_connections();
+  align_connections(launch, image, leader.header);
   dev::block_sync();
+  if (!wipe_lines<Protocol>(launch, image, leader.header, shared)) {
+    return;
+  }
   if (dev::thread() < dev::WARP) {
     leader.run();
   } else {

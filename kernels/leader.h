@@ -89,22 +89,6 @@ struct Leader {
     announce();
   }
 
-  // The ends that the block's lanes use begin a slice where it fits the slots: as a launch before may
-  // have had slices of another size. Both ends of a connection come to the same.
-  KOLO_FN void align_connections() const {
-    for (u32 c = dev::thread(); c < header.connections.count; c += dev::threads()) {
-      u32 lane = image.entry<ConnectionEntry>(header.connections, c).lane;
-      if (lane != NO_LANE && lane % dev::blocks() == dev::block()) {
-        u64* position = &connection(c)->position;
-        dev::store8(position, round_up(dev::load8(position), launch.slice_slots));
-      }
-    }
-  }
-
-  KOLO_FN Connection* connection(u32 index) const {
-    return (Connection*)dev::load8((const void*)(launch.connections + 8ull * index));
-  }
-
   KOLO_FN u32 lanes_of_block() const {
     u32 lanes = header.lanes.count, block = dev::block();
     return lanes > block ? (lanes - block - 1) / dev::blocks() + 1 : 0;
@@ -127,7 +111,7 @@ struct Leader {
     return image.entry<Operand>(header.operands, index);
   }
 
-  KOLO_FN Connection* end_of(Operand o) const { return connection(o.index); }
+  KOLO_FN Connection* end_of(Operand o) const { return end_at(launch, o.index); }
 
   // What a leader needs of an end, from device memory.
   KOLO_FN Connection fetch(const Connection* end) const {
@@ -171,11 +155,6 @@ struct Leader {
     if (!state.begun) {
       if (!is_ready(at, state, many_lanes)) {
         return false;
-      }
-      if constexpr (Protocol::WIPE_EVERY != 0) {
-        if (!wipe(at)) {
-          return false;
-        }
       }
       state.begun = true;
       state.offset = 0;
@@ -247,64 +226,6 @@ struct Leader {
     } else {
       return dev::load_acquire((const u64*)end.tail) >= position + launch.slice_slots;
     }
-  }
-
-  // Wipes the lines of connections whose flags would soon come again. False: a reader is behind.
-  KOLO_FN bool wipe(const At& at) {
-    bool is_due = false;
-    for (u32 i = me; i < operands(at); i += dev::WARP) {
-      is_due |= i >= at.srcs.count && is_wipe_due(operand(at, i));
-    }
-    if (!dev::any_of_warp(is_due)) {
-      return true;
-    }
-    bool wiped = true;
-    for (u32 i = at.srcs.count; i < operands(at) && wiped; i++) {
-      Operand o = operand(at, i);
-      if (dev::all_of_warp(is_wipe_due(o))) {
-        wiped = wipe_area(connection(o.index));
-      }
-    }
-    return wiped;
-  }
-
-  KOLO_FN bool is_wipe_due(Operand o) const {
-    if (o.space != SPACE_CONNECTION) {
-      return false;
-    }
-    Connection end = fetch(end_of(o));
-    return end.position / Protocol::WIPE_EVERY != end.wiped;
-  }
-
-  // The whole warp has seen that it is due.
-  KOLO_FN bool wipe_area(Connection* there) {
-    Connection end = fetch(there);
-    bool is_taken = dev::load_acquire((const u64*)end.head) == end.position;
-    if (!dev::all_of_warp(is_taken) || !wait_for_room()) {
-      return false;
-    }
-    Frame& frame = shared.frames[issued & 1];
-    if (me == 0) {
-      frame.kind = FRAME_WIPE;
-      frame.srcs = 0;
-      frame.dsts = 1;
-      frame.place[0] = end.area;
-      frame.bytes = (u64)SLOTS * end.slot_bytes;
-      frame.raised[0] = 0;
-    }
-    announce();
-    while (settled != issued) {
-      if (!settle() && is_aborted()) {
-        return false;
-      }
-    }
-    // Zeros must not land on lines that are written from here on.
-    dev::fence();
-    if (me == 0) {
-      dev::store8(&there->wiped, end.position / Protocol::WIPE_EVERY);
-    }
-    dev::warp_sync();
-    return true;
   }
 
   // Resolves a piece of a step into the next frame. Returns the bytes of its payload.

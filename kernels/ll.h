@@ -2,8 +2,8 @@
 // waits for the flags of its own lines: there is no count to wait for, and no fence.
 //
 // A flag is the position of the slot, modulo 2^32 - 1, plus 1: never 0. Lines that a shorter token left
-// behind keep older flags, so the writer wipes the area whenever it passes a multiple of 2^30 slots:
-// no line ever shows a flag that comes again.
+// behind keep older flags, so the writer wipes the area at the first launch behind each multiple of
+// 2^30 slots (begin.h): no line ever shows a flag that comes again.
 #pragma once
 
 #include "frame.h"

@@ -54,6 +54,7 @@ struct alignas(16) ConnectionEntry {
 };
 
 constexpr u32 NO_LANE = 0xffffffff;
+constexpr u8 DIRECTION_RECV = 1;
 
 struct alignas(16) LaneEntry {
   u32 first, count, channel, reserved;

@@ -53,6 +53,8 @@ fn compiler() -> cc::Build {
 fn main() {
     // Headers of kernels lie above.
     println!("cargo:rerun-if-changed=..");
+    // Faulty kernels are loaded as libraries, and use the machine of the test that loads them.
+    println!("cargo:rustc-link-arg-tests=-rdynamic");
     compiler().files(MACHINE).compile("kolo_host_machine");
     compiler().files(LITMUS).compile("kolo_host_litmus");
     for (library, source, definitions) in KERNELS {

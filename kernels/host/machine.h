@@ -25,7 +25,8 @@
   }                                                                             \
   extern "C" void name(const Launch& launch)
 
-namespace dev {
+// Kernels that a test compiles find these in the test's program.
+namespace dev __attribute__((visibility("default"))) {
 
 constexpr u32 WARP = 32;
 constexpr u32 MOST_SHARED_BYTES = 48 * 1024;

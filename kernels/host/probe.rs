@@ -67,7 +67,11 @@ pub fn names() -> impl Iterator<Item = String> {
         .map(|index| kolo_probe_name(index))
         .take_while(|name| !name.is_null())
         // SAFETY: names are constants that end with a zero.
-        .map(|name| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+        .map(|name| {
+            unsafe { CStr::from_ptr(name) }
+                .to_string_lossy()
+                .into_owned()
+        })
 }
 
 /// Folds words of sources that lie one behind the other in `data`; `scaled` has a bit for each

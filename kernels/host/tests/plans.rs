@@ -10,6 +10,8 @@ mod devices;
 mod draw;
 #[path = "plans/host.rs"]
 mod host;
+#[path = "plans/mutants.rs"]
+mod mutants;
 #[path = "plans/run.rs"]
 mod run;
 
@@ -93,7 +95,13 @@ fn calls_follow_each_other() {
     let mut random = fastrand::Rng::with_seed(draw::seed());
     let mut cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>> = Vec::new();
     for protocol in PROTOCOLS {
-        for first in [0, (1 << 30) - 24, (1 << 32) - 104, u64::from(u32::MAX) + 1, 5 << 40] {
+        for first in [
+            0,
+            (1 << 30) - 24,
+            (1 << 32) - 104,
+            u64::from(u32::MAX) + 1,
+            5 << 40,
+        ] {
             let seed = random.u64(..);
             cases.push(Box::new(move || {
                 let mut random = fastrand::Rng::with_seed(seed);
@@ -140,6 +148,25 @@ fn one_block_passes_many_lanes() {
             ..draw::how(&call, &mut random)
         };
         run::run(&[call], &mut World::new(0), how, &ours).unwrap_or_else(|text| panic!("{text}"));
+    }
+}
+
+/// A lane that waits is left for the next one, by every protocol.
+#[test]
+fn a_lane_that_waits_holds_up_no_other() {
+    for protocol in PROTOCOLS {
+        let mut random = fastrand::Rng::with_seed(draw::seed());
+        for ranks in 2..=5 {
+            let draft = draw::draft(&draw::RECEIVE_FIRST, ranks, protocol, &mut random);
+            let sizes = Sizes {
+                grid: (1, 64),
+                ..draft.sizes
+            };
+            let call = Draft { sizes, ..draft }.call().expect("one piece fits");
+            let how = draw::how(&call, &mut random);
+            let ended = run::run(&[call], &mut World::new(0), how, &ours);
+            ended.unwrap_or_else(|text| panic!("{text}"));
+        }
     }
 }
 

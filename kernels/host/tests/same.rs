@@ -44,7 +44,10 @@ fn windows_are_cut_alike() {
     let mut random = fastrand::Rng::with_seed(seed);
     for case in 0..50_000 {
         let (window, chunks) = random_window(&mut random);
-        assert_eq!(probe::scratch_stride(&window), window.scratch_stride() as u64);
+        assert_eq!(
+            probe::scratch_stride(&window),
+            window.scratch_stride() as u64
+        );
         for _ in 0..20 {
             let chunk = random.u32(0..chunks);
             let round = random.u64(0..window.rounds() + 1);
@@ -56,7 +59,10 @@ fn windows_are_cut_alike() {
             let theirs = [-1, -2, i64::from(place)]
                 .map(|place| probe::region(&window, place, chunk, round, slice));
             let ours = [input, output, scratch].map(|r| (r.offset as u64, r.count as u64));
-            assert_eq!(theirs, ours, "seed {seed}, case {case}: {window:?}, chunk {chunk}");
+            assert_eq!(
+                theirs, ours,
+                "seed {seed}, case {case}: {window:?}, chunk {chunk}"
+            );
         }
     }
 }
@@ -83,7 +89,11 @@ fn chunks_are_numbered_alike() {
             false => (number as u16, 0),
         };
         let ours = step.piece_at(token, piece, chunks);
-        assert_eq!(probe::chunk(&step, number, chunks), ours, "seed {seed}, case {case}: {step:?}");
+        assert_eq!(
+            probe::chunk(&step, number, chunks),
+            ours,
+            "seed {seed}, case {case}: {step:?}"
+        );
     }
     assert_eq!(probe::modulo(-1, 5), 4);
     assert_eq!(probe::modulo(-5, 5), 0);
@@ -91,7 +101,9 @@ fn chunks_are_numbered_alike() {
 
 /// The number of this run; `KOLO_TEST_SEED` plays one again.
 fn seed() -> u64 {
-    let seed = std::env::var("KOLO_TEST_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = std::env::var("KOLO_TEST_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or(2026);
     println!("KOLO_TEST_SEED={seed}");
     seed
@@ -109,11 +121,19 @@ fn every_type_and_operation_gives_the_bits_of_the_host() {
             for (srcs, words) in [(2, 8192), (3, 4096), (1, 64)] {
                 let data: Vec<u64> = match (dtype.size_bytes(), srcs) {
                     (1, 2) => all_pairs(),
-                    _ => (0..srcs * words).map(|_| word(dtype, &mut random)).collect(),
+                    _ => (0..srcs * words)
+                        .map(|_| word(dtype, &mut random))
+                        .collect(),
                 };
                 let words = data.len() / srcs;
                 let scalar = element_of(word(dtype, &mut random), dtype);
-                compare(&name, index as u32, (dtype, op), (&data, srcs, words), scalar);
+                compare(
+                    &name,
+                    index as u32,
+                    (dtype, op),
+                    (&data, srcs, words),
+                    scalar,
+                );
                 folded += 1;
             }
         }
@@ -151,10 +171,10 @@ fn word(dtype: DataType, random: &mut fastrand::Rng) -> u64 {
         let low = random.u64(..) & ((1 << mantissa) - 1);
         let top = (1u64 << (width - 1 - mantissa)) - 1;
         sign | match random.u32(0..8) {
-            0 => low,                                   // subnormal or zero
-            1 => top << mantissa,                       // infinity
-            2 => top << mantissa | low,                 // NaN, as a rule
-            3 => (top - 1) << mantissa | low,           // about to overflow
+            0 => low,                         // subnormal or zero
+            1 => top << mantissa,             // infinity
+            2 => top << mantissa | low,       // NaN, as a rule
+            3 => (top - 1) << mantissa | low, // about to overflow
             4 => 0,
             _ => (random.u64(..) & top) << mantissa | low,
         }
@@ -194,13 +214,20 @@ fn compare(
         ..FoldParams::default()
     };
     let fold = dtype::fold(dtype, op).expect("the type has the operation");
-    let sources: Vec<*const u8> = (0..srcs).map(|s| data[s * words..].as_ptr().cast()).collect();
+    let sources: Vec<*const u8> = (0..srcs)
+        .map(|s| data[s * words..].as_ptr().cast())
+        .collect();
     let count = words * 8 / dtype.size_bytes();
     // SAFETY: each source and the result hold `words` words.
     unsafe { fold(&sources, &[ours.as_mut_ptr().cast()], count, &params) };
     for (at, (theirs, ours)) in theirs.iter().zip(&ours).enumerate() {
-        let from: Vec<String> = (0..srcs).map(|s| format!("{:016x}", data[s * words + at])).collect();
-        assert_eq!(theirs, ours, "{name} as {op:?} of {from:?}: {theirs:016x}, {ours:016x}");
+        let from: Vec<String> = (0..srcs)
+            .map(|s| format!("{:016x}", data[s * words + at]))
+            .collect();
+        assert_eq!(
+            theirs, ours,
+            "{name} as {op:?} of {from:?}: {theirs:016x}, {ours:016x}"
+        );
     }
 }
 

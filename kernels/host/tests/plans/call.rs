@@ -1,12 +1,12 @@
 //! One call of all ranks: what is computed, of which data, in which sizes.
 
-use kolo::algo::{self, Entry};
+use kolo::algo::Entry;
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
 use kolo::exec::cuda::fit;
 use kolo::exec::host::Kernel;
 use kolo::plan::pairs::pairs_only;
 use kolo::plan::window::Binding;
-use kolo::plan::{Geometry, Layout, Nodes, Plan, Protocol, Shape, Window};
+use kolo::plan::{Geometry, Nodes, Plan, Protocol, Shape, Window};
 use std::num::NonZeroU32;
 
 /// Sizes that a call is drawn with.
@@ -72,11 +72,13 @@ impl Draft {
                 root: self.root,
                 channels: self.channels,
             };
-            algo::plan(&shape, &nodes).expect("a registered algorithm")
+            (self.entry.plan)(&shape, &nodes)
         };
         let plans: Vec<Plan> = (0..self.ranks).map(plan).collect();
         let pairs: Vec<Plan> = plans.iter().map(pairs_only).collect();
-        pairs.iter().for_each(|plan| fit::check(plan).expect("few operands"));
+        pairs
+            .iter()
+            .for_each(|plan| fit::check(plan).expect("few operands"));
         let element_bytes = self.dtype.size_bytes();
         let Sizes {
             slot_bytes, steps, ..
@@ -123,10 +125,6 @@ impl Call {
             collective.input_blocks(ranks),
             collective.output_blocks(ranks),
         )
-    }
-
-    pub fn input_bytes(&self) -> usize {
-        self.sizes.count * self.blocks().0 as usize * self.element_bytes()
     }
 
     pub fn output_bytes(&self) -> usize {
@@ -214,9 +212,7 @@ impl Call {
     fn element(&self, random: &mut fastrand::Rng) -> Vec<u8> {
         let usual = random.u32(0..8) != 0;
         let bits = match self.dtype {
-            DataType::Float32 if usual => {
-                u64::from((random.f32() * 200.0 - 100.0).to_bits())
-            }
+            DataType::Float32 if usual => u64::from((random.f32() * 200.0 - 100.0).to_bits()),
             DataType::Float64 if usual => (random.f64() * 200.0 - 100.0).to_bits(),
             // Exponents around that of 1.
             DataType::Float16 if usual => {
@@ -264,11 +260,5 @@ impl Call {
             Collective::AllGather => Some(rank * self.sizes.count * self.element_bytes()),
             _ => None,
         }
-    }
-
-    /// Whether a plan's chunks are parts of blocks.
-    #[allow(dead_code)]
-    pub fn has_blocks(&self) -> bool {
-        self.plans[0].layout == Layout::Blocks
     }
 }

@@ -94,7 +94,8 @@ impl Connection {
         };
         let bytes = gpu::reader_bytes(slot_bytes);
         let mut there = Block::new(reader, "a reader's slots", bytes).also_for(1 << writer);
-        let mut here = Block::new(writer, "a writer's head", gpu::WRITER_BYTES).also_for(1 << reader);
+        let mut here =
+            Block::new(writer, "a writer's head", gpu::WRITER_BYTES).also_for(1 << reader);
         there.write(0, &position.to_le_bytes());
         here.write(0, &position.to_le_bytes());
         let end = DeviceEnd {
@@ -116,6 +117,22 @@ impl Connection {
 }
 
 impl Connection {
+    /// See [`World::with_stale_lines`].
+    fn leave_lines(&mut self, first: u64) {
+        let border = first.next_multiple_of(gpu::WIPE_EVERY);
+        for position in border + 8..border + 16 {
+            let flag = (position % u64::from(u32::MAX)) as u32 + 1;
+            let line: Vec<u8> = [0x7fc1_2345, flag, 0x7fc1_2345, flag]
+                .into_iter()
+                .flat_map(u32::to_le_bytes)
+                .collect();
+            let slot = gpu::AREA_AT + (position % 8) as usize * self.slot_bytes;
+            for at in (slot..slot + self.slot_bytes).step_by(16) {
+                self.reader.write(at, &line);
+            }
+        }
+    }
+
     fn blocks(&self) -> [&Block; 4] {
         [&self.reader, &self.writer, &self.ends[0], &self.ends[1]]
     }
@@ -131,6 +148,8 @@ pub struct World {
     connections: BTreeMap<Key, Connection>,
     /// Where new connections begin to count.
     first: u64,
+    /// Lines of new connections show flags that will come.
+    has_stale_lines: bool,
 }
 
 /// A call of one rank on its device.
@@ -148,6 +167,17 @@ impl World {
         World {
             connections: BTreeMap::new(),
             first,
+            has_stale_lines: false,
+        }
+    }
+
+    /// Lines of LL show the flags that slots will have behind the next multiple of 2^30, as tokens
+    /// of 2^32 - 1 slots before would have left them; but not those of the first slots there, which
+    /// a reader awaits before the writer has wiped them.
+    pub fn with_stale_lines(self) -> World {
+        World {
+            has_stale_lines: true,
+            ..self
         }
     }
 
@@ -159,7 +189,14 @@ impl World {
     fn end(&mut self, used: &ConnectionUse, call: &Call) -> u64 {
         let key = (used.link, call.protocol as u8);
         let (slot_bytes, first) = (call.sizes.slot_bytes, self.first);
-        let made = || Connection::new(used.link, slot_bytes, first);
+        let is_stale = self.has_stale_lines;
+        let made = || {
+            let mut made = Connection::new(used.link, slot_bytes, first);
+            if is_stale {
+                made.leave_lines(first);
+            }
+            made
+        };
         let connection = self.connections.entry(key).or_insert_with(made);
         assert_eq!(connection.slot_bytes, slot_bytes, "slots do not change");
         connection.ends[usize::from(used.direction == Direction::Recv)].address()
@@ -182,7 +219,11 @@ impl World {
         let ends = Block::holding(device, "addresses of ends", &ends);
         let (blocks, _) = call.sizes.grid;
         let steps = Block::new(device, "counts of steps", 8 * blocks as usize);
-        let stride = windows.iter().map(Window::scratch_stride).max().unwrap_or(0);
+        let stride = windows
+            .iter()
+            .map(Window::scratch_stride)
+            .max()
+            .unwrap_or(0);
         let scratch_bytes = stride * plan.scratch as usize * call.element_bytes();
         let scratch_bytes = scratch_bytes.next_multiple_of(128);
         let scratch = vec![POISON; scratch_bytes * plan.lanes.len()];
@@ -246,7 +287,9 @@ fn buffers(call: &Call, rank: usize) -> (Result<Block, usize>, Block) {
 impl Prepared {
     /// The receive buffer.
     pub fn received(&self, call: &Call) -> Vec<u8> {
-        self.output.read().split_off(call.shift * call.element_bytes())
+        self.output
+            .read()
+            .split_off(call.shift * call.element_bytes())
     }
 
     /// Steps that all blocks did.

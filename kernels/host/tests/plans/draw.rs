@@ -5,7 +5,9 @@ use super::run::Run;
 use kolo::algo::{Entry, REGISTRY};
 use kolo::dtype::{DataType, ReduceOp};
 use kolo::exec::cuda::launch::INLINE_BYTES;
-use kolo::plan::{Algorithm, Collective, Program, Protocol, Window};
+use kolo::plan::{
+    Algorithm, Collective, Emitter, Layout, Nodes, Plan, Program, Protocol, Shape, Window,
+};
 
 pub const PROTOCOLS: [Protocol; 3] = [Protocol::Simple, Protocol::Ll, Protocol::Ll128];
 
@@ -51,6 +53,35 @@ pub fn entries() -> impl Iterator<Item = &'static Entry> {
 pub fn entry(collective: Collective, algorithm: Algorithm) -> &'static Entry {
     let is_it = |entry: &&Entry| entry.collective == collective && entry.algorithm == algorithm;
     entries().find(is_it).expect("a registered algorithm")
+}
+
+/// An exchange whose lanes receive before they send: where a lane that waits held up the others,
+/// nobody would ever send.
+pub static RECEIVE_FIRST: Entry = Entry {
+    algorithm: Algorithm::Bundle,
+    collective: Collective::AllToAll,
+    plan: receive_first,
+    least_tokens: |_| 1,
+    most_rounds: 0,
+    channels: 1,
+    most_ranks: 64,
+    by_node: false,
+    one_memory: false,
+};
+
+fn receive_first(shape: &Shape, _: &Nodes) -> Plan {
+    let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
+    e.lane(0).copy(i64::from(shape.rank));
+    let peers = || (0..shape.nranks).filter(|&peer| peer != shape.rank);
+    for peer in peers() {
+        let from = e.lane(0).from(peer);
+        e.recv(from, i64::from(peer));
+    }
+    for peer in peers() {
+        let to = e.lane(0).to(peer);
+        e.send(to, i64::from(peer));
+    }
+    e.finish()
 }
 
 pub fn draft(
@@ -127,6 +158,7 @@ pub fn how(call: &Call, random: &mut fastrand::Rng) -> Run {
         // Lanes of one block may wait for those of another.
         resident_blocks: random.u32(3..=4).max(call.sizes.grid.0),
         is_weak: true,
+        most_switches: 100_000_000,
     }
 }
 

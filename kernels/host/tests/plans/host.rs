@@ -47,7 +47,8 @@ pub fn outputs(call: &Call) -> Vec<Vec<u8>> {
                 scope.spawn(move || output(call, rank, wires, stop))
             })
             .collect();
-        let join = |thread: std::thread::ScopedJoinHandle<_>| thread.join().expect("the host's run");
+        let join =
+            |thread: std::thread::ScopedJoinHandle<_>| thread.join().expect("the host's run");
         ranks.into_iter().map(join).collect()
     })
 }
@@ -67,7 +68,9 @@ fn output(call: &Call, rank: usize, mut wires: Wires, stop: &AtomicBool) -> Vec<
     let wires = &mut wires;
     let input = call.input(rank);
     let mut output = vec![POISON; call.output_bytes()];
-    if call.in_place && let Some(offset) = call.in_place_offset(rank) {
+    if call.in_place
+        && let Some(offset) = call.in_place_offset(rank)
+    {
         output[offset..offset + input.len()].copy_from_slice(&input);
     }
     let plan = call.plans[rank].clone();
@@ -77,7 +80,13 @@ fn output(call: &Call, rank: usize, mut wires: Wires, stop: &AtomicBool) -> Vec<
         ..call.geometry
     };
     let buffers = (input.as_ptr(), output.as_mut_ptr());
-    let launch = Launch::new(Arc::new(plan), buffers, call.kernel(), call.seed | 1, geometry);
+    let launch = Launch::new(
+        Arc::new(plan),
+        buffers,
+        call.kernel(),
+        call.seed | 1,
+        geometry,
+    );
     let launch = launch.unwrap_or_else(|error| panic!("{}: {error}", call.text()));
     let lanes = 0..call.plans[rank].lanes.len();
     let run = |lane| LaneRun::new(lane, call.window(&call.plans[rank], lane));

@@ -11,6 +11,7 @@ pub struct Run {
     pub seed: u64,
     pub resident_blocks: u32,
     pub is_weak: bool,
+    pub most_switches: u64,
 }
 
 /// Switches between two looks at what has ended.
@@ -58,6 +59,7 @@ pub fn run(calls: &[Call], world: &mut World, how: Run, kernels: Kernels) -> Res
         devices: ranks as u32,
         resident_blocks: how.resident_blocks,
         is_weak: how.is_weak,
+        most_switches: how.most_switches,
         ..Options::new(how.seed)
     };
     let abort = Block::holding(0, "the abort flag", &[0; 8]).for_all();
