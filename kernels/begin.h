@@ -46,7 +46,8 @@ KOLO_FN bool await_reader(const Launch& launch, const Connection* end, u64 posit
 
 // Wipes the lines of connections that have passed a multiple of WIPE_EVERY slots, before any flag
 // comes again. It is done between launches, because only there nobody waits for a token that must
-// come before the reader is through. All threads of the block call it. False: the launch is aborted.
+// come before the reader is through. All threads of the block call it. False: the launch is
+// aborted.
 template <class Protocol>
 KOLO_FN bool wipe_lines(const Launch& launch, const Image& image, const ProgramHeader& header,
                         Shared& shared) {

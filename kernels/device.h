@@ -1,15 +1,17 @@
-// Everything that a kernel asks of the machine it runs on: the only file with instructions of a GPU.
+// Everything that a kernel asks of the machine it runs on: the only file with instructions of a
+// GPU.
 //
-// The rest of this folder is plain C++ over these functions. A GPU compiler gets them from here, as
-// PTX; a host compiler gets them from host/machine.h, where each thread of a grid is a fiber.
+// The rest of this folder is plain C++ over these functions. A GPU compiler gets them from here,
+// as PTX; a host compiler gets them from host/machine.h, where each thread of a grid is a fiber.
 //
-// Orders of memory (NVIDIA, "PTX ISA", chapter "Memory Consistency Model"; D. Lustig, S. Sahasrabuddhe,
-// O. Giroux, "A Formal Analysis of the NVIDIA PTX Memory Consistency Model", ASPLOS 2019,
-// doi:10.1145/3297858.3304043):
-//   - load and store are weak: others may see stores late and in another order, and a load may give
-//     what a first-level cache kept, until this block acquires something;
-//   - release and acquire are for the whole system: who acquires what was released sees everything that
-//     the releasing thread did or knew of (through barriers of its block, too) before;
+// Orders of memory (NVIDIA, "PTX ISA", chapter "Memory Consistency Model"; D. Lustig, S.
+// Sahasrabuddhe, O. Giroux, "A Formal Analysis of the NVIDIA PTX Memory Consistency Model",
+// ASPLOS 2019, doi:10.1145/3297858.3304043):
+//   - load and store are weak: others may see stores late and in another order, and a load may
+//     give what a first-level cache kept, until this block acquires something;
+//   - release and acquire are for the whole system: who acquires what was released sees
+//     everything that the releasing thread did or knew of (through barriers of its block, too)
+//     before;
 //   - a barrier of the block orders what its threads do for each other, not for other blocks.
 #pragma once
 
@@ -47,7 +49,8 @@ KOLO_FN u64 from_thread(u64 value, u32 from) { return __shfl_sync(0xffffffffu, v
 // ---- all threads of a block
 
 KOLO_FN void block_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
-// Barrier `id` (1 to 15) of `count` threads, a multiple of 32: to come and go on, or to come and wait.
+// Barrier `id` (1 to 15) of `count` threads, a multiple of 32: to come and go on, or to come and
+// wait.
 KOLO_FN void barrier_arrive(u32 id, u32 count) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(count) : "memory");
 }
@@ -153,7 +156,8 @@ KOLO_FN void store_line(void* at, Line l) {
                : "memory");
 }
 // All 32 threads of a warp call these together; 8 neighbours have one line of 128 bytes, 16 bytes
-// each. A store moves each line whole where the path keeps it together (LL128 is allowed only there).
+// each. A store moves each line whole where the path keeps it together (LL128 is allowed only
+// there).
 KOLO_FN Vector load_line128(const void* mine) {
   Vector v;
   asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
@@ -172,7 +176,8 @@ KOLO_FN void store_line128(void* mine, Vector v) {
 // Before the next look at what somebody else writes.
 KOLO_FN void spin() { __nanosleep(20); }
 
-// ---- arithmetic that a compiler must not change: rounded to nearest, nothing contracted or flushed
+// ---- arithmetic that a compiler must not change: rounded to nearest, nothing contracted or
+// flushed
 
 KOLO_FN f32 add(f32 a, f32 b) { return __fadd_rn(a, b); }
 KOLO_FN f32 multiply(f32 a, f32 b) { return __fmul_rn(a, b); }

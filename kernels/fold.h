@@ -1,8 +1,8 @@
-// What one element does, for each type and operation: the bits that docs/numerics.md promises, equal to
-// those of the host (src/dtype/scalar.rs, src/dtype/minifloat.rs).
+// What one element does, for each type and operation: the bits that docs/numerics.md promises,
+// equal to those of the host (src/dtype/scalar.rs, src/dtype/minifloat.rs).
 //
-// The unit is a word of 8 bytes: 1, 2, 4 or 8 elements. A word is widened to accumulators (narrow floats
-// to float, exactly), combined there, and narrowed once.
+// The unit is a word of 8 bytes: 1, 2, 4 or 8 elements. A word is widened to accumulators (narrow
+// floats to float, exactly), combined there, and narrowed once.
 #pragma once
 
 #include "device.h"
@@ -116,7 +116,9 @@ struct IntegerElement : Integers<T> {
 template <class Code, u32 WIDTH>
 struct NarrowElement : Floats {
   static constexpr u32 BYTES = WIDTH;
-  static KOLO_FN f32 widen(u64 stored) { return Code::widen((u32)stored & ((1u << 8 * WIDTH) - 1)); }
+  static KOLO_FN f32 widen(u64 stored) {
+    return Code::widen((u32)stored & ((1u << 8 * WIDTH) - 1));
+  }
   static KOLO_FN u64 narrow(f32 value) { return Code::narrow(value); }
 };
 

@@ -1,5 +1,5 @@
-// A frame: one slice of one step with all places resolved, from the warp that leads a block to the warps
-// that work; and what a word of memory and a list of words are for them.
+// A frame: one slice of one step with all places resolved, from the warp that leads a block to
+// the warps that work; and what a word of memory and a list of words are for them.
 #pragma once
 
 #include "device.h"

@@ -1,5 +1,5 @@
-// The interpreter: one block's way through a launch. The first warp leads (leader.h), the others work
-// off its frames by a protocol (simple.h, ll.h, ll128.h).
+// The interpreter: one block's way through a launch. The first warp leads (leader.h), the others
+// work off its frames by a protocol (simple.h, ll.h, ll128.h).
 #pragma once
 
 #include "begin.h"

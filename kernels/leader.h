@@ -1,9 +1,11 @@
-// The leader of a block: its first warp. It walks the lanes of the block step by step, waits for tokens
-// and credits, hands frames to the workers, and raises the counts of what they have finished.
+// The leader of a block: its first warp. It walks the lanes of the block step by step, waits for
+// tokens and credits, hands frames to the workers, and raises the counts of what they have
+// finished.
 //
-// The state of a lane is {round, step, repetition, slice, piece}: a lane that must wait is left for the
-// next one, so a block passes any number of lanes and none of them can hold up another. Two frames are
-// on their way at once: while the workers fold one, the leader waits for what the next one needs.
+// The state of a lane is {round, step, repetition, slice, piece}: a lane that must wait is left
+// for the next one, so a block passes any number of lanes and none of them can hold up another.
+// Two frames are on their way at once: while the workers fold one, the leader waits for what the
+// next one needs.
 #pragma once
 
 #include "frame.h"

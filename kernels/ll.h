@@ -1,9 +1,9 @@
-// LL ("low latency"): every 8 bytes of payload travel in a line of 16 with two flags, and each thread
-// waits for the flags of its own lines: there is no count to wait for, and no fence.
+// LL ("low latency"): every 8 bytes of payload travel in a line of 16 with two flags, and each
+// thread waits for the flags of its own lines: there is no count to wait for, and no fence.
 //
-// A flag is the position of the slot, modulo 2^32 - 1, plus 1: never 0. Lines that a shorter token left
-// behind keep older flags, so the writer wipes the area at the first launch behind each multiple of
-// 2^30 slots (begin.h): no line ever shows a flag that comes again.
+// A flag is the position of the slot, modulo 2^32 - 1, plus 1: never 0. Lines that a shorter
+// token left behind keep older flags, so the writer wipes the area at the first launch behind
+// each multiple of 2^30 slots (begin.h): no line ever shows a flag that comes again.
 #pragma once
 
 #include "frame.h"
@@ -21,8 +21,8 @@ struct Ll {
 
   static KOLO_FN u32 flag(u64 position) { return (u32)(position % 0xffffffffull) + 1; }
 
-  // Whether the writer has begun the token at `place`. What is begun is finished without waiting for
-  // anything but other begun tokens.
+  // Whether the writer has begun the token at `place`. What is begun is finished without waiting
+  // for anything but other begun tokens.
   static KOLO_FN bool is_begun(u64 place, u64 position) {
     Line line = dev::load_line((const void*)place);
     return line.flag_low == flag(position) && line.flag_high == flag(position);

@@ -1,7 +1,7 @@
-// LL128: lines of 128 bytes, 120 of payload and a flag of 8. Eight neighbouring threads load and store
-// a line together, 16 bytes each; the last one has the flag. It is right only where a line arrives as
-// one, which no manual promises: a table of architectures and paths allows it, and a litmus test may
-// forbid it.
+// LL128: lines of 128 bytes, 120 of payload and a flag of 8. Eight neighbouring threads load and
+// store a line together, 16 bytes each; the last one has the flag. It is right only where a line
+// arrives as one, which no manual promises: a table of architectures and paths allows it, and a
+// litmus test may forbid it.
 //
 // A flag is the position of the slot plus 1, in 64 bits: it never comes again.
 #pragma once

@@ -1,7 +1,7 @@
-// What a launch hands to a kernel: the program of a rank (a plan as one flat image), the windows that
-// bind it to sizes, and the ends of its connections. The host writes these structures
-// (src/plan/program, src/plan/window.rs, src/wire/gpu.rs, src/exec/cuda); both sides assert where each
-// field lies, and compare one hash of it all before the first launch.
+// What a launch hands to a kernel: the program of a rank (a plan as one flat image), the windows
+// that bind it to sizes, and the ends of its connections. The host writes these structures
+// (src/plan/program, src/plan/window.rs, src/wire/gpu.rs, src/exec/cuda); both sides assert where
+// each field lies, and compare one hash of it all before the first launch.
 #pragma once
 
 #include "types.h"
@@ -124,9 +124,11 @@ struct alignas(16) Launch {
 #define KOLO_AT(Type, field) __builtin_offsetof(Type, field)
 
 static_assert(sizeof(ProgramHeader) == 96 && KOLO_AT(ProgramHeader, chunks) == 32, "ProgramHeader");
-static_assert(KOLO_AT(ProgramHeader, layout) == 50 && KOLO_AT(ProgramHeader, steps) == 56, "ProgramHeader");
+static_assert(KOLO_AT(ProgramHeader, layout) == 50 && KOLO_AT(ProgramHeader, steps) == 56,
+              "ProgramHeader");
 static_assert(sizeof(Step) == 16 && sizeof(Operand) == 8, "Step, Operand");
-static_assert(sizeof(ConnectionEntry) == 16 && KOLO_AT(ConnectionEntry, lane) == 12, "ConnectionEntry");
+static_assert(sizeof(ConnectionEntry) == 16 && KOLO_AT(ConnectionEntry, lane) == 12,
+              "ConnectionEntry");
 static_assert(sizeof(LaneEntry) == 16 && sizeof(ListEntry) == 8, "LaneEntry, ListEntry");
 static_assert(sizeof(Window) == 72 && sizeof(Connection) == 64, "Window, Connection");
 static_assert(sizeof(Launch) == LAUNCH_BYTES && KOLO_AT(Launch, inlined) == 128, "Launch");

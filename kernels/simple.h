@@ -1,6 +1,6 @@
-// Simple: payload in slots, and a count of them that says so. The leader has seen every token and every
-// credit before it issues a frame; the workers fold 16 bytes a thread, and when all have finished, the
-// leader raises the counts.
+// Simple: payload in slots, and a count of them that says so. The leader has seen every token and
+// every credit before it issues a frame; the workers fold 16 bytes a thread, and when all have
+// finished, the leader raises the counts.
 #pragma once
 
 #include "frame.h"

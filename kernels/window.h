@@ -1,5 +1,5 @@
-// Which elements slice s of chunk c of round r is: the only arithmetic that exists twice. A test holds
-// it equal to src/plan/window.rs on a million random cases.
+// Which elements slice s of chunk c of round r is: the only arithmetic that exists twice. A test
+// holds it equal to src/plan/window.rs on a million random cases.
 #pragma once
 
 #include "device.h"

@@ -14,7 +14,8 @@ u32 kolo_probe_chunk(const Step* step, u32 number, u32 chunks) {
 u32 kolo_probe_modulo(i64 value, u32 by) { return modulo(value, by); }
 
 // `place` is a chunk of scratch memory, or -1 for input and -2 for output.
-void kolo_probe_region(const Window* window, i64 place, u32 chunk, u64 round, u32 slice, Region* to) {
+void kolo_probe_region(const Window* window, i64 place, u32 chunk, u64 round, u32 slice,
+                       Region* to) {
   *to = place < 0 ? slice_region(*window, place == -1, chunk, round, slice)
                   : scratch_region(*window, (u32)place, chunk, round, slice);
 }
@@ -53,8 +54,8 @@ const char* kolo_probe_name(u32 index) {
 
 // Folds `words` words of `count` sources, one behind the other; `scaled`, `scalar` and `divisor` as
 // in a frame.
-void kolo_probe_fold(u32 index, const u64* srcs, u32 count, u64 words, u64* to, u64 scaled, u64 scalar,
-                     u32 divisor) {
+void kolo_probe_fold(u32 index, const u64* srcs, u32 count, u64 words, u64* to, u64 scaled,
+                     u64 scalar, u32 divisor) {
   Frame frame = {};
   frame.kind = is_copy(count, scaled, divisor) ? FRAME_COPY : FRAME_FOLD;
   frame.srcs = count;

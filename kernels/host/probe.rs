@@ -66,11 +66,10 @@ pub fn names() -> impl Iterator<Item = String> {
     (0..)
         .map(|index| kolo_probe_name(index))
         .take_while(|name| !name.is_null())
-        // SAFETY: names are constants that end with a zero.
         .map(|name| {
-            unsafe { CStr::from_ptr(name) }
-                .to_string_lossy()
-                .into_owned()
+            // SAFETY: names are constants that end with a zero.
+            let name = unsafe { CStr::from_ptr(name) };
+            name.to_string_lossy().into_owned()
         })
 }
 

@@ -18,8 +18,12 @@ struct Entry {
   void (*kernel)(const Launch&);
 };
 
-#define KOLO_ENTRY(protocol, type, op) {"kolo_" #protocol "_" #type "_" #op, KOLO_NAMED(protocol, type, op)},
-#define KOLO_EACH(type, op) KOLO_ENTRY(Simple, type, op) KOLO_ENTRY(Ll, type, op) KOLO_ENTRY(Ll128, type, op)
+#define KOLO_ENTRY(protocol, type, op) \
+  {"kolo_" #protocol "_" #type "_" #op, KOLO_NAMED(protocol, type, op)},
+#define KOLO_EACH(type, op)     \
+  KOLO_ENTRY(Simple, type, op)  \
+  KOLO_ENTRY(Ll, type, op)      \
+  KOLO_ENTRY(Ll128, type, op)
 const Entry ENTRIES[] = {
 #include "../kernels.def"
 };

@@ -1,25 +1,26 @@
 //! Executors of plans: what moves bytes, or only counts time.
 //!
-//! **Problem.** The same plan runs on memory of the host, on a GPU, and in a model that only counts
-//! time. What binds it to a device (connections, fold functions, memory, threads) must not show in
-//! communicators, nor in algorithms.
+//! **Problem.** The same plan runs on memory of the host, on a GPU, and in a model that only
+//! counts time. What binds it to a device (connections, fold functions, memory, threads) must not
+//! show in communicators, nor in algorithms.
 //!
 //! **Idea.** [`engine`] is the seam: a communicator hands over orders ([`order`]: a plan's shape,
 //! buffers, sizes, and how elements combine, [`combine`]) and asks three things of an engine:
 //! *begin* ([`DeviceEngine::add`]), *pass*, and whether it is *done*. [`host`] is the engine of
-//! host memory; [`cuda`] says what kernels of a GPU get; [`sim`] runs the plans of all ranks on a model of a machine.
+//! host memory; [`cuda`] says what kernels of a GPU get; [`sim`] runs the plans of all ranks on a
+//! model of a machine.
 //!
 //! Data path of a call: `comm` fills in an order -> the engine binds its plan and moves what can
 //! move -> `wire` hands the line over. Waiting itself (spin, yield, sleep, abort) belongs to the
 //! caller, through [`Waiting`].
 //!
-//! **Terms.** *Engine*: what carries out plans on one device. *Order*: one launch, as every engine
-//! understands it. *Flight*: launches on their way together. *Direct*: buffers of other ranks are
-//! read where they lie ([`reach`]).
+//! **Terms.** *Engine*: what carries out plans on one device. *Order*: one launch, as every
+//! engine understands it. *Flight*: launches on their way together. *Direct*: buffers of other
+//! ranks are read where they lie ([`reach`]).
 //!
-//! References: T. Hoefler, C. Siebert, A. Lumsdaine, "Group Operation Assembly Language: a flexible
-//! way to express collective communication", ICPP 2009; T. Hoefler, T. Schneider, A. Lumsdaine,
-//! "LogGOPSim: simulating large-scale applications in the LogGOPS model", HPDC 2010,
+//! References: T. Hoefler, C. Siebert, A. Lumsdaine, "Group Operation Assembly Language: a
+//! flexible way to express collective communication", ICPP 2009; T. Hoefler, T. Schneider, A.
+//! Lumsdaine, "LogGOPSim: simulating large-scale applications in the LogGOPS model", HPDC 2010,
 //! doi:10.1145/1851476.1851564.
 
 pub mod combine;

@@ -118,7 +118,10 @@ mod tests {
             })
             .collect();
         use Direction::{Recv, Send};
-        assert_eq!(ends, [(1, 0, Send), (1, 2, Send), (1, 3, Send), (3, 1, Recv)]);
+        assert_eq!(
+            ends,
+            [(1, 0, Send), (1, 2, Send), (1, 3, Send), (3, 1, Recv)]
+        );
         let written = pairs.lists.get(pairs.steps[0].dsts);
         let index: Vec<u16> = written.iter().map(|operand| operand.index).collect();
         assert_eq!(index, [0, 1, 2]);

@@ -1,6 +1,6 @@
-//! Plans on kernels: the programs of every algorithm run by the interpreter kernels on devices of the
-//! host, in orders drawn from a seed and over weak memory, give the bits of the host's engine and do
-//! the steps of their plans.
+//! Plans on kernels: the programs of every algorithm run by the interpreter kernels on devices of
+//! the host, in orders drawn from a seed and over weak memory, give the bits of the host's engine
+//! and do the steps of their plans.
 
 #[path = "plans/call.rs"]
 mod call;
@@ -88,8 +88,8 @@ fn every_type_and_operation_by_every_protocol() {
     all(cases);
 }
 
-/// Calls follow each other on the same connections, without a barrier; each rank goes on when its own
-/// call has ended. Slices of different sizes, and counts about to pass 2^32.
+/// Calls follow each other on the same connections, without a barrier; each rank goes on when its
+/// own call has ended. Slices of different sizes, and counts about to pass 2^32.
 #[test]
 fn calls_follow_each_other() {
     let mut random = fastrand::Rng::with_seed(draw::seed());
@@ -170,8 +170,8 @@ fn a_lane_that_waits_holds_up_no_other() {
     }
 }
 
-/// Programs of many steps: some images travel in the launch, some are fetched into shared memory, some
-/// are read where they lie.
+/// Programs of many steps: some images travel in the launch, some are fetched into shared memory,
+/// some are read where they lie.
 #[test]
 fn images_of_every_size() {
     let mut seen = [false; 3];

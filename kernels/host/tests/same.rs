@@ -1,5 +1,5 @@
-//! What kernels and host compute each for themselves is the same: places of fields, windows, and the
-//! bits of every type and operation.
+//! What kernels and host compute each for themselves is the same: places of fields, windows, and
+//! the bits of every type and operation.
 
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
 use kolo::exec::cuda::layout;

@@ -75,7 +75,10 @@ pub fn geometry(
 /// A step has too many operands.
 pub fn check(plan: &Plan) -> Result<()> {
     let operands = |list| plan.lists.get(list).len();
-    let most = plan.steps.iter().map(|s| operands(s.srcs) + operands(s.dsts));
+    let most = plan
+        .steps
+        .iter()
+        .map(|s| operands(s.srcs) + operands(s.dsts));
     match most.max().unwrap_or(0) {
         most if most <= MAX_OPERANDS => Ok(()),
         most => Err(Error::usage(

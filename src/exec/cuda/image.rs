@@ -15,7 +15,11 @@ impl Image {
     /// # Panics
     /// Unless there is a window for each lane.
     pub fn new(program: &Program, windows: &[Window]) -> Image {
-        assert_eq!(program.lanes().len(), windows.len(), "a window for each lane");
+        assert_eq!(
+            program.lanes().len(),
+            windows.len(),
+            "a window for each lane"
+        );
         let mut bytes = program.image().to_vec();
         let at = bytes.len() as u32;
         for window in windows {

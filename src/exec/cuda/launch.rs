@@ -17,7 +17,8 @@ pub const MAX_OPERANDS: usize = 64;
 pub struct DeviceLaunch {
     /// Program and windows in device memory; 0 if they follow inline.
     pub image: u64,
-    /// Addresses (`u64`) of [`crate::wire::gpu::DeviceEnd`]s, as the program numbers its connections.
+    /// Addresses (`u64`) of [`crate::wire::gpu::DeviceEnd`]s, as the program numbers its
+    /// connections.
     pub connections: u64,
     /// The caller's send buffer.
     pub input: u64,

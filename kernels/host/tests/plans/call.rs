@@ -236,7 +236,8 @@ impl Call {
         } = self.sizes;
         format!(
             "seed {}: {} by {} on {} ranks, root {}, {} channels, {} {:?} {:?}, {count} elements, \
-             slots of {slot_bytes} bytes, chunks of {steps:?}, grid {grid:?}, in place {}, shift {}",
+             slots of {slot_bytes} bytes, chunks of {steps:?}, grid {grid:?}, in place {}, \
+             shift {}",
             self.seed,
             self.entry.collective.name(),
             self.entry.algorithm.name(),

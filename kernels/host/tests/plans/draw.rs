@@ -167,9 +167,5 @@ pub fn image_kind(call: &Call) -> usize {
     let plan = &call.pairs[0];
     let bytes = Program::lower(plan).expect("a program").image().len()
         + plan.lanes.len() * size_of::<Window>();
-    match bytes {
-        0..=INLINE_BYTES => 0,
-        ..=16_384 => 1,
-        _ => 2,
-    }
+    usize::from(bytes > INLINE_BYTES) + usize::from(bytes > 16_384)
 }

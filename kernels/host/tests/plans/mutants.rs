@@ -1,8 +1,8 @@
 //! Kernels with one fault each: the tests of plans must notice every one of them.
 //!
 //! `mutants.txt` lists the faults. Each is made in a copy of the kernels, compiled by itself and
-//! run by the same machine on calls like those of the other tests, with one seed after the other until
-//! one of them fails. The kernels as they are must pass all of these seeds.
+//! run by the same machine on calls like those of the other tests, with one seed after the other
+//! until one of them fails. The kernels as they are must pass all of these seeds.
 
 use super::call::{Call, Draft, Sizes};
 use super::devices::World;

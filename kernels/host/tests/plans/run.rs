@@ -99,22 +99,23 @@ fn play(
     let mut vain = 0;
     loop {
         let mut launched = false;
-        for rank in 0..bench.queues.len() {
-            let ended = |grid: Grid| bench.machine.is_over(grid);
-            if !bench.running[rank].is_none_or(ended) {
+        let Bench {
+            machine,
+            queues,
+            running,
+        } = &mut *bench;
+        for (rank, (queue, runs)) in queues.iter_mut().zip(running).enumerate() {
+            if !runs.is_none_or(|grid| machine.is_over(grid)) {
                 continue;
             }
-            let Some(number) = bench.queues[rank].pop() else {
+            let Some(number) = queue.pop() else {
                 continue;
             };
             let call = &calls[number];
             let (blocks, threads) = call.sizes.grid;
             let bytes = prepared[number][rank].launch.as_bytes();
-            let device = rank as u32;
-            let grid = bench
-                .machine
-                .launch(device, &kernels(call), blocks, threads, bytes)?;
-            bench.running[rank] = Some(grid);
+            let kernel = kernels(call);
+            *runs = Some(machine.launch(rank as u32, &kernel, blocks, threads, bytes)?);
             launched = true;
         }
         match bench.machine.run_some(TURN)? {
