@@ -142,17 +142,18 @@ KOLO_FN void fence() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
 // ---- lines that carry their own flags, past the first-level cache
 
+// Two accesses of 8 bytes, each of which is whole: a word of data and its flag.
 KOLO_FN Line load_line(const void* at) {
-  Line l;
-  asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(l.data_low), "=r"(l.flag_low), "=r"(l.data_high), "=r"(l.flag_high)
+  u64 low, high;
+  asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
+               : "=l"(low), "=l"(high)
                : "l"(at)
                : "memory");
-  return l;
+  return {(u32)low, (u32)(low >> 32), (u32)high, (u32)(high >> 32)};
 }
 KOLO_FN void store_line(void* at, Line l) {
-  asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(l.data_low),
-               "r"(l.flag_low), "r"(l.data_high), "r"(l.flag_high)
+  u64 low = (u64)l.flag_low << 32 | l.data_low, high = (u64)l.flag_high << 32 | l.data_high;
+  asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(at), "l"(low), "l"(high)
                : "memory");
 }
 // All 32 threads of a warp call these together; 8 neighbours have one line of 128 bytes, 16 bytes
@@ -160,6 +161,8 @@ KOLO_FN void store_line(void* at, Line l) {
 // there).
 KOLO_FN Vector load_line128(const void* mine) {
   Vector v;
+  // Threads that came here by different ways would load their parts at different times.
+  warp_sync();
   asm volatile("ld.volatile.global.v2.u64 {%0, %1}, [%2];"
                : "=l"(v.low), "=l"(v.high)
                : "l"(mine)
@@ -167,6 +170,7 @@ KOLO_FN Vector load_line128(const void* mine) {
   return v;
 }
 KOLO_FN void store_line128(void* mine, Vector v) {
+  warp_sync();
   asm volatile("st.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(mine), "l"(v.low), "l"(v.high)
                : "memory");
 }

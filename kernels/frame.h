@@ -6,9 +6,6 @@
 #include "fold.h"
 #include "plan.h"
 
-// Sources and destinations of a step, together: the host refuses a plan with more.
-constexpr u32 MAX_OPERANDS = 64;
-
 enum FrameKind : u32 {
   FRAME_TOKEN,  // nothing to move
   FRAME_COPY,   // the only source, unchanged, to every destination

@@ -12,9 +12,6 @@
 #include "image.h"
 #include "window.h"
 
-// Lanes of one block: the host launches more blocks where there are more.
-constexpr u32 MAX_LANES = 256;
-
 struct LaneState {
   u64 round;
   u64 offset;  // bytes that the pieces so far take in a slot

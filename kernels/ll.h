@@ -10,8 +10,7 @@
 
 struct Ll {
   static constexpr bool HAS_LINES = true;
-  // Positions between two wipes: a power of two.
-  static constexpr u64 WIPE_EVERY = 1ull << 30;
+  static constexpr u64 WIPE_EVERY = ::WIPE_EVERY;
 
   static KOLO_FN u64 place(const Connection& end, u64 position, u64 offset) {
     return end.area + position % SLOTS * end.slot_bytes + 2 * offset;
@@ -35,10 +34,14 @@ struct Ll {
     for (u64 w = worker.index; w < words; w += worker.count) {
       u64 rest = frame.bytes - 8 * w;
       u64 bytes = rest < 8 ? rest : 8;
+      bool gave_up = false;
       u64 word = fold_word<E, Op>(frame, [&](u32 s) {
-        return frame.in_lines[s] ? await(frame.place[s] + 16 * w, frame.flag[s], worker)
+        return frame.in_lines[s] ? await(frame.place[s] + 16 * w, frame.flag[s], worker, gave_up)
                                  : load_word<E::BYTES>(frame.place[s] + 8 * w, bytes);
       });
+      if (gave_up) {
+        return;
+      }
       for (u32 d = frame.srcs; d < frame.srcs + frame.dsts; d++) {
         if (frame.in_lines[d]) {
           u32 flag = frame.flag[d];
@@ -52,13 +55,16 @@ struct Ll {
   }
 
  private:
-  static KOLO_FN u64 await(u64 place, u32 flag, Worker worker) {
+  // The payload of a line once it is there. After an abort it may never be: then nothing that
+  // follows from it is stored, so that nobody takes it for data.
+  static KOLO_FN u64 await(u64 place, u32 flag, Worker worker, bool& gave_up) {
     for (;;) {
       Line line = dev::load_line((const void*)place);
       if (line.flag_low == flag && line.flag_high == flag) {
         return (u64)line.data_high << 32 | line.data_low;
       }
-      if (dev::shared_load_acquire(worker.abandoned)) {
+      if (gave_up || dev::shared_load_acquire(worker.abandoned)) {
+        gave_up = true;
         return 0;
       }
       dev::spin();

@@ -43,7 +43,11 @@ struct Ll128 {
       // The last thread of a line has one word and the flag.
       Two two = {{left(frame.bytes, word), part == 7 ? 0 : left(frame.bytes, word + 1)}};
       u64 at = line * LINE_BYTES + 16 * part;
-      Vector folded = fold<E, Op>(frame, worker, word, two, at);
+      bool gave_up = false;
+      Vector folded = fold<E, Op>(frame, worker, word, two, at, gave_up);
+      if (gave_up) {
+        return;
+      }
       for (u32 d = frame.srcs; d < frame.srcs + frame.dsts; d++) {
         if (frame.in_lines[d]) {
           Vector out = {folded.low, part == 7 ? frame.position[d] + 1 : folded.high};
@@ -68,12 +72,13 @@ struct Ll128 {
   }
 
   template <class E, class Op>
-  static KOLO_FN Vector fold(const Frame& frame, Worker worker, u64 word, Two two, u64 at) {
-    Vector sofar = load<E>(frame, worker, 0, word, two, at);
+  static KOLO_FN Vector fold(const Frame& frame, Worker worker, u64 word, Two two, u64 at,
+                             bool& gave_up) {
+    Vector sofar = load<E>(frame, worker, 0, word, two, at, gave_up);
     if (frame.kind != FRAME_FOLD) {
       // A token without payload still waits for all its sources.
       for (u32 s = 1; s < frame.srcs; s++) {
-        load<E>(frame, worker, s, word, two, at);
+        load<E>(frame, worker, s, word, two, at, gave_up);
       }
       return sofar;
     }
@@ -84,7 +89,7 @@ struct Ll128 {
       high.multiply(scalar);
     }
     for (u32 s = 1; s < frame.srcs; s++) {
-      Vector loaded = load<E>(frame, worker, s, word, two, at);
+      Vector loaded = load<E>(frame, worker, s, word, two, at, gave_up);
       Word<E> next_low = Word<E>::widen(loaded.low), next_high = Word<E>::widen(loaded.high);
       if (Op::SCALES && frame.scaled >> s & 1) {
         next_low.multiply(scalar);
@@ -101,27 +106,30 @@ struct Ll128 {
   }
 
   template <class E>
-  static KOLO_FN Vector load(const Frame& frame, Worker worker, u32 s, u64 word, Two two, u64 at) {
+  static KOLO_FN Vector load(const Frame& frame, Worker worker, u32 s, u64 word, Two two, u64 at,
+                             bool& gave_up) {
     if (s >= frame.srcs) {
       return {0, 0};
     }
     u64 place = frame.place[s];
     if (frame.in_lines[s]) {
-      return await(place + at, frame.position[s] + 1, worker);
+      return await(place + at, frame.position[s] + 1, worker, gave_up);
     }
     return {load_word<E::BYTES>(place + 8 * word, two.bytes[0]),
             load_word<E::BYTES>(place + 8 * word + 8, two.bytes[1])};
   }
 
-  // Until all lines of the warp are there; the whole warp calls it.
-  static KOLO_FN Vector await(u64 mine, u64 flag, Worker worker) {
+  // Until all lines of the warp are there; the whole warp calls it, and gives up together after an
+  // abort: then it stores nothing that follows.
+  static KOLO_FN Vector await(u64 mine, u64 flag, Worker worker, bool& gave_up) {
     for (;;) {
       Vector loaded = dev::load_line128((const void*)mine);
       bool waits = worker.index % 8 == 7 && loaded.high != flag;
       if (!dev::any_of_warp(waits)) {
         return loaded;
       }
-      if (dev::any_of_warp(dev::shared_load_acquire(worker.abandoned) != 0)) {
+      if (dev::any_of_warp(gave_up || dev::shared_load_acquire(worker.abandoned) != 0)) {
+        gave_up = true;
         return {0, 0};
       }
       dev::spin();

@@ -83,6 +83,8 @@ struct Window {
 
 // Slots of every connection.
 constexpr u32 SLOTS = 8;
+// Slots between two wipes of the lines of LL.
+constexpr u64 WIPE_EVERY = 1ull << 30;
 
 struct alignas(16) Connection {
   u64 tail;      // where the writer counts the slots that it has filled
@@ -96,6 +98,10 @@ struct alignas(16) Connection {
 };
 
 // ---- one launch
+
+// Sources and destinations of a step, together, and lanes of one block: the host refuses more.
+constexpr u32 MAX_OPERANDS = 64;
+constexpr u32 MAX_LANES = 256;
 
 // So much of a launch travels as parameters of the kernel.
 constexpr u32 LAUNCH_BYTES = 4096;
@@ -155,10 +161,12 @@ constexpr u64 layout_hash() {
   hash.with(sizeof(Step)).with(KOLO_AT(Step, flags)).with(KOLO_AT(Step, srcs));
   hash.with(KOLO_AT(Step, dsts)).with(KOLO_AT(Step, chunks)).with(KOLO_AT(Step, chunk));
   hash.with(KOLO_AT(Step, repeat)).with(KOLO_AT(Step, stride));
-  hash.with(sizeof(Operand)).with(KOLO_AT(Operand, keep)).with(KOLO_AT(Operand, index));
+  hash.with(sizeof(Operand)).with(KOLO_AT(Operand, space));
+  hash.with(KOLO_AT(Operand, keep)).with(KOLO_AT(Operand, index));
   hash.with(KOLO_AT(Operand, offset));
-  hash.with(sizeof(ConnectionEntry)).with(KOLO_AT(ConnectionEntry, lane));
-  hash.with(sizeof(LaneEntry)).with(KOLO_AT(LaneEntry, count));
+  hash.with(sizeof(ConnectionEntry)).with(KOLO_AT(ConnectionEntry, direction));
+  hash.with(KOLO_AT(ConnectionEntry, lane));
+  hash.with(sizeof(LaneEntry)).with(KOLO_AT(LaneEntry, first)).with(KOLO_AT(LaneEntry, count));
   hash.with(sizeof(ListEntry)).with(KOLO_AT(ListEntry, count));
   hash.with(sizeof(Window)).with(KOLO_AT(Window, chunks)).with(KOLO_AT(Window, blocks));
   hash.with(KOLO_AT(Window, block_stride)).with(KOLO_AT(Window, low)).with(KOLO_AT(Window, high));
@@ -174,5 +182,11 @@ constexpr u64 layout_hash() {
   hash.with(KOLO_AT(Launch, steps)).with(KOLO_AT(Launch, scalar)).with(KOLO_AT(Launch, divisor));
   hash.with(KOLO_AT(Launch, pre_scaled)).with(KOLO_AT(Launch, slice_slots));
   hash.with(KOLO_AT(Launch, windows)).with(KOLO_AT(Launch, bytes)).with(KOLO_AT(Launch, inlined));
+  // What the numbers in them mean.
+  hash.with(STEP_COPY).with(STEP_FOLD).with(STEP_TOKEN);
+  hash.with(PRE_SCALE).with(POST_SCALE).with(PACKED);
+  hash.with(SPACE_INPUT).with(SPACE_OUTPUT).with(SPACE_SCRATCH).with(SPACE_CONNECTION);
+  hash.with(LAYOUT_SPLIT).with(LAYOUT_BLOCKS).with(DIRECTION_RECV).with(SLOTS);
+  hash.with(WIPE_EVERY).with(MAX_OPERANDS).with(MAX_LANES);
   return hash.value;
 }

@@ -18,7 +18,8 @@ mod run;
 use call::{Draft, Sizes};
 use devices::World;
 use draw::{PROTOCOLS, TYPES, entries, operations};
-use kolo::plan::{Algorithm, Collective, Protocol};
+use kolo::dtype::DataType;
+use kolo::plan::{Algorithm, Collective, ConnectionUse, Direction, Protocol};
 use run::{Run, ours};
 
 /// Runs cases on all cores; the first failure ends it.
@@ -86,6 +87,88 @@ fn every_type_and_operation_by_every_protocol() {
     }
     assert_eq!(cases.len(), 3 * 12 * 6);
     all(cases);
+}
+
+/// The loop that large slices run in: whole passes of it, vectors behind it, and a tail.
+#[test]
+fn every_type_and_operation_in_the_loop_of_large_slices() {
+    let ring = draw::entry(Collective::AllReduce, Algorithm::Ring);
+    let mut random = fastrand::Rng::with_seed(draw::seed());
+    let mut cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>> = Vec::new();
+    for dtype in TYPES {
+        for op in operations() {
+            let seed = random.u64(..);
+            cases.push(Box::new(move || {
+                let mut random = fastrand::Rng::with_seed(seed);
+                let draft = Draft {
+                    dtype,
+                    op: Some(op),
+                    channels: 1,
+                    shift: 0,
+                    sizes: Sizes {
+                        slot_bytes: 4608,
+                        steps: (1, 1),
+                        grid: (1, 64),
+                        // Halves of about 2,400 bytes: 32 threads move 2,048 in a pass.
+                        count: 2 * 2400 / dtype.size_bytes() + 1,
+                    },
+                    ..draw::draft(ring, 2, Protocol::Simple, &mut random)
+                };
+                let call = draft.call().expect("one piece fits");
+                let how = draw::how(&call, &mut random);
+                run::run(&[call], &mut World::new(0), how, &ours)
+            }));
+        }
+    }
+    all(cases);
+}
+
+/// A rank never comes, and the flag is set at a drawn moment: every kernel ends, and what it wrote
+/// is right.
+#[test]
+fn an_abort_ends_every_kernel() {
+    let mut random = fastrand::Rng::with_seed(draw::seed());
+    for protocol in PROTOCOLS {
+        for turn in 0..12 {
+            let call = draw::sum(protocol, &mut random);
+            let how = Run {
+                abort: Some(turn),
+                ..draw::how(&call, &mut random)
+            };
+            let ended = run::run(&[call], &mut World::new(0), how, &ours);
+            ended.unwrap_or_else(|text| panic!("{text}"));
+        }
+    }
+}
+
+/// A proxy reads what each slot holds.
+#[test]
+fn sizes_say_what_slots_hold() {
+    let ring = draw::entry(Collective::Broadcast, Algorithm::Ring);
+    let mut random = fastrand::Rng::with_seed(draw::seed());
+    let draft = Draft {
+        root: 0,
+        channels: 1,
+        dtype: DataType::Float32,
+        shift: 0,
+        sizes: Sizes {
+            slot_bytes: 512,
+            steps: (1, 1),
+            grid: (1, 64),
+            count: 128 * 5 + 7,
+        },
+        ..draw::draft(ring, 2, Protocol::Simple, &mut random)
+    };
+    let call = draft.call().expect("one piece fits");
+    let (mut world, how) = (World::new(0), draw::how(&call, &mut random));
+    let sends = |used: &&ConnectionUse| used.direction == Direction::Send;
+    let sent = call.pairs[0].connections.iter().find(sends);
+    let link = sent.expect("the root sends").link;
+    run::run(&[call], &mut world, how, &ours).unwrap_or_else(|text| panic!("{text}"));
+    assert_eq!(
+        world.sizes(link, Protocol::Simple),
+        [512, 512, 512, 512, 512, 28, 0, 0]
+    );
 }
 
 /// Calls follow each other on the same connections, without a barrier; each rank goes on when its

@@ -23,7 +23,8 @@ fn random_window(random: &mut fastrand::Rng) -> (Window, u32) {
     };
     let chunks = random.u32(1..70);
     let lanes = random.u32(1..5);
-    let most = 1 << random.u32(0..24);
+    // Counts have 64 bits.
+    let most = 1 << random.u32(0..44);
     let binding = Binding {
         count: random.usize(0..most),
         element_bytes: [1, 2, 4, 8][random.usize(0..4)],

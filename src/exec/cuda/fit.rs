@@ -1,6 +1,6 @@
 //! Which sizes fit: payload of slots and lines, and what kernels can hold.
 
-use super::launch::MAX_OPERANDS;
+use super::launch::{MAX_LANES, MAX_OPERANDS, MAX_THREADS, WARP};
 use crate::base::{Error, Result};
 use crate::plan::{Geometry, Plan, Protocol};
 use crate::wire::gpu::SLOTS;
@@ -39,13 +39,26 @@ const fn piece_unit(protocol: Protocol) -> usize {
 /// The geometry by which the windows of a launch are bound: what fits slots of `slot_bytes`.
 ///
 /// # Errors
-/// A token of so many pieces does not fit.
+/// A token of so many pieces does not fit, or slots or slices are not as kernels need them.
 pub fn geometry(
     protocol: Protocol,
     slot_bytes: usize,
     (chunk_steps, slice_steps): (u32, u32),
     (pieces, element_bytes): (u32, usize),
 ) -> Result<Geometry> {
+    let fits = |steps: u32, whole: u32| steps > 0 && whole.is_multiple_of(steps);
+    if !fits(slice_steps, chunk_steps) || !fits(chunk_steps, SLOTS) {
+        return Err(Error::internal(format!(
+            "slices of {slice_steps} slots and chunks of {chunk_steps} do not divide {SLOTS} slots"
+        )));
+    }
+    if !slot_bytes.is_multiple_of(slot_unit(protocol)) {
+        return Err(Error::internal(format!(
+            "slots of {slot_bytes} bytes are no multiple of {} bytes, as {} needs",
+            slot_unit(protocol),
+            protocol.name()
+        )));
+    }
     let whole = payload(protocol, slot_bytes) * slice_steps as usize;
     let pieces = pieces.max(1) as usize;
     let unit = piece_unit(protocol);
@@ -92,6 +105,28 @@ pub fn check(plan: &Plan) -> Result<()> {
     }
 }
 
+/// Whether a grid can pass the lanes of a plan.
+///
+/// # Errors
+/// Blocks with more lanes than they hold, or threads that are no warps.
+pub fn check_grid(plan: &Plan, (blocks, threads): (u32, u32)) -> Result<()> {
+    let is_of_warps = threads.is_multiple_of(WARP) && (2 * WARP..=MAX_THREADS).contains(&threads);
+    if blocks == 0 || !is_of_warps {
+        return Err(Error::internal(format!(
+            "a grid of {blocks} blocks of {threads} threads: a block has {} to {MAX_THREADS}, in \
+             warps of {WARP}",
+            2 * WARP
+        )));
+    }
+    let lanes = plan.lanes.len().div_ceil(blocks as usize);
+    match lanes <= MAX_LANES {
+        true => Ok(()),
+        false => Err(Error::internal(format!(
+            "{lanes} lanes for each of {blocks} blocks, and a block holds {MAX_LANES}"
+        ))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,7 +165,37 @@ mod tests {
     #[test]
     fn a_token_that_does_not_fit_is_refused() {
         let error = geometry(Protocol::Ll128, 512, (1, 1), (2, 1)).expect_err("480 bytes for 960");
+        let refused = [(512, (3, 1)), (512, (4, 3)), (500, (4, 2))];
+        for (slot_bytes, steps) in refused {
+            assert!(
+                geometry(Protocol::Ll128, slot_bytes, steps, (1, 4)).is_err(),
+                "{steps:?}"
+            );
+        }
         assert!(error.what.contains("2 pieces"), "{error}");
         assert!(error.remedy.contains("KOLO_BUFFSIZE"), "{error}");
+    }
+
+    #[test]
+    fn grids_that_cannot_be_are_refused() {
+        use crate::plan::{Algorithm, Collective, Emitter, Layout, Shape};
+        let shape = Shape {
+            collective: Collective::AllToAll,
+            algorithm: Algorithm::Bundle,
+            rank: 0,
+            nranks: 514,
+            root: 0,
+            channels: 1,
+        };
+        let mut e = Emitter::new(shape, 514, Layout::Blocks);
+        for peer in 1..514 {
+            let to = e.lane(0).to(peer);
+            e.send(to, i64::from(peer));
+        }
+        let plan = e.finish();
+        assert!(check_grid(&plan, (3, 64)).is_ok());
+        for grid in [(2, 64), (0, 64), (3, 32), (3, 65), (3, 672)] {
+            assert!(check_grid(&plan, grid).is_err(), "{grid:?}");
+        }
     }
 }

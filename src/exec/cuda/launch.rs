@@ -8,6 +8,10 @@ pub const LAUNCH_BYTES: usize = 4096;
 pub const INLINE_BYTES: usize = LAUNCH_BYTES - 128;
 /// Lanes that one block passes at most.
 pub const MAX_LANES: usize = 256;
+/// Threads of a warp: the first warp of a block leads, the others work.
+pub const WARP: u32 = 32;
+/// Threads of a block.
+pub const MAX_THREADS: u32 = 640;
 /// Sources and destinations of one step, together.
 pub const MAX_OPERANDS: usize = 64;
 

@@ -1,10 +1,12 @@
 //! One number for where every field lies that host and kernels share: `layout_hash` of
 //! `kernels/plan.h` computes the same, in the same order.
 
-use super::launch::DeviceLaunch;
+use super::launch::{DeviceLaunch, MAX_LANES, MAX_OPERANDS};
 use crate::plan::program::{ConnectionEntry, LaneEntry, ListEntry, ProgramHeader};
-use crate::plan::{Operand, Step, window};
-use crate::wire::gpu::DeviceEnd;
+use crate::plan::{
+    Direction, Layout, Operand, PACKED, POST_SCALE, PRE_SCALE, Space, Step, StepOp, window,
+};
+use crate::wire::gpu::{self, DeviceEnd};
 use std::mem::offset_of;
 
 /// Sizes and places, in the order of the kernels' declaration.
@@ -30,12 +32,15 @@ fn places() -> Vec<usize> {
         offset_of!(Step, repeat),
         offset_of!(Step, stride),
         size_of::<Operand>(),
+        offset_of!(Operand, space),
         offset_of!(Operand, keep),
         offset_of!(Operand, index),
         offset_of!(Operand, offset),
         size_of::<ConnectionEntry>(),
+        offset_of!(ConnectionEntry, direction),
         offset_of!(ConnectionEntry, lane),
         size_of::<LaneEntry>(),
+        offset_of!(LaneEntry, first),
         offset_of!(LaneEntry, count),
         size_of::<ListEntry>(),
         offset_of!(ListEntry, count),
@@ -66,7 +71,31 @@ fn places() -> Vec<usize> {
         offset_of!(DeviceLaunch, bytes),
         offset_of!(DeviceLaunch, inlined),
     ]);
+    places.extend(meanings());
     places
+}
+
+/// What the numbers in them mean.
+fn meanings() -> [usize; 17] {
+    [
+        StepOp::Copy as usize,
+        StepOp::Fold as usize,
+        StepOp::Token as usize,
+        PRE_SCALE.into(),
+        POST_SCALE.into(),
+        PACKED.into(),
+        Space::Input as usize,
+        Space::Output as usize,
+        Space::Scratch as usize,
+        Space::Connection as usize,
+        Layout::Split as usize,
+        Layout::Blocks as usize,
+        Direction::Recv as usize,
+        gpu::SLOTS as usize,
+        gpu::WIPE_EVERY as usize,
+        MAX_OPERANDS,
+        MAX_LANES,
+    ]
 }
 
 /// FNV-1a of all sizes and places, each as 8 bytes.

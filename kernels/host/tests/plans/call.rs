@@ -76,9 +76,10 @@ impl Draft {
         };
         let plans: Vec<Plan> = (0..self.ranks).map(plan).collect();
         let pairs: Vec<Plan> = plans.iter().map(pairs_only).collect();
-        pairs
-            .iter()
-            .for_each(|plan| fit::check(plan).expect("few operands"));
+        for plan in &pairs {
+            fit::check(plan).expect("few operands");
+            fit::check_grid(plan, self.sizes.grid).expect("a grid that can be");
+        }
         let element_bytes = self.dtype.size_bytes();
         let Sizes {
             slot_bytes, steps, ..

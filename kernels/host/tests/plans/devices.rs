@@ -33,11 +33,6 @@ impl Block {
         }
     }
 
-    /// For every device: memory of the host.
-    pub fn for_all(self) -> Block {
-        self.also_for(u32::MAX)
-    }
-
     fn also_for(self, also: u32) -> Block {
         Block { also, ..self }
     }
@@ -72,6 +67,10 @@ impl Block {
 
     fn u64_at(&self, at: usize) -> u64 {
         u64::from_le_bytes(self.read()[at..at + 8].try_into().expect("8 bytes"))
+    }
+
+    fn u32_at(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.read()[at..at + 4].try_into().expect("4 bytes"))
     }
 }
 
@@ -186,6 +185,32 @@ impl World {
         self.connections.values().flat_map(Connection::blocks)
     }
 
+    /// Both ends of each connection have come to the same position, and everything is emptied.
+    ///
+    /// # Errors
+    /// A connection where it is not so.
+    pub fn is_quiet(&self) -> Result<(), String> {
+        for ((link, _), connection) in &self.connections {
+            let position = std::mem::offset_of!(DeviceEnd, position);
+            let [there, here] = [0, 1].map(|end| connection.ends[end].u64_at(position));
+            let head = connection.writer.u64_at(0);
+            if (there, there) != (here, head) {
+                return Err(format!(
+                    "{link:?}: the writer stands at {there}, the reader at {here}, with its head \
+                     at {head}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the writer said of each slot of a connection.
+    pub fn sizes(&self, link: Link, protocol: Protocol) -> Vec<u32> {
+        let connection = &self.connections[&(link, protocol as u8)];
+        let size = |slot: usize| connection.reader.u32_at(gpu::SIZES_AT + 4 * slot);
+        (0..gpu::SLOTS as usize).map(size).collect()
+    }
+
     fn end(&mut self, used: &ConnectionUse, call: &Call) -> u64 {
         let key = (used.link, call.protocol as u8);
         let (slot_bytes, first) = (call.sizes.slot_bytes, self.first);
@@ -203,7 +228,7 @@ impl World {
     }
 
     /// The launch of one rank.
-    pub fn prepare(&mut self, call: &Call, rank: usize, abort: &Block) -> Prepared {
+    pub fn prepare(&mut self, call: &Call, rank: usize, abort: u64) -> Prepared {
         let device = rank as u32;
         let plan = &call.pairs[rank];
         let program = Program::lower(plan).expect("a program");
@@ -238,7 +263,7 @@ impl World {
         };
         launch.scratch = scratch.address();
         launch.scratch_bytes = scratch_bytes as u64;
-        launch.abort = abort.address();
+        launch.abort = abort;
         launch.steps = steps.address();
         let scalar = call.scalar();
         launch.scalar = u64::from_le_bytes(scalar[..8].try_into().expect("8 bytes"));
@@ -290,6 +315,18 @@ impl Prepared {
         self.output
             .read()
             .split_off(call.shift * call.element_bytes())
+    }
+
+    /// Whether nothing was stored where the launch must not store.
+    pub fn has_kept(&self, call: &Call, rank: usize) -> bool {
+        let before = call.shift * call.element_bytes();
+        let edge = &self.output.read()[..before];
+        let input = self
+            .others
+            .iter()
+            .find(|block| block.name == "a send buffer");
+        let same = |block: &Block| block.read()[before..] == call.input(rank);
+        edge.iter().all(|&byte| byte == POISON) && input.is_none_or(same)
     }
 
     /// Steps that all blocks did.

@@ -124,6 +124,18 @@ pub fn draft(
     }
 }
 
+/// A sum of floats in a ring of 3 or 4 ranks, out of place: only results are written to the output.
+pub fn sum(protocol: Protocol, random: &mut fastrand::Rng) -> Call {
+    let ring = entry(Collective::AllReduce, Algorithm::Ring);
+    let draft = Draft {
+        dtype: DataType::Float32,
+        op: Some(ReduceOp::Sum),
+        in_place: false,
+        ..draft(ring, random.u32(3..=4), protocol, random)
+    };
+    draft.call().expect("one piece fits")
+}
+
 /// A call with sizes that fit it.
 pub fn call(
     entry: &'static Entry,
@@ -159,6 +171,7 @@ pub fn how(call: &Call, random: &mut fastrand::Rng) -> Run {
         resident_blocks: random.u32(3..=4).max(call.sizes.grid.0),
         is_weak: true,
         most_switches: 100_000_000,
+        abort: None,
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::Mutex;
 /// Seeds that a fault may stay hidden for.
 const SEEDS: u64 = 60;
 /// A run that is longer has failed: many faults have somebody wait for ever.
-const MOST_SWITCHES: u64 = 5_000_000;
+const MOST_SWITCHES: u64 = 2_000_000;
 /// What is compiled of each copy.
 const KERNEL: &str = "KOLO_EACH(Float, Sum)\n";
 
@@ -149,12 +149,14 @@ impl Mutant {
                 let calls = calls.map(|(steps, count)| self.broadcast(steps, count, &mut random));
                 (calls.into(), World::new(first).with_stale_lines())
             }
+            "abort" => (vec![self.sum(&mut random)], World::new(0)),
             "lanes" => (vec![self.many_lanes(&mut random)], World::new(0)),
             other => panic!("no scenario {other}"),
         };
         let how = Run {
             resident_blocks: 4,
             most_switches: MOST_SWITCHES,
+            abort: (self.scenario == "abort").then(|| random.u32(0..12)),
             ..draw::how(&calls[0], &mut random)
         };
         run::run(&calls, &mut world, how, kernels)
@@ -177,6 +179,11 @@ impl Mutant {
                 return call;
             }
         }
+    }
+
+    /// All-reduce in a ring: nothing but results is written to the output.
+    fn sum(&self, random: &mut fastrand::Rng) -> Call {
+        draw::sum(self.protocol, random)
     }
 
     /// Between two ranks, in slots of 512 bytes.

@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::devices::{Block, Prepared, World, kernel_name};
 use super::host;
-use kolo_kernels_host::{Access, Grid, Kernel, Machine, Options, State, kernel};
+use kolo_kernels_host::{Access, Grid, Kernel, Machine, Memory, Options, State, kernel};
 
 /// How a sequence of calls runs.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,8 @@ pub struct Run {
     pub resident_blocks: u32,
     pub is_weak: bool,
     pub most_switches: u64,
+    /// After so many turns the abort flag is set; the last rank never comes then.
+    pub abort: Option<u32>,
 }
 
 /// Switches between two looks at what has ended.
@@ -62,29 +64,40 @@ pub fn run(calls: &[Call], world: &mut World, how: Run, kernels: Kernels) -> Res
         most_switches: how.most_switches,
         ..Options::new(how.seed)
     };
-    let abort = Block::holding(0, "the abort flag", &[0; 8]).for_all();
+    let mut machine = Machine::new(options);
+    let abort = machine.allocate("the abort flag", 8, 0, Access::READ_ONLY);
     let prepared: Vec<Vec<Prepared>> = calls
         .iter()
         .map(|call| {
-            let prepare = |rank| world.prepare(call, rank, &abort);
+            let prepare = |rank| world.prepare(call, rank, abort.at());
             (0..ranks).map(prepare).collect()
         })
         .collect();
     let mut bench = Bench {
-        machine: Machine::new(options),
+        machine,
         queues: vec![(0..calls.len()).rev().collect(); ranks],
         running: vec![None; ranks],
     };
     bench.register(world.blocks());
     bench.register(prepared.iter().flatten().flat_map(Prepared::blocks));
-    bench.register([&abort].into_iter());
+    if how.abort.is_some() {
+        bench.queues[ranks - 1].clear();
+    }
     let text = |failure: &dyn std::fmt::Display| {
         let all: Vec<String> = calls.iter().map(Call::text).collect();
         format!("{failure}\n{how:?}\n{}", all.join("\n"))
     };
-    play(&mut bench, calls, &prepared, kernels).map_err(|failure| text(&failure))?;
+    let abort = how.abort.map(|turn| (turn, abort));
+    play(&mut bench, calls, (&prepared, abort), kernels).map_err(|failure| text(&failure))?;
+    if how.abort.is_none() {
+        world.is_quiet().map_err(|wrong| text(&wrong))?;
+    }
     for (call, prepared) in calls.iter().zip(&prepared) {
-        judge(call, prepared).map_err(|wrong| text(&wrong))?;
+        let judged = match how.abort {
+            None => judge(call, prepared),
+            Some(_) => judge_aborted(call, prepared),
+        };
+        judged.map_err(|wrong| text(&wrong))?;
     }
     Ok(())
 }
@@ -93,11 +106,14 @@ pub fn run(calls: &[Call], world: &mut World, how: Run, kernels: Kernels) -> Res
 fn play(
     bench: &mut Bench,
     calls: &[Call],
-    prepared: &[Vec<Prepared>],
+    (prepared, abort): (&[Vec<Prepared>], Option<(u32, Memory)>),
     kernels: Kernels,
 ) -> Result<(), kolo_kernels_host::Failure> {
     let mut vain = 0;
-    loop {
+    for turn in 0.. {
+        if let Some((_, flag)) = abort.filter(|&(when, _)| when == turn) {
+            bench.machine.write(flag, 0, &1u32.to_le_bytes());
+        }
         let mut launched = false;
         let Bench {
             machine,
@@ -120,7 +136,7 @@ fn play(
         }
         match bench.machine.run_some(TURN)? {
             State::Over if bench.queues.iter().all(Vec::is_empty) => return Ok(()),
-            State::Waiting if !launched => vain += 1,
+            State::Waiting if !launched && abort.is_none_or(|(when, _)| turn > when) => vain += 1,
             _ => vain = 0,
         }
         if vain == MOST_VAIN {
@@ -128,6 +144,24 @@ fn play(
             return bench.machine.run().map(|_| ());
         }
     }
+    unreachable!("turns are not counted to the end")
+}
+
+/// After an abort, what was written of the output is right.
+fn judge_aborted(call: &Call, prepared: &[Prepared]) -> Result<(), String> {
+    let bytes = call.element_bytes();
+    let nothing = vec![host::POISON; bytes];
+    let wanted = host::outputs(call);
+    for (rank, (wanted, prepared)) in wanted.iter().zip(prepared).enumerate() {
+        let got = prepared.received(call);
+        let elements = got.chunks(bytes).zip(wanted.chunks(bytes)).enumerate();
+        for (element, (got, wanted)) in elements {
+            if got != wanted && got != nothing {
+                return Err(format!("rank {rank}, element {element} is {got:02x?}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Holds the results of a call against the host's.
@@ -144,6 +178,9 @@ fn judge(call: &Call, prepared: &[Prepared]) -> Result<(), String> {
                 &got[bytes.clone()],
                 &wanted[bytes],
             ));
+        }
+        if !prepared.has_kept(call, rank) {
+            return Err(format!("rank {rank} has stored where it must not"));
         }
         let (steps, planned) = (prepared.steps(), call.steps(rank));
         if steps != planned {
