@@ -1,4 +1,4 @@
-/* mpicc hello.c $(pkg-config --cflags --libs kolo-mpi-openmpi) -o hello && mpirun -n 4 ./hello */
+/* mpicc hello.c $(pkg-config --cflags --libs kolo-mpi) -o hello && mpirun -n 4 ./hello */
 #include <kolo_mpi.h>
 #include <stdio.h>
 
@@ -14,8 +14,10 @@ int main(int argc, char **argv) {
     koloCommUserRank(comm, &rank);
     koloCommCount(comm, &nranks);
     x = rank + 1;
-    if (koloAllReduce(&x, &sum, 1, koloDouble, koloSum, comm, NULL) != koloSuccess)
+    if (koloAllReduce(&x, &sum, 1, koloDouble, koloSum, comm, NULL) != koloSuccess) {
         fprintf(stderr, "%s\n", koloGetLastError(comm));
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     printf("rank %d of %d: the sum is %g\n", rank, nranks, sum);
     koloCommDestroy(comm);
     MPI_Finalize();

@@ -1,4 +1,4 @@
-! mpif90 hello.f90 $(pkg-config --cflags --libs kolo-fortran kolo-mpi-openmpi) -o hello
+! mpif90 hello.f90 $(pkg-config --cflags --libs kolo-fortran kolo-mpi) -o hello
 ! mpirun -n 4 ./hello
 program hello
   use mpi

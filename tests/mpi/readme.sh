@@ -28,8 +28,8 @@ cmp hello.rs "$SOURCE/examples/rust/hello.rs" || fail "its program in Rust is an
 c=$(sed -n '1s,^/\* \(.*\) \*/$,\1,p' programs/hello.c)
 fortran=$(sed -n '/^! /!q; s/^! //p' programs/hello.f90)
 rust=$(sed -n '1s,^//! ,,p' hello.rs)
-[ "$MPI" = openmpi ] || c=${c//kolo-mpi-openmpi/kolo-mpi-$MPI}
-[ "$MPI" = openmpi ] || fortran=${fortran//kolo-mpi-openmpi/kolo-mpi-$MPI}
+[ "$MPI" = openmpi ] || c=${c//kolo-mpi)/kolo-mpi-$MPI)}
+[ "$MPI" = openmpi ] || fortran=${fortran//kolo-mpi)/kolo-mpi-$MPI)}
 install=$(sed -n 's/^    \(export P[^#]*\).*/\1/p' "$readme")
 exports=$(sed -n 's/^    \(export OMPI[^#]*\).*/\1/p' "$readme")
 look=$(awk '/^## Look inside/ { on = 1; next } /^## / { on = 0 } on && /^    /' "$readme" |
