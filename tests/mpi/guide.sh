@@ -177,6 +177,14 @@ page=$guide/sites.md
 said=$(typed "$SOURCE" "$(block sites sh 1 | sed 's/^make /make --dry-run /')" 2>&1) ||
     fail "sites.md: $said"
 [[ $said == *'FAMILIES="openmpi" '*'bindings/install.sh "'"$PREFIX"'"'* ]] || fail "make: $said"
+# Root's half of the two steps: words that install.sh knows, for the folder of the first command.
+said=$(typed "$SOURCE" "$(block sites sh 2 |
+    sed 's/^make /make --dry-run /; s/^sudo /echo asked /')" 2>&1) || fail "sites.md: $said"
+asked=$(echo "$said" | sed -n 's/^asked //p')
+[[ $asked == 'FAMILIES=openmpi '*' bindings/install.sh '"$PREFIX" ]] || fail "sudo: $asked"
+for word in $(echo "$asked" | grep -oE '[A-Za-z_]+='); do
+    grep -q "^#   ${word%=}  *[a-z]" "$SOURCE/bindings/install.sh" || fail "sudo: $word"
+done
 paths=$(grep -oE '(PREFIX|/opt/kolo/1.0-openmpi)/(share|lib|bin)[A-Za-z0-9_./-]*' "$page")
 [ "$(echo "$paths" | wc -l)" -ge 3 ] || fail "sites.md names only $paths"
 for path in $paths; do
@@ -184,7 +192,7 @@ for path in $paths; do
         fail "sites.md names $path, which is not installed"
 done
 block sites toml 1 >site/kolo.toml
-typed site "$(block sites sh 4)" >out 2>err || fail "sites.md: $(cat out err)"
+typed site "$(block sites sh 5)" >out 2>err || fail "sites.md: $(cat out err)"
 grep -q '^ *socket_ifname.*ib0' out || fail "kolo config diff shows no change: $(cat out err)"
 said=$(typed site "kolo doctor --node" 2>&1) || [ $? = 1 ] || fail "kolo doctor --node: $said"
 [ "$(echo "$said" | wc -l)" = 1 ] || fail "kolo doctor --node says more than a line: $said"
