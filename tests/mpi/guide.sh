@@ -170,6 +170,7 @@ table fortran
 # With the settings of the tests' own builds, as cargo would compile kolo once more with others.
 of_cargo=$(export -p | grep '^declare -x CARGO_' || true)
 before="$of_cargo
+unset PKG_CONFIG_PATH
 $before" quick_start rust "$SOURCE"
 
 # For sites: make takes the words, the tree has what is named, kolo takes the file.

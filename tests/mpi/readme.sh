@@ -57,11 +57,13 @@ four() { # NAME FOLDER COMMANDS
 programs() {
     four C "$work/programs" "$c"
     four Fortran "$work/programs" "$fortran"
-    # Nothing that is installed is needed here. The settings of the tests' own builds are: with
-    # others cargo would compile kolo once more, for longer than this test may take.
+    # Nothing that is installed is needed here. The settings of the tests' own builds are, and no
+    # place of packages: with others cargo would compile kolo once more, for longer than this test
+    # may take.
     local install
     install=$(export -p | grep '^declare -x CARGO_' || true)
-    four Rust "$SOURCE" "$1"
+    four Rust "$SOURCE" "unset PKG_CONFIG_PATH
+$1"
 }
 
 work=$PWD prefix=$PREFIX as=() who="user $(id -un)"
