@@ -4,6 +4,7 @@
 //! elements of one byte put the pieces of packed tokens on odd addresses, small slots make several
 //! rounds, and calls follow each other on the same connections without a barrier.
 
+mod memory;
 mod samples;
 
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
@@ -12,9 +13,7 @@ use kolo::exec::host::launch::protocol;
 use kolo::exec::host::{Bound, Kernel, LaneRun, Launch, Wires};
 use kolo::exec::{Progress, Stop};
 use kolo::plan::{Collective, Geometry, Plan, Protocol};
-use kolo::transport::node::NodeMemory;
-use kolo::transport::segment::Segment;
-use kolo::wire::layout::Layout;
+use memory::{StopOnPanic, wires};
 use samples::{SAMPLES, Sample};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -26,26 +25,6 @@ const CHANNELS: usize = 2;
 /// Poisoned elements before and behind each receive buffer.
 const GUARD: usize = 32;
 const POISON: u8 = 0x5a;
-
-/// The wires of every rank of a fresh node.
-fn wires(ranks: usize) -> Vec<Wires> {
-    let layout = Layout {
-        ranks,
-        channels: CHANNELS,
-        slot_bytes: SLOT_BYTES,
-        eager_bytes: SLOT_BYTES,
-    };
-    let segment = Arc::new(Segment::anonymous(layout.total()).expect("memory"));
-    (0..ranks)
-        .map(|me| {
-            let owner = Arc::clone(&segment);
-            // SAFETY: an anonymous segment of this size is zero and page-aligned.
-            let node = unsafe { NodeMemory::new(segment.as_ptr(), layout, me, owner) };
-            let (source, bell) = (Box::new(node.clone()), Box::new(node.clone()));
-            Wires::new((me, ranks, CHANNELS), node.fans(), source, bell)
-        })
-        .collect()
-}
 
 /// One call, the same on all ranks.
 struct Call {
@@ -264,22 +243,11 @@ fn run(call: &Call, rank: usize, wires: &mut Wires, stop: &AtomicBool) {
     );
 }
 
-/// A thread that fails must not leave the others waiting.
-struct StopOnPanic<'a>(&'a AtomicBool);
-
-impl Drop for StopOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
 /// All calls, back to back, on the connections of one node.
 fn run_all(ranks: usize, calls: &[Call]) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for (rank, mut wires) in wires(ranks).into_iter().enumerate() {
+        for (rank, mut wires) in wires(ranks, CHANNELS, SLOT_BYTES).into_iter().enumerate() {
             let stop = &stop;
             scope.spawn(move || {
                 let _guard = StopOnPanic(stop);
@@ -312,7 +280,7 @@ fn samples_with_data() {
 fn a_rank_that_calls_something_else() {
     let sample = &SAMPLES[0];
     for protocol in [Protocol::Simple, Protocol::Ll, Protocol::Ll128] {
-        let mut both = wires(2);
+        let mut both = wires(2, CHANNELS, SLOT_BYTES);
         let mut run = |rank: usize, count: usize, signature: u64| {
             let plan = samples::plans(sample, 2, 1).swap_remove(rank);
             let (send, mut recv) = (vec![0u8; count], vec![0u8; 2 * count]);
@@ -343,7 +311,7 @@ fn a_rank_that_calls_something_else() {
 /// Ranks whose packed tokens cannot hold an element of each chunk are refused, with a remedy.
 #[test]
 fn tokens_too_large_for_their_slots() {
-    let mut wires = wires(1);
+    let mut wires = wires(1, CHANNELS, SLOT_BYTES);
     let sample = &SAMPLES[0];
     let mut random = fastrand::Rng::with_seed(0);
     let mut call = Call::draw(sample, 1, 0, &mut random);

@@ -167,6 +167,22 @@ impl DataType {
         matches!(self.class(), Class::Float)
     }
 
+    /// The types that NCCL has, and its tests mean by "all".
+    pub const NCCL: [DataType; 12] = [
+        DataType::Int8,
+        DataType::Uint8,
+        DataType::Int32,
+        DataType::Uint32,
+        DataType::Int64,
+        DataType::Uint64,
+        DataType::Float16,
+        DataType::Float32,
+        DataType::Float64,
+        DataType::Bfloat16,
+        DataType::Float8e4m3,
+        DataType::Float8e5m2,
+    ];
+
     /// The operations that elements of this type can be combined with.
     pub fn operations(self) -> impl Iterator<Item = ReduceOp> {
         ReduceOp::ALL
@@ -194,6 +210,16 @@ macro_rules! operations {
         impl ReduceOp {
             /// Every operation; entry `i` has discriminant `i`.
             pub const ALL: [ReduceOp; [$($number),*].len()] = [$(ReduceOp::$variant),*];
+
+            /// Those that NCCL has, and its tests mean by "all".
+            pub const NCCL: [ReduceOp; 6] = [
+                ReduceOp::Sum,
+                ReduceOp::Prod,
+                ReduceOp::Max,
+                ReduceOp::Min,
+                ReduceOp::Avg,
+                ReduceOp::PreMulSum,
+            ];
 
             const FACTS: [(i32, &'static str); ReduceOp::ALL.len()] = [$(($number, $name)),*];
         }

@@ -10,96 +10,115 @@ mod devices;
 mod draw;
 #[path = "plans/host.rs"]
 mod host;
+#[path = "../../../tests/memory/mod.rs"]
+mod memory;
 #[path = "plans/mutants.rs"]
 mod mutants;
 #[path = "plans/run.rs"]
 mod run;
 
-use call::{Draft, Sizes};
+use call::{Call, Draft, Sizes};
 use devices::World;
-use draw::{PROTOCOLS, TYPES, entries, operations};
-use kolo::dtype::DataType;
+use draw::{PROTOCOLS, entries};
+use kolo::dtype::{DataType, ReduceOp};
 use kolo::plan::{Algorithm, Collective, ConnectionUse, Direction, Protocol};
 use run::{Run, ours};
 
-/// Runs cases on all cores; the first failure ends it.
-fn all(cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>>) {
-    let cases = std::sync::Mutex::new(cases);
-    let next = || cases.lock().expect("no panic").pop();
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
-            scope.spawn(|| {
-                while let Some(case) = next() {
-                    if let Err(text) = case() {
-                        panic!("{text}");
-                    }
-                }
-            });
+/// Sequences of calls, each drawn with a seed of its own, that run on all cores.
+struct Cases {
+    random: fastrand::Rng,
+    all: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>>,
+}
+
+impl Cases {
+    fn new() -> Cases {
+        Cases {
+            random: fastrand::Rng::with_seed(draw::seed()),
+            all: Vec::new(),
         }
-    });
+    }
+
+    /// Adds a sequence, on connections that begin to count at `first`.
+    fn add(
+        &mut self,
+        first: u64,
+        make: impl FnOnce(&mut fastrand::Rng) -> Vec<Call> + Send + 'static,
+    ) {
+        let seed = self.random.u64(..);
+        self.all.push(Box::new(move || {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let calls = make(&mut random);
+            let how = draw::how(&calls[0], &mut random);
+            run::run(&calls, &mut World::new(first), how, &ours)
+        }));
+    }
+
+    /// Runs them; the first failure ends it.
+    fn run(self) {
+        let cases = std::sync::Mutex::new(self.all);
+        let next = || cases.lock().expect("no panic").pop();
+        std::thread::scope(|scope| {
+            for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+                scope.spawn(|| {
+                    while let Some(case) = next() {
+                        if let Err(text) = case() {
+                            panic!("{text}");
+                        }
+                    }
+                });
+            }
+        });
+    }
 }
 
 /// Every algorithm by every protocol, with 2 to 8 ranks and whatever else is drawn.
 #[test]
 fn every_algorithm_by_every_protocol() {
-    let mut random = fastrand::Rng::with_seed(draw::seed());
-    let mut cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>> = Vec::new();
+    let mut cases = Cases::new();
     for entry in entries() {
         for protocol in PROTOCOLS {
             for _ in 0..2 {
-                let seed = random.u64(..);
-                cases.push(Box::new(move || {
-                    let mut random = fastrand::Rng::with_seed(seed);
+                cases.add(0, move |random| {
                     let ranks = random.u32(2..=8);
-                    let call = draw::call(entry, ranks, protocol, &mut random);
-                    let how = draw::how(&call, &mut random);
-                    run::run(&[call], &mut World::new(0), how, &ours)
-                }));
+                    vec![draw::call(entry, ranks, protocol, random)]
+                });
             }
         }
     }
-    all(cases);
+    cases.run();
 }
 
 /// Every type and operation by every protocol.
 #[test]
 fn every_type_and_operation_by_every_protocol() {
     let ring = draw::entry(Collective::AllReduce, Algorithm::Ring);
-    let mut random = fastrand::Rng::with_seed(draw::seed());
-    let mut cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>> = Vec::new();
+    let mut cases = Cases::new();
     for protocol in PROTOCOLS {
-        for dtype in TYPES {
-            for op in operations() {
-                let seed = random.u64(..);
-                cases.push(Box::new(move || {
-                    let mut random = fastrand::Rng::with_seed(seed);
+        for dtype in DataType::NCCL {
+            for op in ReduceOp::NCCL {
+                cases.add(0, move |random| {
                     let draft = Draft {
                         dtype,
                         op: Some(op),
-                        ..draw::draft(ring, random.u32(2..=3), protocol, &mut random)
+                        ..draw::draft(ring, random.u32(2..=3), protocol, random)
                     };
-                    let call = draft.call().expect("one piece fits");
-                    let how = draw::how(&call, &mut random);
-                    run::run(&[call], &mut World::new(0), how, &ours)
-                }));
+                    vec![draft.call().expect("one piece fits")]
+                });
             }
         }
     }
-    assert_eq!(cases.len(), 3 * 12 * 6);
-    all(cases);
+    assert_eq!(cases.all.len(), 3 * 12 * 6);
+    cases.run();
 }
 
 /// The loop that large slices run in: whole passes of it, vectors behind it, and a tail.
 #[test]
 fn every_type_and_operation_in_the_loop_of_large_slices() {
     let ring = draw::entry(Collective::AllReduce, Algorithm::Ring);
-    let mut random = fastrand::Rng::with_seed(draw::seed());
-    let mut cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>> = Vec::new();
-    for dtype in TYPES {
-        for op in operations() {
-            let seed = random.u64(..);
-            cases.push(Box::new(move || {
-                let mut random = fastrand::Rng::with_seed(seed);
+    let mut cases = Cases::new();
+    for dtype in DataType::NCCL {
+        for op in ReduceOp::NCCL {
+            cases.add(0, move |random| {
                 let draft = Draft {
                     dtype,
                     op: Some(op),
@@ -112,15 +131,13 @@ fn every_type_and_operation_in_the_loop_of_large_slices() {
                         // Halves of about 2,400 bytes: 32 threads move 2,048 in a pass.
                         count: 2 * 2400 / dtype.size_bytes() + 1,
                     },
-                    ..draw::draft(ring, 2, Protocol::Simple, &mut random)
+                    ..draw::draft(ring, 2, Protocol::Simple, random)
                 };
-                let call = draft.call().expect("one piece fits");
-                let how = draw::how(&call, &mut random);
-                run::run(&[call], &mut World::new(0), how, &ours)
-            }));
+                vec![draft.call().expect("one piece fits")]
+            });
         }
     }
-    all(cases);
+    cases.run();
 }
 
 /// A rank never comes, and the flag is set at a drawn moment: every kernel ends, and what it wrote
@@ -175,38 +192,27 @@ fn sizes_say_what_slots_hold() {
 /// own call has ended. Slices of different sizes, and counts about to pass 2^32.
 #[test]
 fn calls_follow_each_other() {
-    let mut random = fastrand::Rng::with_seed(draw::seed());
-    let mut cases: Vec<Box<dyn FnOnce() -> Result<(), String> + Send>> = Vec::new();
+    let mut cases = Cases::new();
+    let border = 1 << 30;
     for protocol in PROTOCOLS {
-        for first in [
-            0,
-            (1 << 30) - 24,
-            (1 << 32) - 104,
-            u64::from(u32::MAX) + 1,
-            5 << 40,
-        ] {
-            let seed = random.u64(..);
-            cases.push(Box::new(move || {
-                let mut random = fastrand::Rng::with_seed(seed);
+        for first in [0, border - 24, 4 * border - 104, 4 * border, 5 << 40] {
+            cases.add(first, move |random| {
                 let ranks = random.u32(2..=4);
                 let slot_bytes = 512 * random.usize(1..=2);
                 let entries: Vec<_> = entries().collect();
-                let calls: Vec<_> = (0..6)
-                    .map(|_| {
-                        let entry = entries[random.usize(0..entries.len())];
-                        let fixed = |sizes: Sizes| Sizes {
-                            slot_bytes,
-                            ..sizes
-                        };
-                        draw::call_with(entry, ranks, protocol, fixed, &mut random)
-                    })
-                    .collect();
-                let how = draw::how(&calls[0], &mut random);
-                run::run(&calls, &mut World::new(first), how, &ours)
-            }));
+                let fixed = |sizes: Sizes| Sizes {
+                    slot_bytes,
+                    ..sizes
+                };
+                let mut call = |_| {
+                    let entry = entries[random.usize(0..entries.len())];
+                    draw::call_with(entry, ranks, protocol, fixed, random)
+                };
+                (0..6).map(&mut call).collect()
+            });
         }
     }
-    all(cases);
+    cases.run();
 }
 
 /// All-to-all has a lane for each partner and direction: one block passes them all.

@@ -2,15 +2,33 @@
 //! the bits of every type and operation.
 
 use kolo::dtype::{self, DataType, FoldParams, ReduceOp};
-use kolo::exec::cuda::layout;
+use kolo::exec::cuda::{layout, names};
 use kolo::plan::window::Binding;
-use kolo::plan::{Geometry, Layout, ListId, PACKED, Space, Step, StepOp, Window};
-use kolo_kernels_host::probe;
+use kolo::plan::{Geometry, Layout, ListId, PACKED, Protocol, Space, Step, StepOp, Window};
+use kolo_kernels_host::{kernels, probe};
 use std::num::NonZeroU32;
 
 #[test]
 fn both_sides_find_each_field_at_the_same_place() {
     assert_eq!(probe::layout_hash(), layout::hash());
+}
+
+/// The host asks for kernels by names that are there, and there are no others.
+#[test]
+fn every_kernel_has_its_name() {
+    let mut asked: Vec<String> = Vec::new();
+    for protocol in [Protocol::Simple, Protocol::Ll, Protocol::Ll128] {
+        for dtype in DataType::NCCL {
+            let of = |op| names::kernel(protocol, dtype, Some(op));
+            asked.extend(ReduceOp::NCCL.into_iter().filter_map(of));
+        }
+    }
+    asked.sort();
+    asked.dedup();
+    let mut there: Vec<String> = kernels().map(|(name, _)| name.to_string()).collect();
+    there.sort();
+    assert_eq!(asked, there);
+    assert_eq!(names::fold(DataType::Complex64, Some(ReduceOp::Sum)), None);
 }
 
 fn random_window(random: &mut fastrand::Rng) -> (Window, u32) {
@@ -116,9 +134,11 @@ fn seed() -> u64 {
 fn every_type_and_operation_gives_the_bits_of_the_host() {
     let mut random = fastrand::Rng::with_seed(seed());
     let mut folded = 0;
-    for (index, name) in probe::names().enumerate() {
-        let (dtype, operations) = types_of(&name);
-        for op in operations {
+    let known: Vec<String> = probe::names().collect();
+    for dtype in DataType::NCCL {
+        for op in ReduceOp::NCCL {
+            let name = names::fold(dtype, Some(op)).expect("a kernel");
+            let index = known.iter().position(|one| *one == name).expect("a fold");
             for (srcs, words) in [(2, 8192), (3, 4096), (1, 64)] {
                 let data: Vec<u64> = match (dtype.size_bytes(), srcs) {
                     (1, 2) => all_pairs(),
@@ -230,32 +250,4 @@ fn compare(
             "{name} as {op:?} of {from:?}: {theirs:016x}, {ours:016x}"
         );
     }
-}
-
-/// The type, and the operations that a kernel stands for.
-fn types_of(name: &str) -> (DataType, Vec<ReduceOp>) {
-    let (dtype, op) = name.split_once('_').expect("a type and an operation");
-    let dtype = match dtype {
-        "Int8" => DataType::Int8,
-        "Uint8" => DataType::Uint8,
-        "Int32" => DataType::Int32,
-        "Uint32" => DataType::Uint32,
-        "Int64" => DataType::Int64,
-        "Uint64" => DataType::Uint64,
-        "Float16" => DataType::Float16,
-        "Float" => DataType::Float32,
-        "Double" => DataType::Float64,
-        "Bfloat16" => DataType::Bfloat16,
-        "Float8e4m3" => DataType::Float8e4m3,
-        "Float8e5m2" => DataType::Float8e5m2,
-        other => panic!("{other} is no type of the kernels"),
-    };
-    let operations = match op {
-        "Sum" => vec![ReduceOp::Sum, ReduceOp::Avg, ReduceOp::PreMulSum],
-        "Prod" => vec![ReduceOp::Prod],
-        "Max" => vec![ReduceOp::Max],
-        "Min" => vec![ReduceOp::Min],
-        other => panic!("{other} is no operation of the kernels"),
-    };
-    (dtype, operations)
 }

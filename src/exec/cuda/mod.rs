@@ -5,8 +5,9 @@
 //!
 //! **Idea.** [`image`] writes a program ([`crate::plan::program`]) and the window of each lane
 //! behind each other; a small image travels in the launch itself, so that nothing has to be copied
-//! to the device first. [`launch`] is the structure, [`fit`] says which sizes a protocol's lines
-//! and slots allow. The kernels are in `kernels/`; [`layout`] holds both sides to the same places.
+//! to the device first. [`launch`] is the structure, [`names`] says which kernel gets it, [`fit`]
+//! which sizes a protocol's lines and slots allow. The kernels are in `kernels/`; [`layout`] holds
+//! both sides to the same places.
 //!
 //! **Terms.** *Launch*: one kernel of one rank. *Grid*, *block*: CUDA's words; a block passes one
 //! or more lanes.
@@ -17,6 +18,7 @@ pub mod fit;
 pub mod image;
 pub mod launch;
 pub mod layout;
+pub mod names;
 
 pub use image::Image;
 pub use launch::DeviceLaunch;

@@ -22,10 +22,11 @@ pub struct Sizes {
     pub count: usize,
 }
 
-/// One call, the same on all ranks.
+/// What a call is, before its plans are made.
 #[derive(Clone)]
-pub struct Call {
+pub struct Draft {
     pub entry: &'static Entry,
+    pub ranks: u32,
     pub root: u32,
     pub channels: u16,
     pub protocol: Protocol,
@@ -37,6 +38,12 @@ pub struct Call {
     /// The beginning of each buffer, in elements behind a multiple of 16 bytes.
     pub shift: usize,
     pub seed: u64,
+}
+
+/// One call, the same on all ranks.
+#[derive(Clone)]
+pub struct Call {
+    draft: Draft,
     /// As the algorithm made them.
     pub plans: Vec<Plan>,
     /// The same with pairs only.
@@ -44,19 +51,12 @@ pub struct Call {
     pub geometry: Geometry,
 }
 
-/// What a call is, before its plans are made.
-pub struct Draft {
-    pub entry: &'static Entry,
-    pub ranks: u32,
-    pub root: u32,
-    pub channels: u16,
-    pub protocol: Protocol,
-    pub dtype: DataType,
-    pub op: Option<ReduceOp>,
-    pub sizes: Sizes,
-    pub in_place: bool,
-    pub shift: usize,
-    pub seed: u64,
+impl std::ops::Deref for Call {
+    type Target = Draft;
+
+    fn deref(&self) -> &Draft {
+        &self.draft
+    }
 }
 
 impl Draft {
@@ -88,23 +88,15 @@ impl Draft {
         let fitting = (pieces, element_bytes);
         let geometry = fit::geometry(self.protocol, slot_bytes, steps, fitting).ok()?;
         let mut call = Call {
-            entry: self.entry,
-            root: self.root,
-            channels: self.channels,
-            protocol: self.protocol,
-            dtype: self.dtype,
-            op: self.op,
-            sizes: self.sizes,
-            in_place: self.in_place,
-            shift: self.shift,
-            seed: self.seed,
+            draft: self,
             plans,
             pairs,
             geometry,
         };
         // Some algorithms pass their data in one round.
-        while self.entry.most_rounds > 0 && call.rounds() > u64::from(self.entry.most_rounds) {
-            call.sizes.count /= 2;
+        let most = u64::from(call.entry.most_rounds);
+        while most > 0 && call.rounds() > most {
+            call.draft.sizes.count /= 2;
         }
         Some(call)
     }

@@ -340,35 +340,3 @@ impl Prepared {
         self.others.iter().chain([&self.output, &self.steps])
     }
 }
-
-/// The name of the kernel of a call.
-pub fn kernel_name(call: &Call) -> String {
-    use kolo::dtype::{DataType, ReduceOp};
-    let protocol = match call.protocol {
-        Protocol::Simple => "Simple",
-        Protocol::Ll => "Ll",
-        Protocol::Ll128 => "Ll128",
-    };
-    let dtype = match call.dtype {
-        DataType::Int8 => "Int8",
-        DataType::Uint8 => "Uint8",
-        DataType::Int32 => "Int32",
-        DataType::Uint32 => "Uint32",
-        DataType::Int64 => "Int64",
-        DataType::Uint64 => "Uint64",
-        DataType::Float16 => "Float16",
-        DataType::Float32 => "Float",
-        DataType::Float64 => "Double",
-        DataType::Bfloat16 => "Bfloat16",
-        DataType::Float8e4m3 => "Float8e4m3",
-        DataType::Float8e5m2 => "Float8e5m2",
-        other => panic!("{other:?} has no kernels"),
-    };
-    let op = match call.op {
-        Some(ReduceOp::Prod) => "Prod",
-        Some(ReduceOp::Max) => "Max",
-        Some(ReduceOp::Min) => "Min",
-        _ => "Sum",
-    };
-    format!("kolo_{protocol}_{dtype}_{op}")
-}

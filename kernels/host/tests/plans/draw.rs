@@ -11,28 +11,6 @@ use kolo::plan::{
 
 pub const PROTOCOLS: [Protocol; 3] = [Protocol::Simple, Protocol::Ll, Protocol::Ll128];
 
-/// NCCL's types.
-pub const TYPES: [DataType; 12] = [
-    DataType::Int8,
-    DataType::Uint8,
-    DataType::Int32,
-    DataType::Uint32,
-    DataType::Int64,
-    DataType::Uint64,
-    DataType::Float16,
-    DataType::Float32,
-    DataType::Float64,
-    DataType::Bfloat16,
-    DataType::Float8e4m3,
-    DataType::Float8e5m2,
-];
-
-/// NCCL's operations.
-pub fn operations() -> [ReduceOp; 6] {
-    use ReduceOp::{Avg, Max, Min, PreMulSum, Prod, Sum};
-    [Sum, Prod, Max, Min, Avg, PreMulSum]
-}
-
 /// The seed of everything that is drawn; `KOLO_TEST_SEED` draws it again.
 pub fn seed() -> u64 {
     let seed = std::env::var("KOLO_TEST_SEED").ok();
@@ -110,8 +88,8 @@ pub fn draft(
         },
         channels: random.u16(1..=2),
         protocol,
-        dtype: TYPES[random.usize(0..TYPES.len())],
-        op: folds.then(|| operations()[random.usize(0..6)]),
+        dtype: DataType::NCCL[random.usize(0..12)],
+        op: folds.then(|| ReduceOp::NCCL[random.usize(0..6)]),
         sizes: Sizes {
             slot_bytes: 512 * random.usize(1..=4),
             steps,

@@ -1,12 +1,10 @@
 //! What the engine of host memory makes of a call: the bits that the kernels must give, too.
 
 use super::call::Call;
+use super::memory::{StopOnPanic, wires};
 use kolo::exec::Progress;
 use kolo::exec::host::{Bound, LaneRun, Launch, Wires};
 use kolo::plan::{Geometry, Protocol};
-use kolo::transport::node::NodeMemory;
-use kolo::transport::segment::Segment;
-use kolo::wire::layout::Layout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,29 +13,10 @@ const SLOT_BYTES: usize = 16_384;
 /// What nobody has written.
 pub const POISON: u8 = 0x5a;
 
-fn wires(ranks: usize, channels: usize) -> Vec<Wires> {
-    let layout = Layout {
-        ranks,
-        channels,
-        slot_bytes: SLOT_BYTES,
-        eager_bytes: SLOT_BYTES,
-    };
-    let segment = Arc::new(Segment::anonymous(layout.total()).expect("memory"));
-    (0..ranks)
-        .map(|me| {
-            let owner = Arc::clone(&segment);
-            // SAFETY: an anonymous segment of this size is zero and page-aligned.
-            let node = unsafe { NodeMemory::new(segment.as_ptr(), layout, me, owner) };
-            let (source, bell) = (Box::new(node.clone()), Box::new(node.clone()));
-            Wires::new((me, ranks, channels), node.fans(), source, bell)
-        })
-        .collect()
-}
-
 /// The receive buffers of all ranks, out of place.
 pub fn outputs(call: &Call) -> Vec<Vec<u8>> {
     let stop = AtomicBool::new(false);
-    let wires = wires(call.ranks(), usize::from(call.channels));
+    let wires = wires(call.ranks(), usize::from(call.channels), SLOT_BYTES);
     std::thread::scope(|scope| {
         let ranks: Vec<_> = wires
             .into_iter()
@@ -51,16 +30,6 @@ pub fn outputs(call: &Call) -> Vec<Vec<u8>> {
             |thread: std::thread::ScopedJoinHandle<_>| thread.join().expect("the host's run");
         ranks.into_iter().map(join).collect()
     })
-}
-
-struct StopOnPanic<'a>(&'a AtomicBool);
-
-impl Drop for StopOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
 }
 
 fn output(call: &Call, rank: usize, mut wires: Wires, stop: &AtomicBool) -> Vec<u8> {

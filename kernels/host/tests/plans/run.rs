@@ -1,8 +1,9 @@
 //! Runs calls on all devices at once, and holds what comes out against the host's engine.
 
 use super::call::Call;
-use super::devices::{Block, Prepared, World, kernel_name};
+use super::devices::{Block, Prepared, World};
 use super::host;
+use kolo::exec::cuda::names;
 use kolo_kernels_host::{Access, Grid, Kernel, Machine, Memory, Options, State, kernel};
 
 /// How a sequence of calls runs.
@@ -26,7 +27,7 @@ pub type Kernels<'a> = &'a dyn Fn(&Call) -> Kernel;
 
 /// The kernels as they are.
 pub fn ours(call: &Call) -> Kernel {
-    let name = kernel_name(call);
+    let name = names::kernel(call.protocol, call.dtype, call.op).expect("a type of NCCL");
     kernel(&name).unwrap_or_else(|| panic!("there is no kernel {name}"))
 }
 

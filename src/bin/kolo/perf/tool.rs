@@ -21,32 +21,6 @@ Variables:
 The exit code is 0 if every result is right, 1 if not, 2 for a mistake in the options.
 `kolo perf` measures the same and more, and shows algorithms and percentiles.";
 
-/// The types that `-d all` means to nccl-tests.
-const TYPES: [DataType; 12] = [
-    DataType::Int8,
-    DataType::Uint8,
-    DataType::Int32,
-    DataType::Uint32,
-    DataType::Int64,
-    DataType::Uint64,
-    DataType::Float16,
-    DataType::Float32,
-    DataType::Float64,
-    DataType::Bfloat16,
-    DataType::Float8e4m3,
-    DataType::Float8e5m2,
-];
-
-/// The operations that `-o all` means to it.
-const OPERATIONS: [ReduceOp; 6] = [
-    ReduceOp::Sum,
-    ReduceOp::Prod,
-    ReduceOp::Max,
-    ReduceOp::Min,
-    ReduceOp::Avg,
-    ReduceOp::PreMulSum,
-];
-
 /// The options of the program `tool`, which measures `row`; `words` are its arguments.
 ///
 /// # Errors
@@ -70,10 +44,10 @@ pub fn parse(
     let mut args = PerfArgs::from_arg_matches(&matches)?;
     args.form.tool = Some(tool);
     if args.types.0.len() > 1 {
-        args.types.0.retain(|dtype| TYPES.contains(dtype));
+        args.types.0.retain(|dtype| DataType::NCCL.contains(dtype));
     }
     if args.ops.0.len() > 1 {
-        let has = |op: &Operation| OPERATIONS.map(Operation::Built).contains(op);
+        let has = |op: &Operation| ReduceOp::NCCL.map(Operation::Built).contains(op);
         args.ops.0.retain(has);
     }
     Ok(args)
