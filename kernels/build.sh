@@ -57,7 +57,7 @@ build() {
     rm -rf "$out"
     mkdir -p "$out"
     SECONDS=0
-    printf '%s\n' "${protocols[@]}" | xargs -P "$jobs" -I '{}' "$0" --compile '{}'
+    printf '%s\n' "${protocols[@]}" | xargs -P "$jobs" -I '{}' kernels/build.sh --compile '{}'
     unite >"$out/kolo.ptx"
     images=("--image3=kind=ptx,sm=${architectures[0]},file=$out/kolo.ptx")
     for one in "${architectures[@]}"; do

@@ -276,8 +276,8 @@ MUTANTS = [
     ),
     (
         "Ll_Int32_Sum",
-        r"st\.volatile\.global\.v4\.u32 \[(\S+)\], \{(\S+), (\S+), (\S+), (\S+)\};",
-        r"st.volatile.global.v2.u32 [\1], {\2, \3}; st.volatile.global.v2.u32 [\1+8], {\4, \5};",
+        r"st\.volatile\.global\.v2\.u64 \[(\S+)\], \{(\S+), (\S+)\};",
+        r"st.volatile.global.u64 [\1], \2; st.volatile.global.u64 [\1+8], \3;",
         "width",
     ),
     ("Ll128_Int32_Sum", r"ld\.volatile\.global\.v2", "ld.global.v2", "width"),
