@@ -250,7 +250,7 @@ fn read(figment: &Figment, parts: &[Part], option: &Opt) -> Result<Effective> {
 }
 
 /// Holds `min_nchannels <= max_nchannels`: a built-in maximum gives way to a minimum that somebody
-/// set; two values that were both set must fit each other.
+/// set, unless it is locked; two values that were both set must fit each other.
 fn reconcile_channels(values: &mut [Effective]) -> Result<()> {
     let index = |key| OPTIONS.iter().position(|option| option.key == key);
     let (Some(low), Some(high)) = (index("min_nchannels"), index("max_nchannels")) else {
@@ -264,7 +264,7 @@ fn reconcile_channels(values: &mut [Effective]) -> Result<()> {
     if least <= most {
         return Ok(());
     }
-    if values[high].source.layer == Layer::Default {
+    if values[high].source.layer == Layer::Default && values[high].locked.is_none() {
         values[high].value = values[low].value.clone();
         values[high].source.origin = Origin::Follows("min_nchannels");
         return Ok(());
