@@ -122,9 +122,10 @@ pub fn try_one(from: IpAddr, to: SocketAddr, limit: Duration) -> Reached {
     let begun = crate::base::clock::now();
     let left = || {
         let left = limit.saturating_sub(begun.elapsed());
-        match left.is_zero() {
-            false => Ok(left),
-            true => Err(io::Error::from(ErrorKind::TimedOut)),
+        // A socket's limits count microseconds, and none of them is no limit at all.
+        match left.as_micros() {
+            0 => Err(io::Error::from(ErrorKind::TimedOut)),
+            _ => Ok(left),
         }
     };
     let opened = (|| {
