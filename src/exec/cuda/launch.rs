@@ -92,7 +92,7 @@ impl DeviceLaunch {
 
     /// What is handed to the driver.
     pub fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the fields fill the structure (96 bytes of numbers, 32 reserved, the image), so
+        // SAFETY: the fields fill the structure (92 bytes of numbers, 36 reserved, the image), so
         // no byte is unwritten.
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), LAUNCH_BYTES) }
     }
