@@ -46,14 +46,16 @@ u32 kolo_host_launch(Machine* machine, u32 device, void (*kernel)(const void*), 
 
 i32 kolo_host_is_over(const Machine* machine, u32 grid) { return machine->is_over(grid); }
 
-i32 kolo_host_run(Machine* machine, u64 switches, u64 patience, u64 patience_each) {
-  return static_cast<i32>(machine->run(switches, {patience, patience_each}));
+i32 kolo_host_run(Machine* machine, u64 switches, const host::Patience* patience) {
+  return static_cast<i32>(machine->run(switches, *patience));
 }
 
 void kolo_host_fail_stuck(Machine* machine) { machine->fail_stuck(); }
 
 // Until the next call; empty while nothing has failed.
 const char* kolo_host_failure(const Machine* machine) { return machine->failure.c_str(); }
+
+i32 kolo_host_failed_access(const Machine* machine) { return machine->has_failed_access; }
 
 const host::Counts* kolo_host_counts(const Machine* machine) { return &machine->counts; }
 

@@ -19,6 +19,14 @@ pub struct RawOptions {
     pub is_weak: u32,
 }
 
+/// As `Patience` of state.h.
+#[repr(C)]
+pub struct Patience {
+    pub base: u64,
+    pub each: u64,
+    pub ready: u64,
+}
+
 /// What has happened so far.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,13 +85,9 @@ unsafe extern "C" {
         bytes: u64,
     ) -> u32;
     pub fn kolo_host_is_over(machine: *const Raw, grid: u32) -> i32;
-    pub fn kolo_host_run(
-        machine: *mut Raw,
-        switches: u64,
-        patience: u64,
-        patience_each: u64,
-    ) -> i32;
+    pub fn kolo_host_run(machine: *mut Raw, switches: u64, patience: *const Patience) -> i32;
     pub fn kolo_host_fail_stuck(machine: *mut Raw);
     pub fn kolo_host_failure(machine: *const Raw) -> *const c_char;
+    pub fn kolo_host_failed_access(machine: *const Raw) -> i32;
     pub fn kolo_host_counts(machine: *const Raw) -> *const Counts;
 }

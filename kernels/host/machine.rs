@@ -1,6 +1,6 @@
 //! A machine with devices: its memory, what is launched on it, and how a run goes on and ends.
 
-use crate::interface::{self as raw, Counts, Raw, RawOptions};
+use crate::interface::{self as raw, Counts, Patience, Raw, RawOptions};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::NonNull;
@@ -59,6 +59,16 @@ impl Kernel {
             function,
             launch_bytes,
         }
+    }
+
+    /// As failures name it.
+    pub fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// Bytes of its structure.
+    pub fn launch_bytes(&self) -> usize {
+        self.launch_bytes
     }
 }
 
@@ -143,6 +153,8 @@ pub struct Failure {
     pub seed: u64,
     /// Who did what, and where everybody stood.
     pub text: String,
+    /// A kernel has used memory as it must not.
+    pub is_access: bool,
 }
 
 impl std::fmt::Display for Failure {
@@ -154,9 +166,15 @@ impl std::fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// How long nothing may change before a run counts as stuck, or as waiting for the caller: in
-/// switches, and in switches for each thread that lives.
-const STUCK: (u64, u64) = (50_000, 2_000);
-const WAITING: (u64, u64) = (2_000, 50);
+/// switches, and in switches for each thread that lives, or that is ready.
+const STUCK: Patience = patience(50_000, 2_000, 0);
+const WAITING: Patience = patience(2_000, 50, 0);
+/// For who has something better to do than to let threads look again.
+const SOON: Patience = patience(500, 0, 4);
+
+const fn patience(base: u64, each: u64, ready: u64) -> Patience {
+    Patience { base, each, ready }
+}
 
 const ALIGNMENT: usize = 256;
 
@@ -263,6 +281,7 @@ impl Machine {
             return Err(Failure {
                 seed: self.seed,
                 text: format!("a store to range {} is under way: it cannot go", range.0),
+                is_access: true,
             });
         }
         Ok(())
@@ -296,17 +315,23 @@ impl Machine {
     /// # Panics
     /// Beyond the memory, or after it was freed.
     pub fn write(&mut self, memory: Memory, offset: usize, bytes: &[u8]) {
+        let stored = self.store(memory.range, offset, bytes);
+        assert!(stored, "beyond the memory, or after it was freed");
+    }
+
+    /// As [`Machine::write`], to any range; false beyond it, or after it was unregistered.
+    pub fn store(&mut self, range: Range, offset: usize, bytes: &[u8]) -> bool {
         // SAFETY: the machine lives, and looks at the bounds of the range.
         let stored = unsafe {
             raw::kolo_host_store(
                 self.raw.as_ptr(),
-                memory.range.0,
+                range.0,
                 offset as u64,
                 bytes.as_ptr(),
                 bytes.len() as u64,
             )
         };
-        assert!(stored != 0, "beyond the memory, or after it was freed");
+        stored != 0
     }
 
     /// What has landed in memory.
@@ -378,7 +403,7 @@ impl Machine {
     /// # Errors
     /// If a kernel did what it must not, or nothing goes on.
     pub fn run(&mut self) -> Result<Counts, Failure> {
-        match self.go_on(u64::MAX, STUCK)? {
+        match self.go_on(u64::MAX, &STUCK)? {
             State::Over => Ok(self.counts()),
             State::Running | State::Waiting => {
                 // SAFETY: the machine lives, and no fiber runs.
@@ -394,13 +419,21 @@ impl Machine {
     /// # Errors
     /// If a kernel did what it must not, or all threads wait for each other.
     pub fn run_some(&mut self, switches: u64) -> Result<State, Failure> {
-        self.go_on(switches, WAITING)
+        self.go_on(switches, &WAITING)
     }
 
-    fn go_on(&mut self, switches: u64, patience: (u64, u64)) -> Result<State, Failure> {
-        let (base, each) = patience;
+    /// As [`Machine::run_some`], but it says much sooner that all wait: for callers that then sleep
+    /// until somebody else, perhaps another process, has written what the kernels wait for.
+    ///
+    /// # Errors
+    /// As [`Machine::run_some`].
+    pub fn run_until_idle(&mut self, switches: u64) -> Result<State, Failure> {
+        self.go_on(switches, &SOON)
+    }
+
+    fn go_on(&mut self, switches: u64, patience: &Patience) -> Result<State, Failure> {
         // SAFETY: the machine lives; its kernels keep to what `Kernel::new` was promised.
-        let outcome = unsafe { raw::kolo_host_run(self.raw.as_ptr(), switches, base, each) };
+        let outcome = unsafe { raw::kolo_host_run(self.raw.as_ptr(), switches, patience) };
         match outcome {
             raw::FAILED => Err(self.failure()),
             raw::GOES_ON => Ok(State::Running),
@@ -421,6 +454,8 @@ impl Machine {
         Failure {
             seed: self.seed,
             text: text.to_string_lossy().into_owned(),
+            // SAFETY: the machine lives.
+            is_access: unsafe { raw::kolo_host_failed_access(self.raw.as_ptr()) } != 0,
         }
     }
 }

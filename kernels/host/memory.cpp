@@ -35,6 +35,7 @@ void Machine::fail_access(const Fiber& fiber, const Access& access) {
     snprintf(text, sizeof text, " %s %u bytes at 0x%llx, ", access.is_store ? "stores" : "loads",
              access.bytes, access.at);
     failure = place(fiber) + text + ranges.why(access);
+    has_failed_access = true;
   }
   abandon();
 }
@@ -120,14 +121,26 @@ void Machine::store_halves(void* at, Vector value) {
 }
 
 void Machine::host_store(const Range& range, u64 at, const u8* from, u64 bytes) {
-  for (u64 i = 0; i < bytes; i++) {
+  for (u64 i = 0; i < bytes;) {
     Word word = Ranges::word(range, at + i);
     u8* byte = range.home + (at + i - range.base);
+    if (word.home == byte && bytes - i >= 8) {
+      u64 old = load_word(byte), value;
+      memcpy(&value, from + i, sizeof value);
+      if (old != value) {
+        history.add(word, old);
+        __atomic_store_n(reinterpret_cast<u64*>(byte), value, __ATOMIC_RELEASE);
+        quiet = 0;
+      }
+      i += 8;
+      continue;
+    }
     if (*byte != from[i]) {
       history.add(word, load_word(word.home));
       __atomic_store_n(byte, from[i], __ATOMIC_RELEASE);
       quiet = 0;
     }
+    i++;
   }
 }
 

@@ -80,7 +80,7 @@ u32 Machine::launch(u32 device, void (*kernel)(const void*), const char* name, u
 }
 
 bool Machine::is_over(u32 id) const {
-  return id > 0 && id <= grids.size() && grids[id - 1]->ended == grids[id - 1]->blocks;
+  return id > 0 && id <= grids.size() && !grids[id - 1];
 }
 
 // ---- blocks and fibers
@@ -164,8 +164,13 @@ bool Machine::end_block_if_over(Block& block) {
   if (block.ended < block.fibers.size() || block.stores.count() > 0) {
     return false;
   }
-  block.grid->ended++;
-  residents[block.grid->device]--;
+  Grid& grid = *block.grid;
+  residents[grid.device]--;
+  grid.ended++;
+  if (grid.ended == grid.blocks) {
+    // A machine may run for long: what is over is forgotten.
+    grids[grid.id - 1].reset();
+  }
   may_begin = true;
   quiet = 0;
   auto is_it = [&](const std::unique_ptr<Block>& other) { return other.get() == &block; };
@@ -179,6 +184,14 @@ u32 Machine::live_threads() const {
   u32 threads = 0;
   for (const auto& block : resident) {
     threads += static_cast<u32>(block->fibers.size()) - block->ended;
+  }
+  return threads;
+}
+
+u32 Machine::ready_threads() const {
+  u32 threads = 0;
+  for (const Warp* warp : active) {
+    threads += static_cast<u32>(__builtin_popcount(warp->ready));
   }
   return threads;
 }
@@ -299,7 +312,8 @@ Outcome Machine::run(u64 switches, Patience patience) {
       }
       continue;
     }
-    bool is_quiet = quiet >= patience.base && quiet >= patience.each * live_threads();
+    bool is_quiet = quiet >= patience.base && quiet >= patience.each * live_threads() &&
+                    quiet >= patience.ready * ready_threads();
     if (is_quiet && !land_all()) {
       outcome = Outcome::WAITS;
       // Whoever calls again may have changed something.

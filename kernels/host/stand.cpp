@@ -69,7 +69,7 @@ std::string Machine::stands() const {
     text += "\n  and " + std::to_string(resident.size() - MOST_BLOCKS) + " more blocks";
   }
   for (const auto& grid : grids) {
-    if (grid->begun < grid->blocks) {
+    if (grid && grid->begun < grid->blocks) {
       text += "\n  " + name(*grid) + ": " + std::to_string(grid->blocks - grid->begun) +
               " blocks wait until others end (at most " + std::to_string(options.resident_blocks) +
               " are on a device)";

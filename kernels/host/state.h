@@ -133,9 +133,10 @@ struct Counts {
 
 enum class Outcome : i32 { FAILED = -1, GOES_ON = 0, OVER = 1, WAITS = 2 };
 
-// For how many switches nothing may change: so many, and so many for each thread.
+// For how many switches nothing may change: so many, and so many for each thread that lives or, of
+// `ready`, for each that neither waits at a barrier nor in a call of its warp.
 struct Patience {
-  u64 base, each;
+  u64 base, each, ready;
 };
 
 class Machine {
@@ -146,6 +147,8 @@ class Machine {
   Ranges ranges;
   Counts counts = {};
   std::string failure;
+  // It was an access to memory.
+  bool has_failed_access = false;
 
   // The grid's id, from 1; 0: `failure` says why not.
   u32 launch(u32 device, void (*kernel)(const void*), const char* name, u32 blocks, u32 threads,
@@ -160,6 +163,7 @@ class Machine {
   // A store of the host, seen at once.
   void host_store(const Range& range, u64 at, const u8* from, u64 bytes);
   u32 live_threads() const;
+  u32 ready_threads() const;
 
   // ---- for the functions of a kernel, in the fiber that runs
 
@@ -234,6 +238,7 @@ class Machine {
   Random random;
   Habits habits;
   History history;
+  // By id; null when it is over.
   std::vector<std::unique_ptr<Grid>> grids;
   // Of each device: how many blocks it has, and the grids with blocks that wait, in order.
   std::vector<u32> residents;
