@@ -1,0 +1,161 @@
+//! Virtual memory: addresses are reserved, physical memory is mapped there, devices are let in.
+
+use super::{Allocation, GRANULARITY, Home, Keeper, Kind, Memory, NewRange, Trouble};
+use crate::error::{Answer, Code};
+use kolo_kernels_host::{Access, Machine};
+use std::sync::Arc;
+
+/// `CU_MEM_ACCESS_FLAGS_PROT_READ` and `_READWRITE`.
+const READ: i32 = 1;
+const READ_AND_WRITE: i32 = 3;
+
+fn is_whole(number: u64) -> bool {
+    number.is_multiple_of(GRANULARITY)
+}
+
+impl Memory {
+    /// # Errors
+    /// The size is no multiple of the granularity, or there are not so many addresses.
+    pub fn reserve(&mut self, bytes: u64, alignment: u64, wish: u64) -> Answer<u64> {
+        let is_alignment = alignment == 0 || alignment.is_power_of_two();
+        if bytes == 0 || !is_whole(bytes) || !is_alignment {
+            return Err(Code::INVALID_VALUE);
+        }
+        let alignment = alignment.max(GRANULARITY);
+        let base = self
+            .space
+            .take(bytes, alignment, wish)
+            .ok_or(Code::OUT_OF_MEMORY)?;
+        self.reservations.insert(base, bytes);
+        Ok(base)
+    }
+
+    /// # Errors
+    /// It was not reserved so, or something is mapped there.
+    pub fn unreserve(&mut self, base: u64, bytes: u64) -> Answer {
+        let is_it = self.reservations.get(&base) == Some(&bytes);
+        if !is_it || self.within(base, bytes).next().is_some() {
+            return Err(Code::INVALID_VALUE);
+        }
+        self.reservations.remove(&base);
+        self.space.give(base);
+        Ok(())
+    }
+
+    fn is_reserved(&self, at: u64, bytes: u64) -> bool {
+        let below = self.reservations.range(..=at).next_back();
+        below.is_some_and(|(base, length)| {
+            at.checked_add(bytes)
+                .is_some_and(|end| end <= base + length)
+        })
+    }
+
+    /// Maps physical memory, which nobody may use yet.
+    ///
+    /// # Errors
+    /// The place is not reserved or not free.
+    pub fn map(
+        &mut self,
+        machine: &mut Machine,
+        (at, bytes): (u64, u64),
+        offset: u64,
+        handle: u64,
+    ) -> Answer {
+        let physical = Arc::clone(&self.physical.get(handle)?.physical);
+        let fits = offset
+            .checked_add(bytes)
+            .is_some_and(|end| end <= physical.bytes);
+        let is_good = is_whole(at) && is_whole(bytes) && is_whole(offset) && bytes > 0 && fits;
+        if !is_good || !self.is_reserved(at, bytes) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let home = Home(physical.backing.at().wrapping_add(offset as usize));
+        let new = NewRange {
+            name: "mapped memory",
+            base: at,
+            bytes,
+            home,
+            kind: Kind::Mapped,
+            device: physical.device,
+            context: 0,
+            access: Access {
+                loads: 0,
+                stores: 0,
+            },
+            keeper: Keeper::Physical(physical),
+        };
+        self.enter(machine, new).map_err(|_| Code::INVALID_VALUE)
+    }
+
+    /// The mappings that fill a stretch.
+    fn mappings(&self, at: u64, bytes: u64) -> Answer<Vec<u64>> {
+        let end = at.checked_add(bytes).ok_or(Code::INVALID_VALUE)?;
+        let mut next = at;
+        let mut bases = Vec::new();
+        for mapping in self.within(at, bytes) {
+            let is_next = mapping.base == next && mapping.kind == Kind::Mapped;
+            next = mapping.base + mapping.bytes;
+            if !is_next || next > end {
+                return Err(Code::INVALID_VALUE);
+            }
+            bases.push(mapping.base);
+        }
+        match next == end && bytes > 0 {
+            true => Ok(bases),
+            false => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    /// # Errors
+    /// These are no whole mappings, or a kernel stores there.
+    pub fn unmap(&mut self, machine: &mut Machine, at: u64, bytes: u64) -> Result<(), Trouble> {
+        for base in self.mappings(at, bytes)? {
+            self.leave(machine, base)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a device use mappings, or takes that from it.
+    ///
+    /// # Errors
+    /// These are no whole mappings, or there is no such access.
+    pub fn set_access(
+        &mut self,
+        machine: &mut Machine,
+        (at, bytes): (u64, u64),
+        device: u32,
+        flags: i32,
+    ) -> Answer {
+        let bit = 1u32 << device;
+        let (loads, stores) = match flags {
+            0 => (0, 0),
+            READ => (bit, 0),
+            READ_AND_WRITE => (bit, bit),
+            _ => return Err(Code::INVALID_VALUE),
+        };
+        for base in self.mappings(at, bytes)? {
+            let before = self.at(base).ok_or(Code::INVALID_VALUE)?.access;
+            let access = Access {
+                loads: before.loads & !bit | loads,
+                stores: before.stores & !bit | stores,
+            };
+            self.allow(machine, base, access);
+        }
+        Ok(())
+    }
+
+    /// What a device may do at an address.
+    ///
+    /// # Errors
+    /// Nothing is mapped there.
+    pub fn get_access(&self, at: u64, device: u32) -> Answer<u64> {
+        let is_mapped = |found: &&Allocation| found.kind == Kind::Mapped;
+        let found = self.find(at).filter(is_mapped).ok_or(Code::INVALID_VALUE)?;
+        let may = |devices: u32| devices >> device & 1 == 1;
+        Ok(match (may(found.access.loads), may(found.access.stores)) {
+            (_, true) => READ_AND_WRITE as u64,
+            (true, false) => READ as u64,
+            _ => 0,
+        })
+    }
+}

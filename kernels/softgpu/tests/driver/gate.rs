@@ -1,0 +1,39 @@
+//! A function of the host that holds a stream up.
+
+use super::alone::ok;
+use cudarc::driver::sys::CUstream;
+use std::ffi::c_void;
+use std::sync::{Condvar, Mutex};
+
+/// Holds a stream up until it is opened.
+#[derive(Default)]
+pub struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    pub fn open(&self) {
+        *self.is_open.lock().expect("no panic") = true;
+        self.opened.notify_all();
+    }
+}
+
+extern "C" fn pass(gate: *mut c_void) {
+    // SAFETY: it is the gate of `close`, which is never freed.
+    let gate = unsafe { &*gate.cast::<Gate>() };
+    let is_open = gate.is_open.lock().expect("no panic");
+    drop(
+        gate.opened
+            .wait_while(is_open, |is_open| !*is_open)
+            .expect("no panic"),
+    );
+}
+
+/// What comes next on the stream waits until the gate is opened.
+pub fn close(stream: CUstream) -> &'static Gate {
+    let gate: &'static Gate = Box::leak(Box::default());
+    let data = (&raw const *gate).cast_mut().cast();
+    ok!(cuLaunchHostFunc(stream, Some(pass), data));
+    gate
+}
