@@ -149,7 +149,8 @@ core:
 	    echo "There is no $(CARGO) in the PATH of $$(id -un). Name it: make CARGO=/path/to/cargo ..."; \
 	    echo "To install as root: 'make build' as yourself, then 'bindings/install.sh PREFIX' as root."; \
 	    exit 1; }
-	$(CARGO) build --locked --profile $(PROFILE) -p kolo -p kolo-c -p kolo-verbs
+	$(CARGO) build --locked --profile $(PROFILE) -p kolo -p kolo-c -p kolo-verbs \
+	    -p kolo-softgpu
 
 # The bindings are generated from the headers of one MPI, and cargo does not see that MPICC changed.
 $(FAMILIES:%=mpi-%): mpi-%: core

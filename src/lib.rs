@@ -58,7 +58,8 @@
 //! 12. `proxy`: the service thread (hand-over of memory, death of peers), the progress thread, the
 //!     engine that moves tokens between nodes, and lookouts, which carry news between nodes.
 //! 13. `tune`: which algorithm, protocol and channels for which size.
-//! 14. `comm`: communicators, groups, streams: what the bindings call.
+//! 14. `cuda`: the driver of GPUs, typed: contexts, memory, streams, events, kernels.
+//! 15. `comm`: communicators, groups, streams: what the bindings call.
 
 // First, for its table of algorithms is text that rooms below it read names from.
 #[macro_use]
@@ -72,6 +73,8 @@ pub mod bootstrap;
 pub mod comm;
 #[doc(hidden)]
 pub mod config;
+#[doc(hidden)]
+pub mod cuda;
 #[doc(hidden)]
 pub mod dtype;
 #[doc(hidden)]

@@ -14,6 +14,8 @@ mod plotting;
 mod ports;
 #[path = "cli/routes.rs"]
 mod routes;
+#[path = "cli/softgpu.rs"]
+mod softgpu;
 #[path = "cli/tuning.rs"]
 mod tuning;
 

@@ -1,6 +1,6 @@
 //! The one command line of kolo: `kolo perf`, `kolo plot`, `kolo info`, `kolo config`, `kolo topo`,
-//! `kolo explain`, `kolo sim`, `kolo tune`, `kolo hello`, `kolo doctor`, `kolo version`. Started by
-//! a name such as `all_reduce_perf` it is that program of nccl-tests.
+//! `kolo explain`, `kolo sim`, `kolo tune`, `kolo hello`, `kolo doctor`, `kolo softgpu`,
+//! `kolo version`. Started by a name such as `all_reduce_perf` it is that program of nccl-tests.
 
 #[path = "kolo/algorithms.rs"]
 mod algorithms;
@@ -40,6 +40,8 @@ mod question;
 mod routes;
 #[path = "kolo/sim.rs"]
 mod sim;
+#[path = "kolo/softgpu.rs"]
+mod softgpu;
 #[path = "kolo/topo.rs"]
 mod topo;
 #[path = "kolo/tune.rs"]

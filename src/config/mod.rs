@@ -73,10 +73,10 @@ mod word;
 mod words;
 
 pub use check::{FileCheck, check_all, check_file, contents};
-pub use install::install_prefix;
+pub use install::{install_prefix, installed};
 pub use kind::Kind;
 pub use lists::{ChoiceList, ChoiceRule};
-pub use option::{Alias, Opt, RESERVED, RESERVED_PREFIX, Tag};
+pub use option::{Alias, Opt, RESERVED, RESERVED_PREFIXES, Tag};
 pub use options::{OPTIONS, find};
 pub use read::Entry;
 pub use render::{

@@ -107,6 +107,14 @@ pub const RESERVED: &[(&str, &str)] = &[
         "KOLO_PMIX_LIBRARY",
         "names the libpmix.so.2 that koloCommInitEnv loads",
     ),
+    (
+        "KOLO_CUDA_LIBRARY",
+        "names the library that stands in for `libcuda.so.1`, such as the software GPU's",
+    ),
+    (
+        "KOLO_SOFTGPU_DEVICES",
+        "how many devices the software GPU has; `docs/softgpu.md` has its other variables",
+    ),
     ("KOLO_BLESS", "for tests: rewrites the generated files"),
     (
         "KOLO_CHROOT_INSIDE",
@@ -114,8 +122,9 @@ pub const RESERVED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Beginning of further names that the settings neither read nor refuse: for test programs.
-pub const RESERVED_PREFIX: &str = "KOLO_TEST_";
+/// Beginnings of further names that the settings neither read nor refuse: of test programs, and of
+/// the software GPU, which reads its own.
+pub const RESERVED_PREFIXES: [&str; 2] = ["KOLO_TEST_", "KOLO_SOFTGPU_"];
 
 /// Entries that most options leave as they are.
 pub(super) const BASE: Opt = Opt {

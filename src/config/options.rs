@@ -33,6 +33,13 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 with_start_options! {
+    /// File with the kernels that GPUs run, where it is not `lib/kolo/kolo_kernels.fatbin` of the
+    /// installation.
+    kernels_file -> Option<&Path> {
+        kind: Kind::Path,
+        tag: Tag::Site,
+    }
+
     /// Beginnings of the names of the network interfaces that may be used, such as `eth,ib`;
     /// `^docker,lo` excludes, and `=eth1` compares whole names.
     socket_ifname -> Option<&PrefixList> {
@@ -400,6 +407,15 @@ with_start_options! {
         unit: "channels",
         shapes: true,
         aliases: &[same("NCCL_MAX_NCHANNELS"), same("NCCL_MAX_CTAS")],
+    }
+
+    /// Threads of a block of a kernel on a GPU, rounded up to a multiple of 32. The first 32 lead,
+    /// the others move data.
+    nthreads -> u32 {
+        kind: Kind::Int { least: 64, most: 640, zero: None },
+        default: "544",
+        unit: "threads",
+        aliases: &[same("NCCL_NTHREADS")],
     }
 
     /// Algorithms that kolo may choose from; where none of them computes a collective, it chooses

@@ -1,6 +1,6 @@
 //! Everything that settings are read from: the environment, the files, the program's own.
 
-use super::option::{RESERVED, RESERVED_PREFIX};
+use super::option::{RESERVED, RESERVED_PREFIXES};
 use super::options::OPTIONS;
 use super::select::JobHere;
 use super::source::Layer;
@@ -162,7 +162,10 @@ fn concerns_kolo(name: &str) -> bool {
 
 /// Whether `name` is a `KOLO_*` variable that is no option.
 pub(super) fn is_reserved(name: &str) -> bool {
-    name.starts_with(RESERVED_PREFIX) || RESERVED.iter().any(|(reserved, _)| *reserved == name)
+    let begins = RESERVED_PREFIXES
+        .iter()
+        .any(|start| name.starts_with(start));
+    begins || RESERVED.iter().any(|(reserved, _)| *reserved == name)
 }
 
 fn utf8(name: &str, value: &OsStr) -> Result<String> {

@@ -6,7 +6,7 @@ use crate::config::{self, ConfigArgs};
 use crate::info::{self, InfoArgs};
 use crate::perf::picture::{self, PlotArgs};
 use crate::topo::{self, TopoArgs};
-use crate::{doctor, explain, hello, launcher, names, out, pages, perf, sim, tune};
+use crate::{doctor, explain, hello, launcher, names, out, pages, perf, sim, softgpu, tune};
 use clap::{CommandFactory, Parser, Subcommand};
 use kolo::base::Result;
 use std::process::ExitCode;
@@ -49,6 +49,9 @@ enum Command {
     /// Look for what is wrong on the nodes of a job, and say how to mend it
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::DoctorArgs),
+    /// Run a program on GPUs that are made of software, to test what it does with kolo
+    #[command(after_help = softgpu::HELP)]
+    Softgpu(softgpu::SoftgpuArgs),
     /// Write manual pages and completions of shells, as installing does
     #[command(hide = true)]
     Pages(pages::PagesArgs),
@@ -116,6 +119,8 @@ Examples:
       correctly rounded sums of terms that cancel
   srun -N 2 -n 8 --mpi=none kolo perf MPI_Bcast -b 8 -e 1M -f 2 --plot bcast.svg
       without MPI, over two nodes; names of MPI and NCCL are understood
+  kolo perf all_reduce --device cuda -g 8 -b 8 -e 1G -f 2
+      on the memory of eight GPUs of one process; `kolo softgpu -n 8 --` before it where none is
   all_reduce_perf -b 8 -e 128M -f 2 -g 2
       as nccl-tests; so are all_gather_perf, reduce_scatter_perf, broadcast_perf, reduce_perf,
       alltoall_perf, alltoallv_perf, gather_perf, scatter_perf, sendrecv_perf and hypercube_perf
@@ -166,6 +171,7 @@ pub fn run() -> ExitCode {
         Command::Sim(args) => done(sim::run(&args)),
         Command::Hello(args) => done(hello::run(&args)),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Softgpu(args) => done(softgpu::run(&args)),
         Command::Pages(args) => done(pages::run(&args, Cli::command())),
         Command::Version => {
             info::version();

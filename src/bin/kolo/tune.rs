@@ -146,7 +146,7 @@ fn run_ranks(args: &TuneArgs, world: &World) -> Result<()> {
 }
 
 fn one_rank(meeting: Meeting, args: &TuneArgs, meet: &PerfArgs, mpi: Option<&Mpi>) -> Result<()> {
-    let member = Member::join(meeting, meet, mpi)?;
+    let member = Member::join(meeting, None, meet, mpi)?;
     let result = Tuning::new(&member, args).and_then(|mut tuning| tuning.run());
     match result {
         Ok(()) => {

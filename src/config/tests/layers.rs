@@ -166,6 +166,7 @@ fn the_defaults_are_those_of_the_table() {
 fn every_variable_and_every_alias_reaches_its_option() {
     for option in OPTIONS {
         let value = match option.kind {
+            Kind::Int { least, .. } if least > 2 => "64",
             Kind::Int { .. } => "2",
             Kind::Bytes { .. } => "128K",
             Kind::Seconds { .. } => "7",

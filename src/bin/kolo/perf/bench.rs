@@ -4,31 +4,32 @@
 //! that are checked. The timed iterations walk through the buffers where the data is smaller than
 //! they are, so that caches help no more than in a program.
 
+mod against;
+
 use super::calls::grouped;
 use super::case::Case;
 use super::content;
+use super::device::{PlacedBuffer, RankDevice};
 use super::engine::{Collective, Run};
 use super::inputs::Inputs;
 use super::layout::Counts;
-use super::memory::Buffer;
 use super::operation::Operation;
 use super::options::{PerfArgs, TimeOf};
-use super::outcome::{Outcome, Single, Versus, median};
+use super::outcome::{Outcome, Single, median};
 use super::seat::Seat;
 use super::team::Member;
 use super::way::Ways;
-use crate::launcher::{Mpi, mpi_result};
+use crate::launcher::Mpi;
 use kolo::base::Result;
-use kolo::bootstrap::mpi_abi::MPI_NOT_SUPPORTED;
 use kolo::comm::{Graph, RedOp, Stream};
+use kolo::cuda::DeviceGraph;
 use kolo::dtype::ReduceOp;
 use kolo::dtype::known::{POISON, Pattern};
+use std::cell::Cell;
 use std::time::Duration;
 
 /// Bytes behind the receive buffer that must stay as they were.
 const GUARD: usize = 256;
-/// Measurements of each side of a comparison; the medians count.
-const SAMPLES: usize = 5;
 
 /// A rank's buffers and what it measures with them.
 pub struct Bench<'a> {
@@ -39,11 +40,21 @@ pub struct Bench<'a> {
     stream: Option<Stream>,
     graph: Option<Graph>,
     ways: Ways,
-    send: Buffer,
-    recv: Buffer,
+    /// Where the buffers lie, unless on the host.
+    device: Option<RankDevice>,
+    send: PlacedBuffer,
+    recv: PlacedBuffer,
     most_bytes: usize,
     same_host: bool,
     repetition: u64,
+    replayed_steps: Cell<u64>,
+}
+
+/// Calls that were captured, and not made.
+struct CapturedCalls {
+    graph: DeviceGraph,
+    /// Steps of one launch, which the communicator has counted once as planned.
+    steps: u64,
 }
 
 /// Bytes of the largest element.
@@ -92,20 +103,29 @@ impl<'a> Bench<'a> {
         let nranks = member.comm.nranks();
         let beside = args.unalign as usize + Counts::most_gaps(nranks);
         let room = most_bytes + beside * MOST_BYTES + GUARD;
+        let device = member.device.map(RankDevice::new).transpose()?;
+        let stream = match &device {
+            Some(device) => Some(device.calls()),
+            None => args.on_stream().then(Stream::new).transpose()?,
+        };
+        let buffer = || PlacedBuffer::new(room, args.register > 0, device.as_ref());
+        let (send, recv) = (buffer()?, buffer()?);
         let ring = || member.comm.cartesian(&[nranks], &[true]);
         Ok(Bench {
             member,
             args,
             row: args.collective,
             mpi,
-            stream: args.on_stream().then(Stream::new).transpose()?,
+            stream,
             ways: Ways::new(&member.comm, args.collective)?,
             graph: args.collective.along_graph().then(ring).transpose()?,
-            send: Buffer::new(room, args.register > 0)?,
-            recv: Buffer::new(room, args.register > 0)?,
+            device,
+            send,
+            recv,
             most_bytes,
             same_host,
             repetition: 0,
+            replayed_steps: Cell::new(0),
         })
     }
 
@@ -134,7 +154,7 @@ impl<'a> Bench<'a> {
     /// kolo's.
     pub fn warm_up(&mut self, case: Case, iterations: u32) -> Result<()> {
         let placed = self.place(case, false)?;
-        self.prepare(&placed);
+        self.prepare(&placed)?;
         for _ in 0..iterations {
             self.once(&placed, 0)?;
         }
@@ -151,7 +171,7 @@ impl<'a> Bench<'a> {
         }
         let placed = self.place(case, in_place)?;
         self.repetition += 1;
-        self.prepare(&placed);
+        self.prepare(&placed)?;
         let direct = self.member.comm.direct_calls()?;
         self.once(&placed, 0)?;
         let (rival, single) = match self.mpi {
@@ -238,7 +258,44 @@ impl<'a> Bench<'a> {
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.stream.as_ref().map_or(Ok(()), Stream::synchronize)
+        match &self.device {
+            Some(device) => device.stream().synchronize(),
+            None => self.stream.as_ref().map_or(Ok(()), Stream::synchronize),
+        }
+    }
+
+    /// The calls of `body` as a graph, where graphs are measured.
+    fn captured(&self, body: impl FnOnce() -> Result<()>) -> Result<Option<CapturedCalls>> {
+        let on = self.device.as_ref().filter(|_| self.args.replays() > 0);
+        let Some(on) = on else { return Ok(None) };
+        let planned = || self.member.comm.step_counts().map(|(_, planned)| planned);
+        let before = planned()?;
+        let graph = on.capture(body)?;
+        let steps = planned()? - before;
+        Ok(Some(CapturedCalls { graph, steps }))
+    }
+
+    /// Steps of the launches of graphs beyond the first one of each.
+    pub fn replayed_steps(&self) -> u64 {
+        self.replayed_steps.get()
+    }
+
+    /// Launches the graph so often, or without one makes the calls, and waits for the results.
+    fn launch(
+        &self,
+        captured: Option<&CapturedCalls>,
+        times: u32,
+        calls: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        match (captured, &self.device) {
+            (Some(captured), Some(on)) => {
+                (0..times).try_for_each(|_| captured.graph.launch(on.stream().id()))?;
+                let more = captured.steps * u64::from(times.saturating_sub(1));
+                self.replayed_steps.set(self.replayed_steps.get() + more);
+            }
+            _ => calls()?,
+        }
+        self.synchronize()
     }
 
     /// One call, until its result is there.
@@ -255,9 +312,16 @@ impl<'a> Bench<'a> {
             1 => call(iteration)?,
             calls => grouped(|| (0..calls).try_for_each(|n| call(iteration * calls + n)))?,
         }
-        match self.args.form.is_tool() && self.args.blocking == Some(1) {
+        let args = self.args;
+        if args.replays() > 0 {
+            // A capture has nothing to wait for.
+            return Ok(());
+        }
+        match args.form.is_tool() && args.blocking == Some(1) {
             true => self.synchronize().and_then(|()| self.member.barrier()),
-            false => Ok(()),
+            false if args.on_stream() => Ok(()),
+            // On the host such a call has waited already.
+            false => self.synchronize(),
         }
     }
 
@@ -265,16 +329,15 @@ impl<'a> Bench<'a> {
     /// on this rank, where they are wanted.
     fn time(&self, placed: &Placed) -> Result<(f64, Vec<f64>)> {
         let (iterations, calls) = (self.args.iterations, f64::from(self.args.aggregate));
+        let all = || (0..iterations).try_for_each(|iteration| self.issue(placed, iteration));
+        let graph = self.captured(all)?;
         self.member.barrier()?;
         let start = self.clock();
-        for iteration in 0..iterations {
-            self.issue(placed, iteration)?;
-        }
-        self.synchronize()?;
+        self.launch(graph.as_ref(), self.args.replays(), all)?;
         let passed = self.clock() - start;
-        let mine = passed * 1e6 / calls / f64::from(iterations);
+        let mine = passed * 1e6 / calls / f64::from(iterations * self.args.replays().max(1));
         let time = self.agree(mine)?;
-        if self.args.form.is_tool() && self.args.single_times == 0 {
+        if (self.args.form.is_tool() && self.args.single_times == 0) || graph.is_some() {
             return Ok((time, Vec::new()));
         }
         if iterations == 1 {
@@ -320,50 +383,6 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// kolo and MPI in turns, the data written anew before every call, and the times of kolo's
-    /// single calls on this rank; `None` where MPI lacks the type or the operation.
-    fn versus(&mut self, placed: &Placed, mpi: &Mpi) -> Result<(Option<Versus>, Vec<f64>)> {
-        self.prepare(placed);
-        match (self.row.mpi)(mpi, &self.run(placed, 0)) {
-            MPI_NOT_SUPPORTED => return Ok((None, Vec::new())),
-            code => mpi_result(code, self.row.name)?,
-        }
-        let (mut kolo_us, mut rival_us) = (Vec::new(), Vec::new());
-        let (mut single, mut others) = (Vec::new(), Vec::new());
-        for _ in 0..SAMPLES {
-            kolo_us.push(self.time_rewritten(placed, &mut single, |bench| bench.once(placed, 0))?);
-            rival_us.push(self.time_rewritten(placed, &mut others, |bench| {
-                let code = (bench.row.mpi)(mpi, &bench.run(placed, 0));
-                mpi_result(code, bench.row.name)
-            })?);
-        }
-        Ok((Some(Versus { kolo_us, rival_us }), single))
-    }
-
-    /// Time of one call in microseconds, where every call finds freshly written data. The times of
-    /// this rank's single calls go to the end of `single`.
-    fn time_rewritten(
-        &mut self,
-        placed: &Placed,
-        single: &mut Vec<f64>,
-        call: impl Fn(&Self) -> Result<()>,
-    ) -> Result<f64> {
-        let input = self
-            .data(placed)
-            .input(placed.seat.rank, placed.counts.send);
-        let mut passed = 0.0;
-        self.member.barrier()?;
-        for _ in 0..self.args.iterations {
-            self.write_input(placed, &input);
-            let start = self.clock();
-            call(self)?;
-            let took = self.clock() - start;
-            single.push(took * 1e6);
-            passed += took;
-        }
-        self.agree(passed * 1e6 / f64::from(self.args.iterations))
-    }
-
     fn data(&self, placed: &Placed) -> Inputs {
         data_of(&placed.case, placed.seat.nranks, self.repetition)
     }
@@ -373,7 +392,7 @@ impl<'a> Bench<'a> {
         self.args.unalign as usize * placed.unit()
     }
 
-    fn write_input(&mut self, placed: &Placed, input: &Pattern) {
+    fn write_input(&mut self, placed: &Placed, input: &Pattern) -> Result<()> {
         let from = self.first(placed) + placed.starts().0 * placed.unit();
         let bytes = placed.counts.send * placed.unit();
         let buffer = match placed.in_place {
@@ -381,16 +400,19 @@ impl<'a> Bench<'a> {
             false => &mut self.send,
         };
         input.fill(0, buffer.bytes(from, bytes));
+        buffer.push(self.device.as_ref(), from, bytes)
     }
 
     /// Poisons the receive buffer and writes this repetition's data.
-    fn prepare(&mut self, placed: &Placed) {
+    fn prepare(&mut self, placed: &Placed) -> Result<()> {
         let (first, bytes) = (self.first(placed), placed.bytes());
         self.recv.bytes(first, bytes + GUARD).fill(POISON);
+        let on = self.device.as_ref();
+        self.recv.push(on, first, bytes + GUARD)?;
         let input = self
             .data(placed)
             .input(placed.seat.rank, placed.counts.send);
-        self.write_input(placed, &input);
+        self.write_input(placed, &input)
     }
 
     /// Runs the call on fresh data and counts the wrong elements of all ranks.
@@ -399,9 +421,10 @@ impl<'a> Bench<'a> {
         if self.row.sizeless {
             return self.check_barrier(placed);
         }
-        self.prepare(placed);
-        self.once(placed, 0)?;
-        let wrong = self.wrong(placed);
+        self.prepare(placed)?;
+        let call = || (self.row.run)(&self.run(placed, 0));
+        self.launch(self.captured(call)?.as_ref(), 1, call)?;
+        let wrong = self.wrong(placed)?;
         self.member.sum(wrong)
     }
 
@@ -425,11 +448,16 @@ impl<'a> Bench<'a> {
         self.member.sum(u64::from(too_early))
     }
 
-    fn wrong(&mut self, placed: &Placed) -> u64 {
+    fn wrong(&mut self, placed: &Placed) -> Result<u64> {
         let data = self.data(placed);
-        let memory = self.recv.bytes(self.first(placed), placed.bytes() + GUARD);
+        let (first, length) = (self.first(placed), placed.bytes() + GUARD);
+        self.recv.fetch(self.device.as_ref(), first, length)?;
+        let memory = self.recv.bytes(first, length);
         let (seat, counts) = (&placed.seat, &placed.counts);
-        content::wrong(self.row, seat, counts, placed.in_place, &data, memory)
+        let in_place = placed.in_place;
+        Ok(content::wrong(
+            self.row, seat, counts, in_place, &data, memory,
+        ))
     }
 }
 

@@ -44,23 +44,28 @@ fn parameters(args: &PerfArgs, most: u64) -> String {
     };
     format!(
         "# nThread {threads} nGpus {per_thread} minBytes {} maxBytes {} step: {step} warmup iters: \
-         {} iters: {} agg iters: {} validation: {} graph: 0",
+         {} iters: {} agg iters: {} validation: {} graph: {}",
         args.min_bytes,
         args.max_bytes.min(most),
         args.warmup,
         args.iterations,
         args.aggregate,
-        args.checks
+        args.checks,
+        args.replays()
     )
 }
 
-/// Its list of devices. A rank on host memory has cores where another one has a PCI address.
+/// Its list of devices. A rank on host memory has cores where another one has the place of its GPU.
 fn devices(args: &PerfArgs, who: &Who) -> Vec<String> {
     let mut lines = vec!["# Using devices".to_string()];
     for (rank, seen) in who.list(args.form.device).enumerate() {
+        let place = match seen.pci {
+            Some(pci) => pci.to_string(),
+            None => format!("cores {}", seen.cores),
+        };
         lines.push(format!(
-            "#  Rank {rank:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [cores {}] {}",
-            seen.group, seen.pid, seen.host, seen.device, seen.cores, seen.name
+            "#  Rank {rank:>2} Group {:>2} Pid {:>6} on {:>10} device {:>2} [{place}] {}",
+            seen.group, seen.pid, seen.host, seen.device, seen.name
         ));
     }
     lines
@@ -129,9 +134,13 @@ fn ranks(args: &PerfArgs, who: &Who) -> Vec<String> {
             true => format!(" Group {:>2}", seen.group),
             false => String::new(),
         };
+        let place = match seen.pci {
+            Some(pci) => format!("device {} at {pci}", seen.device),
+            None => format!("cores {}", seen.cores),
+        };
         format!(
-            "#  Rank {rank:>2}{group} Pid {:>6} on {:>10} cores {} {}",
-            seen.pid, seen.host, seen.cores, seen.name
+            "#  Rank {rank:>2}{group} Pid {:>6} on {:>10} {place} {}",
+            seen.pid, seen.host, seen.name
         )
     };
     who.list(None).enumerate().map(line).collect()

@@ -154,6 +154,13 @@ impl Buffer {
         self.place
     }
 
+    /// The content from `from` on, to be read.
+    pub fn seen(&self, from: usize, length: usize) -> &[u8] {
+        // SAFETY: allocated and initialised; borrowed for as long as the slice lives.
+        let all = unsafe { std::slice::from_raw_parts(self.place, self.layout.size()) };
+        &all[from..from + length]
+    }
+
     /// The content from `from` on. Nobody else uses the buffer meanwhile: calls have ended.
     pub fn bytes(&mut self, from: usize, length: usize) -> &mut [u8] {
         // SAFETY: allocated and initialised; borrowed for as long as the slice lives.

@@ -18,6 +18,7 @@ mod bench;
 mod calls;
 mod case;
 mod content;
+mod device;
 pub mod engine;
 pub mod form;
 mod header;
@@ -75,17 +76,19 @@ enum Verdict {
 /// Everything that kolo or MPI report.
 fn measure(args: &PerfArgs, world: &World) -> Result<Verdict> {
     let at_start = memory::held();
-    let mut meetings = team::meetings_in(args, world)?.into_iter();
+    let devices = device::of_ranks(args, world)?;
+    let meetings = team::meetings_in(args, world)?;
+    let mut ranks = meetings.into_iter().zip(devices);
     // MPI belongs to the main thread, so the first rank of the process does too.
-    let first = meetings.next();
+    let first = ranks.next();
     let outcome = Outcome::default();
-    let run = |meeting, mpi| Session::run(meeting, args, mpi, at_start);
+    let run = |rank, mpi| Session::run(rank, args, mpi, at_start);
     std::thread::scope(|scope| {
-        for meeting in meetings {
-            scope.spawn(|| outcome.of(move || run(meeting, None)));
+        for rank in ranks {
+            scope.spawn(|| outcome.of(move || run(rank, None)));
         }
-        if let Some(meeting) = first {
-            outcome.of(|| run(meeting, world.mpi()));
+        if let Some(rank) = first {
+            outcome.of(|| run(rank, world.mpi()));
         }
     });
     let result = outcome.0.into_inner();
@@ -132,8 +135,13 @@ impl Drop for AbortOnPanic<'_> {
 }
 
 impl Session<'_> {
-    fn run(meeting: Meeting, args: &PerfArgs, mpi: Option<&Mpi>, at_start: u64) -> Result<Verdict> {
-        let member = Member::join(meeting, args, mpi)?;
+    fn run(
+        (meeting, device): (Meeting, Option<u32>),
+        args: &PerfArgs,
+        mpi: Option<&Mpi>,
+        at_start: u64,
+    ) -> Result<Verdict> {
+        let member = Member::join(meeting, device, args, mpi)?;
         let guard = AbortOnPanic(&member);
         let session = Session {
             member: &member,
@@ -190,7 +198,7 @@ impl Session<'_> {
         let taken = self.taken(&held)?;
         let (executed, planned) = self.member.comm.step_counts()?;
         let executed = self.member.gather(executed)?;
-        let planned = self.member.gather(planned)?;
+        let planned = self.member.gather(planned + bench.replayed_steps())?;
         let steps: Vec<_> = executed.into_iter().zip(planned).collect();
         let right = report.map_or(Ok(true), |report| report.end(&steps, &taken));
         // All ranks end alike, so that none waits for a rank that has failed here.

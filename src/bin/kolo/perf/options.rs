@@ -21,6 +21,15 @@ pub enum Rival {
     Mpi,
 }
 
+/// Where buffers lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MemoryOf {
+    /// Memory of the host
+    Host,
+    /// Memory of GPUs, one for each rank of a process
+    Cuda,
+}
+
 /// Which rank's time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeOf {
@@ -43,7 +52,10 @@ pub struct PerfArgs {
     #[arg(short = 't', long = "nthreads", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: u32,
-    /// Multiplies the ranks per process; on host memory each of them has a thread of its own
+    /// Whose memory the buffers are, and who moves the data
+    #[arg(long, value_name = "WHERE", value_enum, default_value = "host")]
+    pub device: MemoryOf,
+    /// Multiplies the ranks per process: GPUs for each of -t; each rank has a thread of its own
     #[arg(short = 'g', long = "ngpus", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub per_thread: u32,
@@ -162,14 +174,9 @@ pub struct PerfArgs {
     #[arg(short = 'y', long = "null_stream", value_name = "0|1", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=1), hide = true)]
     pub null_stream: u8,
-    /// How often a CUDA graph of the iterations is launched: there is none on host memory
-    #[arg(
-        short = 'G',
-        long = "cudagraph",
-        value_name = "N",
-        default_value_t = 0,
-        hide = true
-    )]
+    /// Capture the iterations into a CUDA graph, and launch it so often; 0: make the calls. Without
+    /// meaning on host memory
+    #[arg(short = 'G', long = "cudagraph", value_name = "N", default_value_t = 0)]
     pub graph: u32,
     /// Kernels of the device interface: there are none on host memory
     #[arg(
@@ -322,15 +329,24 @@ impl PerfArgs {
             true => &self.types.0[..1],
             false => &self.types.0,
         };
+        // What is asked for by name is measured, or refused with a sentence; of all, what there is.
+        let is_offered = |dtype, op: Option<Operation>| {
+            let of_all = types.len() * self.ops.0.len() > 1;
+            !(self.on_gpus() && of_all) || runs_on_gpus(dtype, op)
+        };
         let Some(takes) = self.collective.reduces else {
-            return types.iter().map(|&dtype| (dtype, None)).collect();
+            let offered = types.iter().filter(|&&dtype| is_offered(dtype, None));
+            return offered.map(|&dtype| (dtype, None)).collect();
         };
         let ops = || self.ops.0.iter().copied().filter(|&op| takes(op));
         let of = |&dtype| {
             let fitting = ops().filter(move |op| op.combines(dtype));
             fitting.map(move |op| (dtype, Some(op)))
         };
-        types.iter().flat_map(of).collect()
+        let fitting = types.iter().flat_map(of);
+        fitting
+            .filter(|&(dtype, op)| is_offered(dtype, op))
+            .collect()
     }
 
     /// Roots to measure; one that is none where the collective has no root.
@@ -352,6 +368,16 @@ impl PerfArgs {
         self.ranks.unwrap_or(self.threads * self.per_thread)
     }
 
+    /// Whether buffers lie on GPUs.
+    pub fn on_gpus(&self) -> bool {
+        self.device == MemoryOf::Cuda
+    }
+
+    /// How often a graph of the iterations is launched; 0 without a graph.
+    pub fn replays(&self) -> u32 {
+        self.graph * u32::from(self.on_gpus())
+    }
+
     /// Whether calls are put on a stream.
     pub fn on_stream(&self) -> bool {
         let blocks = self.blocking.unwrap_or(u8::from(!self.form.is_tool()));
@@ -369,10 +395,21 @@ impl PerfArgs {
     }
 }
 
+/// Whether there is a kernel for it.
+fn runs_on_gpus(dtype: DataType, op: Option<Operation>) -> bool {
+    let built = match op {
+        None => None,
+        Some(Operation::Built(op)) => Some(op),
+        Some(Operation::ExactSum) => return false,
+    };
+    kolo::exec::cuda::names::fold(dtype, built).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::Parser;
+    use kolo::dtype::ReduceOp;
 
     #[derive(Parser)]
     struct Program {
@@ -417,5 +454,23 @@ mod tests {
         );
         assert_eq!((long.per_process(), long.cycles, long.timeout), (6, 4, 9));
         assert_eq!(long.time_of(), TimeOf::Most);
+    }
+
+    #[test]
+    fn all_on_gpus_is_what_has_kernels() {
+        let pairs = args("-d all -o all --device cuda").combinations();
+        let has = |dtype, op| pairs.contains(&(dtype, Some(Operation::Built(op))));
+        assert!(has(DataType::Float8e4m3, ReduceOp::Max) && has(DataType::Float32, ReduceOp::Avg));
+        assert!(!has(DataType::Int32, ReduceOp::Band) && !has(DataType::Complex64, ReduceOp::Sum));
+        let of = |op| pairs.iter().filter(|(_, one)| *one == Some(op)).count();
+        assert_eq!(of(Operation::Built(ReduceOp::Sum)), 12);
+        assert_eq!(of(Operation::ExactSum), 0);
+        // By name it is asked for, and whoever runs it says why it cannot be.
+        let one = args("-d complex64 --device cuda").combinations();
+        assert_eq!(one[0].0, DataType::Complex64);
+        assert_eq!(
+            (args("-G 3").replays(), args("-G 3 --device cuda").replays()),
+            (0, 3)
+        );
     }
 }

@@ -191,6 +191,9 @@ fn check(args: &PerfArgs, world: &World) -> Result<()> {
         sizes.map(|group| group.len() as u32).collect()
     });
     groups.iter().try_for_each(|&group| args.check(group))?;
+    if args.on_gpus() {
+        super::device::count()?;
+    }
     if args.compare.is_none() {
         return Ok(());
     }

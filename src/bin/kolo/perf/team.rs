@@ -9,7 +9,7 @@ use crate::launcher::Mpi;
 use crate::world::World;
 use kolo::base::{Error, Result};
 use kolo::bootstrap::{NetSettings, TableBootstrap, ThreadsBootstrap, UniqueId};
-use kolo::comm::{CommConfig, Communicator};
+use kolo::comm::{CommConfig, CommDevice, Communicator};
 use kolo::config::Settings;
 use std::sync::Arc;
 
@@ -36,9 +36,12 @@ pub struct Member {
     pub comm: Communicator,
     /// The group of a split; 0 without.
     pub color: u32,
+    /// The GPU that has this rank's buffers, if one has.
+    pub device: Option<u32>,
 }
 
-fn config(args: &PerfArgs, measured: bool) -> CommConfig {
+/// `device` is where the buffers of the measured calls lie; numbers about them lie on the host.
+fn config(args: &PerfArgs, measured: bool, device: Option<u32>) -> CommConfig {
     let mut overrides = Vec::new();
     if args.timeout > 0 {
         overrides.push(("timeout".to_string(), args.timeout.to_string()));
@@ -47,7 +50,9 @@ fn config(args: &PerfArgs, measured: bool) -> CommConfig {
         // An injected fault is meant for the data, not for the numbers about it.
         overrides.push(("fault_flip".to_string(), format!("{}:0:0", u64::MAX)));
     }
+    let device = device.filter(|_| measured);
     CommConfig {
+        device: device.map_or(CommDevice::Host, CommDevice::Cuda),
         name: Some(if measured { "perf" } else { "perf-team" }.to_string()),
         overrides,
         ..CommConfig::default()
@@ -85,7 +90,8 @@ fn meetings(args: &PerfArgs, mpi: Option<&Mpi>) -> Result<Vec<Meeting>> {
             let ids = [broadcast_id(mpi)?, broadcast_id(mpi)?];
             Ok(with_ids(ids, threads, (mpi.rank(), mpi.nranks())))
         }
-        None if args.parallel_init == 1 => {
+        // Ranks on devices differ, so each makes its communicators itself.
+        None if args.parallel_init == 1 || args.on_gpus() => {
             let (team, comm) = (
                 ThreadsBootstrap::group(threads),
                 ThreadsBootstrap::group(threads),
@@ -96,8 +102,8 @@ fn meetings(args: &PerfArgs, mpi: Option<&Mpi>) -> Result<Vec<Meeting>> {
                 .collect())
         }
         None => {
-            let team = Communicator::init_all(threads, &config(args, false))?;
-            let comm = Communicator::init_all(threads, &config(args, true))?;
+            let team = Communicator::init_all(threads, &config(args, false, None))?;
+            let comm = Communicator::init_all(threads, &config(args, true, None))?;
             let pairs = team.into_iter().zip(comm);
             Ok(pairs
                 .map(|(team, comm)| Meeting::Made(team, comm))
@@ -121,24 +127,29 @@ impl Member {
     ///
     /// # Errors
     /// Those of making a communicator.
-    pub fn join(meeting: Meeting, args: &PerfArgs, mpi: Option<&Mpi>) -> Result<Member> {
+    pub fn join(
+        meeting: Meeting,
+        device: Option<u32>,
+        args: &PerfArgs,
+        mpi: Option<&Mpi>,
+    ) -> Result<Member> {
+        let config = |measured| config(args, measured, device);
         let (team, whole) = match meeting {
             Meeting::Made(team, comm) => (team, comm),
             Meeting::Threads(pair) => {
                 let [team, comm] = *pair;
-                let team = Communicator::init_bootstrap(Box::new(team), &config(args, false))?;
-                let comm = Communicator::init_bootstrap(Box::new(comm), &config(args, true))?;
+                let team = Communicator::init_bootstrap(Box::new(team), &config(false))?;
+                let comm = Communicator::init_bootstrap(Box::new(comm), &config(true))?;
                 (team, comm)
             }
             Meeting::Mpi => {
                 let mpi = mpi.ok_or_else(|| Error::internal("a meeting over no MPI"))?;
-                let team = over_mpi(mpi, &config(args, false))?;
-                (team, over_mpi(mpi, &config(args, true))?)
+                let team = over_mpi(mpi, &config(false))?;
+                (team, over_mpi(mpi, &config(true))?)
             }
             Meeting::Ids(ids, rank, nranks) => {
-                let init = |id, measured| {
-                    Communicator::init_rank(nranks, id, rank, &config(args, measured))
-                };
+                let init =
+                    |id, measured| Communicator::init_rank(nranks, id, rank, &config(measured));
                 (init(&ids[0], false)?, init(&ids[1], true)?)
             }
         };
@@ -147,14 +158,20 @@ impl Member {
                 team,
                 comm: whole,
                 color: 0,
+                device,
             });
         };
         let color = split.color(whole.rank());
         let key = whole.rank() as i32;
-        let comm = whole.split(Some(color), key, &config(args, true))?;
+        let comm = whole.split(Some(color), key, &config(true))?;
         whole.destroy()?;
         let comm = comm.ok_or_else(|| Error::internal("a split with a color gave nothing"))?;
-        Ok(Member { team, comm, color })
+        Ok(Member {
+            team,
+            comm,
+            color,
+            device,
+        })
     }
 
     /// Returns when all ranks are here.

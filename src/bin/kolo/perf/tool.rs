@@ -57,7 +57,7 @@ pub fn parse(
 pub fn notes(args: &PerfArgs) -> Vec<String> {
     let mut notes = Vec::new();
     let of_gpus = [
-        ("-G", args.graph, "CUDA graphs"),
+        ("-G", args.graph - args.replays(), "CUDA graphs"),
         ("-D", args.device_api, "device interface"),
         ("-V", args.device_blocks, "its blocks"),
         ("-x", args.block_policy, "policy for blocks"),
@@ -69,22 +69,38 @@ pub fn notes(args: &PerfArgs) -> Vec<String> {
         .collect();
     if !given.is_empty() {
         notes.push(format!(
-            "Without meaning on host memory, and ignored: {}",
+            "Without meaning {}, and ignored: {}",
+            if args.on_gpus() {
+                "to kolo"
+            } else {
+                "on host memory"
+            },
             given.join(", ")
         ));
     }
     if args.per_thread > 1 {
+        let place = if args.on_gpus() {
+            ""
+        } else {
+            "on host memory "
+        };
         notes.push(format!(
-            "-g {}: on host memory each rank has a thread of its own",
+            "-g {}: {place}each rank has a thread of its own",
             args.per_thread
         ));
     }
-    if args.form.device.is_some() {
+    if args.replays() > 0 {
+        notes.push(format!(
+            "The iterations are a CUDA graph, which is launched {} times",
+            args.replays()
+        ));
+    }
+    if args.form.device.is_some() && !args.on_gpus() {
         notes.push(
             "NCCL_TESTS_DEVICE numbers the devices; on host memory it chooses none".to_string(),
         );
     }
-    if args.null_stream == 1 {
+    if args.null_stream == 1 && !args.on_gpus() {
         notes.push("-y 1: on host memory calls without a stream block".to_string());
     }
     if args.form.is_tool() && args.blocking == Some(1) {

@@ -1,8 +1,8 @@
 //! The ranks of a measurement, as they describe themselves: process, host, cores, memory.
 
-use super::memory;
 use super::options::PerfArgs;
 use super::team::Member;
+use super::{device, memory};
 use crate::facts;
 use kolo::base::{Error, Rank, Result};
 use kolo::topo::graph::TopoFile;
@@ -25,6 +25,8 @@ pub struct Seen<'a> {
     pub device: u64,
     pub cores: &'a str,
     pub name: &'a str,
+    /// Where its GPU is plugged in, if it has one; `name` and `device` are the GPU's then.
+    pub pci: Option<&'a str>,
 }
 
 impl Who {
@@ -48,11 +50,15 @@ impl Who {
             cores = format!("{} of them", place.core_count());
         }
         let name: String = facts::processor().chars().take(60).collect();
-        let mine = json!({
+        let gpu = member.device.map(device::described).transpose()?;
+        let mut mine = json!({
             "pid": place.pid, "host": place.host, "node": place.host_hash.to_string(),
             "cores": cores, "name": name, "group": member.color,
             "memory": memory::available(),
         });
+        if let Some(gpu) = gpu {
+            mine["gpu"] = gpu;
+        }
         let texts = member.gather_text(&mine.to_string())?;
         let places = texts
             .iter()
@@ -84,14 +90,20 @@ impl Who {
                 let same = other["node"] == place["node"];
                 same && (first.is_none() || other["pid"] == place["pid"])
             };
+            let gpu = &place["gpu"];
             let before = self.places[..rank].iter().filter(beside).count();
             Seen {
                 group: place["group"].as_u64().unwrap_or(0),
                 pid: place["pid"].as_u64().unwrap_or(0),
                 host: place["host"].as_str().unwrap_or("?"),
-                device: u64::from(first.unwrap_or(0)) + before as u64,
+                device: gpu["number"]
+                    .as_u64()
+                    .unwrap_or(u64::from(first.unwrap_or(0)) + before as u64),
                 cores: place["cores"].as_str().unwrap_or("?"),
-                name: place["name"].as_str().unwrap_or(""),
+                name: gpu["name"]
+                    .as_str()
+                    .unwrap_or_else(|| place["name"].as_str().unwrap_or("")),
+                pci: gpu["pci"].as_str(),
             }
         })
     }
@@ -102,9 +114,22 @@ impl Who {
             let same = |other: &&Value| other["node"] == place["node"];
             let ranks = self.places.iter().filter(same).count() as u64;
             let available = place["memory"].as_u64().unwrap_or(0);
-            memory::most_bytes(available, ranks, args.checks > 0)
+            let of_host = memory::most_bytes(available, ranks, args.checks > 0);
+            of_host.min(self.most_of_gpu(&place["gpu"]))
         };
         self.places.iter().map(most).min().unwrap_or(0)
+    }
+}
+
+impl Who {
+    /// The greatest size that a GPU has memory for; no limit where there is none.
+    fn most_of_gpu(&self, gpu: &Value) -> u64 {
+        let Some(free) = gpu["memory"].as_u64() else {
+            return u64::MAX;
+        };
+        let same = |other: &&Value| other["gpu"]["uuid"] == gpu["uuid"];
+        let ranks = self.places.iter().filter(same).count() as u64;
+        memory::most_bytes(free, ranks, false)
     }
 }
 
@@ -128,5 +153,31 @@ mod tests {
         assert_eq!(devices(None), [0, 1, 0, 2, 1]);
         assert_eq!(devices(Some(4)), [4, 5, 4, 4, 4]);
         assert_eq!((who.nodes(), who.same_host()), (2, false));
+    }
+
+    #[test]
+    fn ranks_of_one_gpu_share_its_memory() {
+        let gpu = |number: u32, uuid: &str, memory: u64| {
+            let gpu = json!({
+                "number": number, "uuid": uuid, "memory": memory, "pci": "0:1", "name": "A GPU",
+            });
+            json!({ "node": "a", "pid": 1, "name": "A CPU", "gpu": gpu })
+        };
+        let who = Who {
+            places: vec![
+                gpu(3, "x", 4 << 30),
+                gpu(0, "y", 9 << 30),
+                gpu(3, "x", 4 << 30),
+            ],
+        };
+        let most = |rank: usize| who.most_of_gpu(&who.places[rank]["gpu"]);
+        assert_eq!((most(0), most(1)), ((3 << 30) / 4, 4 << 30));
+        assert_eq!(who.most_of_gpu(&Value::Null), u64::MAX);
+        let seen: Vec<_> = who
+            .list(Some(7))
+            .map(|seen| (seen.device, seen.name))
+            .collect();
+        assert_eq!(seen, [(3, "A GPU"), (0, "A GPU"), (3, "A GPU")]);
+        assert_eq!(who.list(None).next().and_then(|seen| seen.pci), Some("0:1"));
     }
 }

@@ -1,0 +1,175 @@
+//! `kolo perf --device cuda`: data go to devices and come back, and each result is looked at.
+
+use crate::ports::Port;
+use crate::softgpu::folder;
+use std::net::Ipv4Addr;
+use std::process::{Command, Output, Stdio};
+
+/// `kolo perf` with these options on a host of so many devices.
+fn perf(devices: u32, options: &str) -> Command {
+    let program = env!("CARGO_BIN_EXE_kolo");
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let is_other = |start: &&str| name.starts_with(*start);
+        if ["KOLO_", "NCCL_", "OMPI_", "PMI", "SLURM_"]
+            .iter()
+            .any(is_other)
+        {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(["softgpu", "-n", &devices.to_string(), "--from"])
+        .arg(folder())
+        .args(["--", "timeout", "100", program, "perf"])
+        .args(options.split_whitespace())
+        .args(["--device", "cuda"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn said(output: &Output) -> String {
+    let out = String::from_utf8_lossy(&output.stdout);
+    format!("{out}{}", String::from_utf8_lossy(&output.stderr))
+}
+
+/// What it prints where all results are right.
+fn right(devices: u32, options: &str) -> String {
+    let output = perf(devices, options).output().expect("kolo");
+    let said = said(&output);
+    assert!(output.status.success(), "{options}: {said}");
+    assert!(said.contains("# Out of bounds values : 0 OK"), "{said}");
+    assert!(said.contains("# steps: executed == planned"), "{said}");
+    said
+}
+
+/// Lines of the table.
+fn rows(said: &str) -> usize {
+    said.lines().filter(|line| line.starts_with(' ')).count()
+}
+
+#[test]
+fn every_collective_is_right_on_devices() {
+    for collective in [
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "broadcast",
+        "reduce",
+        "alltoall",
+        "gather",
+        "scatter",
+        "sendrecv",
+        "hypercube",
+        "alltoall_v",
+        "barrier",
+    ] {
+        let said = right(4, &format!("{collective} -g 4 -b 4 -e 4K -f 32 -n 2 -w 1"));
+        let wanted = if collective == "barrier" { 1 } else { 3 };
+        assert_eq!(rows(&said), wanted, "{said}");
+    }
+}
+
+#[test]
+fn all_types_and_operations_that_have_kernels() {
+    let said = right(2, "all_reduce -g 2 -b 64 -e 64 -n 1 -w 0 -d all -o all");
+    // 12 types with sum, prod, max, min, avg and mulsum.
+    assert_eq!(rows(&said), 72, "{said}");
+}
+
+#[test]
+fn ranks_have_devices_in_turn() {
+    let said = right(
+        2,
+        "broadcast -t 2 -g 2 -b 64 -e 64 -n 3 -w 1 -r all -m 2 -z 0 -u 1",
+    );
+    let device = |line: &&str| line.contains("#  Rank ");
+    let devices: Vec<&str> = said
+        .lines()
+        .filter(device)
+        .filter_map(|line| line.split_once(" device ")?.1.split(' ').next())
+        .collect();
+    assert_eq!(devices, ["0", "1", "0", "1"], "{said}");
+    assert!(said.contains("kolo software GPU"), "{said}");
+}
+
+#[test]
+fn graphs_of_the_iterations_are_replayed() {
+    let said = right(3, "all_reduce -g 3 -b 8 -e 16K -f 64 -n 3 -w 1 -G 4");
+    assert!(
+        said.contains("a CUDA graph, which is launched 4 times"),
+        "{said}"
+    );
+    assert_eq!(rows(&said), 2, "{said}");
+    let once = right(3, "all_reduce -g 3 -b 8 -e 16K -f 64 -n 3 -w 1 -G 1");
+    // Of the steps, those of three more launches of three iterations each are more.
+    let steps = |said: &str| -> u64 {
+        let line = said.lines().find(|line| line.starts_with("# steps: "));
+        let counts = line.and_then(|line| line.split_once('(')?.1.split(',').next());
+        counts.and_then(|count| count.parse().ok()).expect("counts")
+    };
+    assert!(steps(&said) > steps(&once), "{said}{once}");
+}
+
+#[test]
+fn processes_of_a_host_share_its_devices_out() {
+    let port = Port::take(Ipv4Addr::LOCALHOST);
+    let secret = folder().join("secret");
+    std::fs::write(&secret, [7; 32]).expect("a file");
+    let own = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&secret, own).expect("its mode");
+    let start = |rank: &str| {
+        let mut command = perf(4, "all_reduce -g 2 -b 1K -e 1K -n 2 -w 1");
+        command
+            .env("KOLO_RANK", rank)
+            .env("KOLO_NRANKS", "2")
+            .env("KOLO_SECRET_FILE", &secret)
+            .env("KOLO_COMM_ID", format!("127.0.0.1:{}", port.number()));
+        command.spawn().expect("kolo")
+    };
+    let both = ["0", "1"].map(start);
+    let [first, second] = both.map(|child| child.wait_with_output().expect("an end"));
+    let text = said(&first);
+    assert!(first.status.success(), "{text}");
+    assert!(second.status.success(), "{}", said(&second));
+    assert!(text.contains("# Out of bounds values : 0 OK"), "{text}");
+    for (rank, device) in (0..4).zip(0..4) {
+        let has = |line: &str| {
+            line.contains(&format!("#  Rank {rank:>2} "))
+                && line.contains(&format!(" device {device} at 0000:"))
+        };
+        assert!(text.lines().any(has), "rank {rank}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_one_sentence() {
+    let fails = |mut command: Command| {
+        let output = command.output().expect("kolo");
+        assert!(!output.status.success());
+        said(&output)
+    };
+    let text = fails(perf(2, "all_reduce -g 2 -b 64 -e 64 -d complex64"));
+    assert!(
+        text.contains("the kernels have no sum of complex64"),
+        "{text}"
+    );
+    let mut command = perf(2, "all_reduce -g 2");
+    command.env("CUDA_VISIBLE_DEVICES", "");
+    let text = fails(command);
+    assert!(text.contains("CUDA_VISIBLE_DEVICES"), "{text}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kolo"));
+    command
+        .args(["perf", "all_reduce", "-t", "2", "--device", "cuda"])
+        .env("KOLO_CUDA_LIBRARY", "libcuda-of-nobody.so.1");
+    let output = command.output().expect("kolo");
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(
+        text.starts_with("kolo: perf: no CUDA driver: libcuda-of"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
