@@ -171,6 +171,11 @@ link libkolo_verbs.so.0 lib/kolo/libkolo_verbs.so
 kernels=${KERNELS:-build/kernels/kolo_kernels.fatbin}
 [ ! -f "$kernels" ] || put 644 "$kernels" lib/kolo/kolo_kernels.fatbin
 
+# A driver whose devices are software, in a folder where only who asks for it looks.
+code "$built/libkolo_softgpu.so" lib/kolo/softgpu/libcuda.so.1
+"$built/kolo" softgpu --write-kernels "$scratch/kernels.softgpu"
+put 644 "$scratch/kernels.softgpu" lib/kolo/softgpu/kolo_kernels.softgpu
+
 for family in $families; do
     code "$built/mpi/$family/libkolo_mpi.so" "lib/kolo/$family/libkolo_mpi.so.$version"
     link "libkolo_mpi.so.$version" "lib/kolo/$family/libkolo_mpi.so.0"

@@ -119,6 +119,16 @@ said=$(env -i HOME="$scratch" PATH=/usr/bin:/bin bash -c "$said" | grep '^prefix
     fail "what the installer says does not work"
 [ "${said##* }" = "$scratch/first" ] || fail "the next line leads to another kolo: $said"
 
+# The software GPU stands where nobody finds it by accident, and is found by who asks for it.
+asked='import ctypes
+driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+assert driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+print(count.value)'
+[ "$("$scratch/first/bin/kolo" softgpu -n 3 -- python3 -c "$asked")" = 3 ] ||
+    fail "kolo softgpu shows no three devices"
+grep -q 'kolo software GPU kernels' "$scratch/first/lib/kolo/softgpu/kolo_kernels.softgpu" ||
+    fail "the kernels of the software GPU are not installed"
+
 # Installed, then moved: no file knows where it was.
 [ "$(find "$scratch/first" -perm /022 ! -type l | wc -l)" = 0 ] || fail "others may write"
 [ ! -e "$scratch/first/$fatbin" ] || fail "kernels are installed that are not built"

@@ -21,14 +21,14 @@ const OPT_SOCKET: c_int = 8;
 const OPT_UID_RESTRICTION: c_int = 9;
 const CIPHER_AES128: c_int = 4;
 
-type Context = *mut c_void;
-type Create = unsafe extern "C" fn() -> Context;
-type Destroy = unsafe extern "C" fn(Context);
-type Set = unsafe extern "C" fn(Context, c_int, ...) -> c_int;
-type Encode = unsafe extern "C" fn(*mut *mut c_char, Context, *const c_void, c_int) -> c_int;
+type MungeContext = *mut c_void;
+type Create = unsafe extern "C" fn() -> MungeContext;
+type Destroy = unsafe extern "C" fn(MungeContext);
+type Set = unsafe extern "C" fn(MungeContext, c_int, ...) -> c_int;
+type Encode = unsafe extern "C" fn(*mut *mut c_char, MungeContext, *const c_void, c_int) -> c_int;
 type Decode = unsafe extern "C" fn(
     *const c_char,
-    Context,
+    MungeContext,
     *mut *mut c_void,
     *mut c_int,
     *mut libc::uid_t,
@@ -50,7 +50,7 @@ pub struct Munge {
 }
 
 /// A context of the library, destroyed on drop.
-struct Session<'a>(&'a Munge, Context);
+struct Session<'a>(&'a Munge, MungeContext);
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {

@@ -88,7 +88,15 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::init_rank`].
     pub fn init_all(nranks: u32, config: &CommConfig) -> Result<Vec<Communicator>> {
-        joining::all_threads(nranks, config)
+        joining::all_threads(&vec![config.device; nranks as usize], config)
+    }
+
+    /// The same with a device for each rank.
+    ///
+    /// # Errors
+    /// As [`Communicator::init_rank`].
+    pub fn init_all_on(devices: &[CommDevice], config: &CommConfig) -> Result<Vec<Communicator>> {
+        joining::all_threads(devices, config)
     }
 
     /// Splits: ranks with the same `color` make a new communicator, ordered by (`key`, rank).
@@ -186,6 +194,7 @@ impl Communicator {
             self.inner
                 .drive_until(&mut exec, &last, ("CommFinalize", None))?;
         }
+        self.inner.settle_device(&mut exec, "CommFinalize")?;
         self.inner.ending.finalized.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -226,6 +235,8 @@ impl Communicator {
         let ended = ended.and_then(|()| self.inner.farewell());
         if let Ok(mut exec) = self.inner.user() {
             exec.engine.free_scratch();
+            // Its end waits for kernels: they leave when the communicator has stopped.
+            exec.device = None;
         }
         // Whoever waits for data of this rank must not hear that it has left before they came.
         if let Some(links) = self.inner.links() {
@@ -274,6 +285,7 @@ impl Communicator {
     /// # Errors
     /// The error that stopped it.
     pub fn async_error(&self) -> Result<()> {
+        self.inner.look_at_device();
         self.inner.alive()
     }
 
@@ -356,8 +368,14 @@ impl Communicator {
     /// equal when nothing is in flight, because there is no path beside the plan.
     #[doc(hidden)]
     pub fn step_counts(&self) -> Result<(u64, u64)> {
-        let exec = self.inner.user()?;
-        Ok((exec.engine.steps_executed(), exec.counts.steps_planned))
+        let mut exec = self.inner.user()?;
+        self.inner.settle_device(&mut exec, "step_counts")?;
+        let (done, planned) = match exec.device.as_deref() {
+            None => (0, 0),
+            Some(on) => (on.engine.steps_executed()?, on.steps_planned),
+        };
+        let (host, of_host) = (exec.engine.steps_executed(), exec.counts.steps_planned);
+        Ok((host + done, of_host + planned))
     }
 
     /// Calls so far in which the ranks have read each other's buffers where they lie.

@@ -6,7 +6,7 @@ use crate::comm::calling::exact;
 use crate::comm::calling::past::Past;
 use crate::comm::flight::direct::Direct;
 use crate::comm::flight::op::Op;
-use crate::exec::DeviceEngine;
+use crate::exec::{DeviceEngine, StreamEngine};
 use crate::plan::{Algorithm, Collective, Nodes, Shape};
 use crate::tune::Table;
 use std::collections::VecDeque;
@@ -25,8 +25,20 @@ pub(in crate::comm) struct Exec {
     pub past: Past,
     /// How the buffers of the other ranks are reached.
     pub direct: Direct,
+    /// What calls on streams of a device use, where the communicator has one.
+    pub device: Option<Box<OnDevice>>,
     /// What a test wants to go wrong.
     pub faults: Faults,
+}
+
+/// What calls on streams of a device use.
+pub(in crate::comm) struct OnDevice {
+    pub engine: StreamEngine,
+    pub table: Table,
+    /// All paths between the devices keep lines of 128 bytes together.
+    pub has_ll128: bool,
+    /// Steps that the plans of all its calls have.
+    pub steps_planned: u64,
 }
 
 /// Who the ranks are, for planning.

@@ -210,6 +210,15 @@ impl Window {
         }
     }
 
+    /// The same part of a buffer that begins so many elements earlier.
+    pub fn shifted(self, elements: usize) -> Window {
+        Window {
+            low: self.low + elements,
+            high: self.high + elements,
+            ..self
+        }
+    }
+
     /// Passes of the plan, at least 1: an empty lane passes its tokens too.
     pub fn rounds(&self) -> u64 {
         self.rounds

@@ -37,8 +37,8 @@ pub use super::patience::Until;
 use super::patience::{LATE, Late, lock_at_exit, no_room, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
-pub use super::state::{Alarm, OnAlarm, OnDeath, Peer, ProxyRank, Staying};
-use super::state::{Answer, Death, STRANGER_LIMIT, State};
+pub use super::state::{Alarm, Maker, OnAlarm, OnDeath, Peer, ProxyRank, Staying};
+use super::state::{Answer, Death, Offer, STRANGER_LIMIT, State};
 use crate::base::clock::{self, Moment};
 use crate::base::own_thread;
 use crate::base::{Rank, Result, caught, starts};
@@ -56,8 +56,8 @@ use std::time::Duration;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long, in milliseconds, until what cannot say when it needs attention is tended.
 const SOON: libc::c_int = 20;
-/// The thread calls nothing that is deep.
-const STACK_BYTES: usize = 256 << 10;
+/// The thread calls nothing that is deep, but for the driver of a device.
+const STACK_BYTES: usize = 1 << 20;
 
 /// The service of this process.
 pub struct Service {
@@ -178,7 +178,14 @@ impl Service {
 
     /// Lets other processes fetch `fd` by its key until the result is dropped.
     pub fn publish(&'static self, key: Key, fd: Arc<Fd>) -> Published {
-        self.lock().publish(key, fd);
+        self.lock().publish(key, Offer::There(fd));
+        Published { service: self, key }
+    }
+
+    /// The same for memory that is made, on the thread of the service, when somebody asks for it.
+    /// The maker calls nothing of the service; without an answer of it the asker is refused.
+    pub fn promise(&'static self, key: Key, maker: Maker) -> Published {
+        self.lock().publish(key, Offer::Promised(maker));
         Published { service: self, key }
     }
 

@@ -84,7 +84,7 @@ enum End {
 pub(super) struct State {
     pub links: BTreeMap<u64, ProcessLink>,
     watchers: HashMap<Nonce, Vec<Watcher>>,
-    published: HashMap<Key, Arc<Fd>>,
+    published: HashMap<Key, Offer>,
     pending: HashMap<u64, Pending>,
     last_number: u64,
     /// Turns of the service thread that have ended.
@@ -117,8 +117,8 @@ impl State {
 
     // ---- what callers ask for ----
 
-    pub fn publish(&mut self, key: Key, fd: Arc<Fd>) {
-        self.published.insert(key, fd);
+    pub fn publish(&mut self, key: Key, offer: Offer) {
+        self.published.insert(key, offer);
     }
 
     pub fn unpublish(&mut self, key: Key) {
@@ -358,12 +358,7 @@ impl State {
                 return self.turned_away(id, frame.slots);
             }
             ServiceKind::GetFd if link.address.is_none() => {
-                let Some(fd) = self.published.get(&Key(frame.secret)) else {
-                    return false;
-                };
-                let reply = Frame::new(ServiceKind::TakeFd, frame.operation, 0);
-                // On failure the link ends, and the asker tries again.
-                return socket::send(&link.fd, &reply, Some(fd)).is_ok();
+                return offer::hand_over(&self.published, &link.fd, frame);
             }
             ServiceKind::Start if link.known => return self.start_came(id, frame),
             ServiceKind::Close if link.known => self.close_came(id, frame),
@@ -467,6 +462,7 @@ impl State {
 
 mod alarm;
 mod link;
+mod offer;
 mod posts;
 mod proxied;
 mod proxy_rank;
@@ -474,6 +470,8 @@ mod proxy_rank;
 use alarm::Post;
 pub use alarm::{Alarm, OnAlarm, OnDeath, Staying};
 use link::ProcessLink;
+pub use offer::Maker;
+pub(super) use offer::Offer;
 pub use proxy_rank::{ProxyRank, Start};
 use proxy_rank::{Started, Unfinished};
 

@@ -16,6 +16,7 @@
 //! - [`confirm`]: the proof that all local ranks see the same segment.
 //! - [`memory`]: memory of the program that peers can map.
 //! - [`futex`]: sleeping on a word of a segment.
+//! - [`gpu`]: memory of connections between CUDA devices.
 //! - [`net`]: the network between nodes: a trait, sockets, plugins, the program's MPI.
 //! - [`cma`]: reading the private memory of another process.
 //!
@@ -28,6 +29,7 @@
 pub mod cma;
 pub mod confirm;
 pub mod futex;
+pub mod gpu;
 mod mapped;
 pub mod memory;
 pub mod net;

@@ -23,6 +23,7 @@
 
 mod allowed;
 mod decided;
+pub mod device;
 #[doc(hidden)]
 pub mod fuzz;
 mod geometry;

@@ -32,6 +32,8 @@ pub struct Inputs {
     pub measured: Measured,
     /// Whether buffers may be read where they lie.
     pub direct: bool,
+    /// A further channel pays when each has this much to move.
+    pub channel_bytes: usize,
 }
 
 /// A possible choice, for `kolo explain`.
@@ -58,13 +60,16 @@ pub struct Table {
 const DIRECT_BYTES: usize = 64 << 10;
 /// Most ranks that read each other directly: each needs a connection with every other.
 const DIRECT_RANKS: u32 = 128;
-/// A second channel pays when each has this much to move.
-const CHANNEL_BYTES: usize = 4 << 20;
 
 /// Tables that a process remembers.
 const REMEMBERED: usize = 16;
 
 static BOUND: Mutex<VecDeque<Table>> = Mutex::new(VecDeque::new());
+
+impl Inputs {
+    /// [`Inputs::channel_bytes`] on memory of the host.
+    pub const HOST_CHANNEL_BYTES: usize = 4 << 20;
+}
 
 impl Table {
     /// As [`Table::new`]. Pricing everything takes milliseconds, and programs make many
@@ -393,7 +398,7 @@ impl Table {
         let (least, most) = self.inputs.channels;
         let (least, most) = (least.max(1), most.max(1));
         let channels = match wanted {
-            0 => (bytes / CHANNEL_BYTES).min(usize::from(most)) as u16,
+            0 => (bytes / self.inputs.channel_bytes.max(1)).min(usize::from(most)) as u16,
             wanted => wanted,
         };
         let channels = channels.clamp(least, most);

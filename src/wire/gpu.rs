@@ -17,7 +17,10 @@
 //!
 //! The kernels' declarations are in `kernels/plan.h`.
 
+use crate::base::Result;
+use std::any::Any;
 use std::mem::offset_of;
+use std::sync::Arc;
 
 /// Slots of a connection.
 pub const SLOTS: u32 = 8;
@@ -74,5 +77,64 @@ impl DeviceEnd {
             wiped: position / WIPE_EVERY,
             ..DeviceEnd::default()
         }
+    }
+}
+
+/// A connection between devices, by what both of its ends say alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceWire {
+    /// The rank that writes.
+    pub writer: u32,
+    /// The rank that reads.
+    pub reader: u32,
+    /// Tells apart connections of the same pair.
+    pub channel: u16,
+    /// The number of its protocol: tokens of one are never taken for those of another.
+    pub protocol: u8,
+    /// From one slot to the next.
+    pub slot_bytes: u32,
+}
+
+/// Where the parts of a connection lie, for the device that asks. All of it is zero at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceHalves {
+    /// The tail, in memory of the reader. The sizes lie in the line behind it.
+    pub tail: u64,
+    /// The head, in memory of the writer.
+    pub head: u64,
+    /// The slots, in memory of the reader.
+    pub area: u64,
+}
+
+impl DeviceHalves {
+    /// An end of a new connection with slots of `slot_bytes`.
+    pub fn end(self, slot_bytes: u32) -> DeviceEnd {
+        DeviceEnd {
+            tail: self.tail,
+            head: self.head,
+            area: self.area,
+            slot_bytes,
+            ..DeviceEnd::at(0)
+        }
+    }
+}
+
+/// Makes connections between the devices of a communicator, for one of its ranks.
+pub trait DeviceWiring: Send {
+    /// Where a connection of this rank lies; its memory is made when it is first needed.
+    ///
+    /// # Errors
+    /// No memory on a device; a device that cannot be reached.
+    fn halves(&mut self, wire: DeviceWire) -> Result<DeviceHalves>;
+
+    /// All memory of them, which stays as long as somebody holds this.
+    fn memory(&self) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl DeviceEnd {
+    /// What is copied to the device.
+    pub fn as_bytes(&self) -> &[u8] {
+        // SAFETY: the fields fill the structure: six numbers of 8 bytes and four of 4.
+        unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<DeviceEnd>()) }
     }
 }

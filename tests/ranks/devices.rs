@@ -37,13 +37,17 @@ fn a_device_that_this_build_cannot_drive_is_refused_on_all_ranks() {
     for ended in started([host, host]) {
         assert_eq!(ended.expect("a communicator"), host);
     }
-    for devices in [[host, CommDevice::Cuda(3)], [CommDevice::Cuda(3), host]] {
+    // Of these there are fewer, on every machine.
+    let none = CommDevice::Cuda(4_000_000);
+    for devices in [[host, none], [none, host]] {
         let asked = usize::from(devices[1] != host);
         let ended = started(devices);
         let own = ended[asked].as_ref().expect_err("refused");
-        assert_eq!(own.code, Code::InvalidUsage, "{own}");
         let text = own.to_string();
-        let said = text.contains("CUDA device 3") && text.contains("host memory only");
+        let said = match own.code {
+            Code::InvalidUsage => text.contains("CUDA device 4000000"),
+            code => code == Code::UnhandledCudaError && text.contains("libcuda.so.1"),
+        };
         assert!(said && text.contains("Remedy"), "{text}");
         let other = ended[1 - asked].as_ref().expect_err("not alone");
         assert!(

@@ -43,6 +43,10 @@ pub const ENVIRONMENT: Confined = Confined {
         "transport",
         "proxy",
         "src/bin/kolo/launcher.rs",
+        // It adds a folder to a search path.
+        "src/bin/kolo/softgpu.rs",
+        // One driver serves the process, whatever settings its communicators have.
+        "src/cuda/driver.rs",
         // A test, of which KOLO_BLESS makes a writer.
         "src/bin/kolo/pages/reference_tests.rs",
         // A library that other programs load too: it has the environment only.

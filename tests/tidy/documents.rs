@@ -38,6 +38,8 @@ const STATES: &[(&str, bool)] = &[
     ("done", true),
     // Shown by a test on host memory and one machine; the network and GPU part comes later.
     ("host", true),
+    // Shown by a test on the software GPU.
+    ("soft", true),
     // Belongs to a later milestone.
     ("planned", false),
 ];

@@ -430,7 +430,8 @@ typedef struct {
     const char *const *settings;
     /**
      * KOLO_DEVICE_HOST (default), or the number of a CUDA device among those that the process
-     * sees. A device that this build does not drive is refused on all ranks (koloInvalidUsage).
+     * sees: buffers are then in memory of the device (docs/gpu.md). All ranks are on devices, or
+     * none. A device that cannot be used is refused on all ranks (koloInvalidUsage).
      */
     int device;
 } koloConfig_t;
@@ -505,7 +506,9 @@ typedef struct {
 
 /**
  * An in-order queue of asynchronous operations on host memory. NULL in a call means: block until
- * the result is in place (inside a group: until the outermost koloGroupEnd).
+ * the result is in place (inside a group: until the outermost koloGroupEnd). On a communicator of a
+ * CUDA device it is a cudaStream_t or CUstream, cast to this type, and NULL is CUDA's default
+ * stream: calls return when they are on the stream, whose own library waits for it.
  */
 typedef koloStream *koloStream_t;
 
@@ -657,13 +660,15 @@ koloResult_t koloCommInitRankConfig(koloComm_t *newcomm,
 
 /**
  * Makes all `ndev` ranks of a communicator in this process and writes them to comms[0..ndev], in
- * rank order. `devlist` is NULL (host memory) or has one device for each rank; on this build every
- * entry must be KOLO_DEVICE_HOST. Each rank is then used by one thread at a time, or all of them
+ * rank order. `devlist` is NULL (host memory) or has one device for each rank: the number of a CUDA
+ * device, or KOLO_DEVICE_HOST for every rank. Each rank is then used by one thread at a time, or all of them
  * by one thread inside groups. Not deferred by a group.
  * Errors: koloInvalidArgument (NULL, ndev < 1, unknown device), koloSystemError. Any thread.
  */
 KOLO_MUST_CHECK
-koloResult_t koloCommInitAll(koloComm_t *comms, int ndev, const int *devlist);
+koloResult_t koloCommInitAll(koloComm_t *comms,
+                             int ndev,
+                             const int *devlist);
 
 /**
  * Makes new communicators of the ranks of `comm`: those that give the same `color` (>= 0) belong

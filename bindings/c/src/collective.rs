@@ -81,7 +81,7 @@ pub(crate) unsafe fn enqueue(
                 false => raw.peer as u32,
             },
         };
-        let stream = stream::given(stream)?;
+        let stream = stream::given(&member.communicator, stream)?;
         note(comm);
         if raw.op >= RedOp::FIRST_DYNAMIC {
             let run = |op| {

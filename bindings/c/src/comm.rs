@@ -7,7 +7,7 @@ use crate::seat::{Begun, COMMS, adopt};
 use crate::types::*;
 use kolo_core::base::{Code, Error, Result, caught};
 use kolo_core::bootstrap::{NetSettings, UniqueId};
-use kolo_core::comm::{CommConfig, Communicator, Starting, group};
+use kolo_core::comm::{CommConfig, CommDevice, Communicator, Starting, group};
 use kolo_core::config::Settings;
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -232,10 +232,10 @@ fn outside(nranks: c_int, rank: c_int) -> Error {
 }
 
 /// Makes all `ndev` ranks of a communicator in this process and writes them to comms[0..ndev], in
-/// rank order. `devlist` is NULL (host memory) or has one device for each rank; on this build every
-/// entry must be KOLO_DEVICE_HOST. Each rank is then used by one thread at a time, or all of them
-/// by one thread inside groups. Not deferred by a group.
-/// Errors: koloInvalidArgument (NULL, ndev < 1, unknown device), koloSystemError. Any thread.
+/// rank order. `devlist` is NULL (host memory) or has one device for each rank: the number of a
+/// CUDA device, or KOLO_DEVICE_HOST for every rank. Each rank is then used by one thread at a time,
+/// or all of them by one thread inside groups. Not deferred by a group. Errors: koloInvalidArgument
+/// (NULL, ndev < 1, unknown device), koloSystemError. Any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommInitAll(
     comms: *mut koloComm_t,
@@ -255,17 +255,13 @@ pub unsafe extern "C" fn koloCommInitAll(
                 ));
             }
         };
-        for index in 0..if devlist.is_null() { 0 } else { count as usize } {
+        let listed = |index: usize| match devlist.is_null() {
+            true => Ok(CommDevice::Host),
             // SAFETY: kolo.h asks for `ndev` entries.
-            let device = unsafe { *devlist.add(index) };
-            if device != KOLO_DEVICE_HOST {
-                return Err(Error::argument(
-                    format!("devlist[{index}] is {device}, and this build knows host memory only"),
-                    "give NULL for devlist, or KOLO_DEVICE_HOST for every rank",
-                ));
-            }
-        }
-        let made = Communicator::init_all(count, &CommConfig::default())?;
+            false => config::device("devlist", unsafe { *devlist.add(index) }),
+        };
+        let devices: Vec<CommDevice> = (0..count as usize).map(listed).collect::<Result<_>>()?;
+        let made = Communicator::init_all_on(&devices, &CommConfig::default())?;
         for (index, communicator) in made.into_iter().enumerate() {
             let handle = adopt(communicator, KOLO_NO_RANK)?;
             // SAFETY: kolo.h asks for room for `ndev` handles.

@@ -39,7 +39,7 @@ unsafe fn exchange(
             peer: member.peer(source),
             ..send
         };
-        let stream = given(stream)?;
+        let stream = given(&member.communicator, stream)?;
         note(comm);
         let communicator = &member.communicator;
         // SAFETY: our caller's promise.

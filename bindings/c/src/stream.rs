@@ -7,23 +7,63 @@ use crate::request::{is_request, outside_groups};
 use crate::seat::COMMS;
 use crate::types::{koloResult_t, koloStream_t};
 use kolo_core::base::{Error, Result};
-use kolo_core::comm::Stream;
+use kolo_core::comm::{CommDevice, Communicator, Stream};
 use kolo_core::dtype::outside_operations;
 
 /// All live streams of this process.
 pub(crate) static STREAMS: Registry<Stream> = Registry::new(0x9d17_6ae8_33c4_b05e, "stream");
 
-/// The stream that a call was given, none for NULL. Any number may come here, such as a stream of a
-/// GPU: the call is refused with a sentence that says what a communicator on host memory takes.
+/// The stream that a call was given.
+pub(crate) enum Given {
+    /// None: the call blocks.
+    Blocking,
+    /// One of koloStreamCreate.
+    Host(InUse<'static, Stream>),
+    /// One of the communicator's device.
+    Device(Stream),
+}
+
+impl Given {
+    /// As the core takes it.
+    #[inline]
+    pub(crate) fn as_deref(&self) -> Option<&Stream> {
+        match self {
+            Given::Blocking => None,
+            Given::Host(stream) => Some(stream),
+            Given::Device(stream) => Some(stream),
+        }
+    }
+}
+
+/// The stream that a call on this communicator was given. Any number may come here, such as a
+/// stream of a GPU for a communicator on host memory: such a call is refused with a sentence that
+/// says what the communicator takes.
 #[inline]
-pub(crate) fn given(stream: koloStream_t) -> Result<Option<InUse<'static, Stream>>> {
+pub(crate) fn given(communicator: &Communicator, stream: koloStream_t) -> Result<Given> {
+    if communicator.device() != CommDevice::Host {
+        return of_device(communicator, stream as usize);
+    }
     match stream.is_null() {
-        true => Ok(None),
+        true => Ok(Given::Blocking),
         false => match STREAMS.find(stream as usize) {
-            Some(stream) => Ok(Some(stream)),
+            Some(stream) => Ok(Given::Host(stream)),
             None => Err(foreign(stream as usize)),
         },
     }
+}
+
+/// A stream of a GPU; NULL is CUDA's default stream.
+#[cold]
+fn of_device(communicator: &Communicator, handle: usize) -> Result<Given> {
+    let what = match handle {
+        _ if is_request(handle) => "is a request, whose call would be one of host memory",
+        _ if handle != 0 && STREAMS.find(handle).is_some() => "is one of host memory",
+        _ => return Ok(Given::Device(Stream::of_device(handle as u64))),
+    };
+    Err(Error::argument(
+        format!("the stream {handle:#x} {what}, and {communicator:?} is on a GPU"),
+        "give a stream of the GPU (cudaStream_t or CUstream), or NULL for its default stream",
+    ))
 }
 
 #[cold]

@@ -210,7 +210,9 @@ pub struct koloGraph {
 pub type koloComm_t = *mut koloComm;
 
 /// An in-order queue of asynchronous operations on host memory. NULL in a call means: block until
-/// the result is in place (inside a group: until the outermost koloGroupEnd).
+/// the result is in place (inside a group: until the outermost koloGroupEnd). On a communicator of
+/// a CUDA device it is a cudaStream_t or CUstream, cast to this type, and NULL is CUDA's default
+/// stream: calls return when they are on the stream, whose own library waits for it.
 pub type koloStream_t = *mut koloStream;
 
 /// One asynchronous call (koloI...), until koloWait, koloTest or koloWaitAll has ended it. NULL:
@@ -260,7 +262,8 @@ pub struct koloConfig_t {
     /// communicator, stronger than files and environment. Keys as `kolo info --config` shows them.
     pub settings: *const *const c_char,
     /// KOLO_DEVICE_HOST (default), or the number of a CUDA device among those that the process
-    /// sees. A device that this build does not drive is refused on all ranks (koloInvalidUsage).
+    /// sees: buffers are then in memory of the device (docs/gpu.md). All ranks are on devices, or
+    /// none. A device that cannot be used is refused on all ranks (koloInvalidUsage).
     pub device: c_int,
 }
 

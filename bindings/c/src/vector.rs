@@ -154,7 +154,7 @@ unsafe fn enqueue(
             root: raw.root as u32,
             graph,
         };
-        let stream = stream::given(stream)?;
+        let stream = stream::given(communicator, stream)?;
         note(comm);
         let run = |op| {
             let call = VectorCall { op, ..call };

@@ -4,12 +4,12 @@ use super::cma::Private;
 use super::layout::{EAGER_BYTES, slot_bytes};
 use super::net::Network;
 use super::{net, tuning};
-use crate::base::{Error, Result};
+use crate::base::Result;
 use crate::comm::flight::direct::Direct;
 use crate::comm::owned::Exec;
 use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
+use crate::exec::DeviceEngine;
 use crate::exec::host::{HostEngine, Wires, launch};
-use crate::exec::{CommDevice, DeviceEngine};
 use crate::plan::{Geometry, Nodes};
 use crate::proxy::service::Address;
 use crate::transport::cma::{Mark, MarkCard};
@@ -17,23 +17,6 @@ use crate::transport::segment::Nonce;
 use crate::tune::stores::Stores;
 use crate::tune::{Inputs, Table};
 use std::collections::VecDeque;
-
-/// An error unless this build drives the device.
-///
-/// # Errors
-/// `InvalidUsage` with what it drives.
-pub(in crate::comm) fn drives(device: CommDevice) -> Result<()> {
-    match device {
-        CommDevice::Host => Ok(()),
-        CommDevice::Cuda(number) => Err(Error::usage(
-            format!(
-                "the communicator is to be on CUDA device {number}, and this build of kolo drives \
-                 host memory only"
-            ),
-            "ask for the host, and pass buffers in host memory",
-        )),
-    }
-}
 
 /// Connections, tables and kernels of a rank.
 pub(in crate::comm) fn exec(
@@ -92,6 +75,7 @@ pub(in crate::comm) fn exec(
             folds: network.and_then(|network| network.folds),
         },
         past: Default::default(),
+        device: None,
         faults: Faults::new(flip.map(|flip| (flip.call, flip.slot))),
     }
 }

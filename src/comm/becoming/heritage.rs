@@ -1,5 +1,6 @@
 //! What a communicator on one node has for those that are split from it ([`super::kin`]).
 
+use super::device::DeviceCard;
 use crate::base::Rank;
 use crate::comm::failing::deaths::Deaths;
 use crate::plan::Nodes;
@@ -24,9 +25,29 @@ pub(in crate::comm) struct Kin {
     pub first: Arc<Deaths>,
     /// The ranks there of the ranks here.
     pub in_first: Arc<[Rank]>,
+    /// The devices of its ranks, if they have any.
+    pub devices: Option<Vec<DeviceCard>>,
 }
 
 impl Kin {
+    /// The services of the members of a child.
+    pub fn services_of(&self, members: &[u32]) -> Vec<Address> {
+        let members = members.iter();
+        members.map(|&old| self.services[old as usize]).collect()
+    }
+
+    /// The members of a child, by their ranks in the first communicator.
+    pub fn in_first_of(&self, members: &[u32]) -> Arc<[Rank]> {
+        let members = members.iter();
+        members.map(|&old| self.in_first[old as usize]).collect()
+    }
+
+    /// The devices of the members of a child.
+    pub fn devices_of(&self, members: &[u32]) -> Option<Vec<DeviceCard>> {
+        let devices = self.devices.as_ref()?;
+        Some(members.iter().map(|&old| devices[old as usize]).collect())
+    }
+
     /// Where the members of a child run, by their ranks there.
     pub fn places_of(&self, members: &[u32]) -> Vec<RankPlace> {
         let place = |(rank, &old): (u32, &u32)| RankPlace {

@@ -11,6 +11,7 @@
 //! 4. The ranks of the node share memory under the nonce.
 //! 5. Limits are bound into tables; a barrier ends the initialisation.
 
+use super::device::{self, DeviceCard};
 use super::executor::{exec, reach};
 use super::heritage::Kin;
 use super::layout::{head_offset, layout, lengths};
@@ -26,6 +27,7 @@ use crate::base::{Error, Rank, Result};
 use crate::bootstrap::Bootstrap;
 use crate::comm::failing::deaths::Deaths;
 use crate::comm::logging::{self, Acting};
+use crate::comm::owned::Exec;
 use crate::comm::state::IdleHook;
 use crate::comm::{CommConfig, Communicator};
 use crate::config::Settings;
@@ -181,6 +183,27 @@ struct Shared {
     services: Vec<Address>,
 }
 
+impl Shared {
+    /// What children of the communicator are made of, where all ranks are on one node.
+    fn kin(
+        &self,
+        (places, nodes, stores): (&[RankPlace], &Nodes, Stores),
+        deaths: &Arc<Deaths>,
+        devices: Option<&[DeviceCard]>,
+    ) -> Kin {
+        Kin {
+            places: places.to_vec(),
+            services: self.services.clone(),
+            nodes: nodes.clone(),
+            stores,
+            segment: Arc::clone(&self.segment),
+            first: Arc::clone(deaths),
+            in_first: places.iter().map(|place| place.rank).collect(),
+            devices: devices.map(<[DeviceCard]>::to_vec),
+        }
+    }
+}
+
 /// The network to other nodes, and what folds in it, if there are any.
 fn connect(
     party: &net::Party,
@@ -237,7 +260,8 @@ pub(in crate::comm) fn with_settings(
         graph,
         mark,
         marks,
-    } = meet(bootstrap, settings)?;
+        devices,
+    } = meet(bootstrap, settings, config.device)?;
     logging::settle(rank, &places);
     birth.enter(StartPhase::Agreeing)?;
     let local = topo::local_places(rank, &places);
@@ -259,21 +283,18 @@ pub(in crate::comm) fn with_settings(
         inherited: means.net,
         channels: channels.map(Arc::new),
     };
-    let kin = (is_one_node && nodes.count() == 1).then(|| Kin {
-        places: places.clone(),
-        services: shared.services.clone(),
-        nodes: nodes.clone(),
-        stores: kind,
-        segment: shared.segment,
-        first: Arc::clone(&deaths),
-        in_first: (0..nranks).map(Rank).collect(),
-    });
-    let direct = reach(&party, shared.services, mark, &marks)?;
+    let has_kin = is_one_node && nodes.count() == 1;
+    let kin = has_kin.then(|| shared.kin((&places, &nodes, kind), &deaths, devices.as_deref()));
+    let direct = reach(&party, shared.services.clone(), mark, &marks)?;
     birth.enter(StartPhase::Connecting)?;
     let network = connect(&party, &shared.watch, &deaths, &nodes)?;
     birth.enter(StartPhase::Binding)?;
+    let on_device = device::make(&party, devices.as_deref(), &shared.services, &inputs)?;
     let made = Made {
-        exec: exec(&party, (inputs, nodes, kind), direct, network.as_ref()),
+        exec: Exec {
+            device: on_device,
+            ..exec(&party, (inputs, nodes, kind), direct, network.as_ref())
+        },
         watch: Some(Arc::new(shared.watch)),
         crowding,
         pinning: pinning::settle(&party, &local, network.as_ref())?,

@@ -1,7 +1,6 @@
 //! The ways in which the ranks of a new communicator find each other: by unique id, by what a
 //! launcher says, over a bootstrap of the caller's, as threads of this process.
 
-use super::executor;
 use super::init::{Means, begin, with_settings};
 use crate::base::birth::{Birth, StartPhase};
 use crate::base::float_env::FloatEnv;
@@ -9,8 +8,9 @@ use crate::base::{Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, Launch, NetSettings, TcpRing, ThreadsBootstrap, UniqueId};
 use crate::comm::failing::report;
 use crate::comm::logging::Acting;
-use crate::comm::{CommConfig, Communicator};
+use crate::comm::{CommConfig, CommDevice, Communicator};
 use crate::config::Settings;
+use crate::exec::streams;
 use std::sync::Arc;
 
 /// The settings of a new communicator, unless the caller has failed to say what it wants.
@@ -18,7 +18,7 @@ pub(in crate::comm) fn settings(config: &CommConfig) -> Result<Settings> {
     if let Some(error) = &config.refused {
         return Err(error.clone());
     }
-    executor::drives(config.device)?;
+    streams::drives(config.device)?;
     Settings::load(&caller_layer(config))
 }
 
@@ -137,7 +137,11 @@ pub(in crate::comm) fn over(
 }
 
 /// All ranks as threads of this process.
-pub(in crate::comm) fn all_threads(nranks: u32, config: &CommConfig) -> Result<Vec<Communicator>> {
+pub(in crate::comm) fn all_threads(
+    devices: &[CommDevice],
+    config: &CommConfig,
+) -> Result<Vec<Communicator>> {
+    let nranks = devices.len() as u32;
     if nranks == 0 {
         return Err(Error::argument(
             "a communicator of 0 ranks",
@@ -145,8 +149,11 @@ pub(in crate::comm) fn all_threads(nranks: u32, config: &CommConfig) -> Result<V
         ));
     }
     let members = ThreadsBootstrap::group(nranks);
-    let start = |member: ThreadsBootstrap| {
-        let config = config.clone();
+    let start = |(member, &device): (ThreadsBootstrap, &CommDevice)| {
+        let config = CommConfig {
+            device,
+            ..config.clone()
+        };
         let builder = std::thread::Builder::new();
         builder.spawn(move || over(&member, &config, Means::default()))
     };
@@ -154,6 +161,7 @@ pub(in crate::comm) fn all_threads(nranks: u32, config: &CommConfig) -> Result<V
     // Ranks that cannot start let go of their places, which the others hear of.
     let started = members
         .into_iter()
+        .zip(devices)
         .try_for_each(|member| start(member).map(|thread| threads.push(thread)));
     let panicked = |_| Err(Error::internal("initialising panicked"));
     let ends = threads.into_iter().map(|thread| thread.join());

@@ -20,14 +20,14 @@ use super::heritage::Kin;
 use super::made::{Made, put_together};
 use super::net;
 use super::over_parent::OverParent;
-use super::{executor, layout};
+use super::{device, executor, layout};
 use super::{meet, stores, tuning};
 use crate::base::{Error, Rank, Result, hash};
 use crate::comm::failing::deaths::Deaths;
 use crate::comm::logging::Acting;
+use crate::comm::owned::Exec;
 use crate::comm::{CommConfig, Communicator};
 use crate::config::Settings;
-use crate::proxy::service::Address;
 use crate::topo::{self, RankPlace};
 use crate::transport::cma::Mark;
 use crate::transport::node::NodeMemory;
@@ -145,9 +145,8 @@ pub(in crate::comm) fn make(
     let kin = parent.kin.as_ref();
     let kin = kin.ok_or_else(|| Error::internal("a child of a parent on several nodes"))?;
     let region = Region::of(kin, region)?;
-    let members = &over.members;
+    let (members, me) = (&over.members, over.me as usize);
     let places = kin.places_of(members);
-    let me = over.me as usize;
     let _acting = Acting::rank(Rank(over.me));
     let local: Vec<&RankPlace> = places.iter().collect();
     let crowding = topo::crowding(&local);
@@ -159,11 +158,9 @@ pub(in crate::comm) fn make(
     let (segment, node) = memory(region, (layout, me), nonce)?;
 
     let deaths = Arc::<Deaths>::default();
-    let in_first = members.iter().map(|&old| kin.in_first[old as usize]);
-    let in_first: Arc<[Rank]> = in_first.collect();
+    let in_first = kin.in_first_of(members);
     kin.first.adopt(&deaths, Arc::clone(&in_first));
-    let services = members.iter().map(|&old| kin.services[old as usize]);
-    let services: Vec<Address> = services.collect();
+    let services = kin.services_of(members);
     let party = net::Party {
         bootstrap: over,
         settings: &settings,
@@ -173,11 +170,13 @@ pub(in crate::comm) fn make(
         inherited: None,
         channels: None,
     };
-    let watch = parent.watch.lock();
-    let watch = watch.unwrap_or_else(PoisonError::into_inner).clone();
     let stores = stores::of_child(kin.stores, &settings, &local, crowding);
     let direct = executor::direct(&party, services.clone(), Mark::new(meet::draw()?), None);
-    let exec = executor::exec(&party, (inputs, nodes.clone(), stores), direct, None);
+    let devices = kin.devices_of(members);
+    let exec = Exec {
+        device: device::make(&party, devices.as_deref(), &services, &inputs)?,
+        ..executor::exec(&party, (inputs, nodes.clone(), stores), direct, None)
+    };
     let pinning = match settings.affinity() == parent.settings.affinity() {
         true => parent.pinning.clone(),
         false => super::pinning::settle(&party, &local, None)?,
@@ -190,10 +189,12 @@ pub(in crate::comm) fn make(
         segment,
         first: Arc::clone(&kin.first),
         in_first,
+        devices,
     };
+    let watch = parent.watch.lock();
     let made = Made {
         exec,
-        watch,
+        watch: watch.unwrap_or_else(PoisonError::into_inner).clone(),
         deaths,
         crowding,
         pinning,

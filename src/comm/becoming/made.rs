@@ -53,7 +53,10 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
         places: places.iter().map(RankPlace::to_string).collect(),
         process_mates: process_mates(rank, places),
         node: node.clone(),
-        device: made.exec.engine.device(),
+        device: match made.exec.device.as_deref() {
+            None => made.exec.engine.device(),
+            Some(on) => on.engine.device(),
+        },
         thread_progress: thread_progress(settings, made.network.as_ref()),
         network: made.network,
         nonce: Nonce(nonce),

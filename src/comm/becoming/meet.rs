@@ -6,10 +6,12 @@
 //! Idea: such a rank takes part all the same and shows its error in the place of its facts. So
 //! every rank learns in the same exchange that, where and why somebody could not begin.
 
+use super::device::{self, DeviceCard};
 use crate::base::record::{self, Record};
 use crate::base::{Code, Error, Rank, Result, hash};
 use crate::bootstrap::Bootstrap;
 use crate::bootstrap::report::Reported;
+use crate::comm::CommDevice;
 use crate::config::{self, Settings};
 use crate::proxy;
 use crate::topo::{self, Machine, RankPlace};
@@ -31,6 +33,8 @@ pub(in crate::comm) struct Met {
     pub mark: Mark,
     /// The marks of all ranks.
     pub marks: Vec<MarkCard>,
+    /// Their devices, if they have any.
+    pub devices: Option<Vec<DeviceCard>>,
 }
 
 /// A graph file as it was read.
@@ -51,6 +55,8 @@ enum Introduction {
         nonce: Option<u128>,
         /// How to recognise the process when its memory is read.
         mark: MarkCard,
+        /// Its device, unless it is on the host.
+        device: Option<DeviceCard>,
     },
     /// It cannot begin.
     Unable { host: String, problem: Reported },
@@ -111,11 +117,15 @@ pub(in crate::comm) fn version() -> String {
 /// # Errors
 /// On every rank, if any: the own one, else that of the lowest rank that cannot begin, else what
 /// the ranks disagree about.
-pub(in crate::comm) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings>) -> Result<Met> {
+pub(in crate::comm) fn meet(
+    bootstrap: &dyn Bootstrap,
+    settings: Result<Settings>,
+    device: CommDevice,
+) -> Result<Met> {
     let begun = settings.and_then(|settings| {
         let graph = graph_text(&settings)?;
         let mark = Mark::new(draw()?);
-        let hello = introduce(bootstrap, &settings, &mark, graph.as_ref())?;
+        let hello = introduce(bootstrap, &settings, (&mark, device), graph.as_ref())?;
         Ok((hello, settings, mark, graph))
     });
     let mine = match &begun {
@@ -142,6 +152,7 @@ pub(in crate::comm) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings
     let nonce = all.nonce.ok_or_else(|| {
         Error::internal("rank 0 did not show the nonce of the communicator").with_peer(Rank(0))
     })?;
+    let devices = device::agree(&all.devices, &places)?;
     Ok(Met {
         settings,
         places,
@@ -149,6 +160,7 @@ pub(in crate::comm) fn meet(bootstrap: &dyn Bootstrap, settings: Result<Settings
         graph,
         mark,
         marks: all.marks,
+        devices,
     })
 }
 
@@ -159,6 +171,7 @@ struct Introduced {
     shapes: Vec<Vec<u8>>,
     nonce: Option<u128>,
     marks: Vec<MarkCard>,
+    devices: Vec<Option<DeviceCard>>,
 }
 
 impl Introduced {
@@ -172,11 +185,13 @@ impl Introduced {
                     shape,
                     nonce,
                     mark,
+                    device,
                 } => {
                     all.places.push(place);
                     all.shapes.push(shape);
                     all.nonce = all.nonce.or(nonce.filter(|_| rank == Rank(0)));
                     all.marks.push(mark);
+                    all.devices.push(device);
                 }
                 Introduction::Unable { host, problem } => {
                     let place = format!(" on {host}");
@@ -247,7 +262,7 @@ pub(in crate::comm) fn shape(settings: &Settings, graph: Option<&GraphText>) -> 
 fn introduce(
     bootstrap: &dyn Bootstrap,
     settings: &Settings,
-    mark: &Mark,
+    (mark, device): (&Mark, CommDevice),
     graph: Option<&GraphText>,
 ) -> Result<Introduction> {
     super::cma::admit(settings);
@@ -261,6 +276,7 @@ fn introduce(
             _ => None,
         },
         mark: mark.card(),
+        device: device::card(device, settings)?,
     })
 }
 

@@ -12,6 +12,7 @@ pub mod begun;
 mod bind_tests;
 pub(in crate::comm) mod by_switch;
 pub(in crate::comm) mod cma;
+pub(in crate::comm) mod device;
 pub(in crate::comm) mod executor;
 pub(in crate::comm) mod heritage;
 pub(in crate::comm) mod init;

@@ -120,7 +120,10 @@ pub(in crate::comm) fn split(
             "split before GroupStart or after GroupEnd",
         ));
     }
-    let config = &with_orders_of_its_own(config);
+    let config = &CommConfig {
+        device: parent.device(),
+        ..with_orders_of_its_own(config)
+    };
     // Estimating times is not the program's arithmetic.
     let _program = FloatEnv::hold();
     let settings = joining::settings(config);

@@ -133,6 +133,7 @@ fn for_machine(
         ),
         measured: measured.of_arrangement(machine.nodes, machine.per_node),
         direct: settings.direct(),
+        channel_bytes: Inputs::HOST_CHANNEL_BYTES,
     })
 }
 

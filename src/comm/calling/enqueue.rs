@@ -68,7 +68,10 @@ impl Communicator {
         }
         match stream {
             None => self.blocking(checked),
-            Some(stream) => self.on_stream(checked, stream, stream.joins()),
+            Some(stream) => match stream.device() {
+                None => self.on_stream(checked, stream, stream.joins()),
+                Some(stream) => self.on_device(checked, stream),
+            },
         }
     }
 

@@ -6,6 +6,7 @@
 //! because each one waits for the others.
 
 use super::call::{Checked, Collective};
+use super::device;
 use super::in_call::InCall;
 use super::member::Member;
 use super::traced;
@@ -86,10 +87,12 @@ pub fn end() -> Result<()> {
     if members.iter().any(|member| member.comm.inner.seen.at_all) {
         notes = traced::of_group(&members);
     }
-    let result = match run_bundle(&members) {
+    let on_devices = device::take(&mut members);
+    let run_on_host = || match run_bundle(&members) {
         Some(result) => result,
         None => run_calls(&members),
     };
+    let result = device::run(&on_devices).and_then(|()| run_on_host());
     for note in notes {
         note.ended(&result);
     }

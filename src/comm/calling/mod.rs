@@ -7,6 +7,7 @@
 pub(in crate::comm) mod buffers;
 pub(in crate::comm) mod call;
 pub(in crate::comm) mod compose;
+pub(in crate::comm) mod device;
 pub(in crate::comm) mod enqueue;
 pub(in crate::comm) mod exact;
 pub(in crate::comm) mod exact_calls;

@@ -213,7 +213,7 @@ impl Inner {
 
 /// Who drives.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Driver {
+enum PassedBy {
     /// A thread of the program.
     Program,
     /// The progress thread, which calls no function of the program.
@@ -221,7 +221,7 @@ enum Driver {
 }
 
 impl Inner {
-    fn pass_by(&self, driver: Driver) -> Pass {
+    fn pass_by(&self, driver: PassedBy) -> Pass {
         // Whoever waits in another communicator drives this one too, and must not make it fail.
         if self.links().is_some_and(|links| !links.net().this_thread()) {
             return Pass::Waiting;
@@ -239,7 +239,7 @@ impl Inner {
             self.fail(&mut exec, error);
             return Pass::Idle;
         }
-        let kolo = driver == Driver::Kolo;
+        let kolo = driver == PassedBy::Kolo;
         match (self.pass_queue_but(&mut exec, kolo), carried) {
             (Ok(Step::Moved), _) | (Ok(Step::Blocked(_)), Some(Pass::Moved)) => Pass::Moved,
             (Ok(Step::Blocked(_)), Some(Pass::Elsewhere)) => Pass::Elsewhere,
@@ -266,11 +266,11 @@ impl Work for Inner {
     }
 
     fn pass(&self) -> Pass {
-        self.pass_by(Driver::Program)
+        self.pass_by(PassedBy::Program)
     }
 
     fn pass_on_thread(&self) -> Pass {
-        self.pass_by(Driver::Kolo)
+        self.pass_by(PassedBy::Kolo)
     }
 
     fn rest<'a>(&'a self, rest: &mut Rest<'a>) {

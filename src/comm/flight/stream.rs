@@ -6,7 +6,7 @@ use super::wait::Waiter;
 use crate::base::{Error, Result};
 use crate::comm::state::Inner;
 use crate::dtype::outside_operations;
-use crate::exec::Waiting;
+use crate::exec::{DeviceStream, Waiting};
 use crate::proxy::progress::Engine;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 pub struct Stream {
     last: Arc<Mutex<Option<Last>>>,
     joins: bool,
+    /// The device's own stream, where it is one.
+    device: Option<DeviceStream>,
 }
 
 #[derive(Clone)]
@@ -49,6 +51,7 @@ impl Stream {
         Ok(Stream {
             last: Arc::default(),
             joins: false,
+            device: None,
         })
     }
 
@@ -62,7 +65,25 @@ impl Stream {
         Ok(Stream {
             last: Arc::default(),
             joins: true,
+            device: None,
         })
+    }
+
+    /// A stream of the communicator's device: a `cudaStream_t` or `CUstream` as a number, 0 for the
+    /// default stream. Calls on it return when they are on the stream; the program waits for it by
+    /// functions of the device's own library.
+    pub fn of_device(raw: u64) -> Stream {
+        Stream {
+            last: Arc::default(),
+            joins: false,
+            device: Some(DeviceStream(raw)),
+        }
+    }
+
+    /// The device's own stream, where it is one.
+    #[inline(always)]
+    pub(in crate::comm) fn device(&self) -> Option<DeviceStream> {
+        self.device
     }
 
     /// Whether a further call may be put on it.
@@ -122,6 +143,17 @@ impl Stream {
         }
     }
 
+    /// Only streams of the host are waited for here.
+    fn is_of_host(&self) -> Result<()> {
+        match self.device {
+            None => Ok(()),
+            Some(_) => Err(Error::usage(
+                "the stream is one of a GPU",
+                "wait for it by cuStreamSynchronize or cudaStreamSynchronize",
+            )),
+        }
+    }
+
     /// Whether both are the same stream.
     pub(in crate::comm) fn is_same(&self, other: &Stream) -> bool {
         Arc::ptr_eq(&self.last, &other.last)
@@ -132,6 +164,7 @@ impl Stream {
     /// # Errors
     /// The error of the last call, if it failed.
     pub fn query(&self) -> Result<bool> {
+        self.is_of_host()?;
         outside_operations("waits for a stream")?;
         Engine::global().drive();
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,6 +179,7 @@ impl Stream {
     /// # Errors
     /// The error of the last call, if it failed.
     pub fn synchronize(&self) -> Result<()> {
+        self.is_of_host()?;
         outside_operations("waits for a stream")?;
         let (inner, last) = {
             let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

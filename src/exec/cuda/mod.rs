@@ -14,11 +14,19 @@
 //!
 //! Reference: NVIDIA, "CUDA C++ Programming Guide", chapter "Kernel parameters".
 
+mod bound;
+mod choice;
+pub mod engine;
 pub mod fit;
 pub mod image;
 pub mod launch;
 pub mod layout;
+mod messages;
 pub mod names;
+mod shelf;
+mod underway;
 
+pub use engine::{CudaEngine, CudaSetup};
 pub use image::Image;
 pub use launch::DeviceLaunch;
+pub use messages::DeviceMessage;

@@ -2,6 +2,7 @@
 
 use crate::dtype::{DataType, ReduceOp};
 use crate::plan::Protocol;
+use std::collections::BTreeSet;
 
 /// The type and operation in a kernel's name; `None` where there is no kernel. A copy, an average
 /// and a pre-multiplied sum are run by the sum of the type.
@@ -39,4 +40,16 @@ pub fn kernel(protocol: Protocol, dtype: DataType, op: Option<ReduceOp>) -> Opti
         Protocol::Ll128 => "Ll128",
     };
     Some(format!("kolo_{protocol}_{}", fold(dtype, op)?))
+}
+
+/// The names of all kernels.
+pub fn all() -> Vec<String> {
+    let mut names = BTreeSet::new();
+    for protocol in [Protocol::Simple, Protocol::Ll, Protocol::Ll128] {
+        for dtype in DataType::NCCL {
+            let of = |op| kernel(protocol, dtype, Some(op));
+            names.extend(ReduceOp::NCCL.into_iter().filter_map(of));
+        }
+    }
+    names.into_iter().collect()
 }

@@ -1,0 +1,9 @@
+//! Communicators of devices, on the software GPU: ranks are threads, and each has a device.
+
+mod calls;
+mod graphs;
+mod groups;
+mod mistakes;
+mod processes;
+mod ranks;
+mod streams;

@@ -1,0 +1,191 @@
+//! What cannot be is refused with a sentence, and the communicator goes on.
+
+use super::ranks::{Rank, ranks, software_gpu};
+use kolo::base::Code;
+use kolo::bootstrap::ThreadsBootstrap;
+use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp, Stream};
+use kolo::cuda::PinnedMemory;
+use kolo::dtype::DataType;
+
+fn reduce(send: *const u8, recv: *mut u8, dtype: DataType, op: RedOp) -> Call {
+    Call {
+        collective: Collective::AllReduce,
+        send,
+        recv,
+        count: 16,
+        dtype,
+        op,
+        peer: 0,
+    }
+}
+
+/// The communicator works as before.
+fn still_sums(rank: &Rank) {
+    let (send, recv) = (
+        rank.buffer(&1u32.to_le_bytes().repeat(16)),
+        rank.poisoned(64),
+    );
+    let call = reduce(send.at(0), recv.at(0), DataType::Uint32, RedOp::SUM);
+    rank.put(&call).expect("a call");
+    assert_eq!(
+        rank.read(&recv),
+        rank.comm.nranks().to_le_bytes().repeat(16)
+    );
+}
+
+#[test]
+fn buffers_that_the_device_cannot_reach_are_named() {
+    ranks(&[0, 1], &[], |rank| {
+        let mut plain = [0u8; 256];
+        let mine = rank.buffer(&[1; 256]);
+        let own = plain.as_mut_ptr();
+        let refused = |send: *const u8, recv: *mut u8| {
+            let call = reduce(send, recv, DataType::Float32, RedOp::SUM);
+            let error = rank.put(&call).expect_err("refused");
+            assert_eq!(error.code, Code::InvalidArgument, "{error}");
+            error.to_string()
+        };
+        let text = refused(own, mine.at(0));
+        assert!(
+            text.contains("send buffer") && text.contains("host"),
+            "{text}"
+        );
+        let text = refused(mine.at(0), own);
+        assert!(
+            text.contains("receive buffer") && text.contains("AllReduce"),
+            "{text}"
+        );
+        let other = kolo::cuda::Context::of(5).expect("a device");
+        let there = kolo::cuda::DeviceMemory::new(&other, "of another device", 4096, &[]);
+        let there = there.expect("memory");
+        let text = refused(there.address() as *const u8, mine.at(0));
+        assert!(text.contains("CUDA device 5"), "{text}");
+        still_sums(rank);
+    });
+}
+
+/// Memory of the host that is registered serves as a buffer.
+#[test]
+fn pinned_memory_is_a_buffer() {
+    ranks(&[0, 1], &[], |rank| {
+        let pinned = PinnedMemory::new(4096).expect("memory");
+        let words = pinned.as_ptr().cast::<u32>();
+        for i in 0..16 {
+            // SAFETY: the memory is 4096 bytes long, and no call uses it yet.
+            unsafe { words.add(i).write(i as u32 + 100 * rank.number()) };
+        }
+        let place = pinned.address() as *mut u8;
+        let call = reduce(place, place, DataType::Uint32, RedOp::SUM);
+        rank.put(&call).expect("a call");
+        rank.stream.synchronize().expect("it ends");
+        for i in 0..16 {
+            // SAFETY: the stream has ended.
+            assert_eq!(unsafe { words.add(i).read() }, 2 * i as u32 + 100);
+        }
+    });
+}
+
+#[test]
+fn what_no_kernel_does_is_refused_before_anything_begins() {
+    ranks(&[0, 1], &[], |rank| {
+        let buffer = rank.buffer(&[0; 1024]);
+        let refused = |dtype, op| {
+            let call = reduce(buffer.at(0), buffer.at(0), dtype, op);
+            let error = rank.put(&call).expect_err("refused");
+            assert_eq!(error.code, Code::InvalidUsage, "{error}");
+            error.to_string()
+        };
+        assert!(refused(DataType::Float64, RedOp::SUM_EXACT).contains("exact sums"));
+        let text = refused(DataType::Complex64, RedOp::SUM);
+        assert!(text.contains("complex64"), "{text}");
+        let own = rank
+            .comm
+            .user_op::<i64>(true, |a, b| b[0] += a[0])
+            .expect("an operation");
+        assert!(refused(DataType::Int64, own).contains("operation of the program"));
+        still_sums(rank);
+        rank.has_done_its_steps();
+    });
+}
+
+#[test]
+fn streams_and_communicators_belong_to_one_side() {
+    software_gpu();
+    let comms = Communicator::init_all(1, &CommConfig::default()).expect("on the host");
+    let mut data = [1u32; 16];
+    let place = data.as_mut_ptr().cast();
+    let call = reduce(place, place, DataType::Uint32, RedOp::SUM);
+    let stream = Stream::of_device(0);
+    // SAFETY: the buffer lives through the call.
+    let error = unsafe { comms[0].enqueue(&call, Some(&stream)) }.expect_err("refused");
+    assert_eq!(error.code, Code::InvalidArgument);
+    assert!(
+        error.to_string().contains("communicator is on the host"),
+        "{error}"
+    );
+    let error = stream.synchronize().expect_err("refused");
+    assert!(error.to_string().contains("cuStreamSynchronize"), "{error}");
+}
+
+/// The device of one rank, and what all ranks hear.
+fn started(devices: [CommDevice; 2]) -> Vec<String> {
+    software_gpu();
+    let start = |member: ThreadsBootstrap, device| {
+        let config = CommConfig {
+            device,
+            ..CommConfig::default()
+        };
+        let made = Communicator::init_bootstrap(Box::new(member), &config);
+        made.map_or_else(
+            |error| error.to_string(),
+            |comm| format!("{:?}", comm.device()),
+        )
+    };
+    let members = ThreadsBootstrap::group(2).into_iter().zip(devices);
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = members
+            .map(|(member, device)| scope.spawn(move || start(member, device)))
+            .collect();
+        ranks
+            .into_iter()
+            .map(|rank| rank.join().expect("no panic"))
+            .collect()
+    })
+}
+
+#[test]
+fn all_ranks_hear_of_a_device_that_cannot_be() {
+    let (host, first) = (CommDevice::Host, CommDevice::Cuda(0));
+    for text in started([first, CommDevice::Cuda(1)]) {
+        assert!(text.starts_with("Cuda("), "{text}");
+    }
+    for text in started([first, host]) {
+        assert!(text.contains("rank 1 is on the host"), "{text}");
+    }
+    let texts = started([first, CommDevice::Cuda(99)]);
+    assert!(
+        texts[1].contains("99") && texts[1].contains("this process sees 8"),
+        "{}",
+        texts[1]
+    );
+    assert!(texts[0].contains("rank 1"), "{}", texts[0]);
+}
+
+/// A split of a communicator on devices is on devices.
+#[test]
+fn parts_of_a_communicator_are_on_its_devices() {
+    ranks(&[3, 1, 2], &[], |rank| {
+        let color = u32::from(rank.number() > 0);
+        let child = rank.comm.split(Some(color), 0, &CommConfig::default());
+        let child = child.expect("a split").expect("a part");
+        assert_eq!(child.device(), rank.comm.device());
+        let part = Rank {
+            comm: child,
+            context: rank.context.clone(),
+            stream: kolo::cuda::OwnStream::new(&rank.context).expect("a stream"),
+        };
+        still_sums(&part);
+        part.comm.destroy().expect("a clean end");
+        still_sums(rank);
+    });
+}

@@ -1,0 +1,208 @@
+//! Ranks in several processes, each with a software GPU of its own: memory of devices and of the
+//! host that processes share, and what is left when one of them dies.
+//!
+//! A test starts its own program once for each process, which runs the same test as one of them.
+
+use super::calls::{COLLECTIVES, draw};
+use super::ranks::{DEVICES, POISON, Rank, software_gpu};
+use kolo::bootstrap::UniqueId;
+use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp};
+use kolo::cuda::{Context, OwnStream};
+use kolo::dtype::DataType;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// Which process this is; the test's own has none.
+const PART: &str = "KOLO_TEST_PART";
+/// Where the processes of a test find the id.
+const FOLDER: &str = "KOLO_TEST_FOLDER";
+/// Nobody waits longer, whatever goes wrong.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// Whether this process is part of a test, and where the id is.
+fn part() -> Option<(u32, PathBuf)> {
+    let part = std::env::var(PART).ok()?.parse().expect("a number");
+    Some((part, std::env::var_os(FOLDER).expect("a folder").into()))
+}
+
+/// The id that the first process has made.
+fn id(part: u32, folder: &Path) -> UniqueId {
+    let (file, hidden) = (folder.join("id"), folder.join("id.new"));
+    if part == 0 {
+        let id = Communicator::unique_id().expect("an id");
+        std::fs::write(&hidden, id.as_bytes()).expect("a file");
+        std::fs::rename(&hidden, &file).expect("a name");
+        return id;
+    }
+    let begun = Instant::now();
+    loop {
+        if let Ok(bytes) = std::fs::read(&file) {
+            return UniqueId::from_bytes(bytes.try_into().expect("128 bytes")).expect("an id");
+        }
+        assert!(begun.elapsed() < LIMIT, "no process has made an id");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs `test`, of this program, in so many processes with these variables; all end well but those
+/// of `killed`.
+fn in_processes(test: &str, processes: u32, variables: &[(&str, &str)], killed: Option<u32>) {
+    let folder = std::env::temp_dir().join(format!("kolo-gpu-{}-{test}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let program = std::env::current_exe().expect("a program");
+    let start = |part: u32| -> Child {
+        let mut command = Command::new(&program);
+        command.args(["--exact", &format!("processes::{test}"), "--nocapture"]);
+        command.env(PART, part.to_string()).env(FOLDER, &folder);
+        command.envs(variables.iter().copied());
+        command.spawn().expect("a process")
+    };
+    let mut all: Vec<Child> = (0..processes).map(start).collect();
+    let begun = Instant::now();
+    let mut ended = vec![None; all.len()];
+    while ended.iter().any(Option::is_none) && begun.elapsed() < LIMIT {
+        for (child, ended) in all.iter_mut().zip(&mut ended) {
+            *ended = ended.or(child.try_wait().expect("a child"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for child in &mut all {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    for (part, ended) in (0..).zip(ended) {
+        let ended = ended.unwrap_or_else(|| panic!("process {part} of {test} did not end"));
+        let is_killed = killed == Some(part);
+        assert_eq!(
+            ended.success(),
+            !is_killed,
+            "process {part} of {test}: {ended}"
+        );
+    }
+}
+
+fn join(id: &UniqueId, nranks: u32, rank: u32) -> Rank {
+    let device = rank % DEVICES;
+    let config = CommConfig {
+        device: CommDevice::Cuda(device),
+        ..CommConfig::default()
+    };
+    let comm = Communicator::init_rank(nranks, id, rank, &config).expect("a communicator");
+    let context = Context::of(device).expect("a device");
+    let stream = OwnStream::new(&context).expect("a stream");
+    Rank {
+        comm,
+        context,
+        stream,
+    }
+}
+
+/// Every collective once or twice, with what the host gives beside it.
+fn check_all(rank: &Rank, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    for collective in COLLECTIVES {
+        for _ in 0..2 {
+            draw(collective, rank.comm.nranks(), &mut random).check(rank);
+        }
+    }
+    rank.has_done_its_steps();
+}
+
+#[test]
+fn processes_share_the_memory_of_devices() {
+    let Some((part, folder)) = part() else {
+        return in_processes("processes_share_the_memory_of_devices", 3, &[], None);
+    };
+    software_gpu();
+    let id = id(part, &folder);
+    let rank = join(&id, 3, part);
+    check_all(&rank, 5);
+    rank.comm.destroy().expect("a clean end");
+}
+
+/// Two processes of two threads each: some neighbours are near, some are not.
+#[test]
+fn threads_and_processes_mix() {
+    let Some((part, folder)) = part() else {
+        return in_processes("threads_and_processes_mix", 2, &[], None);
+    };
+    software_gpu();
+    let id = id(part, &folder);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let id = &id;
+            scope.spawn(move || {
+                // Neighbours in the ring are in the other process.
+                let rank = join(id, 4, part + 2 * thread);
+                check_all(&rank, 6);
+                rank.comm.destroy().expect("a clean end");
+            });
+        }
+    });
+}
+
+/// Where devices do not reach each other, data passes through memory of the host: between threads
+/// and between processes.
+#[test]
+fn devices_that_do_not_reach_each_other_use_memory_of_the_host() {
+    let name = "devices_that_do_not_reach_each_other_use_memory_of_the_host";
+    let Some((part, folder)) = part() else {
+        return in_processes(name, 2, &[("KOLO_SOFTGPU_PEERS", "0")], None);
+    };
+    software_gpu();
+    let near = Context::of(0).expect("a device");
+    assert!(
+        !near
+            .reaches(&Context::of(1).expect("a device"))
+            .expect("an answer")
+    );
+    let id = id(part, &folder);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let id = &id;
+            scope.spawn(move || {
+                let rank = join(id, 4, 2 * part + thread);
+                check_all(&rank, 7);
+                rank.comm.destroy().expect("a clean end");
+            });
+        }
+    });
+}
+
+/// The kernels of the others leave, and they hear who has died.
+#[test]
+fn the_death_of_a_rank_ends_the_kernels_of_the_others() {
+    let name = "the_death_of_a_rank_ends_the_kernels_of_the_others";
+    let Some((part, folder)) = part() else {
+        return in_processes(name, 3, &[], Some(2));
+    };
+    software_gpu();
+    let id = id(part, &folder);
+    let rank = join(&id, 3, part);
+    check_all(&rank, 8);
+    let words: Vec<u8> = (0..4000u32).flat_map(u32::to_le_bytes).collect();
+    let (send, recv) = (rank.buffer(&words), rank.poisoned(words.len()));
+    let call = Call {
+        collective: Collective::AllReduce,
+        send: send.at(0),
+        recv: recv.at(0),
+        count: 4000,
+        dtype: DataType::Uint32,
+        op: RedOp::SUM,
+        peer: 0,
+    };
+    // All are there, and have begun nothing.
+    rank.comm.barrier().expect("all ranks");
+    if part == 2 {
+        // SAFETY: the process ends here.
+        unsafe { libc::raise(libc::SIGKILL) };
+    }
+    rank.put(&call).expect("begun");
+    let got = rank.read(&recv);
+    assert!(got.iter().all(|&byte| byte == POISON), "nothing is whole");
+    let error = rank.comm.async_error().expect_err("it has stopped");
+    assert!(error.to_string().contains("rank 2"), "{error}");
+    let _ = rank.comm.destroy();
+}

@@ -1,0 +1,388 @@
+//! The devices of a communicator: what its ranks tell each other of them, and the engine that is
+//! made of that.
+//!
+//! Either all ranks are on devices or none is. What a rank shows is a card: which device, and
+//! whether lines of 128 bytes stay whole on it.
+
+use super::net::Party;
+use crate::base::{Error, Rank, Result};
+use crate::comm::CommDevice;
+use crate::comm::owned::OnDevice;
+use crate::config::{Origin, Settings};
+use crate::cuda::{Context, DeviceAttribute, DeviceKernels, HostMapping};
+use crate::exec::StreamEngine;
+use crate::exec::cuda::{CudaEngine, CudaSetup, fit, names};
+use crate::plan::Protocol;
+use crate::proxy::service::{self, Address};
+use crate::topo::{self, RankPlace};
+use crate::transport::gpu::{Book, BookDevice, DevicePlaces, RankWiring};
+use crate::transport::segment::{Key, Nonce};
+use crate::tune::{Inputs, Table, device};
+use crate::wire::gpu::SLOTS;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What a rank says of its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::comm) struct DeviceCard {
+    /// Among those that its process sees.
+    number: u32,
+    /// What it is called by everybody.
+    uuid: [u8; 16],
+    /// Its architecture, 90 for 9.0.
+    architecture: u32,
+    /// Blocks of kernels that it runs at a time.
+    resident: u32,
+}
+
+/// From this architecture on a warp's store of 128 bytes arrives whole.
+const LL128_ARCHITECTURE: u32 = 70;
+/// Channels where nobody sets another number.
+const CHANNELS: u32 = 8;
+/// Bytes of a slot of LL and of LL128.
+const LL_SLOT: usize = 16 << 10;
+const LL128_SLOT: usize = 32 << 10;
+/// The memory of a Simple connection where nobody sets another size.
+const BUFFER_BYTES: usize = 512 << 10;
+
+/// What this rank shows; none on the host.
+///
+/// # Errors
+/// The device cannot be used.
+pub(in crate::comm) fn card(device: CommDevice, settings: &Settings) -> Result<Option<DeviceCard>> {
+    let CommDevice::Cuda(number) = device else {
+        return Ok(None);
+    };
+    let context = Context::of(number)?;
+    let kernels = DeviceKernels::load(&context, &settings.kernels()?, &names::all())?;
+    Ok(Some(DeviceCard {
+        number,
+        uuid: context.uuid(),
+        architecture: architecture(&context)?,
+        resident: kernels.resident_blocks(threads(settings))?,
+    }))
+}
+
+/// Blocks that each rank may have on its device: as many as fit beside those of the others there.
+/// All ranks take the least of all.
+fn blocks(cards: &[DeviceCard]) -> Result<u32> {
+    let shares = cards.iter().map(|card| {
+        let sharing = cards.iter().filter(|other| other.uuid == card.uuid).count() as u32;
+        (card.resident / sharing, sharing, card)
+    });
+    let least = shares.min_by_key(|(blocks, ..)| *blocks);
+    match least {
+        Some((0, sharing, card)) => Err(Error::usage(
+            format!(
+                "{sharing} ranks share CUDA device {}, which runs {} blocks at a time, and each \
+                 rank needs one",
+                card.number, card.resident
+            ),
+            "use fewer ranks on the device, or fewer threads a block (KOLO_NTHREADS)",
+        )),
+        Some((blocks, ..)) => Ok(blocks.min(MOST_BLOCKS)),
+        None => Err(Error::internal("a communicator without devices")),
+    }
+}
+
+/// The cards of all ranks, if they are on devices.
+///
+/// # Errors
+/// On every rank: some are on the host; ranks of several nodes.
+pub(in crate::comm) fn agree(
+    cards: &[Option<DeviceCard>],
+    places: &[RankPlace],
+) -> Result<Option<Vec<DeviceCard>>> {
+    if cards.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    if let Some(host) = cards.iter().position(Option::is_none) {
+        let on_device = cards.iter().position(Option::is_some).unwrap_or(0);
+        return Err(Error::usage(
+            format!("rank {host} is on the host, and rank {on_device} on a CUDA device"),
+            "make a communicator with a device on every rank, or on none",
+        )
+        .with_peer(Rank(host as u32)));
+    }
+    if let Some(far) = topo::nodes(places)
+        .node_of
+        .iter()
+        .position(|&node| node != 0)
+    {
+        return Err(Error::usage(
+            format!(
+                "rank {far} on a CUDA device is on another node ({}) than rank 0 ({}), and this \
+                 version of kolo connects the devices of one node",
+                places[far], places[0]
+            ),
+            "make a communicator for the devices of each node, and reduce between nodes in memory \
+             of the host",
+        )
+        .with_peer(Rank(far as u32)));
+    }
+    Ok(Some(cards.iter().flatten().copied().collect()))
+}
+
+/// What calls on streams of this rank's device use, if the ranks are on devices. `services` are
+/// those of the ranks' processes. All ranks call it.
+///
+/// # Errors
+/// The driver refuses; the kernels are not there; a rank has gone.
+pub(in crate::comm) fn make(
+    party: &Party,
+    cards: Option<&[DeviceCard]>,
+    services: &[Address],
+    inputs: &Inputs,
+) -> Result<Option<Box<OnDevice>>> {
+    let on = cards.map(|cards| on_device(party, (cards, services), inputs));
+    on.transpose()
+}
+
+fn on_device(
+    party: &Party,
+    (cards, services): (&[DeviceCard], &[Address]),
+    inputs: &Inputs,
+) -> Result<Box<OnDevice>> {
+    let settings = party.settings;
+    let rank = party.bootstrap.rank();
+    let context = Context::of(cards[rank.index()].number)?;
+    let kernels = DeviceKernels::load(&context, &settings.kernels()?, &names::all())?;
+    let blocks = blocks(cards)?;
+    let channels = channels(settings, blocks);
+    let places = DevicePlaces {
+        nranks: cards.len() as u32,
+        channels: channels.1,
+        slot_bytes: slots(settings),
+    };
+    let record = std::ptr::from_ref(party.node.abort_record()).cast::<u8>();
+    // SAFETY: what keeps the mapping keeps the memory of the node longer.
+    let mapping = unsafe { HostMapping::of(record, size_of::<u64>())? };
+    let abort = mapping.address_of(record)?;
+    // The mapping goes before the memory.
+    let kept = Arc::new((mapping, party.node.clone()));
+    let engine = CudaEngine::new(CudaSetup {
+        rank: rank.0,
+        nranks: places.nranks,
+        context,
+        kernels,
+        wiring: Box::new(wiring(party, (cards, services), places)?),
+        abort: (abort, kept),
+        grid: (blocks, threads(settings)),
+        slot_bytes: places.slot_bytes,
+        channels: channels.1,
+    })?;
+    let eager = fit::payload(Protocol::Ll, places.slot_bytes[Protocol::Ll as usize]);
+    let inputs = device::inputs(inputs, channels, eager);
+    let ll128 = |card: &DeviceCard| card.architecture >= LL128_ARCHITECTURE;
+    Ok(Box::new(OnDevice {
+        engine: StreamEngine::Cuda(engine),
+        table: Table::remembered(inputs),
+        has_ll128: cards.iter().all(ll128),
+        steps_planned: 0,
+    }))
+}
+
+/// The connections of this rank. The ranks try whose devices reach each other's.
+fn wiring(
+    party: &Party,
+    (cards, services): (&[DeviceCard], &[Address]),
+    places: DevicePlaces,
+) -> Result<RankWiring> {
+    let me = party.bootstrap.rank().0;
+    let own = services[me as usize];
+    let context = |(card, service): (&DeviceCard, &Address)| match *service == own {
+        true => Context::of(card.number).map(Some),
+        false => Ok(None),
+    };
+    let contexts = cards.iter().zip(services).map(context);
+    let device = |context| BookDevice { context };
+    let devices: Vec<BookDevice> = contexts
+        .map(|context| context.map(device))
+        .collect::<Result<_>>()?;
+    let nonce = Nonce(party.nonce);
+    let from = services.to_vec();
+    let fetch = move |rank: u32, key: Key| {
+        let fetched = service::get()?.fetch(&from[rank as usize], key);
+        fetched.map_err(|cause| {
+            let what = format!("cannot get at the memory of rank {rank}'s device");
+            let remedy = "see the messages of that rank: its device may have no memory left";
+            Error::system(what, &cause, remedy)
+        })
+    };
+    let book = Book::of(nonce, places, devices, Box::new(fetch));
+    let mut published = Vec::new();
+    if services.iter().any(|service| *service != own) {
+        let service = service::get()?;
+        for (key, maker) in book.promises(me) {
+            let make = move || {
+                let made = maker.make();
+                let told = |error: &Error| tracing::warn!("kolo: a peer asks in vain: {error}");
+                made.inspect_err(told).ok()
+            };
+            published.push(service.promise(key, Box::new(make)));
+        }
+    }
+    // Nobody asks before everybody has promised.
+    party.bootstrap.barrier()?;
+    let reaches = (0..places.nranks).map(|other| book.reaches(me, other));
+    let reaches: Vec<u8> = reaches.map(|it| it.map(u8::from)).collect::<Result<_>>()?;
+    let rows = party.bootstrap.all_gather(&reaches)?;
+    let near = near(&rows, places.nranks as usize)?;
+    if near.iter().any(|near| !near) {
+        warn_of_far(party, &near);
+    }
+    book.set_near(near);
+    Ok(RankWiring::new(book, me, Box::new(published)))
+}
+
+/// Which two devices reach each other, from what all ranks have tried.
+fn near(rows: &[Vec<u8>], nranks: usize) -> Result<Vec<bool>> {
+    if rows.len() != nranks || rows.iter().any(|row| row.len() != nranks) {
+        return Err(Error::internal(
+            "a rank tells of other devices than there are",
+        ));
+    }
+    let both = |at: usize| {
+        let (one, other) = (at / nranks, at % nranks);
+        rows[one][other] != 0 && rows[other][one] != 0
+    };
+    Ok((0..nranks * nranks).map(both).collect())
+}
+
+/// Says once which devices do not reach each other.
+fn warn_of_far(party: &Party, near: &[bool]) {
+    if party.bootstrap.rank() != Rank(0) {
+        return;
+    }
+    let nranks = party.places.len();
+    let Some(at) = near.iter().position(|near| !near) else {
+        return;
+    };
+    tracing::warn!(
+        "kolo: the devices of ranks {} and {} do not reach each other's memory, so their data \
+         passes through memory of the host, which is slower. Where Slurm gives each task only its \
+         own device, let all tasks of a node see all of them: use --gpu-bind=none in place of \
+         --gpus-per-task, and choose the device by SLURM_LOCALID",
+        at / nranks,
+        at % nranks
+    );
+}
+
+/// Blocks of a launch, at most, however many fit: more lanes than that no plan has.
+const MOST_BLOCKS: u32 = 64;
+
+fn architecture(context: &Context) -> Result<u32> {
+    let major = DeviceAttribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR;
+    let minor = DeviceAttribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR;
+    let (major, minor) = (context.attribute(major)?, context.attribute(minor)?);
+    Ok((10 * major + minor).max(0) as u32)
+}
+
+/// Threads of a block.
+fn threads(settings: &Settings) -> u32 {
+    let wanted = settings.nthreads();
+    wanted.next_multiple_of(32)
+}
+
+/// Least and most channels: each has a block to itself.
+fn channels(settings: &Settings, blocks: u32) -> (u16, u16) {
+    let least = settings.min_nchannels();
+    let most = match is_set(settings, "max_nchannels") {
+        true => settings.max_nchannels(),
+        false => CHANNELS,
+    };
+    let most = most.max(least).min(blocks);
+    (least.min(most) as u16, most as u16)
+}
+
+/// Bytes of a slot, by protocol.
+fn slots(settings: &Settings) -> [usize; 3] {
+    let buffer = match is_set(settings, "buffsize") {
+        true => settings.buffsize() as usize,
+        false => BUFFER_BYTES,
+    };
+    let simple = (buffer / SLOTS as usize).next_multiple_of(4096);
+    let mut slots = [0; 3];
+    slots[Protocol::Simple as usize] = simple;
+    slots[Protocol::Ll as usize] = LL_SLOT.min(simple);
+    slots[Protocol::Ll128 as usize] = LL128_SLOT.min(simple);
+    slots
+}
+
+/// Whether somebody has set an option.
+fn is_set(settings: &Settings, key: &str) -> bool {
+    let entry = settings.entry(key);
+    entry.is_some_and(|entry| entry.source.origin != Origin::BuiltIn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topo::Machine;
+
+    fn places(nranks: u32) -> Vec<RankPlace> {
+        let machine = Machine::detect().expect("a machine");
+        let place = |rank| RankPlace::here(Rank(rank), None, machine).expect("a place");
+        (0..nranks).map(place).collect()
+    }
+
+    fn a_card(number: u32) -> DeviceCard {
+        DeviceCard {
+            number,
+            uuid: [number as u8; 16],
+            architecture: 90,
+            resident: 16,
+        }
+    }
+
+    #[test]
+    fn ranks_share_the_blocks_of_their_device() {
+        let of = |numbers: &[u32]| {
+            let cards: Vec<DeviceCard> = numbers.iter().map(|&number| a_card(number)).collect();
+            blocks(&cards)
+        };
+        assert_eq!(of(&[0, 1, 2]).expect("one each"), 16);
+        assert_eq!(of(&[0, 1, 1, 1]).expect("three on one"), 5);
+        let error = of(&[7; 17]).expect_err("too many");
+        let text = error.to_string();
+        assert!(text.contains("17 ranks share CUDA device 7") && text.contains("KOLO_NTHREADS"));
+    }
+
+    #[test]
+    fn all_ranks_are_on_devices_or_none() {
+        let places = places(3);
+        assert_eq!(agree(&[None; 3], &places).expect("the host"), None);
+        let all = [0, 1, 2].map(|number| Some(a_card(number)));
+        assert_eq!(
+            agree(&all, &places).expect("devices").map(|it| it.len()),
+            Some(3)
+        );
+        let error = agree(&[all[0], None, all[2]], &places).expect_err("mixed");
+        let text = error.to_string();
+        assert!(
+            text.contains("rank 1 is on the host") && text.contains("rank 0 on"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn ranks_of_several_nodes_are_refused_with_a_sentence() {
+        let mut places = places(2);
+        places[1].pid += 1;
+        let cards = [Some(a_card(0)), Some(a_card(1))];
+        assert!(agree(&cards, &places).is_ok(), "two processes");
+        places[1].host_hash += 1;
+        let error = agree(&cards, &places).expect_err("two nodes");
+        assert!(error.what.contains("another node"), "{error}");
+        assert_eq!(error.peer, Some(Rank(1)));
+    }
+
+    #[test]
+    fn devices_are_near_where_both_say_so() {
+        let rows = [vec![1, 1, 0], vec![1, 1, 1], vec![1, 0, 1]];
+        let near = near(&rows, 3).expect("rows");
+        let expected = [true, true, false, true, true, false, false, false, true];
+        assert_eq!(near, expected);
+        assert!(super::near(&rows[..2], 3).is_err());
+    }
+}

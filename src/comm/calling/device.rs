@@ -1,0 +1,386 @@
+//! Calls on a stream of the communicator's device: checked, planned and handed over. What a stream
+//! has is done in its order by the device, and the call returns at once.
+//!
+//! Data path: [`Communicator::enqueue`] checks the arguments -> [`Communicator::on_device`] -> the
+//! route of the device's table -> an order -> [`crate::exec::StreamEngine`] -> a kernel.
+//!
+//! A call that cannot be made is refused before its number counts; when something fails after that,
+//! the communicator stops, because the other ranks count on the call.
+
+use super::call::{Checked, Collective};
+use super::member::Member;
+use super::parts::{Deed, Part};
+use crate::base::{Error, Rank, Result};
+use crate::comm::Communicator;
+use crate::comm::flight::wait::Waiter;
+use crate::comm::owned::{Exec, OnDevice};
+use crate::comm::state::Inner;
+use crate::exec::order::LaunchOrder;
+use crate::exec::streams::StreamMessage;
+use crate::exec::{CommDevice, DeviceStream, Waiting};
+use crate::plan::{Algorithm, Direction, Placing, Shape};
+use crate::tune::{Asked, Choice, Combining, Route, device};
+use std::sync::Arc;
+
+/// How a call is told of.
+const ON_DEVICE: &str = " on a stream of the device";
+
+impl Communicator {
+    /// Puts a checked call on a stream of the device.
+    pub(in crate::comm) fn on_device(
+        &self,
+        checked: &mut Checked,
+        stream: DeviceStream,
+    ) -> Result<()> {
+        let inner = &*self.inner;
+        let mut exec = inner.user()?;
+        admit(&exec, checked)?;
+        let number = inner.begin(&mut exec, checked);
+        inner.put_on_device(&mut exec, checked, number, stream)
+    }
+}
+
+impl Exec {
+    /// The engine of the device, which a call on a stream of it needs.
+    fn on_device(&mut self) -> Result<&mut OnDevice> {
+        self.device.as_deref_mut().ok_or_else(no_device)
+    }
+}
+
+#[cold]
+fn no_device() -> Error {
+    Error::argument(
+        "the stream is one of a GPU, and the communicator is on the host",
+        "give a stream of koloStreamCreate, or make the communicator on a device \
+         (koloConfig_t.device)",
+    )
+}
+
+/// Refuses what the device cannot do, while nothing has begun.
+fn admit(exec: &Exec, checked: &Checked) -> Result<()> {
+    let on = exec.device.as_deref().ok_or_else(no_device)?;
+    if checked.is_empty() || checked.call.collective == Collective::Barrier {
+        return Ok(());
+    }
+    if checked.asked().combining == Combining::Exact {
+        return Err(Error::usage(
+            "exact sums are computed in memory of the host",
+            "use a communicator on the host, or sum on the device (koloSum)",
+        ));
+    }
+    let folds = |part: &Part| part.deed == Deed::Fold;
+    if checked
+        .parts
+        .as_deref()
+        .is_some_and(|parts| parts.iter().any(folds))
+    {
+        return Err(Error::usage(
+            "blocks of different sizes are not reduced on a device",
+            "use ReduceScatter with blocks of one size, or a communicator on the host",
+        ));
+    }
+    on.engine.can_combine(&checked.combine())?;
+    let (send, recv) = checked.buffer_bytes(exec.members.rank, exec.members.nranks);
+    let call = &checked.call;
+    let has_parts = checked.parts.is_some();
+    if (send > 0 || has_parts) && !call.send.is_null() {
+        on.engine.admits("send", call.send)?;
+    }
+    if (recv > 0 || has_parts) && !call.recv.is_null() {
+        on.engine.admits("receive", call.recv.cast_const())?;
+    }
+    Ok(())
+}
+
+/// A message as the engine takes it.
+fn message(direction: Direction, place: *const u8, bytes: usize, peer: u32) -> StreamMessage {
+    StreamMessage {
+        peer,
+        direction,
+        place: place.cast_mut(),
+        bytes,
+    }
+}
+
+/// The message of a call to or from a peer.
+fn of_call(checked: &Checked) -> StreamMessage {
+    let call = &checked.call;
+    match call.collective {
+        Collective::Send => message(Direction::Send, call.send, checked.bytes, call.peer),
+        _ => message(Direction::Recv, call.recv, checked.bytes, call.peer),
+    }
+}
+
+impl Inner {
+    /// Puts a call that has begun on a stream.
+    fn put_on_device(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+        stream: DeviceStream,
+    ) -> Result<()> {
+        let note = match self.seen.at_all {
+            true => self.note(exec, checked, number, ON_DEVICE),
+            false => None,
+        };
+        let put = self.hand_over(exec, checked, stream);
+        let put = put.map_err(|error| self.fail(exec, error));
+        if let Some(note) = note {
+            note.ended(&put);
+        }
+        put
+    }
+
+    fn hand_over(&self, exec: &mut Exec, checked: &Checked, stream: DeviceStream) -> Result<()> {
+        let asked = checked.asked();
+        let table = &exec.on_device()?.table;
+        if checked.call.collective == Collective::Barrier {
+            return match self.nranks {
+                1 => Ok(()),
+                _ => {
+                    let barrier = Algorithm::Dissemination;
+                    let choice = Choice::plain(Collective::Barrier, barrier, 1);
+                    self.launch(exec, checked, choice, stream)
+                }
+            };
+        }
+        let route = Route::of(&asked, table);
+        match route {
+            Route::Nothing => Ok(()),
+            Route::Composed => {
+                let parts = self.parts_of(exec, checked)?;
+                let put = |part| self.hand_over(exec, part, stream);
+                parts.iter().try_for_each(put)
+            }
+            Route::Parts => self.exchange_parts(exec, checked, stream),
+            _ if asked.collective.is_point_to_point() => {
+                self.exchange(exec, &[of_call(checked)], stream)
+            }
+            Route::Alone => {
+                let call = &checked.call;
+                let (_, bytes) = checked.buffer_bytes(self.rank, self.nranks);
+                // SAFETY: the promise of `enqueue`.
+                unsafe {
+                    exec.on_device()?
+                        .engine
+                        .copy(call.send, call.recv, bytes, stream)
+                }
+            }
+            route => {
+                let choice = route.choice(&asked, table);
+                let choice = choice.ok_or_else(|| Error::internal("a route without a plan"))?;
+                let choice = self.fitting(exec, checked, choice)?;
+                self.launch(exec, checked, choice, stream)
+            }
+        }
+    }
+
+    /// A choice as the device runs it.
+    fn fitting(&self, exec: &mut Exec, checked: &Checked, choice: Choice) -> Result<Choice> {
+        let Asked {
+            collective, bytes, ..
+        } = checked.asked();
+        let on = exec.on_device()?;
+        let of = |on: &OnDevice, choice| {
+            device::choice(&on.table, (collective, bytes), choice, on.has_ll128)
+        };
+        let chosen = of(on, choice);
+        let entry = crate::algo::find(collective, choice.algorithm);
+        let most = entry.map_or(0, |entry| u64::from(entry.most_rounds));
+        if most == 0 {
+            return Ok(chosen);
+        }
+        // Every rank counts the same rounds: they follow from sizes that all have alike.
+        let order = device_order(exec, checked, chosen);
+        let nodes = exec.members.nodes.clone();
+        let planner = |shape: &Shape| crate::algo::plan(shape, &nodes);
+        let on = exec.on_device()?;
+        match on.engine.rounds(&order, &planner)? <= most {
+            true => Ok(chosen),
+            false => Ok(of(on, on.table.choose_large(collective, bytes))),
+        }
+    }
+
+    fn launch(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        choice: Choice,
+        stream: DeviceStream,
+    ) -> Result<()> {
+        let order = device_order(exec, checked, choice);
+        let Exec {
+            device, members, ..
+        } = exec;
+        let on = device.as_deref_mut().ok_or_else(no_device)?;
+        let planner = |shape: &Shape| crate::algo::plan(shape, &members.nodes);
+        // SAFETY: the promise of `enqueue`.
+        on.steps_planned += unsafe { on.engine.launch(&order, &planner, stream)? };
+        Ok(())
+    }
+
+    fn exchange(
+        &self,
+        exec: &mut Exec,
+        messages: &[StreamMessage],
+        stream: DeviceStream,
+    ) -> Result<()> {
+        let on = exec.on_device()?;
+        // SAFETY: the promise of `enqueue`.
+        on.steps_planned += unsafe { on.engine.exchange(messages, stream)? };
+        Ok(())
+    }
+
+    fn exchange_parts(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        stream: DeviceStream,
+    ) -> Result<()> {
+        let element = checked.call.dtype.size_bytes();
+        let mut messages = Vec::new();
+        for part in checked.parts.iter().flat_map(|parts| parts.iter()) {
+            let bytes = part.count * element;
+            match part.deed {
+                _ if bytes == 0 => {}
+                Deed::Send => messages.push(message(Direction::Send, part.send, bytes, part.peer)),
+                Deed::Recv => messages.push(message(Direction::Recv, part.recv, bytes, part.peer)),
+                Deed::Copy => {
+                    let engine = &mut exec.on_device()?.engine;
+                    // SAFETY: the promise of `enqueue`.
+                    unsafe { engine.copy(part.send, part.recv, bytes, stream)? };
+                }
+                Deed::Fold => return Err(Error::internal("a fold of blocks was to be refused")),
+            }
+        }
+        self.exchange(exec, &messages, stream)
+    }
+
+    /// Waits until the device has done all that was put on streams.
+    ///
+    /// # Errors
+    /// A fault of the device; the error of a wait.
+    pub(in crate::comm) fn settle_device(&self, exec: &mut Exec, call: &'static str) -> Result<()> {
+        if exec.device.is_none() {
+            return Ok(());
+        }
+        let mut waiter = Waiter::new(self, (call, None));
+        loop {
+            match exec.on_device()?.engine.is_quiet() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {
+                    if let Err(error) = waiter.pause(self.rank as usize) {
+                        return Err(self.fail(exec, error));
+                    }
+                }
+                Err(error) => return Err(self.fail(exec, error)),
+            }
+        }
+    }
+
+    /// A fault of the device stops the communicator, whenever somebody looks.
+    pub(in crate::comm) fn look_at_device(&self) {
+        if self.device == CommDevice::Host {
+            return;
+        }
+        // Whoever is inside will see it.
+        let Some(mut exec) = self.exec.driver() else {
+            return;
+        };
+        let faulty = exec.device.as_deref_mut().map(|on| on.engine.is_quiet());
+        if let Some(Err(error)) = faulty {
+            self.fail(&mut exec, error);
+        }
+    }
+}
+
+/// The order for a call of the device.
+fn device_order(exec: &Exec, checked: &Checked, choice: Choice) -> LaunchOrder {
+    LaunchOrder {
+        protocol: choice.protocol.of_pairs(),
+        placing: Placing::Planned,
+        ..exec.order(checked, checked.combine(), choice)
+    }
+}
+
+/// Takes the calls on streams of devices out of a group.
+pub(in crate::comm) fn take(members: &mut Vec<Member>) -> Vec<Member> {
+    let is_on_device = |member: &Member| device_stream(member).is_some();
+    if !members.iter().any(is_on_device) {
+        return Vec::new();
+    }
+    let all = std::mem::take(members);
+    let (taken, left) = all.into_iter().partition(is_on_device);
+    *members = left;
+    taken
+}
+
+fn device_stream(member: &Member) -> Option<DeviceStream> {
+    member.stream.as_ref().and_then(|stream| stream.device())
+}
+
+/// Runs the calls of a group on streams of devices: of each communicator its messages together, and
+/// then its collectives in order.
+pub(in crate::comm) fn run(members: &[Member]) -> Result<()> {
+    let mut comms: Vec<&Communicator> = Vec::new();
+    for Member { comm, .. } in members {
+        if !comms
+            .iter()
+            .any(|known| Arc::ptr_eq(&known.inner, &comm.inner))
+        {
+            comms.push(comm);
+        }
+    }
+    // All of a group runs, or nothing.
+    for member in members {
+        let at = |error: Error| error.at(Rank(member.comm.inner.rank));
+        admit(&*member.comm.inner.user()?, &member.checked).map_err(at)?;
+    }
+    for comm in comms {
+        let own = members
+            .iter()
+            .filter(|member| Arc::ptr_eq(&member.comm.inner, &comm.inner));
+        run_part(&comm.inner, own.collect())?;
+    }
+    Ok(())
+}
+
+fn run_part(inner: &Inner, members: Vec<&Member>) -> Result<()> {
+    let mut exec = inner.user()?;
+    let is_message = |member: &&&Member| member.checked.call.collective.is_point_to_point();
+    let messages: Vec<&&Member> = members.iter().filter(is_message).collect();
+    let run = run_messages(inner, &mut exec, &messages);
+    run.map_err(|error| inner.fail(&mut exec, error))?;
+    for member in members.iter().filter(|member| !is_message(member)) {
+        let mut begun = member.checked.clone();
+        let number = inner.begin(&mut exec, &mut begun);
+        if let Some(stream) = device_stream(member) {
+            inner.put_on_device(&mut exec, &begun, number, stream)?;
+        }
+    }
+    Ok(())
+}
+
+/// Messages on one stream or several: the first one waits for the others, and these for it.
+fn run_messages(inner: &Inner, exec: &mut Exec, members: &[&&Member]) -> Result<()> {
+    let mut streams: Vec<DeviceStream> = Vec::new();
+    for stream in members.iter().filter_map(|member| device_stream(member)) {
+        if !streams.contains(&stream) {
+            streams.push(stream);
+        }
+    }
+    let Some((&first, others)) = streams.split_first() else {
+        return Ok(());
+    };
+    let full = members.iter().filter(|member| member.checked.bytes > 0);
+    let messages: Vec<StreamMessage> = full.map(|member| of_call(&member.checked)).collect();
+    for &other in others {
+        exec.on_device()?.engine.join(other, first)?;
+    }
+    inner.exchange(exec, &messages, first)?;
+    for &other in others {
+        exec.on_device()?.engine.join(first, other)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! A plan of pairs, bound to the connections of a device.
+
+use super::shelf::Shelved;
+use super::{Image, fit};
+use crate::base::Result;
+use crate::plan::window::Binding;
+use crate::plan::{Geometry, Link, Plan, Program, Protocol, Window};
+use crate::wire::gpu::DeviceWire;
+
+/// What all launches of a plan have in common.
+pub(super) struct DeviceBound {
+    /// Tells it from all others of its engine.
+    pub number: u64,
+    pub protocol: Protocol,
+    program: Program,
+    plan: Plan,
+    steps: Vec<u64>,
+    /// The addresses of its ends, on the device; none where it has no connections.
+    pub table: Option<Shelved>,
+}
+
+/// The sizes of one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LaunchExtents {
+    /// Elements of the data or of a block, as the kernel counts them.
+    pub count: usize,
+    pub element_bytes: usize,
+    /// Blocks of the send and the receive buffer.
+    pub blocks: (u32, u32),
+}
+
+impl DeviceBound {
+    /// A plan whose connections are pairs, and whose table is on the device.
+    ///
+    /// # Errors
+    /// A plan that kernels cannot run.
+    pub fn new(
+        plan: Plan,
+        (number, protocol): (u64, Protocol),
+        table: Option<Shelved>,
+    ) -> Result<DeviceBound> {
+        fit::check(&plan)?;
+        let lanes = 0..plan.lanes.len();
+        Ok(DeviceBound {
+            number,
+            protocol,
+            program: Program::lower(&plan)?,
+            steps: lanes.map(|lane| plan.lane_steps_per_round(lane)).collect(),
+            plan,
+            table,
+        })
+    }
+
+    /// Lanes of the plan.
+    pub fn lanes(&self) -> usize {
+        self.plan.lanes.len()
+    }
+
+    /// Chunks in its largest token.
+    pub fn pieces(&self) -> u32 {
+        self.plan.pieces
+    }
+
+    /// The window of each lane.
+    pub fn windows(&self, geometry: &Geometry, extents: &LaunchExtents) -> Vec<Window> {
+        let window = |lane: &crate::plan::Lane| {
+            let binding = Binding {
+                count: extents.count,
+                element_bytes: extents.element_bytes,
+                input_blocks: extents.blocks.0,
+                output_blocks: extents.blocks.1,
+                lane: u32::from(lane.channel),
+                lanes: self.plan.channels(),
+                pieces: self.plan.pieces,
+            };
+            Window::bind(self.plan.layout, self.plan.chunks, geometry, &binding)
+        };
+        self.plan.lanes.iter().map(window).collect()
+    }
+
+    /// Steps of a launch with these windows.
+    pub fn steps(&self, windows: &[Window]) -> u64 {
+        let of_lane = self.steps.iter().zip(windows);
+        of_lane.map(|(steps, window)| steps * window.rounds()).sum()
+    }
+
+    /// Bytes of scratch memory that each lane needs with these windows.
+    pub fn scratch_bytes(&self, windows: &[Window], element_bytes: usize) -> usize {
+        let stride = windows.iter().map(Window::scratch_stride).max();
+        stride.unwrap_or(0) * self.plan.scratch as usize * element_bytes
+    }
+
+    /// What a kernel reads.
+    pub fn image(&self, windows: &[Window]) -> Image {
+        Image::new(&self.program, windows)
+    }
+}
+
+/// What both ends of a connection of a plan say alike.
+pub(super) fn wire_of(link: Link, protocol: Protocol, slot_bytes: usize) -> DeviceWire {
+    let (writer, reader, channel) = match link {
+        Link::Pair {
+            writer,
+            reader,
+            channel,
+        } => (writer, reader, channel),
+        // `plan::pairs` has left none of these.
+        Link::Fan { writer } | Link::Cast { writer, .. } => (writer, writer, 0),
+    };
+    DeviceWire {
+        writer,
+        reader,
+        channel,
+        protocol: protocol as u8,
+        slot_bytes: slot_bytes as u32,
+    }
+}

@@ -1,0 +1,103 @@
+//! Memory of connections between the CUDA devices of a communicator.
+//!
+//! **Problem.** The slots of a connection must lie where its reader polls cheaply and its writer
+//! can store: on the reader's device, if the writer's device reaches that, and in memory of the
+//! host if not. Nobody may wait for a device when a connection is made, because kernels may be
+//! running that wait for this very call; nor for the thread of another rank, which may be waiting
+//! for this one.
+//!
+//! **Idea.** Memory comes in *pieces* with names ([`PieceName`]): the counts of a rank, and the
+//! slots of a few channels from one rank to another. A name and a formula say where each connection
+//! lies, so nobody has to ask. The process that owns a piece makes it when it is first needed
+//! ([`Book`]): by its own ranks, or by its service thread for another process, to which it hands a
+//! file descriptor. It is freed when the last rank of the process has left: a slower peer may still
+//! read what a faster one wrote.
+//!
+//! Reference: NVIDIA, "CUDA Driver API", sections "Virtual Memory Management" and "Peer Context
+//! Memory Access".
+
+mod book;
+mod piece;
+mod places;
+
+pub use book::{Book, BookDevice, PieceFetch, PieceMaker};
+pub use places::{DevicePlaces, PieceName};
+
+use crate::base::{Error, Rank, Result};
+use crate::wire::gpu::{DeviceHalves, DeviceWire, DeviceWiring};
+use piece::DevicePiece;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The connections of one rank of this process.
+pub struct RankWiring {
+    book: Arc<Book>,
+    me: u32,
+    /// What other processes have handed over.
+    fetched: Arc<Mutex<HashMap<PieceName, Arc<DevicePiece>>>>,
+    /// What lets other processes ask for this rank's pieces.
+    _promised: Box<dyn Any + Send>,
+}
+
+impl RankWiring {
+    /// Of rank `me` of the communicator that has this book.
+    /// Other processes can ask for its pieces as long as `promised` lives.
+    pub fn new(book: Arc<Book>, me: u32, promised: Box<dyn Any + Send>) -> RankWiring {
+        RankWiring {
+            book,
+            me,
+            fetched: Arc::default(),
+            _promised: promised,
+        }
+    }
+
+    /// Where a piece begins for the device of this rank.
+    fn piece(&mut self, name: PieceName) -> Result<u64> {
+        let owner = name.owner();
+        if self.book.is_here(owner) {
+            return Ok(self.book.piece(name)?.address());
+        }
+        let lock = || self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(piece) = lock().get(&name) {
+            return Ok(piece.address());
+        }
+        let fetched = self.book.fetch(self.me, name);
+        let piece = Arc::new(fetched.map_err(|error| error.with_peer(Rank(owner)))?);
+        let address = piece.address();
+        lock().insert(name, piece);
+        Ok(address)
+    }
+}
+
+impl DeviceWiring for RankWiring {
+    fn halves(&mut self, wire: DeviceWire) -> Result<DeviceHalves> {
+        let (reader, writer) = (wire.reader, wire.writer);
+        if reader != self.me && writer != self.me {
+            let what = format!("rank {} is no end of {wire:?}", self.me);
+            return Err(Error::internal(what));
+        }
+        let places = self.book.places();
+        let at = places.of(&wire)?;
+        match self.book.are_near(reader, writer) {
+            true => Ok(DeviceHalves {
+                tail: self.piece(PieceName::Counts { rank: reader })? + at.tail,
+                head: self.piece(PieceName::Counts { rank: writer })? + at.head,
+                area: self.piece(at.slots(&wire, false))? + at.area,
+            }),
+            false => {
+                let counts = PieceName::PairCounts { writer, reader };
+                let counts = self.piece(counts)?;
+                Ok(DeviceHalves {
+                    tail: counts + at.pair,
+                    head: counts + at.pair + places::HEAD_AT,
+                    area: self.piece(at.slots(&wire, true))? + at.area,
+                })
+            }
+        }
+    }
+
+    fn memory(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::new((Arc::clone(&self.book), Arc::clone(&self.fetched)))
+    }
+}
