@@ -95,6 +95,12 @@ pub fn notes(args: &PerfArgs) -> Vec<String> {
             args.replays()
         ));
     }
+    if args.register > 0 && args.on_gpus() {
+        notes.push(format!(
+            "-R {}: buffers on GPUs are always such that peers can map them",
+            args.register
+        ));
+    }
     if args.form.device.is_some() && !args.on_gpus() {
         notes.push(
             "NCCL_TESTS_DEVICE numbers the devices; on host memory it chooses none".to_string(),
@@ -160,6 +166,18 @@ mod tests {
         for letter in ["-G 3", "-D 1", "-V 4", "-x 2"] {
             assert!(all[0].contains(letter), "{}", all[0]);
         }
+        let on_gpus = notes(&tool("--device cuda -G 3 -D 1 -R 2 -g 2 -y 1"));
+        let beginnings = [
+            "Without meaning to kolo, and ignored: -D 1 (",
+            "-g 2: each rank has",
+            "The iterations are a CUDA graph, which is launched 3 times",
+            "-R 2: buffers on GPUs",
+        ];
+        assert_eq!(on_gpus.len(), beginnings.len(), "{on_gpus:?}");
+        for (note, beginning) in on_gpus.iter().zip(beginnings) {
+            assert!(note.starts_with(beginning), "{note}");
+        }
+        assert!(notes(&tool("-R 2")).is_empty());
         assert!(notes(&tool("-z 1"))[0].starts_with("Blocking Enabled"));
         assert!(notes(&tool("-p 1"))[0].starts_with("Parallel Init Enabled"));
     }
