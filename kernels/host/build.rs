@@ -51,8 +51,14 @@ fn compiler() -> cc::Build {
 }
 
 fn main() {
-    // Headers of kernels lie above.
-    println!("cargo:rerun-if-changed=..");
+    println!("cargo:rerun-if-changed=.");
+    // Headers of kernels lie above; so do other crates, which say nothing of these.
+    let above = std::fs::read_dir("..").expect("the kernels");
+    for file in above.map(|entry| entry.expect("an entry").path()) {
+        if file.is_file() {
+            println!("cargo:rerun-if-changed={}", file.display());
+        }
+    }
     // Faulty kernels are loaded as libraries, and use the machine of the test that loads them.
     println!("cargo:rustc-link-arg-tests=-rdynamic");
     compiler().files(MACHINE).compile("kolo_host_machine");

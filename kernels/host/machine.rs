@@ -170,7 +170,7 @@ impl std::error::Error for Failure {}
 const STUCK: Patience = patience(50_000, 2_000, 0);
 const WAITING: Patience = patience(2_000, 50, 0);
 /// For who has something better to do than to let threads look again.
-const SOON: Patience = patience(500, 0, 4);
+const SOON: Patience = patience(500, 0, 2);
 
 const fn patience(base: u64, each: u64, ready: u64) -> Patience {
     Patience { base, each, ready }

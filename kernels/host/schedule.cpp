@@ -293,6 +293,15 @@ u32 Machine::pick_in(const Warp& warp) {
 
 // ---- the loop
 
+// Whether nothing has changed for longer than the patience.
+bool Machine::is_quiet(Patience patience) const {
+  if (quiet < patience.base || (patience.each && quiet < patience.each * live_threads())) {
+    return false;
+  }
+  // Who is ready is counted now and then: it takes longer than a switch.
+  return !patience.ready || (quiet % 64 == 0 && quiet >= patience.ready * ready_threads());
+}
+
 Outcome Machine::run(u64 switches, Patience patience) {
   Machine* before = current;
   current = this;
@@ -312,9 +321,7 @@ Outcome Machine::run(u64 switches, Patience patience) {
       }
       continue;
     }
-    bool is_quiet = quiet >= patience.base && quiet >= patience.each * live_threads() &&
-                    quiet >= patience.ready * ready_threads();
-    if (is_quiet && !land_all()) {
+    if (is_quiet(patience) && !land_all()) {
       outcome = Outcome::WAITS;
       // Whoever calls again may have changed something.
       quiet = 0;

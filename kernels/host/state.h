@@ -199,6 +199,7 @@ class Machine {
   void begin_block(Grid& grid);
   void end_fiber();
   bool end_block_if_over(Block& block);
+  bool is_quiet(Patience patience) const;
   Warp& pick();
   Warp& pick_by_rank();
   bool is_starved(const Warp& warp) const;

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 /// Switches of the machine between two looks at the streams: some 20 microseconds.
 const TURN: u64 = 500;
-/// Looks in vain with only a yield between them, before the thread sleeps.
-const YIELDS: u32 = 4;
+/// Looks in vain with only a yield between them, before the thread sleeps, and before it sleeps
+/// again: a schedule may starve for long who could go on.
+const LOOKS: u32 = 16;
+const LOOKS_AGAIN: u32 = 4;
 /// Kernels may wait for another process, which nothing tells of.
 const SLEEP: Duration = Duration::from_micros(200);
 
@@ -49,12 +51,13 @@ pub fn run(state: &Mutex<State>, work: &Condvar, ended: &Condvar) {
                 }
                 MutexGuard::bump(&mut state);
             }
-            Ok(Run::Waiting) if vain < YIELDS => {
+            Ok(Run::Waiting) if vain < LOOKS => {
                 vain += 1;
                 MutexGuard::unlocked_fair(&mut state, std::thread::yield_now);
             }
             Ok(Run::Waiting) => {
                 work.wait_for(&mut state, SLEEP);
+                vain = LOOKS - LOOKS_AGAIN;
             }
             // What waited for these grids can begin.
             Ok(Run::Over) if state.has_grids => state.has_grids = false,

@@ -1,7 +1,7 @@
 //! Orders of memory between blocks.
 
 use crate::kernels::{self, run, words, wrong, zeros};
-use kolo_kernels_host::{Machine, Options, State};
+use kolo_kernels_host::{Access, Machine, Options, State};
 
 const SEEDS: u64 = 300;
 
@@ -181,5 +181,49 @@ fn a_host_and_a_kernel_talk_while_it_runs() {
             stuck <= most_stuck && (stuck > 0) == (plainly == 1),
             "{plainly}: {stuck}"
         );
+    }
+}
+
+/// Switches until a machine whose kernel waits for the host says so.
+fn switches_until_waiting(run: fn(&mut Machine) -> State) -> u64 {
+    let mut machine = Machine::new(Options::new(3));
+    let [flag, answer] = ["flag", "answer"].map(|name| zeros(&mut machine, name, 1));
+    let launch = kernels::launch(&[flag.at(), answer.at(), 0]);
+    let grid = machine
+        .launch(0, &kernels::answer(), 1, 32, &launch)
+        .expect("it fits");
+    while run(&mut machine) == State::Running {}
+    let switches = machine.counts().switches;
+    // It goes on from there.
+    assert!(machine.store(flag.range(), 0, &41_u64.to_ne_bytes()));
+    while !machine.is_over(grid) {
+        run(&mut machine);
+    }
+    assert_eq!(words(&machine, answer), [42]);
+    switches
+}
+
+#[test]
+fn who_can_sleep_is_told_soon_that_all_wait() {
+    let patient = switches_until_waiting(|machine| machine.run_some(100).expect("it waits"));
+    let soon = switches_until_waiting(|machine| machine.run_until_idle(100).expect("it waits"));
+    assert!(500 < soon && 2 * soon < patient, "{soon} and {patient}");
+}
+
+/// The host's stores move words where they can, and touch nothing beside.
+#[test]
+fn the_host_stores_any_bytes() {
+    for (offset, bytes) in [(0, 40), (3, 21), (8, 16), (7, 1), (5, 35), (0, 3)] {
+        let mut machine = Machine::new(Options::new(3));
+        let memory = machine.allocate("memory", 40, 0xee, Access::ALL);
+        let new: Vec<u8> = (1..=bytes).collect();
+        assert!(machine.store(memory.range(), offset, &new));
+        let mut wanted = vec![0xee; 40];
+        wanted[offset..offset + new.len()].copy_from_slice(&new);
+        assert_eq!(machine.read(memory, 0, 40), wanted, "{bytes} at {offset}");
+        assert!(!machine.store(memory.range(), 40 - new.len() + 1, &new));
+        assert_eq!(machine.read(memory, 0, 40), wanted);
+        machine.free(memory).expect("nothing stores");
+        assert!(!machine.store(memory.range(), 0, &[1]));
     }
 }

@@ -62,6 +62,22 @@ fn attribute(number: i32) -> Answer<i32> {
     })
 }
 
+/// Where a parameter of a function lies, and how long it is: all have one.
+fn tell_parameter(
+    function: u64,
+    index: usize,
+    (offset, bytes): (&Out<usize>, &Out<usize>),
+) -> Answer {
+    let mut turn = live()?;
+    let current = turn.current();
+    let function = turn.modules.get(function, current)?;
+    if index > 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    bytes.set_if_asked(turn.modules.kernel(function).1.launch_bytes());
+    offset.set(0)
+}
+
 fn function_known(turn: &mut Turn, function: u64) -> Answer {
     let current = turn.current();
     turn.modules.get(function, current).map(|_| ())
@@ -209,6 +225,24 @@ driver! {
         let current = turn.current();
         let function = turn.modules.get(function, current)?;
         to.set(turn.modules.kernel(function).1.name().as_ptr())
+    }
+
+    12_040 cuFuncGetParamInfo(
+        function: u64,
+        index: usize,
+        offset: Out<usize>,
+        bytes: Out<usize>,
+    ) {
+        tell_parameter(function, index, (&offset, &bytes))
+    }
+
+    12_040 cuKernelGetParamInfo(
+        kernel: u64,
+        index: usize,
+        offset: Out<usize>,
+        bytes: Out<usize>,
+    ) {
+        tell_parameter(kernel, index, (&offset, &bytes))
     }
 
     12_040 cuFuncIsLoaded(state: Out<i32>, function: u64) {

@@ -15,7 +15,8 @@ fn library() -> PathBuf {
     let program = std::env::current_exe().expect("this program");
     let library = program.with_file_name("libkolo_softgpu.so");
     assert!(library.exists(), "{} is not built", library.display());
-    let name = format!("softgpu-{}", std::process::id());
+    // A folder for each library, as profiles have their own.
+    let name = library.display().to_string().replace('/', "-");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
     for name in ["libcuda.so", "libcuda.so.1"] {

@@ -3,6 +3,9 @@
 use super::alone::{code, ok, test};
 use super::ring::{Rank, Ring, call, judge};
 use super::world::*;
+use cudarc::driver::sys::{
+    CUdriverProcAddressQueryResult_enum as Found, CUfunction, CUmemAccess_flags, CUmemAccessDesc,
+};
 use kolo::plan::Protocol;
 use std::ptr::null_mut;
 
@@ -36,6 +39,30 @@ test!(
     }
 );
 
+/// Offset and bytes of a parameter, by a function that came later than cudarc is asked for.
+fn parameter(function: CUfunction, index: usize) -> Result<(usize, usize), i32> {
+    let (mut at, mut found) = (null_mut(), Found::CU_GET_PROC_ADDRESS_SUCCESS);
+    let name = c"cuFuncGetParamInfo";
+    ok!(cuGetProcAddress_v2(
+        name.as_ptr(),
+        &mut at,
+        13_000,
+        0,
+        &mut found
+    ));
+    let (mut offset, mut bytes) = (7, 7);
+    // SAFETY: the driver's function of this name has this type.
+    let code = unsafe {
+        type Function = extern "C" fn(CUfunction, usize, *mut usize, *mut usize) -> i32;
+        let ask: Function = std::mem::transmute(at);
+        ask(function, index, &mut offset, &mut bytes)
+    };
+    match code {
+        0 => Ok((offset, bytes)),
+        code => Err(code),
+    }
+}
+
 test!(
     /// Names and images that are unknown are refused, and so are grids that cannot be.
     images_and_names, [], {
@@ -65,6 +92,7 @@ test!(
         for (grid, wanted) in [((1, 33), 1), ((0, 64), 1), ((1, 672), 701)] {
             assert_eq!(launch(function, grid, null_mut(), &bytes), wanted, "{grid:?}");
         }
+        assert_eq!([0, 1].map(|index| parameter(function, index)), [Ok((0, 4096)), Err(1)]);
         ok!(cuModuleUnload(module));
         assert_eq!(launch(function, (1, 64), null_mut(), &bytes), INVALID_HANDLE);
         ok!(cuCtxSetCurrent(context));
@@ -118,6 +146,39 @@ test!(
         ok!(cuCtxDisablePeerAccess(ranks[0].context));
         assert_eq!(code!(cuCtxDisablePeerAccess(ranks[0].context)), 705);
         assert_eq!(sums(2, theirs).2, ILLEGAL_ADDRESS);
+    }
+);
+
+test!(
+    /// Memory of a pool is for its own device until another one is let in, also what was there
+    /// before.
+    pools_let_devices_in, [TWO], says "`memory of a pool", says "where device 1 may not do it", {
+        let ranks = two_ranks();
+        let ring = Ring::new(&ranks, 2048);
+        ranks[0].select();
+        let (mut pool, mut theirs) = (null_mut(), 0);
+        ok!(cuDeviceGetDefaultMemPool(&mut pool, 0));
+        ok!(cuMemAllocAsync(&mut theirs, 256, ranks[0].stream));
+        let access = |flags| {
+            let description = CUmemAccessDesc { location: location(1), flags };
+            ok!(cuMemPoolSetAccess(pool, &description, 1));
+        };
+        for (seed, flags, wanted) in [
+            (1, BOTH_WAYS, 0),
+            (2, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE, ILLEGAL_ADDRESS),
+        ] {
+            access(flags);
+            let call = call(seed, Protocol::Simple, 64);
+            let mut parts = [0, 1].map(|rank| ring.prepare(&call, rank, &ranks[rank]));
+            parts[1].set_output(theirs);
+            parts[0].launch(&ranks[0]);
+            parts[1].launch(&ranks[1]);
+            assert_eq!(code!(cuStreamSynchronize(ranks[1].stream)), wanted);
+            if wanted == 0 {
+                ranks[0].select();
+                judge(&call, 1, &parts[1]);
+            }
+        }
     }
 );
 

@@ -2,7 +2,7 @@
 //! that wait.
 
 use super::alone::{code, ok, test};
-use super::gate::close;
+use super::gate::{close, close_now};
 use super::world::*;
 use cudarc::driver::sys::{CUresult, CUstream};
 use std::ffi::c_void;
@@ -95,7 +95,7 @@ test!(
     /// Events know when they were passed, if they may.
     events_have_times, [], {
         primary(0);
-        let stream = stream(1);
+        let (other, stream) = (stream(1), stream(1));
         let mut timeless = null_mut();
         ok!(cuEventCreate(&mut timeless, 2));
         let (first, second) = (event(), event());
@@ -114,6 +114,16 @@ test!(
         assert!(time >= 30.0, "{time} ms");
         ok!(cuEventSynchronize(timeless));
         assert_eq!(code!(cuEventElapsedTime(&mut time, first, timeless)), INVALID_HANDLE);
+        // Recorded anew, it has no time until it is passed there, whatever passes the old place.
+        let gates = [close_now(stream), close(other)];
+        ok!(cuEventRecord(second, stream));
+        ok!(cuEventRecord(second, other));
+        gates[0].open();
+        ok!(cuStreamSynchronize(stream));
+        assert_eq!(code!(cuEventElapsedTime(&mut time, first, second)), NOT_READY);
+        gates[1].open();
+        ok!(cuStreamSynchronize(other));
+        ok!(cuEventElapsedTime(&mut time, first, second));
     }
 );
 
@@ -220,11 +230,11 @@ test!(
     /// library makes while kernels run do not.
     calls_that_wait, [("KOLO_SOFTGPU_DEVICES", "2")], {
         let context = primary(0);
-        let old = allocate(64);
+        let (old, kept) = (allocate(64), allocate(64));
         let (mut host, image) = (null_mut(), Arc::new(kolo_softgpu::image()));
         ok!(cuMemAllocHost_v2(&mut host, 64));
         let (old_host, pair) = (host.expose_provenance(), Arc::clone(&image));
-        let waiting: [(&str, Call); 6] = [
+        let waiting: [(&str, Call); 7] = [
             ("allocate", Box::new(|| _ = allocate(64))),
             ("free", Box::new(move || ok!(cuMemFree_v2(old)))),
             ("free pinned", Box::new(move || {
@@ -235,7 +245,8 @@ test!(
                 ok!(cuModuleLoadData(&mut module, pair.as_ptr().cast()));
             })),
             ("synchronize", Box::new(|| ok!(cuCtxSynchronize()))),
-            ("copy", Box::new(|| drop(read(holding(&[1; 8]), 8)))),
+            ("copy", Box::new(move || drop(read(kept, 64)))),
+            ("fill", Box::new(move || ok!(cuMemsetD8_v2(kept, 1, 64)))),
         ];
         let context = context.expose_provenance();
         for (name, call) in waiting {

@@ -125,6 +125,13 @@ test!(
         use std::os::fd::AsRawFd;
         let os_handle = std::ptr::without_provenance_mut(other.as_raw_fd() as usize);
         assert_eq!(code!(cuMemImportFromShareableHandle(&mut imported, os_handle, FD)), 1);
+        // Nor is one of the right size.
+        // SAFETY: the name ends with a zero.
+        let plain = unsafe { libc::memfd_create(c"plain".as_ptr(), 0) };
+        // SAFETY: the descriptor was just made.
+        assert_eq!(unsafe { libc::ftruncate(plain, PAGE as i64 + 4096) }, 0);
+        let os_handle = std::ptr::without_provenance_mut(plain as usize);
+        assert_eq!(code!(cuMemImportFromShareableHandle(&mut imported, os_handle, FD)), 1);
     }
 );
 
