@@ -32,12 +32,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The connections of one rank of this process.
 pub struct RankWiring {
+    /// What lets other processes ask for this rank's pieces. It goes before the book: the thread of
+    /// the service must never be the last who has that.
+    _promised: Box<dyn Any + Send>,
     book: Arc<Book>,
     me: u32,
     /// What other processes have handed over.
     fetched: Arc<Mutex<HashMap<PieceName, Arc<DevicePiece>>>>,
-    /// What lets other processes ask for this rank's pieces.
-    _promised: Box<dyn Any + Send>,
 }
 
 impl RankWiring {
@@ -45,11 +46,16 @@ impl RankWiring {
     /// Other processes can ask for its pieces as long as `promised` lives.
     pub fn new(book: Arc<Book>, me: u32, promised: Box<dyn Any + Send>) -> RankWiring {
         RankWiring {
+            _promised: promised,
             book,
             me,
             fetched: Arc::default(),
-            _promised: promised,
         }
+    }
+
+    /// Whether all devices of the communicator reach each other; all ranks say the same.
+    pub fn are_all_near(&self) -> bool {
+        self.book.are_all_near()
     }
 
     /// Where a piece begins for the device of this rank.

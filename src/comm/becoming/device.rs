@@ -13,13 +13,14 @@ use crate::cuda::{Context, DeviceAttribute, DeviceKernels, HostMapping};
 use crate::exec::StreamEngine;
 use crate::exec::cuda::{CudaEngine, CudaSetup, fit, names};
 use crate::plan::Protocol;
-use crate::proxy::service::{self, Address};
+use crate::proxy::service::{self, Address, Published};
 use crate::topo::{self, RankPlace};
 use crate::transport::gpu::{Book, BookDevice, DevicePlaces, RankWiring};
 use crate::transport::segment::{Key, Nonce};
 use crate::tune::{Inputs, Table, device};
 use crate::wire::gpu::SLOTS;
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::sync::Arc;
 
 /// What a rank says of its device.
@@ -138,14 +139,55 @@ pub(in crate::comm) fn make(
     on.transpose()
 }
 
+/// What a rank makes by itself, before the devices of the others are tried.
+struct Begun {
+    context: Arc<Context>,
+    kernels: DeviceKernels,
+    grid: (u32, u32),
+    channels: (u16, u16),
+    places: DevicePlaces,
+    abort: (u64, Arc<dyn Any + Send + Sync>),
+    book: Arc<Book>,
+    promised: Vec<Published>,
+}
+
 fn on_device(
     party: &Party,
     (cards, services): (&[DeviceCard], &[Address]),
     inputs: &Inputs,
 ) -> Result<Box<OnDevice>> {
+    let begun = together(party, begin(party, (cards, services)))?;
+    let (places, channels) = (begun.places, begun.channels);
+    try_reach(party, &begun.book)?;
+    let rank = party.bootstrap.rank().0;
+    let wiring = RankWiring::new(begun.book, rank, Box::new(begun.promised));
+    let are_all_near = wiring.are_all_near();
+    let engine = CudaEngine::new(CudaSetup {
+        rank,
+        nranks: places.nranks,
+        context: begun.context,
+        kernels: begun.kernels,
+        wiring: Box::new(wiring),
+        abort: begun.abort,
+        grid: begun.grid,
+        slot_bytes: places.slot_bytes,
+        channels: channels.1,
+    })?;
+    let eager = fit::payload(Protocol::Ll, places.slot_bytes[Protocol::Ll as usize]);
+    let inputs = device::inputs(inputs, channels, eager);
+    let ll128 = |card: &DeviceCard| card.architecture >= LL128_ARCHITECTURE;
+    Ok(Box::new(OnDevice {
+        engine: StreamEngine::Cuda(engine),
+        table: Table::remembered(inputs),
+        // Memory of the host takes the parts of a line one by one.
+        has_ll128: are_all_near && cards.iter().all(ll128),
+        steps_planned: 0,
+    }))
+}
+
+fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Result<Begun> {
     let settings = party.settings;
-    let rank = party.bootstrap.rank();
-    let context = Context::of(cards[rank.index()].number)?;
+    let context = Context::of(cards[party.bootstrap.rank().index()].number)?;
     let kernels = DeviceKernels::load(&context, &settings.kernels()?, &names::all())?;
     let blocks = blocks(cards)?;
     let channels = channels(settings, blocks);
@@ -158,36 +200,42 @@ fn on_device(
     // SAFETY: what keeps the mapping keeps the memory of the node longer.
     let mapping = unsafe { HostMapping::of(record, size_of::<u64>())? };
     let abort = mapping.address_of(record)?;
-    // The mapping goes before the memory.
-    let kept = Arc::new((mapping, party.node.clone()));
-    let engine = CudaEngine::new(CudaSetup {
-        rank: rank.0,
-        nranks: places.nranks,
+    let (book, promised) = promise(party, (cards, services), places)?;
+    Ok(Begun {
         context,
         kernels,
-        wiring: Box::new(wiring(party, (cards, services), places)?),
-        abort: (abort, kept),
         grid: (blocks, threads(settings)),
-        slot_bytes: places.slot_bytes,
-        channels: channels.1,
-    })?;
-    let eager = fit::payload(Protocol::Ll, places.slot_bytes[Protocol::Ll as usize]);
-    let inputs = device::inputs(inputs, channels, eager);
-    let ll128 = |card: &DeviceCard| card.architecture >= LL128_ARCHITECTURE;
-    Ok(Box::new(OnDevice {
-        engine: StreamEngine::Cuda(engine),
-        table: Table::remembered(inputs),
-        has_ll128: cards.iter().all(ll128),
-        steps_planned: 0,
-    }))
+        channels,
+        places,
+        // The mapping goes before the memory.
+        abort: (abort, Arc::new((mapping, party.node.clone()))),
+        book,
+        promised,
+    })
 }
 
-/// The connections of this rank. The ranks try whose devices reach each other's.
-fn wiring(
+/// What all ranks have made, or an error on all. A rank that gave up in silence would let the others
+/// wait, because messages of a parent do not end with it.
+fn together<T>(party: &Party, made: Result<T>) -> Result<T> {
+    let shown = party.bootstrap.all_gather(&[u8::from(made.is_ok())])?;
+    let made = made?;
+    match shown.iter().position(|shown| *shown != [1]) {
+        None => Ok(made),
+        Some(failed) => Err(Error::remote(
+            Rank(failed as u32),
+            format!("rank {failed} cannot use its CUDA device"),
+            "see the message of that rank",
+        )),
+    }
+}
+
+/// What this process knows of the devices, and what lets other processes ask for memory of this
+/// rank.
+fn promise(
     party: &Party,
     (cards, services): (&[DeviceCard], &[Address]),
     places: DevicePlaces,
-) -> Result<RankWiring> {
+) -> Result<(Arc<Book>, Vec<Published>)> {
     let me = party.bootstrap.rank().0;
     let own = services[me as usize];
     let context = |(card, service): (&DeviceCard, &Address)| match *service == own {
@@ -222,17 +270,22 @@ fn wiring(
             published.push(service.promise(key, Box::new(make)));
         }
     }
-    // Nobody asks before everybody has promised.
-    party.bootstrap.barrier()?;
-    let reaches = (0..places.nranks).map(|other| book.reaches(me, other));
-    let reaches: Vec<u8> = reaches.map(|it| it.map(u8::from)).collect::<Result<_>>()?;
+    Ok((book, published))
+}
+
+/// The ranks try whose devices reach each other's: nobody asks before everybody has promised.
+fn try_reach(party: &Party, book: &Book) -> Result<()> {
+    let (me, nranks) = (party.bootstrap.rank().0, party.bootstrap.nranks());
+    let reaches = (0..nranks).map(|other| book.reaches(me, other));
+    let reaches = reaches.map(|it| it.map(u8::from)).collect();
+    let reaches: Vec<u8> = together(party, reaches)?;
     let rows = party.bootstrap.all_gather(&reaches)?;
-    let near = near(&rows, places.nranks as usize)?;
+    let near = near(&rows, nranks as usize)?;
     if near.iter().any(|near| !near) {
         warn_of_far(party, &near);
     }
     book.set_near(near);
-    Ok(RankWiring::new(book, me, Box::new(published)))
+    Ok(())
 }
 
 /// Which two devices reach each other, from what all ranks have tried.

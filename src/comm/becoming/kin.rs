@@ -61,7 +61,10 @@ pub(in crate::comm) fn offer(parent: &Communicator, settings: &Result<Settings>)
         && settings.topo_file() == of_parent.topo_file()
         && settings.hostid() == of_parent.hostid()
         && settings.shm_disable() == of_parent.shm_disable()
-        && !super::cma::is_wanted(settings);
+        && !super::cma::is_wanted(settings)
+        // What the cards of the devices say follows from these.
+        && settings.nthreads() == of_parent.nthreads()
+        && settings.kernels_file() == of_parent.kernels_file();
     match is_usual {
         true => hash::fnv1a(&meet::shape(settings, None)).max(1),
         false => 0,

@@ -4,12 +4,13 @@
 //! pass, how ranks wait, rings, the algorithm for each size, and which settings somebody has set.
 
 use crate::base::Rank;
-use crate::comm::Communicator;
 use crate::comm::logging::Acting;
+use crate::comm::owned::OnDevice;
 use crate::comm::state::Inner;
+use crate::comm::{CommDevice, Communicator};
 use crate::config::{Layer, Settings, Value};
 use crate::plan::{Collective, Nodes};
-use crate::tune::Table;
+use crate::tune::{Table, device};
 use std::fmt::Write;
 
 /// Ranks of a ring that are shown.
@@ -38,11 +39,27 @@ fn lines(inner: &Inner) -> crate::base::Result<Vec<String>> {
         network(inner),
         waiting(inner),
         threads(inner),
-        channels(&exec.table, &exec.members.nodes),
     ];
-    lines.extend(algorithms(&exec.table));
+    let on = exec.device.as_deref();
+    lines.extend(on.map(on_device));
+    let table = on.map_or(&exec.table, |on| &on.table);
+    lines.push(channels(table, &exec.members.nodes));
+    lines.extend(algorithms(table, on.map(|on| on.has_ll128)));
     lines.push(settings(&inner.settings));
     Ok(lines)
+}
+
+/// `device: rank 0 is on CUDA device 3, with LL128`.
+fn on_device(on: &OnDevice) -> String {
+    let number = match on.engine.device() {
+        CommDevice::Cuda(number) => number,
+        CommDevice::Host => return "device: none".to_owned(),
+    };
+    let ll128 = match on.has_ll128 {
+        true => "with LL128",
+        false => "without LL128",
+    };
+    format!("device: rank 0 is on CUDA device {number}, {ll128}")
 }
 
 /// `4 ranks on 2 nodes: 2 on node1, 2 on node2`.
@@ -141,7 +158,7 @@ fn channels(table: &Table, nodes: &Nodes) -> String {
 }
 
 /// One line a collective: which algorithm takes which sizes of a rank's contribution.
-fn algorithms(table: &Table) -> Vec<String> {
+fn algorithms(table: &Table, on_device: Option<bool>) -> Vec<String> {
     if table.inputs().nranks < 2 {
         return Vec::new();
     }
@@ -156,7 +173,11 @@ fn algorithms(table: &Table) -> Vec<String> {
         let mut last: Option<String> = None;
         // The one-shot limit may lie inside a class: it ends one range and begins the next.
         for bytes in sizes(table.oneshot_limit(collective)) {
-            let choice = table.choose(collective, bytes);
+            let chosen = table.choose(collective, bytes);
+            let choice = match on_device {
+                None => chosen,
+                Some(has_ll128) => device::choice(table, (collective, bytes), chosen, has_ll128),
+            };
             let way = match choice.composed {
                 true => "two in a row".to_owned(),
                 false => choice.words(),

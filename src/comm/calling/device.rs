@@ -35,6 +35,7 @@ impl Communicator {
         let inner = &*self.inner;
         let mut exec = inner.user()?;
         admit(&exec, checked)?;
+        inner.refuse_own(checked)?;
         let number = inner.begin(&mut exec, checked);
         inner.put_on_device(&mut exec, checked, number, stream)
     }
@@ -337,6 +338,10 @@ pub(in crate::comm) fn run(members: &[Member]) -> Result<()> {
         let at = |error: Error| error.at(Rank(member.comm.inner.rank));
         admit(&*member.comm.inner.user()?, &member.checked).map_err(at)?;
     }
+    for comm in &comms {
+        let rank = Rank(comm.inner.rank);
+        own_match(comm, members).map_err(|error| error.at(rank))?;
+    }
     for comm in comms {
         let own = members
             .iter()
@@ -344,6 +349,33 @@ pub(in crate::comm) fn run(members: &[Member]) -> Result<()> {
         run_part(&comm.inner, own.collect())?;
     }
     Ok(())
+}
+
+/// Refuses messages of a rank to itself of which one half is missing: they are copies.
+fn own_match(comm: &Communicator, members: &[Member]) -> Result<()> {
+    let inner = &comm.inner;
+    let sizes = |collective: Collective| -> Vec<usize> {
+        let is_own = |member: &&Member| {
+            let call = &member.checked.call;
+            Arc::ptr_eq(&member.comm.inner, inner)
+                && (call.collective, call.peer) == (collective, inner.rank)
+                && member.checked.bytes > 0
+        };
+        let own = members.iter().filter(is_own);
+        own.map(|member| member.checked.bytes).collect()
+    };
+    let (sent, received) = (sizes(Collective::Send), sizes(Collective::Recv));
+    match sent == received {
+        true => Ok(()),
+        false => Err(Error::usage(
+            format!(
+                "in this group rank {} sends itself messages of {sent:?} bytes, and receives of \
+                 {received:?} bytes from itself",
+                inner.rank
+            ),
+            "give each Send to the rank itself a Recv of the same size in the same group",
+        )),
+    }
 }
 
 fn run_part(inner: &Inner, members: Vec<&Member>) -> Result<()> {

@@ -75,7 +75,7 @@ impl Inner {
     }
 
     /// Refuses a blocking message to this rank itself.
-    fn refuse_own(&self, checked: &Checked) -> Result<()> {
+    pub(in crate::comm) fn refuse_own(&self, checked: &Checked) -> Result<()> {
         let call = &checked.call;
         let to_itself = call.collective.is_point_to_point() && call.peer == self.rank;
         match to_itself && checked.bytes > 0 {

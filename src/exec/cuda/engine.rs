@@ -250,19 +250,28 @@ impl CudaEngine {
         Ok(steps)
     }
 
-    /// Copies on a stream, as a rank does that is alone.
+    /// Copies on a stream, as a rank does that is alone, in the order of the calls.
     ///
     /// # Errors
     /// The driver refuses.
     ///
     /// # Safety
     /// As [`CudaEngine::exchange`].
-    pub unsafe fn copy(&self, from: u64, to: u64, bytes: usize, stream: StreamId) -> Result<()> {
+    pub unsafe fn copy(
+        &mut self,
+        from: u64,
+        to: u64,
+        bytes: usize,
+        stream: StreamId,
+    ) -> Result<()> {
         if from == to || bytes == 0 {
             return Ok(());
         }
+        let is_captured = stream.is_capturing(&self.setup.context)?;
+        self.underway.before(stream, is_captured)?;
         // SAFETY: passed on.
-        unsafe { cuda::copy_async(&self.setup.context, to, from, bytes, stream) }
+        unsafe { cuda::copy_async(&self.setup.context, to, from, bytes, stream)? };
+        self.underway.after(stream, is_captured)
     }
 
     /// What is put on stream `later` from now on waits for what is on `earlier` now.
@@ -432,6 +441,7 @@ impl CudaEngine {
             return Ok(memory.address());
         }
         let bytes = bytes.next_power_of_two();
+        let _relaxed = cuda::exchange_capture_mode_relaxed()?;
         let memory = DeviceMemory::new(&self.setup.context, "scratch memory", bytes, &[])?;
         let address = memory.address();
         self.scratch.push(Arc::new(memory));

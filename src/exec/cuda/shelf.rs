@@ -163,6 +163,7 @@ impl Shelf {
     fn cut(&mut self, bytes: usize) -> Result<u64> {
         if self.rest.1 < bytes {
             let whole = bytes.next_multiple_of(LEAST_BYTES);
+            let _relaxed = exchange_capture_mode_relaxed()?;
             let memory = DeviceMemory::new(&self.context, "tables of launches", whole, &[])?;
             self.rest = (memory.address(), whole);
             self.held.push(Arc::new(memory));

@@ -4,7 +4,7 @@
 //! when a call comes on another stream, that one waits for the launch before.
 
 use crate::base::Result;
-use crate::cuda::{Context, DeviceEvent, StreamId};
+use crate::cuda::{Context, DeviceEvent, StreamId, exchange_capture_mode_relaxed};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -53,7 +53,9 @@ impl Underway {
     /// # Errors
     /// The driver refuses, as after a fault of the device.
     pub fn before(&mut self, stream: StreamId, is_captured: bool) -> Result<()> {
-        if is_captured || self.last == Some(stream) {
+        // The default stream of a thread has the same number in every thread.
+        let is_same = self.last == Some(stream) && !stream.is_of_thread();
+        if is_captured || is_same {
             return Ok(());
         }
         match self.pending.back() {
@@ -102,6 +104,11 @@ impl Underway {
     /// # Errors
     /// A fault of the device.
     pub fn look(&mut self) -> Result<bool> {
+        // A question about an event spoils a capture of the program's, unless one says so.
+        let _relaxed = match self.pending.is_empty() {
+            true => None,
+            false => Some(exchange_capture_mode_relaxed()?),
+        };
         while let Some((number, event)) = self.pending.pop_front() {
             if !event.is_over()? {
                 self.pending.push_front((number, event));

@@ -93,6 +93,11 @@ impl Book {
         self.near.get().is_some_and(|near| near[at])
     }
 
+    pub(super) fn are_all_near(&self) -> bool {
+        let near = self.near.get();
+        near.is_some_and(|near| near.iter().all(|near| *near))
+    }
+
     /// A piece of this process.
     pub(super) fn piece(&self, name: PieceName) -> Result<Arc<DevicePiece>> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);

@@ -76,6 +76,8 @@ impl DevicePiece {
 
     /// Zeroed memory of the host that all devices of this process use.
     pub fn on_host(bytes: usize) -> Result<DevicePiece> {
+        // The program may be capturing a graph, of which this is no part.
+        let _relaxed = exchange_capture_mode_relaxed()?;
         let start = memory::allocate(bytes)?;
         let found = memory::find(start, bytes);
         let found = found.ok_or_else(|| Error::internal("memory that was just allocated"))?;
@@ -99,6 +101,7 @@ impl DevicePiece {
         bytes: usize,
         is_on_host: bool,
     ) -> Result<DevicePiece> {
+        let _relaxed = exchange_capture_mode_relaxed()?;
         if !is_on_host {
             let memory = DeviceMemory::import(context, fd.as_fd(), bytes)?;
             return Ok(DevicePiece::Device(memory));
@@ -137,6 +140,7 @@ impl DevicePiece {
     /// Whether the mark at the end is this one, read through `context`.
     pub fn has_mark(&self, context: &Arc<Context>, bytes: usize, mark: u64) -> Result<bool> {
         let mut read = [0; 8];
+        let _relaxed = exchange_capture_mode_relaxed()?;
         let stream = OwnStream::new(context)?;
         let at = self.address() + (bytes - MARK_BYTES) as u64;
         // SAFETY: the mark lies behind the content, and is never written again.
