@@ -184,14 +184,15 @@ fn find(name: &CStr, version: i32) -> (bool, Found) {
 }
 
 test!(
-    /// Functions are found by name and version; one was asked to be missing.
-    functions_by_name, [("KOLO_SOFTGPU_FAULT", "missing:cuMemCreate")], {
+    /// Functions are found by name and version; some were asked to be missing.
+    functions_by_name, [("KOLO_SOFTGPU_FAULT", "missing:cuMemCreate,missing:cuMemFree")], {
         let there = (true, Found::CU_GET_PROC_ADDRESS_SUCCESS);
         let unknown = (false, Found::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
         let newer = (false, Found::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
         assert_eq!(find(c"cuMemMap", 13_000), there);
         assert_eq!(find(c"cuMemAlloc", 12_000), there);
         assert_eq!(find(c"cuMemCreate", 13_000), unknown);
+        assert_eq!(find(c"cuMemFree", 13_000), unknown, "no form of it");
         assert_eq!(find(c"cuTexRefCreate", 13_000), unknown);
         assert_eq!(find(c"cuLibraryLoadData", 11_080), newer);
         // What is found is the function.

@@ -46,7 +46,7 @@ test!(
         let image = kolo_softgpu::image();
         let (mut more, mut host, mut module) = (0, null_mut(), null_mut());
         let mut memory = [0u8; 64];
-        let calls: [(&str, &mut dyn FnMut() -> i32); 12] = [
+        let calls: [(&str, &mut dyn FnMut() -> i32); 13] = [
             ("allocate", &mut || code!(cuMemAlloc_v2(&mut more, 64))),
             ("free", &mut || code!(cuMemFree_v2(at))),
             ("pinned", &mut || code!(cuMemAllocHost_v2(&mut host, 64))),
@@ -54,6 +54,7 @@ test!(
             ("context", &mut || code!(cuCtxSynchronize())),
             ("stream", &mut || code!(cuStreamSynchronize(stream))),
             ("another stream", &mut || code!(cuStreamSynchronize(other))),
+            ("query of another one", &mut || code!(cuStreamQuery(other))),
             ("query", &mut || code!(cuStreamQuery(stream))),
             ("event", &mut || code!(cuEventQuery(mark))),
             ("copy", &mut || code!(cuMemcpyDtoH_v2(memory.as_mut_ptr().cast(), at, 64))),
