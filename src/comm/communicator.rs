@@ -145,7 +145,7 @@ impl Communicator {
     /// `InvalidUsage` while another thread is inside a call of this communicator.
     #[doc(hidden)]
     pub fn tuner(&self) -> Result<crate::tune::Table> {
-        Ok(self.inner.user()?.table.clone())
+        Ok(self.inner.user()?.asked_table().clone())
     }
 
     /// The ring of a channel, all ranks in order from rank 0 on. Channels beyond the last begin

@@ -8,7 +8,7 @@ use crate::comm::flight::direct::Direct;
 use crate::comm::flight::op::Op;
 use crate::exec::{DeviceEngine, StreamEngine};
 use crate::plan::{Algorithm, Collective, Nodes, Shape};
-use crate::tune::Table;
+use crate::tune::{self, Asked, Choice, Table};
 use std::collections::VecDeque;
 
 /// What only the owner of the lock touches.
@@ -132,6 +132,19 @@ pub(super) fn small_steps(rank: u32, nodes: &Nodes) -> [u64; Collective::NUMBERS
 pub(super) const PANIC_WORDS: &str = "a check inside kolo failed: injected";
 
 impl Exec {
+    /// The table of the communicator's calls: that of its device, if it has one.
+    pub fn asked_table(&self) -> &Table {
+        self.device.as_deref().map_or(&self.table, |on| &on.table)
+    }
+
+    /// A choice of that table, as the communicator runs it.
+    pub fn on_its_device(&self, asked: &Asked, choice: Choice) -> Choice {
+        let size = (asked.collective, asked.bytes);
+        self.device.as_deref().map_or(choice, |on| {
+            tune::device::choice(&on.table, size, choice, on.has_ll128)
+        })
+    }
+
     /// Panics if a test wants it at this place.
     #[inline(always)]
     pub fn may_panic(&mut self, _place: &str) {

@@ -40,12 +40,15 @@ impl Communicator {
         let run = || {
             self.inner.callable()?;
             let asked = self.asked(collective, count, dtype, op)?;
-            let table = &self.inner.user()?.table;
+            let exec = self.inner.user()?;
+            let table = exec.asked_table();
             let route = Route::of(&asked, table);
+            let choice = route.choice(&asked, table);
+            let choice = choice.map(|choice| exec.on_its_device(&asked, choice));
             Ok(Way {
                 route,
-                choice: route.choice(&asked, table),
-                words: route.words(&asked, table),
+                choice,
+                words: route.words_with(asked.collective, choice),
                 expected_ns: route.expected_ns(&asked, table),
             })
         };
