@@ -50,6 +50,15 @@ impl StreamEngine {
         engine.check_buffer(name, address)
     }
 
+    /// Whether calls can go to a stream.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: it belongs to another device. It cannot be used now.
+    pub fn admits_stream(&self, stream: DeviceStream) -> Result<()> {
+        let StreamEngine::Cuda(engine) = self;
+        engine.check_stream(stream)
+    }
+
     /// Whether a kernel combines elements so.
     ///
     /// # Errors

@@ -214,8 +214,8 @@ fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Resul
     })
 }
 
-/// What all ranks have made, or an error on all. A rank that gave up in silence would let the others
-/// wait, because messages of a parent do not end with it.
+/// What all ranks have made, or an error on all. A rank that gave up in silence would let the
+/// others wait, because messages of a parent do not end with it.
 fn together<T>(party: &Party, made: Result<T>) -> Result<T> {
     let shown = party.bootstrap.all_gather(&[u8::from(made.is_ok())])?;
     let made = made?;

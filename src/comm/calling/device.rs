@@ -34,7 +34,7 @@ impl Communicator {
     ) -> Result<()> {
         let inner = &*self.inner;
         let mut exec = inner.user()?;
-        admit(&exec, checked)?;
+        admit(&exec, checked, stream)?;
         inner.refuse_own(checked)?;
         let number = inner.begin(&mut exec, checked);
         inner.put_on_device(&mut exec, checked, number, stream)
@@ -58,8 +58,9 @@ fn no_device() -> Error {
 }
 
 /// Refuses what the device cannot do, while nothing has begun.
-fn admit(exec: &Exec, checked: &Checked) -> Result<()> {
+fn admit(exec: &Exec, checked: &Checked, stream: DeviceStream) -> Result<()> {
     let on = exec.device.as_deref().ok_or_else(no_device)?;
+    on.engine.admits_stream(stream)?;
     if checked.is_empty() || checked.call.collective == Collective::Barrier {
         return Ok(());
     }
@@ -336,7 +337,9 @@ pub(in crate::comm) fn run(members: &[Member]) -> Result<()> {
     // All of a group runs, or nothing.
     for member in members {
         let at = |error: Error| error.at(Rank(member.comm.inner.rank));
-        admit(&*member.comm.inner.user()?, &member.checked).map_err(at)?;
+        if let Some(stream) = device_stream(member) {
+            admit(&*member.comm.inner.user()?, &member.checked, stream).map_err(at)?;
+        }
     }
     for comm in &comms {
         let rank = Rank(comm.inner.rank);

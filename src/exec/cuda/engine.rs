@@ -144,6 +144,22 @@ impl CudaEngine {
         }
     }
 
+    /// Whether launches can go to a stream.
+    ///
+    /// # Errors
+    /// `InvalidArgument`: it belongs to another device. A capture elsewhere forbids its use.
+    pub fn check_stream(&self, stream: StreamId) -> Result<()> {
+        let device = self.device();
+        // A default stream is that of whatever context is current: here the engine's.
+        if !stream.is_default() && stream.context(device)?.device() != device {
+            return Err(Error::argument(
+                format!("the stream is none of CUDA device {device}, the communicator's"),
+                "give a stream of the communicator's device",
+            ));
+        }
+        stream.is_capturing(&self.setup.context).map(|_| ())
+    }
+
     /// Whether a kernel combines elements so.
     ///
     /// # Errors
