@@ -140,7 +140,7 @@ pub(in crate::comm) fn make(
 }
 
 /// What a rank makes by itself, before the devices of the others are tried.
-struct Begun {
+struct BegunDevice {
     context: Arc<Context>,
     kernels: DeviceKernels,
     grid: (u32, u32),
@@ -185,7 +185,7 @@ fn on_device(
     }))
 }
 
-fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Result<Begun> {
+fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Result<BegunDevice> {
     let settings = party.settings;
     let context = Context::of(cards[party.bootstrap.rank().index()].number)?;
     let kernels = DeviceKernels::load(&context, &settings.kernels()?, &names::all())?;
@@ -201,7 +201,7 @@ fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Resul
     let mapping = unsafe { HostMapping::of(record, size_of::<u64>())? };
     let abort = mapping.address_of(record)?;
     let (book, promised) = promise(party, (cards, services), places)?;
-    Ok(Begun {
+    Ok(BegunDevice {
         context,
         kernels,
         grid: (blocks, threads(settings)),

@@ -92,6 +92,23 @@ test!(
 );
 
 test!(
+    /// Each device has a count of its own.
+    devices_are_counted_by_themselves, [TWO, ("KOLO_SOFTGPU_MEMORY", "8388608")], {
+        let free = |device| {
+            primary(device);
+            let (mut free, mut total) = (0, 0);
+            ok!(cuMemGetInfo_v2(&mut free, &mut total));
+            free
+        };
+        primary(1);
+        allocate(3 * PAGE);
+        assert_eq!([free(0), free(1)], [4 * PAGE, PAGE]);
+        physical(0, 4 * PAGE, false);
+        assert_eq!([free(0), free(1)], [0, PAGE]);
+    }
+);
+
+test!(
     /// A descriptor carries memory: what is imported is the same memory at another address.
     descriptors_carry_memory, [TWO], {
         primary(1);
