@@ -4,7 +4,7 @@
 //! A test starts its own program once for each process, which runs the same test as one of them.
 
 use super::calls::{COLLECTIVES, draw};
-use super::ranks::{DEVICES, POISON, Rank, software_gpu};
+use super::ranks::{DEVICES, POISON, Rank, ranks, software_gpu};
 use kolo::bootstrap::UniqueId;
 use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp};
 use kolo::cuda::{Context, OwnStream};
@@ -96,6 +96,18 @@ fn join(id: &UniqueId, nranks: u32, rank: u32) -> Rank {
         comm,
         context,
         stream,
+    }
+}
+
+fn sum(send: *const u8, recv: *mut u8, count: usize) -> Call {
+    Call {
+        collective: Collective::AllReduce,
+        send,
+        recv,
+        count,
+        dtype: DataType::Uint64,
+        op: RedOp::SUM,
+        peer: 0,
     }
 }
 
@@ -205,4 +217,32 @@ fn the_death_of_a_rank_ends_the_kernels_of_the_others() {
     let error = rank.comm.async_error().expect_err("it has stopped");
     assert!(error.to_string().contains("rank 2"), "{error}");
     let _ = rank.comm.destroy();
+}
+
+/// What small and large calls take of the device stays within a bound.
+#[test]
+fn connections_take_little_memory() {
+    const MOST: usize = 32 << 20;
+    // Tests of the same process would use the same devices meanwhile.
+    if part().is_none() {
+        return in_processes("connections_take_little_memory", 1, &[], None);
+    }
+    ranks(&[0, 1, 2, 3, 4, 5, 6, 7], &[], |rank| {
+        let free = || rank.context.memory().expect("a number").0;
+        let (send, recv) = (rank.buffer(&[1; 400_000]), rank.poisoned(400_000));
+        // Nobody is ahead of this rank, or behind it, while it looks.
+        let together = || rank.comm.barrier().expect("all ranks");
+        together();
+        let before = free();
+        together();
+        for count in [1, 50_000] {
+            rank.put(&sum(send.at(0), recv.at(0), count))
+                .expect("begun");
+            rank.read(&recv);
+        }
+        together();
+        let taken = before - free();
+        assert!(taken > 0 && taken <= MOST, "{taken} bytes");
+        together();
+    });
 }

@@ -134,26 +134,3 @@ fn an_abort_ends_kernels_that_wait() {
         }
     });
 }
-
-/// What small and large calls take of the device stays within a bound.
-#[test]
-fn connections_take_little_memory() {
-    const MOST: usize = 32 << 20;
-    ranks(&[0, 1, 2, 3, 4, 5, 6, 7], &[], |rank| {
-        let free = || rank.context.memory().expect("a number").0;
-        let (send, recv) = (rank.buffer(&[1; 400_000]), rank.poisoned(400_000));
-        // Nobody is ahead of this rank, or behind it, while it looks.
-        let together = || rank.comm.barrier().expect("all ranks");
-        together();
-        let before = free();
-        for count in [1, 50_000] {
-            rank.put(&sum(send.at(0), recv.at(0), count))
-                .expect("begun");
-            rank.read(&recv);
-        }
-        together();
-        let taken = before - free();
-        assert!(taken > 0 && taken <= MOST, "{taken} bytes");
-        together();
-    });
-}
