@@ -205,13 +205,19 @@ fn the_death_of_a_rank_ends_the_kernels_of_the_others() {
         op: RedOp::SUM,
         peer: 0,
     };
-    // All are there, and have begun nothing.
-    rank.comm.barrier().expect("all ranks");
+    let begun = |part: u32| folder.join(format!("begun-{part}"));
     if part == 2 {
+        // The kernels of the others are there, and wait for this rank.
+        let since = Instant::now();
+        while !(begun(0).exists() && begun(1).exists()) {
+            assert!(since.elapsed() < LIMIT, "the others have not begun");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         // SAFETY: the process ends here.
         unsafe { libc::raise(libc::SIGKILL) };
     }
     rank.put(&call).expect("begun");
+    std::fs::write(begun(part), "").expect("a file");
     let got = rank.read(&recv);
     assert!(got.iter().all(|&byte| byte == POISON), "nothing is whole");
     let error = rank.comm.async_error().expect_err("it has stopped");
