@@ -79,7 +79,7 @@ static void initialisation(void) {
     koloConfig_t config = KOLO_CONFIG_INITIALIZER;
     const char *unknown[] = {"KOLO_NO_SUCH_SETTING=1", NULL};
     const char *shapeless[] = {"KOLO_ALGO", NULL};
-    const int devices[2] = {KOLO_DEVICE_HOST, 3};
+    const int devices[2] = {KOLO_DEVICE_HOST, -7};
     int version = 0;
     const koloResult_t bad = koloInvalidArgument;
     memset(&zero, 0, sizeof zero);
@@ -117,8 +117,11 @@ static void initialisation(void) {
     config = (koloConfig_t)KOLO_CONFIG_INITIALIZER;
     config.device = -2;
     FAILS(bad, "device = -2", koloCommInitRankConfig(&comm, 1, id, 0, &config));
-    config.device = 0;
-    FAILS(koloInvalidUsage, "CUDA device 0", koloCommInitRankConfig(&comm, 1, id, 0, &config));
+    /* Of these there are fewer, on every machine; without a driver the sentence is about that. */
+    config.device = 4000000;
+    const koloResult_t refused = koloCommInitRankConfig(&comm, 1, id, 0, &config);
+    CHECK(refused == koloInvalidUsage || refused == koloUnhandledCudaError);
+    CHECK(strstr(koloGetLastError(NULL), "CUDA d") != NULL);
     FAILS(bad, "comms", koloCommInitAll(NULL, 2, NULL));
     FAILS(bad, "ndev", koloCommInitAll(&comm, 0, NULL));
     FAILS(bad, "ndev", koloCommInitAll(&comm, -1, NULL));

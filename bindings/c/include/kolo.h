@@ -506,8 +506,8 @@ typedef struct {
 
 /**
  * An in-order queue of asynchronous operations on host memory. NULL in a call means: block until
- * the result is in place (inside a group: until the outermost koloGroupEnd). On a communicator of a
- * CUDA device it is a cudaStream_t or CUstream, cast to this type, and NULL is CUDA's default
+ * the result is in place (inside a group: until the outermost koloGroupEnd). On a communicator of
+ * a CUDA device it is a cudaStream_t or CUstream, cast to this type, and NULL is CUDA's default
  * stream: calls return when they are on the stream, whose own library waits for it.
  */
 typedef koloStream *koloStream_t;
@@ -660,15 +660,13 @@ koloResult_t koloCommInitRankConfig(koloComm_t *newcomm,
 
 /**
  * Makes all `ndev` ranks of a communicator in this process and writes them to comms[0..ndev], in
- * rank order. `devlist` is NULL (host memory) or has one device for each rank: the number of a CUDA
- * device, or KOLO_DEVICE_HOST for every rank. Each rank is then used by one thread at a time, or all of them
- * by one thread inside groups. Not deferred by a group.
- * Errors: koloInvalidArgument (NULL, ndev < 1, unknown device), koloSystemError. Any thread.
+ * rank order. `devlist` is NULL (host memory) or has one device for each rank: the number of a
+ * CUDA device, or KOLO_DEVICE_HOST for every rank. Each rank is then used by one thread at a time,
+ * or all of them by one thread inside groups. Not deferred by a group. Errors: koloInvalidArgument
+ * (NULL, ndev < 1, unknown device), koloSystemError. Any thread.
  */
 KOLO_MUST_CHECK
-koloResult_t koloCommInitAll(koloComm_t *comms,
-                             int ndev,
-                             const int *devlist);
+koloResult_t koloCommInitAll(koloComm_t *comms, int ndev, const int *devlist);
 
 /**
  * Makes new communicators of the ranks of `comm`: those that give the same `color` (>= 0) belong

@@ -258,7 +258,9 @@ pub unsafe extern "C" fn koloCommInitAll(
         let listed = |index: usize| match devlist.is_null() {
             true => Ok(CommDevice::Host),
             // SAFETY: kolo.h asks for `ndev` entries.
-            false => config::device("devlist", unsafe { *devlist.add(index) }),
+            false => config::device(&format!("devlist[{index}]"), "", unsafe {
+                *devlist.add(index)
+            }),
         };
         let devices: Vec<CommDevice> = (0..count as usize).map(listed).collect::<Result<_>>()?;
         let made = Communicator::init_all_on(&devices, &CommConfig::default())?;

@@ -117,7 +117,7 @@ unsafe fn properties(own: &koloConfig_t) -> Result<CommConfig> {
         max_channels: channels("maxChannels", own.maxChannels)?,
         // SAFETY: the caller's promise about strings.
         overrides: unsafe { settings(own.settings) }?,
-        device: device("device in koloConfig_t", own.device)?,
+        device: device("device", " in koloConfig_t", own.device)?,
         ..CommConfig::default()
     })
 }
@@ -138,13 +138,13 @@ fn check_version(version: c_uint) -> Result<()> {
     ))
 }
 
-/// The device of this number, which `place` names.
-pub(crate) fn device(place: &str, value: c_int) -> Result<CommDevice> {
+/// The device of this number, which a caller gave as `place`, `within` something.
+pub(crate) fn device(place: &str, within: &str, value: c_int) -> Result<CommDevice> {
     match value {
         UNDEFINED | KOLO_DEVICE_HOST => Ok(CommDevice::Host),
         0.. => Ok(CommDevice::Cuda(value as u32)),
         _ => Err(Error::argument(
-            format!("{place} is {value}"),
+            format!("{place} = {value}{within}"),
             "give KOLO_DEVICE_HOST, or the number of a CUDA device, at least 0",
         )),
     }
