@@ -51,14 +51,14 @@ def send(cluster, address, size, limit=30, to="node2"):
 
 @case(rails=2)
 def counters_show_which_rail_carried_the_bytes(cluster):
-    size = 4 << 20
+    size = 16 << 20
     for rail, other in ((0, 1), (1, 0)):
         with cluster.moved("node1", rail) as used, cluster.moved("node1", other) as idle, \
                 cluster.moved("node2", rail) as peer:
             send(cluster, cluster.address("node2", rail), size)
         # iperf3 throws away what is still in its socket when it has written enough.
         for count in (used.sent, peer.received):
-            assert size * 0.7 < count < size * 1.5, vars(used)
+            assert size * 0.6 < count < size * 1.5, vars(used)
         assert idle.sent < size // 100, vars(idle)
 
 
