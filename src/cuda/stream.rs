@@ -30,11 +30,6 @@ impl StreamId {
         self.0 <= 2
     }
 
-    /// Whether it is the default stream of the current thread: another one in every thread.
-    pub fn is_of_thread(self) -> bool {
-        self.0 == 2
-    }
-
     /// The context that the stream belongs to; that of device `otherwise` for a default stream of a
     /// thread without a current context.
     ///

@@ -284,10 +284,10 @@ impl CudaEngine {
             return Ok(());
         }
         let is_captured = stream.is_capturing(&self.setup.context)?;
-        self.underway.before(stream, is_captured)?;
+        let end = self.underway.before(stream, is_captured)?;
         // SAFETY: passed on.
         unsafe { cuda::copy_async(&self.setup.context, to, from, bytes, stream)? };
-        self.underway.after(stream, is_captured)
+        self.underway.after(stream, end)
     }
 
     /// What is put on stream `later` from now on waits for what is on `earlier` now.
@@ -421,13 +421,13 @@ impl CudaEngine {
         if let Some(image) = &image {
             image.is_read_by(number);
         }
-        self.underway.before(work.stream, work.is_captured)?;
+        let end = self.underway.before(work.stream, work.is_captured)?;
         let (blocks, threads) = self.grid(bound.lanes());
         // SAFETY: the kernel takes this structure; what it names stays until the launch has ended:
         // the engine's memory by its end, the caller's by its promise.
         unsafe { function.launch(blocks, threads, launch.as_bytes(), work.stream)? };
         self.keep(work, image);
-        self.underway.after(work.stream, work.is_captured)
+        self.underway.after(work.stream, end)
     }
 
     /// Keeps what the launch reads for the next one, or as long as a graph may run it.

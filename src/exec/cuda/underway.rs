@@ -1,7 +1,7 @@
 //! Launches under way: which have ended, and in which order streams run them.
 //!
-//! Connections are used in the order of the calls. Launches of one stream run so by themselves;
-//! when a call comes on another stream, that one waits for the launch before.
+//! Connections are used in the order of the calls, on whichever streams these come: each launch
+//! waits for the one before.
 
 use crate::base::Result;
 use crate::cuda::{Context, DeviceEvent, StreamId, exchange_capture_mode_relaxed};
@@ -17,8 +17,8 @@ pub(super) struct Underway {
     /// Launches that were not seen to end, in order, each with what says that it has.
     pending: VecDeque<(u64, DeviceEvent)>,
     spare: Vec<DeviceEvent>,
-    /// Where the last launch went.
-    last: Option<StreamId>,
+    /// A launch runs of which nothing will say that it has ended.
+    is_lost: bool,
     /// The number of the last launch, and of the last one that was seen to end.
     begun: u64,
     ended: u64,
@@ -31,7 +31,7 @@ impl Underway {
             context: Arc::clone(context),
             pending: VecDeque::new(),
             spare: Vec::new(),
-            last: None,
+            is_lost: false,
             begun: 0,
             ended: 0,
         }
@@ -47,42 +47,40 @@ impl Underway {
         self.ended
     }
 
-    /// Before a launch on `stream`: it waits for the one before, where that is on another stream.
-    /// What a graph captures is in the order in which the program replays it.
+    /// Before a launch on `stream`, which waits for the one before: whether that is on the same
+    /// stream a number does not tell, for the driver gives those of streams that are gone out again.
+    /// Returns what [`Underway::after`] marks the end with; none for what a graph captures, which
+    /// runs in the order in which the program replays it.
     ///
     /// # Errors
-    /// The driver refuses, as after a fault of the device.
-    pub fn before(&mut self, stream: StreamId, is_captured: bool) -> Result<()> {
-        // The default stream of a thread has the same number in every thread.
-        let is_same = self.last == Some(stream) && !stream.is_of_thread();
-        if is_captured || is_same {
-            return Ok(());
-        }
-        match self.pending.back() {
-            Some((_, event)) => event.wait_on(&self.context, stream),
-            None => Ok(()),
-        }
-    }
-
-    /// After a launch on `stream`. What a graph captures runs later, and is none of these.
-    ///
-    /// # Errors
-    /// As [`Underway::before`].
-    pub fn after(&mut self, stream: StreamId, is_captured: bool) -> Result<()> {
-        self.begun += 1;
+    /// The driver refuses, as after a fault of the device. Nothing was launched then.
+    pub fn before(&mut self, stream: StreamId, is_captured: bool) -> Result<Option<DeviceEvent>> {
         if is_captured {
-            return Ok(());
+            return Ok(None);
         }
         if self.pending.len() >= MOST_PENDING {
             self.look()?;
         }
-        let event = match self.spare.pop() {
-            Some(event) => event,
-            None => DeviceEvent::new(&self.context)?,
+        if let Some((_, event)) = self.pending.back() {
+            event.wait_on(&self.context, stream)?;
+        }
+        let spare = self.spare.pop();
+        spare
+            .map_or_else(|| DeviceEvent::new(&self.context), Ok)
+            .map(Some)
+    }
+
+    /// After a launch on `stream`, with what [`Underway::before`] gave.
+    ///
+    /// # Errors
+    /// As there; the launch runs.
+    pub fn after(&mut self, stream: StreamId, end: Option<DeviceEvent>) -> Result<()> {
+        self.begun += 1;
+        let Some(end) = end else {
+            return Ok(());
         };
-        event.record(stream)?;
-        self.pending.push_back((self.begun, event));
-        self.last = Some(stream);
+        end.record(stream).inspect_err(|_| self.is_lost = true)?;
+        self.pending.push_back((self.begun, end));
         Ok(())
     }
 
@@ -116,6 +114,9 @@ impl Underway {
             }
             self.ended = number;
             self.spare.push(event);
+        }
+        if self.is_lost {
+            return Ok(false);
         }
         self.ended = self.begun;
         Ok(true)

@@ -1,9 +1,7 @@
 //! Calls that a CUDA graph captures, and that run again each time it is launched.
 
-use super::ranks::{Rank, library, ranks};
-use kolo::comm::{Call, Collective, RedOp};
+use super::ranks::{Rank, library, ranks, sum};
 use kolo::cuda::copy_async;
-use kolo::dtype::DataType;
 use std::ffi::c_void;
 
 /// The functions of the driver that a program needs for graphs.
@@ -68,18 +66,6 @@ impl Graphs {
         assert_eq!(unsafe { (self.destroy_run)(run) }, 0);
         // SAFETY: as above.
         assert_eq!(unsafe { (self.destroy)(graph) }, 0);
-    }
-}
-
-fn sum(send: *const u8, recv: *mut u8, count: usize) -> Call {
-    Call {
-        collective: Collective::AllReduce,
-        send,
-        recv,
-        count,
-        dtype: DataType::Uint64,
-        op: RedOp::SUM,
-        peer: 0,
     }
 }
 

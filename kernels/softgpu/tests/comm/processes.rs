@@ -4,11 +4,10 @@
 //! A test starts its own program once for each process, which runs the same test as one of them.
 
 use super::calls::{COLLECTIVES, draw};
-use super::ranks::{DEVICES, POISON, Rank, ranks, software_gpu};
+use super::ranks::{DEVICES, POISON, Rank, ranks, software_gpu, sum};
 use kolo::bootstrap::UniqueId;
-use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp};
+use kolo::comm::{CommConfig, CommDevice, Communicator};
 use kolo::cuda::{Context, OwnStream};
-use kolo::dtype::DataType;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -99,18 +98,6 @@ fn join(id: &UniqueId, nranks: u32, rank: u32) -> Rank {
     }
 }
 
-fn sum(send: *const u8, recv: *mut u8, count: usize) -> Call {
-    Call {
-        collective: Collective::AllReduce,
-        send,
-        recv,
-        count,
-        dtype: DataType::Uint64,
-        op: RedOp::SUM,
-        peer: 0,
-    }
-}
-
 /// Every collective once or twice, with what the host gives beside it.
 fn check_all(rank: &Rank, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
@@ -194,17 +181,9 @@ fn the_death_of_a_rank_ends_the_kernels_of_the_others() {
     let id = id(part, &folder);
     let rank = join(&id, 3, part);
     check_all(&rank, 8);
-    let words: Vec<u8> = (0..4000u32).flat_map(u32::to_le_bytes).collect();
+    let words: Vec<u8> = (0..4000u64).flat_map(u64::to_le_bytes).collect();
     let (send, recv) = (rank.buffer(&words), rank.poisoned(words.len()));
-    let call = Call {
-        collective: Collective::AllReduce,
-        send: send.at(0),
-        recv: recv.at(0),
-        count: 4000,
-        dtype: DataType::Uint32,
-        op: RedOp::SUM,
-        peer: 0,
-    };
+    let call = sum(send.at(0), recv.at(0), 4000);
     let begun = |part: u32| folder.join(format!("begun-{part}"));
     if part == 2 {
         // The kernels of the others are there, and wait for this rank.

@@ -2,8 +2,9 @@
 
 use kolo::base::Result;
 use kolo::bootstrap::ThreadsBootstrap;
-use kolo::comm::{Call, CommConfig, CommDevice, Communicator, Stream};
+use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp, Stream};
 use kolo::cuda::{Context, DeviceMemory, OwnStream, copy_from_device, copy_to_device};
+use kolo::dtype::DataType;
 use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
@@ -41,6 +42,19 @@ pub fn software_gpu() {
         set("KOLO_SOFTGPU_BLOCKS", &BLOCKS.to_string());
         set("KOLO_NTHREADS", "64");
     });
+}
+
+/// An all-reduce of words.
+pub fn sum(send: *const u8, recv: *mut u8, count: usize) -> Call {
+    Call {
+        collective: Collective::AllReduce,
+        send,
+        recv,
+        count,
+        dtype: DataType::Uint64,
+        op: RedOp::SUM,
+        peer: 0,
+    }
 }
 
 /// A rank on its device.

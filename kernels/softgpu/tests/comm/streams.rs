@@ -1,23 +1,10 @@
 //! Streams: order, several at once, what an abort leaves behind, and memory.
 
-use super::ranks::{POISON, Rank, ranks, software_gpu};
+use super::ranks::{POISON, Rank, ranks, software_gpu, sum};
 use kolo::bootstrap::ThreadsBootstrap;
-use kolo::comm::{Call, Collective, RedOp, Stream};
+use kolo::comm::Stream;
 use kolo::cuda::{OwnStream, copy_async};
-use kolo::dtype::DataType;
 use std::sync::Barrier;
-
-fn sum(send: *const u8, recv: *mut u8, count: usize) -> Call {
-    Call {
-        collective: Collective::AllReduce,
-        send,
-        recv,
-        count,
-        dtype: DataType::Uint64,
-        op: RedOp::SUM,
-        peer: 0,
-    }
-}
 
 fn one(rank: &Rank, value: u64, count: usize) -> Vec<u8> {
     let value = value + u64::from(rank.number());
