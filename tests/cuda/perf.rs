@@ -151,7 +151,7 @@ fn what_cannot_be_is_one_sentence() {
         assert!(!output.status.success());
         said(&output)
     };
-    let text = fails(perf(1, "all_reduce -g 1 -b 64 -e 64 -d complex64"));
+    let text = fails(perf(2, "all_reduce -g 2 -b 64 -e 64 -d complex64"));
     assert!(
         text.contains("the kernels have no sum of complex64"),
         "{text}"

@@ -50,7 +50,7 @@ use crate::out;
 use crate::world::World;
 use bench::Bench;
 use case::Case;
-use kolo::base::{Error, Result};
+use kolo::base::{Code, Error, Result};
 use kolo::topo::Machine;
 use memory::Held;
 use serde_json::{Value, json};
@@ -95,7 +95,8 @@ fn measure(args: &PerfArgs, world: &World) -> Result<Verdict> {
     result.unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the ranks of this process have come to: the first error wins.
+/// What the ranks of this process have come to: the first error wins, but that of a rank that only
+/// heard of another one's gives way to the cause.
 struct Outcome(Mutex<Result<Verdict>>);
 
 impl Default for Outcome {
@@ -108,7 +109,9 @@ impl Outcome {
     fn of(&self, rank: impl FnOnce() -> Result<Verdict>) {
         let result = rank();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_heard = |error: &Error| error.code == Code::RemoteError;
         match (&*all, result) {
+            (Err(heard), Err(cause)) if is_heard(heard) && !is_heard(&cause) => *all = Err(cause),
             (Err(_), _) => (),
             (Ok(_), Err(error)) => *all = Err(error),
             (Ok(before), Ok(now)) => *all = Ok(now.max(*before)),
@@ -332,5 +335,32 @@ impl Session<'_> {
             "mpi": mpi,
             "settings": settings,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_told_whoever_comes_first() {
+        let heard = || {
+            Err(Error::remote(
+                kolo::base::Rank(1),
+                "it aborted",
+                "see rank 1",
+            ))
+        };
+        let cause = || Err(Error::usage("no kernel", "take another type"));
+        let orders: [[&dyn Fn() -> Result<Verdict>; 3]; 2] = [
+            [&heard, &cause, &|| Ok(Verdict::Right)],
+            [&|| Ok(Verdict::Wrong), &cause, &heard],
+        ];
+        for order in orders {
+            let outcome = Outcome::default();
+            order.into_iter().for_each(|rank| outcome.of(rank));
+            let told = outcome.0.into_inner().expect("no panic");
+            assert_eq!(told.expect_err("one failed").what, "no kernel");
+        }
     }
 }
