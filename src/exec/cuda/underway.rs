@@ -48,9 +48,9 @@ impl Underway {
     }
 
     /// Before a launch on `stream`, which waits for the one before: whether that is on the same
-    /// stream a number does not tell, for the driver gives those of streams that are gone out again.
-    /// Returns what [`Underway::after`] marks the end with; none for what a graph captures, which
-    /// runs in the order in which the program replays it.
+    /// stream a number does not tell, for the driver gives those of streams that are gone out
+    /// again. Returns what [`Underway::after`] marks the end with; none for what a graph captures,
+    /// which runs in the order in which the program replays it.
     ///
     /// # Errors
     /// The driver refuses, as after a fault of the device. Nothing was launched then.
