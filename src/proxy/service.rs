@@ -56,8 +56,8 @@ use std::time::Duration;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long, in milliseconds, until what cannot say when it needs attention is tended.
 const SOON: libc::c_int = 20;
-/// The thread calls nothing that is deep, but for the driver of a device.
-const STACK_BYTES: usize = 1 << 20;
+/// The thread calls nothing that is deep.
+const STACK_BYTES: usize = 256 << 10;
 
 /// The service of this process.
 pub struct Service {
@@ -182,8 +182,8 @@ impl Service {
         Published { service: self, key }
     }
 
-    /// The same for memory that is made, on the thread of the service, when somebody asks for it.
-    /// The maker calls nothing of the service; without an answer of it the asker is refused.
+    /// The same for memory that is made, on a thread of its own, when somebody asks for it. Without
+    /// an answer of the maker the asker is refused.
     pub fn promise(&'static self, key: Key, maker: Maker) -> Published {
         self.lock().publish(key, Offer::Promised(maker));
         Published { service: self, key }

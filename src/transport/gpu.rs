@@ -9,9 +9,9 @@
 //! **Idea.** Memory comes in *pieces* with names ([`PieceName`]): the counts of a rank, and the
 //! slots of a few channels from one rank to another. A name and a formula say where each connection
 //! lies, so nobody has to ask. The process that owns a piece makes it when it is first needed
-//! ([`Book`]): by its own ranks, or by its service thread for another process, to which it hands a
-//! file descriptor. It is freed when the last rank of the process has left: a slower peer may still
-//! read what a faster one wrote.
+//! ([`Book`]): by its own ranks, or by a thread of the service for another process, to which it
+//! hands a file descriptor. It is freed when the last rank of the process has left: a slower peer
+//! may still read what a faster one wrote.
 //!
 //! Reference: NVIDIA, "CUDA Driver API", sections "Virtual Memory Management" and "Peer Context
 //! Memory Access".

@@ -267,7 +267,7 @@ fn promise(
                 let told = |error: &Error| tracing::warn!("kolo: a peer asks in vain: {error}");
                 made.inspect_err(told).ok()
             };
-            published.push(service.promise(key, Box::new(make)));
+            published.push(service.promise(key, Arc::new(make)));
         }
     }
     Ok((book, published))

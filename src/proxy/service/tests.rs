@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::birth::Birth;
+use std::fs::File;
 use std::sync::mpsc;
 
 type Said = (Vec<Rank>, String);
@@ -159,4 +160,40 @@ fn a_stopped_process_is_waited_for_no_longer_than_the_start_may_take() {
             assert!(error.to_string().contains("called CommAbort"), "{error}");
         }
     });
+}
+
+/// A driver that waits in another thread must not keep the service from its other work: a maker
+/// that answers only when memory under another key has been handed over.
+#[test]
+fn memory_that_is_made_slowly_holds_up_nobody() {
+    let service = service();
+    let file = || Arc::new(Fd::new(File::open("/proc/self/maps").unwrap().into()));
+    let ((begin, begun), (let_go, wait)) = (mpsc::channel(), mpsc::channel());
+    let wait = Mutex::new(wait);
+    let [ready, slow, fails, panics] = [0, 1, 2, 3].map(|rank| Key::new(Nonce(6), Rank(rank)));
+    let made = file();
+    let slowly = move || {
+        begin.send(()).unwrap();
+        wait.lock().unwrap().recv().ok().map(|()| Arc::clone(&made))
+    };
+    let _ready = service.publish(ready, file());
+    let _promises = [
+        service.promise(slow, Arc::new(slowly)),
+        service.promise(fails, Arc::new(|| None)),
+        service.promise(panics, Arc::new(|| panic!("device 7 is gone"))),
+    ];
+    let address = service.address();
+    std::thread::scope(|scope| {
+        let asker = scope.spawn(|| service.fetch(&address, slow));
+        begun.recv().unwrap();
+        service.fetch(&address, ready).unwrap();
+        service.await_turn();
+        assert!(!asker.is_finished(), "its memory is not made yet");
+        let_go.send(()).unwrap();
+        asker.join().unwrap().unwrap();
+    });
+    for key in [fails, panics] {
+        let refused = service.fetch(&address, key).err().unwrap();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionReset);
+    }
 }

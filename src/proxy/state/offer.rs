@@ -1,16 +1,23 @@
 //! What this process hands to others under a key: memory that is there, or that is made when
 //! somebody asks.
+//!
+//! Making memory of a device may take long: the driver may be waiting in another thread. The thread
+//! of the service, which hears of deaths, must not wait for that, and nobody may while its lock is
+//! held. So what was promised is made and handed over on a thread of its own, which ends with it.
 
+use crate::base::{caught, own_thread};
 use crate::proxy::frame::{Frame, ServiceKind};
 use crate::proxy::socket;
 use crate::transport::fork::Fd;
 use crate::transport::segment::Key;
 use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
+use std::thread::Builder;
 
-/// Makes what was promised; `None` if it cannot. It calls nothing of the service, whose lock is
-/// held.
-pub type Maker = Box<dyn Fn() -> Option<Arc<Fd>> + Send + Sync>;
+/// Makes what was promised; `None` if it cannot.
+pub type Maker = Arc<dyn Fn() -> Option<Arc<Fd>> + Send + Sync>;
 
 /// What stands behind a key.
 pub(in crate::proxy) enum Offer {
@@ -18,22 +25,27 @@ pub(in crate::proxy) enum Offer {
     Promised(Maker),
 }
 
-impl Offer {
-    /// The descriptor that is handed over.
-    pub fn fd(&self) -> Option<Arc<Fd>> {
-        match self {
-            Offer::There(fd) => Some(Arc::clone(fd)),
-            Offer::Promised(make) => make(),
-        }
+/// Answers who asks over this link; false if there is no answer. On failure the link ends, and the
+/// asker tries again.
+pub(super) fn hand_over(offers: &HashMap<Key, Offer>, link: &Fd, asked: &Frame) -> bool {
+    let reply = Frame::new(ServiceKind::TakeFd, asked.operation, 0);
+    match offers.get(&Key(asked.secret)) {
+        None => false,
+        Some(Offer::There(fd)) => socket::send(link, &reply, Some(fd)).is_ok(),
+        Some(Offer::Promised(make)) => answer_later(link, reply, Arc::clone(make)).is_ok(),
     }
 }
 
-/// Answers who asks over this link. On failure the link ends, and the asker tries again.
-pub(super) fn hand_over(offers: &HashMap<Key, Offer>, link: &Fd, asked: &Frame) -> bool {
-    let offer = offers.get(&Key(asked.secret));
-    let Some(fd) = offer.and_then(Offer::fd) else {
-        return false;
+fn answer_later(link: &Fd, reply: Frame, make: Maker) -> io::Result<()> {
+    let link = Fd::new(link.as_fd().try_clone_to_owned()?);
+    let builder = Builder::new().name("kolo memory".into());
+    let answer = move || {
+        let made = caught(|| make()).ok().flatten();
+        let sent = made.is_some_and(|fd| socket::send(&link, &reply, Some(&fd)).is_ok());
+        if !sent {
+            // SAFETY: the descriptor is open. Both sides see the end of the link.
+            unsafe { libc::shutdown(link.as_raw_fd(), libc::SHUT_RDWR) };
+        }
     };
-    let reply = Frame::new(ServiceKind::TakeFd, asked.operation, 0);
-    socket::send(link, &reply, Some(&fd)).is_ok()
+    own_thread::start(builder, answer).map(|_| ())
 }
