@@ -60,7 +60,7 @@ KOLO_FN bool wipe_lines(const Launch& launch, const Image& image, const ProgramH
       Connection* end = end_at(launch, c);
       u64 position = dev::load8(&end->position);
       u64 stretch = position / Protocol::WIPE_EVERY;
-      if (dev::load8(&end->wiped) == stretch) {
+      if (dev::load8(&end->wiped) == stretch || dev::load4(&end->counted)) {
         continue;
       }
       if (dev::thread() == 0) {

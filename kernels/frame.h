@@ -34,6 +34,11 @@ constexpr u32 NO_SHIFT = 16;
 // One source that nothing scales passes unchanged, the bits of a NaN too.
 KOLO_FN bool is_copy(u32 srcs, u64 scaled, u32 divisor) { return srcs == 1 && !scaled && !divisor; }
 
+// Payload of a slot whose tokens are counted, from byte `offset` on.
+KOLO_FN u64 slot_place(const Connection& end, u64 position, u64 offset) {
+  return end.area + position % SLOTS * end.slot_bytes + offset;
+}
+
 // The threads that work.
 struct Worker {
   u32 index, count;      // threads

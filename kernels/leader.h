@@ -122,7 +122,13 @@ struct Leader {
     copy.position = dev::load8(&end->position);
     copy.wiped = dev::load8(&end->wiped);
     copy.slot_bytes = dev::load4(&end->slot_bytes);
+    copy.counted = dev::load4(&end->counted);
     return copy;
+  }
+
+  // Whether tokens of an end say themselves, in their lines, that they are there.
+  static KOLO_FN bool has_lines(const Connection& end) {
+    return Protocol::HAS_LINES && !end.counted;
   }
 
   // Slots of the slices of a kept token that come before the one at hand: they are still there.
@@ -221,10 +227,11 @@ struct Leader {
     if constexpr (Protocol::HAS_LINES) {
       // The workers wait for the lines. That they will come must be sure where a lane that waits
       // holds up another.
-      return !many_lanes || Protocol::is_begun(Protocol::place(end, position, 0), position);
-    } else {
-      return dev::load_acquire((const u64*)end.tail) >= position + launch.slice_slots;
+      if (has_lines(end)) {
+        return !many_lanes || Protocol::is_begun(Protocol::place(end, position, 0), position);
+      }
     }
+    return dev::load_acquire((const u64*)end.tail) >= position + launch.slice_slots;
   }
 
   // Resolves a piece of a step into the next frame. Returns the bytes of its payload.
@@ -288,21 +295,21 @@ struct Leader {
     Connection end = fetch(there);
     u64 position = end.position + (is_src ? ahead(o, state) : 0);
     if constexpr (Protocol::HAS_LINES) {
-      frame.in_lines[i] = true;
+      frame.in_lines[i] = has_lines(end);
       frame.flag[i] = Protocol::flag(position);
       frame.position[i] = position;
     }
     if (last_bytes != ~0ull && !(is_src && o.keep)) {
       u64 after = end.position + launch.slice_slots;
-      // Lines say themselves that they are there.
-      frame.raised[i] = is_src ? end.head : Protocol::HAS_LINES ? 0 : end.tail;
+      frame.raised[i] = is_src ? end.head : has_lines(end) ? 0 : end.tail;
       frame.count[i] = after;
       if (!is_src && end.sizes) {
         dev::store4((u32*)end.sizes + position % SLOTS, (u32)(state.offset + last_bytes));
       }
       dev::store8(&there->position, after);
     }
-    return Protocol::place(end, position, state.offset);
+    return has_lines(end) ? Protocol::place(end, position, state.offset)
+                          : slot_place(end, position, state.offset);
   }
 
   // Where an operand of the call's own memory lies.

@@ -94,7 +94,9 @@ struct alignas(16) Connection {
   u64 position;  // slots that this end has used since the connection was made; never begins anew
   u64 wiped;       // writers of LL: in which stretch of positions the area was wiped last
   u32 slot_bytes;  // from one slot to the next
-  u32 reserved[3];
+  // A proxy moves the slots: in every protocol tokens are counted and payload lies as in Simple.
+  u32 counted;
+  u32 reserved[2];
 };
 
 // ---- one launch
@@ -175,7 +177,7 @@ constexpr u64 layout_hash() {
   hash.with(sizeof(Connection)).with(KOLO_AT(Connection, tail)).with(KOLO_AT(Connection, head));
   hash.with(KOLO_AT(Connection, area)).with(KOLO_AT(Connection, sizes));
   hash.with(KOLO_AT(Connection, position)).with(KOLO_AT(Connection, wiped));
-  hash.with(KOLO_AT(Connection, slot_bytes));
+  hash.with(KOLO_AT(Connection, slot_bytes)).with(KOLO_AT(Connection, counted));
   hash.with(sizeof(Launch)).with(KOLO_AT(Launch, connections)).with(KOLO_AT(Launch, input));
   hash.with(KOLO_AT(Launch, output)).with(KOLO_AT(Launch, scratch));
   hash.with(KOLO_AT(Launch, scratch_bytes)).with(KOLO_AT(Launch, abort));

@@ -6,9 +6,8 @@
 #include "frame.h"
 
 struct Simple {
-  // Payload of so many bytes of a connection's area.
   static KOLO_FN u64 place(const Connection& end, u64 position, u64 offset) {
-    return end.area + position % SLOTS * end.slot_bytes + offset;
+    return slot_place(end, position, offset);
   }
 
   // Where the next piece of a packed token begins.

@@ -56,8 +56,11 @@ pub struct DeviceEnd {
     pub wiped: u64,
     /// From one slot to the next.
     pub slot_bytes: u32,
+    /// Not 0: somebody on the host moves the slots. In every protocol tokens are counted, and
+    /// payload lies as in Simple.
+    pub counted: u32,
     /// 0.
-    pub reserved: [u32; 3],
+    pub reserved: [u32; 2],
 }
 
 /// Positions between two wipes of the lines of LL, whose flags have 32 bits.

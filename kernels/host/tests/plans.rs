@@ -49,7 +49,10 @@ impl Cases {
             let mut random = fastrand::Rng::with_seed(seed);
             let calls = make(&mut random);
             let how = draw::how(&calls[0], &mut random);
-            run::run(&calls, &mut World::new(first), how, &ours)
+            // Some ranks have a proxy between them.
+            let per_node = *[0, 0, 1, 2].get(random.usize(..4)).expect("one of four");
+            let mut world = World::new(first).with_nodes_of(per_node);
+            run::run(&calls, &mut world, how, &ours)
         }));
     }
 

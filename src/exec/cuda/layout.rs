@@ -55,6 +55,7 @@ fn places() -> Vec<usize> {
         offset_of!(DeviceEnd, position),
         offset_of!(DeviceEnd, wiped),
         offset_of!(DeviceEnd, slot_bytes),
+        offset_of!(DeviceEnd, counted),
         size_of::<DeviceLaunch>(),
         offset_of!(DeviceLaunch, connections),
         offset_of!(DeviceLaunch, input),

@@ -87,7 +87,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(link: Link, slot_bytes: usize, position: u64) -> Connection {
+    fn new(link: Link, slot_bytes: usize, (position, is_counted): (u64, bool)) -> Connection {
         let Link::Pair { writer, reader, .. } = link else {
             panic!("{link:?} is no pair");
         };
@@ -103,6 +103,7 @@ impl Connection {
             area: there.address() + gpu::AREA_AT as u64,
             sizes: there.address() + gpu::SIZES_AT as u64,
             slot_bytes: slot_bytes as u32,
+            counted: is_counted.into(),
             ..DeviceEnd::at(position)
         };
         let ends = [writer, reader].map(|device| Block::holding(device, "an end", bytes_of(&end)));
@@ -149,6 +150,8 @@ pub struct World {
     first: u64,
     /// Lines of new connections show flags that will come.
     has_stale_lines: bool,
+    /// Ranks of a node, between which tokens are counted in every protocol; 0: one node.
+    per_node: u32,
 }
 
 /// A call of one rank on its device.
@@ -167,7 +170,13 @@ impl World {
             connections: BTreeMap::new(),
             first,
             has_stale_lines: false,
+            per_node: 0,
         }
+    }
+
+    /// Of nodes of so many ranks.
+    pub fn with_nodes_of(self, per_node: u32) -> World {
+        World { per_node, ..self }
     }
 
     /// Lines of LL show the flags that slots will have behind the next multiple of 2^30, as tokens
@@ -215,8 +224,13 @@ impl World {
         let key = (used.link, call.protocol as u8);
         let (slot_bytes, first) = (call.sizes.slot_bytes, self.first);
         let is_stale = self.has_stale_lines;
+        let is_counted = match (used.link, self.per_node) {
+            (_, 0) => false,
+            (Link::Pair { writer, reader, .. }, each) => writer / each != reader / each,
+            (link, _) => panic!("{link:?} is no pair"),
+        };
         let made = || {
-            let mut made = Connection::new(used.link, slot_bytes, first);
+            let mut made = Connection::new(used.link, slot_bytes, (first, is_counted));
             if is_stale {
                 made.leave_lines(first);
             }

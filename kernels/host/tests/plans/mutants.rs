@@ -141,6 +141,10 @@ impl Mutant {
                 let calls = (0..5).map(|_| self.call(ranks, slot_bytes, &mut random));
                 (calls.collect(), World::new(0))
             }
+            "nodes" => {
+                let calls = (0..5).map(|_| self.call(ranks, slot_bytes, &mut random));
+                (calls.collect(), World::new(0).with_nodes_of(1))
+            }
             "stale" => {
                 // A small call ends just before or at the border, two more leave most lines behind
                 // it as they were, and a long one uses them all.
