@@ -1,6 +1,7 @@
 //! What only the owner of a communicator's lock touches: connections, tables, and the calls in
 //! flight.
 
+use crate::comm::becoming::device::carrier::StageCarrier;
 use crate::comm::becoming::net::Supported;
 use crate::comm::calling::exact;
 use crate::comm::calling::past::Past;
@@ -10,6 +11,7 @@ use crate::exec::{DeviceEngine, StreamEngine};
 use crate::plan::{Algorithm, Collective, Nodes, Shape};
 use crate::tune::{self, Asked, Choice, Table};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// What only the owner of the lock touches.
 pub(in crate::comm) struct Exec {
@@ -37,6 +39,8 @@ pub(in crate::comm) struct OnDevice {
     pub table: Table,
     /// All paths between the devices keep lines of 128 bytes together.
     pub has_ll128: bool,
+    /// Who moves what goes to other nodes, if there are some.
+    pub carrier: Option<Arc<StageCarrier>>,
     /// Steps that the plans of all its calls have.
     pub steps_planned: u64,
 }

@@ -5,9 +5,9 @@
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUgraph,
-    CUgraphExec, CUmemAccessDesc, CUmemAllocationGranularity_flags, CUmemAllocationHandleType,
-    CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule, CUpointer_attribute, CUstream,
-    CUuuid,
+    CUgraphExec, CUgraphNode, CUmemAccessDesc, CUmemAllocationGranularity_flags,
+    CUmemAllocationHandleType, CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule,
+    CUpointer_attribute, CUstream, CUuserObject, CUuuid,
 };
 use libloading::os::unix::Library;
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
@@ -118,6 +118,8 @@ functions! {
         stream_synchronize = cuStreamSynchronize(CUstream);
         stream_wait = cuStreamWaitEvent(CUstream, CUevent, c_uint);
         stream_context = cuStreamGetCtx(CUstream, *mut CUcontext);
+        host_function = cuLaunchHostFunc(
+            CUstream, extern "C" fn(*mut c_void), *mut c_void);
 
         event_create = cuEventCreate(*mut CUevent, c_uint);
         event_destroy = cuEventDestroy_v2(CUevent);
@@ -142,6 +144,13 @@ functions! {
         graph_launch = cuGraphLaunch since 11040(CUgraphExec, CUstream);
         graph_destroy = cuGraphDestroy since 11040(CUgraph);
         graph_exec_destroy = cuGraphExecDestroy since 11040(CUgraphExec);
+        capture_info = cuStreamGetCaptureInfo_v2 since 11030(
+            CUstream, *mut c_int, *mut c_ulonglong, *mut CUgraph, *mut *const CUgraphNode,
+            *mut usize);
+        user_object = cuUserObjectCreate since 11030(
+            *mut CUuserObject, *mut c_void, extern "C" fn(*mut c_void), c_uint, c_uint);
+        graph_retain = cuGraphRetainUserObject since 11030(
+            CUgraph, CUuserObject, c_uint, c_uint);
         function_load = cuFuncLoad since 12040(CUfunction);
         function_parameter = cuFuncGetParamInfo since 12040(
             CUfunction, usize, *mut usize, *mut usize);

@@ -21,11 +21,12 @@
 //! **Files.** [`functions`], [`failure`] and [`driver`]: calls and what they say. [`context`],
 //! [`stream`]. [`memory`], [`pinned`], [`mapping`] (of the program's own memory), [`pointer`] (what
 //! an address is). [`copy`], [`event`], [`kernels`],
-//! [`graph`].
+//! [`graph`], [`capture`] (what kolo's calls leave in graphs of the program).
 //!
 //! Reference: NVIDIA, "CUDA Driver API", sections 6.3 to 6.21; "CUDA C++ Programming Guide",
 //! section "Implicit Synchronization".
 
+pub mod capture;
 pub mod context;
 pub mod copy;
 pub mod driver;
@@ -40,6 +41,7 @@ pub mod pinned;
 pub mod pointer;
 pub mod stream;
 
+pub use capture::{GraphKeeps, drop_unused};
 pub use context::{Context, InContext};
 pub use copy::{copy_async, copy_from_device, copy_to_device, fill_async};
 pub use cudarc::driver::sys::CUdevice_attribute as DeviceAttribute;

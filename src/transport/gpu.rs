@@ -19,9 +19,11 @@
 mod book;
 mod piece;
 mod places;
+mod stages;
 
 pub use book::{Book, BookDevice, PieceFetch, PieceMaker};
 pub use places::{DevicePlaces, PieceName};
+pub use stages::Stages;
 
 use crate::base::{Error, Rank, Result};
 use crate::wire::gpu::{DeviceHalves, DeviceWire, DeviceWiring};
@@ -39,21 +41,29 @@ pub struct RankWiring {
     me: u32,
     /// What other processes have handed over.
     fetched: Arc<Mutex<HashMap<PieceName, Arc<DevicePiece>>>>,
+    /// What lies between the device and the network, if the ranks are on several nodes.
+    stages: Option<Arc<Stages>>,
 }
 
 impl RankWiring {
     /// Of rank `me` of the communicator that has this book.
     /// Other processes can ask for its pieces as long as `promised` lives.
-    pub fn new(book: Arc<Book>, me: u32, promised: Box<dyn Any + Send>) -> RankWiring {
+    pub fn new(
+        book: Arc<Book>,
+        me: u32,
+        stages: Option<Arc<Stages>>,
+        promised: Box<dyn Any + Send>,
+    ) -> RankWiring {
         RankWiring {
             _promised: promised,
             book,
             me,
             fetched: Arc::default(),
+            stages,
         }
     }
 
-    /// Whether all devices of the communicator reach each other; all ranks say the same.
+    /// Whether all devices of each node reach each other; all ranks say the same.
     pub fn are_all_near(&self) -> bool {
         self.book.are_all_near()
     }
@@ -83,27 +93,42 @@ impl DeviceWiring for RankWiring {
             let what = format!("rank {} is no end of {wire:?}", self.me);
             return Err(Error::internal(what));
         }
+        let other = if reader == self.me { writer } else { reader };
+        if self.book.is_remote(self.me, other) {
+            let stages = self.stages.as_ref();
+            let stages = stages.ok_or_else(|| Error::internal("a network without stages"))?;
+            return stages.halves(writer, reader, wire.channel);
+        }
         let places = self.book.places();
         let at = places.of(&wire)?;
+        let halves = |[tail, head, area]: [u64; 3]| DeviceHalves {
+            tail,
+            sizes: 0,
+            head,
+            area,
+            slot_bytes: wire.slot_bytes,
+            is_counted: false,
+        };
         match self.book.are_near(reader, writer) {
-            true => Ok(DeviceHalves {
-                tail: self.piece(PieceName::Counts { rank: reader })? + at.tail,
-                head: self.piece(PieceName::Counts { rank: writer })? + at.head,
-                area: self.piece(at.slots(&wire, false))? + at.area,
-            }),
+            true => Ok(halves([
+                self.piece(PieceName::Counts { rank: reader })? + at.tail,
+                self.piece(PieceName::Counts { rank: writer })? + at.head,
+                self.piece(at.slots(&wire, false))? + at.area,
+            ])),
             false => {
                 let counts = PieceName::PairCounts { writer, reader };
                 let counts = self.piece(counts)?;
-                Ok(DeviceHalves {
-                    tail: counts + at.pair,
-                    head: counts + at.pair + places::HEAD_AT,
-                    area: self.piece(at.slots(&wire, true))? + at.area,
-                })
+                Ok(halves([
+                    counts + at.pair,
+                    counts + at.pair + places::HEAD_AT,
+                    self.piece(at.slots(&wire, true))? + at.area,
+                ]))
             }
         }
     }
 
     fn memory(&self) -> Arc<dyn Any + Send + Sync> {
-        Arc::new((Arc::clone(&self.book), Arc::clone(&self.fetched)))
+        let stages = self.stages.clone();
+        Arc::new((Arc::clone(&self.book), Arc::clone(&self.fetched), stages))
     }
 }

@@ -101,25 +101,56 @@ pub struct DeviceWire {
 /// Where the parts of a connection lie, for the device that asks. All of it is zero at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceHalves {
-    /// The tail, in memory of the reader. The sizes lie in the line behind it.
+    /// The tail, in memory of the reader.
     pub tail: u64,
+    /// The sizes, in the line behind it; 0 if nobody asks for them.
+    pub sizes: u64,
     /// The head, in memory of the writer.
     pub head: u64,
     /// The slots, in memory of the reader.
     pub area: u64,
+    /// From one slot to the next.
+    pub slot_bytes: u32,
+    /// Somebody on the host moves the slots.
+    pub is_counted: bool,
 }
 
 impl DeviceHalves {
-    /// An end of a new connection with slots of `slot_bytes`.
-    pub fn end(self, slot_bytes: u32) -> DeviceEnd {
+    /// An end of a new connection.
+    pub fn end(self) -> DeviceEnd {
         DeviceEnd {
             tail: self.tail,
             head: self.head,
             area: self.area,
-            slot_bytes,
+            sizes: self.sizes,
+            slot_bytes: self.slot_bytes,
+            counted: self.is_counted.into(),
             ..DeviceEnd::at(0)
         }
     }
+}
+
+/// Slots that a launch will pass over a connection between nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StagedSlots {
+    /// The other rank.
+    pub peer: u32,
+    /// The connection's channel.
+    pub channel: u16,
+    /// This rank writes them.
+    pub is_send: bool,
+    /// How many.
+    pub slots: u64,
+}
+
+/// Moves the slots of connections whose ends are devices of different nodes.
+pub trait DeviceCarrier: Send + Sync {
+    /// Whether a rank is on another node.
+    fn is_remote(&self, rank: u32) -> bool;
+
+    /// A launch will pass these slots. Asks nothing of the driver, so that it may be called from a
+    /// graph.
+    fn expect(&self, launch: &[StagedSlots]);
 }
 
 /// Makes connections between the devices of a communicator, for one of its ranks.

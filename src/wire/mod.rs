@@ -40,6 +40,7 @@ pub mod port;
 pub mod ports;
 pub mod reading;
 pub mod signature;
+pub mod stage;
 
 use crate::base::Result;
 use cast::CastMemory;

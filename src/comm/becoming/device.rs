@@ -4,7 +4,10 @@
 //! Either all ranks are on devices or none is. What a rank shows is a card: which device, and
 //! whether lines of 128 bytes stay whole on it.
 
-use super::net::Party;
+pub(in crate::comm) mod carrier;
+
+use self::carrier::StageCarrier;
+use super::net::{Network, Party};
 use crate::base::{Error, Rank, Result};
 use crate::comm::CommDevice;
 use crate::comm::owned::OnDevice;
@@ -13,12 +16,13 @@ use crate::cuda::{Context, DeviceAttribute, DeviceKernels, HostMapping};
 use crate::exec::StreamEngine;
 use crate::exec::cuda::{CudaEngine, CudaSetup, fit, names};
 use crate::plan::Protocol;
+use crate::proxy::net::SPARE_BYTES;
 use crate::proxy::service::{self, Address, Published};
-use crate::topo::{self, RankPlace};
-use crate::transport::gpu::{Book, BookDevice, DevicePlaces, RankWiring};
+use crate::topo;
+use crate::transport::gpu::{Book, BookDevice, DevicePlaces, RankWiring, Stages};
 use crate::transport::segment::{Key, Nonce};
 use crate::tune::{Inputs, Table, device};
-use crate::wire::gpu::SLOTS;
+use crate::wire::gpu::{DeviceCarrier, SLOTS};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::sync::Arc;
@@ -89,11 +93,8 @@ fn blocks(cards: &[DeviceCard]) -> Result<u32> {
 /// The cards of all ranks, if they are on devices.
 ///
 /// # Errors
-/// On every rank: some are on the host; ranks of several nodes.
-pub(in crate::comm) fn agree(
-    cards: &[Option<DeviceCard>],
-    places: &[RankPlace],
-) -> Result<Option<Vec<DeviceCard>>> {
+/// On every rank: some are on the host.
+pub(in crate::comm) fn agree(cards: &[Option<DeviceCard>]) -> Result<Option<Vec<DeviceCard>>> {
     if cards.iter().all(Option::is_none) {
         return Ok(None);
     }
@@ -105,22 +106,6 @@ pub(in crate::comm) fn agree(
         )
         .with_peer(Rank(host as u32)));
     }
-    if let Some(far) = topo::nodes(places)
-        .node_of
-        .iter()
-        .position(|&node| node != 0)
-    {
-        return Err(Error::usage(
-            format!(
-                "rank {far} on a CUDA device is on another node ({}) than rank 0 ({}), and this \
-                 version of kolo connects the devices of one node",
-                places[far], places[0]
-            ),
-            "make a communicator for the devices of each node, and reduce between nodes in memory \
-             of the host",
-        )
-        .with_peer(Rank(far as u32)));
-    }
     Ok(Some(cards.iter().flatten().copied().collect()))
 }
 
@@ -131,11 +116,11 @@ pub(in crate::comm) fn agree(
 /// The driver refuses; the kernels are not there; a rank has gone.
 pub(in crate::comm) fn make(
     party: &Party,
-    cards: Option<&[DeviceCard]>,
+    (cards, network): (Option<&[DeviceCard]>, Option<&Network>),
     services: &[Address],
     inputs: &Inputs,
 ) -> Result<Option<Box<OnDevice>>> {
-    let on = cards.map(|cards| on_device(party, (cards, services), inputs));
+    let on = cards.map(|cards| on_device((party, network), (cards, services), inputs));
     on.transpose()
 }
 
@@ -152,15 +137,21 @@ struct BegunDevice {
 }
 
 fn on_device(
-    party: &Party,
+    (party, network): (&Party, Option<&Network>),
     (cards, services): (&[DeviceCard], &[Address]),
     inputs: &Inputs,
 ) -> Result<Box<OnDevice>> {
     let begun = together(party, begin(party, (cards, services)))?;
+    let carrier = together(party, carrier(party, network))?;
     let (places, channels) = (begun.places, begun.channels);
     try_reach(party, &begun.book)?;
     let rank = party.bootstrap.rank().0;
-    let wiring = RankWiring::new(begun.book, rank, Box::new(begun.promised));
+    let wiring = RankWiring::new(
+        begun.book,
+        rank,
+        party.stages.clone(),
+        Box::new(begun.promised),
+    );
     let are_all_near = wiring.are_all_near();
     let engine = CudaEngine::new(CudaSetup {
         rank,
@@ -168,6 +159,7 @@ fn on_device(
         context: begun.context,
         kernels: begun.kernels,
         wiring: Box::new(wiring),
+        carrier: carrier.clone().map(|it| it as Arc<dyn DeviceCarrier>),
         abort: begun.abort,
         grid: begun.grid,
         slot_bytes: places.slot_bytes,
@@ -181,14 +173,13 @@ fn on_device(
         table: Table::remembered(inputs),
         // Memory of the host takes the parts of a line one by one.
         has_ll128: are_all_near && cards.iter().all(ll128),
+        carrier,
         steps_planned: 0,
     }))
 }
 
-fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Result<BegunDevice> {
-    let settings = party.settings;
-    let context = Context::of(cards[party.bootstrap.rank().index()].number)?;
-    let kernels = DeviceKernels::load(&context, &settings.kernels()?, &names::all())?;
+/// Blocks of a launch, least and most channels, and the places that follow.
+fn sizes(settings: &Settings, cards: &[DeviceCard]) -> Result<(u32, (u16, u16), DevicePlaces)> {
     let blocks = blocks(cards)?;
     let channels = channels(settings, blocks);
     let places = DevicePlaces {
@@ -196,6 +187,41 @@ fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Resul
         channels: channels.1,
         slot_bytes: slots(settings),
     };
+    Ok((blocks, channels, places))
+}
+
+/// Where connections to other nodes lie, if the ranks are on devices of several nodes.
+///
+/// # Errors
+/// On every rank: more ranks on a device than it runs.
+pub(in crate::comm) fn stages(
+    settings: &Settings,
+    cards: Option<&[DeviceCard]>,
+    is_one_node: bool,
+) -> Result<Option<Arc<Stages>>> {
+    let stages = |cards| {
+        let (.., places) = sizes(settings, cards)?;
+        let slot_bytes = places.slot_bytes[Protocol::Simple as usize] + SPARE_BYTES;
+        Ok(Arc::new(Stages::new(places, slot_bytes)))
+    };
+    cards.filter(|_| !is_one_node).map(stages).transpose()
+}
+
+/// Who moves what this rank's device sends to other nodes.
+fn carrier(party: &Party, network: Option<&Network>) -> Result<Option<Arc<StageCarrier>>> {
+    let (Some(network), Some(stages)) = (network, &party.stages) else {
+        return Ok(None);
+    };
+    let on_host = party.node.layout().channels;
+    let carrier = StageCarrier::new((network, stages), (party.settings, on_host))?;
+    Ok(Some(Arc::new(carrier)))
+}
+
+fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Result<BegunDevice> {
+    let settings = party.settings;
+    let context = Context::of(cards[party.bootstrap.rank().index()].number)?;
+    let kernels = DeviceKernels::load(&context, &settings.kernels()?, &names::all())?;
+    let (blocks, channels, places) = sizes(settings, cards)?;
     let record = std::ptr::from_ref(party.node.abort_record()).cast::<u8>();
     // SAFETY: what keeps the mapping keeps the memory of the node longer.
     let mapping = unsafe { HostMapping::of(record, size_of::<u64>())? };
@@ -236,32 +262,39 @@ fn promise(
     (cards, services): (&[DeviceCard], &[Address]),
     places: DevicePlaces,
 ) -> Result<(Arc<Book>, Vec<Published>)> {
-    let me = party.bootstrap.rank().0;
-    let own = services[me as usize];
-    let context = |(card, service): (&DeviceCard, &Address)| match *service == own {
-        true => Context::of(card.number).map(Some),
-        false => Ok(None),
+    let me = party.bootstrap.rank();
+    let mates = topo::local_ranks(me, party.places);
+    let mut from = vec![None; cards.len()];
+    for (mate, service) in mates.iter().zip(services) {
+        from[mate.index()] = Some(*service);
+    }
+    let own = from[me.index()];
+    let node_of = topo::nodes(party.places).node_of;
+    let device = |((card, service), node): ((&DeviceCard, &Option<Address>), &u32)| {
+        let is_here = service.is_some() && *service == own;
+        let context = is_here.then(|| Context::of(card.number)).transpose()?;
+        let node = *node;
+        Ok(BookDevice { context, node })
     };
-    let contexts = cards.iter().zip(services).map(context);
-    let device = |context| BookDevice { context };
-    let devices: Vec<BookDevice> = contexts
-        .map(|context| context.map(device))
-        .collect::<Result<_>>()?;
-    let nonce = Nonce(party.nonce);
-    let from = services.to_vec();
+    let devices = cards.iter().zip(&from).zip(&node_of).map(device);
+    let devices: Vec<BookDevice> = devices.collect::<Result<_>>()?;
+    let is_alone = services.iter().all(|service| Some(*service) == own);
     let fetch = move |rank: u32, key: Key| {
-        let fetched = service::get()?.fetch(&from[rank as usize], key);
+        let service = from[rank as usize];
+        let service = service.ok_or_else(|| Error::internal("memory of another node"))?;
+        let fetched = service::get()?.fetch(&service, key);
         fetched.map_err(|cause| {
             let what = format!("cannot get at the memory of rank {rank}'s device");
             let remedy = "see the messages of that rank: its device may have no memory left";
             Error::system(what, &cause, remedy)
         })
     };
-    let book = Book::of(nonce, places, devices, Box::new(fetch));
+    let name = (Nonce(party.nonce), node_of[me.index()]);
+    let book = Book::of(name, places, devices, Box::new(fetch));
     let mut published = Vec::new();
-    if services.iter().any(|service| *service != own) {
+    if !is_alone {
         let service = service::get()?;
-        for (key, maker) in book.promises(me) {
+        for (key, maker) in book.promises(me.0) {
             let make = move || {
                 let made = maker.make();
                 let told = |error: &Error| tracing::warn!("kolo: a peer asks in vain: {error}");
@@ -281,9 +314,7 @@ fn try_reach(party: &Party, book: &Book) -> Result<()> {
     let reaches: Vec<u8> = together(party, reaches)?;
     let rows = party.bootstrap.all_gather(&reaches)?;
     let near = near(&rows, nranks as usize)?;
-    if near.iter().any(|near| !near) {
-        warn_of_far(party, &near);
-    }
+    warn_of_far(party, (book, &near));
     book.set_near(near);
     Ok(())
 }
@@ -303,12 +334,16 @@ fn near(rows: &[Vec<u8>], nranks: usize) -> Result<Vec<bool>> {
 }
 
 /// Says once which devices do not reach each other.
-fn warn_of_far(party: &Party, near: &[bool]) {
+fn warn_of_far(party: &Party, (book, near): (&Book, &[bool])) {
     if party.bootstrap.rank() != Rank(0) {
         return;
     }
     let nranks = party.places.len();
-    let Some(at) = near.iter().position(|near| !near) else {
+    let is_far = |&at: &usize| {
+        let (one, other) = ((at / nranks) as u32, (at % nranks) as u32);
+        !near[at] && !book.is_remote(one, other)
+    };
+    let Some(at) = (0..near.len()).find(is_far) else {
         return;
     };
     tracing::warn!(
@@ -371,13 +406,6 @@ fn is_set(settings: &Settings, key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topo::Machine;
-
-    fn places(nranks: u32) -> Vec<RankPlace> {
-        let machine = Machine::detect().expect("a machine");
-        let place = |rank| RankPlace::here(Rank(rank), None, machine).expect("a place");
-        (0..nranks).map(place).collect()
-    }
 
     fn a_card(number: u32) -> DeviceCard {
         DeviceCard {
@@ -403,31 +431,15 @@ mod tests {
 
     #[test]
     fn all_ranks_are_on_devices_or_none() {
-        let places = places(3);
-        assert_eq!(agree(&[None; 3], &places).expect("the host"), None);
+        assert_eq!(agree(&[None; 3]).expect("the host"), None);
         let all = [0, 1, 2].map(|number| Some(a_card(number)));
-        assert_eq!(
-            agree(&all, &places).expect("devices").map(|it| it.len()),
-            Some(3)
-        );
-        let error = agree(&[all[0], None, all[2]], &places).expect_err("mixed");
+        assert_eq!(agree(&all).expect("devices").map(|it| it.len()), Some(3));
+        let error = agree(&[all[0], None, all[2]]).expect_err("mixed");
         let text = error.to_string();
         assert!(
             text.contains("rank 1 is on the host") && text.contains("rank 0 on"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn ranks_of_several_nodes_are_refused_with_a_sentence() {
-        let mut places = places(2);
-        places[1].pid += 1;
-        let cards = [Some(a_card(0)), Some(a_card(1))];
-        assert!(agree(&cards, &places).is_ok(), "two processes");
-        places[1].host_hash += 1;
-        let error = agree(&cards, &places).expect_err("two nodes");
-        assert!(error.what.contains("another node"), "{error}");
-        assert_eq!(error.peer, Some(Rank(1)));
     }
 
     #[test]

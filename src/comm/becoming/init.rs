@@ -282,6 +282,7 @@ pub(in crate::comm) fn with_settings(
         nonce,
         inherited: means.net,
         channels: channels.map(Arc::new),
+        stages: device::stages(&settings, devices.as_deref(), is_one_node)?,
     };
     let has_kin = is_one_node && nodes.count() == 1;
     let kin = has_kin.then(|| shared.kin((&places, &nodes, kind), &deaths, devices.as_deref()));
@@ -289,10 +290,11 @@ pub(in crate::comm) fn with_settings(
     birth.enter(StartPhase::Connecting)?;
     let network = connect(&party, &shared.watch, &deaths, &nodes)?;
     birth.enter(StartPhase::Binding)?;
-    let on_device = device::make(&party, devices.as_deref(), &shared.services, &inputs)?;
+    let devices = (devices.as_deref(), network.as_ref());
+    let device = device::make(&party, devices, &shared.services, &inputs)?;
     let made = Made {
         exec: Exec {
-            device: on_device,
+            device,
             ..exec(&party, (inputs, nodes, kind), direct, network.as_ref())
         },
         watch: Some(Arc::new(shared.watch)),

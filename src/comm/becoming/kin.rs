@@ -145,8 +145,8 @@ pub(in crate::comm) fn make(
     nonce: u128,
 ) -> Result<Communicator> {
     let parent = &over.parent.inner;
-    let kin = parent.kin.as_ref();
-    let kin = kin.ok_or_else(|| Error::internal("a child of a parent on several nodes"))?;
+    let several = || Error::internal("a child of a parent on several nodes");
+    let kin = parent.kin.as_ref().ok_or_else(several)?;
     let region = Region::of(kin, region)?;
     let (members, me) = (&over.members, over.me as usize);
     let places = kin.places_of(members);
@@ -172,12 +172,14 @@ pub(in crate::comm) fn make(
         nonce,
         inherited: None,
         channels: None,
+        stages: None,
     };
     let stores = stores::of_child(kin.stores, &settings, &local, crowding);
     let direct = executor::direct(&party, services.clone(), Mark::new(meet::draw()?), None);
     let devices = kin.devices_of(members);
+    let device = device::make(&party, (devices.as_deref(), None), &services, &inputs)?;
     let exec = Exec {
-        device: device::make(&party, devices.as_deref(), &services, &inputs)?,
+        device,
         ..executor::exec(&party, (inputs, nodes.clone(), stores), direct, None)
     };
     let pinning = match settings.affinity() == parent.settings.affinity() {

@@ -11,7 +11,7 @@ use crate::comm::failing::whereabouts::Whereabouts;
 use crate::comm::owned::Exec;
 use crate::comm::state::{Blocked, CallsSeen, Ending, IdleHook, Inner, MadeOps, WaitSetup};
 use crate::config::{self, Settings};
-use crate::proxy::progress::PATIENCE;
+use crate::proxy::progress::{PATIENCE, Work};
 use crate::proxy::{Watch, asked};
 use crate::topo::{self, Crowding, RankPlace, WaitPolicy};
 use crate::transport::segment::Nonce;
@@ -46,6 +46,7 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
         tally::begin();
     }
     let whereabouts = Whereabouts::wanted(settings);
+    let carrier = made.exec.device.as_ref().and_then(|on| on.carrier.clone());
     let inner = Arc::new(Inner {
         rank,
         nranks: bootstrap.nranks(),
@@ -87,6 +88,11 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
         settings: settings.clone(),
     });
     deaths.hand_over(&inner);
+    if let Some(carrier) = carrier {
+        let work: Arc<dyn Work> = inner.clone();
+        carrier.bind(Arc::downgrade(&work));
+        inner.want_thread();
+    }
     show(settings, &inner);
     report::show(&inner);
     Communicator { inner }

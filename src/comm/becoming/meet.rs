@@ -152,7 +152,7 @@ pub(in crate::comm) fn meet(
     let nonce = all.nonce.ok_or_else(|| {
         Error::internal("rank 0 did not show the nonce of the communicator").with_peer(Rank(0))
     })?;
-    let devices = device::agree(&all.devices, &places)?;
+    let devices = device::agree(&all.devices)?;
     Ok(Met {
         settings,
         places,

@@ -18,6 +18,7 @@ use crate::proxy::{Attended, OnDeath, Watch};
 use crate::topo::channels::Channels;
 use crate::topo::{self, RankPlace};
 use crate::transport::fork;
+use crate::transport::gpu::Stages;
 use crate::transport::net::candidates;
 use crate::transport::net::choose::choose;
 use crate::transport::net::mpi::MpiNet;
@@ -25,6 +26,7 @@ use crate::transport::net::socket::{SocketNet, SocketOptions};
 use crate::transport::net::{Handle, Net, Properties};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
+use crate::wire::stage::StageSource;
 pub(in crate::comm) use folding::Supported;
 use said::Said;
 use std::collections::BTreeSet;
@@ -186,6 +188,8 @@ pub(in crate::comm) struct Party<'a> {
     pub inherited: Option<Arc<dyn Net>>,
     /// What the searches of all nodes found.
     pub channels: Option<Arc<Channels>>,
+    /// Where the connections of devices to other nodes lie.
+    pub stages: Option<Arc<Stages>>,
 }
 
 impl Party<'_> {
@@ -242,6 +246,7 @@ impl Party<'_> {
         Setup {
             net,
             source: Box::new(self.node.clone()),
+            stages: self.stages.clone().map(|it| it as Arc<dyn StageSource>),
             bell: Box::new(self.node.clone()),
             me: sender,
             channels: layout.channels,

@@ -19,6 +19,7 @@ use crate::exec::order::LaunchOrder;
 use crate::exec::streams::StreamMessage;
 use crate::exec::{CommDevice, DeviceStream, Waiting};
 use crate::plan::{Algorithm, Direction, Placing, Shape};
+use crate::proxy::net::Links;
 use crate::tune::{Asked, Choice, Combining, Route, device};
 use std::sync::Arc;
 
@@ -269,9 +270,11 @@ impl Inner {
         }
         let mut waiter = Waiter::new(self, (call, None));
         loop {
+            // What kernels have handed over is on its way when they have ended.
+            let carries = self.links().is_some_and(Links::is_busy);
             match exec.on_device()?.engine.is_quiet() {
-                Ok(true) => return Ok(()),
-                Ok(false) => {
+                Ok(true) if !carries => return Ok(()),
+                Ok(_) => {
                     if let Err(error) = waiter.pause(self.rank as usize) {
                         return Err(self.fail(exec, error));
                     }

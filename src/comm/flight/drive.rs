@@ -6,8 +6,7 @@ use super::wait::Waiter;
 use crate::base::{Error, Rank, Result, caught};
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
-use crate::exec::Stop;
-use crate::exec::Waiting;
+use crate::exec::{CommDevice, Stop, Waiting};
 use crate::proxy::net::Links;
 use crate::proxy::progress::{Engine, Pass, Rest, Work};
 use crate::wire::doorbell::Doorbell;
@@ -228,10 +227,16 @@ impl Inner {
         }
         let carried = self.links().map(Links::pass);
         let Some(mut exec) = self.exec.driver() else {
-            return Pass::Elsewhere;
+            return self.carries_for_device(carried).unwrap_or(Pass::Elsewhere);
         };
         if exec.queue.is_empty() {
-            return Pass::Idle;
+            let carries = self.carries_for_device(carried);
+            if carries.is_some() && self.is_stopped() {
+                let error = self.stop_error();
+                self.fail(&mut exec, error);
+                return Pass::Idle;
+            }
+            return carries.unwrap_or(Pass::Idle);
         }
         exec.may_panic("work");
         if self.is_stopped() {
@@ -249,6 +254,20 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// What a pass over the connections has done for launches of the device, if some of these are
+    /// under way: no call waits for them.
+    fn carries_for_device(&self, carried: Option<Pass>) -> Option<Pass> {
+        if self.device == CommDevice::Host || !self.links().is_some_and(Links::is_busy) {
+            return None;
+        }
+        Some(match carried {
+            Some(Pass::Moved) => Pass::Moved,
+            _ => Pass::Waiting,
+        })
+    }
+}
+
 impl Work for Inner {
     fn any_thread(&self) -> bool {
         self.thread_progress
@@ -262,7 +281,11 @@ impl Work for Inner {
     }
 
     fn patience(&self) -> u32 {
-        self.wait.thread_looks
+        match self.carries_for_device(None) {
+            // Nothing wakes from sleep when a kernel has filled a slot.
+            Some(_) => u32::MAX,
+            None => self.wait.thread_looks,
+        }
     }
 
     fn pass(&self) -> Pass {

@@ -1,11 +1,12 @@
 //! A plan of pairs, bound to the connections of a device.
 
 use super::shelf::Shelved;
+use super::staged::StagedUse;
 use super::{Image, fit};
 use crate::base::Result;
 use crate::plan::window::Binding;
 use crate::plan::{Geometry, Link, Plan, Program, Protocol, Window};
-use crate::wire::gpu::DeviceWire;
+use crate::wire::gpu::{DeviceWire, StagedSlots};
 
 /// What all launches of a plan have in common.
 pub(super) struct DeviceBound {
@@ -17,6 +18,8 @@ pub(super) struct DeviceBound {
     steps: Vec<u64>,
     /// The addresses of its ends, on the device; none where it has no connections.
     pub table: Option<Shelved>,
+    /// Its connections between nodes.
+    staged: Vec<StagedUse>,
 }
 
 /// The sizes of one launch.
@@ -37,7 +40,7 @@ impl DeviceBound {
     pub fn new(
         plan: Plan,
         (number, protocol): (u64, Protocol),
-        table: Option<Shelved>,
+        (table, staged): (Option<Shelved>, Vec<StagedUse>),
     ) -> Result<DeviceBound> {
         fit::check(&plan)?;
         let lanes = 0..plan.lanes.len();
@@ -48,6 +51,7 @@ impl DeviceBound {
             steps: lanes.map(|lane| plan.lane_steps_per_round(lane)).collect(),
             plan,
             table,
+            staged,
         })
     }
 
@@ -82,6 +86,12 @@ impl DeviceBound {
     pub fn steps(&self, windows: &[Window]) -> u64 {
         let of_lane = self.steps.iter().zip(windows);
         of_lane.map(|(steps, window)| steps * window.rounds()).sum()
+    }
+
+    /// The slots that pass between nodes in a launch with these windows.
+    pub fn staged(&self, windows: &[Window]) -> Vec<StagedSlots> {
+        let used = self.staged.iter();
+        used.map(|used| used.slots(&windows[used.lane])).collect()
     }
 
     /// Bytes of scratch memory that each lane needs with these windows.

@@ -6,84 +6,35 @@
 
 use super::bound::{DeviceBound, LaunchExtents, wire_of};
 use super::choice::KernelChoice;
+use super::fit;
 use super::messages::{self, DeviceMessage, WaveKey};
-use super::shelf::{Shelf, Shelved};
-use super::underway::Underway;
-use super::{DeviceLaunch, fit};
+use super::staged;
+use super::starting::{CudaSetup, DeviceWork, Starter};
 use crate::base::{Error, Result};
-use crate::cuda::{self, Context, DeviceKernels, DeviceMemory, PointerKind, StreamId};
+use crate::cuda::{self, PointerKind, StreamId};
 use crate::exec::combine::Combine;
 use crate::exec::order::{LaunchOrder, Planner};
 use crate::plan::cache::Key;
 use crate::plan::pairs::pairs_only;
 use crate::plan::{Cache, Direction, Geometry, Link, Plan, Protocol, Window};
-use crate::wire::gpu::{DeviceWire, DeviceWiring};
+use crate::wire::gpu::DeviceWire;
 use lru::LruCache;
-use std::any::Any;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// Plans that are kept bound; waves of messages; images that do not fit a launch.
+/// Plans that are kept bound, and waves of messages.
 const PLANS: usize = 64;
 const WAVES: NonZeroUsize = NonZeroUsize::new(64).expect("not 0");
-const IMAGES: NonZeroUsize = NonZeroUsize::new(128).expect("not 0");
-
-/// What an engine is made of.
-pub struct CudaSetup {
-    /// This rank and how many there are.
-    pub rank: u32,
-    /// Ranks of the communicator.
-    pub nranks: u32,
-    /// The device.
-    pub context: Arc<Context>,
-    /// Its kernels.
-    pub kernels: DeviceKernels,
-    /// Makes connections.
-    pub wiring: Box<dyn DeviceWiring>,
-    /// A `u32` that every device reads: not 0 ends all launches. And what keeps it there.
-    pub abort: (u64, Arc<dyn Any + Send + Sync>),
-    /// Most blocks of a launch, and the threads of each.
-    pub grid: (u32, u32),
-    /// Bytes of a slot, by protocol.
-    pub slot_bytes: [usize; 3],
-    /// Channels that a message may take.
-    pub channels: u16,
-}
 
 /// Connections, plans and launches of one rank on its device.
 pub struct CudaEngine {
-    setup: CudaSetup,
+    starter: Starter,
     /// Addresses of the ends that were made.
     ends: HashMap<(DeviceWire, Direction), u64>,
     plans: Cache<DeviceBound>,
     waves: LruCache<WaveKey, Arc<DeviceBound>>,
-    images: LruCache<(u64, LaunchExtents), Shelved>,
-    shelf: Shelf,
-    scratch: Vec<Arc<DeviceMemory>>,
-    underway: Underway,
-    /// What launches that a graph has captured read: it stays.
-    captured: Vec<Arc<DeviceBound>>,
-    captured_images: Vec<Shelved>,
-    /// Where each block counts its steps.
-    steps: u64,
     numbers: u64,
-}
-
-/// What one launch runs, beside its plan.
-struct DeviceWork<'a> {
-    bound: &'a Arc<DeviceBound>,
-    windows: &'a [Window],
-    kernel: KernelChoice,
-    /// Where the image may be kept, if it is large.
-    extents: Option<LaunchExtents>,
-    input: u64,
-    output: u64,
-    divisor: u32,
-    slice_slots: u32,
-    stream: StreamId,
-    /// A graph captures it.
-    is_captured: bool,
 }
 
 impl CudaEngine {
@@ -92,27 +43,18 @@ impl CudaEngine {
     /// # Errors
     /// The driver has no memory.
     pub fn new(setup: CudaSetup) -> Result<CudaEngine> {
-        let mut shelf = Shelf::new(&setup.context)?;
-        let steps = shelf.keep(8 * setup.grid.0 as usize)?;
         Ok(CudaEngine {
+            starter: Starter::new(setup)?,
             ends: HashMap::new(),
             plans: Cache::new(PLANS),
             waves: LruCache::new(WAVES),
-            images: LruCache::new(IMAGES),
-            shelf,
-            scratch: Vec::new(),
-            underway: Underway::new(&setup.context),
-            captured: Vec::new(),
-            captured_images: Vec::new(),
-            steps,
             numbers: 0,
-            setup,
         })
     }
 
     /// The number of the device among those that this process sees.
     pub fn device(&self) -> u32 {
-        self.setup.context.device()
+        self.starter.setup.context.device()
     }
 
     /// Whether the device can use a buffer of a call.
@@ -122,7 +64,7 @@ impl CudaEngine {
     pub fn check_buffer(&self, name: &str, address: *const u8) -> Result<()> {
         let device = self.device();
         let is_on = |other| format!("the {name} buffer {address:p} lies on CUDA device {other}");
-        let _current = self.setup.context.enter()?;
+        let _current = self.starter.setup.context.enter()?;
         match cuda::kind_of(address as u64)? {
             PointerKind::Device { device: other, .. } if other == device => Ok(()),
             PointerKind::Device { device: other, .. } => Err(Error::argument(
@@ -157,7 +99,7 @@ impl CudaEngine {
                 "give a stream of the communicator's device",
             ));
         }
-        stream.is_capturing(&self.setup.context).map(|_| ())
+        stream.is_capturing(&self.starter.setup.context).map(|_| ())
     }
 
     /// Whether a kernel combines elements so.
@@ -170,8 +112,9 @@ impl CudaEngine {
 
     /// Puts one call on a stream. Returns how many steps it has.
     ///
-    /// # Errors `InvalidUsage`: no kernel combines such elements, or a token cannot hold them; no
-    /// memory; the driver refuses.
+    /// # Errors
+    /// `InvalidUsage`: no kernel combines such elements, or a token cannot hold them; no memory;
+    /// the driver refuses.
     ///
     /// # Safety
     /// The buffers hold what the order says, and nobody else touches them until the stream has
@@ -182,7 +125,7 @@ impl CudaEngine {
         planner: Planner<'_>,
         stream: StreamId,
     ) -> Result<u64> {
-        let is_captured = stream.is_capturing(&self.setup.context)?;
+        let is_captured = stream.is_capturing(&self.starter.setup.context)?;
         let (bound, windows, geometry, kernel) = self.prepare(order, planner)?;
         let is_average = kernel.is_average;
         let work = DeviceWork {
@@ -197,7 +140,7 @@ impl CudaEngine {
             stream,
             is_captured,
         };
-        self.start(&work)?;
+        self.starter.start(&work)?;
         Ok(bound.steps(&windows))
     }
 
@@ -217,7 +160,11 @@ impl CudaEngine {
     ) -> Result<(Arc<DeviceBound>, Vec<Window>, Geometry, KernelChoice)> {
         let kernel = KernelChoice::of(&order.combine)?;
         let bound = self.bound((order.shape, order.protocol, order.placing), planner)?;
-        let steps = (order.geometry.chunk_steps, order.geometry.slice_steps);
+        let steps = match self.starter.setup.carrier {
+            // Between nodes a slot is a message.
+            Some(_) => (1, 1),
+            None => (order.geometry.chunk_steps, order.geometry.slice_steps),
+        };
         let fitting = (bound.pieces(), kernel.element_bytes());
         let slot_bytes = self.slot_bytes(order.protocol);
         let geometry = fit::geometry(order.protocol, slot_bytes, steps, fitting)?;
@@ -234,8 +181,8 @@ impl CudaEngine {
     /// The addresses hold the bytes, and nobody else touches them until the stream has passed the
     /// launches.
     pub unsafe fn exchange(&mut self, messages: &[DeviceMessage], stream: StreamId) -> Result<u64> {
-        let is_captured = stream.is_capturing(&self.setup.context)?;
-        let (waves, own) = messages::waves(self.setup.rank, messages);
+        let is_captured = stream.is_capturing(&self.starter.setup.context)?;
+        let (waves, own) = messages::waves(self.starter.setup.rank, messages);
         for (sent, received) in own {
             let bytes = sent.bytes.min(received.bytes);
             // SAFETY: the caller's promise.
@@ -243,13 +190,13 @@ impl CudaEngine {
         }
         let mut steps = 0;
         for wave in waves {
-            let key = wave.key(self.setup.channels);
+            let key = wave.key(self.starter.setup.channels);
             let bound = self.wave(&key)?;
             let slot_bytes = self.slot_bytes(Protocol::Simple);
             let geometry = fit::geometry(Protocol::Simple, slot_bytes, (1, 1), (1, 1))?;
             let windows = wave.windows(&key, &geometry);
             let kernel = KernelChoice::bytes();
-            self.start(&DeviceWork {
+            self.starter.start(&DeviceWork {
                 bound: &bound,
                 windows: &windows,
                 kernel,
@@ -283,11 +230,11 @@ impl CudaEngine {
         if from == to || bytes == 0 {
             return Ok(());
         }
-        let is_captured = stream.is_capturing(&self.setup.context)?;
-        let end = self.underway.before(stream, is_captured)?;
+        let is_captured = stream.is_capturing(&self.starter.setup.context)?;
+        let end = self.starter.underway.before(stream, is_captured)?;
         // SAFETY: passed on.
-        unsafe { cuda::copy_async(&self.setup.context, to, from, bytes, stream)? };
-        self.underway.after(stream, end)
+        unsafe { cuda::copy_async(&self.starter.setup.context, to, from, bytes, stream)? };
+        self.starter.underway.after(stream, end)
     }
 
     /// What is put on stream `later` from now on waits for what is on `earlier` now.
@@ -295,16 +242,7 @@ impl CudaEngine {
     /// # Errors
     /// The driver refuses.
     pub fn join(&mut self, earlier: StreamId, later: StreamId) -> Result<()> {
-        self.underway.join(earlier, later)
-    }
-
-    /// What stays of this engine while launches are under way, and must not be freed before.
-    pub fn memory(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
-        let mut held: Vec<Arc<dyn Any + Send + Sync>> = vec![Arc::clone(&self.setup.abort.1)];
-        held.push(self.setup.wiring.memory());
-        let own = self.shelf.memory().chain(&self.scratch);
-        held.extend(own.map(|memory| Arc::clone(memory) as Arc<dyn Any + Send + Sync>));
-        held
+        self.starter.underway.join(earlier, later)
     }
 
     /// Whether all launches have ended.
@@ -312,7 +250,7 @@ impl CudaEngine {
     /// # Errors
     /// A fault of the device.
     pub fn is_quiet(&mut self) -> Result<bool> {
-        self.underway.look()
+        self.starter.underway.look()
     }
 
     /// Steps that the device has done, of all launches that have ended.
@@ -320,14 +258,11 @@ impl CudaEngine {
     /// # Errors
     /// A fault of the device.
     pub fn steps_executed(&self) -> Result<u64> {
-        let mut counts = vec![0; 8 * self.setup.grid.0 as usize];
-        self.shelf.read(self.steps, &mut counts)?;
-        let counts = counts.as_chunks::<8>().0.iter();
-        Ok(counts.map(|count| u64::from_le_bytes(*count)).sum())
+        self.starter.steps_executed()
     }
 
     fn slot_bytes(&self, protocol: Protocol) -> usize {
-        self.setup.slot_bytes[protocol as usize]
+        self.starter.setup.slot_bytes[protocol as usize]
     }
 
     // ---- plans and connections
@@ -337,7 +272,11 @@ impl CudaEngine {
             return Ok(bound);
         }
         let (shape, protocol, _) = key;
-        let bound = self.bind(pairs_only(&planner(&shape)?), protocol)?;
+        let plan = planner(&shape)?;
+        if self.starter.setup.carrier.is_some() {
+            staged::check(&plan)?;
+        }
+        let bound = self.bind(pairs_only(&plan), protocol)?;
         Ok(self.plans.insert(key, bound))
     }
 
@@ -345,122 +284,50 @@ impl CudaEngine {
         if let Some(bound) = self.waves.get(key) {
             return Ok(Arc::clone(bound));
         }
-        let plan = messages::plan(self.setup.rank, self.setup.nranks, key);
+        let plan = messages::plan(self.starter.setup.rank, self.starter.setup.nranks, key);
         let bound = Arc::new(self.bind(plan, Protocol::Simple)?);
         self.waves.put(key.clone(), Arc::clone(&bound));
         Ok(bound)
     }
 
     fn bind(&mut self, plan: Plan, protocol: Protocol) -> Result<DeviceBound> {
-        fit::check_grid(&plan, self.grid(plan.lanes.len()))?;
+        fit::check_grid(&plan, self.starter.grid(plan.lanes.len()))?;
         let uses = plan.connections.iter();
         let ends = uses.map(|used| self.end(used.link, used.direction, protocol));
         let ends: Vec<u64> = ends.collect::<Result<_>>()?;
         let table: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
         let table = match table.is_empty() {
             true => None,
-            false => Some(self.shelf.put(&table, self.underway.ended())?),
+            false => Some(
+                self.starter
+                    .shelf
+                    .put(&table, self.starter.underway.ended())?,
+            ),
         };
         self.numbers += 1;
-        DeviceBound::new(plan, (self.numbers, protocol), table)
+        let staged = match self.starter.setup.carrier.as_deref() {
+            Some(carrier) => staged::of_plan(&plan, carrier),
+            None => Vec::new(),
+        };
+        DeviceBound::new(plan, (self.numbers, protocol), (table, staged))
     }
 
     /// The address of an end on the device.
     fn end(&mut self, link: Link, direction: Direction, protocol: Protocol) -> Result<u64> {
-        let slot_bytes = self.slot_bytes(protocol);
-        let wire = wire_of(link, protocol, slot_bytes);
+        // Tokens that are counted are the same in every protocol.
+        let carrier = self.starter.setup.carrier.as_deref();
+        let protocol = match carrier.is_some_and(|it| staged::is_between(it, link)) {
+            true => Protocol::Simple,
+            false => protocol,
+        };
+        let wire = wire_of(link, protocol, self.slot_bytes(protocol));
         if let Some(&end) = self.ends.get(&(wire, direction)) {
             return Ok(end);
         }
-        let halves = self.setup.wiring.halves(wire)?;
-        let end = halves.end(wire.slot_bytes);
-        let address = self.shelf.keep_with(end.as_bytes())?;
+        let halves = self.starter.setup.wiring.halves(wire)?;
+        let end = halves.end();
+        let address = self.starter.shelf.keep_with(end.as_bytes())?;
         self.ends.insert((wire, direction), address);
-        Ok(address)
-    }
-
-    // ---- launches
-
-    /// Blocks and threads for so many lanes.
-    fn grid(&self, lanes: usize) -> (u32, u32) {
-        let (blocks, threads) = self.setup.grid;
-        ((lanes as u32).clamp(1, blocks.max(1)), threads)
-    }
-
-    /// Puts a launch on its stream.
-    fn start(&mut self, work: &DeviceWork<'_>) -> Result<()> {
-        let bound = work.bound;
-        if bound.lanes() == 0 {
-            return Ok(());
-        }
-        let image = bound.image(work.windows);
-        let mut launch = DeviceLaunch::new(&image, work.slice_slots);
-        launch.connections = bound.table.as_ref().map_or(0, Shelved::address);
-        launch.input = work.input;
-        launch.output = work.output;
-        launch.abort = self.setup.abort.0;
-        launch.steps = self.steps;
-        launch.scalar = work.kernel.scalar;
-        launch.pre_scaled = work.kernel.is_pre_scaled.into();
-        launch.divisor = work.divisor;
-        let name = work.kernel.name(bound.protocol)?;
-        let function = self.setup.kernels.get(&name)?.clone();
-        let each = bound.scratch_bytes(work.windows, work.kernel.element_bytes());
-        let each = each.next_multiple_of(128);
-        launch.scratch = self.scratch(each * bound.lanes())?;
-        launch.scratch_bytes = each as u64;
-        let number = self.underway.next();
-        let image = match launch.is_inline() {
-            true => None,
-            false => Some(self.large_image(work, image.bytes())?),
-        };
-        launch.image = image.as_ref().map_or(0, Shelved::address);
-        if let Some(table) = &bound.table {
-            table.is_read_by(number);
-        }
-        if let Some(image) = &image {
-            image.is_read_by(number);
-        }
-        let end = self.underway.before(work.stream, work.is_captured)?;
-        let (blocks, threads) = self.grid(bound.lanes());
-        // SAFETY: the kernel takes this structure; what it names stays until the launch has ended:
-        // the engine's memory by its end, the caller's by its promise.
-        unsafe { function.launch(blocks, threads, launch.as_bytes(), work.stream)? };
-        self.keep(work, image);
-        self.underway.after(work.stream, end)
-    }
-
-    /// Keeps what the launch reads for the next one, or as long as a graph may run it.
-    fn keep(&mut self, work: &DeviceWork<'_>, image: Option<Shelved>) {
-        if work.is_captured {
-            self.captured.push(Arc::clone(work.bound));
-            self.captured_images.extend(image);
-        } else if let (Some(image), Some(extents)) = (image, work.extents) {
-            self.images.put((work.bound.number, extents), image);
-        }
-    }
-
-    fn large_image(&mut self, work: &DeviceWork<'_>, bytes: &[u8]) -> Result<Shelved> {
-        let known = work.extents.map(|extents| (work.bound.number, extents));
-        if let Some(image) = known.and_then(|key| self.images.pop(&key)) {
-            return Ok(image);
-        }
-        self.shelf.put(bytes, self.underway.ended())
-    }
-
-    /// Scratch memory of so many bytes. What was smaller stays: launches may be using it.
-    fn scratch(&mut self, bytes: usize) -> Result<u64> {
-        if bytes == 0 {
-            return Ok(0);
-        }
-        if let Some(memory) = self.scratch.last().filter(|memory| memory.bytes() >= bytes) {
-            return Ok(memory.address());
-        }
-        let bytes = bytes.next_power_of_two();
-        let _relaxed = cuda::exchange_capture_mode_relaxed()?;
-        let memory = DeviceMemory::new(&self.setup.context, "scratch memory", bytes, &[])?;
-        let address = memory.address();
-        self.scratch.push(Arc::new(memory));
         Ok(address)
     }
 }
@@ -481,7 +348,7 @@ impl Drop for CudaEngine {
     /// kept until the process ends.
     fn drop(&mut self) {
         for _ in 0..LAST_LOOKS {
-            match self.underway.look() {
+            match self.starter.underway.look() {
                 Ok(true) => return,
                 Ok(false) => std::thread::sleep(std::time::Duration::from_millis(1)),
                 // The device has failed: nothing runs any more.
@@ -492,6 +359,6 @@ impl Drop for CudaEngine {
             "kernels on CUDA device {} have not ended: their memory is kept until the process ends",
             self.device()
         );
-        std::mem::forget(self.memory());
+        std::mem::forget(self.starter.memory());
     }
 }

@@ -24,9 +24,12 @@ pub mod layout;
 mod messages;
 pub mod names;
 mod shelf;
+mod staged;
+mod starting;
 mod underway;
 
-pub use engine::{CudaEngine, CudaSetup};
+pub use engine::CudaEngine;
 pub use image::Image;
 pub use launch::DeviceLaunch;
 pub use messages::DeviceMessage;
+pub use starting::CudaSetup;

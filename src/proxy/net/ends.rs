@@ -2,11 +2,13 @@
 
 use super::active::{Op, Taking};
 use super::link::Shape;
+use super::local::{Inbox, Outbox};
 use super::rails::{Rail, Rails};
 use crate::base::{Error, Rank, Result};
 use crate::proxy::service::{Caller, Elsewhere};
 use crate::transport::net::{Connecting, Handle, Net};
-use crate::wire::pair::{PairMemory, PairReceiver, PairSender};
+use crate::wire::pair::{PairReceiver, PairSender};
+use crate::wire::stage::{StageReader, StageSource, StageWriter};
 use crate::wire::{Bell, Source};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +20,12 @@ pub type Handles = Vec<Handle>;
 pub(super) struct Ends {
     pub net: Arc<dyn Net>,
     pub source: Box<dyn Source + Sync>,
+    /// Where those of devices lie, whose channels follow those of the host.
+    pub stages: Option<Arc<dyn StageSource>>,
     pub me: usize,
+    /// Channels of the host.
+    pub on_host: usize,
+    /// Channels in all.
     pub channels: usize,
     pub nonce: u128,
     /// Whether each rank is on another node.
@@ -29,35 +36,62 @@ pub(super) struct Ends {
     pub rails: Option<Arc<dyn Rails>>,
     /// Over which devices connections were begun: peer, channel, devices.
     pub begun: Mutex<Vec<(Rank, u16, Rail)>>,
-    /// Bytes of a slot in memory, with room for the words about a token.
+    /// Bytes of a slot in memory of the host, with room for the words about a token.
     pub slot_bytes: usize,
     /// Slots of a token.
     pub slice: u64,
 }
 
 impl Ends {
-    fn memory(&self, writer: usize, reader: usize, channel: u16) -> Result<PairMemory> {
-        self.source.pair(writer, reader, usize::from(channel))
+    /// The stages that a channel's connections have, if it is one of devices, and its number there.
+    fn staged(&self, channel: u16) -> Option<(&dyn StageSource, u16)> {
+        let number = usize::from(channel).checked_sub(self.on_host)?;
+        let stages = self.stages.as_deref()?;
+        Some((stages, number as u16))
     }
 
     /// The end that reads what this rank writes for the peer.
-    pub fn reading(&self, shape: Shape) -> Result<PairReceiver> {
-        let memory = self.memory(self.me, shape.peer.index(), shape.channel)?;
-        Ok(PairReceiver::new(memory))
+    pub fn reading(&self, shape: Shape) -> Result<Outbox> {
+        let Shape { peer, channel, .. } = shape;
+        let Some((stages, number)) = self.staged(channel) else {
+            return self.reading_of_host(peer, channel).map(Outbox::Host);
+        };
+        let stage = stages.stage(self.me as u32, peer.0, number)?;
+        Ok(Outbox::Device(StageReader::new(stage)))
     }
 
     /// The end that writes what this rank reads from the peer.
-    pub fn writing(&self, shape: Shape) -> Result<PairSender> {
-        let memory = self.memory(shape.peer.index(), self.me, shape.channel)?;
+    pub fn writing(&self, shape: Shape) -> Result<Inbox> {
+        let Shape { peer, channel, .. } = shape;
+        let Some((stages, number)) = self.staged(channel) else {
+            return self.writing_of_host(peer, channel).map(Inbox::Host);
+        };
+        let stage = stages.stage(peer.0, self.me as u32, number)?;
+        Ok(Inbox::Device(StageWriter::new(stage)))
+    }
+
+    /// As [`Ends::reading`], on a channel of the host.
+    pub fn reading_of_host(&self, peer: Rank, channel: u16) -> Result<PairReceiver> {
+        let memory = self.source.pair(self.me, peer.index(), channel.into())?;
+        Ok(PairReceiver::new(memory))
+    }
+
+    /// As [`Ends::writing`], on a channel of the host.
+    pub fn writing_of_host(&self, peer: Rank, channel: u16) -> Result<PairSender> {
+        let memory = self.source.pair(peer.index(), self.me, channel.into())?;
         Ok(PairSender::new(memory))
     }
 
     pub fn shape(&self, peer: Rank, channel: u16) -> Shape {
+        let (slot_bytes, slice) = match self.staged(channel) {
+            Some((stages, _)) => (stages.slot_bytes(), 1),
+            None => (self.slot_bytes, self.slice),
+        };
         Shape {
             peer,
             channel,
-            slot_bytes: self.slot_bytes,
-            slice: self.slice,
+            slot_bytes,
+            slice,
         }
     }
 
@@ -108,11 +142,14 @@ pub struct Setup {
     pub net: Arc<dyn Net>,
     /// Where the memory of connections lies on this node.
     pub source: Box<dyn Source + Sync>,
+    /// Where that of devices lies, if the ranks have some: each of its channels follows those of
+    /// the host.
+    pub stages: Option<Arc<dyn StageSource>>,
     /// Wakes this rank.
     pub bell: Box<dyn Bell>,
     /// This rank.
     pub me: Rank,
-    /// Channels.
+    /// Channels of the host.
     pub channels: usize,
     /// Names the communicator.
     pub nonce: u128,

@@ -98,8 +98,8 @@ impl FoldLink {
 
     fn connect(&mut self, ends: &Ends, channel: u16) -> Result<&mut Connected> {
         let bytes = ends.slot_bytes * LINES;
-        let from = ends.reading(ends.shape(self.next, channel))?;
-        let to = ends.writing(ends.shape(self.previous, channel))?;
+        let from = ends.reading_of_host(self.next, channel)?;
+        let to = ends.writing_of_host(self.previous, channel)?;
         // SAFETY: the slots stay mapped as long as the communicator, which closes its links first.
         let known = unsafe {
             let of_from = self.group.register(from.slot(0), bytes)?;

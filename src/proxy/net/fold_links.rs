@@ -27,7 +27,11 @@ impl Links {
 
     /// Which of so many groups folds what passes on a channel.
     pub(super) fn fold_of(&self, folds: usize, channel: u16) -> Option<usize> {
-        usize::from(channel).checked_sub(self.ends.channels - folds)
+        let channel = usize::from(channel);
+        let is_of_host = channel < self.ends.on_host;
+        channel
+            .checked_sub(self.ends.on_host - folds)
+            .filter(|_| is_of_host)
     }
 
     /// One look at what is folded for a sub.

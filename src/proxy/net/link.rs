@@ -15,6 +15,7 @@
 //! first token of a call need not wait until the peer has heard that its receiver is there.
 
 use super::counts::{Counts, SLOTS};
+use super::local::{Inbox, Outbox};
 use super::token::{Trailer, message_bytes};
 use super::trace::{Phase, Trace};
 use super::wanted::Wanted;
@@ -22,7 +23,7 @@ use crate::base::{Error, Rank, Result};
 use crate::plan::Direction;
 use crate::transport::net::{Receive, RecvComm, Region, Request, SendComm};
 use crate::wire::line::{INLINE_BYTES, LINES, SMALL_BYTES};
-use crate::wire::pair::{PairReceiver, PairSender, STRAIGHT_BYTES};
+use crate::wire::pair::STRAIGHT_BYTES;
 use std::collections::VecDeque;
 
 /// Messages for which the time of a system call counts more than that of their bytes.
@@ -42,7 +43,7 @@ pub(super) struct Shape {
 /// The sending end.
 pub(super) struct SendLink {
     shape: Shape,
-    memory: PairReceiver,
+    memory: Outbox,
     comm: Box<dyn SendComm>,
     region: Region,
     requests: VecDeque<Request>,
@@ -56,7 +57,7 @@ impl SendLink {
     ///
     /// # Errors
     /// Where the network cannot register the slots.
-    pub fn new(shape: Shape, memory: PairReceiver, mut comm: Box<dyn SendComm>) -> Result<Self> {
+    pub fn new(shape: Shape, memory: Outbox, mut comm: Box<dyn SendComm>) -> Result<Self> {
         let bytes = shape.slot_bytes * LINES;
         // SAFETY: the slots stay mapped as long as the communicator, which closes its links first.
         let region = unsafe { comm.register(memory.slot(0), bytes)? };
@@ -134,7 +135,7 @@ impl SendLink {
     /// network, if the peer has room. `straight`: where its payload lies, if not in its slot.
     fn transmit(&mut self, ahead: u32, straight: Option<*mut u8>) -> Result<Option<Request>> {
         let arrival = self.memory.arrival(ahead);
-        let (slot, bytes) = (self.memory.slot(u64::from(ahead)), arrival.ack as usize);
+        let bytes = arrival.ack as usize;
         let trailer = Trailer {
             bytes,
             signature: arrival.signature,
@@ -146,12 +147,7 @@ impl SendLink {
             // which is when the request is done.
             return unsafe { self.comm.isend_with_tail(data, bytes, &words[..length], 0) };
         }
-        if bytes <= SMALL_BYTES {
-            let from = self.memory.place(bytes, ahead);
-            // SAFETY: the token is there with so many bytes, and its slot, which its payload does
-            // not use, is this end's until it is given back.
-            unsafe { std::ptr::copy_nonoverlapping(from, slot, bytes) };
-        }
+        let slot = self.memory.filled(ahead, bytes);
         // SAFETY: a slot has room for a token, and it is this end's.
         unsafe { trailer.write(slot) };
         // SAFETY: the slot is not written before the token is given back, which is when the
@@ -195,7 +191,7 @@ struct Here {
 /// The receiving end.
 pub(super) struct RecvLink {
     shape: Shape,
-    memory: PairSender,
+    memory: Inbox,
     comm: Box<dyn RecvComm>,
     region: Region,
     requests: VecDeque<Request>,
@@ -222,7 +218,7 @@ impl RecvLink {
     ///
     /// # Errors
     /// Where the network cannot register the slots.
-    pub fn new(shape: Shape, memory: PairSender, mut comm: Box<dyn RecvComm>) -> Result<Self> {
+    pub fn new(shape: Shape, memory: Inbox, mut comm: Box<dyn RecvComm>) -> Result<Self> {
         let bytes = shape.slot_bytes * LINES;
         // SAFETY: the slots stay mapped as long as the communicator, which closes its links first.
         let region = unsafe { comm.register(memory.slot(0), bytes)? };
@@ -420,12 +416,6 @@ impl RecvLink {
             // SAFETY: the payload was received there, where the reader wants it.
             unsafe { self.memory.publish_elsewhere(data, bytes, signature) };
             return Ok(());
-        }
-        if bytes <= SMALL_BYTES {
-            let to = self.memory.place(bytes);
-            // SAFETY: the place of the token is this end's until it is published, and is not its
-            // slot.
-            unsafe { std::ptr::copy_nonoverlapping(slot, to, bytes) };
         }
         self.memory
             .publish(self.shape.slice as u32, bytes, signature);

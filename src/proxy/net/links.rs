@@ -73,7 +73,9 @@ pub struct Links {
 
 impl Links {
     fn new(setup: Setup, arrivals: Arrivals, handles: Arc<[Handles]>) -> Links {
-        let count = setup.is_remote.len() * setup.channels;
+        let of_devices = setup.stages.as_ref().map_or(0, |it| it.channels());
+        let channels = setup.channels + of_devices;
+        let count = setup.is_remote.len() * channels;
         Links {
             me: setup.me.index(),
             is_remote: setup.is_remote.clone().into(),
@@ -91,8 +93,10 @@ impl Links {
             ends: Ends {
                 net: setup.net,
                 source: setup.source,
+                stages: setup.stages,
                 me: setup.me.index(),
-                channels: setup.channels,
+                on_host: setup.channels,
+                channels,
                 nonce: setup.nonce,
                 is_remote: setup.is_remote,
                 handles,
@@ -407,7 +411,8 @@ impl Links {
                         None => counts((outgoing, incoming), direction, sub.link),
                     };
                     let step = sub.first_step(launch, direction);
-                    let steps = (sub.end, self.ends.slice);
+                    let slice = self.ends.shape(sub.peer, sub.channel).slice;
+                    let steps = (sub.end, slice);
                     sub.steps.look(now, steps, step, &**profiler);
                 }
                 if done >= sub.end {

@@ -174,7 +174,8 @@ impl Links {
                     channel: sub.channel,
                     is_connected: found.is_some(),
                     slots: sub.end - sub.start,
-                    slot_bytes: self.ends.slot_bytes - super::SPARE_BYTES,
+                    slot_bytes: self.ends.shape(sub.peer, sub.channel).slot_bytes
+                        - super::SPARE_BYTES,
                     posted: counts.posted,
                     full: counts.full,
                     transmitted: counts.transmitted,

@@ -68,9 +68,10 @@ impl Ends {
         let good = greeting.nonce == self.nonce
             && greeting.reader as usize == self.me
             && self.is_remote.get(peer).copied().unwrap_or(false)
-            && (greeting.channel as usize) < self.channels
-            && greeting.slot_bytes == self.slot_bytes as u64;
-        good.then(|| self.shape(Rank(greeting.writer), greeting.channel as u16))
+            && (greeting.channel as usize) < self.channels;
+        let shape = || self.shape(Rank(greeting.writer), greeting.channel as u16);
+        let fits = |shape: &Shape| greeting.slot_bytes == shape.slot_bytes as u64;
+        good.then(shape).filter(fits)
     }
 }
 
@@ -108,7 +109,7 @@ impl Outgoing {
             writer: ends.me as u32,
             reader: peer.0,
             channel: u32::from(channel),
-            slot_bytes: ends.slot_bytes as u64,
+            slot_bytes: ends.shape(peer, channel).slot_bytes as u64,
         };
         let connecting = ends.connect(peer, channel)?;
         Ok(Outgoing::Connecting(connecting, greeting))

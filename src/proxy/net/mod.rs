@@ -20,6 +20,7 @@
 //! - [`link`]: the phases of one end of a connection.
 //! - [`links`]: the engine.
 //! - [`live`]: what is under way, for people who look at a job that hangs.
+//! - [`local`]: ends in this node's memory, of the host or of a device.
 //! - [`meet`]: how connections come about on first use.
 //! - [`open`]: the listeners of a rank.
 //! - [`profile`]: begin and end of what happens to each step, for profilers.
@@ -39,6 +40,7 @@ mod fold_links;
 mod link;
 mod links;
 pub mod live;
+mod local;
 mod meet;
 mod open;
 pub mod profile;

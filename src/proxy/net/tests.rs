@@ -53,6 +53,7 @@ fn setup(net: &Arc<dyn Net>, node: &NodeMemory, me: usize, slice: u32) -> Setup 
     Setup {
         net: net.clone(),
         source: Box::new(node.clone()),
+        stages: None,
         bell: Box::new(node.clone()),
         me: Rank(me as u32),
         channels: 1,

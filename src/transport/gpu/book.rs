@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 pub struct BookDevice {
     /// Where the rank is a thread of this process.
     pub context: Option<Arc<Context>>,
+    /// The number of the rank's node.
+    pub node: u32,
 }
 
 /// Gets what a rank's process has promised under a key.
@@ -23,6 +25,8 @@ pub type PieceFetch = Box<dyn Fn(u32, Key) -> Result<Fd> + Send + Sync>;
 /// The pieces of one communicator in this process, shared by its ranks here.
 pub struct Book {
     nonce: Nonce,
+    /// Whose ranks are meant.
+    node: u32,
     places: DevicePlaces,
     devices: Vec<BookDevice>,
     fetch: PieceFetch,
@@ -35,9 +39,9 @@ pub struct Book {
 static BOOKS: Mutex<Vec<Weak<Book>>> = Mutex::new(Vec::new());
 
 impl Book {
-    /// The book of the communicator of this nonce: the first of its ranks here makes it.
+    /// The book of the communicator of this nonce on a node: the first of its ranks here makes it.
     pub fn of(
-        nonce: Nonce,
+        (nonce, node): (Nonce, u32),
         places: DevicePlaces,
         devices: Vec<BookDevice>,
         fetch: PieceFetch,
@@ -45,11 +49,12 @@ impl Book {
         let mut books = BOOKS.lock().unwrap_or_else(PoisonError::into_inner);
         books.retain(|book| book.strong_count() > 0);
         let mut known = books.iter().filter_map(Weak::upgrade);
-        if let Some(book) = known.find(|book| book.nonce == nonce) {
+        if let Some(book) = known.find(|book| (book.nonce, book.node) == (nonce, node)) {
             return book;
         }
         let book = Arc::new(Book {
             nonce,
+            node,
             places,
             devices,
             fetch,
@@ -95,7 +100,16 @@ impl Book {
 
     pub(super) fn are_all_near(&self) -> bool {
         let near = self.near.get();
-        near.is_some_and(|near| near.iter().all(|near| *near))
+        let nranks = self.devices.len();
+        let is_far = |(at, near): (usize, &bool)| {
+            !near && !self.is_remote((at / nranks) as u32, (at % nranks) as u32)
+        };
+        near.is_some_and(|near| !near.iter().enumerate().any(is_far))
+    }
+
+    /// Whether two ranks are on different nodes.
+    pub fn is_remote(&self, one: u32, other: u32) -> bool {
+        self.devices[one as usize].node != self.devices[other as usize].node
     }
 
     /// A piece of this process.
@@ -145,13 +159,16 @@ impl Book {
         DevicePiece::of_peer(context, &fd, self.places.bytes(name), name.is_on_host())
     }
 
-    /// Whether the device of rank `me` reaches that of another rank: it is tried.
+    /// Whether the device of rank `me` reaches that of another rank: within a node it is tried.
     ///
     /// # Errors
     /// The other process is gone.
     pub fn reaches(&self, me: u32, other: u32) -> Result<bool> {
         let of = |rank: u32| self.devices[rank as usize].context.as_ref();
         let mine = of(me).ok_or_else(|| Error::internal("a rank of another process"))?;
+        if self.is_remote(me, other) {
+            return Ok(false);
+        }
         if let Some(theirs) = of(other) {
             return mine.reaches(theirs);
         }

@@ -130,12 +130,12 @@ impl DevicePlace {
 
 impl DevicePlaces {
     /// Channels of a direction between two ranks, of all kinds.
-    fn all_channels(&self) -> u64 {
+    pub(super) fn all_channels(&self) -> u64 {
         KINDS * u64::from(self.channels)
     }
 
     /// Connections of one direction and protocol are numbered by kind and channel.
-    fn number(&self, channel: u16) -> Result<u64> {
+    pub(super) fn number(&self, channel: u16) -> Result<u64> {
         let (kind, within) = (channel >> 12, channel & 0xfff);
         let kind = match kind {
             0 => 0,

@@ -79,50 +79,53 @@ fn words(first: u64, count: usize) -> Vec<u8> {
 /// calls in between, on connections that were not there before the capture.
 #[test]
 fn graphs_replay_between_other_calls() {
-    ranks(&[0, 1, 2], &[], |rank| {
-        let graphs = Graphs::load();
-        let (me, count) = (u64::from(rank.number()), 2600);
-        let source = rank.poisoned(8 * count);
-        let (small, large) = (rank.poisoned(8 * 3), rank.poisoned(8 * count));
-        let result = rank.poisoned(8 * count);
-        let stream = rank.stream.id();
-        let copy = |from: *mut u8, to: *mut u8, bytes| {
-            // SAFETY: both are buffers of that length.
-            unsafe { copy_async(&rank.context, to as u64, from as u64, bytes, stream) }
-        };
-        let graph = graphs.capture(rank, || {
-            rank.put(&sum(source.at(0), small.at(0), 3))
-                .expect("captured");
-            rank.put(&sum(source.at(0), large.at(0), count))
-                .expect("captured");
-            copy(large.at(0), result.at(0), 8 * count).expect("captured");
-        });
-        let wanted = |first: u64, count: usize| -> Vec<u8> {
-            let of = |i: usize| {
-                (0..3)
-                    .map(|rank| first + 1000 * rank + i as u64)
-                    .sum::<u64>()
-            };
-            (0..count).flat_map(|i| of(i).to_le_bytes()).collect()
-        };
-        for turn in 0..60u64 {
-            let first = 7 * turn + 1000 * me;
-            let input = rank.buffer(&words(first, count));
-            copy(input.at(0), source.at(0), 8 * count).expect("new data");
-            graphs.launch(rank, graph[1]);
-            if turn % 3 == 1 {
-                // A call on its own uses the same connections.
-                let own = rank.poisoned(8 * 50);
-                rank.put(&sum(source.at(0), own.at(0), 50)).expect("a call");
-                assert!(rank.read(&own) == wanted(7 * turn, 50), "turn {turn}");
-            }
-            if turn % 4 != 2 {
-                assert!(rank.read(&result) == wanted(7 * turn, count), "turn {turn}");
-                assert!(rank.read(&small) == wanted(7 * turn, 3), "turn {turn}");
-            } else {
-                rank.stream.synchronize().expect("it ends");
-            }
-        }
-        graphs.destroy(graph);
+    ranks(&[0, 1, 2], &[], |rank| replay(rank, 60));
+}
+
+/// One rank's part of it, with so many replays.
+pub fn replay(rank: &Rank, turns: u64) {
+    let graphs = Graphs::load();
+    let (me, count) = (u64::from(rank.number()), 2600);
+    let source = rank.poisoned(8 * count);
+    let (small, large) = (rank.poisoned(8 * 3), rank.poisoned(8 * count));
+    let result = rank.poisoned(8 * count);
+    let stream = rank.stream.id();
+    let copy = |from: *mut u8, to: *mut u8, bytes| {
+        // SAFETY: both are buffers of that length.
+        unsafe { copy_async(&rank.context, to as u64, from as u64, bytes, stream) }
+    };
+    let graph = graphs.capture(rank, || {
+        rank.put(&sum(source.at(0), small.at(0), 3))
+            .expect("captured");
+        rank.put(&sum(source.at(0), large.at(0), count))
+            .expect("captured");
+        copy(large.at(0), result.at(0), 8 * count).expect("captured");
     });
+    let wanted = |first: u64, count: usize| -> Vec<u8> {
+        let of = |i: usize| {
+            (0..u64::from(rank.comm.nranks()))
+                .map(|rank| first + 1000 * rank + i as u64)
+                .sum::<u64>()
+        };
+        (0..count).flat_map(|i| of(i).to_le_bytes()).collect()
+    };
+    for turn in 0..turns {
+        let first = 7 * turn + 1000 * me;
+        let input = rank.buffer(&words(first, count));
+        copy(input.at(0), source.at(0), 8 * count).expect("new data");
+        graphs.launch(rank, graph[1]);
+        if turn % 3 == 1 {
+            // A call on its own uses the same connections.
+            let own = rank.poisoned(8 * 50);
+            rank.put(&sum(source.at(0), own.at(0), 50)).expect("a call");
+            assert!(rank.read(&own) == wanted(7 * turn, 50), "turn {turn}");
+        }
+        if turn % 4 != 2 {
+            assert!(rank.read(&result) == wanted(7 * turn, count), "turn {turn}");
+            assert!(rank.read(&small) == wanted(7 * turn, 3), "turn {turn}");
+        } else {
+            rank.stream.synchronize().expect("it ends");
+        }
+    }
+    graphs.destroy(graph);
 }

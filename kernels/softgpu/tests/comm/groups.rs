@@ -32,50 +32,53 @@ fn content(from: u32, to: u32, number: usize, bytes: usize) -> Vec<u8> {
 #[test]
 fn messages_of_a_group_move_together_whatever_their_order() {
     let seed = seed();
-    ranks(&[0, 1, 2, 3], &[], |rank| {
-        let (me, nranks) = (rank.number(), rank.comm.nranks());
-        let mut sizes = fastrand::Rng::with_seed(seed);
-        let sizes: Vec<usize> = (0..3).map(|_| sizes.usize(1..70_000)).collect();
-        let mut sends: Vec<(u32, usize, Buffer)> = Vec::new();
-        let mut recvs: Vec<(u32, usize, Buffer)> = Vec::new();
-        for peer in 0..nranks {
-            for (number, &bytes) in sizes.iter().enumerate() {
-                sends.push((peer, number, rank.buffer(&content(me, peer, number, bytes))));
-                recvs.push((peer, number, rank.poisoned(bytes)));
-            }
+    ranks(&[0, 1, 2, 3], &[], |rank| all_to_all(rank, seed));
+}
+
+/// One rank's part of it.
+pub fn all_to_all(rank: &Rank, seed: u64) {
+    let (me, nranks) = (rank.number(), rank.comm.nranks());
+    let mut sizes = fastrand::Rng::with_seed(seed);
+    let sizes: Vec<usize> = (0..3).map(|_| sizes.usize(1..70_000)).collect();
+    let mut sends: Vec<(u32, usize, Buffer)> = Vec::new();
+    let mut recvs: Vec<(u32, usize, Buffer)> = Vec::new();
+    for peer in 0..nranks {
+        for (number, &bytes) in sizes.iter().enumerate() {
+            sends.push((peer, number, rank.buffer(&content(me, peer, number, bytes))));
+            recvs.push((peer, number, rank.poisoned(bytes)));
         }
-        let mut calls: Vec<(u64, Call)> = Vec::new();
-        let mut random = fastrand::Rng::with_seed(seed ^ u64::from(me));
-        let kinds = [(Collective::Send, &sends), (Collective::Recv, &recvs)];
-        for (collective, buffers) in kinds {
-            for (peer, number, buffer) in buffers {
-                // Messages between two ranks stay in order; all else is shuffled.
-                let key = (random.u64(..1 << 32) >> 2) * 4 + *number as u64;
-                let of_pair = calls
-                    .iter()
-                    .filter(|(_, it)| (it.collective, it.peer) == (collective, *peer));
-                let key = of_pair.map(|(key, _)| key + 1).max().unwrap_or(0).max(key);
-                calls.push((
-                    key,
-                    message(collective, buffer.at(0), sizes[*number], *peer),
-                ));
-            }
+    }
+    let mut calls: Vec<(u64, Call)> = Vec::new();
+    let mut random = fastrand::Rng::with_seed(seed ^ u64::from(me));
+    let kinds = [(Collective::Send, &sends), (Collective::Recv, &recvs)];
+    for (collective, buffers) in kinds {
+        for (peer, number, buffer) in buffers {
+            // Messages between two ranks stay in order; all else is shuffled.
+            let key = (random.u64(..1 << 32) >> 2) * 4 + *number as u64;
+            let of_pair = calls
+                .iter()
+                .filter(|(_, it)| (it.collective, it.peer) == (collective, *peer));
+            let key = of_pair.map(|(key, _)| key + 1).max().unwrap_or(0).max(key);
+            calls.push((
+                key,
+                message(collective, buffer.at(0), sizes[*number], *peer),
+            ));
         }
-        calls.sort_by_key(|(key, _)| *key);
-        group::start();
-        for (_, call) in &calls {
-            rank.put(call).expect("taken down");
-        }
-        group::end().expect("begun");
-        for (peer, number, buffer) in &recvs {
-            let wanted = content(*peer, me, *number, sizes[*number]);
-            assert!(
-                rank.read(buffer) == wanted,
-                "rank {me}: message {number} of rank {peer}"
-            );
-        }
-        rank.has_done_its_steps();
-    });
+    }
+    calls.sort_by_key(|(key, _)| *key);
+    group::start();
+    for (_, call) in &calls {
+        rank.put(call).expect("taken down");
+    }
+    group::end().expect("begun");
+    for (peer, number, buffer) in &recvs {
+        let wanted = content(*peer, me, *number, sizes[*number]);
+        assert!(
+            rank.read(buffer) == wanted,
+            "rank {me}: message {number} of rank {peer}"
+        );
+    }
+    rank.has_done_its_steps();
 }
 
 /// Large messages take several channels; odd sizes and addresses.

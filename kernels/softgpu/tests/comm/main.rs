@@ -4,6 +4,7 @@ mod calls;
 mod graphs;
 mod groups;
 mod mistakes;
+mod nodes;
 mod processes;
 mod ranks;
 mod streams;

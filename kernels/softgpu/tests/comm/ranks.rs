@@ -170,18 +170,35 @@ impl Buffer {
 
 /// Runs `body` as each rank of `devices.len()`, on these devices.
 pub fn ranks(devices: &[u32], overrides: &[(&str, &str)], body: impl Fn(&Rank) + Sync) {
+    on_nodes(devices.len(), devices, overrides, body);
+}
+
+/// The same on nodes of so many ranks, which reach each other over the loopback only.
+pub fn on_nodes(
+    per_node: usize,
+    devices: &[u32],
+    overrides: &[(&str, &str)],
+    body: impl Fn(&Rank) + Sync,
+) {
     software_gpu();
     let members = ThreadsBootstrap::group(devices.len() as u32).into_iter();
     std::thread::scope(|scope| {
         let body = &body;
-        let run = |(member, &device): (ThreadsBootstrap, &u32)| {
+        let run = |(at, (member, &device)): (usize, (ThreadsBootstrap, &u32))| {
             scope.spawn(move || {
-                let rank = Rank::join(member, device, overrides).expect("a communicator");
+                let node = format!("node{}", at / per_node);
+                let mut all = overrides.to_vec();
+                if per_node < devices.len() {
+                    all.extend([("hostid", &*node), ("socket_ifname", "=lo")]);
+                }
+                let rank = Rank::join(member, device, &all).expect("a communicator");
                 body(&rank);
-                rank.comm.destroy().expect("a clean end");
+                let is_alive = rank.comm.async_error().is_ok();
+                let ended = rank.comm.destroy();
+                assert!(!is_alive || ended.is_ok(), "a clean end: {ended:?}");
             })
         };
-        let threads: Vec<_> = members.zip(devices).map(run).collect();
+        let threads: Vec<_> = members.zip(devices).enumerate().map(run).collect();
         for thread in threads {
             thread.join().expect("no panic");
         }

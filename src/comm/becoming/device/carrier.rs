@@ -1,0 +1,90 @@
+//! Who moves what devices send to other nodes: the connections of the communicator, driven by
+//! kolo's own thread, because a call on a stream returns at once.
+
+use crate::base::{Error, Result};
+use crate::comm::becoming::net::Network;
+use crate::config::{Progress, Settings};
+use crate::proxy::net::Links;
+use crate::proxy::progress::{Engine, Work};
+use crate::transport::gpu::Stages;
+use crate::wire::gpu::{DeviceCarrier, StagedSlots};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// Launches of devices are numbered from here on, apart from those of the host.
+const FIRST_LAUNCH: u64 = 1 << 63;
+
+/// The connections of devices to other nodes.
+pub(in crate::comm) struct StageCarrier {
+    links: Arc<Links>,
+    stages: Arc<Stages>,
+    /// Channels of the host, which come before those of devices.
+    on_host: u16,
+    launches: AtomicU64,
+    /// The communicator, once there is one.
+    work: OnceLock<Weak<dyn Work>>,
+}
+
+impl StageCarrier {
+    /// Of a communicator on several nodes.
+    ///
+    /// # Errors
+    /// `InvalidUsage`: no thread of kolo may use the network.
+    pub fn new(
+        (network, stages): (&Network, &Arc<Stages>),
+        (settings, on_host): (&Settings, usize),
+    ) -> Result<StageCarrier> {
+        if !network.links.net().any_thread() {
+            return Err(Error::usage(
+                format!(
+                    "the network {} may be used by threads of the program only, and what devices \
+                     send moves while these do other things",
+                    network.links.net().name()
+                ),
+                "choose another network with KOLO_NET, such as socket, or start MPI with \
+                 MPI_THREAD_MULTIPLE",
+            ));
+        }
+        if settings.progress() == Progress::Inline {
+            return Err(Error::usage(
+                "devices of several nodes need kolo's own thread, and KOLO_PROGRESS=inline \
+                 forbids it",
+                "unset KOLO_PROGRESS, or make the communicator on the host",
+            ));
+        }
+        Ok(StageCarrier {
+            links: Arc::clone(&network.links),
+            stages: Arc::clone(stages),
+            on_host: on_host as u16,
+            launches: AtomicU64::new(FIRST_LAUNCH),
+            work: OnceLock::new(),
+        })
+    }
+
+    /// The communicator is made.
+    pub fn bind(&self, work: Weak<dyn Work>) {
+        let _ = self.work.set(work);
+    }
+}
+
+impl DeviceCarrier for StageCarrier {
+    fn is_remote(&self, rank: u32) -> bool {
+        self.links.is_remote(rank as usize)
+    }
+
+    fn expect(&self, launch: &[StagedSlots]) {
+        let number = self.launches.fetch_add(1, Ordering::Relaxed);
+        for slots in launch {
+            // Plans have no other channels than the stages: an end was made for each.
+            let Ok(channel) = self.stages.number(slots.channel) else {
+                continue;
+            };
+            let channel = usize::from(self.on_host + channel);
+            let to = (slots.peer as usize, channel);
+            self.links.expect(number, to, slots.is_send, slots.slots);
+        }
+        if let Some(work) = self.work.get().and_then(Weak::upgrade) {
+            Engine::global().add(work);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What calls of kolo leave in a graph besides kernels: functions that run on the host at each
+//! replay, and what must stay as long as the graph can run.
+//!
+//! A graph keeps *user objects*, and tells by a function when it needs them no more: on a thread of
+//! the driver, which may not call the driver. So what is over lies in a list until one of kolo's
+//! own calls drops it ([`drop_unused`]).
+
+use super::context::Context;
+use super::stream::{StreamId, exchange_capture_mode_relaxed};
+use crate::base::{Result, caught};
+use cudarc::driver::sys::{CUgraph, CUuserObject};
+use std::any::Any;
+use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, without which there are none.
+const NO_SYNC: c_uint = 1;
+/// `CU_GRAPH_USER_OBJECT_MOVE`: the graph has the only reference.
+const MOVE: c_uint = 1;
+
+/// What a graph runs on the host, and what it keeps.
+pub struct GraphKeeps(Box<KeptByGraph>);
+
+struct KeptByGraph {
+    /// Runs on a thread of the driver, and asks nothing of the driver.
+    act: Option<Box<dyn Fn() + Send + Sync>>,
+    _held: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+static UNUSED: Mutex<Vec<GraphKeeps>> = Mutex::new(Vec::new());
+static HAS_UNUSED: AtomicBool = AtomicBool::new(false);
+
+/// Drops what no graph needs any more. May call the driver.
+pub fn drop_unused() {
+    if HAS_UNUSED.swap(false, Ordering::Acquire) {
+        let mut unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped = std::mem::take(&mut *unused);
+        drop(unused);
+        // The program may be capturing another graph, of which this is no part.
+        let _relaxed = exchange_capture_mode_relaxed();
+        drop(dropped);
+    }
+}
+
+extern "C" fn act(data: *mut c_void) {
+    // SAFETY: the graph keeps it: see `GraphKeeps::keep`.
+    let keeps = unsafe { &*data.cast::<KeptByGraph>() };
+    if let Some(act) = &keeps.act
+        && let Err(error) = caught(act)
+    {
+        tracing::error!("{error}");
+    }
+}
+
+extern "C" fn release(data: *mut c_void) {
+    // SAFETY: made of a box by `GraphKeeps::keep`, and told of once.
+    let keeps = unsafe { Box::from_raw(data.cast::<KeptByGraph>()) };
+    let mut unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner);
+    unused.push(GraphKeeps(keeps));
+    HAS_UNUSED.store(true, Ordering::Release);
+}
+
+impl GraphKeeps {
+    /// With these, and perhaps something to run.
+    pub fn new(
+        act: Option<Box<dyn Fn() + Send + Sync>>,
+        held: Vec<Arc<dyn Any + Send + Sync>>,
+    ) -> GraphKeeps {
+        GraphKeeps(Box::new(KeptByGraph { act, _held: held }))
+    }
+
+    /// Has the graph that the stream is captured into run what is to be run, in the order of the
+    /// stream. [`GraphKeeps::keep`] follows.
+    ///
+    /// # Errors
+    /// The driver refuses: the capture has failed.
+    pub fn run(&self, context: &Context, stream: StreamId) -> Result<()> {
+        if self.0.act.is_none() {
+            return Ok(());
+        }
+        let data = std::ptr::from_ref(&*self.0).cast_mut().cast();
+        let _current = context.enter()?;
+        let functions = context.driver().functions();
+        // SAFETY: the function takes such data; the graph keeps them.
+        let code = unsafe { (functions.host_function)(stream.raw(), act, data) };
+        context.check(code, "cuLaunchHostFunc", String::new)
+    }
+
+    /// Has the graph that the stream is captured into keep all of it. Gives it back where the
+    /// driver has no such graphs: then it must stay for as long as the caller lives.
+    ///
+    /// # Errors
+    /// The driver refuses: the capture has failed.
+    pub fn keep(self, context: &Context, stream: StreamId) -> Result<Option<GraphKeeps>> {
+        let functions = context.driver().functions();
+        let (Some(info), Some(create), Some(retain)) = (
+            functions.capture_info,
+            functions.user_object,
+            functions.graph_retain,
+        ) else {
+            return Ok(Some(self));
+        };
+        let _current = context.enter()?;
+        let (mut status, mut id): (c_int, c_ulonglong) = (0, 0);
+        let mut graph: CUgraph = std::ptr::null_mut();
+        // SAFETY: the driver writes two numbers and an address; it is not asked for the others.
+        let code = unsafe {
+            let nothing = std::ptr::null_mut();
+            info(
+                stream.raw(),
+                &raw mut status,
+                &raw mut id,
+                &raw mut graph,
+                nothing,
+                std::ptr::null_mut(),
+            )
+        };
+        let data: *mut c_void = Box::into_raw(self.0).cast();
+        let mut object: CUuserObject = std::ptr::null_mut();
+        // From here on a failure leaves it behind: what was captured may name it.
+        context.check(code, "cuStreamGetCaptureInfo", String::new)?;
+        // SAFETY: `release` takes such data, once.
+        let code = unsafe { create(&raw mut object, data, release, 1, NO_SYNC) };
+        context.check(code, "cuUserObjectCreate", String::new)?;
+        // SAFETY: both are the driver's own.
+        let code = unsafe { retain(graph, object, 1, MOVE) };
+        context.check(code, "cuGraphRetainUserObject", String::new)?;
+        Ok(None)
+    }
+}

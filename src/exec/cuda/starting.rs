@@ -1,0 +1,231 @@
+//! From a plan that is bound to a kernel on a stream, or in a graph.
+
+use super::DeviceLaunch;
+use super::bound::{DeviceBound, LaunchExtents};
+use super::choice::KernelChoice;
+use super::shelf::{Shelf, Shelved};
+use super::underway::Underway;
+use crate::base::Result;
+use crate::cuda::{self, Context, DeviceKernels, DeviceMemory, GraphKeeps, StreamId};
+use crate::plan::Window;
+use crate::wire::gpu::{DeviceCarrier, DeviceWiring, StagedSlots};
+use lru::LruCache;
+use std::any::Any;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// Images that do not fit a launch and are kept.
+const IMAGES: NonZeroUsize = NonZeroUsize::new(128).expect("not 0");
+
+/// What an engine is made of.
+pub struct CudaSetup {
+    /// This rank and how many there are.
+    pub rank: u32,
+    /// Ranks of the communicator.
+    pub nranks: u32,
+    /// The device.
+    pub context: Arc<Context>,
+    /// Its kernels.
+    pub kernels: DeviceKernels,
+    /// Makes connections.
+    pub wiring: Box<dyn DeviceWiring>,
+    /// Moves what goes to other nodes, if there are some.
+    pub carrier: Option<Arc<dyn DeviceCarrier>>,
+    /// A `u32` that every device reads: not 0 ends all launches. And what keeps it there.
+    pub abort: (u64, Arc<dyn Any + Send + Sync>),
+    /// Most blocks of a launch, and the threads of each.
+    pub grid: (u32, u32),
+    /// Bytes of a slot, by protocol.
+    pub slot_bytes: [usize; 3],
+    /// Channels that a message may take.
+    pub channels: u16,
+}
+
+/// Puts launches on streams, and knows what of theirs must stay.
+pub(super) struct Starter {
+    pub setup: CudaSetup,
+    pub underway: Underway,
+    pub shelf: Shelf,
+    images: LruCache<(u64, LaunchExtents), Shelved>,
+    scratch: Vec<Arc<DeviceMemory>>,
+    /// What launches that a graph has captured need, where the driver's graphs keep nothing.
+    captured: Vec<GraphKeeps>,
+    /// Where each block counts its steps.
+    steps: u64,
+}
+
+/// What one launch runs, beside its plan.
+pub(super) struct DeviceWork<'a> {
+    pub bound: &'a Arc<DeviceBound>,
+    pub windows: &'a [Window],
+    pub kernel: KernelChoice,
+    /// Where the image may be kept, if it is large.
+    pub extents: Option<LaunchExtents>,
+    pub input: u64,
+    pub output: u64,
+    pub divisor: u32,
+    pub slice_slots: u32,
+    pub stream: StreamId,
+    /// A graph captures it.
+    pub is_captured: bool,
+}
+
+impl Starter {
+    /// Without launches yet.
+    pub fn new(setup: CudaSetup) -> Result<Starter> {
+        let mut shelf = Shelf::new(&setup.context)?;
+        let steps = shelf.keep(8 * setup.grid.0 as usize)?;
+        Ok(Starter {
+            shelf,
+            images: LruCache::new(IMAGES),
+            scratch: Vec::new(),
+            underway: Underway::new(&setup.context),
+            captured: Vec::new(),
+            steps,
+            setup,
+        })
+    }
+
+    /// What stays of this engine while launches are under way, and must not be freed before.
+    pub fn memory(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
+        let mut held: Vec<Arc<dyn Any + Send + Sync>> = vec![Arc::clone(&self.setup.abort.1)];
+        held.push(self.setup.wiring.memory());
+        let own = self.shelf.memory().chain(&self.scratch);
+        held.extend(own.map(|memory| Arc::clone(memory) as Arc<dyn Any + Send + Sync>));
+        held
+    }
+
+    /// Steps that the device has done, of all launches that have ended.
+    ///
+    /// # Errors
+    /// A fault of the device.
+    pub fn steps_executed(&self) -> Result<u64> {
+        let mut counts = vec![0; 8 * self.setup.grid.0 as usize];
+        self.shelf.read(self.steps, &mut counts)?;
+        let counts = counts.as_chunks::<8>().0.iter();
+        Ok(counts.map(|count| u64::from_le_bytes(*count)).sum())
+    }
+
+    /// Blocks and threads for so many lanes.
+    pub fn grid(&self, lanes: usize) -> (u32, u32) {
+        let (blocks, threads) = self.setup.grid;
+        ((lanes as u32).clamp(1, blocks.max(1)), threads)
+    }
+
+    /// Puts a launch on its stream.
+    ///
+    /// # Errors
+    /// No memory; the driver refuses.
+    pub fn start(&mut self, work: &DeviceWork<'_>) -> Result<()> {
+        let bound = work.bound;
+        if bound.lanes() == 0 {
+            return Ok(());
+        }
+        cuda::drop_unused();
+        let image = bound.image(work.windows);
+        let mut launch = DeviceLaunch::new(&image, work.slice_slots);
+        launch.connections = bound.table.as_ref().map_or(0, Shelved::address);
+        launch.input = work.input;
+        launch.output = work.output;
+        launch.abort = self.setup.abort.0;
+        launch.steps = self.steps;
+        launch.scalar = work.kernel.scalar;
+        launch.pre_scaled = work.kernel.is_pre_scaled.into();
+        launch.divisor = work.divisor;
+        let name = work.kernel.name(bound.protocol)?;
+        let function = self.setup.kernels.get(&name)?.clone();
+        let each = bound.scratch_bytes(work.windows, work.kernel.element_bytes());
+        let each = each.next_multiple_of(128);
+        launch.scratch = self.scratch(each * bound.lanes())?;
+        launch.scratch_bytes = each as u64;
+        let number = self.underway.next();
+        let image = match launch.is_inline() {
+            true => None,
+            false => Some(self.large_image(work, image.bytes())?),
+        };
+        launch.image = image.as_ref().map_or(0, Shelved::address);
+        if let Some(table) = &bound.table {
+            table.is_read_by(number);
+        }
+        if let Some(image) = &image {
+            image.is_read_by(number);
+        }
+        let end = self.underway.before(work.stream, work.is_captured)?;
+        let (blocks, threads) = self.grid(bound.lanes());
+        let put = || {
+            // SAFETY: the kernel takes this structure; what it names stays until the launch has
+            // ended: the engine's memory by its end, the caller's by its promise.
+            unsafe { function.launch(blocks, threads, launch.as_bytes(), work.stream) }
+        };
+        match work.is_captured {
+            true => self.put_in_graph(work, image, put)?,
+            false => {
+                put()?;
+                if let (Some(image), Some(extents)) = (image, work.extents) {
+                    self.images.put((work.bound.number, extents), image);
+                }
+            }
+        }
+        self.underway.after(work.stream, end)?;
+        if !work.is_captured {
+            self.carry(work.bound.staged(work.windows));
+        }
+        Ok(())
+    }
+
+    /// Has somebody move what a launch sends to other nodes, and what it waits for from there.
+    fn carry(&self, slots: Vec<StagedSlots>) {
+        if let Some(carrier) = self.setup.carrier.as_ref().filter(|_| !slots.is_empty()) {
+            carrier.expect(&slots);
+        }
+    }
+
+    /// Has a graph capture a launch, and keep all that it needs whenever the graph runs: whoever
+    /// moves its slots hears of them at each replay.
+    fn put_in_graph(
+        &mut self,
+        work: &DeviceWork<'_>,
+        image: Option<Shelved>,
+        put: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let context = &self.setup.context;
+        let slots = work.bound.staged(work.windows);
+        let carrier = self.setup.carrier.clone().filter(|_| !slots.is_empty());
+        let act = carrier.map(|carrier| {
+            let act = move || carrier.expect(&slots);
+            Box::new(act) as Box<dyn Fn() + Send + Sync>
+        });
+        let mut held = self.memory();
+        held.push(Arc::clone(work.bound) as Arc<dyn Any + Send + Sync>);
+        held.push(Arc::new((image, self.setup.kernels.clone())));
+        let keeps = GraphKeeps::new(act, held);
+        keeps.run(context, work.stream)?;
+        put()?;
+        self.captured.extend(keeps.keep(context, work.stream)?);
+        Ok(())
+    }
+
+    fn large_image(&mut self, work: &DeviceWork<'_>, bytes: &[u8]) -> Result<Shelved> {
+        let known = work.extents.map(|extents| (work.bound.number, extents));
+        if let Some(image) = known.and_then(|key| self.images.pop(&key)) {
+            return Ok(image);
+        }
+        self.shelf.put(bytes, self.underway.ended())
+    }
+
+    /// Scratch memory of so many bytes. What was smaller stays: launches may be using it.
+    fn scratch(&mut self, bytes: usize) -> Result<u64> {
+        if bytes == 0 {
+            return Ok(0);
+        }
+        if let Some(memory) = self.scratch.last().filter(|memory| memory.bytes() >= bytes) {
+            return Ok(memory.address());
+        }
+        let bytes = bytes.next_power_of_two();
+        let _relaxed = cuda::exchange_capture_mode_relaxed()?;
+        let memory = DeviceMemory::new(&self.setup.context, "scratch memory", bytes, &[])?;
+        let address = memory.address();
+        self.scratch.push(Arc::new(memory));
+        Ok(address)
+    }
+}
