@@ -153,10 +153,8 @@ pub(in crate::comm) fn make(
     let _acting = Acting::rank(Rank(over.me));
     let local: Vec<&RankPlace> = places.iter().collect();
     let crowding = topo::crowding(&local);
-    let facts = tuning::seen(&settings, crowding);
-    let inputs = tuning::heard(&facts, &settings, &places)?;
+    let inputs = tuning::heard(&tuning::seen(&settings, crowding), &settings, &places)?;
     let nodes = kin.nodes.restricted(members).map_err(Error::internal)?;
-
     let layout = layout::layout(&settings, places.len() as u32, true);
     let (segment, node) = memory(region, (layout, me), nonce)?;
 
