@@ -57,7 +57,7 @@ def expected() -> list[str]:
     """The names of all kernels, from kernels.def."""
     text = (HERE / "kernels.def").read_text()
     listed = re.findall(r"KOLO_EACH\(([A-Z]\w*), ([A-Z]\w*)\)", text)
-    return [f"kolo_{one}_{kind}_{op}" for one in PROTOCOLS for kind, op in listed]
+    return [f"kolo2_{one}_{kind}_{op}" for one in PROTOCOLS for kind, op in listed]
 
 
 def run(*command: str | pathlib.Path, cwd: pathlib.Path | None = None) -> str:

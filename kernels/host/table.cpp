@@ -2,7 +2,7 @@
 
 #include "../plan.h"
 
-#define KOLO_NAMED(protocol, type, op) kolo_##protocol##_##type##_##op
+#define KOLO_NAMED(protocol, type, op) kolo2_##protocol##_##type##_##op
 
 #define KOLO_EACH(type, op)                                        \
   extern "C" void KOLO_NAMED(Simple, type, op)(const Launch&);     \
@@ -19,7 +19,7 @@ struct Entry {
 };
 
 #define KOLO_ENTRY(protocol, type, op) \
-  {"kolo_" #protocol "_" #type "_" #op, KOLO_NAMED(protocol, type, op)},
+  {"kolo2_" #protocol "_" #type "_" #op, KOLO_NAMED(protocol, type, op)},
 #define KOLO_EACH(type, op)     \
   KOLO_ENTRY(Simple, type, op)  \
   KOLO_ENTRY(Ll, type, op)      \

@@ -336,7 +336,7 @@ mod usual {
     #[ignore = "started by the tests of cuda.rs, with a driver"]
     fn files_without_our_kernels_are_refused() {
         let context = Context::of(0).unwrap();
-        let name = ["kolo_Simple_Float_Sum".to_owned()];
+        let name = ["kolo2_Simple_Float_Sum".to_owned()];
         let load = |file: &str, names: &[String]| {
             let loaded = DeviceKernels::load(&context, file.as_ref(), names);
             loaded.err().expect("no kernels").to_string()
@@ -353,11 +353,14 @@ mod usual {
             "{error}"
         );
         let file = kernels_file();
-        let error = load(file.to_str().unwrap(), &["kolo_Simple_Quad_Sum".to_owned()]);
-        assert!(error.contains("has no kernel kolo_Simple_Quad"), "{error}");
+        let error = load(
+            file.to_str().unwrap(),
+            &["kolo2_Simple_Quad_Sum".to_owned()],
+        );
+        assert!(error.contains("has no kernel kolo2_Simple_Quad"), "{error}");
         let kernels = DeviceKernels::load(&context, &file, &name).unwrap();
         assert_eq!(kernels.resident_blocks(640).unwrap(), 16);
-        assert!(kernels.get("kolo_Simple_Float_Max").is_err());
+        assert!(kernels.get("kolo2_Simple_Float_Max").is_err());
     }
 
     #[test]

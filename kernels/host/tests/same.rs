@@ -13,6 +13,21 @@ fn both_sides_find_each_field_at_the_same_place() {
     assert_eq!(probe::layout_hash(), layout::hash());
 }
 
+/// The first hash of each number in the kernels' names.
+const LAYOUT: (&str, u64) = ("kolo2_", 4_624_342_841_465_847_297);
+
+#[test]
+fn a_new_layout_has_a_new_number() {
+    let (start, hash) = LAYOUT;
+    assert!(names::all().iter().all(|name| name.starts_with(start)));
+    assert_eq!(
+        layout::hash(),
+        hash,
+        "the layout has changed: count the number in the names up (kernels.cu, host/table.cpp, \
+         check_sass.py, src/exec/cuda/names.rs), and write the new hash here"
+    );
+}
+
 /// The host asks for kernels by names that are there, and there are no others.
 #[test]
 fn every_kernel_has_its_name() {

@@ -113,7 +113,7 @@ mod tests {
                 (moved.scale, moved.element_bytes()),
                 (dtype.size_bytes(), 1)
             );
-            assert_eq!(moved.name(Protocol::Ll).expect("it"), "kolo_Ll_Int8_Sum");
+            assert_eq!(moved.name(Protocol::Ll).expect("it"), "kolo2_Ll_Int8_Sum");
             let sum = Combine::built_in(dtype, Some(ReduceOp::Sum));
             let is_there = DataType::NCCL.contains(&dtype);
             assert_eq!(KernelChoice::of(&sum).is_ok(), is_there, "{dtype:?}");
@@ -135,6 +135,6 @@ mod tests {
         assert_eq!(f64::from_bits(scaled.scalar), 2.5);
         assert!(scaled.is_pre_scaled && !scaled.is_average);
         let name = scaled.name(Protocol::Simple).expect("a name");
-        assert_eq!(name, "kolo_Simple_Double_Sum");
+        assert_eq!(name, "kolo2_Simple_Double_Sum");
     }
 }

@@ -1,4 +1,6 @@
-//! Which kernel runs a call: the names of `kernels/kernels.def`.
+//! Which kernel runs a call: the names of `kernels/kernels.def`. They begin with the number of the
+//! layout, so a file of kernels of another version lacks them, and nobody launches what would read
+//! other places.
 
 use crate::dtype::{DataType, ReduceOp};
 use crate::plan::Protocol;
@@ -39,7 +41,7 @@ pub fn kernel(protocol: Protocol, dtype: DataType, op: Option<ReduceOp>) -> Opti
         Protocol::Ll => "Ll",
         Protocol::Ll128 => "Ll128",
     };
-    Some(format!("kolo_{protocol}_{}", fold(dtype, op)?))
+    Some(format!("kolo2_{protocol}_{}", fold(dtype, op)?))
 }
 
 /// The names of all kernels.

@@ -121,7 +121,7 @@ impl Mutant {
         let path = self.compile(number);
         // SAFETY: the library has kernels only, which run nothing when it is loaded.
         let library = unsafe { libloading::Library::new(&path) }.expect("a library");
-        let name = format!("kolo_{}_Float_Sum", self.protocol_name());
+        let name = format!("kolo2_{}_Float_Sum", self.protocol_name());
         // SAFETY: KOLO_KERNEL defines it so.
         let function = unsafe { library.get::<KernelFunction>(name.as_bytes()) };
         let function = *function.expect("the kernel");

@@ -91,7 +91,7 @@ test!(
         let mut own = null_mut();
         ok!(cuCtxCreate_v2(&mut own, 0, 0));
         assert_eq!(current(), own);
-        let (at, stream, kernel) = (allocate(64), stream(1), function("kolo_Ll_Int8_Max"));
+        let (at, stream, kernel) = (allocate(64), stream(1), function("kolo2_Ll_Int8_Max"));
         let mut of = null_mut();
         ok!(cuStreamGetCtx(stream, &mut of));
         assert_eq!(of, own);

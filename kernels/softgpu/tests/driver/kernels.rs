@@ -77,7 +77,7 @@ test!(
             assert_eq!(code!(cuModuleLoadData(&mut module, bad.as_ptr().cast())), 209);
         }
         ok!(cuModuleLoadData(&mut module, image.as_ptr().cast()));
-        for (name, wanted) in [(c"kolo_Ll_Int8_Max", 0), (c"kolo_Ll_Int8_Mix", NOT_FOUND)] {
+        for (name, wanted) in [(c"kolo2_Ll_Int8_Max", 0), (c"kolo2_Ll_Int8_Mix", NOT_FOUND)] {
             assert_eq!(code!(cuModuleGetFunction(&mut function, module, name.as_ptr())), wanted);
         }
         use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
@@ -243,7 +243,7 @@ test!(
         ok!(cuLibraryLoadData(&mut library, data, options, none, 0, null_mut(), nothing, 0));
         let wrong = code!(cuLibraryGetKernel(&mut kernel, library, c"none".as_ptr()));
         assert_eq!(wrong, NOT_FOUND);
-        let name = c"kolo_Simple_Int32_Sum";
+        let name = c"kolo2_Simple_Int32_Sum";
         ok!(cuLibraryGetKernel(&mut kernel, library, name.as_ptr()));
         for device in [1, 0] {
             primary(device);
