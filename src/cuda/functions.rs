@@ -115,6 +115,7 @@ functions! {
         stream_create = cuStreamCreate(*mut CUstream, c_uint);
         stream_destroy = cuStreamDestroy_v2(CUstream);
         stream_query = cuStreamQuery(CUstream);
+        stream_flags = cuStreamGetFlags(CUstream, *mut c_uint);
         stream_synchronize = cuStreamSynchronize(CUstream);
         stream_wait = cuStreamWaitEvent(CUstream, CUevent, c_uint);
         stream_context = cuStreamGetCtx(CUstream, *mut CUcontext);

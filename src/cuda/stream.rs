@@ -20,14 +20,33 @@ const RELAXED: c_int = 2;
 pub struct StreamId(pub u64);
 
 impl StreamId {
+    /// The default stream of the current thread (`CU_STREAM_PER_THREAD`).
+    pub const OF_THREAD: StreamId = StreamId(2);
+
     /// As the driver takes it.
     pub(super) fn raw(self) -> CUstream {
         self.0 as usize as CUstream
     }
 
+    /// Whether the legacy default stream and it wait for each other.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn is_blocking(self, context: &Context) -> Result<bool> {
+        let _current = context.enter()?;
+        let mut flags: c_uint = 0;
+        // SAFETY: the driver checks the stream, and writes one number.
+        let code = unsafe {
+            let function = context.driver().functions().stream_flags;
+            function(self.raw(), &raw mut flags)
+        };
+        context.check(code, "cuStreamGetFlags", String::new)?;
+        Ok(flags & NON_BLOCKING == 0)
+    }
+
     /// Whether it is a default stream, which belongs to whatever context is current.
     pub fn is_default(self) -> bool {
-        self.0 <= 2
+        self.0 <= StreamId::OF_THREAD.0
     }
 
     /// The context that the stream belongs to; that of device `otherwise` for a default stream of a

@@ -59,6 +59,15 @@ impl StreamEngine {
         engine.check_stream(stream)
     }
 
+    /// The collective of this number goes to a stream.
+    ///
+    /// # Errors
+    /// `InvalidUsage`: it would wait there for another rank's, which waits for it.
+    pub fn take_stream(&self, number: u64, stream: DeviceStream) -> Result<()> {
+        let StreamEngine::Cuda(engine) = self;
+        engine.take_stream(number, stream)
+    }
+
     /// Whether a kernel combines elements so.
     ///
     /// # Errors

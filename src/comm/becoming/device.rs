@@ -14,7 +14,7 @@ use crate::comm::owned::OnDevice;
 use crate::config::{Origin, Settings};
 use crate::cuda::{Context, DeviceAttribute, DeviceKernels, HostMapping};
 use crate::exec::StreamEngine;
-use crate::exec::cuda::{CudaEngine, CudaSetup, fit, names};
+use crate::exec::cuda::{CudaEngine, CudaSetup, Seat, fit, names};
 use crate::plan::Protocol;
 use crate::proxy::net::SPARE_BYTES;
 use crate::proxy::service::{self, Address, Published};
@@ -134,6 +134,7 @@ struct BegunDevice {
     abort: (u64, Arc<dyn Any + Send + Sync>),
     book: Arc<Book>,
     promised: Vec<Published>,
+    seat: Option<Seat>,
 }
 
 fn on_device(
@@ -159,6 +160,7 @@ fn on_device(
         context: begun.context,
         kernels: begun.kernels,
         wiring: Box::new(wiring),
+        seat: begun.seat,
         carrier: carrier.clone().map(|it| it as Arc<dyn DeviceCarrier>),
         abort: begun.abort,
         grid: begun.grid,
@@ -228,16 +230,24 @@ fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Resul
     let abort = mapping.address_of(record)?;
     let (book, promised) = promise(party, (cards, services), places)?;
     Ok(BegunDevice {
-        context,
         kernels,
         grid: (blocks, threads(settings)),
         channels,
         places,
         // The mapping goes before the memory.
         abort: (abort, Arc::new((mapping, party.node.clone()))),
+        seat: seat(party, (&context, &book)),
+        context,
         book,
         promised,
     })
+}
+
+/// Where a rank notes its streams that shares its device with others of this process.
+fn seat(party: &Party, (context, book): (&Arc<Context>, &Book)) -> Option<Seat> {
+    let me = party.bootstrap.rank().0;
+    let is_shared = book.sharers(context) > 1;
+    is_shared.then(|| Seat::take(context, party.nonce, me))
 }
 
 /// What all ranks have made, or an error on all. A rank that gave up in silence would let the

@@ -127,12 +127,25 @@ impl Inner {
             true => self.note(exec, checked, number, ON_DEVICE),
             false => None,
         };
-        let put = self.hand_over(exec, checked, stream);
+        let put = self.take_stream(exec, number, stream);
+        let put = put.and_then(|()| self.hand_over(exec, checked, stream));
         let put = put.map_err(|error| self.fail(exec, error));
         if let Some(note) = note {
             note.ended(&put);
         }
         put
+    }
+
+    /// Ranks that share a device must not share a stream: it stops the communicator, so that
+    /// kernels which wait already leave.
+    fn take_stream(
+        &self,
+        exec: &mut Exec,
+        number: Option<u64>,
+        stream: DeviceStream,
+    ) -> Result<()> {
+        let Some(number) = number else { return Ok(()) };
+        exec.on_device()?.engine.take_stream(number, stream)
     }
 
     fn hand_over(&self, exec: &mut Exec, checked: &Checked, stream: DeviceStream) -> Result<()> {

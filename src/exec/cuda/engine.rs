@@ -102,6 +102,15 @@ impl CudaEngine {
         stream.is_capturing(&self.starter.setup.context).map(|_| ())
     }
 
+    /// The collective of this number goes to a stream.
+    ///
+    /// # Errors
+    /// `InvalidUsage`: it would wait there for another rank's, which waits for it.
+    pub fn take_stream(&self, number: u64, stream: StreamId) -> Result<()> {
+        let seat = self.starter.setup.seat.as_ref();
+        seat.map_or(Ok(()), |seat| seat.call(number, stream))
+    }
+
     /// Whether a kernel combines elements so.
     ///
     /// # Errors

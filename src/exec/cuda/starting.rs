@@ -3,6 +3,7 @@
 use super::DeviceLaunch;
 use super::bound::{DeviceBound, LaunchExtents};
 use super::choice::KernelChoice;
+use super::seats::Seat;
 use super::shelf::{Shelf, Shelved};
 use super::underway::Underway;
 use crate::base::Result;
@@ -29,6 +30,8 @@ pub struct CudaSetup {
     pub kernels: DeviceKernels,
     /// Makes connections.
     pub wiring: Box<dyn DeviceWiring>,
+    /// Where it notes its streams, if other ranks of the process are on the device.
+    pub seat: Option<Seat>,
     /// Moves what goes to other nodes, if there are some.
     pub carrier: Option<Arc<dyn DeviceCarrier>>,
     /// A `u32` that every device reads: not 0 ends all launches. And what keeps it there.

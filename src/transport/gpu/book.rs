@@ -107,6 +107,12 @@ impl Book {
         near.is_some_and(|near| !near.iter().enumerate().any(is_far))
     }
 
+    /// Ranks of this process on a device.
+    pub fn sharers(&self, context: &Arc<Context>) -> usize {
+        let contexts = self.devices.iter().filter_map(|it| it.context.as_ref());
+        contexts.filter(|it| Arc::ptr_eq(it, context)).count()
+    }
+
     /// Whether two ranks are on different nodes.
     pub fn is_remote(&self, one: u32, other: u32) -> bool {
         self.devices[one as usize].node != self.devices[other as usize].node

@@ -1,10 +1,10 @@
 //! What cannot be is refused with a sentence, and the communicator goes on.
 
-use super::ranks::{Rank, ranks, software_gpu};
-use kolo::base::Code;
+use super::ranks::{POISON, Rank, ranks, software_gpu, sum};
+use kolo::base::{Code, Result};
 use kolo::bootstrap::ThreadsBootstrap;
 use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp, Stream};
-use kolo::cuda::PinnedMemory;
+use kolo::cuda::{PinnedMemory, StreamId};
 use kolo::dtype::DataType;
 
 fn reduce(send: *const u8, recv: *mut u8, dtype: DataType, op: RedOp) -> Call {
@@ -188,4 +188,52 @@ fn parts_of_a_communicator_are_on_its_devices() {
         part.comm.destroy().expect("a clean end");
         still_sums(rank);
     });
+}
+
+/// Two ranks of a device on one stream: the second would wait behind the first, which waits for it.
+#[test]
+fn ranks_of_a_device_are_not_put_on_one_stream() {
+    software_gpu();
+    for is_default in [false, true] {
+        let members = ThreadsBootstrap::group(2).into_iter();
+        let ranks: Vec<Rank> = std::thread::scope(|scope| {
+            let join = |member| scope.spawn(move || Rank::join(member, 3, &[]));
+            let joined: Vec<_> = members.map(join).collect();
+            let joined = joined.into_iter().map(|it| it.join().expect("no panic"));
+            joined.collect::<Result<_>>().expect("communicators")
+        });
+        let buffers: Vec<_> = ranks
+            .iter()
+            .map(|rank| (rank.buffer(&[1; 800]), rank.poisoned(800)))
+            .collect();
+        let id = match is_default {
+            true => StreamId(0),
+            false => ranks[0].stream.id(),
+        };
+        let stream = Stream::of_device(id.0);
+        let put = |rank: usize| {
+            let (send, recv) = &buffers[rank];
+            let call = sum(send.at(0), recv.at(0), 100);
+            // SAFETY: the buffers live until both have been read.
+            unsafe { ranks[rank].comm.enqueue(&call, Some(&stream)) }
+        };
+        put(0).expect("the first is put");
+        let error = put(1).expect_err("the second is not");
+        let text = error.to_string();
+        assert!(
+            text.contains("ranks 0 and 1 are both on CUDA device 3") && text.contains("one stream"),
+            "{text}"
+        );
+        // The kernel that was put leaves.
+        for (rank, (_, recv)) in ranks.iter().zip(&buffers) {
+            id.synchronize(&rank.context).expect("it ends");
+            assert!(rank.read(recv).iter().all(|&byte| byte == POISON));
+            assert!(rank.comm.async_error().is_err());
+        }
+        std::thread::scope(|scope| {
+            for rank in &ranks {
+                scope.spawn(|| rank.comm.destroy());
+            }
+        });
+    }
 }
