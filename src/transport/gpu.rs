@@ -17,6 +17,7 @@
 //! Memory Access".
 
 mod book;
+pub mod own;
 mod piece;
 mod places;
 mod stages;

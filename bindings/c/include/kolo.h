@@ -1357,7 +1357,18 @@ KOLO_MUST_CHECK
 koloResult_t koloMemAlloc(void **ptr, size_t bytes);
 
 /**
- * Frees memory of koloMemAlloc; NULL is allowed. No operation may still use it.
+ * Allocates `bytes` bytes on CUDA device `device`, as the process numbers them, aligned to 2 MiB
+ * and not zeroed. Other than memory of cudaMalloc, it can be given to other processes, and all
+ * devices of the process that reach the device may use it. 0 bytes give NULL. Does not wait for the
+ * device. Errors: koloInvalidArgument (NULL, size, device), koloInvalidUsage (no driver, no such
+ * device), koloUnhandledCudaError (no memory). Any thread.
+ */
+KOLO_MUST_CHECK
+koloResult_t koloMemAllocDevice(void **ptr, size_t bytes, int device);
+
+/**
+ * Frees memory of koloMemAlloc or koloMemAllocDevice; NULL is allowed. No operation may still use
+ * it.
  * Errors: koloInvalidArgument (not the start of a live allocation). Any thread.
  */
 koloResult_t koloMemFree(void *ptr);

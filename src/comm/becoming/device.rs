@@ -14,7 +14,7 @@ use crate::comm::owned::OnDevice;
 use crate::config::{Origin, Settings};
 use crate::cuda::{Context, DeviceAttribute, DeviceKernels, HostMapping};
 use crate::exec::StreamEngine;
-use crate::exec::cuda::{CudaEngine, CudaSetup, Seat, fit, names};
+use crate::exec::cuda::{CudaEngine, CudaSetup, DeviceSeat, fit, names};
 use crate::plan::Protocol;
 use crate::proxy::net::SPARE_BYTES;
 use crate::proxy::service::{self, Address, Published};
@@ -134,7 +134,7 @@ struct BegunDevice {
     abort: (u64, Arc<dyn Any + Send + Sync>),
     book: Arc<Book>,
     promised: Vec<Published>,
-    seat: Option<Seat>,
+    seat: Option<DeviceSeat>,
 }
 
 fn on_device(
@@ -244,10 +244,10 @@ fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Resul
 }
 
 /// Where a rank notes its streams that shares its device with others of this process.
-fn seat(party: &Party, (context, book): (&Arc<Context>, &Book)) -> Option<Seat> {
+fn seat(party: &Party, (context, book): (&Arc<Context>, &Book)) -> Option<DeviceSeat> {
     let me = party.bootstrap.rank().0;
     let is_shared = book.sharers(context) > 1;
-    is_shared.then(|| Seat::take(context, party.nonce, me))
+    is_shared.then(|| DeviceSeat::take(context, party.nonce, me))
 }
 
 /// What all ranks have made, or an error on all. A rank that gave up in silence would let the

@@ -33,5 +33,5 @@ pub use engine::CudaEngine;
 pub use image::Image;
 pub use launch::DeviceLaunch;
 pub use messages::DeviceMessage;
-pub use seats::Seat;
+pub use seats::DeviceSeat;
 pub use starting::CudaSetup;

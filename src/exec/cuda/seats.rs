@@ -18,7 +18,7 @@ use std::thread::{self, ThreadId};
 const REMEMBERED: usize = 64;
 
 /// The seat of one rank.
-pub struct Seat {
+pub struct DeviceSeat {
     context: Arc<Context>,
     name: u128,
     rank: u32,
@@ -26,7 +26,7 @@ pub struct Seat {
 
 /// The stream of a call, by what decides its order beside others.
 #[derive(Clone, Copy)]
-struct Queue {
+struct StreamOrder {
     stream: StreamId,
     /// Default streams of threads have one name.
     thread: ThreadId,
@@ -34,26 +34,26 @@ struct Queue {
     is_blocking: bool,
 }
 
-struct Seated {
+struct DeviceSeated {
     name: u128,
     device: u32,
     rank: u32,
-    calls: VecDeque<(u64, Queue)>,
+    calls: VecDeque<(u64, StreamOrder)>,
 }
 
-static SEATS: Mutex<Vec<Seated>> = Mutex::new(Vec::new());
+static SEATS: Mutex<Vec<DeviceSeated>> = Mutex::new(Vec::new());
 
-fn seats() -> MutexGuard<'static, Vec<Seated>> {
+fn seats() -> MutexGuard<'static, Vec<DeviceSeated>> {
     SEATS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Queue {
+impl StreamOrder {
     fn is_legacy(&self) -> bool {
         self.stream.0 < StreamId::OF_THREAD.0
     }
 
     /// Whether work on one waits for work on the other.
-    fn is_one_with(&self, other: &Queue) -> bool {
+    fn is_one_with(&self, other: &StreamOrder) -> bool {
         match (self.is_legacy(), other.is_legacy()) {
             (true, true) => true,
             (true, false) => other.is_blocking,
@@ -64,17 +64,17 @@ impl Queue {
     }
 }
 
-impl Seat {
+impl DeviceSeat {
     /// For a rank of the communicator of this name.
-    pub fn take(context: &Arc<Context>, name: u128, rank: u32) -> Seat {
+    pub fn take(context: &Arc<Context>, name: u128, rank: u32) -> DeviceSeat {
         let device = context.device();
-        seats().push(Seated {
+        seats().push(DeviceSeated {
             name,
             device,
             rank,
             calls: VecDeque::new(),
         });
-        Seat {
+        DeviceSeat {
             context: Arc::clone(context),
             name,
             rank,
@@ -86,7 +86,7 @@ impl Seat {
     /// # Errors
     /// `InvalidUsage`: that of another rank of the device is on the same one.
     pub(super) fn call(&self, number: u64, stream: StreamId) -> Result<()> {
-        let queue = Queue {
+        let queue = StreamOrder {
             stream,
             thread: thread::current().id(),
             is_blocking: stream.is_blocking(&self.context)?,
@@ -103,7 +103,8 @@ impl Seat {
                 seated.calls.push_front((number, queue));
                 continue;
             }
-            let same = |(call, other): &(u64, Queue)| *call == number && queue.is_one_with(other);
+            let same =
+                |(call, other): &(u64, StreamOrder)| *call == number && queue.is_one_with(other);
             if seated.calls.iter().any(same) {
                 taken = Some(seated.rank);
             }
@@ -121,7 +122,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for DeviceSeat {
     fn drop(&mut self) {
         let own = (self.name, self.context.device(), self.rank);
         seats().retain(|seated| (seated.name, seated.device, seated.rank) != own);
@@ -134,14 +135,14 @@ mod tests {
 
     #[test]
     fn which_streams_wait_for_each_other() {
-        let on = |stream: u64, is_blocking: bool| Queue {
+        let on = |stream: u64, is_blocking: bool| StreamOrder {
             stream: StreamId(stream),
             thread: thread::current().id(),
             is_blocking,
         };
         let (legacy, named) = (on(0, true), on(1, true));
         let (own, blocking, free) = (on(2, true), on(4096, true), on(8192, false));
-        let elsewhere = Queue {
+        let elsewhere = StreamOrder {
             thread: thread::spawn(|| thread::current().id()).join().expect("it"),
             ..own
         };

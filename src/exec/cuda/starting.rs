@@ -3,7 +3,7 @@
 use super::DeviceLaunch;
 use super::bound::{DeviceBound, LaunchExtents};
 use super::choice::KernelChoice;
-use super::seats::Seat;
+use super::seats::DeviceSeat;
 use super::shelf::{Shelf, Shelved};
 use super::underway::Underway;
 use crate::base::Result;
@@ -31,7 +31,7 @@ pub struct CudaSetup {
     /// Makes connections.
     pub wiring: Box<dyn DeviceWiring>,
     /// Where it notes its streams, if other ranks of the process are on the device.
-    pub seat: Option<Seat>,
+    pub seat: Option<DeviceSeat>,
     /// Moves what goes to other nodes, if there are some.
     pub carrier: Option<Arc<dyn DeviceCarrier>>,
     /// A `u32` that every device reads: not 0 ends all launches. And what keeps it there.

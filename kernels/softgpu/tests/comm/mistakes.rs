@@ -4,8 +4,9 @@ use super::ranks::{POISON, Rank, ranks, software_gpu, sum};
 use kolo::base::{Code, Result};
 use kolo::bootstrap::ThreadsBootstrap;
 use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp, Stream};
-use kolo::cuda::{PinnedMemory, StreamId};
+use kolo::cuda::{Context, OwnStream, PinnedMemory, StreamId, copy_from_device};
 use kolo::dtype::DataType;
+use kolo::transport::gpu::own;
 
 fn reduce(send: *const u8, recv: *mut u8, dtype: DataType, op: RedOp) -> Call {
     Call {
@@ -187,6 +188,29 @@ fn parts_of_a_communicator_are_on_its_devices() {
         still_sums(&part);
         part.comm.destroy().expect("a clean end");
         still_sums(rank);
+    });
+}
+
+/// Memory that the program has of kolo is a buffer, and other devices of the process reach it.
+#[test]
+fn memory_that_kolo_gives_is_a_buffer() {
+    ranks(&[0, 1], &[], |rank| {
+        let device = rank.number();
+        let given = own::allocate(device, 64).expect("memory");
+        let send = rank.buffer(&(1 + device).to_le_bytes().repeat(16));
+        let call = reduce(send.at(0), given as *mut u8, DataType::Uint32, RedOp::SUM);
+        rank.put(&call).expect("a call");
+        rank.stream.synchronize().expect("it ends");
+        let other = Context::of(1 - device).expect("a device");
+        let stream = OwnStream::new(&other).expect("a stream");
+        let mut read = [0; 64];
+        // SAFETY: the memory has 64 bytes, which nobody writes now.
+        unsafe { copy_from_device(&other, &mut read, given, stream.id()) }.expect("a copy");
+        stream.synchronize().expect("it ends");
+        assert_eq!(read[..], 3u32.to_le_bytes().repeat(16)[..]);
+        assert!(own::free(given), "it was given");
+        assert!(!own::free(given), "it is gone");
+        assert!(own::allocate(99, 64).is_err() && own::allocate(0, usize::MAX).is_err());
     });
 }
 
