@@ -292,7 +292,7 @@ MUTANTS = [
 
 def one_kernel(text: str, name: str) -> str:
     header, *entries = re.split(r"(?m)^(?=\.visible \.entry|\s*// \.globl)", text)
-    chosen = [entry for entry in entries if f".entry kolo_{name}(" in entry]
+    chosen = [entry for entry in entries if f".entry kolo2_{name}(" in entry]
     return header + chosen[0]
 
 

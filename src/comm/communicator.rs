@@ -238,6 +238,7 @@ impl Communicator {
             // Its end waits for kernels: they leave when the communicator has stopped.
             exec.device = None;
         }
+        crate::cuda::drop_unused();
         // Whoever waits for data of this rank must not hear that it has left before they came.
         if let Some(links) = self.inner.links() {
             links.close(self.inner.is_stopped());

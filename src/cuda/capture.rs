@@ -44,7 +44,7 @@ pub fn drop_unused() {
 }
 
 extern "C" fn act(data: *mut c_void) {
-    // SAFETY: the graph keeps it: see `GraphKeeps::keep`.
+    // SAFETY: the graph keeps it: see `GraphKeeps::put`.
     let keeps = unsafe { &*data.cast::<KeptByGraph>() };
     if let Some(act) = &keeps.act
         && let Err(error) = caught(act)
@@ -54,7 +54,7 @@ extern "C" fn act(data: *mut c_void) {
 }
 
 extern "C" fn release(data: *mut c_void) {
-    // SAFETY: made of a box by `GraphKeeps::keep`, and told of once.
+    // SAFETY: made of a box by `GraphKeeps::put`, and told of once.
     let keeps = unsafe { Box::from_raw(data.cast::<KeptByGraph>()) };
     let mut unused = UNUSED.lock().unwrap_or_else(PoisonError::into_inner);
     unused.push(GraphKeeps(keeps));
@@ -70,29 +70,28 @@ impl GraphKeeps {
         GraphKeeps(Box::new(KeptByGraph { act, _held: held }))
     }
 
-    /// Has the graph that the stream is captured into run what is to be run, in the order of the
-    /// stream. [`GraphKeeps::keep`] follows.
+    /// Has the graph that the stream is captured into keep all of it, and run what is to be run, in
+    /// the order of the stream. Gives it back where the driver's graphs keep nothing: then it must
+    /// stay for as long as the graph may be launched.
     ///
     /// # Errors
     /// The driver refuses: the capture has failed.
-    pub fn run(&self, context: &Context, stream: StreamId) -> Result<()> {
-        if self.0.act.is_none() {
-            return Ok(());
+    pub fn put(self, context: &Context, stream: StreamId) -> Result<Option<GraphKeeps>> {
+        let data: *mut c_void = std::ptr::from_ref(&*self.0).cast_mut().cast();
+        let acts = self.0.act.is_some();
+        // Before the graph names it the graph has it.
+        let left = self.keep(context, stream)?;
+        if acts {
+            let _current = context.enter()?;
+            let functions = context.driver().functions();
+            // SAFETY: the function takes such data, which stay as long as the graph.
+            let code = unsafe { (functions.host_function)(stream.raw(), act, data) };
+            context.check(code, "cuLaunchHostFunc", String::new)?;
         }
-        let data = std::ptr::from_ref(&*self.0).cast_mut().cast();
-        let _current = context.enter()?;
-        let functions = context.driver().functions();
-        // SAFETY: the function takes such data; the graph keeps them.
-        let code = unsafe { (functions.host_function)(stream.raw(), act, data) };
-        context.check(code, "cuLaunchHostFunc", String::new)
+        Ok(left)
     }
 
-    /// Has the graph that the stream is captured into keep all of it. Gives it back where the
-    /// driver has no such graphs: then it must stay for as long as the caller lives.
-    ///
-    /// # Errors
-    /// The driver refuses: the capture has failed.
-    pub fn keep(self, context: &Context, stream: StreamId) -> Result<Option<GraphKeeps>> {
+    fn keep(self, context: &Context, stream: StreamId) -> Result<Option<GraphKeeps>> {
         let functions = context.driver().functions();
         let (Some(info), Some(create), Some(retain)) = (
             functions.capture_info,
@@ -116,10 +115,9 @@ impl GraphKeeps {
                 std::ptr::null_mut(),
             )
         };
-        let data: *mut c_void = Box::into_raw(self.0).cast();
-        let mut object: CUuserObject = std::ptr::null_mut();
-        // From here on a failure leaves it behind: what was captured may name it.
         context.check(code, "cuStreamGetCaptureInfo", String::new)?;
+        let mut object: CUuserObject = std::ptr::null_mut();
+        let data: *mut c_void = Box::into_raw(self.0).cast();
         // SAFETY: `release` takes such data, once.
         let code = unsafe { create(&raw mut object, data, release, 1, NO_SYNC) };
         context.check(code, "cuUserObjectCreate", String::new)?;

@@ -60,7 +60,8 @@ pub trait Work: Send + Sync {
     }
 
     /// How often the progress thread looks in vain, giving its core away in between, before it
-    /// sleeps: some looks where it has a core of its own, few where a rank computes on it.
+    /// sleeps: some looks where it has a core of its own, few where a rank computes on it. With
+    /// [`NO_SLEEP`] it does not, whatever else is in flight.
     fn patience(&self) -> u32 {
         PATIENCE
     }
@@ -136,6 +137,18 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.work.clear();
         self.holds.store(false, Ordering::SeqCst);
+    }
+}
+
+/// [`Work::patience`] of work that nothing would wake the thread for.
+pub const NO_SLEEP: u32 = u32::MAX;
+
+/// How often the thread looks in vain before it sleeps.
+fn patience(list: &[Arc<dyn Work>]) -> u32 {
+    let each = || list.iter().map(|work| work.patience());
+    match each().any(|patience| patience == NO_SLEEP) {
+        true => NO_SLEEP,
+        false => each().min().unwrap_or(0),
     }
 }
 
@@ -319,15 +332,15 @@ impl Engine {
     }
 
     fn run(&self) {
-        let mut still = 0;
+        let mut still: u32 = 0;
         let mut nap = FIRST_NAP;
         loop {
             if !self.is_driven() {
                 let list = &self.for_thread().work;
-                let patience = list.iter().map(|work| work.patience()).min().unwrap_or(0);
+                let patience = patience(list);
                 match self.pass_over(list, |work| work.pass_on_thread()) {
                     Pass::Moved => (still, nap) = (0, FIRST_NAP),
-                    _ => still += 1,
+                    _ => still = still.saturating_add(1).min(NO_SLEEP - 1),
                 }
                 if still < patience {
                     std::thread::yield_now();

@@ -26,6 +26,7 @@ const SLOTS_AT: usize = 4096;
 pub struct StageMemory {
     start: *mut u8,
     slot_bytes: usize,
+    payload_bytes: usize,
     _keep: Box<dyn Any + Send + Sync>,
 }
 
@@ -40,19 +41,20 @@ impl StageMemory {
         SLOTS_AT + SLOTS as usize * slot_bytes
     }
 
-    /// Memory that `keep` keeps.
+    /// Memory that `keep` keeps, with so many bytes from slot to slot and for the payload of each.
     ///
     /// # Safety
     /// At `start`, a multiple of 4096, lie [`StageMemory::bytes`] zeros, which stay there as long
     /// as `keep`, and of which nobody else but a device knows.
     pub unsafe fn new(
         start: *mut u8,
-        slot_bytes: usize,
+        (slot_bytes, payload_bytes): (usize, usize),
         keep: Box<dyn Any + Send + Sync>,
     ) -> StageMemory {
         StageMemory {
             start,
             slot_bytes,
+            payload_bytes,
             _keep: keep,
         }
     }
@@ -118,11 +120,11 @@ impl StageReader {
         tail > self.position + u64::from(ahead)
     }
 
-    /// How many bytes are in it; call only when it is filled. Never more than a slot has, whatever
-    /// the device says.
+    /// How many bytes are in it; call only when it is filled. Never more than the payload of a slot,
+    /// whatever the device says: behind it is room for the network's words.
     pub fn bytes(&self, ahead: u32) -> usize {
         let size = self.memory.size(self.position + u64::from(ahead));
-        (size.load(Ordering::Relaxed) as usize).min(self.memory.slot_bytes)
+        (size.load(Ordering::Relaxed) as usize).min(self.memory.payload_bytes)
     }
 
     /// The slot itself.
@@ -201,7 +203,7 @@ mod tests {
         }));
         let start = pages.cast();
         // SAFETY: made just now; it is kept, as a box, by what is handed over.
-        Arc::new(unsafe { StageMemory::new(start, 512, Box::from_raw(pages)) })
+        Arc::new(unsafe { StageMemory::new(start, (512, 480), Box::from_raw(pages)) })
     }
 
     /// A thread in place of a kernel: it knows addresses only.
@@ -216,7 +218,7 @@ mod tests {
             while head.load(Ordering::Acquire) + 8 < token + 1 {
                 std::thread::yield_now();
             }
-            let (slot, bytes) = (token % 8, 1 + token as usize * 7 % 512);
+            let (slot, bytes) = (token % 8, 1 + token as usize * 7 % 480);
             // SAFETY: the slot is this thread's until the tail says otherwise.
             unsafe {
                 let place = at(halves.area + slot * u64::from(halves.slot_bytes));
@@ -241,7 +243,7 @@ mod tests {
                     std::thread::yield_now();
                 }
                 let bytes = reader.bytes(0);
-                assert_eq!(bytes, 1 + token as usize * 7 % 512);
+                assert_eq!(bytes, 1 + token as usize * 7 % 480);
                 // SAFETY: the slot is filled, and this side's until it is released.
                 let read = unsafe { std::slice::from_raw_parts(reader.slot(0), bytes) };
                 assert!(read.iter().all(|&byte| byte == token as u8), "{token}");
@@ -271,10 +273,10 @@ mod tests {
 
     /// A faulty kernel must not make the host read elsewhere.
     #[test]
-    fn a_size_is_never_more_than_a_slot() {
+    fn a_size_is_never_more_than_the_payload_of_a_slot() {
         let stage = stage();
         stage.size(0).store(u32::MAX, Ordering::Relaxed);
         stage.count(0).store(1, Ordering::Release);
-        assert_eq!(StageReader::new(stage).bytes(0), 512);
+        assert_eq!(StageReader::new(stage).bytes(0), 480);
     }
 }

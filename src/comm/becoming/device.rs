@@ -195,7 +195,7 @@ fn sizes(settings: &Settings, cards: &[DeviceCard]) -> Result<(u32, (u16, u16), 
 /// Where connections to other nodes lie, if the ranks are on devices of several nodes.
 ///
 /// # Errors
-/// On every rank: more ranks on a device than it runs.
+/// On every rank: more ranks on a device than it runs. No memory.
 pub(in crate::comm) fn stages(
     settings: &Settings,
     cards: Option<&[DeviceCard]>,
@@ -203,8 +203,9 @@ pub(in crate::comm) fn stages(
 ) -> Result<Option<Arc<Stages>>> {
     let stages = |cards| {
         let (.., places) = sizes(settings, cards)?;
-        let slot_bytes = places.slot_bytes[Protocol::Simple as usize] + SPARE_BYTES;
-        Ok(Arc::new(Stages::new(places, slot_bytes)))
+        let payload = places.slot_bytes[Protocol::Simple as usize];
+        let stages = Stages::new(places, (payload + SPARE_BYTES, payload))?;
+        Ok(Arc::new(stages))
     };
     cards.filter(|_| !is_one_node).map(stages).transpose()
 }
@@ -214,6 +215,7 @@ fn carrier(party: &Party, network: Option<&Network>) -> Result<Option<Arc<StageC
     let (Some(network), Some(stages)) = (network, &party.stages) else {
         return Ok(None);
     };
+    stages.prepare()?;
     let on_host = party.node.layout().channels;
     let carrier = StageCarrier::new((network, stages), (party.settings, on_host))?;
     Ok(Some(Arc::new(carrier)))

@@ -91,7 +91,6 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
     if let Some(carrier) = carrier {
         let work: Arc<dyn Work> = inner.clone();
         carrier.bind(Arc::downgrade(&work));
-        inner.want_thread();
     }
     show(settings, &inner);
     report::show(&inner);

@@ -8,7 +8,7 @@ use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::exec::{CommDevice, Stop, Waiting};
 use crate::proxy::net::Links;
-use crate::proxy::progress::{Engine, Pass, Rest, Work};
+use crate::proxy::progress::{Engine, NO_SLEEP, Pass, Rest, Work};
 use crate::wire::doorbell::Doorbell;
 use crate::wire::reading::Stopped;
 use std::sync::Arc;
@@ -227,7 +227,12 @@ impl Inner {
         }
         let carried = self.links().map(Links::pass);
         let Some(mut exec) = self.exec.driver() else {
-            return self.carries_for_device(carried).unwrap_or(Pass::Elsewhere);
+            let carries = self.carries_for_device(carried);
+            if carries.is_some() && self.is_stopped() {
+                // Whoever is inside may wait for the device, which leaves when it hears of it.
+                let _ = self.stop_error();
+            }
+            return carries.unwrap_or(Pass::Elsewhere);
         };
         if exec.queue.is_empty() {
             let carries = self.carries_for_device(carried);
@@ -283,7 +288,7 @@ impl Work for Inner {
     fn patience(&self) -> u32 {
         match self.carries_for_device(None) {
             // Nothing wakes from sleep when a kernel has filled a slot.
-            Some(_) => u32::MAX,
+            Some(_) => NO_SLEEP,
             None => self.wait.thread_looks,
         }
     }

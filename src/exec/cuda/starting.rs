@@ -163,17 +163,15 @@ impl Starter {
         match work.is_captured {
             true => self.put_in_graph(work, image, put)?,
             false => {
+                // A driver may launch and wait (CUDA_LAUNCH_BLOCKING): who moves slots hears first.
+                self.carry(work.bound.staged(work.windows));
                 put()?;
                 if let (Some(image), Some(extents)) = (image, work.extents) {
                     self.images.put((work.bound.number, extents), image);
                 }
             }
         }
-        self.underway.after(work.stream, end)?;
-        if !work.is_captured {
-            self.carry(work.bound.staged(work.windows));
-        }
-        Ok(())
+        self.underway.after(work.stream, end)
     }
 
     /// Has somebody move what a launch sends to other nodes, and what it waits for from there.
@@ -201,11 +199,9 @@ impl Starter {
         let mut held = self.memory();
         held.push(Arc::clone(work.bound) as Arc<dyn Any + Send + Sync>);
         held.push(Arc::new((image, self.setup.kernels.clone())));
-        let keeps = GraphKeeps::new(act, held);
-        keeps.run(context, work.stream)?;
-        put()?;
-        self.captured.extend(keeps.keep(context, work.stream)?);
-        Ok(())
+        let left = GraphKeeps::new(act, held).put(context, work.stream)?;
+        self.captured.extend(left);
+        put()
     }
 
     fn large_image(&mut self, work: &DeviceWork<'_>, bytes: &[u8]) -> Result<Shelved> {

@@ -10,6 +10,8 @@ use crate::plan::Direction;
 use std::fmt;
 use std::sync::Arc;
 
+/// Launches of devices have numbers from here on.
+pub const OF_DEVICES: u64 = 1 << 63;
 /// Operations that a text shows one by one; the others are counted.
 const SHOWN: usize = 64;
 
@@ -46,10 +48,14 @@ impl fmt::Display for Live {
             Direction::Send => ("send to", "filled"),
             Direction::Recv => ("receive from", "received"),
         };
+        let (launch, of) = match self.launch.checked_sub(OF_DEVICES) {
+            Some(launch) => (launch, "of a device, "),
+            None => (self.launch, ""),
+        };
         write!(
             f,
-            "launch {}: {way} rank {} on channel {}, {} slots of up to {} bytes: ",
-            self.launch, self.peer, self.channel, self.slots, self.slot_bytes,
+            "launch {launch}: {of}{way} rank {} on channel {}, {} slots of up to {} bytes: ",
+            self.peer, self.channel, self.slots, self.slot_bytes,
         )?;
         match self.is_connected {
             false => write!(f, "not connected yet"),

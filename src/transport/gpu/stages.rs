@@ -1,57 +1,136 @@
-//! The memory between devices and the network, on this node: of the host, made when the device or
-//! the network first needs it, and made known to the driver when the device does.
+//! The memory between devices and the network, on this node: plain memory of the host that the
+//! driver knows.
+//!
+//! **Problem.** A connection is made when the device or the network first needs it. Making memory
+//! known to the driver may wait for devices, and so for kernels that wait for this rank.
+//!
+//! **Idea.** The connections that most communicators have come from one *slab*, which the driver is
+//! told of when the communicator is made. Only those beyond it are made known later.
 
 use super::places::DevicePlaces;
-use crate::base::{Error, Result};
+use crate::base::{Code, Error, Result};
 use crate::cuda::{HostMapping, exchange_capture_mode_relaxed};
-use crate::transport::memory;
+use crate::transport::room;
 use crate::wire::gpu::DeviceHalves;
 use crate::wire::stage::{StageMemory, StageSource};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Connections of the slab: both ways on each of 8 channels.
+const SLAB_STAGES: usize = 16;
+/// What errors call it.
+const WHAT: &str = "memory between GPUs and the network";
 
 /// The stages of one rank: at one of the two ends of each is the rank itself.
 pub struct Stages {
     places: DevicePlaces,
-    slot_bytes: usize,
-    made: Mutex<HashMap<Name, Arc<StageMemory>>>,
-    mapped: Mutex<HashMap<Name, MappedStage>>,
+    /// From one slot to the next, and what of it is payload.
+    slot_bytes: (usize, usize),
+    /// What the driver knows: the slab, and regions beyond it. It goes before the memory.
+    known: OnceLock<Arc<HostMapping>>,
+    late: Mutex<HashMap<Name, Arc<HostMapping>>>,
+    slab: Arc<Region>,
+    made: Mutex<HashMap<Name, Made>>,
+}
+
+/// A stage with the region that it has to itself, if it is none of the slab.
+#[derive(Clone)]
+struct Made {
+    stage: Arc<StageMemory>,
+    own: Option<Arc<Region>>,
 }
 
 /// Writer, reader, channel.
 type Name = (u32, u32, u16);
 
-/// A stage that the driver knows. The registration goes before the memory.
-struct MappedStage {
-    mapping: Arc<HostMapping>,
-    stage: Arc<StageMemory>,
+/// Anonymous memory of the host, which children do not inherit.
+struct Region {
+    start: *mut u8,
+    bytes: usize,
 }
 
-/// Memory that is given back.
-struct Allocated(*mut u8);
+// SAFETY: only the address is kept, which any thread may unmap, once.
+unsafe impl Send for Region {}
+// SAFETY: as above; nothing is read or written through it here.
+unsafe impl Sync for Region {}
 
-// SAFETY: only the address is kept, which any thread may free, once.
-unsafe impl Send for Allocated {}
-// SAFETY: as above; nothing is read or written through it.
-unsafe impl Sync for Allocated {}
-
-impl Drop for Allocated {
-    fn drop(&mut self) {
-        // The process may have freed all such memory already; then nothing is left to do.
-        let _ = memory::free(self.0);
+impl Region {
+    fn new(bytes: usize) -> Result<Arc<Region>> {
+        room::check_memory(WHAT, bytes)?;
+        // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            let cause = std::io::Error::last_os_error();
+            return Err(Error::new(
+                Code::SystemError,
+                format!("no {WHAT}: {bytes} bytes: {cause}"),
+                "give the job more memory, or use fewer channels (KOLO_MAX_NCHANNELS) or smaller \
+                 slots (KOLO_BUFFSIZE)",
+            ));
+        }
+        // SAFETY: the range is the mapping made above. A refusal only means that children inherit it.
+        unsafe { libc::madvise(start, bytes, libc::MADV_DONTFORK) };
+        Ok(Arc::new(Region {
+            start: start.cast(),
+            bytes,
+        }))
     }
 }
 
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, and nobody uses it any more. A failure leaves it there.
+        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+/// Has the driver know a region.
+fn know(region: &Region) -> Result<Arc<HostMapping>> {
+    // The program may be capturing a graph, of which this is no part.
+    let _relaxed = exchange_capture_mode_relaxed()?;
+    // SAFETY: whoever keeps the mapping keeps the memory longer.
+    unsafe { HostMapping::of(region.start, region.bytes) }
+}
+
+fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Stages {
-    /// None yet. From one slot to the next are `slot_bytes`, with what the network needs behind the
-    /// payload.
-    pub fn new(places: DevicePlaces, slot_bytes: usize) -> Stages {
-        Stages {
+    /// None yet. From one slot to the next are `slot_bytes.0` bytes, of which `.1` are for payload
+    /// and the others for the network.
+    ///
+    /// # Errors
+    /// The system has no memory.
+    pub fn new(places: DevicePlaces, slot_bytes: (usize, usize)) -> Result<Stages> {
+        Ok(Stages {
             places,
             slot_bytes,
+            known: OnceLock::new(),
+            late: Mutex::default(),
+            slab: Region::new(SLAB_STAGES * StageMemory::bytes(slot_bytes.0))?,
             made: Mutex::default(),
-            mapped: Mutex::default(),
+        })
+    }
+
+    /// Has the driver know the slab, when the communicator is made. May wait for devices.
+    ///
+    /// # Errors
+    /// The driver refuses.
+    pub fn prepare(&self) -> Result<()> {
+        if self.known.get().is_none() {
+            let _ = self.known.set(know(&self.slab)?);
         }
+        Ok(())
     }
 
     /// The number of a plan's channel among those of the stages.
@@ -68,21 +147,50 @@ impl Stages {
     /// No memory; the driver refuses.
     pub(super) fn halves(&self, writer: u32, reader: u32, channel: u16) -> Result<DeviceHalves> {
         let name = (writer, reader, self.number(channel)?);
-        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = match mapped.get(&name) {
-            Some(known) => known,
-            None => {
-                let stage = self.stage(name.0, name.1, name.2)?;
-                // The program may be capturing a graph, of which this is no part.
-                let _relaxed = exchange_capture_mode_relaxed()?;
-                let bytes = StageMemory::bytes(self.slot_bytes);
-                // SAFETY: the mapping goes before the memory, here and where both are dropped.
-                let mapping = unsafe { HostMapping::of(stage.start(), bytes)? };
-                mapped.entry(name).or_insert(MappedStage { mapping, stage })
+        let Made { stage, own } = self.made(name)?;
+        let known = match own {
+            None => self.known.get().cloned(),
+            Some(region) => {
+                let mut late = hold(&self.late);
+                let known = match late.get(&name) {
+                    Some(known) => Arc::clone(known),
+                    None => know(&region)?,
+                };
+                late.insert(name, Arc::clone(&known));
+                Some(known)
             }
         };
-        let start = known.stage.start();
-        Ok(known.stage.halves(known.mapping.address_of(start)?))
+        let known = known.ok_or_else(|| Error::internal("a slab that was not prepared"))?;
+        Ok(stage.halves(known.address_of(stage.start())?))
+    }
+
+    fn made(&self, name: Name) -> Result<Made> {
+        let mut made = hold(&self.made);
+        if let Some(known) = made.get(&name) {
+            return Ok(known.clone());
+        }
+        let bytes = StageMemory::bytes(self.slot_bytes.0);
+        let own = match made.len() < SLAB_STAGES {
+            true => None,
+            false => Some(Region::new(bytes)?),
+        };
+        let (region, offset) = match &own {
+            None => (&self.slab, made.len() * bytes),
+            Some(region) => (region, 0),
+        };
+        let keep = Box::new(Arc::clone(region));
+        // SAFETY: a part of the slab that nobody else has, or a region of its own: zeros, from a
+        // page on, kept by what is handed over.
+        let stage = unsafe { StageMemory::new(region.start.add(offset), self.slot_bytes, keep) };
+        let stage = Arc::new(stage);
+        made.insert(
+            name,
+            Made {
+                stage: Arc::clone(&stage),
+                own: own.clone(),
+            },
+        );
+        Ok(Made { stage, own })
     }
 }
 
@@ -92,24 +200,11 @@ impl StageSource for Stages {
     }
 
     fn slot_bytes(&self) -> usize {
-        self.slot_bytes
+        self.slot_bytes.0
     }
 
     fn stage(&self, writer: u32, reader: u32, channel: u16) -> Result<Arc<StageMemory>> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stage) = made.get(&(writer, reader, channel)) {
-            return Ok(Arc::clone(stage));
-        }
-        let start = memory::allocate(StageMemory::bytes(self.slot_bytes))?;
-        if !(start as usize).is_multiple_of(4096) {
-            return Err(Error::internal("allocated memory begins within a page"));
-        }
-        let keep = Box::new(Allocated(start));
-        // SAFETY: new and zeroed memory of that size, kept by what is handed over.
-        let stage = unsafe { StageMemory::new(start, self.slot_bytes, keep) };
-        let stage = Arc::new(stage);
-        made.insert((writer, reader, channel), Arc::clone(&stage));
-        Ok(stage)
+        self.made((writer, reader, channel)).map(|made| made.stage)
     }
 }
 
@@ -124,7 +219,7 @@ mod tests {
             channels: 2,
             slot_bytes: [4096, 4096, 4096],
         };
-        let stages = Stages::new(places, 8192);
+        let stages = Stages::new(places, (8192, 4096)).expect("memory");
         assert_eq!((stages.channels(), stages.slot_bytes()), (8, 8192));
         let start = |writer, reader, channel| {
             let stage = stages.stage(writer, reader, channel);
@@ -139,6 +234,19 @@ mod tests {
             for (_, other) in others {
                 assert!(one.abs_diff(*other) >= bytes, "{one:#x} {other:#x}");
             }
+        }
+        // Beyond the slab each has memory of its own.
+        let more: Vec<usize> = (0..8)
+            .flat_map(|channel| [1, 2, 3].map(|reader| start(0, reader, channel)))
+            .collect();
+        for (at, one) in more.iter().enumerate() {
+            let others = more.iter().enumerate().filter(|(other, _)| *other != at);
+            assert!(
+                others
+                    .clone()
+                    .all(|(_, other)| one.abs_diff(*other) >= bytes)
+            );
+            assert!(one.is_multiple_of(4096));
         }
         assert!(stages.number(2).is_err(), "two channels");
         assert_eq!(stages.number(1 << 12).expect("of messages"), 6);

@@ -5,7 +5,7 @@ use kolo::cuda::copy_async;
 use std::ffi::c_void;
 
 /// The functions of the driver that a program needs for graphs.
-struct Graphs {
+pub struct Graphs {
     begin: unsafe extern "C" fn(u64, u32) -> i32,
     end: unsafe extern "C" fn(u64, *mut *mut c_void) -> i32,
     instantiate: unsafe extern "C" fn(*mut *mut c_void, *mut c_void, u64) -> i32,
@@ -20,7 +20,8 @@ struct Graphs {
 const OF_THREAD: u32 = 1;
 
 impl Graphs {
-    fn load() -> Graphs {
+    /// From the software GPU.
+    pub fn load() -> Graphs {
         // SAFETY: the library is the software GPU, whose functions are as the driver's.
         unsafe {
             let library = libloading::Library::new(library()).expect("the driver");
@@ -37,7 +38,7 @@ impl Graphs {
     }
 
     /// Captures what `put` puts on the rank's stream.
-    fn capture(&self, rank: &Rank, put: impl FnOnce()) -> [*mut c_void; 2] {
+    pub fn capture(&self, rank: &Rank, put: impl FnOnce()) -> [*mut c_void; 2] {
         let stream = rank.stream.id().0;
         let (mut graph, mut run) = (std::ptr::null_mut(), std::ptr::null_mut());
         let _current = rank.context.enter().expect("a context");
@@ -54,14 +55,16 @@ impl Graphs {
         [graph, run]
     }
 
-    fn launch(&self, rank: &Rank, run: *mut c_void) {
+    /// Puts it on the rank's stream.
+    pub fn launch(&self, rank: &Rank, run: *mut c_void) {
         let _current = rank.context.enter().expect("a context");
         // SAFETY: the graph and the stream live.
         let launched = unsafe { (self.launch)(run, rank.stream.id().0) };
         assert_eq!(launched, 0, "is launched");
     }
 
-    fn destroy(&self, [graph, run]: [*mut c_void; 2]) {
+    /// Ends both.
+    pub fn destroy(&self, [graph, run]: [*mut c_void; 2]) {
         // SAFETY: both live, and nobody uses them again.
         assert_eq!(unsafe { (self.destroy_run)(run) }, 0);
         // SAFETY: as above.

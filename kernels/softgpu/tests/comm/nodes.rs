@@ -2,9 +2,10 @@
 //! nodes are threads of one process that are told different names; between them are sockets.
 
 use super::calls::{COLLECTIVES, draw, seed};
-use super::graphs::replay;
+use super::graphs::{Graphs, replay};
 use super::groups::all_to_all;
 use super::ranks::{POISON, on_nodes, sum};
+use kolo::base::Code;
 use std::sync::Barrier;
 
 #[test]
@@ -108,5 +109,26 @@ fn an_abort_on_one_node_ends_kernels_on_another() {
         );
         let error = rank.comm.async_error().expect_err("it has stopped");
         assert!(error.to_string().contains("rank 3"), "{error}");
+    });
+}
+
+/// Nobody would move the data of a graph whose communicator is gone.
+#[test]
+fn a_communicator_stays_while_graphs_need_it_between_nodes() {
+    on_nodes(1, &[0, 1], &[], |rank| {
+        let (send, recv) = (rank.buffer(&[1; 80]), rank.poisoned(80));
+        let graphs = Graphs::load();
+        let graph = graphs.capture(rank, || {
+            rank.put(&sum(send.at(0), recv.at(0), 10))
+                .expect("captured");
+        });
+        let error = rank.comm.destroy().expect_err("a graph needs it");
+        let text = error.to_string();
+        assert_eq!(error.code, Code::InvalidUsage, "{text}");
+        assert!(text.contains("1 calls of this communicator"), "{text}");
+        // Nothing was done: it works as before.
+        graphs.launch(rank, graph[1]);
+        assert!(rank.read(&recv).iter().all(|&byte| byte == 2));
+        graphs.destroy(graph);
     });
 }

@@ -114,7 +114,7 @@ fn processes_share_the_memory_of_devices() {
     let Some((part, folder)) = part() else {
         return in_processes("processes_share_the_memory_of_devices", 3, &[], None);
     };
-    software_gpu();
+    let _alone = software_gpu();
     let id = id(part, &folder);
     let rank = join(&id, 3, part);
     check_all(&rank, 5);
@@ -127,7 +127,7 @@ fn threads_and_processes_mix() {
     let Some((part, folder)) = part() else {
         return in_processes("threads_and_processes_mix", 2, &[], None);
     };
-    software_gpu();
+    let _alone = software_gpu();
     let id = id(part, &folder);
     std::thread::scope(|scope| {
         for thread in 0..2 {
@@ -150,7 +150,7 @@ fn devices_that_do_not_reach_each_other_use_memory_of_the_host() {
     let Some((part, folder)) = part() else {
         return in_processes(name, 2, &[("KOLO_SOFTGPU_PEERS", "0")], None);
     };
-    software_gpu();
+    let _alone = software_gpu();
     let near = Context::of(0).expect("a device");
     assert!(
         !near
@@ -177,7 +177,7 @@ fn the_death_of_a_rank_ends_the_kernels_of_the_others() {
     let Some((part, folder)) = part() else {
         return in_processes(name, 3, &[], Some(2));
     };
-    software_gpu();
+    let _alone = software_gpu();
     let id = id(part, &folder);
     let rank = join(&id, 3, part);
     check_all(&rank, 8);

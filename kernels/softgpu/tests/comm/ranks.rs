@@ -6,7 +6,7 @@ use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp, 
 use kolo::cuda::{Context, DeviceMemory, OwnStream, copy_from_device, copy_to_device};
 use kolo::dtype::DataType;
 use std::path::PathBuf;
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 /// Devices of the software GPU in these tests.
 pub const DEVICES: u32 = 8;
@@ -21,9 +21,13 @@ pub fn library() -> PathBuf {
     program.with_file_name("libkolo_softgpu.so")
 }
 
-/// Makes the software GPU the driver of this process.
-pub fn software_gpu() {
+/// Makes the software GPU the driver of this process, and leaves its devices to the caller: kernels
+/// of two communicators that do not fit a device together may wait for each other for ever.
+#[must_use = "the devices are the caller's as long as it holds this"]
+pub fn software_gpu() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
     static ONCE: Once = Once::new();
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     ONCE.call_once(|| {
         let library = library();
         // Other processes write the same at the same time: each gives its own file the name.
@@ -42,6 +46,7 @@ pub fn software_gpu() {
         set("KOLO_SOFTGPU_BLOCKS", &BLOCKS.to_string());
         set("KOLO_NTHREADS", "64");
     });
+    alone
 }
 
 /// An all-reduce of words.
@@ -180,7 +185,7 @@ pub fn on_nodes(
     overrides: &[(&str, &str)],
     body: impl Fn(&Rank) + Sync,
 ) {
-    software_gpu();
+    let _alone = software_gpu();
     let members = ThreadsBootstrap::group(devices.len() as u32).into_iter();
     std::thread::scope(|scope| {
         let body = &body;

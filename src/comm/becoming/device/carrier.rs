@@ -1,18 +1,23 @@
 //! Who moves what devices send to other nodes: the connections of the communicator, driven by
 //! kolo's own thread, because a call on a stream returns at once.
 
-use crate::base::{Error, Result};
+use crate::base::{Code, Error, Result};
 use crate::comm::becoming::net::Network;
+use crate::comm::becoming::pinning;
 use crate::config::{Progress, Settings};
+use crate::cuda;
 use crate::proxy::net::Links;
+use crate::proxy::net::live::OF_DEVICES;
 use crate::proxy::progress::{Engine, Work};
 use crate::transport::gpu::Stages;
 use crate::wire::gpu::{DeviceCarrier, StagedSlots};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Launches of devices are numbered from here on, apart from those of the host.
-const FIRST_LAUNCH: u64 = 1 << 63;
+/// Who has the carrier besides graphs: the communicator and its engine.
+const KEEPERS: usize = 2;
+/// The call that ends a communicator in good order.
+const ENDS: &str = "CommFinalize";
 
 /// The connections of devices to other nodes.
 pub(in crate::comm) struct StageCarrier {
@@ -29,7 +34,7 @@ impl StageCarrier {
     /// Of a communicator on several nodes.
     ///
     /// # Errors
-    /// `InvalidUsage`: no thread of kolo may use the network.
+    /// `InvalidUsage`: no thread of kolo may use the network, or there can be none.
     pub fn new(
         (network, stages): (&Network, &Arc<Stages>),
         (settings, on_host): (&Settings, usize),
@@ -52,13 +57,41 @@ impl StageCarrier {
                 "unset KOLO_PROGRESS, or make the communicator on the host",
             ));
         }
+        if !Engine::global().want_thread(pinning::begin_progress) {
+            return Err(Error::new(
+                Code::SystemError,
+                "kolo's own thread, which devices of several nodes need, cannot be started",
+                "raise the limit on processes (ulimit -u) or on memory",
+            ));
+        }
         Ok(StageCarrier {
             links: Arc::clone(&network.links),
             stages: Arc::clone(stages),
             on_host: on_host as u16,
-            launches: AtomicU64::new(FIRST_LAUNCH),
+            launches: AtomicU64::new(OF_DEVICES),
             work: OnceLock::new(),
         })
+    }
+
+    /// Refuses the end of the communicator while graphs have its calls: nobody would move their
+    /// data, and their kernels would wait for ever.
+    ///
+    /// # Errors
+    /// `InvalidUsage`, with how many there are.
+    pub fn refuse_graphs(self: &Arc<StageCarrier>, call: &'static str) -> Result<()> {
+        cuda::drop_unused();
+        let calls = Arc::strong_count(self).saturating_sub(KEEPERS);
+        match call == ENDS && calls > 0 {
+            false => Ok(()),
+            true => Err(Error::usage(
+                format!(
+                    "CUDA graphs have {calls} calls of this communicator that go to other nodes, \
+                     and it moves their data"
+                ),
+                "destroy these graphs (cudaGraphExecDestroy, cudaGraphDestroy), and then the \
+                 communicator",
+            )),
+        }
     }
 
     /// The communicator is made.
