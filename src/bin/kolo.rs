@@ -18,10 +18,14 @@ mod drawing;
 mod explain;
 #[path = "kolo/facts.rs"]
 mod facts;
+#[path = "kolo/gpus.rs"]
+mod gpus;
 #[path = "kolo/hello.rs"]
 mod hello;
 #[path = "kolo/info.rs"]
 mod info;
+#[path = "kolo/kernels_file.rs"]
+mod kernels_file;
 #[path = "kolo/launcher.rs"]
 mod launcher;
 #[path = "kolo/names.rs"]
