@@ -6,6 +6,8 @@
 
 #[path = "cuda/gpus.rs"]
 mod gpus;
+#[path = "cuda/jobs.rs"]
+mod jobs;
 #[path = "cuda/on_devices.rs"]
 mod on_devices;
 #[path = "cuda/on_graphs.rs"]
