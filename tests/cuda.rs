@@ -4,6 +4,12 @@
 //! A process has one driver. So each test here starts this program again, with the software GPU in
 //! place of the driver and only the tests whose name begins with one word.
 
+#[path = "cuda/explain.rs"]
+mod explain;
+#[path = "cuda/gpus.rs"]
+mod gpus;
+#[path = "cuda/jobs.rs"]
+mod jobs;
 #[path = "cuda/on_devices.rs"]
 mod on_devices;
 #[path = "cuda/on_graphs.rs"]

@@ -10,7 +10,7 @@
 //! - Names and numbers: [`mod@collective`], [`exchange`] (which messages a
 //!   collective is), [`ids`], [`checked`] arithmetic, [`mod@hash`].
 //! - Time and memory order: [`clock`], [`sync`] (atomics of the standard library, or loom's).
-//! - Files and interfaces that a user names: [`input_file`], [`interfaces`].
+//! - Files and interfaces that a user names: [`input_file`], [`interfaces`]; devices: [`pci_bus`].
 //! - What ranks tell each other at first: [`record`].
 //! - Who may enter: [`door`], [`knock`], [`proof`].
 //! - A start under way: [`birth`], its phases and its end before the time.
@@ -40,6 +40,7 @@ pub mod interfaces;
 pub mod knock;
 pub mod last_words;
 pub mod own_thread;
+pub mod pci_bus;
 pub mod privilege;
 pub mod proof;
 pub mod quiet;

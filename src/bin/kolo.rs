@@ -10,18 +10,26 @@ mod chart;
 mod cli;
 #[path = "kolo/config.rs"]
 mod config;
+#[path = "kolo/deciding.rs"]
+mod deciding;
 #[path = "kolo/doctor/mod.rs"]
 mod doctor;
 #[path = "kolo/drawing/mod.rs"]
 mod drawing;
 #[path = "kolo/explain.rs"]
 mod explain;
+#[path = "kolo/explain_device.rs"]
+mod explain_device;
 #[path = "kolo/facts.rs"]
 mod facts;
+#[path = "kolo/gpus.rs"]
+mod gpus;
 #[path = "kolo/hello.rs"]
 mod hello;
 #[path = "kolo/info.rs"]
 mod info;
+#[path = "kolo/kernels_file.rs"]
+mod kernels_file;
 #[path = "kolo/launcher.rs"]
 mod launcher;
 #[path = "kolo/names.rs"]

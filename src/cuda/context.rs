@@ -6,8 +6,8 @@
 use super::driver::Driver;
 use super::failure::{PEER_ALREADY_ENABLED, SUCCESS};
 use crate::base::{Error, Result};
-use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUuuid};
-use std::ffi::{CStr, c_char, c_int};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute};
+use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -70,20 +70,6 @@ impl Context {
         // SAFETY: the driver writes one number.
         let code = unsafe { (functions.device)(&raw mut device, number as c_int) };
         driver.check(code, "cuDeviceGet", of)?;
-        let mut uuid = CUuuid { bytes: [0; 16] };
-        // SAFETY: the driver writes the 16 bytes.
-        let code = unsafe { (functions.device_uuid)(&raw mut uuid, device) };
-        driver.check(code, "cuDeviceGetUuid", of)?;
-        let text = |function: unsafe extern "C" fn(*mut c_char, c_int, CUdevice) -> c_int, call| {
-            let mut bytes = [0u8; 256];
-            // SAFETY: the driver writes a text of at most that many bytes, its end included.
-            let code = unsafe { function(bytes.as_mut_ptr().cast(), 256, device) };
-            driver.check(code, call, of)?;
-            let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
-            Ok::<_, Error>(text.to_string_lossy().into_owned())
-        };
-        let name = text(functions.device_name, "cuDeviceGetName")?;
-        let pci = text(functions.device_pci, "cuDeviceGetPCIBusId")?;
         let mut raw: CUcontext = std::ptr::null_mut();
         // SAFETY: the driver writes one address.
         let code = unsafe { (functions.primary_retain)(&raw mut raw, device) };
@@ -93,9 +79,9 @@ impl Context {
             number,
             device,
             raw: raw as usize,
-            name,
-            uuid: uuid.bytes.map(|byte| byte as u8),
-            pci: pci.to_ascii_lowercase(),
+            name: driver.name_of(device)?,
+            uuid: driver.uuid_of(device)?,
+            pci: driver.pci_of(device)?,
             multiprocessors: 0,
         };
         let count = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;

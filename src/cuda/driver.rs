@@ -4,7 +4,7 @@
 //! another one, such as the software GPU. A child of `fork` cannot use the devices that its parent
 //! used, so it is refused here.
 
-use super::failure::{self, SUCCESS};
+use super::failure::{self, NO_DEVICE, SUCCESS};
 use super::functions::DriverFunctions;
 use crate::base::{Code, Error, Result, fork, privilege};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -26,6 +26,20 @@ pub struct Driver {
     generation: u32,
 }
 
+/// Why a process has no driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverFault {
+    /// There is no library.
+    Missing,
+    /// It knows no device that this process may use.
+    NoDevice,
+    /// It is too old, or fails.
+    Failing,
+}
+
+/// What the first call found.
+type StartedDriver = std::result::Result<Driver, (DriverFault, Error)>;
+
 impl Driver {
     /// The driver, which the first call loads and starts.
     ///
@@ -33,32 +47,42 @@ impl Driver {
     /// No driver, one that is too old, no device that this process may use; the same in every call.
     /// A process that was forked from one that used CUDA.
     pub fn get() -> Result<&'static Driver> {
-        static LOADED: OnceLock<Result<Driver>> = OnceLock::new();
-        let loaded = LOADED.get_or_init(|| Driver::load(&library()));
-        let driver = loaded.as_ref().map_err(Clone::clone)?;
+        let driver = Driver::loaded().as_ref();
+        let driver = driver.map_err(|(_, error)| error.clone())?;
         driver.refuse_a_fork()?;
         Ok(driver)
     }
 
-    fn load(name: &OsStr) -> Result<Driver> {
+    /// Why [`Driver::get`] gives none; nothing where it does.
+    pub fn fault() -> Option<DriverFault> {
+        let fault = Driver::loaded().as_ref().err();
+        fault.map(|(fault, _)| *fault)
+    }
+
+    fn loaded() -> &'static StartedDriver {
+        static LOADED: OnceLock<StartedDriver> = OnceLock::new();
+        LOADED.get_or_init(|| Driver::load(&library()))
+    }
+
+    fn load(name: &OsStr) -> StartedDriver {
+        let failing = |error: Error| (DriverFault::Failing, error);
         let shown = name.to_string_lossy();
         // SAFETY: a driver's library sets up nothing but itself.
         let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL) };
         let library = library.map_err(|error| {
-            Error::new(
-                Code::UnhandledCudaError,
-                format!("no CUDA driver: {shown} cannot be loaded: {error}"),
-                "run on a node with a GPU, or try `kolo softgpu`",
-            )
+            let what = format!("no CUDA driver: {shown} cannot be loaded: {error}");
+            let remedy = "run on a node with a GPU, or try `kolo softgpu`";
+            let error = Error::new(Code::UnhandledCudaError, what, remedy);
+            (DriverFault::Missing, error)
         })?;
         // SAFETY: these names are CUDA's, and so are the types.
         let functions = unsafe { DriverFunctions::of(&library) };
         let old = |why: String| {
-            Error::new(
+            failing(Error::new(
                 Code::UnhandledCudaError,
                 format!("the CUDA driver {shown} {why}"),
                 "install a driver with CUDA 11.4 or newer (version 470)",
-            )
+            ))
         };
         let mut functions = functions.map_err(|symbol| old(format!("has no {symbol}")))?;
         // The library has threads and handlers of its own.
@@ -67,7 +91,8 @@ impl Driver {
         // SAFETY: the driver writes one number; this needs no start.
         let code = unsafe { (functions.driver_version)(&raw mut version) };
         if code != SUCCESS {
-            return Err(failure::failed(&functions, code, "cuDriverGetVersion", ""));
+            let error = failure::failed(&functions, code, "cuDriverGetVersion", "");
+            return Err(failing(error));
         }
         if version < LEAST_VERSION {
             return Err(old(format!("is that of CUDA {}", dotted(version))));
@@ -76,7 +101,11 @@ impl Driver {
         // SAFETY: takes no pointer.
         let code = unsafe { (functions.init)(0) };
         if code != SUCCESS {
-            return Err(failure::failed(&functions, code, "cuInit", ""));
+            let fault = match code {
+                NO_DEVICE => DriverFault::NoDevice,
+                _ => DriverFault::Failing,
+            };
+            return Err((fault, failure::failed(&functions, code, "cuInit", "")));
         }
         let generation = fork::generation();
         Ok(Driver {
@@ -152,7 +181,9 @@ mod tests {
     use super::*;
 
     fn failure_of(library: &str) -> String {
-        let error = Driver::load(library.as_ref()).err().expect("no driver");
+        let (fault, error) = Driver::load(library.as_ref()).err().expect("no driver");
+        let is_missing = fault == DriverFault::Missing;
+        assert_eq!(is_missing, library.contains("nobody"), "{fault:?}");
         assert_eq!(error.code, Code::UnhandledCudaError);
         error.to_string()
     }

@@ -10,6 +10,8 @@ pub const SUCCESS: c_int = 0;
 pub const INVALID_VALUE: c_int = 1;
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
 pub const OUT_OF_MEMORY: c_int = 2;
+/// `CUDA_ERROR_NO_DEVICE`: none that this process may use.
+pub const NO_DEVICE: c_int = 100;
 /// `CUDA_ERROR_NO_BINARY_FOR_GPU`.
 pub const NO_BINARY: c_int = 209;
 /// `CUDA_ERROR_NOT_FOUND`: there is no function of this name.
@@ -31,7 +33,7 @@ fn remedy(code: c_int) -> &'static str {
              and KOLO_MAX_NCHANNELS"
         }
         3 | 4 => "the process ends, or was forked from one that used CUDA: start a new program",
-        100 | 101 => {
+        NO_DEVICE | 101 => {
             "see the devices with `nvidia-smi -L`, and what the job was given with `echo \
              $CUDA_VISIBLE_DEVICES` (Slurm: --gpus-per-task, --gres)"
         }

@@ -21,7 +21,9 @@
 //! **Files.** [`functions`], [`failure`] and [`driver`]: calls and what they say. [`context`],
 //! [`stream`]. [`memory`], [`pinned`], [`mapping`] (of the program's own memory), [`pointer`] (what
 //! an address is). [`copy`], [`event`], [`kernels`],
-//! [`graph`], [`capture`] (what kolo's calls leave in graphs of the program).
+//! [`graph`], [`capture`] (what kolo's calls leave in graphs of the program). What is there before
+//! it is used: [`listing`], and [`nvml`] (NVIDIA's library for management, which knows the links
+//! between devices).
 //!
 //! Reference: NVIDIA, "CUDA Driver API", sections 6.3 to 6.21; "CUDA C++ Programming Guide",
 //! section "Implicit Synchronization".
@@ -35,8 +37,10 @@ pub mod failure;
 pub mod functions;
 pub mod graph;
 pub mod kernels;
+pub mod listing;
 pub mod mapping;
 pub mod memory;
+pub mod nvml;
 pub mod pinned;
 pub mod pointer;
 pub mod stream;
@@ -49,8 +53,10 @@ pub use driver::Driver;
 pub use event::DeviceEvent;
 pub use graph::DeviceGraph;
 pub use kernels::{DeviceKernels, Function};
+pub use listing::ListedDevice;
 pub use mapping::HostMapping;
 pub use memory::DeviceMemory;
+pub use nvml::{NvmlFacts, NvmlLink};
 pub use pinned::PinnedMemory;
 pub use pointer::{PointerKind, kind_of};
 pub use stream::{OwnStream, RelaxedCapture, StreamId, exchange_capture_mode_relaxed};

@@ -17,8 +17,8 @@
 //! Reading order: [`cpuset`], [`hardware`], `xml_tree`, [`notes`], `xml` (and `xml_format`,
 //! `xml_devices`, `xml_nvlink`, `hwloc_sys`), `detect`, [`cgroup`], [`allowed`], [`place`],
 //! [`mod@nodes`], [`mod@crowding`], [`near`], [`pin`], [`mod@pairs`]. Then how data flows:
-//! [`graph`], [`paths`], [`nic`], [`node_graph`], [`search`], [`seats`], [`channels`], [`ways`],
-//! [`graph_file`]. How it is shown, the command says (`src/bin/kolo/drawing`).
+//! [`graph`], [`gpus`], [`paths`], [`nic`], [`node_graph`], [`search`], [`seats`], [`channels`],
+//! [`ways`], [`graph_file`]. How it is shown, the command says (`src/bin/kolo/drawing`).
 //!
 //! Reference: F. Broquedis et al., "hwloc: a Generic Framework for Managing Hardware Affinities in
 //! HPC Applications", PDP 2010, doi:10.1109/PDP.2010.67.
@@ -31,6 +31,7 @@ pub mod crowding;
 mod detect;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod gpus;
 pub mod graph;
 pub mod graph_file;
 pub mod hardware;

@@ -14,9 +14,9 @@ use super::{Choice, Inputs, ProtocolChoice, Rule, Table};
 use crate::plan::{Algorithm, Collective};
 
 /// Up to here every word carries a flag.
-const LL_BYTES: usize = 16 << 10;
+pub const LL_BYTES: usize = 16 << 10;
 /// Up to here lines carry flags.
-const LL128_BYTES: usize = 256 << 10;
+pub const LL128_BYTES: usize = 256 << 10;
 /// A token of that many pieces fits the slots of LL128.
 const LL128_RANKS: u32 = 32;
 /// A further channel pays from this size on.

@@ -2,6 +2,7 @@
 
 use crate::abi::Uuid;
 use crate::error::{Answer, Code};
+use crate::places::Place;
 use crate::settings::Settings;
 
 /// One device that this process sees.
@@ -10,6 +11,7 @@ pub struct Device {
     /// Its number on the machine, whatever `CUDA_VISIBLE_DEVICES` says.
     pub number: u32,
     pub uuid: Uuid,
+    pub place: Place,
     pub default_pool: u64,
     /// What `cuDeviceSetMemPool` chose.
     pub pool: u64,
@@ -22,22 +24,19 @@ pub const MOST_THREADS: u32 = 640;
 pub const SHARED_BYTES: i32 = 48 * 1024;
 
 impl Device {
-    fn new(number: u32) -> Device {
+    fn new(number: u32, places: &[Place]) -> Device {
+        let place = places.get(number as usize).cloned();
         Device {
             number,
             uuid: uuid(number),
+            place: place.unwrap_or_else(|| Place::without_file(number)),
             default_pool: 0,
             pool: 0,
         }
     }
 
-    /// Domain 0, a bus of its own, slot 0.
-    pub fn bus(&self) -> i32 {
-        0x10 + self.number as i32
-    }
-
     pub fn bus_id(&self) -> String {
-        format!("0000:{:02x}:00.0", self.bus())
+        self.place.bus_id()
     }
 }
 
@@ -72,7 +71,9 @@ pub fn uuid_text(uuid: &Uuid) -> String {
 
 /// The devices that this process sees, in its order.
 pub fn visible(settings: &Settings) -> Vec<Device> {
-    let all: Vec<Device> = (0..settings.devices).map(Device::new).collect();
+    let all: Vec<Device> = (0..settings.devices)
+        .map(|number| Device::new(number, &settings.places))
+        .collect();
     let Some(list) = &settings.visible else {
         return all;
     };
@@ -103,7 +104,7 @@ pub fn by_bus_id(devices: &[Device], text: &str) -> Answer<usize> {
     let text = text.to_ascii_lowercase();
     let is_it = |device: &Device| {
         let id = device.bus_id();
-        id == text || id[5..] == text || format!("0000{id}") == text
+        id == text || id.strip_prefix("0000:") == Some(&text) || format!("0000{id}") == text
     };
     devices.iter().position(is_it).ok_or(Code::INVALID_DEVICE)
 }
@@ -137,8 +138,9 @@ pub fn attribute(device: &Device, settings: &Settings, attribute: i32) -> i32 {
         // Memory of the host: mapped, registered, by its own address; read-only.
         19 | 91 | 99 => 1,
         113 => since(11_010, 1),
-        33 => device.bus(),
-        34 | 50 => 0,
+        33 => device.place.bus,
+        34 => device.place.slot,
+        50 => device.place.domain,
         38 => 1 << 20,
         41 => 1,
         // The compute capability.
@@ -151,6 +153,9 @@ pub fn attribute(device: &Device, settings: &Settings, attribute: i32) -> i32 {
         102 => since(10_020, 1),
         103 => since(10_020, 1),
         115 => since(11_020, 1),
+        // The NUMA node that is near.
+        134 if settings.driver >= 12_020 => device.place.numa,
+        134 => -1,
         _ => 0,
     }
 }

@@ -9,7 +9,7 @@
 //! | [`stream`], [`task`], [`event`], [`host_thread`] | queues, what is in them, marks |
 //! | [`graph`] | captures, graphs, user objects |
 //! | [`memory`] | addresses, allocations, physical memory, copies |
-//! | [`context`], [`device`], [`module`] | as the driver knows them |
+//! | [`context`], [`device`], [`places`], [`module`] | as the driver knows them |
 //! | [`settings`], [`fault`] | the environment; what goes wrong on request |
 
 mod abi;
@@ -23,6 +23,7 @@ mod graph;
 mod host_thread;
 mod memory;
 mod module;
+mod places;
 mod settings;
 mod state;
 mod stream;

@@ -1,6 +1,7 @@
 //! The variables: the only file that reads the environment.
 
 use crate::error::{Answer, Code};
+use crate::places::{self, Place};
 use std::str::FromStr;
 use std::sync::OnceLock;
 
@@ -21,6 +22,8 @@ pub struct Settings {
     /// Bytes of a device.
     pub memory: u64,
     pub has_peers: bool,
+    /// Where the devices are; empty if no file says it.
+    pub places: Vec<Place>,
     /// As `cuDriverGetVersion` gives it.
     pub driver: i32,
     /// What shall go wrong: see fault.rs.
@@ -69,13 +72,36 @@ pub fn fault() -> String {
     text("KOLO_SOFTGPU_FAULT").unwrap_or_default()
 }
 
+/// The places of so many devices.
+fn places(devices: u32) -> Answer<Vec<Place>> {
+    const NAME: &str = "KOLO_SOFTGPU_TOPOLOGY";
+    let Some(file) = text(NAME).filter(|text| !text.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
+    let read = read.and_then(|text| places::read(&text));
+    let enough = |places: Vec<Place>| match places.len() >= devices as usize {
+        true => Ok(places),
+        false => Err(format!(
+            "it has {} GPUs for {devices} devices",
+            places.len()
+        )),
+    };
+    read.and_then(enough).map_err(|fault| {
+        eprintln!("kolo software GPU: {NAME}={file}: {fault}");
+        Code::INVALID_VALUE
+    })
+}
+
 /// Everything, as the environment has it now.
 ///
 /// # Errors
 /// A variable that cannot be read, which is named on standard error.
 pub fn read() -> Answer<Settings> {
+    let devices = number("KOLO_SOFTGPU_DEVICES", 1, (1, 32))?;
     Ok(Settings {
-        devices: number("KOLO_SOFTGPU_DEVICES", 1, (1, 32))?,
+        devices,
+        places: places(devices)?,
         visible: text("CUDA_VISIBLE_DEVICES"),
         seed: number("KOLO_SOFTGPU_SEED", entropy(), (0, u64::MAX))?,
         is_weak: number("KOLO_SOFTGPU_WEAK", 1, (0, 1))? == 1,

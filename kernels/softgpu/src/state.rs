@@ -14,6 +14,7 @@ use crate::graph::{Executable, Graph};
 use crate::memory::pool::Pool;
 use crate::memory::{Memory, Trouble};
 use crate::module::Modules;
+use crate::places::Joint;
 use crate::settings::{self, Settings};
 use crate::stream::{Point, Streams};
 use crate::table::Table;
@@ -235,6 +236,17 @@ impl State {
             true => Ok(ordinal as u32),
             false => Err(Code::INVALID_DEVICE),
         }
+    }
+
+    /// Whether a device may use the memory of another one.
+    pub fn reaches(&self, device: u32, other: u32) -> bool {
+        self.settings.has_peers && self.joint(device, other) != Joint::Processors
+    }
+
+    /// What is between two devices.
+    pub fn joint(&self, device: u32, other: u32) -> Joint {
+        let place = |at: u32| &self.devices[at as usize].place;
+        place(device).joint(place(other))
     }
 
     /// Ends the work of all devices, and says why, once.

@@ -1,7 +1,10 @@
 //! `kolo explain`: what kolo would do, how long it expects it to take, and why.
 
+use crate::deciding;
+use crate::explain_device;
 use crate::out::{self, counted};
 use crate::perf::operation::Operation;
+use crate::perf::options::MemoryOf;
 use crate::question::{self, Question, bytes_text, time_text};
 use crate::routes::{self, Routed};
 use clap::Args;
@@ -22,24 +25,13 @@ pub struct ExplainArgs {
     #[arg(short = 'o', long = "op", value_name = "OP", default_value = "sum",
           value_parser = routes::operation)]
     op: Operation,
+    /// Whose memory the buffers are, and who moves the data
+    #[arg(long, value_name = "WHERE", value_enum, default_value = "host")]
+    device: MemoryOf,
     /// Print JSON in place of text: times in nanoseconds, sizes in bytes
     #[arg(long)]
     json: bool,
 }
-
-/// The settings on which choices depend.
-const DECIDING: [&str; 10] = [
-    "algo",
-    "proto",
-    "eager_limit",
-    "tuner_file",
-    "direct",
-    "cma",
-    "cma_from",
-    "buffsize",
-    "min_nchannels",
-    "max_nchannels",
-];
 
 /// Prints the choice.
 ///
@@ -47,6 +39,9 @@ const DECIDING: [&str; 10] = [
 /// Settings that cannot be used, and questions without an answer.
 pub fn run(args: &ExplainArgs) -> Result<()> {
     let question = &args.question;
+    if args.device == MemoryOf::Cuda {
+        return explain_device::run(question, args.op, args.json);
+    }
     let collective = question.call()?;
     let settings = Settings::load(&[])?;
     let table = question.table(&settings)?;
@@ -74,7 +69,7 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
         let known = (&table, &settings);
         by_choice(&mut text, (question, collective), (routed, &choice), known)?;
     }
-    deciding(&mut text, &settings);
+    deciding::tell(&mut text, &settings);
     out::write(&text);
     Ok(())
 }
@@ -103,20 +98,6 @@ fn by_choice(
     Ok(())
 }
 
-fn deciding(text: &mut String, settings: &Settings) {
-    text.push_str("\nsettings that choices depend on\n");
-    for key in DECIDING {
-        let Some(entry) = settings.entry(key) else {
-            continue;
-        };
-        let value = match entry.value.to_string() {
-            empty if empty.is_empty() => "-".to_string(),
-            value => value,
-        };
-        let _ = writeln!(text, "  {key:<16}{value:<20}{}", entry.source.origin);
-    }
-}
-
 /// The same as the text, for programs.
 fn document(
     question: &Question,
@@ -139,15 +120,7 @@ fn document(
         }
     };
     document["question"] = question.document(collective);
-    let entries = DECIDING.iter().filter_map(|key| settings.entry(key));
-    let told = entries.map(|entry| {
-        json!({
-            "key": entry.option.key,
-            "value": entry.value.to_string(),
-            "from": entry.source.origin.to_string(),
-        })
-    });
-    document["settings"] = told.collect();
+    document["settings"] = deciding::document(settings);
     Ok(document)
 }
 

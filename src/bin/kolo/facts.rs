@@ -1,9 +1,12 @@
 //! Facts about this build and this machine, as one process sees them, for `kolo info`.
 
 use crate::algorithms;
+use crate::gpus::DriverGpus;
+use crate::kernels_file;
 use crate::launcher::{self, Family};
 use kolo::base::interfaces::{self, Interface};
 use kolo::config::{self, Settings};
+use kolo::cuda::{ListedDevice, NvmlFacts};
 use kolo::topo::{self, Machine};
 use kolo::transport::net::{candidates, choose};
 use kolo::tune::measured::TunedOn;
@@ -74,6 +77,8 @@ pub fn of_this_process() -> Vec<Fact> {
     }));
     facts.push(own(list("interfaces", interface_lines())));
     facts.push(list("RDMA devices", rdma_devices(Path::new(RDMA))));
+    let unreadable = Settings::defaults();
+    facts.extend(gpus(settings.as_ref().unwrap_or(&unreadable)));
     facts.extend(limits());
     facts
 }
@@ -165,6 +170,33 @@ fn networks(settings: &Settings) -> Fact {
         value: value.into(),
         ..list("networks", lines)
     }
+}
+
+/// The driver, the devices that this process sees, and the file with their kernels.
+fn gpus(settings: &Settings) -> [Fact; 3] {
+    let (driver, devices, is_software) = match DriverGpus::get() {
+        Err(error) => (error.what, vec!["none".to_owned()], None),
+        Ok(seen) => {
+            let nvml = NvmlFacts::get().map(|facts| format!(", driver {}", facts.driver));
+            let driver = format!("CUDA {}{}", seen.cuda, nvml.unwrap_or_default());
+            let line = |device: &ListedDevice| {
+                let (name, pci, sm) = (&device.name, &device.pci, device.architecture);
+                let uuid = device.uuid_text();
+                format!("{}: {name}, sm_{sm}, at {pci}, {uuid}", device.number)
+            };
+            let lines = seen.devices.iter().map(line).collect();
+            (driver, lines, seen.is_software())
+        }
+    };
+    let kernels = match kernels_file::find(settings, is_software) {
+        Ok(path) => path.display().to_string(),
+        Err(fault) => format!("{}; {}", fault.what, fault.fix),
+    };
+    [
+        fact("CUDA driver", driver),
+        own(list("GPUs", devices)),
+        fact("GPU kernels", kernels),
+    ]
 }
 
 /// Interfaces that are up, each with its addresses.

@@ -153,6 +153,11 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
+/// A variable of this process, which may be empty.
+pub fn raw_variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// A mistake that all processes of a job have found is printed by one.
 pub fn told_by_one(error: Error) -> Error {
     error.told_elsewhere(!speaks_for_all())

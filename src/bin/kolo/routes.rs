@@ -60,7 +60,11 @@ impl Routed {
     }
 }
 
-fn asked(question: &Question, collective: Collective, op: Operation) -> Result<Asked> {
+/// What decides the route.
+///
+/// # Errors
+/// No rank may make the call: why.
+pub fn asked(question: &Question, collective: Collective, op: Operation) -> Result<Asked> {
     let (count, nranks) = (question.count(), question.machine().nranks());
     let with = |op| asked_of(collective, count, (question.dtype, op), nranks);
     match op.handle() {

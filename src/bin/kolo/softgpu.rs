@@ -4,10 +4,10 @@
 //! the kernels that these devices know. Then this process becomes the program, so that launchers
 //! and signals mean it.
 
+use crate::kernels_file;
 use clap::Args;
 use kolo::base::{Error, Result};
 use kolo::config;
-use kolo::exec::cuda::layout;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -118,8 +118,7 @@ fn search_path(folder: &Path) -> OsString {
 
 /// The image names the places of what host and kernels share: one of another version is refused.
 fn write_kernels(file: &Path) -> Result<()> {
-    let image = format!("kolo software GPU kernels\n{:016x}\n", layout::hash());
-    std::fs::write(file, image).map_err(|error| {
+    std::fs::write(file, kernels_file::of_software()).map_err(|error| {
         let doing = format!("{} cannot be written", file.display());
         Error::system(doing, &error, "name a file in a folder that you may write")
     })

@@ -2,6 +2,7 @@
 
 use crate::drawing::render::render;
 use crate::drawing::{Sheet, report};
+use crate::gpus::ShownGpus;
 use crate::out;
 use clap::Args;
 use kolo::algo;
@@ -66,10 +67,18 @@ const MOST_NODES: u32 = 16_384;
 pub fn run(args: &TopoArgs) -> Result<()> {
     let settings = Settings::load(&[])?;
     let file = args.file.as_deref().or(settings.topo_file());
-    let description = match file {
+    let mut description = match file {
         Some(file) => read(file, args.strict)?.describe()?,
         None => Description::here()?,
     };
+    // A file that is named here may be of any machine, one that the settings name is of this one.
+    let gpus = match args.file {
+        Some(_) => ShownGpus::described(),
+        None => ShownGpus::here(&mut description),
+    };
+    for line in &gpus.warnings {
+        eprintln!("kolo: warning: {line}");
+    }
     if !args.json {
         out::write(&machine_text(&description, file.is_none())?);
     }
@@ -78,8 +87,13 @@ pub fn run(args: &TopoArgs) -> Result<()> {
     let seated = Seated::new(&description.graph, &seats, nodes > 1)?;
     let plan = plan(args, &settings, &seated, nodes)?;
     match args.json {
-        true => out::json(&document(&description, &seated, &plan, (nodes, count))),
+        true => {
+            let mut document = document(&description, &seated, &plan, (nodes, count));
+            document["gpus"] = gpus.document(&description.graph);
+            out::json(&document);
+        }
         false => {
+            out::write(&gpus.text(&description.graph));
             out::write(&format!("\n{}", report::graph_text(&seated.graph)));
             out::write(&format!("\n{}", report::paths_text(&seated)));
             let text = report::channels_text(&seated, &plan.found, &plan.channels);

@@ -167,8 +167,7 @@ fn on_device(
         slot_bytes: places.slot_bytes,
         channels: channels.1,
     })?;
-    let eager = fit::payload(Protocol::Ll, places.slot_bytes[Protocol::Ll as usize]);
-    let inputs = device::inputs(inputs, channels, eager);
+    let inputs = table_inputs(inputs, channels, places.slot_bytes);
     let ll128 = |card: &DeviceCard| card.architecture >= LL128_ARCHITECTURE;
     Ok(Box::new(OnDevice {
         engine: StreamEngine::Cuda(engine),
@@ -393,6 +392,20 @@ fn channels(settings: &Settings, blocks: u32) -> (u16, u16) {
     };
     let most = most.max(least).min(blocks);
     (least.min(most) as u16, most as u16)
+}
+
+/// The inputs of the table of devices.
+fn table_inputs(host: &Inputs, channels: (u16, u16), slot_bytes: [usize; 3]) -> Inputs {
+    let eager = fit::payload(Protocol::Ll, slot_bytes[Protocol::Ll as usize]);
+    device::inputs(host, channels, eager)
+}
+
+/// The inputs of the table, and bytes of a slot by protocol, of devices that are only described:
+/// they have blocks enough.
+pub(super) fn imagined(settings: &Settings, host: &Inputs) -> (Inputs, [usize; 3]) {
+    let slots = slots(settings);
+    let channels = channels(settings, MOST_BLOCKS);
+    (table_inputs(host, channels, slots), slots)
 }
 
 /// Bytes of a slot, by protocol.

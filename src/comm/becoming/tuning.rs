@@ -1,8 +1,8 @@
 //! The inputs of the tuner, equal on all ranks: what rank 0 read and saw, and the settings that all
 //! ranks have compared.
 
-use super::layout;
 use super::net::Network;
+use super::{device, layout};
 use crate::base::{Error, Result, input_file};
 use crate::config::{ChoiceList, Net, Settings};
 use crate::plan::{Algorithm, Geometry};
@@ -102,6 +102,17 @@ pub fn imagined(settings: &Settings, machine: &price::Cluster) -> Result<Inputs>
         over_sockets(&mut inputs);
     }
     Ok(inputs)
+}
+
+/// The same for ranks on devices, and the bytes of a slot by protocol.
+///
+/// # Errors
+/// Those of [`imagined`].
+pub fn imagined_on_devices(
+    settings: &Settings,
+    machine: &price::Cluster,
+) -> Result<(Inputs, [usize; 3])> {
+    Ok(device::imagined(settings, &imagined(settings, machine)?))
 }
 
 fn unusable(fault: &str) -> Error {

@@ -5,9 +5,10 @@
 
 use super::speed;
 use super::{Graph, LinkKind, MAX_CPU_NODES, MAX_NODES, NodeKind};
+use crate::base::pci_bus::canonical;
 use crate::base::{Error, Result};
 use crate::topo::CpuSet;
-use crate::topo::hardware::{Device, DeviceClass, Machine, NumaNode};
+use crate::topo::hardware::{Device, DeviceClass, Machine, NumaNode, NvLink};
 use std::collections::BTreeMap;
 
 /// Rate of the network device with this name, in megabits per second, where it is known: hwloc does
@@ -39,8 +40,31 @@ impl Graph {
         for (card, &place) in cards.iter().zip(&places) {
             card.add_to(&mut graph, place, port_rate);
         }
-        nvlinks(machine, &mut graph);
+        graph.join_nvlinks(&machine.nvlinks);
         Ok(graph)
+    }
+
+    /// Joins GPUs by NVLinks. What is at an end and is no GPU is a switch.
+    pub(in crate::topo) fn join_nvlinks(&mut self, links: &[NvLink]) {
+        for link in links {
+            let [a, b] = [&link.ends[0], &link.ends[1]].map(|bus| {
+                let bus = canonical(bus);
+                let is_gpu = |&index: &usize| canonical(&self.nodes[index].name) == bus;
+                self.of_kind(NodeKind::Gpu).into_iter().find(is_gpu)
+            });
+            let rate = u32::try_from(link.megabytes_per_s / 5 * 4).unwrap_or(u32::MAX);
+            match (a, b) {
+                (Some(a), Some(b)) if a != b => self.join(a, b, LinkKind::NvLink, rate),
+                (Some(gpu), None) | (None, Some(gpu)) => {
+                    let switch = self
+                        .find(NodeKind::NvSwitch, 0)
+                        .unwrap_or_else(|| self.add(NodeKind::NvSwitch, 0, "", CpuSet::new()));
+                    self.join(gpu, switch, LinkKind::NvLink, rate);
+                }
+                // Switches among each other are one switch here.
+                _ => {}
+            }
+        }
     }
 }
 
@@ -248,26 +272,4 @@ fn home(card: &PciCard, machine: &Machine, graph: &Graph) -> usize {
         None => touching(),
     };
     found.copied().unwrap_or(cpus[0])
-}
-
-/// NVLinks that hwloc lists. What is at an end and is no GPU is a switch.
-fn nvlinks(machine: &Machine, graph: &mut Graph) {
-    for link in &machine.nvlinks {
-        let [a, b] = [&link.ends[0], &link.ends[1]].map(|bus| {
-            let is_gpu = |&index: &usize| graph.nodes[index].name == *bus;
-            graph.of_kind(NodeKind::Gpu).into_iter().find(is_gpu)
-        });
-        let rate = u32::try_from(link.megabytes_per_s / 5 * 4).unwrap_or(u32::MAX);
-        match (a, b) {
-            (Some(a), Some(b)) => graph.join(a, b, LinkKind::NvLink, rate),
-            (Some(gpu), None) | (None, Some(gpu)) => {
-                let switch = graph
-                    .find(NodeKind::NvSwitch, 0)
-                    .unwrap_or_else(|| graph.add(NodeKind::NvSwitch, 0, "", CpuSet::new()));
-                graph.join(gpu, switch, LinkKind::NvLink, rate);
-            }
-            // Switches among each other are one switch here.
-            (None, None) => {}
-        }
-    }
 }

@@ -250,6 +250,19 @@ impl Graph {
         Some(self.links[*link].to)
     }
 
+    /// The CPU above a device or a switch: the first link of each leads up.
+    pub fn cpu_above(&self, node: usize) -> Option<usize> {
+        let mut at = node;
+        // A way up passes no node twice.
+        for _ in 0..self.nodes.len() {
+            if self.nodes[at].kind == NodeKind::Cpu {
+                return Some(at);
+            }
+            at = self.links[*self.leaving[at].first()?].to;
+        }
+        None
+    }
+
     /// Seats workers (ranks on processors) near their processors and gives their nodes. An empty
     /// set is seated on the least filled CPU. A worker moves what one core moves, or its share of
     /// its NUMA node's memory bandwidth if that is less. Errors: there is no CPU.

@@ -24,7 +24,7 @@ driver! {
         let number = handle.device()?;
         let owner = turn.devices.iter().position(|known| known.number == number);
         let owner = owner.ok_or(Code::INVALID_DEVICE)? as u32;
-        if owner != device && !turn.settings.has_peers {
+        if owner != device && !turn.reaches(device, owner) {
             return Err(Code::PEER_ACCESS_UNSUPPORTED);
         }
         let state = &mut *turn.state;

@@ -121,7 +121,7 @@ driver! {
             if is_own && one.flags != 3 || one.location.kind != ON_DEVICE {
                 return Err(Code::INVALID_VALUE);
             }
-            if !is_own && !turn.settings.has_peers {
+            if !is_own && !turn.reaches(who, known.device) {
                 return Err(Code::INVALID_DEVICE);
             }
             let bit = 1 << who;

@@ -31,8 +31,8 @@ fn check_peers(turn: &Turn, (at, bytes): (u64, u64), device: u32, flags: i32) ->
     let mut others = turn
         .memory
         .within(at, bytes)
-        .filter(|one| one.device != device);
-    match flags != 0 && !turn.settings.has_peers && others.next().is_some() {
+        .filter(|one| one.device != device && !turn.reaches(device, one.device));
+    match flags != 0 && others.next().is_some() {
         true => Err(Code::INVALID_DEVICE),
         false => Ok(()),
     }

@@ -83,7 +83,10 @@ fn in_processes(test: &str, processes: u32, variables: &[(&str, &str)], killed: 
 }
 
 fn join(id: &UniqueId, nranks: u32, rank: u32) -> Rank {
-    let device = rank % DEVICES;
+    join_on(id, nranks, rank, rank % DEVICES)
+}
+
+fn join_on(id: &UniqueId, nranks: u32, rank: u32, device: u32) -> Rank {
     let config = CommConfig {
         device: CommDevice::Cuda(device),
         ..CommConfig::default()
@@ -164,6 +167,43 @@ fn devices_that_do_not_reach_each_other_use_memory_of_the_host() {
             scope.spawn(move || {
                 let rank = join(id, 4, 2 * part + thread);
                 check_all(&rank, 7);
+                rank.comm.destroy().expect("a clean end");
+            });
+        }
+    });
+}
+
+/// Two sockets with links between some devices of both: some neighbours reach each other, of one
+/// process and of two, and some do not.
+#[test]
+fn some_devices_reach_each_other_and_some_do_not() {
+    const PLACES: (&str, &str) = (
+        "KOLO_SOFTGPU_TOPOLOGY",
+        concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/machines/dgx1_v100.xml"
+        ),
+    );
+    /// Of each rank; those of another socket are linked where they differ by 4.
+    const ON: [u32; 4] = [0, 5, 1, 4];
+    let Some((part, folder)) = part() else {
+        let name = "some_devices_reach_each_other_and_some_do_not";
+        return in_processes(name, 2, &[PLACES], None);
+    };
+    software_gpu();
+    for (one, other, near) in [(0, 1, false), (0, 2, true), (0, 3, true), (1, 2, true)] {
+        let [one, other] = [ON[one], ON[other]].map(|it| Context::of(it).expect("a device"));
+        let reaches = [one.reaches(&other), other.reaches(&one)];
+        assert_eq!(reaches.map(|it| it.expect("an answer")), [near; 2]);
+    }
+    let id = id(part, &folder);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let id = &id;
+            scope.spawn(move || {
+                let number = part + 2 * thread;
+                let rank = join_on(id, 4, number, ON[number as usize]);
+                check_all(&rank, 9);
                 rank.comm.destroy().expect("a clean end");
             });
         }

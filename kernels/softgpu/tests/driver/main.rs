@@ -18,6 +18,7 @@ mod gate;
 mod graphs;
 mod kernels;
 mod memory;
+mod places;
 mod processes;
 mod ring;
 mod streams;

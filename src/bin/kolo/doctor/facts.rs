@@ -31,6 +31,45 @@ pub struct RankFacts {
     pub start: StartFacts,
     /// The file of measured times that it chooses by.
     pub tuner: Option<TunerFacts>,
+    /// The GPUs that it sees.
+    pub gpus: GpuFacts,
+}
+
+/// Whether a process has a driver of GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DriverState {
+    /// Nobody looked.
+    #[default]
+    Unknown,
+    /// There is none.
+    Missing,
+    /// It knows no device that this process may use.
+    NoDevice,
+    /// It is too old, or fails.
+    Failing,
+    /// It works.
+    Ready,
+}
+
+/// The GPUs that a process sees.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GpuFacts {
+    /// Whether there is a driver.
+    pub state: DriverState,
+    /// Why it does not work, and what to do.
+    pub why: String,
+    pub fix: String,
+    /// The devices by their UUIDs, in their order.
+    pub devices: Vec<String>,
+    /// Pairs of them that do not reach each other.
+    pub far: Vec<String>,
+    /// What is wrong with the file with the kernels, and the fix.
+    pub kernels: Option<(String, String)>,
+    /// `CUDA_VISIBLE_DEVICES`, which may be empty.
+    pub visible: Option<String>,
+    /// Options of Slurm that may show each task its own device only.
+    pub slurm: Vec<String>,
 }
 
 /// Which MPI a process will use, and who started it.

@@ -51,6 +51,7 @@ impl ThisRank {
                 .collect(),
             start: start(program),
             tuner: settings.tuner_file().map(tuner),
+            ..RankFacts::default()
         };
         ThisRank { settings, rank }
     }

@@ -5,14 +5,16 @@
 //!
 //! **Idea.** Every rank gathers facts ([`facts`], [`gather`]) and sends them to all; the lowest
 //! rank of each node also tries connections to other nodes ([`trials`]). A check is a pure function
-//! of these facts ([`limits`], [`network`], [`placement`], [`software`], [`leftovers`]) and gives
-//! findings. Rank 0 prints them.
+//! of these facts ([`limits`], [`network`], [`placement`], [`software`], [`gpus`], [`leftovers`])
+//! and gives findings. Rank 0 prints them.
 //!
 //! The exit code is 0 where nothing was found and 1 where something was.
 
 mod facts;
 mod finding;
 mod gather;
+mod gather_gpus;
+mod gpus;
 mod leftovers;
 mod limits;
 mod network;
@@ -79,7 +81,7 @@ const OF_NODE: [Check; 8] = [
 ];
 
 /// The others, in the order in which one mends things.
-const OF_JOB: [Check; 13] = [
+const OF_JOB: [Check; 18] = [
     network::mtu,
     network::speed,
     network::reach,
@@ -92,6 +94,11 @@ const OF_JOB: [Check; 13] = [
     software::hcas,
     software::builds,
     software::shape,
+    gpus::driver,
+    gpus::visible,
+    gpus::kernels,
+    gpus::apart,
+    gpus::reach,
     leftovers::leftovers,
 ];
 
@@ -102,10 +109,12 @@ fn all_findings(job: &Gathered) -> Vec<Finding> {
 
 /// Runs the command.
 pub fn run(args: &DoctorArgs) -> ExitCode {
-    let here = ThisRank::look(args.program.as_deref());
+    let mut here = ThisRank::look(args.program.as_deref());
     if args.node {
         return alone(args, &here);
     }
+    // The driver may take longer than a health check has.
+    here.rank.gpus = gather_gpus::look(&here.settings);
     let net = NetSettings::from(&here.settings);
     let limit = net.meet_limit.unwrap_or(MEET_LIMIT).min(MEET_LIMIT);
     let net = NetSettings {
@@ -257,6 +266,9 @@ fn print(args: &DoctorArgs, job: &Gathered, found: &[Finding]) {
     for one in found {
         out::line(&one.line());
     }
+    for line in gpus::notes(job) {
+        out::report(&format!("kolo doctor: {line}"));
+    }
     out::report(&format!(
         "kolo doctor: {} on {}: {}",
         out::counted(job.ranks.len(), "rank"),
@@ -274,6 +286,7 @@ fn document(job: &Gathered, found: &[Finding]) -> serde_json::Value {
         "ranks": job.ranks.len(),
         "nodes": names,
         "findings": found,
+        "notes": gpus::notes(job),
     })
 }
 
