@@ -1,0 +1,262 @@
+//! The bundle: it needs nothing that a machine with glibc lacks, its steps pass on a GPU made of
+//! software, and what goes wrong is a line of its own that stops no other step.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// What each Linux with glibc has.
+const SYSTEM: [&str; 8] = [
+    "linux-vdso.so.1",
+    "libc.so.6",
+    "libm.so.6",
+    "libgcc_s.so.1",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "librt.so.1",
+    "ld-linux-x86-64.so.2",
+];
+/// Bytes of the tar file at most.
+const MOST: u64 = 64 << 20;
+
+/// The bundle as the script makes it, unpacked in another place than it was made in.
+fn bundle() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let scratch = scratch.join("gpu-bundle-test");
+        let _ = std::fs::remove_dir_all(&scratch);
+        let folder = scratch.join("made/gpu-bundle");
+        let elsewhere = scratch.join("unpacked");
+        std::fs::create_dir_all(&elsewhere).expect("a folder");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("bundle.sh");
+        let mut make = Command::new(script);
+        make.arg(env!("CARGO_BIN_EXE_kolo-device-tests"))
+            .arg(&folder);
+        is_well(&make.output().expect("the script"));
+        let tar = folder.with_extension("tar");
+        let bytes = tar.metadata().expect("the tar file").len();
+        assert!((1 << 20..MOST).contains(&bytes), "{bytes} bytes");
+        let mut unpack = Command::new("tar");
+        unpack.arg("-xf").arg(&tar).arg("-C").arg(&elsewhere);
+        is_well(&unpack.output().expect("tar"));
+        std::fs::remove_dir_all(scratch.join("made")).expect("the first place goes");
+        elsewhere.join("gpu-bundle")
+    })
+}
+
+fn is_well(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+}
+
+/// The bundle's script with these words, on one device of software. What it said, line by line.
+fn run(words: &[&str], variables: &[(&str, &str)]) -> (Vec<Value>, bool) {
+    let here = bundle().parent().expect("a folder");
+    let name = format!("{:?}", std::thread::current().id());
+    let folder = here.join(name.replace(['(', ')'], "-"));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let _ = std::fs::remove_file(folder.join("results.jsonl"));
+    let kernels = folder.join("kolo_kernels.softgpu");
+    std::fs::write(&kernels, kolo_softgpu::image()).expect("the image");
+    let program = std::env::current_exe().expect("a program");
+    let mut command = Command::new(bundle().join("run.sh"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("KOLO_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(words)
+        .env_remove("CUDA_VISIBLE_DEVICES")
+        .env_remove("LD_LIBRARY_PATH")
+        .env("OUT", &folder)
+        .env(
+            "KOLO_CUDA_LIBRARY",
+            program.with_file_name("libkolo_softgpu.so"),
+        )
+        .env("KOLO_KERNELS_FILE", &kernels)
+        .env("KOLO_SOFTGPU_DEVICES", "1")
+        .env("KOLO_NTHREADS", "64")
+        .envs(variables.iter().copied());
+    if variables.contains(&("KOLO_KERNELS_FILE", "")) {
+        command.env_remove("KOLO_KERNELS_FILE");
+    }
+    let output = command.output().expect("the script");
+    let said = String::from_utf8(output.stdout).expect("text");
+    let kept = std::fs::read_to_string(folder.join("results.jsonl")).expect("results");
+    assert_eq!(said, kept, "the file holds what was printed");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let line = |line: &str| {
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}\n{errors}"))
+    };
+    (said.lines().map(line).collect(), output.status.success())
+}
+
+fn names(lines: &[Value]) -> Vec<&str> {
+    lines
+        .iter()
+        .map(|line| line["step"].as_str().expect("a name"))
+        .collect()
+}
+
+/// That all passed, and which.
+fn all_passed(words: &[&str], variables: &[(&str, &str)], wanted: &[&str]) -> Vec<Value> {
+    let (lines, is_good) = run(words, variables);
+    for line in &lines {
+        assert_eq!(line["ok"], true, "{line}");
+        assert!(line["seconds"].as_f64().is_some_and(|s| s >= 0.0), "{line}");
+    }
+    assert!(is_good);
+    assert_eq!(names(&lines), wanted);
+    lines
+}
+
+#[test]
+fn its_programs_need_only_what_every_linux_has() {
+    let folder = bundle();
+    let of = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("a folder");
+        entries
+            .map(|entry| entry.expect("an entry").path())
+            .collect()
+    };
+    let mut files = of(&folder.join("lib"));
+    let here: BTreeSet<String> = files
+        .iter()
+        .map(|file| file.file_name().expect("a name").to_string_lossy().into())
+        .collect();
+    files.push(folder.join("kolo-device-tests"));
+    let mut seen = BTreeSet::new();
+    for file in &files {
+        // Libraries of libraries are found by the program, which stands for them, too.
+        let output = Command::new("ldd").arg(file).output().expect("ldd");
+        is_well(&output);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        for line in said.lines() {
+            let mut words = line.split_whitespace();
+            let name = words
+                .next()
+                .expect("a name")
+                .rsplit('/')
+                .next()
+                .expect("it");
+            let path = words.nth(1).unwrap_or_default();
+            let is_ours = here.contains(name);
+            assert!(
+                SYSTEM.contains(&name) || is_ours,
+                "{}: {line}",
+                file.display()
+            );
+            if is_ours && file.ends_with("kolo-device-tests") {
+                let path = Path::new(path).canonicalize().expect("a file");
+                let lib = folder.join("lib").canonicalize().expect("a folder");
+                assert!(path.starts_with(lib), "{line} is not the bundle's");
+                seen.insert(name.to_string());
+            }
+        }
+    }
+    assert_eq!(seen, here, "what is in lib/ is what is needed");
+}
+
+#[test]
+fn correctness_passes_on_a_gpu_made_of_software() {
+    let only = "--only=facts,pairs-1-,pairs-2-,graphs,abort";
+    let wanted = [
+        "facts",
+        "pairs-1-simple",
+        "pairs-1-ll",
+        "pairs-1-ll128",
+        "pairs-2-simple",
+        "pairs-2-ll",
+        "pairs-2-ll128",
+        "graphs",
+        "abort",
+    ];
+    let lines = all_passed(&["correctness", "--small", only], &[], &wanted);
+    let device = &lines[0]["figures"]["devices"][0];
+    assert_eq!(device["name"], "kolo software GPU");
+    assert_eq!(device["resident blocks"], 16);
+    for pairs in &lines[4..7] {
+        let figures = &pairs["figures"];
+        assert!(figures["calls"].as_u64() > Some(100), "{pairs}");
+        assert!(figures["algorithms"].as_u64() > Some(15), "{pairs}");
+    }
+    assert_eq!(lines[7]["figures"]["replays"], 40);
+    assert_eq!(lines[8]["figures"]["kernels waited"], true);
+}
+
+/// A program in the place of NVIDIA's checker: it runs what it is given, or finds something.
+#[test]
+fn the_checker_runs_around_a_step_where_it_is_installed() {
+    use std::os::unix::fs::PermissionsExt;
+    let words = ["correctness", "--small", "--only=checker"];
+    let folder = bundle().parent().expect("a folder").join("checker");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let checker = folder.join("compute-sanitizer");
+    let path = format!(
+        "{}:{}",
+        folder.display(),
+        std::env::var("PATH").expect("it")
+    );
+    let put = |text: &str| {
+        std::fs::write(&checker, text).expect("a file");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&checker, mode).expect("a mode");
+    };
+    let asked = "--tool memcheck --error-exitcode 86";
+    put(&format!(
+        "#!/bin/sh\n[ \"$1 $2 $3 $4\" = '{asked}' ] || exit 9\nshift 4\nexec \"$@\"\n"
+    ));
+    let lines = all_passed(&words, &[("PATH", &path)], &["checker"]);
+    assert_eq!(lines[0]["figures"]["around"], "pairs-2-ll");
+    put("#!/bin/sh\necho Invalid __global__ read\nexit 86\n");
+    let (lines, is_good) = run(&words, &[("PATH", &path)]);
+    assert!(!is_good);
+    let error = lines[0]["error"].as_str().expect("an error");
+    assert!(error.contains("Invalid __global__ read"), "{error}");
+}
+
+#[test]
+fn a_step_that_takes_too_long_is_killed_and_the_next_one_runs() {
+    // All calls of 4 ranks are minutes of a GPU made of software.
+    let words = ["correctness", "--limit=3", "--only=pairs-4-ll128,abort"];
+    let (lines, is_good) = run(&words, &[]);
+    assert!(!is_good);
+    assert_eq!(names(&lines), ["pairs-4-ll128", "abort"]);
+    assert_eq!(lines[0]["ok"], false);
+    let error = lines[0]["error"].as_str().expect("an error");
+    assert!(error.starts_with("it did not end within 3 s"), "{error}");
+    // Where it was.
+    assert!(
+        error.contains("4 ranks, [(\"proto\", \"ll128\")"),
+        "{error}"
+    );
+    assert_eq!(lines[1]["ok"], true, "{}", lines[1]);
+}
+
+#[test]
+fn a_fault_of_the_device_is_told_and_the_next_step_runs() {
+    let words = ["correctness", "--small", "--only=facts,pairs-2-simple"];
+    let (lines, is_good) = run(&words, &[("KOLO_SOFTGPU_FAULT", "lost:1")]);
+    assert!(!is_good);
+    assert_eq!(names(&lines), ["facts", "pairs-2-simple"]);
+    let error = lines[1]["error"].as_str().expect("an error");
+    assert!(
+        error.contains("rank ") && error.contains("CUDA_ERROR"),
+        "{error}"
+    );
+}
+
+#[test]
+fn without_kernels_it_says_how_to_get_them() {
+    let (lines, is_good) = run(
+        &["correctness", "--small", "--only=facts"],
+        &[("KOLO_KERNELS_FILE", "")],
+    );
+    assert!(!is_good);
+    let error = lines[0]["error"].as_str().expect("an error");
+    assert!(error.contains("make kernels"), "{error}");
+}
