@@ -129,7 +129,7 @@ spank: ## build Slurm's plugin, for the headers in SLURM_INCLUDE=/usr/include
 
 # NVIDIA's compiler comes from PyPI (110 MB) into build/cuda; nothing else of kolo needs it. `make
 # install` takes the kernels where they are built.
-KERNEL_SRC := $(wildcard $(addprefix kernels/, *.h *.py *.sh *.txt kernels.*))
+KERNEL_SRC := $(wildcard $(addprefix kernels/, *.h *.py *.sh *.txt *.cu kernels.def))
 
 kernels: build/kernels/kolo_kernels.fatbin ## build the kernels for GPUs, without GPU and CUDA
 

@@ -31,7 +31,7 @@ strip "$folder/kolo-device-tests"
 while read -r name path; do
     is_of_the_system "$name" || install -m 644 "$path" "$folder/lib/$name"
 done < <(ldd "$program" | awk '$2 == "=>" { print $1, $3 }')
-for file in kolo_kernels.fatbin; do
+for file in kolo_kernels.fatbin kolo_litmus.fatbin; do
     if [ -n "$kernels" ] && [ -f "$kernels/$file" ]; then
         install -m 644 "$kernels/$file" "$folder/$file"
     else

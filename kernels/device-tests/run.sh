@@ -8,6 +8,8 @@
 # The exit status is 0 if no step has failed. NCCL is timed beside kolo if libnccl.so.2 lies here,
 # or KOLO_TEST_NCCL names it.
 here=$(cd "$(dirname "$0")" && pwd)
+# Where containers have the driver's library, which not all of them tell the loader.
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64"
 case ${1:-} in
     '' | -*) parts="correctness timing" ;;
     *) parts=$1; shift ;;

@@ -1,5 +1,6 @@
 //! What is here: driver, devices, kernels.
 
+use crate::litmus;
 use crate::report::{Failure, Outcome, Verdict};
 use kolo::config::Settings;
 use kolo::cuda::{Context, DeviceAttribute, DeviceKernels, Driver};
@@ -27,6 +28,7 @@ pub fn run() -> Outcome {
         "driver": driver.version(),
         "devices": devices,
         "kernels": Settings::load(&[])?.kernels()?,
+        "litmus kernels": litmus::file()?,
     })))
 }
 

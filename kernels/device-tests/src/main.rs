@@ -10,20 +10,30 @@
 //! | file | what it has |
 //! |---|---|
 //! | [`facts`] | driver, devices, kernels |
+//! | [`litmus`] | what the protocols take for granted, tried |
 //! | [`world`], [`case`] | ranks as threads; a call that every rank checks |
 //! | [`pairs`], [`streams`] | every algorithm, protocol, type, operation; graphs, abort |
+//! | [`peers`] | the same between two processes |
+//! | [`copies`], [`sums`] | how fast: copies, folds, all-reduces |
+//! | [`clock`], [`nccl`] | medians; the library that is timed beside kolo |
 //! | [`checker`] | compute-sanitizer around a small step |
 //!
 //! `docs/gpu.md` says how to use it.
 
 mod case;
 mod checker;
+mod clock;
+mod copies;
 mod facts;
+mod litmus;
+mod nccl;
 mod pairs;
+mod peers;
 mod report;
 mod runner;
 mod step;
 mod streams;
+mod sums;
 mod world;
 
 use clap::{Parser, Subcommand};
@@ -58,6 +68,12 @@ enum Command {
     Run { part: Part },
     /// Runs one step in this process
     Step { name: String },
+    /// The second process of a step
+    #[command(hide = true)]
+    Peer {
+        #[command(subcommand)]
+        work: peers::PeerWork,
+    },
 }
 
 fn main() -> ExitCode {
@@ -66,6 +82,9 @@ fn main() -> ExitCode {
     if !arguments.only.is_empty() {
         let is_it = |name: &str| arguments.only.iter().any(|word| name.starts_with(word));
         steps.retain(|step| is_it(&step.name));
+    }
+    if steps.is_empty() {
+        return fail("no step has such a name: `list` names them");
     }
     match &arguments.command {
         Command::List => {
@@ -83,6 +102,10 @@ fn main() -> ExitCode {
             steps.retain(|step| step.part == *part);
             run(&arguments, &steps)
         }
+        Command::Peer { work } => match peers::work(work) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(Failure(why)) => fail(&why),
+        },
         Command::Step { name } => match steps.iter().find(|step| step.name == *name) {
             Some(step) => in_this_process(step, arguments.small),
             None => fail(&format!("there is no step {name}: `list` names them")),
@@ -91,9 +114,6 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments, steps: &[step::Step]) -> ExitCode {
-    if steps.is_empty() {
-        return fail("no step has such a name: `list` names them");
-    }
     let results = match runner::results() {
         Ok(results) => results,
         Err(error) => return fail(&format!("the results cannot be written into $OUT: {error}")),

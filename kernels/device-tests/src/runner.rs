@@ -81,6 +81,7 @@ impl Runner {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(self.is_small.then_some("--small"));
         command.args(["step", &step.name]);
+        command.envs(step.variables.iter().map(|(name, value)| (name, value)));
         if let Some(kernels) = kernels_beside() {
             command.env("KOLO_KERNELS_FILE", kernels);
         }
@@ -113,7 +114,12 @@ impl Runner {
             (value["step"] == json!(step.name)).then_some(value)
         });
         Ok(match (said, status?) {
-            (Some(line), Some(_)) => line,
+            (Some(mut line), Some(_)) => {
+                if line["ok"] == json!(false) && !notes.trim().is_empty() {
+                    line["notes"] = json!(tail(&notes));
+                }
+                line
+            }
             (_, None) => {
                 let why = format!("it did not end within {} s", limit.as_secs_f64());
                 report::line(&step.name, &Err(Failure(with_notes(why, &notes))))

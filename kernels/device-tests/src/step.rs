@@ -2,7 +2,7 @@
 
 use crate::report::Outcome;
 use crate::world::Setup;
-use crate::{checker, facts, pairs, streams};
+use crate::{checker, copies, facts, litmus, pairs, peers, streams, sums};
 use clap::ValueEnum;
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use std::time::Duration;
 pub enum Part {
     /// Whether results are right.
     Correctness,
+    /// How long it takes.
+    Timing,
 }
 
 /// A step: a process of its own.
@@ -19,6 +21,8 @@ pub struct Step {
     pub part: Part,
     /// It is killed after this.
     pub limit: Duration,
+    /// Variables of its process.
+    pub variables: Vec<(String, String)>,
     run: Box<dyn Fn(&Setup) -> Outcome>,
 }
 
@@ -42,6 +46,7 @@ fn step(
         name: name.into(),
         part,
         limit: Duration::from_secs(seconds),
+        variables: Vec::new(),
         run: Box::new(run),
     }
 }
@@ -50,12 +55,30 @@ fn step(
 pub fn all() -> Vec<Step> {
     let mut steps = Vec::new();
     correctness(&mut steps);
+    timing(&mut steps);
     steps
+}
+
+fn timing(steps: &mut Vec<Step>) {
+    let part = Part::Timing;
+    steps.push(step(part, "copy", 60, copies::copies));
+    steps.push(step(part, "fold", 60, copies::folds));
+    for nranks in pairs::RANKS {
+        let mut sums = step(part, format!("all-reduce-{nranks}"), 120, move |setup| {
+            sums::run(setup, nranks)
+        });
+        sums.variables = sums::settings(nranks);
+        steps.push(sums);
+    }
 }
 
 fn correctness(steps: &mut Vec<Step>) {
     let part = Part::Correctness;
     steps.push(step(part, "facts", 60, |_| facts::run()));
+    steps.push(step(part, "litmus-lines", 60, litmus::lines));
+    steps.push(step(part, "litmus-answers", 30, litmus::answers));
+    steps.push(step(part, "litmus-grids", 60, litmus::grids));
+    steps.push(step(part, "litmus-processes", 60, peers::answers));
     for nranks in pairs::RANKS {
         for protocol in pairs::PROTOCOLS {
             let name = format!("pairs-{nranks}-{protocol}");
@@ -66,5 +89,6 @@ fn correctness(steps: &mut Vec<Step>) {
     }
     steps.push(step(part, "graphs", 60, streams::graphs));
     steps.push(step(part, "abort", 30, streams::abort));
+    steps.push(step(part, "processes", 60, peers::communicator));
     steps.push(step(part, "checker", 90, checker::run));
 }

@@ -163,9 +163,13 @@ fn its_programs_need_only_what_every_linux_has() {
 
 #[test]
 fn correctness_passes_on_a_gpu_made_of_software() {
-    let only = "--only=facts,pairs-1-,pairs-2-,graphs,abort";
+    let only = "--only=facts,litmus,pairs-1-,pairs-2-,graphs,abort,processes";
     let wanted = [
         "facts",
+        "litmus-lines",
+        "litmus-answers",
+        "litmus-grids",
+        "litmus-processes",
         "pairs-1-simple",
         "pairs-1-ll",
         "pairs-1-ll128",
@@ -174,18 +178,56 @@ fn correctness_passes_on_a_gpu_made_of_software() {
         "pairs-2-ll128",
         "graphs",
         "abort",
+        "processes",
     ];
     let lines = all_passed(&["correctness", "--small", only], &[], &wanted);
     let device = &lines[0]["figures"]["devices"][0];
     assert_eq!(device["name"], "kolo software GPU");
     assert_eq!(device["resident blocks"], 16);
-    for pairs in &lines[4..7] {
+    for pairs in &lines[8..11] {
         let figures = &pairs["figures"];
         assert!(figures["calls"].as_u64() > Some(100), "{pairs}");
         assert!(figures["algorithms"].as_u64() > Some(15), "{pairs}");
     }
-    assert_eq!(lines[7]["figures"]["replays"], 40);
-    assert_eq!(lines[8]["figures"]["kernels waited"], true);
+    assert_eq!(lines[11]["figures"]["replays"], 40);
+    assert_eq!(lines[12]["figures"]["kernels waited"], true);
+}
+
+/// Where lines come in parts, the litmus test sees it: it also moves lines by vectors of 16 bytes,
+/// which the software GPU lets land one by one.
+#[test]
+fn the_litmus_test_sees_lines_that_come_in_parts() {
+    let mut torn = 0;
+    for _ in 0..5 {
+        let words = ["correctness", "--small", "--only=litmus-lines"];
+        let lines = all_passed(&words, &[], &["litmus-lines"]);
+        let figures = lines[0]["figures"].as_object().expect("figures");
+        assert_eq!(figures.len(), 8, "four ways, two paths");
+        let seen = |how: &str, what: &str| -> u64 {
+            let paths = figures.iter().filter(|(name, _)| name.starts_with(how));
+            paths
+                .map(|(_, seen)| seen[what].as_u64().expect("a number"))
+                .sum()
+        };
+        assert_eq!(seen("Lines128,", "torn"), 0);
+        assert!(seen("Lines128,", "changes") >= 2 * 128);
+        torn += seen("Lines128ByVectors,", "torn");
+        if torn > 0 {
+            return;
+        }
+    }
+    panic!("no line of vectors was seen in parts");
+}
+
+#[test]
+fn grids_that_do_not_fit_at_once_are_told() {
+    let words = ["correctness", "--small", "--only=litmus-grids"];
+    let (lines, is_good) = run(&words, &[("KOLO_SOFTGPU_BLOCKS", "13")]);
+    assert!(!is_good);
+    let error = lines[0]["error"].as_str().expect("an error");
+    assert!(error.contains("[14, 15, 16] (of 13 blocks)"), "{error}");
+    let notes = lines[0]["notes"].as_str().expect("notes");
+    assert!(notes.ends_with("16 grids of 1 blocks"), "{notes}");
 }
 
 /// A program in the place of NVIDIA's checker: it runs what it is given, or finds something.
@@ -217,6 +259,77 @@ fn the_checker_runs_around_a_step_where_it_is_installed() {
     assert!(!is_good);
     let error = lines[0]["error"].as_str().expect("an error");
     assert!(error.contains("Invalid __global__ read"), "{error}");
+}
+
+/// With a library in NCCL's place that counts what it is asked for: the two take turns.
+#[test]
+fn timing_runs_beside_a_library_in_the_place_of_nccl() {
+    let here = bundle().parent().expect("a folder");
+    let library = here.join("libnccl-of-the-test.so");
+    let counts = here.join("counts");
+    let _ = std::fs::remove_file(&counts);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nccl.c");
+    let mut compile = Command::new("cc");
+    compile.args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"]);
+    is_well(&compile.arg(&library).arg(source).output().expect("cc"));
+    let variables = [
+        ("KOLO_TEST_NCCL", library.to_str().expect("a path")),
+        ("NCCL_OF_THE_TEST_COUNTS", counts.to_str().expect("a path")),
+    ];
+    let words = ["timing", "--small", "--only=all-reduce-4"];
+    let lines = all_passed(&words, &variables, &["all-reduce-4"]);
+    let figures = &lines[0]["figures"];
+    assert_eq!(figures["NCCL"], 23_003);
+    let sizes = figures["sizes"].as_array().expect("sizes");
+    let bytes: Vec<u64> = sizes
+        .iter()
+        .filter_map(|row| row["bytes"].as_u64())
+        .collect();
+    assert_eq!(bytes, [8, 64, 512, 4096, 32_768]);
+    for row in sizes {
+        for name in ["kolo us", "NCCL us"] {
+            let of = |what: &str| row[name][what].as_f64().expect("a time");
+            assert!(0.0 < of("least") && of("least") <= of("median"), "{row}");
+            assert!(of("median") <= of("most"), "{row}");
+        }
+        assert!(row["kolo/NCCL"].as_f64().is_some_and(|ratio| ratio > 0.0));
+    }
+    // For each size one call before, and five times two; on each of four ranks.
+    let said = std::fs::read_to_string(&counts).expect("counts");
+    let mut said: Vec<&str> = said.lines().collect();
+    said.sort_unstable();
+    let rank = |rank| {
+        format!(
+            "rank {rank} of 4: 55 calls, {} floats, ctas 24",
+            11 * (37_448 / 4)
+        )
+    };
+    assert_eq!(said, [0, 1, 2, 3].map(rank));
+}
+
+/// Without a part both run, and names choose among the steps of both.
+#[test]
+fn names_choose_steps_of_both_parts() {
+    let wanted = ["litmus-answers", "copy"];
+    all_passed(&["--small", "--only=copy,litmus-a"], &[], &wanted);
+}
+
+#[test]
+fn timing_passes_on_a_gpu_made_of_software() {
+    let words = ["timing", "--small", "--only=copy,fold,all-reduce-2"];
+    // So many blocks that the fold's image does not fit the launch itself.
+    let variables = [("KOLO_SOFTGPU_BLOCKS", "64")];
+    let lines = all_passed(&words, &variables, &["copy", "fold", "all-reduce-2"]);
+    let fold = lines[1]["figures"].as_object().expect("figures");
+    for name in ["8 blocks, share of a copy", "64 blocks, share of a copy"] {
+        assert!(
+            fold[name].as_f64().is_some_and(|share| share > 0.0),
+            "{fold:?}"
+        );
+    }
+    let sums = &lines[2]["figures"];
+    assert_eq!(sums["NCCL"], "libnccl.so.2 was not there");
+    assert_eq!(sums["sizes"].as_array().expect("sizes").len(), 5);
 }
 
 #[test]
