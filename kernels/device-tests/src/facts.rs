@@ -2,6 +2,7 @@
 
 use crate::litmus;
 use crate::report::{Failure, Outcome, Verdict};
+use crate::runner::QUEUES;
 use kolo::config::Settings;
 use kolo::cuda::{Context, DeviceAttribute, DeviceKernels, Driver};
 use kolo::exec::cuda::names;
@@ -26,6 +27,7 @@ pub fn run() -> Outcome {
     }
     Ok(Verdict::Passed(json!({
         "driver": driver.version(),
+        QUEUES: std::env::var(QUEUES).ok(),
         "devices": devices,
         "kernels": Settings::load(&[])?.kernels()?,
         "litmus kernels": litmus::file()?,

@@ -5,6 +5,7 @@
 //! of software has them with the others.
 
 use crate::report::{Failure, Outcome, Verdict, hold, note};
+use crate::runner::QUEUES;
 use crate::world::Setup;
 use kolo::config::Settings;
 use kolo::cuda::{
@@ -346,13 +347,34 @@ fn all_answered(results: &[u64], rounds: u64) -> Result<(), Failure> {
 
 /// One to 16 grids that wait for each other, and fill the device together.
 pub fn grids(setup: &Setup) -> Outcome {
+    let (resident, failed) = all_grids(setup)?;
+    hold(failed.is_empty(), || {
+        format!(
+            "grids that did not run at once, by their number: {failed:?} (of {resident} blocks)"
+        )
+    })?;
+    let figures = json!({"grids": GRIDS, "resident blocks": resident});
+    Ok(Verdict::Passed(figures))
+}
+
+/// The same with the driver's usual queues, which need not be enough: a fact, and no fault.
+pub fn usual_grids(setup: &Setup) -> Outcome {
+    let (resident, failed) = all_grids(setup)?;
+    let queues = std::env::var(QUEUES).ok();
+    let figures = json!({"grids": GRIDS, "resident blocks": resident, "not at once": failed,
+        QUEUES: queues});
+    Ok(Verdict::Passed(figures))
+}
+
+/// How many blocks run at once, and the numbers of grids that do not.
+fn all_grids(setup: &Setup) -> Result<(u32, Vec<u32>), Failure> {
     let place = Place::alone()?;
     let resident = place.kernels.resident_blocks(MOST_THREADS)?;
     let patience = if setup.is_small { 20_000 } else { 1 << 21 };
     let streams: Vec<OwnStream> = (0..GRIDS)
         .map(|_| OwnStream::new(&place.context))
         .collect::<Result<_, _>>()?;
-    let mut met = Vec::new();
+    let mut failed = Vec::new();
     for grids in 1..=GRIDS {
         let blocks = (resident / grids).max(1);
         let all = u64::from(grids * blocks);
@@ -372,19 +394,9 @@ pub fn grids(setup: &Setup) -> Outcome {
             stream.synchronize()?;
         }
         let seen = place.results(all as usize)?;
-        met.push(seen.iter().all(|&seen| seen == all));
+        if seen.iter().any(|&seen| seen != all) {
+            failed.push(grids);
+        }
     }
-    let failed: Vec<usize> = (1..)
-        .zip(&met)
-        .filter(|(_, met)| !**met)
-        .map(|it| it.0)
-        .collect();
-    hold(failed.is_empty(), || {
-        format!(
-            "grids that did not run at once, by their number: {failed:?} (of {resident} blocks)"
-        )
-    })?;
-    Ok(Verdict::Passed(
-        json!({"grids": GRIDS, "resident blocks": resident}),
-    ))
+    Ok((resident, failed))
 }

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+/// How many queues a process has to a device: streams that share one may wait for each other, and
+/// so would ranks that share a device.
+pub const QUEUES: &str = "CUDA_DEVICE_MAX_CONNECTIONS";
 /// How long all steps of a run may take.
 pub const RUN_LIMIT: Duration = Duration::from_secs(530);
 
@@ -81,6 +84,11 @@ impl Runner {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(self.is_small.then_some("--small"));
         command.args(["step", &step.name]);
+        match step.has_usual_queues {
+            true => command.env_remove(QUEUES),
+            false if std::env::var_os(QUEUES).is_none() => command.env(QUEUES, "32"),
+            false => &mut command,
+        };
         command.envs(step.variables.iter().map(|(name, value)| (name, value)));
         if let Some(kernels) = kernels_beside() {
             command.env("KOLO_KERNELS_FILE", kernels);

@@ -23,6 +23,8 @@ pub struct Step {
     pub limit: Duration,
     /// Variables of its process.
     pub variables: Vec<(String, String)>,
+    /// Its process has as many queues to the device as the driver gives where nobody asks for more.
+    pub has_usual_queues: bool,
     run: Box<dyn Fn(&Setup) -> Outcome>,
 }
 
@@ -47,6 +49,7 @@ fn step(
         part,
         limit: Duration::from_secs(seconds),
         variables: Vec::new(),
+        has_usual_queues: false,
         run: Box::new(run),
     }
 }
@@ -78,6 +81,10 @@ fn correctness(steps: &mut Vec<Step>) {
     steps.push(step(part, "litmus-lines", 60, litmus::lines));
     steps.push(step(part, "litmus-answers", 30, litmus::answers));
     steps.push(step(part, "litmus-grids", 60, litmus::grids));
+    steps.push(Step {
+        has_usual_queues: true,
+        ..step(part, "litmus-usual-grids", 60, litmus::usual_grids)
+    });
     steps.push(step(part, "litmus-processes", 60, peers::answers));
     for nranks in pairs::RANKS {
         for protocol in pairs::PROTOCOLS {
@@ -90,5 +97,8 @@ fn correctness(steps: &mut Vec<Step>) {
     steps.push(step(part, "graphs", 60, streams::graphs));
     steps.push(step(part, "abort", 30, streams::abort));
     steps.push(step(part, "processes", 60, peers::communicator));
-    steps.push(step(part, "checker", 90, checker::run));
+    for around in checker::STEPS {
+        let name = format!("checker-{around}");
+        steps.push(step(part, name, 90, move |_| checker::run(around)));
+    }
 }

@@ -71,6 +71,7 @@ fn run(words: &[&str], variables: &[(&str, &str)]) -> (Vec<Value>, bool) {
     command
         .args(words)
         .env_remove("CUDA_VISIBLE_DEVICES")
+        .env_remove("CUDA_DEVICE_MAX_CONNECTIONS")
         .env_remove("LD_LIBRARY_PATH")
         .env("OUT", &folder)
         .env(
@@ -169,6 +170,7 @@ fn correctness_passes_on_a_gpu_made_of_software() {
         "litmus-lines",
         "litmus-answers",
         "litmus-grids",
+        "litmus-usual-grids",
         "litmus-processes",
         "pairs-1-simple",
         "pairs-1-ll",
@@ -184,13 +186,16 @@ fn correctness_passes_on_a_gpu_made_of_software() {
     let device = &lines[0]["figures"]["devices"][0];
     assert_eq!(device["name"], "kolo software GPU");
     assert_eq!(device["resident blocks"], 16);
-    for pairs in &lines[8..11] {
+    let queues = |line: &Value| line["figures"]["CUDA_DEVICE_MAX_CONNECTIONS"].clone();
+    assert_eq!(queues(&lines[0]), "32");
+    assert!(queues(&lines[4]).is_null(), "{}", lines[4]);
+    for pairs in &lines[9..12] {
         let figures = &pairs["figures"];
         assert!(figures["calls"].as_u64() > Some(100), "{pairs}");
         assert!(figures["algorithms"].as_u64() > Some(15), "{pairs}");
     }
-    assert_eq!(lines[11]["figures"]["replays"], 40);
-    assert_eq!(lines[12]["figures"]["kernels waited"], true);
+    assert_eq!(lines[12]["figures"]["replays"], 40);
+    assert_eq!(lines[13]["figures"]["kernels waited"], true);
 }
 
 /// Where lines come in parts, the litmus test sees it: it also moves lines by vectors of 16 bytes,
@@ -221,9 +226,13 @@ fn the_litmus_test_sees_lines_that_come_in_parts() {
 
 #[test]
 fn grids_that_do_not_fit_at_once_are_told() {
-    let words = ["correctness", "--small", "--only=litmus-grids"];
+    let only = "--only=litmus-grids,litmus-usual-grids";
+    let words = ["correctness", "--small", only];
     let (lines, is_good) = run(&words, &[("KOLO_SOFTGPU_BLOCKS", "13")]);
     assert!(!is_good);
+    assert_eq!(lines[1]["ok"], true, "a fact, and no fault");
+    let failed = serde_json::json!([14, 15, 16]);
+    assert_eq!(lines[1]["figures"]["not at once"], failed);
     let error = lines[0]["error"].as_str().expect("an error");
     assert!(error.contains("[14, 15, 16] (of 13 blocks)"), "{error}");
     let notes = lines[0]["notes"].as_str().expect("notes");
@@ -248,12 +257,13 @@ fn the_checker_runs_around_a_step_where_it_is_installed() {
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&checker, mode).expect("a mode");
     };
+    let wanted = ["checker-fold", "checker-pairs-2-ll"];
     let asked = "--tool memcheck --error-exitcode 86";
     put(&format!(
         "#!/bin/sh\n[ \"$1 $2 $3 $4\" = '{asked}' ] || exit 9\nshift 4\nexec \"$@\"\n"
     ));
-    let lines = all_passed(&words, &[("PATH", &path)], &["checker"]);
-    assert_eq!(lines[0]["figures"]["around"], "pairs-2-ll");
+    let lines = all_passed(&words, &[("PATH", &path)], &wanted);
+    assert_eq!(lines[1]["figures"]["around"], "pairs-2-ll");
     put("#!/bin/sh\necho Invalid __global__ read\nexit 86\n");
     let (lines, is_good) = run(&words, &[("PATH", &path)]);
     assert!(!is_good);
