@@ -61,7 +61,8 @@ endif
 .NOTPARALLEL:
 .PHONY: always help demo test build install uninstall deb deps check bench fuzz guide clean stage \
         core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
-        test-rdma-short test-cluster deps-build chaos test-chaos mutations spank kernels test-sass
+        test-rdma-short test-cluster deps-build chaos test-chaos mutations spank kernels test-sass \
+        gpu-bundle test-gpu
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -128,7 +129,7 @@ spank: ## build Slurm's plugin, for the headers in SLURM_INCLUDE=/usr/include
 
 # NVIDIA's compiler comes from PyPI (110 MB) into build/cuda; nothing else of kolo needs it. `make
 # install` takes the kernels where they are built.
-KERNEL_SRC := $(wildcard $(addprefix kernels/, *.h *.py *.sh *.txt kernels.*))
+KERNEL_SRC := $(wildcard $(addprefix kernels/, *.h *.py *.sh *.txt *.cu kernels.def))
 
 kernels: build/kernels/kolo_kernels.fatbin ## build the kernels for GPUs, without GPU and CUDA
 
@@ -137,6 +138,15 @@ build/kernels/kolo_kernels.fatbin: $(KERNEL_SRC)
 
 test-sass: kernels ## break compiled kernels, and see the check of their machine code fail
 	@kernels/build.sh --self-test
+
+# For machines with a GPU that have neither a network nor a compiler: docs/gpu.md.
+gpu-bundle: kernels ## build the program that tests real GPUs, with all it loads: build/gpu-bundle.tar
+	$(CARGO) build --locked --profile $(PROFILE) -p kolo-device-tests
+	@kernels/device-tests/bundle.sh $(BUILT)/kolo-device-tests build/gpu-bundle build/kernels
+
+test-gpu: gpu-bundle ## the same, and run it here if there is a GPU (at most 18 minutes)
+	@if [ -e /dev/nvidiactl ] || [ -n "$${KOLO_CUDA_LIBRARY:-}" ]; then build/gpu-bundle/run.sh; \
+	else echo 'There is no GPU here: take build/gpu-bundle.tar to one, and run gpu-bundle/run.sh.'; fi
 
 bench: stage ## run the benchmarks
 	$(CARGO) bench --locked

@@ -7,7 +7,8 @@
 # Variables: JOBS (how many compile at once; 2).
 #
 # Each protocol is compiled once, to PTX; the same PTX becomes machine code for each architecture,
-# and goes into the file as it is for architectures that come later.
+# and goes into the file as it is for architectures that come later. The kernels that try a device
+# (litmus.cu) become a second file in the same way, kolo_litmus.fatbin, which is not installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -37,38 +38,47 @@ fetch() {
     cp kernels/toolkit.txt "$cuda/fetched"
 }
 
-# compile PROTOCOL: no contraction, nothing flushed, divisions rounded as IEEE 754 asks.
+# compile PROTOCOL|litmus: no contraction, nothing flushed, divisions rounded as IEEE 754 asks.
 compile() {
+    local source=kernels/kernels.cu
+    [ "$1" != litmus ] || source=kernels/litmus.cu
     nvcc -std=c++17 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Werror all-warnings \
-        -arch="compute_${architectures[0]}" "-DKOLO_PROTOCOL=$1" -ptx kernels/kernels.cu \
-        -o "$out/$1.ptx"
+        -arch="compute_${architectures[0]}" "-DKOLO_PROTOCOL=$1" -ptx "$source" -o "$out/$1.ptx"
 }
 
-# What all protocols have, in one text. A driver refuses a version of PTX that it does not know, and
-# nothing here is new but a hint to the compiler about bytes of loads that nobody uses.
+# unite PART...: what they have, in one text. A driver refuses a version of PTX that it does not
+# know, and nothing here is new but a hint to the compiler about bytes of loads that nobody uses.
 unite() {
     printf '.version %s\n.target sm_%s\n.address_size 64\n' "$ptx_version" "${architectures[0]}"
-    for one in "${protocols[@]}"; do
+    for one in "$@"; do
         sed -e '1,/^\.address_size/d' -e '/\.pragma "used_bytes_mask/d' "$out/$one.ptx"
     done
+}
+
+# assemble PTX FATBIN
+assemble() {
+    local images=("--image3=kind=ptx,sm=${architectures[0]},file=$1") cubin
+    for one in "${architectures[@]}"; do
+        cubin=${1%.ptx}.sm_$one.cubin
+        # What does not fit the version above is refused here.
+        ptxas -O3 --fmad false --warning-as-error --split-compile "$jobs" -arch "sm_$one" \
+            "$1" -o "$cubin"
+        images+=("--image3=kind=elf,sm=$one,file=$cubin")
+    done
+    # The older way to compress: drivers before 550 cannot read the newer one.
+    fatbinary --64 --compress-all --compress-mode=speed --create="$2" "${images[@]}"
 }
 
 build() {
     rm -rf "$out"
     mkdir -p "$out"
     SECONDS=0
-    printf '%s\n' "${protocols[@]}" | xargs -P "$jobs" -I '{}' kernels/build.sh --compile '{}'
-    unite >"$out/kolo.ptx"
-    images=("--image3=kind=ptx,sm=${architectures[0]},file=$out/kolo.ptx")
-    for one in "${architectures[@]}"; do
-        # What does not fit the version above is refused here.
-        ptxas -O3 --fmad false --warning-as-error --split-compile "$jobs" -arch "sm_$one" \
-            "$out/kolo.ptx" -o "$out/sm_$one.cubin"
-        images+=("--image3=kind=elf,sm=$one,file=$out/sm_$one.cubin")
-    done
-    # The older way to compress: drivers before 550 cannot read the newer one.
-    fatbinary --64 --compress-all --compress-mode=speed --create="$out/unchecked.fatbin" \
-        "${images[@]}"
+    printf '%s\n' "${protocols[@]}" litmus |
+        xargs -P "$jobs" -I '{}' kernels/build.sh --compile '{}'
+    unite litmus >"$out/kolo_litmus.ptx"
+    assemble "$out/kolo_litmus.ptx" "$out/kolo_litmus.fatbin"
+    unite "${protocols[@]}" >"$out/kolo.ptx"
+    assemble "$out/kolo.ptx" "$out/unchecked.fatbin"
     kernels/check_sass.py "$out/unchecked.fatbin" --ptx-version "$ptx_version"
     mv "$out/unchecked.fatbin" "$out/kolo_kernels.fatbin"
     echo "$out/kolo_kernels.fatbin: $(stat -c %s "$out/kolo_kernels.fatbin") bytes, $SECONDS s"

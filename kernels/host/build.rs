@@ -31,6 +31,7 @@ const KERNELS: &[(&str, &str, Definitions)] = &[
     ("kolo_ll", "kernels.cpp", &[("KOLO_PROTOCOL", "Ll")]),
     ("kolo_ll128", "kernels.cpp", &[("KOLO_PROTOCOL", "Ll128")]),
     ("kolo_probe", "probe.cpp", &[]),
+    ("kolo_litmus", "litmus.cpp", &[]),
     ("kolo_table", "table.cpp", &[]),
 ];
 

@@ -15,4 +15,4 @@ pub use interface::Counts;
 pub use machine::{
     Access, Failure, Grid, Kernel, KernelFunction, Machine, Memory, Options, Range, State,
 };
-pub use table::{kernel, kernels};
+pub use table::{kernel, kernels, litmus};

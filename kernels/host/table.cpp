@@ -11,6 +11,14 @@
 #include "../kernels.def"
 #undef KOLO_EACH
 
+#define KOLO_EACH_LITMUS(KOLO_ONE) \
+  KOLO_ONE(kolo_litmus_lines) KOLO_ONE(kolo_litmus_answer) KOLO_ONE(kolo_litmus_meet)
+
+#define KOLO_DECLARED(name)                  \
+  extern "C" void name(const void* launch);  \
+  extern "C" const u32 name##_launch_bytes;
+KOLO_EACH_LITMUS(KOLO_DECLARED)
+
 namespace {
 
 struct Entry {
@@ -28,9 +36,24 @@ const Entry ENTRIES[] = {
 #include "../kernels.def"
 };
 
+// A litmus kernel, whose structure is its own.
+struct Litmus {
+  const char* name;
+  void (*kernel)(const void*);
+  const u32* launch_bytes;
+};
+
+#define KOLO_LITMUS(name) {#name, name, &name##_launch_bytes},
+const Litmus LITMUS[] = {KOLO_EACH_LITMUS(KOLO_LITMUS)};
+
 }  // namespace
 
 extern "C" {
+
+u32 kolo_litmus_length() { return sizeof LITMUS / sizeof *LITMUS; }
+const char* kolo_litmus_name(u32 index) { return LITMUS[index].name; }
+void (*kolo_litmus_kernel(u32 index))(const void*) { return LITMUS[index].kernel; }
+u32 kolo_litmus_bytes(u32 index) { return *LITMUS[index].launch_bytes; }
 
 u32 kolo_table_length() { return sizeof ENTRIES / sizeof *ENTRIES; }
 const char* kolo_table_name(u32 index) { return ENTRIES[index].name; }

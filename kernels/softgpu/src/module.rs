@@ -2,7 +2,7 @@
 
 use crate::error::{Answer, Code};
 use crate::table::Table;
-use kolo_kernels_host::{Kernel, kernels, probe};
+use kolo_kernels_host::{Kernel, kernels, litmus, probe};
 
 /// How an image begins that a software GPU can load.
 const FIRST_LINE: &str = "kolo software GPU kernels\n";
@@ -37,7 +37,7 @@ pub struct Modules {
 impl Modules {
     pub fn new() -> Modules {
         Modules {
-            kernels: kernels().collect(),
+            kernels: kernels().chain(litmus()).collect(),
             loaded: Table::new(Code::INVALID_HANDLE),
             libraries: Table::new(Code::INVALID_HANDLE),
             functions: Table::new(Code::INVALID_HANDLE),

@@ -190,7 +190,7 @@ fn some_devices_reach_each_other_and_some_do_not() {
         let name = "some_devices_reach_each_other_and_some_do_not";
         return in_processes(name, 2, &[PLACES], None);
     };
-    software_gpu();
+    let _alone = software_gpu();
     for (one, other, near) in [(0, 1, false), (0, 2, true), (0, 3, true), (1, 2, true)] {
         let [one, other] = [ON[one], ON[other]].map(|it| Context::of(it).expect("a device"));
         let reaches = [one.reaches(&other), other.reaches(&one)];
