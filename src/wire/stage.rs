@@ -120,8 +120,8 @@ impl StageReader {
         tail > self.position + u64::from(ahead)
     }
 
-    /// How many bytes are in it; call only when it is filled. Never more than the payload of a slot,
-    /// whatever the device says: behind it is room for the network's words.
+    /// How many bytes are in it; call only when it is filled. Never more than the payload of a
+    /// slot, whatever the device says: behind it is room for the network's words.
     pub fn bytes(&self, ahead: u32) -> usize {
         let size = self.memory.size(self.position + u64::from(ahead));
         (size.load(Ordering::Relaxed) as usize).min(self.memory.payload_bytes)

@@ -1359,9 +1359,9 @@ koloResult_t koloMemAlloc(void **ptr, size_t bytes);
 /**
  * Allocates `bytes` bytes on CUDA device `device`, as the process numbers them, aligned to 2 MiB
  * and not zeroed. Other than memory of cudaMalloc, it can be given to other processes, and all
- * devices of the process that reach the device may use it. 0 bytes give NULL. Does not wait for the
- * device. Errors: koloInvalidArgument (NULL, size, device), koloInvalidUsage (no driver, no such
- * device), koloUnhandledCudaError (no memory). Any thread.
+ * devices of the process that reach the device may use it. 0 bytes give NULL. Does not wait for
+ * the device. Errors: koloInvalidArgument (NULL, size, device), koloInvalidUsage (no driver, no
+ * such device), koloUnhandledCudaError (no memory). Any thread.
  */
 KOLO_MUST_CHECK
 koloResult_t koloMemAllocDevice(void **ptr, size_t bytes, int device);

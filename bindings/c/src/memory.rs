@@ -28,9 +28,9 @@ pub unsafe extern "C" fn koloMemAlloc(ptr: *mut *mut c_void, bytes: usize) -> ko
 
 /// Allocates `bytes` bytes on CUDA device `device`, as the process numbers them, aligned to 2 MiB
 /// and not zeroed. Other than memory of cudaMalloc, it can be given to other processes, and all
-/// devices of the process that reach the device may use it. 0 bytes give NULL. Does not wait for the
-/// device. Errors: koloInvalidArgument (NULL, size, device), koloInvalidUsage (no driver, no such
-/// device), koloUnhandledCudaError (no memory). Any thread.
+/// devices of the process that reach the device may use it. 0 bytes give NULL. Does not wait for
+/// the device. Errors: koloInvalidArgument (NULL, size, device), koloInvalidUsage (no driver, no
+/// such device), koloUnhandledCudaError (no memory). Any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloMemAllocDevice(
     ptr: *mut *mut c_void,

@@ -90,7 +90,9 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
     deaths.hand_over(&inner);
     if let Some(carrier) = carrier {
         let work: Arc<dyn Work> = inner.clone();
-        carrier.bind(Arc::downgrade(&work));
+        let bound = carrier.bind(Arc::downgrade(&work), inner.want_thread());
+        // Its first call says why.
+        let _ = bound.inspect_err(|error| inner.stop(error));
     }
     show(settings, &inner);
     report::show(&inner);

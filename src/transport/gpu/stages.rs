@@ -29,33 +29,33 @@ pub struct Stages {
     /// What the driver knows: the slab, and regions beyond it. It goes before the memory.
     known: OnceLock<Arc<HostMapping>>,
     late: Mutex<HashMap<Name, Arc<HostMapping>>>,
-    slab: Arc<Region>,
-    made: Mutex<HashMap<Name, Made>>,
+    slab: Arc<HostRegion>,
+    made: Mutex<HashMap<Name, MadeStage>>,
 }
 
 /// A stage with the region that it has to itself, if it is none of the slab.
 #[derive(Clone)]
-struct Made {
+struct MadeStage {
     stage: Arc<StageMemory>,
-    own: Option<Arc<Region>>,
+    own: Option<Arc<HostRegion>>,
 }
 
 /// Writer, reader, channel.
 type Name = (u32, u32, u16);
 
 /// Anonymous memory of the host, which children do not inherit.
-struct Region {
+struct HostRegion {
     start: *mut u8,
     bytes: usize,
 }
 
 // SAFETY: only the address is kept, which any thread may unmap, once.
-unsafe impl Send for Region {}
+unsafe impl Send for HostRegion {}
 // SAFETY: as above; nothing is read or written through it here.
-unsafe impl Sync for Region {}
+unsafe impl Sync for HostRegion {}
 
-impl Region {
-    fn new(bytes: usize) -> Result<Arc<Region>> {
+impl HostRegion {
+    fn new(bytes: usize) -> Result<Arc<HostRegion>> {
         room::check_memory(WHAT, bytes)?;
         // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
         let start = unsafe {
@@ -77,16 +77,16 @@ impl Region {
                  slots (KOLO_BUFFSIZE)",
             ));
         }
-        // SAFETY: the range is the mapping made above. A refusal only means that children inherit it.
+        // SAFETY: the range is the mapping made above. A refusal means that children inherit it.
         unsafe { libc::madvise(start, bytes, libc::MADV_DONTFORK) };
-        Ok(Arc::new(Region {
+        Ok(Arc::new(HostRegion {
             start: start.cast(),
             bytes,
         }))
     }
 }
 
-impl Drop for Region {
+impl Drop for HostRegion {
     fn drop(&mut self) {
         // SAFETY: made by `new`, and nobody uses it any more. A failure leaves it there.
         unsafe { libc::munmap(self.start.cast(), self.bytes) };
@@ -94,7 +94,7 @@ impl Drop for Region {
 }
 
 /// Has the driver know a region.
-fn know(region: &Region) -> Result<Arc<HostMapping>> {
+fn know(region: &HostRegion) -> Result<Arc<HostMapping>> {
     // The program may be capturing a graph, of which this is no part.
     let _relaxed = exchange_capture_mode_relaxed()?;
     // SAFETY: whoever keeps the mapping keeps the memory longer.
@@ -117,7 +117,7 @@ impl Stages {
             slot_bytes,
             known: OnceLock::new(),
             late: Mutex::default(),
-            slab: Region::new(SLAB_STAGES * StageMemory::bytes(slot_bytes.0))?,
+            slab: HostRegion::new(SLAB_STAGES * StageMemory::bytes(slot_bytes.0))?,
             made: Mutex::default(),
         })
     }
@@ -147,7 +147,7 @@ impl Stages {
     /// No memory; the driver refuses.
     pub(super) fn halves(&self, writer: u32, reader: u32, channel: u16) -> Result<DeviceHalves> {
         let name = (writer, reader, self.number(channel)?);
-        let Made { stage, own } = self.made(name)?;
+        let MadeStage { stage, own } = self.made(name)?;
         let known = match own {
             None => self.known.get().cloned(),
             Some(region) => {
@@ -164,7 +164,7 @@ impl Stages {
         Ok(stage.halves(known.address_of(stage.start())?))
     }
 
-    fn made(&self, name: Name) -> Result<Made> {
+    fn made(&self, name: Name) -> Result<MadeStage> {
         let mut made = hold(&self.made);
         if let Some(known) = made.get(&name) {
             return Ok(known.clone());
@@ -172,7 +172,7 @@ impl Stages {
         let bytes = StageMemory::bytes(self.slot_bytes.0);
         let own = match made.len() < SLAB_STAGES {
             true => None,
-            false => Some(Region::new(bytes)?),
+            false => Some(HostRegion::new(bytes)?),
         };
         let (region, offset) = match &own {
             None => (&self.slab, made.len() * bytes),
@@ -185,12 +185,12 @@ impl Stages {
         let stage = Arc::new(stage);
         made.insert(
             name,
-            Made {
+            MadeStage {
                 stage: Arc::clone(&stage),
                 own: own.clone(),
             },
         );
-        Ok(Made { stage, own })
+        Ok(MadeStage { stage, own })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Who moves what devices send to other nodes: the connections of the communicator, driven by
 //! kolo's own thread, because a call on a stream returns at once.
 
+use crate::base::clock;
 use crate::base::{Code, Error, Result};
 use crate::comm::becoming::net::Network;
-use crate::comm::becoming::pinning;
 use crate::config::{Progress, Settings};
 use crate::cuda;
 use crate::proxy::net::Links;
@@ -13,9 +13,12 @@ use crate::transport::gpu::Stages;
 use crate::wire::gpu::{DeviceCarrier, StagedSlots};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 /// Who has the carrier besides graphs: the communicator and its engine.
 const KEEPERS: usize = 2;
+/// How long the end of a graph may take to be told.
+const GRAPH_LIMIT: Duration = Duration::from_secs(2);
 /// The call that ends a communicator in good order.
 const ENDS: &str = "CommFinalize";
 
@@ -34,7 +37,7 @@ impl StageCarrier {
     /// Of a communicator on several nodes.
     ///
     /// # Errors
-    /// `InvalidUsage`: no thread of kolo may use the network, or there can be none.
+    /// `InvalidUsage`: no thread of kolo may use the network.
     pub fn new(
         (network, stages): (&Network, &Arc<Stages>),
         (settings, on_host): (&Settings, usize),
@@ -57,13 +60,6 @@ impl StageCarrier {
                 "unset KOLO_PROGRESS, or make the communicator on the host",
             ));
         }
-        if !Engine::global().want_thread(pinning::begin_progress) {
-            return Err(Error::new(
-                Code::SystemError,
-                "kolo's own thread, which devices of several nodes need, cannot be started",
-                "raise the limit on processes (ulimit -u) or on memory",
-            ));
-        }
         Ok(StageCarrier {
             links: Arc::clone(&network.links),
             stages: Arc::clone(stages),
@@ -79,11 +75,21 @@ impl StageCarrier {
     /// # Errors
     /// `InvalidUsage`, with how many there are.
     pub fn refuse_graphs(self: &Arc<StageCarrier>, call: &'static str) -> Result<()> {
-        cuda::drop_unused();
-        let calls = Arc::strong_count(self).saturating_sub(KEEPERS);
-        match call == ENDS && calls > 0 {
-            false => Ok(()),
-            true => Err(Error::usage(
+        if call != ENDS {
+            return Ok(());
+        }
+        let calls = || {
+            cuda::drop_unused();
+            Arc::strong_count(self).saturating_sub(KEEPERS)
+        };
+        // A driver tells of the end of a graph on a thread of its own, some time after it.
+        let since = clock::now();
+        while calls() > 0 && !since.past(GRAPH_LIMIT) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match calls() {
+            0 => Ok(()),
+            calls => Err(Error::usage(
                 format!(
                     "CUDA graphs have {calls} calls of this communicator that go to other nodes, \
                      and it moves their data"
@@ -94,9 +100,20 @@ impl StageCarrier {
         }
     }
 
-    /// The communicator is made.
-    pub fn bind(&self, work: Weak<dyn Work>) {
+    /// The communicator is made, and kolo has its thread or not.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn bind(&self, work: Weak<dyn Work>, has_thread: bool) -> Result<()> {
         let _ = self.work.set(work);
+        match has_thread {
+            true => Ok(()),
+            false => Err(Error::new(
+                Code::SystemError,
+                "kolo's own thread, which devices of several nodes need, cannot be started",
+                "raise the limit on processes (ulimit -u) or on memory",
+            )),
+        }
     }
 }
 
