@@ -40,6 +40,7 @@ const C_ONLY: &[&str] = &[
     "CommInitAll",
     "GetErrorString",
     "MemAlloc",
+    "MemAllocDevice",
     "MemFree",
     "QuietWhile",
     "RedOpCreatePreMulSum",
