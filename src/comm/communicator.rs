@@ -185,11 +185,15 @@ impl Communicator {
     /// Waits until every call in flight on this communicator has ended; after it none is taken.
     ///
     /// # Errors
-    /// The error that stopped the communicator.
+    /// The error that stopped the communicator. `InvalidUsage`, and nothing was done: CUDA graphs
+    /// have calls of it that go to other nodes.
     pub fn finalize(&self) -> Result<()> {
         outside_operations("finalizes a communicator")?;
         self.inner.alive()?;
         let mut exec = self.inner.user()?;
+        if let Some(carrier) = exec.device.as_ref().and_then(|on| on.carrier.as_ref()) {
+            carrier.refuse_graphs()?;
+        }
         if let Some(last) = exec.queue.back().map(|op| Arc::clone(&op.completion)) {
             self.inner
                 .drive_until(&mut exec, &last, ("CommFinalize", None))?;

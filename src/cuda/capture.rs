@@ -6,6 +6,7 @@
 //! own calls drops it ([`drop_unused`]).
 
 use super::context::Context;
+use super::graph::missing;
 use super::stream::{StreamId, exchange_capture_mode_relaxed};
 use crate::base::{Result, caught};
 use cudarc::driver::sys::{CUgraph, CUuserObject};
@@ -71,16 +72,15 @@ impl GraphKeeps {
     }
 
     /// Has the graph that the stream is captured into keep all of it, and run what is to be run, in
-    /// the order of the stream. Gives it back where the driver's graphs keep nothing: then it must
-    /// stay for as long as the graph may be launched.
+    /// the order of the stream.
     ///
     /// # Errors
     /// The driver refuses: the capture has failed.
-    pub fn put(self, context: &Context, stream: StreamId) -> Result<Option<GraphKeeps>> {
+    pub fn put(self, context: &Context, stream: StreamId) -> Result<()> {
         let data: *mut c_void = std::ptr::from_ref(&*self.0).cast_mut().cast();
         let acts = self.0.act.is_some();
         // Before the graph names it the graph has it.
-        let left = self.keep(context, stream)?;
+        self.keep(context, stream)?;
         if acts {
             let _current = context.enter()?;
             let functions = context.driver().functions();
@@ -88,17 +88,18 @@ impl GraphKeeps {
             let code = unsafe { (functions.host_function)(stream.raw(), act, data) };
             context.check(code, "cuLaunchHostFunc", String::new)?;
         }
-        Ok(left)
+        Ok(())
     }
 
-    fn keep(self, context: &Context, stream: StreamId) -> Result<Option<GraphKeeps>> {
+    fn keep(self, context: &Context, stream: StreamId) -> Result<()> {
         let functions = context.driver().functions();
         let (Some(info), Some(create), Some(retain)) = (
             functions.capture_info,
             functions.user_object,
             functions.graph_retain,
         ) else {
-            return Ok(Some(self));
+            // Drivers that capture have them, but for one that lacks symbols.
+            return Err(missing(context.driver()));
         };
         let _current = context.enter()?;
         let (mut status, mut id): (c_int, c_ulonglong) = (0, 0);
@@ -123,7 +124,6 @@ impl GraphKeeps {
         context.check(code, "cuUserObjectCreate", String::new)?;
         // SAFETY: both are the driver's own.
         let code = unsafe { retain(graph, object, 1, MOVE) };
-        context.check(code, "cuGraphRetainUserObject", String::new)?;
-        Ok(None)
+        context.check(code, "cuGraphRetainUserObject", String::new)
     }
 }

@@ -80,7 +80,8 @@ impl DeviceGraph {
     }
 }
 
-fn missing(driver: &Driver) -> Error {
+/// The driver lacks functions that graphs need.
+pub(super) fn missing(driver: &Driver) -> Error {
     Error::usage(
         format!(
             "the driver of CUDA {} has no graphs",

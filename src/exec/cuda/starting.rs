@@ -51,8 +51,6 @@ pub(super) struct Starter {
     pub shelf: Shelf,
     images: LruCache<(u64, LaunchExtents), Shelved>,
     scratch: Vec<Arc<DeviceMemory>>,
-    /// What launches that a graph has captured need, where the driver's graphs keep nothing.
-    captured: Vec<GraphKeeps>,
     /// Where each block counts its steps.
     steps: u64,
 }
@@ -83,7 +81,6 @@ impl Starter {
             images: LruCache::new(IMAGES),
             scratch: Vec::new(),
             underway: Underway::new(&setup.context),
-            captured: Vec::new(),
             steps,
             setup,
         })
@@ -184,7 +181,7 @@ impl Starter {
     /// Has a graph capture a launch, and keep all that it needs whenever the graph runs: whoever
     /// moves its slots hears of them at each replay.
     fn put_in_graph(
-        &mut self,
+        &self,
         work: &DeviceWork<'_>,
         image: Option<Shelved>,
         put: impl FnOnce() -> Result<()>,
@@ -199,8 +196,7 @@ impl Starter {
         let mut held = self.memory();
         held.push(Arc::clone(work.bound) as Arc<dyn Any + Send + Sync>);
         held.push(Arc::new((image, self.setup.kernels.clone())));
-        let left = GraphKeeps::new(act, held).put(context, work.stream)?;
-        self.captured.extend(left);
+        GraphKeeps::new(act, held).put(context, work.stream)?;
         put()
     }
 

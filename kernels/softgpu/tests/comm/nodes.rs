@@ -75,7 +75,11 @@ fn large_sums_follow_each_other_across_nodes() {
 /// At each replay the graph says by itself what will pass between nodes.
 #[test]
 fn graphs_replay_across_nodes_between_other_calls() {
-    on_nodes(1, &[0, 1], &[], |rank| replay(rank, 1000));
+    on_nodes(1, &[0, 1], &[], |rank| {
+        replay(rank, 1000);
+        // Nothing but calls on the device has connected.
+        assert_ne!(rank.comm.network_connections(), (0, 0));
+    });
     on_nodes(2, &[0, 1, 2], &[], |rank| replay(rank, 60));
 }
 

@@ -19,8 +19,6 @@ use std::time::Duration;
 const KEEPERS: usize = 2;
 /// How long the end of a graph may take to be told.
 const GRAPH_LIMIT: Duration = Duration::from_secs(2);
-/// The call that ends a communicator in good order.
-const ENDS: &str = "CommFinalize";
 
 /// The connections of devices to other nodes.
 pub(in crate::comm) struct StageCarrier {
@@ -74,10 +72,7 @@ impl StageCarrier {
     ///
     /// # Errors
     /// `InvalidUsage`, with how many there are.
-    pub fn refuse_graphs(self: &Arc<StageCarrier>, call: &'static str) -> Result<()> {
-        if call != ENDS {
-            return Ok(());
-        }
+    pub fn refuse_graphs(self: &Arc<StageCarrier>) -> Result<()> {
         let calls = || {
             cuda::drop_unused();
             Arc::strong_count(self).saturating_sub(KEEPERS)
