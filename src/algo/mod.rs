@@ -112,10 +112,11 @@ macro_rules! algorithms {
                 }
                 /// the owner of a slice folds it, all take the result
                 TwoShot = "twoshot" {
-                    AllReduce: twoshot::all_reduce, tokens(|s| s + 1), up_to(128), by_node();
-                    ReduceScatter: twoshot::reduce_scatter, tokens(|s| s), up_to(128);
-                    AllGather: twoshot::all_gather, tokens(|s| s), up_to(128), by_node();
-                    Broadcast: twoshot::broadcast, tokens(|s| s), up_to(128);
+                    AllReduce: twoshot::all_reduce, tokens(|s| s + 1), up_to(128), by_node(),
+                        direct();
+                    ReduceScatter: twoshot::reduce_scatter, tokens(|s| s), up_to(128), direct();
+                    AllGather: twoshot::all_gather, tokens(|s| s), up_to(128), by_node(), direct();
+                    Broadcast: twoshot::broadcast, tokens(|s| s), up_to(128), direct();
                     Reduce: twoshot::reduce, tokens(|s| s), up_to(128);
                 }
                 /// partners exchange halves of halves, then double what they have
@@ -183,9 +184,9 @@ macro_rules! algorithms {
                 /// one connection a lane: point-to-point groups and what is built of them
                 Bundle = "bundle" {
                     ReduceScatter: ordered::reduce_scatter_own_first, up_to(128);
-                    AllToAll: bundle::exchange, up_to(256);
-                    Gather: bundle::exchange;
-                    Scatter: bundle::exchange;
+                    AllToAll: bundle::exchange, up_to(256), direct();
+                    Gather: bundle::exchange, direct();
+                    Scatter: bundle::exchange, direct();
                     Send: bundle::send;
                     Recv: bundle::recv;
                 }
@@ -223,6 +224,8 @@ pub struct Entry {
     pub by_node: bool,
     /// All ranks must reach the same memory: it uses connections with many readers.
     pub one_memory: bool,
+    /// It is what runs where all ranks reach the buffers of all others.
+    pub direct: bool,
 }
 
 /// `plan` computes `collective` and is called `algorithm`: any number of rounds, one token a
@@ -242,6 +245,7 @@ const fn of(
         most_ranks: 1024,
         by_node: false,
         one_memory: false,
+        direct: false,
     }
 }
 
@@ -282,6 +286,13 @@ impl Entry {
     const fn one_memory(self) -> Entry {
         Entry {
             one_memory: true,
+            ..self
+        }
+    }
+
+    const fn direct(self) -> Entry {
+        Entry {
+            direct: true,
             ..self
         }
     }
@@ -331,6 +342,14 @@ const PARTS: &[Entry] = &[
         ordered::fold_block,
     ),
 ];
+
+/// What runs where all ranks can reach the buffers of all others; none for collectives that always
+/// go through slots.
+pub fn direct(collective: Collective) -> Option<Algorithm> {
+    let mut of = REGISTRY.iter();
+    let found = of.find(|entry| entry.collective == collective && entry.direct);
+    found.map(|entry| entry.algorithm)
+}
 
 /// The entry for a collective and an algorithm.
 pub fn find(collective: Collective, algorithm: Algorithm) -> Option<&'static Entry> {

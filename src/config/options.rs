@@ -237,15 +237,16 @@ with_start_options! {
                reads buffers itself. Where each rank is started by a script of its own, use `any`.",
     }
 
-    /// How ranks write the slots by which data reach other ranks of the machine; that of the lowest
-    /// rank of each node counts.
+    /// How ranks write the slots by which data reach other ranks of a machine (that of the lowest
+    /// rank of each node counts), and results into buffers that ranks reach where they lie.
     stores -> Stores {
         kind: Kind::Words(Stores::WORDS),
         default: "auto",
         tag: Tag::Site,
-        note: "It decides nothing but speed. `kolo info` shows what was measured: once in a boot \
-               (in a virtual machine, whose cores may move: once in a minute), kept in \
-               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`, for the next process.",
+        note: "It decides nothing but speed. `kolo info` shows what was measured for slots: once \
+               in a boot (in a virtual machine, whose cores may move: once in a minute), kept in \
+               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`, for the next process. Calls that \
+               reach buffers where they lie try both kinds by turns at first.",
     }
 
     /// How much kolo writes about what it does.

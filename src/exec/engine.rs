@@ -48,10 +48,16 @@ impl EngineFlight {
         flight.lanes()
     }
 
-    /// Whether peers may be reading the buffers of a launch.
+    /// Whether peers may be reading the buffers of a launch, or writing into them.
     pub fn is_direct(&self) -> bool {
         let EngineFlight::Host(flight) = self;
         flight.is_direct()
+    }
+
+    /// The memory of this rank into which peers may be writing: first byte, length.
+    pub fn written(&self) -> impl Iterator<Item = (*mut u8, usize)> + '_ {
+        let EngineFlight::Host(flight) = self;
+        flight.written()
     }
 }
 

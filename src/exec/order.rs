@@ -1,7 +1,7 @@
 //! What an engine is handed: one launch of a plan, or one call that needs none.
 
 use super::combine::Combine;
-use super::reach::Base;
+use super::reach::PeerBuffers;
 use crate::base::Result;
 use crate::dtype::{DataType, ReduceOp};
 use crate::plan::{Collective, Direction, Geometry, Placing, Plan, Protocol, Shape};
@@ -32,8 +32,8 @@ pub struct LaunchOrder {
     pub signature: u64,
     /// Type and operation by their numbers at the network that folds, if it does.
     pub folding: Option<(i32, i32)>,
-    /// Where the send and receive buffers of all ranks are read; `None` over slots.
-    pub reach: Option<Vec<[Base; 2]>>,
+    /// Where the buffers of all ranks are read and written; `None` over slots.
+    pub reach: Option<PeerBuffers>,
     /// It comes after the launches of the same flight that use the same connection: messages.
     pub follows: bool,
 }

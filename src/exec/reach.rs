@@ -1,7 +1,21 @@
-//! How this rank reads a buffer of another rank where it lies.
+//! How this rank reaches the buffers of other ranks where they lie.
 
 use crate::base::Result;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Where the buffers of all ranks are for one call.
+#[derive(Clone)]
+pub struct PeerBuffers {
+    /// The send and the receive buffer of each rank.
+    pub bases: Vec<[Base; 2]>,
+    /// The bytes of *every* receive buffer into which peers may write: all ranks have the same. A
+    /// page that a buffer shares with other data of the program is not among them, as its owner
+    /// may have to replace what peers can write ([`crate::wire::reading`]). Empty for none.
+    pub pushed: Range<usize>,
+    /// Those are all bytes of the receive buffers.
+    pub pushes_all: bool,
+}
 
 /// Reads memory that this process cannot address.
 pub trait Fetch: Send + Sync {
@@ -58,6 +72,17 @@ impl Base {
     #[inline(always)]
     pub fn at(&self, offset: usize) -> *const u8 {
         self.start.wrapping_add(offset)
+    }
+
+    /// The byte at `offset`, to be written: of a buffer that can be addressed, and into which its
+    /// owner has said peers may write.
+    #[inline(always)]
+    pub fn at_mut(&self, offset: usize) -> *mut u8 {
+        debug_assert!(
+            self.owner().is_none(),
+            "memory of another process is not written"
+        );
+        self.start.wrapping_add(offset).cast_mut()
     }
 
     /// What fetches it, if it cannot be addressed.

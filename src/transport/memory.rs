@@ -10,6 +10,7 @@ use super::room;
 use crate::base::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,8 @@ struct Allocation {
     number: u64,
     bytes: usize,
     file: Arc<Fd>,
+    /// Parts that were taken back from peers, by address: no peer can map them any more.
+    taken_back: Vec<Range<usize>>,
 }
 
 #[derive(Default)]
@@ -48,6 +51,14 @@ pub struct Found {
     pub offset: usize,
     /// Its file.
     pub file: Arc<Fd>,
+    /// Whether peers may write there: [`take_back`] can end that.
+    pub may_be_written: bool,
+}
+
+/// Bytes of a page.
+pub fn page_bytes() -> usize {
+    // SAFETY: sysconf only reads a constant of the system.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// Allocates `bytes` bytes (at least 1), zeroed and page-aligned. Any thread.
@@ -55,11 +66,9 @@ pub struct Found {
 /// # Errors
 /// `InvalidArgument` for a size beyond the address space, `SystemError` without memory.
 pub fn allocate(bytes: usize) -> Result<*mut u8> {
-    // SAFETY: sysconf only reads a constant of the system.
-    let page_bytes = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     let bytes = bytes
         .max(1)
-        .checked_next_multiple_of(page_bytes)
+        .checked_next_multiple_of(page_bytes())
         .filter(|&mapped| mapped <= isize::MAX as usize)
         .ok_or_else(|| {
             Error::argument(
@@ -86,6 +95,7 @@ pub fn allocate(bytes: usize) -> Result<*mut u8> {
         number: register.made,
         bytes,
         file: Arc::new(file),
+        taken_back: Vec::new(),
     };
     register.live.insert(address as usize, allocation);
     Ok(address)
@@ -154,11 +164,68 @@ pub fn find(address: *const u8, bytes: usize) -> Option<Found> {
     let (start, allocation) = register.live.range(..=address).next_back()?;
     let offset = address - start;
     let end = offset.checked_add(bytes)?;
-    (end <= allocation.bytes).then(|| Found {
+    let last = address.checked_add(bytes.max(1))?;
+    let mut taken_back = allocation.taken_back.iter();
+    let is_shared = !taken_back.any(|part| part.start < last && address < part.end);
+    (end <= allocation.bytes && is_shared).then(|| Found {
         number: allocation.number,
         offset,
         file: Arc::clone(&allocation.file),
+        may_be_written: true,
     })
+}
+
+/// Takes `bytes` bytes from `start`, whole pages, back from peers that may write there now or
+/// later: at the same address lies a private copy afterwards, which no peer can reach, and calls
+/// with it go through slots. What other threads of this process write there meanwhile may be lost.
+///
+/// # Errors
+/// `InvalidArgument` for what is no part of a live allocation, `SystemError` without memory: then
+/// peers reach it still.
+pub fn take_back(start: *mut u8, bytes: usize) -> Result<()> {
+    let from = start as usize;
+    let mut register = register();
+    let inside = register.live.range_mut(..=from).next_back();
+    let inside = inside.filter(|(first, one)| from + bytes <= **first + one.bytes);
+    let Some((_, allocation)) = inside else {
+        return Err(Error::argument(
+            format!("{bytes} bytes at {from:#x} are no part of an allocation of koloMemAlloc"),
+            "do not free buffers of a call before it has returned",
+        ));
+    };
+    // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
+    let copy = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if copy == libc::MAP_FAILED {
+        return Err(refused("mmap", &io::Error::last_os_error()));
+    }
+    // SAFETY: both are live, apart, and of this length. Peers may write what is read here; bytes
+    // that they do are of no meaning to anyone after the call that failed.
+    unsafe { copy.cast::<u8>().copy_from_nonoverlapping(start, bytes) };
+    // SAFETY: moves the mapping made above over whole pages of the allocation, which this process
+    // made and which the register keeps from being freed meanwhile.
+    let moved = unsafe {
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        libc::mremap(copy, bytes, bytes, flags, start.cast::<libc::c_void>())
+    };
+    if moved == libc::MAP_FAILED {
+        let cause = io::Error::last_os_error();
+        // SAFETY: the mapping made above, which is where it was.
+        unsafe { libc::munmap(copy, bytes) };
+        return Err(refused("mremap", &cause));
+    }
+    // SAFETY: as for every allocation: children of fork() do not inherit it.
+    unsafe { libc::madvise(moved, bytes, libc::MADV_DONTFORK) };
+    allocation.taken_back.push(from..from + bytes);
+    Ok(())
 }
 
 /// Whether the allocation of this number is live.
@@ -245,6 +312,38 @@ mod tests {
         assert!(find(start, 1).is_none());
         let error = free(start).unwrap_err();
         assert!(error.what.contains("no live allocation"), "{error}");
+    }
+
+    #[test]
+    fn what_was_taken_back_is_out_of_reach() {
+        let page = page_bytes();
+        let start = allocate(5 * page).unwrap();
+        // SAFETY: the allocation holds so many bytes, and nobody else knows of it.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start, 5 * page) };
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = (at % 251) as u8;
+        }
+        let peer = Mapping::open(&find(start, 1).unwrap().file).unwrap();
+        take_back(start.wrapping_add(page), 2 * page).unwrap();
+        let late = peer.at(0, 5 * page).unwrap().cast_mut();
+        // SAFETY: the mapping is live and holds so many bytes.
+        unsafe { late.write_bytes(0xee, 5 * page) };
+        for (at, &byte) in bytes.iter().enumerate() {
+            let is_private = (page..3 * page).contains(&at);
+            let expected = if is_private { (at % 251) as u8 } else { 0xee };
+            assert_eq!(byte, expected, "byte {at}");
+        }
+        for (offset, length) in [(page, 1), (page - 1, 2), (3 * page - 1, 9), (0, 5 * page)] {
+            let part = start.wrapping_add(offset);
+            assert!(find(part, length).is_none(), "{offset} {length}");
+        }
+        assert!(find(start, page).is_some() && find(start.wrapping_add(3 * page), page).is_some());
+        assert!(
+            take_back(start.wrapping_add(4 * page), 2 * page).is_err(),
+            "too long"
+        );
+        free(start).unwrap();
+        assert!(take_back(start, page).is_err(), "freed");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! follows from where the buffers of all ranks lie.
 
 use super::{Candidate, Choice, Table, parts};
+use crate::algo;
 use crate::plan::{Algorithm, Collective};
 
 /// Larger messages and blocks are worth the plan's windows and streaming stores.
@@ -79,8 +80,8 @@ pub enum Route {
     Messages(Choice),
     /// A plan.
     Plan(Choice),
-    /// Two-shot over the buffers of all ranks where they lie, if they can be read there; else this
-    /// plan.
+    /// [`algo::direct`] over the buffers of all ranks where they lie, if they can be read there;
+    /// else this plan.
     MayDirect(Choice),
     /// An exact sum: several launches, as many as the data ask for.
     Exact,
@@ -257,7 +258,8 @@ impl Route {
             }
             Route::Messages(_) => plan,
             Route::MayDirect(_) => {
-                format!("{plan}, or twoshot where the buffers of all ranks can be read")
+                let direct = algo::direct(collective).map_or("", Algorithm::name);
+                format!("{plan}, or {direct} where the buffers of all ranks can be read")
             }
             Route::Exact => "exact sum".into(),
             Route::Composed => {

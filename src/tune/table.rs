@@ -8,6 +8,7 @@ use super::mend::mend;
 use super::predict::{Setting, predict};
 use super::usual::Usual;
 use super::{Choice, ProtocolChoice};
+use crate::algo;
 use crate::algo::{Entry, REGISTRY};
 use crate::plan::{Algorithm, Collective};
 use std::collections::VecDeque;
@@ -60,6 +61,8 @@ pub struct Table {
 const DIRECT_BYTES: usize = 64 << 10;
 /// Most ranks that read each other directly: each needs a connection with every other.
 const DIRECT_RANKS: u32 = 128;
+/// The same for the blocks of collectives that consist of messages.
+const DIRECT_BLOCK_BYTES: usize = 128 << 10;
 
 /// Tables that a process remembers.
 const REMEMBERED: usize = 16;
@@ -113,22 +116,23 @@ impl Table {
         bytes < self.oneshot_limit[collective as usize]
     }
 
-    /// Whether a call of this size asks where the buffers of all ranks lie. Two-shot is what runs
-    /// if they can be read there.
+    /// Whether a call of this size asks where the buffers of all ranks lie. If they can be reached
+    /// there, [`algo::direct`] is what runs.
     pub fn may_be_direct(&self, collective: Collective, bytes: usize) -> bool {
         let inputs = &self.inputs;
+        let Some(algorithm) = algo::direct(collective) else {
+            return false;
+        };
+        // Where each block is a message of its own, the cards cost more beside it.
+        let least = match algorithm {
+            Algorithm::Bundle => DIRECT_BLOCK_BYTES,
+            _ => DIRECT_BYTES,
+        };
         inputs.direct
             && inputs.setting.machine.nodes <= 1
             && (2..=DIRECT_RANKS).contains(&inputs.nranks)
-            && bytes >= DIRECT_BYTES
-            && (inputs.allowed).allows(collective, Algorithm::TwoShot, ProtocolChoice::Simple)
-            && matches!(
-                collective,
-                Collective::AllReduce
-                    | Collective::ReduceScatter
-                    | Collective::AllGather
-                    | Collective::Broadcast
-            )
+            && bytes >= least
+            && (inputs.allowed).allows(collective, algorithm, ProtocolChoice::Simple)
     }
 
     /// What to run for a rank's contribution of `bytes`.

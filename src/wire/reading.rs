@@ -1,8 +1,10 @@
-//! Who reads the buffers of other ranks now, and whether what was read may count.
+//! Who reads the buffers of other ranks now, or writes into them, and whether what was read may
+//! count.
 //!
-//! **Problem.** In a direct call ranks fold from where the data of others lie. When the
-//! communicator stops, the owner of such a buffer gets it back with the error and writes or frees
-//! it; but a reader may have lost its core in the middle of a fold and wake up much later.
+//! **Problem.** In a direct call ranks fold from where the data of others lie, and store results
+//! into the buffers of others. When the communicator stops, the owner of such a buffer gets it back
+//! with the error and writes or frees it; but a reader may have lost its core in the middle of a
+//! fold and wake up much later.
 //!
 //! **Idea.** A reader sets its *mark*, looks whether the communicator has stopped, reads, looks
 //! again, and takes the mark away. The owner sets the abort record, then looks at the marks.
@@ -11,7 +13,9 @@
 //! the mark is gone may free the buffer. One who cannot wait for so long (the reader is another
 //! process, which may be stopped for ever, and has a mapping of its own) may write it all the
 //! same: the second look, as that of a sequence lock, tells the reader that what it has read may
-//! have been written meanwhile.
+//! have been written meanwhile. And if that process may write too, the owner puts a private copy in
+//! the place of the memory that both have mapped ([`crate::transport::memory::take_back`]): what
+//! is written late goes to pages that nobody uses any more.
 
 use super::abort::AbortRecord;
 use crate::base::sync::{AtomicU32, Ordering, fence};

@@ -1,10 +1,11 @@
 //! Ranks that are killed in the middle of things, and ranks that are stopped and go on.
 
 use super::job::{Context, Job, say};
-use super::scenarios::{Words, await_state};
+use super::scenarios::{Words, await_state, wake};
 use kolo::base::{Code, Error};
 use kolo::comm::{Call, Collective, CommConfig, Communicator, RedOp, Stream};
 use kolo::dtype::DataType;
+use kolo::transport::memory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Elements of a large call: several steps of several rounds.
@@ -17,6 +18,7 @@ pub fn by_name(name: &str) -> Option<fn(&Context)> {
         "killed_in_split" => killed_in_split,
         "killed_in_destroy" => killed_in_destroy,
         "late" => late,
+        "stopped_writer" => stopped_writer,
         _ => return None,
     })
 }
@@ -169,6 +171,57 @@ fn late(context: &Context) {
     }
     say("done");
     comm.destroy().expect("destroy");
+}
+
+/// Rank 1 stops itself in the middle of a fold whose result it stores into the buffer of rank 0,
+/// which aborts, uses its buffer again, and wakes rank 1 up. What that one then writes must not
+/// arrive.
+fn stopped_writer(context: &Context) {
+    let comm = context.join();
+    let mut pids = vec![0_u32; 2];
+    let gathered = comm.all_gather(&[std::process::id()], &mut pids);
+    gathered.expect("numbers");
+    static STOPPED: AtomicBool = AtomicBool::new(false);
+    let op = sum(&comm, || {
+        if !STOPPED.swap(true, Ordering::Relaxed) {
+            raise(libc::SIGSTOP);
+        }
+    });
+    let (mut send, mut recv) = filled(context.rank, 0, true);
+    let call = all_reduce(op, &mut send, &mut recv);
+    if context.rank == 0 {
+        let (comm, writer) = (comm.clone(), pids[1]);
+        std::thread::spawn(move || {
+            await_state(writer, 'T');
+            comm.abort().expect("abort");
+        });
+    }
+    // SAFETY: both buffers hold what the call says, and are touched after it only.
+    let result = unsafe { comm.enqueue(&call, None) };
+    let error = result.expect_err("aborted");
+    if context.rank == 1 {
+        say(&format!("ended {error}"));
+        return;
+    }
+    let place = recv.get().as_ptr().cast();
+    assert!(
+        memory::find(place, 8 * COUNT).is_none(),
+        "it was taken back"
+    );
+    recv.get().fill(i64::MIN);
+    wake(pids[1]);
+    await_state(pids[1], 'Z');
+    let kept = recv.get().iter().filter(|word| **word == i64::MIN).count();
+    assert_eq!(kept, COUNT, "written by who was stopped");
+    send.get().fill(i64::MAX);
+}
+
+#[test]
+fn what_a_stopped_writer_writes_after_an_abort_does_not_arrive() {
+    let mut job = Job::start("stopped_writer", &[1, 1], &[]);
+    let error = job.hear("ended ");
+    assert!(error.contains("rank 0 called CommAbort"), "{error}");
+    job.finish();
 }
 
 #[test]

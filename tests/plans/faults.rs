@@ -17,7 +17,7 @@ fn ring_all_reduce(n: u32) -> Vec<Plan> {
 }
 
 /// The counterexample, whose text names rank and step and shows the step.
-fn caught(plans: &[Plan], options: &Options) -> Counterexample {
+pub fn caught(plans: &[Plan], options: &Options) -> Counterexample {
     let fault = check::check(plans, options).expect_err("the fault must be caught");
     let text = fault.to_string();
     let Counterexample {
@@ -33,7 +33,7 @@ fn caught(plans: &[Plan], options: &Options) -> Counterexample {
 }
 
 /// Makes the plans of `n` ranks by hand.
-fn by_hand(
+pub fn by_hand(
     collective: Collective,
     n: u32,
     chunks: u32,

@@ -8,6 +8,7 @@ use crate::perf::options::MemoryOf;
 use crate::question::{self, Question, bytes_text, time_text};
 use crate::routes::{self, Routed};
 use clap::Args;
+use kolo::algo;
 use kolo::base::Result;
 use kolo::comm::orders;
 use kolo::config::{Layer, Settings};
@@ -88,10 +89,12 @@ fn by_choice(
         why(question, collective, choice, table, settings)
     );
     if routed.may_be_direct() {
-        text.push_str(
-            "direct      two-shot reads the buffers where they lie if all ranks are threads of one \
-             process or\n            all buffers come from koloMemAlloc, or where CMA is in use; \
-             the above is for others\n",
+        let algorithm = algo::direct(collective).map_or("", Algorithm::name);
+        let _ = writeln!(
+            text,
+            "direct      {algorithm} reads and writes the buffers where they lie if all ranks are \
+             threads of one\n            process or all buffers come from koloMemAlloc; the above \
+             is for others"
         );
     }
     runners_up(text, question, collective, choice, table);

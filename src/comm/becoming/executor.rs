@@ -8,7 +8,9 @@ use crate::base::Result;
 use crate::comm::flight::direct::Direct;
 use crate::comm::owned::Exec;
 use crate::comm::owned::{self, Faults, Members, Reused, Sizes, Totals};
+use crate::config;
 use crate::exec::DeviceEngine;
+use crate::exec::host::trials::StoreTrials;
 use crate::exec::host::{HostEngine, Wires, launch};
 use crate::plan::{Geometry, Nodes};
 use crate::proxy::service::Address;
@@ -45,10 +47,16 @@ pub(in crate::comm) fn exec(
         Stores::Cached => usize::MAX,
         Stores::Streamed => launch::stream_bytes(inputs.oversubscribed),
     };
+    let told = match settings.stores() {
+        config::Stores::Cached => Some(false),
+        config::Stores::Streamed => Some(true),
+        config::Stores::Auto => None,
+    };
+    let trials = StoreTrials::new(told);
     // A plan whose connections take channels in turn is there once for each.
     let plans = (owned::PLANS + owned::PLANS_PER_RANK * nranks as usize) * usize::from(turns);
     Exec {
-        engine: DeviceEngine::Host(HostEngine::new(wires, plans, stream_bytes)),
+        engine: DeviceEngine::Host(HostEngine::new(wires, plans, stream_bytes, trials)),
         direct,
         sizes: Sizes {
             buffer: slot_bytes(settings) * Geometry::SLOTS as usize,

@@ -1,9 +1,11 @@
 //! How a communicator stops: everything in flight ends, and its buffers are let go.
 //!
-//! Peers may read the buffers of a direct call at that moment ([`crate::wire::reading`]). A thread
-//! of this process that does so is waited for, as the caller may free the memory after the error.
-//! Another process has a mapping of its own, and finds out itself that what it has read does not
-//! count: it is waited for as long as a rank on a core takes, and not for ever.
+//! Peers may read the buffers of a direct call at that moment, or write into them
+//! ([`crate::wire::reading`]). A thread of this process that does so is waited for, as the caller
+//! may free the memory after the error. Another process has a mapping of its own, and finds out
+//! itself that what it has read does not count: it is waited for as long as a rank on a core takes,
+//! and not for ever. If it may still write then, it loses the memory: a private copy takes its
+//! place, at the same address.
 
 use super::deaths::Hears;
 use super::fault;
@@ -15,18 +17,16 @@ use crate::dtype;
 use crate::exec::Stop;
 use crate::proxy::net::Links;
 use crate::proxy::service::Alarm;
-use crate::transport::fork;
+use crate::transport::{fork, memory};
 use crate::wire::reading::owner_stops;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long a rank whose call failed waits for readers in other processes: one that has a core is
-/// done with what it reads long before.
+/// How long a rank whose call failed waits for other processes that touch its buffers: one that has
+/// a core is done long before. A warning names who is waited for twice as long.
 const LET_GO: Duration = Duration::from_secs(1);
-/// How long a reader in this process is waited for before a warning names it.
-const WARN_AFTER: Duration = Duration::from_secs(1);
-/// The rest between two looks at a reader that has not ended at once.
+/// The rest between two looks at a peer that has not ended at once.
 const REST: Duration = Duration::from_micros(500);
 /// Looks without a rest.
 const LOOKS: u32 = 1000;
@@ -115,7 +115,7 @@ impl Inner {
             }
             if shown {
                 owner_stops();
-                self.await_readers(exec);
+                self.await_peers(exec, &ended);
             }
         }
         for mut op in ended {
@@ -124,41 +124,58 @@ impl Inner {
         error
     }
 
-    /// Waits until nobody reads the buffers of a direct call: see the file's first lines.
+    /// Waits until no peer touches the buffers of direct calls: see the file's first lines.
     #[cold]
-    fn await_readers(&self, exec: &Exec) {
+    fn await_peers(&self, exec: &Exec, ended: &[Op]) {
         let start = clock::now();
         let mates = (0..self.nranks).filter(|&rank| self.is_mate(rank));
         let (threads, others): (Vec<u32>, Vec<u32>) =
             mates.partition(|&rank| exec.direct.is_of_this_process(rank as usize));
-        let reads = |rank: &&u32| !self.node.reading(**rank as usize).is_over();
+        let is_inside = |rank: &&u32| !self.node.reading(**rank as usize).is_over();
+        let mut written: Vec<(*mut u8, usize)> = ended.iter().flat_map(Op::written).collect();
         let mut looks = 0;
         let mut warned = false;
         loop {
-            let thread = threads.iter().find(reads);
-            let waits = others.iter().any(|rank| reads(&rank)) && !start.past(LET_GO);
+            let thread = threads.iter().find(is_inside);
+            let other = others.iter().find(is_inside);
+            if thread.is_none() && other.is_some() && start.past(LET_GO) {
+                written.retain(|&(from, bytes)| memory::take_back(from, bytes).is_err());
+            }
+            let waits = other.is_some() && (!start.past(LET_GO) || !written.is_empty());
             if thread.is_none() && !waits {
                 return;
             }
-            if let Some(&rank) = thread
+            if let Some(&rank) = thread.or(other)
                 && !warned
-                && start.past(WARN_AFTER)
+                && start.past(2 * LET_GO)
             {
                 warned = true;
-                tracing::warn!(
-                    "kolo: rank {}: the communicator has stopped, and this rank's buffers are \
-                     given back when rank {}, a thread of this process, has ended the step in \
-                     which it reads them; if it never does, look at what its thread does, such as \
-                     an operation of the program",
-                    self.rank,
-                    Rank(rank),
-                );
+                self.warn_of(Rank(rank), thread.is_some());
             }
             looks += 1;
             match looks < LOOKS {
                 true => std::thread::yield_now(),
                 false => std::thread::sleep(REST),
             }
+        }
+    }
+
+    #[cold]
+    fn warn_of(&self, rank: Rank, is_thread: bool) {
+        match is_thread {
+            true => tracing::warn!(
+                "kolo: rank {}: the communicator has stopped, and this rank's buffers are given \
+                 back when rank {rank}, a thread of this process, has ended the step in which it \
+                 reads or writes them; if it never does, look at what its thread does, such as an \
+                 operation of the program",
+                self.rank,
+            ),
+            false => tracing::warn!(
+                "kolo: rank {}: the communicator has stopped, and rank {rank} may still write into \
+                 this rank's receive buffer, as the system has no memory for a copy in its place; \
+                 let its process run on or end it",
+                self.rank,
+            ),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Buffers that peers read where they lie.
+//! Buffers that peers reach where they lie.
 //!
 //! **Problem.** Large data need not pass through slots where a peer's buffer can be addressed: in
 //! the same process, or in memory of `koloMemAlloc`. But whether it can is known to its owner only,
@@ -9,16 +9,19 @@
 //! its buffers lie. Every rank then has all cards, and decides from them, and from nothing else,
 //! whether buffers are read directly or pass slots. So all ranks decide alike.
 //! A rank then maps what it has not mapped yet; mappings are kept until their owner frees memory.
+//!
+//! The cards also decide which bytes of the receive buffers peers *write* ([`Direct::pushed`]).
 
 use crate::base::{Error, Rank, Result};
 use crate::comm::becoming::cma::Private;
 use crate::comm::calling::call::Checked;
-use crate::exec::reach::Base;
+use crate::exec::reach::{Base, PeerBuffers};
 use crate::proxy::service::{self, Address, Published};
 use crate::transport::cma::Mark;
 use crate::transport::memory::{self, Mapping};
 use crate::transport::segment::{Key, Nonce};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Number of a buffer that a rank does not have, such as what only a root sends.
@@ -34,6 +37,8 @@ struct Place {
     number: u64,
     /// Bytes from the start of the allocation.
     offset: u64,
+    /// Not 0: its owner can take it back from peers that write there.
+    may_be_written: u64,
 }
 
 /// What a rank says about its buffers.
@@ -152,6 +157,7 @@ impl Direct {
             place.number = NO_BUFFER;
         } else if let Some(found) = memory::find(address, bytes) {
             (place.number, place.offset) = (found.number, found.offset as u64);
+            place.may_be_written = u64::from(found.may_be_written);
             if !self.published.contains_key(&found.number) {
                 let key = self.key(self.me, found.number);
                 let published = service::get()?.publish(key, found.file);
@@ -161,19 +167,55 @@ impl Direct {
         Ok(place)
     }
 
+    fn is_one_process(&self) -> bool {
+        self.services.iter().all(|one| *one == self.services[0])
+    }
+
     /// Whether all buffers can be addressed by all ranks. Pure in what all ranks know.
     fn possible(&self, cards: &[Card]) -> bool {
-        let one_process = self.services.iter().all(|one| *one == self.services[0]);
+        let one_process = self.is_one_process();
         let known = |card: &Card| card.send.number != 0 && card.recv.number != 0;
         one_process || cards.iter().all(known)
     }
 
-    /// Where this rank reads the buffers of all ranks, send and receive; `None` if the call
-    /// cannot be direct on any rank.
+    /// The bytes of all receive buffers into which peers may write, in a call in which these have
+    /// `bytes` bytes on every rank. After an abort the owner of a buffer waits for ranks that are
+    /// threads of its process, and replaces whole pages behind the back of others
+    /// ([`memory::take_back`]): so what shares a page with other data is left out. Pure in what all
+    /// ranks know.
+    fn pushed(&self, cards: &[Card], bytes: usize) -> Range<usize> {
+        if self.is_one_process() {
+            return 0..bytes;
+        }
+        let page = memory::page_bytes();
+        let mut common = 0..bytes;
+        for card in cards {
+            let Place {
+                address,
+                number,
+                may_be_written,
+                ..
+            } = card.recv;
+            if number == 0 || number == NO_BUFFER || may_be_written == 0 {
+                return 0..0;
+            }
+            let start = address as usize;
+            let first = start.next_multiple_of(page) - start;
+            let end = ((start + bytes) / page * page).saturating_sub(start);
+            common = common.start.max(first)..common.end.min(end);
+        }
+        match common.is_empty() {
+            true => 0..0,
+            false => common,
+        }
+    }
+
+    /// How this rank reaches the buffers of all ranks; `None` if the call cannot be direct on any
+    /// rank.
     ///
     /// # Errors
     /// When a peer's memory cannot be mapped: the other ranks count on it, so the call fails.
-    pub fn bases(&mut self, cards: &[Card], checked: &Checked) -> Result<Option<Vec<[Base; 2]>>> {
+    pub fn reached(&mut self, cards: &[Card], checked: &Checked) -> Result<Option<PeerBuffers>> {
         if self.mapped.len() > MOST_MAPPED {
             self.mapped.clear();
         }
@@ -189,13 +231,22 @@ impl Direct {
             return Ok(None);
         }
         self.last_pause = 0;
+        let bytes = checked.buffer_bytes(self.me as u32, cards.len() as u32).1;
+        let pushed = match self.possible(cards) {
+            true => self.pushed(cards, bytes),
+            false => 0..0,
+        };
         let mut bases = Vec::with_capacity(cards.len());
         for (rank, card) in cards.iter().enumerate() {
             let bytes = checked.buffer_bytes(rank as u32, cards.len() as u32);
             let send = self.base(rank, &card.send, bytes.0)?;
             bases.push([send, self.base(rank, &card.recv, bytes.1)?]);
         }
-        Ok(Some(bases))
+        Ok(Some(PeerBuffers {
+            bases,
+            pushes_all: pushed == (0..bytes),
+            pushed,
+        }))
     }
 
     fn base(&mut self, rank: usize, place: &Place, bytes: usize) -> Result<Base> {
@@ -284,6 +335,37 @@ mod tests {
         let threads = new(vec![here, here]);
         assert!(threads.possible(&[card(0, 0), card(0, 0)]));
     }
+
+    #[test]
+    fn peers_write_whole_pages_of_buffers_that_can_be_taken_back() {
+        let (here, there) = (Address([1; 16]), Address([2; 16]));
+        let new = |services| Direct::new(0, Nonce(1), services, Mark::new(1), None);
+        let two = new(vec![here, there]);
+        let page = memory::page_bytes();
+        let at = |address: usize| {
+            let mut card = card(1, 2);
+            (card.recv.address, card.recv.may_be_written) = (address as u64, 1);
+            card
+        };
+        let bytes = 10 * page;
+        let pushed = |a: usize, b: usize| two.pushed(&[at(a), at(b)], bytes);
+        assert_eq!(pushed(7 * page, 90 * page), 0..bytes);
+        // One begins 8 bytes into a page, the other 8 bytes before the end of one.
+        assert_eq!(pushed(7 * page + 8, 90 * page), page - 8..10 * page - 8);
+        assert_eq!(pushed(7 * page + 8, 90 * page - 8), page - 8..9 * page + 8);
+        assert_eq!(
+            two.pushed(&[at(page + 1), at(page)], page),
+            0..0,
+            "no whole page"
+        );
+        let mut fixed = at(page);
+        fixed.recv.may_be_written = 0;
+        assert_eq!(two.pushed(&[at(page), fixed], bytes), 0..0);
+        assert_eq!(two.pushed(&[at(page), card(1, 0)], bytes), 0..0);
+        let threads = new(vec![here, here]);
+        assert_eq!(threads.pushed(&[card(0, 0), card(0, 0)], bytes), 0..bytes);
+    }
+
     /// What becomes of a card of rank 1, which says that its buffer lies there.
     fn believed(place: Place, bytes: usize) -> Result<Base> {
         let start = memory::allocate(8192).expect("memory");
@@ -300,9 +382,9 @@ mod tests {
     #[test]
     fn what_a_card_says_is_held_against_the_mapping() {
         let place = |offset: u64| Place {
-            address: 0,
             number: 7,
             offset,
+            ..Place::default()
         };
         assert!(believed(place(4096), 4096).is_ok_and(|base| base.is_mapped()));
         for (offset, bytes) in [(4097, 4096), (8192, 1), (u64::MAX, 2), (0, usize::MAX)] {
@@ -313,7 +395,7 @@ mod tests {
         let nowhere = Place {
             address: 4096,
             number: NO_BUFFER,
-            offset: 0,
+            ..Place::default()
         };
         assert!(believed(nowhere, 0).is_ok());
         let error = believed(nowhere, 1)

@@ -175,10 +175,10 @@ impl Op {
     fn begin_direct(&mut self, exec: &mut Exec, then: Then) -> Result<()> {
         let checked = &then.checked;
         let cards = &self.cards[..exec.members.nranks as usize];
-        let Some(bases) = exec.direct.bases(cards, checked)? else {
+        let Some(reached) = exec.direct.reached(cards, checked)? else {
             return self.collective(exec, checked, then.combine, then.otherwise);
         };
-        let order = exec.direct_order(checked, then.combine, bases);
+        let order = exec.direct_order(checked, then.combine, reached);
         exec.begin(&mut self.flight, order)
     }
 }

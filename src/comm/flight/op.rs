@@ -124,6 +124,11 @@ impl Op {
         self.flight.is_direct()
     }
 
+    /// The memory of this rank into which peers may be writing: first byte, length.
+    pub fn written(&self) -> impl Iterator<Item = (*mut u8, usize)> + '_ {
+        self.flight.written()
+    }
+
     /// A completion of the lane that was added last.
     pub fn watch_last(&mut self) -> Arc<Completion> {
         let watcher = Arc::<Completion>::default();

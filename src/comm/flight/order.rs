@@ -1,12 +1,13 @@
 //! From a checked call to what the engine of the communicator's device is handed.
 
+use crate::algo;
 use crate::base::Result;
 use crate::comm::calling::call::Checked;
 use crate::comm::owned::Exec;
 use crate::exec::EngineFlight;
 use crate::exec::combine::Combine;
 use crate::exec::order::{LaunchOrder, SmallOrder};
-use crate::exec::reach::Base;
+use crate::exec::reach::PeerBuffers;
 use crate::plan::{Algorithm, Geometry, Placing, Protocol, Shape};
 use crate::tune::Choice;
 
@@ -101,21 +102,23 @@ impl Exec {
         }
     }
 
-    /// The order for a call whose buffers all ranks read where they lie.
+    /// The order for a call whose buffers all ranks reach where they lie.
     pub fn direct_order(
         &self,
         checked: &Checked,
         combine: Combine,
-        bases: Vec<[Base; 2]>,
+        reached: PeerBuffers,
     ) -> LaunchOrder {
-        let choice = Choice::plain(checked.call.collective, Algorithm::TwoShot, 1);
+        let collective = checked.call.collective;
+        let algorithm = algo::direct(collective).unwrap_or(Algorithm::TwoShot);
+        let choice = Choice::plain(collective, algorithm, 1);
         LaunchOrder {
             shape: self.shape(checked, choice),
             placing: Placing::Planned,
             protocol: Protocol::Simple,
             geometry: Geometry::bundle(DIRECT_SLICE_BYTES * Geometry::SLOTS as usize),
             folding: None,
-            reach: Some(bases),
+            reach: Some(reached),
             ..self.order(checked, combine, choice)
         }
     }

@@ -11,8 +11,9 @@ use super::launch::{self, Bound, Launch};
 use super::messages::{Contributors, Messages, SmallExchange, SmallReduce};
 use super::schedule::Latest;
 use super::scratch::Sources;
+use super::trials::StoreTrials;
 use super::wires::Wires;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, clock};
 use crate::exec::order::{LaunchOrder, Planner, SmallMessage, SmallOrder};
 use crate::exec::stop::{Progress, Stop};
 use crate::plan::cache::Key;
@@ -27,6 +28,8 @@ pub struct HostEngine {
     pub(super) kernels: Kernels,
     /// Slices from this size on are written past the cache.
     stream_bytes: usize,
+    /// How direct calls write.
+    trials: StoreTrials,
     pub(super) sources: Sources,
     /// Small messages on their way.
     messages: Messages,
@@ -41,13 +44,14 @@ pub struct HostEngine {
 
 impl HostEngine {
     /// Over these connections, with memory for `plans` bound plans; slices of `stream_bytes` and
-    /// more are written past the cache.
-    pub fn new(wires: Wires, plans: usize, stream_bytes: usize) -> HostEngine {
+    /// more are written to slots past the cache.
+    pub fn new(wires: Wires, plans: usize, stream_bytes: usize, trials: StoreTrials) -> HostEngine {
         let ranks = wires.ranks();
         HostEngine {
             kernels: Kernels::new(ranks as u32),
             plans: Cache::new(plans),
             stream_bytes,
+            trials,
             sources: Sources::for_ranks(ranks),
             messages: Messages::default(),
             contributors: Contributors::default(),
@@ -120,7 +124,9 @@ impl HostEngine {
         let buffers = (order.send, order.recv);
         let mut launch = Launch::new(plan, buffers, kernel, order.signature, geometry)?;
         if let Some(reach) = order.reach.take() {
-            launch.bytes = order.count * order.combine.element_bytes();
+            let bytes = order.count * order.combine.element_bytes();
+            let trial = self.trials.begin(order.shape.collective, bytes);
+            launch.trial = Some((trial, clock::now()));
             launch.direct = Some(reach);
             return Ok(launch);
         }
@@ -195,6 +201,9 @@ impl HostEngine {
         if runs.pending() == 0 {
             if std::mem::take(eager) {
                 wires.ports.complete_eager();
+            }
+            for (trial, begun) in launches.iter().filter_map(|launch| launch.trial) {
+                self.trials.ended(trial, begun.elapsed());
             }
             return Ok(Progress::Done);
         }

@@ -54,7 +54,11 @@ impl LaneRun {
             self.advance(step, steps.len(), wires);
             moved = true;
         }
-        let shown = match launch.direct {
+        let shown = match &launch.direct {
+            // Nobody reads what was pushed.
+            Some(reached) if reached.pushes_all && launch.plan.may_push => {
+                &launch.plan.lane_shown[self.lane]
+            }
             // What this rank has shown must not be touched before the peers are done with it.
             Some(_) => &launch.plan.lane_ends[self.lane],
             // What goes to other nodes is handed to the network, which nobody may drive later.
@@ -183,8 +187,8 @@ impl LaneRun {
                 // SAFETY: passed on to our caller.
                 None => unsafe { self.fold(step, launch, wires, (chunk, count), sent_from) },
                 // SAFETY: passed on to our caller.
-                Some(bases) => unsafe {
-                    self.fold_direct(step, launch, wires, (bases, chunk, count))?;
+                Some(reached) => unsafe {
+                    self.fold_direct(step, launch, wires, (reached, chunk, count))?;
                 },
             }
         }

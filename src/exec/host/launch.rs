@@ -1,9 +1,10 @@
 //! A launch: a plan bound to buffers, sizes, a kernel and connections.
 
 use super::kernel::Kernel;
+use super::trials::StoreTrial;
 use super::wires::Wires;
-use crate::base::{Error, Result};
-use crate::exec::reach::Base;
+use crate::base::{Error, Result, clock};
+use crate::exec::reach::PeerBuffers;
 use crate::plan::analysis::direct;
 use crate::plan::analysis::outlets::{self, Outlets};
 use crate::plan::window::{Binding, Geometry};
@@ -42,6 +43,10 @@ pub struct Bound {
     pub protocol: Protocol,
     /// Whether peers may read the buffers where they lie.
     pub is_direct: bool,
+    /// Whether peers may write results where they belong.
+    pub may_push: bool,
+    /// The ends of each lane by which it shows what is never pushed: its contributions.
+    pub lane_shown: Vec<Vec<PortId>>,
     /// Whether its tokens pass over fans, whose epoch ends with the call.
     pub has_fans: bool,
 }
@@ -116,6 +121,10 @@ impl Bound {
             lane_handed: lane_carried.iter().map(handed).collect(),
             lane_carried,
             is_direct: direct::is_possible(&plan),
+            may_push: direct::may_push(&plan),
+            lane_shown: (0..plan.lanes.len())
+                .map(|lane| shown(&plan, lane, &ends))
+                .collect(),
             has_fans: ends.iter().any(|&end| ports.is_of_fan(end)),
             protocol,
             program: Program::lower(&plan)?,
@@ -132,6 +141,23 @@ impl Bound {
         let remote = |index: usize| self.is_remote.get(index).copied().unwrap_or(false);
         operand.as_connection().is_some_and(|index| !remote(index))
     }
+}
+
+/// The ends by which a lane publishes with steps that are not pushed.
+fn shown(plan: &Plan, lane: usize, ends: &[PortId]) -> Vec<PortId> {
+    let mut seen = Vec::new();
+    for step in plan.lane_steps(lane) {
+        let dsts = plan.lists.get(step.dsts);
+        if direct::is_pushed(step, dsts) {
+            continue;
+        }
+        for index in dsts.iter().filter_map(Operand::as_connection) {
+            if !seen.contains(&ends[index]) {
+                seen.push(ends[index]);
+            }
+        }
+    }
+    seen
 }
 
 /// The pairs among the ends of a lane, with the tokens of a round.
@@ -175,16 +201,16 @@ pub struct Launch {
     pub number: u64,
     /// Slots and slices.
     pub geometry: Geometry,
-    /// Bytes of the data, or of a block.
-    pub bytes: usize,
+    /// How results are written where they belong, and when the launch began; direct calls only.
+    pub trial: Option<(StoreTrial, clock::Moment)>,
     /// Payload may go straight from and to the caller's memory.
     pub straight: bool,
     /// Send and receive buffers coincide as the collective allows.
     pub in_place: bool,
     /// Slices from this size on are written to their slots past the cache.
     pub stream_bytes: usize,
-    /// Where the send and receive buffers of all ranks are read; `None` over slots.
-    pub direct: Option<Vec<[Base; 2]>>,
+    /// Where the buffers of all ranks are read and written; `None` over slots.
+    pub direct: Option<PeerBuffers>,
 }
 
 // SAFETY: the buffers belong to the call until it completes (contract of the entry points), and
@@ -228,7 +254,7 @@ impl Launch {
             signature,
             number: 0,
             geometry,
-            bytes: 0,
+            trial: None,
             stream_bytes: stream_bytes(true),
             direct: None,
         })

@@ -32,6 +32,7 @@ pub mod probe;
 mod schedule;
 pub mod scratch;
 mod straight;
+pub mod trials;
 pub mod wires;
 
 pub use engine::HostEngine;

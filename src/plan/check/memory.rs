@@ -11,8 +11,9 @@
 //! is written there afterwards must come after that read, and nothing may be written between
 //! publishing and reading. *Direct write*: the write to the reader's output moves from the
 //! reader's event forward to the writer's: all accesses that used to come before it must come
-//! before the writer's event. Each step is judged against slots *and* against every other step
-//! that may still be direct, so that any mixture of allowed steps is safe.
+//! before the writer's event. Where many read a token, its writer writes into the outputs of all
+//! of them. Each step is judged against slots *and* against every other step that may still be
+//! direct, so that any mixture of allowed steps is safe.
 //!
 //! The call's borders: before it starts and after it returned, the caller touches all its buffers.
 //! A call returns after its lanes and, by the rule of the executor, after every region it
@@ -317,9 +318,10 @@ impl<'n, 'a> Pass<'n, 'a> {
             let token = self.clocks.token_of(port);
             let writer = self.clocks.tokens[token].event;
             let wire = &self.net.wires[port.connection as usize];
-            let is_pair = matches!(wire.link, Link::Pair { .. });
+            // Slots of fans are given back by calls, and not by tokens.
+            let is_followed = !matches!(wire.link, Link::Fan { .. });
             let whole = step.op == StepOp::Copy && !step.is_packed();
-            let fits = is_pair && !port.keep && whole;
+            let fits = is_followed && !port.keep && whole;
             target = output.filter(|_| fits).map(|output| (output, token));
             for mode in 0..2 {
                 let Some(_) = target else {

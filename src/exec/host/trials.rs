@@ -1,0 +1,189 @@
+//! Which kind of store a direct call writes results with, found out by the calls themselves.
+//!
+//! **Problem.** Results that are written past the cache spare the reading of the lines that they
+//! replace, but whoever reads them next fetches them from memory. Which is better depends on the
+//! size, on the caches that the ranks share, on how many ranks write at once, and on what the
+//! program does between its calls. No table and no probe knows all of that.
+//!
+//! **Idea.** The first calls of each collective and size try both kinds by turns. The first call of
+//! each turn does not count: the buffers lie where the other kind has left them. The kind of the
+//! fastest calls stays, and is tried again after many calls. The kind changes no value, so a rank
+//! may decide alone.
+
+use crate::plan::Collective;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Calls of one kind in a row while both are tried; the first is not counted.
+const TURN: u32 = 2;
+/// Turns of a trial, both kinds together.
+const TURNS: u32 = 6;
+/// Calls after which both kinds are tried again.
+const HOLDS: u32 = 4096;
+/// Before anything is known, data of so many bytes are written past the cache.
+const UNTRIED_STREAM_BYTES: usize = 4 << 20;
+
+/// What a launch was given, and tells when it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreTrial {
+    class: (Collective, u32),
+    /// Written past the cache.
+    pub streams: bool,
+    counts: bool,
+}
+
+/// What is known of one collective and class of sizes.
+#[derive(Clone, Copy, Debug)]
+struct SizeClass {
+    calls: u32,
+    /// The kind that is used unless the other one is clearly better.
+    first: bool,
+    /// The least time of each kind: cached, streamed.
+    least: [Duration; 2],
+}
+
+/// The trials of one rank.
+#[derive(Debug, Default)]
+pub struct StoreTrials {
+    /// The kind that the settings ask for.
+    told: Option<bool>,
+    classes: HashMap<(Collective, u32), SizeClass>,
+}
+
+impl StoreTrials {
+    /// With the kind that the settings name, if they do: past the cache, or not.
+    pub fn new(told: Option<bool>) -> StoreTrials {
+        StoreTrials {
+            told,
+            classes: HashMap::new(),
+        }
+    }
+
+    /// The kind for a call of so many bytes that begins now.
+    pub fn begin(&mut self, collective: Collective, bytes: usize) -> StoreTrial {
+        let class = (collective, bytes.checked_ilog2().unwrap_or(0));
+        if let Some(streams) = self.told {
+            return StoreTrial {
+                class,
+                streams,
+                counts: false,
+            };
+        }
+        let known = self.classes.entry(class).or_insert(SizeClass {
+            calls: 0,
+            first: bytes >= UNTRIED_STREAM_BYTES,
+            least: [Duration::MAX; 2],
+        });
+        let number = known.calls;
+        known.calls += 1;
+        if number < TURN * TURNS {
+            let turn = number / TURN;
+            return StoreTrial {
+                class,
+                streams: known.first ^ (turn % 2 == 1),
+                counts: number % TURN != 0,
+            };
+        }
+        let streams = known.best();
+        if known.calls >= HOLDS {
+            *known = SizeClass {
+                calls: 0,
+                first: streams,
+                least: [Duration::MAX; 2],
+            };
+        }
+        StoreTrial {
+            class,
+            streams,
+            counts: false,
+        }
+    }
+
+    /// A call has ended after so long.
+    pub fn ended(&mut self, trial: StoreTrial, took: Duration) {
+        if trial.counts
+            && let Some(known) = self.classes.get_mut(&trial.class)
+        {
+            let least = &mut known.least[usize::from(trial.streams)];
+            *least = took.min(*least);
+        }
+    }
+}
+
+impl SizeClass {
+    /// The kind that was faster; the first one, unless the other takes a twentieth less.
+    fn best(&self) -> bool {
+        let other = self.least[usize::from(!self.first)];
+        let wins = other < Duration::MAX && other * 20 < self.least[usize::from(self.first)] * 19;
+        self.first ^ wins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: usize = 1 << 20;
+
+    /// Calls that take so long with either kind; the kinds that they had.
+    fn calls(trials: &mut StoreTrials, count: u32, nanoseconds: [u64; 2]) -> Vec<bool> {
+        let one = |_| {
+            let trial = trials.begin(Collective::AllReduce, BYTES);
+            let took = nanoseconds[usize::from(trial.streams)];
+            // The call after a change of kind is slow, whichever kind it has.
+            let slow = if trial.counts { 0 } else { 1_000_000 };
+            trials.ended(trial, Duration::from_nanos(took + slow));
+            trial.streams
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn the_faster_kind_stays() {
+        for (times, wanted) in [([50, 30], true), ([30, 50], false), ([100, 97], false)] {
+            let mut trials = StoreTrials::new(None);
+            let tried = calls(&mut trials, TURN * TURNS, times);
+            let streamed = tried.iter().filter(|&&streams| streams).count();
+            assert_eq!(streamed as u32, TURN * TURNS / 2);
+            assert_eq!(calls(&mut trials, 5, times), [wanted; 5], "{times:?}");
+        }
+    }
+
+    #[test]
+    fn both_are_tried_again_after_many_calls() {
+        let mut trials = StoreTrials::new(None);
+        calls(&mut trials, HOLDS, [50, 30]);
+        let again = calls(&mut trials, TURN * TURNS, [20, 30]);
+        assert!(
+            again.contains(&false) && again[0],
+            "what was best comes first"
+        );
+        assert_eq!(calls(&mut trials, 3, [20, 30]), [false; 3]);
+    }
+
+    #[test]
+    fn sizes_and_collectives_have_trials_of_their_own() {
+        let mut trials = StoreTrials::new(None);
+        calls(&mut trials, TURN * TURNS, [50, 30]);
+        assert!(trials.begin(Collective::AllReduce, BYTES).streams);
+        assert!(!trials.begin(Collective::AllReduce, 2 * BYTES).streams);
+        assert!(!trials.begin(Collective::AllGather, BYTES).streams);
+        assert!(
+            trials
+                .begin(Collective::AllGather, UNTRIED_STREAM_BYTES)
+                .streams
+        );
+    }
+
+    #[test]
+    fn what_the_settings_say_is_done() {
+        for told in [false, true] {
+            let mut trials = StoreTrials::new(Some(told));
+            assert!(
+                calls(&mut trials, 20, [50, 30])
+                    .iter()
+                    .all(|&kind| kind == told)
+            );
+        }
+    }
+}
