@@ -182,7 +182,11 @@ pub fn find(address: *const u8, bytes: usize) -> Option<Found> {
 /// # Errors
 /// `InvalidArgument` for what is no part of a live allocation, `SystemError` without memory: then
 /// peers reach it still.
-pub fn take_back(start: *mut u8, bytes: usize) -> Result<()> {
+///
+/// # Safety
+/// No reference to these bytes lives; whoever owns them counts on nothing that is written there
+/// meanwhile.
+pub unsafe fn take_back(start: *mut u8, bytes: usize) -> Result<()> {
     let from = start as usize;
     let mut register = register();
     let inside = register.live.range_mut(..=from).next_back();
@@ -324,6 +328,10 @@ mod tests {
             *byte = (at % 251) as u8;
         }
         let peer = Mapping::open(&find(start, 1).unwrap().file).unwrap();
+        let take_back = |start: *mut u8, bytes: usize| {
+            // SAFETY: only this test knows of the memory, and it writes nothing meanwhile.
+            unsafe { super::take_back(start, bytes) }
+        };
         take_back(start.wrapping_add(page), 2 * page).unwrap();
         let late = peer.at(0, 5 * page).unwrap().cast_mut();
         // SAFETY: the mapping is live and holds so many bytes.

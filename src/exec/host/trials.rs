@@ -81,7 +81,7 @@ impl StoreTrials {
             return StoreTrial {
                 class,
                 streams: known.first ^ (turn % 2 == 1),
-                counts: number % TURN != 0,
+                counts: !number.is_multiple_of(TURN),
             };
         }
         let streams = known.best();
