@@ -248,6 +248,17 @@ with_start_options! {
                `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`, for the next process.",
     }
 
+    /// Let a rank that goes to sleep have the others pass a memory barrier (the system call
+    /// `membarrier`), so that these need none of their own in each call. Where it is off or not
+    /// possible for one process of a machine, it is for all.
+    membarrier -> bool {
+        kind: Kind::Bool,
+        default: "true",
+        tag: Tag::Site,
+        note: "Ranks that sleep are rare, and each then interrupts the cores on which others run \
+               for a microsecond.",
+    }
+
     /// How much kolo writes about what it does.
     debug -> DebugLevel {
         kind: Kind::Words(DebugLevel::WORDS),

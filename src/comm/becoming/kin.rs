@@ -157,6 +157,8 @@ pub(in crate::comm) fn make(
     let nodes = kin.nodes.restricted(members).map_err(Error::internal)?;
     let layout = layout::layout(&settings, places.len() as u32, true);
     let (segment, node) = memory(region, (layout, me), nonce)?;
+    // The members are processes that the parent has asked.
+    let node = node.fenced_by(parent.node.fencing());
 
     let deaths = Arc::<Deaths>::default();
     let in_first = kin.in_first_of(members);
