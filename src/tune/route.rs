@@ -279,7 +279,12 @@ pub fn is_small_message(bytes: usize) -> bool {
 fn has_small_way(collective: Collective) -> bool {
     matches!(
         collective,
-        Collective::AllReduce | Collective::AllGather | Collective::Broadcast | Collective::Barrier
+        Collective::AllReduce
+            | Collective::AllGather
+            | Collective::Broadcast
+            | Collective::ReduceScatter
+            | Collective::AllToAll
+            | Collective::Barrier
     )
 }
 

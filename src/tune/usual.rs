@@ -12,6 +12,8 @@ const READ_BYTES: usize = 32 << 10;
 /// Where ranks outnumber cores, a hand-over costs a context switch, and fewer hand-overs win for
 /// longer.
 const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
+/// Up to this many bytes of all blocks a rank publishes them at once, and each reader takes its own.
+const BLOCKS_BYTES: usize = 8 << 10;
 /// Most ranks of a node whose choices were measured.
 const MEASURED_RANKS: u32 = 16;
 /// Beyond this many bytes a scan by recursive doubling, which moves everything in every step, loses
@@ -49,6 +51,14 @@ impl Usual {
                 | Collective::ReduceScatter
                 | Collective::Barrier
         )
+    }
+
+    /// Whether estimates do not overrule `algorithm`.
+    pub fn is_by_hand(&self, collective: Collective, algorithm: Algorithm) -> bool {
+        let few = self.one_node && self.nranks <= MEASURED_RANKS;
+        // Of all-to-all only this was measured.
+        let small = collective == Collective::AllToAll && algorithm == Algorithm::OneShot;
+        self.is_measured(collective) || few && small
     }
 
     /// The choice for a rank's contribution of `bytes`, with one-shot up to `oneshot_limit`.
@@ -113,6 +123,15 @@ impl Usual {
             false => READ_BYTES,
         };
         let readers = (self.nranks as usize).saturating_sub(1).max(1);
+        if matches!(collective, Collective::ReduceScatter | Collective::AllToAll) {
+            // Each rank writes the blocks of all.
+            let few = self.one_node && self.nranks <= MEASURED_RANKS;
+            return if few {
+                BLOCKS_BYTES / self.nranks as usize
+            } else {
+                0
+            };
+        }
         // Where two-shot and a shared segment take over.
         let most = match collective {
             Collective::AllReduce => 24 << 10,
