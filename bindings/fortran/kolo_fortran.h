@@ -150,7 +150,7 @@ typedef struct {
     unit u;
     size_t count; /* C elements */
     size_t bytes; /* of one block */
-    int nranks;
+    int nranks;   /* 1 where only one block counts */
     bool here; /* this rank is the root, or there is none */
 } amount;
 
@@ -173,8 +173,9 @@ bool kolo_fi_ranks(call *c, int *nranks);
 bool kolo_fi_is_root(call *c, int32_t root, bool *answer);
 bool kolo_fi_fits(call *c, array descriptor, const char *argument, fortran_type type, size_t bytes,
                   bool may_be_in_place, view *out);
+/* `of_all`: buffers have a block for each rank. */
 bool kolo_fi_measure(call *c, int64_t count, fortran_type type, bool reduces, int32_t op,
-                     const int32_t *root, amount *out);
+                     const int32_t *root, bool of_all, amount *out);
 
 /* kolo_fortran_call.c */
 void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,
