@@ -282,8 +282,8 @@ static void explicit_equal(call *c, action what, array send, int64_t send_count,
     amount a;
     view s, r;
     int in = 0, out = 0;
-    if (kolo_fi_measure(c, send_count, send_type, false, 0, NULL, true, &a) && degrees(c, &in, &out) &&
-        one_type(c, send_type, recv_type) &&
+    if (kolo_fi_measure(c, send_count, send_type, false, 0, NULL, true, &a) &&
+        degrees(c, &in, &out) && one_type(c, send_type, recv_type) &&
         (send_count == recv_count ||
          kolo_fi_problem(c, koloInvalidArgument, "give the same count for both sides",
                          "%lld elements are sent and %lld received", (long long)send_count,

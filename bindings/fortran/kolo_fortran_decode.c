@@ -142,6 +142,31 @@ static const unsigned char known_types[CLASS_CHARACTER][MOST_BYTES + 1] = {
                        [8] = 1 + koloLogical64},
 };
 
+bool kolo_fi_is_in_place(const CFI_cdesc_t *d) {
+    return d->base_addr == (const void *)&kolo_fortran_in_place;
+}
+
+/* False says nothing but that a view has to tell: what is wrong, or less usual. */
+bool kolo_fi_simple(const CFI_cdesc_t *d, simple *out) {
+    const type_class class = class_of(d->type, d->elem_len);
+    const bool number = class == CLASS_INTEGER || class == CLASS_REAL;
+    const int type = number && d->elem_len <= MOST_BYTES ? known_types[class][d->elem_len] : 0;
+    CFI_index_t dense = (CFI_index_t)d->elem_len;
+    if (!type || !d->base_addr || kolo_fi_is_in_place(d) ||
+        d->attribute == KOLO_ATTRIBUTE_COPY || d->attribute == KOLO_ATTRIBUTE_UNCLEAR)
+        return false;
+    out->base = d->base_addr;
+    out->type = (koloDataType_t)(type - 1);
+    out->elements = 1;
+    for (int i = 0; i < d->rank; i++) {
+        const CFI_index_t extent = d->dim[i].extent;
+        if (extent < 1 || d->dim[i].sm != dense) return false;
+        dense *= extent;
+        out->elements *= (size_t)extent;
+    }
+    return true;
+}
+
 /* The C type of an element that kolo knows, or false. */
 static bool arithmetic(type_class class, size_t bytes, unit *out) {
     const int type = class < CLASS_CHARACTER && bytes <= MOST_BYTES ? known_types[class][bytes] : 0;

@@ -12,7 +12,7 @@ const READ_BYTES: usize = 32 << 10;
 /// Where ranks outnumber cores, a hand-over costs a context switch, and fewer hand-overs win for
 /// longer.
 const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
-/// Up to this many bytes of all blocks a rank publishes them at once, and each reader takes its own.
+/// Up to this many bytes a rank publishes the blocks of all at once, and each reader takes its own.
 const BLOCKS_BYTES: usize = 8 << 10;
 /// Most ranks of a node whose choices were measured.
 const MEASURED_RANKS: u32 = 16;
@@ -38,6 +38,11 @@ pub(super) struct Usual {
     pub oversubscribed: bool,
 }
 
+/// Whether a one-shot token of this collective holds the blocks of all ranks.
+fn publishes_all(collective: Collective) -> bool {
+    crate::algo::find(collective, Algorithm::OneShot).is_some_and(|entry| entry.all_blocks)
+}
+
 impl Usual {
     /// Whether the choice was measured.
     pub fn is_measured(&self, collective: Collective) -> bool {
@@ -56,8 +61,7 @@ impl Usual {
     /// Whether estimates do not overrule `algorithm`.
     pub fn is_by_hand(&self, collective: Collective, algorithm: Algorithm) -> bool {
         let few = self.one_node && self.nranks <= MEASURED_RANKS;
-        // Of all-to-all only this was measured.
-        let small = collective == Collective::AllToAll && algorithm == Algorithm::OneShot;
+        let small = algorithm == Algorithm::OneShot && publishes_all(collective);
         self.is_measured(collective) || few && small
     }
 
@@ -123,8 +127,7 @@ impl Usual {
             false => READ_BYTES,
         };
         let readers = (self.nranks as usize).saturating_sub(1).max(1);
-        if matches!(collective, Collective::ReduceScatter | Collective::AllToAll) {
-            // Each rank writes the blocks of all.
+        if publishes_all(collective) {
             let few = self.one_node && self.nranks <= MEASURED_RANKS;
             return if few {
                 BLOCKS_BYTES / self.nranks as usize

@@ -1,4 +1,4 @@
-//! The doorbell: how a publisher wakes a rank that sleeps, at the price of one load when it does not.
+//! The doorbell: how a publisher wakes a rank that sleeps, at the price of a load when none does.
 //!
 //! **Problem.** The sleeper arms the bell, looks once more for what it waits for, and then sleeps
 //! until the ticket changes. The publisher publishes and then tests whether the bell is armed. At

@@ -171,7 +171,7 @@ fn share_memory(
     bootstrap: &dyn Bootstrap,
     places: &[RankPlace],
     nonce: u128,
-    layout: Layout,
+    (layout, fencing): (Layout, Fencing),
     deaths: &Arc<Deaths>,
 ) -> Result<(NodeMemory, Shared)> {
     let my_rank = bootstrap.rank();
@@ -189,7 +189,7 @@ fn share_memory(
     let memory = (Arc::clone(&joined.segment), joined.lease);
     let (offset, me) = (head_offset(&layout), my_rank.index());
     // SAFETY: the segment has the layout's head and parts behind its confirmation lines, zeroed.
-    let node = unsafe { NodeMemory::of(memory, offset, layout, me) };
+    let node = unsafe { NodeMemory::of(memory, offset, layout, me) }.fenced_by(fencing);
     let shared = Shared {
         segment: joined.segment,
         watch: joined.watch,
@@ -289,16 +289,12 @@ pub(in crate::comm) fn with_settings(
     let local = topo::local_places(rank, &places);
     let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
-    let Agreed {
-        chosen: (inputs, nodes, kind),
-        channels,
-        fencing,
-    } = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
-    let layout = layout(&settings, nranks, is_one_node);
+    let agreed = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
+    let (inputs, nodes, kind) = agreed.chosen;
+    let memory = (layout(&settings, nranks, is_one_node), agreed.fencing);
     birth.enter(StartPhase::Sharing)?;
     let deaths = Arc::<Deaths>::default();
-    let (node, shared) = share_memory(bootstrap, &places, nonce, layout, &deaths)?;
-    let node = node.fenced_by(fencing);
+    let (node, shared) = share_memory(bootstrap, &places, nonce, memory, &deaths)?;
     birth.enter(StartPhase::Reaching)?;
     let party = net::Party {
         bootstrap,
@@ -307,7 +303,7 @@ pub(in crate::comm) fn with_settings(
         node: &node,
         nonce,
         inherited: means.net,
-        channels: channels.map(Arc::new),
+        channels: agreed.channels.map(Arc::new),
         stages: device::stages(&settings, devices.as_deref(), is_one_node)?,
     };
     let has_kin = is_one_node && nodes.count() == 1;
