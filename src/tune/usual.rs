@@ -14,6 +14,8 @@ const READ_BYTES: usize = 32 << 10;
 const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
 /// Up to this many bytes a rank publishes the blocks of all at once, and each reader takes its own.
 const BLOCKS_BYTES: usize = 8 << 10;
+/// What replaces it where a reduction takes several hand-overs, each of them a context switch.
+const BLOCKS_BYTES_OVERSUBSCRIBED: usize = 32 << 10;
 /// Most ranks of a node whose choices were measured.
 const MEASURED_RANKS: u32 = 16;
 /// Beyond this many bytes a scan by recursive doubling, which moves everything in every step, loses
@@ -129,11 +131,11 @@ impl Usual {
         let readers = (self.nranks as usize).saturating_sub(1).max(1);
         if publishes_all(collective) {
             let few = self.one_node && self.nranks <= MEASURED_RANKS;
-            return if few {
-                BLOCKS_BYTES / self.nranks as usize
-            } else {
-                0
+            let most = match self.oversubscribed && collective.reduces() {
+                true => BLOCKS_BYTES_OVERSUBSCRIBED,
+                false => BLOCKS_BYTES,
             };
+            return if few { most / self.nranks as usize } else { 0 };
         }
         // Where two-shot and a shared segment take over.
         let most = match collective {
