@@ -134,6 +134,10 @@ fn monomorphic(collective: Collective, wires: &mut Wires, count: usize) -> Trace
             }
             Collective::AllGather => call.all_gather(wires, &mut Yielding, &mut events),
             Collective::Broadcast => call.broadcast(wires, &mut Yielding, &mut events),
+            Collective::ReduceScatter => {
+                call.reduce_scatter(wires, &mut sources, &mut Yielding, &mut events)
+            }
+            Collective::AllToAll => call.all_to_all(wires, &mut Yielding, &mut events),
             _ => call.barrier(wires, &mut Yielding, &mut events),
         }
     };
@@ -235,6 +239,8 @@ fn same_tokens_same_order_same_result() {
         Collective::AllReduce,
         Collective::AllGather,
         Collective::Broadcast,
+        Collective::ReduceScatter,
+        Collective::AllToAll,
         Collective::Barrier,
     ];
     for ranks in 2..=6 {

@@ -39,7 +39,7 @@ const PRICED: &[(&str, &str)] = &[
     ("nvlstree", "AllReduce"),
     (
         "oneshot",
-        "AllGather AllReduce Barrier Broadcast Exscan Reduce Scan",
+        "AllGather AllReduce AllToAll Barrier Broadcast Exscan Reduce ReduceScatter Scan",
     ),
     ("ordered", "AllReduce Reduce ReduceScatter"),
     ("pairwise", "AllToAll"),
@@ -104,7 +104,8 @@ fn algorithms_have_closed_forms() {
 fn is_skipped(entry: &Entry, bytes: usize, setting: &Setting) -> bool {
     let n = setting.machine.nranks();
     let blocks = entry.collective.output_blocks(n) * entry.collective.input_blocks(n);
-    let eager = entry.most_rounds != 0 && bytes > setting.eager_bytes;
+    let in_token = bytes * entry.blocks_in_token(n);
+    let eager = entry.most_rounds != 0 && in_token > setting.eager_bytes;
     let empty = entry.collective == Collective::Barrier && bytes > 4;
     let many = n > entry.most_ranks || bytes * blocks as usize > MOST_BYTES;
     entry.collective.is_point_to_point() || eager || empty || many

@@ -1,6 +1,7 @@
 /* Small calls of two ranks that are threads, for a counter of instructions.
  *
- *   calls COLLECTIVE COUNT     all_reduce, broadcast or barrier, of 8 bytes, COUNT times
+ *   calls COLLECTIVE COUNT     a collective with blocks of 8 bytes, COUNT times: all_reduce,
+ *                              broadcast, reduce_scatter, alltoall or barrier
  *
  * Rank 1 comes to every call after rank 0 and so never waits: it calls from `measured`, and what is
  * counted there is the call without any waiting.
@@ -26,11 +27,16 @@ static void check(koloResult_t result, koloComm_t comm) {
 }
 
 static void call(int me) {
-    double send = me + 1, recv = -1;
+    double send = me + 1, recv = -1, blocks[2] = {me, 5}, got[2];
     if (!strcmp(collective, "all_reduce"))
         check(koloAllReduce(&send, &recv, 1, koloFloat64, koloSum, comms[me], NULL), comms[me]);
     else if (!strcmp(collective, "broadcast"))
         check(koloBroadcast(&send, &recv, 1, koloFloat64, 0, comms[me], NULL), comms[me]);
+    else if (!strcmp(collective, "reduce_scatter"))
+        check(koloReduceScatter(blocks, &recv, 1, koloFloat64, koloSum, comms[me], NULL),
+              comms[me]);
+    else if (!strcmp(collective, "alltoall"))
+        check(koloAllToAll(blocks, got, 1, koloFloat64, comms[me], NULL), comms[me]);
     else
         check(koloBarrier(comms[me], NULL), comms[me]);
 }

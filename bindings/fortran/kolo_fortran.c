@@ -118,17 +118,18 @@ static size_t elements_of(const view *v, const unit *u) {
 /* ---- short forms ------------------------------------------------------------------------- */
 
 static void short_allreduce(call *c, array send, array recv, const fortran_op *op) {
+    const bool one = send == recv;
     view s, r;
     unit u;
-    if (kolo_fi_whole(c, send, send == recv ? "buf" : "send", &s) &&
-        (send == recv ? (r = s, true) : kolo_fi_whole(c, recv, "recv", &r)) &&
-        kolo_fi_same_type(c, &s, &r) &&
-        kolo_fi_sized(c, &s, 1, &r) && kolo_fi_reduce_unit(c, &s, op->code, &u)) {
+    if (!kolo_fi_quick_allreduce(c, send, recv, op->code) &&
+        kolo_fi_whole(c, send, one ? "buf" : "send", &s) &&
+        (one || (kolo_fi_whole(c, recv, "recv", &r) && kolo_fi_same_type(c, &s, &r) &&
+                 kolo_fi_sized(c, &s, 1, &r))) &&
+        kolo_fi_reduce_unit(c, &s, op->code, &u)) {
         const size_t bytes = s.elements * s.element_bytes;
         /* One array with gaps gets one temporary. */
-        if (send == recv) s.in_place = true;
-        move_data(c, DO_ALLREDUCE, &s, bytes, &r, bytes, u.type, elements_of(&s, &u),
-                         op->code, 0);
+        if (one) r = s, s.in_place = true;
+        move_data(c, DO_ALLREDUCE, &s, bytes, &r, bytes, u.type, elements_of(&s, &u), op->code, 0);
     }
     kolo_fi_finish(c);
 }
@@ -152,7 +153,8 @@ static void short_scan(call *c, action what, array send, array recv, const fortr
 static void short_bcast(call *c, array buf, const int32_t *root) {
     view v;
     unit u;
-    if (kolo_fi_whole(c, buf, "buf", &v) && kolo_fi_move_unit(c, &v, &u))
+    if (!kolo_fi_quick_bcast(c, buf, *root) && kolo_fi_whole(c, buf, "buf", &v) &&
+        kolo_fi_move_unit(c, &v, &u))
         move_data(c, DO_BCAST, NULL, 0, &v, v.elements * v.element_bytes, u.type,
                          elements_of(&v, &u), 0, *root);
     kolo_fi_finish(c);
@@ -367,13 +369,15 @@ bool kolo_fi_fits(call *c, array descriptor, const char *argument, fortran_type 
 }
 
 bool kolo_fi_measure(call *c, int64_t count, fortran_type type, bool reduces, int32_t op,
-                    const int32_t *root, amount *out) {
+                    const int32_t *root, bool of_all, amount *out) {
     if (c->code != koloSuccess) return false;
     out->here = true;
+    out->nranks = 1;
     if (count < 0)
         return kolo_fi_problem(c, koloInvalidArgument, "give a count of at least 0",
                                "the count is %lld", (long long)count);
-    if (!kolo_fi_named_unit(c, type, reduces, op, &out->u) || !kolo_fi_ranks(c, &out->nranks) ||
+    if (!kolo_fi_named_unit(c, type, reduces, op, &out->u) ||
+        (of_all && !kolo_fi_ranks(c, &out->nranks)) ||
         (root && !kolo_fi_is_root(c, *root, &out->here)))
         return false;
     if (__builtin_mul_overflow((size_t)count, out->u.per_element, &out->count) ||
@@ -390,8 +394,9 @@ static void explicit_reduction(call *c, action what, array send, array recv, int
     amount a;
     view s, r;
     const bool in_place = what != DO_REDUCE_SCATTER;
-    if (kolo_fi_measure(c, count, type, true, op, root, &a)) {
-        const size_t in = what == DO_REDUCE_SCATTER ? a.bytes * (size_t)a.nranks : a.bytes;
+    if (!(what == DO_ALLREDUCE && kolo_fi_quick_allreduce_of(c, send, recv, count, type, op)) &&
+        kolo_fi_measure(c, count, type, true, op, root, what == DO_REDUCE_SCATTER, &a)) {
+        const size_t in = a.bytes * (size_t)a.nranks;
         if (kolo_fi_fits(c, send, "send", type, in, in_place && a.here, &s) &&
             (!a.here || kolo_fi_fits(c, recv, "recv", type, a.bytes, false, &r)))
             move_data(c, what, &s, in, a.here ? &r : NULL, a.bytes, a.u.type, a.count, op,
@@ -404,7 +409,8 @@ static void explicit_single(call *c, action what, array buf, int64_t count, fort
                             const int32_t *peer) {
     amount a;
     view v;
-    if (kolo_fi_measure(c, count, type, false, 0, NULL, &a) &&
+    if (!(what == DO_BCAST && kolo_fi_quick_bcast_of(c, buf, count, type, *peer)) &&
+        kolo_fi_measure(c, count, type, false, 0, NULL, false, &a) &&
         kolo_fi_fits(c, buf, "buf", type, a.bytes, false, &v)) {
         const bool sends = what == DO_SEND;
         move_data(c, what, sends ? &v : NULL, a.bytes, sends ? NULL : &v, a.bytes, a.u.type,
@@ -422,7 +428,7 @@ static void explicit_blocks(call *c, action what, array send, int64_t send_count
     const fortran_type type = scatters ? recv_type : send_type;
     amount a;
     view s, r;
-    if (kolo_fi_measure(c, scatters ? recv_count : send_count, type, false, 0, root, &a) &&
+    if (kolo_fi_measure(c, scatters ? recv_count : send_count, type, false, 0, root, true, &a) &&
         a.here &&
         (send_count != recv_count || send_type.code != recv_type.code))
         kolo_fi_problem(c, koloInvalidArgument,

@@ -7,9 +7,10 @@
  * Idea: a descriptor becomes a `view` (decode.c: the only part that knows type codes), a call
  * carries its name, communicator and error text (call.c), and all data calls take one path:
  * views are checked, gaps are packed away, the C function runs, results are unpacked.
- * kolo_fortran.c has the entry points of the data calls, control.c those of all others, words.c
- * Fortran's names for what libkolo's sentences speak of. The files are compiled once for each
- * Fortran compiler, with that compiler's ISO_Fortran_binding.h; native.c is for gfortran alone. */
+ * kolo_fortran.c has the entry points of the data calls, quick.c the short way of the most usual
+ * ones, control.c the entry points of all others, words.c Fortran's names for what libkolo's
+ * sentences speak of. The files are compiled once for each Fortran compiler, with that compiler's
+ * ISO_Fortran_binding.h; native.c is for gfortran alone. */
 #ifndef KOLO_FORTRAN_H
 #define KOLO_FORTRAN_H
 
@@ -150,11 +151,21 @@ typedef struct {
     unit u;
     size_t count; /* C elements */
     size_t bytes; /* of one block */
-    int nranks;
+    int nranks;   /* 1 where only one block counts */
     bool here; /* this rank is the root, or there is none */
 } amount;
 
+/* An argument of which kolo needs no more than this: an integer or a real, or an array of them
+ * without gaps. */
+typedef struct {
+    void *base;
+    size_t elements;
+    koloDataType_t type;
+} simple;
+
 /* kolo_fortran_decode.c */
+bool kolo_fi_simple(const CFI_cdesc_t *descriptor, simple *out);
+bool kolo_fi_is_in_place(const CFI_cdesc_t *descriptor);
 void kolo_fi_view(const CFI_cdesc_t *descriptor, const char *argument, view *out);
 void kolo_fi_type_name(const view *v, char *text, size_t capacity);
 void kolo_fi_pack(const view *v, char *packed, size_t bytes);
@@ -173,8 +184,16 @@ bool kolo_fi_ranks(call *c, int *nranks);
 bool kolo_fi_is_root(call *c, int32_t root, bool *answer);
 bool kolo_fi_fits(call *c, array descriptor, const char *argument, fortran_type type, size_t bytes,
                   bool may_be_in_place, view *out);
+/* `of_all`: buffers have a block for each rank. */
 bool kolo_fi_measure(call *c, int64_t count, fortran_type type, bool reduces, int32_t op,
-                     const int32_t *root, amount *out);
+                     const int32_t *root, bool of_all, amount *out);
+
+/* kolo_fortran_quick.c: true if the call was of the usual kind, and is done. */
+bool kolo_fi_quick_allreduce(call *c, array send, array recv, int32_t op);
+bool kolo_fi_quick_allreduce_of(call *c, array send, array recv, int64_t count, fortran_type type,
+                                int32_t op);
+bool kolo_fi_quick_bcast(call *c, array buf, int32_t root);
+bool kolo_fi_quick_bcast_of(call *c, array buf, int64_t count, fortran_type type, int32_t root);
 
 /* kolo_fortran_call.c */
 void kolo_fi_begin(call *c, const char *name, const fortran_comm *comm,

@@ -195,7 +195,7 @@ static void explicit_one(call *c, action what, array one, int64_t count, fortran
     blocks b = {0};
     view block, all;
     int in = 0, out = 0;
-    if (kolo_fi_measure(c, count, one_type_, false, 0, root, &a) && degrees(c, &in, &out) &&
+    if (kolo_fi_measure(c, count, one_type_, false, 0, root, true, &a) && degrees(c, &in, &out) &&
         (!a.here ||
          (one_type(c, one_type_, many_type) &&
           read_blocks(c, counts, scatters ? "sendcounts" : "recvcounts", displs, "displs", in,
@@ -227,7 +227,7 @@ static void explicit_reduce_scatter(call *c, array send, array recv, array count
     blocks b = {0};
     view s, r;
     int in = 0, out = 0, rank = 0;
-    if (kolo_fi_measure(c, 0, type, true, op->code, NULL, &a) && degrees(c, &in, &out) &&
+    if (kolo_fi_measure(c, 0, type, true, op->code, NULL, true, &a) && degrees(c, &in, &out) &&
         kolo_fi_check(c, koloCommUserRank(c->comm, &rank)) &&
         read_blocks(c, counts, "recvcounts", NULL, "", in, &a.u, &b) &&
         kolo_fi_fits(c, send, "send", type, b.extent * a.u.bytes, false, &s) &&
@@ -254,7 +254,7 @@ static void explicit_many(call *c, action what, array send, array send_counts, a
     blocks out_blocks = {0}, in_blocks = {0};
     view s, r;
     int in = 0, out = 0;
-    if (kolo_fi_measure(c, 0, send_type, false, 0, NULL, &a) && degrees(c, &in, &out) &&
+    if (kolo_fi_measure(c, 0, send_type, false, 0, NULL, true, &a) && degrees(c, &in, &out) &&
         one_type(c, send_type, recv_type) &&
         read_blocks(c, send_counts, "sendcounts", send_displs, "sdispls", out, &a.u,
                     &out_blocks) &&
@@ -282,8 +282,8 @@ static void explicit_equal(call *c, action what, array send, int64_t send_count,
     amount a;
     view s, r;
     int in = 0, out = 0;
-    if (kolo_fi_measure(c, send_count, send_type, false, 0, NULL, &a) && degrees(c, &in, &out) &&
-        one_type(c, send_type, recv_type) &&
+    if (kolo_fi_measure(c, send_count, send_type, false, 0, NULL, true, &a) &&
+        degrees(c, &in, &out) && one_type(c, send_type, recv_type) &&
         (send_count == recv_count ||
          kolo_fi_problem(c, koloInvalidArgument, "give the same count for both sides",
                          "%lld elements are sent and %lld received", (long long)send_count,

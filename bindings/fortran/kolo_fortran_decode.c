@@ -128,28 +128,52 @@ void kolo_fi_unpack(const view *v, const char *packed, size_t bytes) {
     walk(v, (char *)packed, bytes, false);
 }
 
+/* The C types of the elements that kolo knows, plus 1, by class and bytes; 0 for none. Each call
+ * looks here, so it is no list to search. */
+#define MOST_BYTES 16
+static const unsigned char known_types[CLASS_CHARACTER][MOST_BYTES + 1] = {
+    [CLASS_INTEGER] = {[1] = 1 + koloInt8, [4] = 1 + koloInt32, [8] = 1 + koloInt64},
+    [CLASS_REAL] = {[2] = 1 + koloFloat16, [4] = 1 + koloFloat32, [8] = 1 + koloFloat64},
+    [CLASS_BFLOAT] = {[2] = 1 + koloBfloat16},
+    [CLASS_COMPLEX] = {[8] = 1 + koloComplex64, [16] = 1 + koloComplex128},
+    [CLASS_LOGICAL] = {[1] = 1 + koloLogical8,
+                       [2] = 1 + koloLogical16,
+                       [4] = 1 + koloLogical32,
+                       [8] = 1 + koloLogical64},
+};
+
+bool kolo_fi_is_in_place(const CFI_cdesc_t *d) {
+    return d->base_addr == (const void *)&kolo_fortran_in_place;
+}
+
+/* False says nothing but that a view has to tell: what is wrong, or less usual. */
+bool kolo_fi_simple(const CFI_cdesc_t *d, simple *out) {
+    const type_class class = class_of(d->type, d->elem_len);
+    const bool number = class == CLASS_INTEGER || class == CLASS_REAL;
+    const int type = number && d->elem_len <= MOST_BYTES ? known_types[class][d->elem_len] : 0;
+    CFI_index_t dense = (CFI_index_t)d->elem_len;
+    if (!type || !d->base_addr || kolo_fi_is_in_place(d) ||
+        d->attribute == KOLO_ATTRIBUTE_COPY || d->attribute == KOLO_ATTRIBUTE_UNCLEAR)
+        return false;
+    out->base = d->base_addr;
+    out->type = (koloDataType_t)(type - 1);
+    out->elements = 1;
+    for (int i = 0; i < d->rank; i++) {
+        const CFI_index_t extent = d->dim[i].extent;
+        if (extent < 1 || d->dim[i].sm != dense) return false;
+        dense *= extent;
+        out->elements *= (size_t)extent;
+    }
+    return true;
+}
+
 /* The C type of an element that kolo knows, or false. */
 static bool arithmetic(type_class class, size_t bytes, unit *out) {
-    static const struct {
-        type_class class;
-        size_t bytes;
-        koloDataType_t type;
-    } table[] = {
-        {CLASS_INTEGER, 1, koloInt8},  {CLASS_INTEGER, 4, koloInt32}, {CLASS_INTEGER, 8, koloInt64},
-        {CLASS_REAL, 2, koloFloat16},  {CLASS_REAL, 4, koloFloat32},  {CLASS_REAL, 8, koloFloat64},
-        {CLASS_BFLOAT, 2, koloBfloat16},
-        {CLASS_COMPLEX, 8, koloComplex64},
-        {CLASS_COMPLEX, 16, koloComplex128},
-        {CLASS_LOGICAL, 1, koloLogical8},
-        {CLASS_LOGICAL, 2, koloLogical16},
-        {CLASS_LOGICAL, 4, koloLogical32},
-        {CLASS_LOGICAL, 8, koloLogical64},
-    };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].class == class && table[i].bytes == bytes) {
-            *out = (unit){table[i].type, 1, bytes, 1};
-            return true;
-        }
+    const int type = class < CLASS_CHARACTER && bytes <= MOST_BYTES ? known_types[class][bytes] : 0;
+    if (type) {
+        *out = (unit){(koloDataType_t)(type - 1), 1, bytes, 1};
+        return true;
+    }
     if (class != CLASS_CHARACTER || bytes == 0) return false;
     *out = (unit){koloCharacter, bytes, 1, 1};
     return true;
@@ -190,22 +214,26 @@ static bool no_reduction(call *c, type_class class, const char *name) {
                            "kolo has no reductions of %s", name);
 }
 
-/* Whether the operation combines such elements; the core checks the same, without our names. */
-static bool combines(call *c, type_class class, int32_t op, const char *name) {
+/* What such elements have in the place of an operation that does not combine them, or NULL. The
+ * core checks the same, without our names. */
+static const char *instead_of(type_class class, int32_t op) {
     const bool order = op == koloMax || op == koloMin;
     const bool bits = op >= koloBand && op <= koloBxor, truth = op >= koloLand && op <= koloLxor;
-    const char *possible = NULL;
-    if (op > koloMaxloc || class == CLASS_INTEGER) return true;
+    if (op > koloMaxloc || class == CLASS_INTEGER) return NULL;
     if ((class == CLASS_REAL || class == CLASS_BFLOAT) && (bits || truth))
-        possible = "reals have KOLO_SUM, KOLO_PROD, KOLO_MAX, KOLO_MIN, KOLO_AVG and "
-                   "KOLO_EXACT_SUM";
+        return "reals have KOLO_SUM, KOLO_PROD, KOLO_MAX, KOLO_MIN, KOLO_AVG and KOLO_EXACT_SUM";
     if (class == CLASS_COMPLEX && (order || bits || truth))
-        possible = "complex numbers have KOLO_SUM, KOLO_PROD, KOLO_AVG and KOLO_EXACT_SUM";
+        return "complex numbers have KOLO_SUM, KOLO_PROD, KOLO_AVG and KOLO_EXACT_SUM";
     if (class == CLASS_LOGICAL && !truth)
-        possible = "logicals have KOLO_LAND (all), KOLO_LOR (any) and KOLO_LXOR; to count, reduce "
-                   "merge(1, 0, mask) with KOLO_SUM";
+        return "logicals have KOLO_LAND (all), KOLO_LOR (any) and KOLO_LXOR; to count, reduce "
+               "merge(1, 0, mask) with KOLO_SUM";
     if (class == CLASS_CHARACTER && !order && !bits)
-        possible = "characters have KOLO_MAX, KOLO_MIN, KOLO_BAND, KOLO_BOR and KOLO_BXOR";
+        return "characters have KOLO_MAX, KOLO_MIN, KOLO_BAND, KOLO_BOR and KOLO_BXOR";
+    return NULL;
+}
+
+static bool combines(call *c, type_class class, int32_t op, const char *name) {
+    const char *possible = instead_of(class, op);
     if (!possible) return true;
     return kolo_fi_problem(c, koloInvalidArgument, possible,
                            "this operation does not combine elements of type %s", name);
@@ -213,10 +241,14 @@ static bool combines(call *c, type_class class, int32_t op, const char *name) {
 
 bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out) {
     char name[64];
+    /* To write a name takes longer than a call: only errors have one. */
+    if (!locates(op) && arithmetic(v->class, v->element_bytes, out) && !instead_of(v->class, op))
+        return true;
+    if (locates(op) && pair_of(v->class, v->element_bytes, out) && v->rank > 0 &&
+        v->dim[0].extent == 2)
+        return true;
     kolo_fi_type_name(v, name, sizeof name);
-    if (locates(op)) {
-        if (pair_of(v->class, v->element_bytes, out) && v->rank > 0 && v->dim[0].extent == 2)
-            return true;
+    if (locates(op))
         return kolo_fi_problem(c, koloInvalidArgument,
                                "pass pairs (value, index) as real(4), real(8) or integer(4) "
                                "a(2, n), or name a type such as KOLO_DOUBLE_INT",
@@ -224,7 +256,6 @@ bool kolo_fi_reduce_unit(call *c, const view *v, int32_t op, unit *out) {
                                "%s%s",
                                v->argument, name,
                                v->rank == 0 ? "" : " whose first extent is not 2");
-    }
     if (arithmetic(v->class, v->element_bytes, out)) return combines(c, v->class, op, name);
     return no_reduction(c, v->class, name);
 }

@@ -36,8 +36,8 @@ static void explicit_pair(call *c, array send, int64_t send_count, fortran_type 
         kolo_fi_problem(c, koloInvalidArgument,
                         "give one type for both, or use kolo_send and kolo_recv in a group",
                         "sendtype and recvtype differ");
-    if (kolo_fi_measure(c, send_count, send_type, false, 0, NULL, &out) &&
-        kolo_fi_measure(c, recv_count, recv_type, false, 0, NULL, &in) &&
+    if (kolo_fi_measure(c, send_count, send_type, false, 0, NULL, false, &out) &&
+        kolo_fi_measure(c, recv_count, recv_type, false, 0, NULL, false, &in) &&
         kolo_fi_fits(c, send, "send", send_type, out.bytes, false, &s) &&
         kolo_fi_fits(c, recv, "recv", recv_type, in.bytes, false, &r))
         run_pair(c, &s, out.bytes, out.count, dest, &r, in.bytes, in.count, source, out.u.type);

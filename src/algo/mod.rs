@@ -77,6 +77,8 @@ macro_rules! algorithms {
                     AllGather: oneshot::all_gather, small(), up_to(256);
                     Broadcast: oneshot::broadcast, small();
                     Reduce: oneshot::reduce, tokens(|s| s), one_round();
+                    ReduceScatter: oneshot::reduce_scatter, small(), all_blocks(), up_to(64);
+                    AllToAll: oneshot::all_to_all, small(), all_blocks(), up_to(64);
                     Barrier: oneshot::barrier, small(), up_to(256);
                     Scan: scan::oneshot, small(), up_to(256);
                     Exscan: scan::oneshot, small(), up_to(256);
@@ -216,6 +218,8 @@ pub struct Entry {
     pub least_tokens: fn(slices: u32) -> u32,
     /// Most rounds of one launch; 0 for no limit.
     pub most_rounds: u32,
+    /// Its tokens hold the blocks of all ranks.
+    pub all_blocks: bool,
     /// It uses channels in multiples of this, where it may have so many.
     pub channels: u16,
     /// Most ranks that it is meant for; the grid of `tests/plans` checks it to 1,000.
@@ -241,6 +245,7 @@ const fn of(
         plan,
         least_tokens: |_| 1,
         most_rounds: 0,
+        all_blocks: false,
         channels: 1,
         most_ranks: 1024,
         by_node: false,
@@ -261,6 +266,21 @@ impl Entry {
         Entry {
             most_rounds: 1,
             ..self
+        }
+    }
+
+    const fn all_blocks(self) -> Entry {
+        Entry {
+            all_blocks: true,
+            ..self
+        }
+    }
+
+    /// Blocks of a contribution that are in one token, among `nranks` ranks.
+    pub fn blocks_in_token(&self, nranks: u32) -> usize {
+        match self.all_blocks {
+            true => nranks as usize,
+            false => 1,
         }
     }
 

@@ -4,8 +4,15 @@
 //! One hand-over instead of 2(n-1): the least latency possible. Each rank writes one line (its
 //! fan), not n-1. Folding in rank order makes the result independent of timing and equal on all
 //! ranks, and keeps the order that non-commutative operations need.
+//!
+//! Where each rank has a block for each other one (reduce-scatter, all-to-all), its token holds all
+//! of them, and every reader takes its own. A plan has no step for a part of a token, so the plans
+//! take tokens into scratch as a whole; the way that small calls really go
+//! (`exec/host/oneshot.rs`) looks at the own part alone.
 
-use crate::plan::{Emitter, Layout, Nodes, Operand, Plan, Shape};
+use crate::plan::{
+    Emitter, Layout, Nodes, Operand, POST_SCALE, PRE_SCALE, Plan, Runs, Shape, StepOp,
+};
 
 /// The fans of all ranks as sources in rank order, the own input at its place.
 fn everybody(e: &mut Emitter, shape: &Shape) -> Vec<Operand> {
@@ -74,6 +81,68 @@ pub fn reduce(shape: &Shape, _: &Nodes) -> Plan {
         .collect();
     e.fold(&srcs, 0);
     e.finish()
+}
+
+/// Publish all blocks, then fold everybody's own block.
+pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
+    let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
+    publish_all(&mut e, shape);
+    let srcs = everybody(&mut e, shape);
+    let flags = PRE_SCALE | POST_SCALE;
+    e.pack(
+        (StepOp::Fold, flags),
+        &srcs,
+        &[Operand::SCRATCH],
+        all(shape),
+    );
+    let own = i64::from(shape.rank);
+    e.step(
+        StepOp::Copy,
+        0,
+        &[Operand::SCRATCH],
+        &[Operand::OUTPUT],
+        own,
+    );
+    e.finish()
+}
+
+/// Publish all blocks, then take the own one of everybody.
+pub fn all_to_all(shape: &Shape, _: &Nodes) -> Plan {
+    let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
+    publish_all(&mut e, shape);
+    let me = i64::from(shape.rank);
+    e.copy(me);
+    for r in (0..shape.nranks).filter(|&r| r != shape.rank) {
+        let (theirs, place) = (e.fan(r).operand(), i64::from(r));
+        // The piece of this rank comes to the block of theirs.
+        let first = place - me;
+        let turned = Runs::from(first..first + i64::from(shape.nranks));
+        e.pack((StepOp::Copy, 0), &[theirs], &[Operand::SCRATCH], turned);
+        e.step(
+            StepOp::Copy,
+            0,
+            &[Operand::SCRATCH],
+            &[Operand::OUTPUT],
+            place,
+        );
+    }
+    e.finish()
+}
+
+/// All blocks.
+fn all(shape: &Shape) -> Runs {
+    Runs::from(0..i64::from(shape.nranks))
+}
+
+/// The whole input, in one token on the own fan.
+fn publish_all(e: &mut Emitter, shape: &Shape) {
+    let mine = e.lane(0).fan(shape.rank).operand();
+    e.pack(
+        (StepOp::Copy, PRE_SCALE),
+        &[Operand::INPUT],
+        &[mine],
+        all(shape),
+    );
 }
 
 /// Everybody signals, everybody waits for everybody.

@@ -5,7 +5,9 @@
 #[cfg(not(loom))]
 pub use std::{
     hint::spin_loop,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence, fence,
+    },
     thread::yield_now,
 };
 
@@ -15,6 +17,10 @@ pub use loom::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     thread::yield_now,
 };
+
+/// Loom reorders as processors do, and knows of no compiler.
+#[cfg(loom)]
+pub fn compiler_fence(_: Ordering) {}
 
 /// Whether this build is a model for loom: layouts then differ from those of shared memory.
 pub const MODEL: bool = cfg!(loom);

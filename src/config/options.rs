@@ -29,12 +29,8 @@ const fn same(name: &'static str) -> Alias {
     }
 }
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-
 with_start_options! {
-    /// File with the kernels that GPUs run, where it is not `lib/kolo/kolo_kernels.fatbin` of the
-    /// installation.
+    /// File with the kernels for GPUs, if not `lib/kolo/kolo_kernels.fatbin` of the installation.
     kernels_file -> Option<&Path> {
         kind: Kind::Path,
         tag: Tag::Site,
@@ -227,8 +223,7 @@ with_start_options! {
         shapes: true,
     }
 
-    /// Whom a rank admits to its memory where `kernel.yama.ptrace_scope` is 1, for the life of the
-    /// process.
+    /// Whom a process admits to its memory, for life, where `kernel.yama.ptrace_scope` is 1.
     cma_ptracer -> CmaPtracer {
         kind: Kind::Words(CmaPtracer::WORDS),
         default: "none",
@@ -247,6 +242,14 @@ with_start_options! {
                in a boot (in a virtual machine, whose cores may move: once in a minute), kept in \
                `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`, for the next process. Calls that \
                reach buffers where they lie try both kinds by turns at first.",
+    }
+
+    /// Let a rank that falls asleep have the others pass a memory barrier (`membarrier`), which
+    /// else is in each call. Off, or impossible, for one process of a machine it is so for all.
+    membarrier -> bool {
+        kind: Kind::Bool,
+        default: "true",
+        tag: Tag::Site,
     }
 
     /// How much kolo writes about what it does.
@@ -384,7 +387,7 @@ with_start_options! {
 
     /// Memory of one connection of the Simple protocol, all its slots together.
     buffsize -> u64 {
-        kind: Kind::Bytes { least: 64 * KIB, most: 64 * MIB, zero: None },
+        kind: Kind::Bytes { least: 64 << 10, most: 64 << 20, zero: None },
         default: "1M",
         unit: "bytes",
         shapes: true,
@@ -449,7 +452,7 @@ with_start_options! {
     /// Largest message that takes the one-shot path over eager lines; `auto` is the limit that is
     /// built in for the number of ranks.
     eager_limit -> Option<u64> {
-        kind: Kind::Bytes { least: 1, most: MIB, zero: Some("auto") },
+        kind: Kind::Bytes { least: 1, most: 1 << 20, zero: Some("auto") },
         default: "auto",
         unit: "bytes",
         shapes: true,

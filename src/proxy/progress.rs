@@ -357,7 +357,7 @@ impl Engine {
     /// Sleeps until there may be something to do, with a last look between going to bed and
     /// falling asleep. False if there is something, or there was nothing in flight.
     fn sleep(&self, nap: Duration) -> bool {
-        let armed = Armed::new(&self.bell);
+        let armed = Armed::new((&self.bell).into());
         let held = self.for_thread();
         let list = &held.work;
         if list.is_empty() {

@@ -12,9 +12,9 @@ use crate::base::{Code, Error, Rank, Result};
 use crate::wire::abort::{Abort, AbortRecord};
 use crate::wire::board::Board;
 use crate::wire::cast::{CastHeader, CastMemory};
-use crate::wire::doorbell::Doorbell;
+use crate::wire::doorbell::{ArmedBells, Doorbell, Fencing, OwnBell};
 use crate::wire::fan::{FanMemory, Fans};
-use crate::wire::layout::{BOARD_BYTES, ENCODINGS, Layout, Part};
+use crate::wire::layout::{ARMED_OFFSET, BOARD_BYTES, ENCODINGS, Layout, Part};
 use crate::wire::line::LINES;
 use crate::wire::ll::LinesMemory;
 use crate::wire::pair::PairMemory;
@@ -29,6 +29,8 @@ pub struct NodeMemory {
     base: *mut u8,
     layout: Layout,
     me: usize,
+    /// Who fences between what is published and a look at bells.
+    fencing: Fencing,
     /// What parts are mapped from, and where there this memory begins; `None` where all of it is.
     parts: Option<(Arc<Segment>, usize)>,
     /// Keeps the mapping alive.
@@ -64,6 +66,7 @@ impl NodeMemory {
             base,
             layout,
             me,
+            fencing: Fencing::Publisher,
             parts: None,
             _owner: owner,
         }
@@ -84,9 +87,21 @@ impl NodeMemory {
             base: segment.as_ptr().wrapping_add(offset),
             layout,
             me,
+            fencing: Fencing::Publisher,
             parts: Some((segment, offset)),
             _owner: Arc::new(lease),
         }
+    }
+
+    /// With another fencing than that of publishers: the same on all ranks of the node, before any
+    /// of them publishes.
+    pub fn fenced_by(self, fencing: Fencing) -> NodeMemory {
+        NodeMemory { fencing, ..self }
+    }
+
+    /// Who fences between what is published and a look at bells.
+    pub fn fencing(&self) -> Fencing {
+        self.fencing
     }
 
     #[inline(always)]
@@ -137,6 +152,22 @@ impl NodeMemory {
         }
     }
 
+    /// How many ranks sleep or are about to.
+    #[inline(always)]
+    fn armed_bells(&self) -> &ArmedBells {
+        // SAFETY: a line of the layout that nothing else uses; zero is valid; only ever shared.
+        unsafe { &*self.at(ARMED_OFFSET).cast::<ArmedBells>() }
+    }
+
+    /// The doorbell of a local rank, for itself to sleep on.
+    pub fn own_bell(&self, local: usize) -> OwnBell<'_> {
+        OwnBell {
+            bell: self.bell(local),
+            count: Some(self.armed_bells()),
+            fencing: self.fencing,
+        }
+    }
+
     /// Whether a local rank reads buffers of others now.
     pub fn reading(&self, local: usize) -> &Reading {
         // SAFETY: the last quarter of a rank's board; zero is valid; only ever shared.
@@ -170,7 +201,7 @@ impl NodeMemory {
     pub fn set_abort(&self, abort: &Abort) {
         self.abort_record().set(abort);
         for local in 0..self.layout.ranks {
-            self.bell(local).ring(&SystemFutex);
+            self.bell(local).ring(Fencing::Publisher, &SystemFutex);
         }
     }
 
@@ -326,17 +357,27 @@ impl Source for NodeMemory {
     }
 }
 
+impl NodeMemory {
+    /// Wakes who sleeps of all other ranks.
+    #[cold]
+    fn wake_sleepers(&self) {
+        for local in (0..self.layout.ranks).filter(|&local| local != self.me) {
+            self.bell(local).ring_fenced(&SystemFutex);
+        }
+    }
+}
+
 impl Bell for NodeMemory {
     #[inline(always)]
     fn ring(&self, local: usize) {
-        self.bell(local).ring(&SystemFutex);
+        self.bell(local).ring(self.fencing, &SystemFutex);
     }
 
     #[inline(always)]
     fn ring_others(&self) {
-        crate::base::sync::fence(crate::base::sync::Ordering::SeqCst);
-        for local in (0..self.layout.ranks).filter(|&local| local != self.me) {
-            self.bell(local).ring_fenced(&SystemFutex);
+        self.fencing.published();
+        if self.armed_bells().any() {
+            self.wake_sleepers();
         }
     }
 }

@@ -11,6 +11,7 @@
 //! has been measured: `docs/gpu.md`.
 
 use super::{Choice, Inputs, ProtocolChoice, Rule, Table};
+use crate::algo::REGISTRY;
 use crate::plan::{Algorithm, Collective};
 
 /// Up to here every word carries a flag.
@@ -40,13 +41,20 @@ pub fn inputs(host: &Inputs, channels: (u16, u16), eager_bytes: usize) -> Inputs
     inputs.setting.eager_bytes = eager_bytes;
     let named = |&collective: &Collective| host.allowed.is_restricted(collective);
     if !Collective::ALL.iter().any(named) {
-        let rule = Rule {
-            collective: None,
+        let without = |collective, names| Rule {
+            collective,
             exclude: true,
-            names: OF_SHARED_MEMORY.to_vec(),
+            names,
         };
+        let mut rules = vec![without(None, OF_SHARED_MEMORY.to_vec())];
+        // Over pairs, each rank would be sent the blocks of all.
+        for entry in REGISTRY.iter().filter(|entry| entry.all_blocks) {
+            let mut names = OF_SHARED_MEMORY.to_vec();
+            names.push(entry.algorithm);
+            rules.push(without(Some(entry.collective), names));
+        }
         // The others compute every collective.
-        let _ = inputs.allowed.restrict_algorithms(&[rule]);
+        let _ = inputs.allowed.restrict_algorithms(&rules);
     }
     inputs
 }

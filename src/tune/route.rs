@@ -276,12 +276,12 @@ pub fn is_small_message(bytes: usize) -> bool {
     bytes <= MOST_MESSAGE_BYTES
 }
 
-/// The collectives that have a one-shot way without interpretation.
+/// Of the collectives that have a one-shot plan those that have a way without interpretation.
 #[inline(always)]
 fn has_small_way(collective: Collective) -> bool {
-    matches!(
+    !matches!(
         collective,
-        Collective::AllReduce | Collective::AllGather | Collective::Broadcast | Collective::Barrier
+        Collective::Reduce | Collective::Scan | Collective::Exscan
     )
 }
 

@@ -154,7 +154,7 @@ impl Table {
         let limit = self.oneshot_limit[collective as usize];
         let past_limit = limit > 0 && class == class_of(limit - 1);
         if row[class].algorithm == Algorithm::OneShot
-            && (past_limit || bytes > self.inputs.setting.eager_bytes)
+            && (past_limit || bytes > self.most_of_oneshot(collective))
         {
             // The class begins with sizes that go the one-shot way, and this is not one of them.
             class = (class + 1).min(CLASSES - 1);
@@ -326,7 +326,18 @@ impl Table {
     /// Whether the algorithm can move so many bytes at all, between all ranks.
     fn can_carry(&self, entry: &Entry, bytes: usize) -> bool {
         let reaches = !entry.one_memory || self.inputs.setting.machine.nodes <= 1;
-        reaches && (entry.most_rounds == 0 || bytes <= self.inputs.setting.eager_bytes)
+        reaches && (entry.most_rounds == 0 || bytes <= self.most_in_token(entry))
+    }
+
+    /// Most bytes of a rank's contribution that go with one token of a fan.
+    fn most_in_token(&self, entry: &Entry) -> usize {
+        self.inputs.setting.eager_bytes / entry.blocks_in_token(self.inputs.nranks)
+    }
+
+    /// The same of the one-shot way of a collective.
+    fn most_of_oneshot(&self, collective: Collective) -> usize {
+        let entry = crate::algo::find(collective, Algorithm::OneShot);
+        entry.map_or(0, |entry| self.most_in_token(entry))
     }
 
     fn best(&self, collective: Collective, bytes: usize) -> Cell {
@@ -349,7 +360,7 @@ impl Table {
         // ... until an estimate is much better; but where kolo's choice was measured, or one-shot
         // asked for by the user, estimates do not count.
         let asked = self.inputs.eager_limit.is_some() && default == Algorithm::OneShot;
-        let by_hand = asked || self.usual().is_measured(collective);
+        let by_hand = asked || self.usual().is_by_hand(collective, default);
         let (chosen, decided) = match (standing, candidates.first()) {
             (Some(standing), _) if by_hand && !standing.measured => (standing, Decided::ByHand),
             (Some(standing), Some(fastest)) => {
@@ -394,7 +405,7 @@ impl Table {
         let inputs = &self.inputs;
         let limit = self.usual().oneshot_limit(collective);
         let limit = inputs.eager_limit.unwrap_or(limit);
-        limit.min(inputs.setting.eager_bytes)
+        limit.min(self.most_of_oneshot(collective))
     }
 
     /// Channels for a call: `wanted`, or by its size, in multiples of what the algorithm asks for.
@@ -421,7 +432,7 @@ impl Table {
         if classes == 0 {
             return 0;
         }
-        let most = self.inputs.setting.eager_bytes;
+        let most = self.most_of_oneshot(collective);
         let exact = self.built_in_limit(collective);
         let only = self.inputs.allowed.is_restricted(collective)
             || collective == Collective::Barrier

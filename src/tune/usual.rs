@@ -12,6 +12,10 @@ const READ_BYTES: usize = 32 << 10;
 /// Where ranks outnumber cores, a hand-over costs a context switch, and fewer hand-overs win for
 /// longer.
 const READ_BYTES_OVERSUBSCRIBED: usize = 256 << 10;
+/// Up to this many bytes a rank publishes the blocks of all at once, and each reader takes its own.
+const BLOCKS_BYTES: usize = 8 << 10;
+/// What replaces it where a reduction takes several hand-overs, each of them a context switch.
+const BLOCKS_BYTES_OVERSUBSCRIBED: usize = 32 << 10;
 /// Most ranks of a node whose choices were measured.
 const MEASURED_RANKS: u32 = 16;
 /// Beyond this many bytes a scan by recursive doubling, which moves everything in every step, loses
@@ -36,6 +40,11 @@ pub(super) struct Usual {
     pub oversubscribed: bool,
 }
 
+/// Whether a one-shot token of this collective holds the blocks of all ranks.
+fn publishes_all(collective: Collective) -> bool {
+    crate::algo::find(collective, Algorithm::OneShot).is_some_and(|entry| entry.all_blocks)
+}
+
 impl Usual {
     /// Whether the choice was measured.
     pub fn is_measured(&self, collective: Collective) -> bool {
@@ -49,6 +58,13 @@ impl Usual {
                 | Collective::ReduceScatter
                 | Collective::Barrier
         )
+    }
+
+    /// Whether estimates do not overrule `algorithm`.
+    pub fn is_by_hand(&self, collective: Collective, algorithm: Algorithm) -> bool {
+        let few = self.one_node && self.nranks <= MEASURED_RANKS;
+        let small = algorithm == Algorithm::OneShot && publishes_all(collective);
+        self.is_measured(collective) || few && small
     }
 
     /// The choice for a rank's contribution of `bytes`, with one-shot up to `oneshot_limit`.
@@ -113,6 +129,14 @@ impl Usual {
             false => READ_BYTES,
         };
         let readers = (self.nranks as usize).saturating_sub(1).max(1);
+        if publishes_all(collective) {
+            let few = self.one_node && self.nranks <= MEASURED_RANKS;
+            let most = match self.oversubscribed && collective.reduces() {
+                true => BLOCKS_BYTES_OVERSUBSCRIBED,
+                false => BLOCKS_BYTES,
+            };
+            return if few { most / self.nranks as usize } else { 0 };
+        }
         // Where two-shot and a shared segment take over.
         let most = match collective {
             Collective::AllReduce => 24 << 10,

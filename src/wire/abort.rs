@@ -45,7 +45,7 @@ pub struct AbortRecord {
     places: [Words; PLACES],
 }
 
-const _: () = assert!(MODEL || size_of::<AbortRecord>() <= super::layout::ABORT_BYTES);
+const _: () = assert!(MODEL || size_of::<AbortRecord>() <= super::layout::ARMED_OFFSET);
 
 /// What an abort record says.
 #[derive(Clone, Debug, PartialEq, Eq)]

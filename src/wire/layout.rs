@@ -8,7 +8,7 @@
 //!
 //! | the head | how many | bytes each |
 //! |---|---|---|
-//! | abort record | 1 | 16,384 |
+//! | abort record, and the count of armed bells in the last lines | 1 | 16,384 |
 //! | board (call, doorbell, mark of a reader) | ranks | 256 |
 //! | fan header | ranks | 18,560 |
 //! | fan slots | ranks | 8 x eager bytes |
@@ -27,8 +27,10 @@ use super::fan::FanHeader;
 use super::line::{Credit, LINES, PairHeader};
 use super::ll::SLOT_WORDS;
 
-/// Bytes of the abort record.
+/// Bytes of the abort record and of the count behind it.
 pub const ABORT_BYTES: usize = 16 << 10;
+/// Where the count of armed bells lies; two lines, as the next one is fetched too.
+pub const ARMED_OFFSET: usize = ABORT_BYTES - 2 * LINE;
 /// Bytes of one rank's board.
 pub const BOARD_BYTES: usize = 256;
 const PAGE: usize = 4096;

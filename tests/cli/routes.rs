@@ -26,6 +26,8 @@ fn asked(arguments: &str, tuner_file: Option<&Path>) -> (String, Value) {
 fn explain_tells_every_kind_of_route() {
     for (arguments, route, says) in [
         ("all_reduce 8 -n 4", "small", "oneshot, protocol eager"),
+        ("reduce_scatter 64 -n 4", "small", "oneshot, protocol eager"),
+        ("alltoall 64 -n 4", "small", "oneshot, protocol eager"),
         ("gather 64 -n 4", "messages", "bundle, protocol simple"),
         ("sendrecv 64 -n 2", "messages", "one message"),
         ("sendrecv 1M -n 2", "plan", "bundle, protocol simple"),

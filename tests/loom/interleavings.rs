@@ -1,21 +1,19 @@
-//! The hand-over of lines and slots, and the doorbell, under every interleaving and every weak
+//! The hand-over of lines and slots under every interleaving and every weak
 //! ordering that loom knows. The package in this folder builds `base` and `wire` with loom's
 //! atomics.
 //!
 //! Loom reports a data race when payload is read or written while the other side may touch it, so
 //! a stale flag, an early credit or a missing release is an error here even on x86.
 
-use kolo_loom::base::sync::{AtomicU32, AtomicU64, Ordering, Shared};
+use kolo_loom::base::sync::{AtomicU64, Shared};
 use kolo_loom::wire::cast::{CastHeader, CastMemory, CastReceiver, CastSender};
-use kolo_loom::wire::doorbell::{Doorbell, Futex};
 use kolo_loom::wire::fan::{FanHeader, FanMemory, Fans};
 use kolo_loom::wire::line::{Credit, INLINE_BYTES, PairHeader};
 use kolo_loom::wire::ll::{Encoding, LinesMemory, LinesReceiver, LinesSender, Ll, SLOT_WORDS};
 use kolo_loom::wire::ll128::Ll128;
 use kolo_loom::wire::pair::{PairMemory, PairReceiver, PairSender};
-use loom::sync::{Arc, Condvar, Mutex};
+use loom::sync::Arc;
 use loom::thread;
-use std::time::Duration;
 
 /// Slots of four bytes each, tracked by loom: the payload that the lines publish.
 struct Slots([Shared<u32>; 8]);
@@ -388,101 +386,4 @@ fn a_broadcasting_fan_waits_for_the_explicit_ack() {
         }
         reader.join().unwrap();
     });
-}
-
-/// A futex that loom can see. A wait that nobody ends is a deadlock, which loom reports: that is
-/// how a lost wake-up shows.
-struct ModelFutex {
-    lock: Mutex<()>,
-    wake: Condvar,
-}
-
-impl Futex for ModelFutex {
-    fn wait(&self, word: &AtomicU32, value: u32, _: Duration) {
-        let guard = self.lock.lock().unwrap();
-        if word.load(loom::sync::atomic::Ordering::Relaxed) == value {
-            drop(self.wake.wait(guard).unwrap());
-        }
-    }
-
-    fn wake(&self, _: &AtomicU32) {
-        let _guard = self.lock.lock().unwrap();
-        self.wake.notify_all();
-    }
-}
-
-#[test]
-fn the_doorbell_loses_no_wake_up() {
-    model(|| {
-        let bell = Arc::new(Doorbell::new());
-        let futex = Arc::new(ModelFutex {
-            lock: Mutex::new(()),
-            wake: Condvar::new(),
-        });
-        let pair = Arc::new(Pair {
-            header: PairHeader::new(),
-            slots: Slots::new(),
-        });
-        let writer = {
-            let (bell, futex, pair) = (Arc::clone(&bell), Arc::clone(&futex), Arc::clone(&pair));
-            thread::spawn(move || {
-                let mut sender = PairSender::new(pair_memory(&pair));
-                pair.slots.write(0, 1);
-                sender.publish(1, 4096, 0);
-                bell.ring(&*futex);
-            })
-        };
-        let receiver = PairReceiver::new(pair_memory(&pair));
-        while !receiver.ready(0) {
-            let ticket = bell.arm();
-            if !receiver.ready(0) {
-                bell.sleep(ticket, Duration::MAX, &*futex);
-            }
-            bell.disarm();
-        }
-        assert_eq!(pair.slots.read(0), 1);
-        writer.join().unwrap();
-    });
-}
-
-/// The progress thread arms the bell of new work, looks at what there is, and then sleeps on the
-/// bell of that work alone: new work must wake it all the same, and so must a token.
-#[test]
-fn a_sleeper_on_one_bell_hears_the_other() {
-    for by_token in [false, true] {
-        model(move || {
-            let bells = Arc::new([Doorbell::new(), Doorbell::new()]);
-            let futex = Arc::new(ModelFutex {
-                lock: Mutex::new(()),
-                wake: Condvar::new(),
-            });
-            let published = Arc::new(AtomicU32::new(0));
-            let other = {
-                let (bells, futex) = (Arc::clone(&bells), Arc::clone(&futex));
-                let published = Arc::clone(&published);
-                thread::spawn(move || {
-                    published.store(1, Ordering::Relaxed);
-                    match by_token {
-                        true => bells[1].ring(&*futex),
-                        false => drop(bells[0].ring_with([&bells[1]].into_iter(), &*futex)),
-                    }
-                })
-            };
-            let [new, token] = &*bells;
-            let mut is_there = false;
-            while !is_there {
-                let of_new = new.arm();
-                // New work is looked for once, before the bell of a token is armed.
-                is_there = !by_token && published.load(Ordering::Relaxed) == 1;
-                let of_token = token.arm();
-                is_there |= by_token && published.load(Ordering::Relaxed) == 1;
-                if !is_there {
-                    token.sleep_beside(of_token, (new, of_new), Duration::MAX, &*futex);
-                }
-                token.disarm();
-                new.disarm();
-            }
-            other.join().unwrap();
-        });
-    }
 }

@@ -4,9 +4,9 @@ use super::job::{Context, PATIENCE};
 use kolo::base::Rank;
 use kolo::base::sync::{AtomicU32, Ordering};
 use kolo::proxy::service;
-use kolo::transport::futex::SystemFutex;
+use kolo::transport::futex::{SystemFutex, lets_others_fence};
 use kolo::transport::segment::Segment;
-use kolo::wire::doorbell::Doorbell;
+use kolo::wire::doorbell::{Doorbell, Fencing, OwnBell};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -87,38 +87,65 @@ fn share(context: &Context) {
     assert!(deaths.try_recv().is_err());
 }
 
-/// Ranks 0 and 1 hand a counter to and fro, sleeping in between.
+/// Ranks 0 and 1 hand a counter to and fro, sleeping in between; first the publisher fences, and
+/// then the sleeper where the system lets it.
 fn doorbell(context: &Context) {
     let (joined, _deaths) = context.join(NONCE);
     let base = joined
         .segment
         .as_ptr()
         .wrapping_add(Segment::user_offset(2));
-    // SAFETY: three lines inside the segment, zero at first, used only as what they are viewed as
+    // SAFETY: four lines inside the segment, zero at first, used only as what they are viewed as
     // here, and dropped before the segment.
-    let (bells, turn) = unsafe {
+    let (bells, turn, count) = unsafe {
         let bell = |offset| &*base.add(offset).cast::<Doorbell>();
-        ([bell(0), bell(64)], &*base.add(128).cast::<AtomicU32>())
+        let turn = &*base.add(128).cast::<AtomicU32>();
+        ([bell(0), bell(64)], turn, &*base.add(192).cast())
     };
-    let (me, other) = (context.rank as usize, 1 - context.rank as usize);
+    let by_sleeper = lets_others_fence();
+    context.barrier();
+    let fencings = [Fencing::Publisher, Fencing::Sleeper];
     let rounds = 2000;
-    for round in 0..rounds {
-        let mine = 2 * round + context.rank;
-        let begun = Instant::now();
-        while turn.load(Ordering::Acquire) != mine {
-            let ticket = bells[me].arm();
-            if turn.load(Ordering::Acquire) != mine {
-                bells[me].sleep(ticket, PATIENCE, &SystemFutex);
-            }
-            bells[me].disarm();
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "a wake-up was lost in round {round}"
-            );
+    for (part, &fencing) in (0..).zip(&fencings[..1 + usize::from(by_sleeper)]) {
+        let own = |me: usize| OwnBell {
+            bell: bells[me],
+            count: Some(count),
+            fencing,
+        };
+        for round in part * rounds..(part + 1) * rounds {
+            hand_over(context, &own, turn, round);
         }
-        turn.store(mine + 1, Ordering::Release);
-        bells[other].ring(&SystemFutex);
+        context.barrier();
     }
+}
+
+/// One round of the above.
+fn hand_over<'a>(
+    context: &Context,
+    own: &impl Fn(usize) -> OwnBell<'a>,
+    turn: &AtomicU32,
+    round: u32,
+) {
+    let (me, other) = (own(context.rank as usize), own(1 - context.rank as usize));
+    let mine = 2 * round + context.rank;
+    let begun = Instant::now();
+    let mut ticket = None;
+    while turn.load(Ordering::Acquire) != mine {
+        let armed = ticket.map_or_else(|| me.arm(&SystemFutex), |_| me.again());
+        ticket = Some(armed);
+        if turn.load(Ordering::Acquire) != mine {
+            me.sleep(armed, PATIENCE, &SystemFutex);
+        }
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "a wake-up was lost in round {round}"
+        );
+    }
+    if ticket.is_some() {
+        me.disarm();
+    }
+    turn.store(mine + 1, Ordering::Release);
+    other.bell.ring(other.fencing, &SystemFutex);
 }
 
 /// Says the service's address and "ready", then what deaths it hears of, until it is told to end.

@@ -94,7 +94,8 @@ fn runs(table: &Table, collective: Collective, bytes: usize) {
             .protocol
             .is_possible(collective, choice.algorithm, nranks)
     );
-    let fits = entry.most_rounds == 0 || bytes <= table.inputs().setting.eager_bytes;
+    let in_token = bytes * entry.blocks_in_token(nranks);
+    let fits = entry.most_rounds == 0 || in_token <= table.inputs().setting.eager_bytes;
     assert!(
         fits || collective == Collective::Barrier,
         "{collective:?} of {bytes}"

@@ -7,7 +7,7 @@
 //!    it cannot begin; rank 0 shows a nonce ([`super::meet`]).
 //! 2. Everybody compares: a difference is an error on every rank, with names and sources.
 //! 3. Rank 0 tells what choices follow from, and each node its rings and trees ([`super::orders`])
-//!    and how its slots are written ([`super::stores`]).
+//!    how its slots are written ([`super::stores`]), and who fences before bells.
 //! 4. The ranks of the node share memory under the nonce.
 //! 5. Limits are bound into tables; a barrier ends the initialisation.
 
@@ -36,12 +36,14 @@ use crate::proxy::service::Address;
 use crate::proxy::{self, LocalGroup, Watch};
 use crate::topo::channels::{ChannelLimits, Channels, merge};
 use crate::topo::{self, Crowding, RankPlace};
+use crate::transport::futex::lets_others_fence;
 use crate::transport::net::Net;
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::{Nonce, Segment};
 use crate::tune::Inputs;
 use crate::tune::measured::MOST_BYTES;
 use crate::tune::stores::Stores;
+use crate::wire::doorbell::Fencing;
 use crate::wire::layout::Layout;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -82,6 +84,8 @@ struct Proposal {
     facts: Option<tuning::Facts>,
     /// Whether the slots of its node are written past the cache.
     streamed: bool,
+    /// Whether the threads of its process pass fences that others ask for.
+    fences: bool,
     orders: Speech,
     /// The switches above its node, if it speaks for it and knows them.
     address: String,
@@ -92,6 +96,15 @@ impl Record for Proposal {
     const MOST_BYTES: usize = (1 << 20) + MOST_BYTES;
 }
 
+/// What ranks agree on, once their settings do.
+struct Agreed {
+    /// What plans and choices follow from.
+    chosen: (Inputs, Nodes, Stores),
+    channels: Option<Channels>,
+    /// Of the ranks of this node.
+    fencing: Fencing,
+}
+
 /// What plans and choices follow from: rank 0 tells facts for the tuner, and the lowest rank of
 /// every node in which orders it wants to be passed and how its slots are written.
 fn agree(
@@ -100,7 +113,7 @@ fn agree(
     places: &[RankPlace],
     graph: Option<&GraphText>,
     crowding: Crowding,
-) -> Result<((Inputs, Nodes, Stores), Option<Channels>)> {
+) -> Result<Agreed> {
     let me = bootstrap.rank();
     let local = topo::local_places(me, places);
     let lowest = local.first().map_or(me, |place| place.rank);
@@ -110,6 +123,7 @@ fn agree(
     let mine = record::encode(&Proposal {
         facts: (me == Rank(0)).then(|| tuning::seen(settings, crowding)),
         streamed,
+        fences: settings.membarrier() && lets_others_fence(),
         orders,
         address: by_switch::say(me, settings, places, &nodes),
     });
@@ -121,6 +135,10 @@ fn agree(
         true => Stores::Streamed,
         false => Stores::Cached,
     };
+    let fencing = match local.iter().all(|place| said[place.rank.index()].fences) {
+        true => Fencing::Sleeper,
+        false => Fencing::Publisher,
+    };
     let facts = said[0].facts.as_ref().ok_or_else(|| {
         Error::internal("rank 0 did not tell the facts for the tuner").with_peer(Rank(0))
     })?;
@@ -129,7 +147,11 @@ fn agree(
     let nodes = by_switch::heard(&addresses, places, nodes)?;
     let orders = said.into_iter().map(|said| said.orders).collect();
     let (nodes, channels) = orders::heard(orders, settings, places, nodes)?;
-    Ok(((inputs, nodes, kind), channels))
+    Ok(Agreed {
+        chosen: (inputs, nodes, kind),
+        channels,
+        fencing,
+    })
 }
 
 /// What a rank proposes, for `tests/fuzz`.
@@ -149,7 +171,7 @@ fn share_memory(
     bootstrap: &dyn Bootstrap,
     places: &[RankPlace],
     nonce: u128,
-    layout: Layout,
+    (layout, fencing): (Layout, Fencing),
     deaths: &Arc<Deaths>,
 ) -> Result<(NodeMemory, Shared)> {
     let my_rank = bootstrap.rank();
@@ -167,7 +189,7 @@ fn share_memory(
     let memory = (Arc::clone(&joined.segment), joined.lease);
     let (offset, me) = (head_offset(&layout), my_rank.index());
     // SAFETY: the segment has the layout's head and parts behind its confirmation lines, zeroed.
-    let node = unsafe { NodeMemory::of(memory, offset, layout, me) };
+    let node = unsafe { NodeMemory::of(memory, offset, layout, me) }.fenced_by(fencing);
     let shared = Shared {
         segment: joined.segment,
         watch: joined.watch,
@@ -267,12 +289,12 @@ pub(in crate::comm) fn with_settings(
     let local = topo::local_places(rank, &places);
     let is_one_node = local.len() == places.len();
     let crowding = topo::crowding(&local);
-    let ((inputs, nodes, kind), channels) =
-        agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
-    let layout = layout(&settings, nranks, is_one_node);
+    let agreed = agree(bootstrap, &settings, &places, graph.as_ref(), crowding)?;
+    let (inputs, nodes, kind) = agreed.chosen;
+    let memory = (layout(&settings, nranks, is_one_node), agreed.fencing);
     birth.enter(StartPhase::Sharing)?;
     let deaths = Arc::<Deaths>::default();
-    let (node, shared) = share_memory(bootstrap, &places, nonce, layout, &deaths)?;
+    let (node, shared) = share_memory(bootstrap, &places, nonce, memory, &deaths)?;
     birth.enter(StartPhase::Reaching)?;
     let party = net::Party {
         bootstrap,
@@ -281,7 +303,7 @@ pub(in crate::comm) fn with_settings(
         node: &node,
         nonce,
         inherited: means.net,
-        channels: channels.map(Arc::new),
+        channels: agreed.channels.map(Arc::new),
         stages: device::stages(&settings, devices.as_deref(), is_one_node)?,
     };
     let has_kin = is_one_node && nodes.count() == 1;

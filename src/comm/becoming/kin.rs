@@ -33,6 +33,7 @@ use crate::transport::cma::Mark;
 use crate::transport::node::NodeMemory;
 use crate::transport::pool::{Lease, Pool};
 use crate::transport::segment::{self, Key, Nonce, Segment};
+use crate::wire::doorbell::Fencing;
 use crate::wire::layout::Layout;
 use std::sync::{Arc, PoisonError};
 
@@ -117,11 +118,13 @@ impl Region {
     }
 }
 
-/// The memory of a child, as member `me` sees it.
+/// The memory of a child, as member `me` sees it. `fencing` is that of the parent, which has asked
+/// all processes.
 fn memory(
     region: Region,
     (layout, me): (Layout, usize),
     nonce: u128,
+    fencing: Fencing,
 ) -> Result<(Arc<Segment>, NodeMemory)> {
     let lengths = layout::lengths(&layout);
     let key = Key::new(Nonce(nonce), Rank(0));
@@ -134,7 +137,7 @@ fn memory(
     // SAFETY: the segment has the layout's head and parts from there on; what a region held before
     // was given back to the system, so all is zero.
     let node = unsafe { NodeMemory::of(memory, offset, layout, me) };
-    Ok((segment, node))
+    Ok((segment, node.fenced_by(fencing)))
 }
 
 /// Makes the child in a region that is not [`NO_REGION`]. `nonce` is its rank 0's random number.
@@ -156,7 +159,7 @@ pub(in crate::comm) fn make(
     let inputs = tuning::heard(&tuning::seen(&settings, crowding), &settings, &places)?;
     let nodes = kin.nodes.restricted(members).map_err(Error::internal)?;
     let layout = layout::layout(&settings, places.len() as u32, true);
-    let (segment, node) = memory(region, (layout, me), nonce)?;
+    let (segment, node) = memory(region, (layout, me), nonce, parent.node.fencing())?;
 
     let deaths = Arc::<Deaths>::default();
     let in_first = kin.in_first_of(members);

@@ -14,6 +14,8 @@ pub(in crate::comm) mod by_switch;
 pub(in crate::comm) mod cma;
 pub(in crate::comm) mod device;
 pub(in crate::comm) mod executor;
+#[cfg(test)]
+mod fencing_tests;
 pub(in crate::comm) mod heritage;
 pub(in crate::comm) mod init;
 pub(in crate::comm) mod joining;

@@ -313,7 +313,7 @@ impl Work for Inner {
         match exec.queue.front() {
             // Whoever ends what it waits for goes on with it, and may leave it here.
             Some(op) if op.by_program || !op.may_begin() => rest.at_most(UNHEARD),
-            _ => rest.bell(self.node.bell(self.rank as usize)),
+            _ => rest.bell(self.node.own_bell(self.rank as usize)),
         }
     }
 

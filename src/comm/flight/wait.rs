@@ -171,18 +171,18 @@ impl<'a> Long<'a> {
         self.nap = (self.nap * 2).min(LONGEST_NAP);
     }
 
-    /// The first call arms the bell and goes back to look once more; the next one sleeps.
+    /// The first call arms the bell and goes back to look once more; the next ones sleep. Arming
+    /// may interrupt all ranks of the node, so it is done once.
     fn sleep(&mut self) {
-        let bell = self.inner.node.bell(self.inner.rank as usize);
-        match self.ticket.take() {
-            None => self.ticket = Some(bell.arm()),
+        let bell = self.inner.node.own_bell(self.inner.rank as usize);
+        self.ticket = Some(match self.ticket.take() {
+            None => bell.arm(&SystemFutex),
             Some(ticket) => {
                 bell.sleep(ticket, self.nap, &SystemFutex);
-                bell.disarm();
                 self.nap = (self.nap * 2).min(LONGEST_NAP);
-                self.ticket = Some(bell.arm());
+                bell.again()
             }
-        }
+        });
     }
 
     /// Reasons to stop or to speak that need the clock.
@@ -273,7 +273,7 @@ impl Drop for Long<'_> {
             here.goes_on(number);
         }
         if self.ticket.take().is_some() {
-            self.inner.node.bell(self.inner.rank as usize).disarm();
+            self.inner.node.own_bell(self.inner.rank as usize).disarm();
         }
     }
 }

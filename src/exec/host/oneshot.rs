@@ -21,7 +21,7 @@ pub struct SmallCall<'a> {
     pub send: *const u8,
     /// The caller's receive buffer.
     pub recv: *mut u8,
-    /// Elements of the data (of a block for all-gather).
+    /// Elements of the data, or of a block where there is one for each rank.
     pub count: usize,
     /// How data is folded.
     pub kernel: &'a Kernel,
@@ -54,16 +54,18 @@ impl SmallCall<'_> {
         self.count * self.kernel.element_bytes
     }
 
-    /// Input -> own fan, as soon as a slot is free.
+    /// So many blocks of the input -> own fan, as soon as a slot is free.
     #[inline(always)]
     unsafe fn publish(
         &self,
+        blocks: usize,
         wires: &mut Wires,
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
         own_output: Option<*mut u8>,
     ) -> Result<(), Stop> {
-        let bytes = self.bytes();
+        let count = blocks * self.count;
+        let bytes = count * self.kernel.element_bytes;
         while !wires.ports.fans.may_publish(bytes) {
             let late = wires.ports.waits_for(PortId::OWN_FAN);
             waiting.pause(late)?;
@@ -75,7 +77,7 @@ impl SmallCall<'_> {
             let dsts = &both[usize::from(skip_own)..];
             // SAFETY: the slot holds `bytes` (checked when the call was classed as small), the
             // buffers hold `count` elements (contract of the entry points).
-            unsafe { self.copy_in(dsts) };
+            unsafe { self.copy_in(dsts, count) };
         }
         wires.publish_to_all(bytes, self.signature);
         tracer.event(Event::Publish {
@@ -88,24 +90,25 @@ impl SmallCall<'_> {
     }
 
     #[inline(always)]
-    unsafe fn copy_in(&self, dsts: &[*mut u8]) {
+    unsafe fn copy_in(&self, dsts: &[*mut u8], count: usize) {
         let kernel = self.kernel;
         if kernel.pre_scaled {
             let mut params = kernel.params;
             params.divisor = None;
             params.pre_scale_mask = 1;
             // SAFETY: see `publish`.
-            unsafe { (kernel.fold)(&[self.send], dsts, self.count, &params) };
+            unsafe { (kernel.fold)(&[self.send], dsts, count, &params) };
             return;
         }
         for &to in dsts {
-            // SAFETY: see `publish`.
-            unsafe { self.take(self.send, to) };
+            // They fit the caches, so there is no kind of store to choose, which is what a
+            // kernel's copy does.
+            // SAFETY: see `publish`; places of a fan and outputs are no input.
+            unsafe { to.copy_from_nonoverlapping(self.send, count * kernel.element_bytes) };
         }
     }
 
-    /// Moves the bytes of this call. They fit the caches, so there is no kind of store to choose,
-    /// which is what a kernel's copy does.
+    /// Moves the bytes of this call, as [`SmallCall::copy_in`] does.
     ///
     /// # Safety
     /// `from` and `to` hold so many bytes, and do not overlap.
@@ -169,9 +172,54 @@ impl SmallCall<'_> {
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
-        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
         // SAFETY: our caller's promise.
-        unsafe { self.publish(wires, waiting, tracer, None)? };
+        unsafe {
+            self.publish(1, wires, waiting, tracer, None)?;
+            self.fold(0, 1, wires, sources, waiting, tracer)?;
+        }
+        wires.steps_executed += 2;
+        Ok(())
+    }
+
+    /// Publish the blocks of all ranks, then fold everybody's own block in rank order.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// The buffers hold what the call says and belong to it until it returns.
+    pub unsafe fn reduce_scatter(
+        &self,
+        wires: &mut Wires,
+        sources: &mut Sources,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let (me, ranks) = (wires.me(), wires.ranks());
+        // SAFETY: our caller's promise.
+        unsafe {
+            self.publish(ranks, wires, waiting, tracer, None)?;
+            self.fold(me, ranks, wires, sources, waiting, tracer)?;
+        }
+        wires.steps_executed += 3;
+        Ok(())
+    }
+
+    /// Folds block `own` of everybody's `blocks` in rank order, and ends the call.
+    ///
+    /// # Safety
+    /// As [`SmallCall::all_reduce`]; the tokens hold so many blocks.
+    #[inline(always)]
+    unsafe fn fold(
+        &self,
+        own: usize,
+        blocks: usize,
+        wires: &mut Wires,
+        sources: &mut Sources,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
         // On the stack if they are few: what is allocated may share a cache line with what another
         // thread, which is another rank, writes.
         let mut few = [std::ptr::null(); FEW];
@@ -183,13 +231,14 @@ impl SmallCall<'_> {
             }
         };
         for (peer, source) in sources.iter_mut().enumerate() {
-            *source = match peer == me {
+            let data = match peer == me {
                 true => self.send,
                 false => {
                     self.await_token(wires, peer, waiting)?;
-                    wires.ports.fans.source(peer, bytes)
+                    wires.ports.fans.source(peer, blocks * bytes)
                 }
             };
+            *source = data.wrapping_add(own * bytes);
         }
         let mut params = self.kernel.params;
         params.pre_scale_mask = u64::from(self.kernel.pre_scaled) << (me & 63);
@@ -197,10 +246,9 @@ impl SmallCall<'_> {
         // SAFETY: every source holds `count` elements until the call completes.
         unsafe { (self.kernel.fold)(sources, &[self.recv], self.count, &params) };
         for peer in (0..ranks).filter(|&peer| peer != me) {
-            self.release(wires, peer, bytes, tracer);
+            self.release(wires, peer, blocks * bytes, tracer);
         }
         wires.ports.complete_eager();
-        wires.steps_executed += 2;
         Ok(())
     }
 
@@ -220,7 +268,7 @@ impl SmallCall<'_> {
         let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
         let block = |rank: usize| self.recv.wrapping_add(rank * bytes);
         // SAFETY: our caller's promise.
-        unsafe { self.publish(wires, waiting, tracer, Some(block(me)))? };
+        unsafe { self.publish(1, wires, waiting, tracer, Some(block(me)))? };
         for peer in (0..ranks).filter(|&peer| peer != me) {
             self.await_token(wires, peer, waiting)?;
             let source = wires.ports.fans.source(peer, bytes);
@@ -230,6 +278,39 @@ impl SmallCall<'_> {
         }
         wires.ports.complete_eager();
         wires.steps_executed += ranks as u64;
+        Ok(())
+    }
+
+    /// Publish the blocks of all ranks, then take the own one of everybody.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// The buffers hold what the call says and belong to it until it returns.
+    pub unsafe fn all_to_all(
+        &self,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
+        let own = |blocks: *const u8| blocks.wrapping_add(me * bytes);
+        let block = |rank: usize| self.recv.wrapping_add(rank * bytes);
+        // SAFETY: our caller's promise; the buffers are apart (checked with the arguments).
+        unsafe {
+            self.publish(ranks, wires, waiting, tracer, None)?;
+            self.take(own(self.send), block(me));
+        }
+        for peer in (0..ranks).filter(|&peer| peer != me) {
+            self.await_token(wires, peer, waiting)?;
+            let source = own(wires.ports.fans.source(peer, ranks * bytes));
+            // SAFETY: the token holds a block for each rank, and the output too.
+            unsafe { self.take(source, block(peer)) };
+            self.release(wires, peer, ranks * bytes, tracer);
+        }
+        wires.ports.complete_eager();
+        wires.steps_executed += 2 * ranks as u64;
         Ok(())
     }
 
@@ -249,7 +330,7 @@ impl SmallCall<'_> {
         let bytes = self.bytes();
         if wires.me() == self.root {
             // SAFETY: our caller's promise.
-            unsafe { self.publish(wires, waiting, tracer, Some(self.recv))? };
+            unsafe { self.publish(1, wires, waiting, tracer, Some(self.recv))? };
         } else {
             self.await_token(wires, self.root, waiting)?;
             let source = wires.ports.fans.source(self.root, bytes);
@@ -274,7 +355,7 @@ impl SmallCall<'_> {
     ) -> Result<(), Stop> {
         let (me, ranks) = (wires.me(), wires.ranks());
         // SAFETY: a barrier has no payload (`count` is 0), so no buffer is touched.
-        unsafe { self.publish(wires, waiting, tracer, None)? };
+        unsafe { self.publish(1, wires, waiting, tracer, None)? };
         for peer in (0..ranks).filter(|&peer| peer != me) {
             self.await_token(wires, peer, waiting)?;
         }
@@ -309,6 +390,8 @@ impl HostEngine {
                 Collective::AllReduce => small.all_reduce(wires, sources, waiting, &mut ()),
                 Collective::AllGather => small.all_gather(wires, waiting, &mut ()),
                 Collective::Broadcast => small.broadcast(wires, waiting, &mut ()),
+                Collective::ReduceScatter => small.reduce_scatter(wires, sources, waiting, &mut ()),
+                Collective::AllToAll => small.all_to_all(wires, waiting, &mut ()),
                 _ => small.barrier(wires, waiting, &mut ()),
             }
         }

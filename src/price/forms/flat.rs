@@ -100,12 +100,15 @@ impl Call<'_> {
         let (reads, all_write) = match self.collective {
             Collective::AllReduce | Collective::AllGather | Collective::Barrier => (others, true),
             Collective::Reduce | Collective::Scan | Collective::Exscan => (others, true),
+            Collective::ReduceScatter | Collective::AllToAll => (others, true),
             Collective::Broadcast => (1.0, false),
             _ => return None,
         };
         let (machine, costs) = (&self.site.machine, &self.site.costs);
         let bytes = match self.collective {
             Collective::Barrier => 0.0,
+            // A token holds the blocks of all.
+            Collective::ReduceScatter | Collective::AllToAll => self.bytes * self.n,
             _ => self.bytes,
         };
         let work = Work {
@@ -144,6 +147,7 @@ impl Call<'_> {
         let steps = match self.collective {
             // The first rank of a scan drops all tokens, one by one.
             Collective::AllGather | Collective::Scan | Collective::Exscan => reads,
+            Collective::AllToAll => 2.0 * reads,
             _ => 1.0,
         };
         let stores = match self.collective {

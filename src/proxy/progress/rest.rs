@@ -2,7 +2,7 @@
 
 use crate::transport::futex::SystemFutex;
 use crate::transport::net::sleep_on;
-use crate::wire::doorbell::{Doorbell, Ticket};
+use crate::wire::doorbell::{OwnBell, Ticket};
 use std::time::Duration;
 
 /// How long it sleeps where nothing can wake it.
@@ -13,11 +13,11 @@ const LONGEST_NETWORK_NAP: Duration = Duration::from_millis(2);
 const LONGEST_OF_SEVERAL: Duration = Duration::from_millis(1);
 
 /// An armed bell, disarmed on drop.
-pub(super) struct Armed<'a>(&'a Doorbell, Ticket);
+pub(super) struct Armed<'a>(OwnBell<'a>, Ticket);
 
 impl<'a> Armed<'a> {
-    pub(super) fn new(bell: &'a Doorbell) -> Armed<'a> {
-        Armed(bell, bell.arm())
+    pub(super) fn new(bell: OwnBell<'a>) -> Armed<'a> {
+        Armed(bell, bell.arm(&SystemFutex))
     }
 
     pub(super) fn sleep(&self, limit: Duration) {
@@ -50,7 +50,7 @@ impl Default for Rest<'_> {
 
 impl<'a> Rest<'a> {
     /// Whoever publishes something rings this bell. Look for it after this.
-    pub fn bell(&mut self, bell: &'a Doorbell) {
+    pub fn bell(&mut self, bell: OwnBell<'a>) {
         self.bells.push(Armed::new(bell));
     }
 
@@ -77,7 +77,7 @@ impl<'a> Rest<'a> {
         match &self.bells[..] {
             // New work rings this bell too, but perhaps it did so before it was armed.
             [bell] => {
-                let new = (new.0, new.1);
+                let new = (new.0.bell, new.1);
                 bell.0.sleep_beside(bell.1, new, nap, &SystemFutex);
             }
             [] => new.sleep(nap),

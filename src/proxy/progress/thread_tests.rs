@@ -62,7 +62,7 @@ impl Work for Blocked {
     }
 
     fn rest<'a>(&'a self, rest: &mut Rest<'a>) {
-        rest.bell(&self.0);
+        rest.bell((&self.0).into());
     }
 
     fn bell(&self) -> Option<&Doorbell> {

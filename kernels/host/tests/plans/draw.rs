@@ -41,6 +41,7 @@ pub static RECEIVE_FIRST: Entry = Entry {
     plan: receive_first,
     least_tokens: |_| 1,
     most_rounds: 0,
+    all_blocks: false,
     channels: 1,
     most_ranks: 64,
     by_node: false,
