@@ -118,7 +118,7 @@ macro_rules! algorithms {
                         direct();
                     ReduceScatter: twoshot::reduce_scatter, tokens(|s| s), up_to(128), direct();
                     AllGather: twoshot::all_gather, tokens(|s| s), up_to(128), by_node(), direct();
-                    Broadcast: twoshot::broadcast, tokens(|s| s), up_to(128), direct();
+                    Broadcast: twoshot::broadcast, tokens(|s| s), up_to(128);
                     Reduce: twoshot::reduce, tokens(|s| s), up_to(128);
                 }
                 /// partners exchange halves of halves, then double what they have
@@ -142,7 +142,7 @@ macro_rules! algorithms {
                     AllReduce: nvls::all_reduce, tokens(|s| s), up_to(128), one_memory();
                     ReduceScatter: nvls::reduce_scatter, tokens(|s| s), up_to(128), one_memory();
                     AllGather: nvls::all_gather, tokens(|s| s), up_to(128), one_memory();
-                    Broadcast: nvls::broadcast, one_memory();
+                    Broadcast: nvls::broadcast, one_memory(), direct();
                 }
                 /// hubs inside the node, two binary trees between nodes
                 NvlsTree = "nvlstree" {

@@ -123,16 +123,25 @@ impl Table {
         let Some(algorithm) = algo::direct(collective) else {
             return false;
         };
-        // Where each block is a message of its own, the cards cost more beside it.
-        let least = match algorithm {
-            Algorithm::Bundle => DIRECT_BLOCK_BYTES,
-            _ => DIRECT_BYTES,
-        };
         inputs.direct
             && inputs.setting.machine.nodes <= 1
             && (2..=DIRECT_RANKS).contains(&inputs.nranks)
-            && bytes >= least
+            && bytes >= self.least_direct_bytes(collective, algorithm)
             && (inputs.allowed).allows(collective, algorithm, ProtocolChoice::Simple)
+    }
+
+    /// The cards of all ranks are a hand-over more. Where ranks take turns on their cores it costs
+    /// much more, above all beside a call in which a root need wait for nobody.
+    fn least_direct_bytes(&self, collective: Collective, algorithm: Algorithm) -> usize {
+        let usual = match algorithm {
+            Algorithm::Bundle => DIRECT_BLOCK_BYTES,
+            _ => DIRECT_BYTES,
+        };
+        match (self.inputs.oversubscribed, collective.has_root()) {
+            (false, _) => usual,
+            (true, false) => 4 * usual,
+            (true, true) => 32 * usual,
+        }
     }
 
     /// What to run for a rank's contribution of `bytes`.

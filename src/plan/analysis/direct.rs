@@ -24,11 +24,13 @@ pub fn is_possible(plan: &Plan) -> bool {
 /// says so against the proof of part (b).
 pub fn may_push(plan: &Plan) -> bool {
     let shape = &plan.shape;
-    let is_same_everywhere = matches!(
-        shape.collective,
-        Collective::AllReduce | Collective::AllGather | Collective::Broadcast
-    );
-    is_same_everywhere && shape.algorithm == Algorithm::TwoShot && is_possible(plan)
+    let pushes = match (shape.collective, shape.algorithm) {
+        (Collective::AllReduce | Collective::AllGather, Algorithm::TwoShot) => true,
+        // Many readers take their copies at the same time, and one root would make all of them.
+        (Collective::Broadcast, Algorithm::Nvls) => shape.nranks == 2,
+        _ => false,
+    };
+    pushes && is_possible(plan)
 }
 
 /// Whether what the step publishes is final and lies in the output of this rank, so that it is
