@@ -62,7 +62,7 @@ endif
 .PHONY: always help demo test build install uninstall deb deps check bench fuzz guide clean stage \
         core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
         test-rdma-short test-cluster deps-build chaos test-chaos mutations spank kernels test-sass \
-        gpu-bundle test-gpu
+        gpu-bundle test-gpu test-full test-softgpu
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -73,6 +73,10 @@ demo: deps-build stage ## install what is missing, build, run the tsunami model 
 
 test: deps check test-rust stage test-install test-abi test-mpi test-cluster test-chaos test-rdma-short ## install what is missing, run every test
 	@echo 'make test: everything passed'
+
+test-full: export KOLO_TEST_FULL = 1
+test-full: ROUNDS = 120
+test-full: test ## the same with all of the large grids, of which `make test` draws a part (an hour)
 
 build: core $(FAMILIES:%=mpi-%) fortran ## build the libraries and the command (release)
 
@@ -94,7 +98,7 @@ deps: ## install missing packages with apt, after saying which and why
 deps-build:
 	@config/deps.sh --build
 
-test check: PROFILE = dev
+test test-full check: PROFILE = dev
 
 check: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
@@ -138,6 +142,10 @@ build/kernels/kolo_kernels.fatbin: $(KERNEL_SRC)
 
 test-sass: kernels ## break compiled kernels, and see the check of their machine code fail
 	@kernels/build.sh --self-test
+
+test-softgpu: ## every case and every fault of the kernels, on GPUs made of software
+	KOLO_TEST_FULL=1 $(CARGO) test --locked -p kolo-kernels-host -p kolo-softgpu -p kolo-device-tests
+	KOLO_TEST_FULL=1 $(CARGO) test --locked --test cuda
 
 # For machines with a GPU that have neither a network nor a compiler: docs/gpu.md.
 gpu-bundle: kernels ## build the program that tests real GPUs, with all it loads: build/gpu-bundle.tar
@@ -239,7 +247,7 @@ test-rdma-short:
 	CARGO=$(CARGO) LIMIT=150 tests/softroce/verbs.sh $(RDMA_SHORT)
 
 test-mpi:
-	$(CARGO) build --locked --example mpi_net --example hello
+	$(CARGO) build --locked $(TESTED) --example mpi_net --example hello
 	tests/mpi/run.sh $(STAGE) $(FAMILIES)
 
 # On emulated nodes, as root or through sudo; ONLY=word chooses among them.
@@ -251,5 +259,6 @@ chaos: stage ## play random calls under random faults: SECONDS=600, or SEED=123 
 	tests/chaos/run.py $(STAGE) $(SEED:%=--seed %) $(SECONDS:%=--seconds %) $(HERE:%=--here)
 
 # The same rounds every time: who hunts for new faults draws others, by `make chaos`.
+ROUNDS ?= 40
 test-chaos:
-	tests/chaos/run.py $(STAGE) --start 1 --seconds 60 --rounds 60
+	tests/chaos/run.py $(STAGE) --start 1 --seconds $(ROUNDS) --rounds $(ROUNDS)

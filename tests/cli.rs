@@ -2,6 +2,7 @@
 
 #[path = "cli/config.rs"]
 mod config;
+mod drawn;
 #[path = "cli/json.rs"]
 mod json;
 #[path = "cli/mistakes.rs"]
@@ -136,32 +137,32 @@ fn perf(arguments: &str) -> String {
 
 #[test]
 fn every_collective_type_operation_and_root_is_right() {
-    for collective in ALL.split_whitespace() {
-        for ranks in 1..=4 {
-            if collective == "hypercube" && ranks == 3 {
-                continue;
-            }
-            let out = perf(&format!(
-                "{collective} --ranks {ranks} -b 8 -e 8K -f 32 -n 1 -w 0 -d all -o all -r all"
-            ));
-            let (types_and_ops, roots, sizes) = match collective {
-                "barrier" => (1, 1, 1),
-                name => (
-                    folds(name),
-                    if ROOTED.contains(&name) { ranks } else { 1 },
-                    3,
-                ),
-            };
-            let table = rows(&out);
-            assert_eq!(
-                table.len(),
-                types_and_ops * roots * sizes,
-                "{collective} {ranks}"
-            );
-            // Two sides, percentiles of both, and what did the work.
-            let width = |row: &Vec<String>| row.len() == 18;
-            assert!(table.iter().all(width), "{collective} {ranks}: {out}");
-        }
+    let of = |collective| {
+        let can = |&ranks: &usize| collective != "hypercube" || ranks != 3;
+        let each = (1..=4).filter(can).map(|ranks| (collective, ranks));
+        each.collect()
+    };
+    for (collective, ranks) in drawn::of_each("perf", ALL.split_whitespace().map(of), 2) {
+        let out = perf(&format!(
+            "{collective} --ranks {ranks} -b 8 -e 8K -f 32 -n 1 -w 0 -d all -o all -r all"
+        ));
+        let (types_and_ops, roots, sizes) = match collective {
+            "barrier" => (1, 1, 1),
+            name => (
+                folds(name),
+                if ROOTED.contains(&name) { ranks } else { 1 },
+                3,
+            ),
+        };
+        let table = rows(&out);
+        assert_eq!(
+            table.len(),
+            types_and_ops * roots * sizes,
+            "{collective} {ranks}"
+        );
+        // Two sides, percentiles of both, and what did the work.
+        let width = |row: &Vec<String>| row.len() == 18;
+        assert!(table.iter().all(width), "{collective} {ranks}: {out}");
     }
 }
 

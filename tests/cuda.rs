@@ -4,6 +4,7 @@
 //! A process has one driver. So each test here starts this program again, with the software GPU in
 //! place of the driver and only the tests whose name begins with one word.
 
+mod drawn;
 #[path = "cuda/explain.rs"]
 mod explain;
 #[path = "cuda/gpus.rs"]

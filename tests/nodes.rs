@@ -10,6 +10,7 @@ mod alone;
 mod basics;
 #[path = "ranks/blocks.rs"]
 mod blocks;
+mod drawn;
 #[path = "nodes/engine.rs"]
 mod engine;
 #[path = "ranks/groups.rs"]

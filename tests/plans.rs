@@ -3,6 +3,7 @@
 
 #[path = "plans/direct.rs"]
 mod direct;
+mod drawn;
 #[path = "plans/faults.rs"]
 mod faults;
 #[path = "plans/grid.rs"]

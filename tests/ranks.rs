@@ -11,6 +11,7 @@ mod basics;
 mod blocks;
 #[path = "ranks/devices.rs"]
 mod devices;
+mod drawn;
 #[path = "ranks/groups.rs"]
 mod groups;
 #[path = "ranks/messages.rs"]

@@ -19,7 +19,10 @@ CARGO = os.environ.get("CARGO", "cargo")
 # Each program itself runs as many tests at a time as there are cores.
 AT_A_TIME = 3
 # The longest programs come first, so that none of them is left over at the end.
-FIRST = ("cli", "ranks", "plans", "shm", "nodes", "net", "doc-tests")
+FIRST = ("cli", "ranks", "plans", "nodes", "cuda", "comm", "net", "kolo", "bootstrap", "fortran",
+         "faults", "mismatches", "limits", "shm", "doc-tests")
+# What tests load and do not link to: they ask for it, and find it built.
+LOADED = ("kolo-c", "kolo-verbs", "kolo-softgpu")
 LIMIT = 900.0
 
 
@@ -44,10 +47,14 @@ class Program:
 
     def is_over(self):
         """Whether it has ended, which it must within the limit."""
-        if self.process.poll() is None and time.monotonic() - self.begin > LIMIT:
+        if time.monotonic() - self.begin > LIMIT:
             os.killpg(self.process.pid, signal.SIGABRT)
-            self.process.wait()
-        return self.process.poll() is not None
+        ended, status, used = os.wait4(self.process.pid, os.WNOHANG)
+        if not ended:
+            return False
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.busy = used.ru_utime + used.ru_stime
+        return True
 
     def stop(self):
         os.killpg(self.process.pid, signal.SIGKILL)
@@ -63,8 +70,9 @@ class Program:
         if not passed:
             print(text)
         for line in results[-1:] or ["test result: none, exit status %d" % status]:
-            print("%-4s %-20s %5.0f s   %s" % ("ok" if passed else "FAIL", self.name, seconds,
-                                              line.removeprefix("test result: ")))
+            print("%-4s %-20s %5.0f s, busy %4.0f s   %s" % (
+                "ok" if passed else "FAIL", self.name, seconds, self.busy,
+                line.removeprefix("test result: ")))
         sys.stdout.flush()
         counts = re.search(r"(\d+) passed; (\d+) failed", results[-1]) if results else None
         self.counts = [int(count) for count in counts.groups()] if counts else [0, 1]
@@ -86,6 +94,25 @@ def build(options):
             folder = os.path.dirname(said["manifest_path"])
             programs.append(Program(said["target"]["name"], [said["executable"]], folder))
     return programs
+
+
+def build_loaded(options):
+    """Builds what the programs load, before several of them wait for each other with it."""
+    command = [CARGO, "build", "--message-format=json-render-diagnostics"]
+    command += [one for one in options if one in ("--locked", "--release")]
+    for package in LOADED:
+        command += ["-p", package]
+    built = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if built.returncode:
+        sys.exit(built.returncode)
+    for line in built.stdout.splitlines():
+        said = json.loads(line)
+        is_library = said.get("reason") == "compiler-artifact" and \
+            said["target"]["name"] == "kolo" and said["target"]["crate_types"] == ["lib"]
+        if is_library and not said["fresh"]:
+            sys.exit("The library was compiled a second time, which takes minutes: a package has "
+                     "other features here than where tests are built. Name those features among "
+                     "kolo's dependencies in Cargo.toml, as it does for bitflags.")
 
 
 def run(waiting, libraries):
@@ -112,6 +139,8 @@ def main():
     programs = build(options)
     if not programs:
         sys.exit("no test was built")
+    if "--workspace" in options:
+        build_loaded(options)
     libraries = os.path.dirname(programs[0].command[0])
     here = os.getcwd()
     programs.append(Program("doc-tests", [CARGO, "test", "--doc", *options], here))

@@ -13,7 +13,9 @@
 //! where the thread is not.
 
 use super::signal_bell::{self, SignalBell, action, set, word_of};
+use std::any::Any;
 use std::io;
+use std::panic::catch_unwind;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,11 +26,15 @@ static COMING: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 /// So many of one kind are too many to wait for the words any longer.
 const PATIENCE: u32 = 5;
 
+/// What was used while a signal was told of. Where the process ends, nothing of it is dropped.
+pub type Kept = Box<dyn Any>;
+
 /// From now on `tell` is called with the number of the signal, on a thread of kolo's, before one of
-/// these ends the process. Once a process; the first caller's `tell` counts.
+/// these ends the process. Once a process; the first caller's `tell` counts. What it gives is
+/// dropped when the signal has not ended the process, for a handler of the program's has it.
 ///
 /// Returns for each signal that is left alone, or all of them, why; only the first caller hears it.
-pub fn before(signals: &[i32], tell: fn(i32)) -> Vec<String> {
+pub fn before(signals: &[i32], tell: fn(i32) -> Kept) -> Vec<String> {
     static ONCE: Once = Once::new();
     let mut left = Vec::new();
     ONCE.call_once(|| {
@@ -54,13 +60,17 @@ pub fn name(signal: i32) -> String {
     }
 }
 
-fn start(tell: fn(i32)) -> io::Result<()> {
+fn start(tell: fn(i32) -> Kept) -> io::Result<()> {
     BELL.hear("kolo words", move || {
         let came = |signal: &i32| coming(*signal).load(Ordering::Relaxed) > 0;
         for signal in (0..COMING.len() as i32).filter(came) {
-            tell(signal);
+            // After a panic too the signal does what it does without kolo.
+            let kept = catch_unwind(|| tell(signal));
             coming(signal).store(0, Ordering::Relaxed);
-            give_back(signal);
+            match give_back(signal) {
+                true => std::mem::forget(kept),
+                false => drop(kept),
+            }
         }
     })
 }
@@ -70,20 +80,19 @@ fn coming(signal: i32) -> &'static AtomicU32 {
 }
 
 /// The signal does what it does without kolo, unless the program has a handler by now (which may
-/// have called this one): then it has had its signal.
-fn give_back(signal: i32) {
-    if action(signal).is_ok_and(|now| now == word_of(on_signal))
-        && set(signal, libc::SIG_DFL).is_ok()
-    {
-        // SAFETY: plain system calls. This thread takes no signals; another one of the process
-        // does.
-        unsafe { libc::kill(libc::getpid(), signal) };
+/// have called this one): then it has had its signal. Whether the signal was sent, which ends the
+/// process.
+fn give_back(signal: i32) -> bool {
+    let is_ours = action(signal).is_ok_and(|now| now == word_of(on_signal));
+    if !is_ours || set(signal, libc::SIG_DFL).is_err() {
+        return false;
     }
+    // SAFETY: plain system calls. This thread takes no signals; another one of the process does.
+    unsafe { libc::kill(libc::getpid(), signal) == 0 }
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {
     // SAFETY: all of these may be called in a handler; the number of the last error is put back.
-    // The signal that is sent waits until the handler returns, or another thread takes it.
     unsafe {
         let error = libc::__errno_location();
         let before = *error;
@@ -94,9 +103,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
                 earlier => earlier < PATIENCE - 1,
             };
         if !is_told {
-            libc::signal(signal, libc::SIG_DFL);
-            // (A child that shares this memory has the thread's number wrong, so not by `raise`.)
-            libc::kill(libc::getpid(), signal);
+            signal_bell::pass_on(signal);
         }
         *error = before;
     }
@@ -126,8 +133,23 @@ mod tests {
         text.matches("last words of SIGTERM").count()
     }
 
-    fn tell(signal: i32) {
+    fn tell(signal: i32) -> Kept {
         println!("last words of {}", name(signal));
+        Box::new(())
+    }
+
+    /// Says so when it is dropped.
+    struct Told;
+
+    impl Drop for Told {
+        fn drop(&mut self) {
+            println!("what was kept is dropped");
+        }
+    }
+
+    fn keeps(signal: i32) -> Kept {
+        drop(tell(signal));
+        Box::new(Told)
     }
 
     extern "C" fn own(_: libc::c_int) {
@@ -148,6 +170,44 @@ mod tests {
         assert!(before(&[libc::SIGTERM], tell).is_empty());
         // Launchers send it more than once.
         get_signals(3);
+        std::thread::sleep(LONG);
+    }
+
+    /// A handler that the program has put before kolo's, which it calls and then goes on.
+    extern "C" fn chained(signal: libc::c_int) {
+        on_signal(signal);
+    }
+
+    #[test]
+    #[ignore = "started by the tests beside it, as the signal is that of the process"]
+    fn chains_it() {
+        assert!(before(&[libc::SIGTERM], keeps).is_empty());
+        set(libc::SIGTERM, word_of(chained)).unwrap();
+        for _ in 0..2 {
+            get_signals(1);
+            let begin = std::time::Instant::now();
+            while coming(libc::SIGTERM).load(Ordering::Relaxed) > 0 {
+                assert!(begin.elapsed() < Duration::from_secs(60));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        // Behind the second signal the first one's are gone, whatever the second one's do.
+    }
+
+    #[test]
+    #[ignore = "started by the tests beside it, and ended by a signal"]
+    fn keeps_something() {
+        assert!(before(&[libc::SIGTERM], keeps).is_empty());
+        get_signals(1);
+        std::thread::sleep(LONG);
+    }
+
+    #[test]
+    #[ignore = "started by the tests beside it, and ended by a signal"]
+    fn panics_in_its_words() {
+        let told = before(&[libc::SIGTERM], |_| panic!("a panic of this test"));
+        assert!(told.is_empty());
+        get_signals(1);
         std::thread::sleep(LONG);
     }
 
@@ -184,7 +244,10 @@ mod tests {
     #[test]
     #[ignore = "started by the tests beside it, and ended by a signal"]
     fn has_endless_words() {
-        let stuck = |_| std::thread::sleep(LONG);
+        let stuck = |_| -> Kept {
+            std::thread::sleep(LONG);
+            Box::new(())
+        };
         assert!(before(&[libc::SIGTERM], stuck).is_empty());
         get_signals(PATIENCE as usize);
         std::thread::sleep(LONG);
@@ -225,6 +288,27 @@ mod tests {
         let ended = other_process("leaves_it_alone");
         let how = (words(&ended), ended.status.signal());
         assert_eq!(how, (1, Some(libc::SIGTERM)));
+    }
+
+    /// Dropping it may wait for others, so it is only where the process goes on.
+    #[test]
+    fn what_was_told_of_is_dropped_where_the_process_goes_on() {
+        let dropped = |ended: &Output| {
+            let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+            text.matches("what was kept is dropped").count()
+        };
+        let chained = other_process("chains_it");
+        assert!(chained.status.success() && words(&chained) == 2);
+        assert!(dropped(&chained) >= 1);
+        let ended = other_process("keeps_something");
+        let how = (dropped(&ended), ended.status.signal());
+        assert_eq!(how, (0, Some(libc::SIGTERM)));
+    }
+
+    #[test]
+    fn a_panic_in_the_words_does_not_hold_the_signal_up() {
+        let ended = other_process("panics_in_its_words");
+        assert_eq!(ended.status.signal(), Some(libc::SIGTERM));
     }
 
     #[test]

@@ -10,8 +10,10 @@
 
 use super::fork::Fd;
 use super::own_thread;
+use std::any::Any;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 /// What a handler rings. It lives as long as the process.
@@ -30,7 +32,8 @@ impl SignalBell {
         }
     }
 
-    /// Starts the thread `name`, which calls `heard` whenever the bell was rung.
+    /// Starts the thread `name`, which calls `heard` whenever the bell was rung. A panic in `heard`
+    /// is written to the log, and the thread goes on: a handler may ring at any time.
     ///
     /// # Errors
     /// The system has no descriptor or no thread left.
@@ -42,8 +45,18 @@ impl SignalBell {
             let mut rung = 0;
             // SAFETY: a writable number. The thread takes no signals, so nothing interrupts it.
             while unsafe { libc::eventfd_read(bell.as_raw_fd(), &raw mut rung) } == 0 {
-                heard();
+                // `heard` is called again as it is: it keeps what it changes behind locks.
+                if let Err(cause) = panic::catch_unwind(AssertUnwindSafe(&heard)) {
+                    // What the log has been given may panic too, and what a panic carries.
+                    let _ = panic::catch_unwind(AssertUnwindSafe(|| {
+                        let name = std::thread::current().name().unwrap_or_default().to_owned();
+                        tracing::error!("kolo: thread \"{name}\": {}", words_of(&*cause));
+                    }));
+                    std::mem::forget(cause);
+                }
             }
+            // Handlers have the number: closed, it might be another file's soon.
+            std::mem::forget(bell);
         };
         own_thread::start(std::thread::Builder::new().name(name.into()), listen)?;
         self.fd.store(fd, Ordering::Relaxed);
@@ -65,6 +78,25 @@ impl SignalBell {
         // SAFETY: a plain system call, which a handler may make.
         self.is_here() && unsafe { libc::eventfd_write(self.fd.load(Ordering::Relaxed), 1) == 0 }
     }
+}
+
+/// The signal does to this process what it does without kolo: for handlers in a child, for its
+/// signals are none of the process that hears.
+pub fn pass_on(signal: libc::c_int) {
+    // SAFETY: all of these may be called in a handler. The signal that is sent waits until the
+    // handler returns, or another thread takes it. (A child that shares this memory has the
+    // thread's number wrong, so not by `raise`.)
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::kill(libc::getpid(), signal);
+    }
+}
+
+/// What a panic said.
+fn words_of(cause: &(dyn Any + Send)) -> &str {
+    let owned = || cause.downcast_ref::<String>().map(String::as_str);
+    let words = cause.downcast_ref::<&str>().copied().or_else(owned);
+    words.unwrap_or("it panicked")
 }
 
 /// A function that a signal calls.
@@ -172,6 +204,21 @@ mod tests {
         for _ in 0..3 {
             // SAFETY: a signal that is caught.
             unsafe { libc::raise(unused(0)) };
+            told.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_panic_in_what_is_heard_leaves_the_bell_in_order() {
+        static OWN: SignalBell = SignalBell::unheard();
+        let (tell, told) = mpsc::channel();
+        let heard = move || {
+            tell.send(()).unwrap();
+            panic!("a panic of this test");
+        };
+        OWN.hear("a test of panics", heard).unwrap();
+        for _ in 0..3 {
+            assert!(OWN.ring(), "somebody still hears it");
             told.recv_timeout(Duration::from_secs(60)).unwrap();
         }
     }

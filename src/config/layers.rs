@@ -269,11 +269,20 @@ fn reconcile_channels(values: &mut [Effective]) -> Result<()> {
         values[high].source.origin = Origin::Follows("min_nchannels");
         return Ok(());
     }
+    // What the site locks, nobody else changes.
+    let remedy = match (&values[low].locked, &values[high].locked) {
+        (None, None) => "lower min_nchannels or raise max_nchannels".to_owned(),
+        (Some(place), None) => format!("raise max_nchannels: {place} locks min_nchannels"),
+        (None, Some(place)) => format!("lower min_nchannels: {place} locks max_nchannels"),
+        (Some(place), Some(_)) => {
+            format!("{place} locks both: ask whoever maintains that file")
+        }
+    };
     Err(Error::usage(
         format!(
             "min_nchannels is {least} ({}), which is more than max_nchannels, {most} ({})",
             values[low].source.origin, values[high].source.origin
         ),
-        "lower min_nchannels or raise max_nchannels",
+        remedy,
     ))
 }

@@ -7,7 +7,8 @@
 //! engines of the process that are there, and writes what it sees to the log. Without the setting
 //! there is neither.
 //!
-//! A signal that the program handles or ignores is left alone.
+//! A signal that the program handles or ignores is left alone, and so is one in a forked child: the
+//! thread is not there, and the signal does what it does without kolo.
 
 use super::net::live::Picture;
 use super::net::{Links, ProxiedSenders};
@@ -66,12 +67,15 @@ fn tell() {
     }
 }
 
-extern "C" fn on_signal(_: libc::c_int) {
+extern "C" fn on_signal(signal: libc::c_int) {
     // SAFETY: these may be called in a handler; the number of the last error is put back.
     unsafe {
         let error = libc::__errno_location();
         let before = *error;
-        BELL.ring();
+        match BELL.is_here() {
+            true => _ = BELL.ring(),
+            false => signal_bell::pass_on(signal),
+        }
         *error = before;
     }
 }
@@ -95,4 +99,41 @@ fn install(signal: libc::c_int) -> Result<(), String> {
     let heard = BELL.hear("kolo pictures", tell);
     heard.map_err(|error| error.to_string())?;
     signal_bell::catch(signal, on_signal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    #[ignore = "started by the test beside it, as the signal is that of the process"]
+    fn forks() {
+        install(libc::SIGUSR2).expect("nobody else has it");
+        let mut status = 0;
+        // SAFETY: the child makes system calls only.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::kill(libc::getpid(), libc::SIGUSR2);
+                libc::_exit(0);
+            }
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            // Here it asks, and ends nothing.
+            libc::kill(libc::getpid(), libc::SIGUSR2);
+        }
+        assert!(libc::WIFSIGNALED(status), "the child lives on: {status}");
+        assert_eq!(libc::WTERMSIG(status), libc::SIGUSR2);
+    }
+
+    #[test]
+    fn the_signal_of_a_forked_child_ends_the_child() {
+        let ended = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--ignored", "--exact", "proxy::asked::tests::forks"])
+            .output()
+            .expect("this program");
+        let text = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success(), "{}: {text}", ended.status);
+        assert!(text.contains("1 passed"), "{text}");
+    }
 }

@@ -1,5 +1,6 @@
 //! `kolo explain`, `kolo sim` and `kolo tune`.
 
+use crate::drawn;
 use crate::ports::Port;
 use crate::{kolo, perf, run, scratch, stderr, stdout, wrong};
 use kolo::algo::REGISTRY;
@@ -360,17 +361,19 @@ fn compositions_compute_what_the_collective_does() {
     ] {
         has(&with(&format!("explain {collective} -n 3")), &[parts]);
     }
-    for ranks in 2..=4 {
-        for collective in ["all_reduce", "all_gather", "barrier"] {
-            for options in ["-z 1", "-z 0 -m 2"] {
-                let out = with(&format!(
-                    "perf {collective} --ranks {ranks} -b 8 -e 512K -f 64 -n 2 -w 1 -d all -o all \
-                     {options}"
-                ));
-                assert_eq!(wrong(&out), 0, "{collective} {ranks}: {out}");
-                has(&out, &["# steps: executed == planned"]);
-            }
-        }
+    let ways = |ranks| ["-z 1", "-z 0 -m 2"].map(|options| (ranks, options));
+    let of = |collective| {
+        let each = (2..=4).flat_map(ways);
+        each.map(|(ranks, options)| (collective, ranks, options))
+            .collect()
+    };
+    let all = ["all_reduce", "all_gather", "barrier"].map(of);
+    for (collective, ranks, options) in drawn::of_each("composed", all, 2) {
+        let out = with(&format!(
+            "perf {collective} --ranks {ranks} -b 8 -e 512K -f 64 -n 2 -w 1 -d all -o all {options}"
+        ));
+        assert_eq!(wrong(&out), 0, "{collective} {ranks}: {out}");
+        has(&out, &["# steps: executed == planned"]);
     }
     std::fs::remove_file(&file).unwrap();
     // Without the file nothing is composed.

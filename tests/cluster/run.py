@@ -112,7 +112,7 @@ class Running:
     def look(self):
         """Its status, once it has ended."""
         self.drain()
-        done, code = os.waitpid(self.pid, os.WNOHANG)
+        done, code, used = os.wait4(self.pid, os.WNOHANG)
         if not done:
             late = time.monotonic() - self.begin - self.limit
             if late > 0 and not self.told:
@@ -123,6 +123,7 @@ class Running:
             return None
         self.drain()
         os.close(self.reader)
+        self.busy = used.ru_utime + used.ru_stime
         status = os.waitstatus_to_exitcode(code)
         if self.told:
             self.text += b"not finished after %d s\n" % self.limit
@@ -181,7 +182,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     count = dict.fromkeys(("ok", "FAIL", "skip"), 0)
     for status, test in ended(prefix, cases(words)):
-        what = "cluster %s (%.0f s)" % (test.label, time.monotonic() - test.begin)
+        what = "cluster %s (%.0f s, busy %.0f s)" % (
+            test.label, time.monotonic() - test.begin, test.busy)
         word = {0: "ok", SKIPPED: "skip"}.get(status, "FAIL")
         count[word] += 1
         print("%-5s %s" % (word, what))

@@ -1,27 +1,16 @@
 //! `kolo explain --device cuda`: what it says is what communicators of devices do.
 
-use crate::softgpu::folder;
+use crate::drawn;
+use crate::softgpu::{kolo, perf, said};
 use serde_json::Value;
 use std::process::Command;
 
 /// An algorithm that settings name, and the size of buffers; nothing where they do not.
 type Named = (&'static str, &'static str);
 
-/// What `kolo` prints with these words and settings.
-fn kolo(before: &[&str], words: &str, (algorithm, buffer): Named) -> String {
-    let program = env!("CARGO_BIN_EXE_kolo");
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        let is_other = |start: &&str| name.starts_with(*start);
-        if ["KOLO_", "NCCL_", "OMPI_", "PMI", "SLURM_"]
-            .iter()
-            .any(is_other)
-        {
-            command.env_remove(name);
-        }
-    }
-    command.args(before).args(words.split_whitespace());
+/// What a command of kolo prints with these words and settings.
+fn told(mut command: Command, words: &str, (algorithm, buffer): Named) -> String {
+    command.args(words.split_whitespace());
     command.args(["--device", "cuda"]);
     for (name, value) in [("KOLO_ALGO", algorithm), ("KOLO_BUFFSIZE", buffer)] {
         if !value.is_empty() {
@@ -29,26 +18,20 @@ fn kolo(before: &[&str], words: &str, (algorithm, buffer): Named) -> String {
         }
     }
     let output = command.output().expect("kolo");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let said = text(&output.stdout) + &text(&output.stderr);
+    let said = said(&output);
     assert!(output.status.success(), "{words}: {said}");
     said
 }
 
 fn document(words: &str, named: Named) -> Value {
-    let said = kolo(&[], &format!("explain {words} --json"), named);
+    let said = told(kolo(), &format!("explain {words} --json"), named);
     serde_json::from_str(&said).expect("JSON")
 }
 
 /// Steps that four ranks have planned in so many iterations.
 fn planned(collective: &str, size: &str, named: Named, iterations: u32) -> u64 {
-    let folder = folder().to_str().expect("a path");
-    let program = env!("CARGO_BIN_EXE_kolo");
-    let before = [
-        "softgpu", "-n", "4", "--from", folder, "--", "timeout", "100", program, "perf",
-    ];
     let words = format!("{collective} -b {size} -e {size} -g 4 -n {iterations} -w 0 -c 0");
-    let said = kolo(&before, &words, named);
+    let said = told(perf(4), &words, named);
     let line = said
         .lines()
         .find(|line| line.contains("# steps: executed =="));
@@ -61,14 +44,15 @@ fn planned(collective: &str, size: &str, named: Named, iterations: u32) -> u64 {
 /// two calls.
 #[test]
 fn the_steps_are_those_that_communicators_plan() {
-    for (collective, size, named, calls) in [
+    let all = vec![
         ("all_reduce", "1K", ("ring", ""), 4),
         ("all_reduce", "272K", ("ring", "64K"), 4),
         // Of five rounds.
         ("all_reduce", "64K", ("tree", "64K"), 4),
         ("all_reduce", "2K", ("oneshot", ""), 4),
         ("alltoall", "128K", ("pairwise", "64K"), 2),
-    ] {
+    ];
+    for (collective, size, named, calls) in drawn::of_each("explained", [all], 3) {
         let of = |rank| {
             let words = format!("{collective} {size} -n 4 -r {rank}");
             let told = document(&words, named);
@@ -101,7 +85,7 @@ fn the_protocol_follows_size_and_reach() {
             .find(|(_, it)| *it == near);
         assert_eq!(kernel, format!("kolo2_{}Float_Sum", word.unwrap().0));
     }
-    let text = kolo(&[], "explain all_reduce 64K -n 4", ("ring", ""));
+    let text = told(kolo(), "explain all_reduce 64K -n 4", ("ring", ""));
     for line in [
         "route       launch: on the stream of each rank one kernel interprets the plan\n",
         "otherwise   ring, protocol simple, where devices do not all reach each other\n",

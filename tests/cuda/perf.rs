@@ -1,38 +1,19 @@
 //! `kolo perf --device cuda`: data go to devices and come back, and each result is looked at.
 
 use crate::ports::Port;
-use crate::softgpu::folder;
+use crate::softgpu::{self, folder, said};
 use std::net::Ipv4Addr;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 /// `kolo perf` with these options on a host of so many devices.
 fn perf(devices: u32, options: &str) -> Command {
-    let program = env!("CARGO_BIN_EXE_kolo");
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        let is_other = |start: &&str| name.starts_with(*start);
-        if ["KOLO_", "NCCL_", "OMPI_", "PMI", "SLURM_"]
-            .iter()
-            .any(is_other)
-        {
-            command.env_remove(name);
-        }
-    }
+    let mut command = softgpu::perf(devices);
     command
-        .args(["softgpu", "-n", &devices.to_string(), "--from"])
-        .arg(folder())
-        .args(["--", "timeout", "100", program, "perf"])
         .args(options.split_whitespace())
         .args(["--device", "cuda"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
-}
-
-fn said(output: &Output) -> String {
-    let out = String::from_utf8_lossy(&output.stdout);
-    format!("{out}{}", String::from_utf8_lossy(&output.stderr))
 }
 
 /// What it prints where all results are right.

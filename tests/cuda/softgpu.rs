@@ -1,7 +1,7 @@
 //! The software GPU, and tests that run in a process that has it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,40 @@ fn built() -> &'static (PathBuf, PathBuf) {
 /// The folder that `kolo softgpu --from` takes.
 pub fn folder() -> &'static Path {
     built().0.parent().expect("a folder")
+}
+
+/// The command `kolo`, which sees none of the settings that the tests run with. Devices are quicker
+/// with few threads, and do the same steps.
+pub fn kolo() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kolo"));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        let is_other = |start: &&str| name.starts_with(*start);
+        if ["KOLO_", "NCCL_", "OMPI_", "PMI", "SLURM_"]
+            .iter()
+            .any(is_other)
+        {
+            command.env_remove(name);
+        }
+    }
+    command.env("KOLO_NTHREADS", "64");
+    command
+}
+
+/// `kolo perf` on a host of so many devices, with 100 seconds to live.
+pub fn perf(devices: u32) -> Command {
+    let mut command = kolo();
+    command
+        .args(["softgpu", "-n", &devices.to_string(), "--from"])
+        .arg(folder())
+        .args(["--", "timeout", "100", env!("CARGO_BIN_EXE_kolo"), "perf"]);
+    command
+}
+
+/// What a process has printed, on both ways.
+pub fn said(output: &Output) -> String {
+    let out = String::from_utf8_lossy(&output.stdout);
+    format!("{out}{}", String::from_utf8_lossy(&output.stderr))
 }
 
 /// Runs the ignored tests of this program whose names begin so, in a process with four devices and

@@ -7,18 +7,7 @@ set -euo pipefail
 guide=$SOURCE/docs/guide
 fail() { echo "guide ($MPI): $*" >&2; exit 1; }
 
-# This MPI under its usual names, as on a machine that has one.
-mkdir bin
-for name in mpicc mpif90 mpirun; do
-    printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v $name.$MPI)" >bin/$name
-    chmod 755 bin/$name
-done
-home=$(getent passwd "$(id -u)" | cut -d: -f6)
-cargo_bin=$(dirname "$(PATH=$PATH:$home/.cargo/bin command -v cargo)")
-export CARGO_HOME=${CARGO_HOME:-$home/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$home/.rustup}
-# The two lines to which the pages point.
-before=$(sed -n 's/^    \(export OMPI[^#]*\).*/\1/p' "$SOURCE/README.md")
-[ "$(echo "$before" | wc -l)" = 2 ] || fail "README.md has no two lines for Open MPI"
+. "$SOURCE/tests/mpi/newcomer"
 
 # block PAGE LANGUAGE NUMBER: what the fenced block of this language and number holds.
 block() {
@@ -33,7 +22,7 @@ typed() {
     (cd "$1" && env -i PATH="$work/bin:$PREFIX/bin:$cargo_bin:/usr/local/bin:/usr/bin:/bin" \
         HOME="$work" TMPDIR="$work" CARGO_HOME="$CARGO_HOME" RUSTUP_HOME="$RUSTUP_HOME" \
         PKG_CONFIG_PATH="$PREFIX/lib/pkgconfig" timeout 100 bash -euo pipefail -c "$before
-${words//kolo-mpi)/kolo-mpi-$MPI)}")
+$(as_linked "$words")")
 }
 
 # The lines of four ranks, sorted. MPICH's mpirun may put the end of a line behind another one.
@@ -156,7 +145,7 @@ table() { # PAGE
     echo "table of $1.md: $count rows"
 }
 
-work=$PWD
+work=$PWD before=$exports
 mkdir c fortran tables site
 quick_start c c
 quick_start fortran fortran
@@ -167,8 +156,6 @@ typed tables 'mpif90 fortran.f90 $(pkg-config --cflags --libs kolo-fortran kolo-
 table c
 table fortran
 
-# With the settings of the tests' own builds, as cargo would compile kolo once more with others.
-of_cargo=$(export -p | grep '^declare -x CARGO_' || true)
 before="$of_cargo
 unset PKG_CONFIG_PATH
 $before" quick_start rust "$SOURCE"

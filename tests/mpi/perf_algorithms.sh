@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Algorithms forced in turn, over processes: a selection, on one node and on imagined ones.
+# Algorithms forced in turn, over processes, on one node and on imagined ones: of each a collective.
 # limit: 300 s
 # They know nothing of the MPI that started the ranks; perf_collectives runs under both.
 # mpi: openmpi
@@ -11,7 +11,8 @@ forced() {
     local algorithm=$1 per_node=$2
     shift 2
     export KOLO_ALGO=$algorithm KOLO_RANKS_PER_NODE=$per_node
-    for collective in "$@"; do
+    drawn 1 "$@"
+    for collective in "${words[@]}"; do
         right 5 "$collective" 2 -b 24 -e 192K -f 8192 -n 2 -w 1
     done
     unset KOLO_ALGO KOLO_RANKS_PER_NODE

@@ -6,7 +6,9 @@
 # mpi: openmpi
 set -euo pipefail
 . "$SOURCE/tests/mpi/perf/table.sh"
-for collective in $more; do
+# shellcheck disable=SC2086
+drawn 5 $more
+for collective in "${words[@]}"; do
     # The last size takes many rounds of the slots.
     right 2 "$collective" 4 -b 8 -e 4M -f 80 -n 1 -w 0
     right 4 "$collective" 4 -b 8 -e 64K -f 20 -n 1 -w 0 -r all

@@ -18,7 +18,9 @@ beside() {
         }
         END { exit seen != 4 || bad > 0 }' table || { cat table; return 1; }
 }
-for collective in $more; do
+# shellcheck disable=SC2086
+drawn 5 $more
+for collective in "${words[@]}"; do
     beside "$collective" -d double -r 2
 done
 # Nothing to compare with.

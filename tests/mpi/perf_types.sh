@@ -5,8 +5,9 @@
 # mpi: openmpi
 set -euo pipefail
 . "$SOURCE/tests/mpi/perf/table.sh"
-for n in 2 3; do
-    for collective in all_reduce reduce reduce_scatter; do
+for collective in all_reduce reduce reduce_scatter; do
+    drawn 1 2 3
+    for n in "${words[@]}"; do
         right "$n" "$collective" 100 -b 64 -e 1K -f 16 -n 1 -w 0 -d all -o all
     done
 done
@@ -14,7 +15,8 @@ for collective in scan exscan; do
     right 3 "$collective" 80 -b 64 -e 1K -f 16 -n 1 -w 0 -d all -o all
 done
 # The correctly rounded sum: in one hand-over, and in windows.
-for n in 2 3 4; do
+drawn 1 2 3 4
+for n in "${words[@]}"; do
     right "$n" all_reduce 8 -b 64 -e 256K -f 4096 -n 1 -w 0 -d all -o exactsum
 done
 right 3 reduce 8 -b 64 -e 256K -f 4096 -n 1 -w 0 -d all -o exactsum -r all

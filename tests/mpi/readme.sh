@@ -8,15 +8,8 @@ set -euo pipefail
 readme=$SOURCE/README.md
 fail() { echo "readme ($MPI): $*" >&2; exit 1; }
 
-# The compilers and mpirun of this MPI under their usual names, as on a machine that has one MPI.
-mkdir bin programs
-for name in mpicc mpif90 mpirun; do
-    printf '#!/bin/sh\nexec %s "$@"\n' "$(command -v $name.$MPI)" >bin/$name
-    chmod 755 bin/$name
-done
-home=$(getent passwd "$(id -u)" | cut -d: -f6)
-cargo_bin=$(dirname "$(PATH=$PATH:$home/.cargo/bin command -v cargo)")
-export CARGO_HOME=${CARGO_HOME:-$home/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$home/.rustup}
+. "$SOURCE/tests/mpi/newcomer"
+mkdir programs
 
 # What a fenced block of this language holds, and the commands in its first lines.
 block() { awk -v open='```'"$1" '$0 == open { on = 1; next } $0 == "```" { on = 0 } on' "$readme"; }
@@ -28,10 +21,8 @@ cmp hello.rs "$SOURCE/examples/rust/hello.rs" || fail "its program in Rust is an
 c=$(sed -n '1s,^/\* \(.*\) \*/$,\1,p' programs/hello.c)
 fortran=$(sed -n '/^! /!q; s/^! //p' programs/hello.f90)
 rust=$(sed -n '1s,^//! ,,p' hello.rs)
-[ "$MPI" = openmpi ] || c=${c//kolo-mpi)/kolo-mpi-$MPI)}
-[ "$MPI" = openmpi ] || fortran=${fortran//kolo-mpi)/kolo-mpi-$MPI)}
+c=$(as_linked "$c") fortran=$(as_linked "$fortran")
 install=$(sed -n 's/^    \(export P[^#]*\).*/\1/p' "$readme")
-exports=$(sed -n 's/^    \(export OMPI[^#]*\).*/\1/p' "$readme")
 look=$(awk '/^## Look inside/ { on = 1; next } /^## / { on = 0 } on && /^    /' "$readme" |
     sed 's/ -e [0-9]*M / -e 64K /; s/--compare mpi/& -b 64K -e 64K/; s/#.*//')
 for part in c fortran rust install exports look; do
@@ -57,11 +48,8 @@ four() { # NAME FOLDER COMMANDS
 programs() {
     four C "$work/programs" "$c"
     four Fortran "$work/programs" "$fortran"
-    # Nothing that is installed is needed here. The settings of the tests' own builds are, and no
-    # place of packages: with others cargo would compile kolo once more, for longer than this test
-    # may take.
-    local install
-    install=$(export -p | grep '^declare -x CARGO_' || true)
+    # Nothing that is installed is needed here, and no place of packages.
+    local install=$of_cargo
     four Rust "$SOURCE" "unset PKG_CONFIG_PATH
 $1"
 }

@@ -6,6 +6,7 @@
 #   ONLY=perf tests/mpi/run.sh PREFIX openmpi    those whose name contains a word
 #   VERBOSE=1 ...                                show what they print even when they pass
 #   AT_A_TIME=1 ...                              one after the other, not two: most of them wait
+#   KOLO_TEST_FULL=1 ...                         the whole of large grids, not a part that is drawn
 #
 # A test is an executable script NAME.sh. It starts in an empty folder and passes when its exit
 # status is 0. A line `# limit: 120 s` changes its time limit of 60 s, which counts double where
@@ -24,6 +25,7 @@ shift
 SOURCE=$(cd "$(dirname "$0")/../.." && pwd)
 KOLO=$PREFIX/bin/kolo
 export PREFIX SOURCE KOLO PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig
+export FULL=${KOLO_TEST_FULL:-}
 for name in $(compgen -e | grep -E '^(KOLO|NCCL)_' || true); do unset "$name"; done
 
 # Containers and chroots run tests as root, and two cores run eight ranks.
@@ -59,21 +61,25 @@ running=0
 # One test, in a folder of its own. All that is to be said of it goes to its file `said`, which is
 # there when it has ended; the last letter of its name is that of the verdict.
 run_one() { # NUMBER, SCRIPT, LABEL
-    local own=$scratch/$1 name=$3 limit start status=0 verdict=p
+    local own=$scratch/$1 name=$3 limit start busy status=0 verdict=p
     limit=$(sed -n 's/^# limit: \([0-9]*\) s$/\1/p' "$2")
     limit=$((${limit:-60} * at_a_time))
     start=$SECONDS
     mkdir -p "$own/work" "$own/tmp"
     (cd "$own/work" && TMPDIR=$own/tmp exec timeout --kill-after=5 "$limit" "$2") \
         </dev/null >"$own/log" 2>&1 || status=$?
+    # Seconds of the processor: what it costs beside others, for this shell has no other child.
+    times >"$own/times"
+    busy=$(awk -F '[ms ]+' 'NR == 2 { printf "%.0f", 60 * ($1 + $3) + $2 + $4 }' "$own/times")
     {
         case $status in
-            0) echo "ok    $MPI $name ($((SECONDS - start)) s)" ;;
+            0) echo "ok    $MPI $name ($((SECONDS - start)) s, busy $busy s)" ;;
             124 | 137) echo "FAIL  $MPI $name: not finished after $limit s" ;;
             *) echo "FAIL  $MPI $name: exit status $status" ;;
         esac
         if [ $status != 0 ]; then
             verdict=f
+            sed -n '/^SEED=[0-9]*$/ { s/^/      /p; q }' "$own/log"
             tail -n 60 "$own/log" | sed 's/^/      /'
         elif [ -n "${VERBOSE:-}" ]; then
             sed 's/^/      /' "$own/log"

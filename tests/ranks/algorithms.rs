@@ -5,6 +5,7 @@
 //! the code under test. Receive buffers are poisoned, and every rank checks all that it holds.
 
 use super::support::ranks;
+use crate::drawn;
 use kolo::algo::{Entry, REGISTRY};
 use kolo::comm::{Call, Communicator, RedOp};
 use kolo::dtype::known::{Data, POISON, Pattern};
@@ -16,6 +17,8 @@ use kolo::tune::ProtocolChoice;
 const RANKS: &[u32] = &[2, 3, 4, 5, 7, 8];
 /// The same where system calls carry the data.
 const RANKS_ON_NODES: &[u32] = &[2, 3];
+/// Of each algorithm, so many of these numbers are drawn: `make test-full` takes all.
+const DRAWN: usize = 2;
 /// Elements of the large calls: several rounds of the small buffers, and no multiple of anything.
 const LARGE: [usize; 3] = [4_099, 20_011, 50_023];
 
@@ -279,17 +282,21 @@ fn forcible() -> impl Iterator<Item = &'static Entry> {
 
 #[test]
 fn every_algorithm_with_every_type_and_operation() {
-    for n in numbers_of_ranks() {
-        forcible().for_each(|entry| forced(entry, n, None));
+    let of = |entry| numbers_of_ranks().map(move |n| (entry, n)).collect();
+    for (entry, n) in drawn::of_each("on one node", forcible().map(of), DRAWN) {
+        forced(entry, n, None);
     }
 }
 
 #[test]
 fn nodes_of_one_two_and_three_ranks() {
-    for n in numbers_of_ranks() {
-        for entry in forcible().filter(|entry| entry.by_node) {
-            (1..=3).for_each(|per_node| forced(entry, n, Some(per_node)));
-        }
+    let of = |entry| {
+        let each = move |n| (1..=3).map(move |per_node| (entry, n, per_node));
+        numbers_of_ranks().flat_map(each).collect()
+    };
+    let by_node = forcible().filter(|entry| entry.by_node);
+    for (entry, n, per_node) in drawn::of_each("on nodes", by_node.map(of), DRAWN) {
+        forced(entry, n, Some(per_node));
     }
 }
 
@@ -383,27 +390,32 @@ fn over_lines(comm: &Communicator, entry: &Entry, protocol: ProtocolChoice) {
 /// executed and planned steps are as many is checked with every communicator.
 #[test]
 fn flagged_lines_carry_every_algorithm() {
-    let mut carried = 0;
-    for (n, per_node) in [(2, "auto"), (5, "auto"), (6, "2")] {
-        for protocol in [ProtocolChoice::Ll, ProtocolChoice::Ll128] {
-            let can = |entry: &&Entry| {
+    let of = |entry: &'static Entry| -> Vec<_> {
+        let places = [(2, "auto"), (5, "auto"), (6, "2")];
+        let lines = [ProtocolChoice::Ll, ProtocolChoice::Ll128];
+        let all = places.into_iter().flat_map(|(n, per_node)| {
+            let can = move |protocol: &ProtocolChoice| {
                 let possible = protocol.is_possible(entry.collective, entry.algorithm, n);
                 // One-shot has one round, for what its eager slots hold.
                 possible && entry.most_rounds == 0 && (per_node == "auto" || entry.by_node)
             };
-            for entry in forcible().filter(can) {
-                let settings = [
-                    ("algo", entry.algorithm.name()),
-                    ("proto", protocol.name()),
-                    ("buffsize", "64K"),
-                    ("ranks_per_node", per_node),
-                ];
-                ranks(n, &settings, |comm| over_lines(comm, entry, protocol));
-                carried += 1;
-            }
-        }
+            let lines = lines.into_iter().filter(can);
+            lines.map(move |protocol| (entry, n, per_node, protocol))
+        });
+        all.collect()
+    };
+    let groups: Vec<Vec<_>> = forcible().map(of).collect();
+    let possible: usize = groups.iter().map(Vec::len).sum();
+    assert!(possible > 150, "{possible}");
+    for (entry, n, per_node, protocol) in drawn::of_each("over lines", groups, DRAWN) {
+        let settings = [
+            ("algo", entry.algorithm.name()),
+            ("proto", protocol.name()),
+            ("buffsize", "64K"),
+            ("ranks_per_node", per_node),
+        ];
+        ranks(n, &settings, |comm| over_lines(comm, entry, protocol));
     }
-    assert!(carried > 150, "{carried}");
 }
 
 /// Sums without rounding have elements larger than any other: where a packed token of them does

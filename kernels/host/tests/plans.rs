@@ -8,6 +8,8 @@ mod call;
 mod devices;
 #[path = "plans/draw.rs"]
 mod draw;
+#[path = "../../../tests/drawn/mod.rs"]
+mod drawn;
 #[path = "plans/host.rs"]
 mod host;
 #[path = "../../../tests/memory/mod.rs"]

@@ -7,13 +7,13 @@
 use super::fault;
 use super::whereabouts::{Under, Wait, Whereabouts, lock};
 use crate::base::birth::Birth;
-use crate::base::{Rank, Result, caught, last_words};
+use crate::base::last_words::{self, Kept};
+use crate::base::{Rank, Result, caught};
 use crate::comm::calling::call::describe;
 use crate::comm::logging::Acting;
 use crate::comm::state::Inner;
 use crate::config::{OnSignal, Settings};
 use crate::wire::signature::Signature;
-use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -111,24 +111,25 @@ fn alive<T>(list: &Mutex<Vec<Weak<T>>>) -> Vec<Arc<T>> {
     lock(list).iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Writes where the ranks of this process are.
-fn tell(signal: i32) {
-    // The process ends in any case, by the signal.
-    let _ = caught(|| tell_all(signal));
+/// Writes where the ranks of this process are. What it gives are these ranks: were it the last to
+/// have them, dropping them would take leave of peers, which may wait, and the signal would wait
+/// with it.
+fn tell(signal: i32) -> Kept {
+    let ranks = alive(&RANKS);
+    // The signal goes on in any case.
+    let _ = caught(|| tell_all(signal, &ranks));
+    Box::new(ranks)
 }
 
-fn tell_all(signal: i32) -> Result<()> {
+fn tell_all(signal: i32, ranks: &[Arc<Inner>]) -> Result<()> {
     let signal = last_words::name(signal);
-    // The process ends. Were these the last references, dropping them would take leave of peers
-    // here, which may wait, and the signal would wait with it; so it is after a panic below.
-    let ranks = ManuallyDrop::new(alive(&RANKS));
     let starts = alive(&STARTS);
     let starts = starts.iter().filter(|birth| !birth.has_ended());
     for birth in starts {
         let (rank, phase) = (birth.rank(), birth.phase().name());
         tracing::warn!("kolo: rank {rank}: {signal}: in a start, phase `{phase}`");
     }
-    for inner in ranks.iter() {
+    for inner in ranks {
         let is_destroyed = inner.ending.destroyed.load(Ordering::Relaxed);
         let Some(notes) = inner.whereabouts.as_ref().filter(|_| !is_destroyed) else {
             continue;

@@ -340,6 +340,41 @@ fn a_lock_of_the_higher_file_of_the_site_leaves_it_its_own_value() {
     assert_eq!(buffsize(&sandbox).0, 2);
 }
 
+/// A locked maximum does not give way to a minimum, and who reads of it is told what may change.
+#[test]
+fn numbers_of_channels_that_do_not_fit_name_what_is_not_locked() {
+    let refused = |text: &str, user: &str| {
+        let mut sandbox = site(text);
+        sandbox.set("KOLO_MIN_NCHANNELS", user);
+        let error = sandbox.load().expect_err("they do not fit");
+        (error.what, error.remedy.to_string())
+    };
+    let lock = "etc/kolo/kolo.toml, line 1";
+    let (what, remedy) = refused("locked = [\"max_nchannels\"]\n", "16");
+    assert!(what.contains("max_nchannels, 2 (built in"), "{what}");
+    assert!(remedy.starts_with("lower min_nchannels: "), "{remedy}");
+    assert!(remedy.contains(lock) && remedy.ends_with("locks max_nchannels"));
+    let (_, remedy) = refused(
+        "locked = \"min_nchannels\"\nmin_nchannels = 4\nmax_nchannels = 3\n",
+        "2",
+    );
+    assert!(remedy.starts_with("raise max_nchannels: "), "{remedy}");
+    assert!(remedy.contains(lock) && remedy.ends_with("locks min_nchannels"));
+    let both = "locked = [\"min_nchannels\", \"max_nchannels\"]\nmin_nchannels = 4\n";
+    let (_, remedy) = refused(both, "2");
+    assert!(
+        remedy.contains(lock) && remedy.contains("locks both"),
+        "{remedy}"
+    );
+    let (_, remedy) = refused("max_nchannels = 3\n", "16");
+    assert_eq!(remedy, "lower min_nchannels or raise max_nchannels");
+    // A minimum that fits stands beside a locked maximum.
+    let mut sandbox = site("locked = [\"max_nchannels\"]\nmax_nchannels = 4\n");
+    sandbox.set("KOLO_MIN_NCHANNELS", "3");
+    let settings = sandbox.load().expect("they fit");
+    assert_eq!((settings.min_nchannels(), settings.max_nchannels()), (3, 4));
+}
+
 /// What the page shows is what a file may have.
 #[test]
 fn the_examples_mean_what_they_say() {

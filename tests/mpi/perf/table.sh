@@ -5,6 +5,24 @@ hypercube"
 more="scan exscan all_gather_v gather_v scatter_v reduce_scatter_v alltoall_v neighbor_allgather
 neighbor_allgather_v neighbor_alltoall neighbor_alltoall_v"
 
+# Where a test has a large grid it draws a part of it; FULL=1 (make test-full) takes all of it, and
+# SEED=123 draws the same again.
+SEED=${SEED:-$(od -An -N2 -tu2 /dev/urandom | tr -d ' ')}
+RANDOM=$SEED
+echo "SEED=$SEED"
+
+# drawn COUNT WORD...: so many of the words in `words`, or all.
+drawn() {
+    local count=$1 at
+    shift
+    words=("$@")
+    [ -z "${FULL:-}" ] || return 0
+    while [ ${#words[@]} -gt "$count" ]; do
+        at=$((RANDOM % ${#words[@]}))
+        words=("${words[@]:0:at}" "${words[@]:at+1}")
+    done
+}
+
 # right N COLLECTIVE LINES OPTIONS...: run it on N ranks; the table has at least LINES lines of
 # results, and each counts 0 wrong elements twice (out of place, in place). N/A is not an answer.
 right() {

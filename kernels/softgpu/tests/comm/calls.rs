@@ -1,5 +1,6 @@
 //! Every collective gives on devices what it gives on the host.
 
+use super::drawn;
 use super::ranks::{DEVICES, POISON, Rank, ranks};
 use kolo::comm::{Call, Collective, RedOp};
 use kolo::dtype::{DataType, ReduceOp};
@@ -259,17 +260,17 @@ fn a_pre_multiplied_sum_takes_its_factor_at_the_call() {
 #[test]
 fn protocols_and_algorithms_that_are_named_run() {
     let seed = seed();
-    for proto in ["simple", "ll", "ll128"] {
-        for algo in ["ring", "tree", "oneshot", "rd", "pat"] {
-            let settings = [("proto", proto), ("algo", algo)];
-            ranks(&[2, 0, 5, 1], &settings, |rank| {
-                let mut random = fastrand::Rng::with_seed(seed);
-                for collective in COLLECTIVES {
-                    draw(collective, 4, &mut random).check(rank);
-                }
-                rank.has_done_its_steps();
-            });
-        }
+    let of = |proto| ["ring", "tree", "oneshot", "rd", "pat"].map(|algo| (proto, algo));
+    let all = ["simple", "ll", "ll128"].map(|proto| of(proto).to_vec());
+    for (proto, algo) in drawn::of_each("named", all, 2) {
+        let settings = [("proto", proto), ("algo", algo)];
+        ranks(&[2, 0, 5, 1], &settings, |rank| {
+            let mut random = fastrand::Rng::with_seed(seed);
+            for collective in COLLECTIVES {
+                draw(collective, 4, &mut random).check(rank);
+            }
+            rank.has_done_its_steps();
+        });
     }
 }
 

@@ -1,6 +1,8 @@
 //! Communicators of devices, on the software GPU: ranks are threads, and each has a device.
 
 mod calls;
+#[path = "../../../../tests/drawn/mod.rs"]
+mod drawn;
 mod graphs;
 mod groups;
 mod mistakes;
