@@ -7,9 +7,10 @@
  * memory that does not exist yet, for this run alone. `pinned` gives each rank a core.
  *
  * A size is that of the larger buffer of a rank: all blocks that one rank receives (all_gather,
- * gather) or sends (all_to_all, reduce_scatter, scatter), else the one vector. A block has one float
- * at least. Sources are written anew before each call, outside of what is timed; the first calls and
- * the last are checked on all ranks, element by element, and a wrong result ends the program.
+ * gather) or sends (all_to_all, reduce_scatter, scatter), else the one vector. A block has one
+ * float at least. Sources are written anew before each call, outside of what is timed; the first
+ * calls and the last are checked on all ranks, element by element, and a wrong result ends the
+ * program.
  */
 #define _GNU_SOURCE
 #include "library.h"

@@ -1,20 +1,19 @@
-/* An all-reduce of float sums between two processes, written by hand for nothing else: what a library
- * could reach on this machine if it cost nothing itself.
+/* An all-reduce of float sums between two processes, written by hand for nothing else: what a
+ * library could reach on this machine if it cost nothing itself.
  *
- *   ideal BOARD MILLISECONDS FEWEST WAY PAGES BYTES...
+ *   ideal BOARD MILLISECONDS FEWEST WAY BYTES...
  *
  * Both processes map all buffers. WAY is one of
  *
- *   line    the vector passes through cache lines, each with a number that says it is there; no wait
- *           at the end, because the next call uses other lines (up to 4 KiB)
+ *   line    up to 4 KiB: the vector passes through cache lines, each with a number that says that
+ *           it is there. Nobody waits at the end, as the next calls use other lines
  *   read    each rank sums the whole vector from both sources into its own buffer
  *   push    the owner of a half loads it from both sources and stores the sum into both results
- *   past    the same, all stores past the cache
- *   mixed   the same, only stores into the other's result past the cache
- *   best    what was the fastest for the size on two cores that share a cache of 32 MiB
+ *   past    the same, with stores past the cache
+ *   mixed   the same, with stores past the cache into the other's result only
  *
- * but for `line` with a flag each way before, which says that the source is written, and one after,
- * which says that it is read and the result complete. PAGES is small or huge.
+ * All but `line` have a flag each way before, which says that the source is written, and one after,
+ * which says that it is read and that its half is complete.
  */
 #define _GNU_SOURCE
 #include "measure.h"
@@ -23,15 +22,17 @@
 #include <sys/wait.h>
 
 #ifndef __AVX512F__
-#error "this program wants AVX-512"
+#error "the ideal program is written for AVX-512"
 #endif
 
-enum { LANES = 16, LINES = 74, SETS = 4 };
+enum { LANES = 16, STEP = 4 * LANES, FLOATS = 14, SETS = 4 };
+/* Bytes that pass by lines at most, and the lines for them. */
+enum { LINED = 4096, LINES = LINED / 4 / FLOATS + 1 };
 
-/* One line: 14 floats and the number of the call. */
+/* One line: floats and the number of the call. */
 struct line {
-    _Alignas(64) float data[14];
-    _Atomic uint64_t number;
+    _Alignas(64) float data[FLOATS];
+    uint64_t number;
 };
 _Static_assert(sizeof(struct line) == 64, "a line of the cache");
 
@@ -40,14 +41,53 @@ struct shared {
     struct flag ready[2], done[2];
 };
 
+enum way { LINE_WAY, READ, PUSH, PAST, MIXED, WAYS };
+static const char *const NAMES[WAYS] = {"line", "read", "push", "past", "mixed"};
+
 struct work {
     struct measure measure;
     struct shared *shared;
     float *send[2], *recv[2];
     size_t count;
     uint64_t calls;
-    const char *way;
+    enum way way;
 };
+
+/* ---- Small: by lines ---- */
+
+static __mmask16 of_line(const struct work *w, size_t at) {
+    size_t left = w->count - at;
+    return (__mmask16)((1u << (left < FLOATS ? left : FLOATS)) - 1);
+}
+
+/* All lines are written before any is read, so that they travel side by side. One store writes data
+ * and number, and one load reads both: these processors show neither half. A set is used again
+ * after SETS calls, when the other has answered the last of them, and so has read this one. */
+static void by_lines(struct work *w) {
+    int me = w->measure.me;
+    struct line *mine = w->shared->lines[me][w->calls % SETS];
+    struct line *theirs = w->shared->lines[!me][w->calls % SETS];
+    __m512i number = _mm512_maskz_set1_epi64(0x80, (long long)w->calls);
+    for (size_t at = 0, l = 0; at < w->count; at += FLOATS, l++) {
+        __m512 data = _mm512_maskz_loadu_ps(of_line(w, at), w->send[me] + at);
+        _mm512_store_si512(&mine[l], _mm512_or_si512(_mm512_castps_si512(data), number));
+    }
+    for (size_t at = 0, l = 0; at < w->count; at += FLOATS, l++) {
+        __mmask16 mask = of_line(w, at);
+        __m512 own = _mm512_maskz_loadu_ps(mask, w->send[me] + at);
+        __m512i seen;
+        for (int looks = 0;; looks++) {
+            __asm__ volatile("" ::: "memory");
+            seen = _mm512_load_si512(&theirs[l]);
+            if (_mm512_mask_cmpeq_epi64_mask(0x80, seen, number)) break;
+            if (looks > LOOKS) sched_yield();
+        }
+        __m512 sum = _mm512_add_ps(own, _mm512_castsi512_ps(seen));
+        _mm512_mask_storeu_ps(w->recv[me] + at, mask, sum);
+    }
+}
+
+/* ---- Large: the buffers themselves ---- */
 
 static void await(struct flag *flag, uint64_t value) {
     for (int looks = 0; atomic_load_explicit(&flag->value, memory_order_acquire) < value; looks++) {
@@ -56,96 +96,60 @@ static void await(struct flag *flag, uint64_t value) {
     }
 }
 
-/* All lines are written before any is read, so that they travel side by side. */
-static void by_lines(struct work *w) {
-    int me = w->measure.me;
-    struct line *mine = w->shared->lines[me][w->calls % SETS];
-    struct line *theirs = w->shared->lines[!me][w->calls % SETS];
-    const float *send = w->send[me];
-    float *recv = w->recv[me];
-    for (size_t at = 0, l = 0; at < w->count; at += 14, l++) {
-        size_t n = w->count - at < 14 ? w->count - at : 14;
-        __mmask16 mask = (__mmask16)((1u << n) - 1);
-        /* One store for data and number: a line is never seen half. */
-        __m512 whole = _mm512_maskz_loadu_ps(mask, send + at);
-        __m512i number = _mm512_maskz_set1_epi64(0x80, (long long)w->calls);
-        _mm512_store_si512(&mine[l], _mm512_or_si512(_mm512_castps_si512(whole), number));
-    }
-    for (size_t at = 0, l = 0; at < w->count; at += 14, l++) {
-        size_t n = w->count - at < 14 ? w->count - at : 14;
-        __mmask16 mask = (__mmask16)((1u << n) - 1);
-        __m512i seen;
-        for (int looks = 0;; looks++) {
-            seen = _mm512_load_si512(&theirs[l]);
-            if ((uint64_t)_mm_extract_epi64(_mm512_extracti64x2_epi64(seen, 3), 1) == w->calls) break;
-            pause_core();
-            if (looks > LOOKS) sched_yield();
-        }
-        __m512 own = _mm512_maskz_loadu_ps(mask, send + at);
-        _mm512_mask_storeu_ps(recv + at, mask, _mm512_add_ps(own, _mm512_castsi512_ps(seen)));
+static inline void store(float *to, const __m512 *sums, int past) {
+    for (int i = 0; i < STEP / LANES; i++) {
+        if (past)
+            _mm512_stream_ps(to + i * LANES, sums[i]);
+        else
+            _mm512_store_ps(to + i * LANES, sums[i]);
     }
 }
 
-enum { ORDINARY, PAST, MIXED };
-
-#define SUM(i) _mm512_add_ps(_mm512_load_ps(a + at + (i) * LANES), _mm512_load_ps(b + at + (i) * LANES))
-#define EACH(what) what(0) what(1) what(2) what(3)
-
-/* Elements [from, to) of a + b into one result, or into two. */
-static void sum(const float *a, const float *b, float *own, float *other, size_t from, size_t to,
-                int stores, size_t ahead) {
-    for (size_t at = from; at < to; at += 4 * LANES) {
-#define AHEAD(i) \
-    _mm_prefetch((const char *)(a + at + ahead + (i) * LANES), _MM_HINT_T0); \
-    _mm_prefetch((const char *)(b + at + ahead + (i) * LANES), _MM_HINT_T0);
-        if (ahead) { EACH(AHEAD) }
-        __m512 s[4] = {SUM(0), SUM(1), SUM(2), SUM(3)};
-#define OWN(i) _mm512_store_ps(own + at + (i) * LANES, s[i]);
-#define OWN_PAST(i) _mm512_stream_ps(own + at + (i) * LANES, s[i]);
-#define OTHER(i) _mm512_store_ps(other + at + (i) * LANES, s[i]);
-#define OTHER_PAST(i) _mm512_stream_ps(other + at + (i) * LANES, s[i]);
-        if (stores == PAST) { EACH(OWN_PAST) } else { EACH(OWN) }
-        if (!other) continue;
-        if (stores != ORDINARY) { EACH(OTHER_PAST) } else { EACH(OTHER) }
+/* Elements [from, to) of a + b into one result, or into two. Inlined once for each way. */
+static inline __attribute__((always_inline)) void sum(const float *a, const float *b, float *own,
+                                                      float *other, size_t from, size_t to,
+                                                      int own_past, int other_past) {
+    for (size_t at = from; at < to; at += STEP) {
+        __m512 sums[STEP / LANES];
+        for (int i = 0; i < STEP / LANES; i++)
+            sums[i] = _mm512_add_ps(_mm512_load_ps(a + at + i * LANES),
+                                    _mm512_load_ps(b + at + i * LANES));
+        store(own + at, sums, own_past);
+        if (other) store(other + at, sums, other_past);
     }
-    _mm_sfence();
+    if (own_past || other_past) _mm_sfence();
 }
 
-static size_t ahead_of(void) {
-    static size_t ahead = (size_t)-1;
-    if (ahead == (size_t)-1) ahead = getenv("AHEAD") ? strtoul(getenv("AHEAD"), 0, 10) / 4 : 0;
-    return ahead;
-}
-
-static void by_halves(struct work *w, int whole, int stores) {
+static void by_buffers(struct work *w) {
     int me = w->measure.me;
     struct shared *s = w->shared;
-    /* Halves of whole lines. */
-    size_t middle = w->count / 2 / 64 * 64, from = me ? middle : 0, to = me ? w->count : middle;
+    const float *a = w->send[me], *b = w->send[!me];
+    float *own = w->recv[me], *other = w->recv[!me];
+    /* Halves of whole steps; buffers have room for a last step that is not whole. */
+    size_t middle = w->count / 2 / STEP * STEP;
+    size_t from = me ? middle : 0, to = me ? w->count : middle;
     atomic_store_explicit(&s->ready[me].value, w->calls, memory_order_release);
     await(&s->ready[!me], w->calls);
-    if (whole)
-        sum(w->send[me], w->send[!me], w->recv[me], NULL, 0, w->count, stores, ahead_of());
-    else
-        sum(w->send[me], w->send[!me], w->recv[me], w->recv[!me], from, to, stores, ahead_of());
+    switch (w->way) {
+    case READ: sum(a, b, own, NULL, 0, w->count, 0, 0); break;
+    case PUSH: sum(a, b, own, other, from, to, 0, 0); break;
+    case PAST: sum(a, b, own, other, from, to, 1, 1); break;
+    default: sum(a, b, own, other, from, to, 0, 1);
+    }
     atomic_store_explicit(&s->done[me].value, w->calls, memory_order_release);
     await(&s->done[!me], w->calls);
 }
+
+/* ---- As calls.c measures ---- */
 
 static void all_reduce(void *of, int call) {
     struct work *w = of;
     (void)call;
     w->calls++;
-    if (!strcmp(w->way, "line"))
+    if (w->way == LINE_WAY)
         by_lines(w);
-    else if (!strcmp(w->way, "read"))
-        by_halves(w, 1, ORDINARY);
-    else if (!strcmp(w->way, "push"))
-        by_halves(w, 0, ORDINARY);
-    else if (!strcmp(w->way, "past"))
-        by_halves(w, 0, PAST);
-    else if (!strcmp(w->way, "mixed"))
-        by_halves(w, 0, MIXED);
+    else
+        by_buffers(w);
 }
 
 static void prepare(void *of, int call) {
@@ -154,11 +158,12 @@ static void prepare(void *of, int call) {
 }
 
 static void check(struct work *w, int call) {
-    if (wrong_sums(w->recv[w->measure.me], w->count, 2, 0, call)) fail("the results are wrong");
+    if (wrong_sums(w->recv[w->measure.me], w->count, 2, 0, call)) fail("wrong: the ideal program");
 }
 
 static void one_size(struct work *w, size_t bytes, double milliseconds, int fewest) {
     int calls, next;
+    if (w->way == LINE_WAY && bytes > LINED) fail("too much for lines");
     w->count = bytes / sizeof(float);
     gate(&w->measure);
     poison(w->recv[w->measure.me], w->count);
@@ -171,37 +176,35 @@ static void one_size(struct work *w, size_t bytes, double milliseconds, int fewe
     report(&w->measure, "all_reduce", bytes, calls);
 }
 
-static void *shared_memory(size_t bytes, int huge) {
-    char *memory = mmap(NULL, bytes + (4 << 20), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+static void *shared_memory(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("no memory");
-    memory = (char *)(((uintptr_t)memory + (2 << 20) - 1) & ~(uintptr_t)((2 << 20) - 1));
-    if (huge && madvise(memory, bytes + 4096, MADV_HUGEPAGE)) fail("no huge pages");
     return memory;
 }
 
 int main(int argc, char **argv) {
     static struct work w;
+    struct board *board;
     size_t most = 0;
-    int me, huge, status = 0;
+    int me, status = 0;
     pid_t child;
-    if (argc < 7) return 2;
-    huge = !strcmp(argv[5], "huge");
-    w.way = argv[4];
-    for (int i = 6; i < argc; i++)
+    if (argc < 6) return 2;
+    while (w.way < WAYS && strcmp(argv[4], NAMES[w.way])) w.way++;
+    if (w.way == WAYS) fail("no such way");
+    for (int i = 5; i < argc; i++)
         if (strtoull(argv[i], NULL, 10) > most) most = strtoull(argv[i], NULL, 10);
-    w.shared = shared_memory(sizeof *w.shared, 0);
+    w.shared = shared_memory(sizeof *w.shared);
     for (int r = 0; r < 2; r++) {
-        w.send[r] = shared_memory(most + 256, huge);
-        w.recv[r] = shared_memory(most + 256, huge);
+        w.send[r] = shared_memory(most + STEP * sizeof(float));
+        w.recv[r] = shared_memory(most + STEP * sizeof(float));
     }
-    struct board *board = board_of(argv[1]);
+    board = board_of(argv[1]);
     child = fork();
     if (child < 0) fail("fork");
     me = child == 0;
     pin(me);
     measure_begin(&w.measure, board, me, 2, 0);
-    for (int i = 6; i < argc; i++)
+    for (int i = 5; i < argc; i++)
         one_size(&w, strtoull(argv[i], NULL, 10), atof(argv[2]), atoi(argv[3]));
     if (me == 0 && (waitpid(child, &status, 0) < 0 || status)) return 1;
     return 0;

@@ -187,10 +187,10 @@ def kolo(prefix):
 
 @dataclass(frozen=True)
 class Ideal(Library):
-    """The program that knows one collective and two ranks; a configuration names its way."""
+    """The program that knows one collective and two ranks; a configuration is one of its ways."""
 
     def command(self, ranks, configuration, cores, memory, milliseconds, fewest, points):
-        argv = [self.program(), "{board}", str(milliseconds), str(fewest), "best", "huge"]
+        argv = [self.program(), "{board}", str(milliseconds), str(fewest), configuration.name]
         return argv + [str(size) for size in points["all_reduce"]], dict(os.environ)
 
     def program(self):
@@ -201,7 +201,19 @@ class Ideal(Library):
                  self.program())
 
 
-IDEAL = Ideal("ideal", "ideal program", (), "", (configuration("best"),))
+PROBE = os.path.join(BUILD, "probe")
+
+
+def compile_probe():
+    compiled(["cc", *FLAGS, "-pthread", os.path.join(HERE, "probe.c"), "-o", PROBE], os.environ,
+             PROBE)
+
+
+IDEAL = Ideal("ideal", "ideal program", (), "",
+              tuple(Configuration(way, only=("all_reduce",))
+                    for way in ("line", "read", "push", "past", "mixed")))
+# Bytes that its way by lines can bear.
+LINED = 4096
 
 
 def compiled(argv, env, program, *more):

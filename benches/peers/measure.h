@@ -23,6 +23,8 @@ enum { MOST_RANKS = 64, MOST_CALLS = 4096, LINE = 128 };
 
 /* How far ahead the moment is, in nanoseconds: more than a cache line and a flag need to arrive. */
 static const double LEAD = 600;
+/* Milliseconds of a call that is not tried twice. */
+static const double LONG = 20;
 /* Looks at a flag before a rank that waits gives its core away. */
 enum { LOOKS = 4000 };
 
@@ -38,6 +40,7 @@ struct board {
     uint64_t moment;
     /* Calls that rank 0 has chosen for what is measured now. */
     _Alignas(LINE) int calls;
+    int is_long;
     /* For barriers: the call that a rank has come to. */
     struct flag came[MOST_RANKS];
     _Alignas(LINE) uint64_t begin[MOST_RANKS][MOST_CALLS];
@@ -55,14 +58,14 @@ struct measure {
     uint64_t begin[MOST_CALLS], end[MOST_CALLS];
 };
 
-static void fail(const char *what) {
+static inline void fail(const char *what) {
     fprintf(stderr, "%s\n", what);
     fflush(stderr);
     /* Not exit(): the library's own end could wait for ranks that go on. */
     _exit(1);
 }
 
-static double nanoseconds(void) {
+static inline double nanoseconds(void) {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     return at.tv_sec * 1e9 + at.tv_nsec;
@@ -86,11 +89,12 @@ static inline void pause_core(void) {
 }
 
 /* Ticks of a microsecond, from the whole time that the program has run. */
-static double ticks_of_microsecond(const struct measure *m) {
+static inline double ticks_of_microsecond(const struct measure *m) {
     return (ticks() - m->tick) / ((nanoseconds() - m->nanosecond) * 1e-3);
 }
 
-static void measure_begin(struct measure *m, struct board *board, int me, int ranks, int crowded) {
+static inline void measure_begin(struct measure *m, struct board *board, int me, int ranks,
+                                 int crowded) {
     double until;
     m->board = board;
     m->me = me;
@@ -105,7 +109,7 @@ static void measure_begin(struct measure *m, struct board *board, int me, int ra
     m->lead = LEAD * 1e-3 * ticks_of_microsecond(m);
 }
 
-static void wait_for(const struct measure *m, struct flag *flag, uint64_t value) {
+static inline void wait_for(const struct measure *m, struct flag *flag, uint64_t value) {
     for (int looks = 0; atomic_load_explicit(&flag->value, memory_order_acquire) < value; looks++) {
         pause_core();
         if (m->crowded || looks > LOOKS) {
@@ -116,7 +120,7 @@ static void wait_for(const struct measure *m, struct flag *flag, uint64_t value)
 }
 
 /* Returns when all ranks have come, on all of them at the same moment. */
-static void gate(struct measure *m) {
+static inline void gate(struct measure *m) {
     struct board *b = m->board;
     m->gates++;
     if (m->me == 0) {
@@ -135,11 +139,11 @@ static inline float value_of(int of, uint32_t element, int call) {
     return (float)(int)((element * 31 + (uint32_t)of * 7 + (uint32_t)call * 3) & 1023);
 }
 
-static void fill(float *to, size_t count, int of, int call) {
+static inline void fill(float *to, size_t count, int of, int call) {
     for (uint32_t e = 0; e < count; e++) to[e] = value_of(of, e, call);
 }
 
-static void poison(float *to, size_t count) {
+static inline void poison(float *to, size_t count) {
     for (size_t e = 0; e < count; e++) to[e] = -1;
 }
 
@@ -152,7 +156,8 @@ static inline size_t wrong_copies(const float *got, size_t count, int of, uint32
 }
 
 /* Elements that are not the sums over all ranks from element `first` on. */
-static size_t wrong_sums(const float *got, size_t count, int ranks, uint32_t first, int call) {
+static inline size_t wrong_sums(const float *got, size_t count, int ranks, uint32_t first,
+                                int call) {
     size_t wrong = 0;
     for (uint32_t e = 0; e < count; e++) {
         float sum = 0;
@@ -162,14 +167,14 @@ static size_t wrong_sums(const float *got, size_t count, int ranks, uint32_t fir
     return wrong;
 }
 
-static int by_size(const void *one, const void *other) {
+static inline int by_size(const void *one, const void *other) {
     double difference = *(const double *)one - *(const double *)other;
     return (difference > 0) - (difference < 0);
 }
 
 /* Rank 0 prints a line: the slowest rank's time of each call, least and median; the median of the
  * time from when the last rank began to when the last had ended; all in microseconds. */
-static void report(struct measure *m, const char *collective, size_t bytes, int calls) {
+static inline void report(struct measure *m, const char *collective, size_t bytes, int calls) {
     static double slowest[MOST_CALLS], late[MOST_CALLS];
     struct board *b = m->board;
     memcpy(b->begin[m->me], m->begin, calls * sizeof(uint64_t));
@@ -200,7 +205,8 @@ static void report(struct measure *m, const char *collective, size_t bytes, int 
 
 /* Runs `call` with the numbers from `first` on and keeps its times; `prepare` runs before each. */
 typedef void step(void *of, int call);
-static void timed(struct measure *m, int first, int calls, step *prepare, step *call, void *of) {
+static inline void timed(struct measure *m, int first, int calls, step *prepare, step *call,
+                         void *of) {
     for (int i = 0; i < calls; i++) {
         prepare(of, first + i);
         gate(m);
@@ -212,32 +218,33 @@ static void timed(struct measure *m, int first, int calls, step *prepare, step *
 
 /* As many calls as fit into `milliseconds`, but `fewest` at least, the same number on all ranks.
  * Some more run before, so that nothing counts that happens only at first. Gives the next call. */
-static int measured(struct measure *m, int first, double milliseconds, int fewest, step *prepare,
-                    step *call, void *of, int *calls) {
+static inline int measured(struct measure *m, int first, double milliseconds, int fewest,
+                           step *prepare, step *call, void *of, int *calls) {
     int tried = 2, next = first;
-    *calls = 0;
-    /* The second trial is the one that counts, unless already the first says that few calls fit. */
-    for (int trial = 0; trial < 2 && *calls != fewest; trial++) {
-        double begin, fit;
+    /* Pages and connections of the first trial are new; where calls are long it says enough. */
+    for (int trial = 0; trial < 2; trial++) {
+        double begin, each, fit;
         gate(m);
         begin = nanoseconds();
         timed(m, next, tried, prepare, call, of);
         gate(m);
-        fit = milliseconds / ((nanoseconds() - begin) * 1e-6 / tried);
+        each = (nanoseconds() - begin) * 1e-6 / tried;
         next += tried;
+        fit = milliseconds / each;
         if (fit > MOST_CALLS) fit = MOST_CALLS;
         if (m->me == 0) m->board->calls = fit < fewest ? fewest : fit;
+        if (m->me == 0) m->board->is_long = each > LONG;
         gate(m);
         *calls = m->board->calls;
-        gate(m);
-        tried = *calls / 10 > 1 ? *calls / 10 : 1;
+        if (m->board->is_long) break;
+        tried = *calls / 10 > 3 ? *calls / 10 : 3;
     }
     timed(m, next, *calls, prepare, call, of);
     return next + *calls;
 }
 
 /* The board in the file that the driver has made; a new file is all zeros. */
-static struct board *board_of(const char *path) {
+static inline struct board *board_of(const char *path) {
     int file = open(path, O_RDWR | O_CREAT, 0600);
     struct board *board;
     if (file < 0 || ftruncate(file, sizeof(struct board))) fail("the board cannot be opened");
@@ -248,7 +255,7 @@ static struct board *board_of(const char *path) {
 }
 
 /* One core for this process, the `which`th of those that it may use. */
-static void pin(int which) {
+static inline void pin(int which) {
     cpu_set_t all, one;
     if (sched_getaffinity(0, sizeof all, &all)) fail("sched_getaffinity");
     CPU_ZERO(&one);

@@ -6,9 +6,14 @@
 
 Installs the libraries into build/peers (by apt and pip), and compiles one program with each. First
 each configuration of each library is tried once, and the best one of each point (ranks, collective,
-size) is written down in build/peers/best-NP.json; it is tried again with --try only. Then the
+size) is written down in build/peers/best-NP-STATE.json; it is tried again with --try only. Then the
 chosen ones and kolo run by turns. Prints a table: medians of the turns, least and greatest in
 brackets; ratio is the time of the best peer over kolo's in the same turn, above 1 kolo is faster.
+
+The host of a virtual machine may move its cores between processors, and then everything changes. So
+the time of a cache line from core to core is measured before and after each run, and only runs in
+one state count (--state): `together`, where cores share a cache, `apart`, or `siblings`, threads of
+one core. Others are repeated.
 
 Size is that of the larger buffer of a rank: all blocks of an all_gather together. Time is that
 of the slowest rank, from a common start, the median of the calls of a run. Sources are rewritten
@@ -35,6 +40,10 @@ BATCH, LIMIT = 80, 60
 # Sizes that one process measures; the largest have one of their own.
 LARGE = 8 << 20
 HUGE = 128 << 20
+# Nanoseconds of a line from core to core: less is siblings, more is apart.
+SIBLINGS, APART = 35, 120
+# Runs in the wrong state are repeated so often, and the state is awaited so many seconds before.
+REPEATS, PATIENCE = 3, 6
 # A configuration that takes so much longer for the next smaller size is not tried for a huge one.
 HOPELESS = 1.25
 
@@ -54,9 +63,40 @@ def run_batch(path):
     for run in runs:
         if results and time.monotonic() - begin > BATCH - run["expected"]:
             break
-        results.append(one_run(run))
+        results.append(in_state(run, begin + BATCH))
     with open(path + ".out", "w") as file:
         json.dump(results, file)
+
+
+def state():
+    """How the two first cores are to each other now."""
+    if cores() < 2:
+        return "together"
+    found = subprocess.run([libraries.PROBE], check=True, stdout=subprocess.PIPE, text=True)
+    transit = float(found.stdout)
+    return "siblings" if transit < SIBLINGS else "apart" if transit > APART else "together"
+
+
+def usual_state():
+    seen = [state() for _ in range(9)]
+    return max(seen, key=seen.count)
+
+
+def in_state(run, end):
+    """The result of a run during which the cores stayed where the run wants them; `moved` where
+    they did not before the batch had to end."""
+    result = None
+    for _ in range(REPEATS):
+        if result and time.monotonic() > end - run["expected"]:
+            break
+        until = min(time.monotonic() + PATIENCE, end)
+        while run["state"] and state() != run["state"] and time.monotonic() < until:
+            time.sleep(0.2)
+        result = one_run(run)
+        result["moved"] = bool(run["state"]) and state() != run["state"]
+        if result["code"] != 0 or not result["moved"]:
+            break
+    return result
 
 
 def one_run(run):
@@ -101,7 +141,7 @@ class Plan:
     def __init__(self, told):
         self.told = told
         self.milliseconds, self.fewest = (25, 3) if told.quick else (60, 5)
-        self.known = {library.name: library for library in libraries.LIBRARIES}
+        self.known = {library.name: library for library in (*libraries.LIBRARIES, libraries.IDEAL)}
         self.peers = [self.known[name] for name in told.peers]
         self.kolo = libraries.kolo(os.path.abspath(told.kolo))
 
@@ -118,18 +158,26 @@ class Plan:
         """A run of a variant, which is (library, configuration) or kolo with a kind of memory."""
         if variant in report.KOLO:
             library, tried, memory = self.kolo, self.kolo.configurations[0], variant
-        elif variant == "ideal":
-            library, tried, memory = libraries.IDEAL, libraries.IDEAL.configurations[0], ""
         else:
             library, memory = self.known[variant[0]], "private"
             tried = next(c for c in library.configurations if c.name == variant[1])
         argv, env = library.command(ranks, tried, cores(), memory, self.milliseconds, self.fewest,
                                     points)
-        return {"argv": argv, "env": env, "expected": expected(ranks, points, self)}
+        return {"argv": argv, "env": env, "expected": expected(ranks, points, self),
+                "state": self.told.state}
 
-    def variants(self, collective):
-        return [(library.name, one.name) for library in self.peers for one in library.configurations
-                if not one.only or collective in one.only]
+    def variants(self, ranks):
+        """Everything that is tried: of the peers, and the ways of the ideal program."""
+        ideal = ranks == 2 and cores() > 1 and not self.told.no_ideal
+        return [(library.name, one.name) for library in (*self.peers, *[libraries.IDEAL][:ideal])
+                for one in library.configurations]
+
+    def can(self, variant, collective, size):
+        """Whether a variant is worth a try at a point."""
+        one = next(c for c in self.known[variant[0]].configurations if c.name == variant[1])
+        if variant[0] == "ideal" and (variant[1] == "line") != (size <= libraries.LINED):
+            return False
+        return not one.only or collective in one.only
 
 
 def expected(ranks, points, plan):
@@ -142,15 +190,18 @@ def expected(ranks, points, plan):
     return min(seconds, LIMIT)
 
 
-def times_of(result, ranks, what):
-    """{point: microseconds} of a run; nothing where it failed, which is said."""
+def times_of(result, ranks, what, figure=1):
+    """{point: microseconds} of a run; nothing where it failed or cores moved, which is said."""
     found = report.parsed(result["out"])
     if result["code"] != 0:
         last = [line for line in result["err"].splitlines() if line.strip()][-3:]
         if "wrong" in result["err"]:
             sys.exit("%s: %s" % (what, result["err"]))
         print("%s: exit code %s: %s" % (what, result["code"], " / ".join(last)), file=sys.stderr)
-    return {(ranks, *key): figures[1] for key, figures in found.items()}
+    if result["moved"]:
+        print("%s: left out, the cores were moved" % what, file=sys.stderr)
+        return {}
+    return {(ranks, *key): figures[figure] for key, figures in found.items()}
 
 
 def tried(plan, ranks):
@@ -158,9 +209,10 @@ def tried(plan, ranks):
     trial = {}
     for points in plan.points(ranks):
         wanted = []
-        for variant in dict.fromkeys(v for c in points for v in plan.variants(c)):
-            own = {c: sizes for c, sizes in points.items() if variant in plan.variants(c)
-                   and hopeful(trial, variant, ranks, c, sizes)}
+        for variant in plan.variants(ranks):
+            own = {c: [s for s in sizes if plan.can(variant, c, s)]
+                   for c, sizes in points.items() if hopeful(trial, variant, c, sizes)}
+            own = {c: sizes for c, sizes in own.items() if sizes}
             if own:
                 wanted.append((variant, own))
         results = performed([plan.run(v, ranks, own) for v, own in wanted], plan.told.run_by)
@@ -172,57 +224,65 @@ def tried(plan, ranks):
     return trial
 
 
-def hopeful(trial, variant, ranks, collective, sizes):
-    if sizes[0] < HUGE:
+def hopeful(trial, variant, collective, sizes):
+    if sizes[0] < HUGE or variant[0] == "ideal":
         return True
-    smaller = {v: max((t for (r, c, s), t in times.items() if c == collective and s < sizes[0]),
-                      default=None) for v, times in trial.items()}
+    smaller = {v: max((t for (_, c, s), t in times.items() if c == collective and s < sizes[0]),
+                      default=None) for v, times in trial.items() if v[0] != "ideal"}
     known = [t for t in smaller.values() if t is not None]
     return not known or (smaller.get(variant) is not None
                          and smaller[variant] <= HOPELESS * min(known))
 
 
 def best(plan, ranks):
-    """The chosen variant of each point: from the file, or from trials that then write it."""
-    path = plan.told.best or os.path.join(libraries.BUILD, "best-%d.json" % ranks)
+    """The chosen variants of each point: from the file, or from trials that then write it.
+
+    Two of them: that of all peers, and that of the ideal program where it knows the point."""
+    name = "best-%d-%s.json" % (ranks, plan.told.state or "any")
+    path = plan.told.best or os.path.join(libraries.BUILD, name)
     wanted = {(ranks, c, s) for points in plan.points(ranks) for c, own in points.items()
               for s in own}
-    known = {}
+    known, ideal = {}, {}
     if os.path.exists(path) and not plan.told.again:
         with open(path) as file:
-            known = {tuple(e["point"]): tuple(e["variant"]) for e in json.load(file)}
+            for entry in json.load(file):
+                kind = ideal if entry["variant"][0] == "ideal" else known
+                kind[tuple(entry["point"])] = tuple(entry["variant"])
     known = {point: v for point, v in known.items() if v[0] in plan.told.peers}
     if not wanted <= set(known):
         trial = tried(plan, ranks)
-        known.update(report.chosen(trial))
+        known.update(report.chosen({v: t for v, t in trial.items() if v[0] != "ideal"}))
+        ideal.update(report.chosen({v: t for v, t in trial.items() if v[0] == "ideal"}))
         listed = [{"point": p, "variant": v, "tried": {"%s, %s" % name: times[p] for name, times in
                                                        trial.items() if p in times}}
-                  for p, v in sorted(known.items())]
+                  for p, v in sorted((*known.items(), *ideal.items()))]
         with open(path, "w") as file:
             json.dump(listed, file, indent=1)
-    return {point: variant for point, variant in known.items() if point in wanted}
+    return [{point: variant for point, variant in kind.items() if point in wanted}
+            for kind in (known, ideal)]
 
 
-def one_turn(plan, ranks, choice, turn):
+def one_turn(plan, ranks, choices, turn):
     """{(variant, point): microseconds}; every second turn goes the other way round."""
     wanted = []
     for points in plan.points(ranks):
         own = [(name, points) for name in report.KOLO]
-        if ranks == 2 and "all_reduce" in points and not plan.told.no_ideal:
-            own.append(("ideal", {"all_reduce": points["all_reduce"]}))
         chosen = {}
         for collective, sizes in points.items():
             for size in sizes:
-                variant = choice.get((ranks, collective, size))
-                if variant:
-                    chosen.setdefault(variant, {}).setdefault(collective, []).append(size)
+                for choice in choices:
+                    variant = choice.get((ranks, collective, size))
+                    if variant:
+                        chosen.setdefault(variant, {}).setdefault(collective, []).append(size)
         own += chosen.items()
         wanted += own if turn % 2 == 0 else own[::-1]
     results = performed([plan.run(v, ranks, points) for v, points in wanted], plan.told.run_by)
     found = {}
     for (variant, _), result in zip(wanted, results):
-        times = times_of(result, ranks, "%s, turn %d" % (variant, turn + 1))
-        found.update({(variant, point): time_ for point, time_ in times.items()})
+        times = times_of(result, ranks, "%s, turn %d" % (variant, turn + 1),
+                         0 if plan.told.least else 1)
+        name = "ideal" if variant[0] == "ideal" else variant
+        found.update({(name, point): time_ for point, time_ in times.items()})
     return found
 
 
@@ -257,6 +317,10 @@ def options():
     parser.add_argument("--try", dest="again", action="store_true",
                         help="try all configurations again")
     parser.add_argument("--best", metavar="FILE", help="the results file of the trials")
+    parser.add_argument("--state", choices=("together", "apart", "siblings", "any"),
+                        help="where cores are to be (default: where they mostly are)")
+    parser.add_argument("--least", action="store_true",
+                        help="the least time of a run instead of the median: on a busy machine")
     parser.add_argument("--no-ideal", action="store_true")
     parser.add_argument("--json", metavar="FILE", help="write all times")
     parser.add_argument("--svg", metavar="FILE", help="draw the ratios")
@@ -285,13 +349,17 @@ def main():
         return
     for library in (*plan.peers, plan.kolo, *(() if told.no_ideal else (libraries.IDEAL,))):
         libraries.compile_for(library)
-    choice = {}
+    libraries.compile_probe()
+    told.state = {"any": "", None: usual_state()}.get(told.state, told.state)
+    print("cores are to be %s" % (told.state or "anywhere"), file=sys.stderr)
+    choice, ideal = {}, {}
     for ranks in told.np:
-        choice.update(best(plan, ranks))
+        for all_, own in zip((choice, ideal), best(plan, ranks)):
+            all_.update(own)
     turns = [{} for _ in range(told.turns)]
     for ranks in told.np:
         for at in range(told.turns):
-            turns[at].update(one_turn(plan, ranks, choice, at))
+            turns[at].update(one_turn(plan, ranks, (choice, ideal), at))
             print("turn %d of %d on %d ranks" % (at + 1, told.turns, ranks), file=sys.stderr)
             if told.json:
                 saved(told.json, plan, turns, choice)

@@ -22,8 +22,9 @@ FAST, SLOW = ("openmpi4", "default"), ("intel", "shm")
 
 class Words(unittest.TestCase):
     def test_sizes_are_read_and_written(self):
-        for word, bytes_, name in (("8", 8, "8 B"), ("64K", 65536, "64 KiB"), ("1m", 1 << 20, "1 MiB"),
-                                   ("2G", 2 << 30, "2 GiB"), ("1536", 1536, "1536 B")):
+        for word, bytes_, name in (("8", 8, "8 B"), ("64K", 65536, "64 KiB"),
+                                   ("1m", 1 << 20, "1 MiB"), ("2G", 2 << 30, "2 GiB"),
+                                   ("1536", 1536, "1536 B")):
             self.assertEqual(report.size_of(word), bytes_)
             self.assertEqual(report.size_name(bytes_), name)
 
@@ -84,7 +85,7 @@ class Tables(unittest.TestCase):
 
 def run(code, expected=0.1):
     return {"argv": [sys.executable, "-c", code, "{board}"], "env": dict(os.environ),
-            "expected": expected}
+            "expected": expected, "state": ""}
 
 
 class Batches(unittest.TestCase):
@@ -116,9 +117,35 @@ class Batches(unittest.TestCase):
                 self.assertIn("ended after", json.load(file)[0]["err"])
 
     def test_wrong_results_end_everything(self):
-        result = {"code": 1, "out": "", "err": "wrong: rank 1 of 2\n", "seconds": 1}
+        result = {"code": 1, "out": "", "err": "wrong: rank 1 of 2\n", "seconds": 1, "moved": False}
         with self.assertRaises(SystemExit):
             peers.times_of(result, 2, "of this test")
+
+
+class States(unittest.TestCase):
+    def setUp(self):
+        self.kept = peers.state, peers.PATIENCE
+        peers.PATIENCE = 0
+        peers.state = lambda: self.states.pop(0)
+
+    def tearDown(self):
+        peers.state, peers.PATIENCE = self.kept
+
+    def result(self, *states):
+        self.states = list(states)
+        wanted = {**run("print('result barrier 8 5 1 2 3')"), "state": "together"}
+        return peers.in_state(wanted, float("inf"))
+
+    def test_a_run_during_which_cores_moved_is_repeated(self):
+        result = self.result("together", "apart", "together", "together", "not asked")
+        self.assertEqual(self.states, ["not asked"])
+        self.assertEqual(peers.times_of(result, 2, "x"), {(2, "barrier", 8): 2.0})
+        self.assertEqual(peers.times_of(result, 2, "x", 0), {(2, "barrier", 8): 1.0})
+
+    def test_one_that_never_succeeds_does_not_count(self):
+        result = self.result(*["together", "apart"] * peers.REPEATS)
+        self.assertEqual(self.states, [])
+        self.assertEqual(peers.times_of(result, 2, "x"), {})
 
 
 class Commands(unittest.TestCase):
