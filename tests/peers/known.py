@@ -116,6 +116,17 @@ class Batches(unittest.TestCase):
             with open(path + ".out") as file:
                 self.assertIn("ended after", json.load(file)[0]["err"])
 
+    def test_what_failed_is_tried_once_more(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mark = os.path.join(folder, "mark")
+            code = "import os, sys; sys.exit(os.path.exists(%r) or open(%r, 'w').close())"
+            runs = [run("print('fine')"), run(code % (mark + "a", mark + "b")), run("sys")]
+            first = [{"code": 0, "moved": False}, {"code": 1, "moved": False},
+                     {"code": 0, "moved": True}]
+            results = peers.twice_if_failed(runs, first, [])
+            self.assertEqual([r["code"] for r in results], [0, 0, 1])
+            self.assertTrue(os.path.exists(mark + "b"))
+
     def test_wrong_results_end_everything(self):
         result = {"code": 1, "out": "", "err": "wrong: rank 1 of 2\n", "seconds": 1, "moved": False}
         with self.assertRaises(SystemExit):
