@@ -61,8 +61,8 @@ endif
 .NOTPARALLEL:
 .PHONY: always help demo test build install uninstall deb deps check bench fuzz guide clean stage \
         core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
-        test-rdma-short test-cluster deps-build bench-peers chaos test-chaos mutations spank kernels test-sass \
-        gpu-bundle test-gpu
+        test-rdma-short test-cluster deps-build bench-peers chaos test-chaos mutations spank \
+        kernels test-sass gpu-bundle test-gpu
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12

@@ -212,6 +212,14 @@ def compile_probe():
 IDEAL = Ideal("ideal", "ideal program", (), "",
               tuple(Configuration(way, only=("all_reduce",))
                     for way in ("line", "read", "push", "past", "mixed")))
+
+
+def ideal_can():
+    """Whether this machine has what the ideal program is written for."""
+    with open("/proc/cpuinfo") as file:
+        return " avx512f " in file.read()
+
+
 # Bytes that its way by lines can bear.
 LINED = 4096
 

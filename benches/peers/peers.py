@@ -330,7 +330,8 @@ def options():
                         help="where cores are to be (default: where they mostly are)")
     parser.add_argument("--least", action="store_true",
                         help="the least time of a run instead of the median: on a busy machine")
-    parser.add_argument("--no-ideal", action="store_true")
+    parser.add_argument("--no-ideal", action="store_true",
+                        help="without ideal.c (as on machines without AVX-512)")
     parser.add_argument("--json", metavar="FILE", help="write all times")
     parser.add_argument("--svg", metavar="FILE", help="draw the ratios")
     parser.add_argument("--run-by", metavar="'COMMAND'", type=shlex.split,
@@ -351,6 +352,7 @@ def main():
     if told.batch:
         run_batch(told.batch)
         return
+    told.no_ideal = told.no_ideal or not libraries.ideal_can()
     plan = Plan(told)
     for library in plan.peers:
         libraries.install(library)
