@@ -13,7 +13,7 @@ brackets; ratio is the time of the best peer over kolo's in the same turn, above
 The host of a virtual machine may move its cores between processors, and then everything changes. So
 the time of a cache line from core to core is measured before and after each run, and only runs in
 one state count (--state): `together`, where cores share a cache, `apart`, or `siblings`, threads of
-one core. Others are repeated.
+one core. Others are repeated, and so are runs during which other programs used the cores.
 
 Size is that of the larger buffer of a rank: all blocks of an all_gather together. Time is that
 of the slowest rank, from a common start, the median of the calls of a run. Sources are rewritten
@@ -23,6 +23,7 @@ the system places them, and all libraries are told to yield.
 import argparse
 import json
 import os
+import resource
 import shlex
 import signal
 import subprocess
@@ -42,6 +43,8 @@ LARGE = 8 << 20
 HUGE = 128 << 20
 # Nanoseconds of a line from core to core: less is siblings, more is apart.
 SIBLINGS, APART = 35, 120
+# Part of the cores that other programs may use during a run.
+FOREIGN = 0.05
 # Runs in the wrong state are repeated so often, and the state is awaited so many seconds before.
 REPEATS, PATIENCE = 3, 6
 # A configuration that takes so much longer for the next smaller size is not tried for a huge one.
@@ -83,8 +86,8 @@ def usual_state():
 
 
 def in_state(run, end):
-    """The result of a run during which the cores stayed where the run wants them; `moved` where
-    they did not before the batch had to end."""
+    """The result of a run during which the cores stayed where the run wants them, and did nothing
+    else; `spoiled` says why there was none before the batch had to end."""
     result = None
     for _ in range(REPEATS):
         if result and time.monotonic() > end - run["expected"]:
@@ -93,8 +96,9 @@ def in_state(run, end):
         while run["state"] and state() != run["state"] and time.monotonic() < until:
             time.sleep(0.2)
         result = one_run(run)
-        result["moved"] = bool(run["state"]) and state() != run["state"]
-        if result["code"] != 0 or not result["moved"]:
+        if run["state"] and state() != run["state"]:
+            result["spoiled"] = "the cores were moved"
+        if result["code"] != 0 or not result["spoiled"]:
             break
     return result
 
@@ -102,7 +106,7 @@ def in_state(run, end):
 def one_run(run):
     board = "/dev/shm/peers-%d" % os.getpid()
     argv = [board if word == "{board}" else word for word in run["argv"]]
-    begin = time.monotonic()
+    begin, used, own = time.monotonic(), used_by_all(), used_by_children()
     child = subprocess.Popen(argv, env=run["env"], stdin=subprocess.DEVNULL, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     try:
@@ -114,8 +118,23 @@ def one_run(run):
     finally:
         if os.path.exists(board):
             os.unlink(board)
-    return {"code": child.returncode, "out": out, "err": err,
-            "seconds": time.monotonic() - begin}
+    seconds = time.monotonic() - begin
+    foreign = (used_by_all() - used) - (used_by_children() - own)
+    spoiled = "other programs took %.1f s of %.1f s" % (foreign, seconds)
+    return {"code": child.returncode, "out": out, "err": err, "seconds": seconds,
+            "spoiled": spoiled if foreign > 0.1 + FOREIGN * seconds * cores() else ""}
+
+
+def used_by_all():
+    """Seconds that the machine's cores have worked."""
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, irq, softirq = map(int, file.readline().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def used_by_children():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def performed(runs, run_by):
@@ -191,15 +210,15 @@ def expected(ranks, points, plan):
 
 
 def times_of(result, ranks, what, figure=1):
-    """{point: microseconds} of a run; nothing where it failed or cores moved, which is said."""
+    """{point: microseconds} of a run; nothing where it failed or was spoiled, which is said."""
     found = report.parsed(result["out"])
     if result["code"] != 0:
         last = [line for line in result["err"].splitlines() if line.strip()][-3:]
         if "wrong" in result["err"]:
             sys.exit("%s: %s" % (what, result["err"]))
         print("%s: exit code %s: %s" % (what, result["code"], " / ".join(last)), file=sys.stderr)
-    if result["moved"]:
-        print("%s: left out, the cores were moved" % what, file=sys.stderr)
+    if result["spoiled"]:
+        print("%s: left out, %s" % (what, result["spoiled"]), file=sys.stderr)
         return {}
     return {(ranks, *key): figures[figure] for key, figures in found.items()}
 
@@ -227,7 +246,7 @@ def tried(plan, ranks):
 
 def twice_if_failed(runs, results, run_by):
     """A configuration that a library takes may still hang now and then: it gets a second chance."""
-    failed = [i for i, result in enumerate(results) if result["code"] != 0 or result["moved"]]
+    failed = [i for i, result in enumerate(results) if result["code"] != 0 or result["spoiled"]]
     for i, result in zip(failed, performed([runs[i] for i in failed], run_by)):
         results[i] = result
     return results

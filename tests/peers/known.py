@@ -116,31 +116,42 @@ class Batches(unittest.TestCase):
             with open(path + ".out") as file:
                 self.assertIn("ended after", json.load(file)[0]["err"])
 
+    def test_a_run_beside_other_programs_is_spoiled(self):
+        kept, peers.used_by_all = peers.used_by_all, lambda: 0.0
+        try:
+            self.assertEqual(peers.one_run(run("pass"))["spoiled"], "")
+            later = iter((0.0, 50.0))
+            peers.used_by_all = lambda: next(later)
+            self.assertIn("other programs", peers.one_run(run("pass"))["spoiled"])
+        finally:
+            peers.used_by_all = kept
+
     def test_what_failed_is_tried_once_more(self):
         with tempfile.TemporaryDirectory() as folder:
             mark = os.path.join(folder, "mark")
             code = "import os, sys; sys.exit(os.path.exists(%r) or open(%r, 'w').close())"
             runs = [run("print('fine')"), run(code % (mark + "a", mark + "b")), run("sys")]
-            first = [{"code": 0, "moved": False}, {"code": 1, "moved": False},
-                     {"code": 0, "moved": True}]
+            first = [{"code": 0, "spoiled": ""}, {"code": 1, "spoiled": ""},
+                     {"code": 0, "spoiled": "so"}]
             results = peers.twice_if_failed(runs, first, [])
             self.assertEqual([r["code"] for r in results], [0, 0, 1])
             self.assertTrue(os.path.exists(mark + "b"))
 
     def test_wrong_results_end_everything(self):
-        result = {"code": 1, "out": "", "err": "wrong: rank 1 of 2\n", "seconds": 1, "moved": False}
+        result = {"code": 1, "out": "", "err": "wrong: rank 1 of 2\n", "seconds": 1, "spoiled": ""}
         with self.assertRaises(SystemExit):
             peers.times_of(result, 2, "of this test")
 
 
 class States(unittest.TestCase):
     def setUp(self):
-        self.kept = peers.state, peers.PATIENCE
+        self.kept = peers.state, peers.PATIENCE, peers.FOREIGN
+        peers.FOREIGN = float("inf")
         peers.PATIENCE = 0
         peers.state = lambda: self.states.pop(0)
 
     def tearDown(self):
-        peers.state, peers.PATIENCE = self.kept
+        peers.state, peers.PATIENCE, peers.FOREIGN = self.kept
 
     def result(self, *states):
         self.states = list(states)
