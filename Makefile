@@ -61,8 +61,8 @@ endif
 .NOTPARALLEL:
 .PHONY: always help demo test build install uninstall deb deps check bench fuzz guide clean stage \
         core $(FAMILIES:%=mpi-%) fortran interfaces test-rust test-install test-abi test-mpi test-rdma \
-        test-rdma-short test-cluster deps-build chaos test-chaos mutations spank kernels test-sass \
-        gpu-bundle test-gpu test-full test-softgpu
+        test-rdma-short test-cluster deps-build bench-peers chaos test-chaos mutations spank \
+        kernels test-sass gpu-bundle test-gpu test-full test-softgpu
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -158,6 +158,11 @@ test-gpu: gpu-bundle ## the same, and run it here if there is a GPU (at most 18 
 
 bench: stage ## run the benchmarks
 	$(CARGO) bench --locked
+
+# Fetches the other MPIs by apt and pip into build/peers.
+bench-peers: ## time kolo beside Open MPI 4 and 5, MPICH 4 and 5, Intel MPI: PEERS="--np 2 --quick"
+	@$(MAKE) --no-print-directory FAMILIES=openmpi stage
+	benches/peers/peers.py --kolo $(STAGE) $(PEERS)
 
 clean: ## remove everything that was built
 	rm -rf build target
