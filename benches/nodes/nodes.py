@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Measures kolo between two emulated nodes, beside what the system and MPI do in the same run.
 
-    benches/nodes/nodes.py PREFIX [p2p] [latency] [openmpi] [mpich] [shared]
+    benches/nodes/nodes.py PREFIX [wire] [p2p] [latency] [openmpi] [mpich] [shared]
 
+wire: sendrecv of 1 to 64 MiB, kolo beside the simplest program over sockets (wire.c), by turns in
+one process a node, each on a core of its own. The ratio is that of their rates.
 p2p: `kolo perf sendrecv` and `iperf3 --bidir` with one stream, by turns, in GB/s each way.
 latency: an all-reduce of 8 bytes on 2 x 1 ranks, and a round trip of 8 bytes over TCP.
 openmpi: all-reduce on 2 x 2 ranks, as the ratio of MPI's time to kolo's. As the nodes of a cluster
@@ -29,6 +31,8 @@ PEERS = {"openmpi": ["env", "OMPI_MCA_btl=tcp,self,vader", "OMPI_MCA_pml=ob1"], 
 CORES = sorted(os.sched_getaffinity(0))
 BOUND = ["sh", "-c", 'case $(hostname) in node1) exec taskset -c %d "$@";; esac; '
          'exec taskset -c %d "$@"' % (CORES[0], CORES[-1]), "sh"]
+# Calls of each round, and the sizes in MiB.
+WIRE = ((40, (1, 2, 4)), (8, (8, 16, 32, 64)))
 SIZES = {"openmpi": (["-b", "8", "-e", "64K", "-n", "500"], ["-b", "128K", "-e", "1M", "-n", "50"],
                      ["-b", "2M", "-e", "64M", "-n", "5"]),
          "mpich": (["-b", "8", "-e", "1M", "-n", "20"], ["-b", "2M", "-e", "64M", "-n", "5"])}
@@ -46,6 +50,27 @@ def rows(text):
         if words and words[0].isdigit():
             table[int(words[0])] = words
     return table
+
+
+def wire(cluster):
+    program, lib = os.path.join(cluster.folder, "wire"), os.path.join(cluster.prefix, "lib")
+    subprocess.run(["cc", "-O2", "-Wall", "-o", program, os.path.join(HERE, "wire.c"),
+                    "-I", os.path.join(cluster.prefix, "include"), "-L", lib, "-lkolo",
+                    "-Wl,-rpath," + lib], check=True)
+    at = [cluster.address("node1"), cluster.address("node2")]
+    for count, sizes in WIRE:
+        started = []
+        for rank in (0, 1):
+            words = BOUND + [program, at[rank], at[1 - rank], "9100", str(count)]
+            env = dict(KOLO_RANK=str(rank), KOLO_NRANKS="2", KOLO_COMM_ID=at[0] + ":4777")
+            words += [str(size << 20) for size in sizes]
+            started.append(cluster.start("node%d" % (rank + 1), words, env))
+        for line in [each.wait(300).ok().out for each in started][0].splitlines():
+            size, *times = (float(word) for word in line.split())
+            rates = [[size / time / 1e3 for time in times[first::2]] for first in (0, 1)]
+            print("wire: sendrecv of %d MiB %s GB/s each way, the simple program %s, ratio %s" % (
+                size / (1 << 20), shown(rates[0]), shown(rates[1]),
+                shown([a / b for a, b in zip(*rates)])))
 
 
 def p2p(cluster):
@@ -102,7 +127,8 @@ def compare(cluster, mpi, bound=True):
 
 def main():
     prefix, wanted = os.path.abspath(sys.argv[1]), sys.argv[2:]
-    parts = {"p2p": p2p, "latency": latency, "openmpi": lambda c: compare(c, "openmpi"),
+    parts = {"wire": wire, "p2p": p2p, "latency": latency,
+             "openmpi": lambda c: compare(c, "openmpi"),
              "mpich": lambda c: compare(c, "mpich", False),
              "shared": lambda c: compare(c, "openmpi", False)}
     for name, part in parts.items():

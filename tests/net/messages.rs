@@ -6,8 +6,8 @@ use super::skip::skip;
 use super::support::*;
 use crate::within::within;
 use kolo::base::interfaces::Family;
-use kolo::transport::net::Net;
 use kolo::transport::net::socket::{SocketNet, SocketOptions};
+use kolo::transport::net::{AT_ONCE, Net};
 
 #[test]
 fn random_messages_over_one_two_and_four_sockets() {
@@ -75,6 +75,44 @@ fn buffers_of_one_tag_are_filled_in_the_order_of_posting() {
     within(30, || {
         generic::buffers_of_one_tag_are_filled_in_the_order_of_posting(&net(4));
     });
+}
+
+/// Else both ends send first and read later, and what they sent has left the cache by then.
+#[test]
+fn a_call_hands_over_a_bounded_number_of_bytes() {
+    // The header and the tail of a piece come on top.
+    const MOST: u64 = AT_ONCE as u64 + 128;
+    for seed in seeds(&[5, 6]) {
+        within(60, move || {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut pair = pair(1);
+            for length in [AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 << 20] {
+                let mut receiving = Receiving::new(&[(length, 7)]);
+                while !receiving.step(pair.1.as_mut()).unwrap() {}
+                let mut sending = Sending::new(random_bytes(&mut random, length), 7);
+                let before = [pair.0.carried(), pair.1.carried()];
+                until(30, || {
+                    let carried = pair.0.carried();
+                    sending.step(pair.0.as_mut())?;
+                    let went = pair.0.carried() - carried;
+                    assert!(
+                        went <= MOST,
+                        "seed {seed}: {went} of {length} bytes in a call"
+                    );
+                    receiving.step(pair.1.as_mut())?;
+                    Ok(receiving.sizes.is_some() && sending.done)
+                })
+                .unwrap();
+                assert!(
+                    receiving.message(0) == sending.data,
+                    "seed {seed}, {length} bytes"
+                );
+                let sent = pair.0.carried() - before[0];
+                assert!(sent > length as u64 && sent < length as u64 + 4096);
+                assert_eq!(pair.1.carried() - before[1], length as u64, "payload");
+            }
+        });
+    }
 }
 
 #[test]

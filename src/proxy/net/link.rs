@@ -21,7 +21,7 @@ use super::trace::{Phase, Trace};
 use super::wanted::Wanted;
 use crate::base::{Error, Rank, Result};
 use crate::plan::Direction;
-use crate::transport::net::{Receive, RecvComm, Region, Request, SendComm};
+use crate::transport::net::{AT_ONCE, Receive, RecvComm, Region, Request, SendComm};
 use crate::wire::line::{INLINE_BYTES, LINES, SMALL_BYTES};
 use crate::wire::pair::STRAIGHT_BYTES;
 use std::collections::VecDeque;
@@ -38,6 +38,27 @@ pub(super) struct Shape {
     pub slot_bytes: usize,
     /// Slots of a token.
     pub slice: u64,
+}
+
+/// What a look at an end of a connection found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Went {
+    /// Nothing moved.
+    Nothing,
+    /// A part of a token: there may be more to move, and nobody else can go on yet.
+    Part,
+    /// A token went a phase on.
+    Token,
+}
+
+impl Went {
+    fn of(tokens: bool, bytes: bool) -> Went {
+        match (tokens, bytes) {
+            (true, _) => Went::Token,
+            (false, true) => Went::Part,
+            (false, false) => Went::Nothing,
+        }
+    }
 }
 
 /// The sending end.
@@ -93,9 +114,10 @@ impl SendLink {
     }
 
     /// One look at each phase, for tokens up to slot `end`, of which `depth` may be on their way.
-    /// True if something moved.
-    pub fn progress(&mut self, end: u64, depth: u64, trace: &mut Trace) -> Result<bool> {
+    /// It hands over about [`AT_ONCE`] bytes at most.
+    pub fn progress(&mut self, end: u64, depth: u64, trace: &mut Trace) -> Result<Went> {
         let before = (self.transmitted, self.done);
+        let carried = self.comm.carried();
         let Shape { slice, peer, .. } = self.shape;
         let depth = depth.max(slice);
         let mut note = |phase, count| trace.note(Direction::Send, peer, phase, count);
@@ -103,7 +125,12 @@ impl SendLink {
             self.posted += slice;
             note(Phase::Posted, self.posted);
         }
-        while self.transmitted < self.posted && self.transmitted < self.done + depth {
+        // The bytes of this look.
+        let mut handed = 0;
+        while self.transmitted < self.posted
+            && self.transmitted < self.done + depth
+            && handed < AT_ONCE as u64
+        {
             let ahead = (self.transmitted - self.done) as u32;
             if !self.memory.ready(ahead) {
                 break;
@@ -112,6 +139,7 @@ impl SendLink {
             let Some(request) = self.transmit(ahead, straight)? else {
                 break;
             };
+            handed += self.memory.arrival(ahead).ack;
             self.requests.push_back(request);
             if straight.is_some() {
                 note(Phase::Straight, self.transmitted + slice);
@@ -128,7 +156,8 @@ impl SendLink {
             self.memory.release(slice as u32);
             note(Phase::Done, self.done);
         }
-        Ok(before != (self.transmitted, self.done))
+        let tokens = before != (self.transmitted, self.done);
+        Ok(Went::of(tokens, carried != self.comm.carried()))
     }
 
     /// Hands the next token, `ahead` slots behind the oldest one that was not given back, to the
@@ -306,12 +335,13 @@ impl RecvLink {
     }
 
     /// One look at each phase, for tokens up to slot `end`, of which one may be wanted elsewhere
-    /// than in its slot. True if something moved.
+    /// than in its slot.
     ///
     /// # Errors
     /// Of the network, or a message that is no token of this connection.
-    pub fn progress(&mut self, end: u64, wanted: &Wanted, trace: &mut Trace) -> Result<bool> {
+    pub fn progress(&mut self, end: u64, wanted: &Wanted, trace: &mut Trace) -> Result<Went> {
         let before = (self.transmitted, self.done);
+        let carried = self.comm.carried();
         let Shape { slice, peer, .. } = self.shape;
         let given = self.memory.given();
         while self.done < given {
@@ -355,7 +385,8 @@ impl RecvLink {
             self.broken.clone().map_or(Ok(()), Err)?;
         }
         self.publish_flushed(trace)?;
-        Ok(before != (self.transmitted, self.done))
+        let tokens = before != (self.transmitted, self.done);
+        Ok(Went::of(tokens, carried != self.comm.carried()))
     }
 
     /// Publishes, in order, what is here and may be read.

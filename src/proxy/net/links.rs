@@ -5,7 +5,7 @@ use super::closing::Closing;
 use super::counts::Counts;
 use super::ends::{Ends, Handles, Setup, Through};
 use super::fold::{FoldLink, Foldings};
-use super::link::RecvLink;
+use super::link::{RecvLink, Went};
 use super::meet::{Arrivals, Outgoing};
 use super::open::Open;
 use super::profile::Profiler;
@@ -395,16 +395,13 @@ impl Links {
                     (_, Direction::Recv) => match &mut incoming[sub.link] {
                         None => Ok((false, 0)),
                         Some(link) => {
-                            let moved = link.progress(sub.end, &self.wanted[sub.link], trace);
-                            moved.map(|moved| (moved, link.done()))
+                            let went = link.progress(sub.end, &self.wanted[sub.link], trace);
+                            went.map(|went| (self.tell_of(went), link.done()))
                         }
                     },
                 };
                 let (went, done) = result.map_err(|error| error.with_peer(sub.peer))?;
                 moved |= went;
-                if went && args.direction == Direction::Recv {
-                    self.bell.ring(self.me);
-                }
                 if let Some(profiler) = profiler {
                     let now = match fold {
                         Some(fold) => folds[fold].counts(direction),
@@ -429,6 +426,14 @@ impl Links {
         Ok(moved)
     }
 
+    /// Wakes the rank for whom something has come or left; whether anything moved.
+    fn tell_of(&self, went: Went) -> bool {
+        if went == Went::Token {
+            self.bell.ring(self.me);
+        }
+        went != Went::Nothing
+    }
+
     /// One look at a sending end, which is connected first.
     fn send(
         &self,
@@ -445,11 +450,8 @@ impl Links {
             )?)),
         };
         if let Outgoing::Up(link) = &mut **link {
-            let moved = link.progress(sub.end, depth, trace)?;
-            if moved {
-                self.bell.ring(self.me);
-            }
-            return Ok((moved, link.done()));
+            let went = link.progress(sub.end, depth, trace)?;
+            return Ok((self.tell_of(went), link.done()));
         }
         let shape = self.ends.shape(sub.peer, sub.channel);
         Ok((link.go_on(&self.ends, shape)?, 0))

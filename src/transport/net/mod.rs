@@ -44,6 +44,13 @@ pub const MAX_RECEIVES: usize = 8;
 /// The longest tail of a message ([`SendComm::isend_with_tail`]).
 pub const MAX_TAIL: usize = 32;
 
+/// About so many bytes are handed to a connection before one looks at what has come in.
+///
+/// Both ends of a connection send as a rule. Where each first hands over all it may, and only then
+/// reads, every byte waits in the memory of the system until it has left the cache: `sendrecv`
+/// of 4 MiB took 2.5 times as long (`docs/performance.md`). The words about a token go with it.
+pub const AT_ONCE: usize = (64 << 10) + 4096;
+
 /// What a receiver hands to its sender, by any way: at most [`HANDLE_BYTES`] bytes that only the
 /// network that made them understands. They contain a secret and are never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -310,6 +317,12 @@ pub trait SendComm: Send {
     /// memory no more (it may not have arrived yet); `None`: not yet.
     fn test(&mut self, request: &Request) -> Result<Option<usize>>;
 
+    /// Bytes that the network has taken so far, whatever became of their messages: a number that
+    /// has changed says that something moved. Always 0 where that cannot be told.
+    fn carried(&self) -> u64 {
+        0
+    }
+
     /// Adds what a `poll` may sleep on until `isend` or `test` have something to do. False when
     /// this network cannot be slept on and must be asked now and then.
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool;
@@ -383,6 +396,11 @@ pub trait RecvComm: Send {
     /// Host memory needs none, as the processor that sees the news sees what was written before;
     /// nor do GPUs that order the two by themselves (compute capability 9.0 and later).
     fn flush(&mut self, buffers: &[Receive]) -> Result<Option<Request>>;
+
+    /// As [`SendComm::carried`], of bytes that have come in.
+    fn carried(&self) -> u64 {
+        0
+    }
 
     /// As [`SendComm::watch`].
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool;

@@ -173,15 +173,18 @@ impl Piece {
         }
     }
 
-    /// What is left to be sent, in order.
-    pub fn parts(&self) -> [IoSlice<'_>; 3] {
+    /// What is to be sent next, in order: all that is left, but at most so many bytes of payload.
+    pub fn parts(&self, most: usize) -> [IoSlice<'_>; 3] {
         let header = self.header.get(self.sent..).unwrap_or_default();
         let behind = self.sent.saturating_sub(HEADER_BYTES);
-        let tail = self.tail.bytes();
-        let tail = tail.get(behind.saturating_sub(self.length)..);
+        let payload = self.payload(behind);
+        let tail = match payload.len() > most {
+            true => None,
+            false => self.tail.bytes().get(behind.saturating_sub(self.length)..),
+        };
         [
             IoSlice::new(header),
-            IoSlice::new(self.payload(behind)),
+            IoSlice::new(&payload[..payload.len().min(most)]),
             IoSlice::new(tail.unwrap_or_default()),
         ]
     }
@@ -260,11 +263,10 @@ mod tests {
             while let Some(mut piece) = message.take_piece(true, 9) {
                 let mut frame = Vec::new();
                 loop {
-                    let left: Vec<u8> = piece
-                        .parts()
-                        .iter()
-                        .flat_map(|part| part.to_vec())
-                        .collect();
+                    let most = random.usize(1..=100_000);
+                    let parts = piece.parts(most);
+                    assert!(parts[1].len() <= most, "seed {seed}");
+                    let left: Vec<u8> = parts.iter().flat_map(|part| part.to_vec()).collect();
                     let portion = random.usize(..=left.len());
                     frame.extend(&left[..portion]);
                     if piece.advance(portion) {

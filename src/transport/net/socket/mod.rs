@@ -19,6 +19,9 @@
 //! the size of messages: at most [`options::MAX_POSTED`] buffers are posted and [`send::MAX_SENDS`]
 //! messages in flight.
 //!
+//! A call hands at most about [`super::AT_ONCE`] bytes to a socket: so sending and receiving take
+//! turns while the data are in the cache.
+//!
 //! `MSG_ZEROCOPY` is not used: over the loopback the kernel copies all the same, and its
 //! notifications would make a send depend on the peer's reading.
 

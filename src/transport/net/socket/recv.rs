@@ -99,6 +99,8 @@ pub struct SocketReceiver {
     lines: Vec<Line>,
     groups: VecDeque<Group>,
     posted_count: usize,
+    /// Bytes of payload that have come in.
+    carried: u64,
     /// Messages of which something is here and something is not.
     half: usize,
     /// Credit frames that the socket has not taken yet.
@@ -130,6 +132,7 @@ impl SocketReceiver {
             lines: streams.into_iter().map(line).collect(),
             groups: VecDeque::with_capacity(MAX_POSTED),
             posted_count: 0,
+            carried: 0,
             half: 0,
             unsent: VecDeque::new(),
             write_error: None,
@@ -289,6 +292,7 @@ impl SocketReceiver {
             piece.sum = crc32c::crc32c_append(piece.sum, &place[..got]);
         }
         piece.got += got;
+        self.carried += got as u64;
         Ok(got > 0)
     }
 
@@ -429,6 +433,10 @@ impl RecvComm for SocketReceiver {
     fn flush(&mut self, _: &[Receive]) -> Result<Option<Request>> {
         // The processor itself wrote the data to host memory.
         self.check().map(|()| None)
+    }
+
+    fn carried(&self) -> u64 {
+        self.carried
     }
 
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {

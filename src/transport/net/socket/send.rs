@@ -7,7 +7,7 @@
 //! piece and costs each side one system call.
 
 use super::super::regions::Regions;
-use super::super::{Region, Request, SendComm};
+use super::super::{AT_ONCE, Region, Request, SendComm};
 use super::ends::Ends;
 use super::frame::HeaderKind;
 use super::input::{Input, Next};
@@ -47,6 +47,8 @@ pub struct SocketSender {
     messages: VecDeque<Message>,
     next_request: u64,
     regions: Regions,
+    /// Bytes that the sockets have taken.
+    carried: u64,
     /// The peer's system has everything, or the connection has ended.
     settled: bool,
     failed: Option<Error>,
@@ -75,6 +77,7 @@ impl SocketSender {
             messages: VecDeque::with_capacity(MAX_SENDS),
             next_request: 0,
             regions: Regions::default(),
+            carried: 0,
             settled: false,
             failed: None,
         }
@@ -166,7 +169,10 @@ impl SocketSender {
             (true, true) => HeaderKind::Checked,
         };
         self.messages.push_back(message);
-        self.drive()?;
+        // What a full socket holds goes first, and is asked about when messages are tested.
+        if self.outputs.iter().any(|output| output.piece.is_none()) {
+            self.drive()?;
+        }
         match fits {
             true => Ok(Some(Request::new(request))),
             false => {
@@ -185,14 +191,16 @@ impl SocketSender {
         Ok(())
     }
 
-    /// Gives pieces to all sockets until they take no more.
+    /// Gives pieces to all sockets until they take no more, or have taken enough for now.
     fn drive(&mut self) -> Result<()> {
         for index in 0..self.outputs.len() {
+            let before = self.carried;
             for _ in 0..PIECES_A_CALL {
                 if self.outputs[index].piece.is_none() {
                     self.outputs[index].piece = self.next_piece(index == 0);
                 }
-                if !self.push(index)? {
+                let goes_on = self.push(index)?;
+                if !goes_on || self.carried - before >= AT_ONCE as u64 {
                     break;
                 }
             }
@@ -213,8 +221,9 @@ impl SocketSender {
         let Some(piece) = &mut output.piece else {
             return Ok(false);
         };
-        let sent = output.stream.send(&piece.parts());
+        let sent = output.stream.send(&piece.parts(AT_ONCE));
         let sent = sent.map_err(|error| self.ends.failed(OPERATION, &error))?;
+        self.carried += sent as u64;
         if !piece.advance(sent) {
             return match output.pulse.silent(&output.stream) {
                 Some(limit) => Err(self.ends.silent(OPERATION, limit)),
@@ -239,11 +248,14 @@ impl SocketSender {
             .during(OPERATION));
         };
         if !self.messages[at].is_done() {
+            let before = self.carried;
             self.drive()?;
+            if self.carried == before {
+                // A full socket may be all that is left of the peer.
+                self.read_credits()?;
+            }
         }
         if !self.messages[at].is_done() {
-            // A full socket may be all that is left of the peer.
-            self.read_credits()?;
             return Ok(None);
         }
         Ok(self.messages.remove(at).map(|message| message.length()))
@@ -299,6 +311,10 @@ impl SendComm for SocketSender {
             Err(error) if error.code == crate::base::Code::InvalidArgument => result,
             _ => self.keep(result),
         }
+    }
+
+    fn carried(&self) -> u64 {
+        self.carried
     }
 
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
