@@ -46,6 +46,7 @@ pub static RECEIVE_FIRST: Entry = Entry {
     most_ranks: 64,
     by_node: false,
     one_memory: false,
+    direct: false,
 };
 
 fn receive_first(shape: &Shape, _: &Nodes) -> Plan {
