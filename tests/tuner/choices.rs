@@ -69,7 +69,10 @@ fn middle_sizes_are_those_that_were_measured() {
         (Collective::AllGather, 64 * k, Algorithm::Nvls),
         (Collective::Reduce, 16 * k, Algorithm::Tree),
         (Collective::Reduce, 64 * k, Algorithm::Ring),
-        (Collective::ReduceScatter, 4 * k, Algorithm::HalvingDoubling),
+        (Collective::ReduceScatter, 4 * k, Algorithm::OneShot),
+        (Collective::ReduceScatter, 8 * k, Algorithm::HalvingDoubling),
+        (Collective::AllToAll, k, Algorithm::OneShot),
+        (Collective::AllToAll, 2 * k, Algorithm::Bundle),
         (Collective::ReduceScatter, 64 * k, Algorithm::TwoShot),
     ] {
         assert_eq!(table.choose(collective, bytes).algorithm, wanted);
