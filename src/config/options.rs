@@ -238,10 +238,9 @@ with_start_options! {
         kind: Kind::Words(Stores::WORDS),
         default: "auto",
         tag: Tag::Site,
-        note: "It decides nothing but speed. `kolo info` shows what was measured for slots: once \
-               in a boot (in a virtual machine, whose cores may move: once in a minute), kept in \
-               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`, for the next process. Calls that \
-               reach buffers where they lie try both kinds by turns at first.",
+        note: "It decides nothing but speed. `kolo info` shows what was measured: once in a boot \
+               (in a virtual machine, whose cores may move: once in a minute), kept in \
+               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`. Direct calls try both kinds first.",
     }
 
     /// Let a rank that falls asleep have the others pass a memory barrier (`membarrier`), which
