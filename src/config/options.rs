@@ -240,7 +240,7 @@ with_start_options! {
         tag: Tag::Site,
         note: "It decides nothing but speed. `kolo info` shows what was measured: once in a boot \
                (in a virtual machine, whose cores may move: once in a minute), kept in \
-               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`. Direct calls try both kinds first.",
+               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`. Direct calls try both first.",
     }
 
     /// Let a rank that falls asleep have the others pass a memory barrier (`membarrier`), which
