@@ -28,6 +28,7 @@ pub mod fuzz;
 mod handle;
 pub mod logging;
 mod owned;
+mod registered;
 mod state;
 
 pub use becoming::begun::Starting;
@@ -47,4 +48,5 @@ pub use calling::query::asked_of;
 pub use calling::vector::{Blocks, VectorCall};
 pub use flight::stream::Stream;
 pub use handle::{CommConfig, Communicator};
+pub use registered::RegisteredBuffer;
 pub use state::IdleHook;

@@ -1,7 +1,7 @@
 //! Buffers that peers read where they lie.
 //!
 //! **Problem.** Large data need not pass through slots where a peer's buffer can be addressed: in
-//! the same process, or in memory of `koloMemAlloc`. But whether it can is known to its owner only,
+//! the same process, in memory of `koloMemAlloc`, or in memory that was registered. But whether it can is known to its owner only,
 //! and all ranks must do the same. Private memory of other processes may be readable too, by system
 //! calls ([`crate::comm::becoming::cma`]), which is worth it for large data only.
 //!
@@ -34,6 +34,8 @@ struct Place {
     number: u64,
     /// Bytes from the start of the allocation.
     offset: u64,
+    /// [`memory::Found::window`].
+    window: u64,
 }
 
 /// What a rank says about its buffers.
@@ -152,6 +154,7 @@ impl Direct {
             place.number = NO_BUFFER;
         } else if let Some(found) = memory::find(address, bytes) {
             (place.number, place.offset) = (found.number, found.offset as u64);
+            place.window = found.window as u64;
             if !self.published.contains_key(&found.number) {
                 let key = self.key(self.me, found.number);
                 let published = service::get()?.publish(key, found.file);
@@ -225,7 +228,7 @@ impl Direct {
         let mapping = match self.mapped.get(&(rank, place.number)) {
             Some(mapping) => Arc::clone(mapping),
             None => {
-                let mapping = Arc::new(self.fetch(rank, place.number)?);
+                let mapping = Arc::new(self.fetch(rank, place)?);
                 self.mapped
                     .insert((rank, place.number), Arc::clone(&mapping));
                 mapping
@@ -242,17 +245,23 @@ impl Direct {
         Ok(Base::mapped(start, mapping))
     }
 
-    fn fetch(&self, rank: usize, number: u64) -> Result<Mapping> {
+    fn fetch(&self, rank: usize, place: &Place) -> Result<Mapping> {
         let remedy = "raise the limits on open files and memory (`ulimit -n`, `ulimit -v`), or set \
                       KOLO_DIRECT=off";
-        let key = self.key(rank, number);
+        let key = self.key(rank, place.number);
         let fetched = service::get()?.fetch(&self.services[rank], key);
         fetched
             .map_err(|cause| {
                 let what = format!("cannot get at the memory of rank {rank}");
                 Error::system(what, &cause, remedy)
             })
-            .and_then(|file| Mapping::open(&file))
+            .and_then(|file| match place.window {
+                0 => Mapping::open(&file),
+                window => {
+                    let start = place.address.wrapping_sub(place.offset);
+                    Mapping::open_part(&file, start, window as usize)
+                }
+            })
             .map_err(|error| error.with_peer(Rank(rank as u32)))
     }
 }
@@ -303,6 +312,7 @@ mod tests {
             address: 0,
             number: 7,
             offset,
+            window: 0,
         };
         assert!(believed(place(4096), 4096).is_ok_and(|base| base.is_mapped()));
         for (offset, bytes) in [(4097, 4096), (8192, 1), (u64::MAX, 2), (0, usize::MAX)] {
@@ -313,7 +323,7 @@ mod tests {
         let nowhere = Place {
             address: 4096,
             number: NO_BUFFER,
-            offset: 0,
+            ..Place::default()
         };
         assert!(believed(nowhere, 0).is_ok());
         let error = believed(nowhere, 1)
