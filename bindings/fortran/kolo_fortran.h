@@ -8,8 +8,9 @@
  * carries its name, communicator and error text (call.c), and all data calls take one path:
  * views are checked, gaps are packed away, the C function runs, results are unpacked.
  * kolo_fortran.c has the entry points of the data calls, control.c those of all others, words.c
- * Fortran's names for what libkolo's sentences speak of, registered.c arrays that are read in place. The files are compiled once for each
- * Fortran compiler, with that compiler's ISO_Fortran_binding.h; native.c is for gfortran alone. */
+ * Fortran's names for what libkolo's sentences speak of, registered.c arrays read in place.
+ * The files are compiled once for each Fortran compiler, with that compiler's
+ * ISO_Fortran_binding.h; native.c is for gfortran alone. */
 #ifndef KOLO_FORTRAN_H
 #define KOLO_FORTRAN_H
 

@@ -29,6 +29,7 @@ mod handle;
 pub mod logging;
 mod owned;
 mod registered;
+mod registrations;
 mod state;
 
 pub use becoming::begun::Starting;
@@ -48,5 +49,5 @@ pub use calling::query::asked_of;
 pub use calling::vector::{Blocks, VectorCall};
 pub use flight::stream::Stream;
 pub use handle::{CommConfig, Communicator};
-pub use registered::RegisteredBuffer;
+pub use registrations::RegisteredBuffer;
 pub use state::IdleHook;

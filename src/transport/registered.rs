@@ -26,6 +26,8 @@ mod stacks;
 mod window;
 
 #[cfg(test)]
+mod fenced;
+#[cfg(test)]
 mod tests;
 
 use super::fork::Fd;
@@ -40,7 +42,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where peers read a registered buffer.
 #[derive(Clone, Debug)]
-pub struct InPlace {
+pub struct FoundPages {
     /// The registration's number.
     pub number: u64,
     /// Bytes from its first page, or from the start of a file of the program.
@@ -102,7 +104,12 @@ pub fn register(start: *const u8, bytes: usize) -> Result<u64> {
     let bytes = start as usize..start as usize + bytes;
     let mut place = lock(&FILE);
     let areas = areas::with_flags(&pages)?;
-    if let Some((file, begins)) = own_file(&areas, &bytes) {
+    let file = match &*place {
+        Some(file) => Arc::clone(file),
+        None => Arc::clone(place.insert(Arc::new(new_file()?))),
+    };
+    let ours = areas::identity(&file)?;
+    if let Some((file, begins)) = own_file(&areas, &bytes, ours) {
         let own = Some(begins);
         return Ok(enter(Holding {
             bytes,
@@ -111,11 +118,6 @@ pub fn register(start: *const u8, bytes: usize) -> Result<u64> {
             own,
         }));
     }
-    let file = match &*place {
-        Some(file) => Arc::clone(file),
-        None => Arc::clone(place.insert(Arc::new(new_file()?))),
-    };
-    let ours = areas::identity(&file)?;
     sweep(&file, ours);
     let parts = areas::movable(&areas, &pages, ours)?;
     if let Some(why) = stacks::in_use(&areas, &pages, page) {
@@ -285,10 +287,10 @@ fn new_file() -> Result<Fd> {
 
 /// A file in memory that the program has mapped here itself, if it is one that nobody can cut short
 /// and that peers may write: where the bytes begin in it.
-fn own_file(areas: &[Area], bytes: &Range<usize>) -> Option<(Arc<Fd>, u64)> {
+fn own_file(areas: &[Area], bytes: &Range<usize>, ours: Identity) -> Option<(Arc<Fd>, u64)> {
     let [area] = areas else { return None };
     let inside = area.pages.start <= bytes.start && bytes.end <= area.pages.end;
-    if !inside || !area.is_shared() || !area.rights.starts_with("rw") {
+    if !inside || area.file == ours || !area.is_shared() || !area.rights.starts_with("rw") {
         return None;
     }
     let begins = area.offset + (bytes.start - area.pages.start) as u64;
@@ -342,7 +344,7 @@ fn show(ours: Identity, file: &Fd) {
 }
 
 /// The registration that holds all of `bytes` bytes from `address`.
-pub fn find(address: *const u8, bytes: usize) -> Option<InPlace> {
+pub fn find(address: *const u8, bytes: usize) -> Option<FoundPages> {
     let start = address as usize;
     let end = start.checked_add(bytes)?;
     let live = lock(&LIVE);
@@ -352,7 +354,7 @@ pub fn find(address: *const u8, bytes: usize) -> Option<InPlace> {
         Some(begins) => (begins as usize + (start - entry.bytes.start), 0),
         None => (start - entry.pages.start, entry.pages.len()),
     };
-    Some(InPlace {
+    Some(FoundPages {
         number,
         offset,
         file: Arc::clone(&entry.file),

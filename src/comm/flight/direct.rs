@@ -1,9 +1,10 @@
 //! Buffers that peers read where they lie.
 //!
 //! **Problem.** Large data need not pass through slots where a peer's buffer can be addressed: in
-//! the same process, in memory of `koloMemAlloc`, or in memory that was registered. But whether it can is known to its owner only,
-//! and all ranks must do the same. Private memory of other processes may be readable too, by system
-//! calls ([`crate::comm::becoming::cma`]), which is worth it for large data only.
+//! the same process, in memory of `koloMemAlloc`, or in memory that was registered. But whether it
+//! can is known to its owner only, and all ranks must do the same. Private memory of other
+//! processes may be readable too, by system calls ([`crate::comm::becoming::cma`]), which is worth
+//! it for large data only.
 //!
 //! **Idea.** A call that may be direct begins with an all-gather of *cards*: each rank says where
 //! its buffers lie. Every rank then has all cards, and decides from them, and from nothing else,
