@@ -53,12 +53,6 @@ impl EngineFlight {
         let EngineFlight::Host(flight) = self;
         flight.is_direct()
     }
-
-    /// The memory of this rank into which peers may be writing: first byte, length.
-    pub fn written(&self) -> impl Iterator<Item = (*mut u8, usize)> + '_ {
-        let EngineFlight::Host(flight) = self;
-        flight.written()
-    }
 }
 
 impl DeviceEngine {

@@ -194,19 +194,24 @@ pub fn allocated(address: *const u8, bytes: usize) -> Option<Found> {
     })
 }
 
-/// Takes `bytes` bytes from `start`, whole pages, back from peers that may write there now or
-/// later: at the same address lies a private copy afterwards, which no peer can reach, and calls
-/// with it go through slots. What other threads of this process write there meanwhile may be lost.
+/// Takes the pages that hold `bytes` bytes from `start` back from peers that may write there now or
+/// later: at the same addresses lies private memory afterwards, filled with zeros, which no peer
+/// can reach, and calls with it go through slots. No memory is taken for it before it is touched.
 ///
 /// # Errors
-/// `InvalidArgument` for what is no part of a live allocation, `SystemError` without memory: then
-/// peers reach it still.
+/// `InvalidArgument` for what is no part of a live allocation, `SystemError` where the system
+/// refuses: then peers reach it still.
 ///
 /// # Safety
-/// No reference to these bytes lives; whoever owns them counts on nothing that is written there
-/// meanwhile.
+/// No reference to these pages lives, and nobody counts on what they hold.
 pub unsafe fn take_back(start: *mut u8, bytes: usize) -> Result<()> {
-    let from = start as usize;
+    let page = page_bytes();
+    let ahead = start.addr() % page;
+    let (start, bytes) = (
+        start.wrapping_sub(ahead),
+        (bytes + ahead).next_multiple_of(page),
+    );
+    let from = start.addr();
     let mut register = register();
     let inside = register.live.range_mut(..=from).next_back();
     let inside = inside.filter(|(first, one)| from + bytes <= **first + one.bytes);
@@ -216,37 +221,23 @@ pub unsafe fn take_back(start: *mut u8, bytes: usize) -> Result<()> {
             "do not free buffers of a call before it has returned",
         ));
     };
-    // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
-    let copy = unsafe {
+    // SAFETY: whole pages of an allocation, which this process made and which the register keeps
+    // from being freed meanwhile; our caller's promise is that nobody needs what they hold.
+    let mapped = unsafe {
         libc::mmap(
-            std::ptr::null_mut(),
+            start.cast(),
             bytes,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
             -1,
             0,
         )
     };
-    if copy == libc::MAP_FAILED {
+    if mapped == libc::MAP_FAILED {
         return Err(refused("mmap", &io::Error::last_os_error()));
     }
-    // SAFETY: both are live, apart, and of this length. Peers may write what is read here; bytes
-    // that they do are of no meaning to anyone after the call that failed.
-    unsafe { copy.cast::<u8>().copy_from_nonoverlapping(start, bytes) };
-    // SAFETY: moves the mapping made above over whole pages of the allocation, which this process
-    // made and which the register keeps from being freed meanwhile.
-    let moved = unsafe {
-        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        libc::mremap(copy, bytes, bytes, flags, start.cast::<libc::c_void>())
-    };
-    if moved == libc::MAP_FAILED {
-        let cause = io::Error::last_os_error();
-        // SAFETY: the mapping made above, which is where it was.
-        unsafe { libc::munmap(copy, bytes) };
-        return Err(refused("mremap", &cause));
-    }
     // SAFETY: as for every allocation: children of fork() do not inherit it.
-    unsafe { libc::madvise(moved, bytes, libc::MADV_DONTFORK) };
+    unsafe { libc::madvise(mapped, bytes, libc::MADV_DONTFORK) };
     allocation.taken_back.push(from..from + bytes);
     Ok(())
 }
@@ -375,13 +366,14 @@ mod tests {
             // SAFETY: only this test knows of the memory, and it writes nothing meanwhile.
             unsafe { super::take_back(start, bytes) }
         };
-        take_back(start.wrapping_add(page), 2 * page).unwrap();
+        // Whole pages, whatever part of them is named.
+        take_back(start.wrapping_add(page + 8), 2 * page - 100).unwrap();
         let late = peer.at(0, 5 * page).unwrap().cast_mut();
         // SAFETY: the mapping is live and holds so many bytes.
         unsafe { late.write_bytes(0xee, 5 * page) };
         for (at, &byte) in bytes.iter().enumerate() {
             let is_private = (page..3 * page).contains(&at);
-            let expected = if is_private { (at % 251) as u8 } else { 0xee };
+            let expected = if is_private { 0 } else { 0xee };
             assert_eq!(byte, expected, "byte {at}");
         }
         for (offset, length) in [(page, 1), (page - 1, 2), (3 * page - 1, 9), (0, 5 * page)] {

@@ -13,7 +13,7 @@
 //! the mark is gone may free the buffer. One who cannot wait for so long (the reader is another
 //! process, which may be stopped for ever, and has a mapping of its own) may write it all the
 //! same: the second look, as that of a sequence lock, tells the reader that what it has read may
-//! have been written meanwhile. And if that process may write too, the owner puts a private copy in
+//! have been written meanwhile. And if that process may write too, the owner puts private pages in
 //! the place of the memory that both have mapped ([`crate::transport::memory::take_back`]): what
 //! is written late goes to pages that nobody uses any more.
 

@@ -235,7 +235,7 @@ fn casts_wait_for_their_slowest_reader() {
     );
 }
 
-/// What is cast may be read where it lies, and its writer may write into the outputs of all readers.
+/// What is cast may be read where it lies, and its writer may write into all readers' outputs.
 #[test]
 fn forms_of_casts() {
     let plans = samples::plans(named("all-gather by casts"), 4, 1);

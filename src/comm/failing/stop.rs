@@ -4,7 +4,7 @@
 //! ([`crate::wire::reading`]). A thread of this process that does so is waited for, as the caller
 //! may free the memory after the error. Another process has a mapping of its own, and finds out
 //! itself that what it has read does not count: it is waited for as long as a rank on a core takes,
-//! and not for ever. If it may still write then, it loses the memory: a private copy takes its
+//! and not for ever. If it may still write then, it loses the memory: private pages take its
 //! place, at the same address.
 
 use super::deaths::Hears;
@@ -132,16 +132,21 @@ impl Inner {
         let (threads, others): (Vec<u32>, Vec<u32>) =
             mates.partition(|&rank| exec.direct.is_of_this_process(rank as usize));
         let is_inside = |rank: &&u32| !self.node.reading(**rank as usize).is_over();
-        let mut written: Vec<(*mut u8, usize)> = ended.iter().flat_map(Op::written).collect();
+        let mut written: Vec<(*mut u8, usize)> = ended.iter().filter_map(Op::written).collect();
+        written.retain(|&(_, bytes)| bytes > 0);
         let mut looks = 0;
         let mut warned = false;
         loop {
             let thread = threads.iter().find(is_inside);
             let other = others.iter().find(is_inside);
             if thread.is_none() && other.is_some() && start.past(LET_GO) {
-                // SAFETY: the buffers belong to calls that have failed, until these return: nobody
-                // of this process touches them, and their content means nothing any more.
-                let stays = |&(from, bytes): &_| unsafe { memory::take_back(from, bytes) }.is_err();
+                let stays = |&(from, bytes): &_| {
+                    // SAFETY: the buffers belong to calls that have failed, until these return:
+                    // nobody of this process touches them, and their content means nothing.
+                    let taken = unsafe { memory::take_back(from, bytes) };
+                    // What is no allocation any more the program has freed meanwhile.
+                    taken.is_err_and(|error| error.code != Code::InvalidArgument)
+                };
                 written.retain(stays);
             }
             let waits = other.is_some() && (!start.past(LET_GO) || !written.is_empty());
@@ -175,7 +180,7 @@ impl Inner {
             ),
             false => tracing::warn!(
                 "kolo: rank {}: the communicator has stopped, and rank {rank} may still write into \
-                 this rank's receive buffer, as the system has no memory for a copy in its place; \
+                 this rank's receive buffer, as the system puts no private pages in its place; \
                  let its process run on or end it",
                 self.rank,
             ),

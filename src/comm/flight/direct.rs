@@ -214,6 +214,19 @@ impl Direct {
         }
     }
 
+    /// The whole pages of a receive buffer, of which peers may write any that [`Direct::pushed`]
+    /// names: address and bytes. Where ranks are threads of one process that is more than pages,
+    /// and nothing is taken back; a buffer without a whole page has its address, and no bytes.
+    pub fn exposed(recv: *mut u8, bytes: usize) -> Option<(usize, usize)> {
+        if bytes == 0 {
+            return None;
+        }
+        let (page, start) = (memory::page_bytes(), recv.expose_provenance());
+        let first = start.next_multiple_of(page);
+        let end = (start + bytes) / page * page;
+        Some((first, end.saturating_sub(first)))
+    }
+
     /// How this rank reaches the buffers of all ranks; `None` if the call cannot be direct on any
     /// rank.
     ///
@@ -248,7 +261,7 @@ impl Direct {
         }
         Ok(Some(PeerBuffers {
             bases,
-            pushes_all: pushed == (0..bytes),
+            pushes_all: !pushed.is_empty() && pushed == (0..bytes),
             pushed,
         }))
     }

@@ -1,6 +1,6 @@
 //! What a call in flight consists of is handed to the engine, and moves.
 
-use super::direct::Card;
+use super::direct::{Card, Direct};
 use super::op::{Next, Op, Step, Then};
 use crate::base::Result;
 use crate::comm::calling::call::{Call, Checked};
@@ -128,6 +128,7 @@ impl Op {
         self.cards.clear();
         self.cards.resize(ranks + 1, Card::default());
         self.cards[ranks] = exec.direct.card(&checked, bytes)?;
+        self.exposed = Direct::exposed(checked.call.recv, bytes.1);
         let (all, own) = self.cards.split_at_mut(ranks);
         let gather = Call {
             collective: Collective::AllGather,
@@ -176,6 +177,7 @@ impl Op {
         let checked = &then.checked;
         let cards = &self.cards[..exec.members.nranks as usize];
         let Some(reached) = exec.direct.reached(cards, checked)? else {
+            self.exposed = None;
             return self.collective(exec, checked, then.combine, then.otherwise);
         };
         let order = exec.direct_order(checked, then.combine, reached);

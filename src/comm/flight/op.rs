@@ -22,6 +22,9 @@ pub(in crate::comm) struct Op {
     pub(super) then: Option<Next>,
     /// The cards of all ranks, and behind them the own one as it is sent.
     pub(super) cards: Vec<Card>,
+    /// The memory of this rank into which peers may write since its card is out: address and bytes
+    /// of whole pages. Peers that have all cards do not wait for this rank.
+    pub(super) exposed: Option<(usize, usize)>,
     /// Nothing of this op moves before these have ended.
     pub after: Vec<Arc<Completion>>,
     /// It calls a function of the program, which only threads of the program do.
@@ -78,6 +81,7 @@ impl Op {
             watchers: Vec::new(),
             then: None,
             cards: Vec::new(),
+            exposed: None,
             after: Vec::new(),
             by_program: false,
             completion: Arc::default(),
@@ -97,6 +101,7 @@ impl Op {
         self.flight.clear();
         self.watchers.clear();
         self.then = None;
+        self.exposed = None;
         self.by_program = false;
         self.collective = collective;
     }
@@ -119,14 +124,15 @@ impl Op {
         op
     }
 
-    /// Whether peers may be reading the buffers of this op.
+    /// Whether peers may be reading the buffers of this op, or writing into them.
     pub fn is_direct(&self) -> bool {
-        self.flight.is_direct()
+        self.exposed.is_some() || self.flight.is_direct()
     }
 
     /// The memory of this rank into which peers may be writing: first byte, length.
-    pub fn written(&self) -> impl Iterator<Item = (*mut u8, usize)> + '_ {
-        self.flight.written()
+    pub fn written(&self) -> Option<(*mut u8, usize)> {
+        let (address, bytes) = self.exposed?;
+        Some((std::ptr::with_exposed_provenance_mut(address), bytes))
     }
 
     /// A completion of the lane that was added last.

@@ -44,15 +44,6 @@ impl HostFlight {
         self.launches.iter().any(|launch| launch.direct.is_some())
     }
 
-    /// The receive buffers, or parts of them, into which peers may be writing: first byte, length.
-    pub fn written(&self) -> impl Iterator<Item = (*mut u8, usize)> + '_ {
-        self.launches.iter().filter_map(|launch| {
-            let pushed = &launch.direct.as_ref()?.pushed;
-            let writes = launch.plan.may_push && !pushed.is_empty();
-            writes.then(|| (launch.recv.wrapping_add(pushed.start), pushed.len()))
-        })
-    }
-
     pub(super) fn push(&mut self, lane: usize, window: Window, after: Option<usize>) {
         let launch = self.launches.len();
         let new = || Run {
