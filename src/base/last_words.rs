@@ -185,7 +185,7 @@ mod tests {
         set(libc::SIGTERM, word_of(chained)).unwrap();
         for _ in 0..2 {
             get_signals(1);
-            let begin = std::time::Instant::now();
+            let begin = crate::base::clock::now();
             while coming(libc::SIGTERM).load(Ordering::Relaxed) > 0 {
                 assert!(begin.elapsed() < Duration::from_secs(60));
                 std::thread::sleep(Duration::from_millis(1));
