@@ -25,8 +25,6 @@ mod modes;
 mod operations;
 #[path = "ranks/orders.rs"]
 mod orders;
-#[path = "ranks/registered.rs"]
-mod registered;
 #[path = "ranks/routes.rs"]
 mod routes;
 #[allow(dead_code, reason = "not every test uses all of it")]

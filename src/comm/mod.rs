@@ -28,8 +28,6 @@ pub mod fuzz;
 mod handle;
 pub mod logging;
 mod owned;
-mod registered;
-mod registrations;
 mod state;
 
 pub use becoming::begun::Starting;
@@ -49,5 +47,4 @@ pub use calling::query::asked_of;
 pub use calling::vector::{Blocks, VectorCall};
 pub use flight::stream::Stream;
 pub use handle::{CommConfig, Communicator};
-pub use registrations::RegisteredBuffer;
 pub use state::IdleHook;

@@ -97,10 +97,9 @@ fn declared(calls: &str) -> impl Iterator<Item = Declared> {
 }
 
 /// Calls after whose failure a program has no wrong data: queries, and ends.
-const MAY_DROP: [&str; 12] = [
+const MAY_DROP: [&str; 11] = [
     "koloCommAbort",
     "koloCommCount",
-    "koloCommDeregister",
     "koloCommDestroy",
     "koloCommUserRank",
     "koloGetVersion",
