@@ -23,7 +23,7 @@ use std::sync::Mutex;
 /// Of each protocol and scenario, so many faults are drawn: `make test-full` takes all.
 const DRAWN: usize = 2;
 /// Seeds that a fault may stay hidden for.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 120;
 /// A run that is longer has failed: many faults have somebody wait for ever.
 const MOST_SWITCHES: u64 = 2_000_000;
 /// What is compiled of each copy.
