@@ -3,6 +3,11 @@
 //! A range is walked in blocks of [`UNROLL`] registers, then in vectors, then in single elements.
 //! Each is read from every source before it is written to any destination, so a destination may be
 //! one of the sources. Lists of the usual lengths come as arrays, so that their loops unroll.
+//!
+//! Where a result has several destinations, a piece of it is written to the first one and copied
+//! to the others. The lines of a slot are in the cache of whoever has read it, and a processor
+//! fetches only as many at a time as stores wait for: stores to two places in turn would have half
+//! as many lines under way.
 
 use super::lanes::{LINE_BYTES, Lanes, scalar_of};
 use super::scalar::Arithmetic;
@@ -14,6 +19,12 @@ const UNROLL: usize = 4;
 
 /// Ranges shorter than this are not streamed: they stay in the first cache anyway.
 const LEAST_STREAM_BYTES: usize = 1024;
+
+/// Results longer than this are copied to their later destinations instead of being stored twice.
+const LEAST_COPIED_BYTES: usize = 2048;
+
+/// What the second cache holds: later destinations are copied from there.
+const PIECE_BYTES: usize = 32 << 10;
 
 /// How two accumulators are combined, and which scalings the operation knows.
 pub(super) trait Operation {
@@ -84,12 +95,35 @@ pub(super) unsafe fn fold<V: Lanes, O: Operation>(
     count: usize,
     params: &FoldParams,
 ) {
-    // SAFETY: the caller's promises are passed on; the arrays are the same lists.
+    let element = size_of::<V::Element>();
+    // SAFETY: the caller's promises are passed on; the arrays are the same lists. Destinations do
+    // not overlap one another, and what was a source of a piece is not read again.
     unsafe {
         match (srcs, dsts) {
-            (&[a, b], &[c]) => sweep::<V, O, _, _>([a, b], [c], count, params),
-            (&[a, b], &[c, d]) => sweep::<V, O, _, _>([a, b], [c, d], count, params),
-            _ => sweep::<V, O, _, _>(srcs, dsts, count, params),
+            (_, &[first, ref later @ ..])
+                if !later.is_empty()
+                    && params.stream_mask == 0
+                    && count * element >= LEAST_COPIED_BYTES =>
+            {
+                let piece = PIECE_BYTES / element;
+                let mut at = 0;
+                while at < count {
+                    let range = at..count.min(at + piece);
+                    let (offset, bytes) = (at * element, range.len() * element);
+                    at = range.end;
+                    match srcs {
+                        &[a, b] => sweep::<V, O, _, _>([a, b], [first], range, params),
+                        _ => sweep::<V, O, _, _>(srcs, [first], range, params),
+                    }
+                    for &to in later {
+                        let from = first.add(offset);
+                        to.add(offset).copy_from_nonoverlapping(from, bytes);
+                    }
+                }
+            }
+            (&[a, b], &[c]) => sweep::<V, O, _, _>([a, b], [c], 0..count, params),
+            (&[a, b], &[c, d]) => sweep::<V, O, _, _>([a, b], [c, d], 0..count, params),
+            _ => sweep::<V, O, _, _>(srcs, dsts, 0..count, params),
         }
     }
 }
@@ -106,14 +140,12 @@ pub(super) unsafe fn copy<B: Lanes<Element = u8>>(
     bytes: usize,
     params: &FoldParams,
 ) {
-    /// What fits the first cache beside the destinations: later destinations read it from there.
-    const PIECE_BYTES: usize = 8192;
     debug_assert_eq!(srcs.len(), 1, "a copy has one source");
     // SAFETY: source and destinations have `bytes` bytes and do not overlap unless equal, which is
     // left out.
     unsafe {
         if params.stream_mask != 0 && bytes >= LEAST_STREAM_BYTES {
-            return sweep::<B, Sum, _, _>([srcs[0]], dsts, bytes, params);
+            return sweep::<B, Sum, _, _>([srcs[0]], dsts, 0..bytes, params);
         }
         let piece = if dsts.len() == 1 { bytes } else { PIECE_BYTES };
         let mut at = 0;
@@ -137,7 +169,7 @@ pub(super) unsafe fn copy<B: Lanes<Element = u8>>(
 pub(super) unsafe fn sweep<V: Lanes, O: Operation, S, D>(
     srcs: S,
     dsts: D,
-    count: usize,
+    range: Range<usize>,
     params: &FoldParams,
 ) where
     S: AsRef<[*const u8]>,
@@ -145,16 +177,16 @@ pub(super) unsafe fn sweep<V: Lanes, O: Operation, S, D>(
 {
     let (srcs, dsts) = (srcs.as_ref(), dsts.as_ref());
     debug_assert!(!srcs.is_empty(), "a fold needs a source");
-    let mut at = 0;
+    let (mut at, count) = (range.start, range.end);
     let mut stream = 0;
-    // SAFETY: every step stays below `count`, and the caller's promises hold for that range.
+    // SAFETY: every step stays in the range, and the caller's promises hold for that range.
     unsafe {
-        let bytes = count * size_of::<V::Element>();
+        let bytes = range.len() * size_of::<V::Element>();
         if V::IS_REGISTER && params.stream_mask != 0 && bytes >= LEAST_STREAM_BYTES {
             let (head, aligned) = align::<V>(dsts, params.stream_mask);
             stream = aligned;
-            singles::<V::Element, O>(srcs, dsts, 0..head, params);
-            at = head;
+            singles::<V::Element, O>(srcs, dsts, at..at + head, params);
+            at += head;
         }
         while V::IS_REGISTER && count - at >= UNROLL * V::COUNT {
             step::<V, O, UNROLL>(srcs, dsts, at, stream, params);

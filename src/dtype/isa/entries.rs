@@ -188,7 +188,7 @@ macro_rules! entries {
             unsafe {
                 if crate::dtype::kernel::scales::<O>(params) {
                     let _modes = crate::base::float_env::SameModes::begin();
-                    crate::dtype::kernel::sweep::<V, O, _, _>(srcs, dsts, count, params)
+                    crate::dtype::kernel::sweep::<V, O, _, _>(srcs, dsts, 0..count, params)
                 } else {
                     fold::<P, crate::dtype::kernel::Sum>(srcs, dsts, count * K, params)
                 }

@@ -1,6 +1,6 @@
 //! Random lengths, alignments, lists, places and values, the same for every instruction set.
 
-use super::harness::{Case, case, check};
+use super::harness::{Case, Draw, case, check, elements};
 use super::{available, pairs};
 use crate::dtype::{DataType, FoldParams, ReduceOp, copy_of, fold_of};
 use fastrand::Rng;
@@ -81,9 +81,7 @@ fn long_lists_are_folded_in_order() {
             let mut case = case(&mut rng, dtype, op);
             case.count = 37;
             case.srcs = (0..70)
-                .map(|_| {
-                    super::harness::elements(&mut rng, dtype, super::harness::Draw::Similar, 37)
-                })
+                .map(|_| elements(&mut rng, dtype, Draw::Similar, 37))
                 .collect();
             case.dsts = vec![None; 66];
             case.shifts = vec![dtype.size_bytes(); 136];
@@ -91,6 +89,30 @@ fn long_lists_are_folded_in_order() {
             case.params.stream_mask = u64::MAX;
             if let Err(difference) = check(kernel, &case) {
                 panic!("{} {dtype} {op}: {difference}", isa.name());
+            }
+        }
+    }
+}
+
+/// Results longer than a piece go to their later destinations piece by piece, one of which may be a
+/// source.
+#[test]
+fn long_results_with_several_destinations_are_whole() {
+    for isa in available() {
+        for (dtype, op) in pairs().filter(|(_, op)| *op == ReduceOp::Sum) {
+            let kernel = fold_of(isa, dtype, op).unwrap();
+            let seed = 191 + dtype as u64;
+            let mut rng = Rng::with_seed(seed);
+            let mut case = case(&mut rng, dtype, op);
+            case.count = (70_000 + rng.usize(..5000)) / dtype.size_bytes();
+            let mut source = || elements(&mut rng, dtype, Draw::Similar, case.count);
+            case.srcs = vec![source(), source()];
+            case.dsts = vec![[None, Some(1)][rng.usize(..2)], None, None];
+            case.dsts.rotate_left(rng.usize(..3));
+            case.shifts = vec![dtype.size_bytes(); 5];
+            case.params.stream_mask = 0;
+            if let Err(difference) = check(kernel, &case) {
+                panic!("{} {dtype} {op}, seed {seed}: {difference}", isa.name());
             }
         }
     }
