@@ -17,7 +17,7 @@ use crate::base::{Error, Result, clock};
 use crate::exec::order::{LaunchOrder, Planner, SmallMessage, SmallOrder};
 use crate::exec::stop::{Progress, Stop};
 use crate::plan::cache::Key;
-use crate::plan::{Cache, Placing};
+use crate::plan::{Cache, Placing, Protocol};
 use std::sync::Arc;
 
 /// Connections, plans and kernels of one rank of a communicator on host memory.
@@ -28,7 +28,7 @@ pub struct HostEngine {
     pub(super) kernels: Kernels,
     /// Slices from this size on are written past the cache.
     stream_bytes: usize,
-    /// How direct calls write.
+    /// How results are written.
     trials: StoreTrials,
     pub(super) sources: Sources,
     /// Small messages on their way.
@@ -123,12 +123,16 @@ impl HostEngine {
         }
         let buffers = (order.send, order.recv);
         let mut launch = Launch::new(plan, buffers, kernel, order.signature, geometry)?;
+        let bytes = order.count * order.combine.element_bytes();
         if let Some(reach) = order.reach.take() {
-            let bytes = order.count * order.combine.element_bytes();
-            let trial = self.trials.begin(order.shape.collective, bytes);
+            let trial = self.trials.direct(order.shape.collective, bytes);
             launch.trial = Some((trial, clock::now()));
             launch.direct = Some(reach);
             return Ok(launch);
+        }
+        if fitting == Protocol::Simple && !self.wires.carried.somewhere() {
+            let trial = self.trials.over_slots(order.shape.collective, bytes);
+            launch.trial = trial.map(|trial| (trial, clock::now()));
         }
         launch.number = self.wires.carried.number_launch();
         if let Some((dtype, operation)) = order.folding {

@@ -201,7 +201,8 @@ pub struct Launch {
     pub number: u64,
     /// Slots and slices.
     pub geometry: Geometry,
-    /// How results are written where they belong, and when the launch began; direct calls only.
+    /// How results are written where they belong, and when the launch began; none for small calls
+    /// over slots, which write them in the ordinary way.
     pub trial: Option<(StoreTrial, clock::Moment)>,
     /// Payload may go straight from and to the caller's memory.
     pub straight: bool,

@@ -57,6 +57,7 @@ impl Lists {
         params.stream_mask = 0;
         let streams = count * element_bytes >= launch.stream_bytes
             && launch.plan.protocol == Protocol::Simple;
+        let results_stream = launch.trial.is_some_and(|(trial, _)| trial.streams);
         self.srcs.clear();
         self.dsts.clear();
         for operand in plan.list(step.srcs) {
@@ -73,8 +74,12 @@ impl Lists {
             let place = place(operand);
             let left_out = place.is_null() || (copies && place.cast_const() == self.srcs[0]);
             if !left_out {
+                let past_cache = match operand.space {
+                    Space::Output => results_stream,
+                    _ => streams && launch.plan.is_read_elsewhere(operand),
+                };
                 // A hint has no room for more destinations.
-                if streams && self.dsts.len() < 64 && launch.plan.is_read_elsewhere(operand) {
+                if past_cache && self.dsts.len() < 64 {
                     params.stream_mask |= 1 << self.dsts.len();
                 }
                 self.dsts.push(place);

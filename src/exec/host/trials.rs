@@ -1,4 +1,5 @@
-//! Which kind of store a direct call writes results with, found out by the calls themselves.
+//! Which kind of store a call writes results with, found out by the calls themselves: direct calls,
+//! and those over slots whose results are longer than caches.
 //!
 //! **Problem.** Results that are written past the cache spare the reading of the lines that they
 //! replace, but whoever reads them next fetches them from memory. Which is better depends on the
@@ -23,10 +24,16 @@ const HOLDS: u32 = 4096;
 /// Before anything is known, data of so many bytes are written past the cache.
 const UNTRIED_STREAM_BYTES: usize = 4 << 20;
 
+/// Calls over slots with less data than this write results in the ordinary way.
+const LEAST_OVER_SLOTS: usize = 2 << 20;
+
+/// Calls that have a trial of their own: direct or not, the collective, the power of two.
+type TrialClass = (bool, Collective, u32);
+
 /// What a launch was given, and tells when it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreTrial {
-    class: (Collective, u32),
+    class: TrialClass,
     /// Written past the cache.
     pub streams: bool,
     counts: bool,
@@ -47,7 +54,7 @@ struct SizeClass {
 pub struct StoreTrials {
     /// The kind that the settings ask for.
     told: Option<bool>,
-    classes: HashMap<(Collective, u32), SizeClass>,
+    classes: HashMap<TrialClass, SizeClass>,
 }
 
 impl StoreTrials {
@@ -59,9 +66,21 @@ impl StoreTrials {
         }
     }
 
-    /// The kind for a call of so many bytes that begins now.
-    pub fn begin(&mut self, collective: Collective, bytes: usize) -> StoreTrial {
-        let class = (collective, bytes.checked_ilog2().unwrap_or(0));
+    /// The kind for a direct call of so many bytes that begins now.
+    pub fn direct(&mut self, collective: Collective, bytes: usize) -> StoreTrial {
+        self.begin(
+            (true, collective, bytes.checked_ilog2().unwrap_or(0)),
+            bytes,
+        )
+    }
+
+    /// The kind for a call over slots; none if it is small.
+    pub fn over_slots(&mut self, collective: Collective, bytes: usize) -> Option<StoreTrial> {
+        let power = bytes.checked_ilog2().unwrap_or(0);
+        (bytes >= LEAST_OVER_SLOTS).then(|| self.begin((false, collective, power), bytes))
+    }
+
+    fn begin(&mut self, class: TrialClass, bytes: usize) -> StoreTrial {
         if let Some(streams) = self.told {
             return StoreTrial {
                 class,
@@ -128,7 +147,7 @@ mod tests {
     /// Calls that take so long with either kind; the kinds that they had.
     fn calls(trials: &mut StoreTrials, count: u32, nanoseconds: [u64; 2]) -> Vec<bool> {
         let one = |_| {
-            let trial = trials.begin(Collective::AllReduce, BYTES);
+            let trial = trials.direct(Collective::AllReduce, BYTES);
             let took = nanoseconds[usize::from(trial.streams)];
             // The call after a change of kind is slow, whichever kind it has.
             let slow = if trial.counts { 0 } else { 1_000_000 };
@@ -165,14 +184,24 @@ mod tests {
     fn sizes_and_collectives_have_trials_of_their_own() {
         let mut trials = StoreTrials::new(None);
         calls(&mut trials, TURN * TURNS, [50, 30]);
-        assert!(trials.begin(Collective::AllReduce, BYTES).streams);
-        assert!(!trials.begin(Collective::AllReduce, 2 * BYTES).streams);
-        assert!(!trials.begin(Collective::AllGather, BYTES).streams);
+        assert!(trials.direct(Collective::AllReduce, BYTES).streams);
+        assert!(!trials.direct(Collective::AllReduce, 2 * BYTES).streams);
+        assert!(!trials.direct(Collective::AllGather, BYTES).streams);
         assert!(
             trials
-                .begin(Collective::AllGather, UNTRIED_STREAM_BYTES)
+                .direct(Collective::AllGather, UNTRIED_STREAM_BYTES)
                 .streams
         );
+    }
+
+    #[test]
+    fn over_slots_only_large_results_are_tried() {
+        let mut trials = StoreTrials::new(None);
+        let mut begin = |bytes| trials.over_slots(Collective::AllGather, bytes);
+        assert_eq!(begin(LEAST_OVER_SLOTS - 1), None);
+        let over_slots = begin(LEAST_OVER_SLOTS).expect("large");
+        let direct = trials.direct(Collective::AllGather, LEAST_OVER_SLOTS);
+        assert_ne!(over_slots.class, direct.class);
     }
 
     #[test]
