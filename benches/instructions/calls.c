@@ -1,7 +1,8 @@
 /* Small calls of two ranks that are threads, for a counter of instructions.
  *
  *   calls COLLECTIVE COUNT     a collective with blocks of 8 bytes, COUNT times: all_reduce,
- *                              broadcast, reduce_scatter, alltoall or barrier
+ *                              broadcast, reduce, gather, scatter, reduce_scatter, alltoall,
+ *                              sendrecv or barrier
  *
  * Rank 1 comes to every call after rank 0 and so never waits: it calls from `measured`, and what is
  * counted there is the call without any waiting.
@@ -37,6 +38,14 @@ static void call(int me) {
               comms[me]);
     else if (!strcmp(collective, "alltoall"))
         check(koloAllToAll(blocks, got, 1, koloFloat64, comms[me], NULL), comms[me]);
+    else if (!strcmp(collective, "reduce"))
+        check(koloReduce(&send, &recv, 1, koloFloat64, koloSum, 0, comms[me], NULL), comms[me]);
+    else if (!strcmp(collective, "gather"))
+        check(koloGather(&send, got, 1, koloFloat64, 0, comms[me], NULL), comms[me]);
+    else if (!strcmp(collective, "scatter"))
+        check(koloScatter(blocks, &recv, 1, koloFloat64, 0, comms[me], NULL), comms[me]);
+    else if (!strcmp(collective, "sendrecv"))
+        check(koloSendRecv(&send, 1, !me, &recv, 1, !me, koloFloat64, comms[me], NULL), comms[me]);
     else
         check(koloBarrier(comms[me], NULL), comms[me]);
 }

@@ -13,7 +13,8 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-COLLECTIVES = ("all_reduce", "broadcast", "reduce_scatter", "alltoall", "barrier")
+COLLECTIVES = ("all_reduce", "broadcast", "reduce", "gather", "scatter", "reduce_scatter",
+               "alltoall", "sendrecv", "barrier")
 # Two runs of different length: what happens only once is not counted.
 COUNTS = (50, 150)
 # On a busy machine the other rank may be late all the same: the least of several pairs counts.

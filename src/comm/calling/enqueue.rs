@@ -103,6 +103,10 @@ impl Communicator {
                 self.inner.set_off();
                 return Ok(());
             }
+            let alone = stream.is_none() && !group::active() && !self.inner.seen.at_all;
+            if alone && let Some(ended) = group::exchange_small(&self.inner, [&send, &recv]) {
+                return ended;
+            }
             group::start();
             let pushed = self
                 .run_checked(&mut send, stream)

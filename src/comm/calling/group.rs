@@ -148,14 +148,9 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
         return None;
     }
     let collective = members[0].checked.call.collective;
-    let small = |member: &Member| {
-        matches!(
-            exec.route(&member.checked),
-            Route::Messages(_) | Route::Nothing
-        ) && member.checked.call.peer != inner.rank
-    };
-    if members.iter().all(small) {
-        return Some(run_small(inner, &mut exec, members, collective));
+    let messages = members.iter().map(|member| &member.checked);
+    if messages.clone().all(|checked| is_small(&exec, checked)) {
+        return Some(run_small(inner, &mut exec, messages, collective));
     }
     let mut op = exec.spare_op(collective);
     for member in members {
@@ -170,18 +165,35 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
     Some(inner.run_alone(&mut exec, op, None))
 }
 
+/// Both halves of an exchange as a group of the two, if nothing else is in flight and they are
+/// small: the most usual group, without being written down.
+pub(super) fn exchange_small(inner: &Inner, halves: [&Checked; 2]) -> Option<Result<()>> {
+    let mut exec = match inner.user() {
+        Ok(exec) => exec,
+        Err(error) => return Some(Err(error)),
+    };
+    let at_once = exec.queue.is_empty() && halves.iter().all(|half| is_small(&exec, half));
+    at_once.then(|| run_small(inner, &mut exec, halves.into_iter(), Collective::Send))
+}
+
+/// Whether a message moves without a plan: it is small, and not to this rank itself.
+fn is_small(exec: &Exec, checked: &Checked) -> bool {
+    let route = exec.route(checked);
+    matches!(route, Route::Messages(_) | Route::Nothing) && checked.call.peer != exec.members.rank
+}
+
 /// A bundle of small messages to and from others.
-fn run_small(
+fn run_small<'a>(
     inner: &Inner,
     exec: &mut Exec,
-    members: &[Member],
+    messages: impl Iterator<Item = &'a Checked>,
     collective: Collective,
 ) -> Result<()> {
     exec.engine.clear_messages();
-    for member in members {
+    for checked in messages {
         inner.flip_if_due(exec);
-        if member.checked.bytes > 0 {
-            let added = inner.add_message(exec, &member.checked);
+        if checked.bytes > 0 {
+            let added = inner.add_message(exec, checked);
             added.map_err(|error| inner.fail(exec, error))?;
         }
     }
