@@ -26,6 +26,10 @@ const HALVING_BYTES: usize = 128 << 10;
 /// Up to this size a reduce gains more from few hand-overs in a row than from a full pipeline.
 const TREE_BYTES: usize = 32 << 10;
 
+/// Up to this size two ranks gain more from steps that write to one place than from few steps: what
+/// goes to the other rank is on its way before the own copy is made.
+const PAIR_BYTES: usize = 128 << 10;
+
 /// Up to this size an all-reduce between nodes gains more from few messages than from few bytes.
 const MESSAGES_BYTES: usize = 64 << 10;
 
@@ -89,6 +93,10 @@ impl Usual {
                 Algorithm::RecursiveDoubling
             }
             Collective::AllReduce if !self.one_node => Algorithm::Hierarchical,
+            Collective::AllReduce if self.is_pair() && bytes <= PAIR_BYTES => {
+                Algorithm::HalvingDoubling
+            }
+            Collective::AllGather if self.is_pair() && bytes <= PAIR_BYTES / 2 => Algorithm::Bruck,
             // Each byte is written once, and read by all.
             Collective::Broadcast | Collective::AllGather if several => Algorithm::Nvls,
             Collective::Reduce if several && bytes <= TREE_BYTES => Algorithm::Tree,
@@ -102,6 +110,11 @@ impl Usual {
             Collective::Scan | Collective::Exscan => self.scan(bytes),
             _ => Algorithm::Bundle,
         }
+    }
+
+    /// Two ranks of one node.
+    fn is_pair(&self) -> bool {
+        self.nranks == 2 && self.one_node
     }
 
     /// Blocks of `bytes` on one node.
