@@ -359,7 +359,7 @@ mod usual {
         );
         assert!(error.contains("has no kernel kolo2_Simple_Quad"), "{error}");
         let kernels = DeviceKernels::load(&context, &file, &name).unwrap();
-        assert_eq!(kernels.resident_blocks(640).unwrap(), 16);
+        assert_eq!(kernels.resident_blocks(640).unwrap(), 64);
         assert!(kernels.get("kolo2_Simple_Float_Max").is_err());
     }
 
