@@ -42,7 +42,7 @@ mod usual {
             assert_eq!(context.device(), number);
             assert!(Arc::ptr_eq(context, &Context::of(number).unwrap()));
             assert!(context.name().contains("software GPU"), "{context:?}");
-            assert_eq!(context.multiprocessors(), 16);
+            assert_eq!(context.multiprocessors(), 64);
             let warp = context.attribute(DeviceAttribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE);
             assert_eq!(warp.unwrap(), 32);
             let (free, all) = context.memory().unwrap();

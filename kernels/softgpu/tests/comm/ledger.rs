@@ -129,6 +129,8 @@ fn graphs_of_one_communicator_cross_calls_of_another() {
             // SAFETY: both are buffers of that length.
             unsafe { copy_async(&of_graph.context, to, from, 8 * COUNT, of_graph.stream.id()) }
                 .expect("new data");
+            // Both streams are idle, so that what is put first begins first.
+            of_graph.stream.synchronize().expect("copied");
             let values: Vec<u64> = (0..3).map(|step| 7000 + 10 * round + step).collect();
             let calls: Vec<_> = values.iter().map(|&it| buffers(of_calls, it)).collect();
             for (step, call) in (0..).zip(&calls) {
