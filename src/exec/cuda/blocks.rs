@@ -191,14 +191,6 @@ mod tests {
         }
     }
 
-    fn seed() -> u64 {
-        let seed = std::env::var("KOLO_TEST_SEED").ok();
-        let seed = seed.and_then(|text| text.parse().ok());
-        let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-        println!("KOLO_TEST_SEED={seed}");
-        seed
-    }
-
     #[test]
     fn the_first_have_what_they_use_and_later_ones_less() {
         for (device, resident, wanted) in [
@@ -261,7 +253,9 @@ mod tests {
     /// Whatever comes and goes: as long as nobody had to take a block beyond, all fit.
     #[test]
     fn shares_that_are_drawn_fit_their_device() {
-        let mut random = fastrand::Rng::with_seed(seed());
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
         let mut beyond = 0;
         for device in DRAWN..DRAWN + 60 {
             let resident = random.u32(1..100);
