@@ -42,7 +42,7 @@ mod usual {
             assert_eq!(context.device(), number);
             assert!(Arc::ptr_eq(context, &Context::of(number).unwrap()));
             assert!(context.name().contains("software GPU"), "{context:?}");
-            assert_eq!(context.multiprocessors(), 64);
+            assert_eq!(context.multiprocessors(), 16);
             let warp = context.attribute(DeviceAttribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE);
             assert_eq!(warp.unwrap(), 32);
             let (free, all) = context.memory().unwrap();
@@ -359,7 +359,7 @@ mod usual {
         );
         assert!(error.contains("has no kernel kolo2_Simple_Quad"), "{error}");
         let kernels = DeviceKernels::load(&context, &file, &name).unwrap();
-        assert_eq!(kernels.resident_blocks(640).unwrap(), 64);
+        assert_eq!(kernels.resident_blocks(640).unwrap(), 16);
         assert!(kernels.get("kolo2_Simple_Float_Max").is_err());
     }
 

@@ -185,7 +185,7 @@ fn correctness_passes_on_a_gpu_made_of_software() {
     let lines = all_passed(&["correctness", "--small", only], &[], &wanted);
     let device = &lines[0]["figures"]["devices"][0];
     assert_eq!(device["name"], "kolo software GPU");
-    assert_eq!(device["resident blocks"], 64);
+    assert_eq!(device["resident blocks"], 16);
     let queues = |line: &Value| line["figures"]["CUDA_DEVICE_MAX_CONNECTIONS"].clone();
     assert_eq!(queues(&lines[0]), "32");
     assert!(queues(&lines[4]).is_null(), "{}", lines[4]);

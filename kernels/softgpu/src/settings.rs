@@ -105,7 +105,7 @@ pub fn read() -> Answer<Settings> {
         visible: text("CUDA_VISIBLE_DEVICES"),
         seed: number("KOLO_SOFTGPU_SEED", entropy(), (0, u64::MAX))?,
         is_weak: number("KOLO_SOFTGPU_WEAK", 1, (0, 1))? == 1,
-        blocks: number("KOLO_SOFTGPU_BLOCKS", 64, (1, 1024))?,
+        blocks: number("KOLO_SOFTGPU_BLOCKS", 16, (1, 1024))?,
         memory: number("KOLO_SOFTGPU_MEMORY", 1 << 30, (1 << 21, 1 << 40))?,
         has_peers: number("KOLO_SOFTGPU_PEERS", 1, (0, 1))? == 1,
         driver: read_driver()?,
