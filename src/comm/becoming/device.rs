@@ -14,7 +14,8 @@ use crate::comm::owned::OnDevice;
 use crate::config::{Origin, Settings};
 use crate::cuda::{Context, DeviceAttribute, DeviceKernels, HostMapping};
 use crate::exec::StreamEngine;
-use crate::exec::cuda::{CudaEngine, CudaSetup, DeviceSeat, fit, names};
+use crate::exec::cuda::blocks::{self, BlockDemand, MOST_BLOCKS};
+use crate::exec::cuda::{BlockShare, CudaEngine, CudaSetup, DeviceSeat, fit, names};
 use crate::plan::Protocol;
 use crate::proxy::net::SPARE_BYTES;
 use crate::proxy::service::{self, Address, Published};
@@ -68,14 +69,19 @@ pub(in crate::comm) fn card(device: CommDevice, settings: &Settings) -> Result<O
     }))
 }
 
-/// Blocks that each rank may have on its device: as many as fit beside those of the others there.
-/// All ranks take the least of all.
-fn blocks(cards: &[DeviceCard]) -> Result<u32> {
-    let shares = cards.iter().map(|card| {
-        let sharing = cards.iter().filter(|other| other.uuid == card.uuid).count() as u32;
+/// Ranks on a card's device.
+fn sharing(cards: &[DeviceCard], card: &DeviceCard) -> u32 {
+    cards.iter().filter(|other| other.uuid == card.uuid).count() as u32
+}
+
+/// Blocks that each rank could have on its device if there were no other communicator: from this
+/// the channels follow, which all ranks have alike. What a rank has is its share.
+fn alone(cards: &[DeviceCard]) -> Result<u32> {
+    let parts = cards.iter().map(|card| {
+        let sharing = sharing(cards, card);
         (card.resident / sharing, sharing, card)
     });
-    let least = shares.min_by_key(|(blocks, ..)| *blocks);
+    let least = parts.min_by_key(|(blocks, ..)| *blocks);
     match least {
         Some((0, sharing, card)) => Err(Error::usage(
             format!(
@@ -128,7 +134,7 @@ pub(in crate::comm) fn make(
 struct BegunDevice {
     context: Arc<Context>,
     kernels: DeviceKernels,
-    grid: (u32, u32),
+    share: Arc<BlockShare>,
     channels: (u16, u16),
     places: DevicePlaces,
     abort: (u64, Arc<dyn Any + Send + Sync>),
@@ -163,7 +169,8 @@ fn on_device(
         seat: begun.seat,
         carrier: carrier.clone().map(|it| it as Arc<dyn DeviceCarrier>),
         abort: begun.abort,
-        grid: begun.grid,
+        share: begun.share,
+        threads: threads(party.settings),
         slot_bytes: places.slot_bytes,
         channels: channels.1,
     })?;
@@ -179,16 +186,15 @@ fn on_device(
     }))
 }
 
-/// Blocks of a launch, least and most channels, and the places that follow.
-fn sizes(settings: &Settings, cards: &[DeviceCard]) -> Result<(u32, (u16, u16), DevicePlaces)> {
-    let blocks = blocks(cards)?;
-    let channels = channels(settings, blocks);
+/// Least and most channels, and the places that follow.
+fn sizes(settings: &Settings, cards: &[DeviceCard]) -> Result<((u16, u16), DevicePlaces)> {
+    let channels = channels(settings, alone(cards)?);
     let places = DevicePlaces {
         nranks: cards.len() as u32,
         channels: channels.1,
         slot_bytes: slots(settings),
     };
-    Ok((blocks, channels, places))
+    Ok((channels, places))
 }
 
 /// Where connections to other nodes lie, if the ranks are on devices of several nodes.
@@ -201,7 +207,7 @@ pub(in crate::comm) fn stages(
     is_one_node: bool,
 ) -> Result<Option<Arc<Stages>>> {
     let stages = |cards| {
-        let (.., places) = sizes(settings, cards)?;
+        let (_, places) = sizes(settings, cards)?;
         let payload = places.slot_bytes[Protocol::Simple as usize];
         let stages = Stages::new(places, (payload + SPARE_BYTES, payload))?;
         Ok(Arc::new(stages))
@@ -224,7 +230,7 @@ fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Resul
     let settings = party.settings;
     let context = Context::of(cards[party.bootstrap.rank().index()].number)?;
     let kernels = DeviceKernels::load(&context, &settings.kernels()?, &names::all())?;
-    let (blocks, channels, places) = sizes(settings, cards)?;
+    let (channels, places) = sizes(settings, cards)?;
     let record = std::ptr::from_ref(party.node.abort_record()).cast::<u8>();
     // SAFETY: what keeps the mapping keeps the memory of the node longer.
     let mapping = unsafe { HostMapping::of(record, size_of::<u64>())? };
@@ -232,7 +238,7 @@ fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Resul
     let (book, promised) = promise(party, (cards, services), places)?;
     Ok(BegunDevice {
         kernels,
-        grid: (blocks, threads(settings)),
+        share: Arc::new(share(party, cards, channels.1)),
         channels,
         places,
         // The mapping goes before the memory.
@@ -241,6 +247,18 @@ fn begin(party: &Party, (cards, services): (&[DeviceCard], &[Address])) -> Resul
         context,
         book,
         promised,
+    })
+}
+
+/// This rank's blocks.
+fn share(party: &Party, cards: &[DeviceCard], channels: u16) -> BlockShare {
+    let card = &cards[party.bootstrap.rank().index()];
+    BlockShare::take(&BlockDemand {
+        device: card.number,
+        name: party.nonce,
+        resident: card.resident,
+        ranks: sharing(cards, card),
+        useful: blocks::useful(cards.len() as u32, channels),
     })
 }
 
@@ -367,9 +385,6 @@ fn warn_of_far(party: &Party, (book, near): (&Book, &[bool])) {
     );
 }
 
-/// Blocks of a launch, at most, however many fit: more lanes than that no plan has.
-const MOST_BLOCKS: u32 = 64;
-
 fn architecture(context: &Context) -> Result<u32> {
     let major = DeviceAttribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR;
     let minor = DeviceAttribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR;
@@ -383,7 +398,7 @@ fn threads(settings: &Settings) -> u32 {
     wanted.next_multiple_of(32)
 }
 
-/// Least and most channels: each has a block to itself.
+/// Least and most channels: each could have a block to itself.
 fn channels(settings: &Settings, blocks: u32) -> (u16, u16) {
     let least = settings.min_nchannels();
     let most = match is_set(settings, "max_nchannels") {
@@ -445,7 +460,7 @@ mod tests {
     fn ranks_share_the_blocks_of_their_device() {
         let of = |numbers: &[u32]| {
             let cards: Vec<DeviceCard> = numbers.iter().map(|&number| a_card(number)).collect();
-            blocks(&cards)
+            alone(&cards)
         };
         assert_eq!(of(&[0, 1, 2]).expect("one each"), 16);
         assert_eq!(of(&[0, 1, 1, 1]).expect("three on one"), 5);

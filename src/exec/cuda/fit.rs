@@ -108,7 +108,7 @@ pub fn check(plan: &Plan) -> Result<()> {
 /// Whether a grid can pass the lanes of a plan.
 ///
 /// # Errors
-/// Blocks with more lanes than they hold, or threads that are no warps.
+/// `InvalidUsage`: the rank has too few blocks for so many lanes. Threads that are no warps.
 pub fn check_grid(plan: &Plan, (blocks, threads): (u32, u32)) -> Result<()> {
     let is_of_warps = threads.is_multiple_of(WARP) && (2 * WARP..=MAX_THREADS).contains(&threads);
     if blocks == 0 || !is_of_warps {
@@ -121,9 +121,16 @@ pub fn check_grid(plan: &Plan, (blocks, threads): (u32, u32)) -> Result<()> {
     let lanes = plan.lanes.len().div_ceil(blocks as usize);
     match lanes <= MAX_LANES {
         true => Ok(()),
-        false => Err(Error::internal(format!(
-            "{lanes} lanes for each of {blocks} blocks, and a block holds {MAX_LANES}"
-        ))),
+        false => Err(Error::usage(
+            format!(
+                "{} has {} lanes, and this rank has {blocks} blocks of its CUDA device for them, \
+                 each of which holds {MAX_LANES}",
+                plan.shape.collective.name(),
+                plan.lanes.len()
+            ),
+            "destroy communicators that have blocks of the device, lower KOLO_MAX_NCHANNELS, or \
+             put fewer messages into a group",
+        )),
     }
 }
 
@@ -197,5 +204,9 @@ mod tests {
         for grid in [(2, 64), (0, 64), (3, 32), (3, 65), (3, 672)] {
             assert!(check_grid(&plan, grid).is_err(), "{grid:?}");
         }
+        let error = check_grid(&plan, (2, 64)).expect_err("257 lanes for one block");
+        assert_eq!(error.code, crate::base::Code::InvalidUsage);
+        assert!(error.what.contains("513 lanes") && error.what.contains("2 blocks"));
+        assert!(error.remedy.contains("KOLO_MAX_NCHANNELS"), "{error}");
     }
 }

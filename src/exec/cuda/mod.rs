@@ -10,10 +10,11 @@
 //! both sides to the same places.
 //!
 //! **Terms.** *Launch*: one kernel of one rank. *Grid*, *block*: CUDA's words; a block passes one
-//! or more lanes.
+//! or more lanes. *Share*: the blocks that a rank has of its device ([`blocks`]).
 //!
 //! Reference: NVIDIA, "CUDA C++ Programming Guide", chapter "Kernel parameters".
 
+pub mod blocks;
 mod bound;
 mod choice;
 pub mod engine;
@@ -29,6 +30,7 @@ mod staged;
 mod starting;
 mod underway;
 
+pub use blocks::BlockShare;
 pub use engine::CudaEngine;
 pub use image::Image;
 pub use launch::DeviceLaunch;

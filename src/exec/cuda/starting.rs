@@ -1,6 +1,7 @@
 //! From a plan that is bound to a kernel on a stream, or in a graph.
 
 use super::DeviceLaunch;
+use super::blocks::BlockShare;
 use super::bound::{DeviceBound, LaunchExtents};
 use super::choice::KernelChoice;
 use super::seats::DeviceSeat;
@@ -36,8 +37,10 @@ pub struct CudaSetup {
     pub carrier: Option<Arc<dyn DeviceCarrier>>,
     /// A `u32` that every device reads: not 0 ends all launches. And what keeps it there.
     pub abort: (u64, Arc<dyn Any + Send + Sync>),
-    /// Most blocks of a launch, and the threads of each.
-    pub grid: (u32, u32),
+    /// Its blocks on the device: no launch has more.
+    pub share: Arc<BlockShare>,
+    /// Threads of a block.
+    pub threads: u32,
     /// Bytes of a slot, by protocol.
     pub slot_bytes: [usize; 3],
     /// Channels that a message may take.
@@ -75,7 +78,7 @@ impl Starter {
     /// Without launches yet.
     pub fn new(setup: CudaSetup) -> Result<Starter> {
         let mut shelf = Shelf::new(&setup.context)?;
-        let steps = shelf.keep(8 * setup.grid.0 as usize)?;
+        let steps = shelf.keep(8 * setup.share.blocks() as usize)?;
         Ok(Starter {
             shelf,
             images: LruCache::new(IMAGES),
@@ -86,10 +89,12 @@ impl Starter {
         })
     }
 
-    /// What stays of this engine while launches are under way, and must not be freed before.
+    /// What stays of this engine while launches are under way, and must not be freed before; and
+    /// their blocks, which nobody else gets meanwhile.
     pub fn memory(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
         let mut held: Vec<Arc<dyn Any + Send + Sync>> = vec![Arc::clone(&self.setup.abort.1)];
         held.push(self.setup.wiring.memory());
+        held.push(Arc::clone(&self.setup.share) as Arc<dyn Any + Send + Sync>);
         let own = self.shelf.memory().chain(&self.scratch);
         held.extend(own.map(|memory| Arc::clone(memory) as Arc<dyn Any + Send + Sync>));
         held
@@ -100,7 +105,7 @@ impl Starter {
     /// # Errors
     /// A fault of the device.
     pub fn steps_executed(&self) -> Result<u64> {
-        let mut counts = vec![0; 8 * self.setup.grid.0 as usize];
+        let mut counts = vec![0; 8 * self.setup.share.blocks() as usize];
         self.shelf.read(self.steps, &mut counts)?;
         let counts = counts.as_chunks::<8>().0.iter();
         Ok(counts.map(|count| u64::from_le_bytes(*count)).sum())
@@ -108,8 +113,8 @@ impl Starter {
 
     /// Blocks and threads for so many lanes.
     pub fn grid(&self, lanes: usize) -> (u32, u32) {
-        let (blocks, threads) = self.setup.grid;
-        ((lanes as u32).clamp(1, blocks.max(1)), threads)
+        let blocks = self.setup.share.blocks();
+        ((lanes as u32).clamp(1, blocks), self.setup.threads)
     }
 
     /// Puts a launch on its stream.

@@ -138,7 +138,7 @@ fn total(nranks: u32, call: u32, count: usize) -> Vec<u8> {
 /// One thread has all ranks: calls return before the others have called.
 #[test]
 fn one_thread_drives_all_ranks_with_and_without_groups() {
-    let _alone = software_gpu();
+    software_gpu();
     let members = ThreadsBootstrap::group(3).into_iter();
     let ranks: Vec<Rank> = std::thread::scope(|scope| {
         let join = |(device, member)| scope.spawn(move || Rank::join(member, device, &[]));

@@ -5,6 +5,7 @@ mod calls;
 mod drawn;
 mod graphs;
 mod groups;
+mod ledger;
 mod mistakes;
 mod nodes;
 mod processes;

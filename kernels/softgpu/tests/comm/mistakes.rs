@@ -111,7 +111,7 @@ fn what_no_kernel_does_is_refused_before_anything_begins() {
 
 #[test]
 fn streams_and_communicators_belong_to_one_side() {
-    let _alone = software_gpu();
+    software_gpu();
     let comms = Communicator::init_all(1, &CommConfig::default()).expect("on the host");
     let mut data = [1u32; 16];
     let place = data.as_mut_ptr().cast();
@@ -130,7 +130,7 @@ fn streams_and_communicators_belong_to_one_side() {
 
 /// The device of one rank, and what all ranks hear.
 fn started(devices: [CommDevice; 2]) -> Vec<String> {
-    let _alone = software_gpu();
+    software_gpu();
     let start = |member: ThreadsBootstrap, device| {
         let config = CommConfig {
             device,
@@ -217,7 +217,7 @@ fn memory_that_kolo_gives_is_a_buffer() {
 /// Two ranks of a device on one stream: the second would wait behind the first, which waits for it.
 #[test]
 fn ranks_of_a_device_are_not_put_on_one_stream() {
-    let _alone = software_gpu();
+    software_gpu();
     for is_default in [false, true] {
         let members = ThreadsBootstrap::group(2).into_iter();
         let ranks: Vec<Rank> = std::thread::scope(|scope| {

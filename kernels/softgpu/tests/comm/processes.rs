@@ -20,7 +20,7 @@ const FOLDER: &str = "KOLO_TEST_FOLDER";
 const LIMIT: Duration = Duration::from_secs(100);
 
 /// Whether this process is part of a test, and where the id is.
-fn part() -> Option<(u32, PathBuf)> {
+pub fn part() -> Option<(u32, PathBuf)> {
     let part = std::env::var(PART).ok()?.parse().expect("a number");
     Some((part, std::env::var_os(FOLDER).expect("a folder").into()))
 }
@@ -44,15 +44,25 @@ fn id(part: u32, folder: &Path) -> UniqueId {
     }
 }
 
-/// Runs `test`, of this program, in so many processes with these variables; all end well but those
-/// of `killed`.
+/// Runs `test`, of this file, in so many processes with these variables; all end well but those of
+/// `killed`.
 fn in_processes(test: &str, processes: u32, variables: &[(&str, &str)], killed: Option<u32>) {
+    run_in_processes(("processes", test), processes, variables, killed);
+}
+
+/// The same for a test of any file of this program.
+pub fn run_in_processes(
+    (file, test): (&str, &str),
+    processes: u32,
+    variables: &[(&str, &str)],
+    killed: Option<u32>,
+) {
     let folder = std::env::temp_dir().join(format!("kolo-gpu-{}-{test}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let program = std::env::current_exe().expect("a program");
     let start = |part: u32| -> Child {
         let mut command = Command::new(&program);
-        command.args(["--exact", &format!("processes::{test}"), "--nocapture"]);
+        command.args(["--exact", &format!("{file}::{test}"), "--nocapture"]);
         command.env(PART, part.to_string()).env(FOLDER, &folder);
         command.envs(variables.iter().copied());
         command.spawn().expect("a process")
@@ -117,7 +127,7 @@ fn processes_share_the_memory_of_devices() {
     let Some((part, folder)) = part() else {
         return in_processes("processes_share_the_memory_of_devices", 3, &[], None);
     };
-    let _alone = software_gpu();
+    software_gpu();
     let id = id(part, &folder);
     let rank = join(&id, 3, part);
     check_all(&rank, 5);
@@ -130,7 +140,7 @@ fn threads_and_processes_mix() {
     let Some((part, folder)) = part() else {
         return in_processes("threads_and_processes_mix", 2, &[], None);
     };
-    let _alone = software_gpu();
+    software_gpu();
     let id = id(part, &folder);
     std::thread::scope(|scope| {
         for thread in 0..2 {
@@ -153,7 +163,7 @@ fn devices_that_do_not_reach_each_other_use_memory_of_the_host() {
     let Some((part, folder)) = part() else {
         return in_processes(name, 2, &[("KOLO_SOFTGPU_PEERS", "0")], None);
     };
-    let _alone = software_gpu();
+    software_gpu();
     let near = Context::of(0).expect("a device");
     assert!(
         !near
@@ -190,7 +200,7 @@ fn some_devices_reach_each_other_and_some_do_not() {
         let name = "some_devices_reach_each_other_and_some_do_not";
         return in_processes(name, 2, &[PLACES], None);
     };
-    let _alone = software_gpu();
+    software_gpu();
     for (one, other, near) in [(0, 1, false), (0, 2, true), (0, 3, true), (1, 2, true)] {
         let [one, other] = [ON[one], ON[other]].map(|it| Context::of(it).expect("a device"));
         let reaches = [one.reaches(&other), other.reaches(&one)];
@@ -217,7 +227,7 @@ fn the_death_of_a_rank_ends_the_kernels_of_the_others() {
     let Some((part, folder)) = part() else {
         return in_processes(name, 3, &[], Some(2));
     };
-    let _alone = software_gpu();
+    software_gpu();
     let id = id(part, &folder);
     let rank = join(&id, 3, part);
     check_all(&rank, 8);

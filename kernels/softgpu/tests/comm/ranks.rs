@@ -6,12 +6,15 @@ use kolo::comm::{Call, Collective, CommConfig, CommDevice, Communicator, RedOp, 
 use kolo::cuda::{Context, DeviceMemory, OwnStream, copy_from_device, copy_to_device};
 use kolo::dtype::DataType;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Once};
 
 /// Devices of the software GPU in these tests.
 pub const DEVICES: u32 = 8;
-/// Blocks that each runs at a time.
-pub const BLOCKS: u32 = 4;
+/// Blocks that each runs at a time, where a test sets no other number: enough for the communicators
+/// of all tests that run side by side.
+const BLOCKS: u32 = 64;
+/// What says so.
+pub const BLOCKS_SET: &str = "KOLO_SOFTGPU_BLOCKS";
 /// What nobody has written.
 pub const POISON: u8 = 0x5a;
 
@@ -21,13 +24,9 @@ pub fn library() -> PathBuf {
     program.with_file_name("libkolo_softgpu.so")
 }
 
-/// Makes the software GPU the driver of this process, and leaves its devices to the caller: kernels
-/// of two communicators that do not fit a device together may wait for each other for ever.
-#[must_use = "the devices are the caller's as long as it holds this"]
-pub fn software_gpu() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
+/// Makes the software GPU the driver of this process.
+pub fn software_gpu() {
     static ONCE: Once = Once::new();
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     ONCE.call_once(|| {
         let library = library();
         // Other processes write the same at the same time: each gives its own file the name.
@@ -43,10 +42,12 @@ pub fn software_gpu() -> MutexGuard<'static, ()> {
         set("KOLO_CUDA_LIBRARY", library.to_str().expect("a path"));
         set("KOLO_KERNELS_FILE", kernels.to_str().expect("a path"));
         set("KOLO_SOFTGPU_DEVICES", &DEVICES.to_string());
-        set("KOLO_SOFTGPU_BLOCKS", &BLOCKS.to_string());
+        if std::env::var_os(BLOCKS_SET).is_none() {
+            set(BLOCKS_SET, &BLOCKS.to_string());
+        }
         set("KOLO_NTHREADS", "64");
+        set("KOLO_MAX_NCHANNELS", "4");
     });
-    alone
 }
 
 /// An all-reduce of words.
@@ -185,7 +186,7 @@ pub fn on_nodes(
     overrides: &[(&str, &str)],
     body: impl Fn(&Rank) + Sync,
 ) {
-    let _alone = software_gpu();
+    software_gpu();
     let members = ThreadsBootstrap::group(devices.len() as u32).into_iter();
     std::thread::scope(|scope| {
         let body = &body;

@@ -6,14 +6,16 @@ use kolo::comm::Stream;
 use kolo::cuda::{OwnStream, copy_async};
 use std::sync::Barrier;
 
-fn one(rank: &Rank, value: u64, count: usize) -> Vec<u8> {
+/// Words of a rank for a value.
+pub fn one(rank: &Rank, value: u64, count: usize) -> Vec<u8> {
     let value = value + u64::from(rank.number());
     (0..count)
         .flat_map(|i| (value + i as u64).to_le_bytes())
         .collect()
 }
 
-fn wanted(nranks: u32, value: u64, count: usize) -> Vec<u8> {
+/// The sum of [`one`] over all ranks.
+pub fn wanted(nranks: u32, value: u64, count: usize) -> Vec<u8> {
     let ranks: u64 = (0..u64::from(nranks)).sum();
     let sum = |i: usize| u64::from(nranks) * (value + i as u64) + ranks;
     (0..count).flat_map(|i| sum(i).to_le_bytes()).collect()
@@ -88,7 +90,7 @@ fn calls_on_different_streams_come_one_after_the_other() {
 /// writes nothing into the receive buffer.
 #[test]
 fn an_abort_ends_kernels_that_wait() {
-    let _alone = software_gpu();
+    software_gpu();
     let members = ThreadsBootstrap::group(3);
     let (called, aborted) = (Barrier::new(3), Barrier::new(3));
     std::thread::scope(|scope| {
