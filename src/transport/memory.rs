@@ -7,6 +7,7 @@
 //! copy-on-write copies that peers no longer see.
 
 use super::fork::Fd;
+pub use super::room::page_bytes;
 use super::{registered, room};
 use crate::base::{Code, Error, Result};
 use std::collections::BTreeMap;
@@ -57,12 +58,6 @@ pub struct Found {
     /// 0: it is all of the file. Else it has so many bytes, and lies in the file where it lies in
     /// its process: at the offset that is its address.
     pub window: usize,
-}
-
-/// Bytes of a page.
-pub fn page_bytes() -> usize {
-    // SAFETY: sysconf only reads a constant of the system.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// Allocates `bytes` bytes (at least 1), zeroed and page-aligned. Any thread.

@@ -13,6 +13,7 @@
 //! - [`stacks`]: which memory running threads write.
 //! - [`exchange`]: moving it, and moving it back.
 //! - [`window`]: what happens to who writes meanwhile.
+//! - [`hooks`]: how libraries that have pinned memory hear of it.
 //! - [`forked`]: what children of fork() have instead.
 //!
 //! **Terms.** *Registration*: a range that the program gave, by a number that is never given twice.
@@ -22,6 +23,7 @@
 mod areas;
 mod exchange;
 mod forked;
+mod hooks;
 mod stacks;
 mod window;
 
@@ -99,7 +101,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// `InvalidArgument` for memory that cannot be moved; `SystemError` where the system or a limit
 /// refuses. Then nothing has changed.
 pub fn register(start: *const u8, bytes: usize) -> Result<u64> {
-    let page = page_bytes();
+    let page = room::page_bytes();
     let pages = pages_of(start as usize, bytes, page)?;
     let bytes = start as usize..start as usize + bytes;
     let mut place = lock(&FILE);
@@ -253,11 +255,6 @@ fn sweep(file: &Fd, ours: Identity) {
     }
 }
 
-fn page_bytes() -> usize {
-    // SAFETY: sysconf only reads a constant of the system.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
 /// The pages that hold a buffer.
 fn pages_of(start: usize, bytes: usize, page: usize) -> Result<Range<usize>> {
     let end = start
@@ -332,7 +329,7 @@ fn is_writable(file: &Fd) -> bool {
 
 /// Tells the fork handler what it has to look for.
 fn show(ours: Identity, file: &Fd) {
-    let page = page_bytes();
+    let page = room::page_bytes();
     let live = lock(&LIVE);
     let entries = live.entries.values().filter(|entry| entry.own.is_none());
     let edges = entries.flat_map(|Holding { bytes, pages, .. }| {

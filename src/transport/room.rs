@@ -204,6 +204,12 @@ pub fn taken(file: &Fd) -> Result<u64> {
     Ok(u64::try_from(state(file)?.st_blocks).unwrap_or(0) * BLOCK_BYTES)
 }
 
+/// Bytes of a page.
+pub fn page_bytes() -> usize {
+    // SAFETY: sysconf only reads a constant of the system.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
 /// What the system knows of a file.
 ///
 /// # Errors

@@ -1,8 +1,11 @@
-//! Buffers that ranks of one process register: nothing is moved, and calls are what they were.
+//! Buffers that ranks of one process register: nothing is moved, and calls are what they were. And
+//! what a hook of this process hears where pages are moved.
 
 use crate::support::{input, ranks, sum};
 use kolo::base::Code;
 use kolo::comm::{RedOp, RegisteredBuffer};
+use kolo::transport::{memory, registered};
+use std::sync::Mutex;
 
 const COUNT: usize = 70_001;
 
@@ -56,4 +59,41 @@ fn ranks_of_one_process_need_no_pages_moved() {
         // What is left ends with the communicator.
         let _ = second;
     });
+}
+
+/// What [`mremap`] has heard of: where, and how many bytes.
+static HEARD: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+
+/// A hook, as libraries have that pin memory for a network. As that of UCX before 1.15 it does not
+/// know that there may be a new address.
+#[unsafe(no_mangle)]
+extern "C" fn mremap(start: usize, bytes: usize, new_bytes: usize, flags: libc::c_int) -> isize {
+    if flags & libc::MREMAP_FIXED != 0 {
+        return -1;
+    }
+    HEARD.lock().unwrap().push((start, bytes));
+    // SAFETY: what the caller wants, who has not named another address.
+    unsafe { libc::syscall(libc::SYS_mremap, start, bytes, new_bytes, flags) as isize }
+}
+
+#[test]
+fn hooks_hear_of_pages_that_change_and_have_no_part_in_it() {
+    let buffer: Vec<u8> = (0..300_001).map(|at| (at % 251) as u8).collect();
+    let (start, last) = (buffer.as_ptr() as usize, buffer.len() - 1);
+    let heard = || {
+        let all = std::mem::take(&mut *HEARD.lock().unwrap());
+        let of = |byte| {
+            all.iter()
+                .any(|&(from, bytes)| (from..from + bytes).contains(&byte))
+        };
+        [0, last / 2, last].map(|at| of(start + at))
+    };
+    let number = registered::register(buffer.as_ptr(), buffer.len()).unwrap();
+    assert!(is_shared(start + last) && heard() == [true; 3]);
+    let found = memory::find(buffer.as_ptr(), buffer.len()).unwrap();
+    assert!(!found.may_be_written, "peers only read what was registered");
+    assert!(registered::deregister(number).unwrap());
+    assert!(!is_shared(start + last) && heard() == [true; 3]);
+    let is_kept = |(at, &byte): (usize, &u8)| byte == (at % 251) as u8;
+    assert!(buffer.iter().enumerate().all(is_kept));
 }

@@ -2,11 +2,12 @@
 //!
 //! Both ways the content is copied first, and then one system call puts the copy where the old
 //! pages were: other threads never find the addresses without memory. Large ranges go piece by
-//! piece, so that no more than a piece is there twice.
+//! piece, so that no more than a piece is there twice. The first and the last page go by themselves:
+//! who needs what else lies in them waits for the copy of one page, not of many.
 
 use super::areas::{self, Identity};
-use super::forked;
 use super::window::Stillness;
+use super::{forked, hooks};
 use crate::base::{Error, Result};
 use crate::transport::fork::Fd;
 use crate::transport::room;
@@ -20,9 +21,14 @@ const PIECE_BYTES: usize = 16 << 20;
 const READ_WRITE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 fn pieces(pages: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
-    let end = pages.end;
-    let starts = pages.clone().step_by(PIECE_BYTES);
-    starts.map(move |start| start..end.min(start + PIECE_BYTES))
+    let (Range { start, end }, page) = (pages.clone(), room::page_bytes());
+    let first = start..end.min(start + page);
+    let last = first.end.max(end.saturating_sub(page))..end;
+    let inner = first.end..last.start;
+    let starts = inner.clone().step_by(PIECE_BYTES);
+    let inner = starts.map(move |start| start..inner.end.min(start + PIECE_BYTES));
+    let all = std::iter::once(first).chain(inner).chain([last]);
+    all.filter(|piece| !piece.is_empty())
 }
 
 /// Moves anonymous pages onto the file, at the offsets that are their addresses. Forks wait.
@@ -38,6 +44,7 @@ pub(super) fn onto(file: &Fd, pages: &Range<usize>) -> Result<()> {
             return Err(error);
         }
     }
+    hooks::tell(pages);
     Ok(())
 }
 
@@ -83,22 +90,10 @@ fn copied(count: isize) -> io::Result<usize> {
 }
 
 fn map_in_place(file: &Fd, piece: &Range<usize>) -> io::Result<()> {
+    let how = (READ_WRITE, libc::MAP_SHARED);
     // SAFETY: the caller owns these pages and has said so; what was in them is in the file, at the
-    // same offsets. The system exchanges them in one step.
-    let place = unsafe {
-        libc::mmap(
-            piece.start as *mut libc::c_void,
-            piece.len(),
-            READ_WRITE,
-            libc::MAP_SHARED | libc::MAP_FIXED,
-            file.as_raw_fd(),
-            piece.start as libc::off_t,
-        )
-    };
-    match place == libc::MAP_FAILED {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(()),
-    }
+    // same offsets.
+    unsafe { hooks::show_file(piece, how, (file.as_raw_fd(), piece.start as u64)) }
 }
 
 /// Lets the system fill its tables now and not at the first touch; older systems do that then.
@@ -130,12 +125,16 @@ pub(super) fn release(file: &Fd, pages: &Range<usize>) {
 /// No room, or the system refuses: what was not moved yet stays on the file.
 pub(super) fn back(file: &Fd, pages: &Range<usize>) -> Result<()> {
     let ours = areas::identity(file)?;
-    for piece in pieces(pages) {
-        for (part, rights) in in_place(&piece, ours)? {
-            back_piece(file, &part, rights)?;
-        }
-        release(file, &piece);
+    for (part, rights) in in_place(pages, ours)? {
+        let outcome = pieces(&part).try_for_each(|piece| -> Result<()> {
+            back_piece(file, &piece, rights)?;
+            release(file, &piece);
+            Ok(())
+        });
+        hooks::tell(&part);
+        outcome?;
     }
+    release(file, pages);
     Ok(())
 }
 
@@ -176,7 +175,9 @@ fn back_piece(file: &Fd, part: &Range<usize>, rights: libc::c_int) -> Result<()>
         let _forks_wait = forked::hold();
         let _window = Stillness::over(part);
         // No allocation until here ends: see `Stillness`.
-        copy_in(file, part, &copy).and_then(|()| put(&copy, part))
+        // SAFETY: the copy is ours, and no longer needed where it is; the program's pages hold the
+        // same bytes.
+        copy_in(file, part, &copy).and_then(|()| unsafe { hooks::put(copy.start, part) })
     };
     if let Err(cause) = outcome {
         // SAFETY: the mapping made above, which has not moved.
@@ -206,25 +207,6 @@ fn copy_in(file: &Fd, part: &Range<usize>, copy: &Range<usize>) -> io::Result<()
         done += copied(count)?;
     }
     Ok(())
-}
-
-/// Puts pages in the place of others.
-fn put(copy: &Range<usize>, part: &Range<usize>) -> io::Result<()> {
-    // SAFETY: `copy` is a mapping of our own, which gives up its address. The program's pages hold
-    // the same bytes, and the system exchanges them in one step.
-    let place = unsafe {
-        libc::mremap(
-            copy.start as *mut libc::c_void,
-            copy.len(),
-            part.len(),
-            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
-            part.start as *mut libc::c_void,
-        )
-    };
-    match place == libc::MAP_FAILED {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(()),
-    }
 }
 
 fn refused(what: &str, cause: &io::Error) -> Error {

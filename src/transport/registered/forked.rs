@@ -16,6 +16,7 @@
 //! put others there. It allocates nothing.
 
 use super::areas::{Head, Identity};
+use super::hooks;
 use crate::base::sync::AtomicU32;
 use crate::transport::fork::{AroundFork, around};
 use crate::transport::futex::SystemFutex;
@@ -166,20 +167,12 @@ fn make_private(sought: &Sought, head: &Head) {
     if !head.is_in_place(sought.file) {
         return;
     }
+    let how = (head.protection(), libc::MAP_PRIVATE | libc::MAP_NORESERVE);
     // SAFETY: these pages show the file at this offset; the new ones show the same bytes. The child
     // has one thread, which runs here.
-    let place = unsafe {
-        libc::mmap(
-            head.pages.start as *mut libc::c_void,
-            head.pages.len(),
-            head.protection(),
-            libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE,
-            sought.number,
-            head.offset as libc::off_t,
-        )
-    };
+    let outcome = unsafe { hooks::show_file(&head.pages, how, (sought.number, head.offset)) };
     let can_write = head.protection() & libc::PROT_WRITE != 0;
-    if place == libc::MAP_FAILED || !can_write {
+    if outcome.is_err() || !can_write {
         return;
     }
     let inside = |edge: &&usize| head.pages.contains(edge);
