@@ -307,27 +307,26 @@ fn moved_memory_is_refused_with_the_word_realloc() {
 }
 
 /// Moves pages to and fro while another thread writes into them, after `prepare` on the thread that
-/// moves; says whether that holds writers back, and in how many pages the last write was lost.
+/// moves; says whether that holds writers back, and how many writes were lost.
 fn lost_writes(prepare: fn()) -> (bool, usize) {
     const PAGES: usize = 700;
     let pages = FencedPages::new(PAGES);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            let mut written = [0_u8; PAGES];
-            let mut at = 0;
-            while !stop.load(Ordering::Relaxed) {
-                at = (at + 1) % PAGES;
-                written[at] = (written[at] + 1) % 100;
+            let (mut written, mut lost) = ([0_u8; PAGES], 0);
+            for at in (0..PAGES).cycle() {
                 // Byte 1 of each page is this thread's alone.
+                let found = pages.read(at * PAGE + 1);
+                assert!(found < 100, "what nobody wrote");
+                lost += usize::from(found != written[at]);
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                written[at] = (written[at] + 1) % 100;
                 pages.write(at * PAGE + 1, written[at]);
             }
-            let found = (0..PAGES).map(|at| pages.read(at * PAGE + 1));
-            let found: Vec<u8> = found.collect();
-            assert!(found.iter().all(|&byte| byte < 100), "what nobody wrote");
-            std::iter::zip(found, written)
-                .filter(|(found, written)| found != written)
-                .count()
+            lost
         });
         let mover = scope.spawn(|| {
             prepare();
