@@ -2,8 +2,8 @@
 //!
 //! Both ways the content is copied first, and then one system call puts the copy where the old
 //! pages were: other threads never find the addresses without memory. Large ranges go piece by
-//! piece, so that no more than a piece is there twice. The first and the last page go by themselves:
-//! who needs what else lies in them waits for the copy of one page, not of many.
+//! piece, so that no more than a piece is there twice. The first and the last page go by
+//! themselves: who needs what else lies in them waits for the copy of one page, not of many.
 
 use super::areas::{self, Identity};
 use super::window::Stillness;

@@ -40,7 +40,7 @@ pub(super) unsafe fn show_file(
 /// Moves the pages of the mapping at `copy` to `pages`, in the place of what is there.
 ///
 /// # Safety
-/// The mapping is the caller's, who needs it at `copy` no more, and nobody needs what is at `pages`.
+/// The mapping is the caller's, who needs it at `copy` no more; nobody needs what is at `pages`.
 pub(super) unsafe fn put(copy: usize, pages: &Range<usize>) -> io::Result<()> {
     // SAFETY: the caller's promise; the system exchanges the pages in one step.
     outcome(unsafe {
