@@ -95,7 +95,10 @@ pub mod tune;
 pub mod wire;
 
 #[rustfmt::skip] // In the order in which docs/rust-api.md lists them.
-pub use comm::{Communicator, Starting, CommConfig, RedOp, Blocks, Graph, NO_RANK, safe::Scope};
+pub use comm::{
+    Communicator, Starting, CommConfig, RedOp, Blocks, Graph, NO_RANK, RegisteredBuffer,
+    safe::Scope,
+};
 pub use base::{Code, Error, Rank, Result};
 pub use bootstrap::UniqueId;
 pub use dtype::Element;

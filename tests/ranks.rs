@@ -25,6 +25,8 @@ mod modes;
 mod operations;
 #[path = "ranks/orders.rs"]
 mod orders;
+#[path = "ranks/registered.rs"]
+mod registered;
 #[path = "ranks/routes.rs"]
 mod routes;
 #[allow(dead_code, reason = "not every test uses all of it")]

@@ -74,7 +74,7 @@ interface=$here
 if [ "$name" = gfortran ] && [ "$($FC -dumpversion | cut -d. -f1)" -ge 12 ]; then
     interface=$work
     cp "$here/kolo.f90" "$here"/kolo_*.inc "$work"
-    for part in kolo_calls kolo_exact; do
+    for part in kolo_calls kolo_exact kolo_registered; do
         echo '#include "kolo_fortran_native.h"' >"$part.c"
         awk -v stubs="$part.stubs" -f "$here/native.awk" "$here/$part.inc" >"$part.inc"
         cat "$part.stubs" >>"$part.c"

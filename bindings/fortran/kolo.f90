@@ -53,6 +53,12 @@ module kolo
     type(c_ptr) :: comm = c_null_ptr
   end type kolo_graph
 
+  !> A registered array, until kolo_comm_deregister; a fresh variable is none.
+  type, bind(C), public :: kolo_registration
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  end type kolo_registration
+
   !> Names a communicator to be; one rank makes it, all ranks get its characters.
   type, bind(C), public :: kolo_unique_id
     character(kind=c_char) :: internal(128) = c_null_char
@@ -80,6 +86,7 @@ module kolo
   public :: kolo_comm_split
   public :: kolo_comm_rank, kolo_comm_size, kolo_comm_is_null
   public :: kolo_comm_finalize, kolo_comm_destroy, kolo_comm_abort
+  public :: kolo_comm_register, kolo_comm_deregister
   public :: kolo_group_start, kolo_group_end
   public :: kolo_stream_create, kolo_stream_destroy, kolo_stream_synchronize, kolo_stream_query
   public :: kolo_wait, kolo_test, kolo_waitall
@@ -91,6 +98,9 @@ module kolo
   ! All calls that move data.
   include 'kolo_calls.inc'
   include 'kolo_exact.inc'
+
+  ! Arrays that other ranks read where they lie.
+  include 'kolo_registered.inc'
 
   ! The ways to make a communicator.
   include 'kolo_start.inc'

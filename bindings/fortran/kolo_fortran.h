@@ -9,7 +9,8 @@
  * views are checked, gaps are packed away, the C function runs, results are unpacked.
  * kolo_fortran.c has the entry points of the data calls, quick.c the short way of the most usual
  * ones, control.c the entry points of all others, words.c Fortran's names for what libkolo's
- * sentences speak of. The files are compiled once for each Fortran compiler, with that compiler's
+ * sentences speak of, registered.c arrays that peers read in place. The files are compiled once
+ * for each Fortran compiler, with that compiler's
  * ISO_Fortran_binding.h; native.c is for gfortran alone. */
 #ifndef KOLO_FORTRAN_H
 #define KOLO_FORTRAN_H
@@ -39,6 +40,9 @@ typedef struct {
     koloGraph_t handle;
     koloComm_t comm;
 } fortran_graph;
+typedef struct {
+    void *handle;
+} fortran_registration;
 typedef struct {
     int32_t code;
 } fortran_op;

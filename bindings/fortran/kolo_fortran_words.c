@@ -49,6 +49,8 @@ static const struct {
     {"CommFinalize", "kolo_comm_finalize", CALL},
     {"CommDestroy", "kolo_comm_destroy", CALL},
     {"CommAbort", "kolo_comm_abort", CALL},
+    {"CommRegister", "kolo_comm_register", CALL},
+    {"CommDeregister", "kolo_comm_deregister", CALL},
     {"StreamCreate", "kolo_stream_create", CALL},
     {"StreamDestroy", "kolo_stream_destroy", CALL},
     {"StreamSynchronize", "kolo_stream_synchronize", CALL},

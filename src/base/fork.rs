@@ -42,9 +42,9 @@ unsafe extern "C" {
 
 fn table() -> &'static Table {
     TABLE.get_or_init(|| {
-        // SAFETY: `in_child` is a function for the whole life of the process, does only what is
-        // allowed after fork (atomics and close), and never unwinds.
-        let result = unsafe { pthread_atfork(None, None, Some(in_child)) };
+        // SAFETY: these are functions for the whole life of the process, do only what is allowed
+        // around fork (atomics and close; what [`around`] asks for), and never unwind.
+        let result = unsafe { pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
         if result != 0 {
             tracing::warn!(
                 "no fork handler could be installed (error {result}): while a forked child lives, \
@@ -58,8 +58,42 @@ fn table() -> &'static Table {
     })
 }
 
+/// What somebody does around each fork. Nothing of it may panic or allocate.
+#[derive(Clone, Copy)]
+pub struct AroundFork {
+    /// On the thread that forks.
+    pub before: fn(),
+    /// On that thread, afterwards; also where the fork has failed.
+    pub in_parent: fn(),
+    /// In the child, as long as the descriptors are open.
+    pub in_child: fn(),
+}
+
+static AROUND: OnceLock<AroundFork> = OnceLock::new();
+
+/// From now on this is done around each fork. The first one who asks counts: there is one.
+pub fn around(what: AroundFork) {
+    table();
+    AROUND.get_or_init(|| what);
+}
+
+extern "C" fn before() {
+    if let Some(around) = AROUND.get() {
+        (around.before)();
+    }
+}
+
+extern "C" fn in_parent() {
+    if let Some(around) = AROUND.get() {
+        (around.in_parent)();
+    }
+}
+
 /// Runs in a new child, whose only thread is the one that forked.
 extern "C" fn in_child() {
+    if let Some(around) = AROUND.get() {
+        (around.in_child)();
+    }
     let Some(table) = TABLE.get() else { return };
     // Relaxed throughout: a single thread runs here.
     table.generation.fetch_add(1, Ordering::Relaxed);

@@ -243,6 +243,7 @@ impl Communicator {
             exec.device = None;
         }
         crate::cuda::drop_unused();
+        let ended = ended.and(self.inner.registrations.end());
         // Whoever waits for data of this rank must not hear that it has left before they came.
         if let Some(links) = self.inner.links() {
             links.close(self.inner.is_stopped());

@@ -28,6 +28,8 @@ pub mod fuzz;
 mod handle;
 pub mod logging;
 mod owned;
+mod registered;
+mod registrations;
 mod state;
 
 pub use becoming::begun::Starting;
@@ -47,4 +49,5 @@ pub use calling::query::asked_of;
 pub use calling::vector::{Blocks, VectorCall};
 pub use flight::stream::Stream;
 pub use handle::{CommConfig, Communicator};
+pub use registrations::RegisteredBuffer;
 pub use state::IdleHook;

@@ -117,6 +117,8 @@ pub(super) struct Inner {
     pub blocked: Blocked,
     /// Operations that the program made.
     pub ops: MadeOps,
+    /// Buffers that the program has registered.
+    pub registrations: super::registrations::Registrations,
     /// Whether this rank has ever sent a message.
     pub has_sent: AtomicBool,
     /// Whether the progress thread moves calls in flight while no caller does.

@@ -1,4 +1,5 @@
-//! Memory of the program that peers can map: what `koloMemAlloc` gives.
+//! Memory of the program that peers can map: what `koloMemAlloc` gives, or what was registered
+//! ([`super::registered`]).
 //!
 //! A mapping of an anonymous file can be mapped by another process too, which malloc's memory
 //! cannot; so a peer may read a buffer where it lies. Every allocation has a number that is never
@@ -6,7 +7,8 @@
 //! copy-on-write copies that peers no longer see.
 
 use super::fork::Fd;
-use super::room;
+pub use super::room::page_bytes;
+use super::{registered, room};
 use crate::base::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::io;
@@ -53,12 +55,9 @@ pub struct Found {
     pub file: Arc<Fd>,
     /// Whether peers may write there: [`take_back`] can end that.
     pub may_be_written: bool,
-}
-
-/// Bytes of a page.
-pub fn page_bytes() -> usize {
-    // SAFETY: sysconf only reads a constant of the system.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+    /// 0: it is all of the file. Else it has so many bytes, and lies in the file where it lies in
+    /// its process: at the offset that is its address.
+    pub window: usize,
 }
 
 /// Allocates `bytes` bytes (at least 1), zeroed and page-aligned. Any thread.
@@ -88,7 +87,7 @@ pub fn allocate(bytes: usize) -> Result<*mut u8> {
     // Peers map it: a file that somebody cuts short would kill them.
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     room::seal(&file, seals).map_err(|cause| refused("F_ADD_SEALS", &cause))?;
-    let address = map(&file, bytes)?;
+    let address = map(&file, 0, bytes)?;
     let mut register = register();
     register.made += 1;
     let allocation = Allocation {
@@ -101,8 +100,8 @@ pub fn allocate(bytes: usize) -> Result<*mut u8> {
     Ok(address)
 }
 
-/// Maps all of `file`.
-fn map(file: &Fd, bytes: usize) -> Result<*mut u8> {
+/// Maps `bytes` bytes of `file` from `offset` on.
+fn map(file: &Fd, offset: u64, bytes: usize) -> Result<*mut u8> {
     // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
     let address = unsafe {
         libc::mmap(
@@ -111,7 +110,7 @@ fn map(file: &Fd, bytes: usize) -> Result<*mut u8> {
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED,
             file.as_raw_fd(),
-            0,
+            offset as libc::off_t,
         )
     };
     if address == libc::MAP_FAILED {
@@ -157,8 +156,22 @@ fn stranger(live: &BTreeMap<usize, Allocation>, address: usize) -> Error {
     Error::argument(what, "free exactly what koloMemAlloc gave, once")
 }
 
-/// The allocation that holds all of `bytes` bytes from `address`.
+/// The allocation, or the registration, that holds all of `bytes` bytes from `address`.
 pub fn find(address: *const u8, bytes: usize) -> Option<Found> {
+    allocated(address, bytes).or_else(|| {
+        let reached = registered::find(address, bytes)?;
+        Some(Found {
+            number: reached.number,
+            offset: reached.offset,
+            file: reached.file,
+            may_be_written: false,
+            window: reached.window,
+        })
+    })
+}
+
+/// The allocation that holds them.
+pub fn allocated(address: *const u8, bytes: usize) -> Option<Found> {
     let address = address as usize;
     let register = register();
     let (start, allocation) = register.live.range(..=address).next_back()?;
@@ -172,6 +185,7 @@ pub fn find(address: *const u8, bytes: usize) -> Option<Found> {
         offset,
         file: Arc::clone(&allocation.file),
         may_be_written: true,
+        window: 0,
     })
 }
 
@@ -223,17 +237,30 @@ pub unsafe fn take_back(start: *mut u8, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Whether the allocation of this number is live.
+/// Whether the allocation or registration of this number is live.
 pub fn is_live(number: u64) -> bool {
-    register().live.values().any(|one| one.number == number)
+    register().live.values().any(|one| one.number == number) || registered::is_live(number)
 }
 
-/// Counts what was freed in this process: while it stays, nothing a peer has mapped is gone.
+/// Counts what was freed, and what is not registered any more, in this process: while it stays,
+/// nothing a peer has mapped is gone.
 pub fn freed() -> u32 {
-    FREED.load(Ordering::Acquire)
+    let ended = registered::ended();
+    FREED.load(Ordering::Acquire).wrapping_add(ended)
 }
 
-/// A peer's allocation, mapped.
+fn check_seal(file: &Fd) -> Result<()> {
+    if room::is_sealed(file) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::SystemError,
+        "a peer handed over memory that it could cut short under this process",
+        "start the same version of kolo on all ranks; memory of koloMemAlloc is sealed",
+    ))
+}
+
+/// A peer's allocation, or a part of its file, mapped.
 #[derive(Debug)]
 pub struct Mapping {
     start: *mut u8,
@@ -252,15 +279,26 @@ impl Mapping {
     /// `SystemError` when the system refuses, or for a file that could be cut short under the
     /// mapping.
     pub fn open(file: &Fd) -> Result<Mapping> {
-        if !room::is_sealed(file) {
-            return Err(Error::new(
-                Code::SystemError,
-                "a peer handed over memory that it could cut short under this process",
-                "start the same version of kolo on all ranks; memory of koloMemAlloc is sealed",
-            ));
-        }
+        check_seal(file)?;
         let bytes = room::size(file)? as usize;
-        let start = map(file, bytes)?;
+        let start = map(file, 0, bytes)?;
+        Ok(Mapping { start, bytes })
+    }
+
+    /// The same of a part of the file: `bytes` bytes from `start`, whole pages.
+    ///
+    /// # Errors
+    /// As [`Mapping::open`]; a part that is not in the file.
+    pub fn open_part(file: &Fd, start: u64, bytes: usize) -> Result<Mapping> {
+        check_seal(file)?;
+        let end = start.checked_add(bytes as u64);
+        if end.is_none_or(|end| end > i64::MAX as u64) || end > Some(room::size(file)?) {
+            return Err(Error::internal(format!(
+                "a peer says that its memory is {bytes} bytes from {start:#x} of a file that is \
+                 not so long"
+            )));
+        }
+        let start = map(file, start, bytes)?;
         Ok(Mapping { start, bytes })
     }
 

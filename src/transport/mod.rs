@@ -15,6 +15,7 @@
 //! - [`sharing`]: a rank's part in making or opening it.
 //! - [`confirm`]: the proof that all local ranks see the same segment.
 //! - [`memory`]: memory of the program that peers can map.
+//! - [`registered`]: memory of the program that is moved onto a file, so that they can.
 //! - [`futex`]: sleeping on a word of a segment.
 //! - [`gpu`]: memory of connections between CUDA devices.
 //! - [`net`]: the network between nodes: a trait, sockets, plugins, the program's MPI.
@@ -36,6 +37,7 @@ pub mod net;
 pub mod node;
 pub mod pool;
 mod register;
+pub mod registered;
 pub mod room;
 pub mod segment;
 pub mod sharing;

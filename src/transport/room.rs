@@ -204,7 +204,17 @@ pub fn taken(file: &Fd) -> Result<u64> {
     Ok(u64::try_from(state(file)?.st_blocks).unwrap_or(0) * BLOCK_BYTES)
 }
 
-fn state(file: &Fd) -> Result<libc::stat> {
+/// Bytes of a page.
+pub fn page_bytes() -> usize {
+    // SAFETY: sysconf only reads a constant of the system.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// What the system knows of a file.
+///
+/// # Errors
+/// `SystemError` when the system refuses.
+pub(super) fn state(file: &Fd) -> Result<libc::stat> {
     // SAFETY: all-zero bytes are a valid `stat`, and the call fills it.
     let (result, state) = unsafe {
         let mut state: libc::stat = std::mem::zeroed();

@@ -31,7 +31,7 @@ cd "$work"
 for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done
-for program in reductions moves types blocks exact errors recipes stops launch ignored \
+for program in reductions moves types blocks exact errors recipes registered stops launch ignored \
     printed once; do
     $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
 done
@@ -76,7 +76,7 @@ for nranks in 1 3; do
 done
 
 for nranks in 1 2 3 4; do
-    for program in reductions moves types blocks exact errors traps recipes; do
+    for program in reductions moves types blocks exact errors traps recipes registered; do
         on_ranks "$program" "$nranks" || fail "$program on $nranks ranks: $(cat err.*)"
         [ "$(cat out.*)" = "$program: ok" ] || fail "$program on $nranks ranks said: $(cat out.*)"
     done

@@ -97,9 +97,10 @@ fn declared(calls: &str) -> impl Iterator<Item = Declared> {
 }
 
 /// Calls after whose failure a program has no wrong data: queries, and ends.
-const MAY_DROP: [&str; 11] = [
+const MAY_DROP: [&str; 12] = [
     "koloCommAbort",
     "koloCommCount",
+    "koloCommDeregister",
     "koloCommDestroy",
     "koloCommUserRank",
     "koloGetVersion",

@@ -10,7 +10,7 @@ use crate::facts;
 use crate::launcher::{self, Mpi};
 use crate::perf::engine::{self, Run};
 use crate::perf::layout::Counts;
-use crate::perf::memory::Buffer;
+use crate::perf::memory::{Buffer, BufferKind};
 use crate::perf::options::{self, PerfArgs};
 use crate::perf::rows::COLLECTIVES;
 use crate::perf::seat::Seat;
@@ -215,8 +215,8 @@ impl<'a> Tuning<'a> {
             args,
             measured,
             place: (machine.nodes, machine.per_node),
-            send: Buffer::new(room, false)?,
-            recv: Buffer::new(room, false)?,
+            send: Buffer::new(room, BufferKind::Private)?,
+            recv: Buffer::new(room, BufferKind::Private)?,
             bar: None,
         })
     }

@@ -80,6 +80,7 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
             call: AtomicU64::new(0),
         },
         ops: MadeOps::default(),
+        registrations: Default::default(),
         has_sent: AtomicBool::new(false),
         pinning: made.pinning,
         watch: Mutex::new(made.watch),

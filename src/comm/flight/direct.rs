@@ -1,9 +1,10 @@
 //! Buffers that peers reach where they lie.
 //!
 //! **Problem.** Large data need not pass through slots where a peer's buffer can be addressed: in
-//! the same process, or in memory of `koloMemAlloc`. But whether it can is known to its owner only,
-//! and all ranks must do the same. Private memory of other processes may be readable too, by system
-//! calls ([`crate::comm::becoming::cma`]), which is worth it for large data only.
+//! the same process, in memory of `koloMemAlloc`, or in memory that was registered. But whether it
+//! can is known to its owner only, and all ranks must do the same. Private memory of other
+//! processes may be readable too, by system calls ([`crate::comm::becoming::cma`]), which is worth
+//! it for large data only.
 //!
 //! **Idea.** A call that may be direct begins with an all-gather of *cards*: each rank says where
 //! its buffers lie. Every rank then has all cards, and decides from them, and from nothing else,
@@ -39,6 +40,8 @@ struct Place {
     offset: u64,
     /// Not 0: its owner can take it back from peers that write there.
     may_be_written: u64,
+    /// [`memory::Found::window`].
+    window: u64,
 }
 
 /// What a rank says about its buffers.
@@ -158,6 +161,7 @@ impl Direct {
         } else if let Some(found) = memory::find(address, bytes) {
             (place.number, place.offset) = (found.number, found.offset as u64);
             place.may_be_written = u64::from(found.may_be_written);
+            place.window = found.window as u64;
             if !self.published.contains_key(&found.number) {
                 let key = self.key(self.me, found.number);
                 let published = service::get()?.publish(key, found.file);
@@ -289,7 +293,7 @@ impl Direct {
         let mapping = match self.mapped.get(&(rank, place.number)) {
             Some(mapping) => Arc::clone(mapping),
             None => {
-                let mapping = Arc::new(self.fetch(rank, place.number)?);
+                let mapping = Arc::new(self.fetch(rank, place)?);
                 self.mapped
                     .insert((rank, place.number), Arc::clone(&mapping));
                 mapping
@@ -306,17 +310,23 @@ impl Direct {
         Ok(Base::mapped(start, mapping))
     }
 
-    fn fetch(&self, rank: usize, number: u64) -> Result<Mapping> {
+    fn fetch(&self, rank: usize, place: &Place) -> Result<Mapping> {
         let remedy = "raise the limits on open files and memory (`ulimit -n`, `ulimit -v`), or set \
                       KOLO_DIRECT=off";
-        let key = self.key(rank, number);
+        let key = self.key(rank, place.number);
         let fetched = service::get()?.fetch(&self.services[rank], key);
         fetched
             .map_err(|cause| {
                 let what = format!("cannot get at the memory of rank {rank}");
                 Error::system(what, &cause, remedy)
             })
-            .and_then(|file| Mapping::open(&file))
+            .and_then(|file| match place.window {
+                0 => Mapping::open(&file),
+                window => {
+                    let start = place.address.wrapping_sub(place.offset);
+                    Mapping::open_part(&file, start, window as usize)
+                }
+            })
             .map_err(|error| error.with_peer(Rank(rank as u32)))
     }
 }

@@ -108,7 +108,7 @@ impl<'a> Bench<'a> {
             Some(device) => Some(device.calls()),
             None => args.on_stream().then(Stream::new).transpose()?,
         };
-        let buffer = || PlacedBuffer::new(room, args.register > 0, device.as_ref());
+        let buffer = || PlacedBuffer::new(room, args.buffers(), (&member.comm, device.as_ref()));
         let (send, recv) = (buffer()?, buffer()?);
         let ring = || member.comm.cartesian(&[nranks], &[true]);
         Ok(Bench {

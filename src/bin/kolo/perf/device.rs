@@ -3,11 +3,11 @@
 //! Data are made and compared on the host. A buffer on a device has a twin there: what is written
 //! into the twin is pushed to the device before calls, and fetched from it after them.
 
-use super::memory::Buffer;
+use super::memory::{Buffer, BufferKind};
 use super::options::PerfArgs;
 use crate::world::World;
 use kolo::base::{Error, Result};
-use kolo::comm::Stream;
+use kolo::comm::{Communicator, Stream};
 use kolo::cuda::{
     Context, DeviceGraph, DeviceMemory, Driver, OwnStream, copy_from_device, copy_to_device,
 };
@@ -58,16 +58,26 @@ pub struct PlacedBuffer {
 }
 
 impl PlacedBuffer {
-    /// On the device, if there is one, or else on the host; `shared` as [`Buffer::new`] takes it.
+    /// On the device, if there is one, or else on the host, of this kind.
     ///
     /// # Errors
     /// No memory.
-    pub fn new(bytes: usize, shared: bool, on: Option<&RankDevice>) -> Result<PlacedBuffer> {
+    pub fn new(
+        bytes: usize,
+        kind: BufferKind,
+        (comm, on): (&Communicator, Option<&RankDevice>),
+    ) -> Result<PlacedBuffer> {
         let there = |on: &RankDevice| DeviceMemory::new(&on.context, "a buffer", bytes, &[]);
-        let buffer = PlacedBuffer {
-            home: Buffer::new(bytes, shared && on.is_none())?,
+        let kind = if on.is_none() {
+            kind
+        } else {
+            BufferKind::Private
+        };
+        let mut buffer = PlacedBuffer {
+            home: Buffer::new(bytes, kind)?,
             there: on.map(there).transpose()?,
         };
+        buffer.home.register_with(comm)?;
         buffer.push(on, 0, bytes)?;
         Ok(buffer)
     }

@@ -1,6 +1,7 @@
 //! Memory: how much there is, and the buffers.
 
 use kolo::base::{Code, Error, Result};
+use kolo::comm::{Communicator, RegisteredBuffer};
 use kolo::dtype::known::POISON;
 use kolo::transport::memory;
 use std::alloc::{Layout, alloc, dealloc};
@@ -110,20 +111,32 @@ pub fn report(all: &[[u64; 4]]) -> Vec<String> {
     lines
 }
 
+/// What buffers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum BufferKind {
+    /// Of the allocator
+    Private,
+    /// Of koloMemAlloc, which ranks of one machine read where they lie
+    Mapped,
+    /// Of the allocator, and registered by koloCommRegister
+    Registered,
+}
+
 /// Memory of a rank, aligned to pages and touched.
 pub struct Buffer {
     place: *mut u8,
     layout: Layout,
-    /// It is memory that peers can map, not malloc's.
-    shared: bool,
+    kind: BufferKind,
+    /// What has registered it.
+    registered: Option<(Communicator, RegisteredBuffer)>,
 }
 
 impl Buffer {
-    /// `bytes` of memory full of poison; with `shared` what `koloMemAlloc` gives.
+    /// `bytes` of memory full of poison.
     ///
     /// # Errors
     /// The system has no more.
-    pub fn new(bytes: usize, shared: bool) -> Result<Buffer> {
+    pub fn new(bytes: usize, kind: BufferKind) -> Result<Buffer> {
         let short = || {
             Error::new(
                 Code::SystemError,
@@ -132,10 +145,10 @@ impl Buffer {
             )
         };
         let layout = Layout::from_size_align(bytes.max(1), PAGE).map_err(|_| short())?;
-        let place = match shared {
-            true => memory::allocate(layout.size())?,
+        let place = match kind {
+            BufferKind::Mapped => memory::allocate(layout.size())?,
             // SAFETY: the layout is not empty.
-            false => unsafe { alloc(layout) },
+            BufferKind::Private | BufferKind::Registered => unsafe { alloc(layout) },
         };
         if place.is_null() {
             return Err(short());
@@ -145,8 +158,23 @@ impl Buffer {
         Ok(Buffer {
             place,
             layout,
-            shared,
+            kind,
+            registered: None,
         })
+    }
+
+    /// Registers it with a communicator, if it is of that kind.
+    ///
+    /// # Errors
+    /// kolo's.
+    pub fn register_with(&mut self, comm: &Communicator) -> Result<()> {
+        if self.kind == BufferKind::Registered {
+            // SAFETY: nobody else knows the buffer yet. What lies beside it in its last page is the
+            // allocator's; the other threads of this process wait for their own buffers.
+            let made = unsafe { comm.register(self.place, self.layout.size()) }?;
+            self.registered = Some((comm.clone(), made));
+        }
+        Ok(())
     }
 
     /// Where it begins.
@@ -171,7 +199,11 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.shared {
+        if let Some((comm, registration)) = self.registered.take() {
+            // One that ended with its communicator is gone already.
+            let _ = comm.deregister(registration);
+        }
+        if self.kind == BufferKind::Mapped {
             // Fails only for memory that is not shared.
             let _ = memory::free(self.place);
         } else {

@@ -4,6 +4,7 @@
 
 use super::engine::Collective;
 use super::form::Form;
+use super::memory::BufferKind;
 use super::operation::Operation;
 use super::split::Split;
 pub use super::words::{Choice, Root, size, types};
@@ -138,6 +139,9 @@ pub struct PerfArgs {
     #[arg(short = 'R', long = "local_register", value_name = "0|1|2", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=2))]
     pub register: u8,
+    /// What buffers are; without it what -R says
+    #[arg(long, value_name = "KIND", value_enum, conflicts_with = "register")]
+    buffers: Option<BufferKind>,
     /// Seconds that a call may wait for another rank; 0 does not limit
     #[arg(
         short = 'T',
@@ -233,6 +237,16 @@ pub struct PerfArgs {
 }
 
 impl PerfArgs {
+    /// What buffers are.
+    pub fn buffers(&self) -> BufferKind {
+        let mapped = if self.register > 0 {
+            BufferKind::Mapped
+        } else {
+            BufferKind::Private
+        };
+        self.buffers.unwrap_or(mapped)
+    }
+
     /// What no single option shows, given the number of ranks.
     ///
     /// # Errors
@@ -454,6 +468,14 @@ mod tests {
         );
         assert_eq!((long.per_process(), long.cycles, long.timeout), (6, 4, 9));
         assert_eq!(long.time_of(), TimeOf::Most);
+        assert_eq!(
+            (plain.buffers(), long.buffers()),
+            (BufferKind::Private, BufferKind::Mapped)
+        );
+        assert_eq!(
+            args("--buffers registered").buffers(),
+            BufferKind::Registered
+        );
     }
 
     #[test]

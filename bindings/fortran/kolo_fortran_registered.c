@@ -1,0 +1,29 @@
+/* kolo_comm_register: arrays that other ranks read where they lie. */
+#include "kolo_fortran.h"
+
+KOLO_ENTRY void kolo_f_comm_register(const fortran_comm *comm, array descriptor,
+                                     fortran_registration *registration, int32_t *ierror) {
+    call c;
+    view v;
+    kolo_fi_begin(&c, "kolo_comm_register", comm, NULL, ierror);
+    registration->handle = NULL;
+    if (kolo_fi_whole(&c, descriptor, "array", &v)) {
+        if (v.copy || !v.contiguous)
+            kolo_fi_problem(&c, koloInvalidArgument,
+                            "register the whole array; calls may then use sections of it",
+                            "the argument array has gaps, or is a copy that the compiler made");
+        else
+            kolo_fi_check(&c, koloCommRegister(c.comm, v.base, v.elements * v.element_bytes,
+                                               &registration->handle));
+    }
+    kolo_fi_finish(&c);
+}
+
+KOLO_ENTRY void kolo_f_comm_deregister(const fortran_comm *comm,
+                                       fortran_registration *registration, int32_t *ierror) {
+    call c;
+    kolo_fi_begin(&c, "kolo_comm_deregister", comm, NULL, ierror);
+    kolo_fi_check(&c, koloCommDeregister(c.comm, registration->handle));
+    registration->handle = NULL;
+    kolo_fi_finish(&c);
+}

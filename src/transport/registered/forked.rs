@@ -1,0 +1,223 @@
+//! What children of fork() have instead of registered memory.
+//!
+//! **Problem.** A child inherits the mapping of the file: what it writes there would be seen by its
+//! parent and by the parent's peers. Without the pages (`MADV_DONTFORK`) it could not read what
+//! else lies in the first and last page of a buffer, perhaps malloc's own notes.
+//!
+//! **Idea.** A fork handler maps the same file once more in the child, at the same addresses and
+//! privately: what the child writes is its own. A page that it has not written yet shows the file,
+//! and so what the parent and its peers write there later. Pages that a registration shares with
+//! other data are copied at once, and the parent waits for that, up to [`LONGEST_WAIT`].
+//!
+//! **Limits.** A raw `clone` system call runs no handlers: such a child shares the memory. What
+//! other threads of the parent write in the moment of the fork may be seen in copied pages, or not.
+//!
+//! The handler finds the pages in `/proc/self/maps`, for the program may have unmapped some, and
+//! put others there. It allocates nothing.
+
+use super::areas::{Head, Identity};
+use super::hooks;
+use crate::base::sync::AtomicU32;
+use crate::transport::fork::{AroundFork, around};
+use crate::transport::futex::SystemFutex;
+use crate::wire::doorbell::Futex;
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How often, and for how long each time, a parent waits for its child's copies.
+const LOOKS: u32 = 100;
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
+
+/// What a child looks for.
+struct Sought {
+    file: Identity,
+    /// A descriptor of the file; -1 as long as there is none.
+    number: i32,
+    /// The pages that hold other data beside a registered buffer.
+    edges: Vec<usize>,
+}
+
+static SOUGHT: Mutex<Sought> = Mutex::new(Sought {
+    file: Identity {
+        device: (0, 0),
+        inode: 0,
+    },
+    number: -1,
+    edges: Vec::new(),
+});
+
+/// A number that children advance when they have their copies, in memory that they share with their
+/// parent.
+static COPIED: OnceLock<Option<CopyCount>> = OnceLock::new();
+
+struct CopyCount(NonNull<AtomicU32>);
+
+// SAFETY: it points to an atomic number that is never unmapped.
+unsafe impl Send for CopyCount {}
+// SAFETY: as above.
+unsafe impl Sync for CopyCount {}
+
+impl CopyCount {
+    fn new() -> Option<CopyCount> {
+        // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
+        let place = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<AtomicU32>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        let place = (place != libc::MAP_FAILED).then_some(place);
+        place
+            .and_then(|place| NonNull::new(place.cast()))
+            .map(CopyCount)
+    }
+
+    fn get(&self) -> &AtomicU32 {
+        // SAFETY: mapped and zero since it was made, and never unmapped.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+type HeldSought = MutexGuard<'static, Sought>;
+
+thread_local! {
+    /// What the thread that forks holds meanwhile, and the number before.
+    static HELD: Cell<Option<(ManuallyDrop<HeldSought>, u32)>> = const { Cell::new(None) };
+}
+
+/// As long as what it gives lives, no thread of this process forks.
+pub(super) fn hold() -> impl Sized {
+    sought()
+}
+
+fn sought() -> HeldSought {
+    SOUGHT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on children look for this file, and have copies of `edges`.
+pub(super) fn show(file: Identity, number: i32, mut edges: Vec<usize>) {
+    COPIED.get_or_init(CopyCount::new);
+    around(AroundFork {
+        before,
+        in_parent,
+        in_child,
+    });
+    edges.sort_unstable();
+    edges.dedup();
+    // The old list is freed when nobody waits for the lock any more.
+    let _old = std::mem::replace(
+        &mut *sought(),
+        Sought {
+            file,
+            number,
+            edges,
+        },
+    );
+}
+
+fn copied() -> Option<&'static AtomicU32> {
+    COPIED.get()?.as_ref().map(CopyCount::get)
+}
+
+fn before() {
+    let sought = sought();
+    let number = copied().map_or(0, |word| word.load(Ordering::Acquire));
+    HELD.set(Some((ManuallyDrop::new(sought), number)));
+}
+
+fn in_parent() {
+    let Some((held, number)) = HELD.take() else {
+        return;
+    };
+    if let (false, Some(word)) = (held.edges.is_empty(), copied()) {
+        for _ in 0..LOOKS {
+            if word.load(Ordering::Acquire) != number {
+                break;
+            }
+            SystemFutex.wait(word, number, LONGEST_WAIT);
+        }
+    }
+    drop(ManuallyDrop::into_inner(held));
+}
+
+fn in_child() {
+    let Some((held, _)) = HELD.take() else {
+        return;
+    };
+    if held.number >= 0 {
+        each_mapping(&mut |head| make_private(&held, head));
+    }
+    if let Some(word) = copied() {
+        word.fetch_add(1, Ordering::Release);
+        SystemFutex.wake(word);
+    }
+    drop(ManuallyDrop::into_inner(held));
+}
+
+/// Replaces one mapping of the child, if it is one of the file in place.
+fn make_private(sought: &Sought, head: &Head) {
+    if !head.is_in_place(sought.file) {
+        return;
+    }
+    let how = (head.protection(), libc::MAP_PRIVATE | libc::MAP_NORESERVE);
+    // SAFETY: these pages show the file at this offset; the new ones show the same bytes. The child
+    // has one thread, which runs here.
+    let outcome = unsafe { hooks::show_file(&head.pages, how, (sought.number, head.offset)) };
+    let can_write = head.protection() & libc::PROT_WRITE != 0;
+    if outcome.is_err() || !can_write {
+        return;
+    }
+    let inside = |edge: &&usize| head.pages.contains(edge);
+    for &edge in sought.edges.iter().filter(inside) {
+        let byte = edge as *mut u8;
+        // SAFETY: a byte of the mapping made above; writing what it is makes the page the child's.
+        unsafe { byte.write_volatile(byte.read_volatile()) };
+    }
+}
+
+/// Calls `act` with each mapping of this process. Allocates nothing.
+fn each_mapping(act: &mut dyn FnMut(&Head)) {
+    // SAFETY: a constant path; plain system call.
+    let file = unsafe {
+        libc::open(
+            c"/proc/self/maps".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        )
+    };
+    if file < 0 {
+        return;
+    }
+    let (mut text, mut line, mut length) = ([0_u8; 4096], [0_u8; 160], 0);
+    loop {
+        // SAFETY: `text` is writable for its length.
+        let count = unsafe { libc::read(file, text.as_mut_ptr().cast(), text.len()) };
+        let Some(got) = usize::try_from(count).ok().filter(|&got| got > 0) else {
+            break;
+        };
+        for &byte in &text[..got] {
+            if byte != b'\n' {
+                // What is too long is the end of a path.
+                if let Some(place) = line.get_mut(length) {
+                    (*place, length) = (byte, length + 1);
+                }
+                continue;
+            }
+            // A path may be cut inside a letter.
+            let whole = line[..length].utf8_chunks().next();
+            if let Some((head, _)) = whole.and_then(|chunk| Head::read(chunk.valid())) {
+                act(&head);
+            }
+            length = 0;
+        }
+    }
+    // SAFETY: opened above.
+    unsafe { libc::close(file) };
+}
