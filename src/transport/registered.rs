@@ -15,6 +15,8 @@
 //! - [`window`]: what happens to who writes meanwhile.
 //! - [`hooks`]: how libraries that have pinned memory hear of it.
 //! - [`forked`]: what children of fork() have instead.
+//! - [`own`]: files that the program has mapped itself, which stay as they are.
+//! - [`shown`]: whether a buffer is where it was registered.
 //!
 //! **Terms.** *Registration*: a range that the program gave, by a number that is never given twice.
 //! Pages go back when no registration holds them any more. *Left*: pages of a communicator that was
@@ -24,6 +26,8 @@ mod areas;
 mod exchange;
 mod forked;
 mod hooks;
+mod own;
+mod shown;
 mod stacks;
 mod window;
 
@@ -35,7 +39,7 @@ mod tests;
 use super::fork::Fd;
 use super::room;
 use crate::base::{Error, Result};
-use areas::{Area, Identity};
+use areas::Identity;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -63,15 +67,70 @@ struct Holding {
     pages: Range<usize>,
     /// The file that holds it.
     file: Arc<Fd>,
+    /// How mappings name that.
+    identity: Identity,
     /// Where the buffer begins in it, if it is a file of the program.
     own: Option<u64>,
+}
+
+impl Holding {
+    /// The pages that hold other data too.
+    fn edges(&self) -> Vec<usize> {
+        let (bytes, pages) = (&self.bytes, &self.pages);
+        let first = (bytes.start > pages.start).then_some(pages.start);
+        let last = (bytes.end < pages.end).then(|| pages.end - room::page_bytes());
+        first.into_iter().chain(last).collect()
+    }
+
+    /// Where in its file a page lies.
+    fn offset_of(&self, page: usize) -> u64 {
+        match self.own {
+            Some(begins) => begins
+                .wrapping_add(page as u64)
+                .wrapping_sub(self.bytes.start as u64),
+            None => page as u64,
+        }
+    }
+}
+
+/// Pages on the file that no registration holds.
+struct LeftPages {
+    pages: Range<usize>,
+    /// Those that hold other data beside what was registered.
+    edges: Vec<usize>,
+}
+
+impl LeftPages {
+    fn new(pages: Range<usize>, mut edges: Vec<usize>) -> LeftPages {
+        edges.retain(|edge| pages.contains(edge));
+        LeftPages { pages, edges }
+    }
 }
 
 #[derive(Default)]
 struct Holdings {
     entries: BTreeMap<u64, Holding>,
     made: u64,
-    left: Vec<Range<usize>>,
+    left: Vec<LeftPages>,
+}
+
+impl Holdings {
+    /// Takes a registration out, and says which of its pages no other one holds.
+    fn remove(&mut self, number: u64) -> Option<(Holding, Vec<Range<usize>>)> {
+        let entry = self.entries.remove(&number)?;
+        ENDED.fetch_add(1, Ordering::Release);
+        let others = self.entries.values().filter(|other| other.own.is_none());
+        let alone = without(&entry.pages, others.map(|other| &other.pages));
+        // What was left is held by nobody, and goes back with it.
+        Some((entry, alone))
+    }
+
+    /// Notes pages of a registration that stay on the file.
+    fn leave(&mut self, entry: &Holding, parts: &[Range<usize>]) {
+        let kept = parts.iter().cloned();
+        self.left
+            .extend(kept.map(|part| LeftPages::new(part, entry.edges())));
+    }
 }
 
 /// Numbers of registrations are beyond those of `koloMemAlloc`'s allocations.
@@ -111,13 +170,13 @@ pub fn register(start: *const u8, bytes: usize) -> Result<u64> {
         None => Arc::clone(place.insert(Arc::new(new_file()?))),
     };
     let ours = areas::identity(&file)?;
-    if let Some((file, begins)) = own_file(&areas, &bytes, ours) {
-        let own = Some(begins);
+    if let Some(found) = own::find(&areas, &bytes, ours)? {
         return Ok(enter(Holding {
             bytes,
             pages,
-            file,
-            own,
+            file: found.file,
+            identity: found.identity,
+            own: Some(found.begins),
         }));
     }
     sweep(&file, ours);
@@ -127,16 +186,23 @@ pub fn register(start: *const u8, bytes: usize) -> Result<u64> {
         let remedy = "register memory of malloc or mmap, and copy what lies on a stack there";
         return Err(Error::argument(what, remedy));
     }
-    show(ours, &file);
-    move_all(&file, &parts)?;
-    let number = enter(Holding {
+    let entry = Holding {
         bytes,
         pages,
         file: Arc::clone(&file),
+        identity: ours,
         own: None,
-    });
-    show(ours, &file);
-    Ok(number)
+    };
+    // Whoever forks while pages move finds all that may be on the file.
+    show(ours, &file, entry.edges());
+    if let Err(error) = move_all(&file, &parts) {
+        // What could not go back stays, and is looked after.
+        lock(&LIVE).leave(&entry, &parts);
+        sweep(&file, ours);
+        show(ours, &file, Vec::new());
+        return Err(error);
+    }
+    Ok(enter(entry))
 }
 
 /// Moves all parts, or none.
@@ -170,40 +236,35 @@ fn enter(entry: Holding) -> u64 {
 /// on the file. The registration has ended all the same.
 pub fn deregister(number: u64) -> Result<bool> {
     let place = lock(&FILE);
-    let Some((entry, alone)) = remove(number) else {
+    let Some((entry, alone)) = lock(&LIVE).remove(number) else {
         return Ok(false);
     };
-    if let (Some(file), None) = (&*place, entry.own) {
-        let ours = areas::identity(file)?;
-        show(ours, file);
-        for part in &alone {
-            let outcome = exchange::back(file, part);
-            if outcome.is_err() {
-                lock(&LIVE).left.extend(alone.iter().cloned());
-            }
-            outcome?;
-        }
-        sweep(file, ours);
+    let (Some(file), None) = (&*place, entry.own) else {
+        return Ok(true);
+    };
+    let mut outcome = Ok(());
+    for part in &alone {
+        outcome = outcome.and(exchange::back(file, part));
     }
-    Ok(true)
+    if outcome.is_err() {
+        lock(&LIVE).leave(&entry, &alone);
+    }
+    sweep(file, entry.identity);
+    // Not before: until here pages were on the file that a child must have copies of.
+    show(entry.identity, file, Vec::new());
+    outcome.map(|()| true)
 }
 
 /// Ends a registration without touching its memory, which may be in use.
 pub fn leave(number: u64) {
-    if let Some((Holding { own: None, .. }, alone)) = remove(number) {
-        lock(&LIVE).left.extend(alone);
-    }
-}
-
-/// Takes a registration out, and says which of its pages no other one holds.
-fn remove(number: u64) -> Option<(Holding, Vec<Range<usize>>)> {
+    // In one step: whoever tells the fork handler meanwhile finds its pages in one place or the
+    // other.
     let mut live = lock(&LIVE);
-    let entry = live.entries.remove(&number)?;
-    ENDED.fetch_add(1, Ordering::Release);
-    let others = live.entries.values().filter(|other| other.own.is_none());
-    let alone = without(&entry.pages, others.map(|other| &other.pages));
-    // What was left is held by nobody, and goes back with it.
-    Some((entry, alone))
+    if let Some((entry, alone)) = live.remove(number)
+        && entry.own.is_none()
+    {
+        live.leave(&entry, &alone);
+    }
 }
 
 /// The parts of a range that none of the others holds, in order.
@@ -236,21 +297,23 @@ fn without<'a>(
 fn sweep(file: &Fd, ours: Identity) {
     let mut live = lock(&LIVE);
     let left = std::mem::take(&mut live.left);
-    for pages in left {
+    for LeftPages { pages, edges } in left {
         let held: Vec<_> = live
             .entries
             .values()
             .map(|entry| entry.pages.clone())
             .collect();
         for part in without(&pages, held.iter()) {
-            let Ok(shown) = exchange::in_place(&part, ours) else {
-                live.left.push(part);
-                continue;
+            let kept = match exchange::in_place(&part, ours) {
+                Ok(shown) => shown.into_iter().map(|(shown, _)| shown).collect(),
+                Err(_) => vec![part.clone()],
             };
-            for gone in without(&part, shown.iter().map(|(shown, _)| shown)) {
+            for gone in without(&part, kept.iter()) {
                 exchange::release(file, &gone);
             }
-            live.left.extend(shown.into_iter().map(|(shown, _)| shown));
+            let kept = kept.into_iter();
+            live.left
+                .extend(kept.map(|part| LeftPages::new(part, edges.clone())));
         }
     }
 }
@@ -282,71 +345,28 @@ fn new_file() -> Result<Fd> {
     })
 }
 
-/// A file in memory that the program has mapped here itself, if it is one that nobody can cut short
-/// and that peers may write: where the bytes begin in it.
-fn own_file(areas: &[Area], bytes: &Range<usize>, ours: Identity) -> Option<(Arc<Fd>, u64)> {
-    let [area] = areas else { return None };
-    let inside = area.pages.start <= bytes.start && bytes.end <= area.pages.end;
-    if !inside || area.file == ours || !area.is_shared() || !area.rights.starts_with("rw") {
-        return None;
-    }
-    let begins = area.offset + (bytes.start - area.pages.start) as u64;
-    let fits = |file: &Fd| {
-        areas::identity(file).is_ok_and(|found| found == area.file)
-            && room::is_sealed(file)
-            && room::size(file).is_ok_and(|size| begins + bytes.len() as u64 <= size)
-            && is_writable(file)
-    };
-    let names = std::fs::read_dir("/proc/self/fd").ok()?;
-    let numbers = names
-        .flatten()
-        .filter_map(|name| name.file_name().to_str()?.parse().ok());
-    numbers
-        .filter_map(duplicate)
-        .find(fits)
-        .map(|file| (Arc::new(file), begins))
-}
-
-/// A descriptor of kolo's for the same open file.
-fn duplicate(number: i32) -> Option<Fd> {
-    // SAFETY: plain system call; the new descriptor has no other owner.
-    unsafe { Fd::from_result(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0)) }.ok()
-}
-
-/// Whether peers can map it for reading and writing, as they map all memory.
-fn is_writable(file: &Fd) -> bool {
-    // SAFETY: only reads flags of an open descriptor.
-    let (mode, seals) = unsafe {
-        let fd = file.as_raw_fd();
-        (
-            libc::fcntl(fd, libc::F_GETFL),
-            libc::fcntl(fd, libc::F_GET_SEALS),
-        )
-    };
-    mode & libc::O_ACCMODE == libc::O_RDWR
-        && seals & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) == 0
-}
-
-/// Tells the fork handler what it has to look for.
-fn show(ours: Identity, file: &Fd) {
-    let page = room::page_bytes();
+/// Tells the fork handler what it has to look for: the pages that hold other data beside what is
+/// registered, or was left, and `more`.
+fn show(ours: Identity, file: &Fd, more: Vec<usize>) {
     let live = lock(&LIVE);
     let entries = live.entries.values().filter(|entry| entry.own.is_none());
-    let edges = entries.flat_map(|Holding { bytes, pages, .. }| {
-        let first = (bytes.start > pages.start).then_some(pages.start);
-        let last = (bytes.end < pages.end).then_some(pages.end - page);
-        first.into_iter().chain(last)
-    });
+    let left = live.left.iter().flat_map(|left| left.edges.iter().copied());
+    let edges = entries.flat_map(Holding::edges).chain(left).chain(more);
     forked::show(ours, file.as_raw_fd(), edges.collect());
 }
 
-/// The registration that holds all of `bytes` bytes from `address`.
+/// The registration that holds all of `bytes` bytes from `address`, if the file is still there.
 pub fn find(address: *const u8, bytes: usize) -> Option<FoundPages> {
     let start = address as usize;
     let end = start.checked_add(bytes)?;
+    let page = room::page_bytes();
+    let pages = start / page * page..end.checked_next_multiple_of(page)?;
     let live = lock(&LIVE);
     let holds = |range: &Range<usize>| range.start <= start && end <= range.end;
-    let (&number, entry) = live.entries.iter().find(|(_, entry)| holds(&entry.bytes))?;
+    let (&number, entry) = live.entries.iter().find(|(_, entry)| {
+        let from = || entry.offset_of(pages.start);
+        holds(&entry.bytes) && shown::is_shown(entry.identity, &pages, from())
+    })?;
     let (offset, window) = match entry.own {
         Some(begins) => (begins as usize + (start - entry.bytes.start), 0),
         None => (start - entry.pages.start, entry.pages.len()),

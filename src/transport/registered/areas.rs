@@ -22,13 +22,18 @@ pub(super) struct Identity {
     pub inode: u64,
 }
 
+impl Identity {
+    pub(super) fn of(state: &libc::stat) -> Identity {
+        Identity {
+            device: (libc::major(state.st_dev), libc::minor(state.st_dev)),
+            inode: state.st_ino,
+        }
+    }
+}
+
 /// How mappings name a file.
 pub(super) fn identity(file: &Fd) -> Result<Identity> {
-    let state = room::state(file)?;
-    Ok(Identity {
-        device: (libc::major(state.st_dev), libc::minor(state.st_dev)),
-        inode: state.st_ino,
-    })
+    Ok(Identity::of(&room::state(file)?))
 }
 
 /// One mapping of this process.
@@ -83,14 +88,10 @@ impl Head<'_> {
     pub(super) fn is_in_place(&self, file: Identity) -> bool {
         self.file == file && self.rights.ends_with('s') && self.offset == self.pages.start as u64
     }
-
-    /// Its access rights, as mprotect(2) takes them.
-    pub(super) fn protection(&self) -> libc::c_int {
-        protection(self.rights)
-    }
 }
 
-fn protection(rights: &str) -> libc::c_int {
+/// Access rights, as mprotect(2) takes them.
+pub(super) fn protection(rights: &str) -> libc::c_int {
     let known = [
         ('r', libc::PROT_READ),
         ('w', libc::PROT_WRITE),
@@ -156,14 +157,14 @@ impl Area {
         self.rights.ends_with('s')
     }
 
-    /// Its access rights, as mprotect(2) takes them.
-    pub(super) fn protection(&self) -> libc::c_int {
-        protection(&self.rights)
-    }
-
-    /// Whether it shows each byte of `file` at the address that is the byte's offset.
     pub(super) fn is_in_place(&self, file: Identity) -> bool {
-        self.file == file && self.is_shared() && self.offset == self.pages.start as u64
+        let head = Head {
+            pages: self.pages.clone(),
+            rights: &self.rights,
+            offset: self.offset,
+            file: self.file,
+        };
+        head.is_in_place(file)
     }
 
     /// Why its pages may not be moved; `None` if they may. A phrase that follows "it".

@@ -147,7 +147,7 @@ pub(super) fn in_place(
     let shown = areas.into_iter().filter(|area| area.is_in_place(ours));
     let cut = |area: areas::Area| {
         let part = area.pages.start.max(pages.start)..area.pages.end.min(pages.end);
-        (part, area.protection())
+        (part, areas::protection(&area.rights))
     };
     Ok(shown.map(cut).collect())
 }

@@ -62,7 +62,7 @@ impl FencedPages {
         unsafe { self.at(offset).write_volatile(value) };
     }
 
-    /// Poison first, then bytes that follow from the seed.
+    /// Bytes that follow from the seed.
     pub fn fill(&self, seed: u64) {
         let mut random = fastrand::Rng::with_seed(seed);
         (0..self.bytes).for_each(|at| self.write(at, random.u8(..)));

@@ -15,7 +15,7 @@
 //! The handler finds the pages in `/proc/self/maps`, for the program may have unmapped some, and
 //! put others there. It allocates nothing.
 
-use super::areas::{Head, Identity};
+use super::areas::{self, Head, Identity};
 use super::hooks;
 use crate::base::sync::AtomicU32;
 use crate::transport::fork::{AroundFork, around};
@@ -149,16 +149,19 @@ fn in_parent() {
 }
 
 fn in_child() {
-    let Some((held, _)) = HELD.take() else {
+    let Some((mut held, _)) = HELD.take() else {
         return;
     };
     if held.number >= 0 {
         each_mapping(&mut |head| make_private(&held, head));
+        if let Some(word) = copied() {
+            word.fetch_add(1, Ordering::Release);
+            SystemFutex.wake(word);
+        }
     }
-    if let Some(word) = copied() {
-        word.fetch_add(1, Ordering::Release);
-        SystemFutex.wake(word);
-    }
+    // Its own children have nothing to copy, and must not end the wait of their grandparent.
+    held.number = -1;
+    held.edges.clear();
     drop(ManuallyDrop::into_inner(held));
 }
 
@@ -167,12 +170,19 @@ fn make_private(sought: &Sought, head: &Head) {
     if !head.is_in_place(sought.file) {
         return;
     }
-    let how = (head.protection(), libc::MAP_PRIVATE | libc::MAP_NORESERVE);
+    let protection = areas::protection(head.rights);
+    let how = (protection, libc::MAP_PRIVATE | libc::MAP_NORESERVE);
     // SAFETY: these pages show the file at this offset; the new ones show the same bytes. The child
     // has one thread, which runs here.
     let outcome = unsafe { hooks::show_file(&head.pages, how, (sought.number, head.offset)) };
-    let can_write = head.protection() & libc::PROT_WRITE != 0;
-    if outcome.is_err() || !can_write {
+    if outcome.is_err() {
+        let nothing = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // A child that dies by touching it is better than one that writes into its parent's data.
+        // SAFETY: pages of the child, which loses them.
+        let _ = unsafe { hooks::show_file(&head.pages, (libc::PROT_NONE, nothing), (-1, 0)) };
+        return;
+    }
+    if protection & libc::PROT_WRITE == 0 {
         return;
     }
     let inside = |edge: &&usize| head.pages.contains(edge);

@@ -286,7 +286,7 @@ fn what_was_left_stays_usable_and_can_be_registered_again() {
     drop(pages);
     let other = FencedPages::new(1);
     let number = register(other.at(0), 1).unwrap();
-    let inside = |left: &&Range<usize>| left.start < start + 4 * PAGE && start < left.end;
+    let inside = |left: &&LeftPages| left.pages.start < start + 4 * PAGE && start < left.pages.end;
     assert!(lock(&LIVE).left.iter().find(inside).is_none(), "swept");
     assert!(deregister(number).unwrap());
 }
@@ -490,4 +490,44 @@ fn a_limit_is_an_error_and_no_signal() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
+}
+
+/// Who frees memory that is registered, and gets the same address again, has other memory there.
+#[test]
+fn what_is_mapped_anew_is_not_found() {
+    let pages = FencedPages::new(6);
+    pages.fill(5);
+    let number = register(pages.at(10), 6 * PAGE - 20).unwrap();
+    assert!(find(pages.at(10), 6 * PAGE - 20).is_some());
+    map_at(pages.at(2 * PAGE) as usize, PAGE, PRIVATE, None);
+    assert!(find(pages.at(10), 6 * PAGE - 20).is_none());
+    assert!(find(pages.at(2 * PAGE + 5), 1).is_none());
+    assert!(find(pages.at(3 * PAGE), PAGE).is_some(), "the rest");
+    assert!(deregister(number).unwrap());
+}
+
+/// Closing any descriptor of a file takes the locks of the process off it.
+#[test]
+fn locks_of_other_files_stay() {
+    let held = room::memory_file(c"locked").unwrap();
+    // SAFETY: all-zero bytes are a valid `flock`, and the call only reads it.
+    let code = unsafe {
+        let mut lock: libc::flock = std::mem::zeroed();
+        lock.l_type = libc::F_WRLCK as _;
+        libc::fcntl(held.as_raw_fd(), libc::F_SETLK, &raw const lock)
+    };
+    assert_eq!(code, 0);
+    let inode = areas::identity(&held).unwrap().inode;
+    let is_locked = || {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        let end = format!(":{inode}");
+        locks.lines().any(|line| {
+            line.contains("POSIX") && line.split_whitespace().any(|word| word.ends_with(&end))
+        })
+    };
+    assert!(is_locked());
+    let shared = FencedPages::of(SHARED, PAGE, None);
+    let error = register(shared.at(0), PAGE).expect_err("a file that can be cut short");
+    assert!(error.to_string().contains("cut short"), "{error}");
+    assert!(is_locked(), "the lock is gone");
 }
