@@ -138,6 +138,7 @@ fn monomorphic(collective: Collective, wires: &mut Wires, count: usize) -> Trace
                 call.reduce_scatter(wires, &mut sources, &mut Yielding, &mut events)
             }
             Collective::AllToAll => call.all_to_all(wires, &mut Yielding, &mut events),
+            Collective::Scatter => call.scatter(wires, &mut Yielding, &mut events),
             _ => call.barrier(wires, &mut Yielding, &mut events),
         }
     };
@@ -241,6 +242,7 @@ fn same_tokens_same_order_same_result() {
         Collective::Broadcast,
         Collective::ReduceScatter,
         Collective::AllToAll,
+        Collective::Scatter,
         Collective::Barrier,
     ];
     for ranks in 2..=6 {

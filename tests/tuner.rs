@@ -39,7 +39,7 @@ const PRICED: &[(&str, &str)] = &[
     ("nvlstree", "AllReduce"),
     (
         "oneshot",
-        "AllGather AllReduce AllToAll Barrier Broadcast Exscan Reduce ReduceScatter Scan",
+        "AllGather AllReduce AllToAll Barrier Broadcast Exscan Reduce ReduceScatter Scan Scatter",
     ),
     ("ordered", "AllReduce Reduce ReduceScatter"),
     ("pairwise", "AllToAll"),

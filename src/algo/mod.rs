@@ -79,6 +79,7 @@ macro_rules! algorithms {
                     Reduce: oneshot::reduce, tokens(|s| s), one_round();
                     ReduceScatter: oneshot::reduce_scatter, small(), all_blocks(), up_to(64);
                     AllToAll: oneshot::all_to_all, small(), all_blocks(), up_to(64);
+                    Scatter: oneshot::scatter, small(), all_blocks(), up_to(64);
                     Barrier: oneshot::barrier, small(), up_to(256);
                     Scan: scan::oneshot, small(), up_to(256);
                     Exscan: scan::oneshot, small(), up_to(256);

@@ -5,10 +5,10 @@
 //! fan), not n-1. Folding in rank order makes the result independent of timing and equal on all
 //! ranks, and keeps the order that non-commutative operations need.
 //!
-//! Where each rank has a block for each other one (reduce-scatter, all-to-all), its token holds all
-//! of them, and every reader takes its own. A plan has no step for a part of a token, so the plans
-//! take tokens into scratch as a whole; the way that small calls really go
-//! (`exec/host/oneshot.rs`) looks at the own part alone.
+//! Where a rank has a block for each other one (reduce-scatter, all-to-all, the root of a
+//! scatter), its token holds all of them, and every reader takes its own. A plan has no step for a
+//! part of a token, so the plans take tokens into scratch as a whole; the way that small calls
+//! really go (`exec/host/oneshot.rs`) looks at the own part alone.
 
 use crate::plan::{
     Emitter, Layout, Nodes, Operand, POST_SCALE, PRE_SCALE, Plan, Runs, Shape, StepOp,
@@ -95,14 +95,7 @@ pub fn reduce_scatter(shape: &Shape, _: &Nodes) -> Plan {
         &[Operand::SCRATCH],
         all(shape),
     );
-    let own = i64::from(shape.rank);
-    e.step(
-        StepOp::Copy,
-        0,
-        &[Operand::SCRATCH],
-        &[Operand::OUTPUT],
-        own,
-    );
+    out_of_scratch(&mut e, i64::from(shape.rank));
     e.finish()
 }
 
@@ -118,15 +111,31 @@ pub fn all_to_all(shape: &Shape, _: &Nodes) -> Plan {
         let first = place - me;
         let turned = Runs::from(first..first + i64::from(shape.nranks));
         e.pack((StepOp::Copy, 0), &[theirs], &[Operand::SCRATCH], turned);
-        e.step(
-            StepOp::Copy,
-            0,
-            &[Operand::SCRATCH],
-            &[Operand::OUTPUT],
-            place,
-        );
+        out_of_scratch(&mut e, place);
     }
     e.finish()
+}
+
+/// The root publishes all blocks, and each of the others takes its own.
+pub fn scatter(shape: &Shape, _: &Nodes) -> Plan {
+    let mut e = Emitter::new(*shape, shape.nranks, Layout::Blocks);
+    let own = i64::from(shape.rank);
+    if shape.rank == shape.root {
+        publish_all(&mut e, shape);
+        e.copy(own);
+        return e.finish();
+    }
+    let theirs = e.lane(0).fan(shape.root).operand();
+    let whole = all(shape);
+    e.pack((StepOp::Copy, 0), &[theirs], &[Operand::SCRATCH], whole);
+    out_of_scratch(&mut e, own);
+    e.finish()
+}
+
+/// What was taken into scratch for a block -> the output.
+fn out_of_scratch(e: &mut Emitter, block: i64) {
+    let (from, to) = ([Operand::SCRATCH], [Operand::OUTPUT]);
+    e.step(StepOp::Copy, 0, &from, &to, block);
 }
 
 /// All blocks.

@@ -233,14 +233,14 @@ with_start_options! {
     }
 
     /// How ranks write the slots by which data reach other ranks of a machine (that of the lowest
-    /// rank of each node counts), and results into buffers that ranks reach where they lie.
+    /// rank of each node counts), results from 2 MiB on, and those that others reach in place.
     stores -> Stores {
         kind: Kind::Words(Stores::WORDS),
         default: "auto",
         tag: Tag::Site,
         note: "It decides nothing but speed. `kolo info` shows what was measured: once in a boot \
                (in a virtual machine, whose cores may move: once in a minute), kept in \
-               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`. Direct calls try both first.",
+               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`. Such results try both first.",
     }
 
     /// Let a rank that falls asleep have the others pass a memory barrier (`membarrier`), which

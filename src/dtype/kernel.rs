@@ -20,7 +20,7 @@ const UNROLL: usize = 4;
 /// Ranges shorter than this are not streamed: they stay in the first cache anyway.
 const LEAST_STREAM_BYTES: usize = 1024;
 
-/// Results longer than this are copied to their later destinations instead of being stored twice.
+/// Results of so many bytes are copied to their later destinations instead of being stored twice.
 const LEAST_COPIED_BYTES: usize = 2048;
 
 /// What the second cache holds: later destinations are copied from there.
@@ -161,10 +161,11 @@ pub(super) unsafe fn copy<B: Lanes<Element = u8>>(
     }
 }
 
-/// Walks the range in blocks, vectors and elements.
+/// Walks the range in blocks, vectors and elements. A range that does not begin at 0 is written in
+/// the ordinary way.
 ///
 /// # Safety
-/// As [`fold`].
+/// As [`fold`], for the elements of the range.
 #[inline(always)]
 pub(super) unsafe fn sweep<V: Lanes, O: Operation, S, D>(
     srcs: S,
@@ -182,11 +183,12 @@ pub(super) unsafe fn sweep<V: Lanes, O: Operation, S, D>(
     // SAFETY: every step stays in the range, and the caller's promises hold for that range.
     unsafe {
         let bytes = range.len() * size_of::<V::Element>();
-        if V::IS_REGISTER && params.stream_mask != 0 && bytes >= LEAST_STREAM_BYTES {
+        let streams = at == 0 && params.stream_mask != 0;
+        if V::IS_REGISTER && streams && bytes >= LEAST_STREAM_BYTES {
             let (head, aligned) = align::<V>(dsts, params.stream_mask);
             stream = aligned;
-            singles::<V::Element, O>(srcs, dsts, at..at + head, params);
-            at += head;
+            singles::<V::Element, O>(srcs, dsts, 0..head, params);
+            at = head;
         }
         while V::IS_REGISTER && count - at >= UNROLL * V::COUNT {
             step::<V, O, UNROLL>(srcs, dsts, at, stream, params);

@@ -259,6 +259,7 @@ fn share(party: &Party, cards: &[DeviceCard], channels: u16) -> BlockShare {
         resident: card.resident,
         ranks: sharing(cards, card),
         useful: blocks::useful(cards.len() as u32, channels),
+        least: blocks::least(cards.len() as u32, channels),
     })
 }
 

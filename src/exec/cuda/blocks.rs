@@ -34,6 +34,8 @@ pub struct BlockDemand {
     pub ranks: u32,
     /// Blocks that the rank can use: see [`useful`].
     pub useful: u32,
+    /// Blocks without which no launch holds messages to and from all ranks: see [`least`].
+    pub least: u32,
 }
 
 /// Blocks that one rank has on its device, until this is dropped: when its engine is gone, and all
@@ -72,10 +74,14 @@ fn ledger() -> MutexGuard<'static, BlockLedger> {
 /// plans of collectives have one lane or two for each channel, and blocks must hold the lanes of
 /// messages to and from all ranks.
 pub fn useful(nranks: u32, channels: u16) -> u32 {
+    let lanes = 2 * u32::from(channels);
+    lanes.max(least(nranks, channels)).clamp(1, MOST_BLOCKS)
+}
+
+/// Blocks that hold the lanes of messages to and from so many ranks.
+pub fn least(nranks: u32, channels: u16) -> u32 {
     let lanes = 2 * u64::from(nranks) * u64::from(channels);
-    let holding = lanes.div_ceil(MAX_LANES as u64);
-    let holding = holding.min(MOST_BLOCKS.into()) as u32;
-    (2 * u32::from(channels)).max(holding).clamp(1, MOST_BLOCKS)
+    lanes.div_ceil(MAX_LANES as u64).min(MOST_BLOCKS.into()) as u32
 }
 
 /// Blocks of a device that ranks of this process have.
@@ -105,7 +111,10 @@ impl BlockLedger {
         let left = resident.saturating_sub(sum(false));
         let free = resident.saturating_sub(sum(true));
         let part = free / (PARTS * demand.ranks.max(1));
-        (demand.useful.min(part.max(1)).min(left), resident)
+        (
+            demand.useful.min(part.max(demand.least).max(1)).min(left),
+            resident,
+        )
     }
 
     /// How many other communicators have blocks of the device, the first time that there is none
@@ -188,6 +197,7 @@ mod tests {
             resident,
             ranks,
             useful,
+            least: least(8, 8),
         }
     }
 

@@ -103,7 +103,12 @@ impl HostEngine {
     }
 
     /// Binds the plan of an order to buffers, sizes and connections.
-    fn launch(&mut self, order: &mut LaunchOrder, planner: Planner<'_>) -> Result<Launch> {
+    fn launch(
+        &mut self,
+        order: &mut LaunchOrder,
+        planner: Planner<'_>,
+        beside: &[Launch],
+    ) -> Result<Launch> {
         let kernel = self.kernels.of(&order.combine)?;
         let mut geometry = order.geometry;
         if self.wires.carried.somewhere() && order.reach.is_none() {
@@ -124,14 +129,17 @@ impl HostEngine {
         let buffers = (order.send, order.recv);
         let mut launch = Launch::new(plan, buffers, kernel, order.signature, geometry)?;
         let bytes = order.count * order.combine.element_bytes();
+        let collective = order.shape.collective;
+        let beside = beside.iter().filter_map(|launch| launch.trial);
+        let beside = beside.map(|(trial, _)| trial);
         if let Some(reach) = order.reach.take() {
-            let trial = self.trials.direct(order.shape.collective, bytes);
+            let trial = self.trials.direct(collective, bytes, beside);
             launch.trial = Some((trial, clock::now()));
             launch.direct = Some(reach);
             return Ok(launch);
         }
         if fitting == Protocol::Simple && !self.wires.carried.somewhere() {
-            let trial = self.trials.over_slots(order.shape.collective, bytes);
+            let trial = self.trials.over_slots(collective, bytes, beside);
             launch.trial = trial.map(|trial| (trial, clock::now()));
         }
         launch.number = self.wires.carried.number_launch();
@@ -154,7 +162,7 @@ impl HostEngine {
         mut order: LaunchOrder,
         planner: Planner<'_>,
     ) -> Result<u64> {
-        let launch = self.launch(&mut order, planner)?;
+        let launch = self.launch(&mut order, planner, &flight.launches)?;
         flight.eager |= launch.plan.has_fans;
         let mut after = None;
         if order.follows {

@@ -27,7 +27,7 @@ pub struct SmallCall<'a> {
     pub kernel: &'a Kernel,
     /// Travels with every token.
     pub signature: u64,
-    /// Root, for broadcast.
+    /// Root, where there is one.
     pub root: usize,
 }
 
@@ -343,6 +343,41 @@ impl SmallCall<'_> {
         Ok(())
     }
 
+    /// The root publishes the blocks of all ranks, and each of the others takes its own.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// The buffers hold what the call says and belong to it until it returns.
+    pub unsafe fn scatter(
+        &self,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
+        let own = |blocks: *const u8| blocks.wrapping_add(me * bytes);
+        // SAFETY: our caller's promise; the token holds a block for each rank. The root's own block
+        // either is where it belongs or lies apart (checked with the arguments).
+        unsafe {
+            if me == self.root {
+                self.publish(ranks, wires, waiting, tracer, None)?;
+                if own(self.send) != self.recv.cast_const() {
+                    self.take(own(self.send), self.recv);
+                }
+            } else {
+                self.await_token(wires, self.root, waiting)?;
+                let source = own(wires.ports.fans.source(self.root, ranks * bytes));
+                self.take(source, self.recv);
+                self.release(wires, self.root, ranks * bytes, tracer);
+            }
+        }
+        wires.ports.complete_eager();
+        wires.steps_executed += 2;
+        Ok(())
+    }
+
     /// Everybody signals, everybody waits for everybody.
     ///
     /// # Errors
@@ -392,6 +427,7 @@ impl HostEngine {
                 Collective::Broadcast => small.broadcast(wires, waiting, &mut ()),
                 Collective::ReduceScatter => small.reduce_scatter(wires, sources, waiting, &mut ()),
                 Collective::AllToAll => small.all_to_all(wires, waiting, &mut ()),
+                Collective::Scatter => small.scatter(wires, waiting, &mut ()),
                 _ => small.barrier(wires, waiting, &mut ()),
             }
         }

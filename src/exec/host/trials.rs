@@ -66,21 +66,43 @@ impl StoreTrials {
         }
     }
 
-    /// The kind for a direct call of so many bytes that begins now.
-    pub fn direct(&mut self, collective: Collective, bytes: usize) -> StoreTrial {
-        self.begin(
-            (true, collective, bytes.checked_ilog2().unwrap_or(0)),
-            bytes,
-        )
-    }
-
-    /// The kind for a call over slots; none if it is small.
-    pub fn over_slots(&mut self, collective: Collective, bytes: usize) -> Option<StoreTrial> {
+    /// The kind for a direct call of so many bytes that begins now, in flight with those `beside`.
+    pub fn direct(
+        &mut self,
+        collective: Collective,
+        bytes: usize,
+        beside: impl Iterator<Item = StoreTrial>,
+    ) -> StoreTrial {
         let power = bytes.checked_ilog2().unwrap_or(0);
-        (bytes >= LEAST_OVER_SLOTS).then(|| self.begin((false, collective, power), bytes))
+        self.begin((true, collective, power), bytes, beside)
     }
 
-    fn begin(&mut self, class: TrialClass, bytes: usize) -> StoreTrial {
+    /// The kind for a call over slots; none if it is small or has no result.
+    pub fn over_slots(
+        &mut self,
+        collective: Collective,
+        bytes: usize,
+        beside: impl Iterator<Item = StoreTrial>,
+    ) -> Option<StoreTrial> {
+        let is_tried = bytes >= LEAST_OVER_SLOTS && collective != Collective::Send;
+        let power = bytes.checked_ilog2().unwrap_or(0);
+        is_tried.then(|| self.begin((false, collective, power), bytes, beside))
+    }
+
+    /// Calls that are in flight together, such as the messages of a group, end together: those
+    /// that are alike have one kind, and one of them counts.
+    fn begin(
+        &mut self,
+        class: TrialClass,
+        bytes: usize,
+        mut beside: impl Iterator<Item = StoreTrial>,
+    ) -> StoreTrial {
+        if let Some(alike) = beside.find(|one| one.class == class) {
+            return StoreTrial {
+                counts: false,
+                ..alike
+            };
+        }
         if let Some(streams) = self.told {
             return StoreTrial {
                 class,
@@ -141,13 +163,14 @@ impl SizeClass {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::iter::empty;
 
     const BYTES: usize = 1 << 20;
 
     /// Calls that take so long with either kind; the kinds that they had.
     fn calls(trials: &mut StoreTrials, count: u32, nanoseconds: [u64; 2]) -> Vec<bool> {
         let one = |_| {
-            let trial = trials.direct(Collective::AllReduce, BYTES);
+            let trial = trials.direct(Collective::AllReduce, BYTES, empty());
             let took = nanoseconds[usize::from(trial.streams)];
             // The call after a change of kind is slow, whichever kind it has.
             let slow = if trial.counts { 0 } else { 1_000_000 };
@@ -184,12 +207,16 @@ mod tests {
     fn sizes_and_collectives_have_trials_of_their_own() {
         let mut trials = StoreTrials::new(None);
         calls(&mut trials, TURN * TURNS, [50, 30]);
-        assert!(trials.direct(Collective::AllReduce, BYTES).streams);
-        assert!(!trials.direct(Collective::AllReduce, 2 * BYTES).streams);
-        assert!(!trials.direct(Collective::AllGather, BYTES).streams);
+        assert!(trials.direct(Collective::AllReduce, BYTES, empty()).streams);
+        assert!(
+            !trials
+                .direct(Collective::AllReduce, 2 * BYTES, empty())
+                .streams
+        );
+        assert!(!trials.direct(Collective::AllGather, BYTES, empty()).streams);
         assert!(
             trials
-                .direct(Collective::AllGather, UNTRIED_STREAM_BYTES)
+                .direct(Collective::AllGather, UNTRIED_STREAM_BYTES, empty())
                 .streams
         );
     }
@@ -197,11 +224,34 @@ mod tests {
     #[test]
     fn over_slots_only_large_results_are_tried() {
         let mut trials = StoreTrials::new(None);
-        let mut begin = |bytes| trials.over_slots(Collective::AllGather, bytes);
+        let mut begin = |bytes| trials.over_slots(Collective::AllGather, bytes, empty());
         assert_eq!(begin(LEAST_OVER_SLOTS - 1), None);
         let over_slots = begin(LEAST_OVER_SLOTS).expect("large");
-        let direct = trials.direct(Collective::AllGather, LEAST_OVER_SLOTS);
+        let direct = trials.direct(Collective::AllGather, LEAST_OVER_SLOTS, empty());
         assert_ne!(over_slots.class, direct.class);
+        let sent = trials.over_slots(Collective::Send, LEAST_OVER_SLOTS, empty());
+        assert_eq!(sent, None);
+    }
+
+    #[test]
+    fn messages_of_a_group_are_tried_together() {
+        let mut trials = StoreTrials::new(None);
+        let mut kinds = Vec::new();
+        for _ in 0..TURN * TURNS {
+            let bytes = LEAST_OVER_SLOTS;
+            let mut begin = |beside: Option<StoreTrial>| {
+                let trial = trials.over_slots(Collective::Recv, bytes, beside.into_iter());
+                trial.expect("large")
+            };
+            let first = begin(None);
+            let second = begin(Some(first));
+            assert_eq!(second.streams, first.streams);
+            assert!(!second.counts);
+            kinds.push((first.streams, first.counts));
+        }
+        for kind in [false, true] {
+            assert!(kinds.contains(&(kind, true)), "{kinds:?}");
+        }
     }
 
     #[test]

@@ -101,14 +101,16 @@ impl Call<'_> {
             Collective::AllReduce | Collective::AllGather | Collective::Barrier => (others, true),
             Collective::Reduce | Collective::Scan | Collective::Exscan => (others, true),
             Collective::ReduceScatter | Collective::AllToAll => (others, true),
-            Collective::Broadcast => (1.0, false),
+            Collective::Broadcast | Collective::Scatter => (1.0, false),
             _ => return None,
         };
         let (machine, costs) = (&self.site.machine, &self.site.costs);
         let bytes = match self.collective {
             Collective::Barrier => 0.0,
             // A token holds the blocks of all.
-            Collective::ReduceScatter | Collective::AllToAll => self.bytes * self.n,
+            Collective::ReduceScatter | Collective::AllToAll | Collective::Scatter => {
+                self.bytes * self.n
+            }
             _ => self.bytes,
         };
         let work = Work {
@@ -147,7 +149,7 @@ impl Call<'_> {
         let steps = match self.collective {
             // The first rank of a scan drops all tokens, one by one.
             Collective::AllGather | Collective::Scan | Collective::Exscan => reads,
-            Collective::AllToAll => 2.0 * reads,
+            Collective::AllToAll | Collective::Scatter => 2.0 * reads,
             _ => 1.0,
         };
         let stores = match self.collective {
@@ -174,7 +176,7 @@ impl Call<'_> {
         let far = (self.n - 1.0) * part;
         let flows = f64::from(machine.per_node) / f64::from(machine.nics.max(1));
         let (tokens, sends) = match self.collective {
-            Collective::Broadcast => (far, far),
+            Collective::Broadcast | Collective::Scatter => (far, far),
             Collective::Reduce => (reads * part, 0.0),
             _ => (reads * part * flows, far),
         };
@@ -187,7 +189,7 @@ impl Call<'_> {
         let per_socket = f64::from(machine.per_node) / f64::from(machine.sockets.max(1));
         let outside = f64::from(machine.per_node) - per_socket;
         let (readers, crossing) = match self.collective {
-            Collective::Broadcast => (per_socket, outside),
+            Collective::Broadcast | Collective::Scatter => (per_socket, outside),
             Collective::Reduce => (1.0, per_socket),
             _ => (per_socket, outside * per_socket),
         };
