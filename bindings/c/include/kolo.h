@@ -1382,12 +1382,13 @@ koloResult_t koloMemFree(void *ptr);
  * with the same content. Until the call returns, and while the registration ends, no thread may
  * write into these pages, also not beside the buffer in its first and last page. That can be done
  * with malloc's memory and that of an anonymous private mmap; memory of koloMemAlloc needs none of
- * it; a memfd that is sealed against shrinking stays as it is. Stacks, variables of the program,
- * other files, locked pages (mlock), pages of hugetlbfs and devices are refused. Where it gains
- * nothing nothing is moved, and the call succeeds: ranks that are threads of one process,
- * communicators of several nodes or of CUDA devices.
+ * it; a memfd that is sealed against shrinking stays as it is. Stacks, variables with initial
+ * values and what shares a page with such, other files, locked pages (mlock), pages of hugetlbfs
+ * and devices are refused. Where it gains nothing nothing is moved, and the call succeeds: ranks
+ * that are threads of one process, communicators of several nodes or of CUDA devices.
  * Deregister before the memory is freed, reallocated or given to another allocator. Meanwhile
- * madvise(MADV_DONTNEED) leaves the content; a child of fork() has the pages privately.
+ * madvise(MADV_DONTNEED) leaves the content. A child of fork() has the pages privately, and finds
+ * zeros in the buffer once the registration has ended here: it must copy what it needs at once.
  * Errors: koloInvalidArgument (handle, NULL, memory that cannot be moved, with the reason),
  * koloSystemError (limits), koloInvalidUsage (finalised), koloRemoteError; nothing has changed
  * then. Any thread.

@@ -90,3 +90,37 @@ fn refused(cause: &io::Error) -> Error {
     let what = "could not get at the file that holds the buffer, by the open files of the program";
     Error::system(what, cause, "raise the limit on open files (`ulimit -n`)")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fenced::{FencedPages, PAGE, SHARED};
+    use super::super::{areas, register};
+    use crate::transport::room;
+    use std::os::fd::AsRawFd;
+
+    /// Closing any descriptor of a file takes the locks of the process off it.
+    #[test]
+    fn locks_of_other_files_stay() {
+        let held = room::memory_file(c"locked").unwrap();
+        // SAFETY: all-zero bytes are a valid `flock`, and the call only reads it.
+        let code = unsafe {
+            let mut lock: libc::flock = std::mem::zeroed();
+            lock.l_type = libc::F_WRLCK as _;
+            libc::fcntl(held.as_raw_fd(), libc::F_SETLK, &raw const lock)
+        };
+        assert_eq!(code, 0);
+        let inode = areas::identity(&held).unwrap().inode;
+        let is_locked = || {
+            let locks = std::fs::read_to_string("/proc/locks").unwrap();
+            let end = format!(":{inode}");
+            locks.lines().any(|line| {
+                line.contains("POSIX") && line.split_whitespace().any(|word| word.ends_with(&end))
+            })
+        };
+        assert!(is_locked());
+        let shared = FencedPages::of(SHARED, PAGE, None);
+        let error = register(shared.at(0), PAGE).expect_err("a file that can be cut short");
+        assert!(error.to_string().contains("cut short"), "{error}");
+        assert!(is_locked(), "the lock is gone");
+    }
+}

@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 /// What PROCMAP_QUERY reads and writes.
 #[repr(C)]
 #[derive(Default)]
-struct Question {
+struct MappingQuery {
     bytes: u64,
     flags: u64,
     address: u64,
@@ -41,8 +41,8 @@ struct Question {
     build: u64,
 }
 
-/// Its number: one that reads and writes a [`Question`].
-const ASK: u64 = 3 << 30 | (size_of::<Question>() as u64) << 16 | (b'f' as u64) << 8 | 17;
+/// Its number: one that reads and writes a [`MappingQuery`].
+const ASK: u64 = 3 << 30 | (size_of::<MappingQuery>() as u64) << 16 | (b'f' as u64) << 8 | 17;
 const IS_SHARED: u64 = 1 << 3;
 
 /// In an entry of the page table: the page is there; it belongs to a file, or is shared.
@@ -73,10 +73,10 @@ fn by_question(file: Identity, pages: &Range<usize>, from: u64) -> Option<bool> 
     let maps = opened(&MAPS, c"/proc/self/maps")?;
     let mut at = pages.start;
     while at < pages.end {
-        let mut one = Question {
-            bytes: size_of::<Question>() as u64,
+        let mut one = MappingQuery {
+            bytes: size_of::<MappingQuery>() as u64,
             address: at as u64,
-            ..Question::default()
+            ..MappingQuery::default()
         };
         // SAFETY: the request is the one for this structure, which lives through the call.
         let code = unsafe { libc::ioctl(maps.as_raw_fd(), ASK as _, &raw mut one) };
@@ -149,6 +149,7 @@ fn by_text(file: Identity, pages: &Range<usize>, from: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::fenced::{FencedPages, PAGE, PRIVATE, SHARED, map_at};
+    use super::super::{deregister, find, register};
     use super::*;
 
     #[test]
@@ -186,5 +187,19 @@ mod tests {
         // SAFETY: pages of the test.
         unsafe { libc::munmap(pages.at(6 * PAGE).cast(), PAGE) };
         assert_eq!(say(5..8, 5), (false, None));
+    }
+
+    /// Who frees memory that is registered, and gets the same address again, has other memory there.
+    #[test]
+    fn what_is_mapped_anew_is_not_found() {
+        let pages = FencedPages::new(6);
+        pages.fill(5);
+        let number = register(pages.at(10), 6 * PAGE - 20).unwrap();
+        assert!(find(pages.at(10), 6 * PAGE - 20).is_some());
+        map_at(pages.at(2 * PAGE) as usize, PAGE, PRIVATE, None);
+        assert!(find(pages.at(10), 6 * PAGE - 20).is_none());
+        assert!(find(pages.at(2 * PAGE + 5), 1).is_none());
+        assert!(find(pages.at(3 * PAGE), PAGE).is_some(), "the rest");
+        assert!(deregister(number).unwrap());
     }
 }
