@@ -189,7 +189,8 @@ mod tests {
         assert_eq!(say(5..8, 5), (false, None));
     }
 
-    /// Who frees memory that is registered, and gets the same address again, has other memory there.
+    /// Who frees memory that is registered, and gets the same address again, has other memory
+    /// there.
     #[test]
     fn what_is_mapped_anew_is_not_found() {
         let pages = FencedPages::new(6);
