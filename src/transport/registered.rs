@@ -34,6 +34,8 @@ mod window;
 #[cfg(test)]
 mod fenced;
 #[cfg(test)]
+mod hazard_tests;
+#[cfg(test)]
 mod tests;
 
 use super::fork::Fd;
