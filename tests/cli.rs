@@ -261,7 +261,7 @@ fn one_flipped_bit_is_one_wrong_element() {
     let ring = |call: u32| {
         flipped(
             &format!("{call}:0:3"),
-            &format!("all_reduce {options} -b 64K -e 64K"),
+            &format!("all_reduce {options} -b 256K -e 256K"),
         )
     };
     assert_eq!([1, 2, 3].map(ring), [0, 1, 0]);
