@@ -15,7 +15,7 @@ wrong() {
 }
 wrong 0:0:2 2 sendrecv -b 64K -e 64K
 wrong 2:0:0 2 all_reduce -b 8 -e 8
-wrong 2:0:3 1 all_reduce -d int32 -b 64K -e 64K
+wrong 2:0:3 1 all_reduce -d int32 -b 256K -e 256K
 wrong 2:1:1 1 all_gather -d int8 -b 256K -e 256K
 wrong 2:0:1 1 broadcast -d double -b 256K -e 256K
 wrong 0:0:2 1 alltoall_v -d int32 -b 12K -e 12K
