@@ -21,6 +21,9 @@
 //! **Terms.** *Remedy*: the part of an error that says what to do. *Door*, *guest*: a listener, and
 //! one who has connected and has not yet proven that he may enter.
 
+#[cfg(test)]
+#[path = "../../tests/alone/mod.rs"]
+pub mod alone;
 pub mod birth;
 pub mod caught;
 pub mod checked;

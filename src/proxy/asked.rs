@@ -104,7 +104,7 @@ fn install(signal: libc::c_int) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use crate::base::alone::alone;
 
     #[test]
     #[ignore = "started by the test beside it, as the signal is that of the process"]
@@ -128,12 +128,6 @@ mod tests {
 
     #[test]
     fn the_signal_of_a_forked_child_ends_the_child() {
-        let ended = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--ignored", "--exact", "proxy::asked::tests::forks"])
-            .output()
-            .expect("this program");
-        let text = String::from_utf8_lossy(&ended.stdout);
-        assert!(ended.status.success(), "{}: {text}", ended.status);
-        assert!(text.contains("1 passed"), "{text}");
+        alone("proxy::asked::tests::forks", &[]);
     }
 }

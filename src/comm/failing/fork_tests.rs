@@ -1,5 +1,6 @@
 //! A forked child has copies of the locks that threads of its parent held, and none of the threads.
 
+use crate::base::alone::alone as in_a_process;
 use crate::comm::{CommConfig, Communicator};
 use crate::proxy::progress::Engine;
 
@@ -53,13 +54,7 @@ fn alone_counts_and_forks() {
 
 #[test]
 fn a_child_that_ends_does_not_write_the_table_of_its_parent() {
-    let body = "comm::failing::fork_tests::alone_counts_and_forks";
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", body])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
+    let text = in_a_process("comm::failing::fork_tests::alone_counts_and_forks", &[]);
     let tables = text.matches("kolo report: the process of rank 0").count();
     assert_eq!(tables, 1, "{text}");
 }

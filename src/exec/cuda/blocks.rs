@@ -7,8 +7,8 @@
 //! **Idea.** Each rank has a *share* of its device as long as a kernel of it may run, and no launch
 //! of it has more blocks. The shares of a device are together no more than it runs, so whatever is
 //! in flight fits, in whichever order it comes; blocks pass several lanes in turn, so few are
-//! enough. A communicator takes at most a quarter of what the others have left: the first ones have
-//! all that they can use, later ones less.
+//! enough. A communicator takes at most a quarter of what the others have left, or what the lanes
+//! of its messages need: the first ones have all that they can use, later ones less.
 //!
 //! Other processes on the device have ledgers of their own.
 
@@ -234,6 +234,23 @@ mod tests {
             .collect();
         assert!(full.iter().all(|share| share.blocks() == 1));
         assert_eq!(held(11), 2);
+    }
+
+    /// On a device that is nearly full a rank has what its messages need, if so much is left.
+    #[test]
+    fn a_share_holds_the_lanes_of_messages() {
+        let taken = |name, least, useful| {
+            let mut demand = demand(12, name, 8, 1);
+            (demand.least, demand.useful) = (least, useful);
+            BlockShare::take(&demand)
+        };
+        let shares = [
+            taken(1, 1, 1),
+            taken(2, 4, 16),
+            taken(3, 1, 16),
+            taken(4, 5, 16),
+        ];
+        assert_eq!(shares.map(|share| share.blocks()), [1, 4, 1, 2]);
     }
 
     #[test]

@@ -132,6 +132,31 @@ impl SmallCall<'_> {
         Ok(wires.check_fan(peer, self.signature)?)
     }
 
+    /// Block `own` of the `blocks` in the token of `peer` -> `to`, as soon as it is there.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// The token holds so many blocks, `to` holds one, and they do not overlap.
+    #[inline(always)]
+    unsafe fn take_of(
+        &self,
+        (peer, own, blocks): (usize, usize, usize),
+        to: *mut u8,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let bytes = self.bytes();
+        self.await_token(wires, peer, waiting)?;
+        let source = wires.ports.fans.source(peer, blocks * bytes);
+        // SAFETY: our caller's promise.
+        unsafe { self.take(source.wrapping_add(own * bytes), to) };
+        self.release(wires, peer, blocks * bytes, tracer);
+        Ok(())
+    }
+
     #[inline(always)]
     fn release(&self, wires: &mut Wires, peer: usize, bytes: usize, tracer: &mut impl Tracer) {
         wires.ports.fans.release(peer);
@@ -270,11 +295,8 @@ impl SmallCall<'_> {
         // SAFETY: our caller's promise.
         unsafe { self.publish(1, wires, waiting, tracer, Some(block(me)))? };
         for peer in (0..ranks).filter(|&peer| peer != me) {
-            self.await_token(wires, peer, waiting)?;
-            let source = wires.ports.fans.source(peer, bytes);
-            // SAFETY: the token holds `bytes`, and block `peer` of the output too.
-            unsafe { self.take(source, block(peer)) };
-            self.release(wires, peer, bytes, tracer);
+            // SAFETY: the token holds a block, and so does block `peer` of the output.
+            unsafe { self.take_of((peer, 0, 1), block(peer), wires, waiting, tracer)? };
         }
         wires.ports.complete_eager();
         wires.steps_executed += ranks as u64;
@@ -295,19 +317,15 @@ impl SmallCall<'_> {
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
         let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
-        let own = |blocks: *const u8| blocks.wrapping_add(me * bytes);
         let block = |rank: usize| self.recv.wrapping_add(rank * bytes);
         // SAFETY: our caller's promise; the buffers are apart (checked with the arguments).
         unsafe {
             self.publish(ranks, wires, waiting, tracer, None)?;
-            self.take(own(self.send), block(me));
+            self.take(self.send.wrapping_add(me * bytes), block(me));
         }
         for peer in (0..ranks).filter(|&peer| peer != me) {
-            self.await_token(wires, peer, waiting)?;
-            let source = own(wires.ports.fans.source(peer, ranks * bytes));
             // SAFETY: the token holds a block for each rank, and the output too.
-            unsafe { self.take(source, block(peer)) };
-            self.release(wires, peer, ranks * bytes, tracer);
+            unsafe { self.take_of((peer, me, ranks), block(peer), wires, waiting, tracer)? };
         }
         wires.ports.complete_eager();
         wires.steps_executed += 2 * ranks as u64;
@@ -327,16 +345,12 @@ impl SmallCall<'_> {
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
-        let bytes = self.bytes();
-        if wires.me() == self.root {
-            // SAFETY: our caller's promise.
-            unsafe { self.publish(1, wires, waiting, tracer, Some(self.recv))? };
-        } else {
-            self.await_token(wires, self.root, waiting)?;
-            let source = wires.ports.fans.source(self.root, bytes);
-            // SAFETY: the token and the output hold `bytes`.
-            unsafe { self.take(source, self.recv) };
-            self.release(wires, self.root, bytes, tracer);
+        // SAFETY: our caller's promise; the token and the output hold a block.
+        unsafe {
+            match wires.me() == self.root {
+                true => self.publish(1, wires, waiting, tracer, Some(self.recv))?,
+                false => self.take_of((self.root, 0, 1), self.recv, wires, waiting, tracer)?,
+            }
         }
         wires.ports.complete_eager();
         wires.steps_executed += 1;
@@ -356,21 +370,19 @@ impl SmallCall<'_> {
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
-        let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
-        let own = |blocks: *const u8| blocks.wrapping_add(me * bytes);
+        let (me, ranks) = (wires.me(), wires.ranks());
         // SAFETY: our caller's promise; the token holds a block for each rank. The root's own block
         // either is where it belongs or lies apart (checked with the arguments).
         unsafe {
             if me == self.root {
+                let own = self.send.wrapping_add(me * self.bytes());
                 self.publish(ranks, wires, waiting, tracer, None)?;
-                if own(self.send) != self.recv.cast_const() {
-                    self.take(own(self.send), self.recv);
+                if own != self.recv.cast_const() {
+                    self.take(own, self.recv);
                 }
             } else {
-                self.await_token(wires, self.root, waiting)?;
-                let source = own(wires.ports.fans.source(self.root, ranks * bytes));
-                self.take(source, self.recv);
-                self.release(wires, self.root, ranks * bytes, tracer);
+                let which = (self.root, me, ranks);
+                self.take_of(which, self.recv, wires, waiting, tracer)?;
             }
         }
         wires.ports.complete_eager();

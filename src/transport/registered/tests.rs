@@ -2,6 +2,7 @@
 
 use super::fenced::{FencedPages, PAGE, PRIVATE, SHARED, map_at};
 use super::*;
+use crate::base::alone::alone;
 use crate::transport::memory::Mapping;
 use std::sync::atomic::AtomicBool;
 
@@ -483,11 +484,5 @@ fn alone_under_a_limit() {
 
 #[test]
 fn a_limit_is_an_error_and_no_signal() {
-    let body = "transport::registered::tests::alone_under_a_limit";
-    let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", body])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
+    alone("transport::registered::tests::alone_under_a_limit", &[]);
 }
