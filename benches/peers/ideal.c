@@ -21,18 +21,31 @@
 #include <immintrin.h>
 #include <sys/wait.h>
 
-#ifndef __AVX512F__
-#error "the ideal program is written for AVX-512"
+/* The widest vectors of the machine that it is compiled on. */
+#if defined __AVX512F__
+typedef __m512 vector;
+#define LOAD _mm512_load_ps
+#define ADD _mm512_add_ps
+#define STORE _mm512_store_ps
+#define STREAM _mm512_stream_ps
+#elif defined __AVX2__
+typedef __m256 vector;
+#define LOAD _mm256_load_ps
+#define ADD _mm256_add_ps
+#define STORE _mm256_store_ps
+#define STREAM _mm256_stream_ps
+#else
+#error "the ideal program is written for AVX2 or AVX-512"
 #endif
 
-enum { LANES = 16, STEP = 4 * LANES, FLOATS = 14, SETS = 4 };
+enum { LANES = sizeof(vector) / sizeof(float), STEP = 64, FLOATS = 14, SETS = 4 };
 /* Bytes that pass by lines at most, and the lines for them. */
 enum { LINED = 4096, LINES = LINED / 4 / FLOATS + 1 };
 
 /* One line: floats and the number of the call. */
 struct line {
     _Alignas(64) float data[FLOATS];
-    uint64_t number;
+    _Atomic uint64_t number;
 };
 _Static_assert(sizeof(struct line) == 64, "a line of the cache");
 
@@ -55,35 +68,33 @@ struct work {
 
 /* ---- Small: by lines ---- */
 
-static __mmask16 of_line(const struct work *w, size_t at) {
-    size_t left = w->count - at;
-    return (__mmask16)((1u << (left < FLOATS ? left : FLOATS)) - 1);
-}
-
-/* All lines are written before any is read, so that they travel side by side. One store writes data
- * and number, and one load reads both: these processors show neither half. A set is used again
- * after SETS calls, when the other has answered the last of them, and so has read this one. */
+/* All lines are written before any is read, so that they travel side by side. The data of a line are
+ * stored before its number, and loaded after it: these processors keep either order. A set is used
+ * again after SETS calls, when the other has answered the last of them, and so has read this one. */
 static void by_lines(struct work *w) {
     int me = w->measure.me;
+    size_t whole = w->count / FLOATS, rest = w->count % FLOATS;
+    const float *own = w->send[me];
+    float *to = w->recv[me];
     struct line *mine = w->shared->lines[me][w->calls % SETS];
     struct line *theirs = w->shared->lines[!me][w->calls % SETS];
-    __m512i number = _mm512_maskz_set1_epi64(0x80, (long long)w->calls);
-    for (size_t at = 0, l = 0; at < w->count; at += FLOATS, l++) {
-        __m512 data = _mm512_maskz_loadu_ps(of_line(w, at), w->send[me] + at);
-        _mm512_store_si512(&mine[l], _mm512_or_si512(_mm512_castps_si512(data), number));
+    for (size_t l = 0; l < whole + !!rest; l++) {
+        if (l < whole)
+            memcpy(mine[l].data, own + l * FLOATS, sizeof mine->data);
+        else
+            memcpy(mine[l].data, own + l * FLOATS, rest * sizeof(float));
+        atomic_store_explicit(&mine[l].number, w->calls, memory_order_release);
     }
-    for (size_t at = 0, l = 0; at < w->count; at += FLOATS, l++) {
-        __mmask16 mask = of_line(w, at);
-        __m512 own = _mm512_maskz_loadu_ps(mask, w->send[me] + at);
-        __m512i seen;
+    for (size_t l = 0; l < whole + !!rest; l++) {
+        size_t at = l * FLOATS;
         for (int looks = 0;; looks++) {
-            __asm__ volatile("" ::: "memory");
-            seen = _mm512_load_si512(&theirs[l]);
-            if (_mm512_mask_cmpeq_epi64_mask(0x80, seen, number)) break;
+            if (atomic_load_explicit(&theirs[l].number, memory_order_acquire) == w->calls) break;
             if (looks > LOOKS) sched_yield();
         }
-        __m512 sum = _mm512_add_ps(own, _mm512_castsi512_ps(seen));
-        _mm512_mask_storeu_ps(w->recv[me] + at, mask, sum);
+        if (l < whole)
+            for (size_t e = 0; e < FLOATS; e++) to[at + e] = own[at + e] + theirs[l].data[e];
+        else
+            for (size_t e = 0; e < rest; e++) to[at + e] = own[at + e] + theirs[l].data[e];
     }
 }
 
@@ -96,12 +107,12 @@ static void await(struct flag *flag, uint64_t value) {
     }
 }
 
-static inline void store(float *to, const __m512 *sums, int past) {
+static inline void store(float *to, const vector *sums, int past) {
     for (int i = 0; i < STEP / LANES; i++) {
         if (past)
-            _mm512_stream_ps(to + i * LANES, sums[i]);
+            STREAM(to + i * LANES, sums[i]);
         else
-            _mm512_store_ps(to + i * LANES, sums[i]);
+            STORE(to + i * LANES, sums[i]);
     }
 }
 
@@ -110,10 +121,9 @@ static inline __attribute__((always_inline)) void sum(const float *a, const floa
                                                       float *other, size_t from, size_t to,
                                                       int own_past, int other_past) {
     for (size_t at = from; at < to; at += STEP) {
-        __m512 sums[STEP / LANES];
+        vector sums[STEP / LANES];
         for (int i = 0; i < STEP / LANES; i++)
-            sums[i] = _mm512_add_ps(_mm512_load_ps(a + at + i * LANES),
-                                    _mm512_load_ps(b + at + i * LANES));
+            sums[i] = ADD(LOAD(a + at + i * LANES), LOAD(b + at + i * LANES));
         store(own + at, sums, own_past);
         if (other) store(other + at, sums, other_past);
     }

@@ -350,7 +350,7 @@ def options():
     parser.add_argument("--least", action="store_true",
                         help="the least time of a run instead of the median: on a busy machine")
     parser.add_argument("--no-ideal", action="store_true",
-                        help="without ideal.c (as on machines without AVX-512)")
+                        help="without ideal.c (as on machines without AVX2)")
     parser.add_argument("--json", metavar="FILE", help="write all times")
     parser.add_argument("--svg", metavar="FILE", help="draw the ratios")
     parser.add_argument("--run-by", metavar="'COMMAND'", type=shlex.split,
