@@ -16,6 +16,8 @@ pub(super) trait Lanes: Copy {
     type Element: Arithmetic;
     /// The accumulators in the form in which they are written.
     type Packed: Copy;
+    /// The bytes of a register of the same instruction set.
+    type Bytes: Lanes<Element = u8>;
     /// Elements per vector.
     const COUNT: usize;
     /// Whether it is one register, of which several make a block and which can be streamed. (An
@@ -105,6 +107,7 @@ impl<E: Arithmetic, const N: usize> Array<E, N> {
 impl<E: Arithmetic, const N: usize> Lanes for Array<E, N> {
     type Element = E;
     type Packed = [E; N];
+    type Bytes = Array<u8, 32>;
     const COUNT: usize = N;
     const IS_REGISTER: bool = false;
 

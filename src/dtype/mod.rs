@@ -85,6 +85,21 @@ pub fn copy() -> FoldFn {
     isa::chosen().1.copy
 }
 
+/// Copies bytes, few ones without a call through a pointer.
+///
+/// # Safety
+/// So many bytes are readable and writable there, and do not overlap.
+#[inline(always)]
+pub unsafe fn move_bytes(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: our caller's promise.
+    unsafe {
+        match bytes < kernel::LEAST_BY_LANES {
+            true => to.copy_from_nonoverlapping(from, bytes),
+            false => copy()(&[from], &[to], bytes, &FoldParams::default()),
+        }
+    }
+}
+
 /// [`fold`] of one instruction set, also `None` where the processor lacks it: for tests and
 /// measurements.
 pub fn fold_of(isa: Isa, dtype: DataType, op: ReduceOp) -> Option<FoldFn> {

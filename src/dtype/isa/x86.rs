@@ -18,6 +18,7 @@ macro_rules! integer_lanes {
         impl Lanes for $name {
             type Element = $element;
             type Packed = $register;
+            type Bytes = U8;
             const COUNT: usize = $count;
             const IS_REGISTER: bool = true;
 
@@ -103,6 +104,7 @@ macro_rules! float_lanes {
         impl Lanes for $name {
             type Element = $element;
             type Packed = $packed;
+            type Bytes = U8;
             const COUNT: usize = $count;
             const IS_REGISTER: bool = true;
 

@@ -10,6 +10,7 @@ use super::scratch::Sources;
 use super::wires::Wires;
 use crate::base::Result;
 use crate::base::exchange::{Transfer, transfers};
+use crate::dtype;
 use crate::exec::stop::{Mismatch, Progress, Stop};
 use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, ConnectionUse, Direction, Link, Placing, Protocol};
@@ -175,12 +176,12 @@ impl Message {
         let slot = wires.ports.place(end, bytes, 0);
         if self.used.direction == Direction::Send {
             // SAFETY: the slot holds the bytes of a small message, and is not the caller's memory.
-            unsafe { std::ptr::copy_nonoverlapping(self.place.cast_const(), slot, bytes) };
+            unsafe { dtype::move_bytes(self.place.cast_const(), slot, bytes) };
             wires.ports.publish(end, 1, bytes, self.signature);
             tracer.event(Event::Publish { link, bytes });
         } else {
             // SAFETY: as above; the signature says that the slot holds as many bytes.
-            unsafe { std::ptr::copy_nonoverlapping(slot.cast_const(), self.place, bytes) };
+            unsafe { dtype::move_bytes(slot.cast_const(), self.place, bytes) };
             wires.ports.release(end, 1);
             tracer.event(Event::Release { link, bytes });
         }

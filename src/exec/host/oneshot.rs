@@ -8,6 +8,7 @@ use super::engine::HostEngine;
 use super::kernel::{Kernel, Kernels};
 use super::scratch::Sources;
 use super::wires::Wires;
+use crate::dtype;
 use crate::exec::Waiting;
 use crate::exec::order::SmallOrder;
 use crate::exec::stop::Stop;
@@ -104,7 +105,7 @@ impl SmallCall<'_> {
             // They fit the caches, so there is no kind of store to choose, which is what a
             // kernel's copy does.
             // SAFETY: see `publish`; places of a fan and outputs are no input.
-            unsafe { to.copy_from_nonoverlapping(self.send, count * kernel.element_bytes) };
+            unsafe { dtype::move_bytes(self.send, to, count * kernel.element_bytes) };
         }
     }
 
@@ -115,7 +116,7 @@ impl SmallCall<'_> {
     #[inline(always)]
     unsafe fn take(&self, from: *const u8, to: *mut u8) {
         // SAFETY: our caller's promise.
-        unsafe { to.copy_from_nonoverlapping(from, self.bytes()) };
+        unsafe { dtype::move_bytes(from, to, self.bytes()) };
     }
 
     /// Waits for the token of `peer` and checks what it is.
