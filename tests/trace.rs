@@ -8,9 +8,10 @@ use kolo::exec::host::messages::{Contributors, Messages, SmallExchange, SmallRed
 use kolo::exec::host::oneshot::SmallCall;
 use kolo::exec::host::scratch::Sources;
 use kolo::exec::host::{Bound, Kernel, LaneRun, Launch, Wires};
+use kolo::exec::order::SmallMessage;
 use kolo::exec::trace::Event;
 use kolo::exec::{Progress, Stop, Waiting};
-use kolo::plan::{Algorithm, Collective, Geometry, Nodes, Placing, Protocol, Shape};
+use kolo::plan::{Algorithm, Collective, Direction, Geometry, Nodes, Placing, Protocol, Shape};
 use kolo::transport::node::NodeMemory;
 use kolo::transport::segment::Segment;
 use kolo::wire::layout::Layout;
@@ -192,6 +193,98 @@ fn by_messages(collective: Collective, wires: &mut Wires) -> Traced {
     (events, recv, wires.steps_executed)
 }
 
+/// One rank, by messages that are moved as they are waited for.
+fn awaited(collective: Collective, wires: &mut Wires) -> Traced {
+    let send = input(wires.me(), wires.ranks());
+    let mut recv = vec![-1; COUNT * wires.ranks()];
+    let kernel = kernel();
+    let call = SmallCall {
+        send: send.as_ptr().cast(),
+        recv: recv.as_mut_ptr().cast(),
+        count: COUNT,
+        kernel: &kernel,
+        signature: 5,
+        root: ROOT,
+    };
+    let mut events = Vec::new();
+    let mut sources = Sources::default();
+    // SAFETY: the buffers hold a block for every rank and live until the call has returned.
+    let steps = unsafe {
+        match collective {
+            Collective::Gather => call.gather(wires, &mut Yielding, &mut events),
+            _ => call.reduce(wires, &mut sources, &mut Yielding, &mut events),
+        }
+    };
+    assert_eq!(steps, Ok(wires.steps_executed));
+    (events, recv, wires.steps_executed)
+}
+
+#[test]
+fn messages_that_are_awaited_are_those_of_the_plan() {
+    for ranks in (2..=6).chain([11]) {
+        for (collective, algorithm) in [
+            (Collective::Gather, Algorithm::Bundle),
+            (Collective::Reduce, Algorithm::OneShot),
+        ] {
+            let plan = (collective, algorithm);
+            let by_plan = all(ranks, |wires| interpreted(plan, wires, COUNT));
+            let awaited = all(ranks, |wires| awaited(collective, wires));
+            for (rank, (plan, awaited)) in by_plan.into_iter().zip(awaited).enumerate() {
+                let what = format!("rank {rank} of {ranks}, {collective:?}");
+                assert!(!plan.0.is_empty());
+                assert_eq!(sorted(plan.0), sorted(awaited.0), "tokens of {what}");
+                assert_eq!(plan.1, awaited.1, "result of {what}");
+                assert_eq!(plan.2, awaited.2, "steps of {what}");
+            }
+        }
+    }
+}
+
+/// As many messages as an end can hold lie in both directions before the first exchange: each half
+/// must move whatever the other waits for.
+#[test]
+fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
+    const AHEAD: i64 = 32;
+    let traced = all(2, |wires| {
+        let (me, peer) = (wires.me(), 1 - wires.me());
+        let message = |direction, place: *mut i64| SmallMessage {
+            peer,
+            direction,
+            place: place.cast(),
+            bytes: 8,
+            signature: 5,
+        };
+        let mut events = Vec::new();
+        for number in 0..AHEAD {
+            let mut value = 1000 * me as i64 + number;
+            let send = message(Direction::Send, &raw mut value);
+            // SAFETY: the value lives until the message has gone.
+            unsafe { wires.message(&send, &mut Yielding, &mut events) }.unwrap();
+        }
+        let mut got = vec![-1; 2 * AHEAD as usize];
+        for (number, got) in got.iter_mut().enumerate() {
+            let mut value = 1000 * me as i64 + AHEAD + number as i64;
+            let send = message(Direction::Send, &raw mut value);
+            let recv = message(Direction::Recv, got);
+            // SAFETY: both live until the exchange has ended.
+            unsafe { wires.exchange([&send, &recv], &mut Yielding, &mut events) }.unwrap();
+        }
+        (events, got, wires.steps_executed)
+    });
+    for (me, (events, got, steps)) in traced.into_iter().enumerate() {
+        let theirs = 1000 * (1 - me as i64);
+        let wanted: Vec<i64> = (theirs..theirs + 2 * AHEAD).collect();
+        assert_eq!(got, wanted, "rank {me}");
+        assert_eq!((events.len(), steps), (5 * AHEAD as usize, 5 * AHEAD as u64));
+    }
+}
+
+/// Which peer is first is a matter of time.
+fn sorted(mut events: Vec<Event>) -> Vec<Event> {
+    events.sort_by_key(|event| format!("{event:?}"));
+    events
+}
+
 #[test]
 fn small_messages_are_those_of_the_plan() {
     for ranks in 2..=6 {
@@ -205,11 +298,6 @@ fn small_messages_are_those_of_the_plan() {
             let by_plan = all(ranks, |wires| interpreted(plan, wires, COUNT));
             let direct = all(ranks, |wires| by_messages(collective, wires));
             for (rank, (plan, direct)) in by_plan.into_iter().zip(direct).enumerate() {
-                // Which peer is first is a matter of time.
-                let sorted = |mut events: Vec<Event>| {
-                    events.sort_by_key(|event| format!("{event:?}"));
-                    events
-                };
                 let what = format!("rank {rank} of {ranks}, {collective:?}");
                 assert!(!plan.0.is_empty());
                 assert_eq!(sorted(plan.0), sorted(direct.0), "tokens of {what}");

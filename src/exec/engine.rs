@@ -11,7 +11,7 @@ use super::host::{HostEngine, HostFlight};
 use super::order::{LaunchOrder, Planner, SmallMessage, SmallOrder};
 use super::stop::{Progress, Stop};
 use crate::base::Result;
-use crate::plan::Placing;
+use crate::plan::{Collective, Placing};
 
 /// Where the buffers of a communicator lie, and who moves its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,6 +129,49 @@ impl DeviceEngine {
         let DeviceEngine::Host(engine) = self;
         // SAFETY: passed on.
         unsafe { engine.alone(order) };
+    }
+
+    /// Whether a small collective that consists of messages moves as it is waited for.
+    #[inline(always)]
+    pub fn is_awaited_on_the_spot(&self, collective: Collective) -> bool {
+        let DeviceEngine::Host(engine) = self;
+        engine.is_awaited_on_the_spot(collective)
+    }
+
+    /// Runs it. Returns how many steps its plan has.
+    ///
+    /// # Errors
+    /// A rank that called something else, or the error of a wait.
+    ///
+    /// # Safety
+    /// As [`DeviceEngine::small`].
+    #[inline(always)]
+    pub unsafe fn awaited(
+        &mut self,
+        order: &SmallOrder,
+        waiting: &mut impl Waiting,
+    ) -> std::result::Result<u64, Stop> {
+        let DeviceEngine::Host(engine) = self;
+        // SAFETY: passed on.
+        unsafe { engine.awaited(order, waiting) }
+    }
+
+    /// Sends one small message and receives another, side by side, on one node.
+    ///
+    /// # Errors
+    /// As [`DeviceEngine::awaited`].
+    ///
+    /// # Safety
+    /// The places of the messages hold what was said, and nobody else touches them.
+    #[inline(always)]
+    pub unsafe fn exchange(
+        &mut self,
+        halves: [&SmallMessage; 2],
+        waiting: &mut impl Waiting,
+    ) -> std::result::Result<(), Stop> {
+        let DeviceEngine::Host(engine) = self;
+        // SAFETY: passed on.
+        unsafe { engine.exchange(halves, waiting) }
     }
 
     /// Begins a bundle of small messages.

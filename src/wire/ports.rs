@@ -97,6 +97,7 @@ impl Ports {
     ///
     /// # Errors
     /// `InternalError` for a connection that cannot exist; those of [`Source`].
+    #[inline(always)]
     pub fn open(
         &mut self,
         kind: PortKind,
@@ -106,25 +107,38 @@ impl Ports {
         if kind == PortKind::Fan && writes {
             return Ok(PortId::OWN_FAN);
         }
+        let place = peer * self.channels + channel;
+        let place = place * KINDS + 2 * kind as usize + usize::from(writes);
+        match self.numbers.get(place) {
+            Some(&number) if number != NONE && channel < self.channels => Ok(PortId(number)),
+            _ => self.open_new(kind, writes, (peer, channel), place),
+        }
+    }
+
+    #[cold]
+    fn open_new(
+        &mut self,
+        kind: PortKind,
+        writes: bool,
+        (peer, channel): (usize, usize),
+        place: usize,
+    ) -> Result<PortId> {
         if peer >= self.ranks || channel >= self.channels {
             return Err(Error::internal(format!(
                 "no connection with rank {peer} on {channel}"
             )));
         }
-        let place = peer * self.channels + channel;
-        let place = place * KINDS + 2 * kind as usize + usize::from(writes);
-        if self.numbers[place] == NONE {
-            let port = self.make(kind, writes, (peer, channel));
-            let port = port.map_err(|error| error.with_peer(Rank(peer as u32)))?;
-            self.numbers[place] = self.made.len() as u32;
-            self.made.push(PortEntry {
-                port,
-                peer: peer as u32,
-                channel: channel as u16,
-                reserved: 0,
-            });
-        }
-        Ok(PortId(self.numbers[place]))
+        let port = self.make(kind, writes, (peer, channel));
+        let port = port.map_err(|error| error.with_peer(Rank(peer as u32)))?;
+        let number = self.made.len() as u32;
+        self.numbers[place] = number;
+        self.made.push(PortEntry {
+            port,
+            peer: peer as u32,
+            channel: channel as u16,
+            reserved: 0,
+        });
+        Ok(PortId(number))
     }
 
     fn make(&self, kind: PortKind, writes: bool, (peer, channel): (usize, usize)) -> Result<Port> {
@@ -197,7 +211,7 @@ impl Ports {
     }
 
     /// Whether a token of one slot and `bytes` may move: small ones need no slot to be free.
-    #[inline]
+    #[inline(always)]
     pub fn ready_for(&mut self, id: PortId, (bytes, signature): (usize, u64)) -> bool {
         match &mut self.made[id.0 as usize].port {
             Port::PairOut(pair) if bytes <= SMALL_BYTES => pair.ready_small(),

@@ -92,7 +92,9 @@ impl Communicator {
     ) -> Result<()> {
         let run = || {
             self.inner.callable()?;
-            let (mut send, mut recv) = (self.inner.check(send)?, self.inner.check(recv)?);
+            let (mut send, mut recv) = (Checked::unseen(send), Checked::unseen(recv));
+            self.inner.look(&mut send)?;
+            self.inner.look(&mut recv)?;
             Call::check_apart(&send, &recv)?;
             if let Some(stream) = stream.filter(|stream| stream.joins() && !group::active()) {
                 stream.takes_calls()?;
@@ -104,7 +106,7 @@ impl Communicator {
                 return Ok(());
             }
             let alone = stream.is_none() && !group::active() && !self.inner.seen.at_all;
-            if alone && let Some(ended) = group::exchange_small(&self.inner, [&send, &recv]) {
+            if alone && let Some(ended) = self.inner.exchange_at_once([&send, &recv]) {
                 return ended;
             }
             group::start();

@@ -165,17 +165,6 @@ fn run_bundle(members: &[Member]) -> Option<Result<()>> {
     Some(inner.run_alone(&mut exec, op, None))
 }
 
-/// Both halves of an exchange as a group of the two, if nothing else is in flight and they are
-/// small: the most usual group, without being written down.
-pub(super) fn exchange_small(inner: &Inner, halves: [&Checked; 2]) -> Option<Result<()>> {
-    let mut exec = match inner.user() {
-        Ok(exec) => exec,
-        Err(error) => return Some(Err(error)),
-    };
-    let at_once = exec.queue.is_empty() && halves.iter().all(|half| is_small(&exec, half));
-    at_once.then(|| run_small(inner, &mut exec, halves.into_iter(), Collective::Send))
-}
-
 /// Whether a message moves without a plan: it is small, and not to this rank itself.
 fn is_small(exec: &Exec, checked: &Checked) -> bool {
     let route = exec.route(checked);

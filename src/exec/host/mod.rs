@@ -4,9 +4,9 @@
 //! and any size, and stop wherever something is missing. Interpretation would show in small calls.
 //!
 //! **Idea.** [`interpreter`] runs any plan: a lane can stop anywhere and go on later, on another
-//! thread. [`oneshot`] does small one-shot calls without interpretation, and [`messages`] small
-//! messages; tests compare their tokens with those of the plans. [`engine`] is what communicators
-//! see of it.
+//! thread. [`oneshot`] does small one-shot calls without interpretation, [`awaited`] those of a
+//! message or some, and [`messages`] any list of small messages; tests compare their tokens with
+//! those of the plans. [`engine`] is what communicators see of it.
 //!
 //! **Terms.** *Launch*: a plan with buffers, sizes, fold and connections. *Flight*: launches on
 //! their way together. *Lane run*: a lane on its way. *Kernel*: the fold functions of one type and
@@ -15,6 +15,7 @@
 //! Reference: T. Hoefler, C. Siebert, A. Lumsdaine, "Group Operation Assembly Language: a flexible
 //! way to express collective communication", ICPP 2009.
 
+pub mod awaited;
 pub mod carried;
 mod direct;
 pub mod engine;

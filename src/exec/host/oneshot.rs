@@ -6,7 +6,7 @@
 
 use super::engine::HostEngine;
 use super::kernel::{Kernel, Kernels};
-use super::scratch::Sources;
+use super::scratch::{FEW_SOURCES, Sources};
 use super::wires::Wires;
 use crate::dtype;
 use crate::exec::Waiting;
@@ -32,13 +32,10 @@ pub struct SmallCall<'a> {
     pub root: usize,
 }
 
-/// As many sources are listed on the stack.
-const FEW: usize = 8;
-
 impl<'a> SmallCall<'a> {
     /// The call of an order.
     #[inline(always)]
-    fn of(order: &SmallOrder, kernels: &'a Kernels) -> SmallCall<'a> {
+    pub(super) fn of(order: &SmallOrder, kernels: &'a Kernels) -> SmallCall<'a> {
         SmallCall {
             send: order.send,
             recv: order.recv,
@@ -51,7 +48,8 @@ impl<'a> SmallCall<'a> {
 }
 
 impl SmallCall<'_> {
-    fn bytes(&self) -> usize {
+    #[inline(always)]
+    pub(super) fn bytes(&self) -> usize {
         self.count * self.kernel.element_bytes
     }
 
@@ -246,16 +244,8 @@ impl SmallCall<'_> {
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
         let (me, ranks, bytes) = (wires.me(), wires.ranks(), self.bytes());
-        // On the stack if they are few: what is allocated may share a cache line with what another
-        // thread, which is another rank, writes.
-        let mut few = [std::ptr::null(); FEW];
-        let sources = match few.get_mut(..ranks) {
-            Some(few) => few,
-            None => {
-                sources.0.resize(ranks, std::ptr::null());
-                &mut sources.0[..ranks]
-            }
-        };
+        let mut few = [std::ptr::null(); FEW_SOURCES];
+        let sources = sources.listed(&mut few, ranks);
         for (peer, source) in sources.iter_mut().enumerate() {
             let data = match peer == me {
                 true => self.send,

@@ -20,7 +20,27 @@ impl Sources {
     pub fn for_ranks(ranks: usize) -> Sources {
         Sources(Vec::with_capacity(ranks))
     }
+
+    /// A list of a place of each rank, in `few` if they fit: what is allocated may share a cache
+    /// line with what another thread, which is another rank, writes.
+    #[inline(always)]
+    pub(super) fn listed<'a>(
+        &'a mut self,
+        few: &'a mut [*const u8; FEW_SOURCES],
+        ranks: usize,
+    ) -> &'a mut [*const u8] {
+        match few.get_mut(..ranks) {
+            Some(few) => few,
+            None => {
+                self.0.resize(ranks, std::ptr::null());
+                &mut self.0[..ranks]
+            }
+        }
+    }
 }
+
+/// As many sources are listed on the stack.
+pub(super) const FEW_SOURCES: usize = 8;
 
 /// Every block begins at a multiple of this.
 pub const ALIGNMENT: usize = 64;
