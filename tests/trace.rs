@@ -275,7 +275,10 @@ fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
         let theirs = 1000 * (1 - me as i64);
         let wanted: Vec<i64> = (theirs..theirs + 2 * AHEAD).collect();
         assert_eq!(got, wanted, "rank {me}");
-        assert_eq!((events.len(), steps), (5 * AHEAD as usize, 5 * AHEAD as u64));
+        assert_eq!(
+            (events.len(), steps),
+            (5 * AHEAD as usize, 5 * AHEAD as u64)
+        );
     }
 }
 

@@ -3,16 +3,20 @@
 use super::error::{Error, Result};
 
 /// `count * unit_bytes`, or an error that names both.
+#[inline(always)]
 pub fn bytes(count: usize, unit_bytes: usize) -> Result<usize> {
-    count
-        .checked_mul(unit_bytes)
-        .filter(|&bytes| bytes <= isize::MAX as usize)
-        .ok_or_else(|| {
-            Error::argument(
-                format!("{count} elements of {unit_bytes} bytes do not fit into the address space"),
-                "check the count argument (is it an uninitialised or negative number?)",
-            )
-        })
+    match count.checked_mul(unit_bytes) {
+        Some(bytes) if bytes <= isize::MAX as usize => Ok(bytes),
+        _ => Err(too_many(count, unit_bytes)),
+    }
+}
+
+#[cold]
+fn too_many(count: usize, unit_bytes: usize) -> Error {
+    Error::argument(
+        format!("{count} elements of {unit_bytes} bytes do not fit into the address space"),
+        "check the count argument (is it an uninitialised or negative number?)",
+    )
 }
 
 /// `a / b` rounded up; `b` must not be 0.

@@ -66,9 +66,14 @@ impl Code {
     }
 }
 
-/// A failure with everything a person needs to act on it.
+/// A failure with everything a person needs to act on it. It is a word, so that calls which succeed
+/// pass on no more than that.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Error {
+pub struct Error(Box<ErrorParts>);
+
+/// What an [`Error`] says.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ErrorParts {
     /// Kind of failure.
     pub code: Code,
     /// The rank that reports it.
@@ -86,6 +91,22 @@ pub struct Error {
     pub told: bool,
 }
 
+const _: () = assert!(size_of::<Result<()>>() == size_of::<usize>());
+
+impl std::ops::Deref for Error {
+    type Target = ErrorParts;
+
+    fn deref(&self) -> &ErrorParts {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Error {
+    fn deref_mut(&mut self) -> &mut ErrorParts {
+        &mut self.0
+    }
+}
+
 /// The usual result.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -93,7 +114,7 @@ impl Error {
     /// An error without rank, peer and operation; add them with the methods below.
     #[doc(hidden)]
     pub fn new(code: Code, what: impl Into<String>, remedy: impl Into<Cow<'static, str>>) -> Error {
-        Error {
+        Error(Box::new(ErrorParts {
             code,
             rank: None,
             peer: None,
@@ -101,7 +122,7 @@ impl Error {
             what: what.into(),
             remedy: remedy.into(),
             told: false,
-        }
+        }))
     }
 
     /// `Code::InvalidArgument`.
@@ -152,6 +173,24 @@ impl Error {
         error
     }
 
+    /// All that it says, to take apart.
+    pub fn into_parts(self) -> ErrorParts {
+        *self.0
+    }
+
+    /// What happened, and nothing else.
+    #[doc(hidden)]
+    pub fn into_what(self) -> String {
+        self.0.what
+    }
+
+    /// The same of another kind.
+    #[doc(hidden)]
+    pub fn with_code(mut self, code: Code) -> Error {
+        self.code = code;
+        self
+    }
+
     /// Leaves it to another process to print it, if `told`.
     #[doc(hidden)]
     pub fn told_elsewhere(mut self, told: bool) -> Error {
@@ -168,7 +207,8 @@ impl Error {
 
     /// A rank is not its own peer.
     fn other(mut self) -> Error {
-        self.peer = self.peer.filter(|_| self.peer != self.rank);
+        let rank = self.rank;
+        self.peer = self.peer.filter(|&peer| Some(peer) != rank);
         self
     }
 

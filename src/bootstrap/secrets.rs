@@ -300,10 +300,9 @@ fn read(path: &Path) -> Result<Secret> {
         let mode = seen.mode() & 0o7777;
         let why = format!("its mode is {mode:04o}, and must be 0600");
         let remedy = format!("`chmod 600 {}`", path.display());
-        return Err(Error {
-            remedy: remedy.into(),
-            ..refused(why)
-        });
+        let mut error = refused(why);
+        error.remedy = remedy.into();
+        return Err(error);
     }
     let mut bytes = Vec::new();
     let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);

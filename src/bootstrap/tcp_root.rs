@@ -264,7 +264,7 @@ impl Root {
             error.with_peer(Rank(rank))
         });
         if !self.roll.is_complete() {
-            let words = own.map_or(words.to_string(), |error| error.what);
+            let words = own.map_or(words.to_string(), Error::into_what);
             let orders = self.roll.lost(id, &words);
             self.obey(orders);
             return;

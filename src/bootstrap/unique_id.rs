@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn unfilled_and_foreign_ids_have_sentences() {
-        let what = |bytes| UniqueId::from_bytes(bytes).unwrap_err().what;
+        let what = |bytes| UniqueId::from_bytes(bytes).unwrap_err().into_what();
         assert!(what([0; ID_BYTES]).contains("never filled in"));
         assert!(what([0xcc; ID_BYTES]).contains("not made by kolo"));
         let mut cut = *sample().as_bytes();

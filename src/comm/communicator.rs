@@ -111,10 +111,10 @@ impl Communicator {
         config: &CommConfig,
     ) -> Result<Option<Communicator>> {
         self.inner.alive()?;
-        split::split(self, color, key, config).map_err(|error| {
+        split::split(self, color, key, config).map_err(|mut error| {
             // What it does by calls of its own is nothing that the program has called.
-            let operation = Some("CommSplit".into());
-            Error { operation, ..error }.at(Rank(self.inner.rank))
+            error.operation = Some("CommSplit".into());
+            error.at(Rank(self.inner.rank))
         })
     }
 
@@ -258,10 +258,7 @@ impl Communicator {
         Engine::global().release(&work);
         // That code says that nothing was done.
         ended.map_err(|error| match error.code {
-            Code::InvalidUsage => Error {
-                code: Code::RemoteError,
-                ..error
-            },
+            Code::InvalidUsage => error.with_code(Code::RemoteError),
             _ => error,
         })
     }

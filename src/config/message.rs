@@ -231,7 +231,7 @@ mod tests {
             ("protocol", "proto"),
             ("tiemout", "timeout"),
         ] {
-            let text = unknown_key(&file(), wrong, false, Section::Top).what;
+            let text = unknown_key(&file(), wrong, false, Section::Top).into_what();
             assert!(
                 text.ends_with(&format!("the nearest valid key is `{right}`")),
                 "{text}"
@@ -247,7 +247,7 @@ mod tests {
             ("KOLO_ALGORITHM", "KOLO_ALGO"),
             ("KOLO_DEBUGFILE", "KOLO_DEBUG_FILE"),
         ] {
-            let text = unknown_variable(wrong).what;
+            let text = unknown_variable(wrong).into_what();
             assert!(
                 text.ends_with(&format!("the nearest valid one is {right}")),
                 "{text}"
@@ -264,7 +264,7 @@ mod tests {
             for text in [
                 key.to_string(),
                 variable.to_string(),
-                bad_value(&file(), algo, far).what,
+                bad_value(&file(), algo, far).into_what(),
             ] {
                 assert!(!text.contains("nearest"), "{text}");
             }
@@ -280,7 +280,7 @@ mod tests {
         let text = bad_value(&file(), check, "fals").to_string();
         assert!(text.contains("did you mean `false`? Remedy: "), "{text}");
         let algo = super::super::options::find("algo").unwrap();
-        let text = bad_value(&file(), algo, "rnig").what;
+        let text = bad_value(&file(), algo, "rnig").into_what();
         let wrong = text.find("`rnig` is not a valid name, the nearest one is `ring`");
         assert!(
             wrong.unwrap() < text.find("expected was").unwrap(),
@@ -301,7 +301,7 @@ mod tests {
                 .what
                 .contains("did you mean")
         );
-        let long = bad_value(&file(), wait, &"x\n".repeat(1000)).what;
+        let long = bad_value(&file(), wait, &"x\n".repeat(1000)).into_what();
         assert!(
             long.contains("...") && long.len() < 400 && !long.contains('\n'),
             "{long}"

@@ -18,6 +18,7 @@
 use super::lanes::{LINE_BYTES, Lanes, scalar_of};
 use super::scalar::Arithmetic;
 use super::{FoldParams, ReduceOp};
+use crate::base::float_env::SameModes;
 use std::ops::Range;
 
 /// Registers per block: enough independent chains to hide the latency of an addition.
@@ -77,6 +78,12 @@ operations! {
     Min = min {};
     Avg = add { POST };
     PreMulSum = add { PRE };
+}
+
+/// The modes of arithmetic that all ranks have, where the elements ask for any.
+#[inline(always)]
+pub(super) fn modes<V: Lanes>() -> Option<SameModes> {
+    <V::Element as Arithmetic>::HAS_MODES.then(SameModes::begin)
 }
 
 /// Whether these parameters make the operation scale anything. If not, it is a plain sum.

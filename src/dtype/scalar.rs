@@ -31,6 +31,8 @@ pub(super) use lacking;
 pub(super) trait Arithmetic: Copy + Send + Sync + 'static {
     /// What elements are combined in.
     type Acc: Copy;
+    /// Whether the modes of floating-point arithmetic, and its flags, are of importance.
+    const HAS_MODES: bool = true;
     /// The accumulator with this element's value.
     fn widen(self) -> Self::Acc;
     /// The element nearest to the accumulator; any NaN becomes the type's canonical NaN.
@@ -51,6 +53,7 @@ macro_rules! integers {
     ($($int:ident via $wide:ident),*) => {$(
         impl Arithmetic for $int {
             type Acc = $int;
+            const HAS_MODES: bool = false;
             #[inline(always)]
             fn widen(self) -> $int {
                 self

@@ -415,7 +415,7 @@ mod tests {
         }
 
         fn broken(&self, error: Error) {
-            self.1.lock().unwrap().push(error.what);
+            self.1.lock().unwrap().push(error.into_what());
             panic!("and so is slot 6");
         }
     }

@@ -456,7 +456,11 @@ mod tests {
 
     #[test]
     fn nodes_that_do_not_fit_together_are_refused() {
-        let error = |nodes: &[NodeGraph]| merge(nodes, ChannelLimits::default()).unwrap_err().what;
+        let error = |nodes: &[NodeGraph]| {
+            merge(nodes, ChannelLimits::default())
+                .unwrap_err()
+                .into_what()
+        };
         assert!(error(&[]).contains("no node"));
         assert!(error(&[node(&[0, 1], 1, 1), node(&[1, 2], 1, 1)]).contains("two nodes"));
         assert!(error(&[node(&[0, 5], 1, 1)]).contains("rank 5 is not one of 2"));

@@ -228,7 +228,7 @@ pub(super) mod tests {
         let error = |change: fn(&mut NodeGraph)| {
             let mut graph = sample();
             change(&mut graph);
-            graph.check().unwrap_err().what
+            graph.check().unwrap_err().into_what()
         };
         assert_eq!(
             error(|g| g.rings[0].order = vec![0, 2]),

@@ -164,7 +164,7 @@ mod tests {
         let machine = Machine::detect().unwrap();
         let good = RankPlace::here(Rank(1), None, machine).unwrap();
         good.check().unwrap();
-        let text = |place: RankPlace| place.check().unwrap_err().what;
+        let text = |place: RankPlace| place.check().unwrap_err().into_what();
         let nowhere = RankPlace {
             cores: CpuSet::new(),
             ..good.clone()

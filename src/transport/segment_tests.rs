@@ -100,7 +100,7 @@ fn every_refusal_has_a_remedy_of_its_own() {
         .iter()
         .map(|&number| {
             let source = std::io::Error::from_raw_os_error(number);
-            create_error("memory", 1, &source).remedy.into_owned()
+            create_error("memory", 1, &source).remedy.to_string()
         })
         .collect();
     assert!(texts[0].contains("ulimit -n") && texts[1].contains("ulimit -v"));

@@ -201,7 +201,7 @@ mod tests {
                 (error.code, error.peer),
                 (Code::InvalidUsage, Some(Rank(2)))
             );
-            error.what
+            error.into_what()
         };
         let group = about(sharing(1, 2, &[0, 2, 3]).unwrap().claim());
         assert!(group.contains("which ranks run on node7"), "{group}");

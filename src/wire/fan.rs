@@ -197,7 +197,9 @@ impl Fans {
         let mine = &mut self.members[self.me];
         let index = mine.count as usize % TOKENS;
         mine.count += 1;
-        mine.memory.header().lines[index].publish(mine.count, signature, epoch);
+        let lines = &mine.memory.header().lines;
+        lines[index].publish(mine.count, signature, epoch);
+        lines[mine.count as usize % TOKENS].claim();
         self.published_in[index] = epoch + 1;
     }
 

@@ -130,9 +130,11 @@ impl PairSender {
     /// Publishes the slice written at [`PairSender::place`].
     #[inline]
     pub fn publish(&mut self, slots: u32, bytes: usize, signature: u64) {
-        let line = &self.memory.header().lines[self.position as usize % TOKENS];
+        let lines = &self.memory.header().lines;
+        let line = &lines[self.position as usize % TOKENS];
         self.position += u64::from(slots);
         line.publish(self.position, signature, bytes as u64);
+        lines[self.position as usize % TOKENS].claim();
     }
 
     /// Publishes a slice of one slot whose payload, of at least [`ELSEWHERE_BYTES`], stays where it

@@ -250,7 +250,7 @@ fn what_was_sent_before_the_goodbye_arrives() {
                 Ok(refused.is_some())
             })
             .unwrap();
-            let what = refused.unwrap().what;
+            let what = refused.unwrap().into_what();
             assert!(
                 what.contains("closed the connection"),
                 "seed {seed}: {what}"

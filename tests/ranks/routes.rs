@@ -22,7 +22,7 @@ fn answers(comm: &Communicator, ops: &[RedOp]) -> Vec<String> {
                 let answer = comm.way(collective, count, DataType::Int64, op);
                 all.push(match answer {
                     Ok(way) => format!("{:?} {} {:?}", way.route, way.words, way.expected_ns),
-                    Err(error) => error.what,
+                    Err(error) => error.into_what(),
                 });
             }
         }

@@ -60,7 +60,7 @@ impl Raw {
 ///
 /// # Safety
 /// The buffers are as kolo.h asks.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn enqueue(
     name: &'static str,
     raw: Raw,
@@ -68,13 +68,15 @@ pub(crate) unsafe fn enqueue(
     stream: koloStream_t,
 ) -> koloResult_t {
     let code = guard_comm(name, comm, |member| {
-        let call = Call {
+        let dtype = data_type(raw.datatype)?;
+        // Made anew where it is used, and so out of registers: see the core's `enqueue`.
+        let call = |op| Call {
             collective: raw.collective,
             send: raw.send.cast(),
             recv: raw.recv.cast(),
             count: raw.count,
-            dtype: data_type(raw.datatype)?,
-            op: RedOp(raw.op),
+            dtype,
+            op,
             peer: match raw.collective.is_point_to_point() {
                 true => member.peer(raw.peer),
                 // A negative one becomes too large, and the core shows it as it was.
@@ -84,17 +86,18 @@ pub(crate) unsafe fn enqueue(
         let stream = stream::given(&member.communicator, stream)?;
         note(comm);
         if raw.op >= RedOp::FIRST_DYNAMIC {
-            let run = |op| {
-                let call = Call { op, ..call };
-                // SAFETY: our caller's promise.
-                unsafe { member.communicator.enqueue(&call, stream.as_deref()) }
-            };
             // SAFETY: our caller's promise.
-            unsafe { with_made_op(member, call.op, run) }?;
+            let run = |op| unsafe { member.communicator.enqueue(&call(op), stream.as_deref()) };
+            // SAFETY: our caller's promise.
+            unsafe { with_made_op(member, RedOp(raw.op), run) }?;
             return Ok(koloResult_t::koloSuccess);
         }
         // SAFETY: our caller's promise.
-        unsafe { member.communicator.enqueue(&call, stream.as_deref()) }?;
+        unsafe {
+            member
+                .communicator
+                .enqueue(&call(RedOp(raw.op)), stream.as_deref())
+        }?;
         Ok(koloResult_t::koloSuccess)
     });
     if code != koloResult_t::koloSuccess {

@@ -1,9 +1,10 @@
 //! Communicators: birth, queries, end.
 
+use crate::comms::COMMS;
 use crate::config;
 use crate::guard::{failed, guard, guard_comm, guard_seat, panicked};
 use crate::loud;
-use crate::seat::{Begun, COMMS, adopt};
+use crate::seat::{Begun, adopt};
 use crate::types::*;
 use kolo_core::base::{Code, Error, Result, caught};
 use kolo_core::bootstrap::{NetSettings, UniqueId};
@@ -365,10 +366,9 @@ pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
             Ok(None) => seat.abort("called CommDestroy"),
             Err(_) if seat.is_inherited_start() || !seat.tells_first() => Ok(()),
             // That code says that nothing was done.
-            Err(error) if error.code == Code::InvalidUsage => Err(Error {
-                code: Code::RemoteError,
-                ..error
-            }),
+            Err(error) if error.code == Code::InvalidUsage => {
+                Err(error.with_code(Code::RemoteError))
+            }
             Err(error) => Err(error),
         };
         if !matches!(&ended, Err(error) if error.code == Code::InvalidUsage) {

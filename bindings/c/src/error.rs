@@ -2,9 +2,9 @@
 
 use crate::collective::refuse_group;
 use crate::comm::null;
+use crate::comms::COMMS;
 use crate::guard::{Sentence, guard, last_of_thread, last_unnamed, reported, sentence};
 use crate::loud;
-use crate::seat::COMMS;
 use crate::types::{ResultArg, koloComm_t, koloResult_t};
 use kolo_core::base::{Code, Error};
 use std::cell::RefCell;

@@ -14,7 +14,7 @@ use std::ffi::{c_int, c_uchar, c_void};
 fn sum(
     name: &'static str,
     comm: koloComm_t,
-    body: impl FnOnce(&Communicator) -> Result<()>,
+    mut body: impl FnMut(&Communicator) -> Result<()>,
 ) -> koloResult_t {
     let code = guard_comm(name, comm, |member| {
         body(&member.communicator).map(|()| koloResult_t::koloSuccess)

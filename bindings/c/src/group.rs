@@ -1,7 +1,7 @@
 //! Groups: several calls that progress together.
 
+use crate::comms::COMMS;
 use crate::guard::{guard, guard_unnamed, last_of_thread};
-use crate::seat::COMMS;
 use crate::types::{koloComm_t, koloResult_t};
 use kolo_core::comm::group;
 use std::cell::{Cell, RefCell};

@@ -1,7 +1,8 @@
 //! The one door of the interface: errors and panics become a result code and a kept sentence.
 
+use crate::comms::COMMS;
 use crate::loud;
-use crate::seat::{COMMS, Member, Seat};
+use crate::seat::{Member, Seat};
 use crate::types::{koloComm_t, koloResult_t};
 pub(crate) use kolo_core::base::caught::panicked;
 use kolo_core::base::{Code, Error, Rank, Result, caught};
@@ -97,30 +98,35 @@ pub(crate) fn guard(
 
 /// Runs `body` on a communicator that is there; its errors name the rank and stay with the
 /// communicator.
-#[inline]
+#[inline(always)]
 pub(crate) fn guard_comm(
     call: &'static str,
     comm: koloComm_t,
-    body: impl FnOnce(&Member) -> Result<koloResult_t>,
+    mut body: impl FnMut(&Member) -> Result<koloResult_t>,
 ) -> koloResult_t {
     guard_seat(call, comm, |seat| body(seat.member()?))
 }
 
 /// The same, also while the communicator is being made.
-#[inline]
+#[inline(always)]
 pub(crate) fn guard_seat(
     call: &'static str,
     comm: koloComm_t,
-    body: impl FnOnce(&Seat) -> Result<koloResult_t>,
+    mut body: impl FnMut(&Seat) -> Result<koloResult_t>,
 ) -> koloResult_t {
-    let run = || match COMMS.get(comm as usize) {
-        Ok(seat) => match body(&seat) {
-            Ok(code) => Ok(code),
-            Err(error) => Err(failed(error.during(call), Some(&seat))),
-        },
-        Err(error) => Err(failed(error.during(call), None)),
+    let mut run = || {
+        COMMS.with(comm as usize, |seat| match seat {
+            Ok(seat) => match body(seat) {
+                Ok(code) => Ok(code),
+                Err(error) => Err(failed(error.during(call), Some(seat))),
+            },
+            Err(error) => Err(failed(error.during(call), None)),
+        })
     };
-    match catch_unwind(AssertUnwindSafe(run)) {
+    // What is caught is handed on by memory: one word, and not all that was captured, which would be
+    // read in larger pieces than it was just written in.
+    let run = &mut run;
+    match catch_unwind(AssertUnwindSafe(|| run())) {
         Ok(Ok(code) | Err(code)) => code,
         Err(panic) => failed(
             panicked(panic).during(call),

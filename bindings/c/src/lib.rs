@@ -21,6 +21,7 @@ mod calls;
 
 pub mod collective;
 pub mod comm;
+mod comms;
 pub mod error;
 pub mod exact;
 pub mod graph;

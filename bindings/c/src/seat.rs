@@ -5,8 +5,8 @@
 //! empty at first. A call looks whether somebody sits there, which is one load. If not, it asks the
 //! start how far it is: the first call that finds it done fills the seat.
 
+use crate::comms::COMMS;
 use crate::guard::Sentence;
-use crate::handle::Registry;
 use crate::types::*;
 use kolo_core::base::{Error, Result};
 use kolo_core::comm::{Communicator, NO_RANK, RedOp, Starting};
@@ -14,9 +14,6 @@ use kolo_core::dtype::DataType;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-
-/// All live communicators of this process.
-pub(crate) static COMMS: Registry<Seat> = Registry::new(0x6bc3_91e4_d75a_2f18, "communicator");
 
 /// What stands behind a `koloComm_t`. Every call counts how many use it, and communicators of other
 /// threads stand beside it: each has cache lines of its own.

@@ -1,10 +1,10 @@
 //! Streams: asynchronous calls on host memory.
 
 use crate::comm::null;
+use crate::comms::COMMS;
 use crate::guard::guard_unnamed;
 use crate::handle::{InUse, Registry};
 use crate::request::{is_request, outside_groups};
-use crate::seat::COMMS;
 use crate::types::{koloResult_t, koloStream_t};
 use kolo_core::base::{Error, Result};
 use kolo_core::comm::{CommDevice, Communicator, Stream};

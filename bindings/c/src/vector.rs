@@ -2,10 +2,10 @@
 
 use crate::collective::{NO_OP, refuse_group, with_made_op};
 use crate::comm::null;
+use crate::comms::COMMS;
 use crate::graph::GRAPHS;
 use crate::group::note;
 use crate::guard::guard_comm;
-use crate::seat::COMMS;
 use crate::stream;
 use crate::types::*;
 use kolo_core::base::{Result, Share};

@@ -133,7 +133,7 @@ fn started_by() -> String {
             let names: Vec<&str> = families.iter().map(|family| family.name()).collect();
             format!("that of {}", names.join(" or "))
         }
-        Err(error) => error.what,
+        Err(error) => error.into_what(),
     }
 }
 
@@ -175,7 +175,7 @@ fn networks(settings: &Settings) -> Fact {
 /// The driver, the devices that this process sees, and the file with their kernels.
 fn gpus(settings: &Settings) -> [Fact; 3] {
     let (driver, devices, is_software) = match DriverGpus::get() {
-        Err(error) => (error.what, vec!["none".to_owned()], None),
+        Err(error) => (error.into_what(), vec!["none".to_owned()], None),
         Ok(seen) => {
             let nvml = NvmlFacts::get().map(|facts| format!(", driver {}", facts.driver));
             let driver = format!("CUDA {}{}", seen.cuda, nvml.unwrap_or_default());
@@ -203,7 +203,7 @@ fn gpus(settings: &Settings) -> [Fact; 3] {
 fn interface_lines() -> Vec<String> {
     let found = match interfaces::discover() {
         Ok(found) => found,
-        Err(error) => return vec![error.what],
+        Err(error) => return vec![error.into_what()],
     };
     let mut names: Vec<&str> = found.iter().map(|one| one.name.as_str()).collect();
     // A name stands there once for each of its addresses, not always one after the other.

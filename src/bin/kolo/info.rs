@@ -114,7 +114,7 @@ impl Job {
             },
             Err(error) => Job {
                 ranks: None,
-                problem: Some(error.what),
+                problem: Some(error.into_what()),
             },
         }
     }

@@ -33,7 +33,7 @@ pub struct KernelsFault {
 /// is no device.
 pub fn find(settings: &Settings, is_software: Option<bool>) -> Result<PathBuf, KernelsFault> {
     let path = settings.kernels().map_err(|error| KernelsFault {
-        what: error.what,
+        what: error.into_what(),
         fix: GET.into(),
     })?;
     look(&path, is_software)?;

@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn null_overflow_root_and_alignment_are_named() {
-        let what = |c: Call| c.check(1, 3).unwrap_err().what;
+        let what = |c: Call| c.check(1, 3).unwrap_err().into_what();
         assert!(what(call(Collective::AllReduce, 0, 0x1000, 1)).contains("send buffer is NULL"));
         assert!(what(call(Collective::AllReduce, 0x1000, 0, 1)).contains("receive buffer is NULL"));
         assert!(

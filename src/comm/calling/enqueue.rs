@@ -41,28 +41,35 @@ impl Communicator {
     /// # Safety
     /// The buffers hold what the call says, and nobody else touches them until it has ended.
     #[doc(hidden)]
+    #[inline(always)]
     pub unsafe fn enqueue(&self, call: &Call, stream: Option<&Stream>) -> Result<()> {
-        let run = || {
+        // Made here, from what the caller has in registers: loads wait for smaller stores before.
+        self.enqueue_unseen(&mut Checked::unseen(call), stream)
+    }
+
+    /// The same for a call that nobody has looked at.
+    fn enqueue_unseen(&self, unseen: &mut Checked, stream: Option<&Stream>) -> Result<()> {
+        let run = |call: &mut Checked| {
             self.inner.callable()?;
-            let mut checked = Checked::unseen(call);
-            self.inner.look(&mut checked)?;
-            self.run_checked(&mut checked, stream)
+            self.inner.look(call)?;
+            self.run_checked(call, stream)
         };
-        run().map_err(|error| {
-            error
-                .at(Rank(self.inner.rank))
-                .during(call.collective.name())
+        run(unseen).map_err(|error| {
+            let name = unseen.call.collective.name();
+            error.at(Rank(self.inner.rank)).during(name)
         })
     }
 
     /// Runs a checked call, begins it, or takes it down for the end of the group.
-    #[inline]
+    #[inline(always)]
     pub(in crate::comm) fn run_checked(
         &self,
         checked: &mut Checked,
         stream: Option<&Stream>,
     ) -> Result<()> {
-        stream.map_or(Ok(()), Stream::takes_calls)?;
+        if let Some(stream) = stream {
+            stream.takes_calls()?;
+        }
         if group::active() {
             return group::push(self, checked.clone(), stream);
         }
@@ -301,7 +308,7 @@ impl Inner {
         Ok(InCall {
             guard,
             inner: self,
-            unwinds: std::thread::panicking(),
+            unwinds: usize::from(std::thread::panicking()),
         })
     }
 

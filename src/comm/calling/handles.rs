@@ -67,7 +67,7 @@ impl RedOp {
     ///
     /// # Errors
     /// A number that no operation has; an operation that does not combine elements of `dtype`.
-    #[inline]
+    #[inline(always)]
     pub(in crate::comm) fn built_in(self, dtype: DataType) -> Result<Option<ReduceOp>> {
         if self.0 >= RedOp::FIRST_DYNAMIC {
             return Ok(None);

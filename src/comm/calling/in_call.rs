@@ -11,8 +11,9 @@ use std::ops::{Deref, DerefMut};
 pub(in crate::comm) struct InCall<'a> {
     pub guard: Guard<'a, Exec>,
     pub inner: &'a Inner,
-    /// Whether the thread was ending before the call, which a destructor then makes.
-    pub unwinds: bool,
+    /// Whether the thread was ending before the call, which a destructor then makes: 0 or 1, as a
+    /// whole word, which is copied at once.
+    pub unwinds: usize,
 }
 
 impl Deref for InCall<'_> {
@@ -34,7 +35,7 @@ impl DerefMut for InCall<'_> {
 impl Drop for InCall<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if std::thread::panicking() && !self.unwinds {
+        if std::thread::panicking() && self.unwinds == 0 {
             self.panicked();
         }
     }

@@ -79,8 +79,7 @@ impl Inner {
         fault::compare_recent(self, calls).map_err(|error| {
             self.stop(&error);
             // Of the communicator nothing is left that could be used in another way.
-            let code = Code::RemoteError;
-            Error { code, ..error }
+            error.with_code(Code::RemoteError)
         })?;
         fault::compare_counts(self, calls)
     }

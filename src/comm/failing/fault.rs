@@ -290,7 +290,7 @@ pub(in crate::comm) fn news(node: &NodeMemory, peer: Option<Rank>, ask: impl Fn(
 }
 
 /// What to say of a network that failed. `None` if that is the consequence of an abort.
-pub(in crate::comm) fn of_network(inner: &Inner, error: Error) -> Option<Error> {
+pub(in crate::comm) fn of_network(inner: &Inner, mut error: Error) -> Option<Error> {
     let peer = error.peer.filter(|peer| peer.0 < inner.nranks);
     match news(&inner.node, peer, || inner.alarm(Alarm::Ask)) {
         News::Aborted => return None,
@@ -301,17 +301,12 @@ pub(in crate::comm) fn of_network(inner: &Inner, error: Error) -> Option<Error> 
         }
         News::None => {}
     }
-    let what = |peer: Rank| {
+    if let Some(peer) = peer {
         let place = inner.place(peer.0);
-        format!(
-            "no data pass to or from rank {peer} on {place}: {}",
-            error.what
-        )
-    };
-    Some(Error {
-        what: peer.map_or_else(|| error.what.clone(), what),
-        ..error
-    })
+        let what = &error.what;
+        error.what = format!("no data pass to or from rank {peer} on {place}: {what}");
+    }
+    Some(error)
 }
 
 /// The error for a rank that has left while another one waits for it.

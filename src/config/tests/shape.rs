@@ -100,7 +100,9 @@ fn a_difference_names_key_values_ranks_nodes_and_sources() {
 fn every_differing_option_is_named() {
     let plain = Settings::defaults();
     let two = with(&[("KOLO_BUFFSIZE", "2M"), ("KOLO_CHECK", "1")]).unwrap();
-    let what = compare_shapes(&ranks(&[&plain, &two])).unwrap_err().what;
+    let what = compare_shapes(&ranks(&[&plain, &two]))
+        .unwrap_err()
+        .into_what();
     assert!(
         what.contains("`buffsize` is `1048576` on rank 0 (node node0, built in)"),
         "{what}"
@@ -127,7 +129,7 @@ fn many_ranks_give_a_short_message() {
             )
         })
         .collect();
-    let what = compare_shapes(&all).unwrap_err().what;
+    let what = compare_shapes(&all).unwrap_err().into_what();
     assert!(what.contains("94 more"), "{what}");
     assert!(what.len() < 2000, "{}", what.len());
 }
@@ -139,7 +141,7 @@ fn another_version_and_garbage_are_told_apart_from_a_difference() {
     shape.retain(|entry| entry.key != "proto");
     let mut all = ranks(&[&plain, &plain]);
     all[1].2 = record::encode(&shape);
-    let what = compare_shapes(&all).unwrap_err().what;
+    let what = compare_shapes(&all).unwrap_err().into_what();
     assert!(what.contains("`proto` is `auto` on rank 0"), "{what}");
     assert!(
         what.contains("unknown on rank 1 (node node0, another version of kolo)"),

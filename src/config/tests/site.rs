@@ -347,7 +347,7 @@ fn numbers_of_channels_that_do_not_fit_name_what_is_not_locked() {
         let mut sandbox = site(text);
         sandbox.set("KOLO_MIN_NCHANNELS", user);
         let error = sandbox.load().expect_err("they do not fit");
-        (error.what, error.remedy.to_string())
+        (error.what.clone(), error.remedy.to_string())
     };
     let lock = "etc/kolo/kolo.toml, line 1";
     let (what, remedy) = refused("locked = [\"max_nchannels\"]\n", "16");

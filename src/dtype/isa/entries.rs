@@ -138,7 +138,7 @@ macro_rules! entries {
                 if srcs.len() == 1 {
                     copy(srcs, dsts, count * size_of::<V::Element>(), params)
                 } else {
-                    let _modes = crate::base::float_env::SameModes::begin();
+                    let _modes = crate::dtype::kernel::modes::<V>();
                     crate::dtype::kernel::fold::<V, O>(srcs, dsts, count, params)
                 }
             }
@@ -187,7 +187,7 @@ macro_rules! entries {
             // SAFETY: the caller's promises are the callee's.
             unsafe {
                 if crate::dtype::kernel::scales::<O>(params) {
-                    let _modes = crate::base::float_env::SameModes::begin();
+                    let _modes = crate::dtype::kernel::modes::<V>();
                     crate::dtype::kernel::sweep::<V, O, _, _>(srcs, dsts, 0..count, params)
                 } else {
                     fold::<P, crate::dtype::kernel::Sum>(srcs, dsts, count * K, params)

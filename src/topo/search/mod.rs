@@ -71,7 +71,8 @@ pub fn search(
         tree_megabytes_per_s: trees.rate,
         reach: Default::default(),
     };
-    node.check().map_err(|error| Error::internal(error.what))?;
+    node.check()
+        .map_err(|error| Error::internal(error.into_what()))?;
     Ok(Found {
         graph: node,
         inner: [rings.inner, trees.inner],

@@ -5,7 +5,7 @@ use crate::base::Code;
 
 #[test]
 fn bad_files_are_named_with_line_and_element() {
-    let line = |inside: &str| small(inside).unwrap_err().what;
+    let line = |inside: &str| small(inside).unwrap_err().into_what();
     for (inside, expected) in [
         (
             "",

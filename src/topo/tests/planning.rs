@@ -126,7 +126,11 @@ fn ranks_on_host_memory_agree_on_their_channels() {
 #[test]
 fn seats_are_checked() {
     let pcie = described("pcie_4gpu.xml");
-    let error = |seats: &[Seat]| Seated::new(&pcie.graph, seats, false).unwrap_err().what;
+    let error = |seats: &[Seat]| {
+        Seated::new(&pcie.graph, seats, false)
+            .unwrap_err()
+            .into_what()
+    };
     assert!(error(&[Seat::Gpu(4)]).contains("GPU 4 is not there"));
     assert!(error(&[Seat::Gpu(1), Seat::Gpu(1)]).contains("GPU 1 has two ranks"));
     assert!(error(&[Seat::Gpu(1), Seat::Cpus(CpuSet::new())]).contains("others on processors"));

@@ -10,8 +10,8 @@ use super::choose::Candidate;
 use super::plugin::fold::FoldNet;
 use super::plugin::{LAST_WORDS, PluginNet, library_of};
 use super::socket::{SocketNet, SocketOptions};
-use crate::base::Result;
 use crate::base::starts::{self, Start};
+use crate::base::{Error, Result};
 use crate::config::{Net as Wish, Settings};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_void};
@@ -43,7 +43,7 @@ pub fn all(settings: &Settings, mpi: Option<&dyn Fn() -> Result<Arc<dyn Net>>>) 
             Wish::Plugin => plugin(settings),
             Wish::Verbs => verbs(settings),
             Wish::Mpi => match mpi {
-                Some(open) => open().map_err(|error| error.what),
+                Some(open) => open().map_err(Error::into_what),
                 None => Err(NO_MPI.into()),
             },
             Wish::Socket | Wish::Auto => socket(settings),
@@ -153,7 +153,7 @@ fn socket(settings: &Settings) -> Outcome {
     once(format!("socket {options:?}"), false, || {
         SocketNet::new(options)
             .map(shared)
-            .map_err(|error| error.what)
+            .map_err(Error::into_what)
     })
 }
 

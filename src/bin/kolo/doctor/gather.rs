@@ -8,8 +8,8 @@ use crate::facts as system;
 use crate::launcher::{self, Family};
 use elf::ElfBytes;
 use elf::endian::AnyEndian;
-use kolo::base::input_file;
 use kolo::base::interfaces::Interface;
+use kolo::base::{Error, input_file};
 use kolo::bootstrap::NetSettings;
 use kolo::bootstrap::mpi_library::{LIBRARY, VARIABLE};
 use kolo::bootstrap::reach::Listeners;
@@ -36,6 +36,7 @@ impl ThisRank {
         let (settings, faults) = Settings::load_with_faults();
         let faults = faults
             .into_iter()
+            .map(Error::into_parts)
             .map(|error| (error.what, error.remedy.into_owned()));
         let shape = settings.shape().into_iter();
         let rank = RankFacts {
@@ -222,7 +223,7 @@ fn tuner(path: &Path) -> TunerFacts {
     let name = path.display().to_string();
     let read = input_file::text(path, measured::MOST_BYTES as u64)
         .map_err(|error| format!("{name} cannot be read: {error}"));
-    let read = read.and_then(|text| Measured::from_toml(&text, &name).map_err(|error| error.what));
+    let read = read.and_then(|text| Measured::from_toml(&text, &name).map_err(Error::into_what));
     match read {
         Ok(read) => TunerFacts {
             path: name,

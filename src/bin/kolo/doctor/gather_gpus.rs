@@ -58,14 +58,15 @@ pub fn look(settings: &Settings) -> GpuFacts {
 }
 
 fn of_fault(fault: Option<DriverFault>, error: Error) -> GpuFacts {
+    let parts = error.into_parts();
     GpuFacts {
         state: match fault {
             Some(DriverFault::Missing) => DriverState::Missing,
             Some(DriverFault::NoDevice) => DriverState::NoDevice,
             Some(DriverFault::Failing) | None => DriverState::Failing,
         },
-        why: error.what,
-        fix: error.remedy.into_owned(),
+        why: parts.what,
+        fix: parts.remedy.into_owned(),
         ..GpuFacts::default()
     }
 }

@@ -170,7 +170,7 @@ fn open(
         ));
     }
     let opened: Result<Vec<_>> = (0..channels).map(|_| net.listen()).collect();
-    let (handles, doors) = opened.map_err(|error| error.what)?.into_iter().unzip();
+    let (handles, doors) = opened.map_err(Error::into_what)?.into_iter().unzip();
     let supported = Supported::by(&net);
     tracing::info!(
         "collnet: {} (version {}) folds in the network",

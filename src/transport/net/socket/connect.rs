@@ -189,7 +189,7 @@ impl Dialled {
                 Dialled::Reaching(stream) if stream.connected()? => {
                     let hello = hello
                         .encode()
-                        .map_err(|error| io::Error::other(error.what))?;
+                        .map_err(|error| io::Error::other(error.into_what()))?;
                     Dialled::Knocking(Knock::new(stream, PROTOCOL, &hello))
                 }
                 Dialled::Knocking(knock) => {
