@@ -10,7 +10,10 @@
 //! All ranks of a communicator make the same calls in the same order; so an epoch means the same
 //! call everywhere. A call publishes at most one token on each fan.
 
-use super::line::{Arrival, Credit, LINES, Line, SMALL_BYTES, SmallPlaces, TOKENS, payload_place};
+use super::line::{
+    Arrival, Credit, INLINE_BYTES, LINES, Line, SMALL_BYTES, SmallPlaces, TOKENS, claim,
+    payload_place,
+};
 use crate::base::sync::MODEL;
 
 /// The shared words of a fan.
@@ -197,10 +200,19 @@ impl Fans {
         let mine = &mut self.members[self.me];
         let index = mine.count as usize % TOKENS;
         mine.count += 1;
-        let lines = &mine.memory.header().lines;
-        lines[index].publish(mine.count, signature, epoch);
-        lines[mine.count as usize % TOKENS].claim();
+        mine.memory.header().lines[index].publish(mine.count, signature, epoch);
         self.published_in[index] = epoch + 1;
+    }
+
+    /// Claims what this rank's next token will be written to, if it has as many bytes.
+    #[inline(always)]
+    pub fn claim(&self, bytes: usize) {
+        let mine = &self.members[self.me];
+        let line = &raw const mine.memory.header().lines[mine.count as usize % TOKENS];
+        claim(line.cast(), size_of::<Line>());
+        if bytes > INLINE_BYTES {
+            claim(mine.memory.place(mine.count, bytes), bytes);
+        }
     }
 
     /// Whether the next token of `writer` is there.

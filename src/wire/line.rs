@@ -130,17 +130,6 @@ impl Line {
         self.sequence.store(sequence, Ordering::Release);
     }
 
-    /// The writer will publish its next token here: the copies of those who read the last one are
-    /// taken back now, and not when the next one waits for it.
-    #[inline(always)]
-    pub fn claim(&self) {
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
-        // SAFETY: a hint that changes nothing but caches, on every processor that takes it for one.
-        unsafe {
-            std::arch::asm!("prefetchw [{}]", in(reg) self, options(nostack, preserves_flags));
-        }
-    }
-
     /// Whether a token later than `count` has arrived: acquire, pairs with [`Line::publish`].
     #[inline(always)]
     pub fn arrived(&self, count: u64) -> bool {
@@ -156,6 +145,26 @@ impl Line {
         }
     }
 }
+
+/// This rank will write these bytes next: the copies of those who read what was there are taken
+/// back now, and not while somebody waits for what is written. Only so many bytes that the lines
+/// are still here when they are written.
+#[inline(always)]
+pub(super) fn claim(place: *const u8, bytes: usize) {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    for line in (0..bytes.min(CLAIMED_BYTES)).step_by(size_of::<Line>()) {
+        let line = place.wrapping_add(line);
+        // SAFETY: a hint that changes nothing but caches, and that processors may ignore.
+        unsafe {
+            std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    let _ = (place, bytes);
+}
+
+/// Most bytes that are claimed.
+pub(super) const CLAIMED_BYTES: usize = 4096;
 
 /// A reader's count of slots it has given back, alone on its line.
 #[repr(C, align(64))]

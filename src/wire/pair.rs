@@ -5,7 +5,10 @@
 //! first slot. Neither count is ever reset, so calls follow each other without a barrier, and each
 //! end keeps its count here, not in launch arguments.
 
-use super::line::{Arrival, LINES, Line, PairHeader, TOKENS, align, payload_place};
+use super::line::{
+    Arrival, CLAIMED_BYTES, INLINE_BYTES, LINES, Line, PairHeader, TOKENS, align, claim,
+    payload_place,
+};
 
 /// Marks the byte count of a token whose payload lies elsewhere: its slot holds the address.
 const ELSEWHERE: u64 = 1 << 63;
@@ -134,7 +137,11 @@ impl PairSender {
         let line = &lines[self.position as usize % TOKENS];
         self.position += u64::from(slots);
         line.publish(self.position, signature, bytes as u64);
-        lines[self.position as usize % TOKENS].claim();
+        let next = &raw const lines[self.position as usize % TOKENS];
+        claim(next.cast(), size_of::<Line>());
+        if bytes > INLINE_BYTES && bytes <= CLAIMED_BYTES {
+            claim(self.memory.place(self.position, bytes), bytes);
+        }
     }
 
     /// Publishes a slice of one slot whose payload, of at least [`ELSEWHERE_BYTES`], stays where it

@@ -458,5 +458,6 @@ impl Wires {
         }
         self.ports.fans.publish(signature);
         self.ports.ring_others();
+        self.ports.fans.claim(bytes);
     }
 }
