@@ -65,6 +65,15 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# A call passes several small functions in several files: they are compiled as one, where CC can.
+flags='-O2 -fPIC -fvisibility=hidden'
+whole='-flto=auto -fno-semantic-interposition'
+echo 'int kolo_fi_probe(void) { return 0; }' >"$work/probe.c"
+# shellcheck disable=SC2086
+if $CC $flags $whole -Werror -shared "$work/probe.c" -o "$work/probe.so" 2>/dev/null; then
+    flags="$flags $whole"
+fi
+rm -f "$work"/probe.*
 libdir=$(cd "$LIBDIR" && pwd)
 include=$(cd "$KOLO_INCLUDE" && pwd)
 cd "$work"
@@ -78,19 +87,22 @@ if [ "$name" = gfortran ] && [ "$($FC -dumpversion | cut -d. -f1)" -ge 12 ]; the
         echo '#include "kolo_fortran_native.h"' >"$part.c"
         awk -v stubs="$part.stubs" -f "$here/native.awk" "$here/$part.inc" >"$part.inc"
         cat "$part.stubs" >>"$part.c"
-        $CC -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden \
+        # shellcheck disable=SC2086
+        $CC -std=gnu11 $flags -Wall -Wextra \
             ${CFI_INCLUDE:+-I "$CFI_INCLUDE"} -I "$include" -I "$here" -c "$part.c" -o "$part.o"
     done
 fi
 $FC -O2 -fPIC -I "$interface" -c "$interface/kolo.f90" -o kolo.o
 for part in "$here"/kolo_fortran*.c; do
-    $CC -std=gnu11 -O2 -Wall -Wextra -fPIC -fvisibility=hidden ${CFI_INCLUDE:+-I "$CFI_INCLUDE"} \
+    # shellcheck disable=SC2086
+    $CC -std=gnu11 $flags -Wall -Wextra ${CFI_INCLUDE:+-I "$CFI_INCLUDE"} \
         -I "$include" -c "$part" -o "$(basename "$part" .c).o"
 done
 # CC links, so that no Fortran library comes in: there must be only one of it, the program's.
 # libkolo keeps the address of a function of this library, so it stays when a plugin is unloaded.
 library=libkolo_fortran_$name.so
-$CC -shared -Wl,-soname,"$library.0" -Wl,-z,nodelete -Wl,-rpath,'$ORIGIN' ./*.o \
+# shellcheck disable=SC2086
+$CC $flags -shared -Wl,-soname,"$library.0" -Wl,-z,nodelete -Wl,-rpath,'$ORIGIN' ./*.o \
     -L "$libdir" -lkolo -ldl -pthread -o "$out/$library.0"
 ln -sf "$library.0" "$out/$library"
 mkdir -p "$out/$name"
