@@ -8,7 +8,7 @@ use kolo::exec::host::messages::{Contributors, Messages, SmallExchange, SmallRed
 use kolo::exec::host::oneshot::SmallCall;
 use kolo::exec::host::scratch::Sources;
 use kolo::exec::host::{Bound, Kernel, LaneRun, Launch, Wires};
-use kolo::exec::order::SmallMessage;
+use kolo::exec::order::MessageOrder;
 use kolo::exec::trace::Event;
 use kolo::exec::{Progress, Stop, Waiting};
 use kolo::plan::{Algorithm, Collective, Direction, Geometry, Nodes, Placing, Protocol, Shape};
@@ -240,6 +240,80 @@ fn messages_that_are_awaited_are_those_of_the_plan() {
     }
 }
 
+/// A message of rank 0 to rank 1, of one token or many: each end by its plan, or as it is waited for.
+#[test]
+fn the_tokens_of_a_message_are_those_of_its_plan() {
+    let ways = [[false, false], [true, false], [false, true], [true, true]];
+    for count in [1, 512, 513, 5000] {
+        let traced = ways.map(|awaited| {
+            all(2, |wires| {
+                let me = wires.me();
+                match awaited[me] {
+                    true => message_awaited(count, wires),
+                    false => message_by_plan(count, wires),
+                }
+            })
+        });
+        assert_eq!(traced[0][1].1, (0..count as i64).collect::<Vec<_>>());
+        assert_eq!(traced[0][0].2, count.div_ceil(512) as u64, "steps");
+        for one in &traced[1..] {
+            assert_eq!(one, &traced[0], "{count} elements");
+        }
+    }
+}
+
+fn data_of_message(me: usize, count: usize) -> Vec<i64> {
+    match me {
+        0 => (0..count as i64).collect(),
+        _ => vec![-1; count],
+    }
+}
+
+fn message_awaited(count: usize, wires: &mut Wires) -> Traced {
+    let me = wires.me();
+    let mut data = data_of_message(me, count);
+    let order = MessageOrder {
+        peer: 1 - me,
+        direction: [Direction::Send, Direction::Recv][me],
+        place: data.as_mut_ptr().cast(),
+        bytes: 8 * count,
+        slice_bytes: 4096,
+        signature: 5,
+    };
+    assert_eq!(order.tokens(), count.div_ceil(512) as u64);
+    let mut events = Vec::new();
+    // Some are written past the cache.
+    let stream_bytes = 2048;
+    // SAFETY: the data live until the message has gone.
+    unsafe { wires.message(&order, stream_bytes, &mut Yielding, &mut events) }.unwrap();
+    (events, data, wires.steps_executed)
+}
+
+fn message_by_plan(count: usize, wires: &mut Wires) -> Traced {
+    let me = wires.me();
+    let mut data = data_of_message(me, count);
+    let shape = Shape {
+        collective: [Collective::Send, Collective::Recv][me],
+        algorithm: Algorithm::Bundle,
+        rank: me as u32,
+        nranks: 2,
+        root: 1 - me as u32,
+        channels: 1,
+    };
+    let plan = algo::plan(&shape, &Nodes::one(2)).unwrap();
+    let place = data.as_mut_ptr().cast::<u8>();
+    let bound = Arc::new(Bound::new(plan, Protocol::Simple, wires).unwrap());
+    let buffers = (place.cast_const(), place);
+    let launch = Launch::new(bound, buffers, kernel(), 5, Geometry::bundle(8 * 4096)).unwrap();
+    let mut lane = LaneRun::new(0, launch.window(0, count, (1, 1)));
+    let mut events = Vec::new();
+    // SAFETY: the data live until the lane is done.
+    while unsafe { lane.progress(&launch, wires, &mut events) } != Ok(Progress::Done) {
+        std::thread::yield_now();
+    }
+    (events, data, wires.steps_executed)
+}
+
 /// As many messages as an end can hold lie in both directions before the first exchange: each half
 /// must move whatever the other waits for.
 #[test]
@@ -247,11 +321,12 @@ fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
     const AHEAD: i64 = 32;
     let traced = all(2, |wires| {
         let (me, peer) = (wires.me(), 1 - wires.me());
-        let message = |direction, place: *mut i64| SmallMessage {
+        let message = |direction, place: *mut i64| MessageOrder {
             peer,
             direction,
             place: place.cast(),
             bytes: 8,
+            slice_bytes: 4096,
             signature: 5,
         };
         let mut events = Vec::new();
@@ -259,7 +334,7 @@ fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
             let mut value = 1000 * me as i64 + number;
             let send = message(Direction::Send, &raw mut value);
             // SAFETY: the value lives until the message has gone.
-            unsafe { wires.message(&send, &mut Yielding, &mut events) }.unwrap();
+            unsafe { wires.message(&send, usize::MAX, &mut Yielding, &mut events) }.unwrap();
         }
         let mut got = vec![-1; 2 * AHEAD as usize];
         for (number, got) in got.iter_mut().enumerate() {
@@ -267,7 +342,8 @@ fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
             let send = message(Direction::Send, &raw mut value);
             let recv = message(Direction::Recv, got);
             // SAFETY: both live until the exchange has ended.
-            unsafe { wires.exchange([&send, &recv], &mut Yielding, &mut events) }.unwrap();
+            unsafe { wires.exchange([&send, &recv], usize::MAX, &mut Yielding, &mut events) }
+                .unwrap();
         }
         (events, got, wires.steps_executed)
     });

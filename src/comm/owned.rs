@@ -8,7 +8,7 @@ use crate::comm::calling::past::Past;
 use crate::comm::flight::direct::Direct;
 use crate::comm::flight::op::Op;
 use crate::exec::{DeviceEngine, StreamEngine};
-use crate::plan::{Algorithm, Collective, Nodes, Shape};
+use crate::plan::{Algorithm, Collective, Geometry, Nodes, Shape};
 use crate::tune::{self, Asked, Choice, Table};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -83,6 +83,14 @@ pub(in crate::comm) struct Totals {
 pub(in crate::comm) struct Sizes {
     pub buffer: usize,
     pub eager: usize,
+}
+
+impl Sizes {
+    /// Of a slot of a pair.
+    #[inline(always)]
+    pub fn slot(&self) -> usize {
+        Geometry::bundle(self.buffer).slot_bytes
+    }
 }
 
 /// Faults that are injected, each once.

@@ -108,6 +108,19 @@ pub unsafe fn move_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Copies bytes past the cache, for somebody who reads them on another core.
+///
+/// # Safety
+/// As [`move_bytes`].
+pub unsafe fn stream_bytes(from: *const u8, to: *mut u8, bytes: usize) {
+    let params = FoldParams {
+        stream_mask: 1,
+        ..FoldParams::default()
+    };
+    // SAFETY: our caller's promise.
+    unsafe { copy()(&[from], &[to], bytes, &params) };
+}
+
 /// [`fold`] of one instruction set, also `None` where the processor lacks it: for tests and
 /// measurements.
 pub fn fold_of(isa: Isa, dtype: DataType, op: ReduceOp) -> Option<FoldFn> {

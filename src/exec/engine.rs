@@ -8,7 +8,7 @@
 
 use super::Waiting;
 use super::host::{HostEngine, HostFlight};
-use super::order::{LaunchOrder, Planner, SmallMessage, SmallOrder};
+use super::order::{LaunchOrder, MessageOrder, Planner, SmallOrder};
 use super::stop::{Progress, Stop};
 use crate::base::Result;
 use crate::plan::{Collective, Placing};
@@ -133,12 +133,19 @@ impl DeviceEngine {
 
     /// Whether a small collective that consists of messages moves as it is waited for.
     #[inline(always)]
-    pub fn is_awaited_on_the_spot(&self, collective: Collective) -> bool {
+    pub fn awaits(&self, collective: Collective) -> bool {
         let DeviceEngine::Host(engine) = self;
-        engine.is_awaited_on_the_spot(collective)
+        engine.awaits(collective)
     }
 
-    /// Runs it. Returns how many steps its plan has.
+    /// Whether a message of so many bytes does.
+    #[inline(always)]
+    pub fn awaits_message(&self, bytes: usize) -> bool {
+        let DeviceEngine::Host(engine) = self;
+        engine.awaits_message(bytes)
+    }
+
+    /// Runs a small gather or reduce. Returns how many steps its plan has.
     ///
     /// # Errors
     /// A rank that called something else, or the error of a wait.
@@ -156,17 +163,35 @@ impl DeviceEngine {
         unsafe { engine.awaited(order, waiting) }
     }
 
-    /// Sends one small message and receives another, side by side, on one node.
+    /// Moves one message on one node.
     ///
     /// # Errors
     /// As [`DeviceEngine::awaited`].
     ///
     /// # Safety
-    /// The places of the messages hold what was said, and nobody else touches them.
+    /// The place of the message holds what was said, and nobody else touches it.
+    #[inline(always)]
+    pub unsafe fn message(
+        &mut self,
+        order: &MessageOrder,
+        waiting: &mut impl Waiting,
+    ) -> std::result::Result<(), Stop> {
+        let DeviceEngine::Host(engine) = self;
+        // SAFETY: passed on.
+        unsafe { engine.message(order, waiting) }
+    }
+
+    /// Sends one message and receives another, side by side, on one node.
+    ///
+    /// # Errors
+    /// As [`DeviceEngine::awaited`].
+    ///
+    /// # Safety
+    /// As [`DeviceEngine::message`], for both.
     #[inline(always)]
     pub unsafe fn exchange(
         &mut self,
-        halves: [&SmallMessage; 2],
+        halves: [&MessageOrder; 2],
         waiting: &mut impl Waiting,
     ) -> std::result::Result<(), Stop> {
         let DeviceEngine::Host(engine) = self;
@@ -184,7 +209,7 @@ impl DeviceEngine {
     ///
     /// # Errors
     /// The connection cannot be made.
-    pub fn add_message(&mut self, message: &SmallMessage) -> Result<()> {
+    pub fn add_message(&mut self, message: &MessageOrder) -> Result<()> {
         let DeviceEngine::Host(engine) = self;
         engine.add_message(message)
     }

@@ -48,4 +48,12 @@ pub trait Waiting {
     /// # Errors
     /// When the communicator was aborted, a peer died, or a limit ran out.
     fn pause(&mut self, peer: usize) -> Result<()>;
+
+    /// A part has moved, and there is more: waiting begins anew.
+    ///
+    /// # Errors
+    /// When the communicator was aborted, or a peer died.
+    fn moved(&mut self) -> Result<()> {
+        Ok(())
+    }
 }

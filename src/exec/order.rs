@@ -59,18 +59,32 @@ pub struct SmallOrder {
     pub root: usize,
 }
 
-/// A small message to or from another rank.
-pub struct SmallMessage {
+/// A message to or from another rank.
+pub struct MessageOrder {
     /// The other rank.
     pub peer: usize,
     /// Which way it goes.
     pub direction: Direction,
     /// Its memory: read where it is sent, written where it is received.
     pub place: *mut u8,
-    /// Its size, at most a slot.
+    /// Its size.
     pub bytes: usize,
+    /// Bytes of each of its tokens but the last one, which has the rest.
+    pub slice_bytes: usize,
     /// Travels with it.
     pub signature: u64,
+}
+
+impl MessageOrder {
+    /// Tokens that it consists of.
+    #[inline(always)]
+    pub fn tokens(&self) -> u64 {
+        match self.bytes {
+            0 => 0,
+            few if few <= self.slice_bytes => 1,
+            many => many.div_ceil(self.slice_bytes) as u64,
+        }
+    }
 }
 
 /// Makes the plan of a shape, where an engine has none yet.

@@ -7,26 +7,44 @@
 use super::call::{Checked, Collective};
 use crate::base::Result;
 use crate::comm::flight::wait::Waiter;
-use crate::comm::owned::Exec;
+use crate::comm::owned::{Exec, Sizes};
 use crate::comm::state::Inner;
-use crate::exec::order::SmallMessage;
+use crate::exec::order::MessageOrder;
 use crate::plan::{Direction, Placing};
-use crate::tune::{Choice, route};
+use crate::tune::Choice;
 
-/// A message to or from another rank, as the engine takes it.
+/// A message to or from another rank, as the engine takes it; its tokens are those of its plan.
 #[inline(always)]
-fn message(checked: &Checked) -> SmallMessage {
+fn message(checked: &Checked, sizes: &Sizes) -> MessageOrder {
     let call = &checked.call;
     let (direction, place) = match call.collective {
         Collective::Send => (Direction::Send, call.send.cast_mut()),
         _ => (Direction::Recv, call.recv),
     };
-    SmallMessage {
+    let (slot, element) = (sizes.slot(), call.dtype.size_bytes());
+    MessageOrder {
         peer: call.peer as usize,
         direction,
         place,
         bytes: checked.bytes,
+        // No division where one token is enough.
+        slice_bytes: match checked.bytes <= slot {
+            true => slot,
+            false => slot / element * element,
+        },
         signature: checked.signature,
+    }
+}
+
+impl Exec {
+    /// Whether a message moves as it is waited for: nothing else is in flight, it is not to this
+    /// rank itself, and not too large.
+    #[inline(always)]
+    fn awaits_message(&self, checked: &Checked) -> bool {
+        self.queue.is_empty()
+            && checked.call.peer != self.members.rank
+            && self.engine.awaits_message(checked.bytes)
+            && checked.call.dtype.size_bytes() <= self.sizes.slot()
     }
 }
 
@@ -40,7 +58,7 @@ impl Inner {
         choice: Choice,
     ) -> Result<()> {
         let collective = checked.call.collective;
-        if exec.engine.is_awaited_on_the_spot(collective) {
+        if exec.engine.awaits(collective) {
             return self.awaited(exec, checked, number);
         }
         let placing = exec.placing(checked, choice.algorithm, choice.channels);
@@ -53,7 +71,7 @@ impl Inner {
         self.run_messages(exec, (collective, number))
     }
 
-    /// The same on one node, where the call is a message or some that are alike.
+    /// The same on one node, where the call is some messages that are alike.
     fn awaited(&self, exec: &mut Exec, checked: &Checked, number: Option<u64>) -> Result<()> {
         let mut waiter = Waiter::new(self, (checked.call.collective.name(), number));
         // SAFETY: the promise of `enqueue`.
@@ -68,38 +86,51 @@ impl Inner {
         }
     }
 
-    /// Both halves of an exchange, if nothing else is in flight, they are small, and all ranks are
-    /// on this node: the most usual group, without being written down. None for any other.
+    /// A message that is not in a group, if it moves as it is waited for.
+    pub(in crate::comm) fn message_at_once(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+    ) -> Option<Result<()>> {
+        let collective = checked.call.collective;
+        if !collective.is_point_to_point() || !exec.awaits_message(checked) {
+            return None;
+        }
+        let order = message(checked, &exec.sizes);
+        let mut waiter = Waiter::new(self, (collective.name(), None));
+        // SAFETY: the promise of `enqueue`.
+        let ended = unsafe { exec.engine.message(&order, &mut waiter) };
+        drop(waiter);
+        exec.counts.steps_planned += order.tokens();
+        Some(ended.map_err(|stop| self.stopped_by(exec, stop, None)))
+    }
+
+    /// Both halves of an exchange, if they move as they are waited for: the most usual group,
+    /// without being written down. None for any other.
     pub(in crate::comm) fn exchange_at_once(&self, halves: [&Checked; 2]) -> Option<Result<()>> {
         let mut exec = match self.user() {
             Ok(exec) => exec,
             Err(error) => return Some(Err(error)),
         };
-        let is_small = |half: &Checked| {
-            route::is_small_message(half.bytes) && half.call.peer != exec.members.rank
-        };
-        let at_once = exec.queue.is_empty()
-            && halves.into_iter().all(is_small)
-            && exec.engine.is_awaited_on_the_spot(Collective::Send);
-        if !at_once {
+        if !halves.into_iter().all(|half| exec.awaits_message(half)) {
             return None;
         }
-        let messages = halves.map(|half| {
+        let orders = halves.map(|half| {
             self.flip_if_due(&mut exec);
-            message(half)
+            message(half, &exec.sizes)
         });
         let mut waiter = Waiter::new(self, (Collective::Send.name(), None));
-        let [send, recv] = &messages;
+        let [send, recv] = &orders;
         // SAFETY: the promise of `enqueue_exchange`.
         let ended = unsafe { exec.engine.exchange([send, recv], &mut waiter) };
         drop(waiter);
-        exec.counts.steps_planned += halves.iter().filter(|half| half.bytes > 0).count() as u64;
+        exec.counts.steps_planned += send.tokens() + recv.tokens();
         Some(ended.map_err(|stop| self.stopped_by(&mut exec, stop, None)))
     }
 
     /// Takes a message of a group down; it is not to this rank itself.
     pub(in crate::comm) fn add_message(&self, exec: &mut Exec, checked: &Checked) -> Result<()> {
-        exec.engine.add_message(&message(checked))
+        exec.engine.add_message(&message(checked, &exec.sizes))
     }
 
     /// Runs the messages that were taken down.

@@ -36,6 +36,9 @@ impl Inner {
         route: Route,
     ) -> Result<()> {
         self.refuse_own(checked)?;
+        if let Some(ended) = self.message_at_once(exec, checked) {
+            return ended;
+        }
         match route {
             Route::Exact => return self.exact(exec, checked, number),
             Route::Messages(choice) => return self.small_messages(exec, checked, number, choice),

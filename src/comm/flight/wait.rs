@@ -243,6 +243,15 @@ impl<'a> Long<'a> {
 }
 
 impl Waiting for Waiter<'_> {
+    #[inline]
+    fn moved(&mut self) -> Result<()> {
+        Waiter::moved(self);
+        match self.inner.is_stopped() {
+            false => Ok(()),
+            true => Err(self.inner.stop_error().during(self.call.0)),
+        }
+    }
+
     #[inline(always)]
     fn pause(&mut self, peer: usize) -> Result<()> {
         if let Some(links) = self.inner.links()

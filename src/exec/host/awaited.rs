@@ -9,10 +9,11 @@
 use super::engine::HostEngine;
 use super::oneshot::SmallCall;
 use super::scratch::{FEW_SOURCES, Sources};
+use super::trials::LEAST_OVER_SLOTS;
 use super::wires::Wires;
 use crate::dtype;
 use crate::exec::Waiting;
-use crate::exec::order::{SmallMessage, SmallOrder};
+use crate::exec::order::{MessageOrder, SmallOrder};
 use crate::exec::stop::{Mismatch, Stop};
 use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, Direction, Link};
@@ -28,6 +29,68 @@ fn pair(writer: usize, reader: usize) -> Link {
     }
 }
 
+/// A message on its way.
+struct Moving<'a> {
+    order: &'a MessageOrder,
+    end: PortId,
+    /// Bytes that have passed.
+    moved: usize,
+    /// Tokens of so many bytes are written past the cache.
+    stream_bytes: usize,
+}
+
+impl Moving<'_> {
+    #[inline(always)]
+    fn is_done(&self) -> bool {
+        self.moved >= self.order.bytes
+    }
+
+    /// Moves the next token, if it can move now.
+    ///
+    /// # Errors
+    /// A token that belongs to another call.
+    ///
+    /// # Safety
+    /// The place of the message holds what its order says, and is no memory of the connection.
+    #[inline(always)]
+    unsafe fn try_token(
+        &mut self,
+        wires: &mut Wires,
+        tracer: &mut impl Tracer,
+    ) -> Result<bool, Mismatch> {
+        let (end, peer, signature) = (self.end, self.order.peer, self.order.signature);
+        let bytes = (self.order.bytes - self.moved).min(self.order.slice_bytes);
+        if !wires.ports.ready_for(end, (bytes, signature)) {
+            return Ok(false);
+        }
+        let place = self.order.place.wrapping_add(self.moved);
+        if self.order.direction == Direction::Send {
+            let slot = wires.ports.place(end, bytes, 0);
+            // SAFETY: the slot holds a token; our caller's promise.
+            unsafe {
+                match bytes < self.stream_bytes {
+                    true => dtype::move_bytes(place.cast_const(), slot, bytes),
+                    false => dtype::stream_bytes(place.cast_const(), slot, bytes),
+                }
+            }
+            wires.ports.publish(end, 1, bytes, signature);
+            let link = pair(wires.me(), peer);
+            tracer.event(Event::Publish { link, bytes });
+        } else {
+            wires.check(end, signature, 0)?;
+            let slot = wires.ports.place(end, bytes, 0);
+            // SAFETY: the signature says that the slot holds as many bytes; our caller's promise.
+            unsafe { dtype::move_bytes(slot.cast_const(), place, bytes) };
+            wires.ports.release(end, 1);
+            let link = pair(peer, wires.me());
+            tracer.event(Event::Release { link, bytes });
+        }
+        wires.steps_executed += 1;
+        self.moved += bytes;
+        Ok(true)
+    }
+}
+
 impl Wires {
     /// This rank's end of the pair to or from a peer.
     #[inline(always)]
@@ -36,78 +99,55 @@ impl Wires {
         Ok(self.ports.open(PortKind::Pair, writes, (peer, 0))?)
     }
 
-    /// Moves a message, if it can move now.
-    ///
-    /// # Safety
-    /// Its place holds what it says, and is no memory of the connection.
+    /// Opens the end of a message, with the memory that it needs; one without data has none.
     #[inline(always)]
-    unsafe fn try_message(
+    fn begin_message<'a>(
         &mut self,
-        end: PortId,
-        message: &SmallMessage,
-        tracer: &mut impl Tracer,
-    ) -> Result<bool, Mismatch> {
-        let &SmallMessage {
-            peer,
-            place,
-            bytes,
-            signature,
-            ..
-        } = message;
-        if !self.ports.ready_for(end, (bytes, signature)) {
-            return Ok(false);
+        order: &'a MessageOrder,
+        stream_bytes: usize,
+    ) -> Result<Moving<'a>, Stop> {
+        let mut end = PortId::OWN_FAN;
+        if order.bytes > 0 {
+            end = self.end_with(order.peer, order.direction)?;
+            self.ports
+                .reserve(end, order.bytes.min(order.slice_bytes))?;
         }
-        if message.direction == Direction::Send {
-            let slot = self.ports.place(end, bytes, 0);
-            // SAFETY: the slot holds a small message; our caller's promise.
-            unsafe { dtype::move_bytes(place.cast_const(), slot, bytes) };
-            self.ports.publish(end, 1, bytes, signature);
-            let link = pair(self.me(), peer);
-            tracer.event(Event::Publish { link, bytes });
-        } else {
-            self.check(end, signature, 0)?;
-            let slot = self.ports.place(end, bytes, 0);
-            // SAFETY: the signature says that the slot holds as many bytes; our caller's promise.
-            unsafe { dtype::move_bytes(slot.cast_const(), place, bytes) };
-            self.ports.release(end, 1);
-            let link = pair(peer, self.me());
-            tracer.event(Event::Release { link, bytes });
-        }
-        self.steps_executed += 1;
-        Ok(true)
+        Ok(Moving {
+            order,
+            end,
+            moved: 0,
+            stream_bytes,
+        })
     }
 
-    /// Opens the end of a message, with the memory that it needs.
-    #[inline(always)]
-    fn end_of(&mut self, message: &SmallMessage) -> Result<PortId, Stop> {
-        let end = self.end_with(message.peer, message.direction)?;
-        self.ports.reserve(end, message.bytes)?;
-        Ok(end)
-    }
-
-    /// Waits until a message can move, and moves it.
+    /// Moves a message, waiting for each of its tokens.
     ///
     /// # Errors
     /// See [`Stop`].
     ///
     /// # Safety
-    /// As [`Wires::try_message`], until this returns.
+    /// The place of the message holds what its order says, and belongs to it until this returns.
     #[inline(always)]
     pub unsafe fn message(
         &mut self,
-        message: &SmallMessage,
+        order: &MessageOrder,
+        stream_bytes: usize,
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
-        let end = self.end_of(message)?;
-        // SAFETY: our caller's promise.
-        while !unsafe { self.try_message(end, message, tracer)? } {
-            waiting.pause(message.peer)?;
+        let mut message = self.begin_message(order, stream_bytes)?;
+        while !message.is_done() {
+            // SAFETY: our caller's promise.
+            match unsafe { message.try_token(self, tracer)? } {
+                true if message.is_done() => break,
+                true => waiting.moved()?,
+                false => waiting.pause(order.peer)?,
+            }
         }
         Ok(())
     }
 
-    /// Two messages side by side: neither waits for the other. One without data is none.
+    /// Moves two messages side by side: neither waits for the other.
     ///
     /// # Errors
     /// See [`Stop`].
@@ -117,27 +157,22 @@ impl Wires {
     #[inline(always)]
     pub unsafe fn exchange(
         &mut self,
-        [send, recv]: [&SmallMessage; 2],
+        [send, recv]: [&MessageOrder; 2],
+        stream_bytes: usize,
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
-        let (mut sent, mut received) = (send.bytes == 0, recv.bytes == 0);
-        // The own fan stands for an end that nothing passes.
-        let mut ends = [PortId::OWN_FAN; 2];
-        if !sent {
-            ends[0] = self.end_of(send)?;
-        }
-        if !received {
-            ends[1] = self.end_of(recv)?;
-        }
+        let mut sent = self.begin_message(send, stream_bytes)?;
+        let mut received = self.begin_message(recv, stream_bytes)?;
         loop {
             // SAFETY: our caller's promise.
-            unsafe {
-                sent = sent || self.try_message(ends[0], send, tracer)?;
-                received = received || self.try_message(ends[1], recv, tracer)?;
-            }
-            match (sent, received) {
+            let moved = unsafe {
+                let out = !sent.is_done() && sent.try_token(self, tracer)?;
+                out | (!received.is_done() && received.try_token(self, tracer)?)
+            };
+            match (sent.is_done(), received.is_done()) {
                 (true, true) => return Ok(()),
+                _ if moved => waiting.moved()?,
                 (true, false) => waiting.pause(recv.peer)?,
                 (false, _) => waiting.pause(send.peer)?,
             }
@@ -146,12 +181,13 @@ impl Wires {
 }
 
 impl SmallCall<'_> {
-    fn message(&self, peer: usize, direction: Direction, place: *mut u8) -> SmallMessage {
-        SmallMessage {
+    fn message(&self, peer: usize, direction: Direction, place: *mut u8) -> MessageOrder {
+        MessageOrder {
             peer,
             direction,
             place,
             bytes: self.bytes(),
+            slice_bytes: usize::MAX,
             signature: self.signature,
         }
     }
@@ -173,7 +209,7 @@ impl SmallCall<'_> {
         if me != self.root {
             let mine = self.message(self.root, Direction::Send, self.send.cast_mut());
             // SAFETY: our caller's promise.
-            unsafe { wires.message(&mine, waiting, tracer)? };
+            unsafe { wires.message(&mine, usize::MAX, waiting, tracer)? };
             return Ok(1);
         }
         let block = |rank: usize| self.recv.wrapping_add(rank * bytes);
@@ -182,7 +218,7 @@ impl SmallCall<'_> {
         for peer in (0..ranks).filter(|&peer| peer != me) {
             let theirs = self.message(peer, Direction::Recv, block(peer));
             // SAFETY: our caller's promise.
-            unsafe { wires.message(&theirs, waiting, tracer)? };
+            unsafe { wires.message(&theirs, usize::MAX, waiting, tracer)? };
         }
         wires.steps_executed += 1;
         Ok(ranks as u64)
@@ -207,7 +243,7 @@ impl SmallCall<'_> {
         if me != self.root {
             let mine = self.message(self.root, Direction::Send, self.send.cast_mut());
             // SAFETY: our caller's promise.
-            unsafe { wires.message(&mine, waiting, tracer)? };
+            unsafe { wires.message(&mine, usize::MAX, waiting, tracer)? };
             return Ok(1);
         }
         let mut few = [std::ptr::null(); FEW_SOURCES];
@@ -242,14 +278,18 @@ impl SmallCall<'_> {
 impl HostEngine {
     /// Whether a small collective that consists of messages moves as it is waited for.
     #[inline(always)]
-    pub fn is_awaited_on_the_spot(&self, collective: Collective) -> bool {
-        matches!(
-            collective,
-            Collective::Send | Collective::Recv | Collective::Gather | Collective::Reduce
-        ) && !self.wires.carried.somewhere()
+    pub fn awaits(&self, collective: Collective) -> bool {
+        let alike = matches!(collective, Collective::Gather | Collective::Reduce);
+        alike && !self.wires.carried.somewhere()
     }
 
-    /// Runs it. Returns how many steps its plan has.
+    /// Whether a message of so many bytes does. For larger ones launches try what is better.
+    #[inline(always)]
+    pub fn awaits_message(&self, bytes: usize) -> bool {
+        bytes < LEAST_OVER_SLOTS && !self.wires.carried.somewhere()
+    }
+
+    /// Runs a small gather or reduce. Returns how many steps its plan has.
     ///
     /// # Errors
     /// A rank that called something else, or the error of a wait.
@@ -268,34 +308,48 @@ impl HostEngine {
         unsafe {
             match order.collective {
                 Collective::Gather => small.gather(wires, waiting, &mut ()),
-                Collective::Reduce => small.reduce(wires, sources, waiting, &mut ()),
-                one_way => {
-                    let (direction, place) = match one_way {
-                        Collective::Send => (Direction::Send, order.send.cast_mut()),
-                        _ => (Direction::Recv, order.recv),
-                    };
-                    let message = small.message(order.root, direction, place);
-                    wires.message(&message, waiting, &mut ())?;
-                    Ok(1)
-                }
+                _ => small.reduce(wires, sources, waiting, &mut ()),
             }
         }
     }
 
-    /// Sends one small message and receives another, if all ranks are of this node.
+    /// Moves one message.
     ///
     /// # Errors
     /// As [`HostEngine::awaited`].
     ///
     /// # Safety
-    /// The places of the messages hold what was said, and nobody else touches them.
+    /// As [`Wires::message`].
     #[inline(always)]
-    pub unsafe fn exchange(
+    pub unsafe fn message(
         &mut self,
-        halves: [&SmallMessage; 2],
+        order: &MessageOrder,
         waiting: &mut impl Waiting,
     ) -> Result<(), Stop> {
         // SAFETY: our caller's promise.
-        unsafe { self.wires.exchange(halves, waiting, &mut ()) }
+        unsafe {
+            self.wires
+                .message(order, self.stream_bytes, waiting, &mut ())
+        }
+    }
+
+    /// Sends one message and receives another, side by side.
+    ///
+    /// # Errors
+    /// As [`HostEngine::awaited`].
+    ///
+    /// # Safety
+    /// As [`Wires::exchange`].
+    #[inline(always)]
+    pub unsafe fn exchange(
+        &mut self,
+        halves: [&MessageOrder; 2],
+        waiting: &mut impl Waiting,
+    ) -> Result<(), Stop> {
+        // SAFETY: our caller's promise.
+        unsafe {
+            self.wires
+                .exchange(halves, self.stream_bytes, waiting, &mut ())
+        }
     }
 }

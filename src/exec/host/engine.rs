@@ -14,7 +14,7 @@ use super::scratch::Sources;
 use super::trials::StoreTrials;
 use super::wires::Wires;
 use crate::base::{Error, Result, clock};
-use crate::exec::order::{LaunchOrder, Planner, SmallMessage, SmallOrder};
+use crate::exec::order::{LaunchOrder, MessageOrder, Planner, SmallOrder};
 use crate::exec::stop::{Progress, Stop};
 use crate::plan::cache::Key;
 use crate::plan::{Cache, Placing, Protocol};
@@ -27,7 +27,7 @@ pub struct HostEngine {
     plans: Cache<Bound>,
     pub(super) kernels: Kernels,
     /// Slices from this size on are written past the cache.
-    stream_bytes: usize,
+    pub(super) stream_bytes: usize,
     /// How results are written.
     trials: StoreTrials,
     pub(super) sources: Sources,
@@ -235,7 +235,7 @@ impl HostEngine {
     ///
     /// # Errors
     /// The connection cannot be made.
-    pub fn add_message(&mut self, message: &SmallMessage) -> Result<()> {
+    pub fn add_message(&mut self, message: &MessageOrder) -> Result<()> {
         let HostEngine {
             latest,
             messages,
