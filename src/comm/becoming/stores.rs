@@ -52,12 +52,18 @@ pub(in crate::comm) fn decide(
     match settings.stores() {
         config::Stores::Cached => Stores::Cached,
         config::Stores::Streamed => Stores::Streamed,
-        // Ranks that take turns on a core hand over within its cache, if they are not interrupted.
-        config::Stores::Auto if crowding.oversubscribed || local.len() < 2 => Stores::Streamed,
-        config::Stores::Auto => match Machine::detect() {
-            Ok(machine) => measured(&pairs::pairs(machine, local)),
-            Err(_) => Stores::Streamed,
-        },
+        config::Stores::Auto if local.len() < 2 => Stores::Streamed,
+        config::Stores::Auto => {
+            let unknown = match crowding.oversubscribed {
+                // Ranks that take turns on a core hand over within its cache.
+                true => Stores::Cached,
+                false => Stores::Streamed,
+            };
+            match Machine::detect() {
+                Ok(machine) => measured(&pairs::pairs(machine, local), unknown),
+                Err(_) => unknown,
+            }
+        }
     }
 }
 
@@ -69,12 +75,14 @@ pub(in crate::comm) fn of_child(
     crowding: Crowding,
 ) -> Stores {
     match settings.stores() {
-        config::Stores::Auto if !crowding.oversubscribed && local.len() > 1 => parent,
+        config::Stores::Auto if local.len() > 1 => parent,
         _ => decide(settings, local, crowding),
     }
 }
 
-fn measured(classes: &[Pairs]) -> Stores {
+/// What was measured for these classes; `unknown` where that is not known for each of them, or all
+/// ranks have one core.
+fn measured(classes: &[Pairs], unknown: Stores) -> Stores {
     let found = look(classes, probe::LIMIT);
     let mut measured = Vec::new();
     for (class, HandOver { cached, streamed }) in found {
@@ -90,9 +98,9 @@ fn measured(classes: &[Pairs]) -> Stores {
         );
     }
     // A class of which nothing is known could be the one that counts.
-    let chosen = match measured.len() == classes.len() {
+    let chosen = match measured.len() == classes.len() && !classes.is_empty() {
         true => stores(&measured),
-        false => Stores::Streamed,
+        false => unknown,
     };
     tracing::info!("slots are written {}", words(chosen));
     chosen

@@ -9,7 +9,9 @@
 //! **Idea.** The first calls of each collective and size try both kinds by turns. The first call of
 //! each turn does not count: the buffers lie where the other kind has left them. The kind of the
 //! fastest calls stays, and is tried again after many calls. The kind changes no value, so a rank
-//! may decide alone.
+//! may decide alone. Calls that take long differ less from each other, and a program makes fewer of
+//! them: they have two turns and no more, the first one with the kind that was best for calls of
+//! about their size.
 
 use crate::plan::Collective;
 use std::collections::HashMap;
@@ -19,8 +21,14 @@ use std::time::Duration;
 const TURN: u32 = 2;
 /// Turns of a trial, both kinds together.
 const TURNS: u32 = 6;
+/// The same for large calls.
+const LARGE_TURNS: u32 = 2;
 /// Calls after which both kinds are tried again.
 const HOLDS: u32 = 4096;
+/// The same for large calls.
+const LARGE_HOLDS: u32 = 256;
+/// Calls with so many bytes are large.
+const LARGE: usize = 4 << 20;
 /// Before anything is known, data of so many bytes are written past the cache.
 const UNTRIED_STREAM_BYTES: usize = 4 << 20;
 
@@ -43,6 +51,9 @@ pub struct StoreTrial {
 #[derive(Clone, Copy, Debug)]
 struct SizeClass {
     calls: u32,
+    /// Turns of a trial, and calls from one trial to the next.
+    turns: u32,
+    holds: u32,
     /// The kind that is used unless the other one is clearly better.
     first: bool,
     /// The least time of each kind: cached, streamed.
@@ -110,14 +121,20 @@ impl StoreTrials {
                 counts: false,
             };
         }
-        let known = self.classes.entry(class).or_insert(SizeClass {
-            calls: 0,
-            first: bytes >= UNTRIED_STREAM_BYTES,
-            least: [Duration::MAX; 2],
-        });
+        let known = match self.classes.get_mut(&class) {
+            Some(known) => known,
+            None => {
+                let first = match bytes < LARGE {
+                    true => None,
+                    false => self.of_others(class),
+                };
+                let new = SizeClass::new(first.unwrap_or(bytes >= UNTRIED_STREAM_BYTES), bytes);
+                self.classes.entry(class).or_insert(new)
+            }
+        };
         let number = known.calls;
         known.calls += 1;
-        if number < TURN * TURNS {
+        if number < TURN * known.turns {
             let turn = number / TURN;
             return StoreTrial {
                 class,
@@ -126,11 +143,12 @@ impl StoreTrials {
             };
         }
         let streams = known.best();
-        if known.calls >= HOLDS {
+        if known.calls >= known.holds {
             *known = SizeClass {
                 calls: 0,
                 first: streams,
                 least: [Duration::MAX; 2],
+                ..*known
             };
         }
         StoreTrial {
@@ -138,6 +156,18 @@ impl StoreTrials {
             streams,
             counts: false,
         }
+    }
+
+    /// The kind that was best in most trials of other collectives with half to twice the bytes.
+    fn of_others(&self, (is_direct, _, power): TrialClass) -> Option<bool> {
+        let near = |&(&(direct, _, other), known): &(&TrialClass, &SizeClass)| {
+            direct == is_direct && other.abs_diff(power) <= 1 && known.is_tried()
+        };
+        let votes = self.classes.iter().filter(near);
+        let sum: i32 = votes
+            .map(|(_, known)| if known.best() { 1 } else { -1 })
+            .sum();
+        (sum != 0).then_some(sum > 0)
     }
 
     /// A call has ended after so long.
@@ -152,6 +182,25 @@ impl StoreTrials {
 }
 
 impl SizeClass {
+    fn new(first: bool, bytes: usize) -> SizeClass {
+        let (turns, holds) = match bytes < LARGE {
+            true => (TURNS, HOLDS),
+            false => (LARGE_TURNS, LARGE_HOLDS),
+        };
+        SizeClass {
+            calls: 0,
+            turns,
+            holds,
+            first,
+            least: [Duration::MAX; 2],
+        }
+    }
+
+    /// Whether a call of each kind has counted.
+    fn is_tried(&self) -> bool {
+        self.least.iter().all(|&least| least < Duration::MAX)
+    }
+
     /// The kind that was faster; the first one, unless the other takes a twentieth less.
     fn best(&self) -> bool {
         let other = self.least[usize::from(!self.first)];
@@ -219,6 +268,46 @@ mod tests {
                 .direct(Collective::AllGather, UNTRIED_STREAM_BYTES, empty())
                 .streams
         );
+    }
+
+    /// A trial of large calls has as few calls as can be.
+    #[test]
+    fn large_calls_are_tried_twice_with_each_kind() {
+        let mut trials = StoreTrials::new(None);
+        let mut kinds = Vec::new();
+        for _ in 0..6 {
+            let trial = trials.direct(Collective::AllReduce, LARGE, empty());
+            let took = if trial.streams { 900 } else { 500 };
+            trials.ended(trial, Duration::from_micros(took));
+            kinds.push((trial.streams, trial.counts));
+        }
+        let tried = [(true, false), (true, true), (false, false), (false, true)];
+        assert_eq!(kinds[..4], tried);
+        assert_eq!(kinds[4..], [(false, false); 2]);
+    }
+
+    #[test]
+    fn what_was_best_for_others_comes_first() {
+        let mut trials = StoreTrials::new(None);
+        let tried = |trials: &mut StoreTrials, collective, bytes, is_better: bool| {
+            for _ in 0..TURN * LARGE_TURNS {
+                let trial = trials.direct(collective, bytes, empty());
+                let took = if trial.streams == is_better { 500 } else { 900 };
+                trials.ended(trial, Duration::from_micros(took));
+            }
+        };
+        tried(&mut trials, Collective::AllReduce, 4 * LARGE, false);
+        let mut first = |bytes| trials.direct(Collective::Gather, bytes, empty()).streams;
+        assert_eq!(
+            [2, 4, 8, 16, 32].map(|n| first(n * LARGE)),
+            [false, false, false, true, true]
+        );
+        let over_slots = trials.over_slots(Collective::Gather, 4 * LARGE, empty());
+        assert!(over_slots.expect("large").streams, "a trial of its own");
+        // Equal votes say nothing.
+        tried(&mut trials, Collective::AllGather, 4 * LARGE, true);
+        let first = trials.direct(Collective::Scatter, 4 * LARGE, empty());
+        assert!(first.streams);
     }
 
     #[test]
