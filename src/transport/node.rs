@@ -346,14 +346,17 @@ impl Source for NodeMemory {
                 (layout.cast(me, channel), cast_name(me, channel))
             }
         };
-        let first = start + part.offset + part.header_bytes;
+        let part_offset = start + part.offset;
+        let first = part_offset + part.header_bytes;
+        let take = |place: (usize, usize)| {
+            segment.reserve(place, &what)?;
+            segment.populate(part_offset, place);
+            Ok(())
+        };
         if bytes >= layout.slot_bytes {
-            return segment.reserve((first, LINES * layout.slot_bytes), &what);
+            return take((first, LINES * layout.slot_bytes));
         }
-        (0..LINES).try_for_each(|slot| {
-            let place = (first + slot * layout.slot_bytes, bytes);
-            segment.reserve(place, &what)
-        })
+        (0..LINES).try_for_each(|slot| take((first + slot * layout.slot_bytes, bytes)))
     }
 }
 

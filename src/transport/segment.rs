@@ -256,6 +256,30 @@ impl Segment {
         }
     }
 
+    /// Has `bytes` bytes at `offset`, which were taken from the system, in the page tables of this
+    /// process at once: else each page would be found there when it is first written, at several
+    /// times the price, and a call that comes to a slot for the first time would be slow. `part` is
+    /// the offset of the part of a connection that they belong to.
+    pub fn populate(&self, part: usize, (offset, bytes): (usize, usize)) {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mapped) = parts.get(&part) else {
+            return;
+        };
+        let page = room::page_bytes();
+        let first = (offset - part) / page * page;
+        let end = (offset - part + bytes).min(mapped.length);
+        let place = mapped.base.as_ptr().wrapping_add(first);
+        // SAFETY: inside of the mapping of the part; the content stays. Where the system does not
+        // know of it (before Linux 5.14), pages come when they are touched.
+        unsafe {
+            libc::madvise(
+                place.cast(),
+                end.saturating_sub(first),
+                libc::MADV_POPULATE_WRITE,
+            );
+        }
+    }
+
     fn end_of(&self, offset: usize, bytes: usize) -> Result<usize> {
         let end = offset.checked_add(bytes).filter(|&end| end <= self.span);
         end.ok_or_else(|| {
