@@ -8,6 +8,7 @@
 //! between ranks and changes no byte on the way; and the *form* of [`Route::MayDirect`], which
 //! follows from where the buffers of all ranks lie.
 
+use super::grid::class_of;
 use super::{Candidate, Choice, Table, parts};
 use crate::algo;
 use crate::plan::{Algorithm, Collective};
@@ -106,13 +107,21 @@ impl Route {
             {
                 return Route::Small;
             }
+            Combining::BuiltIn if !asked.has_parts => {
+                if let Some(choice) = table.as_messages(asked.collective, asked.bytes) {
+                    return Route::Messages(choice);
+                }
+            }
             _ => {}
         }
         Route::larger(asked, table)
     }
 
+    /// The same for a call that has data and is neither exact nor one-shot, by the grid of choices
+    /// alone.
+    #[doc(hidden)]
     #[inline(never)]
-    fn larger(asked: &Asked, table: &Table) -> Route {
+    pub fn larger(asked: &Asked, table: &Table) -> Route {
         let &Asked {
             collective, bytes, ..
         } = asked;
@@ -274,6 +283,25 @@ impl Route {
 /// Whether messages and blocks of this size go without interpretation.
 pub fn is_small_message(bytes: usize) -> bool {
     bytes <= MOST_MESSAGE_BYTES
+}
+
+/// Up to how many bytes, exclusive, plain calls are messages of one choice, as far as they do not go
+/// one-shot; none if the smallest are not. It does not ask what it is made for.
+pub(super) fn bound_messages(collective: Collective, table: &Table) -> Option<(usize, Choice)> {
+    let classes = (0..=class_of(MOST_MESSAGE_BYTES)).map(|class| 1usize << class);
+    let sizes = classes.flat_map(|least| [least, (2 * least - 1).min(MOST_MESSAGE_BYTES)]);
+    let mut found: Option<(usize, Choice)> = None;
+    for bytes in sizes.filter(|&bytes| !table.is_oneshot(collective, bytes)) {
+        match (
+            Route::larger(&Asked::plain(collective, bytes), table),
+            found,
+        ) {
+            (Route::Messages(choice), Some((_, other))) if choice != other => break,
+            (Route::Messages(choice), _) => found = Some((bytes + 1, choice)),
+            _ => break,
+        }
+    }
+    found
 }
 
 /// Of the collectives that have a one-shot plan those that have a way without interpretation.

@@ -7,7 +7,7 @@ use super::measured::Measured;
 use super::mend::mend;
 use super::predict::{Setting, predict};
 use super::usual::Usual;
-use super::{Choice, ProtocolChoice};
+use super::{Choice, ProtocolChoice, route};
 use crate::algo;
 use crate::algo::{Entry, REGISTRY};
 use crate::plan::{Algorithm, Collective};
@@ -54,6 +54,8 @@ pub struct Table {
     inputs: Inputs,
     /// Most bytes (of a rank's contribution) for the one-shot path, plus 1.
     oneshot_limit: [usize; COLLECTIVES],
+    /// Small calls that are messages: most bytes plus 1, and the choice of all of them.
+    messages: [(usize, Choice); COLLECTIVES],
     grid: Grid,
 }
 
@@ -93,6 +95,7 @@ impl Table {
     pub fn new(inputs: Inputs) -> Table {
         let mut table = Table {
             oneshot_limit: [0; COLLECTIVES],
+            messages: [(0, Choice::plain(Collective::Send, Algorithm::Bundle, 1)); COLLECTIVES],
             grid: Grid::new(),
             inputs,
         };
@@ -107,6 +110,11 @@ impl Table {
         for collective in Collective::ALL {
             table.oneshot_limit[collective as usize] = table.bound_oneshot(collective);
         }
+        for collective in Collective::ALL {
+            if let Some(messages) = route::bound_messages(collective, &table) {
+                table.messages[collective as usize] = messages;
+            }
+        }
         table
     }
 
@@ -114,6 +122,14 @@ impl Table {
     #[inline(always)]
     pub fn is_oneshot(&self, collective: Collective, bytes: usize) -> bool {
         bytes < self.oneshot_limit[collective as usize]
+    }
+
+    /// The choice of a small call that is messages, if it is one of those that are known without a
+    /// look at the grid.
+    #[inline(always)]
+    pub fn as_messages(&self, collective: Collective, bytes: usize) -> Option<Choice> {
+        let (limit, choice) = self.messages[collective as usize];
+        (bytes < limit).then_some(choice)
     }
 
     /// Whether a call of this size asks where the buffers of all ranks lie. If they can be reached

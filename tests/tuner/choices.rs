@@ -5,7 +5,8 @@ use crate::support::inputs;
 use kolo::plan::{Algorithm, Collective};
 use kolo::price::Cluster;
 use kolo::tune::{
-    Allowed, Candidate, Choice, Decided, Inputs, Measured, ProtocolChoice, Rule, Table, predict,
+    Allowed, Asked, Candidate, Choice, Decided, Inputs, Measured, ProtocolChoice, Route, Rule,
+    Table, predict,
 };
 
 fn one_node(n: u32) -> Inputs {
@@ -252,6 +253,43 @@ fn all_choices(table: &Table) -> Vec<(Collective, usize, Choice)> {
         ways.map(|choice| (collective, bytes, choice))
     };
     calls.flat_map(of).collect()
+}
+
+/// Small messages have a way to their route that does not look at the grid.
+#[test]
+fn the_short_way_to_a_route_leads_to_the_same() {
+    let machines = [
+        Cluster::one_node(2, 0),
+        Cluster::one_node(3, 2),
+        Cluster::one_node(8, 2),
+        Cluster::one_node(64, 0),
+        Cluster::uniform(4, 8),
+        Cluster::uniform(200, 1),
+    ];
+    let mut as_messages = 0;
+    for machine in machines {
+        for eager_limit in [None, Some(0), Some(600)] {
+            let table = Table::new(Inputs {
+                eager_limit,
+                ..inputs(machine)
+            });
+            for collective in Collective::ALL {
+                for bytes in (1..=600)
+                    .chain((1000..=4200).step_by(25))
+                    .chain([4095, 4096, 4097])
+                {
+                    let asked = Asked::plain(collective, bytes);
+                    let route = Route::of(&asked, &table);
+                    if route != Route::Small {
+                        let what = format!("{collective:?} of {bytes} on {machine:?}");
+                        assert_eq!(route, Route::larger(&asked, &table), "{what}");
+                    }
+                    as_messages += u32::from(matches!(route, Route::Messages(_)));
+                }
+            }
+        }
+    }
+    assert!(as_messages > 1000);
 }
 
 /// Flagged lines win on hosts at no size, as they were measured by hand: nothing chooses them
