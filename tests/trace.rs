@@ -69,11 +69,35 @@ fn input(rank: usize, ranks: usize) -> Vec<i64> {
 
 type Traced = (Vec<Event>, Vec<i64>, u64);
 
+fn many(rank: usize, ranks: usize, count: usize) -> Vec<i64> {
+    (0..count * ranks)
+        .map(|element| (rank * 100_000 + element) as i64)
+        .collect()
+}
+
 /// One rank, interpreted.
-fn interpreted(
+fn interpreted(plan: (Collective, Algorithm), wires: &mut Wires, count: usize) -> Traced {
+    let buffers = (
+        input(wires.me(), wires.ranks()),
+        vec![-1; COUNT * wires.ranks()],
+    );
+    interpreted_on(plan, wires, count, buffers)
+}
+
+/// The same with buffers that hold `count` elements for each rank.
+fn sized(plan: (Collective, Algorithm), wires: &mut Wires, count: usize) -> Traced {
+    let buffers = (
+        many(wires.me(), wires.ranks(), count),
+        vec![-1; count * wires.ranks()],
+    );
+    interpreted_on(plan, wires, count, buffers)
+}
+
+fn interpreted_on(
     (collective, algorithm): (Collective, Algorithm),
     wires: &mut Wires,
     count: usize,
+    (send, mut recv): (Vec<i64>, Vec<i64>),
 ) -> Traced {
     let (me, ranks) = (wires.me(), wires.ranks());
     let (rank, nranks, root) = (me as u32, ranks as u32, ROOT as u32);
@@ -86,8 +110,6 @@ fn interpreted(
         channels: 1,
     };
     let plan = algo::plan(&shape, &Nodes::one(nranks)).unwrap();
-    let send = input(me, ranks);
-    let mut recv = vec![-1; COUNT * ranks];
     let buffers = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
     let geometry = Geometry::bundle(8 * 4096);
     let bound = Arc::new(Bound::new(plan, Protocol::Simple, wires).unwrap());
@@ -312,6 +334,60 @@ fn message_by_plan(count: usize, wires: &mut Wires) -> Traced {
         std::thread::yield_now();
     }
     (events, data, wires.steps_executed)
+}
+
+/// The rooted collectives of two ranks: each end by its plan, or as it is waited for.
+#[test]
+fn rooted_collectives_of_two_ranks_are_one_message() {
+    let ways = [[false, false], [true, false], [false, true], [true, true]];
+    for (collective, algorithm) in [
+        (Collective::Broadcast, Algorithm::Ring),
+        (Collective::Broadcast, Algorithm::Binomial),
+        (Collective::Reduce, Algorithm::Ring),
+        (Collective::Reduce, Algorithm::Binomial),
+        (Collective::Gather, Algorithm::Bundle),
+        (Collective::Gather, Algorithm::Binomial),
+        (Collective::Scatter, Algorithm::Bundle),
+        (Collective::Scatter, Algorithm::Binomial),
+    ] {
+        for count in [1, 512, 513, 5000] {
+            let traced = ways.map(|awaited| {
+                all(2, |wires| {
+                    let mut traced = match awaited[wires.me()] {
+                        true => rooted_awaited(collective, count, wires),
+                        false => sized((collective, algorithm), wires, count),
+                    };
+                    // The plan counts what a root moves itself as it likes.
+                    traced.2 = 0;
+                    traced
+                })
+            });
+            assert_eq!(traced[0][0].0.len(), count.div_ceil(512), "tokens");
+            for one in &traced[1..] {
+                assert_eq!(one, &traced[0], "{collective:?} by {algorithm:?}, {count}");
+            }
+        }
+    }
+}
+
+fn rooted_awaited(collective: Collective, count: usize, wires: &mut Wires) -> Traced {
+    let send = many(wires.me(), 2, count);
+    let mut recv = vec![-1; 2 * count];
+    let kernel = kernel();
+    let call = SmallCall {
+        send: send.as_ptr().cast(),
+        recv: recv.as_mut_ptr().cast(),
+        count,
+        kernel: &kernel,
+        signature: 5,
+        root: ROOT,
+    };
+    let mut events = Vec::new();
+    let sizes = (4096, 2048);
+    // SAFETY: the buffers hold a block for every rank and live until the call has returned.
+    let steps = unsafe { call.between_two(collective, sizes, wires, &mut Yielding, &mut events) };
+    assert_eq!(steps, Ok(wires.steps_executed));
+    (events, recv, 0)
 }
 
 /// As many messages as an end can hold lie in both directions before the first exchange: each half

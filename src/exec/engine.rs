@@ -163,6 +163,25 @@ impl DeviceEngine {
         unsafe { engine.awaited(order, waiting) }
     }
 
+    /// Runs a rooted collective of the two ranks of a node, whose tokens have at most
+    /// `slice_bytes`. Returns how many steps that was.
+    ///
+    /// # Errors
+    /// As [`DeviceEngine::awaited`].
+    ///
+    /// # Safety
+    /// As [`DeviceEngine::small`].
+    pub unsafe fn between_two(
+        &mut self,
+        order: &SmallOrder,
+        slice_bytes: usize,
+        waiting: &mut impl Waiting,
+    ) -> std::result::Result<u64, Stop> {
+        let DeviceEngine::Host(engine) = self;
+        // SAFETY: passed on.
+        unsafe { engine.between_two(order, slice_bytes, waiting) }
+    }
+
     /// Moves one message on one node.
     ///
     /// # Errors

@@ -10,8 +10,8 @@ use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::{Exec, Sizes};
 use crate::comm::state::Inner;
 use crate::exec::order::MessageOrder;
-use crate::plan::{Direction, Placing};
-use crate::tune::Choice;
+use crate::plan::{Algorithm, Direction, Placing, Protocol};
+use crate::tune::{Choice, Route};
 
 /// A message to or from another rank, as the engine takes it; its tokens are those of its plan.
 #[inline(always)]
@@ -21,22 +21,56 @@ fn message(checked: &Checked, sizes: &Sizes) -> MessageOrder {
         Collective::Send => (Direction::Send, call.send.cast_mut()),
         _ => (Direction::Recv, call.recv),
     };
-    let (slot, element) = (sizes.slot(), call.dtype.size_bytes());
     MessageOrder {
         peer: call.peer as usize,
         direction,
         place,
         bytes: checked.bytes,
-        // No division where one token is enough.
-        slice_bytes: match checked.bytes <= slot {
-            true => slot,
-            false => slot / element * element,
-        },
+        slice_bytes: sizes.slice(checked),
         signature: checked.signature,
     }
 }
 
+impl Sizes {
+    /// Bytes of each token of a message of whole elements, but for the last one.
+    #[inline(always)]
+    fn slice(&self, checked: &Checked) -> usize {
+        let (slot, element) = (self.slot(), checked.call.dtype.size_bytes());
+        // No division where one token is enough.
+        match checked.bytes <= slot {
+            true => slot,
+            false => slot / element * element,
+        }
+    }
+}
+
 impl Exec {
+    /// Whether a rooted collective of two ranks moves as it is waited for: the algorithm is one
+    /// whose plan for two ranks is a message on the first channel, and no cards are asked for.
+    fn awaits_between_two(&mut self, checked: &Checked, route: Route) -> bool {
+        use Algorithm::{Binomial, Bundle, Ring};
+        use Collective::{Broadcast, Gather, Reduce, Scatter};
+        let (choice, may_be_direct) = match route {
+            Route::Plan(choice) => (choice, false),
+            Route::MayDirect(choice) => (choice, true),
+            _ => return false,
+        };
+        let is_message = match checked.call.collective {
+            Broadcast | Reduce => matches!(choice.algorithm, Ring | Binomial),
+            Gather | Scatter => matches!(choice.algorithm, Bundle | Binomial),
+            _ => false,
+        };
+        let awaits = is_message
+            && checked.made.is_none()
+            && (choice.channels, choice.protocol.of_pairs()) == (1, Protocol::Simple)
+            && self.engine.awaits_message(checked.bytes)
+            && checked.call.dtype.size_bytes() <= self.sizes.slot();
+        match awaits && may_be_direct {
+            true => self.direct.passes(checked),
+            false => awaits,
+        }
+    }
+
     /// Whether a message moves as it is waited for: nothing else is in flight, it is not to this
     /// rank itself, and not too large.
     #[inline(always)]
@@ -103,6 +137,32 @@ impl Inner {
         drop(waiter);
         exec.counts.steps_planned += order.tokens();
         Some(ended.map_err(|stop| self.stopped_by(exec, stop, None)))
+    }
+
+    /// A rooted collective of two ranks, which is one message: its plan says no more than that.
+    pub(in crate::comm) fn between_two(
+        &self,
+        exec: &mut Exec,
+        checked: &Checked,
+        number: Option<u64>,
+        route: Route,
+    ) -> Option<Result<()>> {
+        if self.nranks != 2 || !exec.awaits_between_two(checked, route) {
+            return None;
+        }
+        let slice_bytes = exec.sizes.slice(checked);
+        let mut waiter = Waiter::new(self, (checked.call.collective.name(), number));
+        let small = checked.small();
+        // SAFETY: the promise of `enqueue`.
+        let ended = unsafe { exec.engine.between_two(&small, slice_bytes, &mut waiter) };
+        drop(waiter);
+        Some(match ended {
+            Ok(steps) => {
+                exec.counts.steps_planned += steps;
+                Ok(())
+            }
+            Err(stop) => Err(self.stopped_by(exec, stop, number)),
+        })
     }
 
     /// Both halves of an exchange, if they move as they are waited for: the most usual group,

@@ -39,6 +39,9 @@ impl Inner {
         if let Some(ended) = self.message_at_once(exec, checked) {
             return ended;
         }
+        if let Some(ended) = self.between_two(exec, checked, number, route) {
+            return ended;
+        }
         match route {
             Route::Exact => return self.exact(exec, checked, number),
             Route::Messages(choice) => return self.small_messages(exec, checked, number, choice),
