@@ -25,6 +25,9 @@ pub struct LevelCost {
     pub gap_ns: f64,
     /// G: time a byte takes, on each link or at the reader's core.
     pub byte_ns: f64,
+    /// Time of a core for each byte that it hands to a link or takes from one: where the system
+    /// copies what passes. 0 where links fetch it themselves.
+    pub carry_ns: f64,
     /// Who spends G.
     pub carrier: Carrier,
 }
@@ -87,6 +90,7 @@ impl Costs {
             overhead_ns: 5000.0,
             gap_ns: 1000.0,
             byte_ns: 0.45,
+            carry_ns: 0.2,
             carrier: Carrier::Wire,
         };
         self
@@ -108,6 +112,7 @@ impl Costs {
         let mut costs = *self;
         for level in &mut costs.levels {
             level.byte_ns *= lines.bytes;
+            level.carry_ns *= lines.bytes;
             level.overhead_ns += lines.overhead_ns;
             if level.carrier == Carrier::Reader {
                 level.latency_ns *= lines.latency;
@@ -128,6 +133,7 @@ impl Costs {
             overhead_ns: 0.0,
             gap_ns: start_ns,
             byte_ns,
+            carry_ns: 0.0,
             carrier: Carrier::Wire,
         };
         Costs {
@@ -168,6 +174,7 @@ impl Default for Costs {
             overhead_ns: 30.0,
             gap_ns: 0.0,
             byte_ns,
+            carry_ns: 0.0,
             carrier: Carrier::Reader,
         };
         let network = LevelCost {
@@ -175,6 +182,7 @@ impl Default for Costs {
             overhead_ns: 300.0,
             gap_ns: 100.0,
             byte_ns: 0.08,
+            carry_ns: 0.0,
             carrier: Carrier::Wire,
         };
         Costs {

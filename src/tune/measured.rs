@@ -92,6 +92,7 @@ impl Factors {
             level.overhead_ns *= self.latency;
             level.gap_ns *= self.latency;
             level.byte_ns *= self.bytes;
+            level.carry_ns *= self.bytes;
         }
         for cost in [&mut costs.step_ns, &mut costs.call_ns, &mut costs.switch_ns] {
             *cost *= self.latency;

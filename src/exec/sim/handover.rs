@@ -30,7 +30,7 @@ impl Simulation<'_> {
             let cost = costs.level(level);
             work_ns += cost.overhead_ns;
             match cost.carrier {
-                Carrier::Wire => byte_ns += costs.read_ns,
+                Carrier::Wire => byte_ns += costs.read_ns + cost.carry_ns,
                 Carrier::Reader => {
                     byte_ns += cost.byte_ns;
                     let pair = (writer, rank, level);
@@ -42,7 +42,7 @@ impl Simulation<'_> {
             let at = flat.operands + u32::from(flat.srcs) + number;
             let target = self.ranks.operands[at as usize];
             byte_ns += costs.write_ns;
-            work_ns += self.publishing_ns(target);
+            work_ns += self.publishing_ns(target, bytes);
         }
         if flat.step.op == StepOp::Fold {
             byte_ns += costs.fold_ns * f64::from(flat.srcs.saturating_sub(1));
@@ -52,7 +52,7 @@ impl Simulation<'_> {
 
     /// Overhead of publishing: once for all readers that fetch the token themselves, and once for
     /// each token that goes over links.
-    fn publishing_ns(&self, target: u32) -> f64 {
+    fn publishing_ns(&self, target: u32, bytes: u64) -> f64 {
         let mut shared: f64 = 0.0;
         let mut sent = 0.0;
         for wire in self.ranks.targets(target) {
@@ -61,7 +61,7 @@ impl Simulation<'_> {
             let cost = self.job.costs.level(level);
             match cost.carrier {
                 Carrier::Reader => shared = shared.max(cost.overhead_ns),
-                Carrier::Wire => sent += cost.overhead_ns,
+                Carrier::Wire => sent += cost.overhead_ns + bytes as f64 * cost.carry_ns,
             }
             if target & RUN == 0 {
                 break;

@@ -142,7 +142,7 @@ impl Call<'_> {
             token_ns += reads * part * cost.overhead_ns;
             let fetch_ns = match cost.carrier {
                 Carrier::Reader => cost.byte_ns,
-                Carrier::Wire => costs.read_ns,
+                Carrier::Wire => costs.read_ns + cost.carry_ns,
             };
             byte_ns += reads * part * fetch_ns;
         }
@@ -180,7 +180,8 @@ impl Call<'_> {
             Collective::Reduce => (reads * part, 0.0),
             _ => (reads * part * flows, far),
         };
-        tokens * (cost.gap_ns + bytes * cost.byte_ns) + sends * cost.overhead_ns
+        let sent = cost.overhead_ns + bytes * cost.carry_ns;
+        tokens * (cost.gap_ns + bytes * cost.byte_ns) + sends * sent
     }
 
     /// Time of memory, and of the way between sockets, for what all readers read.
@@ -231,8 +232,9 @@ impl Call<'_> {
                 Carrier::Wire => costs.read_ns,
             };
             let token = costs.step_ns + cost.overhead_ns;
-            let out = rounds * token + self.bytes * (costs.read_ns + costs.write_ns);
-            let taken = rounds * token + self.bytes * (fetch_ns + costs.write_ns);
+            let copied = costs.write_ns + cost.carry_ns;
+            let out = rounds * token + self.bytes * (costs.read_ns + copied);
+            let taken = rounds * token + self.bytes * (fetch_ns + copied);
             core += part * (sends * out + receives * taken);
             // The other side's share of the first or last token.
             let other = if sends < receives { out } else { taken };

@@ -52,7 +52,8 @@ impl Site {
         let core_byte_ns = work.reads * fetch_ns
             + work.locals * costs.read_ns
             + (work.writes + work.sends) * costs.write_ns
-            + work.folds * costs.fold_ns;
+            + work.folds * costs.fold_ns
+            + (work.reads + work.sends) * cost.carry_ns;
         let core_ns = work.steps * costs.step_ns + (work.reads + work.sends) * cost.overhead_ns;
         let mut crowd = 1.0;
         let mut switch_ns = 0.0;

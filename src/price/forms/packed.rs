@@ -196,7 +196,7 @@ impl Call<'_> {
         };
         let hop: Hop = self.site.hop(Level::Cache, work, 1.0);
         let far = self.site.costs.level(Level::Network);
-        let sent = self.outside() * far.overhead_ns;
+        let sent = self.outside() * (far.overhead_ns + bytes * far.carry_ns);
         (hop.core_ns + bytes * hop.core_byte_ns) * hop.crowd + sent
     }
 
