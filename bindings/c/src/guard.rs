@@ -126,7 +126,7 @@ pub(crate) fn guard_seat(
     // What is caught is handed on by memory: one word, and not all that was captured, which would be
     // read in larger pieces than it was just written in.
     let run = &mut run;
-    match catch_unwind(AssertUnwindSafe(|| run())) {
+    match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(code) | Err(code)) => code,
         Err(panic) => failed(
             panicked(panic).during(call),
