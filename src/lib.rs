@@ -99,7 +99,7 @@ pub use comm::{
     Communicator, Starting, CommConfig, RedOp, Blocks, Graph, NO_RANK, RegisteredBuffer,
     safe::Scope,
 };
-pub use base::{Code, Error, Rank, Result};
+pub use base::{Code, Error, ErrorParts, Rank, Result};
 pub use bootstrap::UniqueId;
 pub use dtype::Element;
 

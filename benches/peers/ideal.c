@@ -68,9 +68,10 @@ struct work {
 
 /* ---- Small: by lines ---- */
 
-/* All lines are written before any is read, so that they travel side by side. The data of a line are
- * stored before its number, and loaded after it: these processors keep either order. A set is used
- * again after SETS calls, when the other has answered the last of them, and so has read this one. */
+/* All lines are written before any is read, so that they travel side by side. The data of a line
+ * are stored before its number, and loaded after it: these processors keep either order. A set is
+ * used again after SETS calls, when the other has answered the last of them, and so has read this
+ * one. */
 static void by_lines(struct work *w) {
     int me = w->measure.me;
     size_t whole = w->count / FLOATS, rest = w->count % FLOATS;

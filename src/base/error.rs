@@ -66,12 +66,12 @@ impl Code {
     }
 }
 
-/// A failure with everything a person needs to act on it. It is a word, so that calls which succeed
-/// pass on no more than that.
+/// A failure with everything a person needs to act on it: the fields of [`ErrorParts`], such as
+/// `error.code` and `error.what`. It is a word, so that calls which succeed pass on no more.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<ErrorParts>);
 
-/// What an [`Error`] says.
+/// What an [`Error`] says. Its fields are read as those of the error itself.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ErrorParts {
     /// Kind of failure.

@@ -58,5 +58,5 @@ pub mod sync;
 
 pub use caught::caught;
 pub use collective::{Collective, InPlace, Share};
-pub use error::{Code, Error, Result};
+pub use error::{Code, Error, ErrorParts, Result};
 pub use ids::{ChannelId, Rank};

@@ -22,6 +22,23 @@ pub use loom::{
 #[cfg(loom)]
 pub fn compiler_fence(_: Ordering) {}
 
+/// Asks for a cache line of this core's own, to be written soon. A hint that changes nothing.
+#[cfg(not(loom))]
+#[inline(always)]
+pub fn claim_line(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: it changes nothing but caches, wherever it points; processors may ignore it.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
+/// Loom has no caches.
+#[cfg(loom)]
+pub fn claim_line(_: *const u8) {}
+
 /// Whether this build is a model for loom: layouts then differ from those of shared memory.
 pub const MODEL: bool = cfg!(loom);
 

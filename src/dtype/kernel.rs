@@ -9,11 +9,11 @@
 //! fetches only as many at a time as stores wait for: stores to two places in turn would have half
 //! as many lines under way.
 //!
-//! From [`LEAST_BY_LANES`] bytes on copies are loops over registers too, and not the C library's: from
-//! there on that of glibc is one instruction (`rep movsb`), which moves 3 GB/s in the place of 50 on
-//! AMD's third and fourth generations where the source begins up to 63 bytes before the destination,
-//! counted within a page. A copy from a slot into a buffer of malloc, which begins 16 bytes into a
-//! page, is one of those (glibc bug 30994).
+//! From [`LEAST_BY_LANES`] bytes on copies are loops over registers too, and not the C library's:
+//! soon that of glibc is one instruction (`rep movsb`), which moves 3 GB/s in the place of 50 on
+//! AMD's third and fourth generations where the source begins up to 63 bytes before the
+//! destination, counted within a page. A copy from a slot into a buffer of malloc, which begins 16
+//! bytes into a page, is one of those (glibc bug 30994).
 
 use super::lanes::{LINE_BYTES, Lanes, scalar_of};
 use super::scalar::Arithmetic;

@@ -30,6 +30,7 @@ mod geometry;
 mod grid;
 pub mod measured;
 mod mend;
+mod messages;
 mod predict;
 mod protocol;
 pub mod route;

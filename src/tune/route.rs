@@ -8,13 +8,11 @@
 //! between ranks and changes no byte on the way; and the *form* of [`Route::MayDirect`], which
 //! follows from where the buffers of all ranks lie.
 
-use super::grid::class_of;
+use super::messages::as_messages;
 use super::{Candidate, Choice, Table, parts};
 use crate::algo;
 use crate::plan::{Algorithm, Collective};
 
-/// Larger messages and blocks are worth the plan's windows and streaming stores.
-const MOST_MESSAGE_BYTES: usize = 4096;
 /// With a factor for each rank, the fold of a kernel marks its sources in a mask of 64 bits.
 const MOST_SCALED_RANKS: u32 = 64;
 
@@ -130,17 +128,17 @@ impl Route {
         }
         let is_plain = asked.combining == Combining::BuiltIn;
         let nranks = table.inputs().nranks;
+        let usual = || table.choose(collective, bytes);
+        if is_plain && let Some(choice) = as_messages((collective, bytes), nranks, usual) {
+            return Route::Messages(choice);
+        }
         if collective.is_point_to_point() {
-            let choice = Choice::plain(collective, Algorithm::Bundle, 1);
-            return match is_small_message(bytes) && nranks > 1 {
-                true => Route::Messages(choice),
-                false => Route::Plan(choice),
-            };
+            return Route::Plan(Choice::plain(collective, Algorithm::Bundle, 1));
         }
         if nranks == 1 && is_plain && collective != Collective::Exscan {
             return Route::Alone;
         }
-        let usual = table.choose(collective, bytes);
+        let usual = usual();
         if usual.composed {
             return Route::Composed;
         }
@@ -153,15 +151,6 @@ impl Route {
             } => table.choose_ordered(collective, bytes),
             _ => usual,
         };
-        // Over flagged lines the plan runs, for the ends of messages are those of slots.
-        let as_messages = is_plain
-            && is_small_message(bytes)
-            && nranks > 1
-            && Some(choice.algorithm) == of_messages(collective)
-            && !choice.protocol.is_lines();
-        if as_messages {
-            return Route::Messages(choice);
-        }
         let is_uniform = matches!(
             asked.combining,
             Combining::BuiltIn
@@ -280,30 +269,6 @@ impl Route {
     }
 }
 
-/// Whether messages and blocks of this size go without interpretation.
-pub fn is_small_message(bytes: usize) -> bool {
-    bytes <= MOST_MESSAGE_BYTES
-}
-
-/// Up to how many bytes, exclusive, plain calls are messages of one choice, as far as they do not go
-/// one-shot; none if the smallest are not. It does not ask what it is made for.
-pub(super) fn bound_messages(collective: Collective, table: &Table) -> Option<(usize, Choice)> {
-    let classes = (0..=class_of(MOST_MESSAGE_BYTES)).map(|class| 1usize << class);
-    let sizes = classes.flat_map(|least| [least, (2 * least - 1).min(MOST_MESSAGE_BYTES)]);
-    let mut found: Option<(usize, Choice)> = None;
-    for bytes in sizes.filter(|&bytes| !table.is_oneshot(collective, bytes)) {
-        match (
-            Route::larger(&Asked::plain(collective, bytes), table),
-            found,
-        ) {
-            (Route::Messages(choice), Some((_, other))) if choice != other => break,
-            (Route::Messages(choice), _) => found = Some((bytes + 1, choice)),
-            _ => break,
-        }
-    }
-    found
-}
-
 /// Of the collectives that have a one-shot plan those that have a way without interpretation.
 #[inline(always)]
 fn has_small_way(collective: Collective) -> bool {
@@ -311,13 +276,4 @@ fn has_small_way(collective: Collective) -> bool {
         collective,
         Collective::Reduce | Collective::Scan | Collective::Exscan
     )
-}
-
-/// The algorithm by which a collective consists of messages.
-fn of_messages(collective: Collective) -> Option<Algorithm> {
-    match collective {
-        Collective::Gather | Collective::Scatter | Collective::AllToAll => Some(Algorithm::Bundle),
-        Collective::Reduce => Some(Algorithm::OneShot),
-        _ => None,
-    }
 }

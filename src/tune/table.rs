@@ -7,7 +7,7 @@ use super::measured::Measured;
 use super::mend::mend;
 use super::predict::{Setting, predict};
 use super::usual::Usual;
-use super::{Choice, ProtocolChoice, route};
+use super::{Choice, ProtocolChoice, messages};
 use crate::algo;
 use crate::algo::{Entry, REGISTRY};
 use crate::plan::{Algorithm, Collective};
@@ -111,8 +111,12 @@ impl Table {
             table.oneshot_limit[collective as usize] = table.bound_oneshot(collective);
         }
         for collective in Collective::ALL {
-            if let Some(messages) = route::bound_messages(collective, &table) {
-                table.messages[collective as usize] = messages;
+            let usual = |bytes| {
+                let is_oneshot = table.is_oneshot(collective, bytes);
+                (!is_oneshot).then(|| table.choose(collective, bytes))
+            };
+            if let Some(bound) = messages::bound(collective, table.inputs.nranks, usual) {
+                table.messages[collective as usize] = bound;
             }
         }
         table

@@ -13,7 +13,7 @@
 //! each time that it has to wait costs a change of thread.
 
 use crate::base::first_store::{Store, passes};
-use crate::base::sync::{AtomicU64, MODEL, Ordering, Shared};
+use crate::base::sync::{AtomicU64, MODEL, Ordering, Shared, claim_line};
 
 /// Bytes of payload inside a line.
 pub const INLINE_BYTES: usize = 40;
@@ -151,16 +151,9 @@ impl Line {
 /// are still here when they are written.
 #[inline(always)]
 pub(super) fn claim(place: *const u8, bytes: usize) {
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
     for line in (0..bytes.min(CLAIMED_BYTES)).step_by(size_of::<Line>()) {
-        let line = place.wrapping_add(line);
-        // SAFETY: a hint that changes nothing but caches, and that processors may ignore.
-        unsafe {
-            std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
-        }
+        claim_line(place.wrapping_add(line));
     }
-    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-    let _ = (place, bytes);
 }
 
 /// Most bytes that are claimed.

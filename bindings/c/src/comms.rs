@@ -1,9 +1,9 @@
 //! All communicators of the process by their handles, and the one that a thread used last.
 //!
-//! Problem: looking a handle up in the slab counts a user of its slot, by an atomic operation before
-//! the call and one behind it. Such an operation waits until everything that was stored before has
-//! left the core: behind a call that has just published a cache line which others have, that is a
-//! third of the call's time.
+//! Problem: looking a handle up in the slab counts a user of its slot, by an atomic operation
+//! before the call and one behind it. Such an operation waits until everything that was stored
+//! before has left the core: behind a call that has just published a cache line which others have,
+//! that is a third of the call's time.
 //!
 //! Idea: each thread keeps the seat that it used last, with a count of its own. The next call with
 //! the same handle takes it, if no communicator was removed meanwhile, and puts it back behind the
@@ -86,7 +86,8 @@ impl Comms {
     }
 }
 
-/// Takes the seat that this thread used last, if it is that of `handle` and still looked up the same.
+/// Takes the seat that this thread used last, if it is that of `handle` and nothing was removed
+/// since.
 #[inline(always)]
 fn recent(handle: usize, removed: usize) -> Option<Arc<Seat>> {
     let take = |recent: &Recent| match recent.removed.get() == removed {

@@ -123,8 +123,8 @@ pub(crate) fn guard_seat(
             Err(error) => Err(failed(error.during(call), None)),
         })
     };
-    // What is caught is handed on by memory: one word, and not all that was captured, which would be
-    // read in larger pieces than it was just written in.
+    // What is caught is handed on by memory: one word, and not all that was captured, which would
+    // be read in larger pieces than it was just written in.
     let run = &mut run;
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(code) | Err(code)) => code,

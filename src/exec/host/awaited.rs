@@ -1,6 +1,6 @@
-//! Small messages between ranks of one node, each moved by the thread that waits for it: an exchange
-//! of two messages, a gather, a reduce. The tokens are those of the plans of `algo::bundle` and of a
-//! one-shot reduce; a test compares the traces.
+//! Messages between ranks of one node, each moved by the thread that waits for it: a message or an
+//! exchange of two, a small gather or reduce, and what is rooted between two ranks. The tokens are
+//! those of the plans; a test compares the traces.
 //!
 //! A list of messages ([`super::messages`]) can stop anywhere and go on later, whatever it has in
 //! it. Writing it down takes longer than moving one message of 8 bytes. Where a call has so few

@@ -1,0 +1,231 @@
+//! Messages that are moved as they are waited for: their tokens are those of the plans.
+
+use super::{COUNT, ROOT, Traced, Yielding, all, input, interpreted, kernel, many, sized, sorted};
+use kolo::algo;
+use kolo::exec::Progress;
+use kolo::exec::host::oneshot::SmallCall;
+use kolo::exec::host::scratch::Sources;
+use kolo::exec::host::{Bound, LaneRun, Launch, Wires};
+use kolo::exec::order::MessageOrder;
+use kolo::plan::{Algorithm, Collective, Direction, Geometry, Nodes, Protocol, Shape};
+use std::sync::Arc;
+
+/// One rank, by messages that are moved as they are waited for.
+fn awaited(collective: Collective, wires: &mut Wires) -> Traced {
+    let send = input(wires.me(), wires.ranks());
+    let mut recv = vec![-1; COUNT * wires.ranks()];
+    let kernel = kernel();
+    let call = SmallCall {
+        send: send.as_ptr().cast(),
+        recv: recv.as_mut_ptr().cast(),
+        count: COUNT,
+        kernel: &kernel,
+        signature: 5,
+        root: ROOT,
+    };
+    let mut events = Vec::new();
+    let mut sources = Sources::default();
+    // SAFETY: the buffers hold a block for every rank and live until the call has returned.
+    let steps = unsafe {
+        match collective {
+            Collective::Gather => call.gather(wires, &mut Yielding, &mut events),
+            _ => call.reduce(wires, &mut sources, &mut Yielding, &mut events),
+        }
+    };
+    assert_eq!(steps, Ok(wires.steps_executed));
+    (events, recv, wires.steps_executed)
+}
+
+#[test]
+fn messages_that_are_awaited_are_those_of_the_plan() {
+    for ranks in (2..=6).chain([11]) {
+        for (collective, algorithm) in [
+            (Collective::Gather, Algorithm::Bundle),
+            (Collective::Reduce, Algorithm::OneShot),
+        ] {
+            let plan = (collective, algorithm);
+            let by_plan = all(ranks, |wires| interpreted(plan, wires, COUNT));
+            let awaited = all(ranks, |wires| awaited(collective, wires));
+            for (rank, (plan, awaited)) in by_plan.into_iter().zip(awaited).enumerate() {
+                let what = format!("rank {rank} of {ranks}, {collective:?}");
+                assert!(!plan.0.is_empty());
+                assert_eq!(sorted(plan.0), sorted(awaited.0), "tokens of {what}");
+                assert_eq!(plan.1, awaited.1, "result of {what}");
+                assert_eq!(plan.2, awaited.2, "steps of {what}");
+            }
+        }
+    }
+}
+
+/// A message of rank 0 to rank 1, of one token or many: each end by its plan, or as it is waited
+/// for.
+#[test]
+fn the_tokens_of_a_message_are_those_of_its_plan() {
+    let ways = [[false, false], [true, false], [false, true], [true, true]];
+    for count in [1, 512, 513, 5000] {
+        let traced = ways.map(|awaited| {
+            all(2, |wires| {
+                let me = wires.me();
+                match awaited[me] {
+                    true => message_awaited(count, wires),
+                    false => message_by_plan(count, wires),
+                }
+            })
+        });
+        assert_eq!(traced[0][1].1, (0..count as i64).collect::<Vec<_>>());
+        assert_eq!(traced[0][0].2, count.div_ceil(512) as u64, "steps");
+        for one in &traced[1..] {
+            assert_eq!(one, &traced[0], "{count} elements");
+        }
+    }
+}
+
+fn data_of_message(me: usize, count: usize) -> Vec<i64> {
+    match me {
+        0 => (0..count as i64).collect(),
+        _ => vec![-1; count],
+    }
+}
+
+fn message_awaited(count: usize, wires: &mut Wires) -> Traced {
+    let me = wires.me();
+    let mut data = data_of_message(me, count);
+    let order = MessageOrder {
+        peer: 1 - me,
+        direction: [Direction::Send, Direction::Recv][me],
+        place: data.as_mut_ptr().cast(),
+        bytes: 8 * count,
+        slice_bytes: 4096,
+        signature: 5,
+    };
+    assert_eq!(order.tokens(), count.div_ceil(512) as u64);
+    let mut events = Vec::new();
+    // Some are written past the cache.
+    let stream_bytes = 2048;
+    // SAFETY: the data live until the message has gone.
+    unsafe { wires.message(&order, stream_bytes, &mut Yielding, &mut events) }.unwrap();
+    (events, data, wires.steps_executed)
+}
+
+fn message_by_plan(count: usize, wires: &mut Wires) -> Traced {
+    let me = wires.me();
+    let mut data = data_of_message(me, count);
+    let shape = Shape {
+        collective: [Collective::Send, Collective::Recv][me],
+        algorithm: Algorithm::Bundle,
+        rank: me as u32,
+        nranks: 2,
+        root: 1 - me as u32,
+        channels: 1,
+    };
+    let plan = algo::plan(&shape, &Nodes::one(2)).unwrap();
+    let place = data.as_mut_ptr().cast::<u8>();
+    let bound = Arc::new(Bound::new(plan, Protocol::Simple, wires).unwrap());
+    let buffers = (place.cast_const(), place);
+    let launch = Launch::new(bound, buffers, kernel(), 5, Geometry::bundle(8 * 4096)).unwrap();
+    let mut lane = LaneRun::new(0, launch.window(0, count, (1, 1)));
+    let mut events = Vec::new();
+    // SAFETY: the data live until the lane is done.
+    while unsafe { lane.progress(&launch, wires, &mut events) } != Ok(Progress::Done) {
+        std::thread::yield_now();
+    }
+    (events, data, wires.steps_executed)
+}
+
+/// The rooted collectives of two ranks: each end by its plan, or as it is waited for.
+#[test]
+fn rooted_collectives_of_two_ranks_are_one_message() {
+    let ways = [[false, false], [true, false], [false, true], [true, true]];
+    for (collective, algorithm) in [
+        (Collective::Broadcast, Algorithm::Ring),
+        (Collective::Broadcast, Algorithm::Binomial),
+        (Collective::Reduce, Algorithm::Ring),
+        (Collective::Reduce, Algorithm::Binomial),
+        (Collective::Gather, Algorithm::Bundle),
+        (Collective::Gather, Algorithm::Binomial),
+        (Collective::Scatter, Algorithm::Bundle),
+        (Collective::Scatter, Algorithm::Binomial),
+    ] {
+        for count in [1, 512, 513, 5000] {
+            let traced = ways.map(|awaited| {
+                all(2, |wires| {
+                    let mut traced = match awaited[wires.me()] {
+                        true => rooted_awaited(collective, count, wires),
+                        false => sized((collective, algorithm), wires, count),
+                    };
+                    // The plan counts what a root moves itself as it likes.
+                    traced.2 = 0;
+                    traced
+                })
+            });
+            assert_eq!(traced[0][0].0.len(), count.div_ceil(512), "tokens");
+            for one in &traced[1..] {
+                assert_eq!(one, &traced[0], "{collective:?} by {algorithm:?}, {count}");
+            }
+        }
+    }
+}
+
+fn rooted_awaited(collective: Collective, count: usize, wires: &mut Wires) -> Traced {
+    let send = many(wires.me(), 2, count);
+    let mut recv = vec![-1; 2 * count];
+    let kernel = kernel();
+    let call = SmallCall {
+        send: send.as_ptr().cast(),
+        recv: recv.as_mut_ptr().cast(),
+        count,
+        kernel: &kernel,
+        signature: 5,
+        root: ROOT,
+    };
+    let mut events = Vec::new();
+    let sizes = (4096, 2048);
+    // SAFETY: the buffers hold a block for every rank and live until the call has returned.
+    let steps = unsafe { call.between_two(collective, sizes, wires, &mut Yielding, &mut events) };
+    assert_eq!(steps, Ok(wires.steps_executed));
+    (events, recv, 0)
+}
+
+/// As many messages as an end can hold lie in both directions before the first exchange: each half
+/// must move whatever the other waits for.
+#[test]
+fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
+    const AHEAD: i64 = 32;
+    let traced = all(2, |wires| {
+        let (me, peer) = (wires.me(), 1 - wires.me());
+        let message = |direction, place: *mut i64| MessageOrder {
+            peer,
+            direction,
+            place: place.cast(),
+            bytes: 8,
+            slice_bytes: 4096,
+            signature: 5,
+        };
+        let mut events = Vec::new();
+        for number in 0..AHEAD {
+            let mut value = 1000 * me as i64 + number;
+            let send = message(Direction::Send, &raw mut value);
+            // SAFETY: the value lives until the message has gone.
+            unsafe { wires.message(&send, usize::MAX, &mut Yielding, &mut events) }.unwrap();
+        }
+        let mut got = vec![-1; 2 * AHEAD as usize];
+        for (number, got) in got.iter_mut().enumerate() {
+            let mut value = 1000 * me as i64 + AHEAD + number as i64;
+            let send = message(Direction::Send, &raw mut value);
+            let recv = message(Direction::Recv, got);
+            // SAFETY: both live until the exchange has ended.
+            unsafe { wires.exchange([&send, &recv], usize::MAX, &mut Yielding, &mut events) }
+                .unwrap();
+        }
+        (events, got, wires.steps_executed)
+    });
+    for (me, (events, got, steps)) in traced.into_iter().enumerate() {
+        let theirs = 1000 * (1 - me as i64);
+        let wanted: Vec<i64> = (theirs..theirs + 2 * AHEAD).collect();
+        assert_eq!(got, wanted, "rank {me}");
+        assert_eq!(
+            (events.len(), steps),
+            (5 * AHEAD as usize, 5 * AHEAD as u64)
+        );
+    }
+}
