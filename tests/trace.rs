@@ -19,6 +19,9 @@ use std::sync::Arc;
 #[path = "trace/awaited.rs"]
 mod awaited;
 
+/// A token of so many bytes is more than two parts of one that grows.
+const SLOT_BYTES: usize = 40 << 10;
+
 struct Yielding;
 
 impl Waiting for Yielding {
@@ -33,7 +36,7 @@ fn wires(ranks: usize) -> Vec<Wires> {
     let layout = Layout {
         ranks,
         channels: 1,
-        slot_bytes: 4096,
+        slot_bytes: SLOT_BYTES,
         eager_bytes: 4096,
     };
     let segment = Arc::new(Segment::anonymous(layout.total()).unwrap());
@@ -113,7 +116,7 @@ fn interpreted_on(
     };
     let plan = algo::plan(&shape, &Nodes::one(nranks)).unwrap();
     let buffers = (send.as_ptr().cast(), recv.as_mut_ptr().cast());
-    let geometry = Geometry::bundle(8 * 4096);
+    let geometry = Geometry::bundle(8 * SLOT_BYTES);
     let bound = Arc::new(Bound::new(plan, Protocol::Simple, wires).unwrap());
     let launch = Launch::new(bound, buffers, kernel(), 5, geometry).unwrap();
     let blocks = (

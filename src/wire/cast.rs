@@ -7,8 +7,9 @@
 //! its own, on a cache line of its own, and the writer may be at most 8 slots ahead of the slowest
 //! one. It remembers who that was, and while it waits it looks at that reader's line only.
 
-use super::line::{Arrival, Credit, INLINE_BYTES, LINES, Line, align};
+use super::line::{Arrival, Credit, INLINE_BYTES, LINES, Line, align, part};
 use crate::base::sync::MODEL;
+use std::ops::Range;
 
 /// The head lines of a cast, one a slot. The readers' tails lie elsewhere.
 #[repr(C, align(64))]
@@ -177,6 +178,19 @@ impl CastSender {
         line.publish(self.position, signature, bytes as u64);
     }
 
+    /// Publishes bytes of a slice of one slot, which lies at [`CastSender::place`] until its first
+    /// ones are published. They follow each other; the last ones end it.
+    #[inline]
+    pub fn publish_part(&mut self, written: Range<usize>, bytes: usize, signature: u64) {
+        let ack = part(written.end, bytes);
+        if written.start > 0 {
+            return self.memory.line(self.position - 1).grow(ack);
+        }
+        let line = self.memory.line(self.position);
+        self.position += 1;
+        line.publish(self.position, signature, ack);
+    }
+
     /// Slots published so far.
     pub fn position(&self) -> u64 {
         self.position
@@ -215,7 +229,13 @@ impl CastReceiver {
     #[inline]
     pub fn ready(&self, ahead: u32) -> bool {
         let position = self.position + u64::from(ahead);
-        self.memory.line(position).arrived(position)
+        self.memory.line(position).whole(position)
+    }
+
+    /// Bytes of the next slice that are there, [`super::line::WHOLE`] if it is whole.
+    #[inline]
+    pub fn written(&self) -> usize {
+        self.memory.line(self.position).written(self.position)
     }
 
     /// Signature and byte count of that slice.

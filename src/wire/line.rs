@@ -8,6 +8,10 @@
 //! The sequence is the writer's 64-bit count of slots, never reset: line = count modulo lines. A
 //! stale line therefore never looks new, and no barrier closes a call.
 //!
+//! A token in a slot may *grow*: its line is published with its first bytes, and says how many
+//! there are. So its readers begin before its writer has ended. Whoever does not look at parts
+//! waits until it is whole.
+//!
 //! Pairs and fans have [`TOKENS`] lines, each with a small place beside it, and 8 slots. A writer
 //! whose payloads are small may so be 32 tokens ahead of its readers: where ranks outnumber cores,
 //! each time that it has to wait costs a change of thread.
@@ -24,6 +28,21 @@ pub const LINES: usize = 8;
 pub const TOKENS: usize = if MODEL { LINES } else { 32 };
 /// Bytes of a small payload, which needs no slot.
 pub const SMALL_BYTES: usize = if MODEL { 2 * INLINE_BYTES } else { 512 };
+
+/// Marks the byte count of a token of which no more than so many bytes are written.
+const GROWING: u64 = 1 << 62;
+
+/// The bytes that are there of a token that is whole.
+pub const WHOLE: usize = usize::MAX;
+
+/// The byte count of a token with `bytes` bytes, of which the first `written` are there.
+#[inline(always)]
+pub(super) fn part(written: usize, bytes: usize) -> u64 {
+    match written < bytes {
+        true => written as u64 | GROWING,
+        false => bytes as u64,
+    }
+}
 
 /// A small place for each line.
 #[repr(C, align(64))]
@@ -134,6 +153,33 @@ impl Line {
     #[inline(always)]
     pub fn arrived(&self, count: u64) -> bool {
         self.sequence.load(Ordering::Acquire) > count
+    }
+
+    /// Says that more bytes of the published token are there: release, so that they are seen with
+    /// it.
+    #[inline(always)]
+    pub(super) fn grow(&self, ack: u64) {
+        self.ack.store(ack, Ordering::Release);
+    }
+
+    /// Whether a token later than `count`, whose second word is a byte count, is there and whole:
+    /// acquire, pairs with [`Line::grow`].
+    #[inline(always)]
+    pub(super) fn whole(&self, count: u64) -> bool {
+        self.arrived(count) && self.ack.load(Ordering::Acquire) & GROWING == 0
+    }
+
+    /// Bytes that are there of a token later than `count` that grows: none if it has not arrived,
+    /// [`WHOLE`] if it is whole. Acquire, pairs with [`Line::grow`].
+    #[inline(always)]
+    pub(super) fn written(&self, count: u64) -> usize {
+        if !self.arrived(count) {
+            return 0;
+        }
+        match self.ack.load(Ordering::Acquire) {
+            growing if growing & GROWING != 0 => (growing & !GROWING) as usize,
+            _ => WHOLE,
+        }
     }
 
     /// What came with the token; meaningful after [`Line::arrived`] and until its release.

@@ -6,9 +6,10 @@
 //! end keeps its count here, not in launch arguments.
 
 use super::line::{
-    Arrival, CLAIMED_BYTES, INLINE_BYTES, LINES, Line, PairHeader, TOKENS, align, claim,
+    Arrival, CLAIMED_BYTES, INLINE_BYTES, LINES, Line, PairHeader, TOKENS, align, claim, part,
     payload_place,
 };
+use std::ops::Range;
 
 /// Marks the byte count of a token whose payload lies elsewhere: its slot holds the address.
 const ELSEWHERE: u64 = 1 << 63;
@@ -144,6 +145,20 @@ impl PairSender {
         }
     }
 
+    /// Publishes bytes of a slice of one slot, which lies at [`PairSender::place`] until its first
+    /// ones are published. They follow each other; the last ones end it.
+    #[inline]
+    pub fn publish_part(&mut self, written: Range<usize>, bytes: usize, signature: u64) {
+        let lines = &self.memory.header().lines;
+        let ack = part(written.end, bytes);
+        if written.start > 0 {
+            return lines[(self.position as usize + TOKENS - 1) % TOKENS].grow(ack);
+        }
+        let line = &lines[self.position as usize % TOKENS];
+        self.position += 1;
+        line.publish(self.position, signature, ack);
+    }
+
     /// Publishes a slice of one slot whose payload, of at least [`ELSEWHERE_BYTES`], stays where it
     /// is until the slice was given back. Only where the reader is in this process.
     ///
@@ -213,8 +228,13 @@ impl PairReceiver {
     /// given back later, so it looks ahead of them.)
     #[inline]
     pub fn ready(&self, ahead: u32) -> bool {
-        let position = self.position + u64::from(ahead);
-        self.memory.header().lines[position as usize % TOKENS].arrived(position)
+        self.line(ahead).whole(self.position + u64::from(ahead))
+    }
+
+    /// Bytes of the next slice that are there, [`super::line::WHOLE`] if it is whole.
+    #[inline]
+    pub fn written(&self) -> usize {
+        self.line(0).written(self.position)
     }
 
     /// Signature and byte count of that slice.

@@ -12,6 +12,7 @@ use super::line::Arrival;
 use super::ll::{LinesReceiver, LinesSender, Ll};
 use super::ll128::Ll128;
 use super::pair::{PairReceiver, PairSender};
+use std::ops::Range;
 
 /// The end of one connection. Those with flagged lines are large.
 pub enum Port {
@@ -140,6 +141,28 @@ impl Port {
             Port::Ll128Out(lines) => lines.publish(slots, bytes, signature),
             Port::FanOut => fans.publish(signature),
             _ => debug_assert!(false, "published against direction"),
+        }
+    }
+
+    /// Publishes bytes of a token of one slot: see [`PairSender::publish_part`]. Only at the
+    /// writing ends of pairs over slots and casts.
+    #[inline]
+    pub fn publish_part(&mut self, written: Range<usize>, bytes: usize, signature: u64) {
+        match self {
+            Port::PairOut(pair) => pair.publish_part(written, bytes, signature),
+            Port::CastOut(cast) => cast.publish_part(written, bytes, signature),
+            _ => debug_assert!(false, "no token grows here"),
+        }
+    }
+
+    /// Bytes of the next token that are there, at the reading ends of these;
+    /// [`super::line::WHOLE`] if it is whole.
+    #[inline]
+    pub fn written(&self) -> usize {
+        match self {
+            Port::PairIn(pair) => pair.written(),
+            Port::CastIn(cast) => cast.written(),
+            _ => 0,
         }
     }
 

@@ -9,6 +9,7 @@ use super::pair::{PairReceiver, PairSender};
 use super::port::Port;
 use super::{Bell, Slots, Source};
 use crate::base::{Error, Rank, Result};
+use std::ops::Range;
 
 /// The number of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,6 +241,26 @@ impl Ports {
         }
         let entry = &mut self.made[id.0 as usize];
         entry.port.publish(&mut self.fans, slots, bytes, signature);
+        self.wake_readers(id);
+    }
+
+    /// Publishes bytes of the token at [`Ports::place`], and wakes its readers: see
+    /// [`Port::publish_part`].
+    #[inline]
+    pub fn publish_part(&mut self, id: PortId, written: Range<usize>, bytes: usize, mine: u64) {
+        self.port(id).publish_part(written, bytes, mine);
+        self.wake_readers(id);
+    }
+
+    /// See [`Port::written`].
+    #[inline]
+    pub fn written(&self, id: PortId) -> usize {
+        self.made[id.0 as usize].port.written()
+    }
+
+    #[inline(always)]
+    fn wake_readers(&self, id: PortId) {
+        let entry = &self.made[id.0 as usize];
         match entry.port.has_one_reader() {
             true => self.bell.ring(entry.peer as usize),
             false => self.bell.ring_others(),

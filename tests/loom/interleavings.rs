@@ -141,6 +141,78 @@ fn small_places_change_hands_with_their_lines() {
     model(|| pass_small(|sender| sender.ready(1)));
 }
 
+/// Bytes of each of the two parts in which a token grows.
+const PART: usize = 16;
+
+/// Takes a token that grows, one part after the other, as each is there.
+fn take_parts(slots: &Slots, written: impl Fn() -> usize) {
+    for part in 0..2 {
+        while written() < (part + 1) * PART {
+            thread::yield_now();
+        }
+        assert_eq!(slots.read(part as u64), 100 + part as u32);
+    }
+}
+
+/// Writes one, and says after each part that it is there.
+fn write_parts(slots: &Slots, mut publish: impl FnMut(std::ops::Range<usize>)) {
+    for part in 0..2 {
+        slots.write(part as u64, 100 + part as u32);
+        publish(part * PART..(part + 1) * PART);
+    }
+}
+
+#[test]
+fn parts_of_a_token_are_read_while_it_grows() {
+    model(|| {
+        let pair = Arc::new(Pair {
+            header: PairHeader::new(),
+            slots: Slots::new(),
+        });
+        let writer = {
+            let pair = Arc::clone(&pair);
+            thread::spawn(move || {
+                let mut sender = PairSender::new(pair_memory(&pair));
+                write_parts(&pair.slots, |part| sender.publish_part(part, 2 * PART, 7));
+            })
+        };
+        let mut receiver = PairReceiver::new(pair_memory(&pair));
+        take_parts(&pair.slots, || receiver.written());
+        assert!(receiver.ready(0), "the last part makes it whole");
+        let arrival = receiver.arrival(0);
+        assert_eq!((arrival.signature, arrival.ack), (7, 2 * PART as u64));
+        receiver.release(1);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn who_looks_at_no_parts_waits_until_a_token_is_whole() {
+    model(|| {
+        let cast = Cast::new();
+        let reader = {
+            let cast = Arc::clone(&cast);
+            thread::spawn(move || {
+                let mut receivers = [2, 1].map(|me| CastReceiver::new(cast.memory(), me));
+                take_parts(&cast.slots, || receivers[0].written());
+                // This one takes it at once.
+                while !receivers[1].ready(0) {
+                    thread::yield_now();
+                }
+                assert_eq!([0, 1].map(|part| cast.slots.read(part)), [100, 101]);
+                for receiver in &mut receivers {
+                    receiver.release(1);
+                }
+            })
+        };
+        let mut sender = CastSender::new(cast.memory(), 0);
+        assert!(sender.ready(1));
+        write_parts(&cast.slots, |part| sender.publish_part(part, 2 * PART, 7));
+        reader.join().unwrap();
+        assert!(sender.drained());
+    });
+}
+
 struct Cast {
     header: CastHeader,
     tails: [Credit; 3],

@@ -1,6 +1,8 @@
 //! Messages that are moved as they are waited for: their tokens are those of the plans.
 
-use super::{COUNT, ROOT, Traced, Yielding, all, input, interpreted, kernel, many, sized, sorted};
+use super::{
+    COUNT, ROOT, SLOT_BYTES, Traced, Yielding, all, input, interpreted, kernel, many, sized, sorted,
+};
 use kolo::algo;
 use kolo::exec::Progress;
 use kolo::exec::host::oneshot::SmallCall;
@@ -9,6 +11,11 @@ use kolo::exec::host::{Bound, LaneRun, Launch, Wires};
 use kolo::exec::order::MessageOrder;
 use kolo::plan::{Algorithm, Collective, Direction, Geometry, Nodes, Protocol, Shape};
 use std::sync::Arc;
+
+/// Elements of a whole token.
+const SLOT_COUNT: usize = SLOT_BYTES / 8;
+/// Whole tokens are written past the cache.
+const STREAM_BYTES: usize = SLOT_BYTES / 2;
 
 /// One rank, by messages that are moved as they are waited for.
 fn awaited(collective: Collective, wires: &mut Wires) -> Traced {
@@ -62,7 +69,7 @@ fn messages_that_are_awaited_are_those_of_the_plan() {
 #[test]
 fn the_tokens_of_a_message_are_those_of_its_plan() {
     let ways = [[false, false], [true, false], [false, true], [true, true]];
-    for count in [1, 512, 513, 5000] {
+    for count in [1, SLOT_COUNT, SLOT_COUNT + 1, 10 * SLOT_COUNT - 100] {
         let traced = ways.map(|awaited| {
             all(2, |wires| {
                 let me = wires.me();
@@ -73,7 +80,7 @@ fn the_tokens_of_a_message_are_those_of_its_plan() {
             })
         });
         assert_eq!(traced[0][1].1, (0..count as i64).collect::<Vec<_>>());
-        assert_eq!(traced[0][0].2, count.div_ceil(512) as u64, "steps");
+        assert_eq!(traced[0][0].2, count.div_ceil(SLOT_COUNT) as u64, "steps");
         for one in &traced[1..] {
             assert_eq!(one, &traced[0], "{count} elements");
         }
@@ -95,15 +102,13 @@ fn message_awaited(count: usize, wires: &mut Wires) -> Traced {
         direction: [Direction::Send, Direction::Recv][me],
         place: data.as_mut_ptr().cast(),
         bytes: 8 * count,
-        slice_bytes: 4096,
+        slice_bytes: SLOT_BYTES,
         signature: 5,
     };
-    assert_eq!(order.tokens(), count.div_ceil(512) as u64);
+    assert_eq!(order.tokens(), count.div_ceil(SLOT_COUNT) as u64);
     let mut events = Vec::new();
-    // Some are written past the cache.
-    let stream_bytes = 2048;
     // SAFETY: the data live until the message has gone.
-    unsafe { wires.message(&order, stream_bytes, &mut Yielding, &mut events) }.unwrap();
+    unsafe { wires.message(&order, STREAM_BYTES, &mut Yielding, &mut events) }.unwrap();
     (events, data, wires.steps_executed)
 }
 
@@ -122,7 +127,14 @@ fn message_by_plan(count: usize, wires: &mut Wires) -> Traced {
     let place = data.as_mut_ptr().cast::<u8>();
     let bound = Arc::new(Bound::new(plan, Protocol::Simple, wires).unwrap());
     let buffers = (place.cast_const(), place);
-    let launch = Launch::new(bound, buffers, kernel(), 5, Geometry::bundle(8 * 4096)).unwrap();
+    let launch = Launch::new(
+        bound,
+        buffers,
+        kernel(),
+        5,
+        Geometry::bundle(8 * SLOT_BYTES),
+    )
+    .unwrap();
     let mut lane = LaneRun::new(0, launch.window(0, count, (1, 1)));
     let mut events = Vec::new();
     // SAFETY: the data live until the lane is done.
@@ -146,7 +158,7 @@ fn rooted_collectives_of_two_ranks_are_one_message() {
         (Collective::Scatter, Algorithm::Bundle),
         (Collective::Scatter, Algorithm::Binomial),
     ] {
-        for count in [1, 512, 513, 5000] {
+        for count in [1, SLOT_COUNT, SLOT_COUNT + 1, 10 * SLOT_COUNT - 100] {
             let traced = ways.map(|awaited| {
                 all(2, |wires| {
                     let mut traced = match awaited[wires.me()] {
@@ -158,7 +170,7 @@ fn rooted_collectives_of_two_ranks_are_one_message() {
                     traced
                 })
             });
-            assert_eq!(traced[0][0].0.len(), count.div_ceil(512), "tokens");
+            assert_eq!(traced[0][0].0.len(), count.div_ceil(SLOT_COUNT), "tokens");
             for one in &traced[1..] {
                 assert_eq!(one, &traced[0], "{collective:?} by {algorithm:?}, {count}");
             }
@@ -179,7 +191,7 @@ fn rooted_awaited(collective: Collective, count: usize, wires: &mut Wires) -> Tr
         root: ROOT,
     };
     let mut events = Vec::new();
-    let sizes = (4096, 2048);
+    let sizes = (SLOT_BYTES, STREAM_BYTES);
     // SAFETY: the buffers hold a block for every rank and live until the call has returned.
     let steps = unsafe { call.between_two(collective, sizes, wires, &mut Yielding, &mut events) };
     assert_eq!(steps, Ok(wires.steps_executed));
@@ -198,7 +210,7 @@ fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
             direction,
             place: place.cast(),
             bytes: 8,
-            slice_bytes: 4096,
+            slice_bytes: SLOT_BYTES,
             signature: 5,
         };
         let mut events = Vec::new();

@@ -1,12 +1,13 @@
 //! Messages between ranks of one node, each moved by the thread that waits for it: a message or an
-//! exchange of two, a small gather or reduce, and what is rooted between two ranks. The tokens are
-//! those of the plans; a test compares the traces.
+//! exchange of two, a small gather or reduce. The tokens are those of the plans; a test compares
+//! the traces.
 //!
 //! A list of messages ([`super::messages`]) can stop anywhere and go on later, whatever it has in
 //! it. Writing it down takes longer than moving one message of 8 bytes. Where a call has so few
 //! messages, or so alike, that their order is known, nothing is written down.
 
 use super::engine::HostEngine;
+use super::growing::{PART_BYTES, TokenOrder};
 use super::oneshot::SmallCall;
 use super::scratch::{FEW_SOURCES, Sources};
 use super::trials::LEAST_OVER_SLOTS;
@@ -21,7 +22,7 @@ use crate::wire::ports::{PortId, PortKind};
 
 /// The pair between two ranks, where the plan has it.
 #[inline(always)]
-fn pair(writer: usize, reader: usize) -> Link {
+pub(super) fn pair(writer: usize, reader: usize) -> Link {
     Link::Pair {
         writer: writer as u32,
         reader: reader as u32,
@@ -43,6 +44,57 @@ impl Moving<'_> {
     #[inline(always)]
     fn is_done(&self) -> bool {
         self.moved >= self.order.bytes
+    }
+
+    /// Moves the next token, waiting for it, or for room.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// As [`Moving::try_token`].
+    #[inline(always)]
+    unsafe fn token(
+        &mut self,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let peer = self.order.peer;
+        let bytes = (self.order.bytes - self.moved).min(self.order.slice_bytes);
+        if bytes <= PART_BYTES {
+            // SAFETY: our caller's promise.
+            while unsafe { !self.try_token(wires, tracer)? } {
+                waiting.pause(peer)?;
+            }
+            return Ok(());
+        }
+        let token = TokenOrder {
+            end: self.end,
+            writer: peer,
+            bytes,
+            signature: self.order.signature,
+        };
+        let place = self.order.place.wrapping_add(self.moved);
+        if self.order.direction == Direction::Send {
+            while !wires.ports.ready_for(self.end, (bytes, token.signature)) {
+                waiting.pause(peer)?;
+            }
+            // SAFETY: our caller's promise.
+            unsafe { wires.write_in_parts(token, place, self.stream_bytes) };
+            let link = pair(wires.me(), peer);
+            tracer.event(Event::Publish { link, bytes });
+        } else {
+            wires.take_in_parts(token, 1, waiting, |from, part| {
+                // SAFETY: the part is there; our caller's promise.
+                unsafe { dtype::move_bytes(from, place.wrapping_add(part.start), part.len()) };
+            })?;
+            let link = pair(peer, wires.me());
+            tracer.event(Event::Release { link, bytes });
+        }
+        wires.steps_executed += 1;
+        self.moved += bytes;
+        Ok(())
     }
 
     /// Moves the next token, if it can move now.
@@ -94,7 +146,7 @@ impl Moving<'_> {
 impl Wires {
     /// This rank's end of the pair to or from a peer.
     #[inline(always)]
-    fn end_with(&mut self, peer: usize, direction: Direction) -> Result<PortId, Stop> {
+    pub(super) fn end_with(&mut self, peer: usize, direction: Direction) -> Result<PortId, Stop> {
         let writes = direction == Direction::Send;
         Ok(self.ports.open(PortKind::Pair, writes, (peer, 0))?)
     }
@@ -138,10 +190,9 @@ impl Wires {
         let mut message = self.begin_message(order, stream_bytes)?;
         while !message.is_done() {
             // SAFETY: our caller's promise.
-            match unsafe { message.try_token(self, tracer)? } {
-                true if message.is_done() => break,
-                true => waiting.moved()?,
-                false => waiting.pause(order.peer)?,
+            unsafe { message.token(self, waiting, tracer)? };
+            if !message.is_done() {
+                waiting.moved()?;
             }
         }
         Ok(())
@@ -181,7 +232,12 @@ impl Wires {
 }
 
 impl SmallCall<'_> {
-    fn message(&self, peer: usize, direction: Direction, place: *mut u8) -> MessageOrder {
+    pub(super) fn message(
+        &self,
+        peer: usize,
+        direction: Direction,
+        place: *mut u8,
+    ) -> MessageOrder {
         MessageOrder {
             peer,
             direction,
@@ -277,140 +333,7 @@ impl SmallCall<'_> {
     }
 }
 
-impl SmallCall<'_> {
-    /// A broadcast, gather, scatter or reduce of two ranks, which is one message, of one token or
-    /// many. Returns how many steps that was.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn between_two(
-        &self,
-        collective: Collective,
-        (slice_bytes, stream_bytes): (usize, usize),
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<u64, Stop> {
-        let (me, peer, bytes) = (wires.me(), 1 - wires.me(), self.bytes());
-        let block = |base: *mut u8, rank: usize| base.wrapping_add(rank * bytes);
-        let (send, recv) = (self.send.cast_mut(), self.recv);
-        let order = |direction, place| MessageOrder {
-            slice_bytes,
-            ..self.message(peer, direction, place)
-        };
-        let at_root = me == self.root;
-        // The message, and what the root moves itself.
-        let (message, own) = match (collective, at_root) {
-            (Collective::Broadcast, true) => (order(Direction::Send, send), Some((send, recv))),
-            (Collective::Broadcast | Collective::Scatter, false) => {
-                (order(Direction::Recv, recv), None)
-            }
-            (Collective::Scatter, true) => (
-                order(Direction::Send, block(send, peer)),
-                Some((block(send, me), recv)),
-            ),
-            (Collective::Gather, true) => (
-                order(Direction::Recv, block(recv, peer)),
-                Some((send, block(recv, me))),
-            ),
-            (_, true) => {
-                // SAFETY: our caller's promise.
-                return unsafe { self.fold_message(slice_bytes, wires, waiting, tracer) };
-            }
-            (_, false) => (order(Direction::Send, send), None),
-        };
-        let copy_own = || {
-            if let Some((from, to)) = own
-                && from != to
-            {
-                // SAFETY: our caller's promise; not in place, so they are apart.
-                unsafe { dtype::move_bytes(from.cast_const(), to, bytes) };
-            }
-        };
-        // The other rank gets its part first, and meanwhile the root moves its own.
-        if message.direction == Direction::Recv {
-            copy_own();
-        }
-        // SAFETY: our caller's promise.
-        unsafe { wires.message(&message, stream_bytes, waiting, tracer)? };
-        if message.direction == Direction::Send {
-            copy_own();
-        }
-        Ok(message.tokens())
-    }
-
-    /// Folds the message of the other rank with the own contribution, in the order of ranks.
-    ///
-    /// # Safety
-    /// As [`SmallCall::between_two`].
-    unsafe fn fold_message(
-        &self,
-        slice_bytes: usize,
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<u64, Stop> {
-        let (me, peer, element_bytes) = (wires.me(), 1 - wires.me(), self.kernel.element_bytes);
-        let slice_count = slice_bytes / element_bytes;
-        let end = wires.end_with(peer, Direction::Recv)?;
-        let mut params = self.kernel.params;
-        params.divisor = self.kernel.divisor;
-        let (mut at, mut tokens) = (0, 0);
-        while at < self.count {
-            let count = slice_count.min(self.count - at);
-            let (offset, bytes) = (at * element_bytes, count * element_bytes);
-            while !wires.ports.ready_for(end, (bytes, self.signature)) {
-                waiting.pause(peer)?;
-            }
-            wires.check(end, self.signature, 0)?;
-            let theirs = wires.ports.place(end, bytes, 0).cast_const();
-            let mine = self.send.wrapping_add(offset);
-            let sources = match me {
-                0 => [mine, theirs],
-                _ => [theirs, mine],
-            };
-            let result = self.recv.wrapping_add(offset);
-            // SAFETY: our caller's promise; the slot holds the token until it is released.
-            unsafe { (self.kernel.fold)(&sources, &[result], count, &params) };
-            wires.ports.release(end, 1);
-            let link = pair(peer, me);
-            tracer.event(Event::Release { link, bytes });
-            at += count;
-            tokens += 1;
-            if at < self.count {
-                waiting.moved()?;
-            }
-        }
-        wires.steps_executed += tokens;
-        Ok(tokens)
-    }
-}
-
 impl HostEngine {
-    /// Runs a rooted collective of two ranks, whose tokens have at most `slice_bytes`. Returns how
-    /// many steps that was.
-    ///
-    /// # Errors
-    /// As [`HostEngine::awaited`].
-    ///
-    /// # Safety
-    /// As [`HostEngine::awaited`].
-    pub unsafe fn between_two(
-        &mut self,
-        order: &SmallOrder,
-        slice_bytes: usize,
-        waiting: &mut impl Waiting,
-    ) -> Result<u64, Stop> {
-        let small = SmallCall::of(order, &self.kernels);
-        let sizes = (slice_bytes, self.stream_bytes);
-        let wires = &mut self.wires;
-        // SAFETY: our caller's promise.
-        unsafe { small.between_two(order.collective, sizes, wires, waiting, &mut ()) }
-    }
-
     /// Whether a small collective that consists of messages moves as it is waited for.
     #[inline(always)]
     pub fn awaits(&self, collective: Collective) -> bool {
