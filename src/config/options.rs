@@ -238,7 +238,8 @@ with_start_options! {
         kind: Kind::Words(Stores::WORDS),
         default: "auto",
         tag: Tag::Site,
-        note: "It decides nothing but speed. `kolo info` shows what was measured: once in a boot \
+        note: "It decides nothing but speed. Where ranks outnumber cores and nothing was measured, \
+               `auto` is `cached`. `kolo info` shows what was measured: once in a boot \
                (in a virtual machine, whose cores may move: once in a minute), kept in \
                `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`. Such results try both first.",
     }

@@ -191,7 +191,7 @@ words! {
 
     /// How slots are written.
     Stores {
-        /// past the cache, unless the other way was measured to be clearly faster on this machine
+        /// as was measured to be faster on this machine, and if nothing was, past the cache
         Auto = "auto",
         /// in the ordinary way: the data stay in a cache, for readers that share it
         Cached = "cached",

@@ -182,6 +182,24 @@ impl DeviceEngine {
         unsafe { engine.between_two(order, slice_bytes, waiting) }
     }
 
+    /// Runs a broadcast whose root casts, on one node; else as [`DeviceEngine::between_two`].
+    ///
+    /// # Errors
+    /// As [`DeviceEngine::awaited`].
+    ///
+    /// # Safety
+    /// As [`DeviceEngine::small`].
+    pub unsafe fn cast(
+        &mut self,
+        order: &SmallOrder,
+        slice_bytes: usize,
+        waiting: &mut impl Waiting,
+    ) -> std::result::Result<u64, Stop> {
+        let DeviceEngine::Host(engine) = self;
+        // SAFETY: passed on.
+        unsafe { engine.cast(order, slice_bytes, waiting) }
+    }
+
     /// Moves one message on one node.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use super::cast::{CastReceiver, CastSender};
 use super::fan::Fans;
 use super::layout::{LL_LINES, LL128_LINES};
-use super::line::{Arrival, SMALL_BYTES};
+use super::line::{Arrival, INLINE_BYTES, SMALL_BYTES};
 use super::ll::{LinesReceiver, LinesSender};
 use super::pair::{PairReceiver, PairSender};
 use super::port::Port;
@@ -46,7 +46,7 @@ struct PortEntry {
     /// The rank at the other end; this rank where all others read.
     peer: u32,
     channel: u16,
-    /// Bytes of each slot that have memory behind them.
+    /// Bytes of a token that have memory behind them: what is small needs no slot.
     reserved: usize,
 }
 
@@ -137,7 +137,10 @@ impl Ports {
             port,
             peer: peer as u32,
             channel: channel as u16,
-            reserved: 0,
+            reserved: match kind {
+                PortKind::Cast => INLINE_BYTES,
+                _ => SMALL_BYTES,
+            },
         });
         Ok(PortId(number))
     }
@@ -374,7 +377,7 @@ impl Ports {
     #[inline]
     pub fn reserve(&mut self, id: PortId, bytes: usize) -> Result<()> {
         let entry = &self.made[id.0 as usize];
-        match bytes <= entry.reserved.max(SMALL_BYTES) {
+        match bytes <= entry.reserved {
             true => Ok(()),
             false => self.reserve_more(id, bytes),
         }

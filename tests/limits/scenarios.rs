@@ -385,7 +385,9 @@ fn threads(_: &Context) {
             Err(error) => {
                 let error = error.to_string();
                 assert!(error.contains("ulimit -u"), "{place}: {error}");
-                assert!(room <= Some(ranks as usize + 1), "{place}: {error}");
+                // The service, and the two that measure stores: on a busy machine they end late.
+                let besides = if ranks > 1 { 3 } else { 1 };
+                assert!(room <= Some(ranks as usize + besides), "{place}: {error}");
             }
         }
         // The system takes a moment to forget a thread.

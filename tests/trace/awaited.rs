@@ -178,9 +178,38 @@ fn rooted_collectives_of_two_ranks_are_one_message() {
     }
 }
 
+/// A broadcast whose root casts: each of three ranks by its plan, or as it is waited for.
+#[test]
+fn a_cast_that_is_awaited_is_that_of_its_plan() {
+    let cast = (Collective::Broadcast, Algorithm::Nvls);
+    // The last bytes of a line, and the first ones of a slot.
+    let counts = [1, 5, 6, SLOT_COUNT, SLOT_COUNT + 1, 10 * SLOT_COUNT - 100];
+    for count in counts {
+        let traced: Vec<_> = (0..8)
+            .map(|ways: usize| {
+                all(3, |wires| match ways >> wires.me() & 1 {
+                    0 => sized(cast, wires, count),
+                    _ => rooted_awaited(cast.0, count, wires),
+                })
+            })
+            .collect();
+        for (ways, one) in traced.iter().enumerate() {
+            for (rank, ((events, data, _), (planned, right, _))) in
+                one.iter().zip(&traced[0]).enumerate()
+            {
+                assert_eq!(events.len(), count.div_ceil(SLOT_COUNT), "tokens");
+                assert_eq!(events, planned, "rank {rank}, {ways:03b}, {count}");
+                assert_eq!(data, right, "rank {rank}, {ways:03b}, {count}");
+            }
+        }
+        assert_eq!(traced[0][0].1[..count], many(ROOT, 3, count)[..count]);
+    }
+}
+
 fn rooted_awaited(collective: Collective, count: usize, wires: &mut Wires) -> Traced {
-    let send = many(wires.me(), 2, count);
-    let mut recv = vec![-1; 2 * count];
+    let (me, ranks) = (wires.me(), wires.ranks());
+    let send = many(me, ranks, count);
+    let mut recv = vec![-1; ranks * count];
     let kernel = kernel();
     let call = SmallCall {
         send: send.as_ptr().cast(),
@@ -193,7 +222,12 @@ fn rooted_awaited(collective: Collective, count: usize, wires: &mut Wires) -> Tr
     let mut events = Vec::new();
     let sizes = (SLOT_BYTES, STREAM_BYTES);
     // SAFETY: the buffers hold a block for every rank and live until the call has returned.
-    let steps = unsafe { call.between_two(collective, sizes, wires, &mut Yielding, &mut events) };
+    let steps = unsafe {
+        match wires.ranks() {
+            2 => call.between_two(collective, sizes, wires, &mut Yielding, &mut events),
+            _ => call.cast(sizes, wires, &mut Yielding, &mut events),
+        }
+    };
     assert_eq!(steps, Ok(wires.steps_executed));
     (events, recv, 0)
 }

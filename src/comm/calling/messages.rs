@@ -31,6 +31,15 @@ fn message(checked: &Checked, sizes: &Sizes) -> MessageOrder {
     }
 }
 
+/// A rooted collective that is one message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rooted {
+    /// Of one of two ranks to the other.
+    BetweenTwo,
+    /// Of the root to all others.
+    Cast,
+}
+
 impl Sizes {
     /// Bytes of each token of a message of whole elements, but for the last one.
     #[inline(always)]
@@ -45,30 +54,31 @@ impl Sizes {
 }
 
 impl Exec {
-    /// Whether a rooted collective of two ranks moves as it is waited for: the algorithm is one
-    /// whose plan for two ranks is a message on the first channel, and no cards are asked for.
-    fn awaits_between_two(&mut self, checked: &Checked, route: Route) -> bool {
-        use Algorithm::{Binomial, Bundle, Ring};
+    /// How a rooted collective moves as it is waited for, if it does: its plan is one message on
+    /// the first channel, and no cards are asked for.
+    fn awaits_rooted(&mut self, checked: &Checked, route: Route) -> Option<Rooted> {
+        use Algorithm::{Binomial, Bundle, Nvls, Ring};
         use Collective::{Broadcast, Gather, Reduce, Scatter};
         let (choice, may_be_direct) = match route {
             Route::Plan(choice) => (choice, false),
             Route::MayDirect(choice) => (choice, true),
-            _ => return false,
+            _ => return None,
         };
-        let is_message = match checked.call.collective {
-            Broadcast | Reduce => matches!(choice.algorithm, Ring | Binomial),
-            Gather | Scatter => matches!(choice.algorithm, Bundle | Binomial),
-            _ => false,
+        let is_between_two = self.members.nranks == 2;
+        let rooted = match (checked.call.collective, choice.algorithm) {
+            (Broadcast, Nvls) => Rooted::Cast,
+            (Broadcast | Reduce, Ring | Binomial) if is_between_two => Rooted::BetweenTwo,
+            (Gather | Scatter, Bundle | Binomial) if is_between_two => Rooted::BetweenTwo,
+            _ => return None,
         };
-        let awaits = is_message
-            && checked.made.is_none()
-            && (choice.channels, choice.protocol.of_pairs()) == (1, Protocol::Simple)
+        let is_paired = rooted == Rooted::BetweenTwo;
+        let awaits = checked.made.is_none()
+            && choice.channels == 1
+            && (!is_paired || choice.protocol.of_pairs() == Protocol::Simple)
             && self.engine.awaits_message(checked.bytes)
-            && checked.call.dtype.size_bytes() <= self.sizes.slot();
-        match awaits && may_be_direct {
-            true => self.direct.passes(checked),
-            false => awaits,
-        }
+            && checked.call.dtype.size_bytes() <= self.sizes.slot()
+            && (!may_be_direct || self.direct.passes(checked));
+        awaits.then_some(rooted)
     }
 
     /// Whether a message moves as it is waited for: nothing else is in flight, it is not to this
@@ -139,22 +149,25 @@ impl Inner {
         Some(ended.map_err(|stop| self.stopped_by(exec, stop, None)))
     }
 
-    /// A rooted collective of two ranks, which is one message: its plan says no more than that.
-    pub(in crate::comm) fn between_two(
+    /// A rooted collective that is one message: its plan says no more than that.
+    pub(in crate::comm) fn rooted_at_once(
         &self,
         exec: &mut Exec,
         checked: &Checked,
         number: Option<u64>,
         route: Route,
     ) -> Option<Result<()>> {
-        if self.nranks != 2 || !exec.awaits_between_two(checked, route) {
-            return None;
-        }
+        let rooted = exec.awaits_rooted(checked, route)?;
         let slice_bytes = exec.sizes.slice(checked);
         let mut waiter = Waiter::new(self, (checked.call.collective.name(), number));
         let small = checked.small();
         // SAFETY: the promise of `enqueue`.
-        let ended = unsafe { exec.engine.between_two(&small, slice_bytes, &mut waiter) };
+        let ended = unsafe {
+            match rooted {
+                Rooted::BetweenTwo => exec.engine.between_two(&small, slice_bytes, &mut waiter),
+                Rooted::Cast => exec.engine.cast(&small, slice_bytes, &mut waiter),
+            }
+        };
         drop(waiter);
         Some(match ended {
             Ok(steps) => {

@@ -12,6 +12,7 @@ use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::exec::combine::Combine;
 use crate::plan::Algorithm;
+use crate::topo::WaitPolicy;
 use crate::tune::{Choice, Route};
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ impl Inner {
         if let Some(ended) = self.message_at_once(exec, checked) {
             return ended;
         }
-        if let Some(ended) = self.between_two(exec, checked, number, route) {
+        if let Some(ended) = self.rooted_at_once(exec, checked, number, route) {
             return ended;
         }
         match route {
@@ -59,7 +60,21 @@ impl Inner {
         // call from its beginning.
         let added = self.add_to(&mut op, exec, checked, route);
         added.map_err(|error| self.fail(exec, error))?;
-        self.run_alone(exec, op, number)
+        self.run_alone(exec, op, number)?;
+        self.let_readers_run(exec, checked.bytes);
+        Ok(())
+    }
+
+    /// Where ranks outnumber cores, a rank that leaves a call and computes keeps its core for a
+    /// whole time slice. Whoever has yet to read much of what it wrote gets the core first.
+    #[inline]
+    fn let_readers_run(&self, exec: &mut Exec, bytes: usize) {
+        /// Reading less takes no longer than some changes of thread.
+        const MUCH: usize = 256 << 10;
+        let is_crowded = self.wait.policy != WaitPolicy::Spin;
+        if is_crowded && bytes >= MUCH && exec.engine.is_awaited(|_| true) {
+            std::thread::yield_now();
+        }
     }
 
     /// Runs a call behind those that are in flight.

@@ -33,6 +33,7 @@ pub(super) fn pair(writer: usize, reader: usize) -> Link {
 /// A message on its way.
 struct Moving<'a> {
     order: &'a MessageOrder,
+    link: Link,
     end: PortId,
     /// Bytes that have passed.
     moved: usize,
@@ -44,6 +45,30 @@ impl Moving<'_> {
     #[inline(always)]
     fn is_done(&self) -> bool {
         self.moved >= self.order.bytes
+    }
+
+    /// Moves all tokens, waiting for each.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// As [`Moving::try_token`].
+    #[inline(always)]
+    unsafe fn pass(
+        mut self,
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        while !self.is_done() {
+            // SAFETY: our caller's promise.
+            unsafe { self.token(wires, waiting, tracer)? };
+            if !self.is_done() {
+                waiting.moved()?;
+            }
+        }
+        Ok(())
     }
 
     /// Moves the next token, waiting for it, or for room.
@@ -60,36 +85,34 @@ impl Moving<'_> {
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
-        let peer = self.order.peer;
+        let (link, end) = (self.link, self.end);
         let bytes = (self.order.bytes - self.moved).min(self.order.slice_bytes);
         if bytes <= PART_BYTES {
             // SAFETY: our caller's promise.
             while unsafe { !self.try_token(wires, tracer)? } {
-                waiting.pause(peer)?;
+                waiting.pause(wires.ports.waits_for(end))?;
             }
             return Ok(());
         }
         let token = TokenOrder {
-            end: self.end,
-            writer: peer,
+            end,
+            writer: self.order.peer,
             bytes,
             signature: self.order.signature,
         };
         let place = self.order.place.wrapping_add(self.moved);
         if self.order.direction == Direction::Send {
-            while !wires.ports.ready_for(self.end, (bytes, token.signature)) {
-                waiting.pause(peer)?;
+            while !wires.ports.ready_for(end, (bytes, token.signature)) {
+                waiting.pause(wires.ports.waits_for(end))?;
             }
             // SAFETY: our caller's promise.
             unsafe { wires.write_in_parts(token, place, self.stream_bytes) };
-            let link = pair(wires.me(), peer);
             tracer.event(Event::Publish { link, bytes });
         } else {
             wires.take_in_parts(token, 1, waiting, |from, part| {
                 // SAFETY: the part is there; our caller's promise.
                 unsafe { dtype::move_bytes(from, place.wrapping_add(part.start), part.len()) };
             })?;
-            let link = pair(peer, wires.me());
             tracer.event(Event::Release { link, bytes });
         }
         wires.steps_executed += 1;
@@ -110,7 +133,7 @@ impl Moving<'_> {
         wires: &mut Wires,
         tracer: &mut impl Tracer,
     ) -> Result<bool, Mismatch> {
-        let (end, peer, signature) = (self.end, self.order.peer, self.order.signature);
+        let (end, link, signature) = (self.end, self.link, self.order.signature);
         let bytes = (self.order.bytes - self.moved).min(self.order.slice_bytes);
         if !wires.ports.ready_for(end, (bytes, signature)) {
             return Ok(false);
@@ -126,7 +149,6 @@ impl Moving<'_> {
                 }
             }
             wires.ports.publish(end, 1, bytes, signature);
-            let link = pair(wires.me(), peer);
             tracer.event(Event::Publish { link, bytes });
         } else {
             wires.check(end, signature, 0)?;
@@ -134,7 +156,6 @@ impl Moving<'_> {
             // SAFETY: the signature says that the slot holds as many bytes; our caller's promise.
             unsafe { dtype::move_bytes(slot.cast_const(), place, bytes) };
             wires.ports.release(end, 1);
-            let link = pair(peer, wires.me());
             tracer.event(Event::Release { link, bytes });
         }
         wires.steps_executed += 1;
@@ -158,14 +179,44 @@ impl Wires {
         order: &'a MessageOrder,
         stream_bytes: usize,
     ) -> Result<Moving<'a>, Stop> {
+        let (me, peer) = (self.me(), order.peer);
+        let link = match order.direction {
+            Direction::Send => pair(me, peer),
+            Direction::Recv => pair(peer, me),
+        };
         let mut end = PortId::OWN_FAN;
         if order.bytes > 0 {
-            end = self.end_with(order.peer, order.direction)?;
+            end = self.end_with(peer, order.direction)?;
             self.ports
                 .reserve(end, order.bytes.min(order.slice_bytes))?;
         }
         Ok(Moving {
             order,
+            link,
+            end,
+            moved: 0,
+            stream_bytes,
+        })
+    }
+
+    /// The same of a message of its writer to all others: order.peer is who writes it.
+    #[inline(always)]
+    fn begin_cast<'a>(
+        &mut self,
+        order: &'a MessageOrder,
+        stream_bytes: usize,
+    ) -> Result<Moving<'a>, Stop> {
+        let writes = order.direction == Direction::Send;
+        let end = self.ports.open(PortKind::Cast, writes, (order.peer, 0))?;
+        self.ports
+            .reserve(end, order.bytes.min(order.slice_bytes))?;
+        let link = Link::Cast {
+            writer: order.peer as u32,
+            channel: 0,
+        };
+        Ok(Moving {
+            order,
+            link,
             end,
             moved: 0,
             stream_bytes,
@@ -187,15 +238,28 @@ impl Wires {
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
-        let mut message = self.begin_message(order, stream_bytes)?;
-        while !message.is_done() {
-            // SAFETY: our caller's promise.
-            unsafe { message.token(self, waiting, tracer)? };
-            if !message.is_done() {
-                waiting.moved()?;
-            }
-        }
-        Ok(())
+        let message = self.begin_message(order, stream_bytes)?;
+        // SAFETY: our caller's promise.
+        unsafe { message.pass(self, waiting, tracer) }
+    }
+
+    /// Moves a message of one rank, the peer of the order, to all others.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// As [`Wires::message`].
+    pub unsafe fn cast(
+        &mut self,
+        order: &MessageOrder,
+        stream_bytes: usize,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<(), Stop> {
+        let message = self.begin_cast(order, stream_bytes)?;
+        // SAFETY: our caller's promise.
+        unsafe { message.pass(self, waiting, tracer) }
     }
 
     /// Moves two messages side by side: neither waits for the other.

@@ -1,5 +1,5 @@
-//! The rooted collectives of two ranks, which are one message: broadcast, gather, scatter and
-//! reduce.
+//! Rooted collectives that are one message: broadcast, gather, scatter and reduce of two ranks, and
+//! a broadcast whose root casts.
 //!
 //! Their tokens are those of the plans, and grow: whoever waits reads, or folds, what is there.
 
@@ -61,11 +61,9 @@ impl SmallCall<'_> {
             (_, false) => (order(Direction::Send, send), None),
         };
         let copy_own = || {
-            if let Some((from, to)) = own
-                && from != to
-            {
-                // SAFETY: our caller's promise; not in place, so they are apart.
-                unsafe { dtype::move_bytes(from.cast_const(), to, bytes) };
+            if let Some((from, to)) = own {
+                // SAFETY: our caller's promise.
+                unsafe { self.copy_own(from, to) };
             }
         };
         // The other rank gets its part first, and meanwhile the root moves its own.
@@ -78,6 +76,49 @@ impl SmallCall<'_> {
             copy_own();
         }
         Ok(message.tokens())
+    }
+
+    /// What the root of this call moves itself.
+    ///
+    /// # Safety
+    /// The two places hold the bytes of this call, and are the same or apart.
+    unsafe fn copy_own(&self, from: *mut u8, to: *mut u8) {
+        if from != to {
+            // SAFETY: our caller's promise.
+            unsafe { dtype::move_bytes(from.cast_const(), to, self.bytes()) };
+        }
+    }
+
+    /// A broadcast of one node whose root casts. Returns how many steps that was.
+    ///
+    /// # Errors
+    /// See [`Stop`].
+    ///
+    /// # Safety
+    /// As [`SmallCall::between_two`].
+    pub unsafe fn cast(
+        &self,
+        (slice_bytes, stream_bytes): (usize, usize),
+        wires: &mut Wires,
+        waiting: &mut impl Waiting,
+        tracer: &mut impl Tracer,
+    ) -> Result<u64, Stop> {
+        let at_root = wires.me() == self.root;
+        let (direction, place) = match at_root {
+            true => (Direction::Send, self.send.cast_mut()),
+            false => (Direction::Recv, self.recv),
+        };
+        let order = MessageOrder {
+            slice_bytes,
+            ..self.message(self.root, direction, place)
+        };
+        // SAFETY: our caller's promise.
+        unsafe { wires.cast(&order, stream_bytes, waiting, tracer)? };
+        if at_root {
+            // SAFETY: our caller's promise; a broadcast is in place or its buffers are apart.
+            unsafe { self.copy_own(place, self.recv) };
+        }
+        Ok(order.tokens())
     }
 
     /// Folds the message of the other rank with the own contribution, in the order of ranks.
@@ -150,5 +191,24 @@ impl HostEngine {
         let wires = &mut self.wires;
         // SAFETY: our caller's promise.
         unsafe { small.between_two(order.collective, sizes, wires, waiting, &mut ()) }
+    }
+
+    /// Runs a broadcast whose root casts; else as [`HostEngine::between_two`].
+    ///
+    /// # Errors
+    /// As [`HostEngine::awaited`].
+    ///
+    /// # Safety
+    /// As [`HostEngine::awaited`].
+    pub unsafe fn cast(
+        &mut self,
+        order: &SmallOrder,
+        slice_bytes: usize,
+        waiting: &mut impl Waiting,
+    ) -> Result<u64, Stop> {
+        let small = SmallCall::of(order, &self.kernels);
+        let sizes = (slice_bytes, self.stream_bytes);
+        // SAFETY: our caller's promise.
+        unsafe { small.cast(sizes, &mut self.wires, waiting, &mut ()) }
     }
 }
