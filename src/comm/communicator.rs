@@ -123,6 +123,15 @@ impl Communicator {
         self.inner.rank
     }
 
+    /// Whether it has neither connections to other nodes, nor a device, nor operations of the
+    /// program: then nothing but memory stays while somebody keeps a handle of it after its end.
+    #[inline]
+    pub fn holds_memory_only(&self) -> bool {
+        self.inner.links().is_none()
+            && self.inner.device == CommDevice::Host
+            && self.inner.ops.next.load(Ordering::Relaxed) == 0
+    }
+
     /// Ranks of the communicator.
     pub fn nranks(&self) -> u32 {
         self.inner.nranks

@@ -238,10 +238,9 @@ with_start_options! {
         kind: Kind::Words(Stores::WORDS),
         default: "auto",
         tag: Tag::Site,
-        note: "It decides nothing but speed. Where ranks outnumber cores and nothing was measured, \
-               `auto` is `cached`. `kolo info` shows what was measured: once in a boot \
-               (in a virtual machine, whose cores may move: once in a minute), kept in \
-               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`. Such results try both first.",
+        note: "Speed only; results try both kinds. `kolo info` shows what was measured: once a \
+               boot (in a virtual machine, whose cores may move: once a minute), kept in \
+               `$XDG_RUNTIME_DIR/kolo`, or else `/tmp/kolo-UID`. Without it, crowded ranks cache.",
     }
 
     /// Let a rank that falls asleep have the others pass a memory barrier (`membarrier`), which

@@ -320,6 +320,12 @@ impl DeviceEngine {
         engine.wires.ports.is_awaited(counts)
     }
 
+    /// Whether a rank has yet to read what this one wrote into slots.
+    pub fn is_unread(&mut self) -> bool {
+        let DeviceEngine::Host(engine) = self;
+        engine.wires.ports.is_unread()
+    }
+
     /// Steps executed since the communicator was made.
     pub fn steps_executed(&self) -> u64 {
         let DeviceEngine::Host(engine) = self;

@@ -261,15 +261,20 @@ impl Segment {
     /// times the price, and a call that comes to a slot for the first time would be slow. `part` is
     /// the offset of the part of a connection that they belong to.
     pub fn populate(&self, part: usize, (offset, bytes): (usize, usize)) {
-        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(mapped) = parts.get(&part) else {
+        let parts = || self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        // Ranks that are threads share this lock, and the pages take long.
+        let mapped = parts()
+            .get(&part)
+            .map(|mapped| (mapped.base, mapped.length));
+        let Some((base, length)) = mapped else {
             return;
         };
         let page = room::page_bytes();
         let first = (offset - part) / page * page;
-        let end = (offset - part + bytes).min(mapped.length);
-        let place = mapped.base.as_ptr().wrapping_add(first);
-        // SAFETY: inside of the mapping of the part; the content stays. Where the system does not
+        let end = (offset - part + bytes).min(length);
+        let place = base.as_ptr().wrapping_add(first);
+        // SAFETY: inside of the mapping of the part, which lives as long as the segment; the
+        // content stays. Where the system does not
         // know of it (before Linux 5.14), pages come when they are touched.
         unsafe {
             libc::madvise(

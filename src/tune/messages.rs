@@ -17,6 +17,15 @@ fn is_small_message(bytes: usize) -> bool {
     bytes <= MOST_MESSAGE_BYTES
 }
 
+/// Of the collectives that have a one-shot plan those that have a way without interpretation.
+#[inline(always)]
+pub(super) fn has_small_way(collective: Collective) -> bool {
+    !matches!(
+        collective,
+        Collective::Reduce | Collective::Scan | Collective::Exscan
+    )
+}
+
 /// The algorithm by which a collective consists of messages.
 fn of_messages(collective: Collective) -> Option<Algorithm> {
     match collective {

@@ -8,7 +8,7 @@
 //! between ranks and changes no byte on the way; and the *form* of [`Route::MayDirect`], which
 //! follows from where the buffers of all ranks lie.
 
-use super::messages::as_messages;
+use super::messages::{as_messages, has_small_way};
 use super::{Candidate, Choice, Table, parts};
 use crate::algo;
 use crate::plan::{Algorithm, Collective};
@@ -267,13 +267,4 @@ impl Route {
             Route::Parts => "a message for each block, protocol simple".into(),
         }
     }
-}
-
-/// Of the collectives that have a one-shot plan those that have a way without interpretation.
-#[inline(always)]
-fn has_small_way(collective: Collective) -> bool {
-    !matches!(
-        collective,
-        Collective::Reduce | Collective::Scan | Collective::Exscan
-    )
 }

@@ -112,7 +112,8 @@ impl Table {
         }
         for collective in Collective::ALL {
             let usual = |bytes| {
-                let is_oneshot = table.is_oneshot(collective, bytes);
+                let is_oneshot =
+                    messages::has_small_way(collective) && table.is_oneshot(collective, bytes);
                 (!is_oneshot).then(|| table.choose(collective, bytes))
             };
             if let Some(bound) = messages::bound(collective, table.inputs.nranks, usual) {

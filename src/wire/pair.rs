@@ -6,8 +6,8 @@
 //! end keeps its count here, not in launch arguments.
 
 use super::line::{
-    Arrival, CLAIMED_BYTES, INLINE_BYTES, LINES, Line, PairHeader, TOKENS, align, claim, part,
-    payload_place,
+    Arrival, CLAIMED_BYTES, INLINE_BYTES, LINES, Line, PairHeader, SMALL_BYTES, TOKENS, align,
+    claim, part, payload_place,
 };
 use std::ops::Range;
 
@@ -140,7 +140,10 @@ impl PairSender {
         line.publish(self.position, signature, bytes as u64);
         let next = &raw const lines[self.position as usize % TOKENS];
         claim(next.cast(), size_of::<Line>());
-        if bytes > INLINE_BYTES && bytes <= CLAIMED_BYTES {
+        // Where the reader lags, the next place is one that it has yet to read.
+        let places = if bytes <= SMALL_BYTES { TOKENS } else { LINES };
+        let is_free = self.position < self.given + places as u64;
+        if is_free && bytes > INLINE_BYTES && bytes <= CLAIMED_BYTES {
             claim(self.memory.place(self.position, bytes), bytes);
         }
     }
@@ -229,6 +232,12 @@ impl PairReceiver {
     #[inline]
     pub fn ready(&self, ahead: u32) -> bool {
         self.line(ahead).whole(self.position + u64::from(ahead))
+    }
+
+    /// The same for the next slice if it is one that does not grow.
+    #[inline]
+    pub fn ready_small(&self) -> bool {
+        self.line(0).arrived(self.position)
     }
 
     /// Bytes of the next slice that are there, [`super::line::WHOLE`] if it is whole.

@@ -214,11 +214,13 @@ impl Ports {
         port.ready(&mut self.fans, slots, token)
     }
 
-    /// Whether a token of one slot and `bytes` may move: small ones need no slot to be free.
+    /// Whether a token of one slot and `bytes` may move: small ones need no slot to be free, and do
+    /// not grow.
     #[inline(always)]
     pub fn ready_for(&mut self, id: PortId, (bytes, signature): (usize, u64)) -> bool {
         match &mut self.made[id.0 as usize].port {
             Port::PairOut(pair) if bytes <= SMALL_BYTES => pair.ready_small(),
+            Port::PairIn(pair) if bytes <= SMALL_BYTES => pair.ready_small(),
             port => port.ready(&mut self.fans, (1, 0), || (bytes, signature)),
         }
     }
@@ -361,6 +363,13 @@ impl Ports {
         let made = self.made.iter_mut();
         let mut pairs = made.filter(|entry| matches!(entry.port, Port::PairOut(_)));
         pairs.any(|entry| counts(entry.peer as usize) && !entry.port.drained())
+    }
+
+    /// Whether somebody has yet to read what this rank wrote into slots.
+    pub fn is_unread(&mut self) -> bool {
+        let of_slots = |port: &Port| matches!(port, Port::PairOut(_) | Port::CastOut(_));
+        let mut made = self.made.iter_mut();
+        made.any(|entry| of_slots(&entry.port) && !entry.port.drained())
     }
 
     /// The pages of this port appear when they are touched: none is taken before.

@@ -290,6 +290,10 @@ fn the_short_way_to_a_route_leads_to_the_same() {
         }
     }
     assert!(as_messages > 1000);
+    let table = Table::new(inputs(Cluster::one_node(2, 0)));
+    for collective in [Collective::Reduce, Collective::Gather, Collective::Send] {
+        assert!(table.as_messages(collective, 8).is_some(), "{collective:?}");
+    }
 }
 
 /// Flagged lines win on hosts at no size, as they were measured by hand: nothing chooses them

@@ -9,10 +9,11 @@
 //! the same handle takes it, if no communicator was removed meanwhile, and puts it back behind the
 //! call; a call inside of this one finds nothing there and asks the slab. So a communicator that
 //! another thread has destroyed may keep its memory until the next call of this thread, or its end.
+//! It keeps nothing else: what is between nodes has threads and sockets, and is never kept.
 
 use crate::handle::Registry;
 use crate::seat::Seat;
-use kolo_core::base::Result;
+use kolo_core::base::{Result, caught};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,6 +37,13 @@ struct Recent {
     /// Communicators that had been removed before it was looked up.
     removed: Cell<usize>,
     seat: Cell<Option<Arc<Seat>>>,
+}
+
+impl Drop for Recent {
+    fn drop(&mut self) {
+        // The end of a communicator may write to the log, whose place in this thread is gone.
+        let _ = caught(|| drop(self.seat.take()));
+    }
 }
 
 thread_local! {
@@ -64,12 +72,22 @@ impl Comms {
         self.registry.remove(handle)?;
         // Behind the removal: who sees the new number does not find the handle any more.
         self.removed.fetch_add(1, Ordering::Release);
+        let of_this = |recent: &Recent| drop(recent.seat.take());
+        let _ = RECENT.try_with(of_this);
         Ok(())
     }
 
-    /// Hands `body` the communicator behind `handle`.
-    #[inline(always)]
+    /// Hands `body` the communicator behind `handle`, for a call that is no transfer.
     pub(crate) fn with<R>(&self, handle: usize, body: impl FnOnce(Result<&Seat>) -> R) -> R {
+        match self.registry.get(handle) {
+            Ok(seat) => body(Ok(&seat)),
+            Err(error) => body(Err(error)),
+        }
+    }
+
+    /// The same for a transfer, of which the next one is likely to name the same communicator.
+    #[inline(always)]
+    pub(crate) fn with_recent<R>(&self, handle: usize, body: impl FnOnce(Result<&Seat>) -> R) -> R {
         let removed = self.removed.load(Ordering::Acquire);
         let seat = match recent(handle, removed) {
             Some(seat) => seat,
@@ -79,7 +97,7 @@ impl Comms {
             },
         };
         let result = body(Ok(&seat));
-        if self.removed.load(Ordering::Relaxed) == removed {
+        if self.removed.load(Ordering::Relaxed) == removed && seat.may_be_kept() {
             keep(handle, removed, seat);
         }
         result
@@ -111,4 +129,60 @@ fn keep(handle: usize, removed: usize, seat: Arc<Seat>) {
         drop(recent.seat.replace(Some(seat)));
     };
     let _ = RECENT.try_with(put);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seat::adopt;
+    use kolo_core::comm::{CommConfig, Communicator};
+
+    /// A communicator of one rank behind a handle, and how it is seen by nobody.
+    fn made() -> (usize, std::sync::Weak<Seat>) {
+        let comms = Communicator::init_all(1, &CommConfig::default()).expect("init");
+        let comm = comms.into_iter().next().expect("one");
+        let handle = adopt(comm, -1).expect("room") as usize;
+        let seat = COMMS.find(handle).expect("alive");
+        (handle, Arc::downgrade(&seat))
+    }
+
+    fn is_there(handle: usize) -> bool {
+        COMMS.with_recent(handle, |seat| seat.is_ok())
+    }
+
+    /// Whoever used it last does not find it any more, and lets go of it with the next call.
+    #[test]
+    fn a_communicator_that_another_thread_ended_is_not_found() {
+        let (handle, seat) = made();
+        assert!(is_there(handle) && is_there(handle));
+        std::thread::scope(|scope| {
+            scope.spawn(|| COMMS.remove(handle).expect("it was alive"));
+        });
+        assert!(!is_there(handle));
+        assert!(seat.upgrade().is_none(), "nobody has it");
+    }
+
+    #[test]
+    fn the_thread_that_ends_a_communicator_keeps_nothing_of_it() {
+        let (handle, seat) = made();
+        assert!(is_there(handle));
+        COMMS.remove(handle).expect("it was alive");
+        assert!(seat.upgrade().is_none(), "nobody has it");
+    }
+
+    /// A call inside of another one, and one of another communicator in between.
+    #[test]
+    fn calls_inside_of_calls_find_theirs() {
+        let [(one, _), (other, _)] = [made(), made()];
+        let found = COMMS.with_recent(one, |seat| {
+            let outer: *const Seat = seat.expect("alive");
+            let same = COMMS.with_recent(one, |seat| std::ptr::eq(outer, seat.expect("alive")));
+            let of_other = |seat: Result<&Seat>| !std::ptr::eq(outer, seat.expect("alive"));
+            same && COMMS.with_recent(other, of_other)
+        });
+        assert!(found && is_there(one) && is_there(other));
+        for handle in [one, other] {
+            COMMS.remove(handle).expect("alive");
+        }
+    }
 }

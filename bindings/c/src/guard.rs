@@ -104,25 +104,46 @@ pub(crate) fn guard_comm(
     comm: koloComm_t,
     mut body: impl FnMut(&Member) -> Result<koloResult_t>,
 ) -> koloResult_t {
-    guard_seat(call, comm, |seat| body(seat.member()?))
+    let mut body = |seat: &Seat| body(seat.member()?);
+    guard_found(call, comm, || {
+        COMMS.with_recent(comm as usize, |seat| told(call, seat, &mut body))
+    })
 }
 
 /// The same, also while the communicator is being made.
-#[inline(always)]
 pub(crate) fn guard_seat(
     call: &'static str,
     comm: koloComm_t,
     mut body: impl FnMut(&Seat) -> Result<koloResult_t>,
 ) -> koloResult_t {
-    let mut run = || {
-        COMMS.with(comm as usize, |seat| match seat {
-            Ok(seat) => match body(seat) {
-                Ok(code) => Ok(code),
-                Err(error) => Err(failed(error.during(call), Some(seat))),
-            },
-            Err(error) => Err(failed(error.during(call), None)),
-        })
-    };
+    guard_found(call, comm, || {
+        COMMS.with(comm as usize, |seat| told(call, seat, &mut body))
+    })
+}
+
+/// Runs `body`, and tells its error.
+#[inline(always)]
+fn told(
+    call: &'static str,
+    seat: Result<&Seat>,
+    body: &mut impl FnMut(&Seat) -> Result<koloResult_t>,
+) -> std::result::Result<koloResult_t, koloResult_t> {
+    match seat {
+        Ok(seat) => match body(seat) {
+            Ok(code) => Ok(code),
+            Err(error) => Err(failed(error.during(call), Some(seat))),
+        },
+        Err(error) => Err(failed(error.during(call), None)),
+    }
+}
+
+/// Runs what looks for a communicator and uses it; a panic is an error of it.
+#[inline(always)]
+fn guard_found(
+    call: &'static str,
+    comm: koloComm_t,
+    mut run: impl FnMut() -> std::result::Result<koloResult_t, koloResult_t>,
+) -> koloResult_t {
     // What is caught is handed on by memory: one word, and not all that was captured, which would
     // be read in larger pieces than it was just written in.
     let run = &mut run;

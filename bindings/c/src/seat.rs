@@ -123,6 +123,13 @@ impl Seat {
         self.ready.get().is_none() && start.is_some_and(Starting::is_inherited)
     }
 
+    /// Whether nothing but memory stays with whoever keeps it when it has ended.
+    #[inline(always)]
+    pub(crate) fn may_be_kept(&self) -> bool {
+        let member = self.ready.get();
+        member.is_some_and(|member| member.communicator.holds_memory_only())
+    }
+
     /// The rank, and the number of ranks.
     pub(crate) fn place(&self) -> (u32, u32) {
         match (self.ready.get(), &self.start) {

@@ -37,10 +37,12 @@ impl Inner {
         route: Route,
     ) -> Result<()> {
         self.refuse_own(checked)?;
-        if let Some(ended) = self.message_at_once(exec, checked) {
-            return ended;
-        }
-        if let Some(ended) = self.rooted_at_once(exec, checked, number, route) {
+        let at_once = match self.message_at_once(exec, checked) {
+            None => self.rooted_at_once(exec, checked, number, route),
+            message => message,
+        };
+        if let Some(ended) = at_once {
+            self.let_readers_run(exec, checked.bytes);
             return ended;
         }
         match route {
@@ -72,7 +74,7 @@ impl Inner {
         /// Reading less takes no longer than some changes of thread.
         const MUCH: usize = 256 << 10;
         let is_crowded = self.wait.policy != WaitPolicy::Spin;
-        if is_crowded && bytes >= MUCH && exec.engine.is_awaited(|_| true) {
+        if is_crowded && bytes >= MUCH && exec.engine.is_unread() {
             std::thread::yield_now();
         }
     }
