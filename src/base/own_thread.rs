@@ -12,7 +12,10 @@ use std::thread::{Builder, JoinHandle};
 ///
 /// # Errors
 /// The system has no thread left.
-pub fn start(builder: Builder, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+pub fn start<T: Send + 'static>(
+    builder: Builder,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
     // A new thread has the signal mask of its maker, so all signals are blocked while it is made.
     // SAFETY: all-zero bytes are a valid signal set, and the calls fill both sets.
     let before = unsafe {
@@ -24,7 +27,7 @@ pub fn start(builder: Builder, body: impl FnOnce() + Send + 'static) -> io::Resu
     };
     let started = builder.spawn(move || {
         FloatEnv::stop_traps();
-        body();
+        body()
     });
     // SAFETY: `before` is the mask that this thread had.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };

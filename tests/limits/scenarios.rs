@@ -385,7 +385,7 @@ fn threads(_: &Context) {
             Err(error) => {
                 let error = error.to_string();
                 assert!(error.contains("ulimit -u"), "{place}: {error}");
-                // The service, and the two that measure stores: on a busy machine they end late.
+                // The service, and the two that measure stores.
                 let besides = if ranks > 1 { 3 } else { 1 };
                 assert!(room <= Some(ranks as usize + besides), "{place}: {error}");
             }

@@ -13,11 +13,12 @@ use crate::base::own_thread;
 use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::base::{Result, clock};
 use crate::dtype::{self, FoldParams};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
 
-/// The longest that a probe takes: what does not come about by then is not known.
+/// The longest that a probe takes, but for the wait of its threads for a core: what does not come
+/// about by then is not known.
 pub const LIMIT: Duration = Duration::from_millis(5);
 
 /// Slots of the area, each of the largest size.
@@ -174,22 +175,30 @@ pub fn measure(place: &Place, limit: Duration) -> Option<HandOver> {
         started: clock::now(),
         limit,
     });
-    let (say, hear) = mpsc::channel();
-    for side in 0..2 {
-        let (link, place, say) = (Arc::clone(&link), Arc::clone(place), say.clone());
+    let start = |side: usize| {
+        let (mine, place) = (Arc::clone(&link), Arc::clone(place));
         let builder = Builder::new().name("kolo-probe".into());
         let run = move || match (place(side), side) {
-            (Err(_), _) => link.given_up.store(true, Ordering::Relaxed),
-            (Ok(()), 0) => {
-                let _ = say.send(link.write());
+            (Ok(()), 0) => mine.write(),
+            (Ok(()), _) => {
+                mine.read();
+                None
             }
-            (Ok(()), _) => link.read(),
+            (Err(_), _) => {
+                mine.given_up.store(true, Ordering::Relaxed);
+                None
+            }
         };
-        own_thread::start(builder, run).ok()?;
-    }
-    // A thread that does not get to run ends on its own later: it keeps what it uses.
-    drop(say);
-    summary(hear.recv_timeout(limit).ok()??)
+        let started = own_thread::start(builder, run);
+        if started.is_err() {
+            link.given_up.store(true, Ordering::Relaxed);
+        }
+        started
+    };
+    // Whoever makes a communicator finds none of its threads afterwards.
+    let threads = [0, 1].map(start);
+    let [times, _] = threads.map(|thread| thread.ok()?.join().ok());
+    summary(times??)
 }
 
 /// What counts of all times.
