@@ -8,7 +8,7 @@
 
 use super::fork::Fd;
 pub use super::room::page_bytes;
-use super::{huge, registered, room};
+use super::{registered, room};
 use crate::base::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::io;
@@ -88,7 +88,6 @@ pub fn allocate(bytes: usize) -> Result<*mut u8> {
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     room::seal(&file, seals).map_err(|cause| refused("F_ADD_SEALS", &cause))?;
     let address = map(&file, 0, bytes)?;
-    huge::take(address..address.wrapping_add(bytes));
     let mut register = register();
     register.made += 1;
     let allocation = Allocation {
@@ -101,65 +100,25 @@ pub fn allocate(bytes: usize) -> Result<*mut u8> {
     Ok(address)
 }
 
-/// Maps `bytes` bytes of `file` from `offset` on, so that a huge page of the file can be one of the
-/// mapping.
+/// Maps `bytes` bytes of `file` from `offset` on.
 fn map(file: &Fd, offset: u64, bytes: usize) -> Result<*mut u8> {
-    let alignment = huge::alignment(bytes);
-    let place = match alignment {
-        1 => std::ptr::null_mut(),
-        // Both have the same place within a huge page.
-        _ => reserve(bytes, (alignment, offset as usize % alignment))?,
-    };
-    let fixed = if place.is_null() { 0 } else { libc::MAP_FIXED };
-    // SAFETY: a new mapping, at an address of the system's choice, or in the place of nothing but
-    // what was reserved for it, touches no memory that anybody uses.
+    // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
     let address = unsafe {
         libc::mmap(
-            place,
+            std::ptr::null_mut(),
             bytes,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | fixed,
+            libc::MAP_SHARED,
             file.as_raw_fd(),
             offset as libc::off_t,
         )
     };
     if address == libc::MAP_FAILED {
-        let cause = io::Error::last_os_error();
-        if !place.is_null() {
-            // SAFETY: what was reserved above, and nobody else knows of.
-            unsafe { libc::munmap(place, bytes) };
-        }
-        return Err(refused("mmap", &cause));
+        return Err(refused("mmap", &io::Error::last_os_error()));
     }
     // SAFETY: the range is the mapping made above. A refusal only means that children inherit it.
     unsafe { libc::madvise(address, bytes, libc::MADV_DONTFORK) };
     Ok(address.cast())
-}
-
-/// Reserves addresses for `bytes` bytes, whole pages, the first of which has `remainder` when
-/// divided by `alignment`.
-fn reserve(bytes: usize, (alignment, remainder): (usize, usize)) -> Result<*mut libc::c_void> {
-    let all = bytes + alignment;
-    let access = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let none = std::ptr::null_mut();
-    // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
-    let start = unsafe { libc::mmap(none, all, libc::PROT_NONE, access, -1, 0) };
-    if start == libc::MAP_FAILED {
-        return Err(refused("mmap", &io::Error::last_os_error()));
-    }
-    let before = (alignment + remainder - start.addr() % alignment) % alignment;
-    let place = start.wrapping_byte_add(before);
-    let behind = place.wrapping_byte_add(bytes);
-    // SAFETY: the rest of what was just mapped, in whole pages; nobody knows of it.
-    unsafe {
-        if before > 0 {
-            libc::munmap(start, before);
-        }
-        if alignment > before {
-            libc::munmap(behind, alignment - before);
-        }
-    }
-    Ok(place)
 }
 
 fn refused(call: &str, cause: &io::Error) -> Error {
@@ -386,32 +345,6 @@ mod tests {
         assert!(find(start, 1).is_none());
         let error = free(start).unwrap_err();
         assert!(error.what.contains("no live allocation"), "{error}");
-    }
-
-    /// Memory that is large enough for huge pages, and what is mapped of it from any page on.
-    #[test]
-    fn large_memory_is_all_there() {
-        let page = page_bytes();
-        for bytes in [2 << 20, (2 << 20) - page, (6 << 20) + page] {
-            let start = allocate(bytes).unwrap();
-            let found = find(start, bytes).expect("inside");
-            let offset = 3 * page;
-            let part = Mapping::open_part(&found.file, offset as u64, bytes - offset).unwrap();
-            let place = part.at(0, bytes - offset).expect("inside");
-            // SAFETY: both are live and hold so many bytes; only this test knows of them.
-            unsafe {
-                let all = std::slice::from_raw_parts_mut(start, bytes);
-                assert!(all.iter().all(|&byte| byte == 0), "zeroed");
-                let words = (0..bytes).map(|at| (at % 253) as u8);
-                all.iter_mut().zip(words).for_each(|(to, byte)| *to = byte);
-                let part = std::slice::from_raw_parts(place, bytes - offset);
-                assert_eq!(part, &all[offset..]);
-            }
-            assert_eq!(start.addr() % huge::alignment(bytes), 0);
-            let alignment = huge::alignment(bytes - offset);
-            assert_eq!((place.addr() - offset) % alignment, 0);
-            free(start).unwrap();
-        }
     }
 
     #[test]

@@ -31,7 +31,6 @@ pub mod cma;
 pub mod confirm;
 pub mod futex;
 pub mod gpu;
-mod huge;
 mod mapped;
 pub mod memory;
 pub mod net;
