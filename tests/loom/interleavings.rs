@@ -194,12 +194,12 @@ fn who_looks_at_no_parts_waits_until_a_token_is_whole() {
             let cast = Arc::clone(&cast);
             thread::spawn(move || {
                 let mut receivers = [2, 1].map(|me| CastReceiver::new(cast.memory(), me));
-                take_parts(&cast.slots, || receivers[0].written());
                 // This one takes it at once.
                 while !receivers[1].ready(0) {
                     thread::yield_now();
                 }
                 assert_eq!([0, 1].map(|part| cast.slots.read(part)), [100, 101]);
+                take_parts(&cast.slots, || receivers[0].written());
                 for receiver in &mut receivers {
                     receiver.release(1);
                 }
