@@ -8,7 +8,7 @@
 
 use super::Waiting;
 use super::host::{HostEngine, HostFlight};
-use super::order::{LaunchOrder, MessageOrder, Planner, SmallOrder};
+use super::order::{LaunchOrder, MessageOrder, Planner, Rooted, SmallOrder};
 use super::stop::{Progress, Stop};
 use crate::base::Result;
 use crate::plan::{Collective, Placing};
@@ -163,7 +163,7 @@ impl DeviceEngine {
         unsafe { engine.awaited(order, waiting) }
     }
 
-    /// Runs a rooted collective of the two ranks of a node, whose tokens have at most
+    /// Runs a rooted collective of one node that is one message, whose tokens have at most
     /// `slice_bytes`. Returns how many steps that was.
     ///
     /// # Errors
@@ -171,33 +171,16 @@ impl DeviceEngine {
     ///
     /// # Safety
     /// As [`DeviceEngine::small`].
-    pub unsafe fn between_two(
+    pub unsafe fn rooted(
         &mut self,
         order: &SmallOrder,
+        rooted: Rooted,
         slice_bytes: usize,
         waiting: &mut impl Waiting,
     ) -> std::result::Result<u64, Stop> {
         let DeviceEngine::Host(engine) = self;
         // SAFETY: passed on.
-        unsafe { engine.between_two(order, slice_bytes, waiting) }
-    }
-
-    /// Runs a broadcast whose root casts, on one node; else as [`DeviceEngine::between_two`].
-    ///
-    /// # Errors
-    /// As [`DeviceEngine::awaited`].
-    ///
-    /// # Safety
-    /// As [`DeviceEngine::small`].
-    pub unsafe fn cast(
-        &mut self,
-        order: &SmallOrder,
-        slice_bytes: usize,
-        waiting: &mut impl Waiting,
-    ) -> std::result::Result<u64, Stop> {
-        let DeviceEngine::Host(engine) = self;
-        // SAFETY: passed on.
-        unsafe { engine.cast(order, slice_bytes, waiting) }
+        unsafe { engine.rooted(order, rooted, slice_bytes, waiting) }
     }
 
     /// Moves one message on one node.

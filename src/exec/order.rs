@@ -59,10 +59,21 @@ pub struct SmallOrder {
     pub root: usize,
 }
 
-/// A message to or from another rank.
+/// A rooted collective that is one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rooted {
+    /// From one of two ranks to the other.
+    BetweenTwo,
+    /// From the root to all others.
+    Cast,
+}
+
+/// A message to or from another rank, or from one rank to all others.
 pub struct MessageOrder {
-    /// The other rank.
+    /// The other rank; the one that sends it, if it goes to all others.
     pub peer: usize,
+    /// Whether it goes to all others.
+    pub to_all: bool,
     /// Which way it goes.
     pub direction: Direction,
     /// Its memory: read where it is sent, written where it is received.

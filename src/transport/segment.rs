@@ -274,8 +274,8 @@ impl Segment {
         let end = (offset - part + bytes).min(length);
         let place = base.as_ptr().wrapping_add(first);
         // SAFETY: inside of the mapping of the part, which lives as long as the segment; the
-        // content stays. Where the system does not
-        // know of it (before Linux 5.14), pages come when they are touched.
+        // content stays. Where the system does not know of it (before Linux 5.14), pages come when
+        // they are touched.
         unsafe {
             libc::madvise(
                 place.cast(),

@@ -190,21 +190,17 @@ fn parts_of_a_token_are_read_while_it_grows() {
 fn who_looks_at_no_parts_waits_until_a_token_is_whole() {
     model(|| {
         let cast = Cast::new();
-        let reader = {
-            let cast = Arc::clone(&cast);
-            thread::spawn(move || {
-                let mut receivers = [2, 1].map(|me| CastReceiver::new(cast.memory(), me));
-                // This one takes it at once.
-                while !receivers[1].ready(0) {
-                    thread::yield_now();
-                }
-                assert_eq!([0, 1].map(|part| cast.slots.read(part)), [100, 101]);
-                take_parts(&cast.slots, || receivers[0].written());
-                for receiver in &mut receivers {
-                    receiver.release(1);
-                }
-            })
-        };
+        let reader = read_by_two(&cast, |slots, receivers| {
+            // This one takes it at once.
+            while !receivers[1].ready(0) {
+                thread::yield_now();
+            }
+            assert_eq!([0, 1].map(|part| slots.read(part)), [100, 101]);
+            take_parts(slots, || receivers[0].written());
+            for receiver in receivers {
+                receiver.release(1);
+            }
+        });
         let mut sender = CastSender::new(cast.memory(), 0);
         assert!(sender.ready(1));
         write_parts(&cast.slots, |part| sender.publish_part(part, 2 * PART, 7));
@@ -233,6 +229,18 @@ impl Cast {
         // SAFETY: all of it lives in an `Arc` that all threads hold; payload goes through `Slots`.
         unsafe { CastMemory::new(&raw const self.header, tails, std::ptr::null_mut(), 0) }
     }
+}
+
+/// A thread that reads a cast for two ranks, the later one first.
+fn read_by_two(
+    cast: &Arc<Cast>,
+    read: impl FnOnce(&Slots, &mut [CastReceiver; 2]) + 'static,
+) -> thread::JoinHandle<()> {
+    let cast = Arc::clone(cast);
+    thread::spawn(move || {
+        let mut receivers = [2, 1].map(|me| CastReceiver::new(cast.memory(), me));
+        read(&cast.slots, &mut receivers);
+    })
 }
 
 /// Takes `tokens` tokens of four slots, if they are there.
@@ -275,24 +283,19 @@ fn a_cast_waits_for_both_of_its_readers() {
 
 #[test]
 fn a_cast_hands_over_and_takes_back() {
-    // One thread reads for two ranks, the later one first.
     model(|| {
         let cast = Cast::new();
-        let reader = {
-            let cast = Arc::clone(&cast);
-            thread::spawn(move || {
-                let mut receivers = [2, 1].map(|me| CastReceiver::new(cast.memory(), me));
-                for token in 0..3 {
-                    for receiver in &mut receivers {
-                        while !receiver.ready(0) {
-                            thread::yield_now();
-                        }
-                        assert_eq!(cast.slots.read(receiver.position()), 100 + token);
-                        receiver.release(4);
+        let reader = read_by_two(&cast, |slots, receivers| {
+            for token in 0..3 {
+                for receiver in &mut *receivers {
+                    while !receiver.ready(0) {
+                        thread::yield_now();
                     }
+                    assert_eq!(slots.read(receiver.position()), 100 + token);
+                    receiver.release(4);
                 }
-            })
-        };
+            }
+        });
         let mut sender = CastSender::new(cast.memory(), 0);
         for token in 0..3 {
             while !sender.ready(4) {

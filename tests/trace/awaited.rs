@@ -1,14 +1,14 @@
 //! Messages that are moved as they are waited for: their tokens are those of the plans.
 
 use super::{
-    COUNT, ROOT, SLOT_BYTES, Traced, Yielding, all, input, interpreted, kernel, many, sized, sorted,
+    COUNT, ROOT, SLOT_BYTES, Traced, Yielding, all, input, kernel, many, same_tokens, sized,
 };
 use kolo::algo;
-use kolo::exec::Progress;
 use kolo::exec::host::oneshot::SmallCall;
 use kolo::exec::host::scratch::Sources;
 use kolo::exec::host::{Bound, LaneRun, Launch, Wires};
-use kolo::exec::order::MessageOrder;
+use kolo::exec::order::{MessageOrder, Rooted};
+use kolo::exec::{Progress, Waiting};
 use kolo::plan::{Algorithm, Collective, Direction, Geometry, Nodes, Protocol, Shape};
 use std::sync::Arc;
 
@@ -50,16 +50,7 @@ fn messages_that_are_awaited_are_those_of_the_plan() {
             (Collective::Gather, Algorithm::Bundle),
             (Collective::Reduce, Algorithm::OneShot),
         ] {
-            let plan = (collective, algorithm);
-            let by_plan = all(ranks, |wires| interpreted(plan, wires, COUNT));
-            let awaited = all(ranks, |wires| awaited(collective, wires));
-            for (rank, (plan, awaited)) in by_plan.into_iter().zip(awaited).enumerate() {
-                let what = format!("rank {rank} of {ranks}, {collective:?}");
-                assert!(!plan.0.is_empty());
-                assert_eq!(sorted(plan.0), sorted(awaited.0), "tokens of {what}");
-                assert_eq!(plan.1, awaited.1, "result of {what}");
-                assert_eq!(plan.2, awaited.2, "steps of {what}");
-            }
+            same_tokens(ranks, (collective, algorithm), awaited);
         }
     }
 }
@@ -74,7 +65,7 @@ fn the_tokens_of_a_message_are_those_of_its_plan() {
             all(2, |wires| {
                 let me = wires.me();
                 match awaited[me] {
-                    true => message_awaited(count, wires),
+                    true => message_awaited((count, false), wires, &mut Yielding),
                     false => message_by_plan(count, wires),
                 }
             })
@@ -87,18 +78,23 @@ fn the_tokens_of_a_message_are_those_of_its_plan() {
     }
 }
 
-fn data_of_message(me: usize, count: usize) -> Vec<i64> {
+pub fn data_of_message(me: usize, count: usize) -> Vec<i64> {
     match me {
         0 => (0..count as i64).collect(),
         _ => vec![-1; count],
     }
 }
 
-fn message_awaited(count: usize, wires: &mut Wires) -> Traced {
+pub fn message_awaited(
+    (count, to_all): (usize, bool),
+    wires: &mut Wires,
+    waiting: &mut impl Waiting,
+) -> Traced {
     let me = wires.me();
     let mut data = data_of_message(me, count);
     let order = MessageOrder {
-        peer: 1 - me,
+        peer: if to_all { 0 } else { 1 - me },
+        to_all,
         direction: [Direction::Send, Direction::Recv][me],
         place: data.as_mut_ptr().cast(),
         bytes: 8 * count,
@@ -108,7 +104,7 @@ fn message_awaited(count: usize, wires: &mut Wires) -> Traced {
     assert_eq!(order.tokens(), count.div_ceil(SLOT_COUNT) as u64);
     let mut events = Vec::new();
     // SAFETY: the data live until the message has gone.
-    unsafe { wires.message(&order, STREAM_BYTES, &mut Yielding, &mut events) }.unwrap();
+    unsafe { wires.message(&order, STREAM_BYTES, waiting, &mut events) }.unwrap();
     (events, data, wires.steps_executed)
 }
 
@@ -162,7 +158,7 @@ fn rooted_collectives_of_two_ranks_are_one_message() {
             let traced = ways.map(|awaited| {
                 all(2, |wires| {
                     let mut traced = match awaited[wires.me()] {
-                        true => rooted_awaited(collective, count, wires),
+                        true => rooted_awaited(collective, count, wires, &mut Yielding),
                         false => sized((collective, algorithm), wires, count),
                     };
                     // The plan counts what a root moves itself as it likes.
@@ -189,7 +185,7 @@ fn a_cast_that_is_awaited_is_that_of_its_plan() {
             .map(|ways: usize| {
                 all(3, |wires| match ways >> wires.me() & 1 {
                     0 => sized(cast, wires, count),
-                    _ => rooted_awaited(cast.0, count, wires),
+                    _ => rooted_awaited(cast.0, count, wires, &mut Yielding),
                 })
             })
             .collect();
@@ -206,7 +202,12 @@ fn a_cast_that_is_awaited_is_that_of_its_plan() {
     }
 }
 
-fn rooted_awaited(collective: Collective, count: usize, wires: &mut Wires) -> Traced {
+pub fn rooted_awaited(
+    collective: Collective,
+    count: usize,
+    wires: &mut Wires,
+    waiting: &mut impl Waiting,
+) -> Traced {
     let (me, ranks) = (wires.me(), wires.ranks());
     let send = many(me, ranks, count);
     let mut recv = vec![-1; ranks * count];
@@ -221,13 +222,13 @@ fn rooted_awaited(collective: Collective, count: usize, wires: &mut Wires) -> Tr
     };
     let mut events = Vec::new();
     let sizes = (SLOT_BYTES, STREAM_BYTES);
-    // SAFETY: the buffers hold a block for every rank and live until the call has returned.
-    let steps = unsafe {
-        match wires.ranks() {
-            2 => call.between_two(collective, sizes, wires, &mut Yielding, &mut events),
-            _ => call.cast(sizes, wires, &mut Yielding, &mut events),
-        }
+    let rooted = match ranks {
+        2 => Rooted::BetweenTwo,
+        _ => Rooted::Cast,
     };
+    let form = (collective, rooted);
+    // SAFETY: the buffers hold a block for every rank and live until the call has returned.
+    let steps = unsafe { call.rooted(form, sizes, wires, waiting, &mut events) };
     assert_eq!(steps, Ok(wires.steps_executed));
     (events, recv, 0)
 }
@@ -241,6 +242,7 @@ fn the_halves_of_an_exchange_do_not_wait_for_each_other() {
         let (me, peer) = (wires.me(), 1 - wires.me());
         let message = |direction, place: *mut i64| MessageOrder {
             peer,
+            to_all: false,
             direction,
             place: place.cast(),
             bytes: 8,

@@ -106,7 +106,7 @@ pub(crate) fn guard_comm(
 ) -> koloResult_t {
     let mut body = |seat: &Seat| body(seat.member()?);
     guard_found(call, comm, || {
-        COMMS.with_recent(comm as usize, |seat| told(call, seat, &mut body))
+        COMMS.with_recent(comm as usize, |seat| in_seat(call, seat, &mut body))
     })
 }
 
@@ -117,13 +117,13 @@ pub(crate) fn guard_seat(
     mut body: impl FnMut(&Seat) -> Result<koloResult_t>,
 ) -> koloResult_t {
     guard_found(call, comm, || {
-        COMMS.with(comm as usize, |seat| told(call, seat, &mut body))
+        COMMS.with(comm as usize, |seat| in_seat(call, seat, &mut body))
     })
 }
 
 /// Runs `body`, and tells its error.
 #[inline(always)]
-fn told(
+fn in_seat(
     call: &'static str,
     seat: Result<&Seat>,
     body: &mut impl FnMut(&Seat) -> Result<koloResult_t>,

@@ -9,7 +9,7 @@ use crate::base::Result;
 use crate::comm::flight::wait::Waiter;
 use crate::comm::owned::{Exec, Sizes};
 use crate::comm::state::Inner;
-use crate::exec::order::MessageOrder;
+use crate::exec::order::{MessageOrder, Rooted};
 use crate::plan::{Algorithm, Direction, Placing, Protocol};
 use crate::tune::{Choice, Route};
 
@@ -23,21 +23,13 @@ fn message(checked: &Checked, sizes: &Sizes) -> MessageOrder {
     };
     MessageOrder {
         peer: call.peer as usize,
+        to_all: false,
         direction,
         place,
         bytes: checked.bytes,
         slice_bytes: sizes.slice(checked),
         signature: checked.signature,
     }
-}
-
-/// A rooted collective that is one message.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rooted {
-    /// Of one of two ranks to the other.
-    BetweenTwo,
-    /// Of the root to all others.
-    Cast,
 }
 
 impl Sizes {
@@ -162,12 +154,7 @@ impl Inner {
         let mut waiter = Waiter::new(self, (checked.call.collective.name(), number));
         let small = checked.small();
         // SAFETY: the promise of `enqueue`.
-        let ended = unsafe {
-            match rooted {
-                Rooted::BetweenTwo => exec.engine.between_two(&small, slice_bytes, &mut waiter),
-                Rooted::Cast => exec.engine.cast(&small, slice_bytes, &mut waiter),
-            }
-        };
+        let ended = unsafe { exec.engine.rooted(&small, rooted, slice_bytes, &mut waiter) };
         drop(waiter);
         Some(match ended {
             Ok(steps) => {

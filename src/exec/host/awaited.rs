@@ -71,6 +71,18 @@ impl Moving<'_> {
         Ok(())
     }
 
+    /// The next token, and its place in the message.
+    #[inline(always)]
+    fn next(&self) -> (TokenOrder, *mut u8) {
+        let token = TokenOrder {
+            end: self.end,
+            writer: self.order.peer,
+            bytes: (self.order.bytes - self.moved).min(self.order.slice_bytes),
+            signature: self.order.signature,
+        };
+        (token, self.order.place.wrapping_add(self.moved))
+    }
+
     /// Moves the next token, waiting for it, or for room.
     ///
     /// # Errors
@@ -85,38 +97,19 @@ impl Moving<'_> {
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
-        let (link, end) = (self.link, self.end);
-        let bytes = (self.order.bytes - self.moved).min(self.order.slice_bytes);
-        if bytes <= PART_BYTES {
+        let (token, place) = self.next();
+        if self.order.direction == Direction::Send || token.bytes <= PART_BYTES {
             // SAFETY: our caller's promise.
             while unsafe { !self.try_token(wires, tracer)? } {
-                waiting.pause(wires.ports.waits_for(end))?;
+                waiting.pause(wires.ports.waits_for(self.end))?;
             }
             return Ok(());
         }
-        let token = TokenOrder {
-            end,
-            writer: self.order.peer,
-            bytes,
-            signature: self.order.signature,
-        };
-        let place = self.order.place.wrapping_add(self.moved);
-        if self.order.direction == Direction::Send {
-            while !wires.ports.ready_for(end, (bytes, token.signature)) {
-                waiting.pause(wires.ports.waits_for(end))?;
-            }
-            // SAFETY: our caller's promise.
-            unsafe { wires.write_in_parts(token, place, self.stream_bytes) };
-            tracer.event(Event::Publish { link, bytes });
-        } else {
-            wires.take_in_parts(token, 1, waiting, |from, part| {
-                // SAFETY: the part is there; our caller's promise.
-                unsafe { dtype::move_bytes(from, place.wrapping_add(part.start), part.len()) };
-            })?;
-            tracer.event(Event::Release { link, bytes });
-        }
-        wires.steps_executed += 1;
-        self.moved += bytes;
+        wires.take_in_parts(token, 1, waiting, |from, part| {
+            // SAFETY: the part is there; our caller's promise.
+            unsafe { dtype::move_bytes(from, place.wrapping_add(part.start), part.len()) };
+        })?;
+        self.count(token.bytes, wires, tracer);
         Ok(())
     }
 
@@ -133,34 +126,35 @@ impl Moving<'_> {
         wires: &mut Wires,
         tracer: &mut impl Tracer,
     ) -> Result<bool, Mismatch> {
-        let (end, link, signature) = (self.end, self.link, self.order.signature);
-        let bytes = (self.order.bytes - self.moved).min(self.order.slice_bytes);
-        if !wires.ports.ready_for(end, (bytes, signature)) {
+        let (token, place) = self.next();
+        let TokenOrder { end, bytes, .. } = token;
+        if !wires.ports.ready_for(end, (bytes, token.signature)) {
             return Ok(false);
         }
-        let place = self.order.place.wrapping_add(self.moved);
         if self.order.direction == Direction::Send {
-            let slot = wires.ports.place(end, bytes, 0);
-            // SAFETY: the slot holds a token; our caller's promise.
-            unsafe {
-                match bytes < self.stream_bytes {
-                    true => dtype::move_bytes(place.cast_const(), slot, bytes),
-                    false => dtype::stream_bytes(place.cast_const(), slot, bytes),
-                }
-            }
-            wires.ports.publish(end, 1, bytes, signature);
-            tracer.event(Event::Publish { link, bytes });
+            // SAFETY: our caller's promise.
+            unsafe { wires.write_in_parts(token, place, self.stream_bytes) };
         } else {
-            wires.check(end, signature, 0)?;
+            wires.check(end, token.signature, 0)?;
             let slot = wires.ports.place(end, bytes, 0);
             // SAFETY: the signature says that the slot holds as many bytes; our caller's promise.
             unsafe { dtype::move_bytes(slot.cast_const(), place, bytes) };
             wires.ports.release(end, 1);
-            tracer.event(Event::Release { link, bytes });
         }
+        self.count(bytes, wires, tracer);
+        Ok(true)
+    }
+
+    /// Counts a token that has moved.
+    #[inline(always)]
+    fn count(&mut self, bytes: usize, wires: &mut Wires, tracer: &mut impl Tracer) {
+        let link = self.link;
+        tracer.event(match self.order.direction {
+            Direction::Send => Event::Publish { link, bytes },
+            Direction::Recv => Event::Release { link, bytes },
+        });
         wires.steps_executed += 1;
         self.moved += bytes;
-        Ok(true)
     }
 }
 
@@ -180,40 +174,21 @@ impl Wires {
         stream_bytes: usize,
     ) -> Result<Moving<'a>, Stop> {
         let (me, peer) = (self.me(), order.peer);
-        let link = match order.direction {
-            Direction::Send => pair(me, peer),
-            Direction::Recv => pair(peer, me),
+        let (kind, link) = match order.direction {
+            _ if order.to_all => {
+                let (writer, channel) = (peer as u32, 0);
+                (PortKind::Cast, Link::Cast { writer, channel })
+            }
+            Direction::Send => (PortKind::Pair, pair(me, peer)),
+            Direction::Recv => (PortKind::Pair, pair(peer, me)),
         };
         let mut end = PortId::OWN_FAN;
         if order.bytes > 0 {
-            end = self.end_with(peer, order.direction)?;
+            let writes = order.direction == Direction::Send;
+            end = self.ports.open(kind, writes, (peer, 0))?;
             self.ports
                 .reserve(end, order.bytes.min(order.slice_bytes))?;
         }
-        Ok(Moving {
-            order,
-            link,
-            end,
-            moved: 0,
-            stream_bytes,
-        })
-    }
-
-    /// The same of a message of its writer to all others: order.peer is who writes it.
-    #[inline(always)]
-    fn begin_cast<'a>(
-        &mut self,
-        order: &'a MessageOrder,
-        stream_bytes: usize,
-    ) -> Result<Moving<'a>, Stop> {
-        let writes = order.direction == Direction::Send;
-        let end = self.ports.open(PortKind::Cast, writes, (order.peer, 0))?;
-        self.ports
-            .reserve(end, order.bytes.min(order.slice_bytes))?;
-        let link = Link::Cast {
-            writer: order.peer as u32,
-            channel: 0,
-        };
         Ok(Moving {
             order,
             link,
@@ -239,25 +214,6 @@ impl Wires {
         tracer: &mut impl Tracer,
     ) -> Result<(), Stop> {
         let message = self.begin_message(order, stream_bytes)?;
-        // SAFETY: our caller's promise.
-        unsafe { message.pass(self, waiting, tracer) }
-    }
-
-    /// Moves a message of one rank, the peer of the order, to all others.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// As [`Wires::message`].
-    pub unsafe fn cast(
-        &mut self,
-        order: &MessageOrder,
-        stream_bytes: usize,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<(), Stop> {
-        let message = self.begin_cast(order, stream_bytes)?;
         // SAFETY: our caller's promise.
         unsafe { message.pass(self, waiting, tracer) }
     }
@@ -304,6 +260,7 @@ impl SmallCall<'_> {
     ) -> MessageOrder {
         MessageOrder {
             peer,
+            to_all: false,
             direction,
             place,
             bytes: self.bytes(),

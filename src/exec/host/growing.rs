@@ -12,7 +12,7 @@ use crate::wire::ports::PortId;
 use std::ops::Range;
 
 /// Bytes of a part. Each costs the transfer of a line, which is small beside so many bytes.
-pub const PART_BYTES: usize = 16 << 10;
+pub(super) const PART_BYTES: usize = 16 << 10;
 /// Looks at a token that grows before its reader waits as for any other: its writer has run a
 /// moment ago, so giving the core away would take longer.
 const LOOKS: u32 = 256;

@@ -10,32 +10,37 @@ use super::oneshot::SmallCall;
 use super::wires::Wires;
 use crate::dtype;
 use crate::exec::Waiting;
-use crate::exec::order::{MessageOrder, SmallOrder};
+use crate::exec::order::{MessageOrder, Rooted, SmallOrder};
 use crate::exec::stop::Stop;
 use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, Direction};
 
 impl SmallCall<'_> {
-    /// A broadcast, gather, scatter or reduce of two ranks, which is one message, of one token or
-    /// many. Returns how many steps that was.
+    /// A rooted collective that is one message, of one token or many: a broadcast, gather, scatter
+    /// or reduce of two ranks, or a broadcast whose root casts. Returns how many steps that was.
     ///
     /// # Errors
     /// See [`Stop`].
     ///
     /// # Safety
     /// The buffers hold what the call says and belong to it until it returns.
-    pub unsafe fn between_two(
+    pub unsafe fn rooted(
         &self,
-        collective: Collective,
+        (collective, rooted): (Collective, Rooted),
         (slice_bytes, stream_bytes): (usize, usize),
         wires: &mut Wires,
         waiting: &mut impl Waiting,
         tracer: &mut impl Tracer,
     ) -> Result<u64, Stop> {
-        let (me, peer, bytes) = (wires.me(), 1 - wires.me(), self.bytes());
+        let (me, bytes) = (wires.me(), self.bytes());
+        let peer = match rooted {
+            Rooted::BetweenTwo => 1 - me,
+            Rooted::Cast => self.root,
+        };
         let block = |base: *mut u8, rank: usize| base.wrapping_add(rank * bytes);
         let (send, recv) = (self.send.cast_mut(), self.recv);
         let order = |direction, place| MessageOrder {
+            to_all: rooted == Rooted::Cast,
             slice_bytes,
             ..self.message(peer, direction, place)
         };
@@ -61,12 +66,14 @@ impl SmallCall<'_> {
             (_, false) => (order(Direction::Send, send), None),
         };
         let copy_own = || {
-            if let Some((from, to)) = own {
-                // SAFETY: our caller's promise.
-                unsafe { self.copy_own(from, to) };
+            if let Some((from, to)) = own
+                && from != to
+            {
+                // SAFETY: our caller's promise; not in place, so they are apart.
+                unsafe { dtype::move_bytes(from.cast_const(), to, bytes) };
             }
         };
-        // The other rank gets its part first, and meanwhile the root moves its own.
+        // The other ranks get their part first, and meanwhile the root moves its own.
         if message.direction == Direction::Recv {
             copy_own();
         }
@@ -78,53 +85,10 @@ impl SmallCall<'_> {
         Ok(message.tokens())
     }
 
-    /// What the root of this call moves itself.
-    ///
-    /// # Safety
-    /// The two places hold the bytes of this call, and are the same or apart.
-    unsafe fn copy_own(&self, from: *mut u8, to: *mut u8) {
-        if from != to {
-            // SAFETY: our caller's promise.
-            unsafe { dtype::move_bytes(from.cast_const(), to, self.bytes()) };
-        }
-    }
-
-    /// A broadcast of one node whose root casts. Returns how many steps that was.
-    ///
-    /// # Errors
-    /// See [`Stop`].
-    ///
-    /// # Safety
-    /// As [`SmallCall::between_two`].
-    pub unsafe fn cast(
-        &self,
-        (slice_bytes, stream_bytes): (usize, usize),
-        wires: &mut Wires,
-        waiting: &mut impl Waiting,
-        tracer: &mut impl Tracer,
-    ) -> Result<u64, Stop> {
-        let at_root = wires.me() == self.root;
-        let (direction, place) = match at_root {
-            true => (Direction::Send, self.send.cast_mut()),
-            false => (Direction::Recv, self.recv),
-        };
-        let order = MessageOrder {
-            slice_bytes,
-            ..self.message(self.root, direction, place)
-        };
-        // SAFETY: our caller's promise.
-        unsafe { wires.cast(&order, stream_bytes, waiting, tracer)? };
-        if at_root {
-            // SAFETY: our caller's promise; a broadcast is in place or its buffers are apart.
-            unsafe { self.copy_own(place, self.recv) };
-        }
-        Ok(order.tokens())
-    }
-
     /// Folds the message of the other rank with the own contribution, in the order of ranks.
     ///
     /// # Safety
-    /// As [`SmallCall::between_two`].
+    /// As [`SmallCall::rooted`].
     unsafe fn fold_message(
         &self,
         slice_bytes: usize,
@@ -172,43 +136,25 @@ impl SmallCall<'_> {
 }
 
 impl HostEngine {
-    /// Runs a rooted collective of two ranks, whose tokens have at most `slice_bytes`. Returns how
-    /// many steps that was.
+    /// Runs a rooted collective that is one message, whose tokens have at most `slice_bytes`.
+    /// Returns how many steps that was.
     ///
     /// # Errors
     /// As [`HostEngine::awaited`].
     ///
     /// # Safety
     /// As [`HostEngine::awaited`].
-    pub unsafe fn between_two(
+    pub unsafe fn rooted(
         &mut self,
         order: &SmallOrder,
+        rooted: Rooted,
         slice_bytes: usize,
         waiting: &mut impl Waiting,
     ) -> Result<u64, Stop> {
         let small = SmallCall::of(order, &self.kernels);
         let sizes = (slice_bytes, self.stream_bytes);
-        let wires = &mut self.wires;
+        let form = (order.collective, rooted);
         // SAFETY: our caller's promise.
-        unsafe { small.between_two(order.collective, sizes, wires, waiting, &mut ()) }
-    }
-
-    /// Runs a broadcast whose root casts; else as [`HostEngine::between_two`].
-    ///
-    /// # Errors
-    /// As [`HostEngine::awaited`].
-    ///
-    /// # Safety
-    /// As [`HostEngine::awaited`].
-    pub unsafe fn cast(
-        &mut self,
-        order: &SmallOrder,
-        slice_bytes: usize,
-        waiting: &mut impl Waiting,
-    ) -> Result<u64, Stop> {
-        let small = SmallCall::of(order, &self.kernels);
-        let sizes = (slice_bytes, self.stream_bytes);
-        // SAFETY: our caller's promise.
-        unsafe { small.cast(sizes, &mut self.wires, waiting, &mut ()) }
+        unsafe { small.rooted(form, sizes, &mut self.wires, waiting, &mut ()) }
     }
 }
