@@ -43,16 +43,9 @@ impl Wires {
         stream_bytes: usize,
     ) {
         let TokenOrder { end, bytes, .. } = token;
-        // A bit is flipped in what is written and not published.
-        let part_bytes = match self.ports.has_fault() {
-            true => bytes,
-            false => PART_BYTES,
-        };
         let slot = self.ports.place(end, bytes, 0);
-        let mut written = 0;
-        while written < bytes {
-            let part = written..bytes.min(written + part_bytes);
-            let (from, to) = (from.wrapping_add(written), slot.wrapping_add(written));
+        let write = |part: Range<usize>| {
+            let (from, to) = (from.wrapping_add(part.start), slot.wrapping_add(part.start));
             // SAFETY: the slot holds a token; our caller's promise.
             unsafe {
                 match bytes < stream_bytes {
@@ -60,11 +53,16 @@ impl Wires {
                     false => dtype::stream_bytes(from, to, part.len()),
                 }
             }
-            written = part.end;
-            match part.len() == bytes {
-                true => self.ports.publish(end, 1, bytes, token.signature),
-                false => self.ports.publish_part(end, part, bytes, token.signature),
-            }
+        };
+        // A bit is flipped in what is written and not published.
+        if bytes <= PART_BYTES || self.ports.has_fault() {
+            write(0..bytes);
+            return self.ports.publish(end, 1, bytes, token.signature);
+        }
+        for start in (0..bytes).step_by(PART_BYTES) {
+            let part = start..bytes.min(start + PART_BYTES);
+            write(part.clone());
+            self.ports.publish_part(end, part, bytes, token.signature);
         }
     }
 
