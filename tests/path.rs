@@ -92,11 +92,11 @@ fn a_small_call_is_followed_through_few_files() {
 #[test]
 fn a_large_call_is_followed_through_few_files() {
     let files = files([0, 0], 4 << 20, Store::Line);
-    assert!(files.len() + FROM_C <= 16, "{files:?}");
+    assert!(files.len() + FROM_C <= 15, "{files:?}");
 }
 
 #[test]
 fn a_call_is_followed_to_a_socket_through_few_files() {
     let files = files([0, 1], 64 << 10, Store::Socket);
-    assert!(files.len() + FROM_C <= 13, "{files:?}");
+    assert!(files.len() + FROM_C <= 12, "{files:?}");
 }

@@ -353,7 +353,8 @@ pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
 /// koloRemoteError (a rank died or aborted, or ranks called different things and no call had said
 /// so, or it could not be made and no call has said so), those of calls in flight (koloTimeout,
 /// koloSystemError). It may wait up to 1 s for ranks of
-/// the node that are behind. In a forked child it returns at once.
+/// the node that are behind. Another thread whose last transfer was on it may keep its memory until
+/// its next transfer, or its end. In a forked child it returns at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommDestroy(comm: koloComm_t) -> koloResult_t {
     let mut owner = 0;
