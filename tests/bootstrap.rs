@@ -6,6 +6,8 @@ mod faults;
 mod forks;
 #[path = "bootstrap/large.rs"]
 mod large;
+#[path = "bootstrap/liars.rs"]
+mod liars;
 #[path = "bootstrap/limits.rs"]
 mod limits;
 #[path = "bootstrap/meeting.rs"]

@@ -2,13 +2,18 @@
 //! it is welcomed.
 //!
 //! A root whose address was known before it was started may not be there yet, may be at another of
-//! a few ports, and the port may belong to another job: the search goes on until its limit, and
-//! says once what it looks for. The ranks of a large job come one after the other.
+//! a few ports, and the port may belong to another job or user: the search goes on until its limit,
+//! and says once what it looks for. The ranks of a large job come one after the other.
+//!
+//! Whoever listens at such a port can say anything. Words before the proof are therefore *doubts*:
+//! they are told as what an unknown program said, and the search goes on. They never end it, and
+//! nothing of them becomes part of an error or of its remedy.
 
 use super::frame::{self, FrameKind, Hello, PROTOCOL, Purpose, UNKNOWN_ID};
 use super::link::{RankLink, Seen, Side};
 use super::net::{self, Dial};
 use super::rendezvous::{Rendezvous, told};
+use super::report::printable;
 use super::secrets;
 use super::settings::NetSettings;
 use super::stream::Stream;
@@ -22,9 +27,39 @@ use std::time::Duration;
 
 /// When a rank says that it still looks for rank 0, unless `warn_after` is less.
 const LOOK_NOTICE: Duration = Duration::from_secs(10);
-/// How long a port that may belong to somebody else may accept without an answer. A root answers
-/// at once; one that has read the hello would take the farewell for a death.
-const FOREIGN_LIMIT: Duration = Duration::from_secs(20);
+/// How long one that accepts may take to prove itself, in times of what a root allows a caller. A
+/// root answers at once, and one that comes to it later has thrown this caller out already.
+const PROOF_TIMES: u32 = 4;
+/// How long a rank that has proven itself may wait for the welcome. The root says it at once; and
+/// it would take a farewell for a death.
+const WELCOME_LIMIT: Duration = Duration::from_secs(20);
+/// The most doubts that a rank tells its user.
+const MOST_TOLD: usize = 4;
+/// The most characters of foreign words that are told.
+const MOST_QUOTED: usize = 300;
+
+/// What came of a connection to where the root may be.
+enum Greeted {
+    /// The root, which says welcome.
+    Root(RankLink),
+    /// It ended without a word.
+    Lost,
+    /// Somebody who has not proven to be the root.
+    Doubted(Doubt),
+}
+
+/// What somebody without a proof did. It may be a root of another job, or anybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// Refuses, in these words.
+    Refuses(String),
+    /// Says that it speaks this version.
+    Version(u16),
+    /// Answers without knowing the secret.
+    Stranger,
+    /// Is silent, or says what kolo does not say.
+    NoRoot,
+}
 
 impl Rendezvous<'_> {
     /// Connects to the root, again if need be, until the root says welcome.
@@ -39,13 +74,19 @@ impl Rendezvous<'_> {
         let mut search = Search::new(limit, self.settings);
         loop {
             let stream = search.connect(self, &mut dial, limit)?;
+            let place = stream.peer_addr().unwrap_or_else(|_| self.id.address());
             match self.introduce(stream, address)? {
-                Some(link) => return Ok(link),
-                // A root flooded with strays may have thrown this connection out with them, or
-                // this is the root of another job.
-                None => dial
+                Greeted::Root(link) => return Ok(link),
+                // A root flooded with strays may have thrown this connection out with them.
+                Greeted::Lost => dial
                     .again(io::ErrorKind::UnexpectedEof.into())
                     .map_err(|error| self.no_root(&error))?,
+                // As good as nobody: rank 0 may be at the next port, or come here later.
+                Greeted::Doubted(doubt) => {
+                    search.tell(self, place, &doubt);
+                    dial.again(net::unproven("rank 0"))
+                        .map_err(|error| self.doubted(&doubt, &error))?;
+                }
             }
         }
     }
@@ -72,18 +113,17 @@ impl Rendezvous<'_> {
         ));
     }
 
-    /// How long one that accepts may take to welcome this rank.
+    /// How long one that accepts may take to prove itself.
     fn patience(&self) -> Duration {
-        match self.id.is_by_slurm() {
-            true => FOREIGN_LIMIT,
-            false if self.id.is_named() => self.settings.start_limit,
+        let limit = match self.id.is_named() {
+            true => self.settings.start_limit,
             false => self.settings.connect_limit,
-        }
+        };
+        limit.min(self.settings.hello_limit * PROOF_TIMES)
     }
 
-    /// The link once the root has said welcome; `None` when it closed without a word, or when a
-    /// port that only follows from a formula belongs to somebody else.
-    fn introduce(&self, stream: Stream, own: SocketAddr) -> Result<Option<RankLink>> {
+    /// Proves that this rank belongs to the job, and wants the same of who listens.
+    fn introduce(&self, stream: Stream, own: SocketAddr) -> Result<Greeted> {
         let begin = now();
         let (id, nonce) = (self.id.public(), proof::random()?);
         let shown = self.secrets.show(&id, &nonce, self.rank)?;
@@ -105,17 +145,17 @@ impl Rendezvous<'_> {
                     let (rank, by) = (self.rank, secrets::names(chosen));
                     tracing::info!("rank {rank} and the root know each other by {by}");
                     let link = RankLink::sealed(stream, &session, Side::Caller);
-                    return self.wait_for_welcome(link, begin);
+                    return self.wait_for_welcome(link);
                 }
                 Reply::Foreign(stream, heard) => {
-                    return self.wait_for_welcome(RankLink::begun(stream, heard), begin);
+                    return self.hear(RankLink::begun(stream, heard), begin);
                 }
-                Reply::Version(version) => return Err(frame::other_version(version)),
-                Reply::Stranger => return self.foreign(self.no_proof()),
-                Reply::Lost(_) => return Ok(None),
+                Reply::Version(version) => return Ok(Greeted::Doubted(Doubt::Version(version))),
+                Reply::Stranger => return Ok(Greeted::Doubted(Doubt::Stranger)),
+                Reply::Lost(_) => return Ok(Greeted::Lost),
             }
             if begin.past(self.patience()) {
-                return self.foreign(self.not_a_root());
+                return Ok(Greeted::Doubted(Doubt::NoRoot));
             }
             let left = net::left(begin, self.patience());
             let mut set = vec![net::watch(knock.stream(), false)];
@@ -123,38 +163,95 @@ impl Rendezvous<'_> {
         }
     }
 
-    /// Somebody else is at the port: no wonder where it only follows from a formula.
-    fn foreign(&self, error: Error) -> Result<Option<RankLink>> {
-        match self.id.is_by_slurm() {
-            true => Ok(None),
-            false => Err(error),
+    /// Hears the first thing that one says who does not prove himself.
+    fn hear(&self, mut link: RankLink, begin: Moment) -> Result<Greeted> {
+        loop {
+            let doubt = match link.receive() {
+                Seen::Frame(frame) if frame.kind == FrameKind::Refused => match frame.reported() {
+                    Some(error) => Doubt::Refuses(error.into_what()),
+                    None => Doubt::NoRoot,
+                },
+                Seen::Nothing if !begin.past(self.patience()) => {
+                    let left = net::left(begin, self.patience());
+                    self.settings.wait(&mut vec![link.watch()], Some(left))?;
+                    continue;
+                }
+                _ => Doubt::NoRoot,
+            };
+            return Ok(Greeted::Doubted(doubt));
         }
     }
 
-    fn wait_for_welcome(&self, mut link: RankLink, begin: Moment) -> Result<Option<RankLink>> {
+    /// Waits for the word of a root that has proven itself.
+    fn wait_for_welcome(&self, mut link: RankLink) -> Result<Greeted> {
+        let begin = now();
         loop {
             match link.receive() {
                 Seen::Frame(frame) => match frame.kind {
-                    FrameKind::Welcome if link.is_sealed() => return Ok(Some(link)),
-                    FrameKind::Refused | FrameKind::Abort => {
-                        return match told(&frame) {
-                            error if error.what == UNKNOWN_ID => self.foreign(error),
-                            error => Err(error),
-                        };
-                    }
+                    FrameKind::Welcome => return Ok(Greeted::Root(link)),
+                    FrameKind::Refused | FrameKind::Abort => return Err(told(&frame)),
                     _ => {}
                 },
-                Seen::Closed(_) => return Ok(None),
-                Seen::Garbage => return self.foreign(self.not_a_root()),
-                Seen::Nothing if begin.past(self.patience()) => {
-                    return self.foreign(self.not_a_root());
+                Seen::Closed(_) => return Ok(Greeted::Lost),
+                Seen::Garbage => return Ok(Greeted::Doubted(Doubt::NoRoot)),
+                Seen::Nothing if begin.past(WELCOME_LIMIT) => {
+                    return Ok(Greeted::Doubted(Doubt::NoRoot));
                 }
                 Seen::Nothing => {
-                    let left = net::left(begin, self.patience());
+                    let left = net::left(begin, WELCOME_LIMIT);
                     self.settings.wait(&mut vec![link.watch()], Some(left))?;
                 }
             }
         }
+    }
+
+    /// The error of a search that met only those who do not prove themselves.
+    fn doubted(&self, doubt: &Doubt, error: &io::Error) -> Error {
+        if self.id.is_by_slurm() {
+            return self.no_root(error);
+        }
+        match doubt {
+            Doubt::Refuses(_) => self.refused(),
+            Doubt::Version(version) => self.other_version(*version),
+            Doubt::Stranger => self.no_proof(),
+            Doubt::NoRoot => self.not_a_root(),
+        }
+    }
+
+    fn refused(&self) -> Error {
+        let place = self.id.address();
+        if self.id.is_named() {
+            return Error::usage(
+                format!(
+                    "what listens at {place} refuses rank {}, and has not proven that it is rank 0 \
+                     of this job",
+                    self.rank
+                ),
+                "let munge run on all nodes of the job or on none, and give all ranks the same \
+                 KOLO_SECRET_FILE and KOLO_COMM_ID; if a program of another user or job listens \
+                 there, name another port in KOLO_COMM_ID",
+            );
+        }
+        Error::usage(
+            format!(
+                "what listens at {place}, where this unique id was made, does not show that it \
+                 knows the secret of the id: another program has that port now, or all ranks of \
+                 the communicator are already there"
+            ),
+            "give every rank the 128 bytes of the same koloGetUniqueId call (is an id of an \
+             earlier job in use?), and use every id for one communicator only",
+        )
+    }
+
+    fn other_version(&self, version: u16) -> Error {
+        let mut error = frame::other_version(version);
+        error.what = format!("at {}: {}", self.id.address(), error.what);
+        if self.id.is_named() {
+            error.remedy = "use the same version of kolo on every rank; if a program of another \
+                            user listens there, name another port in KOLO_COMM_ID"
+                .into();
+        }
+        error
     }
 
     fn no_proof(&self) -> Error {
@@ -233,6 +330,8 @@ struct Search {
     start: Moment,
     /// When to tell; never for a search that ends before.
     tell_after: Option<Duration>,
+    /// Those who do not prove themselves, as far as the user was told of them.
+    told: Vec<(SocketAddr, Doubt)>,
 }
 
 impl Search {
@@ -241,6 +340,36 @@ impl Search {
         Search {
             start: now(),
             tell_after: (tell_after < limit).then_some(tell_after),
+            told: Vec::new(),
+        }
+    }
+
+    /// Tells, once and for a few, who does not prove himself: the user may know what to make of it.
+    fn tell(&mut self, rank: &Rendezvous, place: SocketAddr, doubt: &Doubt) {
+        let is_known = self.told.iter().any(|it| it.0 == place && it.1 == *doubt);
+        if is_known || self.told.len() == MOST_TOLD {
+            return;
+        }
+        self.told.push((place, doubt.clone()));
+        let what = match doubt {
+            Doubt::Refuses(words) => {
+                let words: String = words.chars().take(MOST_QUOTED).collect();
+                format!("says \"{}\"", printable(words.as_bytes()))
+            }
+            Doubt::Version(version) => format!("speaks version {version} of kolo's protocol"),
+            Doubt::Stranger => "does not know the secret".into(),
+            Doubt::NoRoot => "does not answer as kolo does".into(),
+        };
+        let text = format!(
+            "kolo: rank {} of {} met a program at {place} that has not proven to be rank 0 of this \
+             job; it {what}; the search goes on",
+            rank.rank, rank.nranks
+        );
+        // Another job may have a port that only follows from a formula.
+        let is_usual = rank.id.is_by_slurm() && *doubt == Doubt::Refuses(UNKNOWN_ID.into());
+        match is_usual || !rank.id.is_named() {
+            true => tracing::info!("{text}"),
+            false => (rank.settings.warn)(&text),
         }
     }
 

@@ -108,11 +108,6 @@ impl RankLink {
         link
     }
 
-    /// Whether both ends have proven themselves.
-    pub fn is_sealed(&self) -> bool {
-        self.seals.is_some()
-    }
-
     /// A link of which these first bytes were read already.
     pub fn begun(stream: Stream, heard: Vec<u8>) -> RankLink {
         let mut link = RankLink::new(stream);

@@ -305,6 +305,12 @@ fn connected(stream: &Stream) -> io::Result<bool> {
     }
 }
 
+/// As good as a refused connection: nobody of the job listens there.
+pub fn unproven(who: &str) -> io::Error {
+    let why = format!("what answers there has not proven to be {who}");
+    io::Error::new(io::ErrorKind::ConnectionRefused, why)
+}
+
 /// Errors that may be gone at the next attempt.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
@@ -320,7 +326,11 @@ fn is_passing(error: &io::Error) -> bool {
                 | libc::EADDRNOTAVAIL
                 | libc::EINTR
         )
-    ) || error.kind() == io::ErrorKind::UnexpectedEof
+    ) || matches!(
+        error.kind(),
+        // Of those that kolo makes itself.
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionRefused
+    )
 }
 
 #[cfg(test)]

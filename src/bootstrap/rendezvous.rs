@@ -321,14 +321,10 @@ impl<'a> Rendezvous<'a> {
                             linking.next = Next::Proven(link);
                             continue;
                         }
-                        Reply::Foreign(stream, heard) => {
-                            // Its refusal, if it is one, comes like a welcome.
-                            linking.next = Next::Proven(RankLink::begun(stream, heard));
-                            continue;
-                        }
-                        Reply::Version(version) => return Err(frame::other_version(version)),
-                        Reply::Stranger => {
-                            return Err(failed(io::Error::other("it does not prove itself")));
+                        // Whatever it says: next has told where it listens, and knows the secret.
+                        // If next has ended, the root knows more, and will say it.
+                        Reply::Foreign(..) | Reply::Version(_) | Reply::Stranger => {
+                            net::unproven("that rank")
                         }
                         Reply::Lost(error) => error,
                     }
@@ -338,7 +334,7 @@ impl<'a> Rendezvous<'a> {
                         linking.next = Next::Proven(link);
                         return Ok(());
                     }
-                    Seen::Frame(frame) if frame.kind == FrameKind::Welcome && link.is_sealed() => {
+                    Seen::Frame(frame) if frame.kind == FrameKind::Welcome => {
                         linking.next = Next::Welcomed(link);
                         return Ok(());
                     }

@@ -310,16 +310,25 @@ fn a_file_lets_in_those_who_can_read_it() {
     within(60, || {
         let port = Port::take(HERE);
         let (right, wrong) = (with_file(&port, "right", 1), with_file(&port, "wrong", 2));
+        let told = Told::default();
+        // What rank 0 says without a proof is told, and looked past until the time is over.
+        let soon = |settings: &NetSettings| NetSettings {
+            start_limit: Duration::from_millis(300),
+            ..told.by(settings.clone())
+        };
         let nothing = NetSettings {
             secret_file: None,
             ..right.clone()
         };
         let id = UniqueId::create(&right).unwrap();
         let zero = start(id, 0, 2, right.clone());
-        let error = failure(start(id, 1, 2, wrong.clone()));
+        let error = failure(start(id, 1, 2, soon(&wrong)));
         assert!(error.what.contains("does not know the secret"), "{error}");
-        let error = failure(start(id, 1, 2, nothing));
-        assert!(error.what.contains("by KOLO_SECRET_FILE"), "{error}");
+        let error = failure(start(id, 1, 2, soon(&nothing)));
+        assert!(error.what.contains("has not proven"), "{error}");
+        assert!(error.remedy.contains("KOLO_SECRET_FILE"), "{error}");
+        let words = told.words().concat();
+        assert!(words.contains("rank 0 by KOLO_SECRET_FILE"), "{words}");
         let one = start(id, 1, 2, right.clone());
         let members = [zero, one].map(|rank| rank.join().unwrap().unwrap());
         each(&members, check_exchange);
