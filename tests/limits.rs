@@ -50,6 +50,11 @@ fn splits_need_no_descriptors() {
 }
 
 #[test]
+fn live_communicators_need_no_descriptors() {
+    Job::start("many_live", 2).finish();
+}
+
+#[test]
 fn splits_that_come_and_go_leave_nothing() {
     Job::start("again_and_again", 4).finish();
 }

@@ -23,13 +23,20 @@ use crate::base::{Error, Result};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// Regions of a file.
-const REGIONS: usize = 1024;
+/// Regions of a file: more than a program has communicators, as none that lives may cost a file of
+/// its own.
+const REGIONS: usize = 1 << 16;
 const WORD_BITS: usize = u64::BITS as usize;
-/// Bytes before the first region.
-pub(super) const CONTROL_BYTES: usize = 12_288;
+/// Bytes before the first region. Most of them are touched only where so many regions are taken.
+pub(super) const CONTROL_BYTES: usize = 532_480;
+/// Of these, what a new file has at once: all bits, and the counts of the first regions.
+pub(super) const READY_BYTES: usize = 12_288;
 /// What a region's length is a multiple of.
 const GRAIN: usize = 4096;
+/// Regions whose counts share a page.
+const COUNTS_OF_PAGE: usize = GRAIN / size_of::<u64>();
+/// The end of the longest file that there can be.
+const LONGEST: u64 = i64::MAX as u64;
 
 #[repr(C)]
 struct Control {
@@ -44,7 +51,8 @@ const TAG_SHIFT: u32 = 32;
 /// How many use a region, without the tag.
 const COUNT: u64 = (1 << TAG_SHIFT) - 1;
 
-const _: () = assert!(crate::base::sync::MODEL || size_of::<Control>() <= CONTROL_BYTES);
+const _: () = assert!(crate::base::sync::MODEL || size_of::<Control>() == CONTROL_BYTES);
+const _: () = assert!(REGIONS / 8 + GRAIN == READY_BYTES && REGIONS.is_multiple_of(COUNTS_OF_PAGE));
 
 /// The file, as one process sees it.
 #[derive(Debug)]
@@ -103,18 +111,16 @@ impl Pool {
         if span as u64 > self.stride {
             return None;
         }
-        let region = (0..REGIONS).find(|&region| {
-            let (word, bit) = (
-                &self.control().taken[region / WORD_BITS],
-                region % WORD_BITS,
-            );
-            let is_free = word.load(Ordering::Relaxed) & (1 << bit) == 0;
-            is_free && word.fetch_or(1 << bit, Ordering::AcqRel) & (1 << bit) == 0
-        })?;
+        let words = self.control().taken.iter().enumerate();
+        let region = words
+            .filter_map(|(at, word)| Some(at * WORD_BITS + mark_free(word)?))
+            .next()?;
         // The parts lie behind the head, up to the span, and come later, when there is no choice
         // any more. The first region is as near to the file's beginning as one can be.
         let reach = if region == 0 { length } else { span };
-        if !allowed(self.start(region) + reach as u64) {
+        let fits = |end: &u64| *end <= LONGEST && allowed(*end);
+        let end = self.end(region, reach).filter(fits);
+        if end.is_none() || self.count_at(region).is_err() {
             self.free(region);
             return None;
         }
@@ -122,6 +128,23 @@ impl Pool {
         let tag = (word.load(Ordering::Relaxed) >> TAG_SHIFT).wrapping_add(1);
         word.store(tag << TAG_SHIFT | u64::from(users), Ordering::Release);
         Some(region)
+    }
+
+    /// Where the first `bytes` bytes of a region end, if a file can be so long.
+    fn end(&self, region: usize, bytes: usize) -> Option<u64> {
+        let start = (region as u64).checked_mul(self.stride)?;
+        start.checked_add((CONTROL_BYTES + bytes) as u64)
+    }
+
+    /// Takes the memory behind the count of a region from the system. Later ones on its page have
+    /// it then.
+    fn count_at(&self, region: usize) -> Result<()> {
+        if region < COUNTS_OF_PAGE {
+            return Ok(());
+        }
+        let page = READY_BYTES + (region / COUNTS_OF_PAGE - 1) * GRAIN;
+        let what = "the table of communicators in shared memory";
+        room::reserve(&self.file, (page as u64, GRAIN), what)
     }
 
     /// How often the region was taken, for whoever has it: see [`Pool::join`].
@@ -195,6 +218,19 @@ impl Pool {
         Err(Error::internal(format!(
             "region {region} of shared memory cannot hold {span} bytes"
         )))
+    }
+}
+
+/// Sets a bit that is not set, and says which.
+fn mark_free(word: &AtomicU64) -> Option<usize> {
+    loop {
+        let bit = word.load(Ordering::Relaxed).trailing_ones() as usize;
+        if bit == WORD_BITS {
+            return None;
+        }
+        if word.fetch_or(1 << bit, Ordering::AcqRel) & (1 << bit) == 0 {
+            return Some(bit);
+        }
     }
 }
 
@@ -301,8 +337,11 @@ mod tests {
         pool.release(2);
         assert_eq!(pool.take(1, lengths), Some(2));
         assert_eq!(pool.take(1, (4096, (1 << 20) + 1)), None);
+        let before = pool.bytes().unwrap();
         let all = std::iter::from_fn(|| pool.take(1, lengths)).count();
         assert_eq!(all, REGIONS - 4);
+        let counts = pool.bytes().unwrap() - before;
+        assert_eq!(counts as usize, CONTROL_BYTES - READY_BYTES);
         assert!(pool.check(REGIONS, 1).is_err() && pool.check(1, 1 << 21).is_err());
     }
 

@@ -120,8 +120,10 @@ impl Segment {
         room::check_file("shared memory", end)?;
         room::grow(&file, end)?;
         room::seal(&file, libc::F_SEAL_SHRINK | libc::F_SEAL_SEAL).map_err(refused)?;
-        let first = (0, pool::CONTROL_BYTES + ready_bytes.min(length));
-        room::reserve(&file, first, "the first pages of shared memory")?;
+        let head = (pool::CONTROL_BYTES as u64, ready_bytes.min(length));
+        for first in [(0, pool::READY_BYTES), head] {
+            room::reserve(&file, first, "the first pages of shared memory")?;
+        }
         room::check_memory("shared memory", length)?;
         let file = Arc::new(file);
         let pool = Pool::new(Arc::clone(&file), span)?;

@@ -14,6 +14,7 @@ pub fn by_name(name: &str) -> fn(&Context) {
         "files" => files,
         "files_of_one" => files_of_one,
         "splits_without_descriptors" => splits_without_descriptors,
+        "many_live" => many_live,
         "again_and_again" => again_and_again,
         "orphans" => orphans,
         "group" => group,
@@ -220,6 +221,26 @@ fn splits_without_descriptors(context: &Context) {
         assert_eq!(sum, vec![child.nranks(); 3]);
     }
     // Those of the meeting may go meanwhile.
+    assert!(descriptors() <= before, "{} after {before}", descriptors());
+}
+
+/// More communicators live at once than a process may usually have files open.
+fn many_live(context: &Context) {
+    let parent = context.join(&[]).expect("init");
+    let before = descriptors();
+    limit(libc::RLIMIT_NOFILE, before as u64 + 8);
+    let split = |_| {
+        let child = parent.split(Some(0), 0, &CommConfig::default());
+        child.expect("a split").expect("a color")
+    };
+    let children: Vec<_> = (0..1100).map(split).collect();
+    for child in children.iter().step_by(100).chain(children.last()) {
+        let mut sum = vec![1_u32; 3];
+        child
+            .all_reduce_in_place(&mut sum, RedOp::SUM)
+            .expect("a sum");
+        assert_eq!(sum, vec![2; 3]);
+    }
     assert!(descriptors() <= before, "{} after {before}", descriptors());
 }
 
