@@ -15,8 +15,8 @@
 //! - Who may enter: [`door`], [`knock`], [`proof`].
 //! - A start under way: [`birth`], its phases and its end before the time.
 //! - Manners inside the program of others: [`float_env`], [`fork`], [`own_thread`], [`privilege`],
-//!   [`quiet`], [`starts`], [`signal_bell`], [`last_words`]. `docs/process.md` tells them in one
-//!   place.
+//!   [`quiet`], [`starts`], [`signal_bell`], [`last_words`], [`lasting`] (behind the end of a
+//!   thread). `docs/process.md` tells them in one place.
 //!
 //! **Terms.** *Remedy*: the part of an error that says what to do. *Door*, *guest*: a listener, and
 //! one who has connected and has not yet proven that he may enter.
@@ -42,6 +42,7 @@ pub mod input_file;
 pub mod interfaces;
 pub mod knock;
 pub mod last_words;
+pub mod lasting;
 pub mod own_thread;
 pub mod pci_bus;
 pub mod privilege;

@@ -16,12 +16,12 @@ use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
 use std::sync::{Once, OnceLock, PoisonError, RwLock};
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
 
 static INSTALLED: Once = Once::new();
 static TOLD: Once = Once::new();
@@ -145,13 +145,12 @@ fn install_as(settings: &Settings) {
             DebugLevel::Version | DebugLevel::Info => LevelFilter::INFO,
             DebugLevel::Trace => LevelFilter::TRACE,
         };
-        let builder = tracing_subscriber::fmt()
-            .with_max_level(most)
-            .with_ansi(has_colours)
-            .event_format(Line { debug })
-            .with_writer(|| Out);
         // An error means that the program has a subscriber already, which is fine.
-        let _ = builder.try_init();
+        let _ = tracing::subscriber::set_global_default(Lines {
+            debug,
+            most,
+            has_colours,
+        });
         starts::note(Start::Log);
         let who = WHO.read().unwrap_or_else(PoisonError::into_inner);
         // The ranks of a job read the same files, and one line is enough.
@@ -197,10 +196,8 @@ pub fn at_exit(text: &str) {
     if ERRORS.get().is_none() || !tracing::enabled!(Level::WARN) {
         return;
     }
-    let mut line = String::new();
-    let _ = tracing_subscriber::fmt::time().format_time(&mut Writer::new(&mut line));
     let who = WHO.read().unwrap_or_else(PoisonError::into_inner);
-    let _ = writeln!(line, " WARN kolo {}: {text}", who.name(None));
+    let line = format!("{} WARN kolo {}: {text}\n", now(), who.name(None));
     // Nobody is left to be told of a failure.
     let _ = Out.write_all(line.as_bytes());
 }
@@ -230,12 +227,15 @@ impl Who {
     }
 }
 
-/// How a line looks: `2026-11-22T14:47:47.123456Z WARN kolo node7 rank 3: sentence`.
-struct Line {
+/// Writes lines such as `2026-11-22T14:47:47.123456Z WARN kolo node7 rank 3: sentence`. It keeps
+/// nothing for a thread: exit handlers write lines when all that a thread has is gone.
+struct Lines {
     debug: DebugLevel,
+    most: LevelFilter,
+    has_colours: bool,
 }
 
-impl Line {
+impl Lines {
     /// Whether this process says it.
     fn shows(&self, about: &Metadata<'_>, acting: Option<Rank>, who: &Who) -> bool {
         match (*about.level(), self.debug) {
@@ -246,34 +246,70 @@ impl Line {
     }
 }
 
-impl<S, N> FormatEvent<S, N> for Line
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut to: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
+impl Subscriber for Lines {
+    fn enabled(&self, about: &Metadata<'_>) -> bool {
+        *about.level() <= self.most
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.most)
+    }
+
+    // Spans of the program are not told.
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
         let about = event.metadata();
-        let acting = ACTING.try_with(Cell::get).ok().flatten();
+        let acting = ACTING.get();
         let who = WHO.read().unwrap_or_else(PoisonError::into_inner);
         if !self.shows(about, acting, &who) {
-            return Ok(());
+            return;
         }
-        let mut text = String::new();
-        context.format_fields(Writer::new(&mut text), event)?;
-        let rank = who.rank.or(acting);
-        tracing_subscriber::fmt::time().format_time(&mut to)?;
+        let mut words = Words::default();
+        event.record(&mut words);
+        let (name, rank) = (who.name(acting), who.rank.or(acting));
+        drop(who);
+        let mut line = now();
         let level = about.level();
-        match to.has_ansi_escapes() {
-            true => write!(to, " \x1b[{}m{level}\x1b[0m", colour(*level))?,
-            false => write!(to, " {level}")?,
-        }
-        writeln!(to, " kolo {}: {}", who.name(acting), bare(&text, rank))
+        line += &match self.has_colours {
+            true => format!(" \x1b[{}m{level}\x1b[0m", colour(*level)),
+            false => format!(" {level}"),
+        };
+        line += &format!(" kolo {name}: {}\n", bare(&words.0, rank));
+        // Nobody is left to be told of a failure.
+        let _ = Out.write_all(line.as_bytes());
     }
+}
+
+/// What an event says: its message, and each other field by its name.
+#[derive(Default)]
+struct Words(String);
+
+impl Visit for Words {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let space = if self.0.is_empty() { "" } else { " " };
+        let _ = match field.name() {
+            "message" => write!(self.0, "{space}{value:?}"),
+            name => write!(self.0, "{space}{name}={value:?}"),
+        };
+    }
+}
+
+/// The time, as lines begin with it.
+fn now() -> String {
+    let mut time = String::new();
+    let _ = tracing_subscriber::fmt::time().format_time(&mut Writer::new(&mut time));
+    time
 }
 
 /// A sentence without the words that its line begins with already.

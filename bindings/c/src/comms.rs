@@ -58,7 +58,7 @@ thread_local! {
 
 impl Comms {
     /// Takes a communicator in; the number is never 0.
-    pub(crate) fn insert(&self, seat: Seat) -> Result<usize> {
+    pub(crate) fn insert(&'static self, seat: Seat) -> Result<usize> {
         self.registry.insert(Arc::new(seat))
     }
 

@@ -6,8 +6,8 @@ use crate::comms::COMMS;
 use crate::guard::{Sentence, guard, last_of_thread, last_unnamed, reported, sentence};
 use crate::loud;
 use crate::types::{ResultArg, koloComm_t, koloResult_t};
+use kolo_core::base::lasting::Lasting;
 use kolo_core::base::{Code, Error};
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::catch_unwind;
@@ -18,7 +18,7 @@ const HELD_LIMIT: usize = 64;
 
 thread_local! {
     /// The sentences this thread was given, so that their pointers stay valid.
-    static HELD: RefCell<VecDeque<(usize, Sentence)>> = const { RefCell::new(VecDeque::new()) };
+    static HELD: Lasting<VecDeque<(usize, Sentence)>> = const { Lasting::new() };
 }
 
 static TEXTS: LazyLock<Vec<CString>> = LazyLock::new(|| {
@@ -120,13 +120,12 @@ pub extern "C" fn koloGetLastError(comm: koloComm_t) -> *const c_char {
             None => last_of_thread(),
         }?;
         let text = sentence.text.as_ptr();
-        HELD.try_with(|held| {
-            let mut held = held.borrow_mut();
+        let hold = |held: &mut VecDeque<_>| {
             held.retain(|(owner, _)| *owner != handle);
             held.truncate(HELD_LIMIT - 1);
             held.push_front((handle, sentence));
-        })
-        .ok()?;
+        };
+        HELD.with(|held| held.with_mut(|| HELD.with(Lasting::empty), hold));
         Some(text)
     };
     catch_unwind(find)

@@ -3,27 +3,31 @@
 use crate::comms::COMMS;
 use crate::guard::{guard, guard_unnamed, last_of_thread};
 use crate::types::{koloComm_t, koloResult_t};
+use kolo_core::base::lasting::Lasting;
 use kolo_core::comm::group;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 thread_local! {
     /// The communicators that were used in the open group: a failure of its end concerns them.
-    static USED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    static USED: Lasting<Vec<usize>> = const { Lasting::new() };
     /// The end of the group has begun communicators without blocking.
     static BEGUN: Cell<bool> = const { Cell::new(false) };
 }
 
+fn with_used<T>(with: impl FnOnce(&mut Vec<usize>) -> T) -> T {
+    USED.with(|used| used.with_mut(|| USED.with(Lasting::empty), with))
+}
+
 /// The end of the group has begun a communicator that is still to be made.
 pub(crate) fn begun() {
-    let _ = BEGUN.try_with(|begun| begun.set(true));
+    BEGUN.set(true);
 }
 
 /// Remembers that the open group, if any, uses `comm`.
 #[inline]
 pub(crate) fn note(comm: koloComm_t) {
     if group::active() {
-        let _ = USED.try_with(|used| {
-            let mut used = used.borrow_mut();
+        with_used(|used| {
             if used.last() != Some(&(comm as usize)) {
                 used.push(comm as usize);
             }
@@ -56,7 +60,7 @@ pub extern "C" fn koloGroupStart() -> koloResult_t {
 pub extern "C" fn koloGroupEnd() -> koloResult_t {
     let code = guard_unnamed("GroupEnd", || {
         let ended = group::end();
-        let begun = BEGUN.try_with(Cell::take).unwrap_or_default();
+        let begun = BEGUN.take();
         ended?;
         Ok(match begun {
             true => koloResult_t::koloInProgress,
@@ -65,12 +69,12 @@ pub extern "C" fn koloGroupEnd() -> koloResult_t {
     });
     guard("GroupEnd", || {
         if !group::active() {
-            let used = USED.try_with(|used| std::mem::take(&mut *used.borrow_mut()));
+            let used = with_used(std::mem::take);
             let is_failure = !matches!(
                 code,
                 koloResult_t::koloSuccess | koloResult_t::koloInProgress
             );
-            if is_failure && let (Ok(used), Some(sentence)) = (used, last_of_thread()) {
+            if is_failure && let Some(sentence) = last_of_thread() {
                 let members = used.into_iter().filter_map(|handle| COMMS.find(handle));
                 members.for_each(|member| member.keep(sentence.clone()));
             }

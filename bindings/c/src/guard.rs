@@ -5,8 +5,8 @@ use crate::loud;
 use crate::seat::{Member, Seat};
 use crate::types::{koloComm_t, koloResult_t};
 pub(crate) use kolo_core::base::caught::panicked;
+use kolo_core::base::lasting::Lasting;
 use kolo_core::base::{Code, Error, Rank, Result, caught};
-use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -38,13 +38,15 @@ struct Last {
 }
 
 thread_local! {
-    static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+    static LAST: Lasting<Option<Last>> = const { Lasting::new() };
+}
+
+fn with_last<T>(with: impl FnOnce(&mut Option<Last>) -> T) -> T {
+    LAST.with(|last| last.with_mut(|| LAST.with(Lasting::empty), with))
 }
 
 fn of_last<T>(get: impl FnOnce(&Last) -> Option<T>) -> Option<T> {
-    LAST.try_with(|last| last.borrow().as_ref().and_then(get))
-        .ok()
-        .flatten()
+    with_last(|last| last.as_ref().and_then(get))
 }
 
 /// The sentence of this thread's last failed call.
@@ -74,8 +76,8 @@ pub(crate) fn guard_unnamed(
         code,
         koloResult_t::koloSuccess | koloResult_t::koloInProgress
     ) {
-        let _ = LAST.try_with(|last| {
-            if let Some(last) = last.borrow_mut().as_mut() {
+        with_last(|last| {
+            if let Some(last) = last {
                 last.unnamed = true;
             }
         });
@@ -186,13 +188,12 @@ fn keep(error: Error, sentence: Sentence, seat: Option<&Seat>) {
     if let Some(seat) = seat {
         seat.keep(sentence.clone());
     }
-    // A thread that is ending has no place left to keep it; the code still tells.
-    let _ = LAST.try_with(|last| {
-        *last.borrow_mut() = Some(Last {
+    with_last(|last| {
+        *last = Some(Last {
             error,
             sentence,
             unnamed: false,
-        })
+        });
     });
 }
 

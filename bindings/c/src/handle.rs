@@ -9,9 +9,13 @@
 //! never valid for another kind. A key carries the generation of its slot, so a destroyed handle
 //! stays wrong when the slot is used again. Looking one up counts a user of the slot: an object
 //! is dropped by the last one who leaves it.
+//!
+//! The slab has a place for each thread, which the thread loses at its end. Exit handlers make
+//! handles behind it: there another thread does.
 
-use kolo_core::base::{Error, Result};
+use kolo_core::base::{Error, Result, own_thread};
 use sharded_slab::{Config, Entry, Slab};
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 /// 2^22 handles of one kind per creating thread; 29 bits remain for the generation, so that a
@@ -42,6 +46,26 @@ impl<T> std::ops::Deref for InUse<'_, T> {
     }
 }
 
+/// Of a thread that has a place in the slabs; ends before the place, which was there first.
+struct Place;
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        IS_LOST.set(true);
+    }
+}
+
+thread_local! {
+    static PLACE: Place = const { Place };
+    /// Whether this thread has lost its place.
+    static IS_LOST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// This thread has a place in the slabs.
+fn has_place() {
+    let _ = PLACE.try_with(|_| ());
+}
+
 impl<T: Send + Sync + 'static> Registry<T> {
     /// An empty registry; `tag` must differ from all others in many bits, `kind` is the word in
     /// messages.
@@ -58,8 +82,13 @@ impl<T: Send + Sync + 'static> Registry<T> {
     }
 
     /// Takes `value` in; the number is never 0.
-    pub(crate) fn insert(&self, value: T) -> Result<usize> {
-        let key = self.slab().insert(value).ok_or_else(|| {
+    pub(crate) fn insert(&'static self, value: T) -> Result<usize> {
+        let key = match IS_LOST.get() {
+            false => self.slab().insert(value),
+            true => self.insert_elsewhere(value)?,
+        };
+        has_place();
+        let key = key.ok_or_else(|| {
             Error::usage(
                 format!("this thread has too many live {}s", self.kind),
                 "destroy those that are no longer needed",
@@ -68,6 +97,21 @@ impl<T: Send + Sync + 'static> Registry<T> {
         let handle = key ^ self.tag;
         assert!(handle != 0, "the tag of {} is in use as a key", self.kind);
         Ok(handle)
+    }
+
+    /// The same by another thread, as this one has ended.
+    #[cold]
+    fn insert_elsewhere(&'static self, value: T) -> Result<Option<usize>> {
+        let builder = std::thread::Builder::new().name("kolo handle".to_owned());
+        let made = own_thread::start(builder, || self.slab().insert(value));
+        let made = made.map_err(|source| {
+            Error::system(
+                format!("a {} cannot be made at the end of this thread", self.kind),
+                &source,
+                "make it before the thread or the process ends",
+            )
+        })?;
+        Ok(made.join().ok().flatten())
     }
 
     /// The object behind `handle`.
@@ -87,7 +131,9 @@ impl<T: Send + Sync + 'static> Registry<T> {
 
     /// Makes `handle` invalid; the object is dropped now or by its last user.
     pub(crate) fn remove(&self, handle: usize) -> Result<()> {
-        match self.slab().remove(handle ^ self.tag) {
+        let was_there = self.slab().remove(handle ^ self.tag);
+        has_place();
+        match was_there {
             true => Ok(()),
             false => Err(self.dead(handle)),
         }

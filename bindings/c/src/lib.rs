@@ -37,6 +37,8 @@ pub mod table;
 pub mod vector;
 
 mod config;
+#[cfg(test)]
+mod ending_tests;
 mod guard;
 mod handle;
 mod loud;

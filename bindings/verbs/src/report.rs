@@ -83,12 +83,14 @@ pub fn remember(error: &Error) {
         true => error.what.clone(),
         false => format!("{}. Remedy: {}", error.what, error.remedy),
     };
-    LAST.with_borrow_mut(|last| *last = plain(&sentence));
+    // A thread that is ending keeps none.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = plain(&sentence));
 }
 
 /// The sentence of this thread's last error, until its next error; empty when there was none.
 pub fn last() -> *const c_char {
-    LAST.with_borrow(|last| last.as_ptr())
+    LAST.try_with(|last| last.borrow().as_ptr())
+        .unwrap_or(c"".as_ptr())
 }
 
 /// The text of a C string, or nothing for a null pointer.

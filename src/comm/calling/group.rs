@@ -10,6 +10,7 @@ use super::device;
 use super::in_call::InCall;
 use super::member::Member;
 use super::traced;
+use crate::base::lasting::Lasting;
 use crate::base::{Error, Result};
 use crate::comm::Communicator;
 use crate::comm::becoming::together::{self, Init};
@@ -22,7 +23,6 @@ use crate::comm::state::Inner;
 use crate::exec::Waiting;
 use crate::proxy::progress::{Engine, Pass, Work};
 use crate::tune::Route;
-use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Begins a communicator without blocking, at the end of the group. What it returns tells the
@@ -40,8 +40,18 @@ struct Group {
 }
 
 thread_local! {
-    static GROUP: RefCell<Group> = RefCell::default();
+    static GROUP: Lasting<Group> = const { Lasting::new() };
     static DEPTH: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// The calls of the group of this thread; works in exit handlers, too.
+fn with_group<T>(with: impl FnOnce(&mut Group) -> T) -> T {
+    let empty = || {
+        // What a group has that nobody ended will not run.
+        DEPTH.set(0);
+        GROUP.with(Lasting::empty);
+    };
+    GROUP.with(|group| group.with_mut(empty, with))
 }
 
 /// Whether this thread is inside a group.
@@ -52,7 +62,7 @@ pub fn active() -> bool {
 
 /// Begins a group on this thread; groups nest.
 pub fn start() {
-    GROUP.with_borrow_mut(|group| group.depth += 1);
+    with_group(|group| group.depth += 1);
     DEPTH.set(DEPTH.get() + 1);
 }
 
@@ -69,7 +79,7 @@ pub fn end() -> Result<()> {
         ));
     }
     DEPTH.set(DEPTH.get() - 1);
-    let group = GROUP.with_borrow_mut(|group| {
+    let group = with_group(|group| {
         group.depth -= 1;
         (group.depth == 0).then(|| std::mem::take(group))
     });
@@ -98,7 +108,7 @@ pub fn end() -> Result<()> {
     }
     // The next group of this thread finds the memory of this one.
     members.clear();
-    GROUP.with_borrow_mut(|group| {
+    with_group(|group| {
         if group.members.capacity() == 0 {
             group.members = members;
         }
@@ -112,7 +122,7 @@ pub fn end() -> Result<()> {
 /// # Errors
 /// `InvalidUsage` with their number.
 pub fn none_waits(comm: &Communicator) -> Result<()> {
-    let waiting = GROUP.with_borrow(|group| match group.failed {
+    let waiting = with_group(|group| match group.failed {
         // They will not run, and the program was told why.
         Some(_) => 0,
         None => of_part(comm, &group.members).count(),
@@ -192,12 +202,12 @@ fn run_small<'a>(
 /// Runs `init` at the outermost end, in parallel with the others of the group; those that use the
 /// same parent (any number that names it) one after the other, in the order of the calls.
 pub fn defer_init(parent: Option<usize>, init: Init) {
-    GROUP.with_borrow_mut(|group| group.inits.push((parent, init)));
+    with_group(|group| group.inits.push((parent, init)));
 }
 
 /// Runs `begin` at the outermost end.
 pub fn defer_begin(begin: Begin) {
-    GROUP.with_borrow_mut(|group| group.begins.push(begin));
+    with_group(|group| group.begins.push(begin));
 }
 
 /// Takes a call down for the end of the group.
@@ -211,7 +221,7 @@ pub(in crate::comm) fn push(
         checked,
         stream: stream.cloned(),
     };
-    GROUP.with_borrow_mut(|group| group.members.push(member));
+    with_group(|group| group.members.push(member));
     Ok(())
 }
 
@@ -219,7 +229,7 @@ pub(in crate::comm) fn push(
 /// nothing, because the other ranks' matching calls could not end.
 pub fn refuse(error: &Error) {
     if active() {
-        GROUP.with_borrow_mut(|group| {
+        with_group(|group| {
             group.failed.get_or_insert_with(|| error.clone());
         });
     }

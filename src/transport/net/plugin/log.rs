@@ -98,10 +98,10 @@ pub fn profiler() -> ProfilerFn {
 
 /// Takes the last warning of this thread, else of another; the next error has its own.
 pub fn last_words() -> Option<String> {
-    let own = LAST.with(|last| last.try_borrow_mut().ok()?.take());
+    let own = LAST.try_with(|last| last.try_borrow_mut().ok()?.take());
     let mut all = LAST_OF_ALL.lock().unwrap_or_else(PoisonError::into_inner);
     let other = all.take();
-    own.or(other)
+    own.ok().flatten().or(other)
 }
 
 /// Whether anybody would see a line of this level: most are never formatted.
@@ -128,7 +128,8 @@ fn hand_on(level: c_int, file: &str, line: c_int, text: &str) {
     match level {
         WARN | ABORT => {
             tracing::warn!("network plugin: {text} ({file}:{line})");
-            LAST.with(|last| *last.borrow_mut() = Some(text.to_string()));
+            // A thread that is ending keeps none.
+            let _ = LAST.try_with(|last| *last.borrow_mut() = Some(text.to_string()));
             let mut all = LAST_OF_ALL.lock().unwrap_or_else(PoisonError::into_inner);
             *all = Some(text.to_string());
         }
