@@ -36,6 +36,7 @@ if [ -z "$families" ]; then
 fi
 [ -n "$families" ] || fail "nothing is built in $built: run 'make build' first"
 top=${DESTDIR:-}$prefix
+case $top in /*) ;; *) top=$PWD/$top ;; esac
 manifest=$top/share/kolo/manifest
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # The site's settings, and beside the rest what they were when they were installed. What packages
@@ -49,28 +50,42 @@ pristine=$top/share/kolo/kolo.toml
 # Whether the site's settings are still those that were installed.
 untouched() { [ -f "$settings" ] && [ -f "$pristine" ] && cmp -s "$settings" "$pristine"; }
 
+# within TOP NAME COMMAND...: a command in the folder of a file below a top, which sees the file as
+# ./BASE. Root may run this on a tree that others can write: no name leads out of it, and neither
+# does a folder that is a link by now. Where one has come to is looked at, which stays so.
+within() (
+    cd -P -- "$1" 2>/dev/null || exit 0
+    inside=$(pwd -P)
+    case $2 in */*) cd -P -- "./${2%/*}" 2>/dev/null || exit 0 ;; esac
+    case $(pwd -P)/ in "${inside%/}"/*) ;; *) exit 0 ;; esac
+    base=./${2##*/}
+    shift 2
+    "$@" "$base"
+)
+
+# Settings that nobody has changed, and their folder.
+drop_untouched() { if cmp -s "$1" "$pristine"; then rm -f "$1" && rmdir "$PWD" 2>/dev/null; fi; }
+
+# A folder that is empty now. (rmdir takes no link.)
+drop_empty() { rmdir "$1" 2>/dev/null; }
+
 if [ -n "$remove" ]; then
     [ -f "$manifest" ] || fail "there is no $manifest: nothing of kolo is installed there"
-    # Root may run this on a tree that others can write: no line leads out of it, and no folder that
-    # is a link now.
-    inside=$(cd "$top" && pwd -P)
-    names=$(grep -v -e '^/' -e '\(^\|/\)\.\.\(/\|$\)' "$manifest" | while read -r name; do
-        folder=$(cd "$top/$(dirname "$name")" 2>/dev/null && pwd -P) || continue
-        case $folder/ in "${inside%/}"/*) echo "$name" ;; esac
-    done)
+    names=$(grep -v -e '^/' -e '\(^\|/\)\.\.\(/\|$\)' "$manifest")
     if untouched; then
-        rm "$settings"
-        rmdir "$(dirname "$settings")" 2>/dev/null || true
+        case $prefix in
+            /usr) within "${DESTDIR:-/}" etc/kolo/kolo.toml drop_untouched || true ;;
+            *) within "$top" etc/kolo.toml drop_untouched || true ;;
+        esac
     fi
-    echo "$names" | while read -r name; do rm -f "$top/$name"; done
-    # Folders that only kolo used are empty now; others are not, and stay.
+    echo "$names" | while read -r name; do within "$top" "$name" rm -f; done
+    # Folders that only kolo used are empty now; others are not, and stay. Inner ones come first.
     echo "$names" | while read -r name; do
-        folder=$(dirname "$name")
-        while [ "$folder" != . ]; do
-            rmdir "$top/$folder" 2>/dev/null || true
-            folder=$(dirname "$folder")
+        while case $name in */*) ;; *) false ;; esac; do
+            name=${name%/*}
+            echo "$name"
         done
-    done
+    done | sort -ru | while read -r folder; do within "$top" "$folder" drop_empty || true; done
     rmdir "$top" 2>/dev/null || true
     echo "kolo was removed from $top"
     [ ! -f "$settings" ] || echo "your settings stay: $settings"
@@ -311,8 +326,9 @@ put 644 config/kolo.toml share/kolo/kolo.toml
 
 echo share/kolo/manifest >>"$list"
 [ ! -f "$manifest" ] || cat "$manifest" >>"$list"
-mkdir -p "$(dirname "$manifest")"
-sort -u "$list" >"$manifest"
+# Not written into what stands there, which may be a link by now.
+sort -u "$list" >"$scratch/sorted"
+install -D -m 644 "$scratch/sorted" "$manifest"
 echo "kolo $version was installed in $top. The next line to type:"
 if [ -n "${MODULESHOME:-}${LMOD_CMD:-}" ] && [ -d "$top/share/modulefiles" ]; then
     echo "    module use $prefix/share/modulefiles && module load kolo && kolo info"

@@ -8,35 +8,43 @@
 # So what can be left is
 #
 #   - processes of the job that were not ended with it, which hold such memory and ports
-#   - in /tmp/kolo-UID: a note of what was measured that was being written
+#   - in /tmp/kolo-UID and /run/user/UID/kolo: a note of what was measured that was being written
 #   - in /dev/shm: segments of the MPI beside kolo, whose names an MPI removes only in good order
 #
-# A file goes only if no process of the user has it open or mapped, so other jobs of the same user
-# on this node keep theirs. Everything is done with the rights of the job's user, never with those
-# of root; a job of root is left alone. It always succeeds, for Slurm drains a node whose Epilog
-# fails.
+# Every user of the node can put links, folders and names into /tmp and /dev/shm, so nothing there
+# is believed. A folder is entered with the rights of the job's user, and then looked at: it must be
+# the one that was meant, and that user's alone. Names are taken from there, relative to it. Only a
+# regular file of the user goes, with one name, which is one of those below, and which no process
+# has open or mapped, so that other jobs of the same user on this node keep theirs. A job of root is
+# left alone. The script always succeeds, for Slurm drains a node whose Epilog fails.
 set -u
 
 # Names in /dev/shm, as Open MPI, MPICH, UCX and PSM2 choose them.
 # `kolo doctor` looks for the same ones.
-SEGMENTS='kolo-* vader_segment.* sm_segment.* osc_sm.* osc_rdma* mpich_shar_tmp* mpich_shm*'
+SEGMENTS='vader_segment.* sm_segment.* osc_sm.* osc_rdma* mpich_shar_tmp* mpich_shm*'
 SEGMENTS="$SEGMENTS ucx_shm_* psm2_shm*"
 # A site adds its own.
 SEGMENTS="$SEGMENTS ${KOLO_EPILOG_SEGMENTS:-}"
+# What kolo keeps (src/config/kept.rs). A note under way ends with the number of its writer.
+NOTES='machine'
 # What marks this script's own processes, which have the variables of the job too.
 MARK=KOLO_EPILOG_RUNS
+# The exit status that says that a process was ended, which is not gone at once.
+ENDED=10
 
 part=all
-case ${1:-} in --dry-run | --end | --remove) part=${1#--}; shift ;; esac
+case ${1:-} in --dry-run | --end | --list | --remove) part=${1#--}; shift ;; esac
 uid=${1:-${SLURM_JOB_UID:-}}
 job=${SLURM_JOB_ID:-}
 
 case $uid in
     '' | *[!0-9]*) echo "usage: ${0##*/} [--dry-run] UID, or as Slurm's Epilog" >&2; exit 0 ;;
-    0) exit 0 ;;
+    0*) exit 0 ;;
 esac
+unset CDPATH
 
-tell() { echo "kolo epilog: ${job:+job $job: }$*"; }
+# Users choose names: what a terminal would obey is left out.
+tell() { printf 'kolo epilog: %s\n' "${job:+job $job: }$*" | tr -cd '[:print:]\n'; }
 
 # Whether a process is the user's, by its real or its effective number.
 is_users() {
@@ -48,102 +56,191 @@ is_users() {
     return 1
 }
 
-# Processes of the job that live on, by number. The script's own carry the mark.
+# Whether a process is the user's and of the job. The script's own carry the mark.
+is_of_job() {
+    is_users "$1" || return 1
+    variables=$(tr '\0' '\n' 2>/dev/null <"$1/environ") || return 1
+    # A shell of salloc has the variables, and is a process of the job it was typed in.
+    case $(cat "$1/cgroup" 2>/dev/null) in
+        *"/job_$job/"* | *"/job_$job") ;;
+        */job_*) return 1 ;;
+    esac
+    case "
+$variables
+" in
+        *"
+$MARK="*) return 1 ;;
+        *"
+SLURM_JOB_ID=$job
+"*) return 0 ;;
+    esac
+    return 1
+}
+
+# When a process began: its number may be another's by now.
+began() {
+    stat=$(cat "$1/stat" 2>/dev/null) || return 1
+    # The name before it may have any letters.
+    set -f
+    # shellcheck disable=SC2086
+    set -- ${stat##*)}
+    set +f
+    echo "${20:-}"
+}
+
+# Processes of the job that live on: number and beginning.
 processes() {
     [ -n "$job" ] || return 0
     for place in /proc/[0-9]*; do
-        is_users "$place" || continue
-        variables=$(tr '\0' '\n' 2>/dev/null <"$place/environ") || continue
-        # A shell of salloc has the variables, and is a process of the job it was typed in.
-        case $(cat "$place/cgroup" 2>/dev/null) in
-            *"/job_$job/"* | *"/job_$job") ;;
-            */job_*) continue ;;
-        esac
-        case "
-$variables
-" in
-            *"
-$MARK="*) ;;
-            *"
-SLURM_JOB_ID=$job
-"*) echo "${place#/proc/}" ;;
-        esac
+        is_of_job "$place" && when=$(began "$place") && echo "${place#/proc/} $when"
     done
 }
 
-# Ends those whose numbers are read; fails if there was one, for they are not gone at once.
+# Ends those that are read.
 end_processes() {
     ended=0
-    while read -r number; do
+    while read -r number when; do
+        is_users "/proc/$number" && [ "$(began "/proc/$number")" = "$when" ] || continue
         read -r name 2>/dev/null <"/proc/$number/comm" || continue
         tell "process $number ($name) has outlived it${dry:+ and would be killed}"
-        [ -n "$dry" ] || { kill -KILL "$number" 2>/dev/null && ended=1; }
+        [ -n "$dry" ] || { kill -KILL "$number" 2>/dev/null && ended=$ENDED; }
     done
     return $ended
 }
 
-# What the user's processes have open or mapped, one path a line.
+# What processes have open or mapped, one name a line, without the folders: a process in a container
+# may see the same file elsewhere. Nothing is looked up, as a file server may not answer.
 in_use() {
-    for place in /proc/[0-9]*; do
-        is_users "$place" || continue
-        sed -n 's|^[^/]* \(/.*\)$|\1|p' "$place/maps" 2>/dev/null
-        # As ls and sed are everywhere: a find that could not tell would say that nothing is open.
-        ls -l "$place/fd" 2>/dev/null | sed -n 's/^l[^>]* -> //p'
-    done | sort -u
+    # As ls and sed are everywhere: a find that could not tell would say that nothing is open.
+    {
+        ls -l /proc/[0-9]*/fd 2>/dev/null | sed -n 's/^l[^>]* -> //p'
+        cat /proc/[0-9]*/maps 2>/dev/null | sed -n 's|^[^/]* \(/.*\)$|\1|p'
+    } | sed -n 's|.*/||; /./p' | sort -u
 }
 
-# Files that may go, one a line: place on the disk and path. They are listed before anybody asks
-# what is in use: what is made later is not among them, and whoever made these before is seen then.
-candidates() {
-    if cd /dev/shm 2>/dev/null; then
-        for name in $SEGMENTS; do stat -c '%d:%i %n' -- "/dev/shm/$name" 2>/dev/null; done
+# Whether names in the current folder can be taken away by nobody but the user, root, and whoever
+# made them: root's or the user's, and sticky where others may write.
+is_guarded() {
+    seen=$(stat -c '%u %a' . 2>/dev/null) || return 1
+    case ${seen%% *} in 0 | "$uid") ;; *) return 1 ;; esac
+    case $seen in
+        *' '[1357]???) return 0 ;;
+        *[2367]? | *[2367]) return 1 ;;
+    esac
+}
+
+# Enters a folder of a folder, if it is the user's alone and no link. Where one has come to is
+# looked at, and not the way: it cannot be exchanged meanwhile.
+enter() {
+    cd -P -- "$1" 2>/dev/null && above=$(pwd -P) && is_guarded || return 1
+    cd -P -- "./$2" 2>/dev/null || return 1
+    seen=$(stat -c '%u %a' . 2>/dev/null)
+    if [ "$(pwd -P)" = "${above%/}/$2" ]; then
+        case $seen in "$uid "*00) return 0 ;; esac
     fi
-    # A note under way ends with the number of the process that writes it.
-    for file in "/tmp/kolo-$uid"/*.[0-9]*; do
-        writer=${file##*.}
-        case $writer in *[!0-9]*) continue ;; esac
-        [ -d "/proc/$writer" ] || stat -c '%d:%i %n' -- "$file" 2>/dev/null
-    done
+    tell "$1/$2 is a link, or not the user's alone: nothing there was looked at" >&2
+    return 1
 }
 
-drop() {
-    [ "$(stat -c %d:%i -- "$2" 2>/dev/null)" = "$1" ] || return 0
-    shift
-    [ -f "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] || return 0
-    if printf '%s\n' "$used" | grep -Fqx -- "$1"; then return 0; fi
-    tell "$1 ${dry:+would be }removed"
-    [ -n "$dry" ] || rm -f -- "$1"
+# The same for /dev/shm, where everybody writes.
+enter_shm() {
+    cd -P /dev/shm 2>/dev/null && [ "$(pwd -P)" = /dev/shm ] && is_guarded
+}
+
+# enter_by NUMBER: the folders, by the numbers that the lists have.
+enter_by() {
+    case $1 in
+        1) folder=/dev/shm; enter_shm ;;
+        2) folder=/tmp/kolo-$uid; enter /tmp "kolo-$uid" ;;
+        3) folder=/run/user/$uid/kolo; enter "/run/user/$uid" kolo ;;
+        *) return 1 ;;
+    esac
+}
+
+# The place on the disk of a file in the current folder that may go: a regular one of the user, with
+# no other name, and no link.
+may_go() {
+    [ -f "./$1" ] && [ ! -L "./$1" ] || return 1
+    seen=$(stat -c '%u %h %d:%i' -- "./$1" 2>/dev/null) || return 1
+    case $seen in "$uid 1 "*) echo "${seen##* }" ;; *) return 1 ;; esac
+}
+
+# Whether a name can stand in a list.
+is_plain() { case $1 in *[!A-Za-z0-9._@:+=,-]* | '') return 1 ;; esac; }
+
+# Files that may go, one a line: number of the folder, place on the disk, name. They are listed
+# before anybody asks what is in use: what is made later is not among them, and whoever made these
+# before is seen then.
+candidates() {
+    if enter_by 1; then
+        for name in $SEGMENTS; do
+            is_plain "$name" && place=$(may_go "$name") && echo "1 $place $name"
+        done
+    fi
+    for number in 2 3; do
+        enter_by $number || continue
+        for note in $NOTES; do
+            for name in "$note".[1-9]*; do
+                writer=${name#"$note".}
+                case $writer in *[!0-9]*) continue ;; esac
+                [ -d "/proc/$writer" ] || ! place=$(may_go "$name") || echo "$number $place $name"
+            done
+        done
+    done
 }
 
 # $asked: what candidates said, $used: what in_use said.
 remove_files() {
-    printf '%s\n' "$asked" | while read -r place path; do
-        [ -z "$path" ] || drop "$place" "$path"
+    printf '%s\n' "$asked" | while read -r number place name; do
+        is_plain "$name" && enter_by "$number" 2>/dev/null || continue
+        [ "$(may_go "$name")" = "$place" ] || continue
+        if printf '%s\n' "$used" | grep -Fqx -- "$name"; then continue; fi
+        tell "$folder/$name ${dry:+would be }removed"
+        [ -n "$dry" ] || rm -f -- "./$name"
     done
 }
 
-# This script with the rights of the user: none of root's groups, and no way back.
+# This script with the rights of the user, and none of root's groups. What nodes have for that
+# differs.
 as_user() {
-    gid=$(id -g "$uid" 2>/dev/null) || {
+    name=$(id -un "$uid" 2>/dev/null) && gid=$(id -g "$uid" 2>/dev/null) || {
         tell "user $uid is not known here: nothing was ended or removed"
-        return 0
+        return 1
     }
-    env "$MARK=1" PATH=/usr/sbin:/usr/bin:/sbin:/bin setpriv --reuid="$uid" --regid="$gid" \
-        --clear-groups --no-new-privs -- /bin/sh -c "$(cat "$0")" "$0" "$1" "$uid"
+    text=$(cat "$0")
+    set -- env -i "$MARK=1" PATH=/usr/sbin:/usr/bin:/sbin:/bin SLURM_JOB_ID="$job" \
+        KOLO_EPILOG_SEGMENTS="${KOLO_EPILOG_SEGMENTS:-}" \
+        /bin/sh -c "$text" "$0" "$1" "$uid" "$dry"
+    if command -v setpriv >/dev/null; then
+        setpriv --reuid="$uid" --regid="$gid" --clear-groups --no-new-privs -- "$@"
+    elif command -v runuser >/dev/null; then
+        runuser -u "$name" -- "$@"
+    elif command -v su >/dev/null; then
+        su -s /bin/sh -c 'exec "$@"' -- "$name" sh "$@"
+    else
+        tell "there is no setpriv, runuser or su here: nothing was ended or removed"
+        return 1
+    fi
 }
 
-dry=
+dry=${2:-}
 if [ "$part" = dry-run ]; then dry=yes part=all; fi
-if [ "$(id -u)" = 0 ] && [ -z "$dry" ]; then
-    # Root looks, for it sees every process of the user; the user's rights end and remove. What was
-    # mapped by a process that was killed counts as in use until it is gone.
-    processes | as_user --end || sleep 0.2
-    { candidates | sed 's/^/? /'; in_use | sed 's/^/= /'; } | as_user --remove
+if [ "$(id -u)" = 0 ]; then
+    # Root sees every process of every user; the user's rights look, end and remove.
+    ended=0
+    processes | as_user --end || ended=$?
+    # What was mapped by a process that was killed counts as in use until it is gone.
+    case $ended in 0) ;; "$ENDED") sleep 0.2 ;; *) exit 0 ;; esac
+    asked=$(as_user --list)
+    { printf '%s\n' "$asked" | sed -n 's/^./? &/p'; in_use | sed 's/^/= /'; } |
+        as_user --remove
     exit 0
 fi
 [ "$(id -u)" = "$uid" ] || [ -n "$dry" ] || exit 0
+cd /
 case $part in
     end) end_processes; exit ;;
+    list) candidates ;;
     remove)
         said=$(cat)
         asked=$(printf '%s\n' "$said" | sed -n 's/^? //p')

@@ -13,21 +13,26 @@ set -euo pipefail
 
 repo=$(cd "$(dirname "$0")/.." && pwd)
 suite=${SUITE:-bookworm}
-root=${CHROOT_DIR:-${TMPDIR:-/tmp}/kolo-chroot.$$}
+root=${CHROOT_DIR:-}
 
 die() { echo "chroot.sh: $*" >&2; exit 1; }
 
-if [ "${KOLO_CHROOT_INSIDE:-}" != "$root" ]; then
+if [ -z "$root" ] || [ "${KOLO_CHROOT_INSIDE:-}" != "$root" ]; then
     [ "$(id -u)" = 0 ] || die "this needs root (mount, chroot): sudo $0 $*"
     command -v debootstrap >/dev/null || die "debootstrap is missing: apt-get install debootstrap"
-    [ ! -e "$root" ] || die "$root exists already; remove it or set CHROOT_DIR"
+    # A name in /tmp that others can guess could lead root elsewhere.
+    [ -n "$root" ] || { root=$(mktemp -d "${TMPDIR:-/tmp}/kolo-chroot.XXXXXX"); fresh=yes; }
+    [ -n "${fresh:-}" ] || [ ! -e "$root" ] ||
+        die "$root exists already; remove it or set CHROOT_DIR"
+    mkdir -p "$root"
+    chmod 755 "$root"
     status=0
     KOLO_CHROOT_INSIDE=$root CHROOT_DIR=$root \
         unshare --mount --propagation private --pid --fork --kill-child "$0" "$@" || status=$?
     if [ -n "${KEEP:-}" ]; then
         echo "left as it is: $root"
     else
-        rm -rf --one-file-system "$root" "$root.log"
+        rm -rf --one-file-system "$root"
     fi
     exit $status
 fi
@@ -44,9 +49,9 @@ bootstrap() {
     [ -n "$mirror" ] || die "apt here has no source for $suite: set MIRROR=URL"
     echo "== debootstrap $suite into $root"
     debootstrap --variant=minbase --include=ca-certificates,make "$suite" "$root" "$mirror" \
-        >"$root.log" 2>&1 ||
-        { tail -20 "$root.log"; die "debootstrap failed"; }
-    rm -f "$root.log"
+        >"$root/debootstrap.log" 2>&1 ||
+        { tail -20 "$root/debootstrap.log"; die "debootstrap failed"; }
+    rm -f "$root/debootstrap.log"
     if [ -n "$(sources)" ]; then sources | sed 's/^/deb /' >"$root/etc/apt/sources.list"; fi
 }
 

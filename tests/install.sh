@@ -95,6 +95,18 @@ DESTDIR=$scratch bindings/install.sh --remove /opt/kolo >/dev/null
 [ "$(find "$scratch/elsewhere" | sort)" = "$before" ] || fail "a link led out of the tree"
 [ ! -e "$scratch/opt/kolo/bin/kolo" ] || fail "what is beside a link stays"
 rm -r "$scratch/elsewhere" "$scratch/opt/kolo/lib"
+# So do settings behind a link, though nobody has changed them, and what a planted link names.
+DESTDIR=$scratch bindings/install.sh /opt/kolo >/dev/null
+mv "$scratch/opt/kolo/etc" "$scratch/elsewhere"
+cp "$scratch/opt/kolo/share/kolo/kolo.toml" "$scratch/elsewhere/kolo.toml"
+ln -s "$scratch/elsewhere" "$scratch/opt/kolo/etc"
+mv "$scratch/opt/kolo/share/kolo/manifest" "$scratch/elsewhere/precious"
+ln -s "$scratch/elsewhere/precious" "$scratch/opt/kolo/share/kolo/manifest"
+before=$(cd "$scratch/elsewhere" && cksum *)
+DESTDIR=$scratch KERNELS=$scratch.fatbin bindings/install.sh /opt/kolo >/dev/null
+DESTDIR=$scratch bindings/install.sh --remove /opt/kolo >/dev/null
+[ "$(cd "$scratch/elsewhere" && cksum *)" = "$before" ] || fail "a planted link led out of the tree"
+rm -r "$scratch/elsewhere" "$scratch/opt/kolo/etc"
 
 # What only debuggers read stands beside the libraries, and they find it.
 shipped=$(cd "$prefix" && find bin lib -type f ! -path '*/.debug/*' \

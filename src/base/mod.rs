@@ -11,6 +11,7 @@
 //!   collective is), [`ids`], [`checked`] arithmetic, [`mod@hash`].
 //! - Time and memory order: [`clock`], [`sync`] (atomics of the standard library, or loom's).
 //! - Files and interfaces that a user names: [`input_file`], [`interfaces`]; devices: [`pci_bus`].
+//! - Folders where others may plant something: [`folder`].
 //! - What ranks tell each other at first: [`record`].
 //! - Who may enter: [`door`], [`knock`], [`proof`].
 //! - A start under way: [`birth`], its phases and its end before the time.
@@ -35,6 +36,7 @@ pub mod exchange;
 #[doc(hidden)]
 pub mod first_store;
 pub mod float_env;
+pub mod folder;
 pub mod fork;
 pub mod hash;
 pub mod ids;

@@ -7,13 +7,38 @@
 //! finds the old one or the new one.
 
 use crate::base::clock;
+use crate::base::folder::{Folder, is_private, user};
 use std::ffi::CString;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// A file that may be kept. `slurm/epilog.sh` has the names, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptFile {
+    /// What hand-overs between the cores of this machine cost.
+    Machine,
+}
+
+impl KeptFile {
+    /// All.
+    pub const ALL: [KeptFile; 1] = [KeptFile::Machine];
+
+    /// The file's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            KeptFile::Machine => "machine",
+        }
+    }
+
+    /// Its name while this process writes it.
+    fn under_way(self, writer: u32) -> String {
+        format!("{}.{writer}", self.name())
+    }
+}
 
 /// The longest file that is read.
 const MOST_BYTES: u64 = 16 << 10;
@@ -30,11 +55,11 @@ pub fn places() -> Vec<PathBuf> {
         .collect()
 }
 
-/// What the first place that has a file of this name holds. If it holds for some time only, an
+/// What the first place that has this note holds. If it holds for some time only, an
 /// older file, or one of the future, is as if it were not there.
-pub fn read(places: &[PathBuf], name: &str, holds: Option<Duration>) -> Option<String> {
+pub fn read(places: &[PathBuf], note: KeptFile, holds: Option<Duration>) -> Option<String> {
     places.iter().find_map(|place| {
-        let file = open(&directory(place).ok()?, name, libc::O_RDONLY).ok()?;
+        let file = open(&directory(place).ok()?, note.name(), libc::O_RDONLY).ok()?;
         let seen = file.metadata().ok()?;
         if !seen.is_file() || !is_private(&seen) || seen.len() > MOST_BYTES {
             return None;
@@ -51,25 +76,51 @@ pub fn read(places: &[PathBuf], name: &str, holds: Option<Duration>) -> Option<S
 }
 
 /// Keeps `text` in the first place that takes it; whether one did.
-pub fn write(places: &[PathBuf], name: &str, text: &str) -> bool {
+pub fn write(places: &[PathBuf], note: KeptFile, text: &str) -> bool {
     places.iter().any(|place| {
         // That it exists already is the usual case; `directory` looks at what is there.
         let _ = DirBuilder::new().mode(0o700).create(place);
-        put(place, name, text).is_ok()
+        put(place, note, text).is_ok()
     })
 }
 
-fn put(place: &Path, name: &str, text: &str) -> io::Result<()> {
+/// Notes that processes were writing that have ended since: their paths and bytes.
+pub fn unfinished(places: &[PathBuf]) -> Vec<(PathBuf, u64)> {
+    let is_dead = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
+    let of_place = |place: &PathBuf| {
+        let above = Folder::open(&place.parent()?.canonicalize().ok()?).ok()?;
+        let files = above
+            .is_guarded()
+            .then_some(directory(place).ok()?)?
+            .files();
+        let left = files.into_iter().filter(|(name, seen)| {
+            // The folder was private, but a file of another may have been moved there.
+            seen.uid() == user() && writer_of(name).is_some_and(is_dead)
+        });
+        let place = place.clone();
+        Some(left.map(move |(name, seen)| (place.join(name), seen.len())))
+    };
+    places.iter().filter_map(of_place).flatten().collect()
+}
+
+/// The process that writes a note, by the note's name.
+fn writer_of(name: &str) -> Option<u32> {
+    let writer = name.rsplit_once('.')?.1.parse().ok()?;
+    let is_one = |note: KeptFile| note.under_way(writer) == name;
+    KeptFile::ALL.into_iter().any(is_one).then_some(writer)
+}
+
+fn put(place: &Path, note: KeptFile, text: &str) -> io::Result<()> {
     let directory = directory(place)?;
-    let new = format!("{name}.{}", std::process::id());
+    let new = note.under_way(std::process::id());
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
     let mut file = open(&directory, &new, flags)?;
     if !is_private(&file.metadata()?) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     file.write_all(text.as_bytes())?;
-    let (from, to) = (c_name(&new)?, c_name(name)?);
-    let fd = directory.as_raw_fd();
+    let (from, to) = (c_name(&new)?, c_name(note.name())?);
+    let fd = directory.handle().as_raw_fd();
     // SAFETY: an open directory, and two strings that end with a zero.
     match unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) } {
         0 => Ok(()),
@@ -78,24 +129,20 @@ fn put(place: &Path, name: &str, text: &str) -> io::Result<()> {
 }
 
 /// The directory, if it is one, and this user's alone.
-fn directory(place: &Path) -> io::Result<File> {
-    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    let directory = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(place)?;
-    match is_private(&directory.metadata()?) {
+fn directory(place: &Path) -> io::Result<Folder> {
+    let directory = Folder::open(place)?;
+    match directory.is_private() {
         true => Ok(directory),
         false => Err(io::ErrorKind::PermissionDenied.into()),
     }
 }
 
-fn open(directory: &File, name: &str, flags: i32) -> io::Result<File> {
+fn open(directory: &Folder, name: &str, flags: i32) -> io::Result<File> {
     let name = c_name(name)?;
     // A pipe in the place of the file must not make us wait.
     let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: an open directory, a string that ends with a zero, and the mode of a new file.
-    let fd = unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, 0o600) };
+    let fd = unsafe { libc::openat(directory.handle().as_raw_fd(), name.as_ptr(), flags, 0o600) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -105,16 +152,6 @@ fn open(directory: &File, name: &str, flags: i32) -> io::Result<File> {
 
 fn c_name(name: &str) -> io::Result<CString> {
     CString::new(name).map_err(|_| io::ErrorKind::InvalidInput.into())
-}
-
-/// Whether it belongs to this user, and nobody else may write or read it.
-fn is_private(seen: &std::fs::Metadata) -> bool {
-    seen.uid() == user() && seen.mode() & 0o077 == 0
-}
-
-fn user() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
 }
 
 #[cfg(test)]
@@ -139,10 +176,10 @@ mod tests {
     fn what_is_kept_is_read_again() {
         let place = place("again");
         let places = [PathBuf::from("/proc/kolo"), place.clone()];
-        assert_eq!(read(&places, "facts", None), None);
+        assert_eq!(read(&places, KeptFile::Machine, None), None);
         for text in ["one", "another"] {
-            assert!(write(&places, "facts", text));
-            assert_eq!(read(&places, "facts", None).as_deref(), Some(text));
+            assert!(write(&places, KeptFile::Machine, text));
+            assert_eq!(read(&places, KeptFile::Machine, None).as_deref(), Some(text));
         }
         let left: Vec<_> = fs::read_dir(&place).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
@@ -154,43 +191,51 @@ mod tests {
     fn what_others_could_have_written_is_not_believed() {
         let place = place("others");
         let places = [place.clone()];
-        assert!(write(&places, "facts", "true"));
-        let file = place.join("facts");
+        assert!(write(&places, KeptFile::Machine, "true"));
+        let file = place.join("machine");
         chmod(&file, 0o620);
         assert_eq!(
-            read(&places, "facts", None),
+            read(&places, KeptFile::Machine, None),
             None,
             "others may write the file"
         );
         chmod(&file, 0o600);
         chmod(&place, 0o770);
-        assert_eq!(read(&places, "facts", None), None, "others may write here");
-        assert!(!write(&places, "facts", "new"));
+        assert_eq!(
+            read(&places, KeptFile::Machine, None),
+            None,
+            "others may write here"
+        );
+        assert!(!write(&places, KeptFile::Machine, "new"));
         chmod(&place, 0o700);
-        assert_eq!(read(&places, "facts", None).as_deref(), Some("true"));
+        assert_eq!(read(&places, KeptFile::Machine, None).as_deref(), Some("true"));
         let elsewhere = place.with_file_name("elsewhere");
         fs::rename(&place, &elsewhere).unwrap();
         symlink(&elsewhere, &place).unwrap();
         assert_eq!(
-            read(&places, "facts", None),
+            read(&places, KeptFile::Machine, None),
             None,
             "the directory is a link"
         );
-        assert!(!write(&places, "facts", "new"));
+        assert!(!write(&places, KeptFile::Machine, "new"));
         fs::remove_file(&place).unwrap();
         fs::rename(&elsewhere, &place).unwrap();
         fs::rename(&file, place.join("other")).unwrap();
         symlink(place.join("other"), &file).unwrap();
-        assert_eq!(read(&places, "facts", None), None, "the file is a link");
+        assert_eq!(
+            read(&places, KeptFile::Machine, None),
+            None,
+            "the file is a link"
+        );
         fs::remove_dir_all(place.parent().unwrap()).unwrap();
     }
 
     #[test]
     fn what_holds_for_some_time_is_not_read_later() {
         let places = [place("age")];
-        assert!(write(&places, "facts", "true"));
+        assert!(write(&places, KeptFile::Machine, "true"));
         let hour = Duration::from_secs(3600);
-        let file = File::options().write(true).open(places[0].join("facts"));
+        let file = File::options().write(true).open(places[0].join("machine"));
         let file = file.unwrap();
         let now = file.metadata().unwrap().modified().unwrap();
         for (written, is_read) in [
@@ -199,8 +244,8 @@ mod tests {
             (now + hour, false),
         ] {
             file.set_modified(written).unwrap();
-            assert_eq!(read(&places, "facts", Some(hour)).is_some(), is_read);
-            assert!(read(&places, "facts", None).is_some());
+            assert_eq!(read(&places, KeptFile::Machine, Some(hour)).is_some(), is_read);
+            assert!(read(&places, KeptFile::Machine, None).is_some());
         }
     }
 
@@ -210,17 +255,53 @@ mod tests {
         let places = [place.clone()];
         assert!(write(
             &places,
-            "facts",
+            KeptFile::Machine,
             &"x".repeat(MOST_BYTES as usize + 1)
         ));
-        assert_eq!(read(&places, "facts", None), None);
-        fs::write(place.join("facts"), [0xff; 8]).unwrap();
-        assert_eq!(read(&places, "facts", None), None);
-        fs::remove_file(place.join("facts")).unwrap();
-        let pipe = CString::new(place.join("facts").to_str().unwrap()).unwrap();
+        assert_eq!(read(&places, KeptFile::Machine, None), None);
+        fs::write(place.join("machine"), [0xff; 8]).unwrap();
+        assert_eq!(read(&places, KeptFile::Machine, None), None);
+        fs::remove_file(place.join("machine")).unwrap();
+        let pipe = CString::new(place.join("machine").to_str().unwrap()).unwrap();
         // SAFETY: a string that ends with a zero.
         assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
-        assert_eq!(read(&places, "facts", None), None, "a pipe");
+        assert_eq!(read(&places, KeptFile::Machine, None), None, "a pipe");
         fs::remove_dir_all(place.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn only_notes_of_dead_processes_in_a_private_place_are_unfinished() {
+        let dead = "machine.4194000";
+        let place = place("unfinished");
+        let places = [place.clone()];
+        assert!(write(&places, KeptFile::Machine, "true"));
+        let mine = format!("machine.{}", std::process::id());
+        let others = [
+            "restart.000100",
+            "machine.04194000",
+            "libm.so.6",
+            "machine.1.4194000",
+        ];
+        for name in others.iter().chain([&dead, &mine.as_str()]) {
+            fs::write(place.join(name), "four").unwrap();
+            chmod(&place.join(name), 0o600);
+        }
+        symlink(place.join("restart.000100"), place.join("machine.4194001")).unwrap();
+        let found = [(place.join(dead), 4)];
+        assert_eq!(unfinished(&places), found);
+        // Others could have put it there.
+        chmod(&place, 0o777);
+        assert_eq!(unfinished(&places), []);
+        chmod(&place, 0o700);
+        // Others could have put the place there.
+        let root = place.parent().unwrap();
+        chmod(root, 0o777);
+        assert_eq!(unfinished(&places), []);
+        chmod(root, 0o1777);
+        assert_eq!(unfinished(&places), found);
+        let link = root.join("link");
+        symlink(&place, &link).unwrap();
+        assert_eq!(unfinished(&[link]), []);
+        fs::remove_dir_all(root).unwrap();
     }
 }

@@ -7,7 +7,8 @@
 
 use super::meet::version;
 use crate::base::Result;
-use crate::config::{self, Settings, kept};
+use crate::config::kept::{self, KeptFile};
+use crate::config::{self, Settings};
 use crate::exec::host::probe::{self, HandOver};
 use crate::topo::pairs::{self, PairClass, Pairs};
 use crate::topo::{self, Crowding, Machine, RankPlace};
@@ -17,8 +18,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The name of the file that is kept.
-const FILE: &str = "machine";
 /// How long a measurement holds in a virtual machine, whose host moves its cores.
 const VIRTUAL: Duration = Duration::from_secs(60);
 /// How often a process tries to measure a class before it leaves it.
@@ -141,7 +140,7 @@ fn look(classes: &[Pairs], limit: Duration) -> Vec<Found> {
     // What was found on a busy machine, after a long wait, is not for others.
     if is_new && limit <= probe::LIMIT {
         // Where nothing can be kept, the next process measures again.
-        kept::write(&places, FILE, &text_of(&about(), &known.found));
+        kept::write(&places, KeptFile::Machine, &text_of(&about(), &known.found));
     }
     let wanted = |(class, _): &&Found| classes.iter().any(|pairs| pairs.class == *class);
     known.found.iter().filter(wanted).copied().collect()
@@ -149,7 +148,7 @@ fn look(classes: &[Pairs], limit: Duration) -> Vec<Found> {
 
 fn read(places: &[PathBuf]) -> Vec<Found> {
     let holds = topo::place::is_virtual().then_some(VIRTUAL);
-    let text = kept::read(places, FILE, holds);
+    let text = kept::read(places, KeptFile::Machine, holds);
     text.and_then(|text| from_text(&about(), &text))
         .unwrap_or_default()
 }

@@ -374,9 +374,9 @@ def nodes_are_checked_and_cleaned(cluster):
 
 
 LEAVES = """#!/bin/sh
-mkdir -p /tmp/kolo-65534
-echo half >/tmp/kolo-65534/stores.999999
-echo whole >/tmp/kolo-65534/stores
+mkdir -m 0700 -p /tmp/kolo-65534
+echo half >/tmp/kolo-65534/machine.4194000
+echo whole >/tmp/kolo-65534/machine
 echo a >/dev/shm/vader_segment.left
 echo b >/dev/shm/vader_segment.used
 echo c >/dev/shm/mine
@@ -410,7 +410,7 @@ def leftovers(cluster):
                lambda: "nobody" in cluster.sh("node1", there))
     left = cluster.sh("node1", there).split()
     assert left == ["/dev/shm:", "mine", "vader_segment.root", "vader_segment.used",
-                    "/tmp/kolo-65534:", "stores", "nobody"], (left, read(log + ".node1"))
+                    "/tmp/kolo-65534:", "machine", "nobody"], (left, read(log + ".node1"))
     told = read(log + ".node1")
     assert "vader_segment.left removed" in told and "(sleep) has outlived it" in told, told
     assert read(log + ".node2") == "", read(log + ".node2")

@@ -3,23 +3,22 @@
 use super::facts::{
     Face, Gathered, NodeFacts, NodeSeen, RankFacts, StartFacts, Trials, TunerFacts,
 };
-use super::{leftovers, software, trials};
+use super::{gather_left, software, trials};
 use crate::facts as system;
 use crate::launcher::{self, Family};
 use elf::ElfBytes;
 use elf::endian::AnyEndian;
 use kolo::base::interfaces::Interface;
-use kolo::base::{Error, input_file};
+use kolo::base::{Error, folder, input_file};
 use kolo::bootstrap::NetSettings;
 use kolo::bootstrap::mpi_library::{LIBRARY, VARIABLE};
 use kolo::bootstrap::reach::Listeners;
 use kolo::config::{self, Cma, CmaPtracer, Settings};
 use kolo::topo;
 use kolo::tune::{Measured, measured};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What this process knows without the others.
@@ -86,13 +85,13 @@ pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
         .collect();
     (facts.faces, facts.no_face) = faces(&usable);
     of_machine(here, &mut facts);
-    facts.leftovers = left(user());
+    facts.leftovers = gather_left::left();
     if !several {
         facts.no_face = None;
         return (facts, None);
     }
     facts.builds = builds();
-    facts.removes_ipc = logind_runs() && user() >= 1000 && removes_ipc(&logind_files());
+    facts.removes_ipc = logind_runs() && folder::user() >= 1000 && removes_ipc(&logind_files());
     let (listeners, deaf) = Listeners::open(&usable, trials::LIMIT);
     (facts.listens, facts.deaf) = (listeners.places.clone(), deaf);
     (facts, Some(listeners))
@@ -107,11 +106,6 @@ fn of_machine(here: &ThisRank, facts: &mut NodeFacts) {
     facts.cpus = system::cpus();
     facts.processor = system::processor();
     facts.hcas = system::rdma_ports();
-}
-
-fn user() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
 }
 
 /// Addresses by which nobody else can reach this node.
@@ -312,65 +306,6 @@ fn of_remove_ipc(line: &str) -> Option<bool> {
     }
 }
 
-/// What dead jobs of this user, or to root of any, have left.
-fn left(uid: u32) -> Vec<(String, u64)> {
-    let is_ours = |path: &Path| {
-        let seen = fs::symlink_metadata(path).ok()?;
-        (seen.is_file() && (uid == 0 || seen.uid() == uid)).then_some(seen.len())
-    };
-    let mut files: Vec<PathBuf> = names_in(Path::new("/dev/shm"))
-        .iter()
-        .filter(|name| leftovers::is_segment(name))
-        .map(|name| Path::new("/dev/shm").join(name))
-        .collect();
-    for place in config::kept::places() {
-        let names = names_in(&place).into_iter();
-        let is_dead = |name: &String| {
-            let writer = leftovers::writer_of(name);
-            writer.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
-        };
-        files.extend(names.filter(is_dead).map(|name| place.join(name)));
-    }
-    files.retain(|file| is_ours(file).is_some());
-    if files.is_empty() {
-        return Vec::new();
-    }
-    let used = in_use();
-    files.retain(|file| !used.contains(&file.display().to_string()));
-    // What was removed meanwhile was not left.
-    let sized = files
-        .iter()
-        .filter_map(|file| Some((file.display().to_string(), is_ours(file)?)));
-    sized.collect()
-}
-
-/// What processes have open or mapped, as far as this one may look.
-fn in_use() -> HashSet<String> {
-    let mut used = HashSet::new();
-    for process in names_in(Path::new("/proc")) {
-        if !process.bytes().all(|byte| byte.is_ascii_digit()) {
-            continue;
-        }
-        let folder = Path::new("/proc").join(process);
-        // A name that is no text must not hide the others.
-        let maps = fs::read(folder.join("maps")).unwrap_or_default();
-        let maps = String::from_utf8_lossy(&maps);
-        let mapped = maps
-            .lines()
-            .filter_map(|line| line.find('/').map(|at| &line[at..]));
-        used.extend(mapped.map(str::to_owned));
-        for entry in fs::read_dir(folder.join("fd"))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let target = fs::read_link(entry.path()).ok();
-            used.extend(target.map(|path| path.display().to_string()));
-        }
-    }
-    used
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -410,38 +345,6 @@ mod tests {
         cut.truncate(4000);
         // Bytes of others: a fault or nothing, and never a panic.
         let _ = names_needed(&cut);
-    }
-
-    /// Names of files are any bytes; one that is no text must not hide the others.
-    #[test]
-    fn what_is_mapped_is_in_use_beside_a_name_that_is_no_text() {
-        use std::os::fd::AsRawFd;
-        use std::os::unix::ffi::OsStrExt;
-        let folder = std::env::temp_dir().join(format!("kolo-mapped-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        for name in [&b"no\xfftext"[..], b"a segment"] {
-            let path = folder.join(std::ffi::OsStr::from_bytes(name));
-            fs::write(&path, [1; 4096]).unwrap();
-            let file = fs::File::open(&path).unwrap();
-            let (fd, null) = (file.as_raw_fd(), std::ptr::null_mut());
-            // SAFETY: a new mapping of a file of this test, which nobody reads.
-            let at = unsafe { libc::mmap(null, 4096, libc::PROT_READ, libc::MAP_SHARED, fd, 0) };
-            assert_ne!(at, libc::MAP_FAILED);
-        }
-        let name = folder.join("a segment").display().to_string();
-        assert!(in_use().contains(&name));
-        fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn what_is_open_is_in_use() {
-        let path = std::env::temp_dir().join(format!("kolo-in-use-{}", std::process::id()));
-        let file = fs::File::create(&path).unwrap();
-        let name = path.display().to_string();
-        assert!(in_use().contains(&name));
-        drop(file);
-        assert!(!in_use().contains(&name));
-        fs::remove_file(&path).unwrap();
     }
 
     #[test]

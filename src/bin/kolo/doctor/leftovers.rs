@@ -51,8 +51,7 @@ fn quoted(path: &str) -> String {
 
 /// Names in /dev/shm that MPIs and their transports give to segments; with `*` at the end, names
 /// that begin so. Those that the epilog of slurm/ removes.
-const SEGMENTS: [&str; 9] = [
-    "kolo-*",
+const SEGMENTS: [&str; 8] = [
     "vader_segment.*",
     "sm_segment.*",
     "osc_sm.*",
@@ -73,15 +72,11 @@ pub fn is_segment(name: &str) -> bool {
         })
 }
 
-/// The process that writes a note, by the note's name: notes under way end with its number.
-pub fn writer_of(note: &str) -> Option<u32> {
-    note.rsplit_once('.')?.1.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::samples::{healthy, lines};
     use super::*;
+    use kolo::config::kept::KeptFile;
 
     #[test]
     fn segments_are_told_with_their_size() {
@@ -89,12 +84,12 @@ mod tests {
         assert_eq!(leftovers(&job), []);
         job.nodes[1].facts.leftovers = vec![
             ("/dev/shm/vader_segment.node2.0".into(), 1 << 20),
-            ("/tmp/kolo-0/stores.77".into(), 1 << 20),
+            ("/tmp/kolo-0/machine.77".into(), 1 << 20),
         ];
         let found = lines(&leftovers(&job));
         assert!(found.starts_with("leftovers: node2: dead jobs have left /dev/shm/vader_segment"));
         assert!(found.contains("(2 MiB)"), "{found}");
-        assert!(found.contains("rm /dev/shm/vader_segment.node2.0 /tmp/kolo-0/stores.77"));
+        assert!(found.contains("rm /dev/shm/vader_segment.node2.0 /tmp/kolo-0/machine.77"));
     }
 
     /// Any user may make a file of such a name, and root may paste the line.
@@ -121,23 +116,24 @@ mod tests {
     }
 
     #[test]
-    fn names_of_segments_and_notes_are_known() {
+    fn names_of_segments_are_known() {
         assert!(is_segment("vader_segment.node1.1000.3") && is_segment("ucx_shm_posix_1a"));
         assert!(!is_segment("firefox-shm") && !is_segment("sem.mine"));
-        assert_eq!(writer_of("stores-0123.4711"), Some(4711));
-        assert_eq!(writer_of("stores-0123"), None);
+        // kolo's own memory has no name: such a file is somebody's.
+        assert!(!is_segment("kolo-data"));
     }
 
     #[test]
     fn the_epilog_removes_what_is_told() {
         let script = include_str!("../../../../slurm/epilog.sh");
-        let quoted = script
-            .lines()
-            .filter_map(|line| line.strip_prefix("SEGMENTS="));
-        let removed: Vec<&str> = quoted
-            .flat_map(|words| words.split(['\'', '"', ' ']))
-            .filter(|word| !word.is_empty() && !word.starts_with('$'))
-            .collect();
-        assert_eq!(removed, SEGMENTS);
+        let removed = |list: &str| -> Vec<&str> {
+            let quoted = script.lines().filter_map(|line| line.strip_prefix(list));
+            quoted
+                .flat_map(|words| words.split(['\'', '"', ' ']))
+                .filter(|word| !word.is_empty() && !word.starts_with('$'))
+                .collect()
+        };
+        assert_eq!(removed("SEGMENTS="), SEGMENTS);
+        assert_eq!(removed("NOTES="), KeptFile::ALL.map(KeptFile::name));
     }
 }

@@ -14,6 +14,7 @@ mod facts;
 mod finding;
 mod gather;
 mod gather_gpus;
+mod gather_left;
 mod gpus;
 mod leftovers;
 mod limits;
