@@ -12,6 +12,7 @@
 # Slurm does nothing about the exit status of its HealthCheckProgram, so it is given the wrapper
 # healthcheck-drain.sh, which calls this one with --drain: a node that is not well is drained
 # with the line as its reason; one that this script has drained, and that is well again, is resumed.
+# Only faults that last are faults, as jobs fill and empty a node all the time: `kolo doctor --node`.
 # What somebody else has drained stays so, and so does a node of which nothing is known: a file
 # server that is slow for a moment must not drain a cluster.
 #
@@ -48,7 +49,8 @@ else
     line=$(printf '%s\n' "$said" | sed -n '/./{p;q;}' | cut -c 1-200)
     case $status in
         0) line=${line:-"kolo can work here"} ;;
-        1) line=${line:-"kolo doctor --node found a fault and did not name it"} ;;
+        # A fault that has no name is none: a wrapper may have failed.
+        1) [ -n "$line" ] || { line="kolo doctor --node failed and said nothing" status=3; } ;;
         124 | 137) line="kolo doctor --node did not end within $LIMIT s" status=3 ;;
         *)
             line="kolo doctor --node cannot run (status $status): ${line:-it says nothing}"

@@ -179,7 +179,10 @@ mod tests {
         assert_eq!(read(&places, KeptFile::Machine, None), None);
         for text in ["one", "another"] {
             assert!(write(&places, KeptFile::Machine, text));
-            assert_eq!(read(&places, KeptFile::Machine, None).as_deref(), Some(text));
+            assert_eq!(
+                read(&places, KeptFile::Machine, None).as_deref(),
+                Some(text)
+            );
         }
         let left: Vec<_> = fs::read_dir(&place).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
@@ -208,7 +211,10 @@ mod tests {
         );
         assert!(!write(&places, KeptFile::Machine, "new"));
         chmod(&place, 0o700);
-        assert_eq!(read(&places, KeptFile::Machine, None).as_deref(), Some("true"));
+        assert_eq!(
+            read(&places, KeptFile::Machine, None).as_deref(),
+            Some("true")
+        );
         let elsewhere = place.with_file_name("elsewhere");
         fs::rename(&place, &elsewhere).unwrap();
         symlink(&elsewhere, &place).unwrap();
@@ -244,7 +250,10 @@ mod tests {
             (now + hour, false),
         ] {
             file.set_modified(written).unwrap();
-            assert_eq!(read(&places, KeptFile::Machine, Some(hour)).is_some(), is_read);
+            assert_eq!(
+                read(&places, KeptFile::Machine, Some(hour)).is_some(),
+                is_read
+            );
             assert!(read(&places, KeptFile::Machine, None).is_some());
         }
     }

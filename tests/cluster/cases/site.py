@@ -325,6 +325,7 @@ FAKE = """#!/bin/sh
 case $(cat %s) in
     well) echo "node is well"; exit 0 ;;
     ill) echo "kolo: /dev/shm has 0 bytes free: enlarge it"; echo more; exit 1 ;;
+    mute) exit 1 ;;
     *) echo "no such command" >&2; exit 2 ;;
 esac
 """
@@ -347,6 +348,7 @@ def nodes_are_checked_and_cleaned(cluster):
     ill = checked("ill").failed()
     assert ill.status == 1 and ill.out == "kolo: /dev/shm has 0 bytes free: enlarge it\n", ill.out
     assert checked("?").failed().says("cannot run (status 2): no such command").status == 3
+    assert checked("mute").failed().says("failed and said nothing").status == 3
     gone = "/nonexistent/kolo"
     # NHC would take 3 for a fault; what is told stays.
     assert "cannot run (status 2): no such command" in checked("?", ["--nhc"]).ok().out

@@ -9,7 +9,7 @@ use crate::launcher::{self, Family};
 use elf::ElfBytes;
 use elf::endian::AnyEndian;
 use kolo::base::interfaces::Interface;
-use kolo::base::{Error, folder, input_file};
+use kolo::base::{Code, Error, folder, input_file};
 use kolo::bootstrap::NetSettings;
 use kolo::bootstrap::mpi_library::{LIBRARY, VARIABLE};
 use kolo::bootstrap::reach::Listeners;
@@ -30,11 +30,14 @@ pub struct ThisRank {
 }
 
 impl ThisRank {
-    /// Looks at this process, and at a program if one is named.
-    pub fn look(program: Option<&Path>) -> ThisRank {
+    /// Looks at this process, and at a program if one is named. What the system did not give is a
+    /// fault too, unless only facts that last are wanted: it may be a file server that is away, or
+    /// a job that has used something up.
+    pub fn look(program: Option<&Path>, lasting: bool) -> ThisRank {
         let (settings, faults) = Settings::load_with_faults();
         let faults = faults
             .into_iter()
+            .filter(|error| !lasting || error.code != Code::SystemError)
             .map(Error::into_parts)
             .map(|error| (error.what, error.remedy.into_owned()));
         let shape = settings.shape().into_iter();
@@ -49,19 +52,26 @@ impl ThisRank {
             shape: shape
                 .map(|entry| (entry.key.into_owned(), (entry.value, entry.source)))
                 .collect(),
-            start: start(program),
-            tuner: settings.tuner_file().map(tuner),
+            start: start(program, lasting),
+            tuner: settings.tuner_file().and_then(|path| tuner(path, lasting)),
             ..RankFacts::default()
         };
         ThisRank { settings, rank }
     }
 }
 
-/// This node as a job of one rank.
-pub fn job_of_one(here: &ThisRank) -> Gathered {
+/// This node as a job of one rank; of its interfaces, only what lasts if that is wanted.
+pub fn job_of_one(here: &ThisRank, lasting: bool) -> Gathered {
     let mut facts = NodeFacts::default();
     let found = NetSettings::from(&here.settings).interfaces(None);
     (facts.faces, facts.no_face) = faces(found.as_deref().unwrap_or_default());
+    if lasting {
+        let unknown = |error: &Error| error.code == Code::SystemError;
+        facts
+            .no_face
+            .take_if(|_| found.as_ref().is_err_and(unknown));
+        facts.faces.retain(|face| !is_made_by_jobs(&face.name));
+    }
     of_machine(here, &mut facts);
     Gathered {
         ranks: vec![here.rank.clone()],
@@ -162,6 +172,14 @@ fn face_of(folder: &Path, name: String, chosen: Option<&Interface>) -> Face {
     }
 }
 
+/// Whether a job may have made an interface, as those of containers are: it has no device.
+fn is_made_by_jobs(name: &str) -> bool {
+    let folder = Path::new("/sys/class/net").join(name);
+    !["device", "bonding"]
+        .iter()
+        .any(|it| folder.join(it).exists())
+}
+
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -169,7 +187,7 @@ fn names_in(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-fn start(program: Option<&Path>) -> StartFacts {
+fn start(program: Option<&Path>, lasting: bool) -> StartFacts {
     let named = launcher::variable(VARIABLE).map(PathBuf::from);
     let files = program.map(Path::to_path_buf).into_iter().chain(named);
     let linked = files.map(|file| {
@@ -178,7 +196,7 @@ fn start(program: Option<&Path>) -> StartFacts {
     });
     StartFacts {
         by: launcher::started_by(),
-        linked: linked.collect(),
+        linked: linked.filter(|(_, is)| !lasting || is.is_ok()).collect(),
         installed: config::install_prefix().map(|_| {
             let found = Family::ALL
                 .into_iter()
@@ -213,12 +231,15 @@ fn names_needed(bytes: &[u8]) -> std::result::Result<Vec<String>, elf::ParseErro
         .collect()
 }
 
-fn tuner(path: &Path) -> TunerFacts {
+fn tuner(path: &Path, lasting: bool) -> Option<TunerFacts> {
     let name = path.display().to_string();
-    let read = input_file::text(path, measured::MOST_BYTES as u64)
-        .map_err(|error| format!("{name} cannot be read: {error}"));
+    let read = input_file::text(path, measured::MOST_BYTES as u64);
+    if lasting && read.is_err() {
+        return None;
+    }
+    let read = read.map_err(|error| format!("{name} cannot be read: {error}"));
     let read = read.and_then(|text| Measured::from_toml(&text, &name).map_err(Error::into_what));
-    match read {
+    Some(match read {
         Ok(read) => TunerFacts {
             path: name,
             fault: None,
@@ -231,7 +252,7 @@ fn tuner(path: &Path) -> TunerFacts {
             fault: Some(fault),
             machine: None,
         },
-    }
+    })
 }
 
 /// kolo's files, with what tells builds apart.

@@ -97,7 +97,7 @@ fn too_few(
     }
 }
 
-/// Size and free space of /dev/shm.
+/// The size of /dev/shm.
 pub fn shm(job: &Gathered) -> Vec<Finding> {
     let mount = "mount -o remount,size=50% /dev/shm (in a container: --shm-size=1g)";
     on_nodes(job, "/dev/shm", |node| match node.facts.shm {
@@ -113,13 +113,20 @@ pub fn shm(job: &Gathered) -> Vec<Finding> {
             ),
             mount.into(),
         )],
-        Some((size, free)) if free < LEAST_FREE_SHM => vec![(
+        Some(_) => Vec::new(),
+    })
+}
+
+/// The free space of /dev/shm. Any job may fill it, and empties it again when it ends.
+pub fn shm_free(job: &Gathered) -> Vec<Finding> {
+    on_nodes(job, "/dev/shm", |node| match node.facts.shm {
+        Some((size, free)) if size >= LEAST_SHM && free < LEAST_FREE_SHM => vec![(
             format!("only {} of {} are free", amount(free), amount(size)),
             "remove what jobs have left there (`kolo doctor` lists it, \
              share/kolo/slurm/epilog.sh removes it)"
                 .into(),
         )],
-        Some(_) => Vec::new(),
+        _ => Vec::new(),
     })
 }
 
@@ -220,8 +227,10 @@ mod tests {
         let mut job = healthy(2, 1);
         job.nodes[1].facts.shm = Some((64 << 20, 64 << 20));
         assert!(lines(&shm(&job)).starts_with("/dev/shm: node2: it has 64 MiB"));
+        assert_eq!(shm_free(&job), []);
         job.nodes[1].facts.shm = Some((1 << 30, 1 << 20));
-        assert!(lines(&shm(&job)).contains("only 1 MiB of 1 GiB are free"));
+        assert!(lines(&shm_free(&job)).contains("only 1 MiB of 1 GiB are free"));
+        assert_eq!(shm(&job), [], "a job may fill it");
         job.nodes[1].facts.shm = None;
         assert!(lines(&shm(&job)).contains("mount -t tmpfs"));
     }

@@ -69,7 +69,8 @@ const MEET_LIMIT: Duration = Duration::from_secs(10);
 
 type Check = fn(&Gathered) -> Vec<Finding>;
 
-/// Those that one node can be asked: what keeps kolo from working there.
+/// Those that one node can be asked: what keeps kolo from working there, whatever jobs do. What a
+/// job changes is no fault of the node, which a health check would drain.
 const OF_NODE: [Check; 8] = [
     network::interfaces,
     limits::memlock,
@@ -82,7 +83,8 @@ const OF_NODE: [Check; 8] = [
 ];
 
 /// The others, in the order in which one mends things.
-const OF_JOB: [Check; 18] = [
+const OF_JOB: [Check; 19] = [
+    limits::shm_free,
     network::mtu,
     network::speed,
     network::reach,
@@ -110,7 +112,7 @@ fn all_findings(job: &Gathered) -> Vec<Finding> {
 
 /// Runs the command.
 pub fn run(args: &DoctorArgs) -> ExitCode {
-    let mut here = ThisRank::look(args.program.as_deref());
+    let mut here = ThisRank::look(args.program.as_deref(), args.node);
     if args.node {
         return alone(args, &here);
     }
@@ -140,7 +142,7 @@ fn exit(found: bool) -> ExitCode {
 
 /// This node alone, in one line.
 fn alone(args: &DoctorArgs, here: &ThisRank) -> ExitCode {
-    let job = gather::job_of_one(here);
+    let job = gather::job_of_one(here, true);
     let found: Vec<Finding> = OF_NODE.iter().flat_map(|check| check(&job)).collect();
     if args.json {
         out::json(&document(&job, &found));
@@ -173,7 +175,7 @@ fn apart(args: &DoctorArgs, here: &ThisRank, error: &Error) -> ExitCode {
     if !launcher::speaks_for_node() {
         return exit(true);
     }
-    let job = gather::job_of_one(here);
+    let job = gather::job_of_one(here, false);
     let mut found = vec![Finding {
         check: "meeting",
         nodes: vec![here.rank.host.clone()],
