@@ -28,6 +28,17 @@ impl Moment {
         self.0.elapsed()
     }
 
+    /// Time from an earlier moment to this one.
+    pub fn after(self, earlier: Moment) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+
+    /// The moment that comes so much later.
+    #[cfg(test)]
+    pub fn plus(self, time: Duration) -> Moment {
+        Moment(self.0 + time)
+    }
+
     /// Whether `limit` has passed since this moment.
     pub fn past(self, limit: Duration) -> bool {
         self.elapsed() >= limit

@@ -45,7 +45,8 @@ pub struct MpiTable {
     pub bcast: Option<BcastFn>,
     /// Collective.
     pub allgather: Option<AllgatherFn>,
-    /// Lets the other library make progress; called by a thread that waits inside a kolo call.
+    /// Lets the other library make progress; called by a thread that waits inside a kolo call. Not
+    /// 0 where that thread may not call it.
     pub idle: Option<ContextFn>,
     /// Gives the context back; kolo calls it once and uses nothing of the table afterwards.
     pub free: Option<ContextFn>,

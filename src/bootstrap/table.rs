@@ -31,13 +31,13 @@ pub struct IdleHook(Arc<Owner>);
 
 impl IdleHook {
     /// Calls the table's `idle`. Only a thread that is inside a kolo call of the program may do
-    /// this, never a thread of kolo's own.
-    pub fn call(&self) {
-        if let Some(idle) = self.0.table.idle {
-            // SAFETY: the context is alive as long as the owner, which this hook holds. The
-            // function reports nothing that could be acted on here.
-            unsafe { idle(self.0.table.context) };
-        }
+    /// this, never a thread of kolo's own. False: this thread may not call it now.
+    pub fn call(&self) -> bool {
+        let Some(idle) = self.0.table.idle else {
+            return false;
+        };
+        // SAFETY: the context is alive as long as the owner, which this hook holds.
+        unsafe { idle(self.0.table.context) == 0 }
     }
 }
 

@@ -48,6 +48,6 @@ pub use calling::query::Way;
 pub use calling::query::asked_of;
 pub use calling::vector::{Blocks, VectorCall};
 pub use flight::stream::Stream;
+pub use flight::turn::IdleHook;
 pub use handle::{CommConfig, Communicator};
 pub use registrations::RegisteredBuffer;
-pub use state::IdleHook;

@@ -29,7 +29,7 @@ pub(super) struct WaitSetup {
     pub crowding: crate::topo::Crowding,
     /// Polls before the first yield.
     pub spins: u32,
-    /// Yields before the first sleep.
+    /// Yields before the first sleep, if there is one.
     pub yields: u32,
     /// How often the progress thread looks in vain before it sleeps.
     pub thread_looks: u32,
@@ -39,8 +39,10 @@ pub(super) struct WaitSetup {
     pub timeout: std::time::Duration,
 }
 
-/// A function that lets the host MPI make progress, called from waiting callers only.
-pub type IdleHook = Arc<dyn Fn() + Send + Sync>;
+impl WaitSetup {
+    /// As [`WaitSetup::yields`]: whoever waits never sleeps.
+    pub const NO_SLEEP: u32 = u32::MAX;
+}
 
 /// What is seen of the calls of a communicator.
 pub(super) struct CallsSeen {
@@ -109,7 +111,8 @@ pub(super) struct Inner {
     pub seen: CallsSeen,
     /// Where this rank is, for who asks by a signal.
     pub whereabouts: Option<Whereabouts>,
-    pub idle: Option<IdleHook>,
+    /// Lets the program's MPI make progress: see [`crate::comm::flight::turn`].
+    pub idle: Option<crate::comm::flight::turn::IdleHook>,
     pub exec: OwnerLock<Exec>,
     /// How far it has come to its end, and why.
     pub ending: Ending,

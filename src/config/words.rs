@@ -203,9 +203,9 @@ words! {
     Wait {
         /// by the cores that the ranks really have
         Auto = "auto",
-        /// poll without pause
+        /// poll, and never sleep; the core is given away between polls after the first ones
         Spin = "spin",
-        /// poll, and give the core away between polls
+        /// poll, and never sleep; the core is given away between polls
         Yield = "yield",
         /// poll briefly, then sleep until the peer rings
         Sleep = "sleep",

@@ -1,6 +1,6 @@
 //! The program's communicator as a table of functions for kolo.
 
-use crate::abi::{MPI_BAD_ARGUMENT, MpiTable, TABLE_VERSION};
+use crate::abi::{MPI_BAD_ARGUMENT, MPI_NOT_SUPPORTED, MpiTable, TABLE_VERSION};
 use crate::{code, contained, family, net, outcome};
 use mpi::ffi;
 use mpi::topology::{Communicator, SimpleCommunicator};
@@ -275,7 +275,7 @@ unsafe extern "C" fn idle(context: *mut c_void) -> c_int {
         // SAFETY: kolo hands back the context of the table before it frees it.
         let context = unsafe { held(context) };
         if !context.may_call() {
-            return 0;
+            return MPI_NOT_SUPPORTED;
         }
         let mut flag = 0;
         // The world, because the program may have freed its communicator by now; progress is
@@ -341,7 +341,7 @@ pub unsafe fn allgather_bytes(
     receive: *mut c_void,
 ) -> c_int {
     if bytes > PIECE || bytes.checked_mul(nranks).is_none() {
-        return crate::abi::MPI_NOT_SUPPORTED;
+        return MPI_NOT_SUPPORTED;
     }
     let count = bytes as c_int;
     // SAFETY: the caller's promises; the count fits into int.

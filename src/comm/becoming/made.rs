@@ -8,8 +8,9 @@ use crate::comm::calling::tally;
 use crate::comm::failing::deaths::Deaths;
 use crate::comm::failing::report;
 use crate::comm::failing::whereabouts::Whereabouts;
+use crate::comm::flight::turn::IdleHook;
 use crate::comm::owned::Exec;
-use crate::comm::state::{Blocked, CallsSeen, Ending, IdleHook, Inner, MadeOps, WaitSetup};
+use crate::comm::state::{Blocked, CallsSeen, Ending, Inner, MadeOps, WaitSetup};
 use crate::config::{self, Settings};
 use crate::proxy::progress::{PATIENCE, Work};
 use crate::proxy::{Watch, asked};
@@ -129,11 +130,15 @@ fn is_traced(settings: &Settings) -> bool {
 const CROWDED_LOOKS: u32 = 2;
 
 fn wait_setup(settings: &Settings, crowding: Crowding) -> WaitSetup {
-    let policy = topo::wait_policy(crowding, wait_policy_setting(settings));
-    let (spins, yields) = match policy {
-        WaitPolicy::Spin => (500, 20_000),
-        WaitPolicy::Yield => (0, 2_000),
-        WaitPolicy::Sleep => (0, 10),
+    let named = wait_policy_setting(settings);
+    let policy = topo::wait_policy(crowding, named);
+    let (spins, yields) = match (policy, named) {
+        // Whoever names one of these wants polls, however long it takes.
+        (WaitPolicy::Spin, Some(_)) => (500, WaitSetup::NO_SLEEP),
+        (WaitPolicy::Yield, Some(_)) => (0, WaitSetup::NO_SLEEP),
+        (WaitPolicy::Spin, None) => (500, 20_000),
+        (WaitPolicy::Yield, None) => (0, 2_000),
+        (WaitPolicy::Sleep, _) => (0, 10),
     };
     WaitSetup {
         policy,

@@ -6,7 +6,7 @@
 use crate::base::Rank;
 use crate::comm::logging::Acting;
 use crate::comm::owned::OnDevice;
-use crate::comm::state::Inner;
+use crate::comm::state::{Inner, WaitSetup};
 use crate::comm::{CommDevice, Communicator};
 use crate::config::{Layer, Settings, Value};
 use crate::plan::{Collective, Nodes};
@@ -120,13 +120,16 @@ fn waiting(inner: &Inner) -> String {
         1 => format!("1 {word}"),
         _ => format!("{count} {word}s"),
     };
+    let then = match wait.yields {
+        WaitSetup::NO_SLEEP => "yields".to_owned(),
+        yields => format!("{yields} yields, then sleep"),
+    };
     format!(
-        "waiting: {} ({} of this node on {}), {} polls, then {} yields, then sleep",
+        "waiting: {} ({} of this node on {}), {} polls, then {then}",
         wait.policy.name(),
         plural(crowding.ranks, "rank"),
         plural(crowding.cores, "core"),
         wait.spins,
-        wait.yields
     )
 }
 

@@ -9,6 +9,7 @@
 use super::fault;
 use crate::base::clock;
 use crate::base::{Code, Error, Result};
+use crate::comm::flight::turn;
 use crate::comm::state::Inner;
 use crate::proxy::progress::Engine;
 use crate::transport::fork;
@@ -72,7 +73,7 @@ impl Inner {
             }
             match looks < QUICK_LOOKS {
                 true => std::thread::yield_now(),
-                false => std::thread::sleep(NAP),
+                false => turn::nap(self.idle.as_ref(), NAP),
             }
         }
         let calls = self.node.board(self.rank as usize).calls();

@@ -11,6 +11,7 @@ use super::deaths::Hears;
 use super::fault;
 use crate::base::{Code, Error, Rank, clock};
 use crate::comm::flight::op::Op;
+use crate::comm::flight::turn;
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::dtype;
@@ -163,7 +164,7 @@ impl Inner {
             looks += 1;
             match looks < LOOKS {
                 true => std::thread::yield_now(),
-                false => std::thread::sleep(REST),
+                false => turn::nap(self.idle.as_ref(), REST),
             }
         }
     }

@@ -11,4 +11,5 @@ mod moving;
 pub(in crate::comm) mod op;
 pub(in crate::comm) mod order;
 pub(in crate::comm) mod stream;
+pub(in crate::comm) mod turn;
 pub(in crate::comm) mod wait;

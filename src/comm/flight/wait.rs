@@ -1,13 +1,14 @@
 //! Waiting: spin, then yield, then sleep on the doorbell, by the cores that the ranks really have.
 //!
-//! Whoever waits also moves other work of the process, lets the host MPI make progress now and
-//! then, and looks for reasons to stop: abort, death of a peer, a limit. After a while it reads the
-//! board: who has not called yet, and who called something else.
+//! Whoever waits also moves other work of the process, gives the program's MPI its turns
+//! ([`super::turn`]), and looks for reasons to stop: abort, death of a peer, a limit. After a while
+//! it reads the board: who has not called yet, and who called something else.
 
+use super::turn;
 use crate::base::clock::{self, Moment};
 use crate::base::{Code, Error, Result};
 use crate::comm::failing::fault;
-use crate::comm::state::Inner;
+use crate::comm::state::{Inner, WaitSetup};
 use crate::exec::Waiting;
 use crate::proxy::net::Links;
 use crate::proxy::progress::{Engine, Inside, Pass};
@@ -20,8 +21,6 @@ use std::time::Duration;
 
 /// Polls between two looks at the abort word while spinning.
 const LOOK_EVERY: u32 = 64;
-/// Yields between two calls of the idle hook.
-const IDLE_EVERY: u32 = 32;
 /// Yields between two looks at the clock.
 const CLOCK_EVERY: u32 = 64;
 /// The first nap; each one is twice as long as the one before, up to [`LONGEST_NAP`].
@@ -62,6 +61,28 @@ impl<'a> Waiter<'a> {
         if self.long.is_some() {
             self.long = None;
         }
+        self.turn();
+    }
+
+    /// Gives MPI a turn if one is due, where the call itself is not held up.
+    #[inline]
+    fn turn(&self) {
+        if let Some(hook) = &self.inner.idle {
+            turn::moving(hook);
+        }
+    }
+
+    /// A look around while spinning.
+    #[cold]
+    fn look(&mut self, peer: usize) -> Result<()> {
+        if self.inner.is_stopped() {
+            return self.slow(peer);
+        }
+        if let Some(hook) = &self.inner.idle {
+            turn::waiting(hook);
+        }
+        std::hint::spin_loop();
+        Ok(())
     }
 
     #[cold]
@@ -92,6 +113,8 @@ struct Long<'a> {
     asked: Option<Duration>,
     /// The rank that is waited for has left: what it sent before is looked for once more.
     left: bool,
+    /// Whether MPI gets turns from this thread.
+    has_turns: bool,
     /// Drives what is in flight.
     inside: Option<Inside<'static>>,
 }
@@ -111,17 +134,20 @@ impl<'a> Long<'a> {
             warned: false,
             asked: None,
             left: false,
+            has_turns: false,
             inside: None,
         }
     }
 
     fn wait(&mut self, peer: usize) -> Result<()> {
-        let since = self.since;
         if let (Some(here), Some(number)) = (&self.inner.whereabouts, self.noted) {
             here.waits_for(number, peer);
         }
         self.yields = self.yields.wrapping_add(1);
         let carries = self.inner.links().is_some_and(Links::is_busy);
+        if let Some(hook) = &self.inner.idle {
+            self.has_turns = turn::waiting(hook);
+        }
         let engine = Engine::global();
         if engine.busy() {
             self.inside.get_or_insert_with(|| engine.enter());
@@ -129,36 +155,44 @@ impl<'a> Long<'a> {
                 return Ok(());
             }
         }
-        if self.yields.is_multiple_of(IDLE_EVERY)
-            && let Some(idle) = &self.inner.idle
-        {
-            idle();
-        }
         // What comes over the network wakes from sleep, and other ranks may need the core for it.
         let from_afar = carries && !self.inner.is_mate(peer as u32);
-        let patience = match from_afar {
-            true => self.inner.wait.yields.min(NETWORK_YIELDS),
-            false => self.inner.wait.yields,
+        let patience = match self.inner.wait.yields {
+            WaitSetup::NO_SLEEP => return self.give_way(peer),
+            yields if from_afar => yields.min(NETWORK_YIELDS),
+            yields => yields,
         };
         if self.yields < patience || engine.busy() {
-            std::thread::yield_now();
-            if self.yields.is_multiple_of(CLOCK_EVERY) {
-                return self.look(since, peer);
-            }
-            return Ok(());
+            return self.give_way(peer);
         }
+        let rest = match self.has_turns {
+            true => turn::rest(),
+            false => Some(Duration::MAX),
+        };
+        let Some(rest) = rest else {
+            return self.give_way(peer);
+        };
         // Whoever sleeps here does not hear of new work in flight: the progress thread moves it.
         self.inside = None;
         match carries {
-            true => self.sleep_on_network(),
-            false => self.sleep(),
+            true => self.sleep_on_network(rest),
+            false => self.sleep(rest),
         }
-        self.look(since, peer)
+        self.look(peer)
     }
 
-    /// Sleeps until something happens on the network, or for a nap: ranks of this node ring the
-    /// bell, which does not wake from this.
-    fn sleep_on_network(&mut self) {
+    /// Gives the core to whoever wants it, and looks around now and then.
+    fn give_way(&mut self, peer: usize) -> Result<()> {
+        std::thread::yield_now();
+        match self.yields.is_multiple_of(CLOCK_EVERY) {
+            true => self.look(peer),
+            false => Ok(()),
+        }
+    }
+
+    /// Sleeps until something happens on the network, or for a nap, at most `rest`: ranks of this
+    /// node ring the bell, which does not wake from this.
+    fn sleep_on_network(&mut self, rest: Duration) {
         let Some(links) = self.inner.links() else {
             return;
         };
@@ -167,18 +201,18 @@ impl<'a> Long<'a> {
             true => self.nap.min(LONGEST_NETWORK_NAP),
             false => FIRST_NAP,
         };
-        sleep_on(&mut set, nap);
+        sleep_on(&mut set, nap.min(rest));
         self.nap = (self.nap * 2).min(LONGEST_NAP);
     }
 
     /// The first call arms the bell and goes back to look once more; the next ones sleep. Arming
     /// may interrupt all ranks of the node, so it is done once.
-    fn sleep(&mut self) {
+    fn sleep(&mut self, rest: Duration) {
         let bell = self.inner.node.own_bell(self.inner.rank as usize);
         self.ticket = Some(match self.ticket.take() {
             None => bell.arm(&SystemFutex),
             Some(ticket) => {
-                bell.sleep(ticket, self.nap, &SystemFutex);
+                bell.sleep(ticket, self.nap.min(rest), &SystemFutex);
                 self.nap = (self.nap * 2).min(LONGEST_NAP);
                 bell.again()
             }
@@ -186,8 +220,8 @@ impl<'a> Long<'a> {
     }
 
     /// Reasons to stop or to speak that need the clock.
-    fn look(&mut self, since: Moment, peer: usize) -> Result<()> {
-        let waited = since.elapsed();
+    fn look(&mut self, peer: usize) -> Result<()> {
+        let waited = self.since.elapsed();
         let wait = &self.inner.wait;
         if waited >= self.compared {
             if let Err(error) = fault::check_left(self.inner, self.call, peer) {
@@ -260,14 +294,17 @@ impl Waiting for Waiter<'_> {
             // A look at the network is a system call: giving the core away as well costs little,
             // and whoever is waited for may need it.
             return match links.pass() {
-                Pass::Moved => Ok(()),
+                Pass::Moved => {
+                    self.turn();
+                    Ok(())
+                }
                 _ => self.slow(peer),
             };
         }
         self.spins = self.spins.wrapping_add(1);
         if self.spins < self.inner.wait.spins {
-            if self.spins.is_multiple_of(LOOK_EVERY) && self.inner.is_stopped() {
-                return self.slow(peer);
+            if self.spins.is_multiple_of(LOOK_EVERY) {
+                return self.look(peer);
             }
             std::hint::spin_loop();
             return Ok(());

@@ -1,0 +1,218 @@
+//! Turns: what the program's MPI gets while a thread waits inside kolo.
+//!
+//! Problem: MPI moves data inside of its own calls only. A peer that receives 16 MiB from a rank
+//! which sleeps here gets a piece for each time that this rank looks after MPI, and no more.
+//!
+//! Idea: whoever waits lets MPI make progress (a *turn*) at least once a millisecond, however it
+//! waits, and does not sleep while MPI moves data. MPI does not tell whether it has moved some. But
+//! then a turn takes longer than one in which nothing was to be done; how long that is, the
+//! shortest turns of late tell ([`Floor`]). The longer nothing has moved, the longer are the naps.
+//!
+//! What is known stands in one place for the whole process, because its MPI is one. One thread at
+//! a time takes a turn, so that threads do not wait for each other inside MPI.
+
+use crate::base::clock::{self, Moment};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+/// Lets the MPI of the program make progress; called by threads of the program that wait inside
+/// kolo, and by no other. False: MPI is finalised, or this thread may not call it.
+pub type IdleHook = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Between turns of one who does not sleep, while MPI moves nothing.
+const POLLED: Duration = Duration::from_micros(20);
+/// Between turns of one whose own call moves data meanwhile.
+const MOVING: Duration = Duration::from_micros(500);
+/// The longest nap between two turns. With what the system adds it is less than a millisecond.
+const LONGEST: Duration = Duration::from_micros(750);
+/// Nobody sleeps so soon after MPI has moved something.
+const AWAKE: Duration = Duration::from_micros(200);
+/// Naps are this part of the time in which nothing has moved.
+const PART: u32 = 4;
+/// After a pause as long as this, caches are cold and every turn takes longer.
+const COLD: Duration = Duration::from_micros(100);
+/// So many turns are looked back on.
+const LOOKED_BACK: u32 = 128;
+
+/// The shortest of the last turns.
+#[derive(Clone, Copy)]
+struct Floor {
+    before: Duration,
+    now: Duration,
+    count: u32,
+}
+
+impl Floor {
+    const NEW: Floor = Floor {
+        before: Duration::MAX,
+        now: Duration::MAX,
+        count: 0,
+    };
+
+    /// Takes a turn in, and gives the shortest.
+    fn with(&mut self, took: Duration) -> Duration {
+        self.now = self.now.min(took);
+        let shortest = self.now.min(self.before);
+        self.count += 1;
+        if self.count == LOOKED_BACK {
+            (self.before, self.now, self.count) = (self.now, Duration::MAX, 0);
+        }
+        shortest
+    }
+}
+
+/// What is known of the turns of a process.
+struct Pace {
+    warm: Floor,
+    cold: Floor,
+    /// When the last turn ended.
+    last: Option<Moment>,
+    /// When MPI moved something.
+    moved: Option<Moment>,
+}
+
+static PACE: Mutex<Pace> = Mutex::new(Pace::NEW);
+
+impl Pace {
+    const NEW: Pace = Pace {
+        warm: Floor::NEW,
+        cold: Floor::NEW,
+        last: None,
+        moved: None,
+    };
+
+    /// Whether a turn is due to one who looks every `interval`.
+    fn is_due(&self, now: Moment, interval: Duration) -> bool {
+        let since = self.last.map(|last| now.after(last));
+        let moves = self.moved.is_some_and(|moved| now.after(moved) < AWAKE);
+        since.is_none_or(|since| since >= interval || moves && interval < MOVING)
+    }
+
+    /// A turn was taken from one moment to the other.
+    fn took(&mut self, from: Moment, to: Moment) {
+        let took = to.after(from);
+        let is_cold = self.last.is_none_or(|last| from.after(last) >= COLD);
+        self.last = Some(to);
+        // Cold turns differ more from each other.
+        let usual = match is_cold {
+            true => self.cold.with(took) * 4 + Duration::from_micros(4),
+            false => self.warm.with(took) * 2 + Duration::from_micros(1),
+        };
+        if took > usual {
+            self.moved = Some(to);
+        }
+    }
+
+    /// How long one may sleep: not at all (`None`), or so long.
+    fn rest(&self, now: Moment) -> Option<Duration> {
+        let Some(moved) = self.moved else {
+            return Some(LONGEST);
+        };
+        let quiet = now.after(moved);
+        (quiet >= AWAKE).then(|| (quiet / PART).min(LONGEST))
+    }
+}
+
+/// `None` while another thread takes a turn.
+fn pace() -> Option<MutexGuard<'static, Pace>> {
+    match PACE.try_lock() {
+        Ok(pace) => Some(pace),
+        Err(TryLockError::Poisoned(pace)) => Some(pace.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+fn turn(hook: &IdleHook, interval: Duration) -> bool {
+    let Some(mut pace) = pace() else {
+        return true;
+    };
+    let from = clock::now();
+    if !pace.is_due(from, interval) {
+        return true;
+    }
+    let had = hook();
+    if had {
+        pace.took(from, clock::now());
+    }
+    had
+}
+
+/// Gives MPI a turn if one is due, from a thread that only waits. False: this thread may not.
+#[cold]
+pub(in crate::comm) fn waiting(hook: &IdleHook) -> bool {
+    turn(hook, POLLED)
+}
+
+/// The same from a thread whose call moves data, and which has better to do.
+#[cold]
+pub(in crate::comm) fn moving(hook: &IdleHook) {
+    turn(hook, MOVING);
+}
+
+/// How long one may sleep until the next turn: not at all (`None`), for MPI moves data, or so long.
+#[cold]
+pub(in crate::comm) fn rest() -> Option<Duration> {
+    pace().map_or(Some(LONGEST), |pace| pace.rest(clock::now()))
+}
+
+/// Sleeps for `limit` as one who waits, with turns for MPI; shorter where that needs it.
+pub(in crate::comm) fn nap(hook: Option<&IdleHook>, limit: Duration) {
+    let rest = match hook {
+        Some(hook) if waiting(hook) => rest(),
+        _ => Some(limit),
+    };
+    match rest {
+        None => std::thread::yield_now(),
+        Some(rest) => std::thread::sleep(limit.min(rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    /// A turn of `took` that begins `pause` after `at`; when it ends.
+    fn one(pace: &mut Pace, at: Moment, pause: Duration, took: Duration) -> Moment {
+        let from = at.plus(pause);
+        pace.took(from, from.plus(took));
+        from.plus(took)
+    }
+
+    #[test]
+    fn nobody_sleeps_while_data_moves_and_naps_grow_afterwards() {
+        let mut pace = Pace::NEW;
+        let mut at = clock::now();
+        for _ in 0..10 {
+            at = one(&mut pace, at, LONGEST, 3 * US);
+        }
+        assert_eq!(pace.rest(at), Some(LONGEST), "nothing has moved yet");
+        at = one(&mut pace, at, LONGEST, 100 * US);
+        assert_eq!(pace.rest(at), None, "a long turn moves data");
+        assert!(pace.is_due(at, POLLED), "the next one follows at once");
+        assert!(!pace.is_due(at, MOVING), "but not from one who moves data");
+        for _ in 0..100 {
+            at = one(&mut pace, at, US, US);
+            at = one(&mut pace, at, US, 20 * US);
+            assert_eq!(pace.rest(at), None, "pieces");
+        }
+        let naps: Vec<_> = [1, 4, 8, 100]
+            .map(|n| pace.rest(at.plus(n * AWAKE)).unwrap())
+            .into();
+        assert_eq!(naps, [AWAKE / 4, AWAKE, 2 * AWAKE, LONGEST]);
+    }
+
+    /// As where other threads are inside MPI, which is always busy then.
+    #[test]
+    fn turns_that_are_always_long_are_usual() {
+        let mut pace = Pace::NEW;
+        let mut at = one(&mut pace, clock::now(), LONGEST, US);
+        for _ in 0..2 * LOOKED_BACK {
+            at = one(&mut pace, at, LONGEST, 60 * US);
+        }
+        let quiet = at.plus(20 * LONGEST);
+        pace.took(quiet, quiet.plus(60 * US));
+        assert_eq!(pace.rest(quiet.plus(60 * US)), Some(LONGEST));
+    }
+}
