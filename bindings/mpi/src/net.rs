@@ -1,6 +1,6 @@
 //! Point-to-point MPI for kolo: the program's MPI as the network between nodes (`KOLO_NET=mpi`).
 //!
-//! Each function is one or two MPI calls on a private duplicate of the program's communicator, so
+//! Each function is one or two MPI calls on a private communicator of the program's ranks, so
 //! that kolo's messages and the program's never meet. Errors are returned, whatever the program
 //! has set for its own communicator.
 
@@ -91,7 +91,16 @@ unsafe extern "C" fn open(context: *mut c_void, info: *mut MpiNetInfo) -> c_int 
         code(unsafe {
             let mut comm = ffi::RSMPI_COMM_NULL;
             let (mut rank, mut nranks) = (0, 0);
-            outcome(ffi::PMPI_Comm_dup(Context::raw(context), &mut comm))
+            // A duplicate would have the program's attributes: its functions would copy them.
+            outcome(ffi::PMPI_Comm_rank(Context::raw(context), &mut rank))
+                .and_then(|()| {
+                    outcome(ffi::PMPI_Comm_split(
+                        Context::raw(context),
+                        0,
+                        rank,
+                        &mut comm,
+                    ))
+                })
                 .and_then(|()| {
                     outcome(ffi::PMPI_Comm_set_errhandler(
                         comm,

@@ -38,7 +38,7 @@ pub struct MpiNetInfo {
     pub most_bytes: usize,
 }
 
-/// Point to point on a private duplicate of a communicator. Functions return 0 or MPI's error
+/// Point to point on a private communicator of the same ranks. Functions return 0 or MPI's error
 /// code; none waits but `open` and `close`. `may_call` and `error_text` may be called by any
 /// thread at any time, the others where `may_call` says so.
 #[repr(C)]
@@ -100,7 +100,7 @@ pub struct MpiNetTable {
     >,
     /// Writes MPI's text for a code, with a zero at its end, into `bytes` bytes.
     pub error_text: Option<unsafe extern "C" fn(code: c_int, text: *mut c_char, bytes: usize)>,
-    /// Frees the duplicate.
+    /// Frees the private communicator.
     pub close: Option<unsafe extern "C" fn(net: *mut c_void) -> c_int>,
 }
 

@@ -43,7 +43,7 @@ functions! {
     close: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
 
-/// MPI on a private duplicate of the program's communicator.
+/// MPI on a private communicator of the program's ranks.
 pub struct Calls {
     functions: Functions,
     info: MpiNetInfo,
@@ -229,7 +229,7 @@ impl Calls {
         Ok((rank >= 0).then_some(rank))
     }
 
-    /// Frees the duplicate of the communicator.
+    /// Frees the private communicator.
     ///
     /// # Safety
     /// This thread may call MPI, and nothing uses the network any more.

@@ -262,7 +262,7 @@ impl Post {
 
 impl Drop for Post {
     /// Says goodbye to every rank that was spoken to and waits, bounded, for theirs: MPI must not
-    /// free a communicator to which messages are on their way. Then frees the duplicate. Where that
+    /// free a communicator to which messages are on their way. Then frees it. Where that
     /// cannot be had, or this thread may not call MPI, it is left to MPI_Finalize.
     fn drop(&mut self) {
         if !self.calls.may_call() {
@@ -282,7 +282,7 @@ impl Drop for Post {
             std::thread::yield_now();
         }
         if !ended {
-            tracing::debug!("a duplicate of the communicator is left to MPI_Finalize");
+            tracing::debug!("a private communicator is left to MPI_Finalize");
             // MPI may still read and write there.
             std::mem::forget(std::mem::take(state));
             return;
