@@ -45,7 +45,7 @@ STAGE    = $(CURDIR)/build/$(if $(filter dev,$(PROFILE)),checked,stage)
 
 TESTED  := --workspace --exclude kolo-mpi
 FORTRAN := $(wildcard bindings/fortran/*.*)
-MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h bindings/mpi/abi/*) Cargo.lock
+MPI_SRC := $(wildcard bindings/mpi/src/* bindings/mpi/build.rs bindings/mpi/*.h bindings/mpi/abi/* bindings/mpi/front/*) Cargo.lock
 # The example in Rust that is linked to an MPI is built with it, for the tests.
 MPI_RUST = $(if $(filter dev,$(PROFILE)),--lib --example hello_mpi)
 
@@ -182,7 +182,7 @@ $(FAMILIES:%=mpi-%): mpi-%: core
 $(BUILT)/mpi/%/libkolo_mpi.so: $(MPI_SRC)
 	$(CARGO) clean --quiet --locked --profile $(PROFILE) -p mpi-sys -p kolo-mpi
 	MPICC=$(MPICC_$*) $(CARGO) build --locked --profile $(PROFILE) -p kolo-mpi $(MPI_RUST)
-	@install -D $(BUILT)/libkolo_mpi.so $@
+	@MPICC=$(MPICC_$*) bindings/mpi/front/build.sh $(BUILT) $(@D)
 	@$(if $(MPI_RUST),install -D $(BUILT)/examples/hello_mpi $(@D)/hello_mpi)
 
 # One build per compiler. That of the first is repeated for each MPI, because of its module mpi_f08;

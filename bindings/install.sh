@@ -193,6 +193,7 @@ put 644 "$scratch/kernels.softgpu" lib/kolo/softgpu/kolo_kernels.softgpu
 
 for family in $families; do
     code "$built/mpi/$family/libkolo_mpi.so" "lib/kolo/$family/libkolo_mpi.so.$version"
+    code "$built/mpi/$family/libkolo_mpi_calls.so" "lib/kolo/$family/libkolo_mpi_calls.so"
     link "libkolo_mpi.so.$version" "lib/kolo/$family/libkolo_mpi.so.0"
     link libkolo_mpi.so.0 "lib/kolo/$family/libkolo_mpi.so"
     # Fortran programs name nothing of this library, and would lose it where --as-needed is usual.

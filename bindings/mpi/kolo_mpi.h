@@ -23,8 +23,8 @@ extern "C" {
  * calls of this thread. koloCommInitRankConfig has one: broadcast a koloUniqueId by MPI for it.
  *
  * MPI must be initialised. `comm` stays yours: it is used only inside koloCommInitMPI and
- * koloCommSplit of the new communicator (which are collective), so you may free it once you make
- * no more of these calls. It is duplicated only if MPI carries the data between nodes
+ * koloCommSplit of the new communicator (which are collective), so you may free it once you make no
+ * more of these calls. Another one is split from it only if MPI carries the data between nodes
  * (KOLO_NET=mpi). MPI may be finalised before or after koloCommDestroy; with KOLO_NET=mpi only
  * after it.
  *
@@ -32,8 +32,8 @@ extern "C" {
  * what is split from it, as KOLO_NO_RANK is to all.
  *
  * Threads: below MPI_THREAD_MULTIPLE a blocking kolo call counts as an MPI call of its thread,
- * because kolo lets MPI make progress while it waits (it polls with a probe that matches no
- * message). Below MPI_THREAD_SERIALIZED it does so on the main thread only.
+ * because kolo lets MPI make progress while it waits (at least once a millisecond it polls with a
+ * probe that matches no message). Below MPI_THREAD_SERIALIZED it does so on the main thread only.
  *
  * Errors: koloInvalidUsage (MPI is not initialised, or finalised, or another one than this library
  * was built for, or does not know of the other processes that its launcher started),

@@ -69,10 +69,6 @@ pub unsafe extern "C" fn kolo_mpi_start(thread_level: c_int) -> *const MpiApi {
 /// # Safety
 /// As for [`kolo_mpi_start`].
 unsafe fn begin(thread_level: c_int) -> Option<c_int> {
-    if let Some(words) = family::mismatch() {
-        eprintln!("kolo: {}", words.to_string_lossy());
-        return None;
-    }
     if mpi::environment::is_finalized() {
         return None;
     }

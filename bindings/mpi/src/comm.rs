@@ -1,7 +1,7 @@
 //! The program's communicator as a table of functions for kolo.
 
 use crate::abi::{MPI_BAD_ARGUMENT, MPI_NOT_SUPPORTED, MpiTable, TABLE_VERSION};
-use crate::{code, contained, family, net, outcome};
+use crate::{code, contained, net, outcome};
 use mpi::ffi;
 use mpi::topology::{Communicator, SimpleCommunicator};
 use mpi::traits::{AsRaw, FromRaw};
@@ -57,13 +57,6 @@ fn problem(code: c_int, words: &'static CStr) -> Problem {
 impl Context {
     /// Checks that MPI can be used and wraps `raw`, which stays the program's.
     pub fn new(raw: ffi::MPI_Comm) -> Result<Arc<Context>, Problem> {
-        // Handles of another MPI would be followed to where they do not lead.
-        if let Some(words) = family::mismatch() {
-            return Err(Problem {
-                code: INVALID_USAGE,
-                words: words.into(),
-            });
-        }
         if !mpi::environment::is_initialized() {
             return Err(problem(
                 INVALID_USAGE,

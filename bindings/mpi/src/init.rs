@@ -1,8 +1,8 @@
 //! What a C or Fortran program calls: `koloCommInitMPI`.
 
 use crate::abi::MpiTable;
-use crate::comm::{Context, INVALID_USAGE, Problem};
-use crate::{contained, family};
+use crate::comm::Context;
+use crate::contained;
 use mpi::ffi;
 use std::ffi::{c_int, c_void};
 
@@ -37,14 +37,6 @@ pub unsafe extern "C" fn koloCommInitMPI(newcomm: *mut KoloComm, comm: ffi::MPI_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn koloCommInitMPI_f(newcomm: *mut KoloComm, comm: ffi::RSMPI_Fint) -> c_int {
     contained(INTERNAL_ERROR, || {
-        if let Some(words) = family::mismatch_in_fortran() {
-            let problem = Problem {
-                code: INVALID_USAGE,
-                words: words.into(),
-            };
-            // SAFETY: a table with a problem is read no further.
-            return unsafe { koloCommInitTable(newcomm, &Context::refusal(&problem)) };
-        }
         // Handles can be converted only while MPI runs; any handle will do to say that it does not.
         let usable = mpi::environment::is_initialized() && !mpi::environment::is_finalized();
         // SAFETY: MPI converts the handles that it gave to Fortran; the caller's promises.
@@ -93,16 +85,11 @@ pub unsafe extern "C" fn kolo_mpi_table(
 ) -> c_int {
     contained(INTERNAL_ERROR, || {
         let of_this_mpi = comm_bytes == size_of::<ffi::MPI_Comm>();
-        let context = match family::mismatch() {
-            // Its handles may have another size.
-            Some(words) => Err(Problem {
-                code: INVALID_USAGE,
-                words: words.into(),
-            }),
-            None if !of_this_mpi => return crate::abi::MPI_BAD_ARGUMENT,
-            // SAFETY: the caller's promise; alignment is not assumed.
-            None => Context::new(unsafe { comm.cast::<ffi::MPI_Comm>().read_unaligned() }),
-        };
+        if !of_this_mpi {
+            return crate::abi::MPI_BAD_ARGUMENT;
+        }
+        // SAFETY: the caller's promise; alignment is not assumed.
+        let context = Context::new(unsafe { comm.cast::<ffi::MPI_Comm>().read_unaligned() });
         let mut made = match context {
             Ok(context) => Context::table(&context),
             // The words are read after this returns, and nobody says when: they stay.

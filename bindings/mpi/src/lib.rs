@@ -1,4 +1,5 @@
-//! `libkolo_mpi.so`: kolo's start-up over MPI. One build per MPI family.
+//! `libkolo_mpi_calls.so`: kolo's start-up over MPI. One build per MPI family. Programs know it as
+//! `libkolo_mpi.so`, which loads it when it has found the MPI of the process (`front/front.c`).
 //!
 //! Problem: `libkolo.so.0` must run under every MPI and without one, but the binary interfaces of
 //! the MPI families differ. Idea: everything that knows MPI is here, behind tables of C
@@ -6,12 +7,12 @@
 //!
 //! - [`init`]: `koloCommInitMPI` and `koloCommInitMPI_f` hand a table over the program's
 //!   communicator to `koloCommInitTable` of `libkolo.so.0`.
-//! - [`family`]: both look first whether the program's MPI is the one this library was built for.
+//! - [`family`]: which MPI this library was built for.
 //! - [`api`]: `kolo_mpi_start` gives the `kolo` command line tool, which loads this library at run
 //!   time, the MPI calls that `kolo perf --compare mpi` times.
 //! - [`net`]: point-to-point MPI, for `KOLO_NET=mpi`; the table of [`init`] points to it.
 //!
-//! The program's communicator is used, and duplicated only for [`net`]: collectively while
+//! The program's communicator is used, and split only for [`net`]: collectively while
 //! `koloCommInitMPI` runs and when the kolo communicator is split, and at no other time, so the
 //! program may free it as soon as it makes no more of these calls. rsmpi gives the communicator
 //! type and the foreign functions; the collectives are called through its `ffi` because its
