@@ -70,11 +70,6 @@ pub fn of_variables() -> Vec<Family> {
     families(|name| std::env::var_os(name).is_some())
 }
 
-/// Whether there is the library of one of these families.
-pub fn is_installed(families: &[Family]) -> bool {
-    find_for(families).is_some()
-}
-
 /// Who started a process, as precisely as MPI needs to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartedBy {

@@ -95,7 +95,7 @@ pub fn run(args: &TuneArgs) -> Result<()> {
             ));
         }
         Some(_) => World::Alone,
-        None => World::start(Some(&settings)).map_err(|failed| failed.error)?,
+        None => World::start(Some(&settings), false).map_err(|failed| failed.error)?,
     };
     if args.ranks.is_none() && world.processes() == 1 {
         world.end();

@@ -1,13 +1,15 @@
 //! The processes that were started together, and what they tell each other before there are
 //! communicators.
 //!
-//! A launcher of MPI is recognised by its variables, and its MPI is loaded ([`crate::launcher`]).
-//! Where there is none, processes meet as `kolo hello` does: `srun --mpi=none`, `KOLO_RANK`.
+//! Processes of `mpirun` meet by its MPI, which is known by its variables ([`crate::launcher`]).
+//! Those of `srun` meet as `kolo hello` does, by Slurm's server of PMIx or PMI or by its variables,
+//! for an MPI that fits none of these dies or believes that it is alone. There MPI starts only
+//! where somebody asks for it. Others meet by `KOLO_RANK`.
 
 use crate::launcher::{self, Mpi};
 use kolo::base::{Error, Rank, Result};
 use kolo::bootstrap::{Bootstrap, NetSettings, TableBootstrap, UniqueId, launch};
-use kolo::config::Settings;
+use kolo::config::{Net, Settings};
 use std::sync::Arc;
 
 /// How this process reaches the others.
@@ -38,22 +40,30 @@ impl From<Error> for NotStarted {
 }
 
 impl World {
-    /// Meets the processes that were started together with this one. Without settings, which could
-    /// not be read, they meet by MPI or not at all.
+    /// Meets the processes that were started together with this one; by MPI if it `compares` with
+    /// that, or is to use it as a network. Without settings, which could not be read, processes
+    /// meet by MPI or not at all.
     ///
     /// # Errors
     /// MPI that cannot be loaded or was started wrongly; processes that do not meet.
-    pub fn start(settings: Option<&Settings>) -> std::result::Result<World, NotStarted> {
+    pub fn start(
+        settings: Option<&Settings>,
+        compares: bool,
+    ) -> std::result::Result<World, NotStarted> {
         let families = launcher::of_variables();
-        if !families.is_empty() && (launcher::is_installed(&families) || !launcher::by_slurm()) {
+        let asked = compares || settings.is_some_and(|all| all.net() == Net::Mpi);
+        if !families.is_empty() && (asked || !launcher::by_slurm()) {
             let mpi = Mpi::start(&families)?.among_all();
             return mpi.map(World::Mpi).map_err(|error| NotStarted {
                 error,
                 everywhere: true,
             });
         }
-        let several = launcher::several_without_mpi();
-        let Some(settings) = settings.filter(|all| several && !all.allow_singletons()) else {
+        // A server knows how many there are: `SLURM_STEP_NUM_TASKS` is of a part of the job.
+        let served = !families.is_empty();
+        let several = served || launcher::several_without_mpi();
+        let apart = |all: &Settings| !served && all.allow_singletons();
+        let Some(settings) = settings.filter(|all| several && !apart(all)) else {
             return match several && settings.is_none() {
                 true => Err(NotStarted {
                     error: Error::internal("processes that do not know how to meet"),

@@ -35,6 +35,51 @@ def perf_starts_under_every_srun(cluster):
         assert m.sent > size and m.received > size, (kind, vars(m))
 
 
+# What a command under srun prints when all three tasks have met.
+TINY = ["-b", "8", "-e", "8", "-n", "1", "-w", "0"]
+COMMANDS = {
+    "perf": (["perf", "all_reduce", *TINY], "all_reduce among 3 ranks of 2 nodes"),
+    "hello": (["hello"], "3 ranks met by"),
+    "doctor": (["doctor"], "3 ranks on 2 nodes"),
+    "tune": (["tune", "-o", "FOLDER/KIND.toml", "-b", "8", "-e", "8", "-c", "barrier", "-t", "1"],
+             "times in"),
+}
+
+
+def loaded(cluster, kind, words, env=None):
+    """The result of a command under srun, and the shared objects that its tasks have mapped at any
+    time, as the loader tells."""
+    told = os.path.join(cluster.folder, "loaded-%d" % len(os.listdir(cluster.folder)))
+    os.makedirs(told)
+    env = dict(env or {}, LD_DEBUG_OUTPUT=told + "/of", KOLO_PROFILE="")
+    run = cluster.srun(["-N2", "-n3", "--mpi=" + kind],
+                       ["env", "LD_DEBUG=files", cluster.kolo] + words, env)
+    found = set()
+    for name in os.listdir(told):
+        with open(os.path.join(told, name), errors="replace") as f:
+            found |= set(re.findall(r"calling init: \S*/(lib[^/\s]+?)\.so", f.read()))
+    return run, found
+
+
+@case(slurm=True, limit=150)
+def commands_under_srun_start_no_mpi(cluster):
+    """Ranks meet by the server itself; MPI comes where it is asked for."""
+    of_mpi = {"libmpi", "libmpich", "libkolo_mpi", "libopen-pal"}
+    for kind, names in (("pmix", COMMANDS), ("pmi2", ["perf"])):
+        for words, said in map(COMMANDS.get, names):
+            words = [word.replace("FOLDER", cluster.folder).replace("KIND", kind)
+                     for word in words]
+            run, found = loaded(cluster, kind, words)
+            assert said in run.out + run.err, (kind, words, vars(run))
+            assert run.status == 0 or words == ["doctor"], (kind, words, vars(run))
+            assert "libc" in found and not found & of_mpi, (kind, words, found)
+    perf = COMMANDS["perf"][0]
+    for words, env in ((perf + ["--compare", "mpi"], {}), (perf, {"KOLO_NET": "mpi"})):
+        run, found = loaded(cluster, "pmix", words, env)
+        assert {"libmpi", "libkolo_mpi"} <= found, (words, env, found, vars(run))
+        run.ok().says(COMMANDS["perf"][1])
+
+
 @case(slurm=True, limit=150)
 def programs_of_nccl_tests_under_srun(cluster):
     for kind in ("none", "pmix"):
@@ -58,7 +103,9 @@ def a_mistake_is_said_once_by_all_tasks(cluster):
                 (["all_reduce", "--frobnicate"], "unexpected argument '--frobnicate'", 2),
                 (["broadcast", "-r", "3"], "root 3 is none of the 3 ranks", 2),
                 (["all_reduce", "--ranks", "2"], "without mpirun", 2)):
-            run = cluster.srun(["-N2", "-n3", "--mpi=" + kind], [cluster.kolo, "perf"] + words)
+            # The status is that of the tasks, and not of their end by Slurm.
+            run = cluster.srun(["-N2", "-n3", "--mpi=" + kind, "--kill-on-bad-exit=0"],
+                               [cluster.kolo, "perf"] + words)
             assert run.status == status, (kind, words, run.status, run.out, run.err)
             assert run.err.count(says) == 1, (kind, words, run.err)
             assert "#" not in run.out, run.out

@@ -55,7 +55,8 @@ pub fn main(parsed: std::result::Result<PerfArgs, clap::Error>) -> ExitCode {
     }
     let settings = Settings::load(&[]);
     let (args, early) = alone(parsed, &settings);
-    let world = match World::start(settings.as_ref().ok()) {
+    let compares = args.as_ref().is_some_and(|args| args.compare.is_some());
+    let world = match World::start(settings.as_ref().ok(), compares) {
         Ok(world) => world,
         Err(failed) => return not_started(early, failed),
     };
