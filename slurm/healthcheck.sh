@@ -11,10 +11,10 @@
 #
 # Slurm does nothing about the exit status of its HealthCheckProgram, so it is given the wrapper
 # healthcheck-drain.sh, which calls this one with --drain: a node that is not well is drained
-# with the line as its reason; one that this script has drained, and that is well again, is resumed.
-# Only faults that last are faults, as jobs fill and empty a node all the time. What somebody else
-# has drained stays so, and so does a node of which nothing is known: a file server that is slow for
-# a moment must not drain a cluster.
+# with the line as its reason, and resumed if this script has drained it and it is well again. Only
+# faults that last are faults, as jobs fill and empty a node all the time. What somebody else has
+# drained stays so, and so does a node of which nothing is known: a file server that is slow for a
+# moment must not drain a cluster.
 #
 # KOLO names the command; otherwise it is that of the installation that this script lies in, or else
 # the one in PATH.
