@@ -3,6 +3,8 @@
 #[path = "cli/config.rs"]
 mod config;
 mod drawn;
+#[path = "cli/effects.rs"]
+mod effects;
 #[path = "cli/json.rs"]
 mod json;
 #[path = "cli/mistakes.rs"]

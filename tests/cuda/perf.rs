@@ -154,3 +154,60 @@ fn what_cannot_be_is_one_sentence() {
     );
     assert_eq!(text.lines().count(), 1, "{text}");
 }
+
+/// What of one line, out of place, the file says.
+fn measured(options: &str) -> serde_json::Value {
+    let file = folder().join(format!("z-{}.json", options.len()));
+    right(2, &format!("{options} --json {}", file.display()));
+    let text = std::fs::read_to_string(&file).expect("the file");
+    let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    document["results"][0]["out_of_place"].clone()
+}
+
+/// Bandwidths come from completion, and calls that are waited for one by one are issued only when
+/// the last one is complete.
+#[test]
+fn issuing_is_a_time_of_its_own_unless_calls_are_waited_for() {
+    let line = "all_reduce -g 2 -b 256K -e 256K -n 4 -w 1 -a 2 -C 1";
+    let times = |side: &serde_json::Value| {
+        let number = |key: &str| side[key].as_f64().expect("a number");
+        let rate = 262_144.0 / 1e3 / number("time_us");
+        assert!((number("algbw") / rate - 1.0).abs() < 1e-9, "{side}");
+        (number("cputime_us"), number("time_us"))
+    };
+    let (issued, complete) = times(&measured(&format!("{line} -z 0")));
+    assert!(issued * 2.0 < complete, "{issued} {complete}");
+    for way in 1..=3 {
+        let (issued, complete) = times(&measured(&format!("{line} -z {way}")));
+        assert!(issued > 0.9 * complete, "-z {way}: {issued} {complete}");
+    }
+}
+
+#[test]
+fn whoever_measures_host_memory_beside_gpus_is_told() {
+    let words =
+        "# Host memory is measured: `--device cuda` measures that of the 3 GPUs seen here\n";
+    let line = [
+        "all_reduce",
+        "--ranks",
+        "2",
+        "-b",
+        "8",
+        "-e",
+        "8",
+        "-n",
+        "1",
+    ];
+    let said = |device: &[&str]| {
+        let output = softgpu::perf(3)
+            .args(line)
+            .args(device)
+            .output()
+            .expect("kolo");
+        assert!(output.status.success(), "{}", said(&output));
+        said(&output)
+    };
+    let of_host = said(&[]);
+    assert_eq!(of_host.matches(words).count(), 1, "{of_host}");
+    assert!(!said(&["--device", "cuda"]).contains("Host memory"));
+}

@@ -124,7 +124,7 @@ fn run_ranks(args: &TuneArgs, world: &World) -> Result<()> {
     let meet = Meet::try_parse_from(words)
         .map_err(|error| Error::internal(format!("the options of a meeting: {error}")))?
         .perf;
-    let mut meetings = team::meetings_in(&meet, world)?.into_iter();
+    let mut meetings = team::meetings_in(&meet, world, &[])?.into_iter();
     // MPI belongs to the main thread, so the first rank of the process does too.
     let first = meetings.next();
     std::thread::scope(|scope| {

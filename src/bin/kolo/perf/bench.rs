@@ -5,17 +5,19 @@
 //! they are, so that caches help no more than in a program.
 
 mod against;
+mod timed;
 
 use super::calls::grouped;
 use super::case::Case;
+use super::clock::seconds;
 use super::content;
 use super::device::{PlacedBuffer, RankDevice};
 use super::engine::{Collective, Run};
 use super::inputs::Inputs;
 use super::layout::Counts;
 use super::operation::Operation;
-use super::options::{PerfArgs, TimeOf};
-use super::outcome::{Outcome, Single, median};
+use super::options::PerfArgs;
+use super::outcome::{Outcome, Took};
 use super::seat::Seat;
 use super::team::Member;
 use super::way::Ways;
@@ -178,8 +180,8 @@ impl<'a> Bench<'a> {
             Some(mpi) => self.versus(&placed, mpi)?,
             None => (None, Vec::new()),
         };
-        let (time_us, single) = match &rival {
-            Some(versus) => (median(&versus.kolo_us), single),
+        let (took, single) = match &rival {
+            Some(versus) => (Took::of_median(versus), single),
             None => self.time(&placed)?,
         };
         let single = self.agree_on(&single)?;
@@ -190,15 +192,20 @@ impl<'a> Bench<'a> {
         let mut wrong = 0;
         for _ in 0..self.args.checks {
             wrong += self.check(&placed)?;
+            // The number is that of all ranks, so all of them stop here.
+            if wrong > 0 {
+                break;
+            }
         }
         let checkable = self.args.checks > 0 && (self.same_host || !self.row.sizeless);
         self.finish(&placed)?;
         let size = placed.counts.size * placed.unit();
-        let algbw = size as f64 / 1e3 / time_us;
+        let ranks = f64::from(placed.seat.nranks);
+        let algbw = size as f64 / 1e3 / took.time_us * (self.row.moved)(ranks);
         Ok(Some(Outcome {
-            time_us,
+            took,
             algbw,
-            busbw: algbw * (self.row.busy)(f64::from(placed.seat.nranks)),
+            busbw: algbw * (self.row.busy)(ranks),
             wrong: checkable.then_some(wrong),
             single,
             rival,
@@ -280,8 +287,8 @@ impl<'a> Bench<'a> {
         self.replayed_steps.get()
     }
 
-    /// Launches the graph so often, or without one makes the calls, and waits for the results.
-    fn launch(
+    /// Launches the graph so often, or without one makes the calls. Waits for nothing.
+    fn begin(
         &self,
         captured: Option<&CapturedCalls>,
         times: u32,
@@ -295,7 +302,7 @@ impl<'a> Bench<'a> {
             }
             _ => calls()?,
         }
-        self.synchronize()
+        Ok(())
     }
 
     /// One call, until its result is there.
@@ -317,70 +324,12 @@ impl<'a> Bench<'a> {
             // A capture has nothing to wait for.
             return Ok(());
         }
-        match args.form.is_tool() && args.blocking == Some(1) {
+        match args.waits_for_each() {
             true => self.synchronize().and_then(|()| self.member.barrier()),
             false if args.on_stream() => Ok(()),
             // On the host such a call has waited already.
             false => self.synchronize(),
         }
-    }
-
-    /// Time of one call in microseconds, as the ranks agree on, and the times of single iterations
-    /// on this rank, where they are wanted.
-    fn time(&self, placed: &Placed) -> Result<(f64, Vec<f64>)> {
-        let (iterations, calls) = (self.args.iterations, f64::from(self.args.aggregate));
-        let all = || (0..iterations).try_for_each(|iteration| self.issue(placed, iteration));
-        let graph = self.captured(all)?;
-        self.member.barrier()?;
-        let start = self.clock();
-        self.launch(graph.as_ref(), self.args.replays(), all)?;
-        let passed = self.clock() - start;
-        let mine = passed * 1e6 / calls / f64::from(iterations * self.args.replays().max(1));
-        let time = self.agree(mine)?;
-        if (self.args.form.is_tool() && self.args.single_times == 0) || graph.is_some() {
-            return Ok((time, Vec::new()));
-        }
-        if iterations == 1 {
-            return Ok((time, vec![mine]));
-        }
-        // Beside the small calls a look at the clock takes long, so these are others.
-        let mut single = Vec::with_capacity(iterations as usize);
-        self.member.barrier()?;
-        for iteration in 0..iterations {
-            let start = self.clock();
-            self.issue(placed, iteration)?;
-            self.synchronize()?;
-            single.push((self.clock() - start) * 1e6 / calls);
-        }
-        Ok((time, single))
-    }
-
-    /// What the times of single iterations are, as the ranks agree on; all have equally many.
-    fn agree_on(&self, single: &[f64]) -> Result<Option<Single>> {
-        let counted = single.get(self.args.skipped as usize..).unwrap_or(&[]);
-        let single = Single::of(counted);
-        single
-            .map(|single| single.each(|mine| self.agree(mine)))
-            .transpose()
-    }
-
-    /// Seconds on the clock that was chosen.
-    fn clock(&self) -> f64 {
-        seconds(match self.args.processor_time {
-            0 => libc::CLOCK_MONOTONIC,
-            _ => libc::CLOCK_THREAD_CPUTIME_ID,
-        })
-    }
-
-    /// One time out of those of all ranks.
-    fn agree(&self, mine: f64) -> Result<f64> {
-        let all = self.member.gather(mine)?;
-        Ok(match self.args.time_of() {
-            TimeOf::RankZero => all[0],
-            TimeOf::Average => all.iter().sum::<f64>() / all.len() as f64,
-            TimeOf::Least => all.iter().copied().fold(f64::INFINITY, f64::min),
-            TimeOf::Most => all.iter().copied().fold(0.0, f64::max),
-        })
     }
 
     fn data(&self, placed: &Placed) -> Inputs {
@@ -423,7 +372,8 @@ impl<'a> Bench<'a> {
         }
         self.prepare(placed)?;
         let call = || (self.row.run)(&self.run(placed, 0));
-        self.launch(self.captured(call)?.as_ref(), 1, call)?;
+        self.begin(self.captured(call)?.as_ref(), 1, call)?;
+        self.synchronize()?;
         let wrong = self.wrong(placed)?;
         self.member.sum(wrong)
     }
@@ -435,9 +385,9 @@ impl<'a> Bench<'a> {
         let late = (u64::from(placed.seat.rank) + self.repetition) % ranks;
         self.member.barrier()?;
         std::thread::sleep(Duration::from_micros(100 * late));
-        let entered = seconds(libc::CLOCK_MONOTONIC);
+        let entered = seconds();
         self.once(placed, 0)?;
-        let left = seconds(libc::CLOCK_MONOTONIC);
+        let left = seconds();
         let groups = self.member.gather(self.member.color)?;
         let times = self.member.gather(entered)?;
         let mine = self.member.color;
@@ -470,17 +420,6 @@ fn start_of(call: u32, bytes: usize, most: usize) -> usize {
 
 fn data_of(case: &Case, nranks: u32, repetition: u64) -> Inputs {
     Inputs::new(case.dtype, case.op, nranks, repetition)
-}
-
-/// Seconds on one of the system's clocks.
-fn seconds(which: libc::clockid_t) -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the place holds a timespec; both clocks exist on Linux.
-    unsafe { libc::clock_gettime(which, &mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 #[cfg(test)]

@@ -161,6 +161,23 @@ pub fn described(number: u32) -> Result<Value> {
     }))
 }
 
+/// What is to be said before the table where there are GPUs, and host memory is measured: whoever
+/// knows nccl-tests expects those.
+pub fn left_out(args: &PerfArgs) -> Option<String> {
+    let gpus = match args.on_gpus() {
+        true => 0,
+        false => count().unwrap_or(0),
+    };
+    let many = if gpus == 1 {
+        "1 GPU".to_string()
+    } else {
+        format!("{gpus} GPUs")
+    };
+    (gpus > 0).then(|| {
+        format!("Host memory is measured: `--device cuda` measures that of the {many} seen here")
+    })
+}
+
 /// How many GPUs this process sees, which are some.
 ///
 /// # Errors

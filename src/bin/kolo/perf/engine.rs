@@ -90,6 +90,8 @@ pub struct Collective {
     pub counts: CountsFn,
     /// Expected content.
     pub content: ContentFn,
+    /// Part of the size that the algorithm's bandwidth counts.
+    pub moved: fn(f64) -> f64,
     /// Factor from algorithm to bus bandwidth.
     pub busy: fn(f64) -> f64,
     /// Makes the call.

@@ -1,15 +1,16 @@
 //! As which program a measurement runs: `kolo perf`, or one of nccl-tests', and what the variables
 //! of nccl-tests say.
 
-use super::split::Split;
+use super::split::{Groups, Split};
 
 /// The program.
 #[derive(Clone, Debug, Default)]
 pub struct Form {
     /// Its name, if it is one of nccl-tests'.
     pub tool: Option<&'static str>,
-    /// `NCCL_TESTS_SPLIT`, or `NCCL_TESTS_SPLIT_MASK`.
-    pub split: Option<Split>,
+    /// `NCCL_TESTS_SPLIT_MASK`, or `NCCL_TESTS_SPLIT`; and once all processes have begun, the
+    /// groups that process 0 knows of.
+    pub groups: Option<Groups>,
     /// `NCCL_TESTS_DEVICE`: the number of the first device of each process.
     pub device: Option<u32>,
     /// `NCCL_TESTS_MIN_BW`: the average bus bandwidth that is expected.
@@ -34,13 +35,17 @@ impl Form {
     pub fn read(&mut self, get: impl Fn(&str) -> Option<String>) -> Result<(), String> {
         let named = |name: &str, error: String| format!("{name}: {error}");
         let (words, mask) = ("NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK");
-        self.split = match (get(words), get(mask)) {
-            (Some(text), _) => Some(Split::parse(&text).map_err(|error| named(words, error))?),
-            (None, Some(text)) => {
-                Some(Split::parse_mask(&text).map_err(|error| named(mask, error))?)
+        let split = match (get(mask), get(words)) {
+            (Some(text), _) => {
+                Some(Split::parse_hexadecimal(&text).map_err(|error| named(mask, error))?)
             }
+            (None, Some(text)) => Some(Split::parse(&text).map_err(|error| named(words, error))?),
             (None, None) => None,
         };
+        self.groups = split.map(|split| Groups {
+            split,
+            by_process: true,
+        });
         if let Some(text) = get("NCCL_TESTS_DEVICE") {
             let number = text.trim().parse();
             let wrong = |_| named("NCCL_TESTS_DEVICE", format!("`{text}` is no number"));
@@ -74,13 +79,20 @@ mod tests {
             };
             form.read(get).map(|()| form)
         };
-        let split = |set| form(set).unwrap().split;
+        let split = |set| form(set).unwrap().groups.map(|groups| groups.split);
         assert_eq!(split(&[]), None);
         assert_eq!(
             split(&[("NCCL_TESTS_SPLIT_MASK", "0x3")]),
             Some(Split::And(3))
         );
         assert_eq!(split(&[("NCCL_TESTS_SPLIT", "DIV 4")]), Some(Split::Div(4)));
+        // The mask counts before the words.
+        let both = [
+            ("NCCL_TESTS_SPLIT", "DIV 4"),
+            ("NCCL_TESTS_SPLIT_MASK", "10"),
+        ];
+        let both = form(Box::leak(Box::new(both))).unwrap().groups.unwrap();
+        assert_eq!((both.split, both.by_process), (Split::And(16), true));
         let numbers = form(&[("NCCL_TESTS_DEVICE", "2"), ("NCCL_TESTS_MIN_BW", "1.5")]).unwrap();
         assert_eq!((numbers.device, numbers.least_busbw), (Some(2), Some(1.5)));
         for wrong in [

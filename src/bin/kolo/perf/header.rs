@@ -1,6 +1,7 @@
 //! What stands before the table: what is measured, and the ranks. `kolo perf` says it in its own
 //! words; the programs `*_perf` say it as nccl-tests does, so that programs can read it.
 
+use super::device;
 use super::options::PerfArgs;
 use super::tool;
 use super::who::Who;
@@ -24,7 +25,8 @@ pub fn lines(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
         true => devices(args, who),
         false => ranks(args, who),
     });
-    let notes = tool::notes(args);
+    let mut notes = tool::notes(args);
+    notes.extend(device::left_out(args));
     if !notes.is_empty() {
         lines.push("#".to_string());
         lines.extend(notes.iter().map(|note| format!("# {note}")));
@@ -84,8 +86,8 @@ fn in_words(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
         1 => String::new(),
         nodes => format!(" of {nodes} nodes"),
     };
-    let groups = match args.split() {
-        Some(split) => format!(", in groups by {split}"),
+    let groups = match args.groups() {
+        Some(groups) => format!(", in groups by {groups}"),
         None => String::new(),
     };
     let ranks = count(who.places.len() as u64, "rank");
@@ -128,7 +130,7 @@ fn in_words(args: &PerfArgs, who: &Who, most: u64) -> Vec<String> {
 
 /// The ranks, one a line.
 fn ranks(args: &PerfArgs, who: &Who) -> Vec<String> {
-    let split = args.split().is_some();
+    let split = args.groups().is_some();
     let line = |(rank, seen): (usize, super::who::Seen)| {
         let group = match split {
             true => format!(" Group {:>2}", seen.group),

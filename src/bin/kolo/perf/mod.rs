@@ -17,6 +17,7 @@
 mod bench;
 mod calls;
 mod case;
+mod clock;
 mod content;
 mod device;
 pub mod engine;
@@ -77,7 +78,7 @@ enum Verdict {
 fn measure(args: &PerfArgs, world: &World) -> Result<Verdict> {
     let at_start = memory::held();
     let devices = device::of_ranks(args, world)?;
-    let meetings = team::meetings_in(args, world)?;
+    let meetings = team::meetings_in(args, world, &devices)?;
     let mut ranks = meetings.into_iter().zip(devices);
     // MPI belongs to the main thread, so the first rank of the process does too.
     let first = ranks.next();
@@ -196,7 +197,7 @@ impl Session<'_> {
         let place = (last, who.same_host());
         let mut bench = Bench::new(self.member, self.args, rival, place)?;
         held.with_buffers = self.held()?;
-        self.cycles(&mut bench, &sizes, least_group, report.as_mut())?;
+        self.combinations(&mut bench, &sizes, least_group, report.as_mut())?;
         held.after_calls = self.held()?;
         let taken = self.taken(&held)?;
         let (executed, planned) = self.member.comm.step_counts()?;
@@ -251,61 +252,56 @@ impl Session<'_> {
         Ok((0..start.len()).map(of).collect())
     }
 
-    /// Warming up, and the table as often as it is wanted.
-    fn cycles(
+    /// The table: of each type, operation and root, warming up, and then the sizes as often as they
+    /// are wanted.
+    fn combinations(
         &self,
         bench: &mut Bench,
         sizes: &[u64],
         nranks: u32,
         mut report: Option<&mut Report>,
     ) -> Result<()> {
-        let (dtype, op) = self.args.combinations()[0];
-        let case = |bytes| Case {
-            bytes,
-            dtype,
-            op,
-            root: self.args.roots(nranks)[0],
-        };
-        for &bytes in sizes.last().into_iter().chain(sizes.first()) {
-            bench.warm_up(case(bytes), self.args.warmup)?;
-        }
         if let Some(report) = &report {
             report.heads();
         }
-        let mut cycle = 0;
-        while self.args.cycles == 0 || cycle < self.args.cycles {
-            self.cycle(bench, sizes, nranks, report.as_deref_mut())?;
-            cycle += 1;
+        for (dtype, op) in self.args.combinations() {
+            for root in self.args.roots(nranks) {
+                let case = |bytes| Case {
+                    bytes,
+                    dtype,
+                    op,
+                    root,
+                };
+                // A rank that is late is not waited for inside of the first call.
+                self.member.barrier()?;
+                for &bytes in sizes.last().into_iter().chain(sizes.first()) {
+                    bench.warm_up(case(bytes), self.args.warmup)?;
+                }
+                let mut cycle = 0;
+                while self.args.cycles == 0 || cycle < self.args.cycles {
+                    self.sizes(bench, sizes.iter().map(|&bytes| case(bytes)), &mut report)?;
+                    cycle += 1;
+                }
+            }
         }
         Ok(())
     }
 
-    /// Every line of the table once.
-    fn cycle(
+    /// The lines of these sizes once.
+    fn sizes(
         &self,
         bench: &mut Bench,
-        sizes: &[u64],
-        nranks: u32,
-        mut report: Option<&mut Report>,
+        cases: impl Iterator<Item = Case>,
+        report: &mut Option<&mut Report>,
     ) -> Result<()> {
-        for (dtype, op) in self.args.combinations() {
-            for root in self.args.roots(nranks) {
-                for &bytes in sizes {
-                    let case = Case {
-                        bytes,
-                        dtype,
-                        op,
-                        root,
-                    };
-                    if let Some(report) = &report {
-                        report.measuring(&case);
-                    }
-                    let apart = bench.measure(case, false)?;
-                    let in_place = bench.measure(case, true)?;
-                    if let Some(report) = &mut report {
-                        report.row(&case, bench.shown(&case), [apart, in_place]);
-                    }
-                }
+        for case in cases {
+            if let Some(report) = &report {
+                report.measuring(&case);
+            }
+            let apart = bench.measure(case, false)?;
+            let in_place = bench.measure(case, true)?;
+            if let Some(report) = report {
+                report.row(&case, bench.shown(&case), [apart, in_place]);
             }
         }
         Ok(())

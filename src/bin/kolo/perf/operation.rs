@@ -70,6 +70,16 @@ pub fn part(dtype: DataType) -> Option<DataType> {
     }
 }
 
+/// Whether there is a kernel for it.
+pub fn has_kernel(dtype: DataType, op: Option<Operation>) -> bool {
+    let built = match op {
+        None => None,
+        Some(Operation::Built(op)) => Some(op),
+        Some(Operation::ExactSum) => return false,
+    };
+    kolo::exec::cuda::names::fold(dtype, built).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

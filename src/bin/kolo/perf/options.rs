@@ -5,8 +5,9 @@
 use super::engine::Collective;
 use super::form::Form;
 use super::memory::BufferKind;
-use super::operation::Operation;
-use super::split::Split;
+use super::operation::{Operation, has_kernel};
+use super::outcome::TimeOf;
+use super::split::{Groups, Split};
 pub use super::words::{Choice, Root, size, types};
 use super::words::{operations, picture, root};
 use crate::names;
@@ -29,15 +30,6 @@ pub enum MemoryOf {
     Host,
     /// Memory of GPUs, one for each rank of a process
     Cuda,
-}
-
-/// Which rank's time counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeOf {
-    RankZero,
-    Average,
-    Least,
-    Most,
 }
 
 /// What is measured, and how. Sizes take K, M, G or T for powers of 1024.
@@ -80,7 +72,7 @@ pub struct PerfArgs {
     #[arg(short = 'n', long = "iters", value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub iterations: u32,
-    /// Iterations to warm up, of the greatest and of the least size
+    /// Iterations to warm up, at the greatest and at the least size, of each type, operation, root
     #[arg(
         short = 'w',
         long = "warmup_iters",
@@ -92,7 +84,7 @@ pub struct PerfArgs {
     #[arg(short = 'm', long = "agg_iters", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub aggregate: u32,
-    /// How often everything is measured; 0 goes on for ever
+    /// How often the sizes of a type, operation and root are measured; 0 goes on for ever
     #[arg(
         short = 'N',
         long = "run_cycles",
@@ -100,11 +92,11 @@ pub struct PerfArgs {
         default_value_t = 1
     )]
     pub cycles: u64,
-    /// 1: every thread makes its communicator itself; 0: one after the other are asked for
+    /// 1: every thread makes its communicators; 0: one thread makes all of the process, in groups
     #[arg(short = 'p', long = "parallel_init", value_name = "0|1", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=1))]
     pub parallel_init: u8,
-    /// How often the result is checked; 0 does not check
+    /// How often the result is checked, up to the first wrong one; 0 does not check
     #[arg(short = 'c', long = "check", value_name = "N", default_value_t = 1)]
     pub checks: u32,
     /// Operation: sum, prod, max, min, avg, mulsum (pre-multiplied sum), band, bor, bxor, land,
@@ -122,15 +114,15 @@ pub struct PerfArgs {
     #[arg(short = 'r', long = "root", value_name = "RANK|all", default_value = "0",
           value_parser = root, allow_hyphen_values = true)]
     pub root: Root,
-    /// 1: calls block, as without a stream (usual in `kolo perf`); 0: iterations are put on a
+    /// 1, 2, 3: calls block, as without a stream (usual in `kolo perf`); 0: iterations are put on a
     /// stream, which is waited for (usual in the programs `*_perf`)
-    #[arg(short = 'z', long = "blocking", value_name = "0|1",
-          value_parser = clap::value_parser!(u8).range(0..=1))]
+    #[arg(short = 'z', long = "blocking", value_name = "0|1|2|3",
+          value_parser = clap::value_parser!(u8).range(0..=3))]
     pub blocking: Option<u8>,
-    /// 1: show the processor time of the calling thread instead of the time that passed
+    /// 1: show the time until the calls were issued; bandwidths stay those of completion
     #[arg(short = 'C', long = "report_cputime", value_name = "0|1", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=1))]
-    pub processor_time: u8,
+    pub cpu_time: u8,
     /// Time of the ranks to show: 0 of rank 0, 1 average, 2 least, 3 greatest
     #[arg(short = 'a', long = "average", value_name = "0|1|2|3", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(0..=3))]
@@ -159,13 +151,14 @@ pub struct PerfArgs {
           value_parser = clap::value_parser!(u32).range(0..=4096))]
     pub unalign: u32,
     /// 1: show the least, middle and greatest time of single iterations below every line
-    #[arg(short = 'I', long = "report_iterations", value_name = "0|1", default_value_t = 0,
-          value_parser = clap::value_parser!(u8).range(0..=1))]
+    #[arg(short = 'I', long = "per_iter_timing", alias = "report_iterations", value_name = "0|1",
+          default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1))]
     pub single_times: u8,
     /// Of the times of single iterations, leave out so many at the beginning
     #[arg(
         short = 'K',
-        long = "skip_iterations",
+        long = "per_iter_skip",
+        alias = "skip_iterations",
         value_name = "N",
         default_value_t = 0
     )]
@@ -175,8 +168,8 @@ pub struct PerfArgs {
           value_parser = clap::value_parser!(u8).range(0..=1))]
     pub memory_report: u8,
     /// 1: calls go on no stream, and so block
-    #[arg(short = 'y', long = "null_stream", value_name = "0|1", default_value_t = 0,
-          value_parser = clap::value_parser!(u8).range(0..=1), hide = true)]
+    #[arg(short = 'y', long = "stream_null", alias = "null_stream", value_name = "0|1",
+          default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=1), hide = true)]
     pub null_stream: u8,
     /// Capture the iterations into a CUDA graph, and launch it so often; 0: make the calls. Without
     /// meaning on host memory
@@ -346,7 +339,7 @@ impl PerfArgs {
         // What is asked for by name is measured, or refused with a sentence; of all, what there is.
         let is_offered = |dtype, op: Option<Operation>| {
             let of_all = types.len() * self.ops.0.len() > 1;
-            !(self.on_gpus() && of_all) || runs_on_gpus(dtype, op)
+            !(self.on_gpus() && of_all) || has_kernel(dtype, op)
         };
         let Some(takes) = self.collective.reduces else {
             let offered = types.iter().filter(|&&dtype| is_offered(dtype, None));
@@ -373,8 +366,13 @@ impl PerfArgs {
     }
 
     /// The groups that are measured beside each other.
-    pub fn split(&self) -> Option<Split> {
-        self.split.or(self.split_mask).or(self.form.split)
+    pub fn groups(&self) -> Option<Groups> {
+        let of_ranks = |split| Groups {
+            split,
+            by_process: false,
+        };
+        let asked = self.split.or(self.split_mask).map(of_ranks);
+        asked.or(self.form.groups)
     }
 
     /// Ranks of each process.
@@ -398,6 +396,11 @@ impl PerfArgs {
         blocks == 0 && self.null_stream == 0
     }
 
+    /// Whether each iteration is waited for, and all ranks for each other, as nccl-tests blocks.
+    pub fn waits_for_each(&self) -> bool {
+        self.form.is_tool() && self.blocking.is_some_and(|way| way > 0)
+    }
+
     /// Which rank's time counts.
     pub fn time_of(&self) -> TimeOf {
         match self.average {
@@ -407,16 +410,6 @@ impl PerfArgs {
             _ => TimeOf::Most,
         }
     }
-}
-
-/// Whether there is a kernel for it.
-fn runs_on_gpus(dtype: DataType, op: Option<Operation>) -> bool {
-    let built = match op {
-        None => None,
-        Some(Operation::Built(op)) => Some(op),
-        Some(Operation::ExactSum) => return false,
-    };
-    kolo::exec::cuda::names::fold(dtype, built).is_some()
 }
 
 #[cfg(test)]

@@ -1,10 +1,31 @@
 //! What was measured of one side of a line, and the numbers that follow from single times.
 
+/// Which rank's time counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeOf {
+    RankZero,
+    Average,
+    Least,
+    Most,
+}
+
+impl TimeOf {
+    /// The time that counts, of those of all ranks.
+    pub fn of(self, all: &[f64]) -> f64 {
+        match self {
+            TimeOf::RankZero => all[0],
+            TimeOf::Average => all.iter().sum::<f64>() / all.len() as f64,
+            TimeOf::Least => all.iter().copied().fold(f64::INFINITY, f64::min),
+            TimeOf::Most => all.iter().copied().fold(0.0, f64::max),
+        }
+    }
+}
+
 /// What was measured of one side of a line.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Time of one call, in microseconds.
-    pub time_us: f64,
+    /// Times of one call.
+    pub took: Took,
     /// Size by time, in 10^9 bytes per second.
     pub algbw: f64,
     /// The same times the factor of the collective.
@@ -17,6 +38,26 @@ pub struct Outcome {
     pub rival: Option<Versus>,
     /// What did the work.
     pub algorithm: String,
+}
+
+/// Times of one call in microseconds, as the ranks agree on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Took {
+    /// Until it was issued.
+    pub issued_us: f64,
+    /// Until it was complete: bandwidths come from this one.
+    pub time_us: f64,
+    /// The same of each rank, in rank order.
+    pub ranks_us: Vec<f64>,
+}
+
+impl Took {
+    /// The measurement in the middle of several.
+    pub fn of_median(versus: &Versus) -> Took {
+        let mut sorted: Vec<&Took> = versus.kolo.iter().collect();
+        sorted.sort_by(|a, b| a.time_us.total_cmp(&b.time_us));
+        sorted[sorted.len() / 2].clone()
+    }
 }
 
 /// Times of single iterations in microseconds, as the ranks agree on.
@@ -64,9 +105,9 @@ impl Single {
 /// kolo and another implementation side by side.
 #[derive(Clone, Debug)]
 pub struct Versus {
-    /// Times of kolo in microseconds, in the order they were taken.
-    pub kolo_us: Vec<f64>,
-    /// Those of the other, taken in turns.
+    /// Times of kolo, in the order they were taken.
+    pub kolo: Vec<Took>,
+    /// Those of the other in microseconds, taken in turns.
     pub rival_us: Vec<f64>,
 }
 
@@ -78,14 +119,20 @@ pub fn median(numbers: &[f64]) -> f64 {
 }
 
 impl Versus {
+    /// Times of kolo in microseconds, in the order they were taken.
+    pub fn kolo_us(&self) -> Vec<f64> {
+        self.kolo.iter().map(|took| took.time_us).collect()
+    }
+
     /// The other's median time over kolo's: above 1, kolo is faster.
     pub fn ratio(&self) -> f64 {
-        median(&self.rival_us) / median(&self.kolo_us)
+        median(&self.rival_us) / median(&self.kolo_us())
     }
 
     /// Distance of the extremes of the ratios of neighbouring measurements, as part of the ratio.
     pub fn spread(&self) -> f64 {
-        let ratios = self.kolo_us.iter().zip(&self.rival_us).map(|(k, r)| r / k);
+        let ours = self.kolo_us();
+        let ratios = ours.iter().zip(&self.rival_us).map(|(k, r)| r / k);
         let (mut least, mut most) = (f64::INFINITY, 0f64);
         for ratio in ratios {
             (least, most) = (least.min(ratio), most.max(ratio));
@@ -100,8 +147,12 @@ mod tests {
 
     #[test]
     fn ratios_above_one_mean_that_kolo_is_faster() {
+        let took = |time_us| Took {
+            time_us,
+            ..Took::default()
+        };
         let versus = Versus {
-            kolo_us: vec![1.0, 2.0, 1.0],
+            kolo: [1.0, 2.0, 1.0].map(took).into(),
             rival_us: vec![2.0, 2.0, 3.0],
         };
         assert_eq!(versus.ratio(), 2.0);

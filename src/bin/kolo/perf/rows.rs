@@ -35,6 +35,7 @@ const PLAIN: Collective = Collective {
     power_of_two: false,
     counts: layout::nothing,
     content: |_, _| Vec::new(),
+    moved: |_| 1.0,
     busy: |_| 1.0,
     run: calls::plain,
     mpi: rival::barrier,
@@ -235,7 +236,8 @@ pub static COLLECTIVES: &[Collective] = &[
         power_of_two: true,
         counts: layout::gathering,
         content: |_, counts| blocks(counts, |rank| Content::Input(rank as u32, 0)),
-        busy: each_block,
+        // The block that a rank has already is not counted, and both bandwidths are one.
+        moved: each_block,
         run: calls::hypercube,
         mpi: rival::hypercube,
         ..PLAIN

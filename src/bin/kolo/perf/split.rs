@@ -28,6 +28,50 @@ const OPERATIONS: [Operation; 4] = [
     ("DIV", "/", Div),
 ];
 
+/// Which ranks are a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// How the group follows from a number.
+    pub split: Split,
+    /// Whether that is the number of a rank's process, as in nccl-tests, or its own.
+    pub by_process: bool,
+}
+
+impl Groups {
+    /// The group of a rank, where each process has so many.
+    pub fn color(self, rank: u32, per_process: u32) -> u32 {
+        match self.by_process {
+            true => self.split.color(rank / per_process),
+            false => self.split.color(rank),
+        }
+    }
+
+    /// What one process tells the others, which [`Groups::heard`] understands.
+    pub fn told(self) -> String {
+        format!("{} {}", u8::from(self.by_process), self.split)
+    }
+
+    /// What another process has told.
+    pub fn heard(text: &str) -> Option<Groups> {
+        let (by_process, split) = text.split_once(' ')?;
+        Some(Groups {
+            split: Split::parse(split).ok()?,
+            by_process: by_process == "1",
+        })
+    }
+}
+
+impl fmt::Display for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = if self.by_process {
+            " of their processes"
+        } else {
+            ""
+        };
+        write!(f, "{}{of}", self.split)
+    }
+}
+
 /// A number: decimal, `0x` and hexadecimal digits, `0b` and binary ones.
 fn number(text: &str) -> Option<u32> {
     let text = text.trim().to_ascii_lowercase();
@@ -73,13 +117,26 @@ impl Split {
         mask.ok_or_else(|| "a mask is a number, as 3, 0x3 or 0b11".to_string())
     }
 
-    /// The group of a rank.
-    pub fn color(self, rank: u32) -> u32 {
+    /// The same as `NCCL_TESTS_SPLIT_MASK` writes it: in base 16, with `0x` or without.
+    ///
+    /// # Errors
+    /// A sentence about what such a mask looks like.
+    pub fn parse_hexadecimal(text: &str) -> Result<Split, String> {
+        let digits = text.trim().to_ascii_lowercase();
+        let digits = digits.strip_prefix("0x").unwrap_or(&digits);
+        let mask = u32::from_str_radix(digits, 16).map(And);
+        mask.map_err(|_| {
+            "a mask is a number in base 16, as 3, 10 (which is 16) or 0xff".to_string()
+        })
+    }
+
+    /// The group of this number.
+    fn color(self, number: u32) -> u32 {
         match self {
-            And(bits) => rank & bits,
-            Or(bits) => rank | bits,
-            Mod(by) => rank % by,
-            Div(by) => rank / by,
+            And(bits) => number & bits,
+            Or(bits) => number | bits,
+            Mod(by) => number % by,
+            Div(by) => number / by,
         }
     }
 }
@@ -130,5 +187,36 @@ mod tests {
         assert_eq!(groups(Or(1)), [1, 1, 3, 3, 5, 5]);
         assert_eq!(groups(Mod(3)), [0, 1, 2, 0, 1, 2]);
         assert_eq!(groups(Div(3)), [0, 0, 0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn ranks_of_one_process_are_in_one_group_of_processes() {
+        let of = |by_process| Groups {
+            split: Mod(2),
+            by_process,
+        };
+        let colors = |groups: Groups| [0, 1, 2, 3, 4, 5].map(|rank| groups.color(rank, 2));
+        assert_eq!(colors(of(true)), [0, 0, 1, 1, 0, 0]);
+        assert_eq!(colors(of(false)), [0, 1, 0, 1, 0, 1]);
+        for groups in [of(true), of(false)] {
+            assert_eq!(Groups::heard(&groups.told()), Some(groups));
+        }
+        assert_eq!(Groups::heard(""), None);
+    }
+
+    #[test]
+    fn the_mask_of_nccl_tests_is_hexadecimal() {
+        for (text, mask) in [
+            ("10", 16),
+            ("0x10", 16),
+            ("ff", 255),
+            (" 3 ", 3),
+            ("0XA", 10),
+        ] {
+            assert_eq!(Split::parse_hexadecimal(text), Ok(And(mask)), "{text}");
+        }
+        for bad in ["", "x", "0x", "0b11g", "-1", "100000000"] {
+            assert!(Split::parse_hexadecimal(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Verdict;
 use super::options::PerfArgs;
-use super::split::Split;
+use super::split::Groups;
 use crate::launcher;
 use crate::out;
 use crate::world::{NotStarted, World};
@@ -128,11 +128,11 @@ fn begin(
     early: Option<Complaint>,
     world: &World,
 ) -> Result<std::result::Result<PerfArgs, u8>> {
-    let split = args.as_ref().and_then(PerfArgs::split);
-    let wish = world.all_say(&split.map_or(String::new(), |split| split.to_string()))?;
+    let groups = args.as_ref().and_then(PerfArgs::groups);
+    let wish = world.all_say(&groups.map_or(String::new(), Groups::told))?;
     let mut args = args;
     if let Some(args) = &mut args {
-        args.form.split = wish.first().and_then(|text| Split::parse(text).ok());
+        args.form.groups = wish.first().and_then(|text| Groups::heard(text));
         (args.split, args.split_mask) = (None, None);
     }
     let late = || {
@@ -185,8 +185,9 @@ fn summary(all: &[String]) -> (u8, Vec<String>) {
 /// What the options say together, and with the way the program was started.
 fn check(args: &PerfArgs, world: &World) -> Result<()> {
     let nranks = args.per_process() * world.processes();
-    let groups = args.split().map_or(vec![nranks], |split| {
-        let mut colors: Vec<u32> = (0..nranks).map(|rank| split.color(rank)).collect();
+    let groups = args.groups().map_or(vec![nranks], |groups| {
+        let color = |rank| groups.color(rank, args.per_process());
+        let mut colors: Vec<u32> = (0..nranks).map(color).collect();
         colors.sort_unstable();
         let sizes = colors.chunk_by(|a, b| a == b);
         sizes.map(|group| group.len() as u32).collect()
@@ -204,7 +205,7 @@ fn check(args: &PerfArgs, world: &World) -> Result<()> {
             "start it with mpirun, as mpirun -n 2 kolo perf all_reduce --compare mpi",
         ));
     }
-    if args.per_process() > 1 || args.split().is_some() {
+    if args.per_process() > 1 || args.groups().is_some() {
         return Err(Error::usage(
             "MPI has one rank per process, and its world is not split",
             "use --compare without -t, -g and --split",

@@ -80,7 +80,7 @@ impl<'a> Report<'a> {
         let mut line = format!("{indent}{size:>12}  {count:>12}  {dtype:>8}  {op:>6}  {root:>6}");
         for side in &sides {
             line.push_str("  ");
-            line.push_str(&cells(side.as_ref(), self.args.compare.is_some()));
+            line.push_str(&cells(side.as_ref(), self.args));
         }
         if !self.args.form.is_tool() {
             line.push_str(&more_cells(&sides));
@@ -206,7 +206,7 @@ fn fast_enough(average: f64, least: Option<f64>) -> Option<bool> {
 
 /// The lines of column heads: what stands over each side, its columns, and their units.
 fn heads(args: &PerfArgs) -> Vec<String> {
-    let time = if args.processor_time == 1 {
+    let time = if args.cpu_time == 1 {
         "cputime"
     } else {
         "time"
@@ -293,7 +293,9 @@ fn time_cell(time_us: f64) -> String {
     }
 }
 
-fn cells(side: Option<&Outcome>, compares: bool) -> String {
+/// One side of a line; its time is that until calls were issued, where this is asked for.
+fn cells(side: Option<&Outcome>, args: &PerfArgs) -> String {
+    let (compares, of_issuing) = (args.compare.is_some(), args.cpu_time == 1);
     let Some(side) = side else {
         let na = "N/A";
         let more = if compares {
@@ -303,7 +305,11 @@ fn cells(side: Option<&Outcome>, compares: bool) -> String {
         };
         return format!("{na:>7}  {na:>6}  {na:>6}  {na:>5}{more}");
     };
-    let (time, algbw, busbw) = (time_cell(side.time_us), side.algbw, side.busbw);
+    let shown = match of_issuing {
+        true => side.took.issued_us,
+        false => side.took.time_us,
+    };
+    let (time, algbw, busbw) = (time_cell(shown), side.algbw, side.busbw);
     let wrong = side
         .wrong
         .map_or("N/A".to_string(), |wrong| wrong.to_string());
@@ -329,7 +335,7 @@ fn side_json(side: &Outcome) -> Value {
             "ratio": versus.ratio(),
             "spread": versus.spread(),
             "samples_us": versus.rival_us,
-            "kolo_samples_us": versus.kolo_us,
+            "kolo_samples_us": versus.kolo_us(),
         })
     };
     let single = |single: Single| {
@@ -342,7 +348,9 @@ fn side_json(side: &Outcome) -> Value {
         json!({ "least": least, "p50": p50, "p99": p99, "most": most })
     };
     json!({
-        "time_us": side.time_us, "algbw": side.algbw, "busbw": side.busbw, "wrong": side.wrong,
+        "time_us": side.took.time_us, "cputime_us": side.took.issued_us,
+        "ranks_us": side.took.ranks_us,
+        "algbw": side.algbw, "busbw": side.busbw, "wrong": side.wrong,
         "algorithm": side.algorithm, "single_us": side.single.map(single),
         "mpi": side.rival.as_ref().map(versus),
     })

@@ -7,11 +7,11 @@
 use super::options::PerfArgs;
 use crate::launcher::Mpi;
 use crate::world::World;
-use kolo::base::{Error, Result};
+use kolo::base::{Code, Error, Result};
 use kolo::bootstrap::{NetSettings, TableBootstrap, ThreadsBootstrap, UniqueId};
-use kolo::comm::{CommConfig, CommDevice, Communicator};
+use kolo::comm::{CommConfig, CommDevice, Communicator, group};
 use kolo::config::Settings;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a text that ranks exchange.
 const TEXT_BYTES: usize = 1024;
@@ -59,16 +59,26 @@ fn config(args: &PerfArgs, measured: bool, device: Option<u32>) -> CommConfig {
     }
 }
 
-/// Meetings of all ranks of this process, in order.
+/// Meetings of all ranks of this process, in order; `devices` are those of the ranks that have one.
 ///
 /// # Errors
 /// Communicators or ids that cannot be made.
-pub fn meetings_in(args: &PerfArgs, world: &World) -> Result<Vec<Meeting>> {
-    if let World::Ring(..) = world {
-        let (ids, threads) = (world.two_ids()?, args.per_process());
-        return Ok(with_ids(ids, threads, (world.process(), world.processes())));
+pub fn meetings_in(
+    args: &PerfArgs,
+    world: &World,
+    devices: &[Option<u32>],
+) -> Result<Vec<Meeting>> {
+    let meetings = match world {
+        World::Ring(..) => {
+            let (ids, threads) = (world.two_ids()?, args.per_process());
+            with_ids(ids, threads, (world.process(), world.processes()))
+        }
+        World::Alone | World::Mpi(_) => meetings(args, world.mpi())?,
+    };
+    match args.parallel_init {
+        0 => made_by_one(args, meetings, devices),
+        _ => Ok(meetings),
     }
-    meetings(args, world.mpi())
 }
 
 /// The ranks of process number `process.0` of `process.1`, which meet by ids.
@@ -90,8 +100,7 @@ fn meetings(args: &PerfArgs, mpi: Option<&Mpi>) -> Result<Vec<Meeting>> {
             let ids = [broadcast_id(mpi)?, broadcast_id(mpi)?];
             Ok(with_ids(ids, threads, (mpi.rank(), mpi.nranks())))
         }
-        // Ranks on devices differ, so each makes its communicators itself.
-        None if args.parallel_init == 1 || args.on_gpus() => {
+        None => {
             let (team, comm) = (
                 ThreadsBootstrap::group(threads),
                 ThreadsBootstrap::group(threads),
@@ -101,14 +110,74 @@ fn meetings(args: &PerfArgs, mpi: Option<&Mpi>) -> Result<Vec<Meeting>> {
                 .map(|(team, comm)| Meeting::Threads(Box::new([team, comm])))
                 .collect())
         }
-        None => {
-            let team = Communicator::init_all(threads, &config(args, false, None))?;
-            let comm = Communicator::init_all(threads, &config(args, true, None))?;
-            let pairs = team.into_iter().zip(comm);
-            Ok(pairs
-                .map(|(team, comm)| Meeting::Made(team, comm))
-                .collect())
+    }
+}
+
+/// Makes the communicators of one rank of a group.
+type RankInit = Box<dyn FnOnce() -> Result<Communicator> + Send>;
+
+/// The communicators of all ranks of this process, made by the calling thread: GroupStart, an
+/// initialisation for each rank, GroupEnd. Over MPI there is one rank, which that thread has.
+fn made_by_one(
+    args: &PerfArgs,
+    meetings: Vec<Meeting>,
+    devices: &[Option<u32>],
+) -> Result<Vec<Meeting>> {
+    let (mut teams, mut comms): (Vec<RankInit>, Vec<RankInit>) = Default::default();
+    for (at, meeting) in meetings.into_iter().enumerate() {
+        let device = devices.get(at).copied().flatten();
+        let configs = [false, true].map(|measured| config(args, measured, device));
+        let [of_team, of_comm] = configs;
+        match meeting {
+            Meeting::Threads(pair) => {
+                let [team, comm] = *pair;
+                let join = Communicator::init_bootstrap;
+                teams.push(Box::new(move || join(Box::new(team), &of_team)));
+                comms.push(Box::new(move || join(Box::new(comm), &of_comm)));
+            }
+            Meeting::Ids(ids, rank, nranks) => {
+                let [team, comm] = *ids;
+                let join = Communicator::init_rank;
+                teams.push(Box::new(move || join(nranks, &team, rank, &of_team)));
+                comms.push(Box::new(move || join(nranks, &comm, rank, &of_comm)));
+            }
+            already => return Ok(vec![already]),
         }
+    }
+    let teams = in_a_group(teams)?;
+    let pairs = teams.into_iter().zip(in_a_group(comms)?);
+    Ok(pairs
+        .map(|(team, comm)| Meeting::Made(team, comm))
+        .collect())
+}
+
+/// Each of them in one group, in order. The first error counts, unless it is only heard of.
+fn in_a_group(all: Vec<RankInit>) -> Result<Vec<Communicator>> {
+    let made: Arc<Mutex<Vec<_>>> = Arc::new(Mutex::new(all.iter().map(|_| None).collect()));
+    group::start();
+    for (rank, join) in all.into_iter().enumerate() {
+        let made = Arc::clone(&made);
+        let init = move || {
+            let result = join();
+            made.lock().unwrap_or_else(PoisonError::into_inner)[rank] = Some(result);
+            Ok(())
+        };
+        group::defer_init(None, Box::new(init));
+    }
+    group::end()?;
+    let made = std::mem::take(&mut *made.lock().unwrap_or_else(PoisonError::into_inner));
+    let missing = || Err(Error::internal("an initialisation of a group did not run"));
+    let (mut good, mut failed) = (Vec::new(), None::<Error>);
+    for result in made {
+        match (result.unwrap_or_else(missing), &failed) {
+            (Ok(comm), _) => good.push(comm),
+            (Err(error), Some(known)) if known.code != Code::RemoteError => drop(error),
+            (Err(error), _) => failed = Some(error),
+        }
+    }
+    match failed {
+        None => Ok(good),
+        Some(error) => Err(error),
     }
 }
 
@@ -153,7 +222,7 @@ impl Member {
                 (init(&ids[0], false)?, init(&ids[1], true)?)
             }
         };
-        let Some(split) = args.split() else {
+        let Some(groups) = args.groups() else {
             return Ok(Member {
                 team,
                 comm: whole,
@@ -161,7 +230,7 @@ impl Member {
                 device,
             });
         };
-        let color = split.color(whole.rank());
+        let color = groups.color(whole.rank(), args.per_process());
         let key = whole.rank() as i32;
         let comm = whole.split(Some(color), key, &config(true))?;
         whole.destroy()?;
@@ -232,4 +301,54 @@ fn over_mpi(mpi: &Mpi, config: &CommConfig) -> Result<Communicator> {
     let hook = bootstrap.idle_hook();
     let idle = Arc::new(move || hook.call());
     Communicator::init_bootstrap_with_idle(Box::new(bootstrap), config, Some(idle))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names;
+    use crate::perf::tool;
+
+    /// How the ranks of this process meet, with these options.
+    fn of(words: &str) -> Vec<Meeting> {
+        let row = names::collective("all_reduce").unwrap();
+        let words = words.split(' ').map(str::to_string);
+        let args = tool::parse("all_reduce_perf", row, words).unwrap_or_else(|e| panic!("{e}"));
+        meetings_in(&args, &World::Alone, &[]).unwrap()
+    }
+
+    #[test]
+    fn one_thread_makes_all_communicators_unless_each_is_to_make_its_own() {
+        for words in ["-t 3", "-t 3 -p 0"] {
+            let made = of(words);
+            for (rank, meeting) in made.iter().enumerate() {
+                let Meeting::Made(team, comm) = meeting else {
+                    panic!("{words}: rank {rank} has still to make its communicators");
+                };
+                assert_eq!((team.rank(), comm.rank()), (rank as u32, rank as u32));
+                assert_eq!((team.nranks(), comm.nranks()), (3, 3));
+            }
+            assert_eq!(made.len(), 3);
+        }
+        let own = of("-t 3 -p 1");
+        assert_eq!(own.len(), 3);
+        assert!(
+            own.iter()
+                .all(|meeting| matches!(meeting, Meeting::Threads(_)))
+        );
+    }
+
+    #[test]
+    fn the_cause_is_told_of_several_that_fail() {
+        let failing = |error: fn() -> Error| -> RankInit { Box::new(move || Err(error())) };
+        let heard = || Error::remote(kolo::base::Rank(1), "it aborted", "see rank 1");
+        let cause = || Error::usage("no kernel", "take another type");
+        for order in [[heard as fn() -> Error, cause], [cause, heard]] {
+            let told = in_a_group(order.map(failing).into());
+            assert_eq!(
+                told.err().map(|error| error.what.clone()).as_deref(),
+                Some("no kernel")
+            );
+        }
+    }
 }

@@ -13,8 +13,9 @@ use kolo::dtype::{DataType, ReduceOp};
 
 const HELP: &str = "\
 Variables:
-  NCCL_TESTS_SPLIT='MOD 4'   split the ranks into groups, each measures for itself: AND, OR, MOD or
-                             DIV (&, |, %, /) and a number; NCCL_TESTS_SPLIT_MASK=3 is 'AND 3'
+  NCCL_TESTS_SPLIT='MOD 4'   split the processes into groups, each measures for itself: AND, OR,
+                             MOD or DIV (&, |, %, /) and a number; NCCL_TESTS_SPLIT_MASK=10, in
+                             base 16, is 'AND 0x10', and counts before it
   NCCL_TESTS_DEVICE=N        number the devices of each process from N on
   NCCL_TESTS_MIN_BW=GB/s     fail if the average bus bandwidth is below nine tenths of it
 
@@ -109,7 +110,7 @@ pub fn notes(args: &PerfArgs) -> Vec<String> {
     if args.null_stream == 1 && !args.on_gpus() {
         notes.push("-y 1: on host memory calls without a stream block".to_string());
     }
-    if args.form.is_tool() && args.blocking == Some(1) {
+    if args.waits_for_each() {
         notes.push(
             "Blocking Enabled: wait for completion and barrier after each collective".to_string(),
         );
@@ -141,6 +142,14 @@ mod tests {
         assert_eq!(plain.collective.name, "all_reduce");
         assert!(plain.form.is_tool() && plain.on_stream());
         assert!(!tool("-z 1").on_stream() && !tool("-y 1").on_stream());
+        for way in [1, 2, 3] {
+            let args = tool(&format!("-z {way}"));
+            assert!(args.waits_for_each() && !args.on_stream());
+        }
+        assert!(!tool("-z 0").waits_for_each() && !plain.waits_for_each());
+        assert_eq!(tool("--stream_null 1").null_stream, 1);
+        let single = tool("--per_iter_timing 1 --per_iter_skip 3");
+        assert_eq!((single.single_times, single.skipped), (1, 3));
         let all = tool("-d all -o all");
         assert_eq!((all.types.0.len(), all.ops.0.len()), (12, 6));
         assert_eq!(tool("-d float_int").types.0, [DataType::FloatInt]);

@@ -2,7 +2,8 @@
 
 use super::{Bench, Placed};
 use crate::launcher::{Mpi, mpi_result};
-use crate::perf::outcome::Versus;
+use crate::perf::clock::seconds;
+use crate::perf::outcome::{Took, Versus};
 use kolo::base::Result;
 use kolo::bootstrap::mpi_abi::MPI_NOT_SUPPORTED;
 
@@ -22,39 +23,45 @@ impl Bench<'_> {
             MPI_NOT_SUPPORTED => return Ok((None, Vec::new())),
             code => mpi_result(code, self.row.name)?,
         }
-        let (mut kolo_us, mut rival_us) = (Vec::new(), Vec::new());
+        let (mut kolo, mut rival_us) = (Vec::new(), Vec::new());
         let (mut single, mut others) = (Vec::new(), Vec::new());
+        let call = |bench: &Self| (bench.row.run)(&bench.run(placed, 0));
+        let theirs = |bench: &Self| {
+            let code = (bench.row.mpi)(mpi, &bench.run(placed, 0));
+            mpi_result(code, bench.row.name)
+        };
         for _ in 0..SAMPLES {
-            kolo_us.push(self.time_rewritten(placed, &mut single, |bench| bench.once(placed, 0))?);
-            rival_us.push(self.time_rewritten(placed, &mut others, |bench| {
-                let code = (bench.row.mpi)(mpi, &bench.run(placed, 0));
-                mpi_result(code, bench.row.name)
-            })?);
+            kolo.push(self.time_rewritten(placed, &mut single, (call, Self::synchronize))?);
+            let rival = self.time_rewritten(placed, &mut others, (theirs, |_| Ok(())))?;
+            rival_us.push(rival.time_us);
         }
-        Ok((Some(Versus { kolo_us, rival_us }), single))
+        Ok((Some(Versus { kolo, rival_us }), single))
     }
 
-    /// Time of one call in microseconds, where every call finds freshly written data. The times of
-    /// this rank's single calls go to the end of `single`.
+    /// Times of one call, where every call finds freshly written data: until it was issued, and
+    /// until it was waited for. Those of this rank's single calls go to the end of `single`.
     fn time_rewritten(
         &mut self,
         placed: &Placed,
         single: &mut Vec<f64>,
-        call: impl Fn(&Self) -> Result<()>,
-    ) -> Result<f64> {
+        (call, wait): (impl Fn(&Self) -> Result<()>, impl Fn(&Self) -> Result<()>),
+    ) -> Result<Took> {
         let input = self
             .data(placed)
             .input(placed.seat.rank, placed.counts.send);
-        let mut passed = 0.0;
+        let (mut issued, mut passed) = (0.0, 0.0);
         self.member.barrier()?;
         for _ in 0..self.args.iterations {
             self.write_input(placed, &input)?;
-            let start = self.clock();
+            let start = seconds();
             call(self)?;
-            let took = self.clock() - start;
+            issued += seconds() - start;
+            wait(self)?;
+            let took = seconds() - start;
             single.push(took * 1e6);
             passed += took;
         }
-        self.agree(passed * 1e6 / f64::from(self.args.iterations))
+        let of_one = |passed: f64| passed * 1e6 / f64::from(self.args.iterations);
+        self.agree_took(of_one(issued), of_one(passed))
     }
 }
