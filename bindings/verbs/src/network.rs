@@ -65,6 +65,22 @@ pub fn current() -> Result<Arc<Network>> {
     })
 }
 
+/// The interface on which the two ends of a connection meet. Without one there is no RDMA, whatever
+/// devices there are.
+fn meeting(settings: &Settings) -> Result<Interface> {
+    let found = interfaces::find(settings.family, settings.ifname.as_deref(), None);
+    let first = found.and_then(|found| {
+        let first = found.into_iter().next();
+        first.ok_or_else(|| Error::internal("no interface was found, and no error"))
+    });
+    first.inspect_err(|error| {
+        report::warn(&format!(
+            "NET/verbs: no RDMA, as there is no interface on which connections could meet: {}",
+            error.what
+        ));
+    })
+}
+
 impl Network {
     fn open() -> Result<Network> {
         let settings = settings::read()?;
@@ -74,6 +90,7 @@ impl Network {
                 "unset KOLO_IB_DISABLE (and NCCL_IB_DISABLE) to use it",
             ));
         }
+        let interface = meeting(&settings)?;
         // SAFETY: marks what is registered later, so that children of a fork do without it.
         let code = unsafe { ibverbs_sys::ibv_fork_init() };
         if code != 0 {
@@ -86,11 +103,10 @@ impl Network {
         if found.ports.is_empty() {
             return Err(nothing(&found.refused));
         }
-        let interface = interfaces::find(settings.family, settings.ifname.as_deref(), None)?;
         let network = Network {
             ports: found.ports,
             settings,
-            interface: interface[0].clone(),
+            interface,
             host: host(),
             connecting: Mutex::default(),
             next: AtomicU64::new(1),

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Ops that may wait to be taken over; more make their caller drive the engine.
-const QUEUE: usize = 4096;
+pub(super) const QUEUE: usize = 4096;
 
 /// What the driver works on.
 pub(super) struct State {

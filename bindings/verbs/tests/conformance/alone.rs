@@ -1,6 +1,6 @@
 //! What holds without any device: the library's form, clean reasons where something is missing.
 
-use crate::plugin::{Net, configure, library, path};
+use crate::plugin::{Net, configure, library, log, path};
 use crate::skip::skip;
 use libloading::Library;
 use std::process::Command;
@@ -26,6 +26,26 @@ fn no_device_is_a_clean_reason() {
         );
         assert!(failure.text.contains("ibv_devinfo"), "{}", failure.text);
     }
+}
+
+/// The two ends of a connection meet by TCP first.
+#[test]
+fn without_an_interface_to_meet_on_there_is_no_rdma() {
+    log();
+    let failure = Net::start(&[("socket_ifname", "=nonesuch0")])
+        .err()
+        .unwrap();
+    assert!(
+        failure.text.contains("KOLO_SOCKET_IFNAME"),
+        "{}",
+        failure.text
+    );
+    let warned = log();
+    let warning = "2 NET/verbs: no RDMA, as there is no interface on which connections could meet";
+    assert!(
+        warned.iter().any(|line| line.starts_with(warning)),
+        "{warned:?}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! profiler hears and what people see.
 
 use super::*;
+use crate::proxy::net::links::QUEUE;
 use crate::proxy::net::profile::{Profiler, Span, Step};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -91,6 +92,25 @@ fn appended(links: &Links) -> usize {
     events
         .filter(|event| event.phase == Phase::Appended)
         .count()
+}
+
+/// One operation more than the pool holds makes its caller drive the engine until there is room; an
+/// engine that has ended takes none, and holds nobody up.
+#[test]
+fn a_full_pool_makes_its_caller_drive() {
+    let (first, _second, _writer, _reader) = two(1);
+    first.record();
+    let fill = |launches: std::ops::Range<usize>| {
+        for launch in launches {
+            first.expect(launch as u64, (1, 0), true, 1);
+        }
+    };
+    fill(0..QUEUE);
+    assert_eq!(appended(&first), 0, "there is room, and nobody drives");
+    fill(QUEUE..QUEUE + 1);
+    assert_eq!(appended(&first), Taking::default().batch);
+    first.close(true);
+    fill(QUEUE + 1..3 * QUEUE);
 }
 
 /// Passes are counted, from one look at what was posted to the next.
