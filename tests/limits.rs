@@ -8,6 +8,8 @@ mod job;
 mod scenarios;
 #[path = "skip/mod.rs"]
 mod skip;
+#[path = "limits/slots.rs"]
+mod slots;
 
 use job::{Group, Job};
 use kolo::comm::{CommConfig, Communicator};
@@ -52,6 +54,24 @@ fn splits_need_no_descriptors() {
 #[test]
 fn live_communicators_need_no_descriptors() {
     Job::start("many_live", 2).finish();
+}
+
+/// One rank of a node of 2, 8 and 16 takes at most a mebibyte for calls of up to 64 KiB.
+#[test]
+fn small_calls_take_the_pages_that_their_tokens_touch() {
+    for ranks in [2, 8, 16] {
+        Job::start("small_calls", ranks).finish();
+    }
+}
+
+#[test]
+fn communicators_beyond_the_bound_give_the_memory_of_slots_back() {
+    Job::start("bounded", 2).finish();
+}
+
+#[test]
+fn threads_give_the_memory_of_slots_back_beside_calls_of_others() {
+    Job::start("bounded_threads", 1).finish();
 }
 
 #[test]

@@ -49,6 +49,8 @@ mod nccl;
 #[macro_use]
 mod option;
 #[macro_use]
+mod options_memory;
+#[macro_use]
 mod options_start;
 #[macro_use]
 mod options_verbs;

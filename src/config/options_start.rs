@@ -1,9 +1,10 @@
 //! The options of how ranks find each other, which go behind those of the table.
 
-/// Expands to the whole table: the entries that it is given, those of the start, and those of RDMA.
+/// Expands to the whole table: the entries that it is given, those of the start, and those of the
+/// files that follow.
 macro_rules! with_start_options {
     ($($others:tt)*) => {
-        with_verbs_options! {
+        with_memory_options! {
             $($others)*
 
             /// Address at which rank 0 listens while the ranks meet, where no unique id is handed

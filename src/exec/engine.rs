@@ -12,6 +12,7 @@ use super::order::{LaunchOrder, MessageOrder, Planner, Rooted, SmallOrder};
 use super::stop::{Progress, Stop};
 use crate::base::Result;
 use crate::plan::{Collective, Placing};
+use crate::wire::ports::Ports;
 
 /// Where the buffers of a communicator lie, and who moves its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +62,12 @@ impl DeviceEngine {
         match self {
             DeviceEngine::Host(_) => CommDevice::Host,
         }
+    }
+
+    /// The connections in memory of the host.
+    pub fn ports(&mut self) -> &mut Ports {
+        let DeviceEngine::Host(engine) = self;
+        &mut engine.wires.ports
     }
 
     /// A flight without launches.

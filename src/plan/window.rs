@@ -173,9 +173,10 @@ impl Window {
         unsafe { std::slice::from_raw_parts((&raw const *self).cast(), size_of::<Window>()) }
     }
 
-    /// Elements of the largest slice.
-    pub fn slice_count(&self) -> usize {
-        self.slice_count
+    /// Elements of the largest slice: the first one of the first chunk, as what is left over makes
+    /// the later ones shorter.
+    pub fn largest_slice(&self) -> usize {
+        self.region(Space::Output, 0, 0, 0).count
     }
 
     /// The window of one lane. Lanes get contiguous parts of about equal size.
@@ -342,6 +343,7 @@ mod tests {
                         let r = window.region(Space::Output, chunk, round, slice);
                         let token = r.count * sizes.element_bytes * sizes.pieces as usize;
                         assert!(token <= geometry.slice_bytes(), "tokens fit their slots");
+                        assert!(r.count <= window.largest_slice(), "of none is it larger");
                         seen[r.offset..r.offset + r.count]
                             .iter_mut()
                             .for_each(|s| *s += 1);

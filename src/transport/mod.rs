@@ -14,6 +14,7 @@
 //! - [`room`]: whether limits leave the memory that is asked for.
 //! - [`sharing`]: a rank's part in making or opening it.
 //! - [`confirm`]: the proof that all local ranks see the same segment.
+//! - [`slots`]: the memory of slots that a process writes, and its bound.
 //! - [`memory`]: memory of the program that peers can map.
 //! - [`registered`]: memory of the program that is moved onto a file, so that they can.
 //! - [`futex`]: sleeping on a word of a segment.
@@ -41,6 +42,7 @@ pub mod registered;
 pub mod room;
 pub mod segment;
 pub mod sharing;
+pub mod slots;
 
 pub use crate::base::fork;
 

@@ -8,6 +8,7 @@
 use super::futex::SystemFutex;
 use super::pool::Lease;
 use super::segment::Segment;
+use super::slots::Account;
 use crate::base::{Code, Error, Rank, Result};
 use crate::wire::abort::{Abort, AbortRecord};
 use crate::wire::board::Board;
@@ -15,12 +16,12 @@ use crate::wire::cast::{CastHeader, CastMemory};
 use crate::wire::doorbell::{ArmedBells, Doorbell, Fencing, OwnBell};
 use crate::wire::fan::{FanMemory, Fans};
 use crate::wire::layout::{ARMED_OFFSET, BOARD_BYTES, ENCODINGS, Layout, Part};
-use crate::wire::line::LINES;
 use crate::wire::ll::LinesMemory;
 use crate::wire::pair::PairMemory;
 use crate::wire::reading::Reading;
 use crate::wire::{Bell, Slots, Source};
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The shared memory of one communicator on one node.
@@ -33,6 +34,8 @@ pub struct NodeMemory {
     fencing: Fencing,
     /// What parts are mapped from, and where there this memory begins; `None` where all of it is.
     parts: Option<(Arc<Segment>, usize)>,
+    /// The memory of the slots that this rank writes.
+    account: Arc<Account>,
     /// Keeps the mapping alive.
     _owner: Arc<dyn Any + Send + Sync>,
 }
@@ -68,6 +71,7 @@ impl NodeMemory {
             me,
             fencing: Fencing::Publisher,
             parts: None,
+            account: Arc::default(),
             _owner: owner,
         }
     }
@@ -89,6 +93,7 @@ impl NodeMemory {
             me,
             fencing: Fencing::Publisher,
             parts: Some((segment, offset)),
+            account: Arc::default(),
             _owner: Arc::new(lease),
         }
     }
@@ -97,6 +102,15 @@ impl NodeMemory {
     /// of them publishes.
     pub fn fenced_by(self, fencing: Fencing) -> NodeMemory {
         NodeMemory { fencing, ..self }
+    }
+
+    /// With a bound on the memory of the slots that this process writes: so many bytes for each of
+    /// its `ranks`.
+    pub fn bounded_by(self, of_rank: usize, ranks: usize) -> NodeMemory {
+        NodeMemory {
+            account: Arc::new(Account::new(of_rank, ranks)),
+            ..self
+        }
     }
 
     /// Who fences between what is published and a look at bells.
@@ -328,39 +342,53 @@ impl Source for NodeMemory {
         })
     }
 
-    fn reserve(&self, slots: Slots, bytes: usize) -> Result<()> {
+    fn reserve(&self, slots: Slots, place: Range<usize>) -> Result<u64> {
         let Some((segment, start)) = &self.parts else {
-            return Ok(());
+            return Ok(0);
         };
+        let (part, what) = self.part_of(slots)?;
+        let part_offset = start + part.offset;
+        let offset = part_offset + part.header_bytes + place.start;
+        let place = (offset, place.len());
+        let now = self.account.take(place.1);
+        let taken = segment.reserve(place, &what);
+        taken.inspect_err(|_| self.account.give(place.1))?;
+        segment.populate(part_offset, place);
+        Ok(now)
+    }
+
+    fn give_back(&self, slots: Slots, bytes: usize) -> bool {
+        let (Some((segment, start)), Ok((part, _))) = (&self.parts, self.part_of(slots)) else {
+            return false;
+        };
+        let part_offset = start + part.offset;
+        let first = part_offset + part.header_bytes;
+        let place = (first, part.bytes - part.header_bytes);
+        let is_given = segment.give_back(part_offset, place);
+        if is_given {
+            self.account.give(bytes);
+        }
+        is_given
+    }
+}
+
+impl NodeMemory {
+    /// The part of slots that this rank writes, and the name of their connection.
+    fn part_of(&self, slots: Slots) -> Result<(Part, String)> {
         let (layout, me) = (&self.layout, self.me);
-        let (part, what) = match slots {
+        Ok(match slots {
             Slots::Pair { reader, channel } => {
                 self.check(&[reader], channel)?;
-                (
-                    layout.pair(me, reader, channel),
-                    pair_name(me, reader, channel),
-                )
+                let part = layout.pair(me, reader, channel);
+                (part, pair_name(me, reader, channel))
             }
             Slots::Cast { channel } => {
                 self.check(&[], channel)?;
                 (layout.cast(me, channel), cast_name(me, channel))
             }
-        };
-        let part_offset = start + part.offset;
-        let first = part_offset + part.header_bytes;
-        let take = |place: (usize, usize)| {
-            segment.reserve(place, &what)?;
-            segment.populate(part_offset, place);
-            Ok(())
-        };
-        if bytes >= layout.slot_bytes {
-            return take((first, LINES * layout.slot_bytes));
-        }
-        (0..LINES).try_for_each(|slot| take((first + slot * layout.slot_bytes, bytes)))
+        })
     }
-}
 
-impl NodeMemory {
     /// Wakes who sleeps of all other ranks.
     #[cold]
     fn wake_sleepers(&self) {

@@ -20,7 +20,6 @@ use super::mapped::Mapped;
 use super::room;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::base::{Error, Result};
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 /// Regions of a file: more than a program has communicators, as none that lives may cost a file of
@@ -181,15 +180,8 @@ impl Pool {
         if users.is_none_or(|users| users.fetch_sub(1, Ordering::AcqRel) & COUNT != 1) {
             return;
         }
-        let (start, length) = (self.start(region), self.stride);
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-        // SAFETY: plain system call; nobody uses what is given back.
-        let result = unsafe {
-            let (start, length) = (start as libc::off_t, length as libc::off_t);
-            libc::fallocate(self.file.as_raw_fd(), mode, start, length)
-        };
         // What may not be zero is not used again.
-        if result == 0 {
+        if room::give_back(&self.file, (self.start(region), self.stride as usize)) {
             self.free(region);
         }
     }

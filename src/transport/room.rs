@@ -131,6 +131,17 @@ pub fn reserve(file: &Fd, (offset, bytes): (u64, usize), what: &str) -> Result<(
     }
 }
 
+/// Gives the memory behind bytes of a file back, which nobody uses: they are zero then. False where
+/// the system refuses.
+pub fn give_back(file: &Fd, (offset, bytes): (u64, usize)) -> bool {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: plain system call on an open descriptor; nobody uses what is given back, by promise.
+    unsafe {
+        let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
+        libc::fallocate(file.as_raw_fd(), mode, offset, bytes) == 0
+    }
+}
+
 /// The only one of the threads and processes that share a file which asks and takes: the lock of a
 /// process that dies is given back by the system.
 struct Turn<'a> {

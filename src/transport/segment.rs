@@ -89,6 +89,14 @@ pub struct Segment {
     generation: u32,
 }
 
+/// Which pages count where only a part of one is meant.
+enum Rounded {
+    /// Those of which any byte is.
+    Out,
+    /// Those of which all bytes are.
+    In,
+}
+
 // SAFETY: a segment is an address range that any thread may use for as long as it is mapped; how
 // its bytes may be accessed is up to those who use the raw pointer.
 unsafe impl Send for Segment {}
@@ -263,28 +271,52 @@ impl Segment {
     /// times the price, and a call that comes to a slot for the first time would be slow. `part` is
     /// the offset of the part of a connection that they belong to.
     pub fn populate(&self, part: usize, (offset, bytes): (usize, usize)) {
-        let parts = || self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        // Ranks that are threads share this lock, and the pages take long.
-        let mapped = parts()
-            .get(&part)
-            .map(|mapped| (mapped.base, mapped.length));
-        let Some((base, length)) = mapped else {
+        let Some((place, bytes)) = self.pages_of(part, (offset, bytes), Rounded::Out) else {
             return;
         };
-        let page = room::page_bytes();
-        let first = (offset - part) / page * page;
-        let end = (offset - part + bytes).min(length);
-        let place = base.as_ptr().wrapping_add(first);
         // SAFETY: inside of the mapping of the part, which lives as long as the segment; the
         // content stays. Where the system does not know of it (before Linux 5.14), pages come when
         // they are touched.
         unsafe {
-            libc::madvise(
-                place.cast(),
-                end.saturating_sub(first),
-                libc::MADV_POPULATE_WRITE,
-            );
+            libc::madvise(place.cast(), bytes, libc::MADV_POPULATE_WRITE);
         }
+    }
+
+    /// Gives the memory behind `bytes` bytes at `offset` back to the system, for all processes:
+    /// they are zero then. `part` is as in [`Segment::populate`]. Nobody may be using them.
+    /// False where the system refuses.
+    pub fn give_back(&self, part: usize, (offset, bytes): (usize, usize)) -> bool {
+        if let Some((file, start)) = self.place(offset) {
+            return self.end_of(offset, bytes).is_ok() && room::give_back(file, (start, bytes));
+        }
+        let Some((place, bytes)) = self.pages_of(part, (offset, bytes), Rounded::In) else {
+            return false;
+        };
+        // SAFETY: inside of the mapping of the part, which is anonymous memory of this process, and
+        // lives as long as the segment; nobody uses the bytes, by promise.
+        unsafe { libc::madvise(place.cast(), bytes, libc::MADV_DONTNEED) == 0 }
+    }
+
+    /// Whole pages of a part at `bytes` bytes from `offset` on.
+    fn pages_of(
+        &self,
+        part: usize,
+        (offset, bytes): (usize, usize),
+        rounded: Rounded,
+    ) -> Option<(*mut u8, usize)> {
+        let parts = || self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        // Ranks that are threads share this lock, and the pages take long.
+        let (base, length) = parts()
+            .get(&part)
+            .map(|mapped| (mapped.base, mapped.length))?;
+        let page = room::page_bytes();
+        let (first, end) = (offset - part, (offset - part + bytes).min(length));
+        let (first, end) = match rounded {
+            Rounded::Out => (first / page * page, end),
+            Rounded::In => (first.next_multiple_of(page), end / page * page),
+        };
+        let place = base.as_ptr().wrapping_add(first);
+        Some((place, end.saturating_sub(first)))
     }
 
     fn end_of(&self, offset: usize, bytes: usize) -> Result<usize> {

@@ -195,6 +195,11 @@ impl CastSender {
     pub fn position(&self) -> u64 {
         self.position
     }
+
+    /// Bytes of a slot.
+    pub fn slot_bytes(&self) -> usize {
+        self.memory.slot_bytes
+    }
 }
 
 /// A reading end.

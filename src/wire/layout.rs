@@ -109,6 +109,13 @@ impl Layout {
         self.cast_header_bytes() + LINES * self.slot_bytes
     }
 
+    /// Memory of the headers of so many pairs that a rank writes, and of their slots when calls
+    /// whose tokens have up to `token_bytes` bytes have used all of them.
+    pub fn written(&self, pairs: usize, token_bytes: usize) -> (usize, usize) {
+        let slot = Self::page(token_bytes).min(self.slot_bytes);
+        (pairs * Self::PAIR_HEADER_BYTES, pairs * LINES * slot)
+    }
+
     fn lines_parts(&self) -> usize {
         self.head() + self.pairs() * self.pair_part_bytes()
     }

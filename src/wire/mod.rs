@@ -41,11 +41,13 @@ pub mod ports;
 pub mod reading;
 pub mod signature;
 pub mod stage;
+pub mod taken;
 
 use crate::base::Result;
 use cast::CastMemory;
 use ll::LinesMemory;
 use pair::PairMemory;
+use std::ops::Range;
 
 /// Wakes ranks that sleep.
 pub trait Bell: Send + Sync {
@@ -118,9 +120,14 @@ pub trait Source: Send {
     /// # Errors
     /// See above.
     fn pair(&self, writer: usize, reader: usize, channel: usize) -> Result<PairMemory>;
-    /// Makes sure that the first `bytes` bytes of each of these slots of this rank can be written.
+    /// Makes sure that these bytes of the slots of this rank can be written, counted from the
+    /// beginning of the first slot. Returns a number that grows with every such request of the
+    /// process.
     ///
     /// # Errors
     /// See above.
-    fn reserve(&self, slots: Slots, bytes: usize) -> Result<()>;
+    fn reserve(&self, slots: Slots, place: Range<usize>) -> Result<u64>;
+    /// Gives the memory behind all of these slots of this rank back, `bytes` of which have been
+    /// reserved. False where it stays.
+    fn give_back(&self, slots: Slots, bytes: usize) -> bool;
 }

@@ -194,6 +194,11 @@ impl PairSender {
         self.memory.slot(self.position + ahead)
     }
 
+    /// Bytes of a slot.
+    pub fn slot_bytes(&self) -> usize {
+        self.memory.slot_bytes
+    }
+
     /// Whether the reader has given back everything.
     pub fn drained(&mut self) -> bool {
         self.given = self.memory.header().credit.given();

@@ -184,6 +184,15 @@ impl Port {
         true
     }
 
+    /// Slots published so far and bytes of a slot, at the writing ends of connections over slots.
+    pub(super) fn slots_written(&self) -> Option<(u64, usize)> {
+        match self {
+            Port::PairOut(pair) => Some((pair.position(), pair.slot_bytes())),
+            Port::CastOut(cast) => Some((cast.position(), cast.slot_bytes())),
+            _ => None,
+        }
+    }
+
     /// Whether every token written at this end was given back; true for reading ends, and for those
     /// whose payload is a copy.
     pub fn drained(&mut self) -> bool {

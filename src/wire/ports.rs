@@ -7,6 +7,7 @@ use super::line::{Arrival, INLINE_BYTES, SMALL_BYTES};
 use super::ll::{LinesReceiver, LinesSender};
 use super::pair::{PairReceiver, PairSender};
 use super::port::Port;
+use super::taken::{Backed, Enough, Tokens};
 use super::{Bell, Slots, Source};
 use crate::base::{Error, Rank, Result};
 use std::ops::Range;
@@ -46,8 +47,53 @@ struct PortEntry {
     /// The rank at the other end; this rank where all others read.
     peer: u32,
     channel: u16,
-    /// Bytes of a token that have memory behind them: what is small needs no slot.
-    reserved: usize,
+    /// Tokens that have memory behind them: what is small needs no slot.
+    enough: Enough,
+    /// What of the slots has memory.
+    taken: Backed,
+    age: Age,
+    /// Slots published when the age was last asked for.
+    seen: u64,
+}
+
+/// How long ago a connection was used: those that were used earlier are less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Age {
+    /// The last occasion on which it was seen to have been used since the one before.
+    used: u64,
+    /// When memory was last taken for it.
+    taken: u64,
+}
+
+impl PortEntry {
+    fn new(port: Port, (peer, channel): (usize, usize), enough: usize) -> PortEntry {
+        PortEntry {
+            port,
+            peer: peer as u32,
+            channel: channel as u16,
+            enough: Enough::up_to(enough),
+            taken: Backed::default(),
+            age: Age::default(),
+            seen: 0,
+        }
+    }
+
+    /// Its slots, if it has some.
+    fn slots(&self) -> Slots {
+        let (reader, channel) = (self.peer as usize, usize::from(self.channel));
+        match self.port {
+            Port::CastOut(_) => Slots::Cast { channel },
+            _ => Slots::Pair { reader, channel },
+        }
+    }
+
+    /// Bytes of a token that needs no slot.
+    fn least(&self) -> usize {
+        match self.port {
+            Port::CastOut(_) | Port::CastIn(_) => INLINE_BYTES,
+            _ => SMALL_BYTES,
+        }
+    }
 }
 
 /// All ports of one rank of a communicator.
@@ -74,12 +120,7 @@ impl Ports {
         source: Box<dyn Source>,
         bell: Box<dyn Bell>,
     ) -> Ports {
-        let own_fan = PortEntry {
-            port: Port::FanOut,
-            peer: me as u32,
-            channel: 0,
-            reserved: usize::MAX,
-        };
+        let own_fan = PortEntry::new(Port::FanOut, (me, 0), usize::MAX);
         Ports {
             me,
             ranks,
@@ -133,15 +174,12 @@ impl Ports {
         let port = port.map_err(|error| error.with_peer(Rank(peer as u32)))?;
         let number = self.made.len() as u32;
         self.numbers[place] = number;
-        self.made.push(PortEntry {
-            port,
-            peer: peer as u32,
-            channel: channel as u16,
-            reserved: match kind {
-                PortKind::Cast => INLINE_BYTES,
-                _ => SMALL_BYTES,
-            },
-        });
+        let least = match kind {
+            PortKind::Cast => INLINE_BYTES,
+            _ => SMALL_BYTES,
+        };
+        let entry = PortEntry::new(port, (peer, channel), least);
+        self.made.push(entry);
         Ok(PortId(number))
     }
 
@@ -374,47 +412,72 @@ impl Ports {
 
     /// The pages of this port appear when they are touched: none is taken before.
     pub fn needs_no_reserve(&mut self, id: PortId) {
-        self.made[id.0 as usize].reserved = usize::MAX;
+        self.made[id.0 as usize].enough = Enough::up_to(usize::MAX);
     }
 
-    /// Makes sure that tokens of `bytes` bytes can be written here. A page that no limit leaves
-    /// room for is a signal when it is touched; so before a launch the pages that its tokens will
-    /// touch are taken, and how many have been is remembered: the question costs a comparison.
+    /// Makes sure that tokens can be written here, from the next one on. A page that no limit
+    /// leaves room for is a signal when it is touched; so before a launch the pages that its tokens
+    /// will touch are taken, and which have been is remembered: the question costs a comparison.
     ///
     /// # Errors
     /// `SystemError` naming the connection, the limit and the remedy.
     #[inline]
-    pub fn reserve(&mut self, id: PortId, bytes: usize) -> Result<()> {
-        let entry = &self.made[id.0 as usize];
-        match bytes <= entry.reserved {
+    pub fn reserve(&mut self, id: PortId, tokens: Tokens) -> Result<()> {
+        match self.made[id.0 as usize].enough.holds(&tokens) {
             true => Ok(()),
-            false => self.reserve_more(id, bytes),
+            false => self.reserve_more(id, tokens),
         }
     }
 
     #[cold]
-    fn reserve_more(&mut self, id: PortId, bytes: usize) -> Result<()> {
-        /// Less is not asked for.
-        const PAGE: usize = 4096;
-        // In powers of two, so that growing sizes ask seldom.
-        let bytes = bytes.max(PAGE).next_power_of_two();
+    fn reserve_more(&mut self, id: PortId, tokens: Tokens) -> Result<()> {
         let entry = &mut self.made[id.0 as usize];
-        let (peer, channel) = (entry.peer as usize, usize::from(entry.channel));
-        let slots = match entry.port {
-            Port::PairOut(_) => Slots::Pair {
-                reader: peer,
-                channel,
-            },
-            Port::CastOut(_) => Slots::Cast { channel },
+        let Some((position, slot_bytes)) = entry.port.slots_written() else {
             // Nothing is written, or into lines that are there.
-            _ => {
-                entry.reserved = usize::MAX;
-                return Ok(());
-            }
+            entry.enough = Enough::up_to(usize::MAX);
+            return Ok(());
         };
-        let taken = self.source.reserve(slots, bytes);
-        taken.map_err(|error| error.with_peer(Rank(entry.peer)))?;
-        entry.reserved = bytes;
+        let wanted = entry.taken.with(&tokens, position, slot_bytes);
+        let slots = entry.slots();
+        for place in entry.taken.lacks(&wanted, slot_bytes) {
+            let taken = self.source.reserve(slots, place);
+            entry.age.taken = taken.map_err(|error| error.with_peer(Rank(entry.peer)))?;
+        }
+        entry.taken = wanted;
+        entry.enough = wanted.enough(entry.least(), slot_bytes);
         Ok(())
+    }
+
+    /// Tells of each connection whose slots have memory and no token how old it is and how much
+    /// that is. `now` numbers the occasions on which this is asked.
+    pub fn empty_slots(&mut self, now: u64, mut tell: impl FnMut(Age, usize)) {
+        for entry in self.made.iter_mut().filter(|it| it.taken.bytes() > 0) {
+            let position = entry
+                .port
+                .slots_written()
+                .map_or(0, |(position, _)| position);
+            if position != entry.seen {
+                (entry.seen, entry.age.used) = (position, now);
+            }
+            if entry.port.drained() {
+                tell(entry.age, entry.taken.bytes());
+            }
+        }
+    }
+
+    /// Gives the memory of the slots of these back, up to this age: only while nothing is in
+    /// flight. Headers stay. Returns how many bytes that were.
+    pub fn give_back(&mut self, until: Age) -> usize {
+        let mut given = 0;
+        for entry in self.made.iter_mut() {
+            let bytes = entry.taken.bytes();
+            let is_due = bytes > 0 && entry.age <= until && entry.port.drained();
+            if is_due && self.source.give_back(entry.slots(), bytes) {
+                given += bytes;
+                entry.taken = Backed::default();
+                entry.enough = Enough::up_to(entry.least());
+            }
+        }
+        given
     }
 }

@@ -7,6 +7,7 @@ use kolo::exec::Waiting;
 use kolo::exec::host::Wires;
 use kolo::plan::Collective;
 use kolo::wire::ports::PortKind;
+use kolo::wire::taken::Tokens;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const COUNT: usize = SLOT_BYTES / 8;
@@ -31,7 +32,7 @@ fn write(kind: PortKind, data: &[i64], wires: &mut Wires, found_nothing: &Atomic
         _ => 1,
     };
     let end = wires.ports.open(kind, true, (peer, 0)).unwrap();
-    wires.ports.reserve(end, SLOT_BYTES).unwrap();
+    wires.ports.reserve(end, Tokens::one(SLOT_BYTES)).unwrap();
     let slot = wires.ports.place(end, SLOT_BYTES, 0);
     let from: *const u8 = data.as_ptr().cast();
     let mut written = 0;

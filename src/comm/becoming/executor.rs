@@ -34,7 +34,11 @@ pub(in crate::comm) fn exec(
     let nranks = inputs.nranks;
     let layout = *node.layout();
     let wiring = (rank.index(), nranks as usize, layout.channels);
-    let (source, bell) = (Box::new(node.clone()), Box::new(node.clone()));
+    let me = &party.places[rank.index()];
+    let here = party.places.iter().filter(|it| it.shares_process(me));
+    let bounded = node.clone();
+    let bounded = bounded.bounded_by(settings.slot_memory() as usize, here.count());
+    let (source, bell) = (Box::new(bounded), Box::new(node.clone()));
     let mut wires = Wires::new(wiring, node.fans(), source, bell);
     wires.place_on(net::plain_channels(settings, layout.channels));
     wires.carried = network.map_or_else(Default::default, |it| net::carried(&it.links));

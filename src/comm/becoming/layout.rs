@@ -44,3 +44,47 @@ pub(in crate::comm) fn slot_bytes(settings: &Settings) -> usize {
     let slots = Geometry::SLOTS as usize;
     (settings.buffsize() as usize / slots).next_multiple_of(4096)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls of so many bytes, cut into a block for each rank.
+    const CALL: usize = 64 << 10;
+
+    /// A rank's part of the memory of a node: the head, the headers of its pairs with all others,
+    /// and their slots.
+    fn parts(settings: &Settings, ranks: usize) -> [usize; 3] {
+        let layout = layout(settings, ranks as u32, true);
+        let (headers, slots) = layout.written(ranks - 1, CALL / ranks);
+        [lengths(&layout).0 / ranks, headers, slots]
+    }
+
+    /// The most that a rank takes for so many communicators that have all been used so.
+    fn most(
+        settings: &Settings,
+        [head, headers, slots]: [usize; 3],
+        communicators: usize,
+    ) -> usize {
+        let kept = settings.slot_memory() as usize + slots;
+        communicators * (head + headers) + (communicators * slots).min(kept)
+    }
+
+    #[test]
+    fn the_budget_is_the_one_of_the_page() {
+        let page = include_str!("../../../docs/memory.md");
+        let settings = Settings::defaults();
+        for ranks in [2, 16, 64, 128] {
+            let parts = parts(&settings, ranks);
+            let in_kib = parts.map(|bytes| format!("{} KiB", bytes.div_ceil(1 << 10)));
+            let all = [1, 10, 100].map(|communicators| {
+                let bytes = most(&settings, parts, communicators);
+                format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+            });
+            let row = format!("| {ranks} | {} | {} |", in_kib.join(" | "), all.join(" | "));
+            assert!(page.contains(&row), "docs/memory.md has no row {row}");
+        }
+        let [_, headers, slots] = parts(&settings, 16);
+        assert!(headers + slots <= 1 << 20, "{headers} and {slots}");
+    }
+}

@@ -8,6 +8,7 @@ use crate::comm::calling::tally;
 use crate::comm::failing::deaths::Deaths;
 use crate::comm::failing::report;
 use crate::comm::failing::whereabouts::Whereabouts;
+use crate::comm::flight::relief;
 use crate::comm::flight::turn::IdleHook;
 use crate::comm::owned::Exec;
 use crate::comm::state::{Blocked, CallsSeen, Ending, Inner, MadeOps, WaitSetup};
@@ -90,6 +91,7 @@ pub(in crate::comm) fn put_together(party: &net::Party, made: Made) -> Communica
         settings: settings.clone(),
     });
     deaths.hand_over(&inner);
+    relief::show(&inner);
     if let Some(carrier) = carrier {
         let work: Arc<dyn Work> = inner.clone();
         let bound = carrier.bind(Arc::downgrade(&work), inner.want_thread());

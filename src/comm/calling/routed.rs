@@ -37,6 +37,7 @@ impl Inner {
         route: Route,
     ) -> Result<()> {
         self.refuse_own(checked)?;
+        self.relieve(exec);
         let at_once = match self.message_at_once(exec, checked) {
             None => self.rooted_at_once(exec, checked, number, route),
             message => message,

@@ -19,6 +19,7 @@ use crate::exec::stop::{Mismatch, Stop};
 use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, Direction, Link};
 use crate::wire::ports::{PortId, PortKind};
+use crate::wire::taken::Tokens;
 
 /// The pair between two ranks, where the plan has it.
 #[inline(always)]
@@ -186,8 +187,11 @@ impl Wires {
         if order.bytes > 0 {
             let writes = order.direction == Direction::Send;
             end = self.ports.open(kind, writes, (peer, 0))?;
-            self.ports
-                .reserve(end, order.bytes.min(order.slice_bytes))?;
+            let tokens = match order.bytes <= order.slice_bytes {
+                true => Tokens::one(order.bytes),
+                false => Tokens::some(order.slice_bytes, order.tokens()),
+            };
+            self.ports.reserve(end, tokens)?;
         }
         Ok(Moving {
             order,

@@ -11,6 +11,7 @@ use crate::exec::stop::{Mismatch, Progress, Stop};
 use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Direction, Operand, Protocol, Space, Step, StepOp};
 use crate::wire::ports::PortId;
+use crate::wire::taken::Tokens;
 
 /// Slices that a lane moves before its driver looks up: a stop is noticed in between.
 const MOST_SLICES: u32 = 64;
@@ -86,14 +87,6 @@ impl LaneRun {
 
     fn begin(&mut self, launch: &Launch, wires: &mut Wires) -> crate::base::Result<()> {
         self.begun = true;
-        if launch.direct.is_none() && launch.plan.protocol == Protocol::Simple {
-            let element_bytes = launch.kernel.element_bytes * launch.plan.pieces().max(1) as usize;
-            let bytes = self.window.slice_count() * element_bytes;
-            let bytes = bytes.min(launch.geometry.slice_bytes());
-            for &end in &launch.plan.lane_ends[self.lane] {
-                wires.ports.reserve(end, bytes)?;
-            }
-        }
         let scratch = self.window.scratch_stride() * launch.plan.scratch() as usize;
         if scratch > 0 {
             let bytes = scratch * launch.kernel.element_bytes;
@@ -103,6 +96,9 @@ impl LaneRun {
         for &end in &launch.plan.lane_ends[self.lane] {
             wires.begin(end, chunk, slice);
         }
+        if launch.direct.is_none() && launch.plan.protocol == Protocol::Simple {
+            self.reserve(launch, wires)?;
+        }
         let slots = self.window.rounds() * u64::from(self.window.slices() * slice);
         for &(index, tokens) in &launch.plan.lane_carried[self.lane] {
             wires.carried.expect(
@@ -110,6 +106,27 @@ impl LaneRun {
                 &launch.plan.connections()[index].connection_use(),
                 tokens * slots,
             );
+        }
+        Ok(())
+    }
+
+    /// Has memory behind all tokens that the lane will write, which begin where its ends stand.
+    fn reserve(&self, launch: &Launch, wires: &mut Wires) -> crate::base::Result<()> {
+        let element_bytes = launch.kernel.element_bytes * launch.plan.pieces().max(1) as usize;
+        let bytes = self.window.largest_slice() * element_bytes;
+        let bytes = bytes.min(launch.geometry.slice_bytes());
+        let slots = launch.geometry.slice_steps;
+        let slices = self.window.rounds() * u64::from(self.window.slices());
+        for &(end, tokens) in &launch.plan.lane_written[self.lane] {
+            let count = tokens * slices;
+            wires.ports.reserve(
+                end,
+                Tokens {
+                    bytes,
+                    slots,
+                    count,
+                },
+            )?;
         }
         Ok(())
     }

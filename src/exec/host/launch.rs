@@ -29,6 +29,8 @@ pub struct Bound {
     pub ends: Vec<PortId>,
     /// The ends that each lane uses, once each.
     pub lane_ends: Vec<Vec<PortId>>,
+    /// Those that it writes, with the tokens that pass in a round, for each slice.
+    pub lane_written: Vec<Vec<(PortId, u64)>>,
     /// The connections of each lane whose other end may be on another node, with the tokens that
     /// pass in a round, in the order in which the plan opened them.
     pub lane_carried: Vec<Vec<(usize, u64)>>,
@@ -128,6 +130,7 @@ impl Bound {
             has_fans: ends.iter().any(|&end| ports.is_of_fan(end)),
             protocol,
             program: Program::lower(&plan)?,
+            lane_written: written(&plan, &ends),
             ends,
             lane_ends,
         })
@@ -158,6 +161,25 @@ fn shown(plan: &Plan, lane: usize, ends: &[PortId]) -> Vec<PortId> {
         }
     }
     seen
+}
+
+/// The ends that each lane writes, with the tokens of a round.
+fn written(plan: &Plan, ends: &[PortId]) -> Vec<Vec<(PortId, u64)>> {
+    let of_lane = |lane: usize| {
+        let mut written: Vec<(PortId, u64)> = Vec::new();
+        for step in plan.lane_steps(lane) {
+            let dsts = plan.lists.get(step.dsts).iter();
+            for index in dsts.filter_map(Operand::as_connection) {
+                let tokens = u64::from(step.tokens());
+                match written.iter_mut().find(|(end, _)| *end == ends[index]) {
+                    Some((_, sum)) => *sum += tokens,
+                    None => written.push((ends[index], tokens)),
+                }
+            }
+        }
+        written
+    };
+    (0..plan.lanes.len()).map(of_lane).collect()
 }
 
 /// The pairs among the ends of a lane, with the tokens of a round.

@@ -14,7 +14,9 @@ use crate::dtype;
 use crate::exec::stop::{Mismatch, Progress, Stop};
 use crate::exec::trace::{Event, Tracer};
 use crate::plan::{Collective, ConnectionUse, Direction, Link, Placing, Protocol};
+use crate::wire::line::LINES;
 use crate::wire::ports::PortId;
+use crate::wire::taken::Tokens;
 
 /// One message of a bundle.
 #[derive(Clone, Copy)]
@@ -93,7 +95,10 @@ impl Messages {
         let link = pair(wires, peer, direction, placing);
         let used = ConnectionUse { link, direction };
         let end = wires.resolve(&used, Protocol::Simple)?;
-        wires.ports.reserve(end, bytes)?;
+        let after = after(end, self.list.len());
+        // Behind another message it is not known yet which slot is next.
+        let count = after.map_or(1, |_| LINES as u64);
+        wires.ports.reserve(end, Tokens::some(bytes, count))?;
         if self.list.len() == 0 {
             self.launch = wires.carried.number_launch();
         }
@@ -108,7 +113,6 @@ impl Messages {
             signature,
             begun: false,
         };
-        let after = after(end, self.list.len());
         self.list.push(after, || message, |old| *old = message);
         Ok(())
     }
