@@ -11,6 +11,8 @@ mod calls;
 mod deaths;
 #[path = "cma/job.rs"]
 mod job;
+#[path = "cma/registered.rs"]
+mod registered;
 #[path = "cma/scenarios.rs"]
 mod scenarios;
 #[path = "skip/mod.rs"]

@@ -27,14 +27,13 @@ impl Communicator {
     /// the other ranks of the node where they lie, if all ranks have registered theirs (or have
     /// them from `koloMemAlloc`). Each rank calls it for itself; any thread.
     ///
-    /// The pages that hold the buffer are moved onto a file in memory, at the same addresses and
+    /// The whole pages of the buffer are moved onto a file in memory, at the same addresses and
     /// with the same content. `docs/memory.md` says which memory that can be done with, and what
     /// fork() and `madvise` do to it then. Where it gains nothing, nothing is moved.
     ///
     /// # Safety
     /// The memory is the program's, and stays mapped until the registration has ended. Until this
-    /// returns, and while the registration ends, no thread writes into the pages that hold it: also
-    /// not beside it, in its first and last page.
+    /// returns, and while the registration ends, no thread writes into it.
     ///
     /// # Errors
     /// `InvalidArgument` for memory that cannot be moved, with the reason; `SystemError` where the

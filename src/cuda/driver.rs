@@ -53,6 +53,14 @@ impl Driver {
         Ok(driver)
     }
 
+    /// Whether the driver's library is open in this process, by whomever: where it is not, nobody
+    /// has used a device. Opens nothing.
+    pub fn is_open() -> bool {
+        const RTLD_NOLOAD: c_int = 4;
+        // SAFETY: it counts a library that is loaded once more, and gives the count back.
+        unsafe { Library::open(Some(library()), RTLD_NOW | RTLD_NOLOAD) }.is_ok()
+    }
+
     /// Why [`Driver::get`] gives none; nothing where it does.
     pub fn fault() -> Option<DriverFault> {
         let fault = Driver::loaded().as_ref().err();

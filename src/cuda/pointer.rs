@@ -1,6 +1,8 @@
 //! What an address of the program's is.
 
 use super::context::Context;
+use super::driver::Driver;
+use super::failure::SUCCESS;
 use crate::base::Result;
 use cudarc::driver::sys::CUpointer_attribute as Attribute;
 use std::ffi::{c_int, c_uint, c_void};
@@ -83,4 +85,28 @@ pub fn kind_of(address: u64) -> Result<PointerKind> {
         },
         _ => PointerKind::Pageable,
     })
+}
+
+/// Whether memory of the host was pinned at this address, for devices. No where the driver cannot
+/// say: it is asked with the context that the thread has, and none is made.
+pub fn is_pinned(address: usize) -> bool {
+    let Ok(driver) = Driver::get() else {
+        return false;
+    };
+    let (mut kind, mut managed): (c_uint, c_uint) = (0, 0);
+    let mut asked = [
+        Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+    ];
+    let mut places: [*mut c_void; 2] = [(&raw mut kind).cast(), (&raw mut managed).cast()];
+    // SAFETY: as above.
+    let code = unsafe {
+        (driver.functions().pointer_attributes)(
+            asked.len() as c_uint,
+            asked.as_mut_ptr(),
+            places.as_mut_ptr(),
+            address as u64,
+        )
+    };
+    code == SUCCESS && kind == HOST && managed == 0
 }

@@ -9,12 +9,57 @@ use std::sync::Arc;
 pub struct PeerBuffers {
     /// The send and the receive buffer of each rank.
     pub bases: Vec<[Base; 2]>,
-    /// The bytes of *every* receive buffer into which peers may write: all ranks have the same. A
-    /// page that a buffer shares with other data of the program is not among them, as its owner
-    /// may have to replace what peers can write ([`crate::wire::reading`]). Empty for none.
-    pub pushed: Range<usize>,
-    /// Those are all bytes of the receive buffers.
-    pub pushes_all: bool,
+    /// The bytes of *every* receive buffer into which peers may write.
+    pub pushed: Pushed,
+    /// Bytes of this rank's own buffers that peers read in copies.
+    pub copies: Vec<Copied>,
+}
+
+/// The bytes of *every* receive buffer into which peers may write: all ranks have the same. A page
+/// that holds anything else is not among them, as its owner may have to replace what peers can
+/// write ([`crate::wire::reading`]): other data of the program, or the owner's own block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pushed {
+    /// Bytes of a block, which has one writer.
+    pub block_bytes: usize,
+    /// Those of each block, from the start of the buffer; empty for none.
+    pub parts: Vec<Range<usize>>,
+    /// They are all bytes of the receive buffers.
+    pub is_all: bool,
+}
+
+impl Pushed {
+    /// Nothing.
+    pub fn nothing() -> Pushed {
+        Pushed {
+            block_bytes: 1,
+            parts: Vec::new(),
+            is_all: false,
+        }
+    }
+
+    /// Those of the block that holds the byte at `offset`.
+    pub fn around(&self, offset: usize) -> Range<usize> {
+        let block = offset / self.block_bytes.max(1);
+        self.parts.get(block).cloned().unwrap_or(0..0)
+    }
+}
+
+/// Bytes of this process, by their addresses, of which peers read a copy that must be made before
+/// they hear of them.
+#[derive(Clone)]
+pub struct Copied {
+    pub bytes: Range<usize>,
+    pub how: Arc<dyn ShowCopy>,
+}
+
+/// Copies bytes to where peers read them.
+pub trait ShowCopy: Send + Sync {
+    /// Copies what lies in `part`, a range of addresses.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn show(&self, part: &Range<usize>) -> Result<()>;
 }
 
 /// Reads memory that this process cannot address.

@@ -7,8 +7,9 @@
 //! copy-on-write copies that peers no longer see.
 
 use super::fork::Fd;
+use super::registered::{self, Edge};
+use super::room;
 pub use super::room::page_bytes;
-use super::{registered, room};
 use crate::base::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::io;
@@ -55,9 +56,11 @@ pub struct Found {
     pub file: Arc<Fd>,
     /// Whether peers may write there: [`take_back`] can end that.
     pub may_be_written: bool,
-    /// 0: it is all of the file. Else it has so many bytes, and lies in the file where it lies in
-    /// its process: at the offset that is its address.
+    /// 0: it is all of the file. Else it is a registration of so many bytes, of which
+    /// [`registered::parts`] says where they lie.
     pub window: usize,
+    /// Those of the bytes that peers read in copies, which the owner makes.
+    pub edges: Vec<Edge>,
 }
 
 /// Allocates `bytes` bytes (at least 1), zeroed and page-aligned. Any thread.
@@ -102,23 +105,43 @@ pub fn allocate(bytes: usize) -> Result<*mut u8> {
 
 /// Maps `bytes` bytes of `file` from `offset` on.
 fn map(file: &Fd, offset: u64, bytes: usize) -> Result<*mut u8> {
-    // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
-    let address = unsafe {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: an address of the system's choice touches no existing memory.
+    unsafe { map_at(0, bytes, rights, Some((file, offset))) }
+}
+
+/// Maps a part of a file, or nothing as yet; at an address, or at one of the system's choice.
+///
+/// # Safety
+/// What is at the address is the caller's, who needs it no more.
+unsafe fn map_at(
+    address: usize,
+    bytes: usize,
+    rights: libc::c_int,
+    file: Option<(&Fd, u64)>,
+) -> Result<*mut u8> {
+    let (kind, number, offset) = match file {
+        Some((file, offset)) => (libc::MAP_SHARED, file.as_raw_fd(), offset),
+        None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0),
+    };
+    let fixed = if address == 0 { 0 } else { libc::MAP_FIXED };
+    // SAFETY: our caller's promise.
+    let start = unsafe {
         libc::mmap(
-            std::ptr::null_mut(),
+            std::ptr::with_exposed_provenance_mut(address),
             bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
+            rights,
+            kind | fixed,
+            number,
             offset as libc::off_t,
         )
     };
-    if address == libc::MAP_FAILED {
+    if start == libc::MAP_FAILED {
         return Err(refused("mmap", &io::Error::last_os_error()));
     }
     // SAFETY: the range is the mapping made above. A refusal only means that children inherit it.
-    unsafe { libc::madvise(address, bytes, libc::MADV_DONTFORK) };
-    Ok(address.cast())
+    unsafe { libc::madvise(start, bytes, libc::MADV_DONTFORK) };
+    Ok(start.cast())
 }
 
 fn refused(call: &str, cause: &io::Error) -> Error {
@@ -166,6 +189,7 @@ pub fn find(address: *const u8, bytes: usize) -> Option<Found> {
             file: reached.file,
             may_be_written: false,
             window: reached.window,
+            edges: reached.edges,
         })
     })
 }
@@ -186,6 +210,7 @@ pub fn allocated(address: *const u8, bytes: usize) -> Option<Found> {
         file: Arc::clone(&allocation.file),
         may_be_written: true,
         window: 0,
+        edges: Vec::new(),
     })
 }
 
@@ -260,10 +285,13 @@ fn check_seal(file: &Fd) -> Result<()> {
     ))
 }
 
-/// A peer's allocation, or a part of its file, mapped.
+/// A peer's allocation or registration, mapped.
 #[derive(Debug)]
 pub struct Mapping {
-    start: *mut u8,
+    pages: *mut u8,
+    page_bytes: usize,
+    /// Where in the first page it begins.
+    ahead: usize,
     bytes: usize,
 }
 
@@ -281,25 +309,50 @@ impl Mapping {
     pub fn open(file: &Fd) -> Result<Mapping> {
         check_seal(file)?;
         let bytes = room::size(file)? as usize;
-        let start = map(file, 0, bytes)?;
-        Ok(Mapping { start, bytes })
+        let pages = map(file, 0, bytes)?;
+        Ok(Mapping {
+            pages,
+            page_bytes: bytes,
+            ahead: 0,
+            bytes,
+        })
     }
 
-    /// The same of a part of the file: `bytes` bytes from `start`, whole pages.
+    /// Maps what a peer has registered at the addresses `bytes`, to be read: in one piece, as it is
+    /// there, though its first and last page lie elsewhere in the file.
     ///
     /// # Errors
     /// As [`Mapping::open`]; a part that is not in the file.
-    pub fn open_part(file: &Fd, start: u64, bytes: usize) -> Result<Mapping> {
+    pub fn of_registration(file: &Fd, bytes: &Range<usize>, number: u64) -> Result<Mapping> {
         check_seal(file)?;
-        let end = start.checked_add(bytes as u64);
-        if end.is_none_or(|end| end > i64::MAX as u64) || end > Some(room::size(file)?) {
-            return Err(Error::internal(format!(
-                "a peer says that its memory is {bytes} bytes from {start:#x} of a file that is \
-                 not so long"
-            )));
+        let parts = registered::parts(bytes, number);
+        let length = room::size(file)?;
+        let fits = |(pages, from): &(Range<usize>, u64)| {
+            let end = from.checked_add(pages.len() as u64);
+            end.is_some_and(|end| end <= length && end <= i64::MAX as u64)
+        };
+        let (Some((first, _)), Some((last, _))) = (parts.first(), parts.last()) else {
+            return Err(not_so_long(bytes));
+        };
+        if !parts.iter().all(fits) {
+            return Err(not_so_long(bytes));
         }
-        let start = map(file, start, bytes)?;
-        Ok(Mapping { start, bytes })
+        let (start, page_bytes) = (first.start, last.end - first.start);
+        // SAFETY: an address of the system's choice touches no existing memory.
+        let pages = unsafe { map_at(0, page_bytes, libc::PROT_NONE, None)? };
+        let mapping = Mapping {
+            pages,
+            page_bytes,
+            ahead: bytes.start - start,
+            bytes: bytes.len(),
+        };
+        for (part, from) in parts {
+            let place = pages.addr() + (part.start - start);
+            let rights = libc::PROT_READ;
+            // SAFETY: a part of the mapping made above, in which nothing is yet.
+            unsafe { map_at(place, part.len(), rights, Some((file, from)))? };
+        }
+        Ok(mapping)
     }
 
     /// The byte at `offset`, if `bytes` bytes from there are inside.
@@ -307,7 +360,7 @@ impl Mapping {
         let inside = offset
             .checked_add(bytes)
             .is_some_and(|end| end <= self.bytes);
-        inside.then(|| self.start.wrapping_add(offset).cast_const())
+        inside.then(|| self.pages.wrapping_add(self.ahead + offset).cast_const())
     }
 }
 
@@ -317,8 +370,16 @@ impl Drop for Mapping {
             return;
         }
         // SAFETY: the range is the mapping that `open` made, and nobody uses it any more.
-        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+        unsafe { libc::munmap(self.pages.cast(), self.page_bytes) };
     }
+}
+
+fn not_so_long(bytes: &Range<usize>) -> Error {
+    Error::internal(format!(
+        "a peer says that its memory is {} bytes from {:#x} of a file that is not so long",
+        bytes.len(),
+        bytes.start
+    ))
 }
 
 #[cfg(test)]

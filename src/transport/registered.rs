@@ -3,34 +3,41 @@
 //! **Problem.** Peers can map a file, and malloc's memory is none. A program that cannot take its
 //! buffers from `koloMemAlloc` should not pay for copies all the same.
 //!
-//! **Idea.** The whole pages that hold the buffer are moved onto a file in memory, at the same
-//! addresses and with the same content ([`exchange`]). There is one file in a process for all that
-//! is registered, and a byte lies in it at the offset that is its address. So what mappings say of
-//! themselves tells whether they are ours; ranges that overlap, or share a page, need no thought;
-//! and the file takes memory only where something was moved.
+//! **Idea.** The whole pages of the buffer, in which nothing else lies, are moved onto a file in
+//! memory, at the same addresses and with the same content ([`exchange`]). There is one file in a
+//! process for all that is registered, and a byte lies in it at the offset that is its address. So
+//! what mappings say of themselves tells whether they are ours, ranges may overlap, and the file
+//! takes memory only where something was moved. The bytes before and behind the whole pages stay
+//! where they are: peers read copies of them ([`edges`]).
 //!
 //! - [`areas`]: which memory may be moved, by what the system says of it.
 //! - [`stacks`]: which memory running threads write.
 //! - [`exchange`]: moving it, and moving it back.
-//! - [`window`]: what happens to who writes meanwhile.
+//! - [`edges`]: what shares pages with other data.
+//! - [`copies`]: pages that the system makes ahead.
 //! - [`hooks`]: how libraries that have pinned memory hear of it.
 //! - [`forked`]: what children of fork() have instead.
 //! - [`own`]: files that the program has mapped itself, which stay as they are.
+//! - [`pinned`]: memory that devices reach.
 //! - [`shown`]: whether a buffer is where it was registered.
 //!
 //! **Terms.** *Registration*: a range that the program gave, by a number that is never given twice.
-//! Pages go back when no registration holds them any more. *Left*: pages of a communicator that was
-//! aborted, which stay on the file, as somebody may be writing into them.
+//! Pages go back when no registration holds them any more. *Left*: pages that no registration
+//! holds, and for which the system had no memory of their own.
 
 mod areas;
+mod copies;
+mod edges;
 mod exchange;
 mod forked;
 mod hooks;
 mod own;
+mod pinned;
 mod shown;
 mod stacks;
-mod window;
 
+#[cfg(test)]
+mod edge_tests;
 #[cfg(test)]
 mod fenced;
 #[cfg(test)]
@@ -48,42 +55,41 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use edges::Edge;
+use edges::{FIRST_NUMBER, PageSplit, SidePages};
+pub use pinned::is_pinned;
+
 /// Where peers read a registered buffer.
 #[derive(Clone, Debug)]
 pub struct FoundPages {
     /// The registration's number.
     pub number: u64,
-    /// Bytes from its first page, or from the start of a file of the program.
+    /// Bytes from its first byte, or from the start of a file of the program.
     pub offset: usize,
     pub file: Arc<Fd>,
-    /// Bytes of the part of the file that holds the registration; 0 for all of it.
+    /// Bytes of the registration; 0 where it is a file of the program.
     pub window: usize,
+    /// Those of its bytes that peers read in copies.
+    pub edges: Vec<Edge>,
 }
 
 /// One registration.
 #[derive(Clone, Debug)]
 struct Holding {
-    /// What the program gave.
+    /// The range that the program gave.
     bytes: Range<usize>,
-    /// The pages that hold it.
-    pages: Range<usize>,
+    split: PageSplit,
     /// The file that holds it.
     file: Arc<Fd>,
     /// How mappings name that.
     identity: Identity,
     /// Where the buffer begins in it, if it is a file of the program.
     own: Option<u64>,
+    /// Where peers read its edges, if it is none.
+    sides: Option<Arc<SidePages>>,
 }
 
 impl Holding {
-    /// The pages that hold other data too.
-    fn edges(&self) -> Vec<usize> {
-        let (bytes, pages) = (&self.bytes, &self.pages);
-        let first = (bytes.start > pages.start).then_some(pages.start);
-        let last = (bytes.end < pages.end).then(|| pages.end - room::page_bytes());
-        first.into_iter().chain(last).collect()
-    }
-
     /// Where in its file a page lies.
     fn offset_of(&self, page: usize) -> u64 {
         match self.own {
@@ -93,19 +99,17 @@ impl Holding {
             None => page as u64,
         }
     }
-}
 
-/// Pages on the file that no registration holds.
-struct LeftPages {
-    pages: Range<usize>,
-    /// Those that hold other data beside what was registered.
-    edges: Vec<usize>,
-}
-
-impl LeftPages {
-    fn new(pages: Range<usize>, mut edges: Vec<usize>) -> LeftPages {
-        edges.retain(|edge| pages.contains(edge));
-        LeftPages { pages, edges }
+    /// Those of the pages that hold `wanted` which must show the file.
+    fn on_file(&self, wanted: &Range<usize>) -> Range<usize> {
+        let hull = PageSplit::new(wanted, room::page_bytes()).hull;
+        match self.own {
+            Some(_) => hull,
+            None => {
+                let inner = &self.split.inner;
+                inner.start.max(hull.start)..inner.end.min(hull.end)
+            }
+        }
     }
 }
 
@@ -113,7 +117,8 @@ impl LeftPages {
 struct Holdings {
     entries: BTreeMap<u64, Holding>,
     made: u64,
-    left: Vec<LeftPages>,
+    /// Pages that no registration holds, and that need the file still.
+    left: Vec<Range<usize>>,
 }
 
 impl Holdings {
@@ -122,21 +127,10 @@ impl Holdings {
         let entry = self.entries.remove(&number)?;
         ENDED.fetch_add(1, Ordering::Release);
         let others = self.entries.values().filter(|other| other.own.is_none());
-        let alone = without(&entry.pages, others.map(|other| &other.pages));
-        // What was left is held by nobody, and goes back with it.
+        let alone = without(&entry.split.inner, others.map(|other| &other.split.inner));
         Some((entry, alone))
     }
-
-    /// Notes pages of a registration that stay on the file.
-    fn leave(&mut self, entry: &Holding, parts: &[Range<usize>]) {
-        let kept = parts.iter().cloned();
-        self.left
-            .extend(kept.map(|part| LeftPages::new(part, entry.edges())));
-    }
 }
-
-/// Numbers of registrations are beyond those of `koloMemAlloc`'s allocations.
-const FIRST_NUMBER: u64 = 1 << 48;
 
 /// Where all registered memory lies; made for the first of it. Who holds the lock moves pages.
 static FILE: Mutex<Option<Arc<Fd>>> = Mutex::new(None);
@@ -156,87 +150,145 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Makes the buffer reachable for peers, and gives the registration's number. No thread may write
-/// into the pages that hold it until this returns: see [`window`].
+/// into it until this returns.
 ///
 /// # Errors
 /// `InvalidArgument` for memory that cannot be moved; `SystemError` where the system or a limit
 /// refuses. Then nothing has changed.
 pub fn register(start: *const u8, bytes: usize) -> Result<u64> {
     let page = room::page_bytes();
-    let pages = pages_of(start as usize, bytes, page)?;
-    let bytes = start as usize..start as usize + bytes;
+    let bytes = range_of(start as usize, bytes, page)?;
+    let split = PageSplit::new(&bytes, page);
     let mut place = lock(&FILE);
-    let areas = areas::with_flags(&pages)?;
+    let areas = areas::with_flags(&split.hull)?;
     let file = match &*place {
         Some(file) => Arc::clone(file),
         None => Arc::clone(place.insert(Arc::new(new_file()?))),
     };
     let ours = areas::identity(&file)?;
-    if let Some(found) = own::find(&areas, &bytes, ours)? {
-        return Ok(enter(Holding {
-            bytes,
-            pages,
-            file: found.file,
-            identity: found.identity,
-            own: Some(found.begins),
-        }));
+    let mut entry = Holding {
+        bytes,
+        split,
+        file,
+        identity: ours,
+        own: None,
+        sides: None,
+    };
+    if let Some(found) = own::find(&areas, &entry.bytes, ours)? {
+        (entry.file, entry.identity) = (found.file, found.identity);
+        entry.own = Some(found.begins);
+        return Ok(enter(entry));
     }
-    sweep(&file, ours);
-    let parts = areas::movable(&areas, &pages, ours)?;
-    if let Some(why) = stacks::in_use(&areas, &pages, page) {
+    settle_left(&entry)?;
+    let split = &entry.split;
+    let parts = areas::movable(&areas, (&split.hull, &split.inner), ours)?;
+    if let Some(why) = stacks::in_use(&areas, &split.hull, page) {
         let what = format!("the memory of the buffer at {start:p} {why}");
         let remedy = "register memory of malloc or mmap, and copy what lies on a stack there";
         return Err(Error::argument(what, remedy));
     }
-    let entry = Holding {
-        bytes,
-        pages,
-        file: Arc::clone(&file),
-        identity: ours,
-        own: None,
-    };
-    // Whoever forks while pages move finds all that may be on the file.
-    show(ours, &file, entry.edges());
-    if let Err(error) = move_all(&file, &parts) {
-        // What could not go back stays, and is looked after.
-        lock(&LIVE).leave(&entry, &parts);
-        sweep(&file, ours);
-        show(ours, &file, Vec::new());
-        return Err(error);
+    pinned::refuse(&parts, page)?;
+    // Whoever forks while pages move looks for the file.
+    show(ours, &entry.file, &[]);
+    move_all(&entry.file, &parts)?;
+    let number = next_number();
+    match SidePages::new(&entry.file, split, number, page) {
+        Ok(sides) => entry.sides = Some(sides),
+        Err(error) => {
+            let moved = parts.iter();
+            moved.for_each(|part| go_back(&entry.file, ours, part).unwrap_or(()));
+            return Err(error);
+        }
     }
-    Ok(enter(entry))
+    lock(&LIVE).entries.insert(number, entry);
+    Ok(number)
 }
 
 /// Moves all parts, or none.
 fn move_all(file: &Fd, parts: &[Range<usize>]) -> Result<()> {
+    let ours = areas::identity(file)?;
     for (at, part) in parts.iter().enumerate() {
-        let Err(error) = exchange::onto(file, part) else {
-            continue;
-        };
-        for moved in &parts[..at] {
+        if let Err(error) = exchange::onto(file, part) {
             // They had room a moment ago; without any they stay on the file, and usable.
-            let _ = exchange::back(file, moved);
+            let moved = parts[..=at].iter();
+            moved.for_each(|moved| go_back(file, ours, moved).unwrap_or(()));
+            return Err(error);
         }
-        return Err(error);
     }
     Ok(())
 }
 
-fn enter(entry: Holding) -> u64 {
+fn next_number() -> u64 {
     let mut live = lock(&LIVE);
     live.made += 1;
-    let number = FIRST_NUMBER + live.made;
-    live.entries.insert(number, entry);
+    FIRST_NUMBER + live.made
+}
+
+fn enter(entry: Holding) -> u64 {
+    let number = next_number();
+    lock(&LIVE).entries.insert(number, entry);
     number
+}
+
+/// Moves pages that no registration holds back, or makes them private at least.
+///
+/// # Errors
+/// Neither was possible: they need the file still, and that is noted.
+fn go_back(file: &Fd, ours: Identity, pages: &Range<usize>) -> Result<()> {
+    exchange::back(file, pages).or_else(|_| settle(file, ours, pages))
+}
+
+/// Makes pages private into which somebody may be writing.
+///
+/// # Errors
+/// The system refuses: they need the file still, and that is noted.
+fn settle(file: &Fd, ours: Identity, pages: &Range<usize>) -> Result<()> {
+    // Whoever forks before it is done has copies.
+    show(ours, file, std::slice::from_ref(pages));
+    let settled = exchange::settle(file, pages);
+    if settled.is_err() {
+        lock(&LIVE).left.push(pages.clone());
+    }
+    show(ours, file, &[]);
+    settled
+}
+
+/// Tries again with what was left.
+///
+/// # Errors
+/// Some of it that the new registration holds needs the file still.
+fn settle_left(new: &Holding) -> Result<()> {
+    let left = std::mem::take(&mut lock(&LIVE).left);
+    let mut outcome = Ok(());
+    for pages in left {
+        let settled = settle(&new.file, new.identity, &pages);
+        if overlap(&pages, &new.split.hull) {
+            outcome = outcome.and(settled);
+        }
+    }
+    outcome
+}
+
+fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 /// Ends a registration, false if there is none of this number. Pages that no other one holds are
 /// moved back. No call may still use them, and no thread write into them meanwhile.
 ///
 /// # Errors
-/// `SystemError` where the system or a limit refuses: the memory is as usable as before, but stays
-/// on the file. The registration has ended all the same.
+/// `SystemError` where the system or a limit refuses: the memory is as usable as before, but needs
+/// the file still. The registration has ended all the same.
 pub fn deregister(number: u64) -> Result<bool> {
+    end(number, go_back)
+}
+
+/// Ends a registration into whose memory somebody may be writing. What the system refuses is noted.
+pub fn leave(number: u64) {
+    let _ = end(number, settle);
+}
+
+fn end(number: u64, how: fn(&Fd, Identity, &Range<usize>) -> Result<()>) -> Result<bool> {
     let place = lock(&FILE);
     let Some((entry, alone)) = lock(&LIVE).remove(number) else {
         return Ok(false);
@@ -245,28 +297,10 @@ pub fn deregister(number: u64) -> Result<bool> {
         return Ok(true);
     };
     let mut outcome = Ok(());
-    for part in &alone {
-        outcome = outcome.and(exchange::back(file, part));
+    for part in alone {
+        outcome = outcome.and(how(file, entry.identity, &part));
     }
-    if outcome.is_err() {
-        lock(&LIVE).leave(&entry, &alone);
-    }
-    sweep(file, entry.identity);
-    // Not before: until here pages were on the file that a child must have copies of.
-    show(entry.identity, file, Vec::new());
     outcome.map(|()| true)
-}
-
-/// Ends a registration without touching its memory, which may be in use.
-pub fn leave(number: u64) {
-    // In one step: whoever tells the fork handler meanwhile finds its pages in one place or the
-    // other.
-    let mut live = lock(&LIVE);
-    if let Some((entry, alone)) = live.remove(number)
-        && entry.own.is_none()
-    {
-        live.leave(&entry, &alone);
-    }
 }
 
 /// The parts of a range that none of the others holds, in order.
@@ -294,40 +328,11 @@ fn without<'a>(
     rest
 }
 
-/// Gives back what the program has unmapped of the pages that were left. One that cannot be asked
-/// about stays.
-fn sweep(file: &Fd, ours: Identity) {
-    let mut live = lock(&LIVE);
-    let left = std::mem::take(&mut live.left);
-    for LeftPages { pages, edges } in left {
-        let held: Vec<_> = live
-            .entries
-            .values()
-            .map(|entry| entry.pages.clone())
-            .collect();
-        for part in without(&pages, held.iter()) {
-            let kept = match exchange::in_place(&part, ours) {
-                Ok(shown) => shown.into_iter().map(|(shown, _)| shown).collect(),
-                Err(_) => vec![part.clone()],
-            };
-            for gone in without(&part, kept.iter()) {
-                exchange::release(file, &gone);
-            }
-            let kept = kept.into_iter();
-            live.left
-                .extend(kept.map(|part| LeftPages::new(part, edges.clone())));
-        }
-    }
-}
-
-/// The pages that hold a buffer.
-fn pages_of(start: usize, bytes: usize, page: usize) -> Result<Range<usize>> {
-    let end = start
-        .checked_add(bytes)
-        .and_then(|end| end.checked_next_multiple_of(page));
-    let pages = end.map(|end| start / page * page..end);
-    pages
-        .filter(|pages| pages.len() <= isize::MAX as usize && pages.end < 1 << 62)
+/// The addresses of a buffer.
+fn range_of(start: usize, bytes: usize, page: usize) -> Result<Range<usize>> {
+    let range = start.checked_add(bytes).map(|end| start..end);
+    range
+        .filter(|range| bytes <= isize::MAX as usize && range.end < (1 << 60) - page)
         .ok_or_else(|| {
             Error::argument(
                 format!("{bytes} bytes from {start:#x} do not fit into the address space"),
@@ -347,38 +352,47 @@ fn new_file() -> Result<Fd> {
     })
 }
 
-/// Tells the fork handler what it has to look for: the pages that hold other data beside what is
-/// registered, or was left, and `more`.
-fn show(ours: Identity, file: &Fd, more: Vec<usize>) {
-    let live = lock(&LIVE);
-    let entries = live.entries.values().filter(|entry| entry.own.is_none());
-    let left = live.left.iter().flat_map(|left| left.edges.iter().copied());
-    let edges = entries.flat_map(Holding::edges).chain(left).chain(more);
-    forked::show(ours, file.as_raw_fd(), edges.collect());
+/// Tells the fork handler what it has to look for: pages that were left, and `more`.
+fn show(ours: Identity, file: &Fd, more: &[Range<usize>]) {
+    let left = [&lock(&LIVE).left, more].concat();
+    forked::show(ours, file.as_raw_fd(), left);
 }
 
 /// The registration that holds all of `bytes` bytes from `address`, if the file is still there.
 pub fn find(address: *const u8, bytes: usize) -> Option<FoundPages> {
     let start = address as usize;
-    let end = start.checked_add(bytes)?;
-    let page = room::page_bytes();
-    let pages = start / page * page..end.checked_next_multiple_of(page)?;
+    let wanted = start..start.checked_add(bytes)?;
     let live = lock(&LIVE);
-    let holds = |range: &Range<usize>| range.start <= start && end <= range.end;
+    let holds = |range: &Range<usize>| range.start <= wanted.start && wanted.end <= range.end;
     let (&number, entry) = live.entries.iter().find(|(_, entry)| {
-        let from = || entry.offset_of(pages.start);
-        holds(&entry.bytes) && shown::is_shown(entry.identity, &pages, from())
+        let is_shown = || {
+            let pages = entry.on_file(&wanted);
+            let from = entry.offset_of(pages.start);
+            pages.is_empty() || shown::is_shown(entry.identity, &pages, from)
+        };
+        holds(&entry.bytes) && is_shown()
     })?;
+    let inside = start - entry.bytes.start;
     let (offset, window) = match entry.own {
-        Some(begins) => (begins as usize + (start - entry.bytes.start), 0),
-        None => (start - entry.pages.start, entry.pages.len()),
+        Some(begins) => (begins as usize + inside, 0),
+        None => (inside, entry.bytes.len()),
     };
+    let sides = entry.sides.iter();
+    let edges = sides.flat_map(|pages| Edge::within(&entry.split, pages, &wanted));
     Some(FoundPages {
         number,
         offset,
         file: Arc::clone(&entry.file),
         window,
+        edges: edges.collect(),
     })
+}
+
+/// The pages of a peer's registration, in order, by the addresses that they have there, and where
+/// in its file they lie.
+pub fn parts(bytes: &Range<usize>, number: u64) -> Vec<(Range<usize>, u64)> {
+    let page = room::page_bytes();
+    PageSplit::new(bytes, page).parts(number, page)
 }
 
 /// Whether the registration of this number is there.

@@ -24,7 +24,9 @@ pub fn by_name(name: &str) -> fn(&Context) {
         "stopped" => stopped,
         "stopped_left" => stopped_left,
         "stopped_mapped" => stopped_mapped,
-        _ => super::deaths::by_name(name).expect("there is such a scenario"),
+        _ => super::deaths::by_name(name)
+            .or_else(|| super::registered::by_name(name))
+            .expect("there is such a scenario"),
     }
 }
 

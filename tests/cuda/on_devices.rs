@@ -5,7 +5,7 @@ use kolo::base::Code;
 use kolo::cuda::{
     Context, DeviceAttribute, DeviceEvent, DeviceKernels, DeviceMemory, Driver, HostMapping,
     OwnStream, PinnedMemory, PointerKind, StreamId, copy_async, copy_from_device, copy_to_device,
-    exchange_capture_mode_relaxed, fill_async, kind_of,
+    exchange_capture_mode_relaxed, fill_async, is_pinned, kind_of,
 };
 use libloading::os::unix::Library;
 use std::os::fd::AsFd;
@@ -172,6 +172,7 @@ mod usual {
         assert!(error.what.contains("only in part"), "{error}");
         drop(mapping);
         assert_eq!(kind_of(at as u64).unwrap(), PointerKind::Pinned);
+        assert!(Driver::is_open() && is_pinned(at as usize) && !is_pinned(place as usize));
         let memory = DeviceMemory::new(&context, "a test", 100, &[]).unwrap();
         let wanted = content(100, 3);
         // SAFETY: both have 100 bytes, and the stream is waited for.

@@ -73,14 +73,14 @@ pub unsafe extern "C" fn koloMemFree(ptr: *mut c_void) -> koloResult_t {
 /// parts of them, are then read by the ranks of the node where they lie, as memory of koloMemAlloc
 /// is, where all ranks have registered theirs. Writes a handle to `*handle`. Each rank calls it for
 /// itself; not deferred by a group.
-/// The whole pages that hold the buffer are moved onto a file in memory, at the same addresses and
-/// with the same content. Until the call returns, and while the registration ends, no thread may
-/// write into these pages, also not beside the buffer in its first and last page. That can be done
-/// with malloc's memory and that of an anonymous private mmap; memory of koloMemAlloc needs none of
-/// it; a memfd that is sealed against shrinking stays as it is. Stacks, variables with initial
-/// values and what shares a page with such, other files, locked pages (mlock), pages of hugetlbfs
-/// and devices are refused. Where it gains nothing nothing is moved, and the call succeeds: ranks
-/// that are threads of one process, communicators of several nodes or of CUDA devices.
+/// The whole pages of the buffer are moved onto a file in memory, at the same addresses and with
+/// the same content; its bytes before and behind them stay where they are. Until the call returns,
+/// and while the registration ends, no thread may write into the buffer. That can be done with
+/// malloc's memory and that of an anonymous private mmap; memory of koloMemAlloc needs none of it;
+/// a memfd that is sealed against shrinking stays as it is. Stacks, variables with initial values
+/// and what shares a page with such, other files, locked pages (mlock), pages of hugetlbfs and
+/// devices are refused. Where it gains nothing nothing is moved, and the call succeeds: ranks that
+/// are threads of one process, communicators of several nodes or of CUDA devices.
 /// Deregister before the memory is freed, reallocated or given to another allocator. Meanwhile
 /// madvise(MADV_DONTNEED) leaves the content. A child of fork() has the pages privately, and finds
 /// zeros in the buffer once the registration has ended here: it must copy what it needs at once.
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn koloCommRegister(
 
 /// Ends a registration of koloCommRegister, after the last call on the buffer. Memory that nobody
 /// else has registered is moved back, with its content; no thread may write into it meanwhile.
-/// koloCommDestroy does so with what is left; after koloCommAbort memory stays where it is, usable.
+/// koloCommDestroy does so with what is left, and koloCommAbort with no write of others lost.
 /// Errors: koloInvalidArgument (a handle that has ended, of another communicator, or none),
 /// koloSystemError (no room to move it back: it stays usable where it is, and the handle has
 /// ended). Any thread.

@@ -18,6 +18,7 @@ use crate::dtype;
 use crate::exec::Stop;
 use crate::proxy::net::Links;
 use crate::proxy::service::Alarm;
+use crate::transport::registered::is_pinned;
 use crate::transport::{fork, memory};
 use crate::wire::reading::owner_stops;
 use std::sync::PoisonError;
@@ -133,7 +134,7 @@ impl Inner {
         let (threads, others): (Vec<u32>, Vec<u32>) =
             mates.partition(|&rank| exec.direct.is_of_this_process(rank as usize));
         let is_inside = |rank: &&u32| !self.node.reading(**rank as usize).is_over();
-        let mut written: Vec<(*mut u8, usize)> = ended.iter().filter_map(Op::written).collect();
+        let mut written: Vec<(*mut u8, usize)> = ended.iter().flat_map(Op::written).collect();
         written.retain(|&(_, bytes)| bytes > 0);
         let mut looks = 0;
         let mut warned = false;
@@ -145,6 +146,9 @@ impl Inner {
                     // SAFETY: the buffers belong to calls that have failed, until these return:
                     // nobody of this process touches them, and their content means nothing.
                     let taken = unsafe { memory::take_back(from, bytes) };
+                    if taken.is_ok() && is_pinned(from.addr(), bytes) {
+                        self.warn_of_devices(from, bytes);
+                    }
                     // What is no allocation any more the program has freed meanwhile.
                     taken.is_err_and(|error| error.code != Code::InvalidArgument)
                 };
@@ -167,6 +171,17 @@ impl Inner {
                 false => turn::nap(self.idle.as_ref(), REST),
             }
         }
+    }
+
+    #[cold]
+    fn warn_of_devices(&self, from: *mut u8, bytes: usize) {
+        tracing::warn!(
+            "kolo: rank {}: the communicator has stopped, and {bytes} bytes of the receive buffer \
+             at {from:p} have new pages, as another process may still write into the old ones; \
+             CUDA devices use the old ones too: end its registration with CUDA \
+             (cudaHostUnregister), and register it anew",
+            self.rank,
+        );
     }
 
     #[cold]

@@ -11,15 +11,17 @@
 //! whether buffers are read directly or pass slots. So all ranks decide alike.
 //! A rank then maps what it has not mapped yet; mappings are kept until their owner frees memory.
 //!
-//! The cards also decide which bytes of the receive buffers peers *write* ([`Direct::pushed`]).
+//! The cards also decide which bytes of the receive buffers peers *write* ([`super::pushed`]).
 
+use super::pushed;
 use crate::base::{Error, Rank, Result};
 use crate::comm::becoming::cma::Private;
 use crate::comm::calling::call::Checked;
-use crate::exec::reach::{Base, PeerBuffers};
+use crate::exec::reach::{Base, Copied, PeerBuffers, Pushed, ShowCopy};
 use crate::proxy::service::{self, Address, Published};
 use crate::transport::cma::Mark;
 use crate::transport::memory::{self, Mapping};
+use crate::transport::registered::Edge;
 use crate::transport::segment::{Key, Nonce};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -42,6 +44,12 @@ struct Place {
     may_be_written: u64,
     /// [`memory::Found::window`].
     window: u64,
+}
+
+impl ShowCopy for Edge {
+    fn show(&self, part: &Range<usize>) -> Result<()> {
+        Edge::show(self, part)
+    }
 }
 
 /// What a rank says about its buffers.
@@ -142,24 +150,34 @@ impl Direct {
         Key(self.nonce.0 ^ (u128::from(mixed) << 64 | u128::from(number)))
     }
 
-    /// This rank's card for a call with buffers of so many bytes. Allocations are published before
-    /// anybody can know of them.
+    /// This rank's card for a call with buffers of so many bytes, and what of them peers read in
+    /// copies. Allocations are published before anybody can know of them.
     ///
     /// # Errors
     /// When the service of this process is gone.
-    pub fn card(&mut self, checked: &Checked, bytes: (usize, usize)) -> Result<Card> {
+    pub fn card(
+        &mut self,
+        checked: &Checked,
+        bytes: (usize, usize),
+    ) -> Result<(Card, Vec<Copied>)> {
         let freed = memory::freed();
         if u64::from(freed) != self.freed[self.me] {
             self.published.retain(|&number, _| memory::is_live(number));
         }
-        Ok(Card {
-            send: self.place(checked.call.send, bytes.0)?,
-            recv: self.place(checked.call.recv.cast_const(), bytes.1)?,
+        let mut copies = Vec::new();
+        let card = Card {
+            send: self.place((checked.call.send, bytes.0), &mut copies)?,
+            recv: self.place((checked.call.recv.cast_const(), bytes.1), &mut copies)?,
             freed: u64::from(freed),
-        })
+        };
+        Ok((card, copies))
     }
 
-    fn place(&mut self, address: *const u8, bytes: usize) -> Result<Place> {
+    fn place(
+        &mut self,
+        (address, bytes): (*const u8, usize),
+        copies: &mut Vec<Copied>,
+    ) -> Result<Place> {
         let mut place = Place {
             address: address as u64,
             ..Place::default()
@@ -175,6 +193,10 @@ impl Direct {
                 let published = service::get()?.publish(key, found.file);
                 self.published.insert(found.number, published);
             }
+            copies.extend(found.edges.into_iter().map(|edge| Copied {
+                bytes: edge.bytes().clone(),
+                how: Arc::new(edge),
+            }));
         }
         Ok(place)
     }
@@ -190,57 +212,17 @@ impl Direct {
         one_process || cards.iter().all(known)
     }
 
-    /// The bytes of all receive buffers into which peers may write, in a call in which these have
-    /// `bytes` bytes on every rank. After an abort the owner of a buffer waits for ranks that are
-    /// threads of its process, and replaces whole pages behind the back of others
-    /// ([`memory::take_back`]): so what shares a page with other data is left out. Pure in what all
-    /// ranks know.
-    fn pushed(&self, cards: &[Card], bytes: usize) -> Range<usize> {
-        if self.is_one_process() {
-            return 0..bytes;
-        }
-        let page = memory::page_bytes();
-        let mut common = 0..bytes;
-        for card in cards {
-            let Place {
-                address,
-                number,
-                may_be_written,
-                ..
-            } = card.recv;
-            if number == 0 || number == NO_BUFFER || may_be_written == 0 {
-                return 0..0;
-            }
-            let start = address as usize;
-            let first = start.next_multiple_of(page) - start;
-            let end = ((start + bytes) / page * page).saturating_sub(start);
-            common = common.start.max(first)..common.end.min(end);
-        }
-        match common.is_empty() {
-            true => 0..0,
-            false => common,
-        }
-    }
-
-    /// The whole pages of a receive buffer, of which peers may write any that [`Direct::pushed`]
-    /// names: address and bytes. Where ranks are threads of one process that is more than pages,
-    /// and nothing is taken back; a buffer without a whole page has its address, and no bytes.
-    pub fn exposed(recv: *mut u8, bytes: usize) -> Option<(usize, usize)> {
-        if bytes == 0 {
-            return None;
-        }
-        let (page, start) = (memory::page_bytes(), recv.expose_provenance());
-        let first = start.next_multiple_of(page);
-        let end = (start + bytes) / page * page;
-        Some((first, end.saturating_sub(first)))
-    }
-
-    /// How this rank reaches the buffers of all ranks; `None` if the call cannot be direct on any
-    /// rank.
+    /// How this rank reaches the buffers of all ranks, who read `copies` of some bytes of its own;
+    /// `None` if the call cannot be direct on any rank.
     ///
     /// # Errors
     /// When a peer's memory cannot be mapped: the other ranks count on it, so the call fails.
-    pub fn reached(&mut self, cards: &[Card], checked: &Checked) -> Result<Option<PeerBuffers>> {
+    pub fn reached(
+        &mut self,
+        cards: &[Card],
+        checked: &Checked,
+        copies: Vec<Copied>,
+    ) -> Result<Option<PeerBuffers>> {
         if self.mapped.len() > MOST_MAPPED {
             self.mapped.clear();
         }
@@ -256,10 +238,11 @@ impl Direct {
             return Ok(None);
         }
         self.last_pause = 0;
-        let bytes = checked.buffer_bytes(self.me as u32, cards.len() as u32).1;
+        let ranks = cards.len() as u32;
         let pushed = match self.possible(cards) {
-            true => self.pushed(cards, bytes),
-            false => 0..0,
+            true if self.is_one_process() => pushed::everything(checked, ranks),
+            true => pushed::common(checked, &writable(cards)),
+            false => Pushed::nothing(),
         };
         let mut bases = Vec::with_capacity(cards.len());
         for (rank, card) in cards.iter().enumerate() {
@@ -269,8 +252,8 @@ impl Direct {
         }
         Ok(Some(PeerBuffers {
             bases,
-            pushes_all: !pushed.is_empty() && pushed == (0..bytes),
             pushed,
+            copies,
         }))
     }
 
@@ -332,11 +315,22 @@ impl Direct {
                 0 => Mapping::open(&file),
                 window => {
                     let start = place.address.wrapping_sub(place.offset);
-                    Mapping::open_part(&file, start, window as usize)
+                    let bytes = start as usize..start.saturating_add(window) as usize;
+                    Mapping::of_registration(&file, &bytes, place.number)
                 }
             })
             .map_err(|error| error.with_peer(Rank(rank as u32)))
     }
+}
+
+/// Where the receive buffers of all ranks begin; nothing where peers may not write into one.
+fn writable(cards: &[Card]) -> Vec<usize> {
+    let starts = cards.iter().map(|card| {
+        let recv = &card.recv;
+        let is_there = recv.number != 0 && recv.number != NO_BUFFER;
+        (is_there && recv.may_be_written != 0).then_some(recv.address as usize)
+    });
+    starts.collect::<Option<_>>().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -368,33 +362,18 @@ mod tests {
     }
 
     #[test]
-    fn peers_write_whole_pages_of_buffers_that_can_be_taken_back() {
-        let (here, there) = (Address([1; 16]), Address([2; 16]));
-        let new = |services| Direct::new(0, Nonce(1), services, Mark::new(1), None);
-        let two = new(vec![here, there]);
-        let page = memory::page_bytes();
+    fn peers_write_only_where_all_owners_let_them() {
         let at = |address: usize| {
             let mut card = card(1, 2);
             (card.recv.address, card.recv.may_be_written) = (address as u64, 1);
             card
         };
-        let bytes = 10 * page;
-        let pushed = |a: usize, b: usize| two.pushed(&[at(a), at(b)], bytes);
-        assert_eq!(pushed(7 * page, 90 * page), 0..bytes);
-        // One begins 8 bytes into a page, the other 8 bytes before the end of one.
-        assert_eq!(pushed(7 * page + 8, 90 * page), page - 8..10 * page - 8);
-        assert_eq!(pushed(7 * page + 8, 90 * page - 8), page - 8..9 * page + 8);
-        assert_eq!(
-            two.pushed(&[at(page + 1), at(page)], page),
-            0..0,
-            "no whole page"
-        );
-        let mut fixed = at(page);
+        assert_eq!(writable(&[at(4096), at(8200)]), [4096, 8200]);
+        let mut fixed = at(4096);
         fixed.recv.may_be_written = 0;
-        assert_eq!(two.pushed(&[at(page), fixed], bytes), 0..0);
-        assert_eq!(two.pushed(&[at(page), card(1, 0)], bytes), 0..0);
-        let threads = new(vec![here, here]);
-        assert_eq!(threads.pushed(&[card(0, 0), card(0, 0)], bytes), 0..bytes);
+        assert!(writable(&[at(4096), fixed]).is_empty());
+        assert!(writable(&[at(4096), card(1, 0)]).is_empty());
+        assert!(writable(&[at(4096), card(1, NO_BUFFER)]).is_empty());
     }
 
     /// What becomes of a card of rank 1, which says that its buffer lies there.

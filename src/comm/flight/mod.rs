@@ -10,6 +10,7 @@ pub(in crate::comm) mod lock;
 mod moving;
 pub(in crate::comm) mod op;
 pub(in crate::comm) mod order;
+mod pushed;
 pub(in crate::comm) mod relief;
 pub(in crate::comm) mod stream;
 pub(in crate::comm) mod turn;

@@ -1,7 +1,8 @@
 //! What a call in flight consists of is handed to the engine, and moves.
 
-use super::direct::{Card, Direct};
+use super::direct::Card;
 use super::op::{Next, Op, Step, Then};
+use super::pushed;
 use crate::base::Result;
 use crate::comm::calling::call::{Call, Checked};
 use crate::comm::calling::parts::{Deed, Part};
@@ -127,8 +128,8 @@ impl Op {
         let bytes = checked.buffer_bytes(exec.members.rank, exec.members.nranks);
         self.cards.clear();
         self.cards.resize(ranks + 1, Card::default());
-        self.cards[ranks] = exec.direct.card(&checked, bytes)?;
-        self.exposed = Direct::exposed(checked.call.recv, bytes.1);
+        (self.cards[ranks], self.copies) = exec.direct.card(&checked, bytes)?;
+        self.exposed = pushed::exposed(&checked, exec.members.rank, exec.members.nranks);
         let (all, own) = self.cards.split_at_mut(ranks);
         let gather = Call {
             collective: Collective::AllGather,
@@ -176,7 +177,10 @@ impl Op {
     fn begin_direct(&mut self, exec: &mut Exec, then: Then) -> Result<()> {
         let checked = &then.checked;
         let cards = &self.cards[..exec.members.nranks as usize];
-        let Some(reached) = exec.direct.reached(cards, checked)? else {
+        let Some(reached) =
+            exec.direct
+                .reached(cards, checked, std::mem::take(&mut self.copies))?
+        else {
             self.exposed = None;
             return self.collective(exec, checked, then.combine, then.otherwise);
         };

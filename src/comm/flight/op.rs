@@ -2,11 +2,13 @@
 
 use super::completion::Completion;
 use super::direct::Card;
+use super::pushed::Exposed;
 use crate::base::Result;
 use crate::comm::calling::call::Checked;
 use crate::comm::calling::exact::Exact;
 use crate::comm::calling::notes::Pending;
 use crate::exec::combine::Combine;
+use crate::exec::reach::Copied;
 use crate::exec::{EngineFlight, Progress};
 use crate::plan::Collective;
 use crate::tune::Choice;
@@ -22,9 +24,11 @@ pub(in crate::comm) struct Op {
     pub(super) then: Option<Next>,
     /// The cards of all ranks, and behind them the own one as it is sent.
     pub(super) cards: Vec<Card>,
+    /// Bytes of this rank's buffers of which peers read copies.
+    pub(super) copies: Vec<Copied>,
     /// The memory of this rank into which peers may write since its card is out: address and bytes
     /// of whole pages. Peers that have all cards do not wait for this rank.
-    pub(super) exposed: Option<(usize, usize)>,
+    pub(super) exposed: Option<Exposed>,
     /// Nothing of this op moves before these have ended.
     pub after: Vec<Arc<Completion>>,
     /// It calls a function of the program, which only threads of the program do.
@@ -81,6 +85,7 @@ impl Op {
             watchers: Vec::new(),
             then: None,
             cards: Vec::new(),
+            copies: Vec::new(),
             exposed: None,
             after: Vec::new(),
             by_program: false,
@@ -130,9 +135,9 @@ impl Op {
     }
 
     /// The memory of this rank into which peers may be writing: first byte, length.
-    pub fn written(&self) -> Option<(*mut u8, usize)> {
-        let (address, bytes) = self.exposed?;
-        Some((std::ptr::with_exposed_provenance_mut(address), bytes))
+    pub fn written(&self) -> impl Iterator<Item = (*mut u8, usize)> {
+        let parts = self.exposed.into_iter().flatten();
+        parts.map(|(address, bytes)| (std::ptr::with_exposed_provenance_mut(address), bytes))
     }
 
     /// A completion of the lane that was added last.

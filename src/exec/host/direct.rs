@@ -13,7 +13,7 @@ use super::launch::Launch;
 use super::wires::Wires;
 use crate::base::Result;
 use crate::dtype::FoldParams;
-use crate::exec::reach::PeerBuffers;
+use crate::exec::reach::{Copied, PeerBuffers};
 use crate::plan::analysis::direct;
 use crate::plan::{Link, Operand, POST_SCALE, Space, Step, StepOp};
 use std::ops::Range;
@@ -52,8 +52,7 @@ impl LaneRun {
             }
         }
         let pushed = pushes && !part.is_empty();
-        self.write_tokens(step, launch, wires, (chunk, pushed));
-        Ok(())
+        self.write_tokens(step, launch, wires, (reached, chunk, count), pushed)
     }
 
     /// Which elements of the slice at hand lie where peers may write; empty for none.
@@ -64,15 +63,16 @@ impl LaneRun {
         chunk: u32,
         count: usize,
     ) -> Range<usize> {
-        if reached.pushed.is_empty() || !launch.plan.may_push {
+        if reached.pushed.parts.is_empty() || !launch.plan.may_push {
             return 0..0;
         }
         let region = self
             .window
             .region(Space::Output, chunk, self.round, self.slice);
         let element_bytes = launch.kernel.element_bytes;
-        let first = reached.pushed.start.div_ceil(element_bytes);
-        let end = reached.pushed.end / element_bytes;
+        let pushed = reached.pushed.around(region.offset * element_bytes);
+        let first = pushed.start.div_ceil(element_bytes);
+        let end = pushed.end / element_bytes;
         let within = |element: usize| element.saturating_sub(region.offset).min(count);
         within(first)..within(end)
     }
@@ -203,13 +203,17 @@ impl LaneRun {
     }
 
     /// Tells the readers where the slice lies.
+    ///
+    /// # Errors
+    /// Where copies cannot be made of what readers cannot see.
     fn write_tokens(
         &self,
         step: &Step,
         launch: &Launch,
         wires: &mut Wires,
-        (chunk, pushed): (u32, bool),
-    ) {
+        (reached, chunk, count): (&PeerBuffers, u32, usize),
+        pushed: bool,
+    ) -> Result<()> {
         let plan = &launch.plan;
         let (srcs, dsts) = (plan.list(step.srcs), plan.list(step.dsts));
         let at = At::new(&self.window, self.round, self.slice, &self.scratch);
@@ -220,9 +224,19 @@ impl LaneRun {
             _ => (1, launch.recv.cast_const()),
         };
         let pushed = if pushed { PUSHED } else { 0 };
+        let mut copied = reached.copies.is_empty();
         for index in dsts.iter().filter_map(Operand::as_connection) {
-            let offset = at.place(lies, launch, chunk) as usize - base as usize;
+            let place = at.place(lies, launch, chunk) as usize;
+            if !copied {
+                copied = true;
+                let bytes = place..place + count * launch.kernel.element_bytes;
+                let meets =
+                    |one: &&Copied| one.bytes.start < bytes.end && bytes.start < one.bytes.end;
+                let mut copies = reached.copies.iter().filter(meets);
+                copies.try_for_each(|one| one.how.show(&bytes))?;
+            }
             let token = wires.ports.place(plan.ends[index], TOKEN_BYTES, 0);
+            let offset = place - base as usize;
             // SAFETY: a token may be written (its credit is there), and holds 16 bytes.
             unsafe {
                 token
@@ -230,6 +244,7 @@ impl LaneRun {
                     .write_unaligned([buffer | pushed, offset as u64])
             };
         }
+        Ok(())
     }
 }
 

@@ -57,7 +57,7 @@ impl LaneRun {
         }
         let shown = match &launch.direct {
             // Nobody reads what was pushed.
-            Some(reached) if reached.pushes_all && launch.plan.may_push => {
+            Some(reached) if reached.pushed.is_all && launch.plan.may_push => {
                 &launch.plan.lane_shown[self.lane]
             }
             // What this rank has shown must not be touched before the peers are done with it.

@@ -84,9 +84,14 @@ impl Head<'_> {
         Some((head, name))
     }
 
-    /// Whether it shows each byte of `file` at the address that is the byte's offset.
+    /// Whether it is a mapping of `file`, shared or private, with each byte at the address that is
+    /// the byte's offset.
     pub(super) fn is_in_place(&self, file: Identity) -> bool {
-        self.file == file && self.rights.ends_with('s') && self.offset == self.pages.start as u64
+        self.file == file && self.offset == self.pages.start as u64
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.rights.ends_with('s')
     }
 }
 
@@ -119,7 +124,11 @@ const HARMFUL: &[(&str, &str)] = &[
     ("gd", "is a stack"),
     ("ss", "is a stack"),
     ("gu", "has guard pages, as stacks have"),
-    ("dc", "is kept from children (MADV_DONTFORK)"),
+    (
+        "dc",
+        "is kept from children (MADV_DONTFORK), as ibv_fork_init does with what is pinned for a \
+         network",
+    ),
     ("wf", "is wiped in children (MADV_WIPEONFORK)"),
     ("um", "is watched by a userfaultfd"),
     ("uw", "is watched by a userfaultfd"),
@@ -173,7 +182,8 @@ impl Area {
         if self.name == "[stack]" {
             return Some("is a stack".into());
         }
-        if self.file == ours && self.file.inode != 0 {
+        let is_settled = self.is_in_place(ours) && !self.is_shared();
+        if self.file == ours && self.file.inode != 0 && !is_settled {
             return Some("was registered and then moved (mremap, realloc)".into());
         }
         if self.is_shared() {
@@ -183,13 +193,14 @@ impl Area {
                 self.name
             ));
         }
-        if self.file.inode != 0 {
+        if self.file.inode != 0 && !is_settled {
             return Some(format!("is a private mapping of the file {}", self.name));
         }
         if !private {
             return Some(format!("has the access rights {}, not rw-p", self.rights));
         }
-        if !["", "[heap]"].contains(&&*self.name) && !self.name.starts_with("[anon:") {
+        let is_anonymous = ["", "[heap]"].contains(&&*self.name) || self.name.starts_with("[anon:");
+        if !is_anonymous && !is_settled {
             return Some(format!("is {}", self.name));
         }
         if self.key != 0 {
@@ -251,48 +262,54 @@ pub(super) fn plain(pages: &Range<usize>) -> Result<Vec<Area>> {
     of_file("/proc/self/maps", pages)
 }
 
-/// Of `pages`, what is to be moved: all but what lies in our file in place already.
+/// Of the whole pages `inner` of a buffer, what is to be moved: all but what lies in our file in
+/// place already. The pages around them, up to `hull`, stay where they are.
 ///
 /// # Errors
-/// `InvalidArgument` naming the first part that may not be moved, and why.
+/// `InvalidArgument` naming the first part that is not memory, or may not be moved, and why.
 pub(super) fn movable(
     areas: &[Area],
-    pages: &Range<usize>,
+    (hull, inner): (&Range<usize>, &Range<usize>),
     ours: Identity,
 ) -> Result<Vec<Range<usize>>> {
-    let refuse = |part: &Range<usize>, why: &str| {
-        let what = format!(
-            "the memory at {:#x} ({} bytes of the pages of the buffer) {why}",
-            part.start,
-            part.len()
-        );
-        Err(Error::argument(what, REMEDY))
-    };
     let mut to_move = Vec::new();
-    let mut at = pages.start;
+    let mut at = hull.start;
     for area in areas {
-        let part = area.pages.start.max(at)..area.pages.end.min(pages.end);
+        let part = area.pages.start.max(at)..area.pages.end.min(hull.end);
         if part.start > at {
             return refuse(&(at..part.start), "is not mapped");
         }
-        if !area.is_in_place(ours) {
-            if let Some(why) = area.objection(ours) {
-                return refuse(&part, &why);
-            }
-            if area.flags.is_empty() {
-                return refuse(
-                    &part,
-                    "has no flags in /proc/self/smaps, by which to judge it",
-                );
-            }
-            to_move.push(part.clone());
+        if !area.rights.starts_with('r') {
+            let why = format!("has the access rights {}, not rw-p", area.rights);
+            return refuse(&part, &why);
         }
         at = part.end;
+        let whole = part.start.max(inner.start)..part.end.min(inner.end);
+        if whole.is_empty() || area.is_in_place(ours) && area.is_shared() {
+            continue;
+        }
+        if let Some(why) = area.objection(ours) {
+            return refuse(&whole, &why);
+        }
+        if area.flags.is_empty() {
+            let why = "has no flags in /proc/self/smaps, by which to judge it";
+            return refuse(&whole, why);
+        }
+        to_move.push(whole);
     }
-    match at < pages.end {
-        true => refuse(&(at..pages.end), "is not mapped"),
+    match at < hull.end {
+        true => refuse(&(at..hull.end), "is not mapped"),
         false => Ok(to_move),
     }
+}
+
+fn refuse<T>(part: &Range<usize>, why: &str) -> Result<T> {
+    let what = format!(
+        "the memory at {:#x} ({} bytes of the pages of the buffer) {why}",
+        part.start,
+        part.len()
+    );
+    Err(Error::argument(what, REMEDY))
 }
 
 #[cfg(test)]
@@ -335,7 +352,7 @@ VmFlags: rd wr mr mw me ac sd nh
 ";
 
     fn judged(pages: Range<usize>) -> Result<Vec<Range<usize>>> {
-        movable(&read(SMAPS.as_bytes(), &pages), &pages, OURS)
+        movable(&read(SMAPS.as_bytes(), &pages), (&pages, &pages), OURS)
     }
 
     #[test]
@@ -369,7 +386,8 @@ VmFlags: rd wr mr mw me ac sd nh
         for (flag, words) in HARMFUL {
             let text = SMAPS.replace(" ac sd \n0000800", &format!(" ac {flag} \n0000800"));
             let pages = 0x5000..0x6000;
-            let error = movable(&read(text.as_bytes(), &pages), &pages, OURS).unwrap_err();
+            let error =
+                movable(&read(text.as_bytes(), &pages), (&pages, &pages), OURS).unwrap_err();
             assert!(error.what.contains(words), "{flag}: {error}");
         }
     }

@@ -1,28 +1,32 @@
 //! What children of fork() have instead of registered memory.
 //!
 //! **Problem.** A child inherits the mapping of the file: what it writes there would be seen by its
-//! parent and by the parent's peers. Without the pages (`MADV_DONTFORK`) it could not read what
-//! else lies in the first and last page of a buffer, perhaps malloc's own notes.
+//! parent and by the parent's peers.
 //!
 //! **Idea.** A fork handler maps the same file once more in the child, at the same addresses and
 //! privately: what the child writes is its own. A page that it has not written yet shows the file,
-//! and so what the parent and its peers write there later. Pages that a registration shares with
-//! other data are copied at once, and the parent waits for that, up to [`LONGEST_WAIT`].
+//! and so what the parent and its peers write there later. That can be bytes of the buffer only.
+//! Pages that no registration holds any more, and that the parent could not take off the file, may
+//! hold anything: they are copied at once, and the parent waits for that, up to [`LONGEST_WAIT`].
 //!
-//! **Limits.** A raw `clone` system call runs no handlers: such a child shares the memory. What
-//! other threads of the parent write in the moment of the fork may be seen in copied pages, or not.
+//! **Limits.** A raw `clone` system call runs no handlers: such a child shares the memory. The C
+//! library writes before any handler runs: the locks that it keeps beside its data, in a child. So
+//! what may hold such data is off the file long before: only whole pages of buffers are moved, and
+//! what is left is taken off it at once ([`super::exchange::settle`]).
 //!
 //! The handler finds the pages in `/proc/self/maps`, for the program may have unmapped some, and
 //! put others there. It allocates nothing.
 
 use super::areas::{self, Head, Identity};
-use super::hooks;
+use super::{copies, hooks};
 use crate::base::sync::AtomicU32;
 use crate::transport::fork::{AroundFork, around};
 use crate::transport::futex::SystemFutex;
+use crate::transport::room;
 use crate::wire::doorbell::Futex;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -37,8 +41,9 @@ struct Sought {
     file: Identity,
     /// A descriptor of the file; -1 as long as there is none.
     number: i32,
-    /// The pages that hold other data beside a registered buffer.
-    edges: Vec<usize>,
+    /// Pages that no registration holds, and that need the file still.
+    left: Vec<Range<usize>>,
+    page: usize,
 }
 
 static SOUGHT: Mutex<Sought> = Mutex::new(Sought {
@@ -47,7 +52,8 @@ static SOUGHT: Mutex<Sought> = Mutex::new(Sought {
         inode: 0,
     },
     number: -1,
-    edges: Vec::new(),
+    left: Vec::new(),
+    page: 1,
 });
 
 /// A number that children advance when they have their copies, in memory that they share with their
@@ -102,25 +108,23 @@ fn sought() -> HeldSought {
     SOUGHT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on children look for this file, and have copies of `edges`.
-pub(super) fn show(file: Identity, number: i32, mut edges: Vec<usize>) {
+/// From now on children look for this file, and have copies of what is `left`.
+pub(super) fn show(file: Identity, number: i32, left: Vec<Range<usize>>) {
     COPIED.get_or_init(CopyCount::new);
     around(AroundFork {
         before,
         in_parent,
         in_child,
     });
-    edges.sort_unstable();
-    edges.dedup();
+    let page = room::page_bytes();
+    let shown = Sought {
+        file,
+        number,
+        left,
+        page,
+    };
     // The old list is freed when nobody waits for the lock any more.
-    let _old = std::mem::replace(
-        &mut *sought(),
-        Sought {
-            file,
-            number,
-            edges,
-        },
-    );
+    let _old = std::mem::replace(&mut *sought(), shown);
 }
 
 fn copied() -> Option<&'static AtomicU32> {
@@ -137,7 +141,7 @@ fn in_parent() {
     let Some((held, number)) = HELD.take() else {
         return;
     };
-    if let (false, Some(word)) = (held.edges.is_empty(), copied()) {
+    if let (false, Some(word)) = (held.left.is_empty(), copied()) {
         for _ in 0..LOOKS {
             if word.load(Ordering::Acquire) != number {
                 break;
@@ -161,54 +165,56 @@ fn in_child() {
     }
     // Its own children have nothing to copy, and must not end the wait of their grandparent.
     held.number = -1;
-    held.edges.clear();
+    held.left.clear();
     drop(ManuallyDrop::into_inner(held));
 }
 
-/// Replaces one mapping of the child, if it is one of the file in place.
+/// Replaces one mapping of the child, if it is one of the file in place, and copies what was left.
 fn make_private(sought: &Sought, head: &Head) {
     if !head.is_in_place(sought.file) {
         return;
     }
     let protection = areas::protection(head.rights);
-    let how = (protection, libc::MAP_PRIVATE | libc::MAP_NORESERVE);
-    // SAFETY: these pages show the file at this offset; the new ones show the same bytes. The child
-    // has one thread, which runs here.
-    let outcome = unsafe { hooks::show_file(&head.pages, how, (sought.number, head.offset)) };
-    if outcome.is_err() {
-        let nothing = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // A child that dies by touching it is better than one that writes into its parent's data.
-        // SAFETY: pages of the child, which loses them.
-        let _ = unsafe { hooks::show_file(&head.pages, (libc::PROT_NONE, nothing), (-1, 0)) };
-        return;
+    if head.is_shared() {
+        let how = (protection, libc::MAP_PRIVATE | libc::MAP_NORESERVE);
+        // SAFETY: these pages show the file at this offset; the new ones show the same bytes. The
+        // child has one thread, which runs here.
+        let outcome = unsafe { hooks::show_file(&head.pages, how, (sought.number, head.offset)) };
+        if outcome.is_err() {
+            let nothing = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            // A child that dies by touching it is better than one that writes into its parent's
+            // data.
+            // SAFETY: pages of the child, which loses them.
+            let _ = unsafe { hooks::show_file(&head.pages, (libc::PROT_NONE, nothing), (-1, 0)) };
+            return;
+        }
     }
     if protection & libc::PROT_WRITE == 0 {
         return;
     }
-    let inside = |edge: &&usize| head.pages.contains(edge);
-    for &edge in sought.edges.iter().filter(inside) {
-        let byte = edge as *mut u8;
-        // SAFETY: a byte of the mapping made above; writing what it is makes the page the child's.
-        unsafe { byte.write_volatile(byte.read_volatile()) };
+    for left in &sought.left {
+        let part = left.start.max(head.pages.start)..left.end.min(head.pages.end);
+        if !part.is_empty() && copies::populate(&part).is_err() {
+            // SAFETY: private pages of the child, which can be written.
+            unsafe { copies::touch(&part, sought.page) };
+        }
     }
 }
 
 /// Calls `act` with each mapping of this process. Allocates nothing.
 fn each_mapping(act: &mut dyn FnMut(&Head)) {
+    let path = c"/proc/self/maps".as_ptr();
+    let how = libc::O_RDONLY | libc::O_CLOEXEC;
+    // Bare system calls: what a library puts before them may want a lock that nobody gives back.
     // SAFETY: a constant path; plain system call.
-    let file = unsafe {
-        libc::open(
-            c"/proc/self/maps".as_ptr(),
-            libc::O_RDONLY | libc::O_CLOEXEC,
-        )
-    };
+    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path, how) };
     if file < 0 {
         return;
     }
     let (mut text, mut line, mut length) = ([0_u8; 4096], [0_u8; 160], 0);
     loop {
         // SAFETY: `text` is writable for its length.
-        let count = unsafe { libc::read(file, text.as_mut_ptr().cast(), text.len()) };
+        let count = unsafe { libc::syscall(libc::SYS_read, file, text.as_mut_ptr(), text.len()) };
         let Some(got) = usize::try_from(count).ok().filter(|&got| got > 0) else {
             break;
         };
@@ -229,5 +235,5 @@ fn each_mapping(act: &mut dyn FnMut(&Head)) {
         }
     }
     // SAFETY: opened above.
-    unsafe { libc::close(file) };
+    unsafe { libc::syscall(libc::SYS_close, file) };
 }

@@ -3,7 +3,6 @@
 use super::fenced::{FencedPages, PAGE, PRIVATE, SHARED, map_at};
 use super::*;
 use crate::base::sync::AtomicU32;
-use std::sync::atomic::AtomicBool;
 
 #[test]
 fn what_was_freed_and_given_out_again_is_not_found() {
@@ -42,12 +41,12 @@ fn a_file_of_the_program_that_was_unmapped_is_not_found() {
     pages.has(23);
 }
 
-/// Forks, changes byte `note` here, and says what the child then reads there.
-fn in_the_child(pages: &FencedPages, note: usize) -> u8 {
-    let before = pages.read(note);
-    let step = map_at(0, PAGE, SHARED, None).cast::<AtomicU32>();
-    // SAFETY: a number in memory that parent and child share.
-    let step = unsafe { &*step };
+/// Forks, changes all bytes here, and says how many of them the child then finds changed.
+fn changed_in_the_child(pages: &FencedPages) -> usize {
+    let shared = map_at(0, PAGE, SHARED, None).cast::<AtomicU32>();
+    // SAFETY: two numbers in memory that parent and child share.
+    let [step, changed] = unsafe { [&*shared, &*shared.add(1)] };
+    let before: Vec<u8> = (0..pages.bytes).map(|at| pages.read(at)).collect();
     // SAFETY: the child reads memory, and leaves by _exit, or by the alarm.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
@@ -58,66 +57,74 @@ fn in_the_child(pages: &FencedPages, note: usize) -> u8 {
             while step.load(Ordering::Acquire) == 0 {
                 libc::usleep(100);
             }
-            libc::_exit(i32::from(pages.read(note)));
+            let differs = |at: &usize| pages.read(*at) != before[*at];
+            let count = (0..pages.bytes).filter(differs).count();
+            changed.store(count as u32, Ordering::Release);
+            (0..pages.bytes).for_each(|at| pages.write(at, 7));
+            libc::_exit(0);
         }
     }
-    pages.write(note, before.wrapping_add(1));
+    (0..pages.bytes).for_each(|at| pages.write(at, before[at].wrapping_add(1)));
     step.store(1, Ordering::Release);
     let mut status = -1;
     // SAFETY: `status` is a live integer; `child` is this process's child.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    pages.write(note, before);
-    assert!(libc::WIFEXITED(status), "the child ended with {status}");
-    libc::WEXITSTATUS(status) as u8
+    assert_eq!(status, 0, "the child did not end well");
+    for (at, byte) in before.into_iter().enumerate() {
+        assert_eq!(
+            pages.read(at),
+            byte.wrapping_add(1),
+            "the child has written here"
+        );
+        pages.write(at, byte);
+    }
+    changed.load(Ordering::Acquire) as usize
 }
 
+/// The program frees a buffer after an abort, and its memory is given out again.
 #[test]
-fn who_forks_while_pages_move_has_copies_of_what_lies_beside() {
-    const PAGES: usize = (96 << 20) / PAGE;
-    let pages = FencedPages::new(PAGES);
-    (0..PAGES).for_each(|page| pages.write(page * PAGE, 1));
-    let (first, last) = (5, PAGES * PAGE - 5);
-    pages.write(first, 77);
-    pages.write(last, 78);
-    let (moves, ended) = (AtomicBool::new(false), AtomicBool::new(false));
-    // Until the page of `note` is mapped so, or it is too late.
-    let wait = |note: usize, rights: &str| {
-        while !ended.load(Ordering::Acquire) && pages.rights(note / PAGE) != rights {
-            std::hint::spin_loop();
-        }
-    };
-    std::thread::scope(|scope| {
-        let forker = scope.spawn(|| {
-            wait(first, "rw-s");
-            let one = in_the_child(&pages, first);
-            while !moves.load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
-            // The first page has gone back, and the last is on the file still.
-            wait(first, "rw-p");
-            (one, in_the_child(&pages, last))
-        });
-        let number = register(pages.at(100), PAGES * PAGE - 200).unwrap();
-        ended.store(true, Ordering::Release);
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        ended.store(false, Ordering::Release);
-        moves.store(true, Ordering::Release);
-        assert!(deregister(number).unwrap());
-        ended.store(true, Ordering::Release);
-        assert_eq!(forker.join().unwrap(), (77, 78));
-    });
-}
-
-#[test]
-fn pages_that_were_left_are_copied_for_children_too() {
-    let (pages, other) = (FencedPages::new(4), FencedPages::new(1));
+fn no_page_that_was_left_changes_under_a_child() {
+    let (pages, other) = (FencedPages::new(9), FencedPages::new(1));
     pages.fill(24);
-    let note = pages.read(5);
-    leave(register(pages.at(100), 3 * PAGE).unwrap());
+    leave(register(pages.at(100), 8 * PAGE).unwrap());
+    assert_eq!(changed_in_the_child(&pages), 0);
     // Others tell the handler anew.
-    let number = register(other.at(0), 1).unwrap();
-    assert_eq!(in_the_child(&pages, 5), note);
+    let number = register(other.at(0), PAGE).unwrap();
+    assert_eq!(changed_in_the_child(&pages), 0);
     assert!(deregister(number).unwrap());
-    assert_eq!(in_the_child(&pages, 5), note);
+    assert_eq!(changed_in_the_child(&pages), 0);
     pages.has(24);
+}
+
+#[test]
+fn what_the_system_takes_before_it_refuses_is_not_lost() {
+    let pages = FencedPages::new(9);
+    pages.fill(25);
+    let whole = || register(pages.at(100), 8 * PAGE);
+    // The old pages are gone when the system refuses to put the file there.
+    hooks::FAILS.set(1);
+    let number = whole().unwrap();
+    pages.has(25);
+    // Nor can they go back; they are private all the same.
+    hooks::FAILS.set(1);
+    assert!(deregister(number).unwrap());
+    pages.has(25);
+    assert_eq!(pages.rights(3), "rw-p");
+    assert_eq!(changed_in_the_child(&pages), 0);
+    // Nor be made private: then children have copies.
+    let number = whole().unwrap();
+    hooks::FAILS.set(0b101);
+    let error = deregister(number).unwrap_err();
+    assert!(error.what.contains("memory of its own"), "{error}");
+    pages.has(25);
+    assert_eq!(pages.rights(3), "rw-s");
+    assert!(find(pages.at(200), 1).is_none());
+    assert_eq!(changed_in_the_child(&pages), 0);
+    // The next registration tries again.
+    let number = whole().unwrap();
+    pages.has(25);
+    assert!(deregister(number).unwrap());
+    pages.has(25);
+    assert_eq!(pages.rights(3), "rw-p");
+    assert_eq!(changed_in_the_child(&pages), 0);
 }

@@ -2,9 +2,9 @@
 //!
 //! **Problem.** Libraries that pin memory for a network (UCX, libfabric, Open MPI) put hooks before
 //! mmap, mremap and others, to hear when what they have pinned is gone. Such a hook takes locks and
-//! allocates, which nobody may do in the moment of the exchange ([`super::window`]) or in a child
-//! of fork. And that of UCX before 1.15 does not hand over the new address of mremap: pages then
-//! land wherever a register happens to point, perhaps on malloc's own.
+//! allocates, which nobody may do in a child of fork. And that of UCX before 1.15 does not hand
+//! over the new address of mremap: pages then land wherever a register happens to point, perhaps on
+//! malloc's own.
 //!
 //! **Idea.** The exchange is a bare system call, which no hook sees. Afterwards an mremap that
 //! changes nothing goes through the hooks: they hear that these addresses have other pages now.
@@ -23,6 +23,8 @@ pub(super) unsafe fn show_file(
     (rights, flags): (libc::c_int, libc::c_int),
     (file, from): (libc::c_int, u64),
 ) -> io::Result<()> {
+    #[cfg(test)]
+    late_failure(pages)?;
     // SAFETY: the caller's promise; the system exchanges the pages in one step.
     outcome(unsafe {
         libc::syscall(
@@ -42,6 +44,8 @@ pub(super) unsafe fn show_file(
 /// # Safety
 /// The mapping is the caller's, who needs it at `copy` no more; nobody needs what is at `pages`.
 pub(super) unsafe fn put(copy: usize, pages: &Range<usize>) -> io::Result<()> {
+    #[cfg(test)]
+    late_failure(pages)?;
     // SAFETY: the caller's promise; the system exchanges the pages in one step.
     outcome(unsafe {
         libc::syscall(
@@ -74,4 +78,23 @@ pub(super) fn tell(pages: &Range<usize>) {
             0,
         )
     };
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Which of the next exchanges of this thread fail: the lowest bit is the next one.
+    pub(super) static FAILS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Fails as the system may where memory is short: the old pages are gone by then.
+#[cfg(test)]
+fn late_failure(pages: &Range<usize>) -> io::Result<()> {
+    let fails = FAILS.get();
+    FAILS.set(fails >> 1);
+    if fails & 1 == 0 {
+        return Ok(());
+    }
+    // SAFETY: pages of a test, which looks at what becomes of them.
+    unsafe { libc::munmap(pages.start as *mut libc::c_void, pages.len()) };
+    Err(io::Error::from_raw_os_error(libc::ENOMEM))
 }

@@ -1,0 +1,227 @@
+//! The bytes of receive buffers into which peers write.
+//!
+//! **Problem.** When a communicator stops, the owner of a buffer puts private pages, filled with
+//! zeros, in the place of those into which a peer may still be writing
+//! ([`crate::transport::memory::take_back`]). So whatever else lies in such a page is lost: other
+//! data of the program, or the owner's own block, which is its input where the call is in place.
+//!
+//! **Idea.** Peers write whole pages only, in which nothing lies but blocks of others; what is
+//! before and behind them is pulled. A block is written at the same places into all buffers, so
+//! what all ranks allow is common to them. Blocks of an all-gather have one writer each; the
+//! results of the other collectives are one block, which is no input any more when it is written.
+
+use crate::comm::calling::call::Checked;
+use crate::exec::reach::Pushed;
+use crate::plan::Collective;
+use crate::transport::memory;
+use std::ops::Range;
+
+/// Addresses of the first byte, and bytes, before and behind a rank's own block.
+pub(super) type Exposed = [(usize, usize); 2];
+
+/// How a receive buffer consists of blocks.
+fn blocks(checked: &Checked, ranks: usize) -> (usize, usize) {
+    match checked.call.collective {
+        Collective::AllGather => (checked.bytes, ranks),
+        _ => (checked.bytes, 1),
+    }
+}
+
+/// Ranks that are threads of one process write into all of each other's buffers.
+pub(super) fn everything(checked: &Checked, ranks: u32) -> Pushed {
+    let bytes = checked.buffer_bytes(0, ranks).1;
+    Pushed {
+        block_bytes: bytes,
+        parts: vec![0..bytes],
+        is_all: bytes > 0,
+    }
+}
+
+/// What peers write where the receive buffers of the ranks begin at `starts`. Pure in what all
+/// ranks know.
+pub(super) fn common(checked: &Checked, starts: &[usize]) -> Pushed {
+    let (block, count) = blocks(checked, starts.len());
+    let page = memory::page_bytes();
+    if starts.is_empty() || block == 0 {
+        return Pushed::nothing();
+    }
+    let mut whole = 0..block * count;
+    for start in starts {
+        let pages = whole_pages(*start, block * count, page);
+        whole = whole.start.max(pages.start)..whole.end.min(pages.end);
+    }
+    let inside = |one: Range<usize>| one.start.max(whole.start)..one.end.min(whole.end);
+    let mut parts: Vec<Range<usize>> = (0..count)
+        .map(|at| inside(at * block..(at + 1) * block))
+        .collect();
+    if count > 1 {
+        for (rank, start) in starts.iter().enumerate() {
+            keep_off(&mut parts, (rank, *start), block, page);
+        }
+    }
+    for part in &mut parts {
+        if part.start >= part.end {
+            *part = 0..0;
+        }
+    }
+    let all = |(at, part): (usize, &Range<usize>)| *part == (at * block..(at + 1) * block);
+    Pushed {
+        block_bytes: block,
+        is_all: parts.iter().enumerate().all(all),
+        parts,
+    }
+}
+
+/// Cuts off the blocks of others what shares a page with the own block of a rank.
+fn keep_off(parts: &mut [Range<usize>], (rank, start): (usize, usize), block: usize, page: usize) {
+    let own = rank * block..(rank + 1) * block;
+    let first = (start + own.start) / page * page;
+    let behind = (start + own.end).next_multiple_of(page);
+    let reach = page.div_ceil(block);
+    for part in &mut parts[rank.saturating_sub(reach)..rank] {
+        part.end = part.end.min(first.saturating_sub(start));
+    }
+    for part in parts.iter_mut().skip(rank + 1).take(reach) {
+        part.start = part.start.max(behind - start);
+    }
+}
+
+/// The whole pages of a buffer, from its start.
+fn whole_pages(start: usize, bytes: usize, page: usize) -> Range<usize> {
+    let first = start.next_multiple_of(page) - start;
+    let end = ((start + bytes) / page * page).saturating_sub(start);
+    first..end.max(first)
+}
+
+/// The whole pages of this rank's receive buffer into which peers may write, any of which
+/// [`common`] may name. Where ranks are threads of one process that is more than pages, and nothing
+/// is taken back. Nothing where the rank receives nothing.
+pub(super) fn exposed(checked: &Checked, rank: u32, ranks: u32) -> Option<Exposed> {
+    let bytes = checked.buffer_bytes(rank, ranks).1;
+    if bytes == 0 {
+        return None;
+    }
+    let (page, start) = (memory::page_bytes(), checked.call.recv.expose_provenance());
+    let (block, count) = blocks(checked, ranks as usize);
+    let own = match checked.call.collective {
+        Collective::Broadcast if checked.call.peer == rank => 0..bytes,
+        _ if count == 1 => 0..0,
+        _ => rank as usize * block..(rank as usize + 1) * block,
+    };
+    let around = [0..own.start, own.end..bytes];
+    Some(around.map(|part| {
+        let pages = whole_pages(start + part.start, part.len(), page);
+        (start + part.start + pages.start, pages.len())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::RedOp;
+    use crate::comm::calling::call::Call;
+    use crate::dtype::DataType;
+
+    fn checked(collective: Collective, recv: usize, block: usize) -> Checked {
+        let call = Call {
+            collective,
+            send: std::ptr::null(),
+            recv: std::ptr::with_exposed_provenance_mut(recv),
+            count: block,
+            dtype: DataType::Uint8,
+            op: RedOp::SUM,
+            peer: 0,
+        };
+        Checked {
+            bytes: block,
+            ..Checked::unseen(&call)
+        }
+    }
+
+    #[test]
+    fn peers_write_whole_pages_of_each_buffer() {
+        let page = memory::page_bytes();
+        let bytes = 10 * page;
+        let pushed = |a: usize, b: usize| {
+            let pushed = common(&checked(Collective::AllReduce, a, bytes), &[a, b]);
+            (pushed.around(5), pushed.is_all)
+        };
+        assert_eq!(pushed(7 * page, 90 * page), (0..bytes, true));
+        // One begins 8 bytes into a page, the other 8 bytes before the end of one.
+        let part = page - 8..10 * page - 8;
+        assert_eq!(pushed(7 * page + 8, 90 * page), (part, false));
+        let part = page - 8..9 * page + 8;
+        assert_eq!(pushed(7 * page + 8, 90 * page - 8), (part, false));
+        let short = checked(Collective::AllReduce, page + 1, page);
+        assert_eq!(
+            common(&short, &[page + 1, page]).around(0),
+            0..0,
+            "no whole page"
+        );
+        assert_eq!(common(&short, &[]), Pushed::nothing());
+        assert_eq!(everything(&short, 2).around(9), 0..page);
+    }
+
+    /// All that peers write is exposed, and no exposed page holds a byte of the own block.
+    #[test]
+    fn own_blocks_are_never_exposed_wherever_buffers_begin() {
+        let page = memory::page_bytes();
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut bytes_pushed = 0;
+        for _ in 0..2000 {
+            let ranks = random.usize(2..6);
+            let block = match random.u8(..4) {
+                0 => random.usize(1..page),
+                1 => random.usize(1..4) * page,
+                _ => random.usize(1..5 * page),
+            };
+            let place = |random: &mut fastrand::Rng| match random.bool() {
+                true => random.usize(1..9) * page,
+                false => random.usize(page..9 * page),
+            };
+            let starts: Vec<usize> = (0..ranks).map(|_| place(&mut random)).collect();
+            let call = |rank: usize| checked(Collective::AllGather, starts[rank], block);
+            let pushed = common(&call(0), &starts);
+            for (rank, start) in starts.iter().enumerate() {
+                let own = start + rank * block..start + (rank + 1) * block;
+                let all = *start..start + ranks * block;
+                let parts = exposed(&call(rank), rank as u32, ranks as u32).unwrap();
+                for (from, bytes) in parts.into_iter().filter(|part| part.1 > 0) {
+                    assert!(from % page == 0 && bytes % page == 0);
+                    assert!(
+                        all.start <= from && from + bytes <= all.end,
+                        "{from} {all:?}"
+                    );
+                    assert!(
+                        from + bytes <= own.start || own.end <= from,
+                        "{from} {own:?}"
+                    );
+                }
+                for writer in (0..ranks).filter(|&writer| writer != rank) {
+                    let written = pushed.around(writer * block);
+                    let inside =
+                        writer * block <= written.start && written.end <= (writer + 1) * block;
+                    assert!(written.is_empty() || inside, "{written:?}");
+                    bytes_pushed += written.len();
+                    let (from, to) = (start + written.start, start + written.end);
+                    let holds = |part: &(usize, usize)| part.0 <= from && to <= part.0 + part.1;
+                    assert!(
+                        written.is_empty() || parts.iter().any(holds),
+                        "{written:?} {parts:?}"
+                    );
+                }
+            }
+        }
+        assert!(bytes_pushed > 1000 * page, "{bytes_pushed}");
+    }
+
+    #[test]
+    fn a_root_has_nothing_to_lose() {
+        let page = memory::page_bytes();
+        let call = checked(Collective::Broadcast, 3 * page, 5 * page);
+        let bytes = |rank| exposed(&call, rank, 2).unwrap().map(|part| part.1);
+        assert_eq!((bytes(0), bytes(1)), ([0, 0], [0, 5 * page]));
+    }
+}
