@@ -3,6 +3,8 @@
 
 #[path = "faults/begun.rs"]
 mod begun;
+#[path = "faults/ended.rs"]
+mod ended;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "cma/job.rs"]
 mod job;
@@ -28,6 +30,8 @@ fn child() {
     job::run_child(|name| match name {
         "bad_op" => words::bad_op,
         "begins" => killed::begins,
+        "ends" => ended::ends,
+        "late" => ended::late,
         "storm" => storms::storm,
         _ => panic!("there is no scenario {name:?}"),
     });

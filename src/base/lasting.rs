@@ -49,20 +49,20 @@ impl<T: Default> Lasting<T> {
     pub fn with_mut<R>(&self, empty: fn(), with: impl FnOnce(&mut T) -> R) -> R {
         if !self.is_guarded.replace(true) {
             // Behind the end there is no other end.
-            let _ = GUARD.try_with(|guard| guard.0.borrow_mut().push(empty));
+            let _ = EMPTIER.try_with(|emptier| emptier.0.borrow_mut().push(empty));
         }
         with(self.value.borrow_mut().get_or_insert_default())
     }
 }
 
 /// Empties the places of a thread at its end.
-struct Guard(RefCell<Vec<fn()>>);
+struct Emptier(RefCell<Vec<fn()>>);
 
 thread_local! {
-    static GUARD: Guard = const { Guard(RefCell::new(Vec::new())) };
+    static EMPTIER: Emptier = const { Emptier(RefCell::new(Vec::new())) };
 }
 
-impl Drop for Guard {
+impl Drop for Emptier {
     fn drop(&mut self) {
         for empty in self.0.take() {
             // A panic here would end the process.

@@ -146,7 +146,7 @@ fn install_as(settings: &Settings) {
             DebugLevel::Trace => LevelFilter::TRACE,
         };
         // An error means that the program has a subscriber already, which is fine.
-        let _ = tracing::subscriber::set_global_default(Lines {
+        let _ = tracing::subscriber::set_global_default(LogWriter {
             debug,
             most,
             has_colours,
@@ -229,13 +229,13 @@ impl Who {
 
 /// Writes lines such as `2026-11-22T14:47:47.123456Z WARN kolo node7 rank 3: sentence`. It keeps
 /// nothing for a thread: exit handlers write lines when all that a thread has is gone.
-struct Lines {
+struct LogWriter {
     debug: DebugLevel,
     most: LevelFilter,
     has_colours: bool,
 }
 
-impl Lines {
+impl LogWriter {
     /// Whether this process says it.
     fn shows(&self, about: &Metadata<'_>, acting: Option<Rank>, who: &Who) -> bool {
         match (*about.level(), self.debug) {
@@ -246,7 +246,7 @@ impl Lines {
     }
 }
 
-impl Subscriber for Lines {
+impl Subscriber for LogWriter {
     fn enabled(&self, about: &Metadata<'_>) -> bool {
         *about.level() <= self.most
     }
@@ -275,7 +275,7 @@ impl Subscriber for Lines {
         if !self.shows(about, acting, &who) {
             return;
         }
-        let mut words = Words::default();
+        let mut words = EventText::default();
         event.record(&mut words);
         let (name, rank) = (who.name(acting), who.rank.or(acting));
         drop(who);
@@ -293,9 +293,9 @@ impl Subscriber for Lines {
 
 /// What an event says: its message, and each other field by its name.
 #[derive(Default)]
-struct Words(String);
+struct EventText(String);
 
-impl Visit for Words {
+impl Visit for EventText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let space = if self.0.is_empty() { "" } else { " " };
         let _ = match field.name() {

@@ -27,7 +27,7 @@ pub(super) enum ServiceKind {
     TakeFd = 5,
     /// "My rank `rank` has left the communicator with nonce `secret` in good order."
     Bye = 6,
-    /// "My process is exiting, without having left its communicators."
+    /// "My process is exiting with status `operation`, without having left its communicators."
     Leaving = 7,
     /// "Look at the communicator with nonce `secret`": number `operation` says why.
     Alarm = 8,

@@ -154,6 +154,7 @@ impl Join<'_> {
         let sharing = Sharing::new(self.nonce, me, (node, ranks), lengths)?;
         let service = service::get()?;
         let watch = service.watch(self.nonce, *my_rank, node, on_death);
+        watch.tell_exit();
         let card = JoinCard {
             address: service.address(),
             pid: std::process::id(),

@@ -17,8 +17,10 @@
 
 mod message;
 mod neighbour;
+mod post;
 
 pub(super) use message::fuzz;
+pub use post::Post;
 
 use crate::base::clock::{self, Moment};
 use crate::base::{Error, Rank, Result};
@@ -26,8 +28,8 @@ use crate::proxy::attended::Attended;
 use crate::proxy::death;
 use crate::proxy::patience::{BYE_LIMIT, lock_at_exit};
 use crate::proxy::service::{self, Alarm, OnDeath, Staying, Watch};
+use crate::transport::net::Handle;
 use crate::transport::net::socket::was_closed;
-use crate::transport::net::{Handle, Listener, Net};
 use crate::transport::node::NodeMemory;
 use crate::transport::segment::Nonce;
 use message::{MOST_BOARDS, Message, News, token};
@@ -36,32 +38,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// A lookout that listens, before it knows its neighbours.
-pub struct Post {
-    net: Arc<dyn Net>,
-    listener: Box<dyn Listener>,
-    handle: Handle,
-}
-
-impl Post {
-    /// Listens on the first device of a network of sockets.
-    ///
-    /// # Errors
-    /// Of the network.
-    pub fn new(net: Arc<dyn Net>) -> Result<Post> {
-        let (handle, listener) = net.listen(0)?;
-        Ok(Post {
-            net,
-            listener,
-            handle,
-        })
-    }
-
-    /// What neighbours need to reach it.
-    pub fn handle(&self) -> &Handle {
-        &self.handle
-    }
-}
+/// Between two looks whether the other ranks of a node have ended too.
+const END_PAUSE: Duration = Duration::from_millis(1);
 
 /// What a lookout is made with.
 pub struct Crew {
@@ -173,7 +151,8 @@ impl Lookout {
     /// the lookout until they have left, too.
     pub fn retire(&self, watch: &Watch) {
         let (me, node) = (self.crew.me, &self.crew.node);
-        let stays = |rank: &Rank| *rank != me && !node.board(rank.index()).has_left();
+        let is_over = |rank: &Rank| self.has_left(rank.0) || self.has_ended(rank.0);
+        let stays = |rank: &Rank| *rank != me && !is_over(rank);
         let Some(this) = self.me.upgrade() else {
             return;
         };
@@ -201,6 +180,21 @@ impl Lookout {
         self.last_news(&mut state);
         self.part(state, BYE_LIMIT);
         self.dismiss();
+    }
+
+    /// The process of the rank exits with status 0, and nothing of the rank is in flight. Others of
+    /// its node mostly end at the same time, and their ends are told too where they come soon.
+    pub fn end(&self, limit: Duration) {
+        let state = || lock_at_exit(&self.state).filter(|state| !state.left && !state.stays);
+        let is_over = |rank: &Rank| self.has_left(rank.0) || self.has_ended(rank.0);
+        let start = clock::now();
+        while state().is_some() && !self.crew.mates.iter().all(is_over) && !start.past(limit) {
+            std::thread::sleep(END_PAUSE);
+        }
+        if let Some(mut state) = state() {
+            self.last_news(&mut state);
+            self.part(state, limit);
+        }
     }
 
     /// What the others must know before a goodbye: why the communicator has stopped, and who of
@@ -255,6 +249,7 @@ impl Lookout {
                     Heard::Lost(error)
                         if self.has_left(rank)
                             && (was_closed(&error) || !state.neighbours[index].was_met()) => {}
+                    Heard::Lost(_) if self.has_ended(rank) => {}
                     Heard::Lost(error) => {
                         let was_met = state.neighbours[index].was_met();
                         let text = self.lost_text(rank, was_met, &error);
@@ -270,6 +265,10 @@ impl Lookout {
 
     fn has_left(&self, rank: u32) -> bool {
         self.crew.node.board(rank as usize).has_left()
+    }
+
+    fn has_ended(&self, rank: u32) -> bool {
+        self.crew.node.board(rank as usize).has_ended()
     }
 
     fn lost_text(&self, rank: u32, was_met: bool, error: &Error) -> String {
@@ -296,7 +295,9 @@ impl Lookout {
             News::Bye => {
                 let rank = state.neighbours[index].rank;
                 state.neighbours[index].departed = true;
-                node.board(rank as usize).leave(false);
+                if !self.has_ended(rank) {
+                    node.board(rank as usize).leave(false);
+                }
                 node.wake_others();
                 let board = (rank, node.board(rank as usize).copy());
                 return state.say(self.crew.me, News::Boards(vec![board]));
@@ -325,7 +326,12 @@ impl Lookout {
                 for (rank, words) in boards {
                     let known = (rank as usize) < node.layout().ranks;
                     if known && !self.crew.mates.contains(&Rank(rank)) {
+                        let had_ended = self.has_ended(rank);
                         node.board(rank as usize).put(&words);
+                        // Whoever waits for it without a look at boards must hear of it.
+                        if !had_ended && self.has_ended(rank) {
+                            lost.push((Rank(rank), "its process has ended".into()));
+                        }
                     }
                 }
             }
@@ -343,7 +349,15 @@ impl Staying for Lookout {
     }
 
     fn died(&self, ranks: &[Rank], text: &str) {
-        if let Some(error) = death::error(ranks, "died", text) {
+        let (ended, dead): (Vec<Rank>, Vec<Rank>) =
+            ranks.iter().partition(|rank| self.has_ended(rank.0));
+        if !ended.is_empty() {
+            let boards = ended.iter().map(|rank| self.crew.node.board(rank.index()));
+            boards.for_each(|board| board.vanish());
+            self.lock().say_boards(&self.crew);
+            self.tend();
+        }
+        if let Some(error) = death::error(&dead, "died", text) {
             self.crew.node.abort(self.crew.me.0, &error);
             self.tell_abort();
         }
@@ -374,7 +388,7 @@ impl Staying for Lookout {
         let behind: Vec<Rank> = behind
             .iter()
             .copied()
-            .filter(|rank| !self.has_left(rank.0))
+            .filter(|rank| !self.has_left(rank.0) && !self.has_ended(rank.0))
             .collect();
         if let Some(error) = death::error(&behind, "died", text) {
             self.crew.node.abort(self.crew.me.0, &error);
@@ -448,7 +462,10 @@ impl Attended for Lookout {
         drop(state);
         for (rank, text) in lost {
             // Where its own rank has left, there may be nobody to hear `on_lost`.
-            if stays && let Some(error) = death::error(&[rank], "cannot be reached", &text) {
+            if stays
+                && !self.has_ended(rank.0)
+                && let Some(error) = death::error(&[rank], "cannot be reached", &text)
+            {
                 self.crew.node.abort(self.crew.me.0, &error);
             }
             (self.crew.on_lost)(&[rank], &text);

@@ -34,10 +34,10 @@ pub use through::{Caller, Elsewhere};
 use super::attended::{self, Attended};
 use super::frame::{Frame, ServiceKind};
 pub use super::patience::Until;
-use super::patience::{LATE, Late, lock_at_exit, no_room, persist};
+use super::patience::{LATE, Late, no_room, persist};
 pub use super::socket::Address;
 use super::socket::{self, Received};
-pub use super::state::{Alarm, Maker, OnAlarm, OnDeath, Peer, ProxyRank, Staying};
+pub use super::state::{Alarm, EndStep, Maker, OnAlarm, OnDeath, OnEnd, Peer, ProxyRank, Staying};
 use super::state::{Answer, Death, Offer, STRANGER_LIMIT, State};
 use crate::base::clock::{self, Moment};
 use crate::base::own_thread;
@@ -100,9 +100,6 @@ pub fn get() -> Result<&'static Service> {
     let service = Service::create().map_err(|source| start_error(&source))?;
     let thread = start_thread(service.clone()).map_err(|source| start_error(&source))?;
     let _ = service.thread.set(thread.as_pthread_t());
-    // SAFETY: `at_exit` is a function for the whole life of the process and never unwinds. A
-    // refusal only makes the description of a normal exit less precise.
-    unsafe { libc::atexit(at_exit) };
     starts::note(starts::Start::Service);
     Ok(SERVICE.get_or_init(|| service))
 }
@@ -118,18 +115,6 @@ fn start_thread(service: Arc<Service>) -> io::Result<JoinHandle<()>> {
         .name("kolo service".to_owned())
         .stack_size(STACK_BYTES);
     own_thread::start(builder, move || service.run())
-}
-
-/// Runs when the process exits in an orderly way: peers who still use its communicators learn
-/// that it was not killed.
-extern "C" fn at_exit() {
-    let Some(service) = SERVICE.get() else { return };
-    if service.pid != std::process::id() {
-        return;
-    }
-    if let Some(mut state) = lock_at_exit(&service.state) {
-        state.announce_exit();
-    }
 }
 
 impl Service {
@@ -430,6 +415,11 @@ impl Watch {
     /// about the communicator. It must not block.
     pub fn heed(&self, on_alarm: OnAlarm) {
         self.service.lock().heed(self.nonce, self.id, on_alarm);
+    }
+
+    /// Has `on_end` called when this process exits with status 0: what it leaves so is no death.
+    pub fn at_end(&self, on_end: OnEnd) {
+        self.service.lock().at_end(self.nonce, self.id, on_end);
     }
 
     /// Tells all processes of this machine that take part, this one too.

@@ -46,6 +46,8 @@ struct Watcher {
     on_alarm: Option<OnAlarm>,
     /// What sends for other ranks of the node.
     proxy: Option<Arc<dyn ProxyRank>>,
+    /// Called when this process exits with status 0.
+    on_end: Option<OnEnd>,
 }
 
 /// A callback to be made, outside all locks.
@@ -71,13 +73,6 @@ struct Pending {
     nonce: Nonce,
     ranks: Vec<Rank>,
     answer: Option<Answer>,
-}
-
-/// Why a link ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Closed,
-    Garbage,
 }
 
 #[derive(Default)]
@@ -134,6 +129,7 @@ impl State {
             on_death,
             on_alarm: None,
             proxy: None,
+            on_end: None,
         });
         id
     }
@@ -254,15 +250,6 @@ impl State {
         self.close_unused();
     }
 
-    /// Tells everyone that this process exits without goodbye; only what the sockets take at once.
-    pub fn announce_exit(&mut self) {
-        let leaving = Frame::new(ServiceKind::Leaving, 0, 0);
-        for link in self.links.values().filter(|link| link.known) {
-            // Nothing can be done about a failure: the end of the link then says less.
-            let _ = socket::send(&link.fd, &leaving, None);
-        }
-    }
-
     /// Whom to tell that this process's own service has failed: every watcher.
     pub fn own_failure(&self, text: &str) -> Vec<Death> {
         let told = |watcher: &Watcher| Death {
@@ -372,7 +359,7 @@ impl State {
                 self.relieve(nonce);
             }
             ServiceKind::Leaving if link.known => {
-                link.leaving = true;
+                link.leaving = Some(frame.operation as u32 as i32);
                 let uses = link.uses.iter();
                 let uses: Vec<_> = uses
                     .map(|(nonce, ranks)| (*nonce, Vec::from_iter(ranks.iter().copied())))
@@ -435,11 +422,7 @@ impl State {
                 pending.answer.get_or_insert(Answer::Lost);
             }
         }
-        let fate = match why {
-            End::Garbage => "sent a message that this version of kolo does not understand",
-            End::Closed if link.leaving => "ended without koloCommDestroy",
-            End::Closed => "ended (it was killed or crashed)",
-        };
+        let fate = why.fate(link.leaving);
         for (nonce, ranks) in link.uses.iter().filter(|(_, ranks)| !ranks.is_empty()) {
             let all: Vec<Rank> = ranks.iter().copied().collect();
             self.tell_gone(*nonce, &all);
@@ -461,6 +444,7 @@ impl State {
 }
 
 mod alarm;
+mod exits;
 mod link;
 mod offer;
 mod posts;
@@ -468,8 +452,8 @@ mod proxied;
 mod proxy_rank;
 
 use alarm::Post;
-pub use alarm::{Alarm, OnAlarm, OnDeath, Staying};
-use link::ProcessLink;
+pub use alarm::{Alarm, EndStep, OnAlarm, OnDeath, OnEnd, Staying};
+use link::{End, ProcessLink};
 pub use offer::Maker;
 pub(super) use offer::Offer;
 pub use proxy_rank::{ProxyRank, Start};

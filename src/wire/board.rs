@@ -27,6 +27,8 @@ const TRIES: usize = if MODEL { 2 } else { 64 };
 
 const LEFT: u64 = 1;
 const PANICKED: u64 = 2;
+const ENDED: u64 = 4;
+const GONE: u64 = 8;
 
 /// One rank's part of the board.
 #[repr(C, align(128))]
@@ -81,6 +83,26 @@ impl Board {
     pub fn leave(&self, panicked: bool) {
         let how = if panicked { LEFT | PANICKED } else { LEFT };
         self.left.fetch_or(how, Ordering::AcqRel);
+    }
+
+    /// Notes that the process of this rank exits with status 0 while nothing of it is in flight.
+    pub fn end(&self) {
+        self.left.fetch_or(ENDED, Ordering::AcqRel);
+    }
+
+    /// Whether the process of this rank exits, or has exited, with status 0 and nothing in flight.
+    pub fn has_ended(&self) -> bool {
+        self.left.load(Ordering::Acquire) & ENDED != 0
+    }
+
+    /// Notes that there is no process of this rank any more, which has ended so.
+    pub fn vanish(&self) {
+        self.left.fetch_or(GONE, Ordering::AcqRel);
+    }
+
+    /// Whether there is no process of this rank any more, which has ended so.
+    pub fn has_vanished(&self) -> bool {
+        self.left.load(Ordering::Acquire) & GONE != 0
     }
 
     /// Whether this rank has let go of the communicator in a panic.
@@ -192,6 +214,17 @@ mod tests {
             (other.signature(1), other.signature(2)),
             (Some(10), Some(20))
         );
+    }
+
+    #[test]
+    fn an_end_is_told_and_is_no_leave() {
+        let (board, other) = (Board::new(), Board::new());
+        board.end();
+        other.put(&board.copy());
+        assert!(other.has_ended() && !other.has_left() && !other.has_vanished());
+        board.vanish();
+        other.put(&board.copy());
+        assert!(other.has_ended() && other.has_vanished());
     }
 
     #[test]

@@ -32,7 +32,7 @@ for part in start_plain checks; do
     $FC $flags -I "$name" -c "$here/$part.f90" -o "$part.o"
 done
 for program in reductions moves types blocks exact errors recipes registered stops launch ignored \
-    printed once; do
+    printed once ended; do
     $FC $flags -I "$name" "$here/$program.f90" start_plain.o checks.o $link -o "$program"
 done
 $FC $flags $trap_flags -I "$name" "$here/traps.f90" start_plain.o checks.o $link -o traps
@@ -88,6 +88,13 @@ for nranks in 1 2 3; do
             fail "described at -O$level on $nranks ranks: $(cat err.*)"
         [ "$(cat out.*)" = "described: ok" ] || fail "described at -O$level said: $(cat out.*)"
     done
+done
+
+# A program that stops with a text ends with status 0.
+for nranks in 2 3; do
+    rm -f out.* err.*
+    on_ranks ended "$nranks" || fail "ended on $nranks ranks: $(cat err.*)"
+    [ "$(cat out.*)" = "ended: ok" ] || fail "ended on $nranks ranks said: $(cat out.*)"
 done
 
 # What an ignored ierror said is on standard error, once for each cause, and then counted.

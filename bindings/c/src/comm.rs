@@ -352,7 +352,7 @@ pub unsafe extern "C" fn koloCommFinalize(comm: koloComm_t) -> koloResult_t {
 /// calls on it wait in a group of this thread that is still open: koloGroupEnd runs them),
 /// koloRemoteError (a rank died or aborted, or ranks called different things and no call had said
 /// so, or it could not be made and no call has said so), those of calls in flight (koloTimeout,
-/// koloSystemError). It may wait up to 1 s for ranks of
+/// koloSystemError). With a device it may wait up to 1 s for ranks of
 /// the node that are behind. Another thread whose last transfer was on it may keep its memory until
 /// its next transfer, or its end. In a forked child it returns at once.
 #[unsafe(no_mangle)]

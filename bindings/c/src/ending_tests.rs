@@ -1,6 +1,9 @@
 //! Calls of a thread whose own memory is gone: in a destructor of a thread's key, as in `atexit`
 //! and in the end of a static object of C++, all values that Rust keeps for a thread are destroyed.
 
+#[path = "../../../tests/drawn/mod.rs"]
+mod drawn;
+
 use crate::collective::{koloAllReduce, koloBroadcast, koloIAllReduce};
 use crate::comm::{koloCommDestroy, koloCommInitAll, koloCommUserRank};
 use crate::error::koloGetLastError;
@@ -196,26 +199,23 @@ fn run(before: &[usize], behind: &[usize]) -> Vec<Result<(), String>> {
 
 #[test]
 fn whatever_a_thread_has_done_calls_behind_its_end_work() {
-    let seed = std::env::var("KOLO_TEST_SEED").ok();
-    let seed = seed.and_then(|text| text.parse().ok());
-    let seed: u64 = seed.unwrap_or_else(|| fastrand::u64(..));
-    let mut random = fastrand::Rng::with_seed(seed);
     count_panics();
-    for _ in 0..40 {
-        let mut draw = || -> Vec<usize> {
-            let length = random.usize(0..4);
-            (0..length).map(|_| random.usize(0..USES.len())).collect()
-        };
-        let (before, behind) = (draw(), draw());
-        let names = |uses: &[usize]| uses.iter().map(|&at| USES[at].0).collect::<Vec<_>>();
+    let all = || 0..USES.len();
+    let group = |one: usize| {
+        let rest = all().flat_map(|a| all().flat_map(move |b| all().map(move |c| [a, b, c])));
+        rest.map(|[a, b, c]| ([one, a], [b, c])).collect::<Vec<_>>()
+    };
+    let cases = drawn::of_each("calls behind the end of a thread", all().map(group), 6);
+    for (before, behind) in cases {
+        let names = |uses: [usize; 2]| uses.map(|at| USES[at].0);
         let outcomes = run(&before, &behind);
         assert_eq!(
             outcomes,
             [Ok(()), Ok(())],
-            "KOLO_TEST_SEED={seed}: {:?}, and behind the end {:?}",
-            names(&before),
-            names(&behind)
+            "{:?}, and behind the end {:?}",
+            names(before),
+            names(behind)
         );
     }
-    assert_eq!(PANICS.load(Ordering::Relaxed), 0, "KOLO_TEST_SEED={seed}");
+    assert_eq!(PANICS.load(Ordering::Relaxed), 0);
 }

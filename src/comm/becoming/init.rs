@@ -186,6 +186,7 @@ fn share_memory(
     let on_death = deaths.callback("died");
     let nonce = Nonce(nonce);
     let joined = proxy::join(bootstrap, &group, nonce, lengths(&layout), on_death)?;
+    joined.watch.at_end(deaths.at_end());
     let memory = (Arc::clone(&joined.segment), joined.lease);
     let (offset, me) = (head_offset(&layout), my_rank.index());
     // SAFETY: the segment has the layout's head and parts behind its confirmation lines, zeroed.

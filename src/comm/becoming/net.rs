@@ -31,6 +31,7 @@ pub(in crate::comm) use folding::Supported;
 use said::Said;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The name of the network that is the program's MPI.
 const MPI: &str = "mpi";
@@ -125,6 +126,22 @@ impl Network {
             .iter()
             .filter_map(|&at| devices.get(at))
             .collect()
+    }
+
+    /// Whether ranks of this node send through this one.
+    pub fn sends_for_others(&self) -> bool {
+        let proxied = self.proxied.as_ref();
+        proxied.is_some_and(|proxied| proxied.has_open())
+    }
+
+    /// The process exits, and nothing of this rank is in flight: what it has handed over arrives,
+    /// within this limit, and other nodes hear of the end. Nothing is closed: functions behind this
+    /// one may still make calls.
+    pub fn end(&self, limit: Duration) {
+        self.links.drain(limit);
+        if let Some(lookout) = &self.lookout {
+            lookout.end(limit);
+        }
     }
 
     /// The rank is about to leave, and its `watch` to end.
@@ -391,6 +408,7 @@ impl Party<'_> {
         };
         let lookout = Lookout::new(post, crew, &reached)?;
         let heeding = Arc::downgrade(&lookout);
+        watch.heed_exit();
         watch.heed(Arc::new(move |why| {
             let Some(lookout) = heeding.upgrade() else {
                 return;

@@ -127,7 +127,9 @@ impl Inner {
             true => self.note(exec, checked, number, ON_DEVICE),
             false => None,
         };
-        let put = self.take_stream(exec, number, stream);
+        // Nobody waits in this call who could see that a rank is missing.
+        let put = self.all_are_there(&checked.call);
+        let put = put.and_then(|()| self.take_stream(exec, number, stream));
         let put = put.and_then(|()| self.hand_over(exec, checked, stream));
         let put = put.map_err(|error| self.fail(exec, error));
         if let Some(note) = note {
@@ -288,7 +290,9 @@ impl Inner {
             match exec.on_device()?.engine.is_quiet() {
                 Ok(true) if !carries => return Ok(()),
                 Ok(_) => {
-                    if let Err(error) = waiter.pause(self.rank as usize) {
+                    let paused = waiter.pause(self.rank as usize);
+                    let missing = self.kernels_wait(exec);
+                    if let Err(error) = missing.map_or(paused, Err) {
                         return Err(self.fail(exec, error));
                     }
                 }
@@ -307,7 +311,8 @@ impl Inner {
             return;
         };
         let faulty = exec.device.as_deref_mut().map(|on| on.engine.is_quiet());
-        if let Some(Err(error)) = faulty {
+        let faulty = faulty.and_then(Result::err);
+        if let Some(error) = faulty.or_else(|| self.kernels_wait(&mut exec)) {
             self.fail(&mut exec, error);
         }
     }
@@ -401,7 +406,9 @@ fn run_part(inner: &Inner, members: Vec<&Member>) -> Result<()> {
     let mut exec = inner.user()?;
     let is_message = |member: &&&Member| member.checked.call.collective.is_point_to_point();
     let messages: Vec<&&Member> = members.iter().filter(is_message).collect();
-    let run = run_messages(inner, &mut exec, &messages);
+    let all_there = |member: &&&Member| inner.all_are_there(&member.checked.call);
+    let run = messages.iter().try_for_each(all_there);
+    let run = run.and_then(|()| run_messages(inner, &mut exec, &messages));
     run.map_err(|error| inner.fail(&mut exec, error))?;
     for member in members.iter().filter(|member| !is_message(member)) {
         let mut begun = member.checked.clone();

@@ -2,6 +2,7 @@
 //! being made.
 
 use crate::base::{Error, Rank};
+use crate::proxy::service::{EndStep, OnEnd};
 use crate::proxy::{OnDeath, death};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -10,9 +11,21 @@ pub(in crate::comm) trait Hears: Send + Sync {
     /// Whether a rank has let go of it, so that its death is no news.
     fn has_let_go(&self, rank: Rank) -> bool;
 
+    /// Whether a rank has ended, which is no death.
+    fn has_ended(&self, rank: Rank) -> bool;
+
+    /// There are no processes of these ranks any more, which have ended.
+    fn have_vanished(&self, ranks: &[Rank]);
+
+    /// This process exits with status 0.
+    fn ends(&self, step: EndStep);
+
     /// It cannot go on, for this reason.
     fn hears(&self, error: &Error);
 }
+
+/// How often an exiting process tries to get a lock.
+const EXIT_TRIES: usize = 1000;
 
 /// Where the news goes.
 #[derive(Default)]
@@ -21,8 +34,8 @@ pub(in crate::comm) struct Deaths(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     inner: Option<Weak<dyn Hears>>,
-    /// The first news that came before there was a communicator.
-    early: Option<Error>,
+    /// The first news that came before there was a communicator, and of whom.
+    early: Option<(Vec<Rank>, Error)>,
     /// Those of communicators that were split from this one, with the ranks here of their ranks.
     children: Vec<(Weak<Deaths>, Arc<[Rank]>)>,
     /// What was heard so far, for children that are made while the news goes round.
@@ -71,6 +84,33 @@ impl Deaths {
         heard.iter().for_each(|news| news.tell(&child, &members));
     }
 
+    /// What the exit of this process with status 0 calls.
+    pub fn at_end(self: &Arc<Self>) -> OnEnd {
+        let deaths = Arc::clone(self);
+        Arc::new(move |step| deaths.end(step))
+    }
+
+    /// This process exits: the ranks here of this communicator and of its children may leave so.
+    fn end(&self, step: EndStep) {
+        // Whoever has it may have been stopped for good.
+        let known = (0..EXIT_TRIES).find_map(|_| match self.0.try_lock() {
+            Ok(known) => Some(known),
+            Err(_) => {
+                std::thread::yield_now();
+                None
+            }
+        });
+        let Some(known) = known else { return };
+        let inner = known.inner.as_ref().and_then(Weak::upgrade);
+        let children = known.children.clone();
+        drop(known);
+        if let Some(inner) = inner {
+            inner.ends(step);
+        }
+        let children = children.iter().filter_map(|(child, _)| child.upgrade());
+        children.for_each(|child| child.end(step));
+    }
+
     fn hear(&self, ranks: &[Rank], what: &'static str, description: &str) {
         let news = News {
             ranks: ranks.to_vec(),
@@ -87,7 +127,17 @@ impl Deaths {
         }
         // A process that is watched for another communicator's sake may have left this one. On
         // several nodes there are no others, and one that has left may still send for its node.
-        let has_left = |rank: Rank| inner.as_ref().is_some_and(|inner| inner.has_let_go(rank));
+        let has_left = |rank: Rank| {
+            let is_none = |inner: &Arc<dyn Hears>| inner.has_let_go(rank) || inner.has_ended(rank);
+            inner.as_ref().is_some_and(is_none)
+        };
+        if let Some(inner) = &inner {
+            let ended = ranks.iter().copied().filter(|&rank| inner.has_ended(rank));
+            let ended: Vec<Rank> = ended.collect();
+            if !ended.is_empty() {
+                inner.have_vanished(&ended);
+            }
+        }
         let staying: Vec<Rank> = ranks
             .iter()
             .copied()
@@ -103,7 +153,7 @@ impl Deaths {
         let error = error.unwrap_or_else(|| Error::internal(description));
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(inner) = known.inner.as_ref().and_then(Weak::upgrade) else {
-            known.early.get_or_insert(error);
+            known.early.get_or_insert((ranks.to_vec(), error));
             return;
         };
         // Stopping tells others, of which more news may come on this thread.
@@ -118,8 +168,11 @@ impl Deaths {
         known.inner = Some(weak);
         let early = known.early.take();
         drop(known);
-        if let Some(error) = early {
-            inner.hears(&error);
+        let Some((ranks, error)) = early else { return };
+        let has_ended = |rank: &Rank| inner.has_ended(*rank);
+        match !ranks.is_empty() && ranks.iter().all(has_ended) {
+            true => inner.have_vanished(&ranks),
+            false => inner.hears(&error),
         }
     }
 }
@@ -153,6 +206,29 @@ mod tests {
         );
         assert!(!after_abort.contains("died"), "{after_abort}");
         assert!(alone.contains("rank 1 died: process 7"), "{alone}");
+    }
+
+    /// Whether the news comes before the communicator or behind it.
+    #[test]
+    fn an_end_is_no_death() {
+        for is_early in [false, true] {
+            let comms = Communicator::init_all(2, &CommConfig::default()).unwrap();
+            let deaths = Arc::new(Deaths::default());
+            let tell = || deaths.callback("died")(&[Rank(1)], "process 7 on some node ended");
+            comms[0].inner.node.board(1).end();
+            match is_early {
+                true => tell(),
+                false => deaths.hand_over(&comms[0].inner),
+            }
+            match is_early {
+                true => deaths.hand_over(&comms[0].inner),
+                false => tell(),
+            }
+            comms[0].async_error().unwrap();
+            let error = comms[0].barrier().unwrap_err().to_string();
+            let words = "has ended with status 0 without taking part in this call";
+            assert!(error.contains(words), "{error}");
+        }
     }
 
     /// The news has gone round when the child is adopted, and it has no communicator yet.

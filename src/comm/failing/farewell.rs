@@ -1,23 +1,27 @@
 //! A last look before a rank leaves: have all called the same?
 //!
 //! A rank that only hands data out, as the root of a broadcast or the sender of a message, has its
-//! call behind it before anybody has taken them. Whoever finds that the calls do not fit tells the
-//! communicator; the next call of every rank reports it, and where there is none, this does. So
-//! it waits a little for ranks of the node that have not come as far as this one. Where all have,
-//! their boards tell everything of collectives, and it waits for messages only.
+//! call behind it before anybody has taken them. It does not wait for the others: what they have
+//! not taken lies in memory of the node, which stays as long as one of them has it, and who comes
+//! later finds out itself whether its call fits. So of ranks that have called different things at
+//! least one hears of it: whoever comes last finds the boards of all.
+//!
+//! Memory of a device goes with the rank that has it. There ranks of the node that are behind are
+//! waited for a little.
 
 use super::fault;
 use crate::base::clock;
 use crate::base::{Code, Error, Result};
 use crate::comm::flight::turn;
 use crate::comm::state::Inner;
+use crate::exec::CommDevice;
 use crate::proxy::progress::Engine;
 use crate::transport::fork;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long others are waited for, who may as well compute: a rank that leaves is in no hurry, and
-/// must not be held up for long either.
+/// How long others are waited for that may still have to ask for memory of this rank's device: a
+/// rank that leaves must not be held up for long.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks, after the first ones.
 const NAP: Duration = Duration::from_micros(200);
@@ -49,8 +53,7 @@ fn look(
 }
 
 impl Inner {
-    /// Waits for the ranks of this node to come as far as this one, and compares what all have
-    /// called.
+    /// Compares what all have called, as far as they have.
     ///
     /// # Errors
     /// What ranks disagree about, whoever has found it.
@@ -59,8 +62,8 @@ impl Inner {
         let mut looks = 0;
         loop {
             // A thread that ends by a panic has no use for the answer.
-            let has_waited = start.past(PATIENCE) || std::thread::panicking();
-            let is_awaited = || !has_waited && self.someone_is_behind();
+            let is_asked = self.device != CommDevice::Host && !std::thread::panicking();
+            let is_awaited = || is_asked && !start.past(PATIENCE) && self.someone_is_behind();
             match look(self.is_stopped(), is_awaited, || self.untold()) {
                 LastLook::Told(error) => return Err(error),
                 LastLook::Stopped => return Ok(()),
@@ -99,7 +102,11 @@ impl Inner {
     /// not taken all of its messages.
     pub(in crate::comm) fn someone_is_behind(&self) -> bool {
         let calls = self.node.board(self.rank as usize).calls();
-        let here = |rank: u32| self.is_mate(rank) && !self.node.board(rank as usize).has_left();
+        let is_gone = |rank: u32| {
+            let board = self.node.board(rank as usize);
+            board.has_left() || board.has_ended()
+        };
+        let here = |rank: u32| self.is_mate(rank) && !is_gone(rank);
         if (0..self.nranks).any(|rank| here(rank) && self.node.board(rank as usize).calls() < calls)
         {
             return true;

@@ -140,7 +140,7 @@ pub(in crate::comm) fn compare_recent(inner: &Inner, call: u64) -> Result<()> {
 pub(in crate::comm) fn compare_counts(inner: &Inner, calls: u64) -> Result<()> {
     for rank in (0..inner.nranks).filter(|rank| inner.is_mate(*rank)) {
         let board = inner.node.board(rank as usize);
-        let has_left = board.has_left();
+        let has_left = board.has_left() || board.has_ended();
         let theirs = board.calls();
         let (caller, leaver) = match theirs.cmp(&calls) {
             Ordering::Greater => (rank, inner.rank),
@@ -275,7 +275,7 @@ pub(in crate::comm) fn news(node: &NodeMemory, peer: Option<Rank>, ask: impl Fn(
             return News::Aborted;
         }
         if let Some(peer) = peer
-            && node.board(peer.index()).has_left()
+            && (node.board(peer.index()).has_left() || node.board(peer.index()).has_ended())
         {
             return News::Left(peer);
         }
@@ -315,6 +315,10 @@ pub(in crate::comm) fn left(
     (waiting, call): (Rank, &str),
 ) -> Error {
     let (has_gone, remedy) = gone(board);
+    let has_gone = match board.has_left() {
+        true => has_gone,
+        false => "has ended with status 0 without taking part in this call",
+    };
     let what =
         format!("rank {peer} on {place} {has_gone}, but rank {waiting} waits for it in {call}");
     Error::remote(peer, what, remedy)
@@ -322,6 +326,13 @@ pub(in crate::comm) fn left(
 
 /// How a rank has let go of the communicator, and what to do about it.
 fn gone(board: &Board) -> (&'static str, &'static str) {
+    if !board.has_left() {
+        return (
+            "has ended with status 0",
+            "see why its program ended before this one: let all ranks make the same calls, and \
+             call CommDestroy before they end",
+        );
+    }
     match board.has_panicked() {
         true => (
             "panicked and let go of the communicator",

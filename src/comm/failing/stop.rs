@@ -17,7 +17,7 @@ use crate::comm::state::Inner;
 use crate::dtype;
 use crate::exec::Stop;
 use crate::proxy::net::Links;
-use crate::proxy::service::Alarm;
+use crate::proxy::service::{Alarm, EndStep};
 use crate::transport::registered::is_pinned;
 use crate::transport::{fork, memory};
 use crate::wire::reading::owner_stops;
@@ -36,6 +36,18 @@ const LOOKS: u32 = 1000;
 impl Hears for Inner {
     fn has_let_go(&self, rank: Rank) -> bool {
         self.network.is_none() && self.node.board(rank.index()).has_left()
+    }
+
+    fn has_ended(&self, rank: Rank) -> bool {
+        self.node.board(rank.index()).has_ended()
+    }
+
+    fn have_vanished(&self, ranks: &[Rank]) {
+        Inner::have_vanished(self, ranks);
+    }
+
+    fn ends(&self, step: EndStep) {
+        self.end(step);
     }
 
     fn hears(&self, error: &Error) {

@@ -250,7 +250,18 @@ impl Inner {
             return Pass::Idle;
         }
         let kolo = driver == PassedBy::Kolo;
-        match (self.pass_queue_but(&mut exec, kolo), carried) {
+        // What a rank of this node left is there before its end is known.
+        let awaited = self.blocked_on();
+        let vanished = self.node.board(awaited).has_vanished();
+        let passed = self.pass_queue_but(&mut exec, kolo);
+        if vanished
+            && matches!(passed, Ok(Step::Blocked(peer)) if peer == awaited)
+            && let Err(error) = self.is_needed(awaited)
+        {
+            self.fail(&mut exec, error);
+            return Pass::Idle;
+        }
+        match (passed, carried) {
             (Ok(Step::Moved), _) | (Ok(Step::Blocked(_)), Some(Pass::Moved)) => Pass::Moved,
             (Ok(Step::Blocked(_)), Some(Pass::Elsewhere)) => Pass::Elsewhere,
             (Ok(Step::Blocked(_)), _) => Pass::Waiting,

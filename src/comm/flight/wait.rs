@@ -7,6 +7,7 @@
 use super::turn;
 use crate::base::clock::{self, Moment};
 use crate::base::{Code, Error, Result};
+use crate::comm::failing::ended::SeenEnd;
 use crate::comm::failing::fault;
 use crate::comm::state::{Inner, WaitSetup};
 use crate::exec::Waiting;
@@ -113,6 +114,8 @@ struct Long<'a> {
     asked: Option<Duration>,
     /// The rank that is waited for has left: what it sent before is looked for once more.
     left: bool,
+    /// What was seen of its end.
+    ended: SeenEnd,
     /// Whether MPI gets turns from this thread.
     has_turns: bool,
     /// Drives what is in flight.
@@ -135,6 +138,7 @@ impl<'a> Long<'a> {
             asked: None,
             left: false,
             has_turns: false,
+            ended: SeenEnd::default(),
             inside: None,
         }
     }
@@ -222,6 +226,7 @@ impl<'a> Long<'a> {
     /// Reasons to stop or to speak that need the clock.
     fn look(&mut self, peer: usize) -> Result<()> {
         let waited = self.since.elapsed();
+        self.ended.look(self.inner, self.call.0, peer)?;
         let wait = &self.inner.wait;
         if waited >= self.compared {
             if let Err(error) = fault::check_left(self.inner, self.call, peer) {

@@ -34,6 +34,7 @@ mod active;
 mod closing;
 mod counts;
 mod doors;
+mod drain;
 mod ends;
 pub mod fold;
 mod fold_links;

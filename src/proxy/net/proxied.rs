@@ -137,6 +137,11 @@ impl ProxiedSenders {
         engines.iter().map(|it| it.links.connections().0).sum()
     }
 
+    /// Whether others may still send through this rank.
+    pub fn has_open(&self) -> bool {
+        !lock(&self.senders).open.is_empty()
+    }
+
     /// What is under way, of all who send through this rank.
     pub fn pictures(&self) -> Vec<Picture> {
         let engines: Vec<_> = lock(&self.senders).engines.values().cloned().collect();

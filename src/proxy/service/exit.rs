@@ -1,9 +1,10 @@
-//! What a process that exits still has to do: its ranks have left, and others need it all the same.
+//! What a process that exits still has to do: it tells the others, and where its ranks have left,
+//! others may need it all the same.
 
 use super::super::patience::{BYE_LIMIT, END_LATE, lock_at_exit};
 use super::super::stopped::{STOPPED_LIMIT, Stopped};
-use super::{SERVICE, Service, Staying, Watch};
-use crate::base::{Rank, clock};
+use super::{EndStep, SERVICE, Service, Staying, Watch};
+use crate::base::{Rank, caught, clock};
 use crate::transport::segment::Nonce;
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -22,23 +23,33 @@ const PART_PAUSE: Duration = Duration::from_micros(100);
 /// Between two looks whether the process may exit.
 const EXIT_PAUSE: Duration = Duration::from_millis(1);
 
-/// Has the exit of this process look after those whose ranks have left before others.
+/// Has the exit of this process look after those whose ranks have left before others. Registered
+/// after the network was opened, so it runs before what a plugin has registered.
 pub(super) fn heed() {
     static AT_EXIT: Once = Once::new();
-    // Registered after the network was opened, so it runs before what a plugin has registered.
-    // SAFETY: `on_exit` is a function for the whole life of the process that never unwinds. A
-    // refusal only makes an early exit an error for those who need this process.
-    AT_EXIT.call_once(|| unsafe {
-        libc_on_exit(on_exit, std::ptr::null_mut());
-    });
+    AT_EXIT.call_once(register);
 }
 
-/// Runs when the process exits: what its ranks still send for others goes on until those have left
+fn register() {
+    // SAFETY: `on_exit` is a function for the whole life of the process that never unwinds. A
+    // refusal only makes an early exit an error for those who need this process.
+    unsafe { libc_on_exit(on_exit, std::ptr::null_mut()) };
+}
+
+/// Runs when the process exits, perhaps twice. With status 0 a rank that has nothing in flight
+/// leaves its communicators so, and what ranks still send for others goes on until those have left
 /// too. A process that ends for a failure does not wait. Lookouts say goodbye in any case.
 extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
     if let Some(service) = SERVICE.get()
         && service.pid == std::process::id()
     {
+        if status == 0 {
+            service.end();
+        }
+        // Who waits for this process in the same way need not.
+        if let Some(mut state) = lock_at_exit(&service.state) {
+            state.announce_exit(status);
+        }
         if status == 0 {
             service.await_senders();
         }
@@ -56,6 +67,17 @@ extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
 }
 
 impl Watch {
+    /// Has the exit of this process told to those who watch it.
+    pub fn tell_exit(&self) {
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(register);
+    }
+
+    /// Has the exit of this process wait until other nodes know of it.
+    pub fn heed_exit(&self) {
+        heed();
+    }
+
     /// The rank is about to leave, but its lookout stays.
     pub fn stay(&self, keeper: Arc<dyn Staying>) {
         heed();
@@ -91,9 +113,19 @@ impl Service {
         self.lock().parted(nonce, keeper);
     }
 
+    /// Has the ranks of this process leave that have nothing in flight.
+    fn end(&self) {
+        let ending = lock_at_exit(&self.state).map(|state| state.ending());
+        let ending = ending.unwrap_or_default();
+        for step in [EndStep::Note, EndStep::Tell] {
+            for on_end in &ending {
+                // Without it the end is a death to the others, as ends for a failure are.
+                let _ = caught(|| on_end(step));
+            }
+        }
+    }
+
     fn await_senders(&self) {
-        // Who waits for this process in the same way need not.
-        self.lock().announce_exit();
         let (start, mut warned) = (clock::now(), false);
         let mut stopped = Stopped::new(STOPPED_LIMIT);
         loop {

@@ -22,6 +22,19 @@ pub enum Alarm {
 /// Called on the service thread, or on the thread that raises the alarm. It must not block.
 pub type OnAlarm = Arc<dyn Fn(Alarm) + Send + Sync>;
 
+/// Called when this process exits with status 0, on the thread that does: first all to note the
+/// end, and then all to tell it. It may wait for a bounded time.
+pub type OnEnd = Arc<dyn Fn(EndStep) + Send + Sync>;
+
+/// What is to be done at an exit with status 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndStep {
+    /// To note the end where nothing is in flight.
+    Note,
+    /// To tell other nodes, and to wait for what is on its way to them.
+    Tell,
+}
+
 /// A lookout whose own rank has left. All calls are made outside locks; but for `exit`, none may
 /// wait. They come on any thread.
 pub trait Staying: Send + Sync {

@@ -6,6 +6,7 @@ use crate::base::Rank;
 use crate::base::clock::{self, Moment};
 use crate::transport::fork::Fd;
 use crate::transport::segment::Nonce;
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 
@@ -23,10 +24,36 @@ pub struct ProcessLink {
     pub(super) uses: HashMap<Nonce, BTreeSet<Rank>>,
     /// Messages that the socket had no room for.
     pub(super) out: VecDeque<Frame>,
-    /// The other side said that its process is exiting.
-    pub(super) leaving: bool,
+    /// The other side said that its process is exiting, with this status.
+    pub(super) leaving: Option<i32>,
     /// No longer needed: goes when `out` is empty.
     pub(super) closing: bool,
+}
+
+/// Why a link ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Closed,
+    Garbage,
+}
+
+impl End {
+    /// What has become of the process at the other side, which said that it exits with a status, if
+    /// it said so.
+    pub(super) fn fate(self, leaving: Option<i32>) -> Cow<'static, str> {
+        match (self, leaving) {
+            (End::Garbage, _) => {
+                "sent a message that this version of kolo does not understand".into()
+            }
+            (End::Closed, Some(0)) => {
+                "ended without koloCommDestroy, in the middle of something".into()
+            }
+            (End::Closed, Some(status)) => {
+                format!("ended without koloCommDestroy, with status {status}").into()
+            }
+            (End::Closed, None) => "ended (it was killed or crashed)".into(),
+        }
+    }
 }
 
 /// Whether the other side does not exist any more.
@@ -45,7 +72,7 @@ impl ProcessLink {
             opened: clock::now(),
             uses: HashMap::new(),
             out: VecDeque::new(),
-            leaving: false,
+            leaving: None,
             closing: false,
         }
     }

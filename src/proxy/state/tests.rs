@@ -112,16 +112,17 @@ fn a_goodbye_counts_although_the_leaver_had_not_read_everything() {
 
 #[test]
 fn an_announced_exit_is_described() {
-    let mut bench = bench();
-    bench.send(ServiceKind::Hello, NONCE.0, 3);
-    bench.send(ServiceKind::Leaving, 0, 0);
-    bench.far = socket::listen(&Address::random().unwrap()).unwrap();
-    bench.turn();
-    assert!(
-        bench.heard()[0]
-            .1
-            .ends_with("ended without koloCommDestroy")
-    );
+    for (status, words) in [(0, "in the middle of something"), (1, "with status 1")] {
+        let mut bench = bench();
+        bench.send(ServiceKind::Hello, NONCE.0, 3);
+        let frame = Frame::new(ServiceKind::Leaving, status, 0);
+        socket::send(&bench.far, &frame, None).unwrap();
+        bench.far = socket::listen(&Address::random().unwrap()).unwrap();
+        bench.turn();
+        let text = &bench.heard()[0].1;
+        let words = format!("ended without koloCommDestroy, {words}");
+        assert!(text.ends_with(&words), "{text}");
+    }
 }
 
 #[test]

@@ -227,8 +227,33 @@ fn the_death_of_a_rank_ends_the_kernels_of_the_others() {
     let Some((part, folder)) = part() else {
         return in_processes(name, 3, &[], Some(2));
     };
+    let end = || {
+        // SAFETY: the process ends here.
+        unsafe { libc::raise(libc::SIGKILL) };
+    };
+    let error = third_of_three_ends((part, &folder), end);
+    assert!(error.contains("rank 2"), "{error}");
+}
+
+/// So do they where it has ended with status 0, which is no error before.
+#[test]
+fn the_end_of_a_rank_ends_the_kernels_that_wait_for_it() {
+    let name = "the_end_of_a_rank_ends_the_kernels_that_wait_for_it";
+    let Some((part, folder)) = part() else {
+        return in_processes(name, 3, &[], None);
+    };
+    let error = third_of_three_ends((part, &folder), || std::process::exit(0));
+    let words = "has ended with status 0 without taking part in this call";
+    assert!(
+        error.contains("rank 2 on ") && error.contains(words),
+        "{error}"
+    );
+}
+
+/// Ends rank 2 of three when kernels of the others wait for it, which hear an error.
+fn third_of_three_ends((part, folder): (u32, &Path), end: impl FnOnce()) -> String {
     software_gpu();
-    let id = id(part, &folder);
+    let id = id(part, folder);
     let rank = join(&id, 3, part);
     check_all(&rank, 8);
     let words: Vec<u8> = (0..4000u64).flat_map(u64::to_le_bytes).collect();
@@ -242,16 +267,15 @@ fn the_death_of_a_rank_ends_the_kernels_of_the_others() {
             assert!(since.elapsed() < LIMIT, "the others have not begun");
             std::thread::sleep(Duration::from_millis(5));
         }
-        // SAFETY: the process ends here.
-        unsafe { libc::raise(libc::SIGKILL) };
+        end();
     }
     rank.put(&call).expect("begun");
     std::fs::write(begun(part), "").expect("a file");
     let got = rank.read(&recv);
     assert!(got.iter().all(|&byte| byte == POISON), "nothing is whole");
     let error = rank.comm.async_error().expect_err("it has stopped");
-    assert!(error.to_string().contains("rank 2"), "{error}");
     let _ = rank.comm.destroy();
+    error.to_string()
 }
 
 /// What small and large calls take of the device stays within a bound.
