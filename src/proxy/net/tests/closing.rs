@@ -5,6 +5,7 @@ use crate::base::Result;
 use crate::transport::net::{
     Connecting, Handle, Listener, Net, Properties, Region, Request, SendComm,
 };
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// What the test and the sending ends of its network know of each other.
@@ -18,6 +19,8 @@ pub(super) struct Known {
     hasty: AtomicBool,
     /// All connections of the sender are closed.
     closed: AtomicBool,
+    /// Bytes of each piece of memory that was registered.
+    registered: Mutex<Vec<usize>>,
 }
 
 /// The loopback, as slow as its receiver: a sending end is settled when everything was taken.
@@ -59,6 +62,7 @@ struct SlowEnd(Box<dyn SendComm>, Arc<Known>);
 
 impl SendComm for SlowEnd {
     unsafe fn register(&mut self, data: *const u8, bytes: usize) -> Result<Region> {
+        self.1.registered.lock().unwrap().push(bytes);
         // SAFETY: passed on to our caller.
         unsafe { self.0.register(data, bytes) }
     }
@@ -110,6 +114,30 @@ struct LetGo<'a>(&'a Known);
 impl Drop for LetGo<'_> {
     fn drop(&mut self) {
         self.0.taken.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Slots and lines of all protocols are one piece, which is registered when its connection is made;
+/// the greeting is another, smaller one.
+#[test]
+fn slots_are_registered_once_for_all_calls() {
+    let known = Arc::<Known>::default();
+    known.taken.store(true, Ordering::SeqCst);
+    let net = Arc::new(Slow(loopback(), known.clone()));
+    let (first, second, mut writer, mut reader) = two_over(net, 1);
+    let (mut written, mut taken) = (0, 0);
+    for launch in 0..4 {
+        first.expect(launch, (1, 0), true, 8);
+        second.expect(launch, (0, 0), false, 8);
+        let end = 8 * (launch + 1);
+        written = write(&mut writer, 1, written, end);
+        settle([&first, &second]);
+        taken = read(&mut reader, 1, taken);
+        assert_eq!((written, taken), (end, end));
+        let registered = known.registered.lock().unwrap();
+        let large = registered.iter().filter(|&&bytes| bytes > SLOT_BYTES);
+        assert_eq!(large.count(), 1, "launch {launch}: {registered:?}");
+        assert!(registered.len() <= 2, "launch {launch}: {registered:?}");
     }
 }
 
