@@ -1,22 +1,24 @@
 //! Which network interfaces to use, and in which order.
 //!
-//! Problem: a node has several (`ib0`, `eth0`, `docker0`, `lo`), and all ranks must meet on a
-//! network that they share. Idea: discovery reads them from the system; everything after that is
-//! a pure function over a list, so that it is tested with invented machines. The order follows
-//! the field's habit: `ib*` first, then the subnet of an explicit address, then whatever is not
-//! a container's or virtual machine's bridge or the loopback, then `docker*`, `lo*`, `virbr*`. The
-//! first of these classes that has an interface is the answer; the first entry carries the
-//! bootstrap, and every entry is a rail for data.
+//! Problem: a node has several (`ib0`, `eth0`, `docker0`, `lo`), some with several addresses, some
+//! without a signal, and all ranks must meet on a network that they share. Idea: discovery reads
+//! them from the system ([`system`]); everything after that is a pure function over a list, so that
+//! it is tested with invented machines. Each interface has a class ([`class`]), better ones first.
+//! The best class of a node is what it uses alone: its first interface carries the bootstrap. What
+//! two nodes use between them follows from the tables of both ([`ways`]).
+
+pub mod class;
+mod system;
+pub mod ways;
 
 use super::{Error, Result};
-use std::ffi::CStr;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use class::{Class, Signs};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+pub use system::{discover, machine};
+use ways::{Card, Place, Table};
 
 /// The most interfaces that are considered.
 pub const MAX_IFS: usize = 32;
-
-/// The most entries of the system's list that are read (an interface has one per address).
-const MAX_SYSTEM_ENTRIES: usize = 65_536;
 
 /// Which address families may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub struct Interface {
     pub scope: u32,
     /// The mask of its subnet, when the system tells it.
     pub netmask: Option<IpAddr>,
+    /// What the system says of the interface beside.
+    pub signs: Signs,
 }
 
 impl Interface {
@@ -80,21 +84,20 @@ impl Interface {
         }
     }
 
+    /// How many bits of the address are the subnet's.
+    pub fn prefix(&self) -> u8 {
+        let ones = match (self.netmask, self.address) {
+            (Some(IpAddr::V4(mask)), IpAddr::V4(_)) => u32::from(mask).leading_ones(),
+            (Some(IpAddr::V6(mask)), IpAddr::V6(_)) => u128::from(mask).leading_ones(),
+            (_, IpAddr::V4(_)) => u32::BITS,
+            (_, IpAddr::V6(_)) => u128::BITS,
+        };
+        ones as u8
+    }
+
     /// Whether `other` lies in this interface's subnet.
     pub fn same_subnet(&self, other: IpAddr) -> bool {
-        let equal = |a: &[u8], b: &[u8], mask: &[u8]| {
-            let mut bytes = a.iter().zip(b).zip(mask);
-            bytes.all(|((a, b), mask)| a & mask == b & mask)
-        };
-        match (self.address, other, self.netmask) {
-            (IpAddr::V4(a), IpAddr::V4(b), Some(IpAddr::V4(mask))) => {
-                equal(&a.octets(), &b.octets(), &mask.octets())
-            }
-            (IpAddr::V6(a), IpAddr::V6(b), Some(IpAddr::V6(mask))) => {
-                equal(&a.octets(), &b.octets(), &mask.octets())
-            }
-            _ => false,
-        }
+        self.netmask.is_some() && ways::in_subnet(self.address, self.prefix(), other)
     }
 }
 
@@ -125,66 +128,92 @@ pub fn matches(list: &str, name: &str) -> bool {
     matched != exclude
 }
 
-/// Keeps what a socket can use: the wanted family, no IPv6 loopback, no IPv6 link-local address
-/// without a zone; one address a name (the first), at most [`MAX_IFS`].
-pub fn usable(found: &[Interface], family: Family) -> Vec<Interface> {
-    let mut kept: Vec<Interface> = Vec::new();
-    for interface in found {
-        let fits = match interface.address {
-            IpAddr::V4(_) => family != Family::V6,
-            IpAddr::V6(v6) => {
-                let link_local = v6.is_unicast_link_local();
-                family != Family::V4 && !v6.is_loopback() && !(link_local && interface.scope == 0)
-            }
-        };
-        let known = kept.iter().any(|other| other.name == interface.name);
-        if fits && !known && kept.len() < MAX_IFS {
-            kept.push(interface.clone());
+/// Whether a socket can use an address: it is of a wanted family, no IPv6 loopback, and has a zone
+/// where it is valid on one link only.
+fn is_usable(interface: &Interface, family: Family) -> bool {
+    let is_plain = match interface.address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(v6) => {
+            let link_local = v6.is_unicast_link_local();
+            !v6.is_loopback() && !(link_local && interface.scope == 0)
         }
-    }
-    kept
+    };
+    is_plain && family.takes(interface.address)
 }
 
-/// The interfaces to use, best first; never empty. `list` is the user's choice; `meeting_point`
-/// is the address of an explicit `KOLO_COMM_ID`.
+/// Whether a list of the user names interfaces, and does not only exclude some.
+pub fn is_naming(list: Option<&str>) -> bool {
+    list.is_some_and(|list| !list.trim().is_empty() && !list.trim().starts_with('^'))
+}
+
+/// All interfaces that may be used, each with all of its usable addresses, best first, at most
+/// [`MAX_IFS`]. `list` is the user's choice: what it names is equal among itself, and what it
+/// excludes comes on top of what the classes put last. `meeting_point` is the address of an
+/// explicit `KOLO_COMM_ID`.
+pub fn cards(
+    found: &[Interface],
+    family: Family,
+    list: Option<&str>,
+    meeting_point: Option<IpAddr>,
+) -> Vec<Card> {
+    let is_named = is_naming(list);
+    let mut cards: Vec<Card> = Vec::new();
+    for one in found {
+        let is_chosen = matches(list.unwrap_or_default(), &one.name);
+        if !is_chosen || !is_usable(one, family) || cards.iter().any(|it| it.name == one.name) {
+            continue;
+        }
+        let of_name = |it: &&Interface| it.name == one.name && is_usable(it, family);
+        let all: Vec<&Interface> = found.iter().filter(of_name).collect();
+        let is_near = meeting_point.is_some_and(|at| all.iter().any(|it| it.same_subnet(at)));
+        let mut places: Vec<Place> = all.iter().map(|it| Place::of(it)).collect();
+        // Addresses of the link are the last ones, and the meeting point's is the first.
+        let is_far = |place: &Place| meeting_point.is_some_and(|at| !place.is_near(at));
+        places.sort_by_key(|place| (place.is_of_link(), is_far(place)));
+        cards.push(Card {
+            name: one.name.clone(),
+            class: Class::of(&one.name, &places, one.signs, (is_named, is_near)),
+            places,
+        });
+    }
+    cards.sort_by_key(|card| card.class);
+    cards.truncate(MAX_IFS);
+    cards
+}
+
+/// The interfaces of a node's best class, each with its first address; never empty. See [`cards`].
 pub fn choose(
     found: &[Interface],
     family: Family,
     list: Option<&str>,
     meeting_point: Option<IpAddr>,
 ) -> Result<Vec<Interface>> {
-    // The user's list comes before the bound on names, so that no bridge can push out a choice.
-    let select = |list: &str| -> Vec<Interface> {
-        let chosen = found.iter().filter(|i| matches(list, &i.name));
-        usable(&chosen.cloned().collect::<Vec<_>>(), family)
+    let cards = cards(found, family, list, meeting_point);
+    let Some(first) = cards.first() else {
+        let list = list.unwrap_or_default().trim();
+        let why = match list.is_empty() {
+            true => "none is usable".into(),
+            false => format!("KOLO_SOCKET_IFNAME=\"{list}\" matches none"),
+        };
+        return Err(nothing(found, &why));
     };
-    if let Some(list) = list.filter(|list| !list.trim().is_empty()) {
-        let chosen = select(list);
-        if chosen.is_empty() {
-            return Err(nothing(
-                found,
-                &format!("KOLO_SOCKET_IFNAME=\"{list}\" matches none"),
-            ));
-        }
-        return Ok(chosen);
-    }
-    let near = |address: IpAddr| -> Vec<Interface> {
-        let near = found.iter().filter(|i| i.same_subnet(address)).cloned();
-        usable(&near.collect::<Vec<_>>(), family)
+    let best = cards.iter().filter(|card| card.class == first.class);
+    let interface = |card: &Card| {
+        let ip = card.places.first()?.ip;
+        let is_it = |one: &&Interface| one.name == card.name && one.address == ip;
+        found.iter().find(is_it).cloned()
     };
-    let classes: [&dyn Fn() -> Vec<Interface>; 6] = [
-        &|| select("ib"),
-        &|| meeting_point.map(near).unwrap_or_default(),
-        &|| select("^docker,lo,virbr"),
-        &|| select("docker"),
-        &|| select("lo"),
-        &|| select("virbr"),
-    ];
-    classes
-        .iter()
-        .map(|class| class())
-        .find(|chosen| !chosen.is_empty())
-        .ok_or_else(|| nothing(found, "none is usable"))
+    Ok(best.filter_map(interface).collect())
+}
+
+/// The table of this node, which others are told: see [`cards`].
+pub fn table(family: Family, list: Option<&str>) -> Result<Table> {
+    let table = Table {
+        machine: machine(),
+        is_named: is_naming(list),
+        cards: cards(&discover()?, family, list, None),
+    };
+    Ok(table.shortened())
 }
 
 fn nothing(found: &[Interface], why: &str) -> Error {
@@ -212,68 +241,6 @@ pub fn find(
     choose(&discover()?, family, list, meeting_point)
 }
 
-/// All interfaces that are up and have an IPv4 or IPv6 address, in the system's order.
-pub fn discover() -> Result<Vec<Interface>> {
-    let mut head = std::ptr::null_mut();
-    // SAFETY: `head` is a valid place for the pointer that the call writes.
-    if unsafe { libc::getifaddrs(&mut head) } != 0 {
-        return Err(Error::system(
-            "cannot list the network interfaces",
-            &std::io::Error::last_os_error(),
-            "check that the process may open a netlink socket",
-        ));
-    }
-    let mut found = Vec::new();
-    let mut entry = head;
-    for _ in 0..MAX_SYSTEM_ENTRIES {
-        // SAFETY: `entry` is null or a node of the list that getifaddrs made and nobody freed.
-        let Some(node) = (unsafe { entry.as_ref() }) else {
-            break;
-        };
-        let up = node.ifa_flags & libc::IFF_UP as u32 != 0;
-        // SAFETY: the addresses of a node are null or point to a sockaddr of their family.
-        let (address, netmask) = unsafe { (ip(node.ifa_addr), ip(node.ifa_netmask)) };
-        if let (true, Some((address, scope))) = (up, address) {
-            // SAFETY: the name of a node is a string that ends with a zero byte.
-            let name = unsafe { CStr::from_ptr(node.ifa_name) };
-            found.push(Interface {
-                name: name.to_string_lossy().into_owned(),
-                address,
-                scope,
-                netmask: netmask.map(|(mask, _)| mask),
-            });
-        }
-        entry = node.ifa_next;
-    }
-    // SAFETY: `head` came from getifaddrs and no reference into the list is left.
-    unsafe { libc::freeifaddrs(head) };
-    Ok(found)
-}
-
-/// The address and zone in a system address structure.
-///
-/// # Safety
-/// `address` is null or points to a socket address that is complete for its family.
-unsafe fn ip(address: *const libc::sockaddr) -> Option<(IpAddr, u32)> {
-    // SAFETY: the caller says that it is null or valid.
-    let family = i32::from(unsafe { address.as_ref() }?.sa_family);
-    match family {
-        libc::AF_INET => {
-            // SAFETY: the family says that it is an IPv4 address; reads need no alignment.
-            let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
-            let octets = v4.sin_addr.s_addr.to_ne_bytes();
-            Some((Ipv4Addr::from(octets).into(), 0))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: the family says that it is an IPv6 address; reads need no alignment.
-            let v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
-            let octets = v6.sin6_addr.s6_addr;
-            Some((Ipv6Addr::from(octets).into(), v6.sin6_scope_id))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,6 +251,7 @@ mod tests {
             address: address.parse().unwrap(),
             scope: 0,
             netmask: Some(netmask.parse().unwrap()),
+            signs: Signs::default(),
         }
     }
 
@@ -341,10 +309,12 @@ mod tests {
         assert_eq!(pick(&found, Some("172.17.9.9")), ["docker0"]);
         assert_eq!(pick(&found, Some("8.8.8.8")), ["eth0", "eth1"]);
         found.push(face("ib0", "10.9.0.5", "255.255.0.0"));
-        assert_eq!(pick(&found, Some("10.1.77.3")), ["ib0"]);
+        assert_eq!(pick(&found, Some("10.1.77.3")), ["eth1"]);
+        assert_eq!(pick(&found, None), ["ib0"]);
         found.retain(|i| !i.name.starts_with("eth") && !i.name.starts_with("ib"));
-        assert_eq!(pick(&found, None), ["docker0"]);
-        found.retain(|i| i.name != "docker0");
+        assert_eq!(pick(&found, None), ["docker0", "virbr0"]);
+        found.retain(|i| i.name == "lo" || i.name == "virbr0");
+        found[1].signs.signal = false;
         assert_eq!(pick(&found, None), ["lo"]);
         found.retain(|i| i.name != "lo");
         assert_eq!(pick(&found, None), ["virbr0"]);
@@ -362,24 +332,52 @@ mod tests {
         let mut zoned = found.clone();
         zoned[7].scope = 3;
         let six = choose(&zoned, Family::V6, None, None).unwrap();
-        assert_eq!(names(six.clone()), ["eth0", "eth1"]);
-        assert_eq!(six[1].socket_address(9), "[fe80::5%3]:9".parse().unwrap());
+        assert_eq!(
+            names(six),
+            ["eth0"],
+            "the other has an address of its link only"
+        );
+        let six = choose(&zoned, Family::V6, Some("=eth1"), None).unwrap();
+        assert_eq!(six[0].socket_address(9), "[fe80::5%3]:9".parse().unwrap());
         let lo = choose(&found, Family::V6, Some("lo"), None).unwrap_err();
         assert!(lo.what.contains("lo") && lo.remedy.contains("KOLO_SOCKET_IFNAME"));
     }
 
     #[test]
-    fn one_address_a_name_and_a_bound() {
+    fn all_addresses_of_a_name_and_a_bound() {
         let found = machine();
-        let four = choose(&found, Family::Any, Some("^"), None).unwrap();
-        assert_eq!(names(four), ["lo", "docker0", "virbr0", "eth0", "eth1"]);
+        let all = cards(&found, Family::Any, None, None);
+        let shown = all
+            .iter()
+            .map(|card| (card.name.as_str(), card.places.len()));
+        let wanted = [
+            ("eth0", 2),
+            ("eth1", 1),
+            ("docker0", 1),
+            ("virbr0", 1),
+            ("lo", 1),
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), wanted);
         let many: Vec<Interface> = (0..100)
             .map(|n| face(&format!("veth{n}"), "10.2.0.1", "255.0.0.0"))
             .chain([face("eth0", "10.0.0.1", "255.0.0.0")])
             .collect();
-        assert_eq!(usable(&many, Family::Any).len(), MAX_IFS);
+        let all = cards(&many, Family::Any, None, None);
+        assert!(all.len() == MAX_IFS && all[0].name == "eth0");
         let eth = choose(&many, Family::Any, Some("=eth0"), None).unwrap();
         assert_eq!(names(eth), ["eth0"]);
+    }
+
+    /// What is excluded comes on top of what is never first.
+    #[test]
+    fn an_exclusion_brings_back_neither_the_loopback_nor_a_bridge() {
+        let found = machine();
+        let pick = |list: &str| names(choose(&found, Family::Any, Some(list), None).unwrap());
+        assert_eq!(pick("^eth1"), ["eth0"]);
+        assert_eq!(pick("^docker0"), ["eth0", "eth1"]);
+        assert_eq!(pick("^"), ["eth0", "eth1"]);
+        assert_eq!(pick("^eth"), ["docker0", "virbr0"]);
+        assert_eq!(pick("lo,docker"), ["lo", "docker0"], "named by the user");
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub enum Reached {
     Stuck,
 }
 
+/// An interface and its address where nobody can listen, and why.
+pub type Deaf = ((String, IpAddr), String);
+
 /// Listeners on some interfaces, which serve until this is dropped.
 pub struct Listeners {
     /// Where they are: the interface, and the address with the port.
@@ -52,10 +55,11 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Listens on each of the interfaces, and says where it cannot.
-    pub fn open(interfaces: &[Interface], limit: Duration) -> (Listeners, Vec<String>) {
+    /// Listens on each of the interfaces, and says where it cannot, and why.
+    pub fn open(interfaces: &[Interface], limit: Duration) -> (Listeners, Vec<Deaf>) {
         let (mut places, mut running, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         for interface in interfaces {
+            let end = (interface.name.clone(), interface.address);
             let opened = TcpListener::bind(interface.socket_address(0));
             let opened = opened.and_then(|listener| {
                 listener.set_nonblocking(true)?;
@@ -71,13 +75,17 @@ impl Listeners {
                             places.push((interface.name.clone(), place));
                             running.push(alive);
                         }
-                        Err(error) => faults.push(format!("no thread can be started: {error}")),
+                        Err(error) => {
+                            let why = format!("no thread can be started: {error}");
+                            faults.push((end, why));
+                        }
                     }
                 }
-                Err(error) => faults.push(format!(
-                    "no port can be opened on {} {}: {error}",
-                    interface.name, interface.address
-                )),
+                Err(error) => {
+                    let (name, ip) = &end;
+                    let why = format!("no port can be opened on {name} {ip}: {error}");
+                    faults.push((end, why));
+                }
             }
         }
         (Listeners { places, running }, faults)
@@ -118,7 +126,7 @@ fn answer(mut stream: TcpStream, limit: Duration) -> std::io::Result<()> {
 
 /// Connects from an address of this node to a listener of another one. The limit is that of the
 /// whole trial: an answer that comes later is none.
-pub fn try_one(from: IpAddr, to: SocketAddr, limit: Duration) -> Reached {
+pub fn try_one(from: SocketAddr, to: SocketAddr, limit: Duration) -> Reached {
     let begun = crate::base::clock::now();
     let left = || {
         let left = limit.saturating_sub(begun.elapsed());
@@ -130,7 +138,7 @@ pub fn try_one(from: IpAddr, to: SocketAddr, limit: Duration) -> Reached {
     };
     let opened = (|| {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
-        socket.bind(&SocketAddr::new(from, 0).into())?;
+        socket.bind(&from.into())?;
         socket.connect_timeout(&to.into(), left()?)?;
         Ok::<Socket, io::Error>(socket)
     })();
@@ -162,7 +170,7 @@ pub fn try_one(from: IpAddr, to: SocketAddr, limit: Duration) -> Reached {
 }
 
 /// The same for many, some at a time; the answers are in the order of the questions.
-pub fn try_all(trials: &[(IpAddr, SocketAddr)], limit: Duration) -> Vec<Reached> {
+pub fn try_all(trials: &[(SocketAddr, SocketAddr)], limit: Duration) -> Vec<Reached> {
     let mut answers = Vec::with_capacity(trials.len());
     for part in trials.chunks(AT_A_TIME) {
         let asked: Vec<_> = part
@@ -212,10 +220,12 @@ pub fn unresolved(names: &[String], limit: Duration) -> Vec<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::interfaces::class::Signs;
     use std::net::Ipv4Addr;
 
     const LIMIT: Duration = Duration::from_secs(20);
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const FROM: SocketAddr = SocketAddr::new(HERE, 0);
 
     fn loopback() -> Interface {
         Interface {
@@ -223,19 +233,20 @@ mod tests {
             address: HERE,
             scope: 0,
             netmask: None,
+            signs: Signs::default(),
         }
     }
 
     #[test]
     fn data_pass_to_whoever_listens_and_to_nobody_else() {
         let (listeners, faults) = Listeners::open(&[loopback()], LIMIT);
-        assert_eq!(faults, Vec::<String>::new());
+        assert_eq!(faults, []);
         let place = listeners.places[0].1;
         // A port that is taken, so that nobody else is given it, and at which nobody listens.
         let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         deaf.bind(&SocketAddr::from((HERE, 0)).into()).unwrap();
         let deaf_place = deaf.local_addr().unwrap().as_socket().unwrap();
-        let trials = [(HERE, place), (HERE, deaf_place), (HERE, place)];
+        let trials = [(FROM, place), (FROM, deaf_place), (FROM, place)];
         let wanted = [Reached::Passed, Reached::Refused, Reached::Passed];
         assert_eq!(try_all(&trials, LIMIT), wanted);
     }
@@ -245,7 +256,7 @@ mod tests {
         let deaf = TcpListener::bind((HERE, 0)).unwrap();
         let place = deaf.local_addr().unwrap();
         let closing = thread::spawn(move || drop(deaf.accept()));
-        assert_eq!(try_one(HERE, place, LIMIT), Reached::Stuck);
+        assert_eq!(try_one(FROM, place, LIMIT), Reached::Stuck);
         closing.join().unwrap();
     }
 
@@ -269,7 +280,7 @@ mod tests {
             }
             quiet::write_all(stream.as_fd(), &[1])
         });
-        assert_eq!(try_one(HERE, place, SHORT), Reached::Stuck);
+        assert_eq!(try_one(FROM, place, SHORT), Reached::Stuck);
         // It may have heard that the other side is gone.
         let _ = reading.join().unwrap();
     }

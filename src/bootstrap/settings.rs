@@ -136,6 +136,16 @@ impl NetSettings {
         let list = self.socket_ifname.as_deref();
         interfaces::find(self.socket_family, list, meeting_point)
     }
+
+    /// Whether one of the usable interfaces has this address.
+    pub fn uses(&self, ip: IpAddr) -> bool {
+        let list = self.socket_ifname.as_deref();
+        let cards = interfaces::table(self.socket_family, list).map(|table| table.cards);
+        let cards = cards.unwrap_or_default();
+        let best = cards.first().map(|card| card.class);
+        let mut used = cards.iter().filter(|card| Some(card.class) == best);
+        used.any(|card| card.places.iter().any(|place| place.ip == ip))
+    }
 }
 
 impl Default for NetSettings {

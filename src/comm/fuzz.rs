@@ -4,11 +4,14 @@
 use super::becoming::{init, meet, net};
 
 /// What ranks tell each other while a communicator is made.
-pub fn records(bytes: &[u8]) -> [(&'static str, bool); 4] {
+pub fn records(bytes: &[u8]) -> [(&'static str, bool); 6] {
+    let [shown, tried] = net::agreeing::fuzz(bytes);
     [
         meet::fuzz(bytes),
         init::fuzz(bytes),
         net::said::fuzz(bytes),
         net::folding::fuzz(bytes),
+        shown,
+        tried,
     ]
 }

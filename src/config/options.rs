@@ -37,7 +37,7 @@ with_start_options! {
     }
 
     /// Beginnings of the names of the network interfaces that may be used, such as `eth,ib`;
-    /// `^docker,lo` excludes, and `=eth1` compares whole names.
+    /// `^eth1` excludes, on top of what is never taken first, and `=eth1` compares whole names.
     socket_ifname -> Option<&PrefixList> {
         kind: Kind::Prefixes,
         tag: Tag::Site,

@@ -94,7 +94,7 @@ impl Lookout {
         let neighbours: Result<Vec<Neighbour>> = neighbours
             .iter()
             .map(|(rank, handle)| {
-                let connecting = post.net.connect(0, handle)?;
+                let connecting = post.net.connect_from_any(handle)?;
                 Ok(Neighbour::new(rank.0, connecting, hello.encode()))
             })
             .collect();

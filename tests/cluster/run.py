@@ -170,7 +170,8 @@ def main():
                    for d in os.environ.get("PATH", "").split(":")) else False
         if not sudo:
             return skip("cluster", "it needs root, or sudo without a password")
-        keep = ["%s=%s" % (n, os.environ[n]) for n in ("VERBOSE", "PATH", "CI") if n in os.environ]
+        names = ("VERBOSE", "PATH", "CI", "KOLO_TEST_SEED", "KOLO_TEST_FULL")
+        keep = ["%s=%s" % (n, os.environ[n]) for n in names if n in os.environ]
         os.execvp("sudo", ["sudo", "-n", "env", *keep, sys.executable, *sys.argv])
     lacking = missing()
     if lacking:

@@ -139,7 +139,7 @@ fn started_by() -> String {
 
 /// Which network would carry data between nodes, and why not the others.
 fn networks(settings: &Settings) -> Fact {
-    let tried = candidates::all(settings, None);
+    let tried = candidates::all(settings, None, None);
     let shown = |candidate: &choose::Candidate| match &candidate.outcome {
         Ok(net) => {
             let devices: Vec<&str> = net.devices().iter().map(|d| d.name.as_str()).collect();

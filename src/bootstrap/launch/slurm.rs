@@ -145,11 +145,11 @@ impl Step {
     /// The address of this node that the others will find by its name, if it is one of the usable
     /// interfaces; else that of the first.
     fn one_interface(&self, settings: &NetSettings) -> Result<IpAddr> {
-        let usable = settings.interfaces(None)?;
+        let first = settings.interfaces(None)?[0].address;
         let named = net::addresses_of(&self.first, settings.socket_family).unwrap_or_default();
         let named = best(&named).filter(|ip| !ip.is_loopback());
-        let known = named.filter(|ip| usable.iter().any(|it| it.address == *ip));
-        Ok(known.unwrap_or(usable[0].address))
+        let known = named.filter(|ip| settings.uses(*ip));
+        Ok(known.unwrap_or(first))
     }
 
     /// The address of the first node, as this one knows it.

@@ -1,5 +1,6 @@
 //! The network of a communicator whose ranks are on several nodes.
 
+pub(in crate::comm) mod agreeing;
 pub(in crate::comm) mod folding;
 mod proxied;
 mod rails;
@@ -27,6 +28,7 @@ use crate::transport::net::{Handle, Net, Properties};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
 use crate::wire::stage::StageSource;
+use agreeing::Agreed;
 pub(in crate::comm) use folding::Supported;
 use said::Said;
 use std::collections::BTreeSet;
@@ -212,7 +214,7 @@ pub(in crate::comm) struct Party<'a> {
 impl Party<'_> {
     /// Chooses the network, and says which and why. The program's MPI is opened where the ranks met
     /// through it, or taken over from the parent.
-    fn network(&self) -> Result<(Arc<dyn Net>, String)> {
+    fn network(&self, agreed: &Agreed) -> Result<(Arc<dyn Net>, String)> {
         let (functions, context) = self.bootstrap.point_to_point();
         let of_parent = self.inherited.as_ref().filter(|net| net.name() == MPI);
         let open = || match of_parent {
@@ -226,7 +228,9 @@ impl Party<'_> {
             true => Some(&open),
             false => None,
         };
-        let choice = choose(self.settings.net(), candidates::all(self.settings, mpi))?;
+        let sockets = || agreed.sockets(SocketOptions::from(self.settings));
+        let all = candidates::all(self.settings, Some(&sockets), mpi);
+        let choice = choose(self.settings.net(), all)?;
         Ok((choice.net, choice.line))
     }
 
@@ -234,17 +238,17 @@ impl Party<'_> {
         topo::local_ranks(self.bootstrap.rank(), self.places)
     }
 
-    fn open(&self) -> Result<Opened> {
+    fn open(&self, agreed: &Agreed) -> Result<Opened> {
         let (me, mates) = (self.bootstrap.rank(), self.mates());
         // What lookouts say to each other goes over TCP, whatever carries the data.
         let post = match mates.first() == Some(&me) {
             true => {
-                let socket = SocketNet::new(SocketOptions::from(self.settings))?;
-                Some(Post::new(Arc::new(socket))?)
+                let sockets = agreed.sockets(SocketOptions::from(self.settings));
+                Some(Post::new(sockets)?)
             }
             false => None,
         };
-        let (net, why) = self.network()?;
+        let (net, why) = self.network(agreed)?;
         let open = Open::new(self.setup(net, me))?;
         let proxies = self.proxies(open.net())?;
         Ok(Opened {
@@ -284,12 +288,13 @@ impl Party<'_> {
     ///
     /// # Errors
     /// The own one, or that of another rank that cannot use a network; ranks with different
-    /// networks.
+    /// networks; nodes that no network joins.
     pub fn meet(&self, watch: &Watch, on_lost: OnDeath) -> Result<Option<Network>> {
         if self.mates().len() == self.places.len() {
             return Ok(None);
         }
-        let opened = self.open();
+        let agreed = self.agree()?;
+        let opened = self.open(&agreed);
         let mine = match &opened {
             Ok(Opened {
                 open,

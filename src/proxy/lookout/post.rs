@@ -1,23 +1,23 @@
 //! A lookout before it knows its neighbours.
 
 use crate::base::Result;
-use crate::transport::net::{Handle, Listener, Net};
-use std::sync::Arc;
+use crate::transport::net::socket::SocketNet;
+use crate::transport::net::{Handle, Listener};
 
 /// A lookout that listens, before it knows its neighbours.
 pub struct Post {
-    pub(super) net: Arc<dyn Net>,
+    pub(super) net: SocketNet,
     pub(super) listener: Box<dyn Listener>,
     handle: Handle,
 }
 
 impl Post {
-    /// Listens on the first device of a network of sockets.
+    /// Listens on all devices of a network of sockets.
     ///
     /// # Errors
     /// Of the network.
-    pub fn new(net: Arc<dyn Net>) -> Result<Post> {
-        let (handle, listener) = net.listen(0)?;
+    pub fn new(net: SocketNet) -> Result<Post> {
+        let (handle, listener) = net.listen_on_all()?;
         Ok(Post {
             net,
             listener,

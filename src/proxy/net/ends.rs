@@ -99,8 +99,8 @@ impl Ends {
         peer.index() * self.channels + usize::from(channel)
     }
 
-    /// Begins to connect to `peer`: over the devices of its rail if they reach each other, else to
-    /// the first device that is reached.
+    /// Begins to connect to `peer`: over the devices of its rail if they are among the nearest to
+    /// each other, else over such that are; and by others if those do not answer.
     ///
     /// # Errors
     /// Of the network; the peer has no device.
@@ -122,18 +122,46 @@ impl Ends {
             exit: turn(devices),
             entry: turn(handles.len()),
         });
-        let reached = |&entry: &usize| self.net.reaches(wanted.exit, &handles[entry]);
-        let mut entries = [wanted.entry].into_iter().chain(0..handles.len());
-        let entry = entries.find(reached).unwrap_or(wanted.entry);
-        let rail = Rail { entry, ..wanted };
+        let all = (0..devices).flat_map(|exit| (0..handles.len()).map(move |entry| (exit, entry)));
+        let far = |(exit, entry)| Some((self.net.distance(exit, &handles[entry])?, exit, entry));
+        let rails = in_order(all.filter_map(far).collect(), wanted, usize::from(channel));
+        let rail = rails[0];
         tracing::debug!(
-            "rank {me} sends to rank {peer} on channel {channel} from {} to device {entry}",
-            self.net.devices()[rail.exit].name
+            "rank {me} sends to rank {peer} on channel {channel} from {} to device {}",
+            self.net.devices()[rail.exit].name,
+            rail.entry
         );
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         begun.push((peer, channel, rail));
-        self.net.connect(rail.exit, &handles[entry])
+        let ways = rails.iter().map(|rail| (rail.exit, &handles[rail.entry]));
+        self.net.connect_by(&ways.collect::<Vec<_>>())
     }
+}
+
+/// Rails of a connection in the order in which they are tried, of such with their distances: the
+/// nearest first, and of these the wanted one. Where it is none of them, channels take those in
+/// turn that are. Without any the wanted one is tried.
+fn in_order(mut found: Vec<(u32, usize, usize)>, wanted: Rail, channel: usize) -> Vec<Rail> {
+    let Some(least) = found.iter().map(|(far, ..)| *far).min() else {
+        return vec![wanted];
+    };
+    let near = found.iter().filter(|(far, ..)| *far == least);
+    let exits: BTreeSet<usize> = near.clone().map(|(_, exit, _)| *exit).collect();
+    let of_turn = |all: &BTreeSet<usize>, wanted: usize| match all.contains(&wanted) {
+        true => wanted,
+        false => all
+            .iter()
+            .nth(channel % all.len().max(1))
+            .copied()
+            .unwrap_or(wanted),
+    };
+    let exit = of_turn(&exits, wanted.exit);
+    let entries = near.filter(|(_, it, _)| *it == exit);
+    let entries: BTreeSet<usize> = entries.map(|(.., entry)| *entry).collect();
+    let entry = of_turn(&entries, wanted.entry);
+    found.sort_by_key(|&(far, a, b)| (far, a != exit, b != entry, a, b));
+    let rail = |(_, exit, entry)| Rail { exit, entry };
+    found.into_iter().map(rail).collect()
 }
 
 /// What a rank is made with.
@@ -227,5 +255,33 @@ impl Through {
         caller
             .flat_map(|caller| proxies.iter().map(|&proxy| caller.close(proxy)))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(found: &[(u32, usize, usize)], wanted: (usize, usize), channel: usize) -> Rail {
+        let (exit, entry) = wanted;
+        in_order(found.to_vec(), Rail { exit, entry }, channel)[0]
+    }
+
+    #[test]
+    fn the_nearest_rails_are_tried_first_and_of_these_the_wanted_one() {
+        let rail = |exit, entry| Rail { exit, entry };
+        let both = [(4, 0, 0), (4, 1, 1), (5, 0, 1), (5, 1, 0)];
+        assert_eq!(first(&both, (1, 1), 0), rail(1, 1));
+        // The wanted entry is far away from the wanted exit.
+        assert_eq!(first(&both, (1, 0), 0), rail(1, 1));
+        // The peer has no second rail.
+        let one = [(4, 0, 0), (1004, 1, 1)];
+        assert_eq!(first(&one, (1, 1), 1), rail(0, 0));
+        assert_eq!(in_order(one.to_vec(), rail(1, 1), 1)[1], rail(1, 1));
+        // Of three rails the wanted one is dead: channels take the others in turn.
+        let three = [(4, 0, 0), (1004, 1, 1), (4, 2, 2)];
+        assert_eq!(first(&three, (1, 1), 0), rail(0, 0));
+        assert_eq!(first(&three, (1, 1), 1), rail(2, 2));
+        assert_eq!(in_order(Vec::new(), rail(1, 0), 0), [rail(1, 0)]);
     }
 }

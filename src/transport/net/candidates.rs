@@ -31,7 +31,13 @@ type Outcome = std::result::Result<Arc<dyn Net>, String>;
 /// Every network of this kolo with its outcome, best first. `mpi` opens the program's MPI as a
 /// network, collectively: it is called only when the wish is MPI, which must be so on all ranks
 /// (`net` is a setting that ranks compare); `None` where the ranks did not meet through MPI.
-pub fn all(settings: &Settings, mpi: Option<&dyn Fn() -> Result<Arc<dyn Net>>>) -> Vec<Candidate> {
+/// `sockets` opens the network of sockets over interfaces that were agreed on with other nodes;
+/// `None`: over those of this node's best class.
+pub fn all(
+    settings: &Settings,
+    sockets: Option<&dyn Fn() -> SocketNet>,
+    mpi: Option<&dyn Fn() -> Result<Arc<dyn Net>>>,
+) -> Vec<Candidate> {
     let wish = settings.net();
     let mut found = false;
     let kinds = [Wish::Plugin, Wish::Verbs, Wish::Socket, Wish::Mpi];
@@ -46,7 +52,13 @@ pub fn all(settings: &Settings, mpi: Option<&dyn Fn() -> Result<Arc<dyn Net>>>) 
                 Some(open) => open().map_err(Error::into_what),
                 None => Err(NO_MPI.into()),
             },
-            Wish::Socket | Wish::Auto => socket(settings),
+            Wish::Socket | Wish::Auto => match sockets {
+                Some(open) => {
+                    starts::note(Start::Network);
+                    Ok(shared(open()))
+                }
+                None => socket(settings),
+            },
         };
         found |= outcome.is_ok();
         Candidate { kind, outcome }
@@ -214,7 +226,11 @@ mod tests {
     fn only_what_is_wished_is_started() {
         let never = || -> Result<Arc<dyn Net>> { panic!("MPI was not asked for") };
         let loopback = ("socket_ifname", "=lo");
-        let found = all(&settings(&[("net", "socket"), loopback]), Some(&never));
+        let found = all(
+            &settings(&[("net", "socket"), loopback]),
+            None,
+            Some(&never),
+        );
         assert_eq!(reasons(&found), [NOT_ASKED, NOT_ASKED, "", NOT_ASKED]);
         let choice = choose(Wish::Socket, found).unwrap();
         assert_eq!(choice.net.name(), "socket");
@@ -227,7 +243,7 @@ mod tests {
             ("socket_ifname", "=lo"),
             ("net_plugin", "that-nobody-has"),
         ]);
-        let reasons = reasons(&all(&settings, None));
+        let reasons = reasons(&all(&settings, None, None));
         assert_eq!(reasons[0], "there is no libnccl-net-that-nobody-has.so");
         assert!(reasons[1].starts_with("no RDMA here: ") || reasons[1].is_empty());
         assert_eq!(reasons[3], NOT_ASKED);
@@ -236,9 +252,12 @@ mod tests {
     #[test]
     fn mpi_is_opened_only_by_name() {
         let mpi = settings(&[("net", "mpi")]);
-        assert_eq!(reasons(&all(&mpi, None))[3], NO_MPI);
+        assert_eq!(reasons(&all(&mpi, None, None))[3], NO_MPI);
         let fails = || -> Result<Arc<dyn Net>> { Err(Error::internal("MPI fell asleep")) };
-        assert_eq!(reasons(&all(&mpi, Some(&fails)))[3], "MPI fell asleep");
+        assert_eq!(
+            reasons(&all(&mpi, None, Some(&fails)))[3],
+            "MPI fell asleep"
+        );
     }
 
     #[test]
@@ -256,7 +275,7 @@ mod tests {
     #[test]
     fn a_network_is_started_once() {
         let settings = settings(&[("net", "socket"), ("socket_ifname", "=lo")]);
-        let net = || all(&settings, None).remove(2).outcome.unwrap();
+        let net = || all(&settings, None, None).remove(2).outcome.unwrap();
         assert!(Arc::ptr_eq(&net(), &net()));
         let none = [("net_plugin", "none")];
         let outcome = plugin(&self::settings(&none)).err().unwrap();

@@ -157,10 +157,21 @@ pub trait Net: Send + Sync {
     /// Errors: `InvalidArgument` for an unknown device or a handle of another network.
     fn connect(&self, device: usize, handle: &Handle) -> Result<Box<dyn Connecting>>;
 
-    /// Whether whoever made the handle can be reached from a device, as far as that is known before
-    /// one tries.
-    fn reaches(&self, _device: usize, _handle: &Handle) -> bool {
-        true
+    /// Begins to connect by the first of these ways, each a device and a handle of the same peer;
+    /// networks that can go on to the next one where it does not work.
+    ///
+    /// Errors: as [`Net::connect`].
+    fn connect_by(&self, ways: &[(usize, &Handle)]) -> Result<Box<dyn Connecting>> {
+        let Some(&(device, handle)) = ways.first() else {
+            return Err(Error::internal("a connection without a way"));
+        };
+        self.connect(device, handle)
+    }
+
+    /// How far whoever made the handle is from a device, as far as that is known before one tries;
+    /// `None` where it cannot be reached.
+    fn distance(&self, _device: usize, _handle: &Handle) -> Option<u32> {
+        Some(0)
     }
 
     /// Whether every thread may use this network and what it makes. If not, only a thread of the

@@ -2,6 +2,7 @@
 //! up. They travel as JSON, where members that one side does not know do no harm.
 
 use crate::launcher::StartedBy;
+use kolo::base::interfaces::ways::{self, Barred, Table};
 use kolo::bootstrap::reach::Reached;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,8 +106,9 @@ pub struct NodeFacts {
     pub faces: Vec<Face>,
     /// Why kolo finds none to use.
     pub no_face: Option<String>,
-    /// Where the node listens for trials: interface and address.
-    pub listens: Vec<(String, SocketAddr)>,
+    /// The table that kolo would tell the other nodes, with the ports where this one listens for
+    /// trials.
+    pub table: Table,
     /// Where it could not.
     pub deaf: Vec<String>,
     /// Size and free space of /dev/shm, in bytes; `None`: it is not there.
@@ -139,6 +141,8 @@ pub struct Face {
     pub name: String,
     /// The address that kolo would use; `None`: kolo would not use this interface.
     pub address: Option<IpAddr>,
+    /// The address that it would use if there were a signal.
+    pub dark: Option<IpAddr>,
     /// How many bits of the address are the subnet's.
     pub prefix: u32,
     /// Whether it is up.
@@ -243,15 +247,27 @@ pub fn nodes_of(seats: &[HostBoot]) -> Vec<Vec<usize>> {
 /// Up to here every node tries every other one.
 const ALL_PAIRS: usize = 64;
 
-/// The nodes that node `me` of `count` tries: all others, or of many those at the distances 1, 2, 4
-/// and so on, so that each is tried by as many.
+/// The nodes that node `me` of `count` tries.
 pub fn partners(me: usize, count: usize) -> Vec<usize> {
-    if count <= ALL_PAIRS {
-        return (0..count).filter(|&other| other != me).collect();
+    ways::partners(me, count, ALL_PAIRS)
+}
+
+/// Gives the interfaces that nodes use between them the addresses by which they do.
+pub fn settle(nodes: &mut [NodeSeen]) {
+    let tables: Vec<Table> = nodes.iter().map(|node| node.facts.table.clone()).collect();
+    for (me, node) in nodes.iter_mut().enumerate() {
+        let others = partners(me, tables.len()).into_iter();
+        let others: Vec<&Table> = others.map(|other| &tables[other]).collect();
+        // A node that lacks a network is told of by the check of trials.
+        let used = ways::used(&tables[me], &others, &Barred::new()).unwrap_or_default();
+        for card in &used {
+            let mut faces = node.facts.faces.iter_mut();
+            let face = faces.find(|face| face.name == card.name && face.dark.is_none());
+            if let (Some(face), Some(place)) = (face, card.places.first()) {
+                (face.address, face.prefix) = (Some(place.ip), place.prefix.into());
+            }
+        }
     }
-    let distances = (0..usize::BITS).map(|bit| 1 << bit);
-    let distances = distances.take_while(|&distance| distance < count);
-    distances.map(|distance| (me + distance) % count).collect()
 }
 
 #[cfg(test)]
@@ -263,26 +279,6 @@ mod tests {
         let seats = [("b", "1"), ("a", "1"), ("b", "2"), ("b", "1")];
         let seats = seats.map(|(host, boot)| (host.to_string(), boot.to_string()));
         assert_eq!(nodes_of(&seats), [vec![0, 3], vec![1], vec![2]]);
-    }
-
-    #[test]
-    fn many_nodes_try_few_others_and_each_is_tried_as_often() {
-        assert_eq!(partners(1, 4), [0, 2, 3]);
-        assert!(partners(0, 1).is_empty());
-        for count in [65, 100, 1024] {
-            let mut tried = vec![0; count];
-            for me in 0..count {
-                for other in partners(me, count) {
-                    assert_ne!(me, other);
-                    tried[other] += 1;
-                }
-            }
-            let wanted = count.next_power_of_two().ilog2();
-            assert!(
-                tried.iter().all(|&times| times == wanted),
-                "{count}: {tried:?}"
-            );
-        }
     }
 
     #[test]

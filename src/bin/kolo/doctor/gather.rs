@@ -1,16 +1,13 @@
 //! Reads the facts from the system. Nothing here judges.
 
-use super::facts::{
-    Face, Gathered, NodeFacts, NodeSeen, RankFacts, StartFacts, Trials, TunerFacts,
-};
-use super::{gather_left, software, trials};
+use super::facts::{Gathered, NodeFacts, NodeSeen, RankFacts, StartFacts, Trials, TunerFacts};
+use super::gather_network::{listen, names_in, of_network};
+use super::{gather_left, software};
 use crate::facts as system;
 use crate::launcher::{self, Family};
 use elf::ElfBytes;
 use elf::endian::AnyEndian;
-use kolo::base::interfaces::Interface;
 use kolo::base::{Code, Error, folder, input_file};
-use kolo::bootstrap::NetSettings;
 use kolo::bootstrap::mpi_library::{LIBRARY, VARIABLE};
 use kolo::bootstrap::reach::Listeners;
 use kolo::config::{self, Cma, CmaPtracer, Settings};
@@ -18,7 +15,6 @@ use kolo::topo;
 use kolo::tune::{Measured, measured};
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// What this process knows without the others.
@@ -62,16 +58,7 @@ impl ThisRank {
 
 /// This node as a job of one rank; of its interfaces, only what lasts if that is wanted.
 pub fn job_of_one(here: &ThisRank, lasting: bool) -> Gathered {
-    let mut facts = NodeFacts::default();
-    let found = NetSettings::from(&here.settings).interfaces(None);
-    (facts.faces, facts.no_face) = faces(found.as_deref().unwrap_or_default());
-    if lasting {
-        let unknown = |error: &Error| error.code == Code::SystemError;
-        facts
-            .no_face
-            .take_if(|_| found.as_ref().is_err_and(unknown));
-        facts.faces.retain(|face| !is_made_by_jobs(&face.name));
-    }
+    let mut facts = of_network(&here.settings, lasting);
     of_machine(here, &mut facts);
     Gathered {
         ranks: vec![here.rank.clone()],
@@ -86,14 +73,7 @@ pub fn job_of_one(here: &ThisRank, lasting: bool) -> Gathered {
 
 /// What this node says of itself, and its listeners where there are other nodes.
 pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
-    let mut facts = NodeFacts::default();
-    let found = NetSettings::from(&here.settings).interfaces(None);
-    let usable: Vec<Interface> = found.unwrap_or_default();
-    let usable: Vec<Interface> = usable
-        .into_iter()
-        .filter(|one| !is_alone(one.address))
-        .collect();
-    (facts.faces, facts.no_face) = faces(&usable);
+    let mut facts = of_network(&here.settings, false);
     of_machine(here, &mut facts);
     facts.leftovers = gather_left::left();
     if !several {
@@ -102,8 +82,7 @@ pub fn node(here: &ThisRank, several: bool) -> (NodeFacts, Option<Listeners>) {
     }
     facts.builds = builds();
     facts.removes_ipc = logind_runs() && folder::user() >= 1000 && removes_ipc(&logind_files());
-    let (listeners, deaf) = Listeners::open(&usable, trials::LIMIT);
-    (facts.listens, facts.deaf) = (listeners.places.clone(), deaf);
+    let listeners = listen(&mut facts);
     (facts, Some(listeners))
 }
 
@@ -116,75 +95,6 @@ fn of_machine(here: &ThisRank, facts: &mut NodeFacts) {
     facts.cpus = system::cpus();
     facts.processor = system::processor();
     facts.hcas = system::rdma_ports();
-}
-
-/// Addresses by which nobody else can reach this node.
-fn is_alone(address: IpAddr) -> bool {
-    let link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
-    address.is_loopback() || link_local
-}
-
-/// Every interface of the system but the loopback, with the address that kolo would use; and why
-/// there is none to use.
-fn faces(usable: &[Interface]) -> (Vec<Face>, Option<String>) {
-    let folder = Path::new("/sys/class/net");
-    let mut names = names_in(folder);
-    // Without sysfs those are known that can be used.
-    names.extend(usable.iter().map(|one| one.name.clone()));
-    names.sort();
-    names.dedup();
-    names.retain(|name| name != "lo" && name != "bonding_masters");
-    let face = |name: String| {
-        let chosen = usable
-            .iter()
-            .find(|one| one.name == name && !is_alone(one.address));
-        face_of(&folder.join(&name), name, chosen)
-    };
-    let faces: Vec<Face> = names.into_iter().map(face).collect();
-    let none = faces.iter().all(|face| face.address.is_none());
-    let why = none.then(|| "there is no interface that other nodes could reach".to_string());
-    (faces, why)
-}
-
-fn face_of(folder: &Path, name: String, chosen: Option<&Interface>) -> Face {
-    let text = |file: &str| {
-        let text = fs::read_to_string(folder.join(file)).ok()?;
-        Some(text.trim().to_owned())
-    };
-    let flags =
-        text("flags").and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
-    let ones = |mask: IpAddr| match mask {
-        IpAddr::V4(v4) => u32::from(v4).leading_ones(),
-        IpAddr::V6(v6) => u128::from(v6).leading_ones(),
-    };
-    let whole = |address: IpAddr| if address.is_ipv4() { 32 } else { 128 };
-    Face {
-        name,
-        address: chosen.map(|one| one.address),
-        prefix: chosen.map_or(0, |one| one.netmask.map_or(whole(one.address), ones)),
-        up: flags.map_or(chosen.is_some(), |flags| flags & libc::IFF_UP as u32 != 0),
-        carrier: text("carrier").map(|text| text == "1"),
-        mtu: text("mtu").and_then(|text| text.parse().ok()),
-        // Where the driver does not know it says -1, or nothing.
-        speed: text("speed")
-            .and_then(|text| text.parse().ok())
-            .filter(|&speed| speed > 0),
-    }
-}
-
-/// Whether a job may have made an interface, as those of containers are: it has no device.
-fn is_made_by_jobs(name: &str) -> bool {
-    let folder = Path::new("/sys/class/net").join(name);
-    !["device", "bonding"]
-        .iter()
-        .any(|it| folder.join(it).exists())
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
 }
 
 fn start(program: Option<&Path>, lasting: bool) -> StartFacts {
@@ -366,36 +276,5 @@ mod tests {
         cut.truncate(4000);
         // Bytes of others: a fault or nothing, and never a panic.
         let _ = names_needed(&cut);
-    }
-
-    #[test]
-    fn interfaces_are_read_from_the_system() {
-        let folder = std::env::temp_dir().join(format!("kolo-face-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        for (file, text) in [
-            ("flags", "0x1003\n"),
-            ("carrier", "0\n"),
-            ("mtu", "9000\n"),
-            ("speed", "-1\n"),
-        ] {
-            fs::write(folder.join(file), text).unwrap();
-        }
-        let chosen = Interface {
-            name: "eth0".into(),
-            address: "10.0.0.7".parse().unwrap(),
-            scope: 0,
-            netmask: Some("255.255.0.0".parse().unwrap()),
-        };
-        let face = face_of(&folder, "eth0".into(), Some(&chosen));
-        fs::write(folder.join("flags"), "0x1002\n").unwrap();
-        let down = face_of(&folder, "eth0".into(), None);
-        fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(
-            (face.up, face.carrier, face.mtu),
-            (true, Some(false), Some(9000))
-        );
-        assert_eq!((face.speed, face.prefix), (None, 16));
-        assert_eq!(face.subnet().unwrap(), "10.0.0.0/16");
-        assert!(!down.up && down.address.is_none());
     }
 }

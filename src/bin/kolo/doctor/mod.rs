@@ -15,6 +15,7 @@ mod finding;
 mod gather;
 mod gather_gpus;
 mod gather_left;
+mod gather_network;
 mod gpus;
 mod leftovers;
 mod limits;
@@ -221,6 +222,7 @@ fn together(ranks: &dyn Bootstrap, args: &DoctorArgs, here: &ThisRank) -> Result
         for node in &mut nodes {
             node.trials = taken(&mut tried, node.ranks[0]);
         }
+        facts::settle(&mut nodes);
         let job = Gathered { ranks: all, nodes };
         let findings = all_findings(&job);
         print(args, &job, &findings);

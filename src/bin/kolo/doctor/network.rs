@@ -1,7 +1,8 @@
 //! Checks of the network: interfaces, what connections between nodes show, names, clocks.
 
-use super::facts::{Face, Gathered, NodeSeen, Trial};
+use super::facts::{Face, Gathered, NodeSeen, Trial, partners};
 use super::finding::{Finding, WithFix, differing, list, of_difference, on_nodes};
+use kolo::base::interfaces::ways::{self, Barred};
 use kolo::bootstrap::reach::Reached;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +38,7 @@ pub fn interfaces(job: &Gathered) -> Vec<Finding> {
             let fix = "`ip address` lists what there is; KOLO_SOCKET_IFNAME chooses";
             faults.push((why.clone(), fix.into()));
         }
-        for face in used(node).filter(|face| face.carrier == Some(false)) {
+        for face in node.facts.faces.iter().filter(is_dark) {
             faults.push(no_signal(face));
         }
         let has = |subnet: &str| used(node).any(|face| face.subnet().as_deref() == Some(subnet));
@@ -49,6 +50,11 @@ pub fn interfaces(job: &Gathered) -> Vec<Finding> {
         }));
         faults
     })
+}
+
+/// Whether an interface would be used if it had a signal, or is although it has none.
+fn is_dark(face: &&Face) -> bool {
+    face.dark.is_some() || face.address.is_some() && face.carrier == Some(false)
 }
 
 fn no_signal(face: &Face) -> WithFix {
@@ -71,6 +77,9 @@ fn missing(job: &Gathered, node: &NodeSeen, subnet: &str, count: usize) -> Optio
     let name = others.map(|face| face.name.as_str()).next().unwrap_or("?");
     let own = node.facts.faces.iter().find(|face| face.name == name);
     if 2 * count < job.nodes.len() + usize::from(own.is_none()) {
+        return None;
+    }
+    if own.is_some_and(|face| is_dark(&face)) {
         return None;
     }
     Some(match own {
@@ -144,10 +153,12 @@ struct Attempt<'a> {
     trial: &'a Trial,
 }
 
-/// All trials but those that an interface without signal explains, of which enough was said.
+/// All trials but those that an interface without signal explains, of which enough was said: one
+/// for two interfaces, which passed if any of their addresses reach each other.
 fn attempts(job: &Gathered) -> Vec<Attempt<'_>> {
     let dark = |(node, name): FaceOf| {
-        used(&job.nodes[node]).any(|face| face.name == name && face.carrier == Some(false))
+        let mut faces = job.nodes[node].facts.faces.iter().filter(is_dark);
+        faces.any(|face| face.name == name)
     };
     let of_node = |(place, node)| {
         let of_trial = move |trial| attempt(place, trial);
@@ -155,8 +166,15 @@ fn attempts(job: &Gathered) -> Vec<Attempt<'_>> {
         node.trials.links.iter().map(of_trial)
     };
     let all = job.nodes.iter().enumerate().flat_map(of_node);
-    all.filter(|one| one.to.0 < job.nodes.len())
-        .filter(|one| one.has_passed() || !dark(one.from) && !dark(one.to))
+    let mut of_faces: BTreeMap<(FaceOf, FaceOf), Attempt> = BTreeMap::new();
+    for one in all.filter(|one| one.to.0 < job.nodes.len()) {
+        let known = of_faces.entry((one.from, one.to)).or_insert(one);
+        if one.has_passed() && !known.has_passed() {
+            *known = one;
+        }
+    }
+    let all = of_faces.into_values();
+    all.filter(|one| one.has_passed() || !dark(one.from) && !dark(one.to))
         .collect()
 }
 
@@ -211,6 +229,56 @@ pub fn reach(job: &Gathered) -> Vec<Finding> {
     let told = |one: &&Attempt| unreached.contains(&one.to) || mute.contains(&one.from);
     let pairs = all.iter().filter(|one| !one.has_passed() && !told(one));
     found.extend(pairs.map(|one| of_pair(job, one)));
+    found.extend(apart(job));
+    found
+}
+
+/// Nodes that no network joins: the one that lacks it with most others is named first, once.
+fn apart(job: &Gathered) -> Vec<Finding> {
+    let none = Barred::new();
+    let table = |node: usize| &job.nodes[node].facts.table;
+    let mut pairs: BTreeSet<(usize, usize)> = BTreeSet::new();
+    for me in 0..job.nodes.len() {
+        let others = partners(me, job.nodes.len()).into_iter();
+        let lost = others.filter(|&other| {
+            // Who has no interface at all was told of.
+            let all = table(me).cards.is_empty() || table(other).cards.is_empty();
+            !all && ways::ways(table(me), table(other), &none).is_empty()
+        });
+        pairs.extend(lost.map(|other| (me.min(other), me.max(other))));
+    }
+    let mut found = Vec::new();
+    while let Some(&first) = pairs.first() {
+        let has = |node: usize| move |pair: &&(usize, usize)| pair.0 == node || pair.1 == node;
+        let count = |node: usize| pairs.iter().filter(has(node)).count();
+        let all = 0..job.nodes.len();
+        let worst = all.rev().max_by_key(|&node| count(node)).unwrap_or(first.0);
+        let other = match pairs.iter().find(has(worst)) {
+            Some(&(one, other)) if one == worst => other,
+            Some(&(one, _)) => one,
+            None => first.1,
+        };
+        let more = match count(worst) {
+            0 | 1 => String::new(),
+            count => format!(" (nor with {} others)", count - 1),
+        };
+        let (a, b) = (&job.nodes[worst], &job.nodes[other]);
+        found.push(Finding {
+            check: "reach",
+            nodes: vec![a.name.clone(), b.name.clone()],
+            what: format!(
+                "no network joins them{more}: {} has {}; {} has {}",
+                a.name,
+                ways::told(table(worst), table(other)),
+                b.name,
+                ways::told(table(other), table(worst))
+            ),
+            fix: "give both an address in one subnet (`ip address` on each), and do not exclude \
+                  that interface by KOLO_SOCKET_IFNAME"
+                .into(),
+        });
+        pairs.retain(|pair| !has(worst)(&pair));
+    }
     found
 }
 

@@ -1,7 +1,9 @@
 //! The checks of the network, by facts that are made up.
 
-use super::super::samples::{healthy, lines};
+use super::super::facts::settle;
+use super::super::samples::{healthy, lead, lines};
 use super::*;
+use kolo::base::interfaces::ways::Place;
 
 /// Lets a trial of a healthy job end otherwise: from a node to another one, over `eth0`.
 fn end(job: &mut Gathered, from: usize, to: usize, answer: Reached) {
@@ -31,7 +33,8 @@ fn an_interface_that_is_down_or_dark_is_told() {
     assert!(found.contains("ip link set eth0 up"), "{found}");
 
     let mut job = healthy(3, 1);
-    job.nodes[2].facts.faces[0].carrier = Some(false);
+    let face = &mut job.nodes[2].facts.faces[0];
+    (face.dark, face.address) = (face.address, None);
     end(&mut job, 0, 2, Reached::NoWay("no route".into()));
     let found = lines(&interfaces(&job));
     assert!(
@@ -197,4 +200,54 @@ fn clocks_are_apart_only_where_that_is_certain() {
         found.contains("that of node2 is at least 28.5 s ahead of that of node1"),
         "{found}"
     );
+}
+
+#[test]
+fn nodes_that_no_network_joins_are_told_once() {
+    let mut job = healthy(4, 1);
+    job.nodes[2].facts.table.cards.clear();
+    lead(&mut job.nodes[2], "veth0", "fe80::1/64");
+    lead(&mut job.nodes[2], "docker0", "172.17.0.1/16");
+    for node in [0, 1, 3] {
+        lead(&mut job.nodes[node], "docker0", "172.17.0.1/16");
+    }
+    let found = reach(&job);
+    let said = lines(&found);
+    assert_eq!(found.len(), 1, "{said}");
+    let words = "reach: node3, node1: no network joins them (nor with 2 others): node3 has veth0 \
+                 fe80::1/64, docker0 172.17.0.1/16 (which both have); node1 has eth0 10.77.0.1/24";
+    assert!(said.starts_with(words), "{said}");
+}
+
+/// The ways of two interfaces are one attempt: any of their addresses will do.
+#[test]
+fn one_of_several_addresses_is_enough() {
+    let mut job = healthy(2, 1);
+    let mut other = job.nodes[0].trials.links[0].clone();
+    other.address = "[fd77::2]:9".parse().unwrap();
+    other.answer = Reached::Silent;
+    job.nodes[0].trials.links.push(other.clone());
+    assert_eq!(reach(&job), []);
+    job.nodes[0].trials.links[0].answer = Reached::Silent;
+    assert_eq!(reach(&job).len(), 1);
+}
+
+/// An interface is told by the address that other nodes reach, not by its first one.
+#[test]
+fn the_address_that_is_used_counts() {
+    let mut job = healthy(3, 1);
+    let node = &mut job.nodes[1];
+    let face = &mut node.facts.faces[0];
+    (face.address, face.prefix) = ("172.30.0.1".parse().ok(), 24);
+    let place = node.facts.table.cards[0].places[0];
+    node.facts.table.cards[0].places.insert(
+        0,
+        Place {
+            ip: "172.30.0.1".parse().unwrap(),
+            ..place
+        },
+    );
+    settle(&mut job.nodes);
+    assert_eq!(interfaces(&job), []);
+    assert_eq!(job.nodes[1].facts.faces[0].address, Some(place.ip));
 }

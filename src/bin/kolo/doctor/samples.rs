@@ -2,6 +2,8 @@
 
 use super::facts::{Face, Gathered, NodeFacts, NodeSeen, RankFacts, Trial, Trials, partners};
 use super::finding::Finding;
+use kolo::base::interfaces::class::{Class, Signs};
+use kolo::base::interfaces::ways::{Card, Place};
 use kolo::bootstrap::reach::Reached;
 use std::net::IpAddr;
 
@@ -16,6 +18,12 @@ pub fn healthy(nodes: usize, per_node: usize) -> Gathered {
         processes: Some(65_536),
         ..RankFacts::default()
     };
+    let table = |node: usize| {
+        let mut seen = NodeSeen::default();
+        seen.facts.table.machine = node as u64 + 1;
+        lead(&mut seen, "eth0", &format!("{}/24", address(node)));
+        seen.facts.table
+    };
     let facts = |node: usize| NodeFacts {
         faces: vec![Face {
             name: "eth0".into(),
@@ -23,9 +31,11 @@ pub fn healthy(nodes: usize, per_node: usize) -> Gathered {
             prefix: 24,
             up: true,
             carrier: Some(true),
+            dark: None,
             mtu: Some(1500),
             speed: Some(10_000),
         }],
+        table: table(node),
         shm: Some((1 << 30, 1 << 30)),
         wants_cma: true,
         cpus: "0-7".into(),
@@ -55,6 +65,25 @@ pub fn healthy(nodes: usize, per_node: usize) -> Gathered {
             })
             .collect(),
     }
+}
+
+/// Gives the table of a node one more interface, with this address and a port.
+pub fn lead(node: &mut NodeSeen, name: &str, text: &str) {
+    let (ip, prefix) = text.split_once('/').expect("an address with its prefix");
+    let place = Place {
+        ip: ip.parse().expect("an address"),
+        prefix: prefix.parse().expect("a prefix"),
+        scope: 0,
+        port: 4777,
+    };
+    let places = vec![place];
+    let class = Class::of(name, &places, Signs::default(), (false, false));
+    let name = name.into();
+    node.facts.table.cards.push(Card {
+        name,
+        class,
+        places,
+    });
 }
 
 /// The findings as they are printed.

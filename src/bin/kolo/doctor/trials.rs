@@ -1,9 +1,10 @@
-//! What a node tries with others: connections through the interfaces that kolo would use, and the
-//! names of the other nodes.
+//! What a node tries with others: connections by the ways that kolo would use, and the names of the
+//! other nodes.
 
-use super::facts::{Face, NodeSeen, Trial, Trials, partners};
+use super::facts::{NodeSeen, Trial, Trials, partners};
+use kolo::base::interfaces::ways::{self, Barred};
 use kolo::bootstrap::reach;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -13,52 +14,26 @@ pub const LIMIT: Duration = Duration::from_millis(3500);
 /// A connection to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Tryout {
-    from: (String, IpAddr),
+    from: (String, SocketAddr),
     node: usize,
     to: (String, SocketAddr),
 }
 
-/// What node `me` tries: with each partner, all pairs of interfaces in one subnet; where there is
-/// none, the first of both, which a router may join.
+/// What node `me` tries: with each partner the ways that a communicator would use between them.
 fn questions(me: usize, nodes: &[NodeSeen]) -> Vec<Tryout> {
     let mut found = Vec::new();
-    let Some(own) = nodes.get(me) else {
-        return found;
-    };
-    let faces = || {
-        let with_address = |face: &'_ Face| face.address.map(|address| (face.clone(), address));
-        own.facts.faces.iter().filter_map(with_address)
-    };
     for node in partners(me, nodes.len()) {
-        let listens = &nodes[node].facts.listens;
-        let before = found.len();
-        for (face, address) in faces() {
-            let near = |to: IpAddr| {
-                let there = Face {
-                    address: Some(to),
-                    ..face.clone()
-                };
-                to.is_ipv4() == address.is_ipv4() && there.subnet() == face.subnet()
-            };
-            let near = listens.iter().filter(|(_, place)| near(place.ip()));
-            found.extend(near.map(|to| Tryout {
-                from: (face.name.clone(), address),
-                node,
-                to: to.clone(),
-            }));
-        }
-        if found.len() == before
-            && let Some((face, address)) = faces().next()
-            && let Some(to) = listens
-                .iter()
-                .find(|to| to.1.is_ipv4() == address.is_ipv4())
-        {
-            found.push(Tryout {
-                from: (face.name.clone(), address),
-                node,
-                to: to.clone(),
-            });
-        }
+        let (own, there) = (&nodes[me].facts.table, &nodes[node].facts.table);
+        let all = ways::ways(own, there, &Barred::new());
+        let open = ways::best(&all).iter().filter(|way| way.to.port != 0);
+        found.extend(open.map(|way| Tryout {
+            from: (own.cards[way.exit].name.clone(), way.from.own()),
+            node,
+            to: (
+                there.cards[way.entry].name.clone(),
+                way.to.at(way.to.port, way.from.scope),
+            ),
+        }));
     }
     found
 }
@@ -73,7 +48,7 @@ pub fn of(me: usize, nodes: &[NodeSeen]) -> Trials {
     let asked = names.clone();
     let asking = thread::Builder::new().spawn(move || reach::unresolved(&asked, LIMIT));
     let questions = questions(me, nodes);
-    let pairs: Vec<(IpAddr, SocketAddr)> = questions
+    let pairs: Vec<(SocketAddr, SocketAddr)> = questions
         .iter()
         .map(|question| (question.from.1, question.to.1))
         .collect();
@@ -104,58 +79,39 @@ pub fn of(me: usize, nodes: &[NodeSeen]) -> Trials {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples::healthy;
+    use super::super::samples::{healthy, lead};
     use super::*;
 
-    fn listening(nodes: usize) -> Vec<NodeSeen> {
-        let mut job = healthy(nodes, 1);
-        for node in &mut job.nodes {
-            let second = Face {
-                name: "eth1".into(),
-                address: node.facts.faces[0].address.map(|address| match address {
-                    IpAddr::V4(v4) => IpAddr::from([10, 77, 1, v4.octets()[3]]),
-                    v6 => v6,
-                }),
-                ..node.facts.faces[0].clone()
-            };
-            node.facts.faces.push(second);
-            let faces = node.facts.faces.iter();
-            let listens = faces.map(|face| (face.name.clone(), (face.address.unwrap(), 9).into()));
-            node.facts.listens = listens.collect();
-        }
-        job.nodes
+    fn shown(me: usize, nodes: &[NodeSeen]) -> Vec<(String, usize, String)> {
+        let all = questions(me, nodes).into_iter();
+        all.map(|one| (one.from.0, one.node, one.to.1.ip().to_string()))
+            .collect()
     }
 
     #[test]
-    fn interfaces_of_one_subnet_try_each_other() {
-        let nodes = listening(3);
-        let all = questions(1, &nodes);
-        let shown: Vec<(&str, usize, String)> = all
-            .iter()
-            .map(|one| (one.from.0.as_str(), one.node, one.to.1.ip().to_string()))
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                ("eth0", 0, "10.77.0.1".into()),
-                ("eth1", 0, "10.77.1.1".into()),
-                ("eth0", 2, "10.77.0.3".into()),
-                ("eth1", 2, "10.77.1.3".into()),
-            ]
-        );
+    fn what_the_network_would_use_is_tried_and_nothing_else() {
+        let mut job = healthy(3, 1);
+        for (at, node) in job.nodes.iter_mut().enumerate() {
+            lead(node, "eth1", &format!("10.77.1.{}/24", at + 1));
+            lead(node, "docker0", "172.17.0.1/16");
+            lead(node, "veth12", "fe80::1/64");
+        }
+        let wanted = [
+            ("eth0", 0, "10.77.0.1"),
+            ("eth1", 0, "10.77.1.1"),
+            ("eth0", 2, "10.77.0.3"),
+            ("eth1", 2, "10.77.1.3"),
+        ];
+        let wanted = wanted.map(|(from, node, to)| (from.to_string(), node, to.to_string()));
+        assert_eq!(shown(1, &job.nodes), wanted);
     }
 
     #[test]
-    fn nodes_without_a_common_subnet_try_their_first_interfaces() {
-        let mut nodes = listening(2);
-        for face in &mut nodes[0].facts.faces {
-            face.prefix = 32;
-        }
-        let all = questions(0, &nodes);
-        assert_eq!(all.len(), 1);
-        assert_eq!(
-            (all[0].from.0.as_str(), all[0].to.0.as_str()),
-            ("eth0", "eth0")
-        );
+    fn nodes_without_a_common_subnet_try_what_a_router_may_join() {
+        let mut job = healthy(2, 1);
+        job.nodes[0].facts.table.cards.clear();
+        lead(&mut job.nodes[0], "eth0", "10.99.0.1/24");
+        let wanted = ("eth0".to_string(), 1, "10.77.0.2".to_string());
+        assert_eq!(shown(0, &job.nodes), [wanted]);
     }
 }

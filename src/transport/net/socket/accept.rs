@@ -7,20 +7,21 @@
 
 use super::super::{Listener, RecvComm};
 use super::ends::Ends;
-use super::frame::{self, HANDLE, Hello, PROTOCOL, Secret, VERSION};
+use super::frame::{self, HANDLE, Hello, MOST_SPOTS, PROTOCOL, Secret, Spots, VERSION};
 use super::options::{MAX_SOCKETS, SocketOptions};
 use super::recv::SocketReceiver;
 use super::stream::{Side, Stream};
 use crate::base::clock::{Moment, now};
 use crate::base::door::{self, Keeper, Limits, Verdict};
-use crate::base::interfaces::Interface;
+use crate::base::interfaces::class::Class;
+use crate::base::interfaces::ways::{Card, Place};
 use crate::base::{Error, Result, proof};
 use crate::transport::fork::Fd;
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 /// The most sockets that have not proven themselves.
@@ -65,42 +66,69 @@ struct Party {
 
 /// The receiving end before there are connections.
 pub struct SocketDoor {
-    socket: Fd,
-    interface: Interface,
-    address: SocketAddr,
+    /// One for each address, with its interface.
+    sockets: Vec<(Fd, String)>,
+    spots: Spots,
     porter: Porter,
     options: SocketOptions,
     door: door::Door<Stream>,
     parties: VecDeque<Party>,
 }
 
+/// Listens at an address, on a port that the system picks.
+fn listen(place: &Place) -> io::Result<(Fd, u16)> {
+    let address = place.own();
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    let bound = socket.local_addr()?.as_socket();
+    let port = bound.ok_or(io::ErrorKind::InvalidData)?.port();
+    Ok((Fd::new(OwnedFd::from(socket)), port))
+}
+
 impl SocketDoor {
-    /// Listens on the address of `interface`, on a port that the system picks.
-    pub fn open(interface: &Interface, options: &SocketOptions) -> Result<SocketDoor> {
-        let listen = || -> io::Result<(Socket, SocketAddr)> {
-            let address = interface.socket_address(0);
-            let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-            socket.set_nonblocking(true)?;
-            socket.bind(&address.into())?;
-            socket.listen(BACKLOG)?;
-            let bound = socket.local_addr()?.as_socket();
-            Ok((socket, bound.ok_or(io::ErrorKind::InvalidData)?))
+    /// Listens on the addresses of interfaces, as many as a handle names: first on one of each.
+    /// `about`: what stands for this machine, and whether the user has named the interfaces. An
+    /// address that the system does not give yet (one of IPv6 that is new) is left out.
+    pub fn open(
+        cards: &[&Card],
+        about: (u64, bool),
+        options: &SocketOptions,
+    ) -> Result<SocketDoor> {
+        let most = cards.iter().map(|card| card.places.len()).max();
+        let nth = |n: usize| {
+            let of_card = move |card: &&'_ Card| Some((card.places.get(n)?.to_owned(), card.class));
+            let named = cards.iter().filter_map(move |card| {
+                let (place, class) = of_card(card)?;
+                Some((place, class, card.name.clone()))
+            });
+            named.collect::<Vec<_>>()
         };
-        let (socket, address) = listen().map_err(|error| {
-            Error::system(
-                format!(
-                    "cannot listen on interface {} ({})",
-                    interface.name, interface.address
-                ),
-                &error,
-                "check the interface with `ip address`, and the limit of open files",
-            )
-            .during(OPERATION)
-        })?;
+        let wanted = (0..most.unwrap_or(0)).flat_map(nth).take(MOST_SPOTS);
+        let (mut sockets, mut all, mut failure) = (Vec::new(), Vec::new(), None);
+        for (place, class, name) in wanted {
+            match listen(&place) {
+                Ok((socket, port)) => {
+                    sockets.push((socket, name));
+                    all.push((class, Place { port, ..place }));
+                }
+                Err(error) => failure = Some((place.ip, name, error)),
+            }
+        }
+        if let (true, Some((ip, name, error))) = (sockets.is_empty(), failure) {
+            let what = format!("cannot listen on interface {name} ({ip})");
+            let remedy = "check the interface with `ip address`, and the limit of open files";
+            return Err(Error::system(what, &error, remedy).during(OPERATION));
+        }
+        let (machine, is_named) = about;
         Ok(SocketDoor {
-            socket: Fd::new(OwnedFd::from(socket)),
-            interface: interface.clone(),
-            address,
+            sockets,
+            spots: Spots {
+                machine,
+                is_named,
+                all,
+            },
             porter: Porter(Secret::random()?),
             options: options.clone(),
             door: door::Door::new(
@@ -117,14 +145,21 @@ impl SocketDoor {
 
     /// The handle that senders need.
     pub fn handle(&self) -> Result<super::super::Handle> {
-        frame::encode_handle(self.address, &self.porter.0)
+        frame::encode_handle(&self.spots, &self.porter.0)
+    }
+
+    /// The interface of a connection that has come in.
+    fn interface_of(&self, local: SocketAddr) -> String {
+        let is_it = |(_, (_, place)): &(&(Fd, String), &(Class, Place))| place.ip == local.ip();
+        let found = self.sockets.iter().zip(&self.spots.all).find(is_it);
+        found.map_or_else(String::new, |((_, name), _)| name.clone())
     }
 
     /// Takes new sockets from the system's queue, and looks at all that have not proven themselves.
     fn admit(&mut self) {
-        let (socket, limit) = (&self.socket, self.options.link_timeout);
+        let (sockets, limit) = (&self.sockets, self.options.link_timeout);
         let entries = self.door.serve(&mut self.porter, || {
-            let (socket, _) = SockRef::from(socket).accept()?;
+            let (socket, _) = accept_any(sockets)?;
             Stream::new(socket, Side::Receiver, limit)
         });
         for entry in entries {
@@ -170,9 +205,10 @@ impl SocketDoor {
 
     /// Says welcome on every socket; the connection if that worked.
     fn begin(&self, connection: u64, streams: Vec<Stream>) -> io::Result<SocketReceiver> {
+        let local = streams[0].local_address()?;
         let ends = Ends {
-            interface: self.interface.name.clone(),
-            local: streams[0].local_address()?,
+            interface: self.interface_of(local),
+            local,
             peer: streams[0].peer_address()?,
         };
         let welcome = frame::encode_welcome(VERSION, connection);
@@ -191,6 +227,19 @@ impl Party {
     }
 }
 
+/// Accepts at the first address where somebody waits; the last answer where nobody does.
+fn accept_any(sockets: &[(Fd, String)]) -> io::Result<(Socket, SockAddr)> {
+    let mut answer = Err(io::ErrorKind::WouldBlock.into());
+    for (socket, _) in sockets {
+        answer = SockRef::from(socket).accept();
+        let waits = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        if !answer.as_ref().is_err_and(waits) {
+            break;
+        }
+    }
+    answer
+}
+
 impl Listener for SocketDoor {
     fn accept(&mut self) -> Result<Option<Box<dyn RecvComm>>> {
         self.admit();
@@ -204,7 +253,16 @@ impl Listener for SocketDoor {
     }
 
     fn watch(&self, set: &mut Vec<libc::pollfd>) -> bool {
-        self.door.watch(&self.socket, set);
-        !self.door.is_paused()
+        let is_paused = self.door.is_paused();
+        if let Some(((first, _), others)) = self.sockets.split_first() {
+            self.door.watch(first, set);
+            let others = others.iter().filter(|_| !is_paused);
+            set.extend(others.map(|(socket, _)| libc::pollfd {
+                fd: socket.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            }));
+        }
+        !is_paused
     }
 }

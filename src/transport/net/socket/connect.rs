@@ -1,6 +1,10 @@
 //! The sender's way to a connection: dial all sockets, prove on each that this end has the handle
 //! and hear the same from the other, wait for the welcomes.
 //!
+//! Two devices may have several ways to each other, and a sender several devices: a *path* is a
+//! local address and one of the listener. They are tried in turn, the best first. What gets no
+//! answer is barred for the connections that follow, with one warning.
+//!
 //! The receiver's system answers the dialling; its process says welcome when it accepts, which a
 //! live rank may do late: that is waited for without limit. An attempt that fails in a way that
 //! may pass (the listener dropped it among many strays, the link was down for a moment) is
@@ -14,11 +18,12 @@ use super::options::SocketOptions;
 use super::send::SocketSender;
 use super::stream::Stream;
 use crate::base::clock::{Moment, now};
-use crate::base::interfaces::Interface;
+use crate::base::interfaces::ways::{Barred, Place};
 use crate::base::knock::{Knock, Reply};
 use crate::base::{Code, Error, Result};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long attempts are repeated when links are borne without limit.
@@ -27,6 +32,37 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 const OPERATION: &str = "connect over sockets";
+
+/// The most paths that an error tells of.
+const MOST_TOLD: usize = 4;
+
+/// How long a path may stay silent while there are others.
+const PATH_LIMIT: Duration = Duration::from_secs(2);
+
+/// From a local address to one of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// The local interface.
+    interface: String,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+impl Path {
+    /// From an address of an interface.
+    pub fn new(interface: &str, from: &Place, to: &Place) -> Path {
+        Path {
+            interface: interface.to_owned(),
+            local: from.own(),
+            peer: to.at(to.port, from.scope),
+        }
+    }
+
+    /// Both addresses.
+    pub fn ends(&self) -> (IpAddr, IpAddr) {
+        (self.local.ip(), self.peer.ip())
+    }
+}
 
 /// One socket of an attempt.
 enum Dialled {
@@ -50,45 +86,58 @@ enum Stage {
 
 /// A connection that is being made.
 pub struct Connector {
-    interface: Interface,
-    peer: SocketAddr,
-    secret: Secret,
+    /// The ways, the best first, each with the secret of its listener.
+    paths: Vec<(Path, Secret)>,
+    /// Which one is tried.
+    at: usize,
+    /// Why each was given up, the last time.
+    faults: Vec<Option<String>>,
     options: SocketOptions,
+    barred: Arc<Mutex<Barred>>,
     connection: u64,
     stage: Stage,
     pause: Duration,
+    /// When the path began to be tried.
+    begun: Moment,
     /// When the first attempt of an unbroken row of failures began.
     since: Moment,
 }
 
 impl Connector {
-    /// Begins at the next [`Connecting::poll`].
+    /// Over the first of some paths that works; at least one. Begins at the next
+    /// [`Connecting::poll`].
     pub fn new(
-        interface: Interface,
-        peer: SocketAddr,
-        secret: Secret,
+        paths: Vec<(Path, Secret)>,
         options: SocketOptions,
+        barred: Arc<Mutex<Barred>>,
     ) -> Connector {
         let start = now();
         Connector {
-            interface,
-            peer,
-            secret,
+            faults: vec![None; paths.len()],
+            paths,
+            at: 0,
             options,
+            barred,
             connection: 0,
             stage: Stage::Pausing(start),
             pause: Duration::ZERO,
+            begun: start,
             since: start,
         }
+    }
+
+    fn path(&self) -> &Path {
+        &self.paths[self.at].0
     }
 
     fn attempt(&mut self) -> io::Result<Stage> {
         let mut number = [0; 8];
         getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
         self.connection = u64::from_ne_bytes(number);
-        let local = self.interface.socket_address(0);
+        self.begun = now();
+        let Path { local, peer, .. } = *self.path();
         let dial = |_| {
-            let stream = Stream::dial(local, self.peer, self.options.link_timeout)?;
+            let stream = Stream::dial(local, peer, self.options.link_timeout)?;
             Ok(Dialled::Reaching(stream))
         };
         let dialled = (0..self.options.sockets).map(dial);
@@ -97,6 +146,7 @@ impl Connector {
 
     /// Moves every socket on; true when all are welcomed.
     fn greet(&mut self) -> io::Result<bool> {
+        let secret = self.paths[self.at].1;
         let Stage::Trying(dialled) = &mut self.stage else {
             return Ok(false);
         };
@@ -108,7 +158,7 @@ impl Connector {
                 sockets,
                 connection: self.connection,
             };
-            *one = std::mem::replace(one, Dialled::Gone).go_on(&hello, &self.secret)?;
+            *one = std::mem::replace(one, Dialled::Gone).go_on(&hello, &secret)?;
             all &= matches!(one, Dialled::Welcomed(_));
         }
         Ok(all)
@@ -129,30 +179,68 @@ impl Connector {
         self.options.link_timeout.unwrap_or(USUAL_LIMIT)
     }
 
-    /// Notes a failed attempt: a pause, or the error when another one is in vain.
+    /// Notes a failed attempt: the next path, a pause, or the error when another one is in vain.
     fn again(&mut self, error: &io::Error) -> Result<()> {
-        if !is_passing(error) || self.since.elapsed() + self.pause > self.limit() {
+        self.faults[self.at] = Some(reason(error));
+        let is_last = self.at + 1 >= self.paths.len();
+        if !is_last {
+            self.at += 1;
+            self.stage = Stage::Pausing(now());
+            self.pause = Duration::ZERO;
+            return Ok(());
+        }
+        let is_vain = !is_passing(error) && self.paths.len() == 1;
+        if is_vain || self.since.elapsed() + self.pause > self.limit() {
             self.stage = Stage::Done;
             return Err(self.error(error));
         }
+        self.at = 0;
         self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         self.stage = Stage::Pausing(now());
         Ok(())
     }
 
-    fn error(&self, error: &io::Error) -> Error {
-        let why = match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                "it hung up before the welcome, as it does when the handle is not its own".into()
+    /// Bars the paths that were given up before one that works, and warns of those that were not
+    /// barred yet.
+    fn settle(&self) {
+        let before = self.paths[..self.at].iter().zip(&self.faults);
+        for ((path, _), fault) in before {
+            let mut barred = self.barred.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_new = barred.insert(path.ends());
+            drop(barred);
+            if is_new {
+                let (Path { local, peer, .. }, taken) = (path, self.path());
+                tracing::warn!(
+                    "no connection from {} (interface {}) to {}: {}; its data go by {} from {} \
+                     to {}",
+                    local.ip(),
+                    path.interface,
+                    peer.ip(),
+                    fault.as_deref().unwrap_or("it does not answer"),
+                    taken.interface,
+                    taken.local.ip(),
+                    taken.peer.ip()
+                );
             }
-            io::ErrorKind::InvalidData => "something other than kolo answers there".into(),
-            io::ErrorKind::TimedOut => "it does not answer".into(),
-            _ => error.to_string(),
-        };
-        let what = format!(
-            "no connection from {} (interface {}) to {}: {why}",
-            self.interface.address, self.interface.name, self.peer
+        }
+    }
+
+    fn error(&self, error: &io::Error) -> Error {
+        let path = self.path();
+        let mut what = format!(
+            "no connection from {} (interface {}) to {}: {}",
+            path.local.ip(),
+            path.interface,
+            path.peer,
+            reason(error)
         );
+        let others = self.paths.iter().zip(&self.faults).enumerate();
+        for (at, ((path, _), fault)) in others.take(MOST_TOLD) {
+            if let (true, Some(fault)) = (at != self.at, fault) {
+                let (from, to) = (path.local.ip(), path.peer.ip());
+                what += &format!("; nor from {from} ({}) to {to}: {fault}", path.interface);
+            }
+        }
         let remedy = "check that the rank at that address is alive and runs the same kolo, that no \
                       firewall is between the nodes, and that KOLO_SOCKET_IFNAME names a network \
                       that all nodes share";
@@ -168,13 +256,14 @@ impl Connector {
             _ => None,
         });
         let streams: Vec<Stream> = streams.collect();
+        self.settle();
         let ends = Ends {
-            interface: self.interface.name.clone(),
+            interface: self.path().interface.clone(),
             local: match streams[0].local_address() {
                 Ok(address) => address,
                 Err(error) => return Err(self.error(&error)),
             },
-            peer: self.peer,
+            peer: self.path().peer,
         };
         let sender = SocketSender::new(ends, self.connection, streams, &self.options);
         Ok(Some(Box::new(sender)))
@@ -241,6 +330,18 @@ fn other_version(version: u16) -> io::Error {
     )
 }
 
+/// Why an attempt failed, in words.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            "it hung up before the welcome, as it does when the handle is not its own".into()
+        }
+        io::ErrorKind::InvalidData => "something other than kolo answers there".into(),
+        io::ErrorKind::TimedOut => "it does not answer".into(),
+        _ => error.to_string(),
+    }
+}
+
 /// Errors that may be gone at the next attempt.
 fn is_passing(error: &io::Error) -> bool {
     let numbers = [
@@ -285,6 +386,9 @@ impl Connecting for Connector {
             Ok(false) if self.since.past(self.limit()) => {
                 self.stage = Stage::Done;
                 Err(self.error(&io::ErrorKind::TimedOut.into()))
+            }
+            Ok(false) if self.paths.len() > 1 && self.begun.past(PATH_LIMIT) => {
+                self.again(&io::ErrorKind::TimedOut.into()).map(|()| None)
             }
             Ok(false) => Ok(None),
             Err(error) => {

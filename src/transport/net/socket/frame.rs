@@ -6,14 +6,16 @@
 //! they know the secret in the handle ([`crate::base::proof`]), and nobody says it.
 
 use super::super::Handle;
+use crate::base::interfaces::class::Class;
+use crate::base::interfaces::ways::Place;
 use crate::base::proof::{self, Key, Preamble};
 use crate::base::record::{self, Record};
 use crate::base::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Version of everything in this file; both ends must have the same.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Length of a welcome in bytes.
 pub const WELCOME_BYTES: usize = 24;
 /// Length of the header of a frame in bytes.
@@ -30,7 +32,13 @@ const PURPOSE: u8 = 1;
 pub const HANDLE: u8 = 1;
 const WELCOME_MAGIC: [u8; 8] = *b"KOLOnet\xf2";
 const HANDLE_MAGIC: [u8; 8] = *b"KOLOnet\xf3";
-const HANDLE_LENGTH: usize = 52;
+/// What a handle has before and behind its addresses.
+const HANDLE_REST: usize = 36;
+/// Bytes of an address in a handle.
+const SPOT: usize = 20;
+/// The most addresses of a handle.
+pub const MOST_SPOTS: usize = 4;
+const _: () = assert!(HANDLE_REST + MOST_SPOTS * SPOT <= super::super::HANDLE_BYTES);
 
 /// What both ends of a connection must know; given to the sender in the handle.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,47 +79,86 @@ fn is_sealed(frame: &[u8]) -> bool {
     crc32c::crc32c(&frame[..end]).to_be_bytes() == frame[end..]
 }
 
-/// The handle of a listener at `address`.
-pub fn encode_handle(address: SocketAddr, secret: &Secret) -> Result<Handle> {
-    let mut bytes = [0; HANDLE_LENGTH];
+/// Where a listener is, and what decides whether it can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spots {
+    /// Stands for this start of the machine.
+    pub machine: u64,
+    /// The user has named the interfaces.
+    pub is_named: bool,
+    /// At most [`MOST_SPOTS`] addresses, with the classes of their interfaces.
+    pub all: Vec<(Class, Place)>,
+}
+
+/// The handle of a listener.
+pub fn encode_handle(spots: &Spots, secret: &Secret) -> Result<Handle> {
+    let all = &spots.all[..spots.all.len().min(MOST_SPOTS)];
+    let mut bytes = vec![0; HANDLE_REST + all.len() * SPOT];
     put(&mut bytes, 0, &HANDLE_MAGIC);
-    put(&mut bytes, 10, &address.port().to_be_bytes());
-    match address {
-        SocketAddr::V4(v4) => {
-            bytes[8] = 4;
-            put(&mut bytes, 16, &v4.ip().to_ipv6_mapped().octets());
-        }
-        SocketAddr::V6(v6) => {
-            bytes[8] = 6;
-            put(&mut bytes, 16, &v6.ip().octets());
-        }
+    // Half of it tells machines apart.
+    put(&mut bytes, 8, &(spots.machine as u32).to_be_bytes());
+    bytes[12] = all.len() as u8;
+    bytes[13] = u8::from(spots.is_named);
+    put(&mut bytes, 16, &secret.0);
+    for (at, (class, place)) in (32..).step_by(SPOT).zip(all) {
+        let (ip, is_six) = match place.ip {
+            IpAddr::V4(v4) => (v4.to_ipv6_mapped(), 0),
+            IpAddr::V6(v6) => (v6, SIX),
+        };
+        put(&mut bytes, at, &ip.octets());
+        put(&mut bytes, at + 16, &place.port.to_be_bytes());
+        bytes[at + 18] = place.prefix;
+        bytes[at + 19] = *class as u8 | is_six;
     }
-    put(&mut bytes, 32, &secret.0);
     seal(&mut bytes);
     Handle::new(&bytes)
 }
 
-/// Address and secret of a handle. `scope` is the zone of the device that connects: that of the
-/// listener has no meaning on another node.
-pub fn decode_handle(handle: &Handle, scope: u32) -> Result<(SocketAddr, Secret)> {
-    let bytes = handle.bytes();
-    let good = bytes.len() == HANDLE_LENGTH && bytes[..8] == HANDLE_MAGIC && is_sealed(bytes);
-    if !good {
-        return Err(Error::argument(
+/// Marks an address of IPv6.
+const SIX: u8 = 0x80;
+
+/// Addresses and secret of a handle. Zones of links are left out: those of the listener have no
+/// meaning on another node.
+pub fn decode_handle(handle: &Handle) -> Result<(Spots, Secret)> {
+    let read = || {
+        let bytes = handle.bytes();
+        let count = usize::from(*bytes.get(12)?);
+        let good = (1..=MOST_SPOTS).contains(&count)
+            && bytes.len() == HANDLE_REST + count * SPOT
+            && bytes[..8] == HANDLE_MAGIC
+            && is_sealed(bytes);
+        if !good {
+            return None;
+        }
+        let spot = |at: usize| {
+            let ip = Ipv6Addr::from(take::<16>(bytes, at));
+            let is_six = bytes[at + 19] & SIX != 0;
+            let place = Place {
+                ip: match is_six {
+                    true => ip.into(),
+                    false => ip.to_ipv4_mapped()?.into(),
+                },
+                prefix: bytes[at + 18],
+                scope: 0,
+                port: u16::from_be_bytes(take(bytes, at + 16)),
+            };
+            let class = Class::ALL.get(usize::from(bytes[at + 19] & !SIX))?;
+            Some((*class, place))
+        };
+        let spots = (0..count).map(|number| spot(32 + number * SPOT));
+        let spots = Spots {
+            machine: u32::from_be_bytes(take(bytes, 8)).into(),
+            is_named: bytes[13] != 0,
+            all: spots.collect::<Option<_>>()?,
+        };
+        Some((spots, Secret(take(bytes, 16))))
+    };
+    read().ok_or_else(|| {
+        Error::argument(
             "this is not the handle of a socket connection, or it was changed on its way",
             "hand over all bytes of the handle unchanged, and use the same network on both nodes",
-        ));
-    }
-    let port = u16::from_be_bytes(take(bytes, 10));
-    let ip = Ipv6Addr::from(take::<16>(bytes, 16));
-    let address = match (bytes[8], ip.to_ipv4_mapped()) {
-        (4, Some(v4)) => SocketAddr::new(IpAddr::V4(v4), port),
-        _ => {
-            let scope = if ip.is_unicast_link_local() { scope } else { 0 };
-            SocketAddrV6::new(ip, port, 0, scope).into()
-        }
-    };
-    Ok((address, Secret(take(bytes, 32))))
+        )
+    })
 }
 
 /// What the sender says on every socket of a connection.
@@ -260,19 +307,32 @@ mod tests {
     #[test]
     fn handles_round_trip_and_changes_show() {
         let secret = Secret::random().unwrap();
-        for text in ["10.1.2.3:77", "[2001:db8::7]:65535", "[fe80::1%9]:5"] {
-            let address: SocketAddr = text.parse().unwrap();
-            let handle = encode_handle(address, &secret).unwrap();
-            let (decoded, same) = decode_handle(&handle, 9).unwrap();
-            assert!(decoded == address && same == secret, "{text}");
+        let all = ["10.1.2.3", "2001:db8::7", "fe80::1", "::ffff:1.2.3.4"].map(|ip| {
+            let place = Place {
+                ip: ip.parse().unwrap(),
+                prefix: 24,
+                scope: 0,
+                port: 65535,
+            };
+            (Class::Dark, place)
+        });
+        for count in 1..=all.len() {
+            let spots = Spots {
+                machine: 0xdead_beef,
+                is_named: count == 2,
+                all: all[..count].to_vec(),
+            };
+            let handle = encode_handle(&spots, &secret).unwrap();
+            let (decoded, same) = decode_handle(&handle).unwrap();
+            assert!(decoded == spots && same == secret, "{decoded:?}");
             for at in 0..handle.bytes().len() {
                 let mut bytes = handle.bytes().to_vec();
                 bytes[at] ^= 1;
                 let changed = Handle::new(&bytes).unwrap();
-                assert!(decode_handle(&changed, 9).is_err(), "byte {at}");
+                assert!(decode_handle(&changed).is_err(), "byte {at}");
             }
         }
-        assert!(decode_handle(&Handle::new(&[]).unwrap(), 0).is_err());
+        assert!(decode_handle(&Handle::new(&[]).unwrap()).is_err());
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub fn meeting(bytes: &[u8]) {
     }
     for bytes in [bytes, &sealed] {
         if let Ok(handle) = Handle::new(bytes) {
-            let _ = frame::decode_handle(&handle, 1);
+            let _ = frame::decode_handle(&handle);
         }
     }
 }

@@ -4,8 +4,9 @@
 //! the kernel copies everything once, and more copies would halve the speed; the port is open to
 //! everybody; and a dead link is silent for a quarter of an hour.
 //!
-//! **Idea.** Every usable interface is a device (a *rail*), and a connection listens on and leaves
-//! by the address of its interface. A connection has one or several sockets
+//! **Idea.** Every interface that is used is a device (a *rail*); a connection listens on its
+//! addresses and leaves by one of them. Where that gets no answer, the next way is tried
+//! (`connect`). A connection has one or several sockets
 //! ([`SocketOptions::sockets`]); messages are cut into *pieces* that the sockets carry side by
 //! side, written and read by scatter/gather straight from and to the callers' memory (`send`,
 //! `recv`). A message starts when its buffer was posted, so nothing is ever stored. Sockets
@@ -37,15 +38,20 @@ mod options;
 mod recv;
 pub mod send;
 mod stream;
+pub mod trial;
 
 pub use ends::was_closed;
 use options::MAX_SOCKETS;
 pub use options::SocketOptions;
 
 use super::{Connecting, Handle, Listener, MAX_RECEIVES, MemoryKinds, Net, Properties};
-use crate::base::interfaces::{self, Interface};
+use crate::base::interfaces;
+use crate::base::interfaces::class::Class;
+use crate::base::interfaces::ways::{Barred, Card, End, Place, Table, tier};
 use crate::base::{Error, Result};
-use std::path::Path;
+use connect::Path;
+use frame::Secret;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Speed of interfaces that do not tell theirs, in Mbit/s.
 const USUAL_SPEED: u32 = 10_000;
@@ -58,8 +64,12 @@ const MANY_CONNECTIONS: u32 = 65_536;
 #[derive(Debug)]
 pub struct SocketNet {
     options: SocketOptions,
-    interfaces: Vec<Interface>,
+    /// All interfaces of this node that may be used.
+    table: Table,
+    /// Those that are used, which are the devices.
+    cards: Vec<Card>,
     devices: Vec<Properties>,
+    barred: Arc<Mutex<Barred>>,
 }
 
 impl SocketNet {
@@ -71,30 +81,116 @@ impl SocketNet {
     /// Errors: `InvalidUsage` when none is usable, with the list of those that were found.
     pub fn new(options: SocketOptions) -> Result<SocketNet> {
         let list = options.ifname.as_deref();
-        let interfaces = interfaces::find(options.family, list, None)?;
-        let devices = interfaces.iter().map(properties).collect();
-        Ok(SocketNet {
+        let table = interfaces::table(options.family, list)?;
+        // An error of it lists what was found.
+        interfaces::find(options.family, list, None)?;
+        let best = table.cards.first().map(|card| card.class);
+        let is_best = |card: &&Card| Some(card.class) == best;
+        let cards = table.cards.iter().filter(is_best).cloned().collect();
+        Ok(SocketNet::over(table, cards, options))
+    }
+
+    /// Over these interfaces of this node, which it has agreed on with others. Those of its table
+    /// are all that it has.
+    pub fn over(table: Table, cards: Vec<Card>, options: SocketOptions) -> SocketNet {
+        SocketNet {
             options: SocketOptions {
                 sockets: options.sockets.clamp(1, MAX_SOCKETS),
                 ..options
             },
-            interfaces,
-            devices,
-        })
+            table,
+            devices: cards.iter().map(properties).collect(),
+            cards,
+            barred: Arc::default(),
+        }
     }
 
-    fn interface(&self, device: usize) -> Result<&Interface> {
-        self.interfaces.get(device).ok_or_else(|| {
+    /// Takes note of ways that were tried in vain: others are tried before them.
+    pub fn bar(&self, ways: &Barred) {
+        let mut barred = self.barred.lock().unwrap_or_else(PoisonError::into_inner);
+        barred.clone_from(ways);
+    }
+
+    fn card(&self, device: usize) -> Result<&Card> {
+        self.cards.get(device).ok_or_else(|| {
             Error::argument(
                 format!(
                     "network device {device} was asked for, but there are {}",
-                    self.interfaces.len()
+                    self.cards.len()
                 ),
                 "use a position in the list of devices, from 0",
             )
         })
     }
+
+    fn open(&self, cards: &[&Card]) -> Result<(Handle, Box<dyn Listener>)> {
+        let about = (self.table.machine, self.table.is_named);
+        let door = accept::SocketDoor::open(cards, about, &self.options)?;
+        Ok((door.handle()?, Box::new(door)))
+    }
+
+    /// Listens on all devices at once, with one handle.
+    ///
+    /// Errors: of the system.
+    pub fn listen_on_all(&self) -> Result<(Handle, Box<dyn Listener>)> {
+        self.open(&self.cards.iter().collect::<Vec<_>>())
+    }
+
+    /// Begins to connect by the best way from any device.
+    ///
+    /// Errors: as [`Net::connect`].
+    pub fn connect_from_any(&self, handle: &Handle) -> Result<Box<dyn Connecting>> {
+        let all = self.cards.iter().enumerate();
+        let mut ways: Vec<_> = all.map(|(device, _)| (device, handle)).collect();
+        let far = |device| self.distance(device, handle).unwrap_or(u32::MAX);
+        ways.sort_by_key(|&(device, _)| far(device));
+        self.connect_by(&ways)
+    }
+
+    /// Ways from a device to a listener, the best first; with how good they are.
+    fn ways(&self, device: usize, handle: &Handle) -> Result<(Vec<(u32, Path)>, Secret)> {
+        let card = self.card(device)?;
+        let (spots, secret) = frame::decode_handle(handle)?;
+        let places = |all: &[(Class, Place)]| all.iter().map(|(_, place)| *place).collect();
+        let ours: Vec<Place> = self.table.places().map(|(_, place)| *place).collect();
+        let theirs: Vec<Place> = places(&spots.all);
+        let there = Table {
+            machine: spots.machine,
+            is_named: spots.is_named,
+            cards: Vec::new(),
+        };
+        let may_share = self.table.may_share(&there);
+        let barred = self.barred.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = Vec::new();
+        for place in &card.places {
+            for (class, to) in &spots.all {
+                let end = |class, place, all| End { class, place, all };
+                let ends = (end(card.class, place, &ours), end(*class, to, &theirs));
+                let Some(tier) = tier(ends.0, ends.1, may_share) else {
+                    continue;
+                };
+                let path = Path::new(&card.name, place, to);
+                let is_barred = barred.contains(&path.ends());
+                let far = u32::from(tier.is_far) + 2 * tier.class as u32;
+                found.push((far + if is_barred { BARRED } else { 0 }, path));
+            }
+        }
+        if found.is_empty() {
+            // An error must come from the system, not from a table.
+            let both = card.places.iter().zip(&spots.all);
+            found.extend(both.map(|(from, (_, to))| (HOPELESS, Path::new(&card.name, from, to))));
+        }
+        found.sort_by_key(|(far, _)| *far);
+        Ok((found, secret))
+    }
 }
+
+/// Added to what was tried in vain.
+const BARRED: u32 = 1000;
+/// A way that cannot be, as far as tables tell.
+const HOPELESS: u32 = 1_000_000;
+/// The most ways that one connection tries.
+const MOST_PATHS: usize = 16;
 
 impl Net for SocketNet {
     fn name(&self) -> &str {
@@ -110,41 +206,43 @@ impl Net for SocketNet {
     }
 
     fn listen(&self, device: usize) -> Result<(Handle, Box<dyn Listener>)> {
-        let door = accept::SocketDoor::open(self.interface(device)?, &self.options)?;
-        Ok((door.handle()?, Box::new(door)))
+        self.open(&[self.card(device)?])
     }
 
     fn connect(&self, device: usize, handle: &Handle) -> Result<Box<dyn Connecting>> {
-        let interface = self.interface(device)?;
-        let (peer, secret) = frame::decode_handle(handle, interface.scope)?;
-        Ok(Box::new(connect::Connector::new(
-            interface.clone(),
-            peer,
-            secret,
-            self.options.clone(),
-        )))
+        self.connect_by(&[(device, handle)])
     }
 
-    /// An address in the subnet of another interface belongs to that one; what is in none may be
-    /// behind a router.
-    fn reaches(&self, device: usize, handle: &Handle) -> bool {
-        let Ok(interface) = self.interface(device) else {
-            return false;
-        };
-        let Ok((peer, _)) = frame::decode_handle(handle, interface.scope) else {
-            return false;
-        };
-        let others = self.interfaces.iter();
-        interface.same_subnet(peer.ip()) || !others.into_iter().any(|it| it.same_subnet(peer.ip()))
+    fn connect_by(&self, ways: &[(usize, &Handle)]) -> Result<Box<dyn Connecting>> {
+        let mut all = Vec::new();
+        for &(device, handle) in ways {
+            let (found, secret) = self.ways(device, handle)?;
+            let is_first = all.is_empty();
+            // What cannot be is tried where it was asked for.
+            let found = found
+                .into_iter()
+                .filter(|(far, _)| is_first || *far < HOPELESS);
+            all.extend(found.map(|(_, path)| (path, secret)));
+        }
+        all.truncate(MOST_PATHS);
+        let barred = Arc::clone(&self.barred);
+        let connector = connect::Connector::new(all, self.options.clone(), barred);
+        Ok(Box::new(connector))
+    }
+
+    fn distance(&self, device: usize, handle: &Handle) -> Option<u32> {
+        let (found, _) = self.ways(device, handle).ok()?;
+        let (far, _) = found.first()?;
+        (*far < HOPELESS).then_some(*far)
     }
 }
 
-fn properties(interface: &Interface) -> Properties {
-    let place = Path::new("/sys/class/net").join(&interface.name);
+fn properties(interface: &Card) -> Properties {
+    let place = std::path::Path::new("/sys/class/net").join(&interface.name);
     let speed = std::fs::read_to_string(place.join("speed")).unwrap_or_default();
     Properties {
         name: interface.name.clone(),
-        address: Some(interface.address),
+        address: interface.places.first().map(|place| place.ip),
         pci_path: std::fs::canonicalize(place.join("device"))
             .ok()
             .map(|path| path.to_string_lossy().into_owned()),
