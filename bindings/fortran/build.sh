@@ -76,6 +76,16 @@ fi
 rm -f "$work"/probe.*
 libdir=$(cd "$LIBDIR" && pwd)
 include=$(cd "$KOLO_INCLUDE" && pwd)
+# A program may have parts of several compilers, whose descriptors differ: the procedures of each
+# have names of their own.
+mark=f
+case $name in gfortran) mark=fg ;; flang) mark=ff ;; esac
+mkdir "$work/sources"
+for file in "$here"/kolo*.f90 "$here"/kolo*.inc "$here"/kolo*.[ch] "$here/native.awk"; do
+    sed "s/kolo_f_/kolo_${mark}_/g; s/kolo_fortran_in_place/kolo_${mark}_in_place/g" "$file" \
+        >"$work/sources/$(basename "$file")"
+done
+here=$work/sources
 cd "$work"
 # gfortran reads interfaces without bind(C), with a C function for each: kolo_fortran_native.c.
 # Those before 12 make their descriptors in another way.
