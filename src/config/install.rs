@@ -17,7 +17,7 @@ pub fn install_prefix() -> Option<PathBuf> {
     // The list grows with every mapping, and running code stays where it is.
     static KNOWN: OnceLock<Option<PathBuf>> = OnceLock::new();
     let find = || {
-        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        let maps = std::fs::read_to_string("/proc/thread-self/maps").ok()?;
         let here = install_prefix as fn() -> Option<PathBuf> as usize;
         prefix_of(&file_of(&maps, here)?)
     };

@@ -240,8 +240,15 @@ fn read(text: impl BufRead, pages: &Range<usize>) -> Vec<Area> {
     found
 }
 
-fn of_file(path: &str, pages: &Range<usize>) -> Result<Vec<Area>> {
-    let file = std::fs::File::open(path).map_err(|cause| {
+/// A file of `/proc` about this process. That of `/proc/self` is about its main thread, and empty
+/// when the program has ended that one by `pthread_exit`.
+fn path_of(name: &str) -> String {
+    format!("/proc/thread-self/{name}")
+}
+
+fn of_file(name: &str, pages: &Range<usize>) -> Result<Vec<Area>> {
+    let path = path_of(name);
+    let file = std::fs::File::open(&path).map_err(|cause| {
         let what = format!("{path} cannot be read, so nobody can say what this memory is");
         Error::system(
             what,
@@ -254,12 +261,12 @@ fn of_file(path: &str, pages: &Range<usize>) -> Result<Vec<Area>> {
 
 /// The mappings that hold bytes of `pages`, with their flags.
 pub(super) fn with_flags(pages: &Range<usize>) -> Result<Vec<Area>> {
-    of_file("/proc/self/smaps", pages)
+    of_file("smaps", pages)
 }
 
 /// The same without flags, which is cheaper.
 pub(super) fn plain(pages: &Range<usize>) -> Result<Vec<Area>> {
-    of_file("/proc/self/maps", pages)
+    of_file("maps", pages)
 }
 
 /// Of the whole pages `inner` of a buffer, what is to be moved: all but what lies in our file in
