@@ -22,11 +22,12 @@ extern "C" {
  * It blocks until all ranks have called; there is no form that does not, for the ranks meet by MPI
  * calls of this thread. koloCommInitRankConfig has one: broadcast a koloUniqueId by MPI for it.
  *
- * MPI must be initialised. `comm` stays yours: it is used only inside koloCommInitMPI and
- * koloCommSplit of the new communicator (which are collective), so you may free it once you make no
- * more of these calls. Another one is split from it only if MPI carries the data between nodes
- * (KOLO_NET=mpi). MPI may be finalised before or after koloCommDestroy; with KOLO_NET=mpi only
- * after it.
+ * MPI must be initialised, by MPI_Init or MPI_Init_thread. A program that has MPI sessions alone
+ * broadcasts a koloUniqueId over a communicator of them, and calls koloCommInitRank. `comm` stays
+ * yours: it is used only inside koloCommInitMPI and koloCommSplit of the new communicator (which
+ * are collective), so you may free it once you make no more of these calls. Another one is split
+ * from it only if MPI carries the data between nodes (KOLO_NET=mpi). MPI may be finalised before or
+ * after koloCommDestroy; with KOLO_NET=mpi only after it.
  *
  * MPI_PROC_NULL, as peer of a message or as neighbour, is nobody to the new communicator and to
  * what is split from it, as KOLO_NO_RANK is to all.

@@ -61,7 +61,8 @@ impl Context {
             return Err(problem(
                 INVALID_USAGE,
                 c"MPI is not initialised. Remedy: call MPI_Init or MPI_Init_thread before \
-                         koloCommInitMPI",
+                         koloCommInitMPI, which is allowed beside MPI_Session_init too; or give \
+                         all ranks one koloGetUniqueId by MPI, and call koloCommInitRank",
             ));
         }
         if mpi::environment::is_finalized() {
