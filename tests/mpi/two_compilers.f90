@@ -1,4 +1,4 @@
-! A program of two Fortran compilers, each with its own descriptors of arrays: every second column of
+! A program of two Fortran compilers, each with its own descriptors of arrays: every second row of
 ! an array is summed by a part of each.
 module two_compilers
   use, intrinsic :: iso_c_binding
