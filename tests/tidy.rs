@@ -227,6 +227,13 @@ fn mutations_fit_the_tree() {
     let read = |name: &str| std::fs::read_to_string(root().join(name)).ok();
     let list = read("tests/mutations.txt").expect("the list");
     report(mutations::faults(&list, &read));
+    let rows = list.lines().filter(|line| !line.trim().is_empty()).count();
+    let told = read("docs/HACKING.md").expect("the page");
+    let words = format!("and see its test fail: {rows} of them");
+    assert!(
+        told.contains(&words),
+        "docs/HACKING.md does not say: {words}"
+    );
 }
 
 #[test]

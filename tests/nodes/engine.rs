@@ -23,12 +23,14 @@ fn heads_of_a_tree_append_six_operations_in_order() {
     let heads = Mutex::new(0);
     let settings = [("algo", "nvlstree")];
     let comms = super::support::made_on(7, &settings, |rank| rank);
+    let recording = std::sync::Barrier::new(comms.len());
     std::thread::scope(|scope| {
         for comm in &comms {
-            let heads = &heads;
+            let (heads, recording) = (&heads, &recording);
             scope.spawn(move || {
                 let _guard = AbortOnPanic(comm);
                 comm.record_network();
+                recording.wait();
                 let (send, mut recv) = (input(comm.rank() as usize, 5000, 0), vec![0; 5000]);
                 comm.all_reduce(&send, &mut recv, RedOp::SUM).unwrap();
                 assert!((0..5000).all(|e| recv[e] == sum(7, e, 0)));
@@ -149,8 +151,10 @@ fn large_copies_go_straight() {
         };
         (of(Phase::Straight), of(Phase::Transmitted))
     };
+    let recording = std::sync::Barrier::new(2);
     ranks(2, &[("algo", "rd")], |comm| {
         comm.record_network();
+        recording.wait();
         let (rank, peer) = (comm.rank(), 1 - comm.rank());
         for iteration in 0..5 {
             let send = input(rank as usize, COUNT, iteration);

@@ -7,6 +7,7 @@ use kolo::comm::{Call, Collective, Communicator, RedOp, Stream, group};
 use kolo::dtype::DataType;
 use kolo::plan::Direction;
 use kolo::proxy::net::trace::{Event, Phase};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -193,8 +194,11 @@ fn traces_of_many_steps_come_from_the_network() {
     const COUNT: usize = SLOTS as usize * SLOT_BYTES / 8;
     let comms = made_on(2, &[("buffsize", "64K")], |rank| rank);
     let (stuck, taken) = (Mark::default(), Mark::default());
+    let recording = Barrier::new(comms.len());
     each(&comms, |comm| {
         comm.record_network();
+        // What one rank sends must not arrive before the other one takes notes.
+        recording.wait();
         let data = input(0, COUNT, 3);
         if comm.rank() == 1 {
             let mut found = vec![-1_i64; COUNT];
@@ -241,6 +245,49 @@ fn traces_of_many_steps_come_from_the_network() {
         taken.wait(comm);
         events.extend(comm.network_events());
         check_sender(&events, SLOTS);
+    });
+}
+
+/// Messages of one launch share the slots that may be on their way: of five, each has three of the
+/// sixteen, until one of them is through.
+#[test]
+fn messages_of_a_launch_share_what_may_be_on_its_way() {
+    const PEERS: usize = 5;
+    const SLOTS: u64 = 20;
+    const COUNT: usize = SLOTS as usize * SLOT_BYTES / 8;
+    let settings = [("buffsize", "64K"), ("max_nchannels", "1")];
+    let comms = made_on(PEERS as u32 + 1, &settings, |rank| rank);
+    each(&comms, |comm| {
+        if comm.rank() != 0 {
+            let mut found = vec![-1_i64; COUNT];
+            comm.recv(&mut found, 0).unwrap();
+            assert_eq!(found, input(comm.rank() as usize, COUNT, 4));
+            return;
+        }
+        comm.record_network();
+        let data: Vec<_> = (1..=PEERS).map(|peer| input(peer, COUNT, 4)).collect();
+        group::start();
+        for (data, peer) in data.iter().zip(1..) {
+            // SAFETY: the data live until the group has ended.
+            unsafe { comm.enqueue(&message(data, peer), None) }.unwrap();
+        }
+        group::end().unwrap();
+        let events = comm.network_events();
+        let (mut posted, mut done) = ([0; PEERS], [0; PEERS]);
+        let mut most = 0;
+        for event in events.iter().filter(|e| e.direction == Direction::Send) {
+            let peer = event.peer.index() - 1;
+            match event.phase {
+                Phase::Posted => posted[peer] = event.count,
+                Phase::Done => done[peer] = event.count,
+                _ => continue,
+            }
+            if done.contains(&SLOTS) {
+                break;
+            }
+            most = most.max(posted[peer] - done[peer]);
+        }
+        assert_eq!(most, 3, "{events:?}");
     });
 }
 
