@@ -43,6 +43,8 @@ pub(in crate::comm) struct OnDevice {
     pub carrier: Option<Arc<StageCarrier>>,
     /// Steps that the plans of all its calls have.
     pub steps_planned: u64,
+    /// What the last plan was that was launched, for those who are told of calls.
+    pub launched: Option<Choice>,
 }
 
 /// Who the ranks are, for planning.

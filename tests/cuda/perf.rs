@@ -211,3 +211,55 @@ fn whoever_measures_host_memory_beside_gpus_is_told() {
     assert_eq!(of_host.matches(words).count(), 1, "{of_host}");
     assert!(!said(&["--device", "cuda"]).contains("Host memory"));
 }
+
+/// Lines of the log and of the report about calls on devices: each call once, with what the
+/// device's own table has chosen. That of the host would take lines of 64 bytes for the small one.
+#[test]
+fn calls_on_devices_are_told_once_and_as_the_device_runs_them() {
+    let options = "all_reduce -g 2 -n 1 -w 0 -m 2 -b 64 -e 288K -f 4608";
+    let output = perf(2, options)
+        .envs([
+            ("KOLO_DEBUG", "trace"),
+            ("KOLO_REPORT", "1"),
+            ("KOLO_ALGO", "allreduce:ring"),
+        ])
+        .output()
+        .expect("kolo");
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    let told = |words: &str| {
+        let is_one =
+            |line: &&str| line.contains(" of rank 0 of 2 in perf: ") && line.contains(words);
+        said.lines().filter(is_one).count()
+    };
+    // Of each size on both sides a call, a group of two, and one that is checked.
+    for (count, way) in [
+        ("16", "ring, protocol ll; "),
+        ("73728", "ring, protocol simple, "),
+    ] {
+        let single = format!(": {count} x float, sum, ");
+        assert_eq!(told(&single), 8, "{said}");
+        let is_right = |line: &&str| {
+            line.contains(&single) && line.contains(&format!(" on a stream of the device; {way}"))
+        };
+        let right = said.lines().filter(is_right).count();
+        assert_eq!(right, 16, "of both ranks: {way} {said}");
+    }
+    assert_eq!(
+        told(" in a group of 2 on a stream of the device; "),
+        8,
+        "{said}"
+    );
+    let row = |line: &&str| line.starts_with("  AllReduce ") && line.contains("KiB");
+    let row: Vec<&str> = said
+        .lines()
+        .find(row)
+        .expect("a row")
+        .split_whitespace()
+        .collect();
+    assert_eq!(row[3], "16", "calls of both ranks: {row:?}");
+    assert!(
+        row.contains(&"ring,") && row.contains(&"simple,"),
+        "{row:?}"
+    );
+}

@@ -183,6 +183,7 @@ fn on_device(
         has_ll128: are_all_near && cards.iter().all(ll128),
         carrier,
         steps_planned: 0,
+        launched: None,
     }))
 }
 

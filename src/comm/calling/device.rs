@@ -10,6 +10,8 @@
 use super::call::{Checked, Collective};
 use super::member::Member;
 use super::parts::{Deed, Part};
+use super::traced;
+use crate::base::clock;
 use crate::base::{Error, Rank, Result};
 use crate::comm::Communicator;
 use crate::comm::flight::wait::Waiter;
@@ -23,7 +25,7 @@ use crate::proxy::net::Links;
 use crate::tune::{Asked, Choice, Combining, Route, device};
 use std::sync::Arc;
 
-/// How a call is told of.
+/// How a call is told of: what follows its arguments.
 const ON_DEVICE: &str = " on a stream of the device";
 
 impl Communicator {
@@ -38,11 +40,25 @@ impl Communicator {
         admit(&exec, checked, stream)?;
         inner.refuse_own(checked)?;
         let number = inner.begin(&mut exec, checked);
-        inner.put_on_device(&mut exec, checked, number, stream)
+        inner.put_on_device(&mut exec, checked, number, (stream, ON_DEVICE))
     }
 }
 
 impl Exec {
+    /// What the device runs of a call, in words: its own table chooses, and not that of the host.
+    #[cold]
+    fn words_on_device(&self, checked: &Checked) -> String {
+        let Some(on) = self.device.as_deref() else {
+            return String::new();
+        };
+        let asked = checked.asked();
+        match (checked.call.collective, on.launched) {
+            (Collective::Barrier, Some(choice)) => choice.words(),
+            (Collective::Barrier, None) => Route::Nothing.words_with(asked.collective, None),
+            (_, launched) => Route::of(&asked, &on.table).words_with(asked.collective, launched),
+        }
+    }
+
     /// The engine of the device, which a call on a stream of it needs.
     fn on_device(&mut self) -> Result<&mut OnDevice> {
         self.device.as_deref_mut().ok_or_else(no_device)
@@ -121,19 +137,20 @@ impl Inner {
         exec: &mut Exec,
         checked: &Checked,
         number: Option<u64>,
-        stream: DeviceStream,
+        (stream, way): (DeviceStream, &str),
     ) -> Result<()> {
-        let note = match self.seen.at_all {
-            true => self.note(exec, checked, number, ON_DEVICE),
-            false => None,
-        };
+        let begun = self.seen.at_all.then(clock::now);
+        if let Some(on) = exec.device.as_deref_mut() {
+            on.launched = None;
+        }
         // Nobody waits in this call who could see that a rank is missing.
         let put = self.all_are_there(&checked.call);
         let put = put.and_then(|()| self.take_stream(exec, number, stream));
         let put = put.and_then(|()| self.hand_over(exec, checked, stream));
         let put = put.map_err(|error| self.fail(exec, error));
-        if let Some(note) = note {
-            note.ended(&put);
+        if let Some(begun) = begun {
+            let words = exec.words_on_device(checked);
+            self.told(checked, number, (way, words), (begun, &put));
         }
         put
     }
@@ -232,6 +249,7 @@ impl Inner {
             device, members, ..
         } = exec;
         let on = device.as_deref_mut().ok_or_else(no_device)?;
+        on.launched = Some(choice);
         let planner = |shape: &Shape| crate::algo::plan(shape, &members.nodes);
         // SAFETY: the promise of `enqueue`.
         on.steps_planned += unsafe { on.engine.launch(&order, &planner, stream)? };
@@ -345,7 +363,8 @@ fn device_stream(member: &Member) -> Option<DeviceStream> {
 
 /// Runs the calls of a group on streams of devices: of each communicator its messages together, and
 /// then its collectives in order.
-pub(in crate::comm) fn run(members: &[Member]) -> Result<()> {
+/// The group has so many calls.
+pub(in crate::comm) fn run(members: &[Member], group: usize) -> Result<()> {
     let mut comms: Vec<&Communicator> = Vec::new();
     for Member { comm, .. } in members {
         if !comms
@@ -370,7 +389,7 @@ pub(in crate::comm) fn run(members: &[Member]) -> Result<()> {
         let own = members
             .iter()
             .filter(|member| Arc::ptr_eq(&member.comm.inner, &comm.inner));
-        run_part(&comm.inner, own.collect())?;
+        run_part(&comm.inner, own.collect(), group)?;
     }
     Ok(())
 }
@@ -402,19 +421,29 @@ fn own_match(comm: &Communicator, members: &[Member]) -> Result<()> {
     }
 }
 
-fn run_part(inner: &Inner, members: Vec<&Member>) -> Result<()> {
+fn run_part(inner: &Inner, members: Vec<&Member>, group: usize) -> Result<()> {
     let mut exec = inner.user()?;
+    let way = match inner.seen.at_all {
+        true => traced::in_group(group) + ON_DEVICE,
+        false => String::new(),
+    };
+    let begun = inner.seen.at_all.then(clock::now);
     let is_message = |member: &&&Member| member.checked.call.collective.is_point_to_point();
     let messages: Vec<&&Member> = members.iter().filter(is_message).collect();
     let all_there = |member: &&&Member| inner.all_are_there(&member.checked.call);
     let run = messages.iter().try_for_each(all_there);
     let run = run.and_then(|()| run_messages(inner, &mut exec, &messages));
-    run.map_err(|error| inner.fail(&mut exec, error))?;
+    let run = run.map_err(|error| inner.fail(&mut exec, error));
+    for (message, begun) in messages.iter().zip(begun.into_iter().cycle()) {
+        let words = exec.words_on_device(&message.checked);
+        inner.told(&message.checked, None, (&way, words), (begun, &run));
+    }
+    run?;
     for member in members.iter().filter(|member| !is_message(member)) {
         let mut begun = member.checked.clone();
         let number = inner.begin(&mut exec, &mut begun);
         if let Some(stream) = device_stream(member) {
-            inner.put_on_device(&mut exec, &begun, number, stream)?;
+            inner.put_on_device(&mut exec, &begun, number, (stream, &way))?;
         }
     }
     Ok(())

@@ -93,16 +93,17 @@ pub fn end() -> Result<()> {
     begun.into_iter().for_each(|tell| tell());
     together::run(group.inits)?;
     let mut members = group.members;
+    let count = members.len();
+    let on_devices = device::take(&mut members);
     let mut notes = Vec::new();
     if members.iter().any(|member| member.comm.inner.seen.at_all) {
-        notes = traced::of_group(&members);
+        notes = traced::of_group(&members, count);
     }
-    let on_devices = device::take(&mut members);
     let run_on_host = || match run_bundle(&members) {
         Some(result) => result,
         None => run_calls(&members),
     };
-    let result = device::run(&on_devices).and_then(|()| run_on_host());
+    let result = device::run(&on_devices, count).and_then(|()| run_on_host());
     for note in notes {
         note.ended(&result);
     }

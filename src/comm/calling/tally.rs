@@ -11,7 +11,6 @@
 use super::call::{Checked, Collective};
 use crate::base::clock::{self, Moment};
 use crate::comm::logging;
-use crate::comm::owned::Exec;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
@@ -61,15 +60,15 @@ fn row<'a>(rows: &'a mut Rows, checked: &Checked) -> &'a mut Counted {
         .or_default()
 }
 
-/// Counts a call.
-pub(super) fn count(exec: &Exec, checked: &Checked) {
+/// Counts a call; the first of its row says in `words` what ran.
+pub(super) fn count(checked: &Checked, words: impl FnOnce() -> String) {
     let mut tally = TALLY.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(tally) = tally.as_mut() else { return };
     let row = row(&mut tally.rows, checked);
     row.calls += 1;
     row.bytes += checked.bytes as u64;
     if row.calls == 1 {
-        row.way = exec.route(checked).words(&checked.asked(), &exec.table);
+        row.way = words();
     }
 }
 

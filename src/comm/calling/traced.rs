@@ -9,7 +9,7 @@ use super::member::Member;
 use super::notes::{Note, Pending};
 use super::tally;
 use crate::base::Result;
-use crate::base::clock::{self};
+use crate::base::clock::{self, Moment};
 use crate::comm::owned::Exec;
 use crate::comm::state::Inner;
 use crate::dtype::ReduceOp;
@@ -53,7 +53,9 @@ impl Inner {
         way: &str,
     ) -> Option<Note> {
         if self.seen.tallied {
-            tally::count(exec, checked);
+            tally::count(checked, || {
+                exec.route(checked).words(&checked.asked(), &exec.table)
+            });
         }
         self.seen.traced.then(|| Note {
             text: format!(
@@ -63,6 +65,25 @@ impl Inner {
             ),
             begun: clock::now(),
         })
+    }
+
+    /// Counts and tells of a call that has begun then and has come to this; `words` say what ran,
+    /// `way` how it was called.
+    #[cold]
+    pub(super) fn told(
+        &self,
+        checked: &Checked,
+        number: Option<u64>,
+        (way, words): (&str, String),
+        (begun, result): (Moment, &Result<()>),
+    ) {
+        if self.seen.tallied {
+            tally::count(checked, || words.clone());
+        }
+        if self.seen.traced {
+            let text = format!("{}{way}; {words}", self.arguments(checked, number));
+            Note { text, begun }.ended(result);
+        }
     }
 
     /// The note of a call that goes on after it has returned.
@@ -119,14 +140,18 @@ impl Inner {
     }
 }
 
-/// The notes of the calls of a group, where calls are traced.
-#[cold]
-pub(in crate::comm) fn of_group(members: &[Member]) -> Vec<Note> {
-    let count = members.len();
-    let way = match count {
+/// How a call of a group of so many is told of.
+pub(super) fn in_group(count: usize) -> String {
+    match count {
         1 => " in a group".to_owned(),
         _ => format!(" in a group of {count}"),
-    };
+    }
+}
+
+/// The notes of the calls on the host of a group of `count` calls, where calls are traced.
+#[cold]
+pub(in crate::comm) fn of_group(members: &[Member], count: usize) -> Vec<Note> {
+    let way = in_group(count);
     let note = |member: &Member| {
         let inner = &member.comm.inner;
         let exec = inner.user().ok()?;
