@@ -25,6 +25,9 @@ pub struct CommConfig {
     /// this rank.
     #[doc(hidden)]
     pub refused: Option<Error>,
+    /// It serves another communicator of the same ranks: at `info` nothing is told of it.
+    #[doc(hidden)]
+    pub is_inner: bool,
 }
 
 impl CommConfig {

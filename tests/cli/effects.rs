@@ -375,6 +375,22 @@ fn groups_are_those_of_the_variables() {
     }
 }
 
+/// The communicator over which times and barriers go is not the user's, and nothing is told of it.
+#[test]
+fn at_info_nothing_is_told_of_other_communicators_than_the_measured_ones() {
+    for (split, parts) in [("", 1), (" --split MOD2", 2)] {
+        let mut command = kolo();
+        let line = format!("perf all_reduce --ranks 4 -b 8 -e 8 -n 1 -w 0{split}");
+        command.args(line.split(' ')).env("KOLO_DEBUG", "info");
+        let said = stderr(&command.output().unwrap());
+        for words in ["transports: ", "waiting: ", "channels: ", "AllReduce: "] {
+            assert_eq!(said.matches(words).count(), parts, "{words}: {said}");
+        }
+        let ranks = format!("communicator perf: {} ranks on 1 node", 4 / parts);
+        assert_eq!(said.matches(&ranks).count(), parts, "{said}");
+    }
+}
+
 /// Of two processes that measure for ever, one is stopped: the other waits so long, and no longer.
 #[test]
 fn a_call_waits_for_no_rank_longer_than_is_asked_for() {

@@ -331,7 +331,7 @@ pub(in crate::comm) fn with_settings(
     };
     let communicator = put_together(&party, made);
     all_ready(bootstrap, &communicator, birth)?;
-    summary::tell(&communicator);
+    summary::tell(&communicator, config);
     // What peers that were faster have done since is for the first call to report.
     Ok(communicator)
 }

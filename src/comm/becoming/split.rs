@@ -232,7 +232,7 @@ fn of_kin(
     if failed.contains(&true) {
         share_refusals(over, &failed, made.as_ref().err())?;
     }
-    made.inspect(summary::tell).map(Some)
+    made.inspect(|part| summary::tell(part, config)).map(Some)
 }
 
 #[cfg(test)]

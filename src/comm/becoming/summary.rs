@@ -7,7 +7,7 @@ use crate::base::Rank;
 use crate::comm::logging::Acting;
 use crate::comm::owned::OnDevice;
 use crate::comm::state::{Inner, WaitSetup};
-use crate::comm::{CommDevice, Communicator};
+use crate::comm::{CommConfig, CommDevice, Communicator};
 use crate::config::{Layer, Settings, Value};
 use crate::plan::{Collective, Nodes};
 use crate::tune::{Table, device};
@@ -18,10 +18,10 @@ const MOST_SHOWN: usize = 64;
 /// Sizes are told up to 2 to this power.
 const LARGEST_CLASS: u32 = 32;
 
-/// Tells it, on rank 0.
-pub(in crate::comm) fn tell(communicator: &Communicator) {
+/// Tells it, on rank 0, unless the communicator serves another one.
+pub(in crate::comm) fn tell(communicator: &Communicator, config: &CommConfig) {
     let inner = &*communicator.inner;
-    if inner.rank != 0 || !tracing::enabled!(tracing::Level::INFO) {
+    if inner.rank != 0 || config.is_inner || !tracing::enabled!(tracing::Level::INFO) {
         return;
     }
     let _acting = Acting::rank(Rank(inner.rank));
@@ -248,7 +248,6 @@ fn settings(settings: &Settings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comm::CommConfig;
 
     #[test]
     fn a_summary_says_what_was_chosen_and_set() {

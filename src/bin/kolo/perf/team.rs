@@ -55,6 +55,8 @@ fn config(args: &PerfArgs, measured: bool, device: Option<u32>) -> CommConfig {
         device: device.map_or(CommDevice::Host, CommDevice::Cuda),
         name: Some(if measured { "perf" } else { "perf-team" }.to_string()),
         overrides,
+        // Of a whole that is split, its parts are measured.
+        is_inner: !measured || args.groups().is_some(),
         ..CommConfig::default()
     }
 }
@@ -232,7 +234,11 @@ impl Member {
         };
         let color = groups.color(whole.rank(), args.per_process());
         let key = whole.rank() as i32;
-        let comm = whole.split(Some(color), key, &config(true))?;
+        let of_part = CommConfig {
+            is_inner: false,
+            ..config(true)
+        };
+        let comm = whole.split(Some(color), key, &of_part)?;
         whole.destroy()?;
         let comm = comm.ok_or_else(|| Error::internal("a split with a color gave nothing"))?;
         Ok(Member {
