@@ -90,8 +90,40 @@ fn rank_of_a_job() {
             let order = [Start::Log, Start::Bootstrap, Start::Service, Start::Network];
             assert_eq!(starts::so_far(), order);
         }
+        "root" => {
+            let service = || {
+                threads()
+                    .iter()
+                    .any(|name| name.starts_with("kolo service"))
+            };
+            assert_eq!(
+                (starts::so_far(), threads().len()),
+                (vec![], 2),
+                "{:?}",
+                threads()
+            );
+            // Whoever makes an id starts the root, and before it the log.
+            Communicator::unique_id().unwrap();
+            assert_eq!(starts::so_far(), [Start::Log, Start::Bootstrap]);
+            assert!(threads().len() > 2 && !service(), "{:?}", threads());
+            let comm = join(0);
+            let order = [Start::Log, Start::Bootstrap, Start::Service, Start::Network];
+            assert_eq!(starts::so_far(), order);
+            assert!(service(), "{:?}", threads());
+            comm.destroy().unwrap();
+        }
         other => panic!("{other}"),
     }
+}
+
+/// The names of the threads of this process.
+fn threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        let name = std::fs::read_to_string(task.unwrap().path().join("comm"));
+        name.unwrap_or_default().trim().to_owned()
+    };
+    tasks.map(name).collect()
 }
 
 /// One call of each way in which calls are made.
@@ -251,6 +283,26 @@ fn parts_start_in_order_and_once() {
         .filter_map(|line| line.split_once("init ")?.1.split_once(" of 8"));
     let parts: Vec<&str> = parts.map(|(number, _)| number).collect();
     assert_eq!(parts, ["1", "2", "3", "4", "5", "6", "7", "8"]);
+}
+
+/// Making an id is a start: the notes say so when it happens, and what is not needed for it has not
+/// been started.
+#[test]
+fn making_an_id_starts_the_log_and_the_root_and_nothing_else() {
+    for lines in job("root", &[("KOLO_DEBUG", "trace")], true) {
+        let starts: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line.split_once(" of this process: "))
+            .map(|(_, part)| part)
+            .collect();
+        let parts = [
+            "settings and log",
+            "bootstrap",
+            "service thread",
+            "network between nodes",
+        ];
+        assert_eq!(starts, parts, "{lines:#?}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Making, asking and ending a communicator.
 
 use super::becoming::{init, joining, split};
-use super::{CommConfig, CommDevice, Communicator, IdleHook};
+use super::{CommConfig, CommDevice, Communicator, IdleHook, logging};
+use crate::base::starts::{self, Start};
 use crate::base::{Code, Error, Rank, Result};
 use crate::bootstrap::{Bootstrap, NetSettings, UniqueId, launch};
 use crate::config::Settings;
@@ -20,6 +21,9 @@ impl Communicator {
     /// # Errors
     /// A bad setting; no usable network interface.
     pub fn unique_id() -> Result<UniqueId> {
+        // The first parts of a process, if nothing has started them: the root is the second one.
+        logging::ensure();
+        starts::note(Start::Bootstrap);
         UniqueId::create(&NetSettings::from(&Settings::load(&[])?))
     }
 

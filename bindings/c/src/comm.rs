@@ -7,9 +7,8 @@ use crate::loud;
 use crate::seat::{Begun, adopt};
 use crate::types::*;
 use kolo_core::base::{Code, Error, Result, caught};
-use kolo_core::bootstrap::{NetSettings, UniqueId};
+use kolo_core::bootstrap::UniqueId;
 use kolo_core::comm::{CommConfig, CommDevice, Communicator, Starting, group};
-use kolo_core::config::Settings;
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -127,7 +126,7 @@ pub unsafe extern "C" fn koloGetUniqueId(uniqueId: *mut koloUniqueId) -> koloRes
         if uniqueId.is_null() {
             return Err(null("uniqueId"));
         }
-        let id = UniqueId::create(&NetSettings::from(&Settings::load(&[])?))?;
+        let id = Communicator::unique_id()?;
         let internal = id.as_bytes().map(|byte| byte as c_char);
         // SAFETY: not null, valid by the contract of kolo.h.
         unsafe { *uniqueId = koloUniqueId { internal } };
