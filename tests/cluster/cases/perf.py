@@ -90,9 +90,9 @@ def programs_of_nccl_tests_under_srun(cluster):
         run.ok().says(RIGHT, "# nThread 1 nGpus 2 minBytes 1024 maxBytes 4096 step: 2(factor)",
                       "# Using devices")
         assert hosts(run) == ["node1", "node1", "node2", "node2"], run.out
-        # Two ranks of each process, in two groups; each process begins its devices anew.
+        # Groups are of processes, which have two ranks each; each begins its devices anew.
         listed = re.findall(r"Group +(\d+) .* device +(\d+) \[", run.out)
-        assert listed == [("0", "0"), ("1", "1"), ("0", "0"), ("1", "1")], run.out
+        assert listed == [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")], run.out
         assert all(len(row) == 13 and row[8] == row[12] == "0" for row in rows(run)), run.out
 
 
