@@ -26,6 +26,8 @@ mod skip;
 mod stopped;
 #[path = "bootstrap/strays.rs"]
 mod strays;
+#[path = "bootstrap/streams.rs"]
+mod streams;
 #[path = "bootstrap/support.rs"]
 mod support;
 #[path = "within/mod.rs"]

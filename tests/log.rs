@@ -112,6 +112,7 @@ fn rank_of_a_job() {
             assert!(service(), "{:?}", threads());
             comm.destroy().unwrap();
         }
+        "nobody" => nobody_reads(|| calls(&join(0), rank)),
         other => panic!("{other}"),
     }
 }
@@ -124,6 +125,44 @@ fn threads() -> Vec<String> {
         name.unwrap_or_default().trim().to_owned()
     };
     tasks.map(name).collect()
+}
+
+/// As in a program in C behind a pipe to a reader that has ended: the signal would end it, and a
+/// line that is lost does not.
+fn nobody_reads(body: impl FnOnce()) {
+    let default = || {
+        // SAFETY: all-zero bytes are a valid action, which the call fills.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action);
+            action.sa_sigaction == libc::SIG_DFL
+        }
+    };
+    // SAFETY: this process is the test's own, and its standard error is said nothing else.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut ends = [0; 2];
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        libc::dup2(ends[1], 2);
+        libc::close(ends[0]);
+        libc::close(ends[1]);
+    }
+    kolo::comm::logging::warning("nobody hears this");
+    kolo::comm::logging::failure("nor this");
+    body();
+    kolo::base::quiet::tell("nor this");
+    assert!(
+        default(),
+        "what the program does about the signal was changed"
+    );
+}
+
+#[test]
+fn a_line_that_nobody_reads_harms_no_program() {
+    for level in ["warn", "trace"] {
+        let said = job("nobody", &[("KOLO_DEBUG", level)], false);
+        assert!(said.iter().all(Vec::is_empty), "{said:?}");
+    }
 }
 
 /// One call of each way in which calls are made.

@@ -190,6 +190,12 @@ fn sockets_stay_in_their_rooms() {
 #[test]
 fn nothing_is_written_that_could_raise_a_signal() {
     hold(confined::writes);
+    hold(confined::told);
+}
+
+#[test]
+fn no_file_has_the_number_of_a_standard_stream() {
+    hold(confined::descriptors);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 /* One call: its errors, its temporaries, and groups of calls. */
 #define _GNU_SOURCE
 #include "kolo_fortran.h"
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +103,11 @@ bool kolo_fi_check(call *c, koloResult_t code) {
 
 /* Ends the job as MPI does when a call fails that nobody watches. */
 static _Noreturn void stop_job(const char *sentence, const call *c) {
+    /* Whoever read standard error may be gone, and the exit below is to come all the same. */
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, NULL);
     fprintf(stderr, "%s\nkolo: the job stops, because this call of %s has no ierror argument\n",
             sentence, c->name);
     fflush(NULL);

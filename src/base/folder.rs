@@ -5,6 +5,7 @@
 //! opened once, without following a link at its end. What it is, and what it holds, are asked
 //! through the handle.
 
+use super::descriptors::lifted;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -27,7 +28,8 @@ impl Folder {
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(flags)
-            .open(path)?;
+            .open(path)
+            .and_then(lifted)?;
         let seen = file.metadata()?;
         Ok(Folder { file, seen })
     }

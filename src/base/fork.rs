@@ -14,6 +14,7 @@
 //! `exec` need none of this: every descriptor is close-on-exec. A raw `clone` system call runs no
 //! handlers; the service recognises such a child by its process number.
 
+use crate::base::descriptors;
 use crate::base::sync::{AtomicU32, AtomicU64, Ordering};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -137,11 +138,15 @@ fn mark_of(fd: RawFd) -> Option<(&'static AtomicU64, u64)> {
 
 impl Fd {
     /// Takes over `fd`, which should be close-on-exec.
-    pub fn new(fd: OwnedFd) -> Fd {
+    ///
+    /// # Errors
+    /// Those of [`descriptors::lifted`].
+    pub fn new(fd: OwnedFd) -> std::io::Result<Fd> {
+        let fd = descriptors::lifted(fd)?;
         if let Some((word, bit)) = mark_of(fd.as_raw_fd()) {
             word.fetch_or(bit, Ordering::Relaxed);
         }
-        Fd(ManuallyDrop::new(fd))
+        Ok(Fd(ManuallyDrop::new(fd)))
     }
 
     /// Takes over what a system call returned; a negative result is the last system error.
@@ -153,7 +158,7 @@ impl Fd {
             return Err(std::io::Error::last_os_error());
         }
         // SAFETY: the caller vouches for sole ownership.
-        Ok(Fd::new(unsafe { OwnedFd::from_raw_fd(result) }))
+        Fd::new(unsafe { OwnedFd::from_raw_fd(result) })
     }
 }
 

@@ -4,6 +4,7 @@
 //! never come, and to open some devices already does something to them. Only `/dev/null` is taken
 //! for what people mean by it: an empty file.
 
+use super::descriptors::lifted;
 use super::{Code, Error};
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -22,7 +23,7 @@ pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     // The path may lead elsewhere by now: whatever it is, opening it must not wait.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let mut options = OpenOptions::new();
-    let file = options.read(true).custom_flags(flags).open(path)?;
+    let file = lifted(options.read(true).custom_flags(flags).open(path)?)?;
     if regular(&file.metadata()?)?.is_none() {
         return Ok(Vec::new());
     }

@@ -15,9 +15,9 @@
 //! - What ranks tell each other at first: [`record`].
 //! - Who may enter: [`door`], [`knock`], [`proof`].
 //! - A start under way: [`birth`], its phases and its end before the time.
-//! - Manners inside the program of others: [`float_env`], [`fork`], [`own_thread`], [`privilege`],
-//!   [`quiet`], [`starts`], [`signal_bell`], [`last_words`], [`lasting`] (behind the end of a
-//!   thread). `docs/process.md` tells them in one place.
+//! - Manners inside the program of others: [`descriptors`], [`float_env`], [`fork`],
+//!   [`own_thread`], [`privilege`], [`quiet`], [`starts`], [`signal_bell`], [`last_words`],
+//!   [`lasting`] (behind the end of a thread). `docs/process.md` tells them in one place.
 //!
 //! **Terms.** *Remedy*: the part of an error that says what to do. *Door*, *guest*: a listener, and
 //! one who has connected and has not yet proven that he may enter.
@@ -30,6 +30,7 @@ pub mod caught;
 pub mod checked;
 pub mod clock;
 pub mod collective;
+pub mod descriptors;
 pub mod door;
 pub mod error;
 pub mod exchange;

@@ -2,11 +2,14 @@
 //!
 //! A program that does nothing about SIGPIPE is ended by it. Rust's own programs ignore the signal,
 //! those in C and Fortran do not, and a library may not change that: so every write of kolo to a
-//! socket goes through the functions here, or through a `send` with `MSG_NOSIGNAL` of its own. The
-//! lost peer then shows as the error EPIPE.
+//! socket, a pipe or standard error goes through the functions here, or through a `send` with
+//! `MSG_NOSIGNAL` of its own. The lost peer then shows as the error EPIPE.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+/// How long words for people may wait for a pipe that is full, in milliseconds.
+const WORDS_LIMIT: i32 = 100;
 
 /// Sends from `parts` in order over a socket; how many bytes the system took.
 ///
@@ -63,21 +66,50 @@ pub fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => bytes = &bytes[count..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_writable(file)?,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_writable(file, -1)?,
             Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
-fn wait_writable(file: BorrowedFd<'_>) -> io::Result<()> {
+/// Writes a line to standard error, as [`put`] does.
+pub fn tell(line: &str) {
+    let line = format!("{line}\n");
+    put(io::stderr().lock().as_fd(), line.as_bytes());
+}
+
+/// Writes words for people to a file, a pipe or a socket. Whoever is to read them may have gone,
+/// or be slow: what is not taken within [`WORDS_LIMIT`] is lost, and nobody is told.
+pub fn put(file: BorrowedFd<'_>, mut bytes: &[u8]) {
+    let mut has_waited = false;
+    while !bytes.is_empty() {
+        let wrote = match send(file, &[IoSlice::new(bytes)]) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOTSOCK) => write(file, bytes),
+            result => result,
+        };
+        match wrote {
+            Ok(count @ 1..) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && !has_waited => {
+                has_waited = true;
+                if wait_writable(file, WORDS_LIMIT).is_err() {
+                    return;
+                }
+            }
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+fn wait_writable(file: BorrowedFd<'_>, milliseconds: i32) -> io::Result<()> {
     let mut entry = libc::pollfd {
         fd: file.as_raw_fd(),
         events: libc::POLLOUT,
         revents: 0,
     };
     // SAFETY: one live entry.
-    if unsafe { libc::poll(&raw mut entry, 1, -1) } < 0 {
+    if unsafe { libc::poll(&raw mut entry, 1, milliseconds) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);

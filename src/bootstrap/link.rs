@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn many_frames_pass_together() {
         let (raw, mut link) = pair();
-        let raw = Stream::from(raw);
+        let raw = Stream::new(raw).unwrap();
         net::prepare(&raw).unwrap();
         let mut sender = RankLink::new(raw);
         link.read_ahead();

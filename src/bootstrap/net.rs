@@ -3,6 +3,7 @@
 use super::settings::Family;
 use super::stream::{Listener, Stream};
 use crate::base::clock::{Moment, now};
+use crate::base::descriptors::lifted;
 use crate::base::{Error, Result};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
@@ -60,7 +61,11 @@ pub fn addresses_of(host: &str, family: Family) -> io::Result<Vec<IpAddr>> {
 /// A non-blocking listener. With port 0 the kernel picks one; a forced port may be taken over
 /// from connections of an earlier job that are still winding down.
 pub fn listen(address: SocketAddr) -> io::Result<(Listener, SocketAddr)> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    let socket = lifted(Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        None,
+    )?)?;
     open(socket, address)
 }
 
@@ -71,10 +76,12 @@ pub fn listen_everywhere(port: u16, family: Family) -> io::Result<(Listener, Soc
         return listen(v4);
     }
     let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-    let both = Socket::new(Domain::IPV6, Type::STREAM, None).and_then(|socket| {
-        socket.set_only_v6(family == Family::V6)?;
-        open(socket, v6)
-    });
+    let both = Socket::new(Domain::IPV6, Type::STREAM, None)
+        .and_then(lifted)
+        .and_then(|socket| {
+            socket.set_only_v6(family == Family::V6)?;
+            open(socket, v6)
+        });
     match both {
         // A machine may have no IPv6.
         Err(error) if family == Family::Any && error.kind() != io::ErrorKind::AddrInUse => {
@@ -93,7 +100,7 @@ fn open(socket: Socket, address: SocketAddr) -> io::Result<(Listener, SocketAddr
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    let listener = Listener::from(socket);
+    let listener = Listener::new(socket)?;
     let bound = listener.local_addr()?;
     Ok((listener, bound))
 }
@@ -273,10 +280,14 @@ impl Dial {
 
     fn attempt(&mut self) -> io::Result<bool> {
         let address = self.addresses[self.failed % self.addresses.len()];
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        let socket = lifted(Socket::new(
+            Domain::for_address(address),
+            Type::STREAM,
+            None,
+        )?)?;
         socket.set_nonblocking(true)?;
         let result = socket.connect(&address.into());
-        self.stage = Stage::Connecting(Stream::from(socket));
+        self.stage = Stage::Connecting(Stream::new(socket)?);
         match result {
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(false),
             Err(error) => Err(error),

@@ -19,11 +19,11 @@ use super::tcp_root::Root;
 use crate::base::clock::now;
 use crate::base::door::{Door, Entry, Keeper, Limits, Verdict};
 use crate::base::proof::{self, ID_BYTES, Key};
-use crate::base::{Error, Result, own_thread};
+use crate::base::{Error, Result, descriptors, own_thread};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -320,16 +320,12 @@ impl Keeper for Clerk<'_> {
 
 impl Shared {
     fn new() -> Result<Shared> {
+        let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
         // SAFETY: plain system call; a new descriptor has no other owner.
-        let bell = unsafe {
-            let fd = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
-            if fd < 0 {
-                let error = io::Error::last_os_error();
-                let remedy = "raise the limit of open files (`ulimit -n`)";
-                return Err(Error::system("cannot start the root", &error, remedy));
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
+        let bell = unsafe { descriptors::made(libc::eventfd(0, flags)) }.map_err(|error| {
+            let remedy = "raise the limit of open files (`ulimit -n`)";
+            Error::system("cannot start the root", &error, remedy)
+        })?;
         Ok(Shared {
             pid: std::process::id(),
             bell,

@@ -9,6 +9,7 @@
 //! The listeners keep nothing and believe nothing: they read a fixed number of bytes and answer
 //! with one.
 
+use crate::base::descriptors::lifted;
 use crate::base::interfaces::Interface;
 use crate::base::quiet;
 use serde::{Deserialize, Serialize};
@@ -60,7 +61,7 @@ impl Listeners {
         let (mut places, mut running, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         for interface in interfaces {
             let end = (interface.name.clone(), interface.address);
-            let opened = TcpListener::bind(interface.socket_address(0));
+            let opened = TcpListener::bind(interface.socket_address(0)).and_then(lifted);
             let opened = opened.and_then(|listener| {
                 listener.set_nonblocking(true)?;
                 Ok((listener.local_addr()?, listener))
@@ -103,7 +104,8 @@ fn serve(listener: &TcpListener, limit: Duration, is_wanted: &dyn Fn() -> bool) 
     const REST: Duration = Duration::from_millis(2);
     let mut served = 0;
     while is_wanted() {
-        let Ok((stream, _)) = listener.accept() else {
+        let accepted = listener.accept().and_then(|(stream, _)| lifted(stream));
+        let Ok(stream) = accepted else {
             thread::sleep(REST);
             continue;
         };
@@ -137,7 +139,7 @@ pub fn try_one(from: SocketAddr, to: SocketAddr, limit: Duration) -> Reached {
         }
     };
     let opened = (|| {
-        let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+        let socket = lifted(Socket::new(Domain::for_address(to), Type::STREAM, None)?)?;
         socket.bind(&from.into())?;
         socket.connect_timeout(&to.into(), left()?)?;
         Ok::<Socket, io::Error>(socket)

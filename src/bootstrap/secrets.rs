@@ -18,6 +18,7 @@
 use super::munge::Munge;
 use super::settings::NetSettings;
 use super::unique_id::{Secret, UniqueId};
+use crate::base::descriptors::lifted;
 use crate::base::proof::{self, ID_BYTES, KEY_BYTES, Key};
 use crate::base::{Error, Result};
 use std::fs::OpenOptions;
@@ -278,6 +279,7 @@ fn read(path: &Path) -> Result<Secret> {
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
     let file = options
         .open(path)
+        .and_then(lifted)
         .map_err(|error| match error.raw_os_error() {
             Some(libc::ELOOP) => refused("it is a symbolic link".into()),
             _ => refused(error.to_string()),

@@ -18,18 +18,6 @@ pub struct Stream(Fd);
 #[derive(Debug)]
 pub struct Listener(Fd);
 
-impl<T: Into<OwnedFd>> From<T> for Stream {
-    fn from(socket: T) -> Stream {
-        Stream(Fd::new(socket.into()))
-    }
-}
-
-impl From<Socket> for Listener {
-    fn from(socket: Socket) -> Listener {
-        Listener(Fd::new(socket.into()))
-    }
-}
-
 impl AsRawFd for Stream {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
@@ -49,6 +37,11 @@ impl AsRawFd for Listener {
 }
 
 impl Stream {
+    /// Takes over a socket.
+    pub fn new(socket: impl Into<OwnedFd>) -> io::Result<Stream> {
+        Fd::new(socket.into()).map(Stream)
+    }
+
     /// Sends from `parts` in order; how many bytes the system took.
     pub fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         quiet::send(self.as_fd(), parts)
@@ -98,10 +91,15 @@ impl Read for &Stream {
 }
 
 impl Listener {
+    /// Takes over a socket that listens.
+    pub fn new(socket: Socket) -> io::Result<Listener> {
+        Fd::new(socket.into()).map(Listener)
+    }
+
     /// The next connection and where it comes from.
     pub fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         let (socket, from) = SockRef::from(&self.0).accept()?;
-        Ok((Stream::from(socket), internet(from)?))
+        Ok((Stream::new(socket)?, internet(from)?))
     }
 
     /// Where it listens.

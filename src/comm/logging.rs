@@ -7,14 +7,16 @@
 //!
 //! A program that has a `tracing` subscriber of its own keeps it: kolo's is only the default.
 
-use crate::base::Rank;
+use crate::base::descriptors::lifted;
 use crate::base::starts::{self, Start};
+use crate::base::{Rank, quiet};
 use crate::config::{self, DebugLevel, Errors, Settings};
 use crate::topo::{self, RankPlace};
 use std::cell::Cell;
 use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::{Once, OnceLock, PoisonError, RwLock};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -131,8 +133,10 @@ fn install_as(settings: &Settings) {
         drop(host);
         let file = path.and_then(|path| {
             let opened = OpenOptions::new().create(true).append(true).open(&path);
+            let opened = opened.and_then(lifted);
             if let Err(error) = &opened {
-                eprintln!("kolo: log lines go to stderr: {}: {error}", path.display());
+                let path = path.display();
+                quiet::tell(&format!("kolo: log lines go to stderr: {path}: {error}"));
             }
             opened.ok()
         });
@@ -171,9 +175,11 @@ struct Out;
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match FILE.get() {
-            Some(Some(file)) => (&*file).write(bytes),
-            _ => std::io::stderr().write(bytes),
+            Some(Some(file)) => quiet::put(file.as_fd(), bytes),
+            _ => quiet::put(std::io::stderr().lock().as_fd(), bytes),
         }
+        // Nobody is left to be told of a failure, and whoever was told would try stderr too.
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -7,11 +7,12 @@
 //! finds the old one or the new one.
 
 use crate::base::clock;
+use crate::base::descriptors::made;
 use crate::base::folder::{Folder, is_private, user};
 use std::ffi::CString;
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -142,12 +143,16 @@ fn open(directory: &Folder, name: &str, flags: i32) -> io::Result<File> {
     // A pipe in the place of the file must not make us wait.
     let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: an open directory, a string that ends with a zero, and the mode of a new file.
-    let fd = unsafe { libc::openat(directory.handle().as_raw_fd(), name.as_ptr(), flags, 0o600) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
+    let file = unsafe {
+        made(libc::openat(
+            directory.handle().as_raw_fd(),
+            name.as_ptr(),
+            flags,
+            0o600,
+        ))
+    };
+    // The descriptor is new and nobody else's.
+    file.map(File::from)
 }
 
 fn c_name(name: &str) -> io::Result<CString> {

@@ -10,14 +10,14 @@
 
 use super::context::Context;
 use super::failure::SUCCESS;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, descriptors};
 use cudarc::driver::sys::{
     CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationGranularity_flags,
     CUmemAllocationHandleType, CUmemAllocationProp, CUmemAllocationType, CUmemLocation,
     CUmemLocationType,
 };
 use std::ffi::c_int;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 const POSIX_FD: CUmemAllocationHandleType =
@@ -202,11 +202,13 @@ impl DeviceMemory {
         let of = || format!(" of {}", self.what);
         self.context
             .check(code, "cuMemExportToShareableHandle", of)?;
-        // SAFETY: the driver has just opened the descriptor for its caller.
-        let owned = unsafe { OwnedFd::from_raw_fd(fd) };
         // SAFETY: sets a flag of an open descriptor: programs that this one starts do not get it.
         unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
-        Ok(owned)
+        // SAFETY: the driver has just opened the descriptor for its caller.
+        unsafe { descriptors::made(fd) }.map_err(|error| {
+            let remedy = "raise the limit of open files (`ulimit -n`)";
+            Error::system("cannot keep a file of device memory", &error, remedy)
+        })
     }
 }
 

@@ -40,8 +40,7 @@ use super::socket::{self, Received};
 pub use super::state::{Alarm, EndStep, Maker, OnAlarm, OnDeath, OnEnd, Peer, ProxyRank, Staying};
 use super::state::{Answer, Death, Offer, STRANGER_LIMIT, State};
 use crate::base::clock::{self, Moment};
-use crate::base::own_thread;
-use crate::base::{Rank, Result, caught, starts};
+use crate::base::{Rank, Result, caught, descriptors, own_thread, starts};
 use crate::transport::fork::{self, Fd};
 use crate::transport::segment::{Key, Nonce};
 use refused::{forked_error, start_error};
@@ -106,8 +105,7 @@ pub fn get() -> Result<&'static Service> {
 
 /// A descriptor to hold in reserve: one more of the same.
 pub(super) fn like(bell: &Fd) -> io::Result<Fd> {
-    // SAFETY: plain system call; a new descriptor has no other owner.
-    unsafe { Fd::from_result(libc::fcntl(bell.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 0)) }
+    Fd::new(descriptors::another(bell.as_raw_fd())?)
 }
 
 fn start_thread(service: Arc<Service>) -> io::Result<JoinHandle<()>> {

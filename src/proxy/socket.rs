@@ -224,7 +224,7 @@ pub(super) fn receive(fd: &Fd, want_fd: bool) -> io::Result<Received> {
     let Ok(length) = usize::try_from(length) else {
         return Err(io::Error::last_os_error());
     };
-    let mut passed = take_descriptors(&message);
+    let mut passed = take_descriptors(&message)?;
     if length == 0 {
         return Ok(Received::End);
     }
@@ -240,7 +240,7 @@ pub(super) fn receive(fd: &Fd, want_fd: bool) -> io::Result<Received> {
 
 /// Owns every descriptor that arrived, wanted or not: the buffer has room for two on systems with
 /// 64-bit alignment.
-fn take_descriptors(message: &libc::msghdr) -> Vec<Fd> {
+fn take_descriptors(message: &libc::msghdr) -> io::Result<Vec<Fd>> {
     let mut taken = Vec::new();
     // SAFETY: the system filled the control buffer and `msg_controllen`; CMSG_FIRSTHDR gives null
     // or a header inside the buffer, and `cmsg_len` counts the bytes that follow in the buffer.
@@ -251,16 +251,16 @@ fn take_descriptors(message: &libc::msghdr) -> Vec<Fd> {
             || (*header).cmsg_level != libc::SOL_SOCKET
             || (*header).cmsg_type != libc::SCM_RIGHTS
         {
-            return taken;
+            return Ok(Vec::new());
         }
         let bytes = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
         let data = libc::CMSG_DATA(header).cast::<RawFd>();
         for index in 0..bytes / size_of::<RawFd>() {
             let number = data.add(index).read_unaligned();
-            taken.push(Fd::new(OwnedFd::from_raw_fd(number)));
+            taken.push(OwnedFd::from_raw_fd(number));
         }
     }
-    taken
+    taken.into_iter().map(Fd::new).collect()
 }
 
 /// Waits until `fd` can be read or has ended, at most for `limit`; false when time ran out.

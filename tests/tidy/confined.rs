@@ -142,6 +142,8 @@ const ALLOWED_WRITERS: [&str; 4] = [
 
 /// A write to a socket whose other end is gone raises SIGPIPE, which ends a program in C: what
 /// writes goes through `base::quiet`, or sends with `MSG_NOSIGNAL`. Tests may do as they like.
+///
+/// Standard error may be such a pipe: `told` looks for that everywhere.
 pub fn writes(source: &Source) -> Vec<String> {
     let has_sockets = WITH_SOCKETS.iter().any(|at| source.path.starts_with(at));
     // Writers of which the bytes go by `base::quiet`, and what takes any of these.
@@ -176,6 +178,109 @@ pub fn writes(source: &Source) -> Vec<String> {
     let lines = code.iter().enumerate().filter(|(_, line)| loud(line));
     lines
         .map(|(i, _)| source.fault(i, "may raise SIGPIPE: write through base::quiet"))
+        .collect()
+}
+
+/// Words for people on standard error, whose reader may be gone, go through `base::quiet` in all of
+/// the library. The command `kolo` writes as other commands do.
+pub fn told(source: &Source) -> Vec<String> {
+    let path = source.path.as_str();
+    let is_other = path.starts_with("src/bin/") || path.ends_with("build.rs");
+    // Only the command loads it.
+    let is_other = is_other || path == "bindings/mpi/src/api.rs";
+    let is_test = path.contains("/tests/") || path.ends_with("tests.rs");
+    if !source.is_product() || is_other || is_test || path == "src/base/quiet.rs" {
+        return Vec::new();
+    }
+    let tests = source
+        .code
+        .iter()
+        .position(|line| line.contains("#[cfg(test)]"));
+    let code = &source.code[..tests.unwrap_or(source.code.len())];
+    let loud = |line: &str| {
+        let macros = ["print!(", "println!(", "eprint!(", "eprintln!("];
+        let streams = ["stderr().write", "stdout().write", "stderr().lock().write"];
+        macros
+            .iter()
+            .chain(&streams)
+            .any(|word| line.contains(word))
+    };
+    let lines = code.iter().enumerate().filter(|(_, line)| loud(line));
+    lines
+        .map(|(i, _)| source.fault(i, "may raise SIGPIPE: tell it through base::quiet"))
+        .collect()
+}
+
+/// What makes a descriptor that may stay open.
+const MAKERS: [&str; 19] = [
+    "File::open(",
+    "File::create(",
+    ".open(path)",
+    ".open(&path)",
+    ".open(place)",
+    "libc::open(",
+    "libc::openat(",
+    "libc::socket(",
+    "libc::accept4(",
+    "libc::accept(",
+    "libc::memfd_create(",
+    "libc::eventfd(",
+    "libc::epoll_create1(",
+    "libc::dup(",
+    "F_DUPFD",
+    "SYS_userfaultfd",
+    "Socket::new(",
+    "from_raw_fd(",
+    "try_clone_to_owned(",
+];
+const MORE_MAKERS: [&str; 5] = [
+    "TcpListener::bind(",
+    "TcpStream::connect(",
+    "UnixStream::pair(",
+    ".accept()?",
+    "fs::write(",
+];
+/// What moves it away from the numbers of standard streams.
+const LIFTERS: [&str; 8] = [
+    "lifted",
+    "made(",
+    "another(",
+    "Fd::new",
+    "Fd::from_result(",
+    "Stream::new(",
+    "Listener::new(",
+    // It reads and closes in one step, in a child whose only thread it is.
+    "libc::close(file)",
+];
+/// How far from the maker it stands.
+const NEAR: usize = 6;
+
+/// No file of kolo has the number of a standard stream (`src/base/descriptors.rs`). The command and
+/// tests may do as they like: their streams are opened before they begin.
+pub fn descriptors(source: &Source) -> Vec<String> {
+    let path = source.path.as_str();
+    let is_own = ["src/base/descriptors.rs", "src/base/fork.rs"].contains(&path);
+    let is_other = path.starts_with("src/bin/") || path.ends_with("build.rs") || is_own;
+    let is_test = path.contains("/tests/") || path.ends_with("tests.rs");
+    // The launcher's, and the other end of a test.
+    if !source.is_product() || is_other || is_test {
+        return Vec::new();
+    }
+    let tests = source
+        .code
+        .iter()
+        .position(|line| line.contains("#[cfg(test)]"));
+    let code = &source.code[..tests.unwrap_or(source.code.len())];
+    let has = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
+    let is_lifted = |at: usize| {
+        let near = at.saturating_sub(NEAR)..(at + NEAR).min(code.len());
+        code[near].iter().any(|line| has(line, &LIFTERS))
+    };
+    let makes = |line: &String| has(line, &MAKERS) || has(line, &MORE_MAKERS);
+    let lines = code.iter().enumerate().filter(|(_, line)| makes(line));
+    lines
+        .filter(|(at, _)| !is_lifted(*at))
+        .map(|(at, _)| source.fault(at, "may be number 0, 1 or 2: base::descriptors::lifted"))
         .collect()
 }
 
@@ -298,6 +403,39 @@ mod tests {
         let write = "unsafe { libc::write(fd, data, 8) }";
         assert_eq!(asks("src/transport/net/socket/send.rs", write), 1);
         assert_eq!(asks("src/proxy/service.rs", write), 0);
+    }
+
+    #[test]
+    fn a_word_that_could_raise_a_signal_is_a_fault() {
+        let asks = |path: &str, text: &str| told(&Source::new(path, text)).len();
+        for bad in ["eprintln!(\"a\");", "std::io::stderr().write(bytes)"] {
+            assert_eq!(asks("src/comm/a.rs", bad), 1, "{bad}");
+            assert_eq!(asks("bindings/c/src/a.rs", bad), 1, "{bad}");
+            assert_eq!(asks("src/bin/kolo/a.rs", bad), 0, "{bad}");
+        }
+        assert_eq!(asks("src/comm/a.rs", "quiet::tell(\"a\");"), 0);
+    }
+
+    #[test]
+    fn a_file_that_may_be_a_standard_stream_is_a_fault() {
+        let asks = |path: &str, text: &str| descriptors(&Source::new(path, text)).len();
+        for bad in [
+            "let file = File::open(\"/proc/self/maps\")?;",
+            "let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };",
+            "let socket = Socket::new(domain, Type::STREAM, None)?;",
+            "let copy = libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0);",
+            "let (stream, _) = listener.accept()?;",
+            "std::fs::write(path, text)",
+        ] {
+            assert_eq!(asks("src/proxy/a.rs", bad), 1, "{bad}");
+            assert_eq!(asks("src/bin/kolo/a.rs", bad), 0, "{bad}");
+            let tested = format!("#[cfg(test)]\nmod tests {{\n    {bad}\n}}");
+            assert_eq!(asks("src/proxy/a.rs", &tested), 0, "{bad}");
+        }
+        let good = "let file = lifted(File::open(path)?)?;";
+        assert_eq!(asks("src/proxy/a.rs", good), 0);
+        let made = "unsafe { Fd::from_result(libc::eventfd(0, 0)) }";
+        assert_eq!(asks("bindings/verbs/src/a.rs", made), 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! the process ends. `KOLO_ERRORS=abort` ends the process at the first failure instead.
 
 use crate::seat::Seat;
-use kolo_core::base::{Code, Error, caught};
+use kolo_core::base::{Code, Error, caught, quiet};
 use kolo_core::comm::logging;
 use kolo_core::config::Errors;
 use std::ffi::{CStr, c_int, c_void};
@@ -192,10 +192,10 @@ extern "C" fn on_exit(_: c_int, _: *mut c_void) {
 /// Ends the process as a program does that calls `abort`: a launcher then ends the job, and a
 /// debugger or a core file shows the call.
 fn stop_job(sentence: &CStr, seat: Option<&Seat>) -> ! {
-    eprintln!(
+    quiet::tell(&format!(
         "{}\nkolo: the process aborts, because KOLO_ERRORS is abort",
         sentence.to_string_lossy()
-    );
+    ));
     if let Some(seat) = seat {
         // The others hear whose failure it was.
         let _ = caught(|| seat.abort("failed in a call"));

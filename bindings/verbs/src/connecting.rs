@@ -8,6 +8,7 @@ use crate::listener::READY;
 use crate::network::Network;
 use crate::send::Sender;
 use kolo::base::clock::{Moment, now};
+use kolo::base::descriptors::lifted;
 use kolo::base::knock::{Knock, Reply};
 use kolo::base::quiet::Quiet;
 use kolo::base::{Code, Error, Result, proof};
@@ -75,11 +76,8 @@ impl Connecting {
     fn reach(&self) -> Result<Stage> {
         let address = self.handle.address;
         let start = || -> io::Result<TcpStream> {
-            let socket = Socket::new(
-                Domain::for_address(address),
-                Type::STREAM,
-                Some(Protocol::TCP),
-            )?;
+            let domain = Domain::for_address(address);
+            let socket = lifted(Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?)?;
             socket.set_nonblocking(true)?;
             match socket.connect(&address.into()) {
                 Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),

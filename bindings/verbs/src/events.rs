@@ -8,10 +8,10 @@ use crate::device::Health;
 use crate::report;
 use crate::verbs::{self, Context};
 use ibverbs_sys as ib;
-use kolo::base::own_thread;
+use kolo::base::{descriptors, own_thread};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -50,10 +50,8 @@ impl Watcher {
             if flags < 0 || libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
                 return Err(io::Error::last_os_error());
             }
-            match libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) {
-                -1 => return Err(io::Error::last_os_error()),
-                fd => Arc::new(OwnedFd::from_raw_fd(fd)),
-            }
+            let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
+            Arc::new(descriptors::made(libc::eventfd(0, flags))?)
         };
         let alarms = Alarms::default();
         let ears = Ears {

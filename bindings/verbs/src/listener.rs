@@ -12,6 +12,7 @@ use crate::line::{self, Line};
 use crate::network::Network;
 use crate::recv::Receiver;
 use crate::report;
+use kolo::base::descriptors::lifted;
 use kolo::base::door::{Door, Keeper, Limits, Verdict};
 use kolo::base::quiet::Quiet;
 use kolo::base::{Error, Result, proof};
@@ -82,7 +83,8 @@ impl Listener {
                 "check KOLO_SOCKET_IFNAME, and the limit of open files",
             )
         };
-        let socket = TcpListener::bind(network.interface.socket_address(0)).map_err(failed)?;
+        let socket = TcpListener::bind(network.interface.socket_address(0)).and_then(lifted);
+        let socket = socket.map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         let secret = proof::random()?;
@@ -139,7 +141,7 @@ impl Listener {
     fn take_sockets(&mut self) {
         let (socket, limit) = (&self.socket, self.network.settings.link_timeout);
         let entries = self.door.serve(&mut self.porter, || {
-            let (stream, _) = socket.accept()?;
+            let stream = lifted(socket.accept()?.0)?;
             line::prepare(&stream, limit)?;
             Ok(Quiet(stream))
         });

@@ -21,6 +21,7 @@
 mod exchange;
 pub(super) use exchange::fuzz as fuzz_shared;
 pub(super) use pmi::fuzz as fuzz_pmi;
+mod handed;
 pub mod host_list;
 pub mod mistake;
 mod pmi;

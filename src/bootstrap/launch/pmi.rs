@@ -7,6 +7,7 @@
 //! conversation is opened once a process and closed when the process exits.
 
 use super::exchange::Exchange;
+use super::handed::connection;
 use super::variables::{Get, number};
 use crate::base::clock::{Moment, now};
 use crate::base::{Code, Error, Result, quiet};
@@ -14,8 +15,7 @@ use crate::bootstrap::net;
 use crate::bootstrap::settings::NetSettings;
 use std::fs::File;
 use std::io::Read;
-use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, FromRawFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -84,9 +84,7 @@ impl Client {
             ));
         }
         if talk.is_none() {
-            // SAFETY: the file is the launcher's, which never closes it; ManuallyDrop leaves it
-            // open here too, because a later exec may pass it on.
-            let file = ManuallyDrop::new(unsafe { File::from_raw_fd(server.file) });
+            let file = connection(server.file)?;
             *talk = Some(Talk::open(file, &server.rank.to_string())?);
             // SAFETY: the function may run at exit: it takes no lock that a dying thread may hold
             // (see `say_farewell`) and touches nothing that is gone by then.
@@ -135,7 +133,7 @@ extern "C" fn say_farewell() {
 
 /// The file and what was read of it but not used.
 struct Talk {
-    file: ManuallyDrop<File>,
+    file: File,
     unread: Vec<u8>,
     /// Name of the server's store.
     store: String,
@@ -144,7 +142,7 @@ struct Talk {
 }
 
 impl Talk {
-    fn open(file: ManuallyDrop<File>, rank: &str) -> Result<Talk> {
+    fn open(file: File, rank: &str) -> Result<Talk> {
         let mut talk = Talk {
             file,
             unread: Vec::new(),
@@ -244,7 +242,7 @@ impl Talk {
                 return Err(unexpected("", "an endless line"));
             }
             let left = limit.map(|limit| net::left(start, limit));
-            let mut set = [net::watch(&*self.file, false)];
+            let mut set = [net::watch(&self.file, false)];
             net::poll(&mut set, left).map_err(|error| broken(&error))?;
             if set[0].revents == 0 {
                 if limit.is_some_and(|limit| start.past(limit)) {
@@ -267,7 +265,6 @@ impl Talk {
 
 /// A server's side of a conversation, for `tests/fuzz`: it has said all of it already, and is gone.
 pub fn fuzz(said: &[u8]) {
-    use std::os::fd::{AsRawFd, FromRawFd};
     let Ok((ours, theirs)) = std::os::unix::net::UnixStream::pair() else {
         return;
     };
@@ -278,9 +275,7 @@ pub fn fuzz(said: &[u8]) {
     {
         return;
     }
-    // SAFETY: `ours` outlives the file, which does not close the descriptor.
-    let file = unsafe { File::from_raw_fd(ours.as_raw_fd()) };
-    if let Ok(mut talk) = Talk::open(ManuallyDrop::new(file), "0") {
+    if let Ok(mut talk) = Talk::open(OwnedFd::from(ours).into(), "0") {
         let told = talk.get("id").ok().and_then(|text| unhex(&text));
         if let Some(told) = told {
             let _ = super::exchange::fuzz(&told);
@@ -343,7 +338,6 @@ mod tests {
     use super::*;
     use crate::base::quiet::tests::signals_of;
     use std::io::{BufRead, BufReader, Write};
-    use std::os::fd::IntoRawFd;
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -376,10 +370,8 @@ mod tests {
             }
             seen
         });
-        // SAFETY: the descriptor was just given up by its owner.
-        let file = unsafe { File::from_raw_fd(ours.into_raw_fd()) };
         let talk = Talk {
-            file: ManuallyDrop::new(file),
+            file: OwnedFd::from(ours).into(),
             unread: Vec::new(),
             store: "kvs_1".into(),
             process: 0,

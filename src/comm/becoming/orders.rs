@@ -13,6 +13,7 @@
 //! same processors: a process remembers what it found.
 
 use super::meet::GraphText;
+use crate::base::descriptors::lifted;
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::report::Reported;
 use crate::config::{CrossNic, Settings};
@@ -24,6 +25,8 @@ use crate::topo::search::{Cross, Request};
 use crate::topo::seats::{self, Seated};
 use crate::topo::{self, CpuSet, Machine, RankPlace};
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -272,7 +275,9 @@ impl Wish<'_> {
 
 fn write(path: &Path, graph: &NodeGraph, seated: &Seated) -> Result<()> {
     let text = graph.to_text(&|member| seated.name(member));
-    std::fs::write(path, text).map_err(|error| {
+    let file = File::create(path).and_then(lifted);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| {
         let doing = format!("{} cannot be written", path.display());
         Error::system(doing, &error, "check the path in KOLO_GRAPH_DUMP_FILE")
     })

@@ -1,7 +1,7 @@
 //! Operations that the program makes and destroys, and how elements combine with them.
 
 use super::handles::{MadeOp, RedOp, cannot_combine, unknown};
-use crate::base::{Error, Rank, Result, caught};
+use crate::base::{Error, Rank, Result, caught, quiet};
 use crate::comm::Communicator;
 use crate::comm::state::Inner;
 use crate::dtype::{DataType, Element, ReduceOp, UserCall};
@@ -66,9 +66,9 @@ impl Communicator {
             };
             if caught(|| combine(first, second)).is_err() {
                 // What it said stands above. There is no result that the other ranks could get.
-                eprintln!(
+                quiet::tell(
                     "kolo: a user operation (Communicator::user_op) panicked, so this process \
-                     ends. Remedy: let the operation give a result for every input"
+                     ends. Remedy: let the operation give a result for every input",
                 );
                 std::process::abort();
             }

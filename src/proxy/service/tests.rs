@@ -167,7 +167,7 @@ fn a_stopped_process_is_waited_for_no_longer_than_the_start_may_take() {
 #[test]
 fn memory_that_is_made_slowly_holds_up_nobody() {
     let service = service();
-    let file = || Arc::new(Fd::new(File::open("/proc/self/maps").unwrap().into()));
+    let file = || Arc::new(Fd::new(File::open("/proc/self/maps").unwrap().into()).unwrap());
     let ((begin, begun), (let_go, wait)) = (mpsc::channel(), mpsc::channel());
     let wait = Mutex::new(wait);
     let [ready, slow, fails, panics] = [0, 1, 2, 3].map(|rank| Key::new(Nonce(6), Rank(rank)));

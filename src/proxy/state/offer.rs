@@ -5,14 +5,14 @@
 //! of the service, which hears of deaths, must not wait for that, and nobody may while its lock is
 //! held. So what was promised is made and handed over on a thread of its own, which ends with it.
 
-use crate::base::{caught, own_thread};
+use crate::base::{caught, descriptors, own_thread};
 use crate::proxy::frame::{Frame, ServiceKind};
 use crate::proxy::socket;
 use crate::transport::fork::Fd;
 use crate::transport::segment::Key;
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::thread::Builder;
 
@@ -37,7 +37,7 @@ pub(super) fn hand_over(offers: &HashMap<Key, Offer>, link: &Fd, asked: &Frame) 
 }
 
 fn answer_later(link: &Fd, reply: Frame, make: Maker) -> io::Result<()> {
-    let link = Fd::new(link.as_fd().try_clone_to_owned()?);
+    let link = Fd::new(descriptors::another(link.as_raw_fd())?)?;
     let builder = Builder::new().name("kolo memory".into());
     let answer = move || {
         let made = caught(|| make()).ok().flatten();

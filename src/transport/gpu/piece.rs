@@ -131,7 +131,13 @@ impl DevicePiece {
     /// What another process imports it by.
     pub fn export(&self) -> Result<Arc<Fd>> {
         match self {
-            DevicePiece::Device(memory) => Ok(Arc::new(Fd::new(memory.export()?))),
+            DevicePiece::Device(memory) => {
+                let file = Fd::new(memory.export()?).map_err(|error| {
+                    let remedy = "raise the limit of open files (`ulimit -n`)";
+                    Error::system("cannot keep a file of device memory", &error, remedy)
+                })?;
+                Ok(Arc::new(file))
+            }
             DevicePiece::Own(own) => Ok(Arc::clone(&own.file)),
             DevicePiece::Theirs { .. } => Err(Error::internal("a piece of another process")),
         }

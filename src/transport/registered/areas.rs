@@ -9,6 +9,7 @@
 //!
 //! Reference: Linux `Documentation/filesystems/proc.rst` (`smaps`, `VmFlags`).
 
+use crate::base::descriptors::lifted;
 use crate::base::{Error, Result};
 use crate::transport::fork::Fd;
 use crate::transport::room;
@@ -248,7 +249,8 @@ fn path_of(name: &str) -> String {
 
 fn of_file(name: &str, pages: &Range<usize>) -> Result<Vec<Area>> {
     let path = path_of(name);
-    let file = std::fs::File::open(&path).map_err(|cause| {
+    let opened = std::fs::File::open(&path).and_then(lifted);
+    let file = opened.map_err(|cause| {
         let what = format!("{path} cannot be read, so nobody can say what this memory is");
         Error::system(
             what,

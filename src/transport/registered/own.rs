@@ -8,7 +8,7 @@
 //! duplicated.
 
 use super::areas::{Area, Identity};
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, descriptors};
 use crate::transport::fork::Fd;
 use std::io;
 use std::ops::Range;
@@ -44,9 +44,7 @@ pub(super) fn find(
         .flatten()
         .filter_map(|name| name.file_name().to_str()?.parse().ok());
     for number in numbers.filter(|&number| fits(number, area.file, begins + bytes.len() as u64)) {
-        // SAFETY: plain system call; the new descriptor has no other owner.
-        let copy = unsafe { Fd::from_result(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0)) };
-        match copy {
+        match descriptors::another(number).and_then(Fd::new) {
             Ok(file) => {
                 return Ok(Some(OwnFile {
                     file: Arc::new(file),

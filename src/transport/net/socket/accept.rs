@@ -12,6 +12,7 @@ use super::options::{MAX_SOCKETS, SocketOptions};
 use super::recv::SocketReceiver;
 use super::stream::{Side, Stream};
 use crate::base::clock::{Moment, now};
+use crate::base::descriptors::lifted;
 use crate::base::door::{self, Keeper, Limits, Verdict};
 use crate::base::interfaces::class::Class;
 use crate::base::interfaces::ways::{Card, Place};
@@ -78,13 +79,17 @@ pub struct SocketDoor {
 /// Listens at an address, on a port that the system picks.
 fn listen(place: &Place) -> io::Result<(Fd, u16)> {
     let address = place.own();
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    let socket = lifted(Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        None,
+    )?)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     let bound = socket.local_addr()?.as_socket();
     let port = bound.ok_or(io::ErrorKind::InvalidData)?.port();
-    Ok((Fd::new(OwnedFd::from(socket)), port))
+    Ok((Fd::new(OwnedFd::from(socket))?, port))
 }
 
 impl SocketDoor {
@@ -237,7 +242,8 @@ fn accept_any(sockets: &[(Fd, String)]) -> io::Result<(Socket, SockAddr)> {
             break;
         }
     }
-    answer
+    let (socket, from) = answer?;
+    Ok((lifted(socket)?, from))
 }
 
 impl Listener for SocketDoor {

@@ -9,6 +9,7 @@
 //! stays silent for longer than a third of the limit.
 
 use crate::base::clock::{Moment, now};
+use crate::base::descriptors::lifted;
 use crate::base::first_store::{self, Store};
 use crate::transport::fork::Fd;
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
@@ -64,7 +65,7 @@ impl Stream {
                 socket.set_tcp_user_timeout(Some(limit))?;
             }
         }
-        Ok(Stream(Fd::new(OwnedFd::from(socket))))
+        Ok(Stream(Fd::new(OwnedFd::from(socket))?))
     }
 
     /// Begins to connect from `local` (any port) to `peer`. The outcome shows in
@@ -74,7 +75,7 @@ impl Stream {
         peer: SocketAddr,
         limit: Option<Duration>,
     ) -> io::Result<Stream> {
-        let socket = Socket::new(Domain::for_address(peer), Type::STREAM, None)?;
+        let socket = lifted(Socket::new(Domain::for_address(peer), Type::STREAM, None)?)?;
         socket.set_nonblocking(true)?;
         if local.is_ipv4() == peer.is_ipv4() {
             // Leaves by the chosen rail; the port is picked with the peer known, so that many
