@@ -30,5 +30,7 @@ mod strays;
 mod streams;
 #[path = "bootstrap/support.rs"]
 mod support;
+#[path = "bootstrap/suspended.rs"]
+mod suspended;
 #[path = "within/mod.rs"]
 mod within;

@@ -8,7 +8,7 @@
 //! a descriptor that can be read once the start was called off. A wait that polls descriptors polls
 //! the bell too; any other wait looks now and then.
 
-use super::clock::now;
+use super::clock::{self, now};
 use super::fork::Fd;
 use super::sync::{AtomicUsize, Ordering};
 use super::{Code, Error, Rank, Result};
@@ -251,9 +251,9 @@ impl Birth {
         let start = now();
         loop {
             self.go_on()?;
-            match time.saturating_sub(start.elapsed()) {
+            match start.left(time) {
                 Duration::ZERO => return Ok(()),
-                left => self.sleep(Some(left)),
+                left => self.sleep(Some(left.min(clock::LOOK))),
             }
         }
     }

@@ -185,7 +185,7 @@ impl<S: Read + Write> Door<S> {
             revents: 0,
         };
         set.extend(self.guests.iter().map(|it| entry(it.stream.as_raw_fd())));
-        let left = |since: Moment, limit: Duration| limit.saturating_sub(since.elapsed());
+        let left = |since: Moment, limit: Duration| since.left(limit);
         let expiry = self
             .guests
             .iter()

@@ -2,7 +2,7 @@
 
 use super::settings::Family;
 use super::stream::{Listener, Stream};
-use crate::base::clock::{Moment, now};
+use crate::base::clock::{LOOK, Moment, now};
 use crate::base::descriptors::lifted;
 use crate::base::{Error, Result};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
@@ -131,9 +131,10 @@ pub fn watch(socket: &impl AsRawFd, write: bool) -> libc::pollfd {
     }
 }
 
-/// Sleeps until something happens or `limit` has passed (`None`: for ever). A signal ends it
-/// early without an event.
+/// Sleeps until something happens or `limit` has passed (`None`: for ever). A signal, and the next
+/// look at the clock, end it early without an event.
 pub fn poll(set: &mut [libc::pollfd], limit: Option<Duration>) -> io::Result<()> {
+    let limit = limit.map(|limit| limit.min(LOOK));
     let milliseconds = match limit {
         // Rounded up, or the last part of a millisecond would be spent spinning.
         Some(limit) => i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX),
@@ -165,7 +166,7 @@ pub fn sooner(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
 
 /// What is left of `limit` since `start`.
 pub fn left(start: Moment, limit: Duration) -> Duration {
-    limit.saturating_sub(start.elapsed())
+    start.left(limit)
 }
 
 /// Raises the soft limit of open files as far as a root of many ranks needs, or many ranks of one
@@ -264,7 +265,7 @@ impl Dial {
             true => self.refusal_limit.min(self.limit),
             false => self.limit,
         };
-        if !is_passing(&error) || self.start.elapsed() + self.next_pause > limit {
+        if !is_passing(&error) || self.start.waited() + self.next_pause > limit {
             return Err(error);
         }
         self.failed += 1;

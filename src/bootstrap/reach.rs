@@ -131,7 +131,7 @@ fn answer(mut stream: TcpStream, limit: Duration) -> std::io::Result<()> {
 pub fn try_one(from: SocketAddr, to: SocketAddr, limit: Duration) -> Reached {
     let begun = crate::base::clock::now();
     let left = || {
-        let left = limit.saturating_sub(begun.elapsed());
+        let left = begun.left(limit);
         // A socket's limits count microseconds, and none of them is no limit at all.
         match left.as_micros() {
             0 => Err(io::Error::from(ErrorKind::TimedOut)),

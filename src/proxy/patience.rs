@@ -78,7 +78,7 @@ impl<'a> Late<'a> {
 
     /// How long to sleep until there is something to say.
     pub fn rest(&self) -> Duration {
-        let left = |limit: Duration| limit.saturating_sub(self.since.elapsed());
+        let left = |limit: Duration| self.since.left(limit).min(clock::LOOK);
         let most = match self.until.birth {
             Some(birth) if birth.bell().is_some() => birth::LOOK,
             _ => LATE,

@@ -311,7 +311,7 @@ impl Service {
         state.sweep();
         let mut limit: Option<Duration> = None;
         let mut due = |since: Moment, after: Duration| {
-            let left = after.saturating_sub(since.elapsed());
+            let left = since.left(after);
             limit = Some(limit.map_or(left, |limit| limit.min(left)));
         };
         if let Some(since) = state.accept_paused {

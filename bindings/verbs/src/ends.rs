@@ -325,7 +325,7 @@ impl Ends {
             return Ok(());
         }
         self.watch.calls = 0;
-        let since = self.watch.last.elapsed();
+        let since = self.watch.last.waited();
         if since < LOOK {
             return Ok(());
         }

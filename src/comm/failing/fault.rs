@@ -270,7 +270,7 @@ pub(in crate::comm) enum News {
 pub(in crate::comm) fn news(node: &NodeMemory, peer: Option<Rank>, ask: impl Fn()) -> News {
     let start = clock::now();
     let mut asked = 0;
-    while start.elapsed() < NEWS {
+    while !start.past(NEWS) {
         if node.aborted() {
             return News::Aborted;
         }
@@ -280,7 +280,7 @@ pub(in crate::comm) fn news(node: &NodeMemory, peer: Option<Rank>, ask: impl Fn(
             return News::Left(peer);
         }
         // A rank that leaves says so before it closes, but the answer to one question may be older.
-        if start.elapsed() >= NEWS / 10 * asked {
+        if start.past(NEWS / 10 * asked) {
             asked += 1;
             ask();
         }

@@ -225,7 +225,7 @@ impl<'a> Long<'a> {
 
     /// Reasons to stop or to speak that need the clock.
     fn look(&mut self, peer: usize) -> Result<()> {
-        let waited = self.since.elapsed();
+        let waited = self.since.waited();
         self.ended.look(self.inner, self.call.0, peer)?;
         let wait = &self.inner.wait;
         if waited >= self.compared {

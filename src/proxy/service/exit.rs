@@ -60,7 +60,7 @@ extern "C" fn on_exit(status: libc::c_int, _: *mut libc::c_void) {
                 "process {pid} on {} ended without koloCommDestroy",
                 last.node
             );
-            let left = BYE_LIMIT.saturating_sub(start.elapsed());
+            let left = start.left(BYE_LIMIT);
             last.keeper.exit(&last.behind, &text, left);
         }
     }

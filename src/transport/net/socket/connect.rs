@@ -190,7 +190,7 @@ impl Connector {
             return Ok(());
         }
         let is_vain = !is_passing(error) && self.paths.len() == 1;
-        if is_vain || self.since.elapsed() + self.pause > self.limit() {
+        if is_vain || self.since.waited() + self.pause > self.limit() {
             self.stage = Stage::Done;
             return Err(self.error(error));
         }
