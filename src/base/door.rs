@@ -6,12 +6,13 @@
 //! can be accepted.
 //!
 //! **Idea.** Nothing here waits. Guests sit in one list, bounded in number and each in time; where
-//! the list is full, the oldest makes room: of those who have said nothing yet, or of those who
-//! were answered, whichever are more. Who is answered has proven nothing; so a crowd of either kind
-//! drives out its own, and not a rank that is of the other kind. Each is led through the proof
-//! ([`super::proof`]), and who has given it is handed to the owner of the door. When descriptors
-//! run out one of them makes room in the same way; without guests the door *pauses*: it accepts
-//! nobody, and its listener is left out of what is slept on, until the pause is over.
+//! the list is full, one makes room: of those who have said nothing yet, of those whose hello waits
+//! for a judgement, or of those who were answered, whichever are most. Who is answered has proven
+//! nothing; so a crowd of one kind drives out its own, and not a rank that is of another kind. Each
+//! is led through the proof ([`super::proof`]), and who has given it is handed to the owner of the
+//! door. When descriptors run out one of them makes room in the same way; without guests the door
+//! *pauses*: it accepts nobody, and its listener is left out of what is slept on, until the pause
+//! is over.
 //!
 //! The door knows no sockets, only what can be read and written.
 
@@ -26,6 +27,8 @@ use std::time::Duration;
 
 /// How long to accept nobody when the process has no file descriptor left.
 pub const PAUSE: Duration = Duration::from_millis(100);
+/// How long to rest before a hello is judged again: the owner has work of its own meanwhile.
+const REST: Duration = Duration::from_millis(1);
 /// The most bytes of a refused guest that are read and thrown away, so that the system does not
 /// take the refusal back with them.
 const MOST_DRAINED: usize = 64 << 10;
@@ -81,6 +84,17 @@ struct Guest<S> {
     since: Moment,
 }
 
+/// How far a guest is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Crowd {
+    /// It has not said hello.
+    Silent,
+    /// The owner is to judge its hello.
+    Waiting,
+    /// It was answered, and is to confirm.
+    Answered,
+}
+
 enum Look<S> {
     Stay(Guest<S>),
     Gone,
@@ -123,7 +137,8 @@ impl<S: Read + Write> Door<S> {
                 break;
             };
             match guest.look(keeper) {
-                Look::Stay(guest) if !guest.since.past(self.limits.patience) => {
+                // It is the owner who lets it wait.
+                Look::Stay(guest) if guest.waits || !guest.since.past(self.limits.patience) => {
                     self.guests.push_back(guest);
                 }
                 Look::Stay(_) | Look::Gone => {}
@@ -162,16 +177,27 @@ impl<S: Read + Write> Door<S> {
         }
     }
 
-    /// The oldest of the larger crowd leaves, the silent or the answered; false where there is
-    /// nobody.
+    /// One of the largest crowd leaves, of the silent, the answered, or those of whom the owner has
+    /// not judged yet; false where there is nobody.
     fn drop_one(&mut self) -> bool {
-        let answered = |it: &Guest<S>| it.host.has_answered();
-        let count = self.guests.iter().filter(|it| answered(it)).count();
-        let from_answered = count * 2 > self.guests.len();
-        // They stand in the order in which they came.
+        let crowd = |it: &Guest<S>| match (it.waits, it.host.has_answered()) {
+            (true, _) => Crowd::Waiting,
+            (false, true) => Crowd::Answered,
+            (false, false) => Crowd::Silent,
+        };
+        let count = |of: Crowd| self.guests.iter().filter(|it| crowd(it) == of).count();
+        let crowds = [Crowd::Waiting, Crowd::Answered, Crowd::Silent];
+        let Some(largest) = crowds.into_iter().max_by_key(|of| count(*of)) else {
+            return false;
+        };
+        // They stand in the order in which they came. The oldest goes, but of those who wait for
+        // the owner the youngest: whoever got so far is judged, and no crowd pushes it out.
         let mut guests = self.guests.iter();
-        let oldest = guests.position(|it| answered(it) == from_answered);
-        self.guests.remove(oldest.unwrap_or(0)).is_some()
+        let at = match largest {
+            Crowd::Waiting => guests.rposition(|it| crowd(it) == largest),
+            _ => guests.position(|it| crowd(it) == largest),
+        };
+        self.guests.remove(at.unwrap_or(0)).is_some()
     }
 
     /// Adds to a poll set what to sleep on; how long the poll may sleep for the door's sake.
@@ -189,10 +215,11 @@ impl<S: Read + Write> Door<S> {
         let expiry = self
             .guests
             .iter()
+            .filter(|it| !it.waits)
             .map(|it| left(it.since, self.limits.patience));
         let pause = self.paused.map(|since| left(since, PAUSE));
         let waits = self.guests.iter().any(|it| it.waits);
-        let waits = waits.then_some(Duration::ZERO);
+        let waits = waits.then_some(REST);
         if pause.is_none() {
             set.push(entry(listener.as_raw_fd()));
         }
@@ -255,6 +282,9 @@ impl<S: Read + Write> Guest<S> {
     /// Does what the keeper says to a hello: the guest goes on, or that is all for now.
     fn judged(mut self, keeper: &mut impl Keeper, hello: Hello) -> ControlFlow<Look<S>, Guest<S>> {
         let verdict = keeper.judge(&hello);
+        if self.waits {
+            self.since = now();
+        }
         self.waits = matches!(verdict, Verdict::Later);
         self.hello = Some(hello);
         match verdict {

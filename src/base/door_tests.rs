@@ -233,6 +233,39 @@ fn guests_are_bounded_and_the_larger_crowd_goes_first() {
     assert_eq!(hasty.guests(), 0);
 }
 
+/// Those whose hellos wait for a judgement, which may be junk, push out their own kind, and those
+/// who came first stay until they are judged, however long that takes.
+#[test]
+fn a_crowd_that_waits_for_its_judgement_pushes_out_nobody_else() {
+    let patience = Duration::from_millis(5);
+    let limits = Limits { patience, ..LIMITS };
+    let mut door = Door::new(PROTOCOL, limits);
+    let silent = End::default();
+    let crowd: Vec<End> = (0..30).map(|_| End::default()).collect();
+    crowd
+        .iter()
+        .for_each(|end| end.say(&hello(1).encode(PROTOCOL)));
+    let mut new = VecDeque::from([Ok(silent.clone())]);
+    let mut slow = Slow(usize::MAX);
+    for few in crowd.chunks(6) {
+        new.extend(few.iter().map(|end| Ok(end.clone())));
+        let since = now();
+        door.serve(&mut slow, queue(&mut new));
+        assert!(silent.is_held() || since.past(patience));
+    }
+    let held: Vec<usize> = (0..crowd.len()).filter(|&at| crowd[at].is_held()).collect();
+    assert_eq!(held[..3], [0, 1, 2]);
+    std::thread::sleep(2 * patience);
+    door.serve(&mut slow, queue(&mut new));
+    assert!(crowd[0].is_held() && crowd[1].is_held() && !silent.is_held());
+    // It does not ask without a rest.
+    assert!(door.guests.iter().any(|guest| guest.waits));
+    // Judged, it has its whole time to confirm.
+    let mut now_judged = Slow(0);
+    door.serve(&mut now_judged, queue(&mut new));
+    assert!(crowd[0].is_held() && !crowd[0].0.borrow().from_door.is_empty());
+}
+
 /// Without descriptors a door asks for a connection once and then rests; asked again and again, it
 /// would keep its thread busy for as long as the shortage lasts.
 #[test]

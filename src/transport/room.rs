@@ -16,9 +16,11 @@
 mod group;
 
 use super::fork::Fd;
+use crate::base::clock::now;
 use crate::base::{Code, Error, Result};
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Of what a reading left, the part that is given out without reading again.
 const PART: u64 = 1024;
@@ -112,7 +114,7 @@ pub fn reserve(file: &Fd, (offset, bytes): (u64, usize), what: &str) -> Result<(
     }
     check_file(what, offset + bytes as u64)?;
     let allowance = *ALLOWANCE.lock().unwrap_or_else(PoisonError::into_inner);
-    let _turn = (allowance < bytes as u64).then(|| Turn::take(file));
+    let _turn = (allowance < bytes as u64).then(|| Turn::take(file, TURN_LIMIT));
     check_memory(what, bytes)?;
     let (offset, length) = (offset as libc::off_t, bytes as libc::off_t);
     loop {
@@ -151,11 +153,20 @@ struct Turn<'a> {
 }
 
 static TURN: Mutex<()> = Mutex::new(());
+/// How long another process may take to ask and take. Without a turn the memory may be asked for
+/// twice, and one of two that take it gets the error of whoever comes late.
+const TURN_LIMIT: Duration = Duration::from_secs(10);
+/// How often the lock is tried.
+const TURN_PAUSE: Duration = Duration::from_millis(1);
 
 impl Turn<'_> {
-    fn take(file: &Fd) -> Turn<'_> {
+    /// Waits for the others, but not for ever: the process whose turn it is may be stopped.
+    fn take(file: &Fd, limit: Duration) -> Turn<'_> {
         let _thread = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        while !lock(file, libc::F_WRLCK) && std::io::Error::last_os_error().kind() == INTERRUPTED {}
+        let start = now();
+        while !lock(file, libc::F_WRLCK) && is_held_elsewhere() && !start.past(limit) {
+            std::thread::sleep(TURN_PAUSE);
+        }
         Turn { file, _thread }
     }
 }
@@ -166,15 +177,19 @@ impl Drop for Turn<'_> {
     }
 }
 
-const INTERRUPTED: std::io::ErrorKind = std::io::ErrorKind::Interrupted;
+/// Whether the last attempt to lock has failed because another process holds the lock.
+fn is_held_elsewhere() -> bool {
+    let cause = std::io::Error::last_os_error().raw_os_error();
+    matches!(cause, Some(libc::EAGAIN | libc::EACCES | libc::EINTR))
+}
 
-/// Locks a file for this process, or unlocks it. Where that fails nobody waits for anybody.
+/// Locks a file for this process at once, or unlocks it. Where that fails nobody waits for anybody.
 fn lock(file: &Fd, how: libc::c_int) -> bool {
     // SAFETY: all-zero bytes are a valid `flock`.
     let mut range: libc::flock = unsafe { std::mem::zeroed() };
     (range.l_type, range.l_len) = (how as libc::c_short, 1);
     // SAFETY: plain system call on an open descriptor; `range` lives through it.
-    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLKW, &raw const range) == 0 }
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const range) == 0 }
 }
 
 /// Makes the file at least `length` bytes long. Others may do so at the same time.
@@ -310,6 +325,44 @@ pub(super) fn remedy(source: &std::io::Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Another process has the lock and is stopped, as by a debugger.
+    #[test]
+    fn a_turn_is_waited_for_within_a_limit() {
+        let file = memory_file(c"kolo test").unwrap();
+        // Not marked as kolo's: the child keeps it.
+        // SAFETY: a plain system call on an open descriptor.
+        let number = unsafe { libc::dup(file.as_raw_fd()) };
+        let (mut said, says) = std::io::pipe().unwrap();
+        // SAFETY: the child calls the system only, and is ended below.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: all-zero bytes are a valid `flock`; plain system calls.
+            unsafe {
+                let mut range: libc::flock = std::mem::zeroed();
+                (range.l_type, range.l_len) = (libc::F_WRLCK as libc::c_short, 1);
+                libc::fcntl(number, libc::F_SETLK, &raw const range);
+                libc::write(says.as_raw_fd(), b"x".as_ptr().cast(), 1);
+                loop {
+                    libc::pause();
+                }
+            }
+        }
+        let has_said = std::io::Read::read(&mut said, &mut [0]).unwrap();
+        let start = now();
+        let limit = Duration::from_millis(50);
+        drop(Turn::take(&file, limit));
+        let waited = start.elapsed();
+        // SAFETY: a child that was not waited for, and a descriptor that nobody else has.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+            libc::close(number);
+        }
+        assert_eq!(has_said, 1);
+        assert!(waited >= limit, "{waited:?}");
+        drop(Turn::take(&file, Duration::from_secs(3600)));
+    }
 
     fn room(limit: u64, left: u64) -> group::Room {
         let name = "/sys/fs/cgroup/job".into();

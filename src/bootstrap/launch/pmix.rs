@@ -9,7 +9,8 @@
 
 use super::exchange::{Exchange, too_late};
 use super::variables::{Get, of_process};
-use crate::base::{Error, Result, own_thread};
+use crate::base::clock::{LOOK, now};
+use crate::base::{Code, Error, Result, own_thread};
 use crate::bootstrap::settings::NetSettings;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
@@ -18,6 +19,9 @@ use std::time::Duration;
 const LIBRARY: &str = "libpmix.so.2";
 /// Names a file to be loaded in its place.
 const LIBRARY_VARIABLE: &str = "KOLO_PMIX_LIBRARY";
+
+/// How long the library may take for an answer that needs no other rank.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 const SUCCESS: c_int = 0;
 const GLOBAL: u8 = 3;
@@ -201,46 +205,37 @@ impl Client {
     }
 
     fn job_size(&self) -> Result<u32> {
-        self.get(RANK_WILDCARD, JOB_SIZE, |value| {
+        self.get(RANK_WILDCARD, JOB_SIZE, ANSWER_LIMIT, |value| {
             let number = value.data[0].to_ne_bytes();
             let number = u32::from_ne_bytes([number[0], number[1], number[2], number[3]]);
             (value.kind == TYPE_UINT32).then_some(number)
         })
     }
 
-    /// What `rank` has put under `key`, as `read` understands it.
-    fn get<T>(&self, rank: u32, key: &CStr, read: impl FnOnce(&Value) -> Option<T>) -> Result<T> {
-        let whose = Proc { rank, ..self.me };
-        let mut value = std::ptr::null_mut::<Value>();
-        // SAFETY: the key is a string, there is room for the answer, no attributes are given.
-        let status = unsafe {
-            let no_info = std::ptr::null();
-            (self.functions.get)(&whose, key.as_ptr(), no_info, 0, &mut value)
-        };
-        if status != SUCCESS || value.is_null() {
-            return Err(failed(self.functions, "PMIx_Get", status));
-        }
-        // SAFETY: a successful call gives a value that is the caller's.
-        let held = unsafe { &*value };
-        let found = read(held).ok_or_else(|| {
-            Error::usage(
+    /// What `rank` has put under `key`, as `read` understands it; an error where the library has
+    /// not answered within `limit`.
+    fn get<T: Send + 'static>(
+        &self,
+        rank: u32,
+        key: &CStr,
+        limit: Duration,
+        read: fn(&Value) -> Option<T>,
+    ) -> Result<T> {
+        let (functions, whose, key) = (self.functions, Proc { rank, ..self.me }, key.to_owned());
+        let found = within("kolo get", limit, move || {
+            get(functions, &whose, &key, read)
+        })?;
+        found.unwrap_or_else(|| {
+            Err(Error::new(
+                Code::Timeout,
                 format!(
-                    "the PMIx server has a value of type {} under {}",
-                    held.kind,
-                    key.to_string_lossy()
+                    "the PMIx library has not answered PMIx_Get for {} s",
+                    limit.as_secs()
                 ),
-                "use the same version of kolo on every rank",
-            )
-        });
-        // SAFETY: the library allocates values and byte objects with malloc and leaves them to the
-        // caller; nothing borrows them any more.
-        unsafe {
-            if held.kind == TYPE_BYTE_OBJECT {
-                libc::free(held.data[0] as *mut c_void);
-            }
-            libc::free(value.cast());
-        }
-        found
+                "look for messages of the launcher; without PMIx, set KOLO_RANK, KOLO_NRANKS and \
+                 KOLO_COMM_ID",
+            ))
+        })
     }
 
     fn put(&self, key: &CStr, bytes: &[u8]) -> Result<()> {
@@ -261,20 +256,76 @@ impl Client {
     }
 
     /// Waits for all ranks of the job; what they have put can be got afterwards. False if they have
-    /// not come within the limit: the library then waits on, on a thread that nobody joins.
+    /// not come within the limit.
     fn fence_within(&self, limit: Duration) -> Result<bool> {
         let functions = self.functions;
-        let (say, hear) = mpsc::channel();
-        let fence = move || drop(say.send(fence(functions)));
-        let builder = std::thread::Builder::new().name("kolo fence".into());
-        if own_thread::start(builder, fence).is_err() {
-            return fence_here(functions);
-        }
-        match hear.recv_timeout(limit) {
-            Ok(result) => result.map(|()| true),
-            Err(_) => Ok(false),
+        let fenced = within("kolo fence", limit, move || fence(functions))?;
+        fenced.map_or(Ok(false), |result| result.map(|()| true))
+    }
+}
+
+/// Does what may take long on a thread of its own. `None` when the limit has passed: the library
+/// then goes on there, and nobody joins it.
+fn within<T: Send + 'static>(
+    name: &str,
+    limit: Duration,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>> {
+    let (say, hear) = mpsc::channel();
+    let builder = std::thread::Builder::new().name(name.into());
+    let begun = own_thread::start(builder, move || drop(say.send(act())));
+    begun.map_err(|error| {
+        let what = "cannot start a thread that asks the PMIx library";
+        Error::system(what, &error, "raise the limit of processes (`ulimit -u`)")
+    })?;
+    let start = now();
+    loop {
+        let left = start.left(limit);
+        match hear.recv_timeout(left.min(LOOK)) {
+            Ok(result) => return Ok(Some(result)),
+            Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() => {}
+            Err(_) => return Ok(None),
         }
     }
+}
+
+/// What that rank has put under `key`, without limit.
+fn get<T>(
+    functions: &Functions,
+    whose: &Proc,
+    key: &CStr,
+    read: fn(&Value) -> Option<T>,
+) -> Result<T> {
+    let mut value = std::ptr::null_mut::<Value>();
+    // SAFETY: the key is a string, there is room for the answer, no attributes are given.
+    let status = unsafe {
+        let no_info = std::ptr::null();
+        (functions.get)(whose, key.as_ptr(), no_info, 0, &mut value)
+    };
+    if status != SUCCESS || value.is_null() {
+        return Err(failed(functions, "PMIx_Get", status));
+    }
+    // SAFETY: a successful call gives a value that is the caller's.
+    let held = unsafe { &*value };
+    let found = read(held).ok_or_else(|| {
+        Error::usage(
+            format!(
+                "the PMIx server has a value of type {} under {}",
+                held.kind,
+                key.to_string_lossy()
+            ),
+            "use the same version of kolo on every rank",
+        )
+    });
+    // SAFETY: the library allocates values and byte objects with malloc and leaves them to the
+    // caller; nothing borrows them any more.
+    unsafe {
+        if held.kind == TYPE_BYTE_OBJECT {
+            libc::free(held.data[0] as *mut c_void);
+        }
+        libc::free(value.cast());
+    }
+    found
 }
 
 fn fence_here(functions: &Functions) -> Result<bool> {
@@ -325,12 +376,17 @@ impl Exchange for Session {
             *self.0 = None;
             return Err(too_late(settings));
         }
-        client.get(0, &key, |value| {
+        let got = client.get(0, &key, ANSWER_LIMIT, |value| {
             let (data, length) = (value.data[0] as *const u8, value.data[1]);
             let good = value.kind == TYPE_BYTE_OBJECT && !data.is_null();
             // SAFETY: a byte object names as many bytes as it says.
             good.then(|| unsafe { std::slice::from_raw_parts(data, length) }.to_vec())
-        })
+        });
+        if got.as_ref().is_err_and(|error| error.code == Code::Timeout) {
+            // As above.
+            *self.0 = None;
+        }
+        got
     }
 }
 
@@ -362,5 +418,65 @@ mod tests {
         assert!(error.to_string().contains("libno_such_pmix"), "{error}");
         // A library that is none of PMIx.
         assert!(load("libm.so.6".as_ref()).is_err());
+    }
+
+    unsafe extern "C" fn greets(_: *mut Proc, _: *const Info, _: usize) -> c_int {
+        SUCCESS
+    }
+    unsafe extern "C" fn ends(_: *const Info, _: usize) -> c_int {
+        SUCCESS
+    }
+    unsafe extern "C" fn takes(_: u8, _: *const c_char, _: *const Value) -> c_int {
+        SUCCESS
+    }
+    unsafe extern "C" fn commits() -> c_int {
+        SUCCESS
+    }
+    unsafe extern "C" fn meets(_: *const Proc, _: usize, _: *const Info, _: usize) -> c_int {
+        SUCCESS
+    }
+    unsafe extern "C" fn hangs(
+        _: *const Proc,
+        _: *const c_char,
+        _: *const Info,
+        _: usize,
+        _: *mut *mut Value,
+    ) -> c_int {
+        loop {
+            std::thread::park();
+        }
+    }
+    unsafe extern "C" fn words(_: c_int) -> *const c_char {
+        c"words".as_ptr()
+    }
+
+    /// A library whose answer never comes.
+    #[test]
+    fn an_answer_that_does_not_come_is_waited_for_within_a_limit() {
+        static SILENT: Functions = Functions {
+            init: greets,
+            finalize: ends,
+            put: takes,
+            commit: commits,
+            fence: meets,
+            get: hangs,
+            text: words,
+        };
+        let me = Proc {
+            nspace: [0; 256],
+            rank: 0,
+        };
+        let client = Client {
+            functions: &SILENT,
+            me,
+            nranks: 2,
+            process: 0,
+        };
+        let limit = Duration::from_millis(30);
+        let error = client.get(1, JOB_SIZE, limit, |value| Some(value.kind));
+        let error = error.unwrap_err();
+        assert_eq!(error.code, Code::Timeout, "{error}");
+        assert!(error.what.contains("PMIx_Get"), "{error}");
+        assert!(client.fence_within(Duration::from_secs(60)).unwrap());
     }
 }

@@ -45,6 +45,11 @@ pub(super) struct Message {
 }
 
 impl Message {
+    /// Whether these bytes say what is known better a moment later.
+    pub fn is_of_the_moment(bytes: &[u8]) -> bool {
+        matches!(bytes.first(), Some(5 | 6))
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let kind: u32 = match &self.news {
             News::Hello(_) => 1,

@@ -12,7 +12,9 @@ const POSTED: usize = 4;
 /// How long a newcomer may take to say who it is.
 const NEWCOMER_LIMIT: Duration = Duration::from_secs(10);
 const BYE_PAUSE: Duration = Duration::from_micros(100);
-/// Messages that may wait for a neighbour; who reads nothing for so long learns no more.
+/// Messages that may wait for a neighbour. Who reads nothing for so long learns no more of what
+/// ranks do at the moment, but still who has stopped the communicator, left it or was lost: of that
+/// there is a message or two for each rank.
 const MOST_QUEUED: usize = 4096;
 
 /// A connection that is heard over. (The fields are dropped in order: the buffers go when nothing
@@ -181,7 +183,8 @@ impl Neighbour {
 
     /// Takes a message down for it.
     pub fn queue(&mut self, message: Vec<u8>) {
-        if !self.departed && self.queue.len() < MOST_QUEUED {
+        let has_room = self.queue.len() < MOST_QUEUED || !Message::is_of_the_moment(&message);
+        if !self.departed && has_room {
             self.queue.push_back(message);
         }
     }
@@ -347,6 +350,7 @@ mod tests {
     use crate::proxy::patience::BYE_LIMIT;
     use crate::transport::net::Net;
     use crate::transport::net::socket::{SocketNet, SocketOptions};
+    use crate::wire::abort::Abort;
 
     const NONCE: u128 = 7;
 
@@ -357,6 +361,34 @@ mod tests {
             news,
         };
         message.encode()
+    }
+
+    #[test]
+    fn an_abort_waits_behind_any_number_of_questions() {
+        let options = SocketOptions {
+            ifname: Some("=lo".into()),
+            ..SocketOptions::default()
+        };
+        let net = SocketNet::new(options).unwrap();
+        let door = net.listen(0).unwrap();
+        let connecting = net.connect(0, &door.0).unwrap();
+        let mut neighbour = Neighbour::new(1, connecting, message(0, News::Hello(7)));
+        for _ in 0..2 * MOST_QUEUED {
+            neighbour.queue(message(0, News::Ask));
+        }
+        assert_eq!(neighbour.queue.len(), MOST_QUEUED);
+        let abort = message(
+            0,
+            News::Abort(Abort {
+                code: 1,
+                rank: 0,
+                peer: None,
+                text: "it ended".into(),
+            }),
+        );
+        neighbour.queue(abort.clone());
+        neighbour.queue(message(0, News::Ask));
+        assert_eq!(neighbour.queue.back(), Some(&abort));
     }
 
     /// Nobody has tended them: there is no connection in either direction.

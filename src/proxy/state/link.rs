@@ -1,6 +1,6 @@
 //! One connection with another process.
 
-use super::super::frame::Frame;
+use super::super::frame::{Frame, ServiceKind};
 use super::super::socket::{self, Address};
 use crate::base::Rank;
 use crate::base::clock::{self, Moment};
@@ -10,10 +10,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 
-/// How many messages may wait for a process that does not read them (it may be stopped by a
-/// debugger). A waiting message belongs to a communicator created or destroyed meanwhile.
-const OUT_COUNT: usize = 65_536;
-
 pub struct ProcessLink {
     pub fd: Fd,
     /// Set when this process opened the link.
@@ -22,7 +18,9 @@ pub struct ProcessLink {
     pub(super) known: bool,
     pub(super) opened: Moment,
     pub(super) uses: HashMap<Nonce, BTreeSet<Rank>>,
-    /// Messages that the socket had no room for.
+    /// Messages that the socket had no room for: the process may be stopped, and is alive. Each
+    /// belongs to a communicator that was created or destroyed meanwhile, or to slots that it is to
+    /// send; of what can be said without end, an alarm, one waits.
     pub(super) out: VecDeque<Frame>,
     /// The other side said that its process is exiting, with this status.
     pub(super) leaving: Option<i32>,
@@ -87,10 +85,8 @@ impl ProcessLink {
                 Err(_) => {}
             }
         }
-        self.out.push_back(frame);
-        if self.out.len() > OUT_COUNT {
-            self.out.clear();
-            self.closing = true;
+        if frame.kind != ServiceKind::Alarm || !self.out.iter().rev().any(|it| *it == frame) {
+            self.out.push_back(frame);
         }
     }
 

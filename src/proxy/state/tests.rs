@@ -178,6 +178,38 @@ fn messages_wait_in_order_for_a_process_that_does_not_read() {
     assert_eq!(bench.state.links[&bench.link].events(), libc::POLLIN);
 }
 
+/// A stopped process reads nothing for long, and is no dead one: its link stays, and nothing of
+/// what it must hear is lost. Of alarms, which are said again and again, it hears each once.
+#[test]
+fn a_process_that_does_not_read_keeps_its_link() {
+    let mut bench = bench();
+    bench.send(ServiceKind::Hello, NONCE.0, 3);
+    bench.turn();
+    assert_eq!(bench.receive().unwrap().kind, ServiceKind::Welcome);
+    let count = 70_000;
+    for number in 0..count {
+        let link = bench.state.links.get_mut(&bench.link).unwrap();
+        link.post(Frame::new(ServiceKind::Bye, number, 0));
+    }
+    let before = bench.state.links[&bench.link].out.len();
+    for _ in 0..count {
+        let link = bench.state.links.get_mut(&bench.link).unwrap();
+        link.post(Frame::new(ServiceKind::Alarm, 1, NONCE.0));
+    }
+    let link = &bench.state.links[&bench.link];
+    assert!(!link.closing && link.out.len() == before + 1);
+    for number in 0..count {
+        let frame = bench.receive().unwrap_or_else(|| {
+            bench.state.writable(bench.link);
+            bench.receive().unwrap()
+        });
+        assert_eq!((frame.kind, frame.operation), (ServiceKind::Bye, number));
+    }
+    bench.state.writable(bench.link);
+    assert_eq!(bench.receive().unwrap().kind, ServiceKind::Alarm);
+    assert_eq!(bench.receive(), None);
+}
+
 #[test]
 fn goodbye_goes_to_those_who_know_the_rank() {
     let mut bench = bench();
