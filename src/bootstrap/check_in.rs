@@ -287,9 +287,24 @@ impl Rendezvous<'_> {
                  KOLO_START_TIMEOUT is how long to look for it",
             );
         }
+        if self.id.is_named() && self.id.is_everywhere() && address.ip().is_loopback() {
+            return Error::system(
+                format!(
+                    "cannot reach rank 0 at {}, which KOLO_COMM_ID names: on this machine that \
+                     name stands for this machine itself",
+                    self.id.place()
+                ),
+                error,
+                "start rank 0 on this machine, or give KOLO_COMM_ID a name or an address of the \
+                 machine where rank 0 runs; KOLO_START_TIMEOUT is how long to look for it",
+            );
+        }
         if self.id.is_named() {
             return Error::system(
-                format!("cannot reach rank 0 at {address}, which KOLO_COMM_ID names"),
+                format!(
+                    "cannot reach rank 0 at {}, which KOLO_COMM_ID names",
+                    self.id.place()
+                ),
                 error,
                 "check that rank 0 was started on that machine with the same KOLO_COMM_ID and \
                  that no firewall is in the way; KOLO_START_TIMEOUT is how long to look for it",

@@ -52,6 +52,19 @@ pub fn resolve(text: &str, family: Family) -> Result<SocketAddr> {
     Ok(address)
 }
 
+/// Whether the host of `host:port` is the name of a machine, which may have other addresses than
+/// the one that this machine knows: an own name often stands for a loopback address in /etc/hosts.
+pub fn is_name(text: &str) -> bool {
+    let host = text.trim().rsplit_once(':').map_or("", |(host, _)| host);
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    // With a zone it is an address too.
+    let is_address = bare
+        .split('%')
+        .next()
+        .is_some_and(|it| it.parse::<IpAddr>().is_ok());
+    !is_address && host.split('.').next() != Some("localhost")
+}
+
 /// The addresses of a host that are of the wanted family, in the order of the name service.
 pub fn addresses_of(host: &str, family: Family) -> io::Result<Vec<IpAddr>> {
     let found = (host, 0).to_socket_addrs()?.map(|address| address.ip());

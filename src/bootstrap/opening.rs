@@ -5,7 +5,7 @@ use super::secrets::Secrets;
 use super::settings::NetSettings;
 use super::stream::Listener;
 use super::tcp_root::Root;
-use super::unique_id::{NAMED, PUBLIC, Secret, UniqueId};
+use super::unique_id::{PUBLIC, Secret, UniqueId};
 use super::{net, office};
 use crate::base::clock::now;
 use crate::base::{Error, Result};
@@ -31,7 +31,8 @@ impl UniqueId {
         if let Some(text) = &settings.comm_id {
             let address = net::resolve(text, settings.socket_family)?;
             let secret = Secret::from_text(text);
-            return Ok(UniqueId::build(&secret, address, NAMED | PUBLIC));
+            let place = (text.trim(), address);
+            return Ok(UniqueId::named(&secret, place, net::is_name(text), PUBLIC));
         }
         let secret = Secret::random()?;
         let address = start_any(&secret, settings)?;
@@ -44,8 +45,15 @@ impl UniqueId {
         let Some(text) = &settings.comm_id else {
             return UniqueId::create(settings);
         };
-        let address = net::resolve(text, settings.socket_family)?;
-        Ok(UniqueId::build(&Secret::random()?, address, NAMED))
+        let mut address = net::resolve(text, settings.socket_family)?;
+        let by_name = net::is_name(text);
+        if by_name && address.ip().is_loopback() {
+            // The others would look for it on their own machines.
+            let interface = &settings.interfaces(None)?[0];
+            address = interface.socket_address(address.port());
+        }
+        let place = (text.trim(), address);
+        Ok(UniqueId::named(&Secret::random()?, place, by_name, 0))
     }
 }
 
@@ -136,6 +144,16 @@ fn cannot_open(id: &UniqueId, error: &std::io::Error) -> Error {
             "choose a range of ports that no daemon uses with KOLO_SLURM_PORT and \
              KOLO_SLURM_PORT_COUNT, the same on every rank",
         ),
+        false if id.is_everywhere() => Error::system(
+            format!(
+                "rank 0 cannot listen at port {} of this machine, which KOLO_COMM_ID names by {}",
+                id.address().port(),
+                id.place()
+            ),
+            error,
+            "KOLO_COMM_ID must name a port that no other program or job uses on the machine where \
+             rank 0 runs",
+        ),
         false => Error::system(
             format!(
                 "rank 0 cannot listen at {}, which KOLO_COMM_ID names",
@@ -151,6 +169,35 @@ fn cannot_open(id: &UniqueId, error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `127.0.1.1 node1` in /etc/hosts of node1: the others know it by another address.
+    #[test]
+    fn a_root_that_is_named_listens_at_every_address() {
+        let port = crate::bootstrap::net::listen("127.0.0.1:0".parse().unwrap());
+        let port = port.unwrap().1.port();
+        let here = SocketAddr::from(([127, 0, 1, 1], port));
+        let reaches = |id: &UniqueId, ip: [u8; 4]| {
+            let root = open_named(id, &NetSettings::default()).unwrap();
+            let made = std::net::TcpStream::connect(SocketAddr::from((ip, port)));
+            drop(root);
+            made.is_ok()
+        };
+        let secret = Secret::random().unwrap();
+        let by_name = UniqueId::named(&secret, ("node1:4777", here), true, PUBLIC);
+        assert!(by_name.is_everywhere() && by_name.place().starts_with("node1:4777 (127.0.1.1"));
+        assert!(reaches(&by_name, [127, 0, 0, 1]) && reaches(&by_name, [127, 0, 1, 1]));
+        let by_address = UniqueId::named(&secret, ("127.0.1.1:4777", here), false, PUBLIC);
+        assert!(!reaches(&by_address, [127, 0, 0, 1]) && reaches(&by_address, [127, 0, 1, 1]));
+        for (text, is_name) in [
+            ("node1:4777", true),
+            ("node1.cluster.example:4777", true),
+            ("10.0.0.1:4777", false),
+            ("[fe80::1%eth0]:4777", false),
+            ("localhost:4777", false),
+        ] {
+            assert_eq!(net::is_name(text), is_name, "{text}");
+        }
+    }
 
     #[test]
     fn text_gives_the_same_id_everywhere() {

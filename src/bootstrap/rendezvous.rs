@@ -140,6 +140,9 @@ impl<'a> Rendezvous<'a> {
         // Slurm's names of nodes say nothing of the network that is meant for the job.
         let is_network = self.id.is_named() && !self.id.is_by_slurm();
         let meeting_point = is_network.then(|| self.id.address().ip());
+        // Nor does an own name that stands for the loopback, where the others are elsewhere.
+        let meeting_point =
+            meeting_point.filter(|ip| !self.id.is_everywhere() || !ip.is_loopback());
         let interface = &self.settings.interfaces(meeting_point)?[0];
         let (listener, address) = opening::open(interface.socket_address(0), &interface.name)?;
         let mut root = self.check_in(address)?;
@@ -238,11 +241,12 @@ impl<'a> Rendezvous<'a> {
     fn note(&mut self, frame: &Frame, warn: &Warn) {
         self.notice = printable(&frame.body);
         warn(&format!(
-            "kolo: rank {} of {} has waited {} s for the other ranks to start; {}",
+            "kolo: rank {} of {} has waited {} s for the other ranks to start; {}{}",
             self.rank,
             self.nranks,
             self.start.elapsed().as_secs(),
-            self.notice
+            self.notice,
+            self.where_it_listens()
         ));
     }
 
@@ -385,6 +389,20 @@ impl<'a> Rendezvous<'a> {
         Rank((self.rank + self.nranks - 1) % self.nranks)
     }
 
+    /// Where rank 0 waits for the others, in its own words about itself.
+    fn where_it_listens(&self) -> String {
+        let (place, port) = (self.id.place(), self.id.address().port());
+        match (self.rank, self.id.is_named()) {
+            (0, true) if self.id.is_everywhere() && !self.id.is_by_slurm() => {
+                format!(
+                    "; rank 0 listens at port {port} of all addresses of this machine ({place})"
+                )
+            }
+            (0, true) if !self.id.is_by_slurm() => format!("; rank 0 listens at {place} only"),
+            _ => String::new(),
+        }
+    }
+
     /// What is left until the timeout (`None`: no limit), or the error that it has passed.
     fn time_left(&self) -> Result<Option<Duration>> {
         let Some((timeout, name)) = self.settings.meeting_limit() else {
@@ -399,7 +417,7 @@ impl<'a> Rendezvous<'a> {
             self.nranks
         );
         if !self.notice.is_empty() {
-            what += &format!("; {}", self.notice);
+            what += &format!("; {}{}", self.notice, self.where_it_listens());
         }
         Err(Error::new(
             Code::Timeout,

@@ -17,7 +17,7 @@ pub const SECRET_BYTES: usize = 32;
 
 const MAGIC: [u8; 8] = *b"KOLOID\0\x01";
 /// The address was known beforehand, so rank 0 starts the root.
-pub(super) const NAMED: u8 = 1;
+const NAMED: u8 = 1;
 /// The address follows from Slurm variables and not from `KOLO_COMM_ID`.
 const BY_SLURM: u8 = 2;
 /// The root listens at every address of its machine: other ranks may know it by another one.
@@ -91,10 +91,31 @@ impl UniqueId {
         for (place, port) in id.0[PORTS].chunks_exact_mut(2).zip(&ports[1..]) {
             place.copy_from_slice(&port.to_be_bytes());
         }
-        let length = name.len().min(NAME.len());
-        id.0[NAME][..length].copy_from_slice(&name.as_bytes()[..length]);
-        id.seal();
+        id.call(name);
         id
+    }
+
+    /// The id of a communicator whose rank 0 listens at an address that the user gave as the text
+    /// `place`, on all addresses of its machine (`everywhere`) or on that one.
+    pub(super) fn named(
+        secret: &Secret,
+        (place, address): (&str, SocketAddr),
+        everywhere: bool,
+        public: u8,
+    ) -> UniqueId {
+        let flags = NAMED | public | if everywhere { EVERYWHERE } else { 0 };
+        let mut id = UniqueId::build(secret, address, flags);
+        if everywhere {
+            id.call(place);
+        }
+        id
+    }
+
+    /// Gives it a name for messages.
+    fn call(&mut self, name: &str) {
+        let length = name.len().min(NAME.len());
+        self.0[NAME][..length].copy_from_slice(&name.as_bytes()[..length]);
+        self.seal();
     }
 
     /// Takes bytes that came from another rank; an error says what is wrong with them.

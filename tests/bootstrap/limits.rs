@@ -45,7 +45,9 @@ fn rank_zero_of_a_named_root_does_not_wait_for_ever() {
         };
         let id = UniqueId::create(&named).unwrap();
         let error = failure(start(id, 0, 2, named));
-        assert!(error.what.ends_with("still missing: 1"), "{error}");
+        let place = format!("rank 0 listens at 127.0.0.1:{} only", port.number());
+        let words = format!("still missing: 1; {place}");
+        assert!(error.what.ends_with(&words), "{error}");
     });
 }
 

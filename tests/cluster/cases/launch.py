@@ -205,3 +205,31 @@ def whole_communicators_on_one_node(cluster):
     assert alone.out == "0 of 1, sum 1\n" * 2, alone.out
     by_hand = cluster.ranks([3], [program, "env", "2"])
     assert [r.ok().out for r in by_hand] == ["%d of 3, sum 6\n" % i * 2 for i in range(3)]
+
+
+@case()
+def an_own_name_that_stands_for_the_loopback(cluster):
+    """As Debian and Ubuntu write /etc/hosts: `127.0.1.1 node1` on node1."""
+    own = "cp /etc/hosts /tmp/hosts" \
+        " && sed '/node1/d' /tmp/hosts >/etc/hosts && echo 127.0.1.1 node1 >>/etc/hosts"
+    cluster.sh("node1", own)
+    try:
+        for zero, one in (("node1", "node2"), ("node2", "node1")):
+            ranks = [cluster.start(node, [cluster.kolo, "hello"],
+                                   {"KOLO_RANK": str(rank), "KOLO_NRANKS": "2",
+                                    "KOLO_START_TIMEOUT": "10",
+                                    "KOLO_COMM_ID": zero + ":4777"})
+                     for rank, node in enumerate((zero, one))]
+            for run in ranks:
+                run.wait(30).ok()
+        # Rank 0 is not where node1 says that it is; what it says tells where it listens.
+        alone = cluster.run("node1", [cluster.kolo, "hello"],
+                            {"KOLO_RANK": "0", "KOLO_NRANKS": "2", "KOLO_START_TIMEOUT": "2",
+                             "KOLO_COMM_ID": "node1:4777"}).failed()
+        alone.says("rank 0 listens at port 4777 of all addresses of this machine")
+        lost = cluster.run("node1", [cluster.kolo, "hello"],
+                           {"KOLO_RANK": "1", "KOLO_NRANKS": "2", "KOLO_START_TIMEOUT": "2",
+                            "KOLO_COMM_ID": "node1:4778"}).failed()
+        lost.says("that name stands for this machine itself")
+    finally:
+        cluster.sh("node1", "cat /tmp/hosts >/etc/hosts")
