@@ -192,6 +192,7 @@ mod tests {
             host_hash: 1,
             boot_id: String::new(),
             pid: 1,
+            process: 0,
             cpus: CpuSet::parse_list(list).unwrap(),
             cores: CpuSet::parse_list(list).unwrap(),
             quota: None,

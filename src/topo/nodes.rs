@@ -94,6 +94,7 @@ mod tests {
             host_hash: hash::host(host),
             boot_id: boot_id.to_owned(),
             pid: 100 + rank,
+            process: 0,
             cpus: CpuSet::single(rank),
             cores: CpuSet::single(rank),
             quota: None,

@@ -7,8 +7,9 @@ use super::CpuSet;
 use super::allowed::{Usable, core_count};
 use super::cgroup::Quota;
 use super::hardware::Machine;
-use crate::base::{Error, Rank, Result, hash};
+use crate::base::{Error, Rank, Result, hash, proof};
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 
 /// Longest host name or boot id, in bytes.
 const MAX_TEXT: usize = 255;
@@ -27,6 +28,8 @@ pub struct RankPlace {
     pub boot_id: String,
     /// Process id, as the process itself sees it.
     pub pid: u32,
+    /// Drawn once in each process: processes of two containers of a machine may have one number.
+    pub process: u64,
     /// PUs it may run on.
     pub cpus: CpuSet,
     /// Cores of these PUs, each by its lowest PU.
@@ -73,6 +76,7 @@ impl RankPlace {
                 cut(boot_id).to_owned()
             },
             pid: std::process::id(),
+            process: drawn(),
             numa: machine.numa_of(&usable.cpus),
             cpus: usable.cpus,
             cores: usable.cores,
@@ -82,7 +86,8 @@ impl RankPlace {
 
     /// Whether both ranks are threads of one process.
     pub fn shares_process(&self, other: &RankPlace) -> bool {
-        (self.pid, self.host_hash, &self.boot_id) == (other.pid, other.host_hash, &other.boot_id)
+        (self.process, self.pid, self.host_hash, &self.boot_id)
+            == (other.process, other.pid, other.host_hash, &other.boot_id)
     }
 
     /// How many cores' worth of time this rank has for itself; at least 1.
@@ -134,6 +139,13 @@ pub fn host_name() -> String {
         0 => String::from_utf8_lossy(&buffer[..end]).into_owned(),
         _ => String::new(),
     }
+}
+
+/// What this process has drawn to be told apart; its forked child has another number. Where the
+/// system gives no random bytes, numbers alone tell processes apart.
+fn drawn() -> u64 {
+    static DRAWN: OnceLock<u64> = OnceLock::new();
+    *DRAWN.get_or_init(|| proof::random().map_or(0, u64::from_ne_bytes))
 }
 
 /// The kernel's id of this boot, or nothing.
@@ -210,6 +222,19 @@ mod tests {
             usable.clone(),
         );
         assert_eq!(long.host, "\u{f6}".repeat(127));
+    }
+
+    /// As in two containers of one machine, each with processes of its own numbers.
+    #[test]
+    fn processes_with_one_number_are_told_apart() {
+        let machine = Machine::detect().unwrap();
+        let [mine, mate] = [0, 1].map(|rank| RankPlace::here(Rank(rank), None, machine).unwrap());
+        assert!(mine.shares_process(&mate));
+        let contained = RankPlace {
+            process: !mine.process,
+            ..mate
+        };
+        assert!(!mine.shares_process(&contained));
     }
 
     #[test]

@@ -68,6 +68,7 @@ mod tests {
             host_hash: 1,
             boot_id: String::new(),
             pid: 1,
+            process: 0,
             cores: cpus.clone(),
             cpus,
             quota: None,

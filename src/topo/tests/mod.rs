@@ -34,7 +34,11 @@ fn cpus(list: &str) -> CpuSet {
 fn bound(machine: &Machine, rank: u32, list: &str) -> RankPlace {
     let usable = Usable::of(machine, &cpus(list), None).unwrap();
     let place = RankPlace::new(Rank(rank), "node7.site", None, "boot", machine, usable);
-    RankPlace { pid: 42, ..place }
+    RankPlace {
+        pid: 42,
+        process: 0,
+        ..place
+    }
 }
 
 /// A machine in one line an object, for what the files do not show; read strictly.
