@@ -8,17 +8,17 @@
 //! two nodes use between them follows from the tables of both ([`ways`]).
 
 pub mod class;
+pub mod face;
 mod system;
 pub mod ways;
 
 use super::{Error, Result};
-use class::{Class, Signs};
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use class::FaceClass;
+use face::FaceAddress;
+pub use face::{Interface, MAX_IFS};
+use std::net::IpAddr;
 pub use system::{discover, machine};
-use ways::{Card, Place, Table};
-
-/// The most interfaces that are considered.
-pub const MAX_IFS: usize = 32;
+use ways::{FaceCard, FaceTable};
 
 /// Which address families may be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,47 +57,6 @@ impl std::str::FromStr for Family {
                 "use AF_INET, AF_INET6 or nothing",
             )),
         }
-    }
-}
-
-/// One interface with one of its addresses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
-    /// The system's name, e.g. `eth0`.
-    pub name: String,
-    /// Its address.
-    pub address: IpAddr,
-    /// The zone of an IPv6 link-local address, else 0.
-    pub scope: u32,
-    /// The mask of its subnet, when the system tells it.
-    pub netmask: Option<IpAddr>,
-    /// What the system says of the interface beside.
-    pub signs: Signs,
-}
-
-impl Interface {
-    /// The address with a port.
-    pub fn socket_address(&self, port: u16) -> SocketAddr {
-        match self.address {
-            IpAddr::V4(v4) => SocketAddr::new(IpAddr::V4(v4), port),
-            IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, self.scope).into(),
-        }
-    }
-
-    /// How many bits of the address are the subnet's.
-    pub fn prefix(&self) -> u8 {
-        let ones = match (self.netmask, self.address) {
-            (Some(IpAddr::V4(mask)), IpAddr::V4(_)) => u32::from(mask).leading_ones(),
-            (Some(IpAddr::V6(mask)), IpAddr::V6(_)) => u128::from(mask).leading_ones(),
-            (_, IpAddr::V4(_)) => u32::BITS,
-            (_, IpAddr::V6(_)) => u128::BITS,
-        };
-        ones as u8
-    }
-
-    /// Whether `other` lies in this interface's subnet.
-    pub fn same_subnet(&self, other: IpAddr) -> bool {
-        self.netmask.is_some() && ways::in_subnet(self.address, self.prefix(), other)
     }
 }
 
@@ -155,9 +114,9 @@ pub fn cards(
     family: Family,
     list: Option<&str>,
     meeting_point: Option<IpAddr>,
-) -> Vec<Card> {
+) -> Vec<FaceCard> {
     let is_named = is_naming(list);
-    let mut cards: Vec<Card> = Vec::new();
+    let mut cards: Vec<FaceCard> = Vec::new();
     for one in found {
         let is_chosen = matches(list.unwrap_or_default(), &one.name);
         if !is_chosen || !is_usable(one, family) || cards.iter().any(|it| it.name == one.name) {
@@ -166,13 +125,13 @@ pub fn cards(
         let of_name = |it: &&Interface| it.name == one.name && is_usable(it, family);
         let all: Vec<&Interface> = found.iter().filter(of_name).collect();
         let is_near = meeting_point.is_some_and(|at| all.iter().any(|it| it.same_subnet(at)));
-        let mut places: Vec<Place> = all.iter().map(|it| Place::of(it)).collect();
+        let mut places: Vec<FaceAddress> = all.iter().map(|it| FaceAddress::of(it)).collect();
         // Addresses of the link are the last ones, and the meeting point's is the first.
-        let is_far = |place: &Place| meeting_point.is_some_and(|at| !place.is_near(at));
+        let is_far = |place: &FaceAddress| meeting_point.is_some_and(|at| !place.is_near(at));
         places.sort_by_key(|place| (place.is_of_link(), is_far(place)));
-        cards.push(Card {
+        cards.push(FaceCard {
             name: one.name.clone(),
-            class: Class::of(&one.name, &places, one.signs, (is_named, is_near)),
+            class: FaceClass::of(&one.name, &places, one.signs, (is_named, is_near)),
             places,
         });
     }
@@ -198,7 +157,7 @@ pub fn choose(
         return Err(nothing(found, &why));
     };
     let best = cards.iter().filter(|card| card.class == first.class);
-    let interface = |card: &Card| {
+    let interface = |card: &FaceCard| {
         let ip = card.places.first()?.ip;
         let is_it = |one: &&Interface| one.name == card.name && one.address == ip;
         found.iter().find(is_it).cloned()
@@ -207,8 +166,8 @@ pub fn choose(
 }
 
 /// The table of this node, which others are told: see [`cards`].
-pub fn table(family: Family, list: Option<&str>) -> Result<Table> {
-    let table = Table {
+pub fn table(family: Family, list: Option<&str>) -> Result<FaceTable> {
+    let table = FaceTable {
         machine: machine(),
         is_named: is_naming(list),
         cards: cards(&discover()?, family, list, None),
@@ -244,6 +203,7 @@ pub fn find(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use face::Signs;
 
     fn face(name: &str, address: &str, netmask: &str) -> Interface {
         Interface {

@@ -222,7 +222,7 @@ pub fn unresolved(names: &[String], limit: Duration) -> Vec<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::interfaces::class::Signs;
+    use crate::base::interfaces::face::Signs;
     use std::net::Ipv4Addr;
 
     const LIMIT: Duration = Duration::from_secs(20);

@@ -1,7 +1,6 @@
 //! The interfaces of this machine, as the system tells them.
 
-use super::Interface;
-use super::class::Signs;
+use super::face::{Interface, Signs};
 use crate::base::{Error, Result, hash};
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

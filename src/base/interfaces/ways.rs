@@ -8,153 +8,80 @@
 //! two interfaces, and whether both lie in one subnet, or a router would have to be between them.
 //! The best tier of a pair that is not *barred* (tried in vain) is what the pair uses.
 
-use super::class::Class;
-use super::{Interface, MAX_IFS};
+use super::class::FaceClass;
+use super::face::{FaceAddress, MAX_IFS};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::net::IpAddr;
 
 /// The most addresses of an interface that are told to others.
 pub const MAX_PLACES: usize = 16;
 
-/// An address of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// The address.
-    pub ip: IpAddr,
-    /// How many of its bits are the subnet's.
-    pub prefix: u8,
-    /// The zone of an address of the link; it has a meaning on its own node only.
-    pub scope: u32,
-    /// The port where somebody listens; 0 if nobody does.
-    pub port: u16,
-}
-
-impl Place {
-    /// The address of an interface, at which nobody listens.
-    pub fn of(interface: &Interface) -> Place {
-        Place {
-            ip: interface.address,
-            prefix: interface.prefix(),
-            scope: interface.scope,
-            port: 0,
-        }
-    }
-
-    /// Whether it is valid on its link only.
-    pub fn is_of_link(&self) -> bool {
-        match self.ip {
-            IpAddr::V4(v4) => v4.is_link_local(),
-            IpAddr::V6(v6) => v6.is_unicast_link_local(),
-        }
-    }
-
-    /// Whether `other` lies in its subnet.
-    pub fn is_near(&self, other: IpAddr) -> bool {
-        in_subnet(self.ip, self.prefix, other)
-    }
-
-    /// With a port, as the node sees it whose zone of the link is `scope`.
-    pub fn at(&self, port: u16, scope: u32) -> SocketAddr {
-        match self.ip {
-            IpAddr::V6(v6) if self.is_of_link() => SocketAddrV6::new(v6, port, 0, scope).into(),
-            ip => SocketAddr::new(ip, port),
-        }
-    }
-
-    /// Its own end of a connection, at any port.
-    pub fn own(&self) -> SocketAddr {
-        self.at(0, self.scope)
-    }
-}
-
-/// As `10.1.0.7/16`.
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.ip, self.prefix)
-    }
-}
-
-/// Whether two addresses begin with the same `prefix` bits.
-pub fn in_subnet(address: IpAddr, prefix: u8, other: IpAddr) -> bool {
-    match (address, other) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => {
-            let differs = u32::from(a) ^ u32::from(b);
-            differs.leading_zeros() >= u32::from(prefix.min(32))
-        }
-        (IpAddr::V6(a), IpAddr::V6(b)) => {
-            let differs = u128::from(a) ^ u128::from(b);
-            differs.leading_zeros() >= u32::from(prefix.min(128))
-        }
-        _ => false,
-    }
-}
-
 /// An interface as others are told of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Card {
+pub struct FaceCard {
     /// The system's name.
     pub name: String,
     /// What it is good for.
-    pub class: Class,
+    pub class: FaceClass,
     /// Its addresses, never none.
-    pub places: Vec<Place>,
+    pub places: Vec<FaceAddress>,
 }
 
 /// The interfaces of a node that may be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Table {
+pub struct FaceTable {
     /// Stands for this start of the machine; 0: not known.
     pub machine: u64,
     /// The user has named the interfaces.
     pub is_named: bool,
     /// Best first.
-    pub cards: Vec<Card>,
+    pub cards: Vec<FaceCard>,
 }
 
 /// How good a way is, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tier {
     /// The worse class of both ends; of addresses of a link that of the worst such interface.
-    pub class: Class,
+    pub class: FaceClass,
     /// They lie in different subnets.
     pub is_far: bool,
 }
 
 /// From an address of one node to one of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct NodeWay {
     /// How good it is.
     pub tier: Tier,
     /// The card of the first node, by its place in the table.
     pub exit: usize,
     /// Its address.
-    pub from: Place,
+    pub from: FaceAddress,
     /// The card of the other node.
     pub entry: usize,
     /// Its address.
-    pub to: Place,
+    pub to: FaceAddress,
 }
 
 /// Ways that were tried in vain: an address, and one of another node.
 pub type Barred = BTreeSet<(IpAddr, IpAddr)>;
 
-impl Table {
+impl FaceTable {
     /// All addresses with the classes of their interfaces.
-    pub fn places(&self) -> impl Iterator<Item = (Class, &Place)> {
-        let of_card = |card: &'_ Card| card.class;
+    pub fn places(&self) -> impl Iterator<Item = (FaceClass, &FaceAddress)> {
+        let of_card = |card: &'_ FaceCard| card.class;
         let cards = self.cards.iter();
         cards.flat_map(move |card| card.places.iter().map(move |it| (of_card(card), it)))
     }
 
     /// Whether it can be that of another rank.
     pub fn is_possible(&self) -> bool {
-        let fits = |card: &Card| (1..=MAX_PLACES).contains(&card.places.len());
+        let fits = |card: &FaceCard| (1..=MAX_PLACES).contains(&card.places.len());
         self.cards.len() <= MAX_IFS && self.cards.iter().all(fits)
     }
 
     /// Cuts what is too much to be told.
-    pub fn shortened(mut self) -> Table {
+    pub fn shortened(mut self) -> FaceTable {
         self.cards.truncate(MAX_IFS);
         for card in &mut self.cards {
             card.places.truncate(MAX_PLACES);
@@ -163,27 +90,27 @@ impl Table {
     }
 
     /// Whether an address that both have may be meant all the same.
-    pub fn may_share(&self, other: &Table) -> bool {
+    pub fn may_share(&self, other: &FaceTable) -> bool {
         self.machine == other.machine && self.machine != 0 || self.is_named && other.is_named
     }
 }
 
 /// One end of a way that is looked at: its class and address, and all addresses of its node.
 #[derive(Clone, Copy)]
-pub struct End<'a> {
+pub struct WayEnd<'a> {
     /// The class of its interface.
-    pub class: Class,
+    pub class: FaceClass,
     /// The address.
-    pub place: &'a Place,
+    pub place: &'a FaceAddress,
     /// The addresses of its node.
-    pub all: &'a [Place],
+    pub all: &'a [FaceAddress],
 }
 
 /// How well one end reaches the other, as far as tables tell; `None`: not at all. `may_share`: they
 /// may be ends of one machine.
-pub fn tier(from: End<'_>, to: End<'_>, may_share: bool) -> Option<Tier> {
+pub fn tier(from: WayEnd<'_>, to: WayEnd<'_>, may_share: bool) -> Option<Tier> {
     let (a, b) = (from.place, to.place);
-    let has = |all: &[Place], ip: IpAddr| all.iter().any(|place| place.ip == ip);
+    let has = |all: &[FaceAddress], ip: IpAddr| all.iter().any(|place| place.ip == ip);
     let is_alone = a.ip.is_loopback() || b.ip.is_loopback();
     let is_shared = has(from.all, b.ip) || has(to.all, a.ip) || a.ip == b.ip || is_alone;
     if a.ip.is_ipv4() != b.ip.is_ipv4()
@@ -194,7 +121,7 @@ pub fn tier(from: End<'_>, to: End<'_>, may_share: bool) -> Option<Tier> {
         return None;
     }
     let is_near = a.is_near(b.ip) && b.is_near(a.ip);
-    let of_another = |(end, ip): (End<'_>, IpAddr)| {
+    let of_another = |(end, ip): (WayEnd<'_>, IpAddr)| {
         let mut others = end.all.iter().filter(|place| place.ip != end.place.ip);
         others.any(|place| place.is_near(ip))
     };
@@ -206,7 +133,7 @@ pub fn tier(from: End<'_>, to: End<'_>, may_share: bool) -> Option<Tier> {
     Some(Tier {
         // Of such an address nobody knows on which link it is.
         class: match a.is_of_link() {
-            true => class.max(Class::LinkLocal),
+            true => class.max(FaceClass::LinkLocal),
             false => class,
         },
         is_far: !is_near,
@@ -214,19 +141,19 @@ pub fn tier(from: End<'_>, to: End<'_>, may_share: bool) -> Option<Tier> {
 }
 
 /// All ways from one node to another, the best first; those of a tier in the order of the cards.
-pub fn ways(from: &Table, to: &Table, barred: &Barred) -> Vec<Way> {
-    let places = |table: &Table| table.places().map(|(_, place)| *place).collect();
-    let (ours, theirs): (Vec<Place>, Vec<Place>) = (places(from), places(to));
+pub fn ways(from: &FaceTable, to: &FaceTable, barred: &Barred) -> Vec<NodeWay> {
+    let places = |table: &FaceTable| table.places().map(|(_, place)| *place).collect();
+    let (ours, theirs): (Vec<FaceAddress>, Vec<FaceAddress>) = (places(from), places(to));
     let may_share = from.may_share(to);
     let mut found = Vec::new();
     for (exit, card) in from.cards.iter().enumerate() {
         for (entry, other) in to.cards.iter().enumerate() {
             for (a, b) in pairs(card, other) {
                 let is_barred = barred.contains(&(a.ip, b.ip));
-                let end = |class, place, all| End { class, place, all };
+                let end = |class, place, all| WayEnd { class, place, all };
                 let ends = (end(card.class, a, &ours), end(other.class, b, &theirs));
                 let tier = tier(ends.0, ends.1, may_share).filter(|_| !is_barred);
-                found.extend(tier.map(|tier| Way {
+                found.extend(tier.map(|tier| NodeWay {
                     tier,
                     exit,
                     from: *a,
@@ -241,15 +168,15 @@ pub fn ways(from: &Table, to: &Table, barred: &Barred) -> Vec<Way> {
 }
 
 fn pairs<'a>(
-    card: &'a Card,
-    other: &'a Card,
-) -> impl Iterator<Item = (&'a Place, &'a Place)> + use<'a> {
-    let with = |a: &'a Place| other.places.iter().map(move |b| (a, b));
+    card: &'a FaceCard,
+    other: &'a FaceCard,
+) -> impl Iterator<Item = (&'a FaceAddress, &'a FaceAddress)> + use<'a> {
+    let with = |a: &'a FaceAddress| other.places.iter().map(move |b| (a, b));
     card.places.iter().flat_map(with)
 }
 
 /// Those of the best tier.
-pub fn best(ways: &[Way]) -> &[Way] {
+pub fn best(ways: &[NodeWay]) -> &[NodeWay] {
     let tier = ways.first().map(|way| way.tier);
     let count = ways.iter().take_while(|way| Some(way.tier) == tier).count();
     &ways[..count]
@@ -258,7 +185,11 @@ pub fn best(ways: &[Way]) -> &[Way] {
 /// The interfaces that a node uses with others: those of the best ways to and from each of them,
 /// with the addresses of these ways. An error is the place of another one, to or from which there
 /// is no way.
-pub fn used(mine: &Table, others: &[&Table], barred: &Barred) -> Result<Vec<Card>, usize> {
+pub fn used(
+    mine: &FaceTable,
+    others: &[&FaceTable],
+    barred: &Barred,
+) -> Result<Vec<FaceCard>, usize> {
     let mut places: BTreeSet<(usize, IpAddr)> = BTreeSet::new();
     for (at, other) in others.iter().enumerate() {
         let (there, back) = (ways(mine, other, barred), ways(other, mine, barred));
@@ -268,10 +199,10 @@ pub fn used(mine: &Table, others: &[&Table], barred: &Barred) -> Result<Vec<Card
         places.extend(best(&there).iter().map(|way| (way.exit, way.from.ip)));
         places.extend(best(&back).iter().map(|way| (way.entry, way.to.ip)));
     }
-    let card = |(at, card): (usize, &Card)| {
-        let is_used = |place: &&Place| places.contains(&(at, place.ip));
-        let used: Vec<Place> = card.places.iter().filter(is_used).copied().collect();
-        (!used.is_empty()).then(|| Card {
+    let card = |(at, card): (usize, &FaceCard)| {
+        let is_used = |place: &&FaceAddress| places.contains(&(at, place.ip));
+        let used: Vec<FaceAddress> = card.places.iter().filter(is_used).copied().collect();
+        (!used.is_empty()).then(|| FaceCard {
             places: used,
             ..card.clone()
         })
@@ -280,9 +211,9 @@ pub fn used(mine: &Table, others: &[&Table], barred: &Barred) -> Result<Vec<Card
 }
 
 /// The interfaces of a node, and what is wrong with those that do not lead to another one.
-pub fn told(table: &Table, other: &Table) -> String {
+pub fn told(table: &FaceTable, other: &FaceTable) -> String {
     let theirs: Vec<IpAddr> = other.places().map(|(_, place)| place.ip).collect();
-    let told = |card: &Card| {
+    let told = |card: &FaceCard| {
         let places = card.places.iter().map(|place| {
             let is_shared = theirs.contains(&place.ip) && !table.may_share(other);
             let mark = if is_shared { " (which both have)" } else { "" };
@@ -290,8 +221,8 @@ pub fn told(table: &Table, other: &Table) -> String {
         });
         let places: Vec<String> = places.collect();
         let mark = match card.class {
-            Class::Dark => " without a signal",
-            Class::Loopback => " that is its own",
+            FaceClass::Dark => " without a signal",
+            FaceClass::Loopback => " that is its own",
             _ => "",
         };
         format!("{} {}{mark}", card.name, places.join(" "))

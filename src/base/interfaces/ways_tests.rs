@@ -1,8 +1,8 @@
 //! Ways between nodes that are made up and drawn.
 
 use super::super::Family;
-use super::super::class::Signs;
-use super::super::{Interface, cards};
+use super::super::cards;
+use super::super::face::{Interface, Signs};
 use super::*;
 use std::net::Ipv4Addr;
 
@@ -24,7 +24,7 @@ fn face(name: &str, text: &str) -> Interface {
 }
 
 /// A node with these interfaces; `!` before a name: without a signal.
-fn node(machine: u64, faces: &[(&str, &str)]) -> Table {
+fn node(machine: u64, faces: &[(&str, &str)]) -> FaceTable {
     let found = faces.iter().map(|(name, text)| {
         let signal = !name.starts_with('!');
         let mut face = face(name.trim_start_matches('!'), text);
@@ -32,7 +32,7 @@ fn node(machine: u64, faces: &[(&str, &str)]) -> Table {
         face
     });
     let found: Vec<Interface> = found.collect();
-    Table {
+    FaceTable {
         machine,
         is_named: false,
         cards: cards(&found, Family::Any, None, None),
@@ -40,9 +40,9 @@ fn node(machine: u64, faces: &[(&str, &str)]) -> Table {
 }
 
 /// The best ways, as `eth0 > eth1`.
-fn shown(from: &Table, to: &Table) -> Vec<String> {
+fn shown(from: &FaceTable, to: &FaceTable) -> Vec<String> {
     let all = ways(from, to, &Barred::new());
-    let name = |table: &Table, at: usize| table.cards[at].name.clone();
+    let name = |table: &FaceTable, at: usize| table.cards[at].name.clone();
     let shown = best(&all).iter();
     let shown = shown.map(|way| format!("{} > {}", name(from, way.exit), name(to, way.entry)));
     shown.collect()
@@ -71,7 +71,7 @@ fn equal_addresses_lead_nowhere_but_within_a_machine() {
         ["docker0 > docker0"]
     );
     assert_eq!(shown(&node(0, &alone), &node(0, &alone)), [""; 0]);
-    let named = |number| Table {
+    let named = |number| FaceTable {
         is_named: true,
         ..node(number, &alone)
     };
@@ -83,7 +83,8 @@ fn any_address_and_either_family_may_join_two_nodes() {
     let one = node(1, &[("eth0", "172.30.1.1/24"), ("eth0", "10.0.0.1/24")]);
     let other = node(2, &[("eth7", "fd00::2/64"), ("eth7", "10.0.0.2/24")]);
     assert_eq!(shown(&one, &other), ["eth0 > eth7"]);
-    let used_of = |mine: &Table, other: &Table| used(mine, &[other], &Barred::new()).unwrap();
+    let used_of =
+        |mine: &FaceTable, other: &FaceTable| used(mine, &[other], &Barred::new()).unwrap();
     assert_eq!(used_of(&one, &other)[0].places.len(), 1);
     let six = node(3, &[("eth0", "fd00::3/64")]);
     assert_eq!(shown(&six, &other), ["eth0 > eth7"]);
@@ -109,7 +110,7 @@ fn a_dead_cable_leaves_the_other_rail() {
     let (one, two, dead) = (rails(1, "eth1"), rails(2, "eth1"), rails(3, "!eth1"));
     assert_eq!(shown(&one, &two), ["eth0 > eth0", "eth1 > eth1"]);
     assert_eq!(shown(&one, &dead), ["eth0 > eth0"]);
-    let names = |cards: Vec<Card>| cards.into_iter().map(|it| it.name).collect::<Vec<_>>();
+    let names = |cards: Vec<FaceCard>| cards.into_iter().map(|it| it.name).collect::<Vec<_>>();
     let none = Barred::new();
     assert_eq!(
         names(used(&one, &[&two, &dead], &none).unwrap()),
@@ -120,9 +121,9 @@ fn a_dead_cable_leaves_the_other_rail() {
     let pair = |a: &str, b: &str| (a.parse().unwrap(), b.parse().unwrap());
     let barred = Barred::from([pair("10.0.0.1", "10.0.0.3"), pair("10.0.0.3", "10.0.0.1")]);
     let all = ways(&one, &dead, &barred);
-    let tiers: Vec<Class> = all.iter().map(|way| way.tier.class).collect();
-    assert_eq!(tiers[0], Class::LinkLocal);
-    assert_eq!(tiers.last(), Some(&Class::Dark));
+    let tiers: Vec<FaceClass> = all.iter().map(|way| way.tier.class).collect();
+    assert_eq!(tiers[0], FaceClass::LinkLocal);
+    assert_eq!(tiers.last(), Some(&FaceClass::Dark));
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn routers_join_what_has_no_subnet_in_common() {
     assert_eq!(shown(&one, &two), ["eth0 > eth0"]);
     // The bridges seem to be in one subnet, which is believed last.
     let all = ways(&one, &two, &Barred::new());
-    assert!(all[0].tier.is_far && all.iter().any(|way| way.tier.class == Class::Made));
+    assert!(all[0].tier.is_far && all.iter().any(|way| way.tier.class == FaceClass::Made));
     let lacking = told(&two, &node(3, &[("docker0", "172.17.0.2/16")]));
     assert_eq!(
         lacking,
@@ -183,7 +184,7 @@ fn drawn_nodes_always_find_the_network_that_joins_them() {
             faces.push(("eth0", link.as_str()));
             node(number, &faces)
         });
-        let tables: Vec<Table> = tables.collect();
+        let tables: Vec<FaceTable> = tables.collect();
         for (a, one) in tables.iter().enumerate() {
             for (b, other) in tables.iter().enumerate().filter(|(b, _)| *b != a) {
                 let all = ways(one, other, &Barred::new());
@@ -200,7 +201,7 @@ fn drawn_nodes_always_find_the_network_that_joins_them() {
                 let own = |ip| one.places().any(|(_, place)| place.ip == ip);
                 assert!(all.iter().all(|way| !own(way.to.ip)), "{round} {a} {b}");
                 let back = ways(other, one, &Barred::new());
-                let turned = |way: &Way| (way.to.ip, way.from.ip);
+                let turned = |way: &NodeWay| (way.to.ip, way.from.ip);
                 let here: BTreeSet<_> = all.iter().map(|way| (way.from.ip, way.to.ip)).collect();
                 assert_eq!(here, back.iter().map(turned).collect(), "{round} {a} {b}");
             }

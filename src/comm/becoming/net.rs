@@ -1,5 +1,6 @@
 //! The network of a communicator whose ranks are on several nodes.
 
+mod agreed;
 pub(in crate::comm) mod agreeing;
 pub(in crate::comm) mod folding;
 mod proxied;
@@ -28,7 +29,7 @@ use crate::transport::net::{Handle, Net, Properties};
 use crate::transport::node::NodeMemory;
 use crate::wire::Carrier;
 use crate::wire::stage::StageSource;
-use agreeing::Agreed;
+use agreed::AgreedFaces;
 pub(in crate::comm) use folding::Supported;
 use said::Said;
 use std::collections::BTreeSet;
@@ -214,7 +215,7 @@ pub(in crate::comm) struct Party<'a> {
 impl Party<'_> {
     /// Chooses the network, and says which and why. The program's MPI is opened where the ranks met
     /// through it, or taken over from the parent.
-    fn network(&self, agreed: &Agreed) -> Result<(Arc<dyn Net>, String)> {
+    fn network(&self, agreed: &AgreedFaces) -> Result<(Arc<dyn Net>, String)> {
         let (functions, context) = self.bootstrap.point_to_point();
         let of_parent = self.inherited.as_ref().filter(|net| net.name() == MPI);
         let open = || match of_parent {
@@ -238,7 +239,7 @@ impl Party<'_> {
         topo::local_ranks(self.bootstrap.rank(), self.places)
     }
 
-    fn open(&self, agreed: &Agreed) -> Result<Opened> {
+    fn open(&self, agreed: &AgreedFaces) -> Result<Opened> {
         let (me, mates) = (self.bootstrap.rank(), self.mates());
         // What lookouts say to each other goes over TCP, whatever carries the data.
         let post = match mates.first() == Some(&me) {

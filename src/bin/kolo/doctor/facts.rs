@@ -2,7 +2,7 @@
 //! up. They travel as JSON, where members that one side does not know do no harm.
 
 use crate::launcher::StartedBy;
-use kolo::base::interfaces::ways::{self, Barred, Table};
+use kolo::base::interfaces::ways::{self, Barred, FaceTable};
 use kolo::bootstrap::reach::Reached;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ pub struct NodeFacts {
     pub no_face: Option<String>,
     /// The table that kolo would tell the other nodes, with the ports where this one listens for
     /// trials.
-    pub table: Table,
+    pub table: FaceTable,
     /// Where it could not.
     pub deaf: Vec<String>,
     /// Size and free space of /dev/shm, in bytes; `None`: it is not there.
@@ -254,10 +254,10 @@ pub fn partners(me: usize, count: usize) -> Vec<usize> {
 
 /// Gives the interfaces that nodes use between them the addresses by which they do.
 pub fn settle(nodes: &mut [NodeSeen]) {
-    let tables: Vec<Table> = nodes.iter().map(|node| node.facts.table.clone()).collect();
+    let tables: Vec<FaceTable> = nodes.iter().map(|node| node.facts.table.clone()).collect();
     for (me, node) in nodes.iter_mut().enumerate() {
         let others = partners(me, tables.len()).into_iter();
-        let others: Vec<&Table> = others.map(|other| &tables[other]).collect();
+        let others: Vec<&FaceTable> = others.map(|other| &tables[other]).collect();
         // A node that lacks a network is told of by the check of trials.
         let used = ways::used(&tables[me], &others, &Barred::new()).unwrap_or_default();
         for card in &used {

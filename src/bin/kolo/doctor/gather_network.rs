@@ -2,8 +2,9 @@
 
 use super::facts::{Face, NodeFacts};
 use super::trials;
-use kolo::base::interfaces::class::{Class, Signs};
-use kolo::base::interfaces::ways::{Card, Place, Table};
+use kolo::base::interfaces::class::FaceClass;
+use kolo::base::interfaces::face::{FaceAddress, Signs};
+use kolo::base::interfaces::ways::{FaceCard, FaceTable};
 use kolo::base::interfaces::{self, Interface};
 use kolo::base::{Code, Error};
 use kolo::bootstrap::NetSettings;
@@ -17,14 +18,14 @@ use std::path::Path;
 /// interface that would be used, that is a fact.
 pub fn listen(facts: &mut NodeFacts) -> Listeners {
     let cards = &facts.table.cards;
-    let interface = |card: &Card, place: &Place| Interface {
+    let interface = |card: &FaceCard, place: &FaceAddress| Interface {
         name: card.name.clone(),
         address: place.ip,
         scope: place.scope,
         netmask: None,
         signs: Signs::default(),
     };
-    let of_card = |card: &Card| -> Vec<Interface> {
+    let of_card = |card: &FaceCard| -> Vec<Interface> {
         let places = card.places.iter();
         places.map(|place| interface(card, place)).collect()
     };
@@ -76,7 +77,7 @@ fn is_alone(address: IpAddr) -> bool {
 
 /// Every interface of the system but the loopback, with the address that kolo would use; and why
 /// there is none to use.
-fn faces(table: &Table) -> (Vec<Face>, Option<String>) {
+fn faces(table: &FaceTable) -> (Vec<Face>, Option<String>) {
     let folder = Path::new("/sys/class/net");
     let mut names = names_in(folder);
     // Without sysfs those are known that can be used.
@@ -96,7 +97,7 @@ fn faces(table: &Table) -> (Vec<Face>, Option<String>) {
 }
 
 /// An interface by its folder and by its card, if it may be used; cards of the `best` class are.
-fn face_of(folder: &Path, name: String, card: Option<&Card>, best: Option<Class>) -> Face {
+fn face_of(folder: &Path, name: String, card: Option<&FaceCard>, best: Option<FaceClass>) -> Face {
     let text = |file: &str| {
         let text = fs::read_to_string(folder.join(file)).ok()?;
         Some(text.trim().to_owned())
@@ -105,9 +106,9 @@ fn face_of(folder: &Path, name: String, card: Option<&Card>, best: Option<Class>
         text("flags").and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
     let place = card.and_then(|card| card.places.iter().find(|place| !is_alone(place.ip)));
     let is_made = ["bridge", "tun_flags"].map(|file| folder.join(file).exists());
-    let is_wanted = |card: &&Card| {
-        let class = Class::of(&name, &card.places, Signs::default(), (false, false));
-        card.class == Class::Dark && class < Class::Made && is_made == [false, false]
+    let is_wanted = |card: &&FaceCard| {
+        let class = FaceClass::of(&name, &card.places, Signs::default(), (false, false));
+        card.class == FaceClass::Dark && class < FaceClass::Made && is_made == [false, false]
     };
     let dark = card.filter(is_wanted).and(place).map(|place| place.ip);
     let is_used = card.map(|card| card.class) == best;
@@ -159,23 +160,23 @@ mod tests {
         ] {
             fs::write(folder.join(file), text).unwrap();
         }
-        let place = Place {
+        let place = FaceAddress {
             ip: "10.0.0.7".parse().unwrap(),
             prefix: 16,
             scope: 0,
             port: 0,
         };
-        let mut card = Card {
+        let mut card = FaceCard {
             name: "eth0".into(),
-            class: Class::Usual,
+            class: FaceClass::Usual,
             places: vec![place],
         };
-        let of = |card: &Card, best| face_of(&folder, "eth0".into(), Some(card), Some(best));
-        let face = of(&card, Class::Usual);
-        card.class = Class::Dark;
-        let dark = of(&card, Class::Usual);
+        let of = |card: &FaceCard, best| face_of(&folder, "eth0".into(), Some(card), Some(best));
+        let face = of(&card, FaceClass::Usual);
+        card.class = FaceClass::Dark;
+        let dark = of(&card, FaceClass::Usual);
         fs::create_dir_all(folder.join("bridge")).unwrap();
-        let bridge = of(&card, Class::Usual);
+        let bridge = of(&card, FaceClass::Usual);
         fs::write(folder.join("flags"), "0x1002\n").unwrap();
         let down = face_of(&folder, "eth0".into(), None, None);
         fs::remove_dir_all(&folder).unwrap();

@@ -3,7 +3,7 @@
 use super::super::facts::settle;
 use super::super::samples::{healthy, lead, lines};
 use super::*;
-use kolo::base::interfaces::ways::Place;
+use kolo::base::interfaces::face::FaceAddress;
 
 /// Lets a trial of a healthy job end otherwise: from a node to another one, over `eth0`.
 fn end(job: &mut Gathered, from: usize, to: usize, answer: Reached) {
@@ -242,7 +242,7 @@ fn the_address_that_is_used_counts() {
     let place = node.facts.table.cards[0].places[0];
     node.facts.table.cards[0].places.insert(
         0,
-        Place {
+        FaceAddress {
             ip: "172.30.0.1".parse().unwrap(),
             ..place
         },

@@ -2,8 +2,9 @@
 
 use super::facts::{Face, Gathered, NodeFacts, NodeSeen, RankFacts, Trial, Trials, partners};
 use super::finding::Finding;
-use kolo::base::interfaces::class::{Class, Signs};
-use kolo::base::interfaces::ways::{Card, Place};
+use kolo::base::interfaces::class::FaceClass;
+use kolo::base::interfaces::face::{FaceAddress, Signs};
+use kolo::base::interfaces::ways::FaceCard;
 use kolo::bootstrap::reach::Reached;
 use std::net::IpAddr;
 
@@ -70,16 +71,16 @@ pub fn healthy(nodes: usize, per_node: usize) -> Gathered {
 /// Gives the table of a node one more interface, with this address and a port.
 pub fn lead(node: &mut NodeSeen, name: &str, text: &str) {
     let (ip, prefix) = text.split_once('/').expect("an address with its prefix");
-    let place = Place {
+    let place = FaceAddress {
         ip: ip.parse().expect("an address"),
         prefix: prefix.parse().expect("a prefix"),
         scope: 0,
         port: 4777,
     };
     let places = vec![place];
-    let class = Class::of(name, &places, Signs::default(), (false, false));
+    let class = FaceClass::of(name, &places, Signs::default(), (false, false));
     let name = name.into();
-    node.facts.table.cards.push(Card {
+    node.facts.table.cards.push(FaceCard {
         name,
         class,
         places,

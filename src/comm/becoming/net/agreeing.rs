@@ -10,15 +10,17 @@
 //! tried and that does not work is left when the first connection finds out (`connect` of sockets).
 
 use super::Party;
+use super::agreed::AgreedFaces;
 use crate::base::interfaces;
-use crate::base::interfaces::class::{Class, Signs};
-use crate::base::interfaces::ways::{self, Barred, Card, Place, Table, Way};
+use crate::base::interfaces::class::FaceClass;
+use crate::base::interfaces::face::{FaceAddress, Signs};
+use crate::base::interfaces::ways::{self, Barred, FaceCard, FaceTable, NodeWay};
 use crate::base::record::{self, Record};
 use crate::base::{Error, Rank, Result};
 use crate::bootstrap::report::Reported;
 use crate::topo;
+use crate::transport::net::socket::SocketOptions;
 use crate::transport::net::socket::trial::{self, Targets};
-use crate::transport::net::socket::{SocketNet, SocketOptions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -38,9 +40,9 @@ const MOST_TOLD: usize = 3;
 
 /// What a rank tells of the interfaces of its node, or why it cannot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Shown(std::result::Result<Table, Reported>);
+pub struct ShownFaces(std::result::Result<FaceTable, Reported>);
 
-impl Record for Shown {
+impl Record for ShownFaces {
     const NAME: &'static str = "the interfaces of a rank";
 }
 
@@ -66,32 +68,17 @@ impl Record for Tried {
 
 /// What ranks tell of their interfaces, for `tests/fuzz`.
 pub fn fuzz(bytes: &[u8]) -> [(&'static str, bool); 2] {
-    [record::fuzz::<Shown>(bytes), record::fuzz::<Tried>(bytes)]
-}
-
-/// What the ranks have agreed on.
-pub struct Agreed {
-    table: Table,
-    /// The interfaces that this rank uses.
-    pub cards: Vec<Card>,
-    /// Ways that were tried in vain.
-    pub barred: Barred,
-}
-
-impl Agreed {
-    /// A network of sockets over these interfaces.
-    pub fn sockets(&self, options: SocketOptions) -> SocketNet {
-        let net = SocketNet::over(self.table.clone(), self.cards.clone(), options);
-        net.bar(&self.barred);
-        net
-    }
+    [
+        record::fuzz::<ShownFaces>(bytes),
+        record::fuzz::<Tried>(bytes),
+    ]
 }
 
 /// What a rank knows while they agree.
 struct Agreeing<'a> {
     party: &'a Party<'a>,
     /// Of all ranks.
-    tables: Vec<Table>,
+    tables: Vec<FaceTable>,
     /// The lowest rank of each node.
     heads: Vec<Rank>,
     barred: Barred,
@@ -107,7 +94,7 @@ impl Party<'_> {
     /// # Errors
     /// The own one, or that of the lowest rank that has one: it can list no interfaces, or has no
     /// way to another rank.
-    pub(super) fn agree(&self) -> Result<Agreed> {
+    pub(super) fn agree(&self) -> Result<AgreedFaces> {
         let me = self.bootstrap.rank();
         let options = SocketOptions::from(self.settings);
         let mut table = interfaces::table(options.family, options.ifname.as_deref());
@@ -117,7 +104,7 @@ impl Party<'_> {
             Ok(table) if is_head => Some(Targets::open(table)),
             _ => None,
         };
-        let shown = Shown(match &table {
+        let shown = ShownFaces(match &table {
             Ok(table) => Ok(table.clone()),
             Err(error) => Err(Reported::of(error)),
         });
@@ -140,7 +127,7 @@ impl Party<'_> {
         agreeing.warn();
         let cards = agreeing.used()?;
         let barred = agreeing.barred;
-        Ok(Agreed {
+        Ok(AgreedFaces {
             table,
             cards,
             barred,
@@ -154,9 +141,9 @@ impl Party<'_> {
     }
 
     /// The tables of all ranks.
-    fn tables(&self, shown: &[Vec<u8>]) -> Result<Vec<Table>> {
-        let all: Vec<Shown> = record::decode_all(shown)?;
-        let table = |(rank, shown): (Rank, Shown)| match shown.0 {
+    fn tables(&self, shown: &[Vec<u8>]) -> Result<Vec<FaceTable>> {
+        let all: Vec<ShownFaces> = record::decode_all(shown)?;
+        let table = |(rank, shown): (Rank, ShownFaces)| match shown.0 {
             Ok(table) if table.is_possible() => Ok(table),
             Ok(_) => Err(Error::internal("a rank has too many interfaces").with_peer(rank)),
             Err(problem) => Err(self.told(rank, &problem)),
@@ -216,20 +203,21 @@ impl Agreeing<'_> {
         let me = self.me();
         let node = self.heads.iter().position(|&rank| rank == me);
         let partners = ways::partners(node.unwrap_or(0), self.heads.len(), ALL_PAIRS);
-        let mut questions: Vec<(Place, Place)> = Vec::new();
+        let mut questions: Vec<(FaceAddress, FaceAddress)> = Vec::new();
         for partner in partners {
             let there = &self.tables[self.heads[partner].index()];
             let all = ways::ways(&self.tables[me.index()], there, &self.barred);
             // At a place without a port nobody can be tried.
-            let open = |way: &&Way| way.to.port != 0;
+            let open = |way: &&NodeWay| way.to.port != 0;
             let wanted = ways::best(&all).iter().filter(open);
             questions.extend(wanted.map(|way| (way.from, way.to)));
         }
         questions.retain(|(from, to)| self.tried.insert((from.ip, to.ip)));
-        let pair = |&(from, to): &(Place, Place)| (from.own(), to.at(to.port, from.scope));
+        let pair =
+            |&(from, to): &(FaceAddress, FaceAddress)| (from.own(), to.at(to.port, from.scope));
         let pairs: Vec<(SocketAddr, SocketAddr)> = questions.iter().map(pair).collect();
         let answers = trial::try_all(&pairs, TRIAL_LIMIT).into_iter();
-        let failure = |((from, to), why): ((Place, Place), Option<String>)| {
+        let failure = |((from, to), why): ((FaceAddress, FaceAddress), Option<String>)| {
             why.map(|why| Failure {
                 from: from.ip,
                 to: to.ip,
@@ -244,12 +232,13 @@ impl Agreeing<'_> {
     ///
     /// # Errors
     /// There is no way to another rank: which one, and what both have.
-    fn used(&self) -> Result<Vec<Card>> {
+    fn used(&self) -> Result<Vec<FaceCard>> {
         let me = self.me();
         let mates = self.party.mates();
         let others = (0..).map(Rank).zip(&self.tables);
-        let others: Vec<(Rank, &Table)> = others.filter(|(it, _)| !mates.contains(it)).collect();
-        let tables: Vec<&Table> = others.iter().map(|(_, table)| *table).collect();
+        let others: Vec<(Rank, &FaceTable)> =
+            others.filter(|(it, _)| !mates.contains(it)).collect();
+        let tables: Vec<&FaceTable> = others.iter().map(|(_, table)| *table).collect();
         let mine = &self.tables[me.index()];
         ways::used(mine, &tables, &self.barred).map_err(|at| {
             let (rank, other) = others[at];
@@ -260,7 +249,7 @@ impl Agreeing<'_> {
                 told.0, told.1
             );
             let both = |fault: &&Failure| {
-                let has = |table: &Table, ip| table.places().any(|(_, place)| place.ip == ip);
+                let has = |table: &FaceTable, ip| table.places().any(|(_, place)| place.ip == ip);
                 let (from, to) = (fault.from, fault.to);
                 has(mine, from) && has(other, to) || has(other, from) && has(mine, to)
             };
@@ -290,7 +279,7 @@ impl Agreeing<'_> {
                     .any(|(_, it)| it.ip == ip)
             };
             let rank = self.heads.iter().find(has);
-            let of_card = |card: &&Card| card.places.iter().any(|place| place.ip == ip);
+            let of_card = |card: &&FaceCard| card.places.iter().any(|place| place.ip == ip);
             let card = rank.and_then(|rank| {
                 let cards = &self.tables[rank.index()].cards;
                 Some((self.host(*rank), &cards.iter().find(of_card)?.name))
@@ -319,10 +308,11 @@ impl Agreeing<'_> {
                 .iter()
                 .map(|rank| (*rank, &self.tables[rank.index()]))
         };
-        let is_joined = |rank: Rank, card: &Card| {
-            let usual = |other: &&Card| other.class < Class::Made;
-            let near = |other: &Card| {
-                let of = |a: &Place| other.places.iter().any(|b| a.is_near(b.ip) && a.ip != b.ip);
+        let is_joined = |rank: Rank, card: &FaceCard| {
+            let usual = |other: &&FaceCard| other.class < FaceClass::Made;
+            let near = |other: &FaceCard| {
+                let of =
+                    |a: &FaceAddress| other.places.iter().any(|b| a.is_near(b.ip) && a.ip != b.ip);
                 card.places
                     .iter()
                     .filter(|place| !place.is_of_link())
@@ -334,8 +324,8 @@ impl Agreeing<'_> {
         let mut found = Vec::new();
         for (rank, table) in all() {
             let dark = table.cards.iter().filter(|card| {
-                let lit = Class::of(&card.name, &card.places, Signs::default(), (false, false));
-                card.class == Class::Dark && lit < Class::Made
+                let lit = FaceClass::of(&card.name, &card.places, Signs::default(), (false, false));
+                card.class == FaceClass::Dark && lit < FaceClass::Made
             });
             let joined = dark.filter(|card| is_joined(rank, card));
             found.extend(joined.map(|card| {

@@ -14,8 +14,9 @@ use super::stream::{Side, Stream};
 use crate::base::clock::{Moment, now};
 use crate::base::descriptors::lifted;
 use crate::base::door::{self, Keeper, Limits, Verdict};
-use crate::base::interfaces::class::Class;
-use crate::base::interfaces::ways::{Card, Place};
+use crate::base::interfaces::class::FaceClass;
+use crate::base::interfaces::face::FaceAddress;
+use crate::base::interfaces::ways::FaceCard;
 use crate::base::{Error, Result, proof};
 use crate::transport::fork::Fd;
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
@@ -77,7 +78,7 @@ pub struct SocketDoor {
 }
 
 /// Listens at an address, on a port that the system picks.
-fn listen(place: &Place) -> io::Result<(Fd, u16)> {
+fn listen(place: &FaceAddress) -> io::Result<(Fd, u16)> {
     let address = place.own();
     let socket = lifted(Socket::new(
         Domain::for_address(address),
@@ -97,13 +98,14 @@ impl SocketDoor {
     /// `about`: what stands for this machine, and whether the user has named the interfaces. An
     /// address that the system does not give yet (one of IPv6 that is new) is left out.
     pub fn open(
-        cards: &[&Card],
+        cards: &[&FaceCard],
         about: (u64, bool),
         options: &SocketOptions,
     ) -> Result<SocketDoor> {
         let most = cards.iter().map(|card| card.places.len()).max();
         let nth = |n: usize| {
-            let of_card = move |card: &&'_ Card| Some((card.places.get(n)?.to_owned(), card.class));
+            let of_card =
+                move |card: &&'_ FaceCard| Some((card.places.get(n)?.to_owned(), card.class));
             let named = cards.iter().filter_map(move |card| {
                 let (place, class) = of_card(card)?;
                 Some((place, class, card.name.clone()))
@@ -116,7 +118,7 @@ impl SocketDoor {
             match listen(&place) {
                 Ok((socket, port)) => {
                     sockets.push((socket, name));
-                    all.push((class, Place { port, ..place }));
+                    all.push((class, FaceAddress { port, ..place }));
                 }
                 Err(error) => failure = Some((place.ip, name, error)),
             }
@@ -155,7 +157,8 @@ impl SocketDoor {
 
     /// The interface of a connection that has come in.
     fn interface_of(&self, local: SocketAddr) -> String {
-        let is_it = |(_, (_, place)): &(&(Fd, String), &(Class, Place))| place.ip == local.ip();
+        let is_it =
+            |(_, (_, place)): &(&(Fd, String), &(FaceClass, FaceAddress))| place.ip == local.ip();
         let found = self.sockets.iter().zip(&self.spots.all).find(is_it);
         found.map_or_else(String::new, |((_, name), _)| name.clone())
     }

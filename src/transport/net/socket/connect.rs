@@ -18,7 +18,8 @@ use super::options::SocketOptions;
 use super::send::SocketSender;
 use super::stream::Stream;
 use crate::base::clock::{Moment, now};
-use crate::base::interfaces::ways::{Barred, Place};
+use crate::base::interfaces::face::FaceAddress;
+use crate::base::interfaces::ways::Barred;
 use crate::base::knock::{Knock, Reply};
 use crate::base::{Code, Error, Result};
 use std::io;
@@ -41,17 +42,17 @@ const PATH_LIMIT: Duration = Duration::from_secs(2);
 
 /// From a local address to one of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Path {
+pub struct SocketPath {
     /// The local interface.
     interface: String,
     local: SocketAddr,
     peer: SocketAddr,
 }
 
-impl Path {
+impl SocketPath {
     /// From an address of an interface.
-    pub fn new(interface: &str, from: &Place, to: &Place) -> Path {
-        Path {
+    pub fn new(interface: &str, from: &FaceAddress, to: &FaceAddress) -> SocketPath {
+        SocketPath {
             interface: interface.to_owned(),
             local: from.own(),
             peer: to.at(to.port, from.scope),
@@ -87,7 +88,7 @@ enum Stage {
 /// A connection that is being made.
 pub struct Connector {
     /// The ways, the best first, each with the secret of its listener.
-    paths: Vec<(Path, Secret)>,
+    paths: Vec<(SocketPath, Secret)>,
     /// Which one is tried.
     at: usize,
     /// Why each was given up, the last time.
@@ -107,7 +108,7 @@ impl Connector {
     /// Over the first of some paths that works; at least one. Begins at the next
     /// [`Connecting::poll`].
     pub fn new(
-        paths: Vec<(Path, Secret)>,
+        paths: Vec<(SocketPath, Secret)>,
         options: SocketOptions,
         barred: Arc<Mutex<Barred>>,
     ) -> Connector {
@@ -126,7 +127,7 @@ impl Connector {
         }
     }
 
-    fn path(&self) -> &Path {
+    fn path(&self) -> &SocketPath {
         &self.paths[self.at].0
     }
 
@@ -135,7 +136,7 @@ impl Connector {
         getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
         self.connection = u64::from_ne_bytes(number);
         self.begun = now();
-        let Path { local, peer, .. } = *self.path();
+        let SocketPath { local, peer, .. } = *self.path();
         let dial = |_| {
             let stream = Stream::dial(local, peer, self.options.link_timeout)?;
             Ok(Dialled::Reaching(stream))
@@ -209,7 +210,7 @@ impl Connector {
             let is_new = barred.insert(path.ends());
             drop(barred);
             if is_new {
-                let (Path { local, peer, .. }, taken) = (path, self.path());
+                let (SocketPath { local, peer, .. }, taken) = (path, self.path());
                 tracing::warn!(
                     "no connection from {} (interface {}) to {}: {}; its data go by {} from {} \
                      to {}",

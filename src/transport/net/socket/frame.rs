@@ -6,8 +6,8 @@
 //! they know the secret in the handle ([`crate::base::proof`]), and nobody says it.
 
 use super::super::Handle;
-use crate::base::interfaces::class::Class;
-use crate::base::interfaces::ways::Place;
+use crate::base::interfaces::class::FaceClass;
+use crate::base::interfaces::face::FaceAddress;
 use crate::base::proof::{self, Key, Preamble};
 use crate::base::record::{self, Record};
 use crate::base::{Error, Result};
@@ -87,7 +87,7 @@ pub struct Spots {
     /// The user has named the interfaces.
     pub is_named: bool,
     /// At most [`MOST_SPOTS`] addresses, with the classes of their interfaces.
-    pub all: Vec<(Class, Place)>,
+    pub all: Vec<(FaceClass, FaceAddress)>,
 }
 
 /// The handle of a listener.
@@ -133,7 +133,7 @@ pub fn decode_handle(handle: &Handle) -> Result<(Spots, Secret)> {
         let spot = |at: usize| {
             let ip = Ipv6Addr::from(take::<16>(bytes, at));
             let is_six = bytes[at + 19] & SIX != 0;
-            let place = Place {
+            let place = FaceAddress {
                 ip: match is_six {
                     true => ip.into(),
                     false => ip.to_ipv4_mapped()?.into(),
@@ -142,7 +142,7 @@ pub fn decode_handle(handle: &Handle) -> Result<(Spots, Secret)> {
                 scope: 0,
                 port: u16::from_be_bytes(take(bytes, at + 16)),
             };
-            let class = Class::ALL.get(usize::from(bytes[at + 19] & !SIX))?;
+            let class = FaceClass::ALL.get(usize::from(bytes[at + 19] & !SIX))?;
             Some((*class, place))
         };
         let spots = (0..count).map(|number| spot(32 + number * SPOT));
@@ -308,13 +308,13 @@ mod tests {
     fn handles_round_trip_and_changes_show() {
         let secret = Secret::random().unwrap();
         let all = ["10.1.2.3", "2001:db8::7", "fe80::1", "::ffff:1.2.3.4"].map(|ip| {
-            let place = Place {
+            let place = FaceAddress {
                 ip: ip.parse().unwrap(),
                 prefix: 24,
                 scope: 0,
                 port: 65535,
             };
-            (Class::Dark, place)
+            (FaceClass::Dark, place)
         });
         for count in 1..=all.len() {
             let spots = Spots {

@@ -46,10 +46,11 @@ pub use options::SocketOptions;
 
 use super::{Connecting, Handle, Listener, MAX_RECEIVES, MemoryKinds, Net, Properties};
 use crate::base::interfaces;
-use crate::base::interfaces::class::Class;
-use crate::base::interfaces::ways::{Barred, Card, End, Place, Table, tier};
+use crate::base::interfaces::class::FaceClass;
+use crate::base::interfaces::face::FaceAddress;
+use crate::base::interfaces::ways::{Barred, FaceCard, FaceTable, WayEnd, tier};
 use crate::base::{Error, Result};
-use connect::Path;
+use connect::SocketPath;
 use frame::Secret;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -65,9 +66,9 @@ const MANY_CONNECTIONS: u32 = 65_536;
 pub struct SocketNet {
     options: SocketOptions,
     /// All interfaces of this node that may be used.
-    table: Table,
+    table: FaceTable,
     /// Those that are used, which are the devices.
-    cards: Vec<Card>,
+    cards: Vec<FaceCard>,
     devices: Vec<Properties>,
     barred: Arc<Mutex<Barred>>,
 }
@@ -85,14 +86,14 @@ impl SocketNet {
         // An error of it lists what was found.
         interfaces::find(options.family, list, None)?;
         let best = table.cards.first().map(|card| card.class);
-        let is_best = |card: &&Card| Some(card.class) == best;
+        let is_best = |card: &&FaceCard| Some(card.class) == best;
         let cards = table.cards.iter().filter(is_best).cloned().collect();
         Ok(SocketNet::over(table, cards, options))
     }
 
     /// Over these interfaces of this node, which it has agreed on with others. Those of its table
     /// are all that it has.
-    pub fn over(table: Table, cards: Vec<Card>, options: SocketOptions) -> SocketNet {
+    pub fn over(table: FaceTable, cards: Vec<FaceCard>, options: SocketOptions) -> SocketNet {
         SocketNet {
             options: SocketOptions {
                 sockets: options.sockets.clamp(1, MAX_SOCKETS),
@@ -111,7 +112,7 @@ impl SocketNet {
         barred.clone_from(ways);
     }
 
-    fn card(&self, device: usize) -> Result<&Card> {
+    fn card(&self, device: usize) -> Result<&FaceCard> {
         self.cards.get(device).ok_or_else(|| {
             Error::argument(
                 format!(
@@ -123,7 +124,7 @@ impl SocketNet {
         })
     }
 
-    fn open(&self, cards: &[&Card]) -> Result<(Handle, Box<dyn Listener>)> {
+    fn open(&self, cards: &[&FaceCard]) -> Result<(Handle, Box<dyn Listener>)> {
         let about = (self.table.machine, self.table.is_named);
         let door = accept::SocketDoor::open(cards, about, &self.options)?;
         Ok((door.handle()?, Box::new(door)))
@@ -148,13 +149,14 @@ impl SocketNet {
     }
 
     /// Ways from a device to a listener, the best first; with how good they are.
-    fn ways(&self, device: usize, handle: &Handle) -> Result<(Vec<(u32, Path)>, Secret)> {
+    fn ways(&self, device: usize, handle: &Handle) -> Result<(Vec<(u32, SocketPath)>, Secret)> {
         let card = self.card(device)?;
         let (spots, secret) = frame::decode_handle(handle)?;
-        let places = |all: &[(Class, Place)]| all.iter().map(|(_, place)| *place).collect();
-        let ours: Vec<Place> = self.table.places().map(|(_, place)| *place).collect();
-        let theirs: Vec<Place> = places(&spots.all);
-        let there = Table {
+        let places =
+            |all: &[(FaceClass, FaceAddress)]| all.iter().map(|(_, place)| *place).collect();
+        let ours: Vec<FaceAddress> = self.table.places().map(|(_, place)| *place).collect();
+        let theirs: Vec<FaceAddress> = places(&spots.all);
+        let there = FaceTable {
             machine: spots.machine,
             is_named: spots.is_named,
             cards: Vec::new(),
@@ -164,12 +166,12 @@ impl SocketNet {
         let mut found = Vec::new();
         for place in &card.places {
             for (class, to) in &spots.all {
-                let end = |class, place, all| End { class, place, all };
+                let end = |class, place, all| WayEnd { class, place, all };
                 let ends = (end(card.class, place, &ours), end(*class, to, &theirs));
                 let Some(tier) = tier(ends.0, ends.1, may_share) else {
                     continue;
                 };
-                let path = Path::new(&card.name, place, to);
+                let path = SocketPath::new(&card.name, place, to);
                 let is_barred = barred.contains(&path.ends());
                 let far = u32::from(tier.is_far) + 2 * tier.class as u32;
                 found.push((far + if is_barred { BARRED } else { 0 }, path));
@@ -178,7 +180,9 @@ impl SocketNet {
         if found.is_empty() {
             // An error must come from the system, not from a table.
             let both = card.places.iter().zip(&spots.all);
-            found.extend(both.map(|(from, (_, to))| (HOPELESS, Path::new(&card.name, from, to))));
+            found.extend(
+                both.map(|(from, (_, to))| (HOPELESS, SocketPath::new(&card.name, from, to))),
+            );
         }
         found.sort_by_key(|(far, _)| *far);
         Ok((found, secret))
@@ -237,7 +241,7 @@ impl Net for SocketNet {
     }
 }
 
-fn properties(interface: &Card) -> Properties {
+fn properties(interface: &FaceCard) -> Properties {
     let place = std::path::Path::new("/sys/class/net").join(&interface.name);
     let speed = std::fs::read_to_string(place.join("speed")).unwrap_or_default();
     Properties {

@@ -7,7 +7,7 @@
 
 use super::stream::Stream;
 use crate::base::clock::now;
-use crate::base::interfaces::ways::Table;
+use crate::base::interfaces::ways::FaceTable;
 use crate::transport::net::sleep_on;
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -27,7 +27,7 @@ pub struct Targets(Vec<Socket>);
 impl Targets {
     /// Opens a port on every address of a table, and writes it there. Where that is impossible (an
     /// address of IPv6 that is new), nobody else could, and the address is taken out.
-    pub fn open(table: &mut Table) -> Targets {
+    pub fn open(table: &mut FaceTable) -> Targets {
         let mut sockets = Vec::new();
         for card in &mut table.cards {
             card.places.retain_mut(|place| {
@@ -110,36 +110,37 @@ fn words(error: io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::interfaces::class::Class;
-    use crate::base::interfaces::ways::{Card, Place};
+    use crate::base::interfaces::class::FaceClass;
+    use crate::base::interfaces::face::FaceAddress;
+    use crate::base::interfaces::ways::FaceCard;
 
     #[test]
     fn the_system_answers_where_a_target_is_and_nowhere_else() {
-        let place = Place {
+        let place = FaceAddress {
             ip: [127, 0, 0, 1].into(),
             prefix: 8,
             scope: 0,
             port: 0,
         };
-        let nowhere = Place {
+        let nowhere = FaceAddress {
             ip: [203, 0, 113, 77].into(),
             ..place
         };
-        let card = Card {
+        let card = FaceCard {
             name: "lo".into(),
-            class: Class::Loopback,
+            class: FaceClass::Loopback,
             places: vec![place, nowhere],
         };
-        let mut table = Table {
+        let mut table = FaceTable {
             cards: vec![card],
-            ..Table::default()
+            ..FaceTable::default()
         };
         let targets = Targets::open(&mut table);
         assert_eq!(targets.count(), 1);
         let [open] = table.cards[0].places[..] else {
             panic!("one place that can be opened");
         };
-        let way = |place: &Place, port: u16| (place.own(), SocketAddr::new(open.ip, port));
+        let way = |place: &FaceAddress, port: u16| (place.own(), SocketAddr::new(open.ip, port));
         let tried = [way(&open, open.port), way(&nowhere, open.port)];
         let limit = Duration::from_secs(20);
         let found = try_all(&tried, limit);
