@@ -28,7 +28,7 @@ pub struct Moment {
 /// Now.
 pub fn now() -> Moment {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
-    static RUN: Run = Run(AtomicU64::new(0));
+    static RUN: RunTime = RunTime(AtomicU64::new(0));
     let at = Instant::now();
     let begin = *BEGIN.get_or_init(|| at);
     Moment {
@@ -86,11 +86,11 @@ impl Moment {
 
 /// The running time of a process: the last look, in milliseconds, and in the lower bits what was
 /// left out until then. One word, so that threads agree without a lock, also after a fork.
-struct Run(AtomicU64);
+struct RunTime(AtomicU64);
 
-impl Run {
+impl RunTime {
     const SKIPPED_BITS: u32 = 28;
-    const MOST_SKIPPED: u64 = (1 << Run::SKIPPED_BITS) - 1;
+    const MOST_SKIPPED: u64 = (1 << RunTime::SKIPPED_BITS) - 1;
     /// In such pieces, in milliseconds, time is left out: 49 days in all.
     const PIECE: u64 = 16;
 
@@ -101,20 +101,20 @@ impl Run {
         // Relaxed: the word says all by itself.
         let mut seen = self.0.load(Ordering::Relaxed);
         let skipped = loop {
-            let (last, skipped) = (seen >> Run::SKIPPED_BITS, seen & Run::MOST_SKIPPED);
+            let (last, skipped) = (seen >> RunTime::SKIPPED_BITS, seen & RunTime::MOST_SKIPPED);
             if at <= last {
                 break skipped;
             }
-            let more = (at - last).saturating_sub(most) / Run::PIECE;
-            let all = (skipped + more).min(Run::MOST_SKIPPED);
-            let next = at << Run::SKIPPED_BITS | all;
+            let more = (at - last).saturating_sub(most) / RunTime::PIECE;
+            let all = (skipped + more).min(RunTime::MOST_SKIPPED);
+            let next = at << RunTime::SKIPPED_BITS | all;
             let order = Ordering::Relaxed;
             match self.0.compare_exchange_weak(seen, next, order, order) {
                 Ok(_) => break all,
                 Err(other) => seen = other,
             }
         };
-        since.saturating_sub(Duration::from_millis(skipped * Run::PIECE))
+        since.saturating_sub(Duration::from_millis(skipped * RunTime::PIECE))
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn looks_that_follow_each_other_count_all_time() {
-        let run = Run(AtomicU64::new(0));
+        let run = RunTime(AtomicU64::new(0));
         let mut random = fastrand::Rng::with_seed(5);
         let mut at = 0;
         for _ in 0..10_000 {
@@ -139,11 +139,11 @@ mod tests {
 
     #[test]
     fn of_a_long_gap_a_part_counts() {
-        let run = Run(AtomicU64::new(0));
+        let run = RunTime(AtomicU64::new(0));
         assert_eq!(run.by(milliseconds(100)), milliseconds(100));
         let hour = 3_600_000;
         let counted = run.by(milliseconds(100 + hour)).as_millis() as u64;
-        assert!((600..600 + Run::PIECE).contains(&counted), "{counted}");
+        assert!((600..600 + RunTime::PIECE).contains(&counted), "{counted}");
         // From then on everything counts again, also what an older look of another thread says.
         assert_eq!(
             run.by(milliseconds(200 + hour)),
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn no_thread_sees_the_time_of_a_stop() {
         for round in 0..200 {
-            let run = Run(AtomicU64::new(0));
+            let run = RunTime(AtomicU64::new(0));
             run.by(milliseconds(10));
             std::thread::scope(|scope| {
                 let look = || run.by(milliseconds(60_010)) <= milliseconds(526);
