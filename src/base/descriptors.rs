@@ -5,9 +5,9 @@
 //! line that it writes to standard error, or that a library writes for it, would go into the middle
 //! of the data.
 //!
-//! **Idea.** Whatever opens a file that stays open passes it through [`lifted`] at once, which moves
-//! it to a number that no stream has. `tests/tidy` looks for those that do not. A file that is read
-//! and closed in one step needs none of this: nobody can write into it.
+//! **Idea.** Whatever opens a file that stays open passes it through [`lifted`] at once, which
+//! moves it to a number that no stream has. `tests/tidy` looks for those that do not. A file that
+//! is read and closed in one step needs none of this: nobody can write into it.
 //!
 //! **Limits.** A number can belong to the file between two system calls. Files that other libraries
 //! open are theirs.
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "in a process of its own, by the test above"]
+    #[ignore = "started by the test above, in a process of its own"]
     fn a_process_without_streams() {
         // SAFETY: kept, and given back below; nobody else uses the numbers meanwhile.
         let kept: Vec<RawFd> = (0..3).map(|number| unsafe { libc::dup(number) }).collect();

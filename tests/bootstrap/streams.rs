@@ -65,7 +65,7 @@ fn rank_without_streams(mask: i32) -> Result<(), String> {
 }
 
 #[test]
-#[ignore = "a rank of the test below"]
+#[ignore = "started by the test below"]
 fn rank_of_a_job_without_streams() {
     let mask = std::env::var(CLOSED).unwrap().parse().unwrap();
     // The streams were those of the test program, which says nothing any more.

@@ -24,7 +24,7 @@ fn say(word: &str) {
 }
 
 #[test]
-#[ignore = "a rank of the tests below"]
+#[ignore = "started by the tests below"]
 fn rank_of_a_suspended_job() {
     let rank: i64 = std::env::var("KOLO_RANK").unwrap().parse().unwrap();
     let task = std::env::var(TASK).unwrap();

@@ -7,6 +7,7 @@
 
 use super::stream::Stream;
 use crate::base::clock::now;
+use crate::base::descriptors::lifted;
 use crate::base::interfaces::ways::FaceTable;
 use crate::transport::net::sleep_on;
 use socket2::{Domain, Socket, Type};
@@ -50,7 +51,7 @@ impl Targets {
 }
 
 fn listen(address: SocketAddr) -> io::Result<(Socket, u16)> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    let socket = lifted(Socket::new(Domain::for_address(address), Type::STREAM, None)?)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     let bound = socket.local_addr()?.as_socket();
