@@ -16,7 +16,7 @@
 //!
 //! The door knows no sockets, only what can be read and written.
 
-use super::clock::{Moment, now};
+use super::clock::{LOOK, Moment, now};
 use super::proof::{self, Event, Hello, Host, Key, Preamble, Session};
 use super::shortage::{self, is_shortage};
 use std::collections::VecDeque;
@@ -211,7 +211,7 @@ impl<S: Read + Write> Door<S> {
             revents: 0,
         };
         set.extend(self.guests.iter().map(|it| entry(it.stream.as_raw_fd())));
-        let left = |since: Moment, limit: Duration| since.left(limit);
+        let left = |since: Moment, limit: Duration| since.left(limit).min(LOOK);
         let expiry = self
             .guests
             .iter()

@@ -88,11 +88,23 @@ pub fn kind_of(address: u64) -> Result<PointerKind> {
 }
 
 /// Whether memory of the host was pinned at this address, for devices. No where the driver cannot
-/// say: it is asked with the context that the thread has, and none is made.
+/// say: it is asked with the context that the thread has, or else with one that kolo uses, and none
+/// is made for it.
 pub fn is_pinned(address: usize) -> bool {
     let Ok(driver) = Driver::get() else {
         return false;
     };
+    pinned_here(driver, address).unwrap_or_else(|| {
+        let Some(context) = Context::known() else {
+            return false;
+        };
+        let entered = context.enter();
+        entered.is_ok_and(|_current| pinned_here(driver, address) == Some(true))
+    })
+}
+
+/// Asks with the context that the thread has; nothing where the driver does not answer.
+fn pinned_here(driver: &Driver, address: usize) -> Option<bool> {
     let (mut kind, mut managed): (c_uint, c_uint) = (0, 0);
     let mut asked = [
         Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
@@ -108,5 +120,5 @@ pub fn is_pinned(address: usize) -> bool {
             address as u64,
         )
     };
-    code == SUCCESS && kind == HOST && managed == 0
+    (code == SUCCESS).then_some(kind == HOST && managed == 0)
 }

@@ -311,7 +311,7 @@ impl Service {
         state.sweep();
         let mut limit: Option<Duration> = None;
         let mut due = |since: Moment, after: Duration| {
-            let left = since.left(after);
+            let left = since.left(after).min(clock::LOOK);
             limit = Some(limit.map_or(left, |limit| limit.min(left)));
         };
         if let Some(since) = state.accept_paused {

@@ -172,7 +172,8 @@ mod usual {
         assert!(error.what.contains("only in part"), "{error}");
         drop(mapping);
         assert_eq!(kind_of(at as u64).unwrap(), PointerKind::Pinned);
-        assert!(Driver::is_open() && is_pinned(at as usize) && !is_pinned(place as usize));
+        assert!(Driver::is_open(), "the driver is used, so it is open");
+        assert!(is_pinned(at as usize) && !is_pinned(place as usize));
         let memory = DeviceMemory::new(&context, "a test", 100, &[]).unwrap();
         let wanted = content(100, 3);
         // SAFETY: both have 100 bytes, and the stream is waited for.

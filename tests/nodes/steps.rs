@@ -258,20 +258,19 @@ fn messages_of_a_launch_share_what_may_be_on_its_way() {
     let settings = [("buffsize", "64K"), ("max_nchannels", "1")];
     let comms = made_on(PEERS as u32 + 1, &settings, |rank| rank);
     each(&comms, |comm| {
-        if comm.rank() != 0 {
-            let mut found = vec![-1_i64; COUNT];
-            comm.recv(&mut found, 0).unwrap();
-            assert_eq!(found, input(comm.rank() as usize, COUNT, 4));
+        let me = comm.rank() as usize;
+        if me == 0 {
+            comm.record_network();
+        }
+        let block = |from: usize, to: usize| input(from * 8 + to, COUNT, 4);
+        let sent: Vec<i64> = (0..=PEERS).flat_map(|to| block(me, to)).collect();
+        let mut found = vec![-1; sent.len()];
+        comm.all_to_all(&sent, &mut found).unwrap();
+        let wanted: Vec<i64> = (0..=PEERS).flat_map(|from| block(from, me)).collect();
+        assert_eq!(found, wanted);
+        if me != 0 {
             return;
         }
-        comm.record_network();
-        let data: Vec<_> = (1..=PEERS).map(|peer| input(peer, COUNT, 4)).collect();
-        group::start();
-        for (data, peer) in data.iter().zip(1..) {
-            // SAFETY: the data live until the group has ended.
-            unsafe { comm.enqueue(&message(data, peer), None) }.unwrap();
-        }
-        group::end().unwrap();
         let events = comm.network_events();
         let (mut posted, mut done) = ([0; PEERS], [0; PEERS]);
         let mut most = 0;

@@ -80,7 +80,8 @@ enum Dialled {
 
 /// What is being done.
 enum Stage {
-    Pausing(Moment),
+    /// Nothing, for so long since then.
+    Pausing(Moment, Duration),
     Trying(Vec<Dialled>),
     Done,
 }
@@ -97,10 +98,13 @@ pub struct Connector {
     barred: Arc<Mutex<Barred>>,
     connection: u64,
     stage: Stage,
+    /// How long the pause before this round over the paths was; zero in the first round.
     pause: Duration,
+    /// Every path of this round so far failed in a way that stays.
+    is_vain: bool,
     /// When the path began to be tried.
     begun: Moment,
-    /// When the first attempt of an unbroken row of failures began.
+    /// When the row of failures began that no wait for a live rank breaks.
     since: Moment,
 }
 
@@ -120,8 +124,9 @@ impl Connector {
             options,
             barred,
             connection: 0,
-            stage: Stage::Pausing(start),
+            stage: Stage::Pausing(start, Duration::ZERO),
             pause: Duration::ZERO,
+            is_vain: true,
             begun: start,
             since: start,
         }
@@ -172,7 +177,7 @@ impl Connector {
                 let reaching = |one: &Dialled| matches!(one, Dialled::Reaching(_));
                 !dialled.iter().any(reaching)
             }
-            Stage::Pausing(_) | Stage::Done => false,
+            Stage::Pausing(..) | Stage::Done => false,
         }
     }
 
@@ -180,24 +185,23 @@ impl Connector {
         self.options.link_timeout.unwrap_or(USUAL_LIMIT)
     }
 
-    /// Notes a failed attempt: the next path, a pause, or the error when another one is in vain.
+    /// Notes a failed attempt: the next path at once, or a pause before the next round over all, or
+    /// the error when another round is in vain.
     fn again(&mut self, error: &io::Error) -> Result<()> {
         self.faults[self.at] = Some(reason(error));
-        let is_last = self.at + 1 >= self.paths.len();
-        if !is_last {
+        self.is_vain &= !is_passing(error);
+        if self.at + 1 < self.paths.len() {
             self.at += 1;
-            self.stage = Stage::Pausing(now());
-            self.pause = Duration::ZERO;
+            self.stage = Stage::Pausing(now(), Duration::ZERO);
             return Ok(());
         }
-        let is_vain = !is_passing(error) && self.paths.len() == 1;
-        if is_vain || self.since.waited() + self.pause > self.limit() {
+        if self.is_vain || self.since.waited() + self.pause > self.limit() {
             self.stage = Stage::Done;
             return Err(self.error(error));
         }
-        self.at = 0;
+        (self.at, self.is_vain) = (0, true);
         self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-        self.stage = Stage::Pausing(now());
+        self.stage = Stage::Pausing(now(), self.pause);
         Ok(())
     }
 
@@ -367,8 +371,8 @@ fn is_passing(error: &io::Error) -> bool {
 impl Connecting for Connector {
     fn poll(&mut self) -> Result<Option<Box<dyn SendComm>>> {
         match &self.stage {
-            Stage::Pausing(since) if !since.past(self.pause) => return Ok(None),
-            Stage::Pausing(_) => match self.attempt() {
+            Stage::Pausing(since, pause) if !since.past(*pause) => return Ok(None),
+            Stage::Pausing(..) => match self.attempt() {
                 Ok(stage) => self.stage = stage,
                 Err(error) => return self.again(&error).map(|()| None),
             },
@@ -389,7 +393,8 @@ impl Connecting for Connector {
                 Err(self.error(&io::ErrorKind::TimedOut.into()))
             }
             Ok(false) if self.paths.len() > 1 && self.begun.past(PATH_LIMIT) => {
-                self.again(&io::ErrorKind::TimedOut.into()).map(|()| None)
+                let silent = io::Error::from_raw_os_error(libc::ETIMEDOUT);
+                self.again(&silent).map(|()| None)
             }
             Ok(false) => Ok(None),
             Err(error) => {

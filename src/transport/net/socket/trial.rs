@@ -51,7 +51,11 @@ impl Targets {
 }
 
 fn listen(address: SocketAddr) -> io::Result<(Socket, u16)> {
-    let socket = lifted(Socket::new(Domain::for_address(address), Type::STREAM, None)?)?;
+    let socket = lifted(Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        None,
+    )?)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     let bound = socket.local_addr()?.as_socket();
