@@ -263,6 +263,25 @@ fn nobody_listens_is_an_error_that_says_where() {
     });
 }
 
+#[test]
+fn nobody_listens_at_several_addresses_is_an_error_at_the_limit() {
+    within(30, || {
+        let limit = Duration::from_millis(300);
+        let net = net_of_two_addresses(limit);
+        let (handle, listener) = net.listen(0).unwrap();
+        drop(listener);
+        let mut connecting = net.connect(0, &handle).unwrap();
+        let start = Instant::now();
+        let error = until_error(10, || connecting.poll().map(|c| c.is_some()));
+        // Somebody may still come: it tries again until then, as it does with one way.
+        assert!(start.elapsed() >= limit / 4, "after {:?}", start.elapsed());
+        assert_eq!(error.code, Code::RemoteError, "{error}");
+        for part in ["refused", "to 127.0.0.1", "to 127.0.0.2"] {
+            assert!(error.what.contains(part), "{error}");
+        }
+    });
+}
+
 /// Run alone in a process by [`nothing_is_left_after_close`].
 #[test]
 #[ignore = "the body of a test that needs a process of its own"]

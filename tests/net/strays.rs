@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const PROTOCOL: Preamble = Preamble {
     magic: *b"KOLOnet\xf1",
-    version: 3,
+    version: 4,
 };
 
 /// What a sender says first.
@@ -119,7 +119,7 @@ fn strangers_are_thrown_out_and_their_number_is_bounded() {
     within(60, || {
         let net = net(1);
         let (handle, mut listener) = net.listen(0).unwrap();
-        let (port, secret) = (port_of(&handle), handle.bytes()[32..48].to_vec());
+        let (port, secret) = (port_of(&handle), secret_of(&handle));
         let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         // Garbage goes at the first byte.
         let mut garbage = connect();
@@ -173,7 +173,7 @@ fn another_version_is_told_so() {
         .unwrap();
         let mut answer = [0; 24];
         old.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer[..10], b"KOLOnet\xf2\0\x03");
+        assert_eq!(&answer[..10], b"KOLOnet\xf2\0\x04");
         // The other way round: a sender that meets another version gives up at once.
         let other = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = other.local_addr().unwrap().port();
@@ -219,13 +219,36 @@ fn a_wrong_handle_is_an_error_in_time() {
     });
 }
 
+/// Other ways help no sender whom the listener does not know at any of them.
+#[test]
+fn a_wrong_handle_of_several_addresses_is_an_error_at_once() {
+    within(30, || {
+        // It is not the limit of the link that ends it.
+        let net = net_of_two_addresses(Duration::from_secs(600));
+        let (handle, mut listener) = net.listen(0).unwrap();
+        let (other, _other_listener) = net.listen(0).unwrap();
+        let wrong = with_secret_of(&handle, &other);
+        let mut connecting = net.connect(0, &wrong).unwrap();
+        let error = until_error(10, || {
+            assert!(listener.accept().unwrap().is_none());
+            connecting.poll().map(|c| c.is_some())
+        });
+        let parts = ["does not know the secret", "to 127.0.0.1", "to 127.0.0.2"];
+        for part in parts {
+            assert!(error.what.contains(part), "{error}");
+        }
+        let mut own = net.connect(0, &handle).unwrap();
+        meet(own.as_mut(), listener.as_mut()).unwrap();
+    });
+}
+
 /// What a sender says and proves on a connection that was made, said again.
 #[test]
 fn a_replayed_sender_stays_outside() {
     within(30, || {
         let net = net(1);
         let (handle, mut listener) = net.listen(0).unwrap();
-        let secret = handle.bytes()[32..48].to_vec();
+        let secret = secret_of(&handle);
         // A host of the test's own, with the listener's secret: what the sender says there is kept.
         let spy = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = spy.local_addr().unwrap().port();

@@ -1,5 +1,6 @@
 //! What every test of the network uses: safe buffers around the calls.
 
+use kolo::base::interfaces::ways::FaceTable;
 use kolo::base::{Error, Result};
 use kolo::transport::net::socket::{SocketNet, SocketOptions};
 use kolo::transport::net::{
@@ -19,6 +20,22 @@ pub fn options(sockets: u16) -> SocketOptions {
 
 pub fn net(sockets: u16) -> SocketNet {
     SocketNet::new(options(sockets)).unwrap()
+}
+
+/// A network whose one interface has two addresses: four ways from an end to another.
+pub fn net_of_two_addresses(link_timeout: Duration) -> SocketNet {
+    let options = SocketOptions {
+        link_timeout: Some(link_timeout),
+        ..options(1)
+    };
+    let list = options.ifname.as_deref();
+    let mut table = kolo::base::interfaces::table(options.family, list).unwrap();
+    let places = &mut table.cards[0].places;
+    places.truncate(1);
+    places.push(places[0]);
+    places[1].ip = [127, 0, 0, 2].into();
+    let FaceTable { cards, .. } = table.clone();
+    SocketNet::over(table, cards, options)
 }
 
 pub type Pair = (Box<dyn SendComm>, Box<dyn RecvComm>);
@@ -53,18 +70,48 @@ pub fn pair(sockets: u16) -> Pair {
     pair_on(&net(sockets), 0)
 }
 
-/// The same handle, but with the address of a proxy in between.
-pub fn redirected(handle: &Handle, port: u16) -> Handle {
-    let mut bytes = handle.bytes().to_vec();
-    bytes[10..12].copy_from_slice(&port.to_be_bytes());
+/// Where a handle of sockets has the number of its addresses.
+const COUNT_AT: usize = 12;
+/// Where it has its secret.
+const SECRET: std::ops::Range<usize> = 16..32;
+/// Where it has the port of its only address.
+const PORT: std::ops::Range<usize> = 48..50;
+
+/// The bytes of a handle with one address, as those of all nets of these tests.
+fn bytes_of_one(handle: &Handle) -> Vec<u8> {
+    let bytes = handle.bytes().to_vec();
+    assert_eq!(bytes[COUNT_AT], 1, "a way beside that of the test");
+    bytes
+}
+
+fn sealed(mut bytes: Vec<u8>) -> Handle {
     let end = bytes.len() - 4;
     let sum = crc32c::crc32c(&bytes[..end]);
     bytes[end..].copy_from_slice(&sum.to_be_bytes());
     Handle::new(&bytes).unwrap()
 }
 
+/// The same handle, but with the address of a proxy in between.
+pub fn redirected(handle: &Handle, port: u16) -> Handle {
+    let mut bytes = bytes_of_one(handle);
+    bytes[PORT].copy_from_slice(&port.to_be_bytes());
+    sealed(bytes)
+}
+
+/// The addresses of one handle with the secret of another.
+pub fn with_secret_of(handle: &Handle, other: &Handle) -> Handle {
+    let mut bytes = handle.bytes().to_vec();
+    bytes[SECRET].copy_from_slice(&secret_of(other));
+    sealed(bytes)
+}
+
 pub fn port_of(handle: &Handle) -> u16 {
-    u16::from_be_bytes([handle.bytes()[10], handle.bytes()[11]])
+    let bytes = bytes_of_one(handle);
+    u16::from_be_bytes(bytes[PORT].try_into().unwrap())
+}
+
+pub fn secret_of(handle: &Handle) -> Vec<u8> {
+    handle.bytes()[SECRET].to_vec()
 }
 
 /// A message and where it is on its way.

@@ -187,7 +187,10 @@ pub fn told(source: &Source) -> Vec<String> {
     let path = source.path.as_str();
     let is_other = path.starts_with("src/bin/") || path.ends_with("build.rs");
     // Only the command loads the first; the other is a command.
-    let others = ["bindings/mpi/src/api.rs", "bindings/fortran/interfaces/src/main.rs"];
+    let others = [
+        "bindings/mpi/src/api.rs",
+        "bindings/fortran/interfaces/src/main.rs",
+    ];
     let is_other = is_other || others.contains(&path);
     let is_test = path.contains("/tests/") || path.ends_with("tests.rs");
     if !source.is_product() || is_other || is_test || path == "src/base/quiet.rs" {
