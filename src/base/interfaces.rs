@@ -94,7 +94,7 @@ fn is_usable(interface: &Interface, family: Family) -> bool {
         IpAddr::V4(_) => true,
         IpAddr::V6(v6) => {
             let link_local = v6.is_unicast_link_local();
-            !v6.is_loopback() && !(link_local && interface.scope == 0)
+            !(v6.is_loopback() || link_local && interface.scope == 0)
         }
     };
     is_plain && family.takes(interface.address)

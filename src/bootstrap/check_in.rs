@@ -41,7 +41,7 @@ const MOST_QUOTED: usize = 300;
 /// What came of a connection to where the root may be.
 enum Greeted {
     /// The root, which says welcome.
-    Root(RankLink),
+    Root(Box<RankLink>),
     /// It ended without a word.
     Lost,
     /// Somebody who has not proven to be the root.
@@ -76,7 +76,7 @@ impl Rendezvous<'_> {
             let stream = search.connect(self, &mut dial, limit)?;
             let place = stream.peer_addr().unwrap_or_else(|_| self.id.address());
             match self.introduce(stream, address)? {
-                Greeted::Root(link) => return Ok(link),
+                Greeted::Root(link) => return Ok(*link),
                 // A root flooded with strays may have thrown this connection out with them.
                 Greeted::Lost => dial
                     .again(io::ErrorKind::UnexpectedEof.into())
@@ -188,7 +188,7 @@ impl Rendezvous<'_> {
         loop {
             match link.receive() {
                 Seen::Frame(frame) => match frame.kind {
-                    FrameKind::Welcome => return Ok(Greeted::Root(link)),
+                    FrameKind::Welcome => return Ok(Greeted::Root(Box::new(link))),
                     FrameKind::Refused | FrameKind::Abort => return Err(told(&frame)),
                     _ => {}
                 },

@@ -152,7 +152,7 @@ fn registered(context: &Context) {
             false => {
                 let first = around.iter().map(|one| one.start).min().expect("two");
                 let end = around.iter().map(|one| one.end).max().expect("two");
-                vec![first - own.usize(..700)..end + own.usize(..700)]
+                std::iter::once(first - own.usize(..700)..end + own.usize(..700)).collect()
             }
         };
         let handles: Vec<_> = ranges

@@ -19,8 +19,11 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
+/// Uses a communicator in one way, as a rank.
+type Use = fn(koloComm_t, i32);
+
 /// Uses of a communicator of two ranks, each by both at once.
-const USES: [(&str, fn(koloComm_t, i32)); 6] = [
+const USES: [(&str, Use); 6] = [
     ("a group", group),
     ("an open group that runs nothing", empty_group),
     ("a call", blocking),

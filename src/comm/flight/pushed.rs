@@ -32,7 +32,7 @@ pub(super) fn everything(checked: &Checked, ranks: u32) -> Pushed {
     let bytes = checked.buffer_bytes(0, ranks).1;
     Pushed {
         block_bytes: bytes,
-        parts: vec![0..bytes],
+        parts: std::iter::once(0..bytes).collect(),
         is_all: bytes > 0,
     }
 }

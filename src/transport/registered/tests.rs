@@ -46,10 +46,8 @@ fn content_is_kept_seen_by_peers_and_put_back() {
         let (_mapping, peer) = seen(start, bytes);
         for at in [0, bytes / 2, bytes - 1] {
             // SAFETY: inside the peer's mapping.
-            assert_eq!(
-                unsafe { peer.add(at).read_volatile() },
-                pages.read(from + at)
-            );
+            let found = unsafe { peer.add(at).read_volatile() };
+            assert_eq!(found, pages.read(from + at));
             pages.write(from + at, 42);
             let (_again, other) = seen(start, bytes);
             // SAFETY: as above.
