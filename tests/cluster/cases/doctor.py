@@ -105,7 +105,7 @@ def of_limits(doctor):
 def of_software(doctor):
     """What ranks would load, and what they are told."""
     cluster = doctor.cluster
-    other = os.path.join(cluster.prefix, "lib", "kolo", "mpich", "libkolo_mpi.so")
+    other = cluster.compile("over_mpi.c", "mpich")
     doctor.finds(["MPI: node1, node2", "is linked to mpich", "mpirun.mpich"],
                  run=doctor.mpirun, words=other)
     kolo = os.path.join(cluster.prefix, "lib", "libkolo.so.0")
