@@ -20,7 +20,7 @@ default=$(readelf -d "$target/libkolo_mpi.so" |
     sed -n 's/.*(NEEDED).*\[\(libmpi[^]]*\)\]/\1/p' | head -n 1)
 [ -n "$default" ] || { echo "build.sh: $target/libkolo_mpi.so names no MPI" >&2; exit 1; }
 
-flags="-O2 -fPIC -Wall -Wextra -I$here/../../c/include"
+flags="-O2 -g -fPIC -Wall -Wextra -I$here/../../c/include"
 for file in front family; do
     # The words are several.
     # shellcheck disable=SC2086
